@@ -1,0 +1,1 @@
+"""The solved lessons: every building block of PPO for RLHF, and the single source of the stubs in `tutorial/`."""

@@ -1,0 +1,25 @@
+from .reward_model import (
+    PreferenceBatch,
+    RewardModel,
+    RewardModelConfig,
+    calibrate,
+    last_token_index,
+    pairwise_loss,
+    preference_accuracy,
+    ranking_loss,
+    token_pairwise_loss,
+    train_reward_model,
+)
+
+__all__ = [
+    "PreferenceBatch",
+    "RewardModel",
+    "RewardModelConfig",
+    "calibrate",
+    "last_token_index",
+    "pairwise_loss",
+    "preference_accuracy",
+    "ranking_loss",
+    "token_pairwise_loss",
+    "train_reward_model",
+]

@@ -1,0 +1,17 @@
+from .ppo_loss import (
+    combine_losses,
+    compute_kl_penalty_loss,
+    compute_ppo_loss,
+    compute_value_loss,
+    ppo_statistics,
+    update_beta,
+)
+
+__all__ = [
+    "combine_losses",
+    "compute_kl_penalty_loss",
+    "compute_ppo_loss",
+    "compute_value_loss",
+    "ppo_statistics",
+    "update_beta",
+]

@@ -1,0 +1,185 @@
+"""Lesson 6: the reward the policy really sees: the reward model's score at the end, and a price on drifting away.
+
+`ref_log_probs` is the frozen reference model (the SFT model), which never changes during PPO. It is not the
+policy that sampled (`old_log_probs`, lesson 5).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from ..lesson02_reward_model import last_token_index
+from ..shapes import check_mask, check_number, check_shapes
+
+ESTIMATORS = ("k1", "k2", "k3")
+MAX_LOG_RATIO = 20.0
+"""exp(20) is 5e8: a token that the reference finds likelier than that is never sampled, unless something broke."""
+
+
+def estimate_kl(log_probs: Tensor, ref_log_probs: Tensor, estimator: str = "k1") -> Tensor:
+    """Estimate KL(policy || reference) at each token from the one token the policy sampled.
+
+    With r = log_probs - ref_log_probs:
+    k1 = r                     unbiased, may be negative at a token
+    k2 = r^2 / 2               biased, never negative, low variance
+    k3 = exp(-r) - 1 + r       unbiased, never negative, low variance
+
+    These are for reporting and for the reward. As a *loss* each behaves differently: the expected gradient
+    of k1 is 0, that of k2 is the gradient of this KL, that of k3 is the gradient of the reversed KL.
+
+    Args:
+        log_probs: (...) of the policy that sampled the tokens, in nats. float16 and bfloat16 become float32.
+        ref_log_probs: same shape, of the reference model.
+        estimator: "k1", "k2" or "k3". The exponent of k3 is capped at 20, so that it cannot overflow.
+
+    Returns:
+        Same shape, in nats; nothing is masked or summed.
+
+    Raises:
+        ValueError: shapes disagree, or the estimator is unknown.
+
+    Source: Schulman, "Approximating KL Divergence", 2020.
+    """
+    check_shapes(log_probs=(log_probs, "..."), ref_log_probs=(ref_log_probs, "..."))
+    if estimator not in ESTIMATORS:
+        raise ValueError(f"expected estimator to be one of {', '.join(ESTIMATORS)}, got {estimator!r}")
+    # region solution
+    if log_probs.dtype in (torch.float16, torch.bfloat16):
+        log_probs, ref_log_probs = log_probs.float(), ref_log_probs.float()
+    log_ratio = log_probs - ref_log_probs
+    if estimator == "k1":
+        return log_ratio
+    if estimator == "k2":
+        return log_ratio.square() / 2
+    return torch.expm1((-log_ratio).clamp(max=MAX_LOG_RATIO)) + log_ratio
+    # endregion
+
+
+@torch.no_grad()
+def compute_rewards(
+    scores: Tensor,
+    log_probs: Tensor,
+    ref_log_probs: Tensor,
+    mask: Tensor,
+    kl_coef: float = 0.1,
+    clip_score: float = 5.0,
+    estimator: str = "k1",
+) -> Tensor:
+    """Rewards of each token: minus the KL price everywhere, plus the clipped score on the last real token.
+
+    rewards[t] = -kl_coef * KL[t]      + clip(score, -clip_score, clip_score) at the last real token
+
+    Args:
+        scores: (B,) of the reward model, one for each response.
+        log_probs: (B, T) of the policy that sampled; under a False mask anything, NaN included.
+        ref_log_probs: (B, T) of the reference model; likewise.
+        mask: (B, T) bool, True on real tokens, the stop token included; each row has at least one.
+        kl_coef: >= 0, the price of a nat, in units of score.
+        clip_score: > 0. Only the score is clipped, never the KL.
+        estimator: as in `estimate_kl`.
+
+    Returns:
+        (B, T), 0 where masked, a new tensor without gradient.
+
+    Raises:
+        ValueError: shapes disagree, a row of the mask has no True, a coefficient is out of range.
+
+    Source: Stiennon et al., "Learning to summarize from human feedback", 2020, section 3.4.
+    """
+    check_shapes(
+        scores=(scores, "B"), log_probs=(log_probs, "B T"), ref_log_probs=(ref_log_probs, "B T"), mask=(mask, "B T")
+    )
+    check_mask(mask, per_row=True)
+    check_number("kl_coef", kl_coef, 0.0)
+    check_number("clip_score", clip_score, 0.0, open_low=True)
+    # region solution
+    rewards = -kl_coef * estimate_kl(log_probs, ref_log_probs, estimator)
+    rewards = rewards.masked_fill(~mask, 0.0)
+    rows = torch.arange(len(scores), device=scores.device)
+    rewards[rows, last_token_index(mask)] += scores.clamp(-clip_score, clip_score)
+    return rewards
+    # endregion
+
+
+def penalize_missing_stop(scores: Tensor, responses: Tensor, stop_token_ids: Sequence[int], penalty: float) -> Tensor:
+    """Subtract `penalty` from the score of each response that never stopped by itself.
+
+    Subtracting keeps the order of two unfinished responses; replacing the score by a constant would lose it.
+
+    Args:
+        scores: (B,) of the reward model.
+        responses: (B, T) int64, right-padded.
+        stop_token_ids: the ids that end a response.
+        penalty: >= 0, in units of score.
+
+    Returns:
+        (B,), a new tensor.
+
+    Raises:
+        ValueError: shapes disagree, or the penalty is negative.
+    """
+    check_shapes(scores=(scores, "B"), responses=(responses, "B T"))
+    check_number("penalty", penalty, 0.0)
+    # region solution
+    is_stop = torch.isin(responses, torch.tensor(stop_token_ids, dtype=responses.dtype, device=responses.device))
+    return torch.where(is_stop.any(dim=1), scores, scores - penalty)
+    # endregion
+
+
+class FixedKLController:
+    """The same price for the whole run.
+
+    Args:
+        kl_coef: >= 0, the price of a nat.
+    """
+
+    def __init__(self, kl_coef: float) -> None:
+        check_number("kl_coef", kl_coef, 0.0)
+        self.value = kl_coef
+
+    def update(self, current: float, n_steps: int) -> None:
+        """Nothing to do: `current` and `n_steps` are those of `AdaptiveKLController.update`."""
+
+
+class AdaptiveKLController:
+    """A proportional controller: raise the price while the KL is above its target, lower it while below.
+
+    error = clip(current / target - 1, -0.2, 0.2)
+    value = value * (1 + error * n_steps / horizon)
+
+    Args:
+        kl_coef: > 0, the price to start with.
+        target: > 0, the KL(policy || reference) of a whole response that is wanted, in nats.
+        horizon: > 0, responses after which an error of 0.2 has moved the price by a fifth.
+
+    Source: Ziegler et al., "Fine-Tuning Language Models from Human Preferences", 2019, section 2.2.
+    """
+
+    def __init__(self, kl_coef: float, target: float, horizon: int) -> None:
+        check_number("kl_coef", kl_coef, 0.0, open_low=True)
+        check_number("target", target, 0.0, open_low=True)
+        check_number("horizon", horizon, 0.0, open_low=True)
+        self.value = kl_coef
+        self.target = target
+        self.horizon = horizon
+
+    def update(self, current: float, n_steps: int) -> None:
+        """Move `value` after a batch.
+
+        Args:
+            current: mean KL(policy || reference) of the responses just seen, in nats; not the approx_kl of lesson 5.
+            n_steps: number of those responses.
+
+        Raises:
+            ValueError: `current` is not finite, or `n_steps` is negative.
+        """
+        check_number("current", current, -math.inf)
+        check_number("n_steps", n_steps, 0)
+        # region solution
+        error = min(max(current / self.target - 1, -0.2), 0.2)
+        self.value *= 1 + error * n_steps / self.horizon
+        # endregion

@@ -1,0 +1,275 @@
+"""Lesson 7: the four models of PPO for RLHF: actor and critic are trained, reference and reward model are frozen."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from ..lesson01_masked_sequences import position_ids
+from ..lesson02_reward_model import RewardModel
+from ..shapes import check_number, check_shapes
+
+
+class ResponseOutputs(NamedTuple):
+    """What one forward of actor and critic gives for the response tokens."""
+
+    logits: Tensor
+    """(B, T, V): logits[:, t] is the distribution that token t was drawn from (before the temperature)."""
+    values: Tensor
+    """(B, T): values[:, t] = V(the text before token t)."""
+
+
+def response_logits(policy: nn.Module, input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> Tensor:
+    """Logits that predict the response tokens, without computing the vocabulary for the prompt.
+
+    Given, not an exercise: it is lesson 1's shift, done inside the model. Of the T + 1 last positions the last one
+    predicts what would come after the response, and is dropped.
+
+    Args:
+        policy: a Hugging Face causal language model.
+        input_ids: (B, L) int64, left-padded prompt of length P, then the response.
+        attention_mask: (B, L) bool.
+        prompt_length: P.
+
+    Returns:
+        (B, T, V) with T = L - P.
+    """
+    output = policy(
+        input_ids=input_ids,
+        attention_mask=attention_mask,
+        position_ids=position_ids(attention_mask),
+        logits_to_keep=input_ids.shape[1] - prompt_length + 1,
+        use_cache=False,
+    )
+    return output.logits[:, :-1]
+
+
+class ValueModel(nn.Module):
+    """The critic: a transformer body with a linear head that reads *every* position.
+
+    Args:
+        backbone: as in `RewardModel`; its own copy, not the policy's body (two optimisers on one body would
+            undo each other's steps; see `SharedPolicyAndValue`).
+    """
+
+    def __init__(self, backbone: nn.Module) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.head = nn.Linear(backbone.config.hidden_size, 1)
+        nn.init.normal_(self.head.weight, std=1 / (backbone.config.hidden_size + 1) ** 0.5)
+        nn.init.zeros_(self.head.bias)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        """Estimate the reward to come after reading the text up to and including each position.
+
+        Args:
+            input_ids: (B, L) int64, padded on either side.
+            attention_mask: (B, L) bool.
+
+        Returns:
+            (B, L); on padding the number means nothing.
+
+        Raises:
+            ValueError: shapes disagree.
+        """
+        check_shapes(input_ids=(input_ids, "B L"), attention_mask=(attention_mask, "B L"))
+        # region solution
+        hidden = self.backbone(
+            input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids(attention_mask)
+        ).last_hidden_state
+        return self.head(hidden).squeeze(-1)
+        # endregion
+
+
+class PolicyAndValue(nn.Module):
+    """Actor and critic as one module, so that one optimiser and one checkpoint hold both.
+
+    Args:
+        policy: a Hugging Face causal language model.
+        value_model: a critic that shares no parameter with the policy.
+    """
+
+    def __init__(self, policy: nn.Module, value_model: ValueModel) -> None:
+        super().__init__()
+        self.policy = policy
+        self.value_model = value_model
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> ResponseOutputs:
+        """Logits and values of the response tokens.
+
+        Args:
+            input_ids: (B, L) int64, left-padded prompt of length P, then the right-padded response.
+            attention_mask: (B, L) bool.
+            prompt_length: P, 1 <= P < L.
+
+        Returns:
+            logits (B, T, V) and values (B, T), both taken *before* the token they belong to.
+
+        Raises:
+            ValueError: shapes disagree, or no response is left after the prompt.
+        """
+        check_shapes(input_ids=(input_ids, "B L"), attention_mask=(attention_mask, "B L"))
+        check_number("prompt_length", prompt_length, 1, input_ids.shape[1] - 1)
+        # region solution
+        logits = response_logits(self.policy, input_ids, attention_mask, prompt_length)
+        return ResponseOutputs(logits, self.response_values(input_ids, attention_mask, prompt_length))
+        # endregion
+
+    def response_values(self, input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> Tensor:
+        """Values (B, T) alone: V(the text before token t), without a pass of the policy."""
+        # region solution
+        return self.value_model(input_ids, attention_mask)[:, prompt_length - 1 : -1]
+        # endregion
+
+
+class SharedPolicyAndValue(nn.Module):
+    """Actor and critic on one body: half the memory, one pass, and two losses that pull on the same weights.
+
+    It must be trained by *one* optimiser over `parameters()`: with one for the policy and one for the critic,
+    each would step the shared body with its own momentum, on gradients that the other has already zeroed.
+
+    Args:
+        policy: a Hugging Face causal language model; the value head is put beside its language-model head.
+    """
+
+    def __init__(self, policy: nn.Module) -> None:
+        super().__init__()
+        self.policy = policy
+        self.value_head = nn.Linear(policy.config.hidden_size, 1)
+        nn.init.zeros_(self.value_head.weight)
+        nn.init.zeros_(self.value_head.bias)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> ResponseOutputs:
+        """Logits (B, T, V) and values (B, T) from one pass of the body; arguments as in `PolicyAndValue`."""
+        # region solution
+        hidden = self._response_hidden(input_ids, attention_mask, prompt_length)
+        logits = self.policy.get_output_embeddings()(hidden)
+        return ResponseOutputs(logits, self.value_head(hidden).squeeze(-1))
+        # endregion
+
+    def response_values(self, input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> Tensor:
+        """Values (B, T) alone."""
+        return self.value_head(self._response_hidden(input_ids, attention_mask, prompt_length)).squeeze(-1)
+
+    def _response_hidden(self, input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> Tensor:
+        hidden = self.policy.base_model(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            position_ids=position_ids(attention_mask),
+            use_cache=False,
+        ).last_hidden_state
+        return hidden[:, prompt_length - 1 : -1]
+
+
+def critic_from_reward_model(reward_model: RewardModel) -> ValueModel:
+    """A critic that starts as a copy of the reward model, body and head: at the last token it is already right.
+
+    Args:
+        reward_model: left as it is, and never trained through the critic.
+
+    Returns:
+        A trainable `ValueModel` that shares no tensor with the reward model.
+
+    Source: Stiennon et al., "Learning to summarize from human feedback", 2020, section 3.4.
+    """
+    # region solution
+    critic = ValueModel(copy.deepcopy(reward_model.backbone))
+    critic.head.load_state_dict(reward_model.head.state_dict())
+    return critic.requires_grad_(True)
+    # endregion
+
+
+def freeze(model: nn.Module) -> nn.Module:
+    """Stop training a model, in place: no parameter requires a gradient, dropout is off. Returns the same model."""
+    # region solution
+    return model.requires_grad_(False).eval()
+    # endregion
+
+
+def make_reference(policy: nn.Module) -> nn.Module:
+    """A frozen copy of the policy as it is now: the SFT model that the KL is measured against.
+
+    Args:
+        policy: left as it is; training it later does not change the copy.
+
+    Returns:
+        A model of the same class that shares no tensor with the policy.
+    """
+    # region solution
+    return freeze(copy.deepcopy(policy))
+    # endregion
+
+
+@contextmanager
+def reference_mode(policy: nn.Module) -> Iterator[nn.Module]:
+    """Inside this context a LoRA policy is its own reference, so no second model is held in memory.
+
+    If the policy has an adapter named "reference" (a copy of the SFT adapter it started from), that one is
+    switched on; otherwise all adapters are off. A policy that started from an SFT *adapter* needs the first:
+    the bare base model is not what it started from, and the KL would be large at step 0.
+
+    Args:
+        policy: a `peft` model.
+
+    Yields:
+        The policy, without gradients. Adapter and `requires_grad` are restored, also after an exception.
+
+    Raises:
+        ValueError: the policy has no adapters (use `make_reference`).
+    """
+    if not hasattr(policy, "peft_config"):
+        raise ValueError(
+            f"expected a peft model with adapters, got {type(policy).__name__}; use make_reference instead"
+        )
+    # region solution
+    trained = policy.active_adapter
+    trainable = {name: parameter.requires_grad for name, parameter in policy.named_parameters()}
+    try:
+        with torch.no_grad():
+            if "reference" in policy.peft_config:
+                policy.set_adapter("reference")
+                yield policy
+            else:
+                with policy.disable_adapter():
+                    yield policy
+    finally:
+        policy.set_adapter(trained)
+        for name, parameter in policy.named_parameters():
+            parameter.requires_grad_(trainable[name])
+    # endregion
+
+
+def shared_parameters(first: nn.Module, second: nn.Module) -> list[str]:
+    """Names, in `first`, of the parameters that `second` holds too: empty where two optimisers are safe."""
+    held = {id(parameter) for parameter in second.parameters()}
+    return [name for name, parameter in first.named_parameters() if id(parameter) in held]
+
+
+@contextmanager
+def evaluation_mode(model: nn.Module) -> Iterator[nn.Module]:
+    """Inside this context the model is in eval mode; afterwards each submodule is in the mode it was in."""
+    training = {module: module.training for module in model.modules()}
+    model.eval()
+    try:
+        yield model
+    finally:
+        for module, was_training in training.items():
+            module.training = was_training
+
+
+def disable_dropout(model: nn.Module) -> None:
+    """Set every dropout of the model to 0, in place.
+
+    With dropout on, the policy that is trained is not the policy that sampled: the ratio is not 1 before the
+    first step, and the KL to the reference is noise.
+    """
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+        if isinstance(getattr(module, "attention_dropout", None), float):
+            module.attention_dropout = 0.0

@@ -1,0 +1,147 @@
+"""Lesson 8, first part: let the policy write, and keep the log-probability of every token it chose."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from ..lesson01_masked_sequences import gather_log_probs, position_ids, response_mask, truncate_after_stop
+from ..lesson07_actor_critic import evaluation_mode
+from ..shapes import check_number, check_shapes
+
+
+class Generation(NamedTuple):
+    """Sampled responses; T is the length of the longest."""
+
+    responses: Tensor
+    """(B, T) int64: tokens, the stop token included, then padding."""
+    log_probs: Tensor
+    """(B, T) float, in nats, of the policy that sampled; 0 where masked."""
+    mask: Tensor
+    """(B, T) bool, True on real tokens."""
+
+
+def sample_token(
+    logits: Tensor,
+    temperature: float = 1.0,
+    top_k: int = 0,
+    top_p: float = 1.0,
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    """Draw one token from each row's distribution, optionally cut to its likeliest tokens.
+
+    Args:
+        logits: (B, V) float.
+        temperature: > 0, divides the logits before anything else. For the likeliest token, use top_k=1.
+        top_k: keep the k likeliest tokens; 0 keeps all.
+        top_p: keep the fewest likeliest tokens whose probabilities reach top_p, at least one; 1 keeps all.
+        generator: source of randomness; None uses the global one.
+
+    Returns:
+        (B,) int64.
+
+    Raises:
+        ValueError: `logits` is not (B, V), or an option is out of range.
+
+    Source: Holtzman et al., "The Curious Case of Neural Text Degeneration", 2020 (top-p).
+    """
+    check_shapes(logits=(logits, "B V"))
+    check_number("temperature", temperature, 0.0, open_low=True)
+    check_number("top_k", top_k, 0)
+    check_number("top_p", top_p, 0.0, 1.0, open_low=True)
+    # region solution
+    logits = logits / temperature
+    if 0 < top_k < logits.shape[1]:
+        smallest_kept = logits.topk(top_k, dim=1).values[:, -1:]
+        logits = logits.masked_fill(logits < smallest_kept, -torch.inf)
+    if top_p < 1.0:
+        ordered, order = logits.softmax(dim=1).sort(dim=1, descending=True)
+        mass_before = ordered.cumsum(dim=1) - ordered
+        logits = logits.masked_fill((mass_before >= top_p).gather(1, order.argsort(dim=1)), -torch.inf)
+    return torch.multinomial(logits.softmax(dim=1), 1, generator=generator).squeeze(1)
+    # endregion
+
+
+@torch.no_grad()
+def generate(
+    policy: nn.Module,
+    input_ids: Tensor,
+    attention_mask: Tensor,
+    max_new_tokens: int,
+    stop_token_ids: Sequence[int],
+    pad_token_id: int,
+    temperature: float = 1.0,
+    top_k: int = 0,
+    top_p: float = 1.0,
+    generator: torch.Generator | None = None,
+) -> Generation:
+    """Sample a response to each prompt, one token at a time over a key-value cache, until all rows have stopped.
+
+    Args:
+        policy: a Hugging Face causal language model; dropout is off while sampling, the mode is restored.
+        input_ids: (B, P) int64, left-padded prompts.
+        attention_mask: (B, P) bool, True on real tokens, so its last column is all True.
+        max_new_tokens: >= 1; a response that has not stopped by then is cut.
+        stop_token_ids: any of these ends a row.
+        pad_token_id: fills the rows that have ended; may be a stop token.
+        temperature, top_k, top_p, generator: as in `sample_token`.
+
+    Returns:
+        Responses, and the log-probabilities of the tempered but *uncut* distribution, which is the one that
+        training recomputes: with top_k or top_p they are not those of the sampler. PPO samples without either.
+
+    Raises:
+        ValueError: shapes disagree, prompts are not left-padded, or prompt + response exceed the context.
+    """
+    check_shapes(input_ids=(input_ids, "B P"), attention_mask=(attention_mask, "B P"))
+    check_number("max_new_tokens", max_new_tokens, 1)
+    _check_prompts(policy, attention_mask.bool(), max_new_tokens)
+    # region solution
+    stops = torch.tensor(stop_token_ids, device=input_ids.device)
+    visible, positions, cache = attention_mask.bool(), position_ids(attention_mask), None
+    next_ids, is_writing = input_ids, torch.ones(len(input_ids), dtype=torch.bool, device=input_ids.device)
+    responses, log_probs = [], []
+    with evaluation_mode(policy):
+        for _ in range(max_new_tokens):
+            output = policy(
+                input_ids=next_ids,
+                attention_mask=visible,
+                position_ids=positions,
+                past_key_values=cache,
+                use_cache=True,
+                logits_to_keep=1,
+            )
+            logits, cache = output.logits[:, -1], output.past_key_values
+            tokens = sample_token(logits, temperature, top_k, top_p, generator)
+            responses.append(tokens)
+            log_probs.append(gather_log_probs(logits.unsqueeze(1), tokens.unsqueeze(1), temperature).squeeze(1))
+            is_writing = is_writing & ~torch.isin(tokens, stops)
+            if not is_writing.any():
+                break
+            next_ids, positions = tokens.unsqueeze(1), positions[:, -1:] + 1
+            visible = torch.cat([visible, torch.ones_like(visible[:, :1])], dim=1)
+    sampled = torch.stack(responses, dim=1)
+    mask = response_mask(sampled, stop_token_ids)
+    return Generation(
+        truncate_after_stop(sampled, stop_token_ids, pad_token_id),
+        torch.stack(log_probs, dim=1).masked_fill(~mask, 0.0),
+        mask,
+    )
+    # endregion
+
+
+def _check_prompts(policy: nn.Module, attention_mask: Tensor, max_new_tokens: int) -> None:
+    if not attention_mask[:, -1].all():
+        raise ValueError(
+            "expected left-padded prompts, got padding at the end of a row; generation would start from a pad"
+        )
+    context = getattr(policy.config, "max_position_embeddings", None)
+    longest = int(attention_mask.sum(dim=1).max())
+    if context is not None and longest + max_new_tokens > context:
+        raise ValueError(
+            f"expected prompt + response to fit the context of {context} tokens, got {longest} + {max_new_tokens}; "
+            "shorten the prompts or lower max_new_tokens"
+        )

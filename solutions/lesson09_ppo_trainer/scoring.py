@@ -1,0 +1,81 @@
+"""Any reward as one kind of scorer: a module that reads tokens, or a Python function that reads texts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..lesson08_rollout.rollout import Scorer
+
+RewardFunction = Callable[[list[str], list[str]], Sequence[float]]
+"""(prompts, responses) -> one number for each response."""
+
+
+def make_scorer(reward_model: nn.Module | RewardFunction, tokenizer: Any = None) -> Scorer:
+    """Wrap a reward model or a reward function for the rollout.
+
+    Args:
+        reward_model: a module called with (input_ids, attention_mask) that returns (B,) scores, or an output with
+            `logits` (B, 1); or a function of (prompts, responses), lists of texts without special tokens.
+        tokenizer: decodes the texts of a reward function; must be the policy's.
+
+    Returns:
+        (input_ids (B, L), attention_mask (B, L), prompt_length) -> (B,) float32 scores on the device of the ids.
+
+    Raises:
+        ValueError: a reward function came without a tokenizer; later, from the scorer: it returned the wrong
+            count, something that is no number, or NaN.
+        RuntimeError: from the scorer: the reward function raised.
+    """
+    if isinstance(reward_model, nn.Module):
+        return _module_scorer(reward_model)
+    if tokenizer is None:
+        raise ValueError("expected a tokenizer with a reward function, got None; pass tokenizer= to PPOTrainer")
+    return _function_scorer(reward_model, tokenizer)
+
+
+def _module_scorer(reward_model: nn.Module) -> Scorer:
+    def score(input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> Tensor:
+        output = reward_model(input_ids=input_ids, attention_mask=attention_mask)
+        return output.logits.squeeze(-1).float() if hasattr(output, "logits") else output.float()
+
+    return score
+
+
+def _function_scorer(function: RewardFunction, tokenizer: Any) -> Scorer:
+    name = getattr(function, "__name__", repr(function))
+
+    def texts(input_ids: Tensor, attention_mask: Tensor) -> list[str]:
+        rows = [row[real].tolist() for row, real in zip(input_ids, attention_mask, strict=True)]
+        return [tokenizer.decode(row, skip_special_tokens=True) for row in rows]
+
+    def score(input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> Tensor:
+        prompts = texts(input_ids[:, :prompt_length], attention_mask[:, :prompt_length])
+        responses = texts(input_ids[:, prompt_length:], attention_mask[:, prompt_length:])
+        try:
+            numbers = list(function(prompts, responses))
+        except Exception as error:
+            raise RuntimeError(f"the reward function {name} raised {type(error).__name__}: {error}") from error
+        if len(numbers) != len(responses):
+            raise ValueError(
+                f"expected reward function {name} to return one number for each of {len(responses)} responses, "
+                f"got {len(numbers)}"
+            )
+        return torch.tensor([_number(value, name, row) for row, value in enumerate(numbers)], device=input_ids.device)
+
+    return score
+
+
+def _number(value: object, name: str, row: int) -> float:
+    """The score of one response as a float; a 0-dim tensor or a numpy number is one too, a text is not."""
+    rule = f"expected reward function {name} to return finite numbers, got"
+    if isinstance(value, str) or not hasattr(value, "__float__"):
+        raise ValueError(f"{rule} {type(value).__name__} for response {row}: {value!r}")
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError(f"{rule} {number} for response {row}")
+    return number

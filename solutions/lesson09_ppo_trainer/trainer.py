@@ -1,0 +1,414 @@
+"""Lesson 9: the trainer: rollout, then epochs of minibatches of microbatches, and nothing hidden."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from ..lesson01_masked_sequences import gather_log_probs, masked_mean, masked_whiten, token_entropy
+from ..lesson02_reward_model import last_token_index
+from ..lesson05_ppo_loss import combine_losses, compute_ppo_loss, compute_value_loss, ppo_statistics
+from ..lesson06_kl_rewards import AdaptiveKLController, FixedKLController, estimate_kl
+from ..lesson07_actor_critic import PolicyAndValue, SharedPolicyAndValue, disable_dropout, freeze
+from ..lesson08_rollout import (
+    Experience,
+    ExperienceBuffer,
+    Generation,
+    collect_experience,
+    evaluate_responses,
+    generate,
+)
+from .config import PPOConfig
+from .prompts import Prompt, PromptQueue, encode_prompts
+from .scoring import RewardFunction, make_scorer
+
+CHECKPOINT_FILE = "trainer.pt"
+
+
+class PPOTrainer:
+    """Proximal policy optimisation of a language model against a reward.
+
+    Args:
+        model: actor and critic; trained in place, its dropout is switched off.
+        reward_model: a module (input_ids, attention_mask) -> (B,), or any Python function
+            (prompts, responses) -> numbers.
+        ref_model: the frozen reference, or None for a LoRA policy that is its own (`reference_mode`).
+        config: every number of the run.
+        tokenizer: needed where prompts are texts or the reward is a function.
+
+    Attributes:
+        updates_done: int, rollout + optimisation rounds so far.
+        history: one dict of metrics for each of them.
+    """
+
+    def __init__(
+        self,
+        model: PolicyAndValue | SharedPolicyAndValue,
+        reward_model: nn.Module | RewardFunction,
+        ref_model: nn.Module | None,
+        config: PPOConfig,
+        tokenizer: Any = None,
+    ) -> None:
+        self.config = config
+        self.tokenizer = tokenizer
+        self.accelerator = Accelerator()
+        device = self.accelerator.device
+        disable_dropout(model)
+        self.ref_model = None if ref_model is None else freeze(ref_model.to(device))
+        if isinstance(reward_model, nn.Module):
+            freeze(reward_model.to(device))
+        self.score = make_scorer(reward_model, tokenizer)
+        trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        optimizer = torch.optim.AdamW(
+            trainable, lr=config.learning_rate, eps=config.adam_epsilon, weight_decay=0.0, fused=True
+        )
+        self.model, self.optimizer = self.accelerator.prepare(model, optimizer)
+        self.kl_controller = (
+            FixedKLController(config.kl_coef)
+            if config.kl_target is None
+            else AdaptiveKLController(config.kl_coef, config.kl_target, config.kl_horizon)
+        )
+        self.sampling = torch.Generator(device=device).manual_seed(config.seed)
+        self.shuffling = torch.Generator().manual_seed(config.seed)
+        self.prompt_queue = PromptQueue(config.seed)
+        self.updates_done = 0
+        self.history: list[dict[str, float]] = []
+
+    @property
+    def policy(self) -> nn.Module:
+        """The language model in training, without any wrapper of Accelerate."""
+        return self.accelerator.unwrap_model(self.model).policy
+
+    def generate_responses(self, prompts: Sequence[Prompt]) -> Generation:
+        """Sample a response to each prompt from the current policy.
+
+        Args:
+            prompts: B texts or lists of token ids.
+
+        Returns:
+            Generation: responses (B, T), their log-probs (B, T) and mask (B, T).
+
+        Raises:
+            ValueError: there are no prompts, or prompt + response do not fit the context.
+        """
+        # region solution
+        config = self.config
+        return generate(
+            self.policy,
+            *self._encode(prompts),
+            config.max_new_tokens,
+            config.stop_token_ids,
+            config.pad_token_id,
+            config.temperature,
+            generator=self.sampling,
+        )
+        # endregion
+
+    def compute_rewards(self, responses: Generation, prompts: Sequence[Prompt]) -> Tensor:
+        """Rewards of sampled responses: the KL price on each token, the clipped score on the last.
+
+        Args:
+            responses: what `generate_responses(prompts)` gave.
+            prompts: the same B prompts.
+
+        Returns:
+            (B, T), 0 where masked, without gradient, at the controller's present price.
+
+        Raises:
+            ValueError: the reward model gives anything but one finite number for each response.
+        """
+        # region solution
+        return evaluate_responses(
+            self.accelerator.unwrap_model(self.model),
+            self.ref_model,
+            self.score,
+            *self._encode(prompts),
+            responses,
+            self.config,
+            self.kl_controller.value,
+        ).rewards
+        # endregion
+
+    def compute_loss(self, batch: Experience) -> tuple[Tensor, dict[str, float]]:
+        """The loss of PPO on a batch of experience, and what to watch.
+
+        loss = policy_loss + value_coef * value_loss - entropy_coef * entropy, each a mean over real tokens
+
+        Args:
+            batch: experience whose advantages are ready to use (whitened, if configured).
+
+        Returns:
+            loss: () scalar with gradients into actor and critic.
+            statistics: policy_loss, value_loss, entropy, and those of `ppo_statistics`.
+        """
+        # region solution
+        config = self.config
+        outputs = self.model(batch.input_ids, batch.attention_mask, batch.prompt_length)
+        log_probs = gather_log_probs(outputs.logits, batch.responses, config.temperature)
+        with torch.set_grad_enabled(config.entropy_coef > 0):
+            entropy = masked_mean(token_entropy(outputs.logits, config.temperature), batch.mask)
+        policy_loss = compute_ppo_loss(log_probs, batch.log_probs, batch.advantages, config.clip_epsilon, batch.mask)
+        value_loss = compute_value_loss(
+            outputs.values, batch.values, batch.returns, config.value_clip_epsilon, batch.mask
+        )
+        loss = combine_losses(policy_loss, value_loss, entropy, config.value_coef, config.entropy_coef)
+        return loss, {
+            "policy_loss": policy_loss.item(),
+            "value_loss": value_loss.item(),
+            "entropy": entropy.item(),
+            **ppo_statistics(log_probs, batch.log_probs, batch.advantages, config.clip_epsilon, batch.mask),
+        }
+        # endregion
+
+    def training_step(self, batch: Sequence[Prompt]) -> dict[str, float]:
+        """One update: rollout on a batch of prompts, then epochs x minibatches of optimiser steps.
+
+        1. collect experience with the policy as it is now
+        2. whiten the advantages over the whole rollout, after the returns were made from the raw ones
+        3. for each epoch, for each minibatch: accumulate gradients, clip, step
+        4. move the KL price by the KL that was seen, and the learning rate along its line
+
+        Args:
+            batch: prompts, texts or lists of token ids.
+
+        Returns:
+            Metrics of the update; those of the losses are means over its optimiser steps.
+
+        Raises:
+            ValueError: as `generate_responses` and `compute_rewards`.
+        """
+        # region solution
+        experience = self._collect(batch)
+        metrics = self._rollout_metrics(experience)
+        if self.config.whiten_advantages:
+            experience = replace(experience, advantages=masked_whiten(experience.advantages, experience.mask))
+        buffer = ExperienceBuffer()
+        buffer.append(experience)
+        self._set_learning_rate()
+        metrics |= self.optimise(buffer)
+        buffer.clear()
+        self.kl_controller.update(metrics["kl"], len(experience))
+        self.updates_done += 1
+        return metrics
+        # endregion
+
+    def train(
+        self, prompts: Sequence[Prompt], on_update: Callable[[PPOTrainer], None] | None = None
+    ) -> list[dict[str, float]]:
+        """Run the updates that are left of `config.num_updates`, drawing prompts without replacement.
+
+        Args:
+            prompts: all prompts of the run; each is used once before any comes again.
+            on_update: called with the trainer after each update, to evaluate or to save a checkpoint.
+
+        Returns:
+            `history`: the metrics of every update so far. It is kept when the run is interrupted.
+
+        Raises:
+            ValueError: there are no prompts, or as `training_step`.
+        """
+        if not prompts:
+            raise ValueError("expected at least one prompt to train on, got an empty list")
+        # region solution
+        writer = _summary_writer(self.config.log_dir)
+        left = range(self.updates_done, self.config.num_updates)
+        with tqdm(left, desc="ppo", unit="update", disable=None) as progress:
+            for update in progress:
+                numbers = self.prompt_queue.take(self.config.batch_size, len(prompts))
+                metrics = self.training_step([prompts[number] for number in numbers])
+                self.history.append(metrics)
+                progress.set_postfix(score=f"{metrics['score']:.2f}", kl=f"{metrics['kl']:.2f}")
+                if writer is not None:
+                    for name, value in metrics.items():
+                        writer.add_scalar(name, value, update)
+                if on_update is not None:
+                    on_update(self)
+        if writer is not None:
+            writer.close()
+        return self.history
+        # endregion
+
+    def save_checkpoint(self, directory: str | Path) -> None:
+        """Write everything that a resumed run needs; an interrupted write leaves the previous checkpoint whole.
+
+        Models, optimiser, learning rate, KL price, queue of prompts, random states, metrics so far.
+
+        Args:
+            directory: created where missing.
+
+        Raises:
+            OSError: the directory cannot be written.
+        """
+        # region solution
+        directory = Path(directory)
+        directory.mkdir(parents=True, exist_ok=True)
+        unfinished = directory / (CHECKPOINT_FILE + ".unfinished")
+        torch.save(self._state(), unfinished)
+        os.replace(unfinished, directory / CHECKPOINT_FILE)
+        # endregion
+
+    def load_checkpoint(self, directory: str | Path) -> None:
+        """Continue where `save_checkpoint` left off: the same numbers as a run that was never interrupted.
+
+        Args:
+            directory: as given to `save_checkpoint`.
+
+        Raises:
+            FileNotFoundError: there is no whole checkpoint in the directory.
+            ValueError: it belongs to models of other shapes.
+        """
+        file = Path(directory) / CHECKPOINT_FILE
+        if not file.is_file():
+            raise FileNotFoundError(
+                f"expected a checkpoint written by save_checkpoint, got no {CHECKPOINT_FILE} in {directory}"
+            )
+        # region solution
+        state = torch.load(file, map_location="cpu", weights_only=True)
+        try:
+            self.accelerator.unwrap_model(self.model).load_state_dict(state["model"])
+        except RuntimeError as error:
+            raise ValueError(f"expected a checkpoint of the same models, got another shape: {error}") from error
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.kl_controller.value = state["kl_coef"]
+        self.prompt_queue.waiting = state["prompts_waiting"]
+        self.updates_done, self.history = state["updates_done"], state["history"]
+        for name, generator in self._generators().items():
+            generator.set_state(state["generators"][name])
+        # endregion
+
+    def _encode(self, prompts: Sequence[Prompt]) -> tuple[Tensor, Tensor]:
+        input_ids, attention_mask = encode_prompts(prompts, self.tokenizer, self.config.pad_token_id)
+        return input_ids.to(self.accelerator.device), attention_mask.to(self.accelerator.device)
+
+    def _collect(self, prompts: Sequence[Prompt]) -> Experience:
+        return collect_experience(
+            self.accelerator.unwrap_model(self.model),
+            self.ref_model,
+            self.score,
+            *self._encode(prompts),
+            self.config,
+            self.kl_controller.value,
+            self.sampling,
+        )
+
+    def _rollout_metrics(self, experience: Experience) -> dict[str, float]:
+        """What the rollout says about the policy; `kl` is the k1 estimate summed over each response."""
+        mask = experience.mask
+        kl = estimate_kl(experience.log_probs, experience.ref_log_probs).masked_fill(~mask, 0.0).sum(dim=1)
+        returns, values = experience.returns[mask], experience.values[mask]
+        unexplained = (returns - values).var(correction=0) / returns.var(correction=0).clamp(min=1e-8)
+        last_tokens = experience.responses.gather(1, last_token_index(mask).unsqueeze(1))
+        stops = torch.tensor(self.config.stop_token_ids, device=last_tokens.device)
+        return {
+            "score": experience.scores.mean().item(),
+            "kl": kl.mean().item(),
+            "kl_coef": self.kl_controller.value,
+            "response_length": mask.sum(dim=1).float().mean().item(),
+            "stopped_share": torch.isin(last_tokens, stops).float().mean().item(),
+            "explained_variance": 1.0 - unexplained.item(),
+        }
+
+    def optimise(self, buffer: ExperienceBuffer) -> dict[str, float]:
+        """Epochs x minibatches of optimiser steps; the order is drawn anew in each epoch.
+
+        Ends at once when a minibatch's approx_kl exceeds `config.max_update_kl`: the policy has moved far enough.
+
+        Args:
+            buffer: the experience of one update, advantages ready to use.
+
+        Returns:
+            Means over the optimiser steps of their statistics, with `ratio_max` the largest; `first_ratio_max` of
+            the first step alone (it is 1: nothing has moved yet), and `optimiser_steps`, their number.
+        """
+        # region solution
+        config = self.config
+        steps: list[dict[str, float]] = []
+        for _ in range(config.num_epochs):
+            for minibatch in buffer.minibatches(config.minibatch_size, self.shuffling):
+                steps.append(self.optimiser_step(minibatch))
+                if config.max_update_kl is not None and steps[-1]["approx_kl"] > config.max_update_kl:
+                    return _merge(steps)
+        return _merge(steps)
+        # endregion
+
+    def optimiser_step(self, minibatch: Experience) -> dict[str, float]:
+        """Add up the gradients of the microbatches, clip their norm, step once, forget the gradients.
+
+        Each microbatch's loss is weighted by its share of the minibatch's real tokens, so that the step does not
+        depend on `micro_batch_size`. Where the mean ratio exceeds `config.ratio_threshold` (or is NaN) the step is
+        skipped: nothing is learned from a spike.
+
+        Args:
+            minibatch: rows of the experience.
+
+        Returns:
+            Statistics of `compute_loss`, token-weighted over the microbatches (`ratio_max`: the largest),
+            `grad_norm` before clipping (0 if skipped) and `skipped_share` (1 if skipped).
+        """
+        # region solution
+        tokens = minibatch.mask.sum()
+        parts, weights = [], []
+        rows = torch.arange(len(minibatch), device=minibatch.mask.device)
+        for index in rows.split(self.config.micro_batch_size or len(minibatch)):
+            microbatch = minibatch.rows(index)
+            weights.append((microbatch.mask.sum() / tokens).item())
+            loss, statistics = self.compute_loss(microbatch)
+            self.accelerator.backward(loss * weights[-1])
+            parts.append(statistics)
+        merged = _weighted(parts, weights)
+        is_spike = not merged["ratio_mean"] <= self.config.ratio_threshold
+        if is_spike:
+            grad_norm = 0.0
+        else:
+            grad_norm = float(self.accelerator.clip_grad_norm_(self.model.parameters(), self.config.max_grad_norm))
+            self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        return merged | {"grad_norm": grad_norm, "skipped_share": float(is_spike)}
+        # endregion
+
+    def _set_learning_rate(self) -> None:
+        left = 1.0 - self.updates_done / self.config.num_updates
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.config.learning_rate * left
+
+    def _generators(self) -> dict[str, torch.Generator]:
+        return {"sampling": self.sampling, "shuffling": self.shuffling, "prompts": self.prompt_queue.generator}
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "model": self.accelerator.unwrap_model(self.model).state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "kl_coef": self.kl_controller.value,
+            "prompts_waiting": self.prompt_queue.waiting,
+            "updates_done": self.updates_done,
+            "history": self.history,
+            "generators": {name: generator.get_state() for name, generator in self._generators().items()},
+        }
+
+
+def _weighted(parts: list[dict[str, float]], weights: list[float]) -> dict[str, float]:
+    """Statistics of a minibatch from those of its microbatches: token-weighted means, and the largest ratio."""
+    merged = {name: sum(w * part[name] for w, part in zip(weights, parts, strict=True)) for name in parts[0]}
+    return merged | {"ratio_max": max(part["ratio_max"] for part in parts)}
+
+
+def _merge(steps: list[dict[str, float]]) -> dict[str, float]:
+    """Statistics of an update from those of its optimiser steps."""
+    merged = _weighted(steps, [1 / len(steps)] * len(steps))
+    return merged | {"first_ratio_max": steps[0]["ratio_max"], "optimiser_steps": float(len(steps))}
+
+
+def _summary_writer(log_dir: str | None) -> Any:
+    if log_dir is None:
+        return None
+    from torch.utils.tensorboard import SummaryWriter
+
+    return SummaryWriter(log_dir)

@@ -1,0 +1,102 @@
+"""The command behind `make demo`.
+
+python -m solutions.lesson12_capstone --preset tiny --seed 0 --out runs/demo
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+
+from tiny_models.gold import GOLD_MAX
+from tiny_models.presets import HUB
+
+if TYPE_CHECKING:
+    from .pipeline import CapstoneRun
+
+SAMPLES = 4
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the capstone; returns the exit code: 0, 1 for bad input, 130 after Ctrl-C."""
+    parser = argparse.ArgumentParser(prog="make demo", description=__doc__.splitlines()[0])
+    parser.add_argument("--preset", default="tiny", help="tiny, small, gpt2 or hub (PRESET=)")
+    parser.add_argument("--seed", type=int, default=0, help="decides every random number (SEED=)")
+    parser.add_argument("--out", type=Path, default=Path("runs/demo"), help="folder for results (OUT=)")
+    parser.add_argument("--policy", default="", help="hub only: a causal language model, name or folder (POLICY=)")
+    parser.add_argument("--reward", default="", help="hub only: a reward model, or module:function (REWARD=)")
+    parser.add_argument(
+        "--prompts", type=Path, default=None, help="hub only: a text file, one prompt a line (PROMPTS=)"
+    )
+    options = parser.parse_args(arguments)
+    console = Console(highlight=False)
+    try:
+        if options.preset == HUB:
+            from .hub import run_hub
+
+            return run_hub(options.policy, options.reward, options.prompts, options.seed, options.out, console.print)
+        return _demo(options.preset, options.seed, options.out, console)
+    except (ValueError, OSError, RuntimeError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+
+
+def _demo(preset: str, seed: int, out: Path, console: Console) -> int:
+    from .figures import draw_figures
+    from .pipeline import new_run, prepare_output, run_capstone, write_summary
+
+    start = time.perf_counter()
+    run = new_run(preset, seed)
+    prepare_output(out)
+    try:
+        run_capstone(run, out, console.print)
+        figures = draw_figures(run, out)
+    except KeyboardInterrupt:
+        kept = "; ".join(run.finished) or "no stage was finished"
+        print(f"\nstopped by Ctrl-C. Kept: {kept}. No summary was written.", file=sys.stderr)
+        return 130
+    summary = write_summary(run, out)
+    console.print(_table(run))
+    console.print(_samples(run))
+    for file in [*figures, summary]:
+        console.print(f"[dim]{file}[/dim]")
+    console.print(f"\n{time.perf_counter() - start:.0f} s. The picture to look at: {out / 'overoptimisation.png'}")
+    return 0
+
+
+def _table(run: CapstoneRun) -> Table:
+    """Gold, proxy, KL and valid share of the three policies."""
+    table = Table(title=f"\npreset {run.preset.name}, seed {run.seed}: the three policies", title_justify="left")
+    for column in ("", f"gold (max {GOLD_MAX:.0f})", "proxy (std)", "KL (nats)", "valid"):
+        table.add_column(column, justify="left" if not column else "right")
+    rows = (("SFT", run.sft), ("PPO", run.ppo.final), ("PPO without KL price", run.no_kl.final))
+    for name, evaluation in rows:
+        table.add_row(
+            name,
+            f"{evaluation.gold:.2f}",
+            f"{evaluation.proxy:+.2f}",
+            f"{max(evaluation.kl, 0.0):.1f}",
+            f"{evaluation.valid:.0%}",
+        )
+    return table
+
+
+def _samples(run: CapstoneRun) -> Table:
+    """What the three policies answer to the same prompts."""
+    table = Table(title="\nthe same prompts, before and after", title_justify="left", show_lines=True)
+    for column in ("prompt", "SFT", "PPO", "PPO without KL price"):
+        table.add_column(column, ratio=1)
+    for number in range(SAMPLES):
+        evaluations = (run.sft, run.ppo.final, run.no_kl.final)
+        table.add_row(run.prompts[number], *(evaluation.responses[number] for evaluation in evaluations))
+    return table
+
+
+if __name__ == "__main__":
+    sys.exit(main())

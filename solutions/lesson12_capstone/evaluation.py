@@ -1,0 +1,88 @@
+"""Evaluation: the only place of the course that may look at the gold score, the truth behind the preferences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from tiny_models.gold import gold_score, is_well_formed
+
+from ..lesson01_masked_sequences import gather_log_probs
+from ..lesson06_kl_rewards import estimate_kl
+from ..lesson07_actor_critic import response_logits
+from ..lesson08_rollout import generate
+from ..lesson09_ppo_trainer import PPOConfig, encode_prompts
+from ..lesson09_ppo_trainer.scoring import Scorer
+
+EVALUATION_SEED = 2024
+"""Sampling while evaluating never touches the random state of the training."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How good a policy's responses are, and how far it has moved."""
+
+    gold: float
+    """Mean true score."""
+    proxy: float
+    """Mean score of the reward model."""
+    valid: float
+    """Share of responses that are well-formed and stopped by themselves."""
+    kl: float
+    """KL(policy || reference) of a whole response, in nats: mean over responses of the sum of k1."""
+    responses: tuple[str, ...]
+    """The responses, in the order of the prompts."""
+
+
+@torch.no_grad()
+def evaluate_policy(
+    policy: nn.Module, reference: nn.Module, score: Scorer, prompts: Sequence[str], tokenizer: Any, config: PPOConfig
+) -> Evaluation:
+    """Sample one response to each prompt, with the same random numbers for every policy, and judge it.
+
+    Args:
+        policy: the language model to judge.
+        reference: the SFT model.
+        score: the reward model as a scorer.
+        prompts: texts.
+        tokenizer: the policy's.
+        config: sampling settings; the same as in training.
+
+    Returns:
+        Means over the prompts. A response that is not valid (ill-formed, or cut before it stopped) has gold 0.
+    """
+    # region solution
+    input_ids, attention_mask = (
+        tensor.to(policy.device) for tensor in encode_prompts(prompts, tokenizer, config.pad_token_id)
+    )
+    generator = torch.Generator(device=policy.device).manual_seed(EVALUATION_SEED)
+    responses, log_probs, mask = generate(
+        policy,
+        input_ids,
+        attention_mask,
+        config.max_new_tokens,
+        config.stop_token_ids,
+        config.pad_token_id,
+        config.temperature,
+        generator=generator,
+    )
+    sequences = torch.cat([input_ids, responses], dim=1)
+    visible = torch.cat([attention_mask, mask], dim=1)
+    ref_logits = response_logits(reference, sequences, visible, input_ids.shape[1])
+    kl = estimate_kl(log_probs, gather_log_probs(ref_logits, responses, config.temperature))
+    texts = [tokenizer.decode(row[real], skip_special_tokens=True) for row, real in zip(responses, mask, strict=True)]
+    stopped = torch.isin(responses, torch.tensor(config.stop_token_ids, device=policy.device)).any(dim=1).tolist()
+    valid = [is_well_formed(text) and stop for text, stop in zip(texts, stopped, strict=True)]
+    gold = [gold_score(*pair) if ok else 0.0 for pair, ok in zip(zip(prompts, texts, strict=True), valid, strict=True)]
+    return Evaluation(
+        gold=sum(gold) / len(gold),
+        proxy=score(sequences, visible, input_ids.shape[1]).mean().item(),
+        valid=sum(valid) / len(valid),
+        kl=kl.masked_fill(~mask, 0.0).sum(dim=1).mean().item(),
+        responses=tuple(texts),
+    )
+    # endregion

@@ -1,0 +1,164 @@
+"""The three figures of a capstone run: how it trained, what over-optimisation looks like, and one response taken apart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import torch
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt  # noqa: E402
+
+from tiny_models.gold import GOLD_MAX  # noqa: E402
+
+from ..lesson06_kl_rewards import estimate_kl  # noqa: E402
+from ..lesson08_rollout import Experience, collect_experience  # noqa: E402
+from ..lesson09_ppo_trainer import encode_prompts  # noqa: E402
+from .pipeline import CapstoneRun, PPORun, ppo_config  # noqa: E402
+
+# Okabe and Ito's colours, which colour-blind readers can tell apart.
+BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#7F7F7F"
+
+
+def draw_figures(run: CapstoneRun, out: Path) -> list[Path]:
+    """Write `training_curves.png`, `overoptimisation.png` and `response.png` into `out`."""
+    figures = {
+        "training_curves.png": training_curves(run),
+        "overoptimisation.png": overoptimisation(run),
+        "response.png": response_by_token(run),
+    }
+    for name, figure in figures.items():
+        figure.savefig(out / name, dpi=120)
+        plt.close(figure)
+    return [out / name for name in figures]
+
+
+def training_curves(run: CapstoneRun) -> Any:
+    """Six panels: the losses of the first two stages, and four metrics of both PPO runs."""
+    assert run.stage1 and run.stage2 and run.ppo and run.no_kl
+    figure, axes = plt.subplots(2, 3, figsize=(12, 6.4), layout="constrained")
+    figure.suptitle("From imitation to preference: SFT, reward model, PPO")
+    sft, accuracy, score, kl, entropy, critic = axes.flat
+    sft.plot(run.stage1.losses, color=GREY, alpha=0.35, linewidth=0.8)
+    sft.plot(_smooth(run.stage1.losses), color=BLUE)
+    sft.set(title="SFT learns the grammar", xlabel="optimiser step", ylabel="loss (nats per token)", ylim=(0.8, None))
+    steps = [row["accuracy"] for row in run.stage2.history]
+    accuracy.plot(steps, color=GREY, alpha=0.35, linewidth=0.8)
+    accuracy.plot(_smooth(steps), color=BLUE)
+    accuracy.axhline(0.5, color=GREY, linestyle=":", label="a coin")
+    accuracy.set(
+        title=f"The reward model learns the choices\n(held out: {run.stage2.accuracy:.0%} right)",
+        xlabel="optimiser step",
+        ylabel="accuracy on the batch",
+    )
+    accuracy.legend(loc="lower right")
+    panels = (
+        (score, "score", "The proxy rises in both runs", "reward model's score (std of SFT)"),
+        (kl, "kl", "Only the price keeps the policy near", "KL from the SFT model (nats per response)"),
+        (entropy, "entropy", "Without it the policy collapses", "entropy (nats per token)"),
+        (critic, "explained_variance", "The critic learns to predict", "explained variance of the returns"),
+    )
+    for axis, name, title, label in panels:
+        for ppo, colour, text in ((run.ppo, BLUE, "with KL price"), (run.no_kl, ORANGE, "without")):
+            axis.plot(_metric(ppo, name), color=colour, label=text)
+        axis.set(title=title, xlabel="PPO update", ylabel=label)
+        axis.legend()
+    kl.set_yscale("symlog", linthresh=5)
+    kl.set_yticks([0, 2, 5, 10, 50, 100], ["0", "2", "5", "10", "50", "100"])
+    critic.set_ylim(-0.5, 1.05)
+    return figure
+
+
+def overoptimisation(run: CapstoneRun) -> Any:
+    """The picture of the course: proxy and gold against the distance from the SFT model, both runs."""
+    assert run.ppo and run.no_kl
+    figure, axes = plt.subplots(1, 2, figsize=(11, 4.8), layout="constrained", sharey=True)
+    runs = ((axes[0], run.ppo, f"KL price {run.preset.kl_coef}"), (axes[1], run.no_kl, "no KL price"))
+    for axis, ppo, name in runs:
+        trace = [*ppo.trace, ppo.final]
+        distance = [max(point.kl, 0.0) for point in trace]
+        gold, proxy = [point.gold for point in trace], [point.proxy for point in trace]
+        axis.plot(distance, proxy, "s--", color=ORANGE, label="proxy: what the reward model sees (std)")
+        axis.plot(distance, gold, "o-", color=BLUE, label="gold: the truth (points)")
+        axis.plot(distance[-1], gold[-1], "o", color=BLUE, markersize=11, markerfacecolor="white", markeredgewidth=2)
+        axis.plot(distance[-1], proxy[-1], "s", color=ORANGE, markersize=10, markerfacecolor="white", markeredgewidth=2)
+        axis.axhline(GOLD_MAX, color=GREY, linestyle=":", linewidth=1)
+        axis.text(0.02, GOLD_MAX + 0.03, "best possible gold", color=GREY, transform=axis.get_yaxis_transform())
+        verb = "follows it" if gold[-1] > gold[0] else "falls"
+        axis.set(
+            title=f"{name}: the proxy rises, gold {verb}\n"
+            f"proxy {proxy[0]:+.2f} -> {proxy[-1]:+.2f}, gold {gold[0]:.2f} -> {gold[-1]:.2f}",
+            xlabel="KL from the SFT model (nats per response, square-root scale)",
+        )
+        axis.set_xscale("function", functions=(lambda x: abs(x) ** 0.5, lambda x: x**2))
+        axis.set_xlim(0, max(distance) * 1.05)
+    axes[0].set_ylabel("score")
+    axes[0].legend(loc="lower right")
+    figure.suptitle("Reward over-optimisation (open markers: end of training)")
+    return figure
+
+
+def response_by_token(run: CapstoneRun) -> Any:
+    """One response of the tuned policy: reward, KL, value and advantage of each token."""
+    experience, tokens = _one_response(run)
+    kl = estimate_kl(experience.log_probs, experience.ref_log_probs)[0]
+    figure, axes = plt.subplots(4, 1, figsize=(10, 8), layout="constrained", sharex=True)
+    prompt = run.prompts[0]
+    figure.suptitle(f'"{prompt}"\nThe score comes once, at the end; the critic and GAE spread it over the tokens')
+    rows = (
+        (experience.rewards[0], "reward\n(score units)", "bar", ORANGE),
+        (kl, "KL, k1\n(nats)", "bar", GREEN),
+        (experience.values[0], "value before\nthe token", "line", BLUE),
+        (experience.advantages[0], "advantage\n(raw)", "bar", GREY),
+    )
+    for axis, (numbers, label, kind, colour) in zip(axes, rows, strict=True):
+        if kind == "bar":
+            axis.bar(range(len(tokens)), numbers.tolist(), color=colour)
+        else:
+            axis.plot(range(len(tokens)), numbers.tolist(), "o-", color=colour)
+        axis.axhline(0.0, color="black", linewidth=0.6)
+        axis.set_ylabel(label)
+        axis.margins(y=0.25)
+        for position, number in enumerate(numbers.tolist()):
+            axis.annotate(
+                f"{number:.2f}",
+                (position, number),
+                textcoords="offset points",
+                xytext=(0, 4 if number >= 0 else -11),
+                ha="center",
+                fontsize=8,
+            )
+    axes[-1].set_xticks(range(len(tokens)), tokens, rotation=30)
+    axes[-1].set_xlabel("token of the response")
+    return figure
+
+
+def _one_response(run: CapstoneRun) -> tuple[Experience, list[str]]:
+    assert run.ppo and run.stage1
+    trainer = run.ppo.stage.trainer
+    config = ppo_config(run.preset, run.tokenizer, run.seed, run.preset.kl_coef)
+    input_ids, attention_mask = encode_prompts(run.prompts[:1], run.tokenizer, config.pad_token_id)
+    device = trainer.accelerator.device
+    sampling = torch.Generator(device=device).manual_seed(run.seed)
+    experience = collect_experience(
+        trainer.accelerator.unwrap_model(trainer.model),
+        run.stage1.policy,
+        trainer.score,
+        input_ids.to(device),
+        attention_mask.to(device),
+        config,
+        config.kl_coef,
+        sampling,
+    )
+    return experience, run.tokenizer.convert_ids_to_tokens(experience.responses[0].tolist())
+
+
+def _metric(run: PPORun, name: str) -> list[float]:
+    return [metrics[name] for metrics in run.stage.trainer.history]
+
+
+def _smooth(numbers: list[float], window: int = 25) -> list[float]:
+    """Mean over the last `window` numbers."""
+    return [sum(numbers[max(0, i - window + 1) : i + 1]) / min(i + 1, window) for i in range(len(numbers))]

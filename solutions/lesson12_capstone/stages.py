@@ -1,0 +1,180 @@
+"""The three stages of RLHF in the little world, each from the blocks of the lessons before."""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from tiny_models.builders import build_causal_lm
+from tiny_models.language import sample_prompts, sample_review
+from tiny_models.preferences import Preference, make_preferences
+from tiny_models.presets import Preset
+
+from ..lesson02_reward_model import (
+    PreferenceBatch,
+    RewardModel,
+    RewardModelConfig,
+    calibrate,
+    preference_accuracy,
+    train_reward_model,
+)
+from ..lesson07_actor_critic import PolicyAndValue, critic_from_reward_model, make_reference
+from ..lesson08_rollout import generate
+from ..lesson09_ppo_trainer import PPOConfig, PPOTrainer, encode_prompts
+from .sft import SFTConfig, encode_demonstrations, train_sft
+
+
+@dataclass(frozen=True)
+class Stage1:
+    """What supervised fine-tuning leaves."""
+
+    policy: nn.Module
+    """The SFT model: where PPO starts, and its reference."""
+    losses: list[float]
+    """Loss of every optimiser step, in nats for each token."""
+
+
+@dataclass(frozen=True)
+class Stage2:
+    """What reward modelling leaves."""
+
+    reward_model: RewardModel
+    """Calibrated: mean 0 and standard deviation 1 on the SFT model's responses."""
+    history: list[dict[str, float]]
+    """Loss and accuracy of every optimiser step."""
+    accuracy: float
+    """On comparisons that were held out."""
+
+
+@dataclass(frozen=True)
+class Stage3:
+    """What PPO leaves."""
+
+    policy: nn.Module
+    """The tuned policy."""
+    trainer: PPOTrainer
+    """With its critic and its metrics."""
+
+
+def train_sft_stage(preset: Preset, tokenizer: Any, seed: int) -> Stage1:
+    """Stage 1: build a policy with random weights and teach it to write reviews, on demonstrations."""
+    rng = random.Random(seed)
+    policy = build_causal_lm(
+        preset.architecture,
+        len(tokenizer),
+        n_layer=preset.n_layer,
+        n_embd=preset.n_embd,
+        n_head=preset.n_head,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+        seed=seed,
+    ).to(_device())
+    prompts = sample_prompts(preset.demonstrations, rng)
+    data = encode_demonstrations(tokenizer, prompts, [sample_review(prompt, rng) for prompt in prompts])
+    losses = train_sft(policy, data, SFTConfig(preset.sft_learning_rate, preset.sft_batch_size, seed))
+    return Stage1(policy, losses)
+
+
+def train_reward_stage(policy: nn.Module, preset: Preset, tokenizer: Any, seed: int) -> Stage2:
+    """Stage 2: let annotators compare pairs of the SFT model's responses, and fit a reward model to their choices."""
+    rng = random.Random(seed + 1)
+    sampling = torch.Generator(device=policy.device).manual_seed(seed)
+    prompts = sample_prompts(preset.preference_pairs + preset.held_out_pairs, rng)
+    first, second = (sample_texts(policy, prompts, preset, tokenizer, sampling) for _ in range(2))
+    preferences = make_preferences(zip(prompts, first, second, strict=True), rng)
+    held_out = encode_preferences(tokenizer, preferences[: preset.held_out_pairs])
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        reward_model = RewardModel(copy.deepcopy(policy.base_model)).to(policy.device)
+    history = train_reward_model(
+        reward_model,
+        _to(encode_preferences(tokenizer, preferences[preset.held_out_pairs :]), policy.device),
+        RewardModelConfig(learning_rate=preset.reward_learning_rate, batch_size=preset.reward_batch_size, seed=seed),
+    )
+    accuracy = held_out_accuracy(reward_model, _to(held_out, policy.device))
+    written = _to(encode_demonstrations(tokenizer, prompts[:512], first[:512]), policy.device)
+    calibrate(reward_model, [(written.input_ids, written.attention_mask)])
+    return Stage2(reward_model, history, accuracy)
+
+
+def train_policy(
+    stage1: Stage1,
+    stage2: Stage2,
+    config: PPOConfig,
+    tokenizer: Any,
+    prompts: Sequence[str],
+    on_update: Callable[[PPOTrainer], None] | None = None,
+) -> Stage3:
+    """Stage 3: PPO from the SFT model, with a critic that starts as the reward model and the SFT model as reference.
+
+    Args:
+        stage1: the SFT policy; a copy is trained.
+        stage2: the reward model; it is frozen.
+        config: every number of the run.
+        tokenizer: the policy's.
+        prompts: texts to write responses to.
+        on_update: called after each update, to evaluate or to save.
+
+    Returns:
+        The tuned policy and its trainer.
+    """
+    # region solution
+    model = PolicyAndValue(
+        copy.deepcopy(stage1.policy).requires_grad_(True), critic_from_reward_model(stage2.reward_model)
+    )
+    trainer = PPOTrainer(model, stage2.reward_model, make_reference(stage1.policy), config, tokenizer)
+    trainer.train(prompts, on_update)
+    return Stage3(trainer.policy, trainer)
+    # endregion
+
+
+def encode_preferences(tokenizer: Any, preferences: Sequence[Preference]) -> PreferenceBatch:
+    """Comparisons as token ids, stop token included, all padded to one length."""
+    prompts, chosen, rejected = zip(*preferences, strict=True)
+    data = encode_demonstrations(tokenizer, prompts + prompts, chosen + rejected)
+    count = len(preferences)
+    return PreferenceBatch(
+        data.input_ids[:count], data.attention_mask[:count], data.input_ids[count:], data.attention_mask[count:]
+    )
+
+
+@torch.no_grad()
+def held_out_accuracy(reward_model: RewardModel, pairs: PreferenceBatch) -> float:
+    """Share of comparisons that the reward model gets right."""
+    chosen = reward_model(pairs.chosen_ids, pairs.chosen_mask)
+    rejected = reward_model(pairs.rejected_ids, pairs.rejected_mask)
+    return preference_accuracy(chosen, rejected).item()
+
+
+def sample_texts(
+    policy: nn.Module, prompts: Sequence[str], preset: Preset, tokenizer: Any, sampling: torch.Generator
+) -> list[str]:
+    """One response to each prompt, as text without special tokens."""
+    input_ids, attention_mask = encode_prompts(prompts, tokenizer, tokenizer.pad_token_id)
+    generation = generate(
+        policy,
+        input_ids.to(policy.device),
+        attention_mask.to(policy.device),
+        preset.max_new_tokens,
+        (tokenizer.eos_token_id,),
+        tokenizer.pad_token_id,
+        generator=sampling,
+    )
+    return [
+        tokenizer.decode(row[real], skip_special_tokens=True)
+        for row, real in zip(generation.responses, generation.mask, strict=True)
+    ]
+
+
+def _to(batch: Any, device: torch.device) -> Any:
+    return type(batch)(*(tensor.to(device) for tensor in batch))
+
+
+def _device() -> torch.device:
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")

@@ -1,0 +1,79 @@
+"""Argument checks: an error that says the rule, what came and the fix. Given to students, used by every lesson."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+
+def check_shapes(**arguments: tuple[Tensor | None, str]) -> None:
+    """Hold each tensor against a layout in which one letter is one size everywhere.
+
+    `check_shapes(values=(values, "... T+1"), rewards=(rewards, "... T"))`: `T` must be the same number in both,
+    and `...` the same leading sizes. A tensor that is None (an optional argument) is passed over.
+
+    Raises:
+        TypeError: an argument is not a tensor.
+        ValueError: a tensor has another rank than its layout, or a letter would need two sizes.
+    """
+    present = {name: pair for name, pair in arguments.items() if pair[0] is not None}
+    for name, (tensor, _) in present.items():
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"expected {name} to be a torch.Tensor, got {type(tensor).__name__}")
+    sizes: dict[str, object] = {}
+    for tensor, layout in present.values():
+        if not _fits(tuple(tensor.shape), layout.split(), sizes):
+            wanted = ", ".join(f"{name} ({layout.replace(' ', ', ')})" for name, (_, layout) in present.items())
+            came = ", ".join(f"{name} {tuple(tensor.shape)}" for name, (tensor, _) in present.items())
+            raise ValueError(
+                f"expected {wanted}, each letter one size; got {came}; "
+                "broadcasting would give a wrong number instead of an error"
+            )
+
+
+def _fits(shape: tuple[int, ...], letters: list[str], sizes: dict[str, object]) -> bool:
+    """Bind the letters of one layout to the sizes of one shape; False where a letter already has another size."""
+    if letters[0] == "...":
+        letters = letters[1:]
+        lead, shape = shape[: len(shape) - len(letters)], shape[len(shape) - len(letters) :]
+        if sizes.setdefault("...", lead) != lead:
+            return False
+    if len(shape) != len(letters):
+        return False
+    for size, letter in zip(shape, letters, strict=True):
+        name, _, extra = letter.partition("+")
+        if sizes.setdefault(name, size - int(extra or 0)) != size - int(extra or 0):
+            return False
+    return True
+
+
+def check_mask(mask: Tensor | None, per_row: bool = False) -> None:
+    """Demand a bool mask with a real token in it: in the batch, or with `per_row` in each row. None is passed over.
+
+    Raises:
+        ValueError: the mask is not bool, or nothing is left to average over.
+    """
+    if mask is None:
+        return
+    if mask.dtype != torch.bool:
+        raise ValueError(f"expected a bool mask, True on real tokens, got {mask.dtype}; convert it with mask.bool()")
+    if not mask.any():
+        raise ValueError("expected at least one True in mask, got none; the mean of no tokens is undefined")
+    if per_row and not mask.any(dim=-1).all():
+        row = int((~mask.any(dim=-1)).nonzero()[0, 0])
+        raise ValueError(f"expected a real token in each row of mask, got none in row {row}; drop empty responses")
+
+
+def check_number(name: str, value: float, low: float, high: float = math.inf, *, open_low: bool = False) -> None:
+    """Demand a finite number in [low, high], or in (low, high] with `open_low`.
+
+    Raises:
+        ValueError: the number is NaN, infinite or outside the interval.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError(f"expected {name} to be a number, got {value!r}")
+    if not math.isfinite(value) or value > high or value < low or (open_low and value == low):
+        upper = "infinity)" if high == math.inf else f"{high}]"
+        raise ValueError(f"expected {name} in {'(' if open_low else '['}{low}, {upper}, got {value!r}")

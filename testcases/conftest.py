@@ -1,0 +1,187 @@
+"""pytest for students: who is tested, what they read, and how far they have come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testcases.harness import exercises, progress
+from testcases.harness.contract import ROOT, TUTORIAL, lesson_names
+from testcases.harness.failures import Blocked, CheckFailed, NotStarted
+from testcases.harness.points import entry_of, function_of
+
+exercises.install()
+
+SHOWN_PER_EXERCISE = 2
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("PPO by Hand")
+    group.addoption("--subject", default="tutorial", help='whose code: a copy of tutorial/ (default), or "solutions"')
+    group.addoption("--suite-seed", type=int, default=0, help="of the fresh random inputs")
+    group.addoption("--full", action="store_true", help="show every failure, not only the first ones of each exercise")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for name in lesson_names():
+        config.addinivalue_line("markers", f"{name[:8]}: the suite of {name}")
+    subject = config.getoption("--subject")
+    if subject != "solutions" and not _folder(subject).is_dir():
+        raise pytest.UsageError(f"--subject: there is no folder {subject!r}")
+    config.pluginmanager.register(_Run(config), "ppo-by-hand")
+
+
+def _folder(subject: str) -> Path:
+    return TUTORIAL if subject == "tutorial" else Path(subject).resolve()
+
+
+class _Run:
+    """The state of one pytest run."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.subject: str = config.getoption("--subject")
+        self.results: dict[str, dict[str, str]] = {}
+        self.chosen = False
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        for item in items:
+            if lesson := _lesson_of(item.nodeid):
+                item.add_marker(lesson[:8])
+        # Within a lesson the basic suite comes first; a plugin that shuffles does so after this.
+        items.sort(key=lambda item: (_lesson_of(item.nodeid) or "~", "basic_test" not in item.nodeid))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        if not self.chosen and _lesson_of(item.nodeid):
+            from testcases.harness import evaluate, session
+
+            reference = self.subject == "solutions"
+            evaluator = evaluate.solutions() if reference else evaluate.student(_folder(self.subject))
+            session.use(evaluator, self.config.getoption("--suite-seed"))
+            self.chosen = True
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> None:
+        if entry := entry_of(item.nodeid):
+            from testcases.harness import session
+
+            session.require_started(entry.lesson, entry.exercise)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
+        error = call.excinfo.value if call.excinfo else None
+        if _lesson_of(item.nodeid) is None or not isinstance(error, (AssertionError, NotStarted, Blocked)):
+            return (yield)
+        entry = entry_of(item.nodeid)
+        kind = error.kind if isinstance(error, CheckFailed) else "wrong answer"
+        text = str(error)
+        if entry and not isinstance(error, CheckFailed):
+            text = f"{entry.lesson} · {entry.exercise} · {kind}\n{text}"
+        # pytest would render the frames of the engine, which costs more than the test.
+        item.repr_failure = lambda *args, **options: text  # type: ignore[method-assign]
+        report = yield
+        if isinstance(error, (NotStarted, Blocked)):
+            report.outcome = "skipped"
+            report.longrepr = (str(item.path), item.location[1] or 0, str(error))
+            report.course_status = "not started" if isinstance(error, NotStarted) else "blocked"
+        else:
+            report.course_kind = f"{kind}: {error.cause or ''}" if isinstance(error, CheckFailed) else kind
+            report.sections = []
+        return report
+
+    def pytest_report_teststatus(self, report: Any) -> Any:
+        status = getattr(report, "course_status", None)
+        if status == "not started":
+            return status, "n", ("NOT STARTED", {"cyan": True})
+        if status == "blocked":
+            return status, "b", ("BLOCKED", {"yellow": True})
+        return None
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if entry_of(report.nodeid) is None or (report.when != "call" and not report.failed):
+            return
+        status = getattr(report, "course_status", "passed" if report.passed else "failed")
+        function, _, parameters = report.nodeid.partition("[")
+        self.results.setdefault(function_of(function), {})[parameters.rstrip("]")] = status
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_terminal_summary(self, terminalreporter: Any) -> Iterator[None]:
+        """One or two failures of each exercise in full, the others counted; then the bars."""
+        failed = terminalreporter.stats.get("failed", [])
+        shown, hidden = (sorted(failed, key=_place), {}) if self.config.getoption("--full") else _first_of_each(failed)
+        if failed:
+            terminalreporter.stats["failed"] = shown
+        try:
+            result = yield
+        finally:
+            if failed:
+                terminalreporter.stats["failed"] = failed
+        for exercise, count in hidden.items():
+            terminalreporter.write_line(
+                f"{exercise}: {count} more failed; mend the above first, or see all with --full"
+            )
+        self._write_bars(terminalreporter)
+        return result
+
+    def _write_bars(self, terminalreporter: Any) -> None:
+        if not self.results or hasattr(self.config, "workerinput"):
+            return
+        lessons = [name for name in lesson_names() if any(function.startswith(name + "/") for function in self.results)]
+        state: progress.Results = self.results
+        if self.subject == "tutorial":
+            narrowed = self.config.option.keyword or any("::" in str(arg) for arg in self.config.args)
+            progress.update(self.results, whole=not narrowed)
+            state = progress.read(progress.STATE)
+        terminalreporter.section("your way" if self.subject == "tutorial" else f"subject: {self.subject}", sep="-")
+        waiting = {
+            report.longrepr[2]
+            for report in terminalreporter.stats.get("blocked", [])
+            if isinstance(report.longrepr, tuple)
+        }
+        for line in sorted(waiting):
+            terminalreporter.write_line(line)
+        for line in progress.bars(lessons, state):
+            terminalreporter.write_line(line)
+
+
+def _first_of_each(failed: list[Any]) -> tuple[list[Any], dict[str, int]]:
+    """The failures to show, and how many of each exercise are left out."""
+    shown: list[Any] = []
+    kinds: dict[tuple[str, str], set[str]] = {}
+    hidden: dict[str, int] = {}
+    for report in sorted(failed, key=_place):
+        entry = entry_of(report.nodeid)
+        if entry is None or not hasattr(report, "course_kind"):
+            shown.append(report)
+            continue
+        seen = kinds.setdefault((entry.lesson, entry.exercise), set())
+        if report.course_kind in seen or len(seen) >= SHOWN_PER_EXERCISE:
+            name = f"{entry.lesson} {entry.exercise}"
+            hidden[name] = hidden.get(name, 0) + 1
+        else:
+            seen.add(report.course_kind)
+            shown.append(report)
+    return shown, hidden
+
+
+def _place(report: Any) -> tuple[Any, ...]:
+    """Order of the suites, whatever the order of the run."""
+    _, line, name = report.location
+    return _lesson_of(report.nodeid) or "~", "basic_test" not in report.nodeid, line or 0, name
+
+
+def _lesson_of(nodeid: str) -> str | None:
+    folder = nodeid.replace("\\", "/").rpartition("testcases/")[2].partition("/")[0]
+    return folder if folder in lesson_names() else None
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    subject = config.getoption("--subject")
+    return (
+        None if subject == "tutorial" else f"subject: {subject}, suite seed {config.getoption('--suite-seed')} ({ROOT})"
+    )

@@ -1,0 +1,185 @@
+"""Exact comparison: structure, type, shape, dtype, device, NaN, and only then the numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .failures import show, show_pair, type_name
+from .plain import Elsewhere, Foreign, Outcome, Record
+
+ATOL = 1e-12
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first thing that is not as expected."""
+
+    kind: str
+    """Such as "wrong value", "wrong shape"."""
+    lines: tuple[str, ...]
+    """What to say about it."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How to compare."""
+
+    atol: float = ATOL
+    rtol: float = 0.0
+    equal_nan: bool = False
+    what: str = "value"
+    """What is compared: "value" or "gradient"."""
+    garbage: str = ""
+    """Where NaN stood in the inputs, such as "the padding": a NaN in the answer is then a leak."""
+
+
+EXACT = Rules()
+
+
+def first_difference(expected: Any, got: Any, rules: Rules = EXACT, path: str = "") -> Difference | None:
+    """Compare plain trees; None where they agree. `path` names the part that is compared."""
+    where = (f"gradient by {path}: " if rules.what == "gradient" else f"in {path}: ") if path else ""
+    expected, names = _parts(expected)
+    got, _ = _parts(got)
+    if isinstance(expected, Tensor):
+        return _tensors(expected, got, rules, where, path)
+    if isinstance(expected, tuple):
+        if not isinstance(got, tuple) or len(got) != len(expected):
+            wanted = f"a tuple of {len(expected)}" + (f" ({', '.join(names)})" if names else "")
+            return Difference(f"returned {type_name(got)}", (f"expected {where}{wanted}", f"got      {show(got)}"))
+        keys = names or tuple(map(str, range(len(expected))))
+        return _first(zip(keys, expected, got, strict=True), rules, path)
+    if isinstance(expected, dict):
+        wanted = f"expected {where}a dict with {', '.join(expected)}"
+        if not isinstance(got, dict):
+            return Difference(f"returned {type_name(got)}", (wanted, f"got      {show(got)}"))
+        if expected.keys() != got.keys():
+            return Difference("wrong keys", (wanted, f"got      one with {', '.join(got) or 'nothing'}"))
+        return _first(((key, expected[key], got[key]) for key in expected), rules, path)
+    if isinstance(expected, list) and isinstance(got, list) and len(expected) == len(got):
+        return _first(zip(map(str, range(len(got))), expected, got, strict=True), rules, path)
+    if isinstance(expected, float) and type(got) is float:
+        pair = torch.tensor(expected, dtype=torch.float64), torch.tensor(got, dtype=torch.float64)
+        if bool(_close(*pair, rules).all()):
+            return None
+        left, right = show_pair(expected, got)
+        kind = "NaN in the answer" if got != got else f"wrong {rules.what}"
+        return Difference(kind, (f"expected {where}{left}", f"got      {right}"))
+    if type(expected) is not type(got):
+        wanted = f"expected {where}{type_name(expected)}: {show(expected)}"
+        return Difference(f"returned {type_name(got)}", (wanted, f"got      {type_name(got)}: {show(got)}"))
+    if expected == got:
+        return None
+    return Difference(f"wrong {rules.what}", (f"expected {where}{show(expected)}", f"got      {show(got)}"))
+
+
+def _first(parts: Iterable[tuple[str, Any, Any]], rules: Rules, path: str) -> Difference | None:
+    for name, expected, got in parts:
+        found = first_difference(expected, got, rules, f"{path}.{name}" if path else name)
+        if found:
+            return found
+    return None
+
+
+def _tensors(expected: Tensor, got: Any, rules: Rules, where: str, path: str) -> Difference | None:
+    if isinstance(got, Elsewhere):
+        wanted = f"expected {where}a tensor on the device of the inputs (cpu)"
+        return Difference("wrong device", (wanted, f"got      {show(got)}"))
+    if not isinstance(got, Tensor):
+        wanted = f"expected {where}a tensor of shape {tuple(expected.shape)}, {expected.dtype}"
+        came = "None: is a return missing?" if got is None else f"{type_name(got)}: {show(got)}"
+        kind = f"returned {type_name(got).partition(' of ')[0]}"
+        kind += " where a tensor is due" if isinstance(got, (int, float)) else ""
+        return Difference(kind, (wanted, f"got      {came}"))
+    if got.shape != expected.shape:
+        lines = (f"expected {where}shape {tuple(expected.shape)}", f"got      shape {tuple(got.shape)}: {show(got)}")
+        return Difference("wrong shape", lines)
+    if got.dtype != expected.dtype:
+        return Difference("wrong dtype", (f"expected {where}{expected.dtype}", f"got      {got.dtype}: {show(got)}"))
+    close = _close(expected, got, rules)
+    if bool(close.all()):
+        return None
+    return _wrong_numbers(expected, got, close, rules, where, path)
+
+
+def _wrong_numbers(expected: Tensor, got: Tensor, close: Tensor, rules: Rules, where: str, path: str) -> Difference:
+    index = tuple((~close).nonzero()[0].tolist()) if expected.dim() else ()
+    left, right = show_pair(expected[index].item(), got[index].item())
+    kind = f"wrong {rules.what}"
+    if got.is_floating_point() and bool((got.isnan() & ~expected.isnan()).any()):
+        leak = f"NaN leaked from {rules.garbage} into the" if rules.garbage else "NaN in the"
+        kind = f"{leak} {rules.what}"
+    lines = [f"expected {where}{show(expected)}", f"got      {show(got)}"]
+    if expected.numel() > 1:
+        spot = f"{path or 'answer'}[{', '.join(map(str, index))}]"
+        count = f"({int((~close).sum())} of {close.numel()} differ)"
+        lines.append(f"first difference at {spot}: expected {left}, got {right}   {count}")
+    elif show(expected) == show(got):
+        lines = [f"expected {where}{left}", f"got      {right}"]
+    if expected.dtype == torch.float64 and bool(_close(expected, got, replace(rules, atol=1e-6, rtol=1e-6)).all()):
+        kind += ", by rounding"
+        lines.append(
+            "It agrees to six digits: is a float32 tensor mixed in? Make it like the inputs: x.to(other.dtype)"
+        )
+    return Difference(kind, tuple(lines))
+
+
+def _close(expected: Tensor, got: Tensor, rules: Rules) -> Tensor:
+    if not (expected.is_floating_point() or expected.is_complex()):
+        return expected == got
+    if expected.dtype in (torch.float16, torch.bfloat16):
+        expected, got = expected.float(), got.float()
+    near = ((expected - got).abs() <= rules.atol + rules.rtol * expected.abs()) & expected.isfinite()
+    near |= expected == got
+    return near | (expected.isnan() & got.isnan()) if rules.equal_nan else near
+
+
+def same_outcome(a: Outcome, b: Outcome, values_only: bool = False) -> bool:
+    """Whether two pieces of code answered a request alike, up to rounding; with `values_only` gradients may differ."""
+    if a.error or b.error:
+        return bool(a.error and b.error and (a.error.kind, a.error.type_name) == (b.error.kind, b.error.type_name))
+    if values_only:
+        return _alike(a.value, b.value)
+    if a.changed != b.changed or bool(a.tracked) != bool(b.tracked) or a.gradients.keys() != b.gradients.keys():
+        return False
+    for name, slope in a.gradients.items():
+        other = b.gradients[name]
+        slope = torch.zeros_like(other) if slope is None and other is not None else slope
+        other = torch.zeros_like(slope) if other is None and slope is not None else other
+        if not _alike(slope, other):
+            return False
+    return _alike(a.value, b.value)
+
+
+def _alike(a: Any, b: Any) -> bool:
+    a, b = _parts(a)[0], _parts(b)[0]
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        if a.shape != b.shape or a.dtype != b.dtype:
+            return False
+        loose = 1e-9 if a.dtype == torch.float64 else 1e-4
+        return bool(_close(a, b, Rules(loose, loose, equal_nan=True)).all())
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(_alike(a[key], b[key]) for key in a)
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(_alike(x, y) for x, y in zip(a, b, strict=True))
+    if isinstance(a, float):
+        return a == b or (a != a and b != b) or abs(a - b) <= 1e-9 * (1 + abs(a))
+    if isinstance(a, Foreign):
+        return a.type_name == b.type_name
+    return a == b
+
+
+def _parts(value: Any) -> tuple[Any, tuple[str, ...]]:
+    """A Record or NamedTuple as a plain tuple, and its field names."""
+    if isinstance(value, Record):
+        return value.values, value.fields
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return tuple(value), value._fields
+    return value, ()

@@ -1,0 +1,144 @@
+"""What a student reads when an answer is wrong: one short text, without a framework traceback."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .plain import Elsewhere, Foreign, Record, StudentError
+
+MAX_LINES = 25
+WIDTH = 110
+MAX_SHOWN = 24
+
+
+class CheckFailed(AssertionError):
+    """A check on an answer failed; its text is the whole report.
+
+    Attributes:
+        lesson, exercise: what was called.
+        kind: short name of the failure, such as "wrong value".
+        cause: name of the misconception that gives this answer, or None.
+    """
+
+    def __init__(self, text: str, lesson: str, exercise: str, kind: str, cause: str | None = None) -> None:
+        super().__init__(text)
+        self.lesson, self.exercise, self.kind, self.cause = lesson, exercise, kind, cause
+
+
+class NotStarted(Exception):
+    """The exercise is still a stub."""
+
+    def __init__(self, lesson: str, exercise: str) -> None:
+        super().__init__(f"{lesson}: {exercise} is not started")
+        self.lesson, self.exercise = lesson, exercise
+
+
+class Blocked(Exception):
+    """The exercise needs another one that is still a stub."""
+
+    def __init__(self, lesson: str, exercise: str, waits_for: str) -> None:
+        super().__init__(f"{lesson}: {exercise} is waiting for {waits_for}")
+        self.lesson, self.exercise, self.waits_for = lesson, exercise, waits_for
+
+
+def report(title: str, body: list[str], tail: list[str]) -> str:
+    """At most MAX_LINES lines: the title, as much of the body as fits, and the whole tail."""
+    lines = [line for text in body for line in wrap(text)]
+    tail = [line for text in tail for line in wrap(text)]
+    room = MAX_LINES - 1 - len(tail)
+    if len(lines) > room:
+        lines = [*lines[: room - 1], "..."]
+    return "\n".join([title, *lines, *tail])
+
+
+def wrap(text: str) -> list[str]:
+    """Lines of at most WIDTH characters, the continuations indented."""
+    lines = []
+    for line in clean(text).splitlines() or [""]:
+        indent = " " * (len(line) - len(line.lstrip()) + 4)
+        lines += textwrap.wrap(line, WIDTH, subsequent_indent=indent, drop_whitespace=True, break_on_hyphens=False) or [
+            ""
+        ]
+    return lines
+
+
+def clean(text: str) -> str:
+    """Without control characters: text from students must not steer a terminal."""
+    return "".join(letter if letter in "\n" or letter.isprintable() else "?" for letter in text.expandtabs(4))
+
+
+def show(value: Any, limit: int = MAX_SHOWN) -> str:
+    """Plain data in short: numbers with six digits, large tensors by shape."""
+    if isinstance(value, Tensor):
+        if value.numel() > limit:
+            return f"{_dtype(value.dtype)} tensor {tuple(value.shape)}"
+        text = _numbers(value.detach().tolist())
+        if value.numel() == 0:
+            text = f"empty tensor {tuple(value.shape)}"
+        return text if value.dtype in (torch.float64, torch.int64, torch.bool) else f"{text} ({_dtype(value.dtype)})"
+    if isinstance(value, Record):
+        return "(" + ", ".join(f"{n}={show(v, limit)}" for n, v in zip(value.fields, value.values, strict=True)) + ")"
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return "(" + ", ".join(f"{n}={show(v, limit)}" for n, v in zip(value._fields, value, strict=True)) + ")"
+    if isinstance(value, Foreign):
+        return f"{value.type_name}: {value.text}"
+    if isinstance(value, Elsewhere):
+        return f"{_dtype(value.dtype)} tensor {value.shape} on device {value.device}"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {show(part, limit)}" for key, part in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        left, right = "[]" if isinstance(value, list) else "()"
+        if len(value) > limit:
+            return f"{type(value).__name__} of {len(value)}"
+        return left + ", ".join(show(part, limit) for part in value) + right
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return repr(value)
+
+
+def show_pair(expected: float, got: float) -> tuple[str, str]:
+    """Two numbers with as many digits as it takes to see that they differ."""
+    short = f"{expected:.6g}", f"{got:.6g}"
+    return short if short[0] != short[1] else (repr(expected), repr(got))
+
+
+def type_name(value: Any) -> str:
+    """What a student calls it."""
+    if isinstance(value, (Tensor, Elsewhere)):
+        return "a tensor"
+    if isinstance(value, Record):
+        return f"a tuple of {len(value.values)}"
+    if isinstance(value, (tuple, list)):
+        return f"a {type(value).__name__} of {len(value)}"
+    if isinstance(value, Foreign):
+        return f"a {value.type_name}"
+    if value is None:
+        return "None"
+    return f"{'an' if type(value).__name__[0] in 'aeiou' else 'a'} {type(value).__name__}"
+
+
+def describe_error(error: StudentError) -> list[str]:
+    """The student's own lines of an exception, then its name and message."""
+    lines = []
+    for frame in error.frames[-4:]:
+        lines.append(f"{frame.file}:{frame.line}" + (f", in {frame.function}" if frame.function else ""))
+        if frame.text:
+            lines.append(f"    {frame.text}")
+    message = error.message.splitlines()
+    lines.append(f"{error.type_name}: {message[0][:300] if message else ''}".rstrip(": "))
+    lines += [line[:300] for line in message[1:4]]
+    return lines
+
+
+def _numbers(value: Any) -> str:
+    if isinstance(value, list):
+        return "[" + ", ".join(_numbers(part) for part in value) + "]"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _dtype(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

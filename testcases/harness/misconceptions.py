@@ -1,0 +1,162 @@
+"""Named wrong implementations, and which of them explains a wrong answer."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from .compare import same_outcome
+from .evaluate import Evaluator, solutions, solutions_with
+from .plain import Outcome, Request
+
+PROBE_SEED = 20240
+
+
+@dataclass(frozen=True)
+class Misconception:
+    """One wrong idea, as code."""
+
+    exercise: str
+    function: Callable[..., Any]
+    why: str
+    """One line: what is wrong with it."""
+    read: str
+    """Heading in the lesson's README that sets it right."""
+
+    @property
+    def name(self) -> str:
+        return self.function.__name__
+
+
+_COLLECTED: dict[str, list[Misconception]] = {}
+
+
+def misconception(exercise: str, *, why: str, read: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register a wrong implementation of an exercise (dotted for a method)."""
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        _COLLECTED.setdefault(function.__module__, []).append(Misconception(exercise, function, why, read))
+        return function
+
+    return register
+
+
+@cache
+def misconceptions(lesson: str) -> tuple[Misconception, ...]:
+    """All of a lesson, in the order of the file."""
+    name = f"testcases.{lesson}.misconceptions"
+    if not _exists(name):
+        return ()
+    module = importlib.import_module(name)
+    return tuple(_COLLECTED.get(module.__name__, ()))
+
+
+@cache
+def probes(lesson: str, exercise: str, seed: int = PROBE_SEED) -> tuple[Request, ...]:
+    """The examples of one exercise."""
+    return tuple(request for request in _examples(lesson, seed) if request.exercise == exercise)
+
+
+@cache
+def _examples(lesson: str, seed: int) -> tuple[Request, ...]:
+    name = f"testcases.{lesson}.examples"
+    return tuple(importlib.import_module(name).examples(seed)) if _exists(name) else ()
+
+
+def explain(request: Request, outcome: Outcome, subject: Evaluator) -> Misconception | None:
+    """The misconception that gives the same answer as the student's code.
+
+    It must reproduce the failing request. First comes one that agrees with the student on every probe as well: one of
+    the exercise, else one of a neighbour that the exercise calls. Failing that, the one that agrees best.
+    """
+    if outcome.error and outcome.error.kind in ("load", "missing", "signature", "timeout", "too large"):
+        return None
+    for one in _agreeing(subject, request.lesson, request.exercise):
+        if same_outcome(outcome, evaluator_of(request.lesson, one).evaluate(request)):
+            return one
+    return _closest(request, outcome, subject)
+
+
+def _closest(request: Request, outcome: Outcome, subject: Evaluator) -> Misconception | None:
+    """One that gives the student's value on at least half of the probes that the student gets wrong, the most first."""
+    best, most = None, 0.0
+    for one, share in _partly_agreeing(subject, request.lesson, request.exercise).items():
+        if share > most and same_outcome(outcome, evaluator_of(request.lesson, one).evaluate(request)):
+            best, most = one, share
+    return best
+
+
+def _partly_agreeing(subject: Evaluator, lesson: str, exercise: str) -> dict[Misconception, float]:
+    known = _PARTLY.setdefault(subject, {})
+    if (lesson, exercise) not in known:
+        answers, right = _probed(subject, lesson, exercise), _probed(_reference(), lesson, exercise)
+        wrong = [i for i in range(len(answers)) if not same_outcome(answers[i], right[i], values_only=True)]
+        own = [one for one in misconceptions(lesson) if one.exercise == exercise]
+        shares = {}
+        for one in own:
+            theirs = answers_of(lesson, one, exercise)
+            agreed = sum(same_outcome(answers[i], theirs[i], values_only=True) for i in wrong)
+            shares[one] = agreed / max(1, len(wrong))
+        known[lesson, exercise] = {one: share for one, share in shares.items() if share >= 0.5}
+    return known[lesson, exercise]
+
+
+def _agreeing(subject: Evaluator, lesson: str, exercise: str) -> tuple[Misconception, ...]:
+    """Misconceptions that agree with the subject on every probe, those of the exercise itself first."""
+    known = _AGREEING.setdefault(subject, {})
+    if (lesson, exercise) not in known:
+        asked, answers = probes(lesson, exercise), _probed(subject, lesson, exercise)
+        candidates = sorted(misconceptions(lesson), key=lambda one: one.exercise != exercise)
+        known[lesson, exercise] = tuple(
+            one
+            for one in candidates
+            if asked
+            # Lazily: most are out after the first probe.
+            and all(
+                same_outcome(mine, evaluator_of(lesson, one).evaluate(probe))
+                for mine, probe in zip(answers, asked, strict=True)
+            )
+        )
+    return known[lesson, exercise]
+
+
+@cache
+def _reference() -> Evaluator:
+    return solutions()
+
+
+@cache
+def evaluator_of(lesson: str, one: Misconception) -> Evaluator:
+    """The reference with a misconception in it."""
+    return solutions_with(lesson, one.exercise, one.function)
+
+
+@cache
+def answers_of(lesson: str, one: Misconception, exercise: str) -> tuple[Outcome, ...]:
+    """What a misconception answers to the probes of an exercise."""
+    return tuple(evaluator_of(lesson, one).evaluate(probe) for probe in probes(lesson, exercise))
+
+
+_AGREEING: WeakKeyDictionary[Evaluator, dict[tuple[str, str], tuple[Misconception, ...]]] = WeakKeyDictionary()
+_PARTLY: WeakKeyDictionary[Evaluator, dict[tuple[str, str], dict[Misconception, float]]] = WeakKeyDictionary()
+_PROBED: WeakKeyDictionary[Evaluator, dict[tuple[str, str], tuple[Outcome, ...]]] = WeakKeyDictionary()
+
+
+def _probed(subject: Evaluator, lesson: str, exercise: str) -> tuple[Outcome, ...]:
+    """What the subject answers to the probes of an exercise, asked once."""
+    known = _PROBED.setdefault(subject, {})
+    if (lesson, exercise) not in known:
+        known[lesson, exercise] = tuple(subject.evaluate(probe) for probe in probes(lesson, exercise))
+    return known[lesson, exercise]
+
+
+def _exists(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False

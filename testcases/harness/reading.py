@@ -1,0 +1,35 @@
+"""Where a lesson's text explains what."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from .contract import TUTORIAL
+
+HEADING = re.compile(r"^#{1,6}\s+(.*?)\s*#*$")
+DEFAULT = "The exercises"
+
+
+@cache
+def headings(lesson: str) -> tuple[str, ...]:
+    """The headings of a lesson's README, without the marks of Markdown; none while it is not written."""
+    path = TUTORIAL / lesson / "README.md"
+    if not path.is_file():
+        return ()
+    found, fenced = [], False
+    for line in path.read_text("utf-8").splitlines():
+        if line.lstrip().startswith("```"):
+            fenced = not fenced
+        elif not fenced and (match := HEADING.match(line)):
+            found.append(match[1].replace("`", "").replace("*", ""))
+    return tuple(found)
+
+
+def section_for(lesson: str, exercise: str) -> str:
+    """The heading that names an exercise, or its class."""
+    for name in (exercise, exercise.rpartition(".")[2], exercise.partition(".")[0]):
+        for heading in headings(lesson):
+            if re.search(rf"\b{re.escape(name)}\b", heading):
+                return heading
+    return DEFAULT

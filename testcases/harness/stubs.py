@@ -1,0 +1,39 @@
+"""The stubs that students fill in, made from the solutions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .contract import SOLUTIONS, lesson_names, regions
+
+PACKAGE = '"""Your lessons: fill in each `raise NotImplementedError(...)`, then run `pytest`."""\n'
+
+
+def stub(path: Path) -> str:
+    """The text of one solution file with each region replaced by an error that names the exercise."""
+    lines = path.read_text("utf-8").splitlines()
+    short = path.parent.name[:8]
+    for region in reversed(regions(path)):
+        marker = lines[region.first]
+        indent = marker[: len(marker) - len(marker.lstrip())]
+        lines[region.first : region.last + 1] = [f'{indent}raise NotImplementedError("{short}: {region.exercise}")']
+    # Only in a command to run or a path to open; imports between lessons are relative.
+    return (
+        "\n".join(lines).replace("solutions.lesson", "tutorial.lesson").replace("solutions/lesson", "tutorial/lesson")
+        + "\n"
+    )
+
+
+def stubs_of(lesson: str) -> dict[str, str]:
+    """Path below `tutorial/` -> text, for one lesson."""
+    folder = SOLUTIONS / lesson
+    paths = sorted(path for path in folder.rglob("*.py") if "__pycache__" not in path.parts)
+    return {path.relative_to(SOLUTIONS).as_posix(): stub(path) for path in paths}
+
+
+def all_stubs() -> dict[str, str]:
+    """Path below `tutorial/` -> text, for the whole tree."""
+    files = {"__init__.py": PACKAGE, "shapes.py": (SOLUTIONS / "shapes.py").read_text("utf-8")}
+    for lesson in lesson_names():
+        files.update(stubs_of(lesson))
+    return files

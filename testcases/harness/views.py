@@ -1,0 +1,192 @@
+"""Loading a student's lesson on top of the reference versions of all others, without touching either.
+
+A view is a private package, such as `_subject_3`. Inside it, the lessons under test come from a folder, and every
+other lesson and `shapes` *is* the module of `solutions`. Relative imports between lessons resolve inside the view.
+A lesson's `__init__.py` is not run: its public names are looked up in the files that the contract names, one by one,
+so that a broken file costs only the exercises in it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.util
+import itertools
+import sys
+from collections.abc import Callable, Collection, Mapping
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from .contract import SOLUTIONS, lesson_names
+from .contract import lesson as read_lesson
+
+PREFIX = "_subject_"
+
+
+class Missing(Exception):
+    """A name of the contract is not in the student's files."""
+
+
+class View:
+    """One set of lessons to run exercises on.
+
+    Args:
+        folder: a copy of `tutorial/`, or of `solutions/`.
+        own: folder names of the lessons that come from there; all others are the reference.
+        replacements: dotted name -> function put in its place, in every file of the (single) lesson in `own`.
+    """
+
+    _numbers = itertools.count()
+
+    def __init__(
+        self, folder: Path, own: Collection[str], replacements: Mapping[str, Callable[..., Any]] | None = None
+    ) -> None:
+        _Finder.install()
+        self.folder = folder
+        self.own = frozenset(own)
+        self.package = f"{PREFIX}{next(self._numbers)}"
+        self._failures: dict[str, BaseException] = {}
+        top = ModuleType(self.package)
+        top.__path__ = []
+        sys.modules[self.package] = top
+        _Finder.views[self.package] = self
+        for name in self.own:
+            module = _LessonModule(f"{self.package}.{name}", self, name)
+            sys.modules[module.__name__] = module
+            setattr(top, name, module)
+        for name, function in (replacements or {}).items():
+            self._replace(name, function)
+
+    def lesson(self, name: str) -> ModuleType:
+        """The lesson as a module: its public names are attributes, each loaded when it is first asked for."""
+        return importlib.import_module(f"{self.package}.{name}")
+
+    def resolve(self, lesson: str, dotted: str) -> Any:
+        """The function or method behind an exercise.
+
+        Raises:
+            Missing: it is not there.
+            BaseException: whatever the student's file raised when it was loaded.
+        """
+        head, *rest = dotted.split(".")
+        found = self.public_name(lesson, head) if lesson in self.own else getattr(self.lesson(lesson), head)
+        for name in rest:
+            if not hasattr(found, name):
+                raise Missing(f"{head} has no {name}{_close_match(name, dir(found))}")
+            found = getattr(found, name)
+        return found
+
+    def public_name(self, lesson: str, name: str) -> Any:
+        """One public name of an own lesson, from the file in which the reference defines it."""
+        file = read_lesson(lesson).names[name]
+        path = f"{self.folder.name}/{lesson}/{file}.py"
+        if not (self.folder / lesson / f"{file}.py").is_file():
+            others = sorted(other.name for other in (self.folder / lesson).glob("*.py") if other.stem != "__init__")
+            raise Missing(f"there is no file {path}" + (f"; there is {', '.join(others[:5])}" if others else ""))
+        module = self._load(f"{self.package}.{lesson}.{file}")
+        if not hasattr(module, name):
+            raise Missing(f"{path} defines no {name}{_close_match(name, vars(module))}")
+        return getattr(module, name)
+
+    def _load(self, name: str) -> ModuleType:
+        if name in self._failures:
+            raise self._failures[name]
+        try:
+            return importlib.import_module(name)
+        except BaseException as error:
+            # A file is loaded once: the second exercise in it must not wait for the same endless loop again.
+            self._failures[name] = error
+            raise
+
+    def _replace(self, dotted: str, function: Callable[..., Any]) -> None:
+        (lesson,) = self.own
+        files = sorted({*read_lesson(lesson).names.values()})
+        modules = [importlib.import_module(f"{self.package}.{lesson}.{file}") for file in files]
+        head, _, method = dotted.partition(".")
+        original = self.public_name(lesson, head)
+        if method:
+            kind = vars(original).get(method)
+            wrap = type(kind) if isinstance(kind, (staticmethod, classmethod, property)) else lambda function: function
+            setattr(original, method, wrap(function))
+            return
+        for module in modules:
+            if vars(module).get(head) is original:
+                setattr(module, head, function)
+
+
+class _LessonModule(ModuleType):
+    """A lesson's package, without its `__init__.py`."""
+
+    def __init__(self, name: str, view: View, lesson: str) -> None:
+        super().__init__(name)
+        self.__path__ = [str(view.folder / lesson)]
+        self.__package__ = name
+        self._view, self._lesson = view, lesson
+
+    def __getattr__(self, name: str) -> Any:
+        if name in read_lesson(self._lesson).names:
+            try:
+                return self._view.public_name(self._lesson, name)
+            except Missing as error:
+                raise AttributeError(str(error)) from None
+        raise AttributeError(f"{self._lesson} has no public name {name!r}")
+
+
+class _Finder(MetaPathFinder):
+    """Finds the modules of all views."""
+
+    views: dict[str, View] = {}
+
+    @classmethod
+    def install(cls) -> None:
+        if not any(isinstance(finder, cls) for finder in sys.meta_path):
+            sys.meta_path.insert(0, cls())
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        package, _, rest = fullname.partition(".")
+        view = self.views.get(package)
+        if view is None or not rest:
+            return None
+        lesson, _, inner = rest.partition(".")
+        if lesson not in view.own:
+            return ModuleSpec(fullname, _Alias(f"solutions.{rest}"), is_package=True)
+        file = view.folder / lesson / (inner.replace(".", "/") + ".py")
+        if not inner or not file.is_file():
+            return None
+        # Students edit and run again within a second: only the reference may come from the bytecode cache.
+        loader = SourceFileLoader if view.folder == SOLUTIONS else _FreshLoader
+        return importlib.util.spec_from_file_location(fullname, file, loader=loader(fullname, str(file)))
+
+
+class _FreshLoader(SourceFileLoader):
+    def get_code(self, fullname: str) -> Any:
+        path = self.get_filename(fullname)
+        return compile(self.get_data(path), path, "exec", dont_inherit=True)
+
+
+class _Alias(Loader):
+    """Gives a module of `solutions` under a second name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        self.module = importlib.import_module(self.name)
+        self.spec = self.module.__spec__
+        return self.module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self.spec
+
+
+def whole_stack(folder: Path) -> View:
+    """All lessons from the folder: the capstone."""
+    return View(folder, lesson_names())
+
+
+def _close_match(name: str, names: Collection[str]) -> str:
+    close = difflib.get_close_matches(name, [other for other in names if not other.startswith("__")], n=1)
+    return f"; there is {close[0]}: was it renamed?" if close else ""

@@ -1,0 +1,237 @@
+"""Lesson 4, in general: identities, each held against the reference or against a slow loop written here."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from testcases.harness import call, examples_of, reference
+from tutorial.lesson04_gae import compute_gae, compute_response_gae, n_step_advantages, td_errors
+
+GRADIENTS = ("rewards", "values")
+BOTH = pytest.mark.parametrize("part", ["advantages", "returns"])
+
+
+def normal(*shape: int, seed: int = 1) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def slow_gae(rewards: list[float], values: list[float], dones: list[bool], gamma: float, lam: float) -> list[float]:
+    """The definition, in plain Python: sum over l of (gamma lam)^l delta[t + l], up to the end of the episode."""
+    advantages = []
+    for t in range(len(rewards)):
+        total, weight = 0.0, 1.0
+        for k in range(t, len(rewards)):
+            total += weight * (rewards[k] + gamma * values[k + 1] * (not dones[k]) - values[k])
+            weight *= gamma * lam
+            if dones[k]:
+                break
+        advantages.append(total)
+    return advantages
+
+
+def test_td_errors_agrees_with_the_reference():
+    for answer in examples_of(td_errors):
+        answer.matches_reference()
+
+
+def test_n_step_advantages_agrees_with_the_reference():
+    for answer in examples_of(n_step_advantages):
+        answer.matches_reference()
+
+
+def test_compute_gae_agrees_with_the_reference():
+    for answer in examples_of(compute_gae):
+        answer.matches_reference()
+
+
+def test_compute_response_gae_agrees_with_the_reference():
+    for answer in examples_of(compute_response_gae):
+        answer.matches_reference()
+
+
+@pytest.mark.parametrize("n", [1, 2, 4, 6, 7])
+def test_n_step_advantages_equals_the_sum_of_rewards(n):
+    rewards, values = normal(6), normal(7, seed=2)
+    gamma, expected = 0.8, []
+    for t in range(6):
+        last = min(t + n, 6)
+        total = sum(gamma ** (k - t) * rewards[k].item() for k in range(t, last))
+        expected.append(total + gamma ** (last - t) * values[last].item() - values[t].item())
+    call(n_step_advantages, rewards, values, torch.zeros(6), n, gamma).equals(expected)
+
+
+@pytest.mark.parametrize("n", [1, 3, 5])
+def test_n_step_advantages_of_a_perfect_critic_is_zero(n):
+    # values[t] = rewards[t] + gamma values[t + 1] exactly, in numbers that float64 holds exactly.
+    rewards = torch.tensor([1.0, -2.0, 4.0, 3.0, 0.5], dtype=torch.float64)
+    values = torch.zeros(6, dtype=torch.float64)
+    for t in reversed(range(5)):
+        values[t] = rewards[t] + 0.5 * values[t + 1]
+    call(n_step_advantages, rewards, values, torch.zeros(5), n, 0.5).equals(torch.zeros(5, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("gamma, lam", [(0.9, 0.8), (0.7, 0.3), (1.0, 0.6)])
+def test_compute_gae_is_the_mix_of_all_looks_ahead(gamma, lam):
+    # (1 - lam) sum_n lam^(n-1) A_n: from n = 6 on A_n does not change, and its weights sum to lam^5.
+    rewards, values, dones = normal(2, 6), normal(2, 7, seed=2), torch.zeros(2, 6)
+    dones[1, 3] = 1
+    mix = lam**5 * reference(n_step_advantages, rewards, values, dones, 6, gamma)
+    for n in range(1, 6):
+        mix = mix + (1 - lam) * lam ** (n - 1) * reference(n_step_advantages, rewards, values, dones, n, gamma)
+    call(compute_gae, rewards, values, dones, gamma, lam).equals(advantages=mix, returns=mix + values[:, :-1])
+
+
+@pytest.mark.parametrize("lam, n", [pytest.param(0.0, 1, id="lam-0"), pytest.param(1.0, 50, id="lam-1")])
+def test_compute_gae_at_lam_0_and_1(lam, n):
+    rewards, values, dones = normal(3, 8), normal(3, 9, seed=2), normal(3, 8, seed=3) > 1
+    advantages = reference(n_step_advantages, rewards, values, dones, n, 0.9)
+    call(compute_gae, rewards, values, dones, 0.9, lam).equals(
+        advantages=advantages, returns=advantages + values[:, :-1]
+    )
+
+
+def test_compute_gae_of_two_episodes_is_each_alone():
+    rewards, values = normal(2, 7), normal(2, 8, seed=2)
+    dones = torch.zeros(2, 7, dtype=torch.bool)
+    dones[:, 2] = True
+    first, _ = reference(compute_gae, rewards[:, :3], values[:, :4], dones[:, :3], 0.9, 0.8)
+    second, _ = reference(compute_gae, rewards[:, 3:], values[:, 3:], dones[:, 3:], 0.9, 0.8)
+    call(compute_gae, rewards, values, dones, 0.9, 0.8).part("advantages").equals(torch.cat([first, second], dim=1))
+
+
+@pytest.mark.parametrize("shape", [(5,), (1, 5), (4, 4), (2, 3, 5), (3, 1)], ids=str)
+def test_compute_gae_takes_any_leading_shape(shape):
+    rewards, values = normal(*shape), normal(*shape[:-1], shape[-1] + 1, seed=2)
+    dones = normal(*shape, seed=3) > 0.8
+    rows = zip(
+        rewards.flatten(0, -2) if rewards.dim() > 1 else rewards[None],
+        values.reshape(-1, values.shape[-1]),
+        dones.reshape(-1, shape[-1]),
+        strict=True,
+    )
+    expected = torch.tensor(
+        [slow_gae(r.tolist(), v.tolist(), d.tolist(), 0.9, 0.8) for r, v, d in rows], dtype=torch.float64
+    )
+    call(compute_gae, rewards, values, dones, 0.9, 0.8).part("advantages").equals(expected.reshape(shape))
+
+
+def test_compute_gae_over_a_long_recording():
+    rewards, values, dones = normal(400), normal(401, seed=2), normal(400, seed=3) > 2.5
+    expected = slow_gae(rewards.tolist(), values.tolist(), dones.tolist(), 0.99, 0.95)
+    call(compute_gae, rewards, values, dones, 0.99, 0.95).part("advantages").equals(expected, atol=1e-11)
+
+
+def ragged() -> tuple[Tensor, Tensor, Tensor]:
+    """Rows of 6, 4, 1 and 3 real tokens among 6; the last has a gap."""
+    mask = torch.tensor(
+        [[1, 1, 1, 1, 1, 1], [1, 1, 1, 1, 0, 0], [1, 0, 0, 0, 0, 0], [1, 0, 0, 1, 1, 0]], dtype=torch.bool
+    )
+    return normal(4, 6), normal(4, 6, seed=2), mask
+
+
+@pytest.mark.parametrize("gamma, lam", [(0.9, 0.8), (1.0, 0.95), (0.6, 0.0), (0.8, 1.0)])
+def test_compute_response_gae_of_a_row_is_that_of_its_real_tokens(gamma, lam):
+    rewards, values, mask = ragged()
+    expected = torch.zeros_like(rewards)
+    for row, real in enumerate(mask):
+        kept = rewards[row, real].tolist(), [*values[row, real].tolist(), 0.0]
+        ends = [False] * (int(real.sum()) - 1) + [True]
+        expected[row, real] = torch.tensor(slow_gae(*kept, ends, gamma, lam), dtype=torch.float64)
+    answer = call(compute_response_gae, rewards, values, mask, gamma, lam)
+    answer.equals(advantages=expected, returns=expected + values.masked_fill(~mask, 0.0))
+
+
+@BOTH
+@pytest.mark.parametrize("garbage", [math.nan, math.inf, 1e30], ids=["nan", "infinite", "large"])
+def test_compute_response_gae_lets_no_nan_into_the_gradient(part, garbage):
+    rewards, values, mask = ragged()
+    rewards, values = rewards.masked_fill(~mask, garbage), values.masked_fill(~mask, garbage)
+    call(
+        compute_response_gae, rewards, values, mask, 0.9, 0.8, grad_of=GRADIENTS, grad_through=part
+    ).matches_reference()
+
+
+@pytest.mark.parametrize("extra", [1, 3])
+def test_compute_response_gae_does_not_depend_on_the_padding(extra):
+    rewards, values, mask = ragged()
+    advantages, returns = reference(compute_response_gae, rewards, values, mask, 0.9, 0.8)
+    junk = 7 * normal(4, extra, seed=5)
+    rewards, values = torch.cat([rewards, junk], dim=1), torch.cat([values, junk], dim=1)
+    mask, zeros = (
+        torch.cat([mask, torch.zeros(4, extra, dtype=torch.bool)], dim=1),
+        torch.zeros(4, extra, dtype=torch.float64),
+    )
+    call(compute_response_gae, rewards, values, mask, 0.9, 0.8).equals(
+        advantages=torch.cat([advantages, zeros], dim=1), returns=torch.cat([returns, zeros], dim=1)
+    )
+
+
+def test_compute_response_gae_keeps_float32():
+    rewards, values = torch.tensor([[1.0, 4.0, 7.0]]), torch.tensor([[4.0, 2.0, 9.0]])
+    answer = call(compute_response_gae, rewards, values, [[True, True, False]], 0.5, 0.5)
+    answer.equals(advantages=torch.tensor([[-1.5, 2.0, 0.0]]), returns=torch.tensor([[2.5, 4.0, 0.0]]))
+
+
+def test_compute_response_gae_of_a_square_batch():
+    # B == T: code that mixes up the two runs through, and is wrong.
+    rewards, values, mask = ragged()
+    answer = call(compute_response_gae, rewards[:, :4], values[:, :4], mask[:, :4], 0.9, 0.8, grad_of=GRADIENTS)
+    answer.matches_reference()
+
+
+GOOD = {"rewards": [1.0, 2.0], "values": [0.0, 0.0, 0.0], "dones": [0.0, 0.0], "gamma": 0.5}
+# The checks are given, above the solution; they have to stay there.
+BAD = pytest.mark.parametrize(
+    "changed, mentions",
+    [
+        pytest.param({"values": [0.0, 0.0]}, ["values (2,)", "rewards (2,)"], id="values-needs-one-more"),
+        pytest.param({"dones": [0.0]}, ["dones (1,)"], id="dones-would-broadcast"),
+        pytest.param({"rewards": [[1.0, 2.0]]}, ["rewards (1, 2)"], id="another-rank"),
+        pytest.param({"gamma": 1.5}, ["gamma"], id="gamma-above-1"),
+        pytest.param({"gamma": -0.1}, ["gamma"], id="gamma-below-0"),
+    ],
+)
+
+
+@BAD
+def test_td_errors_refuses_bad_arguments(changed, mentions):
+    call(td_errors, **{**GOOD, **changed}).raises(ValueError, mentions)
+
+
+@BAD
+def test_n_step_advantages_refuses_bad_arguments(changed, mentions):
+    call(n_step_advantages, **{**GOOD, **changed}, n=2).raises(ValueError, mentions)
+
+
+@pytest.mark.parametrize("n", [0, -1])
+def test_n_step_advantages_needs_a_step(n):
+    call(n_step_advantages, **GOOD, n=n).raises(ValueError, mentions=["n"])
+
+
+@BAD
+def test_compute_gae_refuses_bad_arguments(changed, mentions):
+    call(compute_gae, **{**GOOD, **changed}, lam=0.5).raises(ValueError, mentions)
+
+
+@pytest.mark.parametrize("lam", [-0.5, 1.5, math.nan])
+def test_compute_gae_refuses_a_bad_lam(lam):
+    call(compute_gae, **GOOD, lam=lam).raises(ValueError, mentions=["lam"])
+
+
+@pytest.mark.parametrize(
+    "changed, mentions",
+    [
+        pytest.param({"mask": [[False, False]]}, ["at least one True"], id="all-masked"),
+        pytest.param({"mask": [[1.0, 0.0]]}, ["bool"], id="mask-of-numbers"),
+        pytest.param({"values": [[0.0, 0.0, 0.0]]}, ["values (1, 3)"], id="values-as-long-as-rewards"),
+        pytest.param({"mask": [[True], [True]]}, ["mask (2, 1)"], id="mask-would-broadcast"),
+        pytest.param({"lam": 1.5}, ["lam"], id="lam-above-1"),
+    ],
+)
+def test_compute_response_gae_refuses_bad_arguments(changed, mentions):
+    good = {"rewards": [[1.0, 2.0]], "values": [[0.0, 0.0]], "mask": [[True, True]], "gamma": 0.5, "lam": 0.5}
+    call(compute_response_gae, **{**good, **changed}).raises(ValueError, mentions)

@@ -1,0 +1,333 @@
+"""Lesson 4, by hand: two to four steps, gamma = 0.5 or 0.9, every number worked out in a comment or by eye."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from testcases.harness import call
+from tutorial.lesson04_gae import compute_gae, compute_response_gae, n_step_advantages, td_errors
+
+NAN = math.nan
+
+
+# delta[t] = rewards[t] + gamma * values[t + 1] * (1 - dones[t]) - values[t]
+@pytest.mark.parametrize(
+    "rewards, values, dones, gamma, deltas",
+    [
+        # 1 + 0.5 * 4 - 2 = 1; 3 + 0.5 * 8 - 4 = 3
+        pytest.param([1.0, 3.0], [2.0, 4.0, 8.0], [0.0, 0.0], 0.5, [1.0, 3.0], id="next-value-is-discounted"),
+        # The episode ends after step 0: 1 - 2 = -1. Step 1 begins another one: 3 + 0.5 * 8 - 4 = 3
+        pytest.param(
+            [1.0, 3.0], [2.0, 4.0, 8.0], [1.0, 0.0], 0.5, [-1.0, 3.0], id="done-cuts-the-bootstrap-of-its-own-step"
+        ),
+        # 3 - 4 = -1: the recording ends because the episode does
+        pytest.param(
+            [1.0, 3.0], [2.0, 4.0, 8.0], [0.0, 1.0], 0.5, [1.0, -1.0], id="done-at-the-end-needs-no-bootstrap"
+        ),
+        pytest.param(
+            [1.0, 3.0], [2.0, 4.0, 8.0], [0.0, 0.0], 0.0, [-1.0, -1.0], id="gamma-0-looks-at-this-reward-only"
+        ),
+        pytest.param([1.0, 3.0], [2.0, 4.0, 8.0], [0.0, 0.0], 1.0, [3.0, 7.0], id="gamma-1-does-not-discount"),
+        pytest.param(
+            [0.0, 0.0], [2.0, 1.0, 2.0], [0.0, 0.0], 0.5, [-1.5, 0.0], id="a-wrong-forecast-is-a-surprise-too"
+        ),
+        pytest.param([5.0], [2.0, 4.0], [0.0], 0.5, [5.0], id="one-step-bootstraps"),
+    ],
+)
+def test_td_errors_by_hand(rewards, values, dones, gamma, deltas):
+    call(td_errors, rewards, values, dones, gamma).equals(deltas)
+
+
+def test_td_errors_gradient():
+    # d/d values of the sum: -1 for being the forecast of this step, +gamma for being the forecast after the last one.
+    # values[2] stands behind a done: only its own forecast is left.
+    answer = call(
+        td_errors, [1.0, 1.0, 1.0], [2.0, 4.0, 8.0, 3.0], [False, True, False], 0.5, grad_of=("rewards", "values")
+    )
+    answer.equals([1.0, -3.0, -5.5]).gradient_equals(rewards=[1.0, 1.0, 1.0], values=[-1.0, -0.5, -1.0, 0.5])
+
+
+@pytest.mark.parametrize(
+    "dones", [[[False, True], [False, False]], [[0.0, 1.0], [0.0, 0.0]], [[0, 1], [0, 0]]], ids=["bool", "float", "int"]
+)
+def test_td_errors_keeps_rows_apart_and_takes_any_dones(dones):
+    answer = call(td_errors, [[1.0, 3.0], [0.0, 2.0]], [[2.0, 4.0, 8.0], [1.0, 2.0, 4.0]], dones, 0.5)
+    answer.equals([[1.0, -1.0], [0.0, 2.0]])
+
+
+@pytest.mark.parametrize("behind", [1e6, math.inf, math.nan], ids=["large", "infinite", "nan"])
+def test_td_errors_ignores_the_value_behind_a_done(behind):
+    # 0 * inf is NaN: the value behind the end has to be selected away, not multiplied by 0.
+    answer = call(td_errors, [1.0, 3.0], [2.0, 4.0, behind], [False, True], 0.5, grad_of="rewards")
+    answer.equals([1.0, -1.0]).gradient_equals(rewards=[1.0, 1.0])
+
+
+def test_td_errors_default_gamma_is_099():
+    call(td_errors, rewards=[0.0], values=[0.0, 100.0], dones=[False]).equals([99.0])
+
+
+# rewards 1, 2, 4; values 1, 2, 3, 8; gamma 0.5: deltas 1 + 1 - 1 = 1, 2 + 1.5 - 2 = 1.5, 4 + 4 - 3 = 5
+@pytest.mark.parametrize(
+    "n, dones, advantages",
+    [
+        pytest.param(1, [0.0, 0.0, 0.0], [1.0, 1.5, 5.0], id="n-1-is-the-td-error"),
+        # 1 + 0.5 * 2 + 0.25 * 3 - 1 = 1.75; 2 + 0.5 * 4 + 0.25 * 8 - 2 = 4; the last step has one reward only
+        pytest.param(2, [0.0, 0.0, 0.0], [1.75, 4.0, 5.0], id="n-2-takes-two-rewards-then-the-critic"),
+        # 1 + 0.5 * 2 + 0.25 * 4 + 0.125 * 8 - 1 = 3
+        pytest.param(3, [0.0, 0.0, 0.0], [3.0, 4.0, 5.0], id="n-3-reaches-the-end"),
+        pytest.param(9, [0.0, 0.0, 0.0], [3.0, 4.0, 5.0], id="n-beyond-the-end-changes-nothing"),
+        # After step 1 nothing follows: 1 + 0.5 * 2 - 1 = 1; 2 - 2 = 0
+        pytest.param(2, [0.0, 1.0, 0.0], [1.0, 0.0, 5.0], id="done-ends-the-look-ahead"),
+        pytest.param(9, [0.0, 1.0, 0.0], [1.0, 0.0, 5.0], id="nothing-crosses-a-done-however-large-n"),
+        pytest.param(9, [0.0, 0.0, 1.0], [2.0, 2.0, 1.0], id="done-at-the-end-drops-the-bootstrap"),
+    ],
+)
+def test_n_step_advantages_by_hand(n, dones, advantages):
+    call(n_step_advantages, [1.0, 2.0, 4.0], [1.0, 2.0, 3.0, 8.0], dones, n, 0.5).equals(advantages)
+
+
+def test_n_step_advantages_gradient():
+    # A_2 = [r0 + r1/2 + v2/4 - v0, r1 + r2/2 + v3/4 - v1, r2 + v3/2 - v2]
+    answer = call(
+        n_step_advantages, [1.0, 2.0, 4.0], [1.0, 2.0, 3.0, 8.0], [0.0, 0.0, 0.0], 2, 0.5, grad_of=("rewards", "values")
+    )
+    answer.gradient_equals(rewards=[1.0, 1.5, 1.5], values=[-1.0, -1.0, -0.75, 0.75])
+
+
+def test_n_step_advantages_keeps_rows_apart():
+    answer = call(
+        n_step_advantages,
+        [[1.0, 2.0, 4.0], [0.0, 0.0, 8.0]],
+        [[1.0, 2.0, 3.0, 8.0], [0.0, 0.0, 0.0, 0.0]],
+        [[False, True, False], [False, False, False]],
+        9,
+        0.5,
+    )
+    # The second row: 8 / 4, 8 / 2, 8. There are fewer rows than steps: the look ahead is over the steps.
+    answer.equals([[1.0, 0.0, 5.0], [2.0, 4.0, 8.0]])
+
+
+def test_n_step_advantages_default_gamma_is_099():
+    call(n_step_advantages, rewards=[0.0, 100.0], values=[0.0, 0.0, 0.0], dones=[False, False], n=2).equals(
+        [99.0, 100.0]
+    )
+
+
+# rewards 1, 1, 1; values 2, 4, 8, 16; gamma 0.5, lam 0.5: gamma * lam = 0.25. Without done each delta is 1:
+# 1 + 2 - 2 = 1; 1 + 4 - 4 = 1; 1 + 8 - 8 = 1
+@pytest.mark.parametrize(
+    "dones, gamma, lam, advantages, returns",
+    [
+        # 1 + 0.25 = 1.25; 1 + 0.25 * 1.25 = 1.3125
+        pytest.param(
+            [0.0, 0.0, 0.0], 0.5, 0.5, [1.3125, 1.25, 1.0], [3.3125, 5.25, 9.0], id="carry-decays-by-gamma-lam"
+        ),
+        pytest.param([0.0, 0.0, 0.0], 0.5, 0.0, [1.0, 1.0, 1.0], [3.0, 5.0, 9.0], id="lam-0-is-the-td-error"),
+        # 1 + 0.5 + 0.25 = 1.75: all rewards and the last value, minus the forecast
+        pytest.param([0.0, 0.0, 0.0], 0.5, 1.0, [1.75, 1.5, 1.0], [3.75, 5.5, 9.0], id="lam-1-sums-every-reward"),
+        # delta[1] = 1 - 4 = -3; 1 + 0.25 * -3 = 0.25
+        pytest.param(
+            [0.0, 1.0, 0.0], 0.5, 0.5, [0.25, -3.0, 1.0], [2.25, 1.0, 9.0], id="done-cuts-bootstrap-and-carry"
+        ),
+        # delta[0] = 1 - 2 = -1, and nothing of step 1 comes back to it
+        pytest.param(
+            [1.0, 0.0, 0.0], 0.5, 0.5, [-1.0, 1.25, 1.0], [1.0, 5.25, 9.0], id="done-first-belongs-to-its-own-step"
+        ),
+        # delta[2] = 1 - 8 = -7; 1 - 7/4 = -0.75; 1 - 0.75/4 = 0.8125
+        pytest.param(
+            [0.0, 0.0, 1.0], 0.5, 0.5, [0.8125, -0.75, -7.0], [2.8125, 3.25, 1.0], id="done-last-drops-the-bootstrap"
+        ),
+        pytest.param(
+            [0.0, 0.0, 0.0], 0.0, 0.5, [-1.0, -3.0, -7.0], [1.0, 1.0, 1.0], id="gamma-0-keeps-this-reward-only"
+        ),
+    ],
+)
+def test_compute_gae_by_hand(dones, gamma, lam, advantages, returns):
+    answer = call(compute_gae, [1.0, 1.0, 1.0], [2.0, 4.0, 8.0, 16.0], dones, gamma, lam)
+    answer.equals(advantages=advantages, returns=returns)
+
+
+def test_compute_gae_where_gamma_and_lam_differ():
+    # deltas 1 + 0.5 * 4 - 2 = 1 and 3 + 0.5 * 8 - 4 = 3; 1 + 0.5 * 0.8 * 3 = 2.2
+    answer = call(compute_gae, [1.0, 3.0], [2.0, 4.0, 8.0], [0.0, 0.0], 0.5, 0.8)
+    answer.equals(advantages=[2.2, 3.0], returns=[4.2, 7.0])
+
+
+def test_compute_gae_across_two_episodes():
+    # Four rewards of 1, all values 0.5, done after step 1, gamma 0.9, lam 0.8 (known-errors: the row that tells four
+    # treatments of `dones` apart). deltas 0.95, 0.5, 0.95, 0.95; 0.95 + 0.72 * 0.5 = 1.31; 0.95 + 0.72 * 0.95 = 1.634
+    answer = call(compute_gae, [[1.0] * 4], [[0.5] * 5], [[False, True, False, False]], 0.9, 0.8)
+    answer.equals(advantages=[[1.31, 0.5, 1.634, 0.95]], returns=[[1.81, 1.0, 2.134, 1.45]])
+
+
+def test_compute_gae_keeps_rows_apart():
+    answer = call(
+        compute_gae,
+        [[1.0, 1.0, 1.0], [0.0, 0.0, 1.0]],
+        [[2.0, 4.0, 8.0, 16.0], [0.0, 0.0, 0.0, 0.0]],
+        [[False, True, False], [False, False, False]],
+        0.5,
+        0.5,
+    )
+    answer.equals(
+        advantages=[[0.25, -3.0, 1.0], [0.0625, 0.25, 1.0]],
+        returns=[[2.25, 1.0, 9.0], [0.0625, 0.25, 1.0]],
+    )
+
+
+def test_compute_gae_gradient():
+    # A1 = r1 + v2/2 - v1; A0 = r0 + v1/2 - v0 + A1/4. Of A0 + A1: r0 1, r1 5/4; v0 -1, v1 1/2 - 5/4, v2 5/8
+    answer = call(
+        compute_gae,
+        [1.0, 1.0],
+        [2.0, 4.0, 8.0],
+        [0.0, 0.0],
+        0.5,
+        0.5,
+        grad_of=("rewards", "values"),
+        grad_through="advantages",
+    )
+    answer.gradient_equals(rewards=[1.0, 1.25], values=[-1.0, -0.75, 0.625])
+
+
+def test_compute_gae_returns_gradient():
+    # returns = advantages + values: add 1 to each value but the bootstrap
+    answer = call(
+        compute_gae,
+        [1.0, 1.0],
+        [2.0, 4.0, 8.0],
+        [0.0, 0.0],
+        0.5,
+        0.5,
+        grad_of=("rewards", "values"),
+        grad_through="returns",
+    )
+    answer.gradient_equals(rewards=[1.0, 1.25], values=[0.0, 0.25, 0.625])
+
+
+def test_compute_gae_defaults_are_099_and_095():
+    # carry 0.99 * 0.95 * 1000 = 940.5
+    answer = call(compute_gae, rewards=[0.0, 1000.0], values=[0.0, 0.0, 0.0], dones=[False, False])
+    answer.equals(advantages=[940.5, 1000.0], returns=[940.5, 1000.0])
+
+
+# gamma 0.5, lam 0.5. Under a False mask stands NaN.
+@pytest.mark.parametrize(
+    "rewards, values, mask, advantages, returns",
+    [
+        # The episode ends after the last token: delta[1] = 4 - 2 = 2; delta[0] = 1 + 0.5 * 2 - 4 = -2; -2 + 2/4 = -1.5
+        pytest.param(
+            [[1.0, 4.0]], [[4.0, 2.0]], [[True, True]], [[-1.5, 2.0]], [[2.5, 4.0]], id="nothing-after-the-last-token"
+        ),
+        pytest.param(
+            [[1.0, 4.0, NAN]],
+            [[4.0, 2.0, NAN]],
+            [[True, True, False]],
+            [[-1.5, 2.0, 0.0]],
+            [[2.5, 4.0, 0.0]],
+            id="padding-holds-nan",
+        ),
+        pytest.param(
+            [[1.0, 4.0, 7.0]],
+            [[4.0, 2.0, 9.0]],
+            [[True, True, False]],
+            [[-1.5, 2.0, 0.0]],
+            [[2.5, 4.0, 0.0]],
+            id="padding-holds-numbers",
+        ),
+        # The tool's token is as if it were not there: the same numbers, with a hole
+        pytest.param(
+            [[1.0, NAN, 4.0]],
+            [[4.0, NAN, 2.0]],
+            [[True, False, True]],
+            [[-1.5, 0.0, 2.0]],
+            [[2.5, 0.0, 4.0]],
+            id="gap-is-skipped",
+        ),
+        pytest.param(
+            [[1.0, 7.0, 7.0, 4.0]],
+            [[4.0, 9.0, 9.0, 2.0]],
+            [[True, False, False, True]],
+            [[-1.5, 0.0, 0.0, 2.0]],
+            [[2.5, 0.0, 0.0, 4.0]],
+            id="gap-of-numbers-is-skipped-not-decayed-through",
+        ),
+        pytest.param(
+            [[7.0, 1.0, 4.0]],
+            [[9.0, 4.0, 2.0]],
+            [[False, True, True]],
+            [[0.0, -1.5, 2.0]],
+            [[0.0, 2.5, 4.0]],
+            id="gap-at-the-start",
+        ),
+        pytest.param([[3.0, NAN]], [[1.0, NAN]], [[True, False]], [[2.0, 0.0]], [[3.0, 0.0]], id="one-token"),
+        pytest.param([[3.0]], [[1.0]], [[True]], [[2.0]], [[3.0]], id="one-column"),
+        pytest.param(
+            [[3.0, NAN], [NAN, NAN]],
+            [[1.0, NAN], [NAN, NAN]],
+            [[True, False], [False, False]],
+            [[2.0, 0.0], [0.0, 0.0]],
+            [[3.0, 0.0], [0.0, 0.0]],
+            id="an-empty-row-is-zero",
+        ),
+    ],
+)
+def test_compute_response_gae_by_hand(rewards, values, mask, advantages, returns):
+    answer = call(compute_response_gae, rewards, values, mask, 0.5, 0.5)
+    answer.equals(advantages=advantages, returns=returns)
+
+
+def test_compute_response_gae_where_gamma_and_lam_differ():
+    # delta[1] = 4 - 2 = 2; delta[0] = 1 + 0.5 * 2 - 4 = -2; -2 + 0.5 * 0.8 * 2 = -1.2
+    answer = call(compute_response_gae, [[1.0, 4.0]], [[4.0, 2.0]], [[True, True]], 0.5, 0.8)
+    answer.equals(advantages=[[-1.2, 2.0]], returns=[[2.8, 4.0]])
+
+
+def test_compute_response_gae_ignores_the_critic_on_padding():
+    # DeepSpeed-Chat's recursion over all columns gives [5.7, 6.0] here: the 100 stands behind the end
+    answer = call(compute_response_gae, [[0.0, 1.0, 0.0]], [[0.0, 0.0, 100.0]], [[True, True, False]], 1.0, 0.95)
+    answer.equals(advantages=[[0.95, 1.0, 0.0]], returns=[[0.95, 1.0, 0.0]])
+
+
+def test_compute_response_gae_keeps_rows_apart():
+    answer = call(
+        compute_response_gae,
+        [[1.0, 4.0, NAN], [1.0, NAN, 4.0], [0.0, 0.0, 1.0]],
+        [[4.0, 2.0, NAN], [4.0, NAN, 2.0], [0.0, 0.0, 0.0]],
+        [[True, True, False], [True, False, True], [True, True, True]],
+        0.5,
+        0.5,
+    )
+    answer.equals(
+        advantages=[[-1.5, 2.0, 0.0], [-1.5, 0.0, 2.0], [0.0625, 0.25, 1.0]],
+        returns=[[2.5, 4.0, 0.0], [2.5, 0.0, 4.0], [0.0625, 0.25, 1.0]],
+    )
+
+
+def test_compute_response_gae_gradient():
+    # Real tokens a, b: A_b = r_b - v_b; A_a = r_a + v_b/2 - v_a + A_b/4. Of the sum: r 1, 5/4; v -1, 1/2 - 5/4
+    answer = call(
+        compute_response_gae,
+        [[1.0, NAN, 4.0, NAN]],
+        [[4.0, NAN, 2.0, NAN]],
+        [[True, False, True, False]],
+        0.5,
+        0.5,
+        grad_of=("rewards", "values"),
+        grad_through="advantages",
+    )
+    answer.gradient_equals(rewards=[[1.0, 0.0, 1.25, 0.0]], values=[[-1.0, 0.0, -0.75, 0.0]])
+
+
+def test_compute_response_gae_defaults_are_1_and_095():
+    answer = call(compute_response_gae, rewards=[[0.0, 100.0]], values=[[0.0, 0.0]], mask=[[True, True]])
+    answer.equals(advantages=[[95.0, 100.0]], returns=[[95.0, 100.0]])
+
+
+def test_compute_gae_keeps_float32():
+    rewards, values = torch.tensor([1.0, 1.0]), torch.tensor([2.0, 4.0, 8.0])
+    answer = call(compute_gae, rewards, values, [False, False], 0.5, 0.5)
+    answer.equals(advantages=torch.tensor([1.25, 1.0]), returns=torch.tensor([3.25, 5.0]))

@@ -1,0 +1,261 @@
+"""Lesson 2: the reward model, a language model with one number at its end, trained on comparisons (Bradley-Terry)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import logsigmoid
+from tqdm import tqdm
+
+from ..lesson01_masked_sequences import first_true_index, position_ids
+from ..shapes import check_number, check_shapes
+
+HEAD_FILE = "reward_head.safetensors"
+
+
+class PreferenceBatch(NamedTuple):
+    """Comparisons as token ids: for row i of N, a person preferred `chosen_ids[i]` to `rejected_ids[i]`."""
+
+    chosen_ids: Tensor
+    """(N, L) int64, prompt and response."""
+    chosen_mask: Tensor
+    """(N, L) bool, True on real tokens; padding on either side."""
+    rejected_ids: Tensor
+    """(N, L) int64, padded to the same L."""
+    rejected_mask: Tensor
+    """(N, L) bool."""
+
+    def rows(self, index: Tensor) -> PreferenceBatch:
+        """The comparisons with these row numbers, shape (M,) int64."""
+        return PreferenceBatch(*(tensor[index] for tensor in self))
+
+
+@dataclass(frozen=True)
+class RewardModelConfig:
+    """How `train_reward_model` trains."""
+
+    learning_rate: float = 1e-3
+    """AdamW step size, > 0; it decays linearly to 0."""
+    epochs: int = 1
+    """Passes over the comparisons. More than one overfits quickly (InstructGPT, 2022, section 3.5)."""
+    batch_size: int = 64
+    """Comparisons in one optimiser step."""
+    max_grad_norm: float = 1.0
+    """Gradients are scaled down to this norm."""
+    seed: int = 0
+    """Order of the comparisons."""
+
+    def __post_init__(self) -> None:
+        check_number("learning_rate", self.learning_rate, 0.0, open_low=True)
+        check_number("epochs", self.epochs, 1)
+        check_number("batch_size", self.batch_size, 1)
+        check_number("max_grad_norm", self.max_grad_norm, 0.0, open_low=True)
+
+
+def last_token_index(attention_mask: Tensor) -> Tensor:
+    """Index of the last real token of each row, wherever the padding is.
+
+    Args:
+        attention_mask: (B, L) bool or 0/1, padded on the left, on the right or both.
+
+    Returns:
+        (B,) int64 in [0, L).
+
+    Raises:
+        ValueError: `attention_mask` is not (B, L), or a row has no real token.
+    """
+    check_shapes(attention_mask=(attention_mask, "B L"))
+    if not attention_mask.bool().any(dim=1).all():
+        raise ValueError("expected a real token in each row of attention_mask, got a row of padding only")
+    raise NotImplementedError("lesson02: last_token_index")
+
+
+class RewardModel(nn.Module):
+    """A transformer body with a linear head that reads the last real token: one score for a prompt and response.
+
+    Args:
+        backbone: a model without a language-model head (such as `GPT2Model`): called with `input_ids`,
+            `attention_mask` and `position_ids`, it returns an object with `last_hidden_state` (B, L, H), and
+            `backbone.config.hidden_size` is H. It is used, not copied.
+    """
+
+    def __init__(self, backbone: nn.Module) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.head = nn.Linear(backbone.config.hidden_size, 1)
+        # A small head starts all scores near 0, so the first comparisons are near even (Stiennon et al., 2020).
+        nn.init.normal_(self.head.weight, std=1 / (backbone.config.hidden_size + 1) ** 0.5)
+        nn.init.zeros_(self.head.bias)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        """Score each row at its last real token.
+
+        Args:
+            input_ids: (B, L) int64, padded on either side.
+            attention_mask: (B, L) bool, True on real tokens.
+
+        Returns:
+            (B,) scores; a row's score does not depend on how much padding it has.
+
+        Raises:
+            ValueError: shapes disagree, or a row has no real token.
+        """
+        check_shapes(input_ids=(input_ids, "B L"), attention_mask=(attention_mask, "B L"))
+        raise NotImplementedError("lesson02: RewardModel.forward")
+
+    def save_pretrained(self, directory: str | Path) -> None:
+        """Write the backbone with its own `save_pretrained` and the head beside it, as safetensors."""
+        from safetensors.torch import save_file
+
+        self.backbone.save_pretrained(directory)
+        save_file(self.head.state_dict(), Path(directory) / HEAD_FILE)
+
+    @classmethod
+    def from_pretrained(cls, directory: str | Path) -> RewardModel:
+        """Load what `save_pretrained` wrote.
+
+        Raises:
+            FileNotFoundError: the directory holds no reward head.
+        """
+        from safetensors.torch import load_file
+        from transformers import AutoModel
+
+        head_file = Path(directory) / HEAD_FILE
+        if not head_file.is_file():
+            raise FileNotFoundError(
+                f"expected a reward model saved by save_pretrained, got no {HEAD_FILE} in {directory}"
+            )
+        model = cls(AutoModel.from_pretrained(directory))
+        model.head.load_state_dict(load_file(head_file))
+        return model
+
+
+def pairwise_loss(chosen: Tensor, rejected: Tensor, margin: Tensor | None = None) -> Tensor:
+    """Negative log-likelihood of the comparisons under Bradley-Terry: mean of -log sigmoid(chosen - rejected - margin).
+
+    Args:
+        chosen: (B,) scores of the preferred responses.
+        rejected: (B,) scores of the others.
+        margin: (B,) how much better the chosen one must be, or None for 0 (Llama 2, 2023, section 3.2.2).
+
+    Returns:
+        () scalar, >= 0; log 2 when the model cannot tell them apart. Finite for differences of +-200.
+
+    Raises:
+        ValueError: shapes disagree.
+    """
+    check_shapes(chosen=(chosen, "B"), rejected=(rejected, "B"), margin=(margin, "B"))
+    raise NotImplementedError("lesson02: pairwise_loss")
+
+
+def ranking_loss(scores: Tensor) -> Tensor:
+    """Pairwise loss of a full ranking: the mean over all K (K - 1) / 2 ordered pairs of each prompt.
+
+    Args:
+        scores: (B, K) scores of K responses to one prompt, the best first, K >= 2.
+
+    Returns:
+        () scalar: mean over pairs and prompts of -log sigmoid(better - worse).
+
+    Raises:
+        ValueError: `scores` is not (B, K), or K < 2.
+
+    Source: Ouyang et al. (InstructGPT), 2022, equation 1.
+    """
+    check_shapes(scores=(scores, "B K"))
+    check_number("K, the responses to rank", scores.shape[1], 2)
+    raise NotImplementedError("lesson02: ranking_loss")
+
+
+def token_pairwise_loss(
+    chosen_scores: Tensor, rejected_scores: Tensor, chosen_ids: Tensor, rejected_ids: Tensor, pad_token_id: int
+) -> Tensor:
+    """DeepSpeed-Chat's loss: compare the two responses at every position from the first token that differs.
+
+    For each pair, -log sigmoid(chosen_scores[t] - rejected_scores[t]) is averaged over
+    first difference <= t < length of the longer of the two; then over the pairs. Before the first difference
+    both rows hold the same prefix, so their scores are equal and carry no information.
+
+    Args:
+        chosen_scores: (B, L) a score at every position; past the longer row's end anything.
+        rejected_scores: (B, L).
+        chosen_ids: (B, L) int64, right-padded.
+        rejected_ids: (B, L) int64, right-padded.
+        pad_token_id: padding starts at its first occurrence, so it must not occur inside a text.
+
+    Returns:
+        () scalar.
+
+    Raises:
+        ValueError: shapes disagree, or a pair is identical (it carries no information: drop it).
+    """
+    check_shapes(
+        chosen_scores=(chosen_scores, "B L"),
+        rejected_scores=(rejected_scores, "B L"),
+        chosen_ids=(chosen_ids, "B L"),
+        rejected_ids=(rejected_ids, "B L"),
+    )
+    if (chosen_ids == rejected_ids).all(dim=1).any():
+        raise ValueError(
+            "expected two different responses in each pair, got an identical pair; drop it before training"
+        )
+    raise NotImplementedError("lesson02: token_pairwise_loss")
+
+
+def preference_accuracy(chosen: Tensor, rejected: Tensor) -> Tensor:
+    """Share of the comparisons in which the chosen response has the strictly higher score; a tie is not right.
+
+    Args:
+        chosen: (B,) scores of the preferred responses.
+        rejected: (B,) scores of the others.
+
+    Returns:
+        () float32 in [0, 1], without gradient.
+
+    Raises:
+        ValueError: shapes disagree.
+    """
+    check_shapes(chosen=(chosen, "B"), rejected=(rejected, "B"))
+    raise NotImplementedError("lesson02: preference_accuracy")
+
+
+@torch.no_grad()
+def calibrate(model: RewardModel, batches: Iterable[tuple[Tensor, Tensor]]) -> None:
+    """Shift and scale the head, in place, so that reference responses score mean 0 and standard deviation 1.
+
+    Bradley-Terry fixes differences only: without this the offset of the score is arbitrary, and the meaning
+    of `kl_coef` and `clip_score` changes from one reward model to the next.
+
+    Args:
+        model: its `head.weight` and `head.bias` are changed; the backbone is not.
+        batches: pairs (input_ids (B, L), attention_mask (B, L)) of responses sampled from the policy *before*
+            PPO. The statistics are those of all rows together (unbiased deviation), not a mean over batches.
+
+    Raises:
+        ValueError: fewer than two responses, or all scores are equal.
+    """
+    raise NotImplementedError("lesson02: calibrate")
+
+
+def train_reward_model(model: RewardModel, pairs: PreferenceBatch, config: RewardModelConfig) -> list[dict[str, float]]:
+    """Fit the model to comparisons with AdamW, a linear decay and the pairwise loss.
+
+    Args:
+        model: trained in place, on the device it is on; left in eval mode.
+        pairs: N comparisons; each is seen once an epoch, in an order drawn from `config.seed`.
+        config: step size, epochs, batch size.
+
+    Returns:
+        One dict for each optimiser step: `loss` (nats) and `accuracy` on the batch before the step.
+
+    Raises:
+        ValueError: there are no pairs.
+    """
+    check_number("the number of pairs", len(pairs.chosen_ids), 1)
+    check_shapes(**{name: (tensor, "N L") for name, tensor in pairs._asdict().items()})
+    raise NotImplementedError("lesson02: train_reward_model")

@@ -1,0 +1,81 @@
+"""Lesson 3: the policy gradient (REINFORCE), and why a baseline helps without changing its mean."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ..lesson01_masked_sequences import masked_mean
+from ..shapes import check_mask, check_number, check_shapes
+
+
+def rewards_to_go(rewards: Tensor, mask: Tensor, gamma: float = 1.0) -> Tensor:
+    """Discounted sum of the rewards from each token on: what the token can still influence.
+
+    G[t] = rewards[t] + gamma * G[t + 1]      over the real tokens; G = 0 past the last
+
+    A False inside a row (a tool's token) is skipped over: it neither adds its reward nor decays what follows.
+
+    Args:
+        rewards: (B, T) float; under a False mask anything, NaN included.
+        mask: (B, T) bool, True on real tokens.
+        gamma: discount in [0, 1].
+
+    Returns:
+        (B, T), 0 where masked.
+
+    Raises:
+        ValueError: shapes disagree, the mask is not bool or is False everywhere, gamma is out of range.
+    """
+    check_shapes(rewards=(rewards, "B T"), mask=(mask, "B T"))
+    check_mask(mask)
+    check_number("gamma", gamma, 0.0, 1.0)
+    raise NotImplementedError("lesson03: rewards_to_go")
+
+
+def leave_one_out_baseline(scores: Tensor) -> Tensor:
+    """For each of K responses to a prompt, the mean score of the K - 1 others.
+
+    baseline[i] = (sum_j scores[j] - scores[i]) / (K - 1)
+
+    It does not depend on the response it is subtracted from, so the gradient's mean stays what it was;
+    the mean over all K does depend on it, and shrinks the gradient by (K - 1) / K.
+
+    Args:
+        scores: (B, K), K responses to each of B prompts, K >= 2.
+
+    Returns:
+        (B, K).
+
+    Raises:
+        ValueError: `scores` is not (B, K), or K < 2.
+
+    Source: Kool, van Hoof and Welling, "Buy 4 REINFORCE samples, get a baseline for free!", 2019.
+    """
+    check_shapes(scores=(scores, "B K"))
+    check_number("K, the responses to each prompt", scores.shape[1], 2)
+    raise NotImplementedError("lesson03: leave_one_out_baseline")
+
+
+def reinforce_loss(log_probs: Tensor, weights: Tensor, mask: Tensor) -> Tensor:
+    """The loss whose gradient is the policy gradient: minus the mean of weights * log_probs over real tokens.
+
+    Its value means nothing; only its gradient does. The weights (rewards to go, or advantages) are data: no
+    gradient flows into them, even if they were computed by a model.
+
+    Args:
+        log_probs: (B, T) of the policy that sampled, in nats.
+        weights: (B, T), how good each token turned out to be.
+        mask: (B, T) bool, True on real tokens.
+
+    Returns:
+        () scalar to minimise.
+
+    Raises:
+        ValueError: shapes disagree, the mask is not bool or is False everywhere.
+
+    Source: Williams, "Simple statistical gradient-following algorithms", 1992.
+    """
+    check_shapes(log_probs=(log_probs, "B T"), weights=(weights, "B T"), mask=(mask, "B T"))
+    check_mask(mask)
+    raise NotImplementedError("lesson03: reinforce_loss")

@@ -1,0 +1,83 @@
+"""Lesson 9: every number of a PPO run, each described once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..lesson08_rollout import RolloutConfig
+from ..shapes import check_number
+
+
+@dataclass(frozen=True, kw_only=True)
+class PPOConfig(RolloutConfig):
+    """Settings of `PPOTrainer`, on top of those of the rollout (lesson 8). A field out of range is an error."""
+
+    num_updates: int = 60
+    """Rollout + optimisation rounds in the run, >= 1."""
+    batch_size: int = 64
+    """Prompts, and so responses, in one update, >= 1."""
+    num_epochs: int = 4
+    """Passes over the responses of one update, >= 1."""
+    num_minibatches: int = 4
+    """Optimiser steps in one epoch, 1 to batch_size."""
+    micro_batch_size: int | None = None
+    """Rows in one forward and backward; gradients add up to the minibatch's. None: the whole minibatch."""
+    learning_rate: float = 1e-3
+    """> 0, AdamW, for actor and critic; decays linearly to 0 over the run."""
+    adam_epsilon: float = 1e-5
+    """> 0; PyTorch's 1e-8 makes the first steps large where gradients are small."""
+    max_grad_norm: float = 1.0
+    """> 0; gradients are scaled down to this norm before each step."""
+    clip_epsilon: float = 0.2
+    """> 0, PPO's interval around ratio 1."""
+    value_clip_epsilon: float = 0.2
+    """> 0, in units of value."""
+    value_coef: float = 0.1
+    """>= 0, weight of the value loss."""
+    entropy_coef: float = 0.0
+    """>= 0, weight of the entropy bonus."""
+    whiten_advantages: bool = True
+    """Mean 0, variance 1 over the real tokens of each rollout; after the returns are made."""
+    kl_coef: float = 0.05
+    """>= 0, price of a nat of KL(policy || reference); where the controller starts."""
+    kl_target: float | None = None
+    """Nats in a whole response that the adaptive controller steers to; None keeps kl_coef fixed."""
+    kl_horizon: int = 10_000
+    """Responses after which an error of 0.2 has moved the price by a fifth."""
+    max_update_kl: float | None = None
+    """Stop the epochs of an update when a minibatch's approx_kl exceeds this; None never does."""
+    ratio_threshold: float = 10.0
+    """> 1; a minibatch with a larger mean ratio is skipped: its gradient would be a spike."""
+    seed: int = 0
+    """Sampling and order of prompts and minibatches."""
+    log_dir: str | None = None
+    """Where TensorBoard files go; None writes none."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number("num_updates", self.num_updates, 1)
+        check_number("batch_size", self.batch_size, 1)
+        check_number("num_epochs", self.num_epochs, 1)
+        check_number("num_minibatches", self.num_minibatches, 1, self.batch_size)
+        if self.micro_batch_size is not None:
+            check_number("micro_batch_size", self.micro_batch_size, 1)
+        check_number("learning_rate", self.learning_rate, 0.0, open_low=True)
+        check_number("adam_epsilon", self.adam_epsilon, 0.0, open_low=True)
+        check_number("max_grad_norm", self.max_grad_norm, 0.0, open_low=True)
+        check_number("clip_epsilon", self.clip_epsilon, 0.0, open_low=True)
+        check_number("value_clip_epsilon", self.value_clip_epsilon, 0.0, open_low=True)
+        check_number("value_coef", self.value_coef, 0.0)
+        check_number("entropy_coef", self.entropy_coef, 0.0)
+        check_number("kl_coef", self.kl_coef, 0.0)
+        if self.kl_target is not None:
+            check_number("kl_target", self.kl_target, 0.0, open_low=True)
+            check_number("kl_coef (with a kl_target)", self.kl_coef, 0.0, open_low=True)
+        check_number("kl_horizon", self.kl_horizon, 1)
+        if self.max_update_kl is not None:
+            check_number("max_update_kl", self.max_update_kl, 0.0, open_low=True)
+        check_number("ratio_threshold", self.ratio_threshold, 1.0, open_low=True)
+
+    @property
+    def minibatch_size(self) -> int:
+        """Rows in one optimiser step; the last minibatch of an epoch may be smaller."""
+        return -(-self.batch_size // self.num_minibatches)

@@ -1,0 +1,59 @@
+"""Prompts on their way into the trainer: texts to left-padded ids, and an endless shuffled queue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+Prompt = str | list[int]
+"""A text, or token ids where the caller has tokenised already."""
+
+
+def encode_prompts(prompts: Sequence[Prompt], tokenizer: Any, pad_token_id: int) -> tuple[Tensor, Tensor]:
+    """Token ids of the prompts, padded on the *left*, so that generation starts from a real token in each row.
+
+    Args:
+        prompts: B texts, or B lists of token ids.
+        tokenizer: a Hugging Face tokenizer; needed for texts only.
+        pad_token_id: the id to pad with.
+
+    Returns:
+        (input_ids (B, P) int64, attention_mask (B, P) bool).
+
+    Raises:
+        ValueError: there are no prompts, one is empty, or texts came without a tokenizer.
+    """
+    if not prompts:
+        raise ValueError("expected at least one prompt, got an empty list")
+    if tokenizer is None and any(isinstance(prompt, str) for prompt in prompts):
+        raise ValueError("expected token ids, got a text and no tokenizer; pass tokenizer= to PPOTrainer")
+    rows = [tokenizer(prompt)["input_ids"] if isinstance(prompt, str) else list(prompt) for prompt in prompts]
+    for number, row in enumerate(rows):
+        if not row:
+            raise ValueError(f"expected a token in each prompt, got none in prompt {number}: {prompts[number]!r}")
+    width = max(len(row) for row in rows)
+    input_ids = torch.tensor([[pad_token_id] * (width - len(row)) + row for row in rows])
+    attention_mask = torch.tensor([[False] * (width - len(row)) + [True] * len(row) for row in rows])
+    return input_ids, attention_mask
+
+
+class PromptQueue:
+    """Deals out prompt numbers in a shuffled order, every prompt once before any comes again.
+
+    Args:
+        seed: decides the order.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.generator = torch.Generator().manual_seed(seed)
+        self.waiting: list[int] = []
+
+    def take(self, size: int, available: int) -> list[int]:
+        """The next `size` numbers in [0, available); the queue is refilled as often as it takes."""
+        while len(self.waiting) < size:
+            self.waiting += torch.randperm(available, generator=self.generator).tolist()
+        taken, self.waiting = self.waiting[:size], self.waiting[size:]
+        return taken

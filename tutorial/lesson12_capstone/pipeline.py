@@ -1,0 +1,212 @@
+"""The whole of RLHF in one call: SFT, reward model, PPO with and without the KL price, evaluation, figures."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tiny_models.gold import GOLD_MAX
+from tiny_models.language import sample_prompts
+from tiny_models.presets import Preset, find_preset
+from tiny_models.tokenizer import build_tokenizer
+
+from ..lesson09_ppo_trainer import PPOConfig, PPOTrainer, make_scorer
+from ..lesson09_ppo_trainer.scoring import Scorer
+from .evaluation import Evaluation, evaluate_policy
+from .stages import Stage1, Stage2, Stage3, train_policy, train_reward_stage, train_sft_stage
+
+TRACE_AT = (1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 30, 35, 40, 45, 50)
+"""Updates after which a run is evaluated on the way: dense at first, where the KL moves fastest."""
+TRACE_RESPONSES = 128
+
+
+@dataclass(frozen=True)
+class PPORun:
+    """One PPO run, with or without the KL price."""
+
+    stage: Stage3
+    trace: list[Evaluation]
+    """Evaluations on the way; the first one is the SFT model."""
+    final: Evaluation
+
+
+@dataclass
+class CapstoneRun:
+    """Everything a capstone run made, in memory; stages that were not reached are None."""
+
+    preset: Preset
+    seed: int
+    tokenizer: Any
+    prompts: list[str]
+    """The evaluation's prompts, in the order of each `Evaluation.responses`."""
+    seconds: dict[str, float] = field(default_factory=dict)
+    stage1: Stage1 | None = None
+    stage2: Stage2 | None = None
+    sft: Evaluation | None = None
+    ppo: PPORun | None = None
+    no_kl: PPORun | None = None
+    finished: list[str] = field(default_factory=list)
+    """Sentences: which stages are done, and where their models lie."""
+
+    def summary(self) -> dict[str, Any]:
+        """The numbers of the run as plain data; all but `seconds` are the same for the same seed and machine."""
+        assert self.sft and self.ppo and self.no_kl and self.stage2
+        return {
+            "preset": self.preset.name,
+            "seed": self.seed,
+            "gold_max": GOLD_MAX,
+            "seconds": {name: round(value, 2) for name, value in self.seconds.items()},
+            "reward_model": {"accuracy": self.stage2.accuracy},
+            "sft": _numbers(self.sft, "gold", "proxy", "valid"),
+            "ppo": _numbers(self.ppo.final, "gold", "proxy", "valid", "kl"),
+            "no_kl": _numbers(self.no_kl.final, "gold", "proxy", "valid", "kl"),
+        }
+
+
+def prepare_output(out: Path) -> None:
+    """Make the folder and clear it of an earlier run's results, so that nothing old can pass for new.
+
+    Raises:
+        ValueError: the folder cannot be made or written to.
+    """
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for name in ("sft", "reward_model", "policy", "no_kl_policy"):
+            shutil.rmtree(out / name, ignore_errors=True)
+        for file in [out / "summary.json", *out.glob("*.png")]:
+            file.unlink(missing_ok=True)
+        probe = out / ".writable"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise ValueError(
+            f"expected OUT to be a folder that can be written, got {out} ({error.strerror}); choose another"
+        ) from error
+
+
+def run_capstone(run: CapstoneRun, out: Path, say: Callable[[str], None]) -> None:
+    """Run every stage into `run`, saving each model under `out` as soon as it is finished.
+
+    Args:
+        run: as `new_run` makes it; filled stage by stage, so that an interruption leaves what was done.
+        out: a folder made ready by `prepare_output`.
+        say: receives a short account of each stage, a few lines at a time.
+    """
+    preset, tokenizer, seed = run.preset, run.tokenizer, run.seed
+    with _timed(run.seconds, "total"):
+        say(f"1  SFT: {preset.demonstrations:,} demonstrations by a mediocre writer")
+        with _timed(run.seconds, "sft"):
+            run.stage1 = train_sft_stage(preset, tokenizer, seed)
+        _keep(run, run.stage1.policy, out / "sft", "the SFT model")
+        say(f"   loss {run.stage1.losses[0]:.2f} -> {run.stage1.losses[-1]:.2f} nats a token")
+
+        say(f"2  Reward model: {preset.preference_pairs:,} comparisons of its responses by noisy annotators")
+        with _timed(run.seconds, "reward_model"):
+            run.stage2 = train_reward_stage(run.stage1.policy, preset, tokenizer, seed)
+        _keep(run, run.stage2.reward_model, out / "reward_model", "the reward model")
+        say(f"   accuracy on held-out comparisons {run.stage2.accuracy:.3f}")
+
+        run.sft = _evaluate(run, run.stage1.policy, run.prompts)
+        with _timed(run.seconds, "ppo"):
+            say(f"3  PPO: {preset.ppo_updates} updates of {preset.ppo_batch_size} responses, KL price {preset.kl_coef}")
+            run.ppo = _ppo_run(run, preset.kl_coef)
+            _keep(run, run.ppo.stage.policy, out / "policy", "the policy")
+            say(_account(run.ppo.final))
+            say("4  The same without the KL price: what the reward model never saw, it cannot judge")
+            run.no_kl = _ppo_run(run, 0.0)
+            _keep(run, run.no_kl.stage.policy, out / "no_kl_policy", "the policy without KL price")
+            say(_account(run.no_kl.final))
+
+
+def new_run(preset_name: str, seed: int) -> CapstoneRun:
+    """An empty run.
+
+    Raises:
+        ValueError: no preset has this name.
+    """
+    preset = find_preset(preset_name)
+    if preset.threads is not None:
+        torch.set_num_threads(preset.threads)
+    prompts = sample_prompts(preset.evaluation_responses, random.Random(seed + 2))
+    return CapstoneRun(preset, seed, build_tokenizer(), prompts)
+
+
+def write_summary(run: CapstoneRun, out: Path) -> Path:
+    """Write `summary.json` in one piece."""
+    unfinished = out / "summary.json.unfinished"
+    unfinished.write_text(json.dumps(run.summary(), indent=2) + "\n")
+    os.replace(unfinished, out / "summary.json")
+    return out / "summary.json"
+
+
+def ppo_config(preset: Preset, tokenizer: Any, seed: int, kl_coef: float) -> PPOConfig:
+    """The PPO settings of a preset."""
+    return PPOConfig(
+        stop_token_ids=(tokenizer.eos_token_id,),
+        pad_token_id=tokenizer.pad_token_id,
+        max_new_tokens=preset.max_new_tokens,
+        num_updates=preset.ppo_updates,
+        batch_size=preset.ppo_batch_size,
+        num_epochs=preset.ppo_epochs,
+        learning_rate=preset.ppo_learning_rate,
+        kl_coef=kl_coef,
+        seed=seed,
+    )
+
+
+def _ppo_run(run: CapstoneRun, kl_coef: float) -> PPORun:
+    assert run.stage1 and run.stage2 and run.sft
+    trace_prompts = run.prompts[:TRACE_RESPONSES]
+    trace = [_evaluate(run, run.stage1.policy, trace_prompts)]
+
+    def on_update(trainer: PPOTrainer) -> None:
+        if trainer.updates_done in TRACE_AT:
+            trace.append(_evaluate(run, trainer.policy, trace_prompts))
+
+    config = ppo_config(run.preset, run.tokenizer, run.seed, kl_coef)
+    prompts = sample_prompts(config.num_updates * config.batch_size, random.Random(run.seed + 3))
+    stage = train_policy(run.stage1, run.stage2, config, run.tokenizer, prompts, on_update)
+    return PPORun(stage, trace, _evaluate(run, stage.policy, run.prompts))
+
+
+def _evaluate(run: CapstoneRun, policy: Any, prompts: list[str]) -> Evaluation:
+    assert run.stage1 and run.stage2
+    config = ppo_config(run.preset, run.tokenizer, run.seed, run.preset.kl_coef)
+    score: Scorer = make_scorer(run.stage2.reward_model)
+    return evaluate_policy(policy, run.stage1.policy, score, prompts, run.tokenizer, config)
+
+
+def _keep(run: CapstoneRun, model: Any, directory: Path, what: str) -> None:
+    """Save a finished model with its tokenizer; the folder appears only when it is whole."""
+    unfinished = directory.with_name(directory.name + ".unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    model.save_pretrained(unfinished)
+    run.tokenizer.save_pretrained(unfinished)
+    os.replace(unfinished, directory)
+    run.finished.append(f"{what} in {directory}")
+
+
+def _account(final: Evaluation) -> str:
+    gold = f"gold {final.gold:.2f} of {GOLD_MAX:.0f}"
+    return f"   {gold}, proxy {final.proxy:.2f}, KL {final.kl:.1f} nats, valid {final.valid:.0%}"
+
+
+def _numbers(evaluation: Evaluation, *names: str) -> dict[str, float]:
+    return {name: getattr(evaluation, name) for name in names}
+
+
+@contextmanager
+def _timed(seconds: dict[str, float], name: str) -> Iterator[None]:
+    start = time.perf_counter()
+    yield
+    seconds[name] = time.perf_counter() - start

@@ -1,0 +1,88 @@
+"""Stage 1: supervised fine-tuning (SFT): imitate demonstrations, response tokens only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from ..lesson01_masked_sequences import gather_log_probs, masked_mean, position_ids
+from ..shapes import check_mask, check_number, check_shapes
+
+
+class Demonstrations(NamedTuple):
+    """Prompts with the responses to imitate, as token ids, right-padded."""
+
+    input_ids: Tensor
+    """(N, L) int64: prompt, response, stop token, padding."""
+    attention_mask: Tensor
+    """(N, L) bool, True on real tokens."""
+    loss_mask: Tensor
+    """(N, L) bool, True on the tokens to learn: the response and its stop token, not the prompt."""
+
+
+@dataclass(frozen=True)
+class SFTConfig:
+    """How `train_sft` trains."""
+
+    learning_rate: float
+    """AdamW step size, > 0; it decays linearly to 0."""
+    batch_size: int
+    """Demonstrations in one optimiser step."""
+    seed: int = 0
+    """Order of the demonstrations."""
+
+
+def encode_demonstrations(tokenizer: Any, prompts: Sequence[str], responses: Sequence[str]) -> Demonstrations:
+    """Tokenise prompt + response + stop token, and mark what is to be learned."""
+    prompt_ids = [tokenizer(prompt)["input_ids"] for prompt in prompts]
+    response_ids = [tokenizer(response)["input_ids"] + [tokenizer.eos_token_id] for response in responses]
+    lengths = [(len(prompt), len(response)) for prompt, response in zip(prompt_ids, response_ids, strict=True)]
+    width = max(first + second for first, second in lengths)
+    padding = [[tokenizer.pad_token_id] * (width - first - second) for first, second in lengths]
+    rows = [prompt + response + pads for prompt, response, pads in zip(prompt_ids, response_ids, padding, strict=True)]
+    position = torch.arange(width)
+    start = torch.tensor([first for first, _ in lengths]).unsqueeze(1)
+    end = torch.tensor([first + second for first, second in lengths]).unsqueeze(1)
+    return Demonstrations(torch.tensor(rows), position < end, (position >= start) & (position < end))
+
+
+def sft_loss(logits: Tensor, input_ids: Tensor, loss_mask: Tensor) -> Tensor:
+    """Mean negative log-likelihood of the tokens to learn, each predicted by the logits one position before it.
+
+    Args:
+        logits: (B, L, V) of the model run over `input_ids`.
+        input_ids: (B, L) int64.
+        loss_mask: (B, L) bool, True on the tokens to learn; its first column cannot be learned and is ignored.
+
+    Returns:
+        () scalar in nats for each token.
+
+    Raises:
+        ValueError: shapes disagree, or nothing is left to learn.
+    """
+    check_shapes(logits=(logits, "B L V"), input_ids=(input_ids, "B L"), loss_mask=(loss_mask, "B L"))
+    check_mask(loss_mask[:, 1:])
+    raise NotImplementedError("lesson12: sft_loss")
+
+
+def train_sft(policy: nn.Module, data: Demonstrations, config: SFTConfig) -> list[float]:
+    """Fit the policy to the demonstrations, each seen once, with AdamW and a linear decay.
+
+    Args:
+        policy: a Hugging Face causal language model, trained in place; left in eval mode.
+        data: N demonstrations.
+        config: step size and batch size.
+
+    Returns:
+        The loss of every optimiser step, in nats for each token.
+
+    Raises:
+        ValueError: there are no demonstrations.
+    """
+    check_number("the number of demonstrations", len(data.input_ids), 1)
+    raise NotImplementedError("lesson12: train_sft")
