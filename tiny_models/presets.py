@@ -31,7 +31,7 @@ class Preset:
     ppo_updates: int = 50
     ppo_batch_size: int = 64
     ppo_epochs: int = 2
-    ppo_learning_rate: float = 1.2e-3
+    ppo_learning_rate: float = 2e-3
     kl_coef: float = 0.09
     max_new_tokens: int = 20
     """The longest review of the language has 16 words and a stop token."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
+from transformers.utils import logging as transformers_logging
 
 from tiny_models.gold import GOLD_MAX
 from tiny_models.presets import HUB
@@ -36,6 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     options = parser.parse_args(arguments)
     console = Console(highlight=False)
+    transformers_logging.disable_progress_bar()
     try:
         if options.preset == HUB:
             from .hub import run_hub

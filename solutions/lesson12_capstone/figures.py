@@ -1,4 +1,4 @@
-"""The three figures of a capstone run: how it trained, what over-optimisation looks like, and one response taken apart."""
+"""The three figures of a capstone run: the training, the over-optimisation, and one response taken apart."""
 
 from __future__ import annotations
 

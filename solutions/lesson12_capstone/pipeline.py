@@ -28,6 +28,8 @@ from .stages import Stage1, Stage2, Stage3, train_policy, train_reward_stage, tr
 TRACE_AT = (1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 30, 35, 40, 45, 50)
 """Updates after which a run is evaluated on the way: dense at first, where the KL moves fastest."""
 TRACE_RESPONSES = 128
+MAX_UPDATE_KL = 0.02
+"""An update ends early when the policy has moved this far: the critic is poor at first, and one update can go astray."""
 
 
 @dataclass(frozen=True)
@@ -160,6 +162,7 @@ def ppo_config(preset: Preset, tokenizer: Any, seed: int, kl_coef: float) -> PPO
         num_epochs=preset.ppo_epochs,
         learning_rate=preset.ppo_learning_rate,
         kl_coef=kl_coef,
+        max_update_kl=MAX_UPDATE_KL,
         seed=seed,
     )
 

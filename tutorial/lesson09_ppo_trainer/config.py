@@ -23,7 +23,9 @@ class PPOConfig(RolloutConfig):
     micro_batch_size: int | None = None
     """Rows in one forward and backward; gradients add up to the minibatch's. None: the whole minibatch."""
     learning_rate: float = 1e-3
-    """> 0, AdamW, for actor and critic; decays linearly to 0 over the run."""
+    """> 0, AdamW, for actor and critic; after the warm-up it decays linearly to 0 over the run."""
+    warmup_updates: int = 5
+    """>= 0; the learning rate rises linearly over these: Adam's first steps do not know the gradients' scale yet."""
     adam_epsilon: float = 1e-5
     """> 0; PyTorch's 1e-8 makes the first steps large where gradients are small."""
     max_grad_norm: float = 1.0
@@ -62,6 +64,7 @@ class PPOConfig(RolloutConfig):
         if self.micro_batch_size is not None:
             check_number("micro_batch_size", self.micro_batch_size, 1)
         check_number("learning_rate", self.learning_rate, 0.0, open_low=True)
+        check_number("warmup_updates", self.warmup_updates, 0)
         check_number("adam_epsilon", self.adam_epsilon, 0.0, open_low=True)
         check_number("max_grad_norm", self.max_grad_norm, 0.0, open_low=True)
         check_number("clip_epsilon", self.clip_epsilon, 0.0, open_low=True)

@@ -11,7 +11,6 @@ from typing import Any
 import torch
 from torch import nn
 
-from tiny_models.builders import build_causal_lm
 from tiny_models.language import sample_prompts, sample_review
 from tiny_models.preferences import Preference, make_preferences
 from tiny_models.presets import Preset
@@ -64,6 +63,8 @@ class Stage3:
 
 def train_sft_stage(preset: Preset, tokenizer: Any, seed: int) -> Stage1:
     """Stage 1: build a policy with random weights and teach it to write reviews, on demonstrations."""
+    from tiny_models.builders import build_causal_lm  # transformers costs seconds; the other stages do not need it
+
     rng = random.Random(seed)
     policy = build_causal_lm(
         preset.architecture,
@@ -88,6 +89,11 @@ def train_reward_stage(policy: nn.Module, preset: Preset, tokenizer: Any, seed: 
     prompts = sample_prompts(preset.preference_pairs + preset.held_out_pairs, rng)
     first, second = (sample_texts(policy, prompts, preset, tokenizer, sampling) for _ in range(2))
     preferences = make_preferences(zip(prompts, first, second, strict=True), rng)
+    if len(preferences) <= preset.held_out_pairs:
+        raise ValueError(
+            f"expected more than {preset.held_out_pairs} pairs in which annotators see a difference, got "
+            f"{len(preferences)}; train the SFT model longer (demonstrations) or sample more pairs"
+        )
     held_out = encode_preferences(tokenizer, preferences[: preset.held_out_pairs])
     with torch.random.fork_rng():
         torch.manual_seed(seed)

@@ -1,0 +1,64 @@
+# Every target does all of its set-up by itself; a second run installs nothing.
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test progress hint reset solution stubs checkpoints lint
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+PRESET ?= tiny
+SEED ?= 0
+OUT ?= runs/demo
+POLICY ?=
+REWARD ?=
+PROMPTS ?=
+
+help: ## Show the commands
+	@echo "PPO by Hand: build PPO for RLHF one tested block at a time."
+	@echo
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:[^#]*## /\t/' | expand -t 14
+
+setup: $(READY) ## Make .venv and install everything (the other commands do it too)
+
+$(READY): requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+	  { echo "error: expected Python 3.11 or newer, got $$($(PYTHON) --version 2>&1 || true); install it and run: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
+	  { echo "error: this Python has no venv module; install it (Debian and Ubuntu: apt install python3-venv) and run make again"; exit 1; }
+	@echo "installing into $(VENV) (once) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	@touch $(READY)
+
+demo: $(READY) ## SFT, reward model and PPO on this machine [PRESET=tiny SEED=0 OUT=runs/demo]
+	@$(BIN)/python -m solutions.lesson12_capstone --preset '$(PRESET)' --seed '$(SEED)' --out '$(OUT)' \
+	  --policy '$(POLICY)' --reward '$(REWARD)' --prompts '$(PROMPTS)'
+
+test: $(READY) ## Check the course itself: everything (students: run pytest instead)
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/python -m testcases.course.stubs --check
+	@$(BIN)/python -m pytest testcases --subject=solutions -n 2
+
+progress: $(READY) ## How far you are, lesson by lesson
+	@$(BIN)/python -m testcases.harness.progress
+
+hint: $(READY) ## One more hint [LESSON=4] [EXERCISE=compute_gae]
+	@$(BIN)/python -m testcases.harness.hint $(LESSON) $(if $(EXERCISE),--exercise $(EXERCISE))
+
+reset: $(READY) ## Start a lesson afresh; asks first and keeps a copy [LESSON=4]
+	@$(BIN)/python -m testcases.harness.reset $(LESSON)
+
+solution: $(READY) ## The solution of a lesson that you have passed [LESSON=4]
+	@$(BIN)/python -m testcases.harness.solution $(LESSON)
+
+stubs: $(READY) ## Write tutorial/ from the solution regions of solutions/
+	@$(BIN)/python -m testcases.course.stubs
+
+checkpoints: $(READY) ## Rebuild the small models shipped in tiny_models/checkpoints
+	@$(BIN)/python -m testcases.course.checkpoints
+
+lint: $(READY) ## Style (ruff) and types (mypy)
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check solutions testcases tiny_models
+	@$(BIN)/mypy

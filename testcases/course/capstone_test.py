@@ -1,0 +1,163 @@
+"""The capstone as a user meets it: the whole pipeline on a pocket-sized preset, and every bad input."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from solutions.lesson02_reward_model import RewardModel
+from solutions.lesson12_capstone import __main__ as command
+from solutions.lesson12_capstone import pipeline
+from tiny_models import checkpoints, presets
+
+POCKET = dataclasses.replace(
+    presets.PRESETS["tiny"],
+    name="pocket",
+    demonstrations=2048,
+    preference_pairs=256,
+    held_out_pairs=16,
+    ppo_updates=3,
+    ppo_batch_size=8,
+    evaluation_responses=16,
+)
+NUMBERS = {
+    "sft": {"gold", "proxy", "valid"},
+    "ppo": {"gold", "proxy", "valid", "kl"},
+    "no_kl": {"gold", "proxy", "valid", "kl"},
+    "seconds": {"sft", "reward_model", "ppo", "total"},
+}
+
+
+@pytest.fixture(autouse=True)
+def pocket_preset(monkeypatch):
+    monkeypatch.setitem(presets.PRESETS, "pocket", POCKET)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
+
+
+def run(out: Path, *arguments: str) -> int:
+    return command.main(["--preset", "pocket", "--out", str(out), *arguments])
+
+
+def summary(out: Path) -> dict:
+    return json.loads((out / "summary.json").read_text())
+
+
+def test_the_whole_pipeline_writes_models_figures_and_summary(tmp_path, capsys):
+    assert run(tmp_path, "--seed", "3") == 0
+    result = summary(tmp_path)
+    assert (result["preset"], result["seed"], result["gold_max"]) == ("pocket", 3, 2.0)
+    assert {name: set(result[name]) for name in NUMBERS} == NUMBERS
+    for name in ("training_curves.png", "overoptimisation.png", "response.png"):
+        assert (tmp_path / name).stat().st_size > 10_000
+    assert {file.name for file in tmp_path.iterdir() if file.is_dir()} == {
+        "sft",
+        "reward_model",
+        "policy",
+        "no_kl_policy",
+    }
+    said = capsys.readouterr().out
+    assert "the three policies" in said and "before and after" in said
+
+
+def test_the_saved_models_load_by_from_pretrained_and_are_the_trained_ones(tmp_path):
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    trained = pipeline.new_run("pocket", 0)
+    pipeline.prepare_output(tmp_path)
+    pipeline.run_capstone(trained, tmp_path, lambda line: None)
+    loaded = AutoModelForCausalLM.from_pretrained(tmp_path / "policy")
+    for name, parameter in trained.ppo.stage.policy.named_parameters():
+        assert torch.equal(parameter, loaded.get_parameter(name))
+    assert AutoTokenizer.from_pretrained(tmp_path / "policy")("the film")["input_ids"]
+    reward_model = RewardModel.from_pretrained(tmp_path / "reward_model")
+    assert torch.equal(reward_model.head.bias, trained.stage2.reward_model.head.bias)
+
+
+def test_the_same_seed_gives_the_same_summary_and_another_seed_another(tmp_path):
+    results = []
+    for number, seed in enumerate(("0", "0", "1")):
+        assert run(tmp_path / str(number), "--seed", seed) == 0
+        results.append({name: value for name, value in summary(tmp_path / str(number)).items() if name != "seconds"})
+    assert results[0] == results[1]
+    assert results[0]["ppo"] != results[2]["ppo"]
+
+
+@pytest.mark.parametrize(
+    "arguments, sentence",
+    [
+        pytest.param(["--preset", "huge"], "one of tiny, small, gpt2", id="unknown-preset"),
+        pytest.param(["--out", "/dev/null/out"], "OUT to be a folder that can be written", id="unwritable-out"),
+        pytest.param(["--preset", "hub"], "expected POLICY=, REWARD= and PROMPTS=", id="hub-without-names"),
+    ],
+)
+def test_bad_arguments_are_one_sentence_and_exit_code_one(arguments, sentence, tmp_path, capsys):
+    assert run(tmp_path, *arguments) == 1
+    said = capsys.readouterr().err
+    assert sentence in said and said.startswith("error: ") and said.count("\n") == 1
+    assert not (tmp_path / "summary.json").exists()
+
+
+def hub(tmp_path: Path, policy: str, reward: str, prompts: str) -> int:
+    file = tmp_path / "prompts.txt"
+    file.write_text(prompts)
+    return command.main(
+        ["--preset", "hub", "--policy", policy, "--reward", reward, "--prompts", str(file), "--out", str(tmp_path)]
+    )
+
+
+@pytest.mark.parametrize(
+    "policy, reward, prompts, sentence",
+    [
+        pytest.param("nobody/no-model", "math:fsum", "a", "without a network", id="hub-name-without-network"),
+        pytest.param(str(checkpoints.SFT), "nobody/none", "a", "expected REWARD to be", id="reward-without-network"),
+        pytest.param(str(checkpoints.SFT), "math:nothing", "a", "to be importable", id="no-such-function"),
+        pytest.param(str(checkpoints.SFT), "math:fsum", "\n \n", "expected a prompt in", id="no-prompts"),
+        pytest.param(str(checkpoints.SFT), "math:fsum", "the film " * 40, "fit the context of 64", id="long-prompt"),
+        pytest.param(str(checkpoints.SFT), "math:fsum", "review the film :", "math:fsum", id="reward-raises"),
+    ],
+)
+def test_bad_hub_input_is_one_sentence_and_leaves_no_policy(policy, reward, prompts, sentence, tmp_path, capsys):
+    if sentence == "math:fsum":
+        sentence = "the reward function fsum raised TypeError"
+    assert hub(tmp_path, policy, reward, prompts) == 1
+    said = capsys.readouterr().err
+    assert sentence in said and said.startswith("error: ") and said.count("\n") == 1
+    assert not (tmp_path / "policy").exists()
+
+
+def test_an_interrupt_keeps_and_names_what_was_finished(tmp_path, capsys, monkeypatch):
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    assert run(tmp_path) == 0
+    monkeypatch.setattr(pipeline, "train_policy", interrupted)
+    assert run(tmp_path) == 130
+    said = capsys.readouterr().err
+    assert "stopped by Ctrl-C" in said and f"the SFT model in {tmp_path / 'sft'}" in said
+    assert (tmp_path / "reward_model").is_dir()
+    # The first run's summary, figures and policies are gone: nothing old passes for a result of the second.
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["reward_model", "sft"]
+
+
+def test_the_shipped_checkpoints_belong_to_this_world_and_are_whole():
+    manifest = json.loads(checkpoints.MANIFEST.read_text())
+    assert manifest["world"] == checkpoints.world_digest(), "the little world changed: run make checkpoints"
+    assert manifest["files"] == checkpoints.digests(), "the models changed: run make checkpoints"
+    size = sum(file.stat().st_size for file in checkpoints.DIRECTORY.rglob("*") if file.is_file())
+    assert size < 3_000_000
+
+
+def test_only_evaluation_sees_the_gold_score():
+    seeing = {
+        file.name
+        for file in Path("solutions").rglob("*.py")
+        if "import gold_score" in file.read_text() or "gold.gold_score" in file.read_text()
+    }
+    assert seeing == {"evaluation.py"}
