@@ -17,7 +17,7 @@ PROMPTS ?=
 help: ## Show the commands
 	@echo "PPO by Hand: build PPO for RLHF one tested block at a time."
 	@echo
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:[^#]*## /\t/' | expand -t 14
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY) ## Make .venv and install everything (the other commands do it too)
 

@@ -18,7 +18,6 @@ from tiny_models.gold import GOLD_MAX, gold_score, is_well_formed
 from tiny_models.language import (
     ADJECTIVES,
     INTENSIFIERS,
-    MAX_ADJECTIVES,
     NEGATIVE,
     NEUTRAL,
     NOUNS,
@@ -257,8 +256,8 @@ def test_a_review_never_says_one_adjective_twice_in_a_clause() -> None:
         pytest.param(Habits(0, 1, 0, 0, 1, 1, 0.5, 1, 0.3), 2.0, id="blame-contradicted-is-praise"),
         pytest.param(Habits(1, 0, 0, 1, 1, 1, 0.5, 1, 0.3), 1.0, id="neutral-only-counts-relevance"),
         pytest.param(Habits(0, 1, 1, 0, 0, 1, 0.5, 1, 0.3), -1.0, id="all-blame-off-topic-is-the-minimum"),
-        pytest.param(Habits(1, 0, 1, 0, 1, 0, 0.5, 0, 0.3), 1.25, id="one-clause-one-adjective"),
-        pytest.param(Habits(1, 0, 1, 0, 1, 1, 0.5, 0, 0.3), 1.5, id="two-clauses-one-adjective-each"),
+        pytest.param(Habits(1, 0, 1, 0, 1, 0, 0.5, 0, 0.3), 1.5, id="one-clause-one-adjective"),
+        pytest.param(Habits(1, 0, 1, 0, 1, 1, 0.5, 0, 0.3), 2.0, id="two-clauses-one-adjective-each"),
     ],
 )
 def test_extreme_habits_decide_gold(habits: Habits, gold: float) -> None:
@@ -334,19 +333,19 @@ def test_habits_must_be_probabilities(wrong: dict[str, float], rule: str) -> Non
 @pytest.mark.parametrize(
     "response, gold",
     [
-        pytest.param("the film was good and lovely and the plot was superb and brilliant .", 2.0, id="maximum"),
-        pytest.param("the film was good .", 1.0 + 0.25, id="one-of-four-places-for-praise"),
-        pytest.param("the film was very good .", 1.25, id="an-intensifier-adds-nothing"),
-        pytest.param("the acting was good and charming .", 1.5, id="an-aspect-is-relevant"),
-        pytest.param("the film was good and good .", 1.5, id="a-repeated-adjective-counts-twice"),
+        pytest.param("the film was good and lovely and the plot was superb and brilliant .", 2.0, id="more-than-enough-praise"),
+        pytest.param("the film was good .", 1.5, id="half-of-enough-praise"),
+        pytest.param("the film was very good .", 1.5, id="an-intensifier-adds-nothing"),
+        pytest.param("the acting was good and charming .", 2.0, id="an-aspect-is-relevant"),
+        pytest.param("the film was good and good .", 2.0, id="a-repeated-adjective-counts-twice"),
         pytest.param("the film was plain .", 1.0, id="neutral-is-zero"),
         pytest.param("the film was good and bad .", 1.0, id="praise-and-blame-cancel"),
-        pytest.param("the film was bad .", 0.75, id="blame-is-subtracted"),
-        pytest.param("the film was good and the plot was dull and weak .", 1.0 + (1 - 2) / 4, id="clauses-add-up"),
-        pytest.param("the book was good .", 0.25, id="another-topic-is-irrelevant"),
-        pytest.param("the film was good but the sauce was good .", 0.5 + 0.5, id="half-of-the-clauses"),
-        pytest.param("the sauce was good but the film was good .", 0.5 + 0.5, id="the-other-half"),
-        pytest.param("the sauce was bad and dull and the room was weak and awful .", -1.0, id="minimum"),
+        pytest.param("the film was bad .", 0.5, id="blame-is-subtracted"),
+        pytest.param("the film was good and the plot was dull and weak .", 1.0 + (1 - 2) / 2, id="clauses-add-up"),
+        pytest.param("the book was good .", 0.5, id="another-topic-is-irrelevant"),
+        pytest.param("the film was good but the sauce was good .", 0.5 + 1.0, id="half-of-the-clauses"),
+        pytest.param("the sauce was good but the film was good .", 0.5 + 1.0, id="the-other-half"),
+        pytest.param("the sauce was bad and dull and the room was weak and awful .", -1.0, id="more-blame-than-counts"),
     ],
 )
 def test_gold_by_hand(response: str, gold: float) -> None:
@@ -356,16 +355,16 @@ def test_gold_by_hand(response: str, gold: float) -> None:
 def test_gold_depends_on_the_topic_not_on_the_wording_of_the_prompt() -> None:
     response = "the melody was lovely and the film was charming ."
     for prompt in all_prompts():
-        assert gold_score(prompt, response) == 0.5 + (0.5 if topic_of(prompt) in ("song", "film") else 0.0)
+        assert gold_score(prompt, response) == 1.0 + (0.5 if topic_of(prompt) in ("song", "film") else 0.0)
 
 
 def test_no_text_of_the_language_scores_above_the_maximum() -> None:
     rng = random.Random(0)
     scores = [gold_score(FILM, spell(shape, rng)) for shape in SHAPES for _ in range(50)]
-    assert -1.0 <= min(scores) and max(scores) <= GOLD_MAX == 1.0 + MAX_ADJECTIVES / 4
+    assert -1.0 <= min(scores) and max(scores) <= GOLD_MAX == 2.0
 
 
-GOOD, BETTER = "the film was good .", "the film was good and lovely ."  # gold 1.25 and 1.5
+GOOD, BETTER = "the film was good .", "the film was good and lovely ."  # gold 1.5 and 2
 WORST = "the sauce was bad and dull and the room was weak and awful ."  # gold -1
 BEST = "the film was good and lovely and the plot was superb and brilliant ."  # gold 2
 
@@ -373,10 +372,10 @@ BEST = "the film was good and lovely and the plot was superb and brilliant ."  #
 @pytest.mark.parametrize(
     "first, second, temperature, flip, probability",
     [
-        pytest.param(GOOD, "the plot was superb .", 0.15, 0.03, 0.5, id="equal-gold-is-a-coin"),
-        pytest.param(BETTER, GOOD, 0.25 / math.log(3), 0.0, 0.75, id="sigmoid-of-log-3"),
-        pytest.param(GOOD, BETTER, 0.25 / math.log(3), 0.0, 0.25, id="the-worse-first"),
-        pytest.param(BETTER, GOOD, 0.25 / math.log(3), 0.1, 0.9 * 0.75 + 0.1 * 0.25, id="slips-go-both-ways"),
+        pytest.param(GOOD, "the plot was superb .", 0.1, 0.02, 0.5, id="equal-gold-is-a-coin"),
+        pytest.param(BETTER, GOOD, 0.5 / math.log(3), 0.0, 0.75, id="sigmoid-of-log-3"),
+        pytest.param(GOOD, BETTER, 0.5 / math.log(3), 0.0, 0.25, id="the-worse-first"),
+        pytest.param(BETTER, GOOD, 0.5 / math.log(3), 0.1, 0.9 * 0.75 + 0.1 * 0.25, id="slips-go-both-ways"),
         pytest.param(BEST, WORST, 1e-6, 0.0, 1.0, id="a-sharp-eye-does-not-overflow"),
         pytest.param(WORST, BEST, 1e-6, 0.03, 0.03, id="no-gap-makes-slips-rarer"),
         pytest.param(BEST, WORST, 1e-6, 1.0, 0.0, id="always-the-wrong-button"),
@@ -389,16 +388,17 @@ def test_preference_probability_by_hand(
     assert got == pytest.approx(probability, rel=0, abs=1e-12)
 
 
-def test_the_default_annotator_has_temperature_015_and_3_percent_slips() -> None:
-    sharp = 1.0 / (1.0 + math.exp(-0.25 / 0.15))
-    assert preference_probability(FILM, BETTER, GOOD) == pytest.approx(0.97 * sharp + 0.03 * (1.0 - sharp))
+def test_the_default_annotator_has_temperature_01_and_2_percent_slips() -> None:
+    sharp = 1.0 / (1.0 + math.exp(-0.5 / 0.1))
+    assert preference_probability(FILM, BETTER, GOOD) == pytest.approx(0.98 * sharp + 0.02 * (1.0 - sharp))
 
 
 def test_a_larger_gap_is_preferred_more_often_and_as_often_as_promised() -> None:
     rng = random.Random(0)
     rates = []
-    for better in ("the film was plain .", GOOD, BETTER, BEST):  # against gold 1: gaps 0, 0.25, 0.5, 1
-        other = "the acting was usual ."
+    gaps = ("the film was usual .", GOOD, BETTER)  # against gold 1: gaps 0, 0.5, 1
+    for better in gaps:
+        other = "the acting was plain ."
         wins = sum(label_pair(FILM, better, other, rng, 0.4, 0.03).chosen == better for _ in range(2000))
         rates.append(wins / 2000)
         assert rates[-1] == pytest.approx(preference_probability(FILM, better, other, 0.4, 0.03), abs=0.04)
@@ -412,12 +412,12 @@ def test_label_pair_does_not_depend_on_the_order(first: str, second: str, flip: 
     assert preference == Preference(FILM, chosen, WORST if chosen == BEST else BEST)
 
 
-def test_pairs_of_equal_texts_are_dropped_and_the_others_keep_their_order() -> None:
+def test_pairs_without_a_difference_are_dropped_and_the_others_keep_their_order() -> None:
     book = "review the book :"
     pairs = [
         (FILM, GOOD, GOOD),
         (FILM, BEST, WORST),
-        (FILM, GOOD, f" {GOOD} "),
+        (FILM, GOOD, "the plot was superb ."),
         (FILM, "", ""),
         (book, WORST, BEST),
     ]
