@@ -20,12 +20,12 @@ def gather_log_probs(logits: Tensor, tokens: Tensor, temperature: float = 1.0) -
     log pi(token) = logits[token] / temperature - logsumexp(logits / temperature)
 
     Args:
-        logits: (B, T, V) float. bfloat16 and float16 are computed in float32.
+        logits: (B, T, V) float; -inf marks a forbidden token. bfloat16 and float16 are turned into float32 first.
         tokens: (B, T) int64, each in [0, V).
         temperature: > 0. It divides the *logits*: dividing log-probabilities would leave them unnormalised.
 
     Returns:
-        (B, T) log-probabilities in nats, <= 0, differentiable in `logits`.
+        (B, T) log-probabilities in nats, <= 0, differentiable in `logits`; float32 or float64.
 
     Raises:
         ValueError: shapes disagree, or temperature is not positive.
@@ -46,7 +46,8 @@ def response_log_probs(logits: Tensor, input_ids: Tensor, prompt_length: int, te
     last *prompt* position, P - 1, and the logits of the last position score nothing.
 
     Args:
-        logits: (B, L, V) of a causal language model run over `input_ids`.
+        logits: (B, L, V) of a causal language model run over `input_ids`. At positions that score no response
+            token anything, NaN included: neither the answer nor its gradient depends on them.
         input_ids: (B, L) int64, left-padded prompt of length P, then the response.
         prompt_length: P, 1 <= P < L, padding included.
         temperature: > 0, the one the response was sampled with.
@@ -55,10 +56,11 @@ def response_log_probs(logits: Tensor, input_ids: Tensor, prompt_length: int, te
         (B, T) with T = L - P, in nats.
 
     Raises:
-        ValueError: shapes disagree, or no response is left after the prompt.
+        ValueError: shapes disagree, no response is left after the prompt, or temperature is not positive.
     """
     check_shapes(logits=(logits, "B L V"), input_ids=(input_ids, "B L"))
     check_number("prompt_length", prompt_length, 1, input_ids.shape[1] - 1)
+    check_number("temperature", temperature, 0.0, open_low=True)
     # region solution
     return gather_log_probs(logits[:, prompt_length - 1 : -1], input_ids[:, prompt_length:], temperature)
     # endregion
@@ -68,11 +70,12 @@ def token_entropy(logits: Tensor, temperature: float = 1.0) -> Tensor:
     """Entropy of the next-token distribution at each position, H = -sum_v p_v log p_v.
 
     Args:
-        logits: (B, T, V) float; -inf marks a forbidden token, which contributes 0 (p log p -> 0).
+        logits: (B, T, V) float; -inf marks a forbidden token, which contributes 0 (p log p -> 0), and 0 to the
+            gradient. bfloat16 and float16 are turned into float32 first.
         temperature: > 0, divides the logits.
 
     Returns:
-        (B, T) in nats, between 0 and log V, differentiable in `logits`.
+        (B, T) in nats, between 0 and log V, differentiable in `logits`; float32 or float64.
 
     Raises:
         ValueError: `logits` is not (B, T, V), or temperature is not positive.
@@ -120,7 +123,7 @@ def masked_whiten(values: Tensor, mask: Tensor, shift_mean: bool = True) -> Tens
         shift_mean: True centres the values; False keeps their mean (used for rewards).
 
     Returns:
-        (B, T), 0 where masked.
+        (B, T), 0 where masked. Nothing is detached: mean and variance are part of the gradient.
 
     Raises:
         ValueError: shapes disagree, the mask is not bool, or it is False everywhere.
@@ -207,7 +210,7 @@ def position_ids(attention_mask: Tensor) -> Tensor:
     A model with absolute positions (GPT-2) gives a left-padded row other numbers without this; RoPE hides it.
 
     Args:
-        attention_mask: (B, L) bool or 0/1, padded on the left, on the right or both.
+        attention_mask: (B, L) bool or 0/1, padded on the left, on the right or inside: a gap counts no position.
 
     Returns:
         (B, L) int64: 0, 1, 2, ... on real tokens, 0 on padding.

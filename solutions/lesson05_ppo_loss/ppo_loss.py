@@ -38,7 +38,7 @@ def compute_ppo_loss(
         () scalar to minimise.
 
     Raises:
-        ValueError: shapes disagree, the mask is not bool or is False everywhere, clip_epsilon is not positive.
+        ValueError: shapes disagree, no token is real, the mask is not bool, or clip_epsilon is not positive.
 
     Source: Schulman et al., "Proximal Policy Optimization Algorithms", 2017, equation 7.
     """
@@ -78,10 +78,10 @@ def compute_value_loss(
         () scalar to minimise, >= 0.
 
     Raises:
-        ValueError: shapes disagree, the mask is not bool or is False everywhere, clip_epsilon is not positive.
+        ValueError: shapes disagree, no token is real, the mask is not bool, or clip_epsilon is not positive.
     """
     check_shapes(values=(values, "..."), old_values=(old_values, "..."), returns=(returns, "..."), mask=(mask, "..."))
-    check_mask(mask)
+    _check_tokens(values, mask)
     check_number("clip_epsilon", clip_epsilon, 0.0, open_low=True)
     # region solution
     values, old_values, returns = _select(mask, values, old_values.detach(), returns.detach())
@@ -138,13 +138,15 @@ def ppo_statistics(
         mask: same shape, bool, or None; under a False anything may stand, NaN included.
 
     Returns:
+        dict of four Python floats:
         ratio_mean: mean ratio; 1 before the first step, and near it ever after.
         ratio_max: largest ratio.
-        approx_kl: mean of ratio - 1 - log(ratio), in nats: KL(old || new) from samples of the old policy, never negative.
+        approx_kl: mean of ratio - 1 - log(ratio), in nats: KL(old || new) from samples of the old policy, >= 0.
+            Close to ratio 1 the three terms cancel; `expm1` keeps the digits.
         clip_fraction: share of tokens whose gradient the clip cuts: clipped objective strictly the smaller.
 
     Raises:
-        ValueError: shapes disagree, the mask is not bool or is False everywhere, clip_epsilon is not positive.
+        ValueError: shapes disagree, no token is real, the mask is not bool, or clip_epsilon is not positive.
     """
     _check_policy_terms(log_probs, old_log_probs, advantages, mask)
     check_number("clip_epsilon", clip_epsilon, 0.0, open_low=True)
@@ -183,7 +185,7 @@ def compute_kl_penalty_loss(
         () scalar to minimise.
 
     Raises:
-        ValueError: shapes disagree, the mask is not bool or is False everywhere, beta is negative.
+        ValueError: shapes disagree, no token is real, the mask is not bool, or beta is negative.
 
     Source: Schulman et al., "Proximal Policy Optimization Algorithms", 2017, equation 8.
     """
@@ -231,7 +233,13 @@ def _check_policy_terms(log_probs: Tensor, old_log_probs: Tensor, advantages: Te
         advantages=(advantages, "..."),
         mask=(mask, "..."),
     )
+    _check_tokens(log_probs, mask)
+
+
+def _check_tokens(tensor: Tensor, mask: Tensor | None) -> None:
     check_mask(mask)
+    if tensor.numel() == 0:
+        raise ValueError(f"expected at least one token, got shape {tuple(tensor.shape)}; their mean is undefined")
 
 
 def _select(mask: Tensor | None, *tensors: Tensor) -> tuple[Tensor, ...]:

@@ -247,6 +247,8 @@ class Answer:
             return {key: replace(self, part_name=key)._as_expected(part, dtype) for key, part in expected.items()}
         if isinstance(expected, tuple):
             return tuple(replace(self, part_name=str(i))._as_expected(part, dtype) for i, part in enumerate(expected))
+        if expected is None or isinstance(expected, str):
+            return expected
         if isinstance(expected, (bool, int, float)):
             wanted = session.trusted.evaluate(self.request).value
             if isinstance(wanted, Record):
@@ -341,12 +343,10 @@ def as_tensor(value: Any, dtype: torch.dtype | None = None) -> Any:
     """Numbers and lists of numbers as a tensor, floats as float64; a tensor stays as it is without `dtype`."""
     if isinstance(value, Tensor):
         return value if dtype is None or value.dtype == dtype else value.to(dtype)
+    if dtype:
+        return torch.tensor(value, dtype=dtype)
     tensor = torch.tensor(value)
-    return (
-        tensor.to(dtype)
-        if dtype
-        else (torch.tensor(value, dtype=torch.float64) if tensor.is_floating_point() else tensor)
-    )
+    return torch.tensor(value, dtype=torch.float64) if tensor.is_floating_point() else tensor
 
 
 def as_argument(value: Any) -> Any:

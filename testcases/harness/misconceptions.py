@@ -76,8 +76,11 @@ def explain(request: Request, outcome: Outcome, subject: Evaluator) -> Misconcep
     """
     if outcome.error and outcome.error.kind in ("load", "missing", "signature", "timeout", "too large"):
         return None
+    right = _reference().evaluate(request)
     for one in _agreeing(subject, request.lesson, request.exercise):
-        if same_outcome(outcome, evaluator_of(request.lesson, one).evaluate(request)):
+        theirs = evaluator_of(request.lesson, one).evaluate(request)
+        # A neighbour's misconception that leaves this answer right explains nothing, however close it is.
+        if same_outcome(outcome, theirs) and not same_outcome(right, theirs):
             return one
     return _closest(request, outcome, subject)
 
@@ -117,10 +120,7 @@ def _agreeing(subject: Evaluator, lesson: str, exercise: str) -> tuple[Misconcep
             for one in candidates
             if asked
             # Lazily: most are out after the first probe.
-            and all(
-                same_outcome(mine, evaluator_of(lesson, one).evaluate(probe))
-                for mine, probe in zip(answers, asked, strict=True)
-            )
+            and all(same_outcome(mine, _answer_of(lesson, one, exercise, i)) for i, mine in enumerate(answers))
         )
     return known[lesson, exercise]
 
@@ -136,10 +136,14 @@ def evaluator_of(lesson: str, one: Misconception) -> Evaluator:
     return solutions_with(lesson, one.exercise, one.function)
 
 
-@cache
 def answers_of(lesson: str, one: Misconception, exercise: str) -> tuple[Outcome, ...]:
     """What a misconception answers to the probes of an exercise."""
-    return tuple(evaluator_of(lesson, one).evaluate(probe) for probe in probes(lesson, exercise))
+    return tuple(_answer_of(lesson, one, exercise, i) for i in range(len(probes(lesson, exercise))))
+
+
+@cache
+def _answer_of(lesson: str, one: Misconception, exercise: str, index: int) -> Outcome:
+    return evaluator_of(lesson, one).evaluate(probes(lesson, exercise)[index])
 
 
 _AGREEING: WeakKeyDictionary[Evaluator, dict[tuple[str, str], tuple[Misconception, ...]]] = WeakKeyDictionary()

@@ -22,7 +22,7 @@ def rewards_to_go(rewards: Tensor, mask: Tensor, gamma: float = 1.0) -> Tensor:
         gamma: discount in [0, 1].
 
     Returns:
-        (B, T), 0 where masked.
+        (B, T), 0 where masked; a new tensor, no gradient is cut.
 
     Raises:
         ValueError: shapes disagree, the mask is not bool or is False everywhere, gamma is out of range.
@@ -45,7 +45,7 @@ def leave_one_out_baseline(scores: Tensor) -> Tensor:
         scores: (B, K), K responses to each of B prompts, K >= 2.
 
     Returns:
-        (B, K).
+        (B, K), the baseline itself, not yet subtracted; no gradient is cut.
 
     Raises:
         ValueError: `scores` is not (B, K), or K < 2.
@@ -64,8 +64,8 @@ def reinforce_loss(log_probs: Tensor, weights: Tensor, mask: Tensor) -> Tensor:
     gradient flows into them, even if they were computed by a model.
 
     Args:
-        log_probs: (B, T) of the policy that sampled, in nats.
-        weights: (B, T), how good each token turned out to be.
+        log_probs: (B, T) of the policy that sampled, in nats; under a False mask anything, NaN included.
+        weights: (B, T), how good each token turned out to be; likewise.
         mask: (B, T) bool, True on real tokens.
 
     Returns:

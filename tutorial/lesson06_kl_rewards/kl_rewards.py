@@ -28,8 +28,8 @@ def estimate_kl(log_probs: Tensor, ref_log_probs: Tensor, estimator: str = "k1")
     k2 = r^2 / 2               biased, never negative, low variance
     k3 = exp(-r) - 1 + r       unbiased, never negative, low variance
 
-    These are for reporting and for the reward. As a *loss* each behaves differently: the expected gradient
-    of k1 is 0, that of k2 is the gradient of this KL, that of k3 is the gradient of the reversed KL.
+    Any of them may be reported. In the *reward* only k1 pulls along the gradient of this KL. As a *loss* it is
+    the other way round: the expected gradient of k1 is 0, of k2 that of this KL, of k3 that of the reversed KL.
 
     Args:
         log_probs: (...) of the policy that sampled the tokens, in nats. float16 and bfloat16 become float32.
@@ -37,7 +37,7 @@ def estimate_kl(log_probs: Tensor, ref_log_probs: Tensor, estimator: str = "k1")
         estimator: "k1", "k2" or "k3". The exponent of k3 is capped at 20, so that it cannot overflow.
 
     Returns:
-        Same shape, in nats; nothing is masked or summed.
+        Same shape, in nats; nothing is masked or summed, no gradient is cut.
 
     Raises:
         ValueError: shapes disagree, or the estimator is unknown.
@@ -102,7 +102,7 @@ def penalize_missing_stop(scores: Tensor, responses: Tensor, stop_token_ids: Seq
         penalty: >= 0, in units of score.
 
     Returns:
-        (B,), a new tensor.
+        (B,), a new tensor; no gradient is cut.
 
     Raises:
         ValueError: shapes disagree, or the penalty is negative.

@@ -1,0 +1,85 @@
+"""Run the notebooks: `make notebooks` refreshes their outputs, `make test` only checks that they run.
+
+An error, a warning or any other line on stderr fails a notebook. What changes from run to run (counters, times,
+kernel versions) is stripped, so that a second `make notebooks` leaves git clean.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
+from nbformat import NotebookNode
+
+FOLDER = Path(__file__).resolve().parents[2] / "notebooks"
+SECONDS = 300
+KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
+
+
+def all_notebooks() -> list[Path]:
+    """The course's notebooks, in the order of the lessons."""
+    return sorted(FOLDER.glob("[0-9][0-9]_*.ipynb"))
+
+
+def run(path: Path) -> NotebookNode:
+    """Execute a notebook from its first cell to its last, in its own folder, and return it with clean outputs.
+
+    Raises:
+        RuntimeError: a cell raised, or wrote to stderr (a warning, say), with the cell and what it said.
+    """
+    notebook = nbformat.read(path, as_version=4)
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    client = NotebookClient(
+        notebook, timeout=SECONDS, kernel_name="python3", resources={"metadata": {"path": str(path.parent)}}
+    )
+    try:
+        client.execute()
+    except CellExecutionError as error:
+        raise RuntimeError(f"{path.name}: a cell raised\n{error}") from None
+    for number, cell in enumerate(notebook.cells):
+        for output in cell.get("outputs", []):
+            if output.output_type == "stream" and output.name == "stderr":
+                raise RuntimeError(f"{path.name}, cell {number}: expected no warning, got\n{output.text}")
+    return stripped(notebook)
+
+
+def stripped(notebook: NotebookNode) -> NotebookNode:
+    """The notebook without what changes between two runs on one machine."""
+    notebook.metadata = nbformat.from_dict({"kernelspec": KERNEL, "language_info": {"name": "python"}})
+    for number, cell in enumerate(notebook.cells):
+        cell.id = f"cell-{number:02d}"
+        cell.metadata = nbformat.from_dict({key: cell.metadata[key] for key in ("tags",) if key in cell.metadata})
+        if cell.cell_type == "code":
+            cell.execution_count = None
+            for output in cell.outputs:
+                if "execution_count" in output:
+                    output.execution_count = None
+    return notebook
+
+
+def main() -> int:
+    """Execute all notebooks, or those named, and write their outputs back; 1 where one failed, the others go on."""
+    parser = argparse.ArgumentParser(prog="make notebooks")
+    parser.add_argument("names", nargs="*", help="beginnings of file names, such as 04; default: all")
+    names = tuple(parser.parse_args().names)
+    failed = 0
+    for path in all_notebooks():
+        if names and not path.name.startswith(names):
+            continue
+        print(f"{path.name} ...", end=" ", flush=True)
+        try:
+            nbformat.write(run(path), path)
+            print("done")
+        except RuntimeError as error:
+            failed = 1
+            print(f"FAILED\n{error}")
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,403 @@
+"""Lesson 1, in general: identities, slow loops written here, and every small case there is."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+
+import pytest
+import torch
+from torch import Tensor
+
+from testcases.harness import call, examples_of, reference
+from tutorial.lesson01_masked_sequences import (
+    first_true_index,
+    gather_log_probs,
+    masked_mean,
+    masked_whiten,
+    position_ids,
+    response_log_probs,
+    response_mask,
+    token_entropy,
+    truncate_after_stop,
+)
+
+TEMPERATURES = pytest.mark.parametrize("temperature", [0.3, 1.0, 2.5])
+LOW_PRECISION = pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+
+
+def normal(*shape: int, seed: int = 1) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def drawn(high: int, *shape: int, seed: int = 1) -> Tensor:
+    return torch.randint(high, shape, generator=torch.Generator().manual_seed(seed))
+
+
+def all_rows(choices: tuple[int, ...], length: int) -> Tensor:
+    """Every row of this length."""
+    return torch.tensor(list(itertools.product(choices, repeat=length)))
+
+
+def slow_log_prob(logits: list[float], token: int, temperature: float) -> float:
+    return math.log(math.exp(logits[token] / temperature) / sum(math.exp(one / temperature) for one in logits))
+
+
+def agrees(exercise, loose: float = 1e-6) -> None:
+    """On all examples; bfloat16 is answered in float32, and only that closely."""
+    for answer in examples_of(exercise):
+        low = any(isinstance(a, Tensor) and a.dtype == torch.bfloat16 for a in answer.request.arguments.values())
+        answer.matches_reference(atol=loose if low else 1e-11)
+
+
+def test_gather_log_probs_agrees_with_the_reference():
+    agrees(gather_log_probs)
+
+
+def test_response_log_probs_agrees_with_the_reference():
+    agrees(response_log_probs)
+
+
+def test_token_entropy_agrees_with_the_reference():
+    agrees(token_entropy)
+
+
+def test_masked_mean_agrees_with_the_reference():
+    agrees(masked_mean)
+
+
+def test_masked_whiten_agrees_with_the_reference():
+    agrees(masked_whiten)
+
+
+def test_first_true_index_agrees_with_the_reference():
+    agrees(first_true_index)
+
+
+def test_response_mask_agrees_with_the_reference():
+    agrees(response_mask)
+
+
+def test_truncate_after_stop_agrees_with_the_reference():
+    agrees(truncate_after_stop)
+
+
+def test_position_ids_agrees_with_the_reference():
+    agrees(position_ids)
+
+
+@TEMPERATURES
+def test_gather_log_probs_of_all_tokens_sum_to_one(temperature):
+    # One row that asks for each token of a vocabulary of 6 once, always under the same logits.
+    logits = normal(1, 1, 6).expand(1, 6, 6).contiguous()
+    answer = call(gather_log_probs, logits, torch.arange(6).unsqueeze(0), temperature)
+    answer.satisfies(lambda scores: abs(scores.exp().sum() - 1) < 1e-12, "probabilities that sum to 1")
+    answer.equals([[slow_log_prob(logits[0, 0].tolist(), token, temperature) for token in range(6)]])
+
+
+@TEMPERATURES
+def test_gather_log_probs_does_not_see_a_shift_of_the_logits(temperature):
+    logits, tokens = normal(2, 3, 5), drawn(5, 2, 3)
+    expected = reference(gather_log_probs, logits, tokens, temperature)
+    moved = logits + torch.tensor([[[64.0], [-64.0], [0.5]]])
+    call(gather_log_probs, moved, tokens, temperature).equals(expected)
+
+
+@LOW_PRECISION
+def test_gather_log_probs_answers_low_precision_in_float32(dtype):
+    logits, tokens = normal(2, 3, 5).to(dtype), drawn(5, 2, 3)
+    expected = reference(gather_log_probs, logits.double(), tokens, 0.7)
+    call(gather_log_probs, logits, tokens, 0.7).equals(expected, dtype=torch.float32, atol=2e-6)
+
+
+def test_gather_log_probs_keeps_float32():
+    logits = torch.tensor([[[0.0, 0.0], [5.0, 5.0]]])
+    call(gather_log_probs, logits, [[0, 1]]).equals([[-math.log(2)] * 2], dtype=torch.float32, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "changed, mentions",
+    [
+        pytest.param({"tokens": [[0]]}, ["tokens (1, 1)", "logits (1, 2, 3)"], id="tokens-would-broadcast"),
+        pytest.param({"tokens": [[[0], [1]]]}, ["tokens (1, 2, 1)"], id="tokens-with-a-size-of-one"),
+        pytest.param({"logits": [[0.0, 1.0]]}, ["logits (1, 2)"], id="logits-without-a-vocabulary"),
+        pytest.param({"temperature": 0.0}, ["temperature"], id="temperature-0"),
+        pytest.param({"temperature": -1.0}, ["temperature"], id="temperature-below-0"),
+        pytest.param({"temperature": math.nan}, ["temperature"], id="temperature-nan"),
+    ],
+)
+def test_gather_log_probs_refuses_bad_arguments(changed, mentions):
+    good = {"logits": [[[0.0, 1.0, 2.0], [0.0, 1.0, 2.0]]], "tokens": [[0, 1]], "temperature": 1.0}
+    call(gather_log_probs, **{**good, **changed}).raises(ValueError, mentions)
+
+
+@pytest.mark.parametrize("prompt_length", [1, 2, 3, 4, 5])
+def test_response_log_probs_by_a_loop(prompt_length):
+    # L == V == 6 would hide a mix-up of sizes in some code, B == 6 in other code.
+    logits, input_ids = normal(6, 6, 6), drawn(6, 6, 6)
+    expected = [
+        [slow_log_prob(logits[b, t - 1].tolist(), int(input_ids[b, t]), 0.8) for t in range(prompt_length, 6)]
+        for b in range(6)
+    ]
+    call(response_log_probs, logits, input_ids, prompt_length, 0.8).equals(expected)
+
+
+def test_response_log_probs_does_not_depend_on_left_padding():
+    logits, input_ids = normal(2, 5, 4), drawn(4, 2, 5)
+    expected = reference(response_log_probs, logits, input_ids, 2, 0.8)
+    for pads in (1, 3):
+        padded = torch.cat([torch.full((2, pads, 4), math.nan, dtype=torch.float64), logits], dim=1)
+        ids = torch.cat([torch.zeros(2, pads, dtype=torch.int64), input_ids], dim=1)
+        call(response_log_probs, padded, ids, 2 + pads, 0.8).equals(expected)
+
+
+def test_response_log_probs_of_two_parts_is_that_of_the_whole():
+    logits, input_ids = normal(2, 6, 4), drawn(4, 2, 6)
+    whole = reference(response_log_probs, logits, input_ids, 2)
+    call(response_log_probs, logits[:, :4], input_ids[:, :4], 2).equals(whole[:, :2])
+    call(response_log_probs, logits, input_ids, 4).equals(whole[:, 2:])
+
+
+def test_response_log_probs_answers_bfloat16_in_float32():
+    logits, input_ids = normal(2, 4, 5).bfloat16(), drawn(5, 2, 4)
+    expected = reference(response_log_probs, logits.double(), input_ids, 2, 0.7)
+    call(response_log_probs, logits, input_ids, 2, 0.7).equals(expected, dtype=torch.float32, atol=2e-6)
+
+
+@pytest.mark.parametrize(
+    "changed, mentions",
+    [
+        pytest.param({"prompt_length": 0}, ["prompt_length"], id="nothing-scores-the-first-token"),
+        pytest.param({"prompt_length": 3}, ["prompt_length"], id="no-response-left"),
+        pytest.param({"prompt_length": -1}, ["prompt_length"], id="counted-from-the-end"),
+        pytest.param({"input_ids": [[0, 1]]}, ["input_ids (1, 2)"], id="ids-of-the-response-only"),
+        pytest.param({"temperature": 0.0}, ["temperature"], id="temperature-0"),
+    ],
+)
+def test_response_log_probs_refuses_bad_arguments(changed, mentions):
+    good = {"logits": [[[0.0, 1.0]] * 3], "input_ids": [[0, 1, 0]], "prompt_length": 1, "temperature": 1.0}
+    call(response_log_probs, **{**good, **changed}).raises(ValueError, mentions)
+
+
+@TEMPERATURES
+def test_token_entropy_is_the_mean_surprise(temperature):
+    # H = -sum_v p_v log p_v, each log p_v by gather_log_probs.
+    logits = normal(2, 3, 5)
+    scores = torch.stack(
+        [reference(gather_log_probs, logits, torch.full((2, 3), v), temperature) for v in range(5)], dim=-1
+    )
+    call(token_entropy, logits, temperature).equals(-(scores.exp() * scores).sum(-1))
+
+
+def test_token_entropy_of_forbidden_tokens_is_that_of_the_others():
+    logits = normal(3, 3, 3)
+    allowed = torch.tensor([0, 2, 5])
+    wide = torch.full((3, 3, 6), -math.inf, dtype=torch.float64).index_copy(-1, allowed, logits)
+    answer = call(token_entropy, wide, 0.7, grad_of="logits", grad_weights=normal(3, 3, seed=2))
+    answer.equals(reference(token_entropy, logits, 0.7)).matches_reference()
+
+
+@pytest.mark.parametrize("vocabulary", [1, 2, 1000])
+def test_token_entropy_of_a_uniform_policy(vocabulary):
+    logits = torch.full((1, 2, vocabulary), 3.0, dtype=torch.float64)
+    answer = call(token_entropy, logits, 0.5, grad_of="logits").equals([[math.log(vocabulary)] * 2])
+    answer.gradient_equals(logits=None)
+
+
+@LOW_PRECISION
+def test_token_entropy_answers_low_precision_in_float32(dtype):
+    logits = normal(2, 3, 5).to(dtype)
+    expected = reference(token_entropy, logits.double(), 0.7)
+    call(token_entropy, logits, 0.7).equals(expected, dtype=torch.float32, atol=2e-6)
+
+
+@pytest.mark.parametrize(
+    "logits, temperature, mentions",
+    [
+        pytest.param([[0.0, 1.0]], 1.0, ["logits (1, 2)"], id="no-vocabulary"),
+        pytest.param([[[0.0, 1.0]]], 0.0, ["temperature"], id="temperature-0"),
+        pytest.param([[[0.0, 1.0]]], -2.0, ["temperature"], id="temperature-below-0"),
+    ],
+)
+def test_token_entropy_refuses_bad_arguments(logits, temperature, mentions):
+    call(token_entropy, logits, temperature).raises(ValueError, mentions)
+
+
+def ragged() -> tuple[Tensor, Tensor]:
+    """Rows of 4, 2, 1 and 0 real tokens among 4; the second has a gap. As many rows as columns."""
+    mask = torch.tensor([[1, 1, 1, 1], [1, 0, 1, 0], [1, 0, 0, 0], [0, 0, 0, 0]], dtype=torch.bool)
+    return 1 + normal(4, 4), mask
+
+
+@pytest.mark.parametrize("garbage", [0.0, 1e30, math.nan, -math.inf], ids=str)
+def test_masked_mean_is_that_of_the_real_numbers_alone(garbage):
+    values, mask = ragged()
+    expected = statistics.fmean(values[mask].tolist())
+    call(masked_mean, values.masked_fill(~mask, garbage), mask, grad_of="values").equals(expected).matches_reference()
+
+
+def test_masked_mean_does_not_hide_a_nan_of_a_real_token():
+    # The mask is for padding. A NaN on a real token is a bug, and has to be seen.
+    answer = call(masked_mean, [[1.0, math.nan, 9.0]], [[True, True, False]])
+    answer.satisfies(lambda mean: bool(mean.isnan()), "NaN: a real token is NaN")
+
+
+def test_masked_mean_of_any_layout_is_the_same():
+    values, mask = ragged()
+    expected = reference(masked_mean, values, mask)
+    call(masked_mean, values.T, mask.T).equals(expected)
+    call(masked_mean, values.reshape(2, 8), mask.reshape(2, 8)).equals(expected)
+    call(masked_mean, values.reshape(1, 16).flip(1), mask.reshape(1, 16).flip(1)).equals(expected)
+
+
+# The checks are given, above the solution; they have to stay there.
+REFUSED = pytest.mark.parametrize(
+    "mask, mentions",
+    [
+        pytest.param([[False, False]], ["at least one True"], id="all-masked"),
+        pytest.param([[1.0, 0.0]], ["bool"], id="mask-of-floats"),
+        pytest.param([[1, 0]], ["bool"], id="mask-of-integers"),
+        pytest.param([[True]], ["mask (1, 1)", "values (1, 2)"], id="mask-would-broadcast"),
+        pytest.param([True, False], ["mask (2,)"], id="mask-without-rows"),
+    ],
+)
+
+
+@REFUSED
+def test_masked_mean_refuses_bad_arguments(mask, mentions):
+    call(masked_mean, [[1.0, 2.0]], mask).raises(ValueError, mentions)
+
+
+@pytest.mark.parametrize("garbage", [0.0, 1e30, math.nan, -math.inf], ids=str)
+@pytest.mark.parametrize("shift_mean", [True, False], ids=["centred", "mean-kept"])
+def test_masked_whiten_by_the_statistics_of_the_real_numbers(shift_mean, garbage):
+    values, mask = ragged()
+    real = values[mask].tolist()
+    mean, variance = statistics.fmean(real), statistics.variance(real)
+    whitened = (values - mean) / math.sqrt(variance + 1e-8) + (0.0 if shift_mean else mean)
+    padded = values.masked_fill(~mask, garbage)
+    answer = call(masked_whiten, padded, mask, shift_mean, grad_of="values", grad_weights=normal(4, 4, seed=3))
+    answer.equals(whitened.masked_fill(~mask, 0.0)).matches_reference()
+
+
+def test_masked_whiten_brings_mean_and_variance_to_0_and_1():
+    values, mask = ragged()
+    answer = call(masked_whiten, 100 * values, mask)
+    answer.satisfies(lambda white: abs(white[mask].mean()) < 1e-12, "real tokens with mean 0")
+    answer.satisfies(lambda white: abs(white[mask].var() - 1) < 1e-8, "real tokens with variance 1 (over n - 1)")
+
+
+def test_masked_whiten_does_not_depend_on_the_padding():
+    values, mask = ragged()
+    wide, real = torch.zeros(4, 7, dtype=torch.float64), torch.zeros(4, 7, dtype=torch.bool)
+    wide[:, 2:6], real[:, 2:6] = values, mask
+    expected = torch.zeros(4, 7, dtype=torch.float64)
+    expected[:, 2:6] = reference(masked_whiten, values, mask)
+    call(masked_whiten, wide, real).equals(expected)
+
+
+@pytest.mark.parametrize("value", [0.0, -3.0, 1e6])
+def test_masked_whiten_of_one_value_is_finite(value):
+    one = [[False, True], [False, False]]
+    call(masked_whiten, torch.full((2, 2), value, dtype=torch.float64), one).equals([[0.0, 0.0], [0.0, 0.0]])
+    answer = call(masked_whiten, torch.full((2, 2), value, dtype=torch.float64), one, shift_mean=False)
+    answer.equals([[0.0, value], [0.0, 0.0]])
+
+
+@REFUSED
+def test_masked_whiten_refuses_bad_arguments(mask, mentions):
+    call(masked_whiten, [[1.0, 2.0]], mask).raises(ValueError, mentions)
+
+
+@pytest.mark.parametrize("length", [1, 2, 5])
+def test_first_true_index_of_every_row_there_is(length):
+    flags = all_rows((0, 1), length).bool()
+    expected = [row.index(True) if True in row else length for row in flags.tolist()]
+    call(first_true_index, flags).equals(expected)
+
+
+def test_first_true_index_over_a_long_row():
+    flags = torch.zeros(2, 3000, dtype=torch.bool)
+    flags[0, 1234:] = True
+    call(first_true_index, flags).equals([1234, 3000])
+
+
+@pytest.mark.parametrize("flags", [[True, False], [[[True]]]], ids=["one-row-without-a-batch", "three-dimensions"])
+def test_first_true_index_refuses_bad_arguments(flags):
+    call(first_true_index, flags).raises(ValueError, mentions=["flags"])
+
+
+def slow_response_length(row: list[int], stops: tuple[int, ...]) -> int:
+    for t, token in enumerate(row):
+        if token in stops:
+            return t + 1
+    return len(row)
+
+
+STOPS = pytest.mark.parametrize("stops", [(), (0,), (2,), (0, 2), (2, 1), (0, 1, 2), (7,)], ids=str)
+
+
+@STOPS
+def test_response_mask_of_every_row_there_is(stops):
+    responses = all_rows((0, 1, 2), 4)
+    expected = [[t < slow_response_length(row, stops) for t in range(4)] for row in responses.tolist()]
+    call(response_mask, responses, stops).equals(expected)
+
+
+@pytest.mark.parametrize("stops", [(2,), (2, 3)], ids=str)
+def test_response_mask_survives_the_padding_that_follows(stops):
+    # Cut after the stop and fill up with anything: the mask is that of the text before.
+    responses = drawn(6, 40, 8)
+    mask = reference(response_mask, responses, stops)
+    for pad in (2, 3, 0):
+        stopped = torch.isin(responses, torch.tensor(stops)).any(1)
+        padded = reference(truncate_after_stop, responses, stops, pad)
+        call(response_mask, padded[stopped], stops).equals(mask[stopped])
+
+
+@pytest.mark.parametrize("responses", [[5, 2], [[[5, 2]]]], ids=["one-row-without-a-batch", "three-dimensions"])
+def test_response_mask_refuses_bad_arguments(responses):
+    call(response_mask, responses, (2,)).raises(ValueError, mentions=["responses"])
+
+
+@STOPS
+@pytest.mark.parametrize("pad", [0, 2, 9])
+def test_truncate_after_stop_of_every_row_there_is(stops, pad):
+    responses = all_rows((0, 1, 2), 4)
+    expected = []
+    for row in responses.tolist():
+        length = slow_response_length(row, stops)
+        expected.append(row[:length] + [pad] * (4 - length))
+    call(truncate_after_stop, responses, stops, pad).equals(expected)
+
+
+@pytest.mark.parametrize("pad", [0, 2, 3])
+def test_truncate_after_stop_twice_changes_nothing_more(pad):
+    once = reference(truncate_after_stop, drawn(6, 40, 8), (2, 3), pad)
+    call(truncate_after_stop, once, (2, 3), pad).equals(once)
+
+
+@pytest.mark.parametrize("responses", [[5, 2], [[[5, 2]]]], ids=["one-row-without-a-batch", "three-dimensions"])
+def test_truncate_after_stop_refuses_bad_arguments(responses):
+    call(truncate_after_stop, responses, (2,), 0).raises(ValueError, mentions=["responses"])
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.int64, torch.int32, torch.float32], ids=str)
+def test_position_ids_of_every_row_there_is(dtype):
+    mask = all_rows((0, 1), 5)
+    expected = [[sum(row[:t]) if row[t] else 0 for t in range(5)] for row in mask.tolist()]
+    call(position_ids, mask.to(dtype)).equals(expected)
+
+
+@pytest.mark.parametrize("left, right", [(1, 0), (0, 2), (3, 2)])
+def test_position_ids_move_with_the_text(left, right):
+    text = torch.ones(2, 4, dtype=torch.int64)
+    text[1, 0] = 0
+    expected = torch.nn.functional.pad(reference(position_ids, text), (left, right))
+    call(position_ids, torch.nn.functional.pad(text, (left, right))).equals(expected)
+
+
+@pytest.mark.parametrize("mask", [[1, 1], [[[1, 1]]]], ids=["one-row-without-a-batch", "three-dimensions"])
+def test_position_ids_refuses_bad_arguments(mask):
+    call(position_ids, mask).raises(ValueError, mentions=["attention_mask"])

@@ -1,0 +1,379 @@
+"""Lesson 1, by hand: two to four tokens; logits are logarithms of small whole numbers, so probabilities are simple."""
+
+from __future__ import annotations
+
+import math
+from math import log, sqrt
+
+import pytest
+import torch
+
+from testcases.harness import call
+from tutorial.lesson01_masked_sequences import (
+    first_true_index,
+    gather_log_probs,
+    masked_mean,
+    masked_whiten,
+    position_ids,
+    response_log_probs,
+    response_mask,
+    token_entropy,
+    truncate_after_stop,
+)
+
+NAN, INF = math.nan, math.inf
+
+
+# Logits [0, log 3] are the odds 1 : 3, so the probabilities are 1/4 and 3/4.
+@pytest.mark.parametrize(
+    "logits, token, temperature, log_prob",
+    [
+        pytest.param([0.0, log(3)], 0, 1.0, log(1 / 4), id="odds-1-to-3"),
+        pytest.param([0.0, log(3)], 1, 1.0, log(3 / 4), id="the-token-asked-for-not-the-first"),
+        pytest.param([7.0, 7.0, 7.0, 7.0], 2, 1.0, -log(4), id="equal-logits-are-uniform-whatever-their-size"),
+        # Divided by 0.5 the odds 1 : 3 become 1 : 9; divided by 2 the odds 1 : 4 become 1 : 2.
+        pytest.param([0.0, log(3)], 0, 0.5, log(1 / 10), id="temperature-below-1-sharpens"),
+        pytest.param([0.0, log(4)], 0, 2.0, log(1 / 3), id="temperature-above-1-flattens"),
+        pytest.param([0.0, 1000.0], 0, 1.0, -1000.0, id="very-unlikely-is-not-minus-infinity"),
+        pytest.param([0.0, 1000.0], 1, 1.0, 0.0, id="certain-is-0"),
+        pytest.param([-INF, 0.0, 0.0], 1, 1.0, -log(2), id="a-forbidden-token-takes-no-probability"),
+        pytest.param([-INF, 0.0, 0.0], 0, 1.0, -INF, id="a-forbidden-token-is-impossible-itself"),
+    ],
+)
+def test_gather_log_probs_by_hand(logits, token, temperature, log_prob):
+    call(gather_log_probs, [[logits]], [[token]], temperature).equals([[log_prob]])
+
+
+def test_gather_log_probs_temperature_divides_the_logits():
+    # Logits 2, 1, 0 at temperature 0.7. Log-probabilities divided by 0.7 would be -0.582, -2.011, -3.439: their
+    # probabilities sum to 0.72.
+    total = math.exp(2 / 0.7) + math.exp(1 / 0.7) + 1
+    answer = call(gather_log_probs, [[[2.0, 1.0, 0.0]] * 3], [[0, 1, 2]], 0.7)
+    answer.equals([[2 / 0.7 - log(total), 1 / 0.7 - log(total), -log(total)]])
+
+
+def test_gather_log_probs_keeps_rows_and_positions_apart():
+    # As many rows as positions as tokens: a softmax over the wrong dimension runs through.
+    logits = [[[0.0, 0.0], [0.0, log(3)]], [[log(4), 0.0], [log(9), 0.0]]]
+    answer = call(gather_log_probs, logits, [[0, 0], [0, 1]])
+    answer.equals([[-log(2), -log(4)], [log(4 / 5), -log(10)]])
+
+
+def test_gather_log_probs_gradient():
+    # (one-hot - probabilities) / temperature: probabilities 0.1 and 0.9; the forbidden token has none.
+    answer = call(gather_log_probs, [[[0.0, log(3), -INF]] * 2], [[0, 1]], 0.5, grad_of="logits")
+    answer.gradient_equals(logits=[[[1.8, -1.8, 0.0], [-0.2, 0.2, 0.0]]])
+
+
+def test_gather_log_probs_default_temperature_is_1():
+    call(gather_log_probs, logits=[[[0.0, log(3)]]], tokens=[[1]]).equals([[log(3 / 4)]])
+
+
+def test_gather_log_probs_computes_bfloat16_in_float32():
+    # In bfloat16 2 / 0.7 is 2.859, and the answer has two digits: too few to tell the new policy from the old.
+    total = math.exp(2 / 0.7) + math.exp(1 / 0.7) + 1
+    logits = torch.tensor([[[2.0, 1.0, 0.0]]], dtype=torch.bfloat16)
+    answer = call(gather_log_probs, logits, [[1]], 0.7)
+    answer.equals([[1 / 0.7 - log(total)]], dtype=torch.float32, atol=1e-6)
+
+
+# Four positions. The logits of position i give these odds for the token at position i + 1:
+ODDS = [[1, 2, 5], [1, 1, 2], [3, 1, 1], [1, 8, 1]]
+LOGITS = [[[log(odds) for odds in row] for row in ODDS]]
+IDS = [[0, 1, 2, 0]]
+
+
+@pytest.mark.parametrize(
+    "prompt_length, temperature, probabilities",
+    [
+        # Token 2 stands at position 2 and is scored at 1: 2 of 4. Token 0 stands at 3 and is scored at 2: 3 of 5.
+        pytest.param(2, 1.0, [2 / 4, 3 / 5], id="scored-one-position-earlier"),
+        pytest.param(1, 1.0, [2 / 8, 2 / 4, 3 / 5], id="the-only-prompt-position-scores-the-first-token"),
+        pytest.param(3, 1.0, [3 / 5], id="one-response-token"),
+        # The odds are squared: 4 of 1 + 1 + 4, and 9 of 9 + 1 + 1.
+        pytest.param(2, 0.5, [4 / 6, 9 / 11], id="temperature-is-passed-on"),
+    ],
+)
+def test_response_log_probs_by_hand(prompt_length, temperature, probabilities):
+    call(response_log_probs, LOGITS, IDS, prompt_length, temperature).equals([[log(p) for p in probabilities]])
+
+
+def test_response_log_probs_gradient():
+    # One-hot minus probabilities, at the positions 1 and 2 only: nothing is scored at 0 (a prompt token is) and 3.
+    answer = call(response_log_probs, LOGITS, IDS, 2, grad_of="logits")
+    answer.gradient_equals(logits=[[[0.0, 0.0, 0.0], [-0.25, -0.25, 0.5], [0.4, -0.2, -0.2], [0.0, 0.0, 0.0]]])
+
+
+def test_response_log_probs_uses_no_other_position():
+    # The logits of left padding and of the last position may be NaN; neither value nor gradient may know.
+    logits = [[[NAN] * 3, LOGITS[0][1], LOGITS[0][2], [NAN] * 3]]
+    answer = call(response_log_probs, logits, IDS, 2, grad_of="logits").equals([[log(2 / 4), log(3 / 5)]])
+    answer.gradient_equals(logits=[[[0.0, 0.0, 0.0], [-0.25, -0.25, 0.5], [0.4, -0.2, -0.2], [0.0, 0.0, 0.0]]])
+
+
+def test_response_log_probs_keeps_rows_apart():
+    # The second row has the first one's logits in reverse order: 8 of 10 for token 1, 1 of 5 for token 2.
+    answer = call(response_log_probs, [LOGITS[0], LOGITS[0][::-1]], [[0, 1, 2, 0], [2, 1, 2, 2]], 1)
+    answer.equals([[log(2 / 8), log(2 / 4), log(3 / 5)], [log(8 / 10), log(1 / 5), log(2 / 4)]])
+
+
+def test_response_log_probs_default_temperature_is_1():
+    call(response_log_probs, logits=LOGITS, input_ids=IDS, prompt_length=3).equals([[log(3 / 5)]])
+
+
+def entropy(*probabilities: float) -> float:
+    return -sum(p * log(p) for p in probabilities)
+
+
+@pytest.mark.parametrize(
+    "logits, temperature, expected",
+    [
+        pytest.param([0.0, 0.0, 0.0, 0.0], 1.0, log(4), id="uniform-is-log-of-the-vocabulary"),
+        pytest.param([0.0, log(3)], 1.0, log(4) / 4 + 3 / 4 * log(4 / 3), id="odds-1-to-3"),
+        pytest.param([7.0, 7.0 + log(3)], 1.0, entropy(1 / 4, 3 / 4), id="a-shift-of-the-logits-changes-nothing"),
+        pytest.param([0.0, log(3)], 0.5, entropy(1 / 10, 9 / 10), id="temperature-below-1-lowers-it"),
+        pytest.param([0.0, log(4)], 2.0, entropy(1 / 3, 2 / 3), id="temperature-above-1-raises-it"),
+        pytest.param([0.0, -INF, 0.0], 1.0, log(2), id="a-forbidden-token-contributes-0"),
+        pytest.param([5.0, -INF, -INF], 1.0, 0.0, id="only-one-token-allowed"),
+        pytest.param([0.0, 1000.0], 1.0, 0.0, id="certain-by-far"),
+    ],
+)
+def test_token_entropy_by_hand(logits, temperature, expected):
+    call(token_entropy, [[logits]], temperature).equals([[expected]])
+
+
+def test_token_entropy_keeps_rows_and_positions_apart():
+    answer = call(token_entropy, [[[0.0, 0.0], [0.0, log(3)]], [[log(4), 0.0], [log(9), 0.0]]])
+    answer.equals([[log(2), entropy(1 / 4, 3 / 4)], [entropy(4 / 5, 1 / 5), entropy(9 / 10, 1 / 10)]])
+
+
+@pytest.mark.parametrize("forbidden", [[], [-INF]], ids=["all-allowed", "one-forbidden"])
+def test_token_entropy_gradient(forbidden):
+    # dH / dlogits[v] = -p[v] * (log p[v] + H) / temperature, with p = 1/10 and 9/10; 0 for a forbidden token. The loss
+    # weighs the entropy with 2.
+    high = entropy(1 / 10, 9 / 10)
+    slopes = [2 * -p * (log(p) + high) / 0.5 for p in (1 / 10, 9 / 10)]
+    weights = torch.tensor([[2.0]], dtype=torch.float64)
+    answer = call(token_entropy, [[[0.0, log(3), *forbidden]]], 0.5, grad_of="logits", grad_weights=weights)
+    answer.equals([[high]]).gradient_equals(logits=[[[*slopes, *(0.0 for _ in forbidden)]]])
+
+
+def test_token_entropy_default_temperature_is_1():
+    call(token_entropy, logits=[[[0.0, log(3)]]]).equals([[entropy(1 / 4, 3 / 4)]])
+
+
+def test_token_entropy_computes_bfloat16_in_float32():
+    logits = torch.tensor([[[2.0, 1.0, 0.0]]], dtype=torch.bfloat16)
+    weights = [math.exp(2 / 0.7), math.exp(1 / 0.7), 1.0]
+    expected = entropy(*(weight / sum(weights) for weight in weights))
+    call(token_entropy, logits, 0.7).equals([[expected]], dtype=torch.float32, atol=1e-6)
+
+
+# Two responses of 2 and 4 tokens. What stands in the padding: 9 in the first case, worse later.
+TWO_AND_FOUR = [[True, True, False, False], [True, True, True, True]]
+
+
+@pytest.mark.parametrize(
+    "values, mask, mean",
+    [
+        # 19 / 6. The mean of row means is 2.75, over all columns 4.625, the masked sum over all columns 2.375.
+        pytest.param([[1.0, 2.0, 9.0, 9.0], [4.0] * 4], TWO_AND_FOUR, 19 / 6, id="each-token-counts-once"),
+        pytest.param([[1.0, 2.0, NAN, INF], [4.0] * 4], TWO_AND_FOUR, 19 / 6, id="padding-holds-nan"),
+        pytest.param([[1.0, 0.0, 9.0, 9.0], [4.0] * 4], TWO_AND_FOUR, 17 / 6, id="a-zero-is-a-value"),
+        pytest.param([[1.0, 9.0, 3.0], [9.0, 9.0, 9.0]], [[True, False, True], [False] * 3], 2.0, id="an-empty-row"),
+        pytest.param([[9.0, -5.0]], [[False, True]], -5.0, id="one-token"),
+        pytest.param([[1.0, 2.0], [4.0, 9.0]], [[True, True], [True, True]], 4.0, id="no-padding"),
+    ],
+)
+def test_masked_mean_by_hand(values, mask, mean):
+    call(masked_mean, values, mask).equals(mean)
+
+
+@pytest.mark.parametrize("padding", [9.0, NAN, INF], ids=["number", "nan", "infinite"])
+def test_masked_mean_gradient(padding):
+    # 1 / 6 for each of the six real tokens. `value * mask` would leak: 0 * NaN is NaN.
+    answer = call(masked_mean, [[1.0, 2.0, padding, padding], [4.0] * 4], TWO_AND_FOUR, grad_of="values")
+    answer.equals(19 / 6).gradient_equals(values=[[1 / 6, 1 / 6, 0.0, 0.0], [1 / 6] * 4])
+
+
+def test_masked_mean_keeps_float32():
+    answer = call(masked_mean, torch.tensor([[1.0, 2.0, 9.0], [4.0, 9.0, 9.0]]), [[True, True, False], [True] * 3])
+    answer.equals(5.0, dtype=torch.float32)
+
+
+# 1 / the root of the variance, with the small number in its place.
+def scale(variance: float) -> float:
+    return 1 / sqrt(variance + 1e-8)
+
+
+# Real values 1, 2, 3 in two rows: mean 2, variance (1 + 0 + 1) / (3 - 1) = 1
+RAGGED = [[True, True, False], [True, False, False]]
+
+
+@pytest.mark.parametrize(
+    "values, mask, shift_mean, whitened",
+    [
+        pytest.param(
+            [[1.0, 2.0, 9.0], [3.0, 9.0, 9.0]],
+            RAGGED,
+            True,
+            [[-scale(1), 0.0, 0.0], [scale(1), 0.0, 0.0]],
+            id="padding-has-no-part-and-comes-back-0",
+        ),
+        pytest.param(
+            [[1.0, 2.0, 9.0], [3.0, 9.0, 9.0]],
+            RAGGED,
+            False,
+            [[2 - scale(1), 2.0, 0.0], [2 + scale(1), 0.0, 0.0]],
+            id="shift-mean-false-keeps-the-mean",
+        ),
+        pytest.param(
+            [[1.0, 2.0, NAN], [3.0, INF, NAN]],
+            RAGGED,
+            True,
+            [[-scale(1), 0.0, 0.0], [scale(1), 0.0, 0.0]],
+            id="padding-holds-nan",
+        ),
+        # Variance (9 + 9) / (2 - 1) = 18; divided by 2 it would be 9.
+        pytest.param(
+            [[0.0, 6.0]], [[True, True]], True, [[-3 * scale(18), 3 * scale(18)]], id="variance-over-n-minus-1"
+        ),
+        pytest.param([[0.0, 6.0]], [[True, True]], False, [[3 - 3 * scale(18), 3 + 3 * scale(18)]], id="no-padding"),
+        pytest.param([[5.0, 9.0]], [[True, False]], True, [[0.0, 0.0]], id="one-token-has-variance-0"),
+        pytest.param([[5.0, 9.0]], [[True, False]], False, [[5.0, 0.0]], id="one-token-keeps-its-mean"),
+        pytest.param([[4.0, 4.0]], [[True, True]], True, [[0.0, 0.0]], id="equal-values-are-not-divided-by-0"),
+        pytest.param(
+            [[1e6 + 1, 1e6 + 2, 9.0], [1e6 + 3, 9.0, 9.0]],
+            RAGGED,
+            True,
+            [[-scale(1), 0.0, 0.0], [scale(1), 0.0, 0.0]],
+            id="far-from-0-nothing-is-lost",
+        ),
+        pytest.param(
+            [[9.0, 1.0, 2.0], [9.0, 9.0, 3.0]],
+            [[False, True, True], [False, False, True]],
+            True,
+            [[0.0, -scale(1), 0.0], [0.0, 0.0, scale(1)]],
+            id="each-number-returns-to-its-place",
+        ),
+    ],
+)
+def test_masked_whiten_by_hand(values, mask, shift_mean, whitened):
+    call(masked_whiten, values, mask, shift_mean).equals(whitened)
+
+
+@pytest.mark.parametrize("shift_mean, kept", [(True, 0.0), (False, 1 / 3)], ids=["centred", "mean-kept"])
+def test_masked_whiten_gradient(shift_mean, kept):
+    # The first whitened number, by the real values 1, 2, 3 with r = scale(1): the mean and the variance move as well.
+    # r * (1 - 1/3) - r^3 * 1/2, -r/3, -r/3 + r^3 * 1/2; the kept mean adds 1/3 to each.
+    r, weights = scale(1), torch.tensor([[1.0, 0.0, 9.0], [0.0, 9.0, 9.0]], dtype=torch.float64)
+    answer = call(
+        masked_whiten,
+        [[1.0, 2.0, NAN], [3.0, NAN, NAN]],
+        RAGGED,
+        shift_mean,
+        grad_of="values",
+        grad_weights=weights,
+    )
+    slopes = [r * 2 / 3 - r**3 / 2 + kept, -r / 3 + kept, -r / 3 + r**3 / 2 + kept]
+    answer.gradient_equals(values=[[slopes[0], slopes[1], 0.0], [slopes[2], 0.0, 0.0]])
+
+
+def test_masked_whiten_default_centres():
+    call(masked_whiten, values=[[0.0, 6.0]], mask=[[True, True]]).equals([[-3 * scale(18), 3 * scale(18)]])
+
+
+def test_masked_whiten_keeps_float32():
+    values = torch.tensor([[1.0, 2.0, 9.0], [3.0, 9.0, 9.0]])
+    call(masked_whiten, values, RAGGED).equals([[-1.0, 0.0, 0.0], [1.0, 0.0, 0.0]], dtype=torch.float32)
+
+
+@pytest.mark.parametrize(
+    "flags, index",
+    [
+        pytest.param([False, True, False], 1, id="one"),
+        pytest.param([False, True, True], 1, id="two-in-a-row"),
+        pytest.param([True, False, True], 0, id="first-of-two-with-a-gap"),
+        pytest.param([False, False, True], 2, id="last-column"),
+        pytest.param([True, True, True], 0, id="all"),
+        pytest.param([False, False, False], 3, id="none-is-the-length-not-0"),
+    ],
+)
+def test_first_true_index_by_hand(flags, index):
+    call(first_true_index, [flags]).equals([index])
+
+
+def test_first_true_index_of_each_row():
+    answer = call(first_true_index, [[False, False, True, False], [False] * 4, [True, False, False, True]])
+    answer.equals([2, 4, 0])
+
+
+# Token 2 is the stop; 3 is another one where two are given.
+@pytest.mark.parametrize(
+    "responses, stop_token_ids, mask",
+    [
+        pytest.param([[5, 6, 2, 0, 0]], (2,), [[True, True, True, False, False]], id="the-stop-token-is-an-action"),
+        pytest.param([[5, 6, 2, 2, 2]], (2,), [[True, True, True, False, False]], id="padded-with-the-stop-token"),
+        pytest.param([[5, 2, 7, 2, 7]], (2,), [[True, True, False, False, False]], id="junk-after-the-stop"),
+        pytest.param([[5, 2, 7, 7, 2]], (2,), [[True, True, False, False, False]], id="a-stop-at-the-very-end-too"),
+        pytest.param([[5, 6, 7]], (2,), [[True, True, True]], id="never-stopped-is-all-real"),
+        pytest.param([[5, 6, 2]], (2,), [[True, True, True]], id="stopped-in-the-last-column"),
+        pytest.param([[2, 5, 6]], (2,), [[True, False, False]], id="stopped-at-once"),
+        pytest.param([[5, 3, 2, 7]], (2, 3), [[True, True, False, False]], id="the-second-id-comes-first"),
+        pytest.param([[5, 2, 3, 7]], (2, 3), [[True, True, False, False]], id="the-first-id-comes-first"),
+        pytest.param([[5, 4, 6, 7]], (2, 6), [[True, True, True, False]], id="ids-between-two-stop-ids-are-no-stops"),
+        pytest.param([[5, 0, 6, 2, 0]], (2,), [[True, True, True, True, False]], id="a-pad-id-is-a-token-like-others"),
+        pytest.param([[5, 2, 6]], (), [[True, True, True]], id="no-stop-ids"),
+    ],
+)
+def test_response_mask_by_hand(responses, stop_token_ids, mask):
+    call(response_mask, responses, stop_token_ids).equals(mask)
+
+
+def test_response_mask_keeps_rows_apart():
+    answer = call(response_mask, [[5, 2, 6, 7], [5, 6, 7, 8], [5, 6, 3, 2], [2, 2, 2, 2]], (2, 3))
+    answer.equals([[True, True, False, False], [True] * 4, [True, True, True, False], [True, False, False, False]])
+
+
+@pytest.mark.parametrize(
+    "responses, stop_token_ids, pad_token_id, truncated",
+    [
+        pytest.param([[5, 6, 2, 7, 8]], (2,), 9, [[5, 6, 2, 9, 9]], id="the-stop-token-stays"),
+        pytest.param([[5, 2, 7, 2, 8]], (2,), 9, [[5, 2, 9, 9, 9]], id="the-first-stop-ends-it"),
+        pytest.param([[5, 6, 2, 7, 8]], (2,), 2, [[5, 6, 2, 2, 2]], id="pad-is-the-stop-token"),
+        pytest.param([[5, 6, 7]], (2,), 9, [[5, 6, 7]], id="never-stopped-is-left-alone"),
+        pytest.param([[5, 6, 2]], (2,), 9, [[5, 6, 2]], id="stopped-in-the-last-column"),
+        pytest.param([[5, 3, 2, 7]], (2, 3), 9, [[5, 3, 9, 9]], id="the-second-id-comes-first"),
+        pytest.param([[5, 9, 6, 2, 7]], (2,), 9, [[5, 9, 6, 2, 9]], id="a-pad-id-inside-does-not-end-it"),
+        pytest.param([[5, 2, 6]], (), 9, [[5, 2, 6]], id="no-stop-ids"),
+        pytest.param([[5, 6, 2, 7]], (2,), 0, [[5, 6, 2, 0]], id="pad-0"),
+    ],
+)
+def test_truncate_after_stop_by_hand(responses, stop_token_ids, pad_token_id, truncated):
+    call(truncate_after_stop, responses, stop_token_ids, pad_token_id).equals(truncated)
+
+
+def test_truncate_after_stop_keeps_rows_apart():
+    answer = call(truncate_after_stop, [[5, 2, 6, 7], [5, 6, 2, 8], [3, 6, 5, 2]], (2, 3), 9)
+    answer.equals([[5, 2, 9, 9], [5, 6, 2, 9], [3, 9, 9, 9]])
+
+
+@pytest.mark.parametrize(
+    "attention_mask, positions",
+    [
+        pytest.param([0, 0, 1, 1, 1], [0, 0, 0, 1, 2], id="left-padding"),
+        pytest.param([1, 1, 1, 0, 0], [0, 1, 2, 0, 0], id="right-padding-is-0-too"),
+        pytest.param([0, 1, 1, 1, 0], [0, 0, 1, 2, 0], id="both-sides"),
+        pytest.param([1, 1, 1], [0, 1, 2], id="no-padding"),
+        pytest.param([1, 0, 1, 1], [0, 0, 1, 2], id="a-gap-counts-no-position"),
+        pytest.param([0, 0], [0, 0], id="all-padding"),
+    ],
+)
+def test_position_ids_by_hand(attention_mask, positions):
+    call(position_ids, [attention_mask]).equals([positions])
+
+
+def test_position_ids_of_a_bool_mask_keeps_rows_apart():
+    # Prompts of 1 and 3 tokens, padded on the left, each followed by two more tokens.
+    mask = [[False, False, True, True, True], [True] * 5, [True, True, True, False, False]]
+    call(position_ids, mask).equals([[0, 0, 0, 1, 2], [0, 1, 2, 3, 4], [0, 1, 2, 0, 0]])

@@ -1,0 +1,170 @@
+"""Ordinary inputs: they tell misconceptions apart, and drive the comparison with the reference on fresh numbers."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from testcases.harness import Request, request
+from tutorial.lesson01_masked_sequences import (
+    first_true_index,
+    gather_log_probs,
+    masked_mean,
+    masked_whiten,
+    position_ids,
+    response_log_probs,
+    response_mask,
+    token_entropy,
+    truncate_after_stop,
+)
+
+FLOAT64 = torch.float64
+
+
+def examples(seed: int) -> list[Request]:
+    """O(1) numbers in float64; ragged rows with gaps, NaN under the mask; forbidden tokens; B == T == V and B != T."""
+    draw = torch.Generator().manual_seed(seed)
+    return [*_logits(draw), *_responses(draw), *_values(draw), *_flags(draw), *_tokens(draw), *_masks(draw)]
+
+
+def _logits(draw: torch.Generator) -> list[Request]:
+    found = []
+    for shape, temperature in (((2, 4, 5), 0.6), ((3, 3, 3), 1.7), ((3, 1, 4), 0.9)):
+        logits, tokens = _normal(draw, *shape), torch.randint(shape[-1], shape[:2], generator=draw)
+        weights = {"grad_of": "logits", "grad_weights": _normal(draw, *shape[:2])}
+        forbidden = _forbid(logits, tokens)
+        found += [
+            request(gather_log_probs, logits, tokens, temperature, **weights),
+            request(gather_log_probs, forbidden, tokens, temperature, grad_of="logits"),
+            request(token_entropy, logits, temperature, **weights),
+            request(token_entropy, forbidden, temperature, **weights),
+        ]
+    found.append(request(token_entropy, forbidden, grad_of="logits", grad_weights=torch.full((3, 1), 2.0)))
+    low = _normal(draw, 2, 3, 4).bfloat16()
+    tokens = torch.randint(4, (2, 3), generator=draw)
+    unlikely = _normal(draw, 2, 3, 4).index_fill(-1, torch.tensor(0), -900.0)
+    nobody = torch.zeros(2, 3, dtype=torch.int64)
+    found += [
+        request(gather_log_probs, logits=unlikely, tokens=tokens, grad_of="logits"),
+        request(gather_log_probs, logits=unlikely, tokens=nobody),
+        request(gather_log_probs, low, tokens, 0.7),
+        request(token_entropy, logits=unlikely, grad_of="logits"),
+        request(token_entropy, low, 0.7),
+    ]
+    return found
+
+
+def _responses(draw: torch.Generator) -> list[Request]:
+    found = []
+    for (rows, length, vocabulary), prompt_length, temperature in (
+        ((2, 6, 5), 2, 0.6),
+        ((4, 4, 4), 1, 1.7),
+        ((3, 5, 4), 4, 0.8),
+    ):
+        logits = _normal(draw, rows, length, vocabulary)
+        input_ids = torch.randint(vocabulary, (rows, length), generator=draw)
+        options = {"grad_of": "logits", "grad_weights": _normal(draw, rows, length - prompt_length)}
+        unused = torch.ones(length, dtype=torch.bool)
+        unused[prompt_length - 1 : -1] = False
+        found += [
+            request(response_log_probs, logits, input_ids, prompt_length, temperature, **options),
+            request(response_log_probs, logits=logits, input_ids=input_ids, prompt_length=prompt_length),
+            request(
+                response_log_probs,
+                logits.masked_fill(unused[:, None], math.nan),
+                input_ids,
+                prompt_length,
+                temperature,
+                grad_of="logits",
+            ),
+        ]
+    return found
+
+
+def _values(draw: torch.Generator) -> list[Request]:
+    found = []
+    for rows, steps in ((3, 6), (4, 4), (2, 7)):
+        values, mask = 2 + 3 * _normal(draw, rows, steps), _ragged(draw, rows, steps)
+        weights = {"grad_of": "values", "grad_weights": _normal(draw, rows, steps)}
+        for padded in (values, values.masked_fill(~mask, math.nan)):
+            found += [
+                request(masked_mean, padded, mask, grad_of="values"),
+                request(masked_whiten, padded, mask, **weights),
+                request(masked_whiten, padded, mask, shift_mean=False, **weights),
+            ]
+    empty = _ragged(draw, 3, 4)
+    empty[1] = False
+    one = torch.tensor([[False, True, False], [False, False, False]])
+    values = _normal(draw, 3, 4).index_fill(1, torch.tensor(0), 0.0)
+    found.append(request(masked_mean, values, empty, grad_of="values"))
+    for shift_mean in (True, False):
+        found += [
+            request(masked_whiten, values, empty, shift_mean, grad_of="values", grad_weights=_normal(draw, 3, 4)),
+            request(masked_whiten, _normal(draw, 2, 3), one, shift_mean),
+            request(masked_whiten, torch.full((2, 3), 0.5, dtype=FLOAT64), torch.ones(2, 3).bool(), shift_mean),
+        ]
+    # Far from 0, where squares lose their last digits; numbers that have an exact mean.
+    far = torch.tensor([[1e6 - 2, 1e6, 1e6 + 2]], dtype=FLOAT64)
+    found.append(request(masked_whiten, values=far, mask=torch.ones(1, 3).bool()))
+    return found
+
+
+def _flags(draw: torch.Generator) -> list[Request]:
+    found = []
+    for rows, steps in ((4, 6), (5, 5), (6, 3)):
+        flags = torch.rand((rows, steps), generator=draw) < 0.4
+        flags[0], flags[1], flags[2] = False, torch.arange(steps) == 1, torch.arange(steps) != 1
+        found.append(request(first_true_index, flags))
+    return found
+
+
+def _tokens(draw: torch.Generator) -> list[Request]:
+    found = []
+    for rows, steps in ((5, 7), (6, 6), (5, 4)):
+        responses = torch.randint(2, 9, (rows, steps), generator=draw)
+        responses[0] = responses[0].clamp(min=4)
+        responses[1, 1:] = 2
+        responses[2, :3] = torch.tensor([7, 8, 3])
+        responses[2, -1] = 2
+        responses[3, 1:4] = torch.tensor([2, 8, 4])
+        for stops in ((2,), (2, 3), (3, 2), ()):
+            found.append(request(response_mask, responses, stops))
+            for pad in (2, 8):
+                found.append(request(truncate_after_stop, responses, stops, pad))
+        # Every row stops early, and the tensor keeps its size all the same.
+        found.append(request(truncate_after_stop, responses[[1, 3]], (2,), 8))
+    return found
+
+
+def _masks(draw: torch.Generator) -> list[Request]:
+    found = []
+    for rows, length in ((4, 6), (5, 5)):
+        left = torch.arange(length) >= torch.randint(1, length, (rows, 1), generator=draw)
+        both = left & (torch.arange(length) < length - 1)
+        gap = torch.arange(length) != torch.randint(1, length - 1, (rows, 1), generator=draw)
+        empty = left.clone()
+        empty[0] = False
+        for mask in (left, left.flip(1), both, gap, empty):
+            found += [request(position_ids, mask), request(position_ids, attention_mask=mask.long())]
+    return found
+
+
+def _normal(draw: torch.Generator, *shape: int) -> Tensor:
+    return torch.randn(shape, generator=draw, dtype=FLOAT64)
+
+
+def _forbid(logits: Tensor, tokens: Tensor) -> Tensor:
+    """With -inf for one token of each position, not the one that was chosen."""
+    forbidden = ((tokens + 1) % logits.shape[-1]).unsqueeze(-1)
+    return logits.scatter(-1, forbidden, -math.inf)
+
+
+def _ragged(draw: torch.Generator, rows: int, steps: int) -> Tensor:
+    """Lengths from 1 to `steps`, the first row full but for a gap."""
+    lengths = torch.randint(1, steps, (rows, 1), generator=draw)
+    lengths[0] = steps
+    mask = torch.arange(steps) < lengths
+    mask[0, 1] = False
+    return mask

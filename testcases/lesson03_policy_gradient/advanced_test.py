@@ -1,0 +1,195 @@
+"""Lesson 3, in general: identities, each held against the reference or against a slow loop written here."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from testcases.harness import call, examples_of, reference
+from tutorial.lesson03_policy_gradient import leave_one_out_baseline, reinforce_loss, rewards_to_go
+from tutorial.lesson04_gae import compute_response_gae
+
+GARBAGE = pytest.mark.parametrize("garbage", [math.nan, math.inf, -math.inf, 1e30], ids=str)
+
+
+def normal(*shape: int, seed: int = 1) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def ragged() -> Tensor:
+    """Rows of 5, 3, 1 and 4 real tokens among 5 or 6; the last has a gap."""
+    return torch.tensor([[1, 1, 1, 1, 1, 0], [1, 1, 1, 0, 0, 0], [1, 0, 0, 0, 0, 0], [1, 0, 0, 1, 1, 1]]).bool()
+
+
+def slow_rewards_to_go(rewards: Tensor, mask: Tensor, gamma: float) -> Tensor:
+    """The definition, in plain Python: sum over the real tokens k from t on of gamma^(tokens between) rewards[k]."""
+    to_go = torch.zeros_like(rewards)
+    for row, real in enumerate(mask):
+        kept = rewards[row, real].tolist()
+        sums = [sum(gamma ** (k - t) * kept[k] for k in range(t, len(kept))) for t in range(len(kept))]
+        to_go[row, real] = torch.tensor(sums, dtype=rewards.dtype)
+    return to_go
+
+
+def test_rewards_to_go_agrees_with_the_reference():
+    for answer in examples_of(rewards_to_go):
+        answer.matches_reference()
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.3, 0.95, 1.0])
+def test_rewards_to_go_of_a_row_is_that_of_its_real_tokens(gamma):
+    rewards, mask = normal(4, 6), ragged()
+    call(rewards_to_go, rewards, mask, gamma).equals(slow_rewards_to_go(rewards, mask, gamma))
+
+
+@GARBAGE
+def test_rewards_to_go_lets_nothing_in_from_the_padding(garbage):
+    mask, weights = ragged(), normal(4, 6, seed=2)
+    rewards = normal(4, 6).masked_fill(~mask, garbage)
+    answer = call(rewards_to_go, rewards, mask, 0.8, grad_of="rewards", grad_weights=weights)
+    answer.matches_reference()
+
+
+@pytest.mark.parametrize("extra", [1, 3])
+def test_rewards_to_go_does_not_depend_on_the_padding(extra):
+    rewards, mask = normal(4, 6), ragged()
+    expected = torch.cat([slow_rewards_to_go(rewards, mask, 0.8), torch.zeros(4, extra, dtype=torch.float64)], dim=1)
+    rewards = torch.cat([rewards, 7 * normal(4, extra, seed=5)], dim=1)
+    mask = torch.cat([mask, torch.zeros(4, extra, dtype=torch.bool)], dim=1)
+    call(rewards_to_go, rewards, mask, 0.8).equals(expected)
+
+
+@pytest.mark.parametrize("gamma", [0.7, 1.0])
+def test_rewards_to_go_is_what_a_critic_of_zero_leaves_of_gae(gamma):
+    rewards, mask = normal(4, 6), ragged()
+    advantages, _ = reference(compute_response_gae, rewards, torch.zeros_like(rewards), mask, gamma, 1.0)
+    call(rewards_to_go, rewards, mask, gamma).equals(advantages)
+
+
+def test_rewards_to_go_over_a_long_response():
+    rewards, mask = normal(2, 400), normal(2, 400, seed=2) > -1
+    expected = slow_rewards_to_go(rewards, mask, 0.97)
+    call(rewards_to_go, rewards, mask, 0.97).equals(expected, atol=1e-11)
+
+
+def test_rewards_to_go_of_a_square_batch():
+    # B == T: code that mixes up the two runs through, and is wrong.
+    rewards, mask = normal(4, 4), ragged()[:, :4]
+    answer = call(rewards_to_go, rewards, mask, 0.8, grad_of="rewards")
+    answer.equals(slow_rewards_to_go(rewards, mask, 0.8)).matches_reference()
+
+
+# The checks are given, above the solution; they have to stay there.
+@pytest.mark.parametrize(
+    "changed, mentions",
+    [
+        pytest.param({"mask": [[True], [True]]}, ["mask (2, 1)"], id="mask-would-broadcast"),
+        pytest.param({"mask": [[1.0, 0.0]]}, ["bool"], id="mask-of-numbers"),
+        pytest.param({"mask": [[False, False]]}, ["at least one True"], id="all-masked"),
+        pytest.param({"rewards": [1.0, 2.0]}, ["rewards (2,)"], id="no-batch"),
+        pytest.param({"gamma": 1.5}, ["gamma"], id="gamma-above-1"),
+        pytest.param({"gamma": -0.1}, ["gamma"], id="gamma-below-0"),
+    ],
+)
+def test_rewards_to_go_refuses_bad_arguments(changed, mentions):
+    good = {"rewards": [[1.0, 2.0]], "mask": [[True, True]], "gamma": 0.5}
+    call(rewards_to_go, **{**good, **changed}).raises(ValueError, mentions)
+
+
+def test_leave_one_out_baseline_agrees_with_the_reference():
+    for answer in examples_of(leave_one_out_baseline):
+        answer.matches_reference()
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (4, 4), (1, 7), (6, 2)], ids=str)
+def test_leave_one_out_baseline_leaves_each_one_out(shape):
+    scores = normal(*shape)
+    others = [torch.cat([scores[:, :i], scores[:, i + 1 :]], dim=1).mean(dim=1) for i in range(shape[1])]
+    call(leave_one_out_baseline, scores).equals(torch.stack(others, dim=1))
+
+
+@pytest.mark.parametrize("responses", [2, 3, 8])
+def test_leave_one_out_baseline_undoes_the_shrinking(responses):
+    # scores - baseline = K / (K - 1) * (scores - mean of all K)
+    scores = normal(3, responses)
+    advantages = (scores - scores.mean(dim=1, keepdim=True)) * responses / (responses - 1)
+    call(leave_one_out_baseline, scores).equals(scores - advantages)
+
+
+def test_leave_one_out_baseline_does_not_depend_on_its_own_score():
+    for i in range(4):
+        weights = torch.zeros(2, 4, dtype=torch.float64)
+        weights[:, i] = 3
+        slope = torch.ones(2, 4, dtype=torch.float64)
+        slope[:, i] = 0
+        answer = call(leave_one_out_baseline, normal(2, 4), grad_of="scores", grad_weights=weights)
+        answer.gradient_equals(scores=slope)
+
+
+@pytest.mark.parametrize(
+    "scores, mentions",
+    [
+        pytest.param([[1.0], [2.0]], ["K"], id="no-other-response"),
+        pytest.param([1.0, 2.0], ["scores (2,)"], id="no-prompts"),
+        pytest.param([[[1.0, 2.0]]], ["scores (1, 1, 2)"], id="too-many-dimensions"),
+    ],
+)
+def test_leave_one_out_baseline_refuses_bad_arguments(scores, mentions):
+    call(leave_one_out_baseline, scores).raises(ValueError, mentions)
+
+
+def test_reinforce_loss_agrees_with_the_reference():
+    for answer in examples_of(reinforce_loss):
+        answer.matches_reference()
+
+
+def test_reinforce_loss_is_the_mean_over_tokens():
+    log_probs, weights, mask = normal(4, 6) - 2, normal(4, 6, seed=2) + 1, ragged()
+    products = [log_probs[i, t] * weights[i, t] for i in range(4) for t in range(6) if mask[i, t]]
+    expected = -torch.stack(products).sum() / len(products)
+    slope = torch.where(mask, -weights / len(products), 0.0)
+    answer = call(reinforce_loss, log_probs, weights, mask, grad_of=("log_probs", "weights"))
+    answer.equals(expected).gradient_equals(log_probs=slope, weights=None)
+
+
+@GARBAGE
+def test_reinforce_loss_lets_nothing_in_from_the_padding(garbage):
+    mask = ragged()
+    log_probs, weights = normal(4, 6) - 2, normal(4, 6, seed=2)
+    filled, other = log_probs.masked_fill(~mask, garbage), weights.masked_fill(~mask, garbage)
+    for pair in ((filled, weights), (log_probs, other), (filled, other)):
+        call(reinforce_loss, *pair, mask, grad_of=("log_probs", "weights")).matches_reference()
+
+
+def test_reinforce_loss_of_two_batches_weighs_them_by_their_tokens():
+    log_probs, weights, mask = normal(4, 6) - 2, normal(4, 6, seed=2), ragged()
+    first = reference(reinforce_loss, log_probs[:1], weights[:1], mask[:1])
+    second = reference(reinforce_loss, log_probs[1:], weights[1:], mask[1:])
+    expected = (5 * first + 8 * second) / 13
+    call(reinforce_loss, log_probs, weights, mask).equals(expected)
+
+
+def test_reinforce_loss_does_not_depend_on_the_padding():
+    log_probs, weights, mask = normal(4, 6) - 2, normal(4, 6, seed=2), ragged()
+    expected = reference(reinforce_loss, log_probs, weights, mask)
+    log_probs, weights = torch.cat([log_probs, normal(4, 3)], dim=1), torch.cat([weights, 9 * normal(4, 3)], dim=1)
+    mask = torch.cat([mask, torch.zeros(4, 3, dtype=torch.bool)], dim=1)
+    call(reinforce_loss, log_probs, weights, mask).equals(expected)
+
+
+@pytest.mark.parametrize(
+    "changed, mentions",
+    [
+        pytest.param({"weights": [[1.0], [2.0]]}, ["weights (2, 1)"], id="weights-would-broadcast"),
+        pytest.param({"weights": [1.0, 2.0]}, ["weights (2,)"], id="weights-without-batch"),
+        pytest.param({"mask": [[True]]}, ["mask (1, 1)"], id="mask-would-broadcast"),
+        pytest.param({"mask": [[1, 0]]}, ["bool"], id="mask-of-numbers"),
+        pytest.param({"mask": [[False, False]]}, ["at least one True"], id="all-masked"),
+    ],
+)
+def test_reinforce_loss_refuses_bad_arguments(changed, mentions):
+    good = {"log_probs": [[-1.0, -2.0]], "weights": [[1.0, 2.0]], "mask": [[True, True]]}
+    call(reinforce_loss, **{**good, **changed}).raises(ValueError, mentions)

@@ -1,0 +1,408 @@
+"""Lesson 5, in general: identities, each held against the reference or against a slow loop written here."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from testcases.harness import call, examples_of, reference
+from tutorial.lesson05_ppo_loss import (
+    combine_losses,
+    compute_kl_penalty_loss,
+    compute_ppo_loss,
+    compute_value_loss,
+    ppo_statistics,
+    update_beta,
+)
+
+EVERY = ("log_probs", "old_log_probs", "advantages")
+VALUES = ("values", "old_values", "returns")
+SHAPES = pytest.mark.parametrize("shape", [(1,), (5,), (1, 5), (4, 4), (2, 3, 5)], ids=str)
+
+
+def normal(*shape: int, seed: int = 1) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def policy_terms(*shape: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Ratios between about 1/4 and 4."""
+    old_log_probs = normal(*shape, seed=2) - 3
+    return old_log_probs + 0.7 * normal(*shape, seed=3), old_log_probs, normal(*shape, seed=4)
+
+
+def critic_terms(*shape: int) -> tuple[Tensor, Tensor, Tensor]:
+    old_values = normal(*shape, seed=5) + 1
+    return old_values + 0.6 * normal(*shape, seed=6), old_values, 2 * normal(*shape, seed=7)
+
+
+def mean(numbers: list[float]) -> float:
+    return math.fsum(numbers) / len(numbers)
+
+
+def triples(terms: tuple[Tensor, Tensor, Tensor]) -> list[tuple[float, ...]]:
+    return list(zip(*(term.flatten().tolist() for term in terms), strict=True))
+
+
+def slow_ppo_loss(terms: tuple[Tensor, Tensor, Tensor], clip_epsilon: float) -> float:
+    """Case by case: a profit is capped at the edge of the interval, a loss is not."""
+    losses = []
+    for new, old, advantage in triples(terms):
+        ratio = math.exp(new - old)
+        if advantage > 0 and ratio > 1 + clip_epsilon:
+            ratio = 1 + clip_epsilon
+        if advantage < 0 and ratio < 1 - clip_epsilon:
+            ratio = 1 - clip_epsilon
+        losses.append(-ratio * advantage)
+    return mean(losses)
+
+
+def slow_value_loss(terms: tuple[Tensor, Tensor, Tensor], clip_epsilon: float) -> float:
+    losses = []
+    for value, old_value, target in triples(terms):
+        near = min(max(value, old_value - clip_epsilon), old_value + clip_epsilon)
+        losses.append(max((value - target) ** 2, (near - target) ** 2) / 2)
+    return mean(losses)
+
+
+def test_compute_ppo_loss_agrees_with_the_reference():
+    for answer in examples_of(compute_ppo_loss):
+        answer.matches_reference()
+
+
+def test_compute_value_loss_agrees_with_the_reference():
+    for answer in examples_of(compute_value_loss):
+        answer.matches_reference()
+
+
+def test_combine_losses_agrees_with_the_reference():
+    for answer in examples_of(combine_losses):
+        answer.matches_reference()
+
+
+def test_ppo_statistics_agree_with_the_reference():
+    for answer in examples_of(ppo_statistics):
+        answer.matches_reference()
+
+
+def test_compute_kl_penalty_loss_agrees_with_the_reference():
+    for answer in examples_of(compute_kl_penalty_loss):
+        answer.matches_reference()
+
+
+def test_update_beta_agrees_with_the_reference():
+    for answer in examples_of(update_beta):
+        answer.matches_reference()
+
+
+@SHAPES
+def test_compute_ppo_loss_takes_any_shape(shape):
+    terms = policy_terms(*shape)
+    call(compute_ppo_loss, *terms, 0.3).equals(slow_ppo_loss(terms, 0.3))
+
+
+@pytest.mark.parametrize("clip_epsilon", [1e-3, 0.1, 0.9, 1.5])
+def test_compute_ppo_loss_at_narrow_and_wide_intervals(clip_epsilon):
+    terms = policy_terms(6, 7)
+    answer = call(compute_ppo_loss, *terms, clip_epsilon, grad_of="log_probs")
+    answer.equals(slow_ppo_loss(terms, clip_epsilon)).matches_reference()
+
+
+def test_compute_ppo_loss_without_a_bound_is_the_importance_weighted_objective():
+    log_probs, old_log_probs, advantages = policy_terms(3, 5)
+    profit = torch.exp(log_probs - old_log_probs) * advantages
+    answer = call(compute_ppo_loss, log_probs, old_log_probs, advantages, 1e6, grad_of="log_probs")
+    answer.equals(-profit.mean()).gradient_equals(log_probs=-profit / 15)
+
+
+def test_compute_ppo_loss_on_policy_has_the_gradient_of_reinforce():
+    _, old_log_probs, advantages = policy_terms(4, 4)
+    answer = call(compute_ppo_loss, old_log_probs.clone(), old_log_probs, advantages, 0.3, grad_of=EVERY)
+    answer.equals(-advantages.mean()).gradient_equals(log_probs=-advantages / 16, old_log_probs=None, advantages=None)
+
+
+def test_compute_ppo_loss_is_the_larger_of_both_losses():
+    # Token by token: never more optimistic than the clipped or the unclipped loss.
+    log_probs, old_log_probs, advantages = policy_terms(12)
+    ratio = torch.exp(log_probs - old_log_probs)
+    free, held = -ratio * advantages, -ratio.clamp(0.6, 1.4) * advantages
+    for t in range(12):
+        token = slice(t, t + 1)
+        call(compute_ppo_loss, log_probs[token], old_log_probs[token], advantages[token], 0.4).equals(
+            max(free[t].item(), held[t].item())
+        )
+
+
+@pytest.mark.parametrize("log_ratio, advantage", [(30.0, -1.0), (-30.0, 1.0), (-30.0, -1.0), (30.0, 1.0)])
+def test_compute_ppo_loss_far_from_the_old_policy(log_ratio, advantage):
+    # Only the profit is capped, and nothing else is held: neither the logarithm nor the loss.
+    profit = min(math.exp(log_ratio) * advantage, min(max(math.exp(log_ratio), 0.75), 1.25) * advantage)
+    answer = call(compute_ppo_loss, [log_ratio - 2.0], [-2.0], [advantage], 0.25, grad_of="log_probs")
+    slope = -profit if log_ratio * advantage < 0 else 0.0
+    answer.equals(-profit, atol=0.0, rtol=1e-12).gradient_equals(log_probs=[slope], atol=0.0, rtol=1e-12)
+
+
+def real_and_padded(terms: tuple[Tensor, Tensor, Tensor], garbage: float) -> tuple[list[Tensor], Tensor]:
+    """9 tokens of one long row, spread over rows of 4, 0, 3 and 2 with garbage between them."""
+    mask = torch.tensor([[1, 1, 1, 1, 0], [0, 0, 0, 0, 0], [1, 0, 1, 0, 1], [0, 1, 1, 0, 0]], dtype=torch.bool)
+    spread = []
+    for term in terms:
+        padded = torch.full(mask.shape, garbage, dtype=torch.float64)
+        padded[mask] = term
+        spread.append(padded)
+    return spread, mask
+
+
+GARBAGE = pytest.mark.parametrize("garbage", [math.nan, math.inf, -1e30, 0.0], ids=["nan", "infinite", "huge", "zero"])
+
+
+@GARBAGE
+def test_compute_ppo_loss_is_that_of_its_real_tokens(garbage):
+    terms = policy_terms(9)
+    padded, mask = real_and_padded(terms, garbage)
+    answer = call(compute_ppo_loss, *padded, 0.3, mask, grad_of=EVERY)
+    answer.equals(slow_ppo_loss(terms, 0.3)).matches_reference()
+
+
+@GARBAGE
+def test_compute_value_loss_is_that_of_its_real_tokens(garbage):
+    terms = critic_terms(9)
+    padded, mask = real_and_padded(terms, garbage)
+    answer = call(compute_value_loss, *padded, 0.3, mask, grad_of=VALUES)
+    answer.equals(slow_value_loss(terms, 0.3)).matches_reference()
+
+
+@GARBAGE
+def test_ppo_statistics_are_those_of_its_real_tokens(garbage):
+    terms = policy_terms(9)
+    padded, mask = real_and_padded(terms, garbage)
+    call(ppo_statistics, *padded, 0.3, mask).equals(reference(ppo_statistics, *terms, 0.3), atol=1e-7)
+    call(ppo_statistics, *padded, 0.3, mask).part("ratio_mean").equals(
+        mean([math.exp(new - old) for new, old, _ in triples(terms)])
+    )
+
+
+@GARBAGE
+def test_compute_kl_penalty_loss_is_that_of_its_real_tokens(garbage):
+    terms = policy_terms(9)
+    padded, mask = real_and_padded(terms, garbage)
+    answer = call(compute_kl_penalty_loss, *padded, 0.3, mask, grad_of=EVERY)
+    answer.equals(reference(compute_kl_penalty_loss, *terms, 0.3)).matches_reference()
+
+
+# nan_to_num would make padding harmless, and hide a broken model as well: the trainer looks for the NaN.
+BROKEN = {"log_probs": [-1.0, math.nan], "old_log_probs": [-1.0, -1.0], "advantages": [1.0, 1.0], "mask": [True, True]}
+
+
+def test_compute_ppo_loss_shows_a_nan_of_a_real_token():
+    call(compute_ppo_loss, **BROKEN).equals(math.nan, equal_nan=True)
+
+
+def test_compute_value_loss_shows_a_nan_of_a_real_token():
+    answer = call(compute_value_loss, [1.0, math.nan], [1.0, 1.0], [2.0, 2.0], 0.5, [True, True])
+    answer.equals(math.nan, equal_nan=True)
+
+
+def test_ppo_statistics_show_a_nan_of_a_real_token():
+    call(ppo_statistics, **BROKEN).part("ratio_mean").equals(math.nan, equal_nan=True)
+
+
+def test_compute_kl_penalty_loss_shows_a_nan_of_a_real_token():
+    call(compute_kl_penalty_loss, **BROKEN, beta=0.5).equals(math.nan, equal_nan=True)
+
+
+@SHAPES
+def test_compute_value_loss_takes_any_shape(shape):
+    terms = critic_terms(*shape)
+    call(compute_value_loss, *terms, 0.3, grad_of="values").equals(slow_value_loss(terms, 0.3)).matches_reference()
+
+
+def test_compute_value_loss_without_a_bound_is_half_the_squared_error():
+    values, old_values, returns = critic_terms(3, 5)
+    answer = call(compute_value_loss, values, old_values, returns, 1e6, grad_of="values")
+    answer.equals((values - returns).square().mean() / 2).gradient_equals(values=(values - returns) / 15)
+
+
+def test_compute_value_loss_moves_with_its_origin():
+    # Values, old values and returns shifted alike: the interval lies around the old value, not around 0.
+    values, old_values, returns = critic_terms(3, 5)
+    expected = reference(compute_value_loss, values, old_values, returns, 0.25)
+    call(compute_value_loss, values + 8, old_values + 8, returns + 8, 0.25).equals(expected)
+
+
+def test_combine_losses_is_linear():
+    scalars = [normal(seed=seed) for seed in (1, 2, 3)]
+    for value_coef, entropy_coef in ((1.0, 0.0), (0.0, 1.0), (0.3, 0.7)):
+        expected = scalars[0].item() + value_coef * scalars[1].item() - entropy_coef * scalars[2].item()
+        call(combine_losses, *scalars, value_coef, entropy_coef).equals(expected)
+
+
+@SHAPES
+def test_ppo_statistics_take_any_shape(shape):
+    terms = policy_terms(*shape)
+    ratios = [math.exp(new - old) for new, old, _ in triples(terms)]
+    answer = call(ppo_statistics, *terms, 0.3)
+    answer.part("ratio_mean").equals(mean(ratios))
+    answer.part("ratio_max").equals(max(ratios))
+    answer.part("approx_kl").equals(mean([ratio - 1 - math.log(ratio) for ratio in ratios]))
+
+
+def test_ppo_statistics_clip_fraction_is_where_the_loss_has_no_slope():
+    terms = policy_terms(8, 8)
+    inside = 0
+    for new, old, advantage in triples(terms):
+        ratio = math.exp(new - old)
+        inside += (ratio <= 1.3) if advantage > 0 else (ratio >= 0.7)
+    call(ppo_statistics, *terms, 0.3).part("clip_fraction").equals(1 - inside / 64)
+
+
+def test_ppo_statistics_approx_kl_estimates_the_kl_from_the_old_policy():
+    # 8 tokens drawn as often as the old policy (1/2, 1/4, 1/8, 1/8) says: the mean is KL(old || new) exactly.
+    old = torch.tensor([0.5, 0.25, 0.125, 0.125], dtype=torch.float64)
+    new = torch.tensor([0.25, 0.25, 0.375, 0.125], dtype=torch.float64)
+    drawn = torch.tensor([0, 0, 0, 0, 1, 1, 2, 3])
+    kl = (old * (old / new).log()).sum().item()
+    answer = call(ppo_statistics, new.log()[drawn], old.log()[drawn], normal(8), 0.3)
+    answer.part("approx_kl").equals(kl).part("ratio_mean").equals(1.0)
+
+
+def test_ppo_statistics_approx_kl_survives_float32():
+    # A ratio of exp(0.0001): 5e-9. In float32 ratio - 1 - log(ratio) is rounded to 0, expm1(x) - x is not.
+    small = torch.tensor([1e-4, -1e-4])
+    answer = call(ppo_statistics, small, torch.zeros(2), torch.ones(2), 0.3)
+    answer.part("approx_kl").equals(5e-9, atol=1e-11)
+
+
+def test_ppo_statistics_are_data():
+    terms = policy_terms(3, 4)
+    call(ppo_statistics, *terms, 0.3, grad_of="log_probs").has_no_gradient()
+
+
+@SHAPES
+def test_compute_kl_penalty_loss_takes_any_shape(shape):
+    terms = policy_terms(*shape)
+    losses = []
+    for new, old, advantage in triples(terms):
+        ratio = math.exp(new - old)
+        losses.append(-ratio * advantage + 1.7 * (ratio - 1 - (new - old)))
+    call(compute_kl_penalty_loss, *terms, 1.7).equals(mean(losses))
+
+
+def test_compute_kl_penalty_loss_has_the_gradient_of_the_kl():
+    # Drawn as often as the old policy says; advantages 0. The gradient by the probability's logits is that of
+    # KL(old || new): new - old. By log_probs it is (ratio - 1) / 8 for each drawn token.
+    old = torch.tensor([0.5, 0.25, 0.125, 0.125], dtype=torch.float64)
+    new = torch.tensor([0.25, 0.25, 0.375, 0.125], dtype=torch.float64)
+    drawn = torch.tensor([0, 0, 0, 0, 1, 1, 2, 3])
+    answer = call(
+        compute_kl_penalty_loss,
+        new.log()[drawn],
+        old.log()[drawn],
+        torch.zeros(8, dtype=torch.float64),
+        3.0,
+        grad_of="log_probs",
+    )
+    answer.equals(3 * (old * (old / new).log()).sum().item())
+    answer.gradient_equals(log_probs=3 * ((new / old)[drawn] - 1) / 8)
+
+
+@pytest.mark.parametrize("log_ratio", [-30.0, 30.0])
+def test_compute_kl_penalty_loss_far_from_the_old_policy(log_ratio):
+    ratio = math.exp(log_ratio)
+    answer = call(compute_kl_penalty_loss, [log_ratio - 2.0], [-2.0], [0.0], 0.5, grad_of="log_probs")
+    answer.equals(0.5 * (ratio - 1 - log_ratio), atol=0.0, rtol=1e-12)
+    answer.gradient_equals(log_probs=[0.5 * (ratio - 1)], atol=0.0, rtol=1e-12)
+
+
+def test_compute_kl_penalty_loss_is_linear_in_beta():
+    terms = policy_terms(4, 4)
+    free, dear = (reference(compute_kl_penalty_loss, *terms, beta) for beta in (0.0, 1.0))
+    call(compute_kl_penalty_loss, *terms, 2.5).equals(free + 2.5 * (dear - free))
+
+
+@pytest.mark.parametrize("target_kl", [0.01, 0.5, 6.0])
+def test_update_beta_depends_on_the_quotient(target_kl):
+    for share, factor in ((1.501, 2.0), (1.499, 1.0), (1.0, 1.0), (0.667, 1.0), (0.666, 0.5)):
+        call(update_beta, 0.4, share * target_kl, target_kl).equals(0.4 * factor)
+
+
+def test_update_beta_of_zero_stays_zero():
+    call(update_beta, 0.0, 9.0, 1.0).equals(0.0)
+
+
+@pytest.mark.parametrize("kl", [-0.25, -1.0, -8.0])
+def test_update_beta_takes_a_negative_estimate(kl):
+    # A sampled KL may fall below 0: the policy has hardly moved.
+    call(update_beta, 1.5, kl, 1.0).equals(0.75)
+
+
+POLICY = {"log_probs": [0.0, 0.0], "old_log_probs": [0.0, 0.0], "advantages": [1.0, 2.0]}
+# The checks are given, above the solution; they have to stay there.
+BAD_TERMS = [
+    pytest.param({"old_log_probs": [0.0]}, ["old_log_probs (1,)"], id="old-would-broadcast"),
+    pytest.param({"advantages": [[1.0, 2.0]]}, ["advantages (1, 2)"], id="another-rank"),
+    pytest.param({"mask": [[True, False]]}, ["mask (1, 2)"], id="mask-of-another-shape"),
+    pytest.param({"mask": [1.0, 0.0]}, ["bool"], id="mask-of-numbers"),
+    pytest.param({"mask": [False, False]}, ["at least one True"], id="all-masked"),
+    pytest.param({name: torch.zeros(0) for name in POLICY}, ["at least one token"], id="no-tokens"),
+]
+BAD_EPSILON = [
+    pytest.param({"clip_epsilon": 0.0}, ["clip_epsilon"], id="epsilon-0"),
+    pytest.param({"clip_epsilon": -0.2}, ["clip_epsilon"], id="epsilon-below-0"),
+    pytest.param({"clip_epsilon": math.nan}, ["clip_epsilon"], id="epsilon-nan"),
+]
+
+
+@pytest.mark.parametrize("changed, mentions", BAD_TERMS + BAD_EPSILON)
+def test_compute_ppo_loss_refuses_bad_arguments(changed, mentions):
+    call(compute_ppo_loss, **{**POLICY, **changed}).raises(ValueError, mentions)
+
+
+@pytest.mark.parametrize("changed, mentions", BAD_TERMS + BAD_EPSILON)
+def test_ppo_statistics_refuse_bad_arguments(changed, mentions):
+    call(ppo_statistics, **{**POLICY, **changed}).raises(ValueError, mentions)
+
+
+@pytest.mark.parametrize("changed, mentions", [*BAD_TERMS, pytest.param({"beta": -0.1}, ["beta"], id="beta-below-0")])
+def test_compute_kl_penalty_loss_refuses_bad_arguments(changed, mentions):
+    call(compute_kl_penalty_loss, **{**POLICY, "beta": 1.0, **changed}).raises(ValueError, mentions)
+
+
+@pytest.mark.parametrize(
+    "changed, mentions",
+    [
+        pytest.param({"old_values": [0.0]}, ["old_values (1,)"], id="old-would-broadcast"),
+        pytest.param({"returns": [[1.0, 2.0]]}, ["returns (1, 2)"], id="another-rank"),
+        pytest.param({"mask": [False, False]}, ["at least one True"], id="all-masked"),
+        pytest.param({"mask": [1, 0]}, ["bool"], id="mask-of-numbers"),
+        pytest.param({name: torch.zeros(0) for name in VALUES}, ["at least one token"], id="no-tokens"),
+        *BAD_EPSILON,
+    ],
+)
+def test_compute_value_loss_refuses_bad_arguments(changed, mentions):
+    good = {"values": [0.0, 0.0], "old_values": [0.0, 0.0], "returns": [1.0, 2.0]}
+    call(compute_value_loss, **{**good, **changed}).raises(ValueError, mentions)
+
+
+@pytest.mark.parametrize(
+    "changed, mentions",
+    [
+        pytest.param({"policy_loss": [1.0, 2.0]}, ["policy_loss", "(2,)"], id="policy-loss-not-reduced"),
+        pytest.param({"value_loss": [1.0]}, ["value_loss", "(1,)"], id="value-loss-of-one-number"),
+        pytest.param({"entropy": [[1.0]]}, ["entropy", "(1, 1)"], id="entropy-not-reduced"),
+        pytest.param({"value_coef": -0.1}, ["value_coef"], id="value-coef-below-0"),
+        pytest.param({"entropy_coef": -0.1}, ["entropy_coef"], id="entropy-coef-below-0"),
+    ],
+)
+def test_combine_losses_refuses_bad_arguments(changed, mentions):
+    good = {name: torch.tensor(1.0) for name in ("policy_loss", "value_loss", "entropy")}
+    call(combine_losses, **{**good, **changed}).raises(ValueError, mentions)
+
+
+@pytest.mark.parametrize(
+    "beta, target_kl, mentions", [(-0.5, 1.0, ["beta"]), (0.5, 0.0, ["target_kl"]), (0.5, -1.0, ["target_kl"])]
+)
+def test_update_beta_refuses_bad_arguments(beta, target_kl, mentions):
+    call(update_beta, beta=beta, kl=1.0, target_kl=target_kl).raises(ValueError, mentions)

@@ -1,0 +1,399 @@
+"""Lesson 5, by hand: one to six tokens, ratios 1/2, 1, 3/2, 2, every number worked out in a comment or by eye."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from testcases.harness import call
+from tutorial.lesson05_ppo_loss import (
+    combine_losses,
+    compute_kl_penalty_loss,
+    compute_ppo_loss,
+    compute_value_loss,
+    ppo_statistics,
+    update_beta,
+)
+
+NAN, INF = math.nan, math.inf
+LOG2 = math.log(2)
+EVERY = ("log_probs", "old_log_probs", "advantages")
+
+
+def at(*ratios: float) -> list[float]:
+    """log_probs whose ratio to old_log_probs of -1 is this."""
+    return [math.log(ratio) - 1 for ratio in ratios]
+
+
+# slope: d loss / d log_probs: -ratio * advantage, and 0 where the objective is held at the edge of the interval.
+@pytest.mark.parametrize(
+    "ratio, advantage, clip_epsilon, loss, slope",
+    [
+        pytest.param(1.0, 1.0, 0.2, -1.0, -1.0, id="on-policy-is-plain-policy-gradient"),
+        pytest.param(1.0, -2.0, 0.2, 2.0, 2.0, id="on-policy-with-a-bad-token"),
+        # min(1.5, 1.2) = 1.2
+        pytest.param(1.5, 1.0, 0.2, -1.2, 0.0, id="good-token-above-the-interval-is-clipped"),
+        # min(0.5, 0.8) = 0.5
+        pytest.param(0.5, 1.0, 0.2, -0.5, -0.5, id="good-token-below-the-interval-is-not"),
+        # min(-0.5, -0.8) = -0.8
+        pytest.param(0.5, -1.0, 0.2, 0.8, 0.0, id="bad-token-below-the-interval-is-clipped"),
+        # min(-1.5, -1.2) = -1.5
+        pytest.param(1.5, -1.0, 0.2, 1.5, 1.5, id="bad-token-above-the-interval-is-not"),
+        pytest.param(1.5, 1.0, 0.75, -1.5, -1.5, id="good-token-within-a-wider-interval"),
+        pytest.param(0.5, -1.0, 0.75, 0.5, 0.5, id="bad-token-within-a-wider-interval"),
+        # 3 * 1.25; -3 * 0.75
+        pytest.param(2.0, 3.0, 0.25, -3.75, 0.0, id="the-bound-is-scaled-by-the-advantage"),
+        pytest.param(0.5, -3.0, 0.25, 2.25, 0.0, id="the-lower-bound-is-1-minus-epsilon"),
+        pytest.param(2.0, 3.0, 0.5, -4.5, 0.0, id="epsilon-is-half-the-width"),
+        pytest.param(2.0, 0.0, 0.2, 0.0, 0.0, id="no-advantage-no-loss"),
+        pytest.param(16.0, -1.0, 0.2, 16.0, 16.0, id="a-loss-is-never-capped"),
+        # 1 - 1.5 is below every ratio
+        pytest.param(0.0625, -1.0, 1.5, 0.0625, 0.0625, id="a-bound-below-0-never-binds"),
+    ],
+)
+def test_compute_ppo_loss_by_hand(ratio, advantage, clip_epsilon, loss, slope):
+    answer = call(compute_ppo_loss, at(ratio), [-1.0], [advantage], clip_epsilon, grad_of="log_probs")
+    answer.equals(loss).gradient_equals(log_probs=[slope])
+
+
+def test_compute_ppo_loss_of_the_six_cases():
+    # Losses -0.5, -1, -1.2, 0.8, 1, 1.5: their mean is 0.6 / 6 = 0.1. The minimum of the losses would give -0.1.
+    answer = call(
+        compute_ppo_loss,
+        at(0.5, 1.0, 1.5, 0.5, 1.0, 1.5),
+        [-1.0] * 6,
+        [1.0, 1.0, 1.0, -1.0, -1.0, -1.0],
+        0.2,
+        grad_of="log_probs",
+    )
+    answer.equals(0.1).gradient_equals(log_probs=[-0.5 / 6, -1 / 6, 0.0, 0.0, 1 / 6, 1.5 / 6])
+
+
+def test_compute_ppo_loss_sends_its_gradient_to_log_probs_only():
+    # -min(1/2, 3/4) and -min(-2 * 2, -2 * 5/4): half of each
+    answer = call(compute_ppo_loss, at(0.5, 2.0), [-1.0, -1.0], [1.0, -2.0], 0.25, grad_of=EVERY)
+    answer.equals(1.75).gradient_equals(log_probs=[-0.25, 2.0], old_log_probs=None, advantages=None)
+
+
+def test_compute_ppo_loss_is_a_mean_over_tokens():
+    # Rows of 3 and 1 tokens. Losses -1, -1, 4 and 8: 10 / 4 = 2.5. The mean of the row means is 13 / 3 instead.
+    answer = call(
+        compute_ppo_loss,
+        [at(1.0, 1.0, 2.0), at(2.0, 2.0, 2.0)],
+        [[-1.0] * 3, [-1.0] * 3],
+        [[1.0, 1.0, -2.0], [-4.0, 5.0, 7.0]],
+        0.5,
+        [[True, True, True], [True, False, False]],
+        grad_of="log_probs",
+    )
+    answer.equals(2.5).gradient_equals(log_probs=[[-0.25, -0.25, 1.0], [2.0, 0.0, 0.0]])
+
+
+@pytest.mark.parametrize("garbage", [NAN, INF, -INF, 1e4], ids=["nan", "infinite", "minus-infinite", "large"])
+def test_compute_ppo_loss_never_sees_the_padding(garbage):
+    # Losses -1 and 4. 0 * NaN, 0 * infinity and infinity - infinity are NaN: select, then compute.
+    answer = call(
+        compute_ppo_loss,
+        [[*at(1.0), garbage], [garbage, *at(2.0)]],
+        [[-1.0, garbage], [-1.0, -1.0]],
+        [[1.0, garbage], [garbage, -2.0]],
+        0.5,
+        [[True, False], [False, True]],
+        grad_of=EVERY,
+    )
+    answer.equals(1.5).gradient_equals(log_probs=[[-0.5, 0.0], [0.0, 2.0]], old_log_probs=None, advantages=None)
+
+
+def test_compute_ppo_loss_default_clip_epsilon_is_02():
+    # (-1.2 + 0.8 * 2) / 2 = 0.2
+    answer = call(compute_ppo_loss, log_probs=at(3.0, 0.25), old_log_probs=[-1.0, -1.0], advantages=[1.0, -2.0])
+    answer.equals(0.2)
+
+
+def test_compute_ppo_loss_keeps_float32():
+    answer = call(compute_ppo_loss, torch.zeros(2), torch.zeros(2), torch.tensor([1.0, 2.0]), 0.5)
+    answer.equals(-1.5, dtype=torch.float32)
+
+
+# The vector of known mistakes: old value 1, clip_epsilon 0.2. slope: d loss / d values.
+@pytest.mark.parametrize(
+    "value, old_value, target, clip_epsilon, loss, slope",
+    [
+        # clipped 1.2: 1/2 max(0.25, 0.64). It moved far enough for now: no slope.
+        pytest.param(1.5, 1.0, 2.0, 0.2, 0.32, 0.0, id="far-towards-the-target-is-clipped"),
+        # clipped 1.2: 1/2 max(0.04, 0.01). It overshot: the true error stays.
+        pytest.param(1.5, 1.0, 1.3, 0.2, 0.02, 0.2, id="past-the-target-keeps-its-error"),
+        # clipped 0.8: 1/2 max(2.25, 1.44)
+        pytest.param(0.5, 1.0, 2.0, 0.2, 1.125, -1.5, id="away-from-the-target-keeps-its-error"),
+        # inside: 1/2 * 0.81
+        pytest.param(1.1, 1.0, 2.0, 0.2, 0.405, -0.9, id="inside-is-half-the-square"),
+        # clipped 3 - 0.5 = 2.5: 1/2 max(1, 2.25)
+        pytest.param(2.0, 3.0, 1.0, 0.5, 1.125, 0.0, id="clipped-from-below"),
+        pytest.param(2.0, 3.0, 1.0, 2.0, 0.5, 1.0, id="a-wider-interval-does-not-clip"),
+        # clipped -1 + 0.25 = -0.75: 1/2 max(1, 1.75^2)
+        pytest.param(0.0, -1.0, 1.0, 0.25, 1.53125, 0.0, id="the-interval-lies-around-the-old-value"),
+    ],
+)
+def test_compute_value_loss_by_hand(value, old_value, target, clip_epsilon, loss, slope):
+    answer = call(compute_value_loss, [value], [old_value], [target], clip_epsilon, grad_of="values")
+    answer.equals(loss).gradient_equals(values=[slope])
+
+
+def test_compute_value_loss_sends_its_gradient_to_values_only():
+    # clipped 1.5, 2, 2.5, 3: 1/2 max(4, 2.25), 1/2 max(1, 1), 1/2 max(1, 6.25) and 0; a quarter of each.
+    # The maximum of the two means would be 1.1875; through old_values the third would leak -2.5 / 4.
+    answer = call(
+        compute_value_loss,
+        [1.0, 2.0, 4.0, 3.0],
+        [2.0, 2.0, 2.0, 3.0],
+        [3.0, 1.0, 5.0, 3.0],
+        0.5,
+        grad_of=("values", "old_values", "returns"),
+    )
+    answer.equals(1.40625).gradient_equals(values=[-0.5, 0.25, 0.0, 0.0], old_values=None, returns=None)
+
+
+def test_compute_value_loss_is_a_mean_over_tokens():
+    # Halves of squares 1/2, 1/2, 2 and 8: 11 / 4. The mean of the row means is 4.5 instead.
+    answer = call(
+        compute_value_loss,
+        [[2.0, 2.0, 3.0], [5.0, 9.0, 9.0]],
+        [[2.0, 2.0, 3.0], [5.0, 1.0, 2.0]],
+        [[1.0, 1.0, 1.0], [1.0, 3.0, 4.0]],
+        0.5,
+        [[True, True, True], [True, False, False]],
+        grad_of="values",
+    )
+    answer.equals(2.75).gradient_equals(values=[[0.25, 0.25, 0.5], [1.0, 0.0, 0.0]])
+
+
+@pytest.mark.parametrize("garbage", [NAN, INF, -INF, 1e4], ids=["nan", "infinite", "minus-infinite", "large"])
+def test_compute_value_loss_never_sees_the_padding(garbage):
+    answer = call(
+        compute_value_loss,
+        [[1.0, garbage], [garbage, 5.0]],
+        [[1.0, garbage], [3.0, 5.0]],
+        [[2.0, garbage], [garbage, 1.0]],
+        0.5,
+        [[True, False], [False, True]],
+        grad_of=("values", "old_values", "returns"),
+    )
+    answer.equals(4.25).gradient_equals(values=[[-0.5, 0.0], [0.0, 2.0]], old_values=None, returns=None)
+
+
+def test_compute_value_loss_default_clip_epsilon_is_02():
+    # clipped 1.2: 1/2 * 0.64
+    call(compute_value_loss, values=[1.5], old_values=[1.0], returns=[2.0]).equals(0.32)
+
+
+def test_compute_value_loss_keeps_float32():
+    answer = call(compute_value_loss, torch.tensor([3.0]), torch.tensor([3.0]), torch.tensor([1.0]), 0.5)
+    answer.equals(2.0, dtype=torch.float32)
+
+
+@pytest.mark.parametrize(
+    "policy_loss, value_loss, entropy, value_coef, entropy_coef, loss",
+    [
+        # 2 + 0.5 * 4 - 0.25 * 8
+        pytest.param(2.0, 4.0, 8.0, 0.5, 0.25, 2.0, id="entropy-is-subtracted"),
+        # -3 + 2 * 1 - 4 * 0.5
+        pytest.param(-3.0, 1.0, 0.5, 2.0, 4.0, -3.0, id="coefficients-above-1"),
+        pytest.param(2.0, 4.0, 8.0, 0.0, 0.25, 0.0, id="no-critic"),
+        pytest.param(2.0, 4.0, 8.0, 0.5, 0.0, 4.0, id="no-bonus"),
+    ],
+)
+def test_combine_losses_by_hand(policy_loss, value_loss, entropy, value_coef, entropy_coef, loss):
+    scalars = [torch.tensor(number, dtype=torch.float64) for number in (policy_loss, value_loss, entropy)]
+    call(combine_losses, *scalars, value_coef, entropy_coef).equals(loss)
+
+
+def test_combine_losses_gradient():
+    # d loss / d entropy = -entropy_coef: a larger coefficient must reward more entropy
+    scalars = [torch.tensor(number, dtype=torch.float64) for number in (2.0, 4.0, 8.0)]
+    answer = call(combine_losses, *scalars, 0.5, 0.25, grad_of=("policy_loss", "value_loss", "entropy"))
+    answer.gradient_equals(policy_loss=1.0, value_loss=0.5, entropy=-0.25)
+
+
+def test_combine_losses_defaults_are_01_and_0():
+    # 1 + 0.1 * 30
+    scalars = [torch.tensor(number, dtype=torch.float64) for number in (1.0, 30.0, 700.0)]
+    answer = call(combine_losses, *scalars, grad_of=("policy_loss", "value_loss", "entropy"))
+    answer.equals(4.0).gradient_equals(policy_loss=1.0, value_loss=0.1, entropy=None)
+
+
+def test_combine_losses_keeps_float32():
+    scalars = [torch.tensor(number) for number in (2.0, 4.0, 8.0)]
+    call(combine_losses, *scalars, 0.5, 0.25).equals(2.0, dtype=torch.float32)
+
+
+# approx_kl is the mean of ratio - 1 - log(ratio): 0 at ratio 1, 1 - log 2 at 2, log 2 - 1/2 at 1/2
+@pytest.mark.parametrize(
+    "ratios, advantages, clip_epsilon, expected",
+    [
+        pytest.param(
+            [1.0, 1.0],
+            [1.0, -1.0],
+            0.25,
+            {"ratio_mean": 1.0, "ratio_max": 1.0, "approx_kl": 0.0, "clip_fraction": 0.0},
+            id="nothing-moved",
+        ),
+        # Two of the four outside tokens have moved to the side that profits: 2 with +, 1/2 with -.
+        pytest.param(
+            [2.0, 2.0, 0.5, 0.5],
+            [1.0, -1.0, 1.0, -1.0],
+            0.25,
+            {"ratio_mean": 1.25, "ratio_max": 2.0, "approx_kl": 0.25, "clip_fraction": 0.5},
+            id="only-the-side-that-profits-is-clipped",
+        ),
+        pytest.param(
+            [2.0, 1.0, 1.0, 1.0],
+            [3.0, 1.0, -1.0, 1.0],
+            0.5,
+            {"ratio_mean": 1.25, "ratio_max": 2.0, "approx_kl": (1 - LOG2) / 4, "clip_fraction": 0.25},
+            id="one-good-token-went-up",
+        ),
+        pytest.param(
+            [0.5, 1.0, 1.0, 1.0],
+            [-3.0, 1.0, -1.0, 1.0],
+            0.25,
+            {"ratio_mean": 0.875, "ratio_max": 1.0, "approx_kl": (LOG2 - 0.5) / 4, "clip_fraction": 0.25},
+            id="one-bad-token-went-down",
+        ),
+        pytest.param(
+            [2.0, 0.5],
+            [1.0, -1.0],
+            1.5,
+            {"ratio_mean": 1.25, "ratio_max": 2.0, "approx_kl": 0.25, "clip_fraction": 0.0},
+            id="inside-a-wide-interval",
+        ),
+        pytest.param(
+            [2.0, 0.5],
+            [0.0, 0.0],
+            0.25,
+            {"ratio_mean": 1.25, "ratio_max": 2.0, "approx_kl": 0.25, "clip_fraction": 0.0},
+            id="no-advantage-nothing-to-clip",
+        ),
+        pytest.param(
+            [0.5],
+            [1.0],
+            0.25,
+            {"ratio_mean": 0.5, "ratio_max": 0.5, "approx_kl": LOG2 - 0.5, "clip_fraction": 0.0},
+            id="the-largest-ratio-may-be-small",
+        ),
+    ],
+)
+def test_ppo_statistics_by_hand(ratios, advantages, clip_epsilon, expected):
+    call(ppo_statistics, at(*ratios), [-1.0] * len(ratios), advantages, clip_epsilon).equals(expected)
+
+
+def test_ppo_statistics_count_tokens_not_rows():
+    # Real ratios 1, 1, 1/2 and 2; clipped is the last. The mean of the row means would be 17/12.
+    answer = call(
+        ppo_statistics,
+        [at(1.0, 1.0, 0.5), at(2.0, 8.0, 8.0)],
+        [[-1.0] * 3, [-1.0] * 3],
+        [[1.0, -1.0, 1.0], [1.0, 1.0, 1.0]],
+        0.25,
+        [[True, True, True], [True, False, False]],
+    )
+    answer.equals({"ratio_mean": 1.125, "ratio_max": 2.0, "approx_kl": 0.125, "clip_fraction": 0.25})
+
+
+@pytest.mark.parametrize("garbage", [NAN, INF, -INF, 1e4], ids=["nan", "infinite", "minus-infinite", "large"])
+def test_ppo_statistics_never_see_the_padding(garbage):
+    answer = call(
+        ppo_statistics,
+        [[*at(0.5), garbage], [garbage, *at(2.0)]],
+        [[-1.0, garbage], [-1.0, -1.0]],
+        [[1.0, garbage], [garbage, 2.0]],
+        0.25,
+        [[True, False], [False, True]],
+    )
+    answer.equals({"ratio_mean": 1.25, "ratio_max": 2.0, "approx_kl": 0.25, "clip_fraction": 0.5})
+
+
+def test_ppo_statistics_default_clip_epsilon_is_02():
+    # 1.1 is inside, 1.3 is not
+    answer = call(ppo_statistics, log_probs=at(1.1, 1.3), old_log_probs=[-1.0, -1.0], advantages=[1.0, 1.0])
+    answer.part("clip_fraction").equals(0.5)
+
+
+# slope: d loss / d log_probs = -ratio * advantage + beta * (ratio - 1)
+@pytest.mark.parametrize(
+    "ratio, advantage, beta, loss, slope",
+    [
+        pytest.param(1.0, 2.0, 4.0, -2.0, -2.0, id="at-ratio-1-the-price-is-0-and-so-is-its-slope"),
+        # -6 + 4 (1 - log 2); -6 + 4 * 1
+        pytest.param(2.0, 3.0, 4.0, -2.0 - 4 * LOG2, -2.0, id="moving-up-costs"),
+        # -1.5 + 4 (log 2 - 1/2); -1.5 - 4 * 1/2
+        pytest.param(0.5, 3.0, 4.0, 4 * LOG2 - 3.5, -3.5, id="moving-down-costs"),
+        pytest.param(2.0, -3.0, 4.0, 10.0 - 4 * LOG2, 10.0, id="a-bad-token"),
+        pytest.param(2.0, 3.0, 0.0, -6.0, -6.0, id="beta-0-is-free-and-nothing-is-clipped"),
+        pytest.param(2.0, 0.0, 0.5, 0.5 - 0.5 * LOG2, 0.5, id="the-price-alone"),
+    ],
+)
+def test_compute_kl_penalty_loss_by_hand(ratio, advantage, beta, loss, slope):
+    answer = call(compute_kl_penalty_loss, at(ratio), [-1.0], [advantage], beta, grad_of="log_probs")
+    answer.equals(loss).gradient_equals(log_probs=[slope])
+
+
+def test_compute_kl_penalty_loss_sends_its_gradient_to_log_probs_only():
+    # -1/2 * 2 + 2 (log 2 - 1/2) and 2 + 2 (1 - log 2): half of each; slopes -1 - 1 and 2 + 2
+    answer = call(compute_kl_penalty_loss, at(0.5, 2.0), [-1.0, -1.0], [2.0, -1.0], 2.0, grad_of=EVERY)
+    answer.equals(1.0).gradient_equals(log_probs=[-1.0, 2.0], old_log_probs=None, advantages=None)
+
+
+def test_compute_kl_penalty_loss_is_a_mean_over_tokens():
+    # Ratios 1, 1, 2 and 1/2, advantages 1, 1, -1 and -4, beta 2: -1, -1, 4 - 2 log 2 and 1 + 2 log 2. Their sum is 3.
+    answer = call(
+        compute_kl_penalty_loss,
+        [at(1.0, 1.0, 2.0), at(0.5, 2.0, 2.0)],
+        [[-1.0] * 3, [-1.0] * 3],
+        [[1.0, 1.0, -1.0], [-4.0, 5.0, 7.0]],
+        2.0,
+        [[True, True, True], [True, False, False]],
+        grad_of="log_probs",
+    )
+    answer.equals(0.75).gradient_equals(log_probs=[[-0.25, -0.25, 1.0], [0.25, 0.0, 0.0]])
+
+
+@pytest.mark.parametrize("garbage", [NAN, INF, -INF, 1e4], ids=["nan", "infinite", "minus-infinite", "large"])
+def test_compute_kl_penalty_loss_never_sees_the_padding(garbage):
+    # -1/2 * 1 + log 2 - 1/2 and 2 * 2 + 1 - log 2: 4 / 2
+    answer = call(
+        compute_kl_penalty_loss,
+        [[*at(0.5), garbage], [garbage, *at(2.0)]],
+        [[-1.0, garbage], [-1.0, -1.0]],
+        [[1.0, garbage], [garbage, -2.0]],
+        1.0,
+        [[True, False], [False, True]],
+        grad_of=EVERY,
+    )
+    answer.equals(2.0).gradient_equals(log_probs=[[-0.5, 0.0], [0.0, 2.5]], old_log_probs=None, advantages=None)
+
+
+def test_compute_kl_penalty_loss_keeps_float32():
+    answer = call(compute_kl_penalty_loss, torch.zeros(2), torch.zeros(2), torch.tensor([1.0, 2.0]), 3.0)
+    answer.equals(-1.5, dtype=torch.float32)
+
+
+# target_kl 3: the bounds are 4.5 and 2, both inside
+@pytest.mark.parametrize(
+    "beta, kl, target_kl, after",
+    [
+        pytest.param(0.75, 4.5078125, 3.0, 1.5, id="too-far-doubles-the-price"),
+        pytest.param(0.75, 1.9921875, 3.0, 0.375, id="too-near-halves-the-price"),
+        pytest.param(0.75, 3.0, 3.0, 0.75, id="on-target-keeps-the-price"),
+        pytest.param(0.75, 4.4921875, 3.0, 0.75, id="a-little-too-far-keeps-the-price"),
+        pytest.param(0.75, 2.0078125, 3.0, 0.75, id="a-little-too-near-keeps-the-price"),
+        pytest.param(0.75, 4.5, 3.0, 0.75, id="the-upper-bound-is-inside"),
+        pytest.param(0.75, 2.0, 3.0, 0.75, id="the-lower-bound-is-inside"),
+        pytest.param(6.0, 100.0, 3.0, 12.0, id="never-more-than-doubled"),
+        pytest.param(6.0, 0.0, 3.0, 3.0, id="never-less-than-halved"),
+        pytest.param(6.0, 0.03125, 0.015625, 12.0, id="a-small-target"),
+    ],
+)
+def test_update_beta_by_hand(beta, kl, target_kl, after):
+    call(update_beta, beta, kl, target_kl).equals(after)

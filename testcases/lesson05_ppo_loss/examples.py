@@ -1,0 +1,93 @@
+"""Ordinary inputs: they tell misconceptions apart, and drive the comparison with the reference on fresh numbers."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from testcases.harness import Request, request
+from tutorial.lesson05_ppo_loss import (
+    combine_losses,
+    compute_kl_penalty_loss,
+    compute_ppo_loss,
+    compute_value_loss,
+    ppo_statistics,
+    update_beta,
+)
+
+POLICY = ("log_probs", "old_log_probs", "advantages")
+VALUE = ("values", "old_values", "returns")
+
+
+def examples(seed: int) -> list[Request]:
+    """O(1) numbers in float64, half of the tokens outside the interval; 16 real tokens, ragged, or 8 without a mask."""
+    draw = torch.Generator().manual_seed(seed)
+    found = []
+    for shape, masked, garbage in (
+        ((3, 7), True, 9.0),
+        ((4, 4), False, 0.0),
+        ((6, 6), True, math.nan),
+        ((8,), False, 0),
+    ):
+        mask = _mask(draw, shape) if masked else None
+        terms = [_filled(one, mask, garbage) for one in _policy_terms(draw, shape)]
+        values = [_filled(one, mask, garbage) for one in _values(draw, shape)]
+        clip_epsilon, beta = _between(draw, 0.25, 0.6), _between(draw, 0.3, 2.0)
+        found += [
+            request(compute_ppo_loss, *terms, clip_epsilon, mask, grad_of=POLICY),
+            request(compute_value_loss, *values, clip_epsilon, mask, grad_of=VALUE),
+            request(ppo_statistics, *terms, clip_epsilon, mask),
+            request(compute_kl_penalty_loss, *terms, beta, mask, grad_of=POLICY),
+        ]
+    # One bad token became several times as likely.
+    far = [torch.tensor(one, dtype=torch.float64) for one in ([-1.0, -0.5, -2.5], [-3.0, -1.0, -2.0], [-1.0, 0.5, 2.0])]
+    found.append(request(compute_ppo_loss, *far, 0.3, grad_of=POLICY))
+    terms, values = _policy_terms(draw, (2, 2, 4)), _values(draw, (2, 2, 4))
+    found += [
+        request(compute_ppo_loss, **dict(zip(POLICY, terms, strict=True)), grad_of="log_probs"),
+        request(compute_value_loss, **dict(zip(VALUE, values, strict=True)), grad_of="values"),
+        request(ppo_statistics, **dict(zip(POLICY, terms, strict=True))),
+        request(compute_kl_penalty_loss, **dict(zip(POLICY, terms, strict=True)), beta=0.7, grad_of="log_probs"),
+    ]
+    for _ in range(3):
+        scalars = {name: _normal(draw, ()) for name in ("policy_loss", "value_loss", "entropy")}
+        coefficients = {"value_coef": _between(draw, 0.2, 3.0), "entropy_coef": _between(draw, 0.2, 3.0)}
+        found.append(request(combine_losses, *scalars.values(), *coefficients.values(), grad_of=tuple(scalars)))
+    found.append(request(combine_losses, **scalars, grad_of=tuple(scalars)))
+    for share in (0.1, 0.6, 0.7, 0.9, 1.1, 1.4, 1.6, 3.0):
+        target = _between(draw, 0.5, 2.0)
+        found.append(request(update_beta, _between(draw, 0.5, 2.0), share * target, target))
+    # At the bounds themselves, in numbers that float64 holds exactly.
+    found += [request(update_beta, _between(draw, 0.5, 2.0), kl, 3.0) for kl in (2.0, 4.5)]
+    return found
+
+
+def _normal(draw: torch.Generator, shape: tuple[int, ...]) -> Tensor:
+    return torch.randn(shape, generator=draw, dtype=torch.float64)
+
+
+def _between(draw: torch.Generator, low: float, high: float) -> float:
+    return low + (high - low) * float(torch.rand((), generator=draw))
+
+
+def _mask(draw: torch.Generator, shape: tuple[int, int]) -> Tensor:
+    """16 real tokens, so that a share of them is exact in any float type; anywhere, so that rows differ."""
+    size = shape[0] * shape[1]
+    order = torch.randperm(size, generator=draw)
+    return (order < 16).reshape(shape)
+
+
+def _filled(tensor: Tensor, mask: Tensor | None, garbage: float) -> Tensor:
+    return tensor if mask is None else tensor.masked_fill(~mask, garbage)
+
+
+def _policy_terms(draw: torch.Generator, shape: tuple[int, ...]) -> list[Tensor]:
+    old_log_probs = -2 - _normal(draw, shape).abs()
+    return [old_log_probs + 0.7 * _normal(draw, shape), old_log_probs, 0.3 + _normal(draw, shape)]
+
+
+def _values(draw: torch.Generator, shape: tuple[int, ...]) -> list[Tensor]:
+    old_values = 1 + _normal(draw, shape)
+    return [old_values + 0.6 * _normal(draw, shape), old_values, 1 + 2 * _normal(draw, shape)]

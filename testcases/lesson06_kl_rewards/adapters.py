@@ -1,0 +1,25 @@
+"""Exercises of lesson 6 that need more than one call with plain data."""
+
+from __future__ import annotations
+
+
+def prices(lesson, kl_coef, target_kl, horizon, seen, n_steps):
+    """The price after each of several updates of one adaptive controller."""
+    controller = lesson.AdaptiveKLController(kl_coef, target_kl, horizon)
+    found = {}
+    for number, (current, steps) in enumerate(zip(seen, n_steps, strict=True), start=1):
+        controller.update(current, steps)
+        found[f"update {number}"] = controller.value
+    return found
+
+
+def kl_in_units(lesson, log_probs, ref_log_probs, estimator, unit):
+    """The estimate as a multiple of `unit`: a small KL as a number of size 1."""
+    return lesson.estimate_kl(log_probs, ref_log_probs, estimator) / unit
+
+
+def expected_kl(lesson, logits, ref_logits, estimator):
+    """The mean of the estimates over all tokens: what sampling gives on average, as a loss by the logits."""
+    log_probs = logits.log_softmax(dim=-1)
+    estimates = lesson.estimate_kl(log_probs, ref_logits.log_softmax(dim=-1), estimator)
+    return (log_probs.detach().exp() * estimates).sum(dim=-1)

@@ -1,0 +1,262 @@
+"""Lesson 6, in general: identities, each held against the reference or against a slow loop written here."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from testcases.harness import adapter, call, examples_of
+from tutorial.lesson06_kl_rewards import AdaptiveKLController, compute_rewards, estimate_kl, penalize_missing_stop
+
+EACH = pytest.mark.parametrize("estimator", ["k1", "k2", "k3"])
+
+
+def normal(*shape: int, seed: int = 1) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def log_probs_of(*shape: int, seed: int = 1) -> Tensor:
+    return -normal(*shape, seed=seed).abs() - 0.2
+
+
+def ragged() -> Tensor:
+    """Rows of 5, 3, 1 and 4 real tokens among 5 or 6; the last has a gap."""
+    return torch.tensor([[1, 1, 1, 1, 1, 0], [1, 1, 1, 0, 0, 0], [1, 0, 0, 0, 0, 0], [1, 0, 0, 1, 1, 1]]).bool()
+
+
+def slow_rewards(scores: Tensor, log_probs: Tensor, ref_log_probs: Tensor, mask: Tensor, *, coef: float, clip: float):
+    """The definition with k1, in plain Python."""
+    rewards = torch.zeros_like(log_probs)
+    for row, real in enumerate(mask.tolist()):
+        last = max(t for t, here in enumerate(real) if here)
+        for t, here in enumerate(real):
+            if here:
+                rewards[row, t] = -coef * (log_probs[row, t].item() - ref_log_probs[row, t].item())
+        rewards[row, last] += min(max(scores[row].item(), -clip), clip)
+    return rewards
+
+
+def test_estimate_kl_agrees_with_the_reference():
+    for answer in examples_of(estimate_kl):
+        # The cap lets k3 grow to 5e8: the last digit is then 6e-8 in float64.
+        loose = {torch.float32: 1e-6, torch.float64: 1e-14}.get(getattr(answer.outcome.value, "dtype", None), 1e-14)
+        answer.matches_reference(rtol=loose)
+
+
+@EACH
+@pytest.mark.parametrize("shape", [(), (4,), (2, 3), (2, 2, 3)], ids=str)
+def test_estimate_kl_takes_any_shape(estimator, shape):
+    pair = log_probs_of(*shape), log_probs_of(*shape, seed=2)
+    call(estimate_kl, *pair, estimator, grad_of=("log_probs", "ref_log_probs")).matches_reference()
+
+
+@pytest.mark.parametrize("estimator", ["k1", "k3"])
+@pytest.mark.parametrize("seed", [3, 4])
+def test_estimate_kl_has_the_mean_kl(estimator, seed):
+    logits, ref_logits = normal(3, 8, seed=seed), normal(3, 8, seed=seed + 10)
+    policy, reference = logits.log_softmax(dim=-1), ref_logits.log_softmax(dim=-1)
+    kl = (policy.exp() * (policy - reference)).sum(dim=-1)
+    answer = call(adapter("expected_kl", of=estimate_kl), logits=logits, ref_logits=ref_logits, estimator=estimator)
+    answer.equals(kl)
+
+
+# The policy (.5, .3, .15, .05) against .25 each, all four tokens weighted with their probability, by the logits
+@pytest.mark.parametrize(
+    "estimator, mean, slope",
+    [
+        pytest.param("k1", 0.244174318, [0.0, 0.0, 0.0, 0.0], id="k1-as-a-loss-teaches-nothing"),
+        # p (r - KL)
+        pytest.param("k2", 0.209427397, [0.224486, -0.018556, -0.113250, -0.092681], id="k2-descends-this-kl"),
+        # p - 1/4
+        pytest.param("k3", 0.244174318, [0.25, 0.05, -0.1, -0.2], id="k3-descends-the-reversed-kl"),
+    ],
+)
+def test_estimate_kl_as_a_loss(estimator, mean, slope):
+    logits = torch.tensor([0.5, 0.3, 0.15, 0.05], dtype=torch.float64).log()
+    answer = call(
+        adapter("expected_kl", of=estimate_kl),
+        logits=logits,
+        ref_logits=[0.0, 0.0, 0.0, 0.0],
+        estimator=estimator,
+        grad_of="logits",
+    )
+    answer.equals(torch.tensor(mean, dtype=torch.float64), atol=1e-9).gradient_equals(logits=slope, atol=1e-6)
+
+
+@pytest.mark.parametrize("log_ratio", [3e-2, 1e-3, -1e-3, 2e-4, -2e-4], ids=str)
+def test_estimate_kl_of_any_close_models_in_float32(log_ratio):
+    policy = torch.tensor([log_ratio])
+    exact = math.expm1(-policy.item()) + policy.item()
+    answer = call(
+        adapter("kl_in_units", of=estimate_kl),
+        log_probs=policy,
+        ref_log_probs=torch.tensor([0.0]),
+        estimator="k3",
+        unit=exact,
+    )
+    answer.equals(torch.tensor([1.0]), atol=5e-3)
+
+
+@EACH
+def test_estimate_kl_of_two_dtypes(estimator):
+    pair = log_probs_of(2, 5).float(), log_probs_of(2, 5, seed=2).bfloat16()
+    call(estimate_kl, *pair, estimator).matches_reference(atol=1e-6)
+    call(estimate_kl, *reversed(pair), estimator).matches_reference(atol=1e-6)
+
+
+# The checks are given, above the solution; they have to stay there.
+@pytest.mark.parametrize(
+    "changed, mentions",
+    [
+        pytest.param({"ref_log_probs": [-1.0]}, ["ref_log_probs (1,)"], id="would-broadcast"),
+        pytest.param({"ref_log_probs": [[-1.0, -2.0]]}, ["ref_log_probs (1, 2)"], id="another-rank"),
+        pytest.param({"estimator": "k4"}, ["k1, k2, k3", "k4"], id="unknown-estimator"),
+        pytest.param({"estimator": "K1"}, ["K1"], id="capital-letter"),
+    ],
+)
+def test_estimate_kl_refuses_bad_arguments(changed, mentions):
+    good = {"log_probs": [-1.0, -2.0], "ref_log_probs": [-1.0, -2.0]}
+    call(estimate_kl, **{**good, **changed}).raises(ValueError, mentions)
+
+
+def test_compute_rewards_agrees_with_the_reference():
+    for answer in examples_of(compute_rewards):
+        loose = {torch.float32: 1e-6}.get(getattr(answer.outcome.value, "dtype", None), 1e-11)
+        answer.matches_reference(atol=loose)
+
+
+@pytest.mark.parametrize("coef, clip", [(0.3, 1.5), (0.0, 5.0), (2.0, 0.1)])
+def test_compute_rewards_is_the_slow_loop(coef, clip):
+    scores, mask = 3 * normal(4), ragged()
+    pair = log_probs_of(4, 6), log_probs_of(4, 6, seed=2)
+    call(compute_rewards, scores, *pair, mask, coef, clip).equals(
+        slow_rewards(scores, *pair, mask, coef=coef, clip=clip)
+    )
+
+
+@EACH
+@pytest.mark.parametrize("garbage", [math.nan, math.inf, -1e30], ids=str)
+def test_compute_rewards_lets_nothing_in_from_the_padding(estimator, garbage):
+    scores, mask = normal(4), ragged()
+    pair = [log_probs_of(4, 6, seed=seed).masked_fill(~mask, garbage) for seed in (1, 2)]
+    for log_probs, ref_log_probs in (pair, (pair[0], log_probs_of(4, 6)), (log_probs_of(4, 6), pair[1])):
+        call(compute_rewards, scores, log_probs, ref_log_probs, mask, 0.3, 2.0, estimator).matches_reference()
+
+
+@pytest.mark.parametrize("extra", [1, 3])
+def test_compute_rewards_does_not_depend_on_the_padding(extra):
+    scores, mask = normal(4), ragged()
+    pair = log_probs_of(4, 6), log_probs_of(4, 6, seed=2)
+    expected = slow_rewards(scores, *pair, mask, coef=0.3, clip=2.0)
+    expected = torch.cat([expected, torch.zeros(4, extra, dtype=torch.float64)], dim=1)
+    pair = [torch.cat([one, log_probs_of(4, extra, seed=7 + i)], dim=1) for i, one in enumerate(pair)]
+    mask = torch.cat([mask, torch.zeros(4, extra, dtype=torch.bool)], dim=1)
+    call(compute_rewards, scores, *pair, mask, 0.3, 2.0).equals(expected)
+
+
+@EACH
+def test_compute_rewards_of_a_square_batch(estimator):
+    # B == T: code that mixes up the two runs through, and is wrong.
+    pair = log_probs_of(4, 4), log_probs_of(4, 4, seed=2)
+    call(compute_rewards, 3 * normal(4), *pair, ragged()[:, :4], 0.3, 2.0, estimator).matches_reference()
+
+
+def test_compute_rewards_of_half_precision_models_is_float32():
+    # r = 1.5 and -0.5: exact in bfloat16
+    pair = torch.tensor([[-1.0, -2.0]]).bfloat16(), torch.tensor([[-2.5, -1.5]]).bfloat16()
+    answer = call(compute_rewards, torch.tensor([1.0]), *pair, [[True, True]], 0.5, 2.0)
+    answer.equals(torch.tensor([[-0.75, 1.25]]))
+
+
+@pytest.mark.parametrize(
+    "changed, mentions",
+    [
+        pytest.param({"scores": [[1.0], [2.0]]}, ["scores (2, 1)"], id="scores-in-two-dimensions"),
+        pytest.param({"scores": [1.0]}, ["scores (1,)"], id="one-score-for-two-rows"),
+        pytest.param({"ref_log_probs": [[-1.0, -1.0]]}, ["ref_log_probs (1, 2)"], id="reference-would-broadcast"),
+        pytest.param({"mask": [[True, True], [False, False]]}, ["row 1"], id="a-row-without-a-token"),
+        pytest.param({"mask": [[1, 1], [1, 0]]}, ["bool"], id="mask-of-numbers"),
+        pytest.param({"kl_coef": -0.1}, ["kl_coef"], id="price-below-0"),
+        pytest.param({"clip_score": 0.0}, ["clip_score"], id="clip-of-0"),
+    ],
+)
+def test_compute_rewards_refuses_bad_arguments(changed, mentions):
+    good = {
+        "scores": [1.0, 2.0],
+        "log_probs": [[-1.0, -1.0], [-1.0, -1.0]],
+        "ref_log_probs": [[-1.0, -1.0], [-1.0, -1.0]],
+        "mask": [[True, True], [True, False]],
+    }
+    call(compute_rewards, **{**good, **changed}).raises(ValueError, mentions)
+
+
+def test_penalize_missing_stop_agrees_with_the_reference():
+    for answer in examples_of(penalize_missing_stop):
+        answer.matches_reference()
+
+
+@pytest.mark.parametrize("rows, steps", [(5, 5), (7, 3), (3, 1)])
+def test_penalize_missing_stop_is_the_slow_loop(rows, steps):
+    responses = torch.randint(0, 6, (rows, steps), generator=torch.Generator().manual_seed(rows))
+    scores, expected = normal(rows), []
+    for row, score in zip(responses.tolist(), scores.tolist(), strict=True):
+        expected.append(score if 1 in row or 4 in row else score - 0.7)
+    call(penalize_missing_stop, scores, responses, (1, 4), 0.7).equals(expected)
+
+
+@pytest.mark.parametrize(
+    "changed, mentions",
+    [
+        pytest.param({"penalty": -1.0}, ["penalty"], id="penalty-below-0"),
+        pytest.param({"scores": [1.0]}, ["scores (1,)"], id="one-score-for-two-rows"),
+        pytest.param({"responses": [5, 2]}, ["responses (2,)"], id="no-batch"),
+    ],
+)
+def test_penalize_missing_stop_refuses_bad_arguments(changed, mentions):
+    good = {"scores": [1.0, 2.0], "responses": [[5, 2], [5, 6]], "stop_token_ids": (2,), "penalty": 1.0}
+    call(penalize_missing_stop, **{**good, **changed}).raises(ValueError, mentions)
+
+
+def updates(*prices):
+    return {f"update {number}": price for number, price in enumerate(prices, start=1)}
+
+
+def update(**arguments):
+    return call(adapter("prices", of=AdaptiveKLController.update), **arguments)
+
+
+def test_update_agrees_with_the_reference():
+    for answer in examples_of(AdaptiveKLController.update):
+        answer.matches_reference()
+
+
+def test_update_over_a_long_run():
+    seen = [6 * (1 + 0.4 * math.sin(step)) for step in range(30)]
+    price, prices = 0.2, []
+    for current in seen:
+        price = price * (1 + max(-0.2, min(0.2, current / 6 - 1)) * 64 / 2000)
+        prices.append(price)
+    answer = update(kl_coef=0.2, target_kl=6.0, horizon=2000, seen=tuple(seen), n_steps=(64,) * 30)
+    answer.equals(updates(*prices))
+
+
+@pytest.mark.parametrize("unit", [0.5, 4.0])
+def test_update_does_not_depend_on_the_unit_of_the_kl(unit):
+    answer = update(kl_coef=2.0, target_kl=4 * unit, horizon=64, seen=(4.5 * unit, 3.5 * unit), n_steps=(32, 32))
+    answer.equals(updates(2.125, 1.9921875))
+
+
+@pytest.mark.parametrize(
+    "current, n_steps, mentions",
+    [
+        pytest.param(math.nan, 4, ["current"], id="nan"),
+        pytest.param(math.inf, 4, ["current"], id="infinite"),
+        pytest.param(1.0, -1, ["n_steps"], id="fewer-than-no-responses"),
+    ],
+)
+def test_update_refuses_bad_arguments(current, n_steps, mentions):
+    answer = update(kl_coef=0.1, target_kl=6.0, horizon=100, seen=(current,), n_steps=(n_steps,))
+    answer.raises(ValueError, mentions)

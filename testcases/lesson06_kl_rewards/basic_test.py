@@ -1,0 +1,335 @@
+"""Lesson 6, by hand: probabilities 1/2, 1/4 and 1/8, so that every log-ratio is a multiple of ln 2 = 0.693."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from testcases.harness import adapter, call
+from tutorial.lesson06_kl_rewards import AdaptiveKLController, compute_rewards, estimate_kl, penalize_missing_stop
+
+NAN = math.nan
+LN2 = math.log(2)
+
+
+# r = log_probs - ref_log_probs; k1 = r, k2 = r^2 / 2, k3 = exp(-r) - 1 + r
+@pytest.mark.parametrize(
+    "estimator, log_probs, ref_log_probs, kl",
+    [
+        # The policy says 1/2, the reference 1/4: r = ln 2, exp(-r) = 1/2
+        pytest.param("k1", [-LN2], [-2 * LN2], [LN2], id="k1-where-the-policy-is-likelier"),
+        pytest.param("k2", [-LN2], [-2 * LN2], [LN2**2 / 2], id="k2-where-the-policy-is-likelier"),
+        pytest.param("k3", [-LN2], [-2 * LN2], [LN2 - 0.5], id="k3-where-the-policy-is-likelier"),
+        # The policy says 1/8, the reference 1/2: r = -2 ln 2, exp(-r) = 4
+        pytest.param("k1", [-3 * LN2], [-LN2], [-2 * LN2], id="k1-is-negative-where-the-reference-is-likelier"),
+        pytest.param("k2", [-3 * LN2], [-LN2], [2 * LN2**2], id="k2-is-never-negative"),
+        pytest.param("k3", [-3 * LN2], [-LN2], [3 - 2 * LN2], id="k3-is-never-negative"),
+        pytest.param("k1", [-1.0, -5.0], [-1.0, -5.0], [0.0, 0.0], id="k1-of-equal-models-is-0"),
+        pytest.param("k2", [-1.0, -5.0], [-1.0, -5.0], [0.0, 0.0], id="k2-of-equal-models-is-0"),
+        pytest.param("k3", [-1.0, -5.0], [-1.0, -5.0], [0.0, 0.0], id="k3-of-equal-models-is-0"),
+        pytest.param(
+            "k1",
+            [[-1.0, -2.0], [-3.0, -4.0]],
+            [[-2.0, -2.0], [-5.0, -1.0]],
+            [[1.0, 0.0], [2.0, -3.0]],
+            id="each-token-for-itself",
+        ),
+        pytest.param(
+            "k2",
+            [[-1.0, -2.0], [-3.0, -4.0]],
+            [[-2.0, -2.0], [-5.0, -1.0]],
+            [[0.5, 0.0], [2.0, 4.5]],
+            id="k2-each-token-for-itself",
+        ),
+        # exp(-1000) is 0 in any dtype: stay with the logarithms
+        pytest.param("k1", [-1000.0], [-1001.0], [1.0], id="never-leave-the-logarithms"),
+        pytest.param("k3", [-1000.0], [-1000.0 - LN2], [LN2 - 0.5], id="k3-never-leaves-the-logarithms"),
+        # exp(-30) - 1 + 30
+        pytest.param("k3", [-1.0], [-31.0], [29.0 + math.exp(-30)], id="only-the-exponent-is-capped"),
+    ],
+)
+def test_estimate_kl_by_hand(estimator, log_probs, ref_log_probs, kl):
+    call(estimate_kl, log_probs, ref_log_probs, estimator).equals(kl)
+
+
+# The same two tokens: r = ln 2 and -2 ln 2. Slopes by r: 1; r; 1 - exp(-r)
+@pytest.mark.parametrize(
+    "estimator, slope",
+    [
+        pytest.param("k1", [1.0, 1.0], id="k1-the-same-everywhere"),
+        pytest.param("k2", [LN2, -2 * LN2], id="k2-the-log-ratio"),
+        pytest.param("k3", [0.5, -3.0], id="k3-one-minus-the-inverse-ratio"),
+    ],
+)
+def test_estimate_kl_gradient(estimator, slope):
+    answer = call(estimate_kl, [-LN2, -3 * LN2], [-2 * LN2, -LN2], estimator, grad_of=("log_probs", "ref_log_probs"))
+    answer.gradient_equals(log_probs=slope, ref_log_probs=[-number for number in slope])
+
+
+# The policy (1/2, 1/4, 1/8, 1/8) against 1/4 each: r = ln 2 * (1, 0, -1, -1), and KL(policy || reference) is
+# ln 2 * (1/2 - 1/8 - 1/8) = ln 2 / 4. Weighted with the probability of being sampled, the estimates sum to:
+@pytest.mark.parametrize(
+    "estimator, mean",
+    [
+        pytest.param("k1", LN2 / 4, id="k1-is-unbiased"),
+        # ln2^2 / 2 * (1/2 + 1/8 + 1/8)
+        pytest.param("k2", LN2**2 * 3 / 8, id="k2-is-biased"),
+        pytest.param("k3", LN2 / 4, id="k3-is-unbiased"),
+    ],
+)
+def test_estimate_kl_over_all_tokens(estimator, mean):
+    probs = torch.tensor([0.5, 0.25, 0.125, 0.125], dtype=torch.float64)
+    answer = call(estimate_kl, probs.log(), [-2 * LN2] * 4, estimator)
+    answer.satisfies(
+        lambda kl: abs(float((probs * kl).sum()) - mean) < 1e-12, f"estimates with the mean {mean:.6g} over the policy"
+    )
+
+
+def test_estimate_kl_default_is_k1():
+    call(estimate_kl, log_probs=[-1.0, -4.0], ref_log_probs=[-2.0, -1.0]).equals([1.0, -3.0])
+
+
+def test_estimate_kl_of_close_models_in_float32():
+    # r = 2^-13, so k3 = r^2 / 2 = 2^-27 but for 3e-13. exp(-r) - 1 + r gives 0 here: float32 has 24 digits.
+    close = torch.tensor([-(2.0**-13)])
+    answer = call(
+        adapter("kl_in_units", of=estimate_kl),
+        log_probs=torch.tensor([0.0]),
+        ref_log_probs=close,
+        estimator="k3",
+        unit=2.0**-27,
+    )
+    answer.equals(torch.tensor([1.0]), atol=0.01)
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [pytest.param(torch.bfloat16, id="bfloat16"), pytest.param(torch.float16, id="float16")],
+)
+def test_estimate_kl_subtracts_in_float32(dtype):
+    # -1 - step and -step / 2: the difference, -1 - step / 2, has one digit more than the dtype holds.
+    step = torch.finfo(dtype).eps
+    log_probs, ref_log_probs = torch.tensor([-1 - step], dtype=dtype), torch.tensor([-step / 2], dtype=dtype)
+    call(estimate_kl, log_probs, ref_log_probs, "k1").equals(torch.tensor([-1 - step / 2]))
+    call(estimate_kl, log_probs, ref_log_probs, "k2").equals(torch.tensor([(1 + step / 2) ** 2 / 2]), atol=1e-6)
+
+
+def test_estimate_kl_keeps_float32():
+    call(estimate_kl, torch.tensor([-1.0]), torch.tensor([-3.0]), "k2").equals(torch.tensor([2.0]))
+
+
+# exp(200) is infinite in float32. Capped at 20: exp(20) - 1 - 200; the slope is that of r alone.
+@pytest.mark.parametrize(
+    "dtype, rtol", [pytest.param(torch.float32, 2e-7, id="float32"), pytest.param(torch.float64, 1e-14, id="float64")]
+)
+def test_estimate_kl_does_not_overflow(dtype, rtol):
+    log_probs, ref_log_probs = torch.tensor([-201.0], dtype=dtype), torch.tensor([-1.0], dtype=dtype)
+    answer = call(estimate_kl, log_probs, ref_log_probs, "k3", grad_of="log_probs")
+    answer.equals(torch.tensor([math.expm1(20) - 200], dtype=dtype), rtol=rtol)
+    answer.gradient_equals(log_probs=torch.tensor([1.0], dtype=dtype))
+
+
+# kl_coef 0.5, clip_score 2, k1. Without the score the rewards are -0.5 * (log_probs - ref_log_probs).
+@pytest.mark.parametrize(
+    "scores, log_probs, ref_log_probs, mask, rewards",
+    [
+        # r = 1, -2, 3
+        pytest.param(
+            [1.0],
+            [[-1.0, -4.0, -1.0]],
+            [[-2.0, -2.0, -4.0]],
+            [[True] * 3],
+            [[-0.5, 1.0, -0.5]],
+            id="kl-everywhere-and-the-score-at-the-end",
+        ),
+        pytest.param(
+            [0.0],
+            [[-1.0, -4.0, -1.0]],
+            [[-2.0, -2.0, -4.0]],
+            [[True] * 3],
+            [[-0.5, 1.0, -1.5]],
+            id="without-a-score-drifting-costs",
+        ),
+        pytest.param(
+            [1.0], [[-1.0, -4.0]], [[-1.0, -4.0]], [[True] * 2], [[0.0, 1.0]], id="without-drift-the-score-alone"
+        ),
+        pytest.param(
+            [-7.0], [[-1.0, -1.0]], [[-1.0, -1.0]], [[True] * 2], [[0.0, -2.0]], id="a-bad-score-is-clipped-from-below"
+        ),
+        pytest.param(
+            [7.0], [[-1.0, -1.0]], [[-1.0, -1.0]], [[True] * 2], [[0.0, 2.0]], id="a-good-score-is-clipped-from-above"
+        ),
+        # r = 10 and 12: -5 and 2 - 6
+        pytest.param([7.0], [[-1.0, -1.0]], [[-11.0, -13.0]], [[True] * 2], [[-5.0, -4.0]], id="the-kl-is-not-clipped"),
+        pytest.param(
+            [1.0],
+            [[-1.0, -4.0, NAN]],
+            [[-2.0, -2.0, NAN]],
+            [[True, True, False]],
+            [[-0.5, 2.0, 0.0]],
+            id="padding-holds-nan",
+        ),
+        pytest.param(
+            [1.0],
+            [[-1.0, -4.0, -9.0]],
+            [[-2.0, -2.0, -3.0]],
+            [[True, True, False]],
+            [[-0.5, 2.0, 0.0]],
+            id="padding-holds-numbers",
+        ),
+        pytest.param(
+            [1.0],
+            [[-1.0, -9.0, -4.0]],
+            [[-2.0, -3.0, -2.0]],
+            [[True, False, True]],
+            [[-0.5, 0.0, 2.0]],
+            id="the-last-token-behind-a-gap",
+        ),
+        pytest.param(
+            [1.0],
+            [[-1.0, NAN, NAN]],
+            [[-2.0, NAN, NAN]],
+            [[True, False, False]],
+            [[0.5, 0.0, 0.0]],
+            id="one-token-has-both",
+        ),
+    ],
+)
+def test_compute_rewards_by_hand(scores, log_probs, ref_log_probs, mask, rewards):
+    call(compute_rewards, scores, log_probs, ref_log_probs, mask, 0.5, 2.0).equals(rewards)
+
+
+def test_compute_rewards_keeps_rows_apart():
+    # The rows end at 1, 2 and 0; r = 1 everywhere but in the second row, where it is 2.
+    answer = call(
+        compute_rewards,
+        [1.0, 7.0, -1.0],
+        [[-1.0, -1.0, NAN], [-1.0, -1.0, -1.0], [-1.0, NAN, NAN]],
+        [[-2.0, -2.0, NAN], [-3.0, -3.0, -3.0], [-2.0, NAN, NAN]],
+        [[True, True, False], [True, True, True], [True, False, False]],
+        0.5,
+        2.0,
+    )
+    answer.equals([[-0.5, 0.5, 0.0], [-1.0, -1.0, 1.0], [-1.5, 0.0, 0.0]])
+
+
+# r = ln 2, then -2 ln 2; kl_coef 2; score 1
+@pytest.mark.parametrize(
+    "estimator, rewards",
+    [
+        pytest.param("k1", [[-2 * LN2, 4 * LN2 + 1]], id="k1"),
+        pytest.param("k2", [[-(LN2**2), -4 * LN2**2 + 1]], id="k2"),
+        pytest.param("k3", [[1 - 2 * LN2, -6 + 4 * LN2 + 1]], id="k3"),
+    ],
+)
+def test_compute_rewards_uses_the_estimator(estimator, rewards):
+    answer = call(compute_rewards, [1.0], [[-LN2, -3 * LN2]], [[-2 * LN2, -LN2]], [[True, True]], 2.0, 5.0, estimator)
+    answer.equals(rewards)
+
+
+def test_compute_rewards_at_a_price_of_0():
+    answer = call(compute_rewards, [1.5], [[-1.0, -4.0]], [[-2.0, -2.0]], [[True, True]], 0.0, 2.0)
+    answer.equals([[0.0, 1.5]])
+
+
+def test_compute_rewards_defaults_are_01_and_5_and_k1():
+    answer = call(
+        compute_rewards,
+        scores=[9.0, -9.0, 3.0],
+        log_probs=[[-1.0, -4.0]] * 3,
+        ref_log_probs=[[-2.0, -2.0]] * 3,
+        mask=[[True, True]] * 3,
+    )
+    answer.equals([[-0.1, 5.2], [-0.1, -4.8], [-0.1, 3.2]])
+
+
+def test_compute_rewards_carries_no_gradient():
+    answer = call(
+        compute_rewards,
+        [1.0],
+        [[-1.0, -4.0]],
+        [[-2.0, -2.0]],
+        [[True, True]],
+        0.5,
+        2.0,
+        grad_of=("scores", "log_probs", "ref_log_probs"),
+    )
+    answer.equals([[-0.5, 2.0]]).has_no_gradient()
+
+
+# Tokens 2 and 3 stop, 0 is the padding; the penalty is 1.5
+@pytest.mark.parametrize(
+    "responses, stop_token_ids, scores, penalized",
+    [
+        pytest.param([[5, 6, 2]], (2, 3), [4.0], [4.0], id="a-stop-in-the-last-column"),
+        pytest.param([[5, 2, 0]], (2, 3), [4.0], [4.0], id="a-stop-then-padding"),
+        pytest.param([[2, 0, 0]], (2, 3), [4.0], [4.0], id="a-stop-at-once"),
+        pytest.param([[5, 3, 0]], (2, 3), [4.0], [4.0], id="any-of-the-stop-tokens-will-do"),
+        pytest.param([[5, 6, 7]], (2, 3), [4.0], [2.5], id="without-a-stop-the-penalty-is-subtracted"),
+        pytest.param([[5, 6, 7]], (2,), [-4.0], [-5.5], id="from-a-bad-score-too"),
+        pytest.param([[5, 6, 7], [7, 6, 5]], (2, 3), [4.0, 1.0], [2.5, -0.5], id="two-unfinished-keep-their-order"),
+        pytest.param([[5, 3, 0], [5, 6, 7]], (2,), [4.0, 1.0], [2.5, -0.5], id="another-token-is-no-stop"),
+        pytest.param([[5, 2, 2], [5, 6, 7]], (2,), [4.0, 1.0], [4.0, -0.5], id="padding-may-be-the-stop-token"),
+        pytest.param(
+            [[5, 6, 7], [5, 2, 0], [5, 6, 8], [3, 0, 0]],
+            (2, 3),
+            [1.0, 2.0, 3.0, 4.0],
+            [-0.5, 2.0, 1.5, 4.0],
+            id="each-row-for-itself",
+        ),
+    ],
+)
+def test_penalize_missing_stop_by_hand(responses, stop_token_ids, scores, penalized):
+    call(penalize_missing_stop, scores, responses, stop_token_ids, 1.5).equals(penalized)
+
+
+@pytest.mark.parametrize("penalty, penalized", [(0.0, 4.0), (1.0, 3.0), (10.0, -6.0)])
+def test_penalize_missing_stop_takes_any_penalty(penalty, penalized):
+    answer = call(penalize_missing_stop, [4.0, 4.0], [[5, 2, 0], [5, 6, 7]], (2,), penalty)
+    answer.equals([4.0, penalized])
+
+
+def test_penalize_missing_stop_gradient():
+    answer = call(penalize_missing_stop, [4.0, 4.0], [[5, 2, 0], [5, 6, 7]], (2,), 1.5, grad_of="scores")
+    answer.gradient_equals(scores=[1.0, 1.0])
+
+
+def test_penalize_missing_stop_keeps_float32():
+    answer = call(penalize_missing_stop, torch.tensor([4.0, 4.0]), [[5, 2], [5, 6]], (2,), 1.5)
+    answer.equals(torch.tensor([4.0, 2.5]))
+
+
+# error = clip(current / target - 1, -0.2, 0.2); value = value * (1 + error * n_steps / horizon)
+@pytest.mark.parametrize(
+    "kl_coef, target_kl, horizon, seen, n_steps, prices",
+    [
+        # 60 / 6 - 1 = 9, clipped to 0.2; 0.2 * 256 / 10000 = 0.00512
+        pytest.param(0.1, 6.0, 10_000, (60.0,), (256,), (0.100512,), id="far-above-the-target-clipped-to-a-fifth"),
+        # 0 / 6 - 1 = -1, clipped to -0.2
+        pytest.param(0.1, 6.0, 10_000, (0.0,), (256,), (0.099488,), id="far-below-the-target-clipped-to-a-fifth"),
+        # 4.5 / 4 - 1 = 0.125; 0.125 * 32 / 64 = 0.0625
+        pytest.param(2.0, 4.0, 64, (4.5,), (32,), (2.125,), id="a-little-above-in-proportion"),
+        pytest.param(2.0, 4.0, 64, (3.5,), (32,), (1.875,), id="a-little-below-in-proportion"),
+        pytest.param(2.0, 4.0, 64, (4.0,), (32,), (2.0,), id="on-target-nothing-moves"),
+        pytest.param(2.0, 4.0, 64, (4.5,), (0,), (2.0,), id="no-responses-nothing-moves"),
+        pytest.param(2.0, 4.0, 64, (-9.0,), (32,), (1.8,), id="an-estimate-below-0-is-allowed"),
+        # a whole horizon at 0.2: a fifth
+        pytest.param(2.0, 4.0, 64, (9.0,), (64,), (2.4,), id="a-horizon-moves-it-by-a-fifth"),
+        # 2 * 1.0625 = 2.125; 2.125 * 0.9375 = 1.9921875; then 0.125 * 64 / 64: * 1.125
+        pytest.param(
+            2.0, 4.0, 64, (4.5, 3.5, 4.5), (32, 32, 64), (2.125, 1.9921875, 2.2412109375), id="updates-compound"
+        ),
+    ],
+)
+def test_update_by_hand(kl_coef, target_kl, horizon, seen, n_steps, prices):
+    answer = call(
+        adapter("prices", of=AdaptiveKLController.update),
+        kl_coef=kl_coef,
+        target_kl=target_kl,
+        horizon=horizon,
+        seen=seen,
+        n_steps=n_steps,
+    )
+    answer.equals({f"update {number}": price for number, price in enumerate(prices, start=1)})

@@ -1,0 +1,120 @@
+"""Ordinary inputs: they tell misconceptions apart, and drive the comparison with the reference on fresh numbers."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from testcases.harness import Request, adapter, request
+from tutorial.lesson06_kl_rewards import AdaptiveKLController, compute_rewards, estimate_kl, penalize_missing_stop
+
+BOTH = ("log_probs", "ref_log_probs")
+
+
+def examples(seed: int) -> list[Request]:
+    """Log-ratios of both signs in float64; ragged rows with a gap; scores beyond the clip; B != T and B == T."""
+    draw = torch.Generator().manual_seed(seed)
+    return [*_estimates(draw), *_rewards(draw), *_penalties(draw), *_updates(draw)]
+
+
+def _estimates(draw: torch.Generator) -> list[Request]:
+    found = []
+    for shape in ((3, 5), (4, 4), (6,), (2, 6), (5, 3), (1, 4), (7,), (2, 3, 2)):
+        log_probs, ref_log_probs, slopes = _log_probs(draw, *shape), _log_probs(draw, *shape), _normal(draw, *shape)
+        for estimator in ("k1", "k2", "k3"):
+            found.append(request(estimate_kl, log_probs, ref_log_probs, estimator, grad_of=BOTH, grad_weights=slopes))
+    found.append(request(estimate_kl, log_probs=log_probs, ref_log_probs=ref_log_probs, grad_of=BOTH))
+    # Of one size the two would have an exact difference, in half precision too.
+    small = log_probs / 16
+    far = torch.tensor([-1.0, -45.0, -2.0, -1000.0], dtype=torch.float64)
+    for estimator in ("k1", "k2", "k3"):
+        for dtype in (torch.float32, torch.bfloat16):
+            found.append(request(estimate_kl, small.to(dtype), ref_log_probs.to(dtype), estimator))
+        found.append(request(estimate_kl, far, far.flip(0), estimator, grad_of=BOTH))
+        # A probability of 0: 0 / 0 in code that leaves the logarithms.
+        found.append(request(estimate_kl, far - 1000, far - 1000 + _normal(draw, 4), estimator, grad_of=BOTH))
+    found.append(request(estimate_kl, small.half(), ref_log_probs.half()))
+    # Close models in float32, in units of the KL between them.
+    near = torch.tensor([2.0**-13, -(2.0**-12), 2.0**-12])
+    for estimator in ("k2", "k3"):
+        found.append(
+            request(
+                adapter("kl_in_units", of=estimate_kl),
+                log_probs=torch.zeros(3),
+                ref_log_probs=near,
+                estimator=estimator,
+                unit=2.0**-27,
+            )
+        )
+    return found
+
+
+def _rewards(draw: torch.Generator) -> list[Request]:
+    found = []
+    for rows, steps, garbage in ((3, 6, None), (4, 4, None), (5, 7, math.nan), (1, 4, math.nan), (6, 3, 50.0)):
+        lengths = torch.randint(1, steps, (rows, 1), generator=draw)
+        lengths[0] = steps
+        mask = torch.arange(steps) < lengths
+        mask[0, 1] = False
+        log_probs, ref_log_probs = _log_probs(draw, rows, steps), _log_probs(draw, rows, steps)
+        if garbage is not None:
+            log_probs = log_probs.masked_fill(~mask, garbage)
+            ref_log_probs = ref_log_probs.masked_fill(~mask, -garbage)
+        scores = 3 * _normal(draw, rows)
+        scores[0] = 20.0
+        scores[-1] = -20.0 if rows > 1 else 20.0
+        kl_coef, clip_score = 0.2 + _fraction(draw), 1 + _fraction(draw)
+        pair = (log_probs, ref_log_probs)
+        for estimator in ("k1", "k2", "k3"):
+            found.append(
+                request(compute_rewards, scores, *pair, mask, kl_coef, clip_score, estimator, grad_of=("scores", *BOTH))
+            )
+        found.append(request(compute_rewards, scores=scores, log_probs=pair[0], ref_log_probs=pair[1], mask=mask))
+        found.append(request(compute_rewards, scores, *pair, mask, 0.0, clip_score))
+    found.append(request(compute_rewards, scores.float(), *(x.float() for x in pair), mask, 0.5))
+    return found
+
+
+def _penalties(draw: torch.Generator) -> list[Request]:
+    found = []
+    for rows, steps, stops in ((6, 4, (2, 3)), (4, 4, (2,)), (5, 2, (9, 2, 3)), (1, 3, (7,))):
+        responses = torch.randint(4, 7, (rows, steps), generator=draw)
+        for row in range(0, rows - 1, 2):
+            at = (row // 2) % steps
+            responses[row, at] = stops[(row // 2) % len(stops)]
+            responses[row, at + 1 :] = 0
+        scores, penalty = _normal(draw, rows), 0.3 + _fraction(draw)
+        found += [
+            request(penalize_missing_stop, scores, responses, stops, penalty, grad_of="scores"),
+            request(penalize_missing_stop, scores=3 + scores, responses=responses, stop_token_ids=stops, penalty=1.0),
+        ]
+    padded = torch.tensor([[5, 2, 2, 2], [5, 6, 4, 4], [2, 2, 2, 2], [4, 5, 6, 2]])
+    found.append(request(penalize_missing_stop, _normal(draw, 4), padded, (2,), 0.7, grad_of="scores"))
+    found.append(request(penalize_missing_stop, _normal(draw, 4).float(), padded, (2,), 0.7))
+    return found
+
+
+def _updates(draw: torch.Generator) -> list[Request]:
+    prices = adapter("prices", of=AdaptiveKLController.update)
+    found = []
+    for target, horizon in ((6.0, 10_000), (2.0, 100), (0.5, 64)):
+        value = 0.05 + _fraction(draw)
+        near = tuple(target * (0.85 + 0.3 * _fraction(draw)) for _ in range(4))
+        for seen in (near, (10 * target, *near[:2], 0.0), (-target, 1.1 * target)):
+            n_steps = (32, 48, 16, 8)[: len(seen)]
+            found.append(request(prices, kl_coef=value, target_kl=target, horizon=horizon, seen=seen, n_steps=n_steps))
+    return found
+
+
+def _normal(draw: torch.Generator, *shape: int) -> Tensor:
+    return torch.randn(shape, generator=draw, dtype=torch.float64)
+
+
+def _log_probs(draw: torch.Generator, *shape: int) -> Tensor:
+    return -0.5 - _normal(draw, *shape).abs()
+
+
+def _fraction(draw: torch.Generator) -> float:
+    return float(torch.rand((), generator=draw))
