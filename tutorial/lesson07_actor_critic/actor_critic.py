@@ -38,7 +38,11 @@ def response_logits(policy: nn.Module, input_ids: Tensor, attention_mask: Tensor
 
     Returns:
         (B, T, V) with T = L - P.
+
+    Raises:
+        ValueError: shapes disagree, or no response is left after the prompt.
     """
+    _check_inputs(input_ids, attention_mask, prompt_length)
     output = policy(
         input_ids=input_ids,
         attention_mask=attention_mask,
@@ -108,12 +112,12 @@ class PolicyAndValue(nn.Module):
         Raises:
             ValueError: shapes disagree, or no response is left after the prompt.
         """
-        check_shapes(input_ids=(input_ids, "B L"), attention_mask=(attention_mask, "B L"))
-        check_number("prompt_length", prompt_length, 1, input_ids.shape[1] - 1)
+        _check_inputs(input_ids, attention_mask, prompt_length)
         raise NotImplementedError("lesson07: PolicyAndValue.forward")
 
     def response_values(self, input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> Tensor:
-        """Values (B, T) alone: V(the text before token t), without a pass of the policy."""
+        """Values (B, T) alone: V(the text before token t), without a pass of the policy; arguments as in `forward`."""
+        _check_inputs(input_ids, attention_mask, prompt_length)
         raise NotImplementedError("lesson07: PolicyAndValue.response_values")
 
 
@@ -136,13 +140,16 @@ class SharedPolicyAndValue(nn.Module):
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> ResponseOutputs:
         """Logits (B, T, V) and values (B, T) from one pass of the body; arguments as in `PolicyAndValue`."""
+        _check_inputs(input_ids, attention_mask, prompt_length)
         raise NotImplementedError("lesson07: SharedPolicyAndValue.forward")
 
     def response_values(self, input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> Tensor:
         """Values (B, T) alone."""
+        _check_inputs(input_ids, attention_mask, prompt_length)
         return self.value_head(self._response_hidden(input_ids, attention_mask, prompt_length)).squeeze(-1)
 
     def _response_hidden(self, input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> Tensor:
+        """(B, T, H): what the body knows just before each response token."""
         hidden = self.policy.base_model(
             input_ids=input_ids,
             attention_mask=attention_mask,
@@ -159,7 +166,8 @@ def critic_from_reward_model(reward_model: RewardModel) -> ValueModel:
         reward_model: left as it is, and never trained through the critic.
 
     Returns:
-        A trainable `ValueModel` that shares no tensor with the reward model.
+        A trainable `ValueModel` of the reward model's dtype and device that shares no tensor with it; each of its
+        parameters requires a gradient, even where the reward model was frozen.
 
     Source: Stiennon et al., "Learning to summarize from human feedback", 2020, section 3.4.
     """
@@ -236,3 +244,8 @@ def disable_dropout(model: nn.Module) -> None:
             module.p = 0.0
         if isinstance(getattr(module, "attention_dropout", None), float):
             module.attention_dropout = 0.0
+
+
+def _check_inputs(input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> None:
+    check_shapes(input_ids=(input_ids, "B L"), attention_mask=(attention_mask, "B L"))
+    check_number("prompt_length", prompt_length, 1, input_ids.shape[1] - 1)

@@ -1,0 +1,341 @@
+"""Lesson 7, in general: a GPT-2 of one layer, a Llama and LoRA adapters; identities between what they answer."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from testcases.harness import adapter, call, examples_of, reference
+from tutorial.lesson07_actor_critic import (
+    PolicyAndValue,
+    SharedPolicyAndValue,
+    ValueModel,
+    critic_from_reward_model,
+    freeze,
+    make_reference,
+    reference_mode,
+)
+
+LONG = {"seconds": 60.0}  # the first call imports transformers
+ATTENTION = 1e-12  # what the sums of an attention layer may differ by when padding joins them
+
+
+def text(length: int, rows: int = 1, seed: int = 1) -> Tensor:
+    return torch.randint(2, 12, (rows, length), generator=torch.Generator().manual_seed(seed))
+
+
+def padded(ids: Tensor, left: int, right: int) -> dict[str, Tensor]:
+    """The same texts with padding around them. The padding is no special token: only the mask says what it is."""
+    rows, length = ids.shape
+    around = text(left + right, rows, seed=5)
+    columns = torch.arange(left + length + right)
+    return {
+        "input_ids": torch.cat([around[:, :left], ids, around[:, left:]], dim=1),
+        "attention_mask": ((columns >= left) & (columns < left + length)).repeat(rows, 1),
+    }
+
+
+@pytest.mark.parametrize("left, right", [(0, 0), (1, 0), (3, 0), (0, 2), (2, 1)])
+def test_value_model_does_not_depend_on_the_padding(left, right):
+    ids = text(5, rows=2)
+    values = adapter("gpt2_values", of=ValueModel.forward)
+    alone = reference(values, **padded(ids, 0, 0), seed=3, **LONG)
+    expected = torch.zeros(2, left + 5 + right, dtype=torch.float64)
+    expected[:, left : left + 5] = alone
+    call(values, **padded(ids, left, right), seed=3, **LONG).equals(expected, atol=ATTENTION)
+
+
+def test_value_model_reads_a_text_only_up_to_the_position():
+    # The values of a longer text begin with those of the shorter one.
+    values = adapter("gpt2_values", of=ValueModel.forward)
+    ids = text(6, rows=2)
+    expected = torch.stack(
+        [reference(values, **padded(ids[:, : t + 1], 0, 0), seed=4, **LONG)[:, -1] for t in range(6)], dim=1
+    )
+    call(values, **padded(ids, 0, 0), seed=4, **LONG).equals(expected, atol=ATTENTION)
+
+
+def test_value_model_of_a_batch_is_that_of_each_row():
+    values = adapter("gpt2_values", of=ValueModel.forward)
+    rows = [padded(text(length, seed=length), 6 - length, 2) for length in (3, 6, 1)]
+    batch = {name: torch.cat([row[name] for row in rows]) for name in rows[0]}
+    expected = torch.cat([reference(values, **row, seed=2, **LONG) for row in rows])
+    call(values, **batch, seed=2, **LONG).equals(expected, atol=ATTENTION)
+
+
+def test_value_model_at_the_last_token_reads_what_the_reward_model_reads():
+    answer = call(
+        adapter("gpt2_last_value_and_score", of=ValueModel.forward), **padded(text(5, rows=3), 2, 0), seed=5, **LONG
+    )
+    answer.matches_reference().satisfies(
+        lambda both: torch.allclose(both["value"], both["score"], rtol=0, atol=1e-12),
+        "the value at the last token to be the score, with one body and one head",
+    )
+
+
+def test_value_model_keeps_float32():
+    call(
+        adapter("value_model_float32", of=ValueModel.forward),
+        input_ids=[[9, 7, 5]],
+        attention_mask=[[False, True, True]],
+    ).equals(torch.tensor([[0.0, 107.5, 215.5]]))
+
+
+def test_value_model_agrees_with_the_reference():
+    for answer in examples_of(ValueModel.forward):
+        answer.matches_reference()
+
+
+@pytest.mark.parametrize(
+    "input_ids, mentions",
+    [
+        pytest.param([[7, 5]], ["input_ids (1, 2)", "attention_mask (1, 3)"], id="another-length"),
+        pytest.param([[7, 5, 3], [7, 5, 3]], ["input_ids (2, 3)"], id="mask-would-broadcast"),
+        pytest.param([7, 5, 3], ["input_ids (3,)"], id="no-batch"),
+    ],
+)
+def test_value_model_refuses_bad_shapes(input_ids, mentions):
+    call(
+        adapter("value_model", of=ValueModel.forward), input_ids=input_ids, attention_mask=[[True, True, True]]
+    ).raises(ValueError, mentions)
+
+
+# PolicyAndValue
+
+PROMPT = 4
+
+
+def conversation(left: int = 0) -> dict[str, Tensor]:
+    """Prompts of 4 real tokens behind `left` pads; responses of 4, 2, 3 and 1 tokens."""
+    ids = torch.cat([text(left, 4, seed=7), text(PROMPT + 4, 4, seed=8)], dim=1)
+    columns = torch.arange(left + PROMPT + 4)
+    ends = torch.tensor([[4], [2], [3], [1]]) + left + PROMPT
+    return {"input_ids": ids, "attention_mask": (columns >= left) & (columns < ends)}
+
+
+def sliced(logits: Tensor, mask: Tensor, prompt_length: int) -> Tensor:
+    """Of the logits of every position those that foresee a response token, 0 where there is none."""
+    length = logits.shape[1]
+    columns = [logits[:, position - 1] for position in range(prompt_length, length)]
+    return torch.stack(columns, dim=1) * mask[:, prompt_length:, None]
+
+
+@pytest.mark.parametrize("left", [0, 3])
+def test_policy_and_value_gives_the_policys_own_logits(left):
+    given = conversation(left)
+    full = adapter("language_model_logits", of=PolicyAndValue.forward)
+    logits = reference(full, **given, seed=6, architecture="gpt2", **LONG)
+    expected = sliced(logits, given["attention_mask"], left + PROMPT)
+    answer = call(
+        adapter("gpt2_actor_critic", of=PolicyAndValue.forward), **given, prompt_length=left + PROMPT, seed=6, **LONG
+    )
+    answer.part("logits").equals(expected, atol=ATTENTION)
+
+
+@pytest.mark.parametrize("left", [1, 2, 5])
+def test_policy_and_value_does_not_depend_on_the_padding_of_the_prompt(left):
+    both = adapter("gpt2_actor_critic", of=PolicyAndValue.forward)
+    expected = reference(both, **conversation(), prompt_length=PROMPT, seed=6, **LONG)
+    call(both, **conversation(left), prompt_length=left + PROMPT, seed=6, **LONG).equals(expected, atol=ATTENTION)
+
+
+def test_policy_and_value_of_a_square_batch():
+    # B == T == P: code that mixes up the three runs through, and is wrong.
+    given = conversation()
+    call(adapter("actor_critic", of=PolicyAndValue.forward), **given, prompt_length=4).matches_reference()
+
+
+def test_policy_and_value_keeps_float32():
+    answer = call(
+        adapter("actor_critic_float32", of=PolicyAndValue.forward),
+        input_ids=[[7, 5, 3]],
+        attention_mask=[[True, True, True]],
+        prompt_length=2,
+    )
+    answer.equals(logits=torch.tensor([[[215.0, -215.0]]]), values=torch.tensor([[215.5]]))
+
+
+def test_policy_and_value_agrees_with_the_reference():
+    for answer in examples_of(PolicyAndValue.forward):
+        answer.matches_reference()
+
+
+def test_response_values_agrees_with_the_reference():
+    for answer in examples_of(PolicyAndValue.response_values):
+        answer.matches_reference()
+
+
+@pytest.mark.parametrize("left", [0, 2])
+def test_response_values_are_those_of_the_forward(left):
+    given = {**conversation(left), "prompt_length": left + PROMPT}
+    both = reference(adapter("actor_critic", of=PolicyAndValue.forward), **given)
+    call(adapter("values_alone", of=PolicyAndValue.response_values), **given).equals(both["values"])
+
+
+def test_response_values_keeps_float32():
+    call(
+        adapter("values_alone_float32", of=PolicyAndValue.response_values),
+        input_ids=[[7, 5, 3]],
+        attention_mask=[[True, True, True]],
+        prompt_length=1,
+    ).equals(torch.tensor([[107.5, 215.5]]))
+
+
+# The checks are given, above the solution; they have to stay there.
+GOOD = {"input_ids": [[7, 5, 3]], "attention_mask": [[True, True, True]], "prompt_length": 1}
+BAD = pytest.mark.parametrize(
+    "changed, mentions",
+    [
+        pytest.param({"prompt_length": 0}, ["prompt_length"], id="no-prompt"),
+        pytest.param({"prompt_length": 3}, ["prompt_length"], id="no-response"),
+        pytest.param({"prompt_length": -1}, ["prompt_length"], id="counted-from-the-end"),
+        pytest.param({"attention_mask": [[True, True]]}, ["attention_mask (1, 2)"], id="mask-of-another-length"),
+    ],
+)
+
+
+@BAD
+def test_policy_and_value_refuses_bad_arguments(changed, mentions):
+    call(adapter("actor_critic", of=PolicyAndValue.forward), **{**GOOD, **changed}).raises(ValueError, mentions)
+
+
+@BAD
+def test_response_values_refuses_bad_arguments(changed, mentions):
+    call(adapter("values_alone", of=PolicyAndValue.response_values), **{**GOOD, **changed}).raises(ValueError, mentions)
+
+
+@BAD
+def test_shared_refuses_bad_arguments(changed, mentions):
+    call(adapter("shared_actor_critic", of=SharedPolicyAndValue.forward), **{**GOOD, **changed}).raises(
+        ValueError, mentions
+    )
+
+
+# SharedPolicyAndValue.forward
+
+
+@pytest.mark.parametrize("architecture", ["gpt2", "llama"])
+def test_shared_gives_the_policys_own_logits(architecture):
+    # In any Hugging Face model: `transformer` and `lm_head` are names of GPT-2 only.
+    given = conversation(2)
+    full = adapter("language_model_logits", of=SharedPolicyAndValue.forward)
+    logits = reference(full, **given, seed=6, architecture=architecture, **LONG)
+    answer = call(
+        adapter("shared_on_a_language_model", of=SharedPolicyAndValue.forward),
+        **given,
+        prompt_length=2 + PROMPT,
+        seed=6,
+        architecture=architecture,
+        **LONG,
+    )
+    answer.matches_reference()
+    answer.part("logits").equals(sliced(logits, given["attention_mask"], 2 + PROMPT), atol=ATTENTION)
+
+
+@pytest.mark.parametrize("left", [1, 4])
+def test_shared_does_not_depend_on_the_padding_of_the_prompt(left):
+    both = adapter("shared_on_a_language_model", of=SharedPolicyAndValue.forward)
+    options = {"seed": 6, "architecture": "gpt2", **LONG}
+    expected = reference(both, **conversation(), prompt_length=PROMPT, **options)
+    call(both, **conversation(left), prompt_length=left + PROMPT, **options).equals(expected, atol=ATTENTION)
+
+
+def test_shared_of_a_square_batch():
+    given = {**conversation(), "prompt_length": 4}
+    call(adapter("shared_actor_critic", of=SharedPolicyAndValue.forward), **given).matches_reference()
+
+
+def test_shared_keeps_float32():
+    answer = call(
+        adapter("shared_float32", of=SharedPolicyAndValue.forward),
+        input_ids=[[7, 5, 3]],
+        attention_mask=[[True, True, True]],
+        prompt_length=2,
+    )
+    answer.equals(logits=torch.tensor([[[215.0, -215.0]]]), values=torch.tensor([[215.5]]))
+
+
+def test_shared_agrees_with_the_reference():
+    for answer in examples_of(SharedPolicyAndValue.forward):
+        answer.matches_reference()
+
+
+# critic_from_reward_model
+
+
+def test_critic_from_reward_model_agrees_with_the_reference():
+    for answer in examples_of(critic_from_reward_model):
+        answer.matches_reference()
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])
+def test_critic_from_reward_model_begins_as_the_reward_model(dtype):
+    answer = call(
+        adapter("gpt2_critic", of=critic_from_reward_model),
+        **padded(text(5, rows=2), 1, 0),
+        seed=4,
+        dtype=dtype,
+        **LONG,
+    )
+    answer.matches_reference(atol=0.05 if dtype == "bfloat16" else 1e-5 if dtype == "float32" else 1e-11)
+    answer.equals(shared="none", frozen="none")
+
+
+# freeze and make_reference
+
+
+def test_freeze_agrees_with_the_reference():
+    for answer in examples_of(freeze):
+        answer.matches_reference()
+
+
+def test_freeze_of_a_language_model():
+    answer = call(adapter("gpt2_frozen", of=freeze), seed=1, **LONG)
+    answer.equals(same_model=True, trainable="none", train_mode="none")
+
+
+def test_make_reference_agrees_with_the_reference():
+    for answer in examples_of(make_reference):
+        answer.matches_reference()
+
+
+def test_make_reference_of_a_language_model_does_not_follow_it():
+    answer = call(adapter("gpt2_reference", of=make_reference), **conversation(1), seed=2, **LONG)
+    logits = answer.value["policy_before"] if isinstance(answer.value, dict) else None
+    answer.equals(reference_before=logits, reference_after=logits, policy_moved=True, tied=True)
+
+
+# reference_mode
+
+
+def test_reference_mode_agrees_with_the_reference():
+    for answer in examples_of(reference_mode):
+        answer.matches_reference()
+
+
+@pytest.mark.parametrize("from_sft_adapter", [False, True], ids=["bare-base", "sft-adapter"])
+def test_reference_mode_of_a_language_model_is_where_it_started(from_sft_adapter):
+    # At step 0 the policy is the reference, so the KL is 0. After a step of the policy only the policy has moved.
+    given = {**conversation(1), "seed": 5, "from_sft_adapter": from_sft_adapter, **LONG}
+    lora = adapter("gpt2_lora", of=reference_mode)
+    expected = reference(lora, **given)
+    start = expected["policy_at_step_0"]
+    answer = call(lora, **given)
+    answer.equals(policy_at_step_0=start, reference_at_step_0=start, reference_after=start)
+    answer.equals(policy_after=expected["policy_after"], same_trainable=True)
+    answer.satisfies(
+        lambda logits: (logits["policy_after"] - start).abs().max() > 1e-3, "the policy to have moved after its step"
+    )
+
+
+def test_reference_mode_of_a_bare_base_is_the_base_model():
+    given = conversation(1)
+    full = adapter("language_model_logits", of=reference_mode)
+    base = reference(full, **given, seed=5, architecture="gpt2", **LONG)
+    answer = call(adapter("gpt2_lora", of=reference_mode), **given, seed=5, from_sft_adapter=False, **LONG)
+    answer.part("reference_after").equals(base, atol=ATTENTION)
+
+
+def test_reference_mode_refuses_a_model_without_adapters():
+    call(adapter("refused_model", of=reference_mode)).raises(ValueError, mentions=["adapters", "make_reference"])

@@ -1,0 +1,389 @@
+"""Lesson 7, by hand: toy models whose answers are digits. seen pos id: a 5 as the second token of a text gives 215.
+
+The first token of a text is at position 0 and sees itself, so a 7 there gives 107. Critics add 0.5, so that a value is
+no logit. A 9 stands on padding only. What an answer holds on padding means nothing, and is set to 0 before the check.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from testcases.harness import adapter, call
+from tutorial.lesson07_actor_critic import (
+    PolicyAndValue,
+    SharedPolicyAndValue,
+    ValueModel,
+    critic_from_reward_model,
+    freeze,
+    make_reference,
+    reference_mode,
+)
+
+PAD, TEXT = False, True
+ONES = [1.0, 1.0, 1.0]
+DIGITS = [[1.0, 10.0, 100.0]]
+
+
+# ValueModel.forward
+
+
+@pytest.mark.parametrize(
+    "input_ids, attention_mask, values",
+    [
+        pytest.param([[7, 5, 3]], [[TEXT, TEXT, TEXT]], [[107.5, 215.5, 323.5]], id="every-position-has-a-value"),
+        pytest.param(
+            [[9, 9, 7, 5, 3]],
+            [[PAD, PAD, TEXT, TEXT, TEXT]],
+            [[0.0, 0.0, 107.5, 215.5, 323.5]],
+            id="padding-on-the-left-moves-nothing",
+        ),
+        pytest.param(
+            [[7, 5, 3, 9]],
+            [[TEXT, TEXT, TEXT, PAD]],
+            [[107.5, 215.5, 323.5, 0.0]],
+            id="padding-on-the-right-moves-nothing",
+        ),
+        pytest.param([[9, 7, 5, 9]], [[PAD, TEXT, TEXT, PAD]], [[0.0, 107.5, 215.5, 0.0]], id="padding-on-both-sides"),
+        pytest.param(
+            [[9, 7, 5], [4, 6, 9]],
+            [[PAD, TEXT, TEXT], [TEXT, TEXT, PAD]],
+            [[0.0, 107.5, 215.5], [104.5, 216.5, 0.0]],
+            id="rows-are-padded-each-in-its-own-way",
+        ),
+        pytest.param([[7]], [[TEXT]], [[107.5]], id="one-row-of-one-token-keeps-its-shape"),
+        pytest.param([[7], [4]], [[TEXT], [TEXT]], [[107.5], [104.5]], id="two-rows-of-one-token"),
+    ],
+)
+def test_value_model_by_hand(input_ids, attention_mask, values):
+    call(adapter("value_model", of=ValueModel.forward), input_ids=input_ids, attention_mask=attention_mask).equals(
+        values
+    )
+
+
+def test_value_model_gradient():
+    # 1 x the first value + 2 x the second: (7, 0, 1) + 2 (5, 1, 2) = (17, 2, 5), for the body times the digits
+    answer = call(
+        adapter("value_model", of=ValueModel.forward),
+        input_ids=[[7, 5, 9]],
+        attention_mask=[[TEXT, TEXT, PAD]],
+        gain=ONES,
+        head=DIGITS,
+        grad_of=("gain", "head"),
+        grad_weights=torch.tensor([[1.0, 2.0, 0.0]], dtype=torch.float64),
+    )
+    answer.equals([[107.5, 215.5, 0.0]]).gradient_equals(head=[[17.0, 2.0, 5.0]], gain=[17.0, 20.0, 500.0])
+
+
+# PolicyAndValue
+
+RESPONSES = pytest.mark.parametrize(
+    "input_ids, attention_mask, prompt_length, digits",
+    [
+        # Before the response token 3 stands the prompt's 5, second of its text: 215. Before 6 stands the 3: 323.
+        pytest.param([[7, 5, 3, 6]], [[TEXT] * 4], 2, [[215.0, 323.0]], id="first-token-is-foreseen-by-the-prompt"),
+        pytest.param([[7, 5, 3]], [[TEXT] * 3], 1, [[107.0, 215.0]], id="prompt-of-one-token"),
+        pytest.param([[7, 5, 3]], [[TEXT] * 3], 2, [[215.0]], id="response-of-one-token"),
+        pytest.param([[9, 7, 5, 3]], [[PAD, TEXT, TEXT, TEXT]], 2, [[107.0, 215.0]], id="prompt-padded-on-the-left"),
+        pytest.param(
+            [[9, 9, 7, 5, 3, 6]],
+            [[PAD, PAD, TEXT, TEXT, TEXT, TEXT]],
+            4,
+            [[215.0, 323.0]],
+            id="prompt-length-counts-padding",
+        ),
+        # The second response is one token, 8: its padding has no value of its own.
+        pytest.param(
+            [[9, 7, 5, 3], [4, 6, 8, 9]],
+            [[PAD, TEXT, TEXT, TEXT], [TEXT, TEXT, TEXT, PAD]],
+            2,
+            [[107.0, 215.0], [216.0, 0.0]],
+            id="ragged-rows",
+        ),
+    ],
+)
+
+
+def words(digits):
+    """Logits of the toy policy's two words: (215, -215)."""
+    return [[[number, -number] for number in row] for row in digits]
+
+
+def critic(digits):
+    return [[number + 0.5 if number else 0.0 for number in row] for row in digits]
+
+
+# Of the first word's logits and of the values: the features before the two response tokens, (7, 0, 1) + (5, 1, 2)
+PAIR = {"input_ids": [[7, 5, 3]], "attention_mask": [[TEXT] * 3], "prompt_length": 1}
+FIRST_WORD = torch.tensor([[[1.0, 0.0], [1.0, 0.0]]], dtype=torch.float64)
+
+
+@RESPONSES
+def test_policy_and_value_by_hand(input_ids, attention_mask, prompt_length, digits):
+    call(
+        adapter("actor_critic", of=PolicyAndValue.forward),
+        input_ids=input_ids,
+        attention_mask=attention_mask,
+        prompt_length=prompt_length,
+    ).equals(logits=words(digits), values=critic(digits))
+
+
+def test_policy_and_value_gradient_of_the_logits():
+    answer = call(
+        adapter("actor_critic", of=PolicyAndValue.forward),
+        **PAIR,
+        policy_gain=ONES,
+        critic_gain=ONES,
+        grad_of=("policy_gain", "critic_gain"),
+        grad_through="logits",
+        grad_weights=FIRST_WORD,
+    )
+    answer.gradient_equals(policy_gain=[12.0, 10.0, 300.0], critic_gain=None)
+
+
+def test_policy_and_value_gradient_of_the_values():
+    answer = call(
+        adapter("actor_critic", of=PolicyAndValue.forward),
+        **PAIR,
+        policy_gain=ONES,
+        critic_gain=ONES,
+        grad_of=("policy_gain", "critic_gain"),
+        grad_through="values",
+    )
+    answer.gradient_equals(policy_gain=None, critic_gain=[12.0, 10.0, 300.0])
+
+
+def test_policy_and_value_is_one_pass_of_each():
+    call(adapter("actor_critic_passes", of=PolicyAndValue.forward), **PAIR).equals(
+        passes_of_the_policy=1, passes_of_the_critic=1
+    )
+
+
+@RESPONSES
+def test_response_values_by_hand(input_ids, attention_mask, prompt_length, digits):
+    call(
+        adapter("values_alone", of=PolicyAndValue.response_values),
+        input_ids=input_ids,
+        attention_mask=attention_mask,
+        prompt_length=prompt_length,
+    ).equals(critic(digits))
+
+
+def test_response_values_gradient():
+    answer = call(
+        adapter("values_alone", of=PolicyAndValue.response_values),
+        **PAIR,
+        critic_gain=ONES,
+        grad_of="critic_gain",
+    )
+    answer.equals([[107.5, 215.5]]).gradient_equals(critic_gain=[12.0, 10.0, 300.0])
+
+
+def test_response_values_needs_no_pass_of_the_policy():
+    call(adapter("values_alone_passes", of=PolicyAndValue.response_values), **PAIR).equals(
+        passes_of_the_policy=0, passes_of_the_critic=1
+    )
+
+
+# SharedPolicyAndValue.forward
+
+
+@RESPONSES
+def test_shared_by_hand(input_ids, attention_mask, prompt_length, digits):
+    call(
+        adapter("shared_actor_critic", of=SharedPolicyAndValue.forward),
+        input_ids=input_ids,
+        attention_mask=attention_mask,
+        prompt_length=prompt_length,
+    ).equals(logits=words(digits), values=critic(digits))
+
+
+SHARED = {
+    **PAIR,
+    "gain": ONES,
+    "value_head": DIGITS,
+    "word_head": [[1.0, 10.0, 100.0], [-1.0, -10.0, -100.0]],
+    "grad_of": ("gain", "value_head", "word_head"),
+}
+
+
+def test_shared_gradient_of_the_logits():
+    answer = call(
+        adapter("shared_actor_critic", of=SharedPolicyAndValue.forward),
+        **SHARED,
+        grad_through="logits",
+        grad_weights=FIRST_WORD,
+    )
+    answer.gradient_equals(gain=[12.0, 10.0, 300.0], word_head=[[12.0, 1.0, 3.0], [0.0, 0.0, 0.0]], value_head=None)
+
+
+def test_shared_gradient_of_the_values():
+    # The value loss pulls on the body as well: this is what sharing means.
+    answer = call(adapter("shared_actor_critic", of=SharedPolicyAndValue.forward), **SHARED, grad_through="values")
+    answer.gradient_equals(gain=[12.0, 10.0, 300.0], value_head=[[12.0, 1.0, 3.0]], word_head=None)
+
+
+def test_shared_is_one_pass_of_the_body():
+    call(adapter("shared_passes", of=SharedPolicyAndValue.forward), **PAIR).equals(passes_of_the_body=1)
+
+
+# critic_from_reward_model: a reward model with body (1, 2, 4), a buffer of sevens, head (8, 16, 32) and bias 64
+
+SCORER = {
+    "gain": torch.tensor([1.0, 2.0, 4.0]),
+    "weight": torch.tensor([[8.0, 16.0, 32.0]]),
+    "bias": torch.tensor([64.0]),
+}
+SCORER_NUMBERS = torch.tensor([1.0, 2.0, 4.0, 7.0, 7.0, 7.0, 8.0, 16.0, 32.0, 64.0])
+SCORER_PARAMETERS = "backbone.gain, head.weight, head.bias"
+
+
+def test_critic_from_reward_model_copies_body_and_head():
+    answer = call(adapter("critic_of", of=critic_from_reward_model), **SCORER)
+    answer.equals(
+        **{"class": "ValueModel"},
+        body=SCORER["gain"],
+        buffer=torch.full((3,), 7.0),
+        head_weight=SCORER["weight"],
+        head_bias=SCORER["bias"],
+    )
+
+
+def test_critic_from_reward_model_shares_nothing():
+    # 1 is added to all that the critic holds; the reward model stays as it was.
+    answer = call(adapter("critic_of", of=critic_from_reward_model), **SCORER, trained=True)
+    answer.equals(shared="none", reward_model=SCORER_NUMBERS)
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_critic_from_reward_model_is_trainable(frozen):
+    answer = call(adapter("critic_of", of=critic_from_reward_model), **SCORER, frozen=frozen)
+    answer.equals(trainable=SCORER_PARAMETERS, reward_model_trainable="none" if frozen else SCORER_PARAMETERS)
+
+
+def test_critic_from_reward_model_keeps_the_dtype():
+    answer = call(
+        adapter("critic_of", of=critic_from_reward_model),
+        gain=[1.0, 2.0, 4.0],
+        weight=[[8.0, 16.0, 32.0]],
+        bias=[64.0],
+    )
+    answer.equals(body=[1.0, 2.0, 4.0], head_weight=[[8.0, 16.0, 32.0]], head_bias=[64.0])
+
+
+# freeze and make_reference: layers filled with 1 to 7, and a buffer of 0
+
+ALL_PARAMETERS = "scale, 0.weight, 0.bias, 2.0.weight, 2.0.bias, 2.2.weight, 2.2.bias"
+ALL_MODULES = "the whole, 0, 1, 2, 2.0, 2.1, 2.2"
+NUMBERS = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    "frozen, evaluating",
+    [
+        pytest.param((), (), id="all-of-it-trains"),
+        pytest.param(("0.weight", "2.2.bias"), (), id="some-is-frozen-already"),
+        pytest.param((), ("",), id="only-the-outer-module-says-eval"),
+    ],
+)
+def test_freeze_by_hand(frozen, evaluating):
+    answer = call(adapter("frozen_layers", of=freeze), frozen=frozen, evaluating=evaluating)
+    answer.equals(same_model=True, trainable="none", train_mode="none", weights=NUMBERS)
+
+
+def test_freeze_switches_dropout_off():
+    # 2 + 2 + 3 = 7 and 7; the norm of two equal numbers is its bias, 5; 6 * 5 + 6 * 5 + 7 = 67
+    answer = call(adapter("frozen_output", of=freeze), x=[[1.0, 1.0]])
+    answer.equals(first=[[67.0]], second=[[67.0]], learns=False)
+
+
+def test_make_reference_is_a_frozen_copy():
+    answer = call(adapter("reference_of", of=make_reference))
+    answer.equals(**{"class": "Sequential"}, weights=NUMBERS, trainable="none", train_mode="none")
+
+
+def test_make_reference_does_not_follow_the_policy():
+    # The policy is trained: 10 is added to all that it holds.
+    answer = call(adapter("reference_of", of=make_reference), trained=10.0)
+    answer.equals(weights=NUMBERS, shared="none", policy_weights=[11.0, 12.0, 13.0, 14.0, 15.0, 16.0, 17.0, 10.0])
+
+
+@pytest.mark.parametrize(
+    "frozen, evaluating, policy_trainable, policy_train_mode",
+    [
+        pytest.param((), (), ALL_PARAMETERS, ALL_MODULES, id="a-policy-that-trains"),
+        pytest.param(
+            ("scale", "0.weight", "0.bias"),
+            ("1", "2.1"),
+            "2.0.weight, 2.0.bias, 2.2.weight, 2.2.bias",
+            "the whole, 0, 2, 2.0, 2.2",
+            id="some-of-the-policy-is-frozen-and-its-dropout-off",
+        ),
+    ],
+)
+def test_make_reference_leaves_the_policy_as_it_is(frozen, evaluating, policy_trainable, policy_train_mode):
+    answer = call(adapter("reference_of", of=make_reference), frozen=frozen, evaluating=evaluating)
+    answer.equals(policy_weights=NUMBERS, policy_trainable=policy_trainable, policy_train_mode=policy_train_mode)
+
+
+# reference_mode: the base model is y = 1 x; each adapter adds its number to the slope. y(1) is asked for. The first
+# call imports peft, which takes seconds.
+
+BARE = {"adapters": {"policy": 2.0}, "active": "policy", "seconds": 60.0}
+SFT = {"adapters": {"policy": 2.0, "reference": 4.0}, "active": "policy", "seconds": 60.0}
+FROM = pytest.mark.parametrize("start", [pytest.param(BARE, id="bare-base"), pytest.param(SFT, id="sft-adapter")])
+LORA = adapter("lora_line", of=reference_mode)
+
+
+@pytest.mark.parametrize(
+    "adapters, active, before, inside",
+    [
+        # 1 + 2 outside; inside the base model alone
+        pytest.param({"policy": 2.0}, "policy", 3.0, 1.0, id="without-reference-the-adapters-are-off"),
+        pytest.param({"policy": 2.0, "reference": 4.0}, "policy", 3.0, 5.0, id="reference-adapter-is-on"),
+        pytest.param({"reference": 4.0, "policy": 2.0}, "policy", 3.0, 5.0, id="whatever-came-first"),
+        pytest.param({"policy": 2.0, "sft": 8.0}, "policy", 3.0, 1.0, id="another-adapter-is-no-reference"),
+        pytest.param({"default": 2.0}, "default", 3.0, 1.0, id="named-default"),
+        pytest.param({"default": 2.0, "policy": 8.0}, "policy", 9.0, 1.0, id="default-is-not-the-trained-one"),
+    ],
+)
+def test_reference_mode_by_hand(adapters, active, before, inside):
+    answer = call(LORA, adapters=adapters, active=active, seconds=60.0)
+    answer.equals(before=before, inside=inside, after=before, active_after=active, yielded="the policy")
+
+
+@FROM
+def test_reference_mode_has_no_gradient_inside(start):
+    call(LORA, **start).equals(learns_inside=False, gradients_on_after=True, learns_after=True)
+
+
+@FROM
+def test_reference_mode_leaves_gradients_off_where_they_were(start):
+    call(LORA, **start, no_grad=True).equals(gradients_on_after=False)
+
+
+@pytest.mark.parametrize(
+    "trainable",
+    [
+        pytest.param("lora_A.policy, lora_B.policy", id="as-peft-chose"),
+        pytest.param("lora_B.policy", id="half-of-the-adapter"),
+        pytest.param("base_layer, lora_B.policy", id="the-base-model-too"),
+        pytest.param("none", id="nothing"),
+    ],
+)
+@FROM
+def test_reference_mode_restores_what_trains(start, trainable):
+    chosen = trainable.replace(",", "")
+    call(LORA, **start, trainable=chosen).equals(trainable_after=trainable)
+
+
+@FROM
+def test_reference_mode_is_left_by_an_exception(start):
+    answer = call(LORA, **start, interrupted=True)
+    answer.equals(
+        exception_came_out=True,
+        after=3.0,
+        active_after="policy",
+        trainable_after="lora_A.policy, lora_B.policy",
+        gradients_on_after=True,
+    )
