@@ -57,7 +57,11 @@ class Experience:
         return self.input_ids[:, self.prompt_length :]
 
     def rows(self, index: Tensor) -> Experience:
-        """The rows with these numbers, (M,) int64, without the columns that are padding in all of them."""
+        """The rows with these numbers, (M,) int64, in this order.
+
+        Cut to the longest of them: the first prompt columns and the last response columns go where they are padding
+        in all of these rows. A masked column between two real tokens stays.
+        """
         # region solution
         prompt_is_used = self.attention_mask[index, : self.prompt_length].any(dim=0)
         first = int(prompt_is_used.long().argmax())

@@ -36,8 +36,9 @@ def sample_token(
     Args:
         logits: (B, V) float.
         temperature: > 0, divides the logits before anything else. For the likeliest token, use top_k=1.
-        top_k: keep the k likeliest tokens; 0 keeps all.
-        top_p: keep the fewest likeliest tokens whose probabilities reach top_p, at least one; 1 keeps all.
+        top_k: keep the k likeliest tokens and those tied with the last of them; 0 keeps all.
+        top_p: of what top_k left, keep the fewest likeliest tokens whose probabilities reach top_p, at least one;
+            1 keeps all.
         generator: source of randomness; None uses the global one.
 
     Returns:
@@ -78,7 +79,7 @@ def generate(
     top_p: float = 1.0,
     generator: torch.Generator | None = None,
 ) -> Generation:
-    """Sample a response to each prompt, one token at a time over a key-value cache, until all rows have stopped.
+    """Sample a response to each prompt over a key-value cache, one pass for each token, until all rows have stopped.
 
     Args:
         policy: a Hugging Face causal language model; dropout is off while sampling, the mode is restored.

@@ -128,6 +128,11 @@ def done_multiplied(rewards, values, dones, gamma=0.99):
     return rewards + gamma * values[..., 1:] * (1 - dones.to(values.dtype)) - values[..., :-1]
 
 
+@misconception("td_errors", why="V(s_t) bootstraps in place of V(s_t+1): the next value is values[t + 1]", read=TD)
+def present_value_bootstraps(rewards, values, dones, gamma=0.99):
+    return rewards + gamma * values[..., :-1] * (1 - dones.to(values.dtype)) - values[..., :-1]
+
+
 @misconception("td_errors", why="the next values are detached: this function cuts no gradient, the losses do", read=TD)
 def next_value_detached(rewards, values, dones, gamma=0.99):
     return rewards + gamma * _next_values(values, dones).detach() - values[..., :-1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +13,12 @@ from torch import Tensor, nn
 from ..lesson01_masked_sequences import position_ids
 from ..lesson02_reward_model import RewardModel
 from ..shapes import check_number, check_shapes
+
+if TYPE_CHECKING:
+    from peft import PeftModel
+    from transformers import PreTrainedModel
+
+Model = TypeVar("Model", bound=nn.Module)
 
 
 class ResponseOutputs(NamedTuple):
@@ -24,7 +30,7 @@ class ResponseOutputs(NamedTuple):
     """(B, T): values[:, t] = V(the text before token t)."""
 
 
-def response_logits(policy: nn.Module, input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> Tensor:
+def response_logits(policy: PreTrainedModel, input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> Tensor:
     """Logits that predict the response tokens, without computing the vocabulary for the prompt.
 
     Given, not an exercise: it is lesson 1's shift, done inside the model. Of the T + 1 last positions the last one
@@ -61,7 +67,7 @@ class ValueModel(nn.Module):
             undo each other's steps; see `SharedPolicyAndValue`).
     """
 
-    def __init__(self, backbone: nn.Module) -> None:
+    def __init__(self, backbone: PreTrainedModel) -> None:
         super().__init__()
         self.backbone = backbone
         self.head = nn.Linear(backbone.config.hidden_size, 1)
@@ -93,7 +99,7 @@ class PolicyAndValue(nn.Module):
         value_model: a critic that shares no parameter with the policy.
     """
 
-    def __init__(self, policy: nn.Module, value_model: ValueModel) -> None:
+    def __init__(self, policy: PreTrainedModel, value_model: ValueModel) -> None:
         super().__init__()
         self.policy = policy
         self.value_model = value_model
@@ -131,7 +137,7 @@ class SharedPolicyAndValue(nn.Module):
         policy: a Hugging Face causal language model; the value head is put beside its language-model head.
     """
 
-    def __init__(self, policy: nn.Module) -> None:
+    def __init__(self, policy: PreTrainedModel) -> None:
         super().__init__()
         self.policy = policy
         self.value_head = nn.Linear(policy.config.hidden_size, 1)
@@ -174,12 +180,12 @@ def critic_from_reward_model(reward_model: RewardModel) -> ValueModel:
     raise NotImplementedError("lesson07: critic_from_reward_model")
 
 
-def freeze(model: nn.Module) -> nn.Module:
+def freeze(model: Model) -> Model:
     """Stop training a model, in place: no parameter requires a gradient, dropout is off. Returns the same model."""
     raise NotImplementedError("lesson07: freeze")
 
 
-def make_reference(policy: nn.Module) -> nn.Module:
+def make_reference(policy: PreTrainedModel) -> PreTrainedModel:
     """A frozen copy of the policy as it is now: the SFT model that the KL is measured against.
 
     Args:
@@ -192,7 +198,7 @@ def make_reference(policy: nn.Module) -> nn.Module:
 
 
 @contextmanager
-def reference_mode(policy: nn.Module) -> Iterator[nn.Module]:
+def reference_mode(policy: PeftModel) -> Iterator[PeftModel]:
     """Inside this context a LoRA policy is its own reference, so no second model is held in memory.
 
     If the policy has an adapter named "reference" (a copy of the SFT adapter it started from), that one is
@@ -239,6 +245,7 @@ def disable_dropout(model: nn.Module) -> None:
     With dropout on, the policy that is trained is not the policy that sampled: the ratio is not 1 before the
     first step, and the KL to the reference is noise.
     """
+    module: Any
     for module in model.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0

@@ -89,7 +89,8 @@ def collect_experience(
         generator: source of the sampling's randomness.
 
     Returns:
-        Experience with raw advantages, free of gradients. The log-probabilities are those that sampling gave.
+        Experience with raw advantages, free of gradients, 0 where masked. The log-probabilities are those that
+        sampling gave.
 
     Raises:
         ValueError: as `generate` and `evaluate_responses`.
@@ -110,11 +111,16 @@ def evaluate_responses(
 ) -> Experience:
     """Judge sampled responses: reference log-probs, values, scores, rewards, advantages, returns, in this order.
 
+    1. the reference and the critic read prompt + response, with dropout off; the mode of `model` is restored
+    2. `score` reads the same; its scores are stored as they come
+    3. a response without a stop token loses `missing_stop_penalty`, then the score is clipped and the KL priced
+    4. with `whiten_rewards` the rewards are scaled, keeping their mean, before advantages and returns are made
+
     Args: as `collect_experience`, and
         generation: the responses and what their sampling gave.
 
     Returns:
-        Experience with raw advantages, free of gradients.
+        Experience with raw advantages, free of gradients; every (B, T) number is 0 where masked.
 
     Raises:
         ValueError: `score` gives anything but one finite number for each response.

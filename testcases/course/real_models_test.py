@@ -1,0 +1,83 @@
+"""The rollout's blocks on real Hugging Face models: absolute positions (GPT-2) and rotary ones (Llama)."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from solutions.lesson01_masked_sequences import response_log_probs
+from solutions.lesson07_actor_critic import PolicyAndValue, SharedPolicyAndValue, ValueModel, make_reference
+from solutions.lesson08_rollout import RolloutConfig, collect_experience, generate
+from solutions.lesson09_ppo_trainer import encode_prompts
+from tiny_models.builders import build_causal_lm
+
+VOCABULARY, STOP, PAD = 23, 1, 0
+PROMPTS = [[5, 6, 7, 8, 9, 10], [11, 12], [13, 14, 15]]
+CONFIG = RolloutConfig(stop_token_ids=(STOP,), pad_token_id=PAD, max_new_tokens=9, temperature=0.7)
+
+
+@pytest.fixture(params=["gpt2", "llama"])
+def policy(request: pytest.FixtureRequest):
+    model = build_causal_lm(
+        request.param, VOCABULARY, n_layer=2, n_embd=16, n_head=2, eos_token_id=STOP, pad_token_id=PAD, seed=1
+    )
+    return model.double()
+
+
+def sample(policy, prompts, seed=0, pad=PAD, **settings):
+    input_ids, attention_mask = encode_prompts(prompts, None, pad)
+    generator = torch.Generator().manual_seed(seed)
+    options = {"max_new_tokens": 9, "stop_token_ids": (STOP,), "pad_token_id": pad, "temperature": 0.7} | settings
+    return input_ids, attention_mask, generate(policy, input_ids, attention_mask, generator=generator, **options)
+
+
+def test_log_probs_kept_from_sampling_equal_those_of_a_full_forward(policy) -> None:
+    input_ids, attention_mask, (responses, log_probs, mask) = sample(policy, PROMPTS)
+    sequences = torch.cat([input_ids, responses], dim=1)
+    visible = torch.cat([attention_mask, mask], dim=1)
+    positions = (visible.long().cumsum(1) - 1).clamp(min=0)
+    logits = policy(input_ids=sequences, attention_mask=visible, position_ids=positions).logits
+    recomputed = response_log_probs(logits, sequences, input_ids.shape[1], 0.7)
+    assert torch.allclose(log_probs[mask], recomputed[mask], rtol=0, atol=1e-10)
+
+
+def test_a_row_does_not_depend_on_its_padding(policy) -> None:
+    greedy = {"top_k": 1}
+    _, _, together = sample(policy, PROMPTS, **greedy)
+    for row, prompt in enumerate(PROMPTS):
+        _, _, alone = sample(policy, [prompt], **greedy)
+        length = int(alone.mask.sum())
+        assert together.responses[row, :length].tolist() == alone.responses[0, :length].tolist()
+        assert torch.allclose(together.log_probs[row, :length], alone.log_probs[0, :length], rtol=0, atol=1e-10)
+
+
+def test_greedy_sampling_agrees_with_the_librarys_own_generate(policy) -> None:
+    input_ids, attention_mask, (responses, _, mask) = sample(policy, PROMPTS, top_k=1)
+    theirs = policy.generate(
+        input_ids=input_ids, attention_mask=attention_mask.long(), max_new_tokens=9, do_sample=False, pad_token_id=PAD
+    )[:, input_ids.shape[1] :]
+    assert responses[mask].tolist() == theirs[:, : responses.shape[1]][mask].tolist()
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["two-bodies", "shared-body"])
+def test_the_ratio_is_one_and_the_kl_zero_before_the_first_step(policy, shared: bool) -> None:
+    model = SharedPolicyAndValue(policy) if shared else PolicyAndValue(policy, ValueModel(build_body(policy)))
+    model = model.double()
+    input_ids, attention_mask = encode_prompts(PROMPTS, None, PAD)
+    experience = collect_experience(
+        model,
+        make_reference(policy),
+        lambda ids, visible, prompt_length: torch.ones(len(ids), dtype=torch.float64),
+        input_ids,
+        attention_mask,
+        CONFIG,
+        kl_coef=0.1,
+        generator=torch.Generator().manual_seed(0),
+    )
+    mask = experience.mask
+    assert torch.allclose(experience.log_probs[mask], experience.ref_log_probs[mask], rtol=0, atol=1e-10)
+    assert not experience.values.requires_grad
+
+
+def build_body(policy):
+    return make_reference(policy).base_model.requires_grad_(True)

@@ -1,0 +1,411 @@
+"""Lesson 8, in general: fresh inputs against the reference, a full pass over the text as oracle, statistics, errors."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from testcases.harness import adapter, call, examples_of, reference
+from tutorial.lesson08_rollout import (
+    Experience,
+    ExperienceBuffer,
+    collect_experience,
+    evaluate_responses,
+    generate,
+    sample_token,
+)
+
+
+def normal(*shape: int, seed: int = 1) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def test_sample_token_agrees_with_the_reference():
+    for answer in examples_of(sample_token):
+        answer.matches_reference()
+
+
+def test_generate_agrees_with_the_reference():
+    for answer in examples_of(generate):
+        answer.matches_reference()
+
+
+def test_rows_agrees_with_the_reference():
+    for answer in examples_of(Experience.rows):
+        answer.matches_reference()
+
+
+def test_minibatches_agrees_with_the_reference():
+    for answer in examples_of(ExperienceBuffer.minibatches):
+        answer.matches_reference()
+
+
+def test_collect_experience_agrees_with_the_reference():
+    for answer in examples_of(collect_experience):
+        answer.matches_reference()
+
+
+def test_evaluate_responses_agrees_with_the_reference():
+    for answer in examples_of(evaluate_responses):
+        answer.matches_reference()
+
+
+# sample_token
+
+
+def kept(row: list[float], temperature: float, top_k: int, top_p: float) -> list[float]:
+    """The distribution after the cuts, by the definition, in plain Python."""
+    weights = [math.exp(logit / temperature) for logit in row]
+    if 0 < top_k < len(weights):
+        weights = [w if w >= sorted(weights)[-top_k] else 0.0 for w in weights]
+    total, mass, stays = sum(weights), 0.0, [0.0] * len(weights)
+    for token in sorted(range(len(weights)), key=lambda token: -weights[token]):
+        if mass < top_p:
+            stays[token] = weights[token]
+            mass += weights[token] / total
+    return [w / sum(stays) for w in stays]
+
+
+@pytest.mark.parametrize(
+    "temperature, top_k, top_p",
+    [(1.0, 0, 1.0), (0.6, 0, 1.0), (1.7, 3, 1.0), (1.0, 0, 0.75), (0.8, 4, 0.9), (2.5, 5, 0.6), (1.0, 1, 1.0)],
+)
+def test_sample_token_draws_from_the_distribution(temperature, top_k, top_p):
+    logits, draws = 1.5 * normal(3, 6, seed=3), 20_000
+    options = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
+    expected = draws * torch.tensor([kept(row, **options) for row in logits.tolist()], dtype=torch.float64)
+    answer = call(adapter("counts", of=sample_token), logits=logits, seed=7, draws=draws, **options)
+
+    def fits(counts: Tensor) -> bool:
+        impossible = counts[expected == 0].sum()
+        surprise = ((counts - expected).square() / expected.clamp(min=1e-9))[expected > 0].sum()
+        # Chi-square with at most 15 degrees of freedom exceeds 60 once in 4 million draws.
+        return bool(impossible == 0 and surprise < 60 and (counts.sum(dim=1) == draws).all())
+
+    answer.satisfies(fits, f"counts near {[[round(n) for n in row] for row in expected.tolist()]}")
+
+
+def test_sample_token_of_huge_logits():
+    # exp(800) is infinite
+    call(sample_token, [[800.0, 0.0, -800.0], [-800.0, -1600.0, 0.0]]).equals([0, 2])
+    call(sample_token, torch.tensor([[300.0, 0.0], [-1e30, 300.0]]), top_p=0.9).equals([0, 1])
+
+
+def test_sample_token_of_one_token():
+    call(sample_token, [[3.0], [-2.0]], 0.5, 5, 0.3).equals([0, 0])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_sample_token_takes_other_dtypes(dtype):
+    call(sample_token, torch.tensor([[0.5, 3.0, 1.0], [8.0, 3.0, 1.0]], dtype=dtype), top_k=1).equals([1, 0])
+
+
+def test_sample_token_uses_the_global_generator_without_one():
+    answer = call(adapter("agreement_without_generator", of=sample_token), logits=normal(1, 5))
+    answer.equals({"same seed": True, "other seed": False})
+
+
+@pytest.mark.parametrize(
+    "changed, mentions",
+    [
+        pytest.param({"logits": [1.0, 2.0]}, ["logits (2,)"], id="no-batch"),
+        pytest.param({"logits": [[[1.0, 2.0]]]}, ["logits (1, 1, 2)"], id="with-time"),
+        pytest.param({"temperature": 0.0}, ["temperature"], id="temperature-0"),
+        pytest.param({"temperature": -1.0}, ["temperature"], id="temperature-below-0"),
+        pytest.param({"top_k": -1}, ["top_k"], id="top-k-below-0"),
+        pytest.param({"top_p": 0.0}, ["top_p"], id="top-p-0"),
+        pytest.param({"top_p": 1.1}, ["top_p"], id="top-p-above-1"),
+    ],
+)
+def test_sample_token_refuses_bad_arguments(changed, mentions):
+    call(sample_token, **{"logits": [[1.0, 2.0]], **changed}).raises(ValueError, mentions)
+
+
+# generate
+
+PROMPTS = {
+    "input_ids": [[0, 0, 0, 5], [0, 7, 3, 2], [4, 6, 8, 9], [0, 0, 11, 10]],
+    "attention_mask": [
+        [False, False, False, True],
+        [False, True, True, True],
+        [True, True, True, True],
+        [False, False, True, True],
+    ],
+}
+
+
+@pytest.mark.parametrize("temperature", [0.7, 1.0, 1.4])
+@pytest.mark.parametrize("model", [0, 3])
+def test_generate_gives_the_log_probs_of_a_full_pass(model, temperature):
+    # Sampled, not forced: whatever came, one pass over prompt and response must find the same log-probabilities.
+    options = {"max_new_tokens": 7, "stop_token_ids": (3, 9), "pad_token_id": 0, "temperature": temperature}
+    answer = call(adapter("lm_writes", of=generate), model=model, **PROMPTS, seed=2, **options)
+    written = {"responses": answer.part("responses").value, "mask": answer.part("mask").value}
+    again = adapter("read_again", of=generate)
+    answer.part("log_probs").equals(
+        reference(again, model=model, **PROMPTS, **written, temperature=temperature), atol=1e-10
+    )
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_generate_masks_and_pads_what_it_sampled(seed):
+    options = {"max_new_tokens": 8, "stop_token_ids": (3, 9, 0), "pad_token_id": 0, "temperature": 1.5}
+    answer = call(adapter("lm_writes", of=generate), model=5, **PROMPTS, seed=seed, **options)
+
+    def is_consistent(answer: tuple[Tensor, Tensor, Tensor]) -> bool:
+        responses, log_probs, mask = answer
+        lengths = []
+        for tokens, reals in zip(responses.tolist(), mask.tolist(), strict=True):
+            ends = [place for place, token in enumerate(tokens) if token in (3, 9, 0)]
+            length = ends[0] + 1 if ends else 8
+            lengths.append(length)
+            if reals != [place < length for place in range(len(tokens))] or any(tokens[length:]):
+                return False
+        return responses.shape[1] == max(lengths) and bool(
+            (log_probs[~mask] == 0).all() and (log_probs[mask] < 0).all()
+        )
+
+    answer.satisfies(
+        lambda value: is_consistent(value.values if hasattr(value, "values") else value),
+        "responses cut after the first of 3, 9, 0, padded with 0, as long as the longest; mask and log-probs to match",
+    )
+
+
+@pytest.mark.parametrize("extra", [1, 3])
+def test_generate_does_not_depend_on_the_amount_of_padding(extra):
+    options = {"max_new_tokens": 5, "stop_token_ids": (9,), "pad_token_id": 0, "top_k": 1}
+    expected = reference(adapter("lm_writes", of=generate), model=2, **PROMPTS, **options)
+    ids, mask = torch.tensor(PROMPTS["input_ids"]), torch.tensor(PROMPTS["attention_mask"])
+    junk = torch.full((4, extra), 7)
+    answer = call(
+        adapter("lm_writes", of=generate),
+        model=2,
+        input_ids=torch.cat([junk, ids], dim=1),
+        attention_mask=torch.cat([junk < 0, mask], dim=1),
+        **options,
+    )
+    answer.equals(**dict(zip(("responses", "log_probs", "mask"), expected, strict=True)))
+
+
+def test_generate_gives_data_without_gradient():
+    options = {"max_new_tokens": 5, "stop_token_ids": (9,), "pad_token_id": 0}
+    call(adapter("lm_writes", of=generate), model=2, **PROMPTS, **options).has_no_gradient()
+
+
+def test_generate_fills_the_context_to_its_last_place():
+    ids = torch.arange(20)[None] % 12
+    options = {"input_ids": ids, "attention_mask": ids > -1, "stop_token_ids": (99,), "pad_token_id": 0, "top_k": 1}
+    call(adapter("lm_writes", of=generate), model=1, max_new_tokens=4, **options).matches_reference()
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_generate_restores_the_mode_after_an_error(training):
+    call(adapter("mode_after_an_error", of=generate), training=training).equals(training)
+
+
+def test_generate_takes_no_stop_token_at_all():
+    options = {"max_new_tokens": 3, "stop_token_ids": (), "pad_token_id": 0, "top_k": 1}
+    call(adapter("lm_writes", of=generate), model=1, **PROMPTS, **options).matches_reference()
+
+
+@pytest.mark.parametrize(
+    "changed, mentions",
+    [
+        pytest.param({"attention_mask": [[True, True]]}, ["attention_mask (1, 2)"], id="mask-of-another-shape"),
+        pytest.param({"attention_mask": [[True, True, False]]}, ["left-padded"], id="padded-on-the-right"),
+        pytest.param({"max_new_tokens": 0}, ["max_new_tokens"], id="no-token"),
+        pytest.param({"max_new_tokens": 22}, ["context of 24", "3 + 22"], id="beyond-the-context"),
+        pytest.param({"temperature": 0.0}, ["temperature"], id="temperature-0"),
+    ],
+)
+def test_generate_refuses_bad_arguments(changed, mentions):
+    good = {"input_ids": [[4, 5, 6]], "attention_mask": [[True, True, True]], "max_new_tokens": 2}
+    options = {"stop_token_ids": (9,), "pad_token_id": 0}
+    call(adapter("lm_writes", of=generate), model=1, **{**good, **changed}, **options).raises(ValueError, mentions)
+
+
+# Experience and its buffer
+
+
+def stored(prompts: list[int], responses: list[int], first: int = 0) -> dict[str, Tensor]:
+    """Rows of so many prompt and response tokens; the scores are `first`, `first + 1`, ..."""
+    visible = torch.arange(max(prompts)) >= max(prompts) - torch.tensor(prompts)[:, None]
+    mask = torch.arange(max(responses)) < torch.tensor(responses)[:, None]
+    visible = torch.cat([visible, mask], dim=1)
+    names = ("log_probs", "ref_log_probs", "values", "rewards", "advantages", "returns")
+    numbers = {name: normal(*mask.shape, seed=first + i).masked_fill(~mask, 0.0) for i, name in enumerate(names)}
+    return {
+        "input_ids": (10 * normal(*visible.shape, seed=first)).long().masked_fill(~visible, 0),
+        "attention_mask": visible,
+        "mask": mask,
+        "scores": torch.arange(first, first + len(prompts), dtype=torch.float64),
+        **numbers,
+    }
+
+
+def test_rows_keeps_each_dtype():
+    tensors = stored([1, 2, 3], [2, 3, 1])
+    tensors = {name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in tensors.items()}
+    call(adapter("picked", of=Experience.rows), tensors=tensors, index=[0, 1]).matches_reference()
+
+
+def test_rows_of_rows_are_those_rows():
+    # Picking twice is picking once: nothing that a row needs is lost on the way.
+    tensors = stored([1, 4, 2, 3, 4], [3, 1, 5, 2, 2])
+    once = reference(adapter("picked", of=Experience.rows), tensors=tensors, index=[3, 0, 2])
+    expected = reference(adapter("picked", of=Experience.rows), tensors=tensors, index=[0])
+    call(adapter("picked", of=Experience.rows), tensors=once, index=[1]).equals(expected)
+
+
+@pytest.mark.parametrize("size", [2, 5, 7])
+def test_minibatches_of_many_ragged_batches(size):
+    draw = torch.Generator().manual_seed(size)
+    batches = []
+    for first in range(0, 15, 3):
+        lengths = torch.randint(1, 6, (2, 3), generator=draw).tolist()
+        batches.append(stored(*lengths, first=first))
+    answer = call(
+        adapter("dealt", of=ExperienceBuffer.minibatches), batches=tuple(batches), size=size, seed=1, epochs=2
+    )
+    answer.matches_reference()
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_minibatches_put_each_row_first_equally_often(size):
+    answer = call(
+        adapter("place_shares", of=ExperienceBuffer.minibatches),
+        batches=(stored([2, 1], [3, 1]), stored([1, 3, 2], [2, 4, 1], first=2)),
+        size=size,
+        seed=3,
+    )
+    answer.equals([0.2] * 5)
+
+
+def test_minibatches_use_the_global_generator_without_one():
+    batches = (stored([2] * 12, [3] * 12),)
+    answer = call(adapter("order_agreement_without_generator", of=ExperienceBuffer.minibatches), batches=batches)
+    answer.equals({"same seed": True, "other seed": False})
+
+
+@pytest.mark.parametrize(
+    "batches, size, mentions",
+    [
+        pytest.param((), 2, ["experience", "got none"], id="empty"),
+        pytest.param((stored([2, 1], [3, 1]),), 0, ["size"], id="size-0"),
+    ],
+)
+def test_minibatches_refuse(batches, size, mentions):
+    answer = call(adapter("dealt", of=ExperienceBuffer.minibatches), batches=batches, size=size, seed=0)
+    answer.raises(ValueError, mentions)
+
+
+# The rollout
+
+ROWS = {
+    "input_ids": [[7, 7, 5], [2, 3, 4], [0, 6, 8]],
+    "attention_mask": [[False, False, True], [True, True, True], [False, True, True]],
+}
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["two-bodies", "one-body"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({"gamma": 0.9, "lam": 0.7, "temperature": 0.7}, id="temperature"),
+        pytest.param({"whiten_rewards": True, "kl_estimator": "k3"}, id="whitened-k3"),
+        pytest.param({"stop_token_ids": (1, 0), "missing_stop_penalty": 0.5}, id="pad-is-a-stop"),
+    ],
+)
+def test_collect_experience_is_sampling_then_judging(shared, options):
+    # Whatever was sampled: judged again by the reference, it gives the same experience.
+    options = {"max_new_tokens": 6, "stop_token_ids": (1, 3), **options}
+    answer = call(
+        adapter("lm_collected", of=collect_experience), model=4, **ROWS, kl_coef=0.3, seed=5, shared=shared, **options
+    )
+    ids, mask = answer.part("input_ids").value, answer.part("mask").value
+    written = {"responses": ids[:, 3:], "log_probs": answer.part("log_probs").value, "mask": mask}
+    again = adapter("lm_judged", of=evaluate_responses)
+    expected = reference(again, model=4, **ROWS, **written, kl_coef=0.3, shared=shared, **options)
+    expected["log_probs"] = reference(
+        adapter("read_again", of=generate),
+        model=4,
+        **ROWS,
+        responses=ids[:, 3:],
+        mask=mask,
+        temperature=options.get("temperature", 1.0),
+    )
+    answer.equals(expected, atol=1e-10)
+
+
+def test_collect_experience_gives_data_without_gradient():
+    call(
+        adapter("lm_collected", of=collect_experience), model=4, **ROWS, kl_coef=0.3, seed=5, max_new_tokens=4
+    ).has_no_gradient()
+
+
+def test_collect_experience_refuses_right_padding():
+    wrong = {**ROWS, "attention_mask": [[True, False, False], [True, True, True], [True, True, False]]}
+    call(adapter("lm_collected", of=collect_experience), model=4, **wrong, kl_coef=0.3, seed=5).raises(
+        ValueError, ["left-padded"]
+    )
+
+
+def response(extra: int = 0) -> dict[str, Tensor]:
+    """Responses of 4, 2 and 1 tokens, with `extra` columns of padding behind the longest."""
+    mask = torch.arange(4 + extra) < torch.tensor([[4], [2], [1]])
+    return {
+        "responses": torch.tensor([[5, 6, 7, 8], [9, 1, 0, 0], [1, 0, 0, 0]]).repeat(1, 2)[:, : 4 + extra] * mask,
+        "log_probs": -normal(3, 4).abs().repeat(1, 2)[:, : 4 + extra].masked_fill(~mask, 0.0),
+        "mask": mask,
+    }
+
+
+def test_evaluate_responses_does_not_depend_on_the_padding():
+    judged = adapter("lm_judged", of=evaluate_responses)
+    expected = reference(judged, model=1, **ROWS, **response(), kl_coef=0.3, gamma=0.9)
+    ids, mask = torch.tensor(ROWS["input_ids"]), torch.tensor(ROWS["attention_mask"])
+    junk = torch.full((3, 2), 11)
+    answer = call(
+        judged,
+        model=1,
+        input_ids=torch.cat([junk, ids], dim=1),
+        attention_mask=torch.cat([junk < 0, mask], dim=1),
+        **response(extra=2),
+        kl_coef=0.3,
+        gamma=0.9,
+    )
+    for name in ("ref_log_probs", "values", "rewards", "advantages", "returns"):
+        answer.part(name).equals(torch.cat([expected[name], torch.zeros(3, 2, dtype=torch.float64)], dim=1))
+    answer.part("scores").equals(expected["scores"])
+
+
+def test_evaluate_responses_gives_data_without_gradient():
+    judged = adapter("lm_judged", of=evaluate_responses)
+    call(judged, model=1, **ROWS, **response(), kl_coef=0.3).has_no_gradient()
+
+
+def test_evaluate_responses_of_one_response_at_a_time():
+    # But for whitening, no response has anything to do with the others.
+    judged, whole = adapter("lm_judged", of=evaluate_responses), {**ROWS, **response()}
+    together = reference(judged, model=1, **whole, kl_coef=0.3, lam=0.6)
+    for row in range(3):
+        alone = {name: torch.as_tensor(tensor)[row : row + 1] for name, tensor in whole.items()}
+        expected = {name: tensor[row : row + 1] for name, tensor in together.items()}
+        call(judged, model=1, **alone, kl_coef=0.3, lam=0.6).equals(expected)
+
+
+@pytest.mark.parametrize(
+    "scores, mentions",
+    [
+        pytest.param([[1.0], [2.0]], ["scores (2, 1)"], id="a-column"),
+        pytest.param([1.0, 2.0, 3.0], ["2 responses", "got 3"], id="too-many"),
+        pytest.param([1.0], ["2 responses", "got 1"], id="one-for-all"),
+        pytest.param([1.0, math.nan], ["finite", "response 1"], id="nan"),
+        pytest.param([math.inf, 0.0], ["finite", "response 0"], id="infinite"),
+    ],
+)
+def test_evaluate_responses_refuses_bad_scores(scores, mentions):
+    call(adapter("judged_with_scores", of=evaluate_responses), scores=scores).raises(ValueError, mentions)
