@@ -1,6 +1,6 @@
 # Every target does all of its set-up by itself; a second run installs nothing.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test progress hint reset solution stubs checkpoints lint
+.PHONY: help setup demo test progress hint reset solution stubs checkpoints notebooks lint
 
 PYTHON ?= python3
 VENV := .venv
@@ -57,6 +57,9 @@ stubs: $(READY) ## Write tutorial/ from the solution regions of solutions/
 
 checkpoints: $(READY) ## Rebuild the small models shipped in tiny_models/checkpoints
 	@$(BIN)/python -m testcases.course.checkpoints
+
+notebooks: $(READY) ## Run all notebooks and refresh their outputs
+	@$(BIN)/python -m testcases.course.notebooks
 
 lint: $(READY) ## Style (ruff) and types (mypy)
 	@$(BIN)/ruff check .
