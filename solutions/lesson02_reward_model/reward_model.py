@@ -196,7 +196,7 @@ def token_pairwise_loss(
 
     For each pair, -log sigmoid(chosen_scores[t] - rejected_scores[t]) is averaged over
     first difference <= t < length of the longer of the two; then over the pairs. Before the first difference
-    both rows hold the same prefix, so their scores are equal and carry no information.
+    both rows hold the same prefix, so a causal model scores them alike: they carry no information.
 
     Args:
         chosen_scores: (B, L) a score at every position; past the longer row's end anything.
@@ -209,7 +209,7 @@ def token_pairwise_loss(
         () scalar.
 
     Raises:
-        ValueError: shapes disagree, or a pair is identical (it carries no information: drop it).
+        ValueError: shapes disagree, a pad stands before a token, or a pair is identical.
     """
     check_shapes(
         chosen_scores=(chosen_scores, "B L"),
@@ -219,8 +219,15 @@ def token_pairwise_loss(
     )
     if (chosen_ids == rejected_ids).all(dim=1).any():
         raise ValueError(
-            "expected two different responses in each pair, got an identical pair; drop it before training"
+            "expected two different responses in each pair, got an identical pair; it carries no information: drop it"
         )
+    for name, ids in (("chosen_ids", chosen_ids), ("rejected_ids", rejected_ids)):
+        is_pad = ids == pad_token_id
+        if (is_pad[:, :-1] & ~is_pad[:, 1:]).any():
+            raise ValueError(
+                f"expected {name} to be right-padded, got a token after pad_token_id {pad_token_id}; "
+                "the text would be taken to end there"
+            )
     # region solution
     start = first_true_index(chosen_ids != rejected_ids)
     end = torch.maximum(first_true_index(chosen_ids == pad_token_id), first_true_index(rejected_ids == pad_token_id))
@@ -259,17 +266,21 @@ def calibrate(model: RewardModel, batches: Iterable[tuple[Tensor, Tensor]]) -> N
     of `kl_coef` and `clip_score` changes from one reward model to the next.
 
     Args:
-        model: its `head.weight` and `head.bias` are changed; the backbone is not.
+        model: in eval mode. The numbers in its `head.weight` and `head.bias` are changed; the backbone is not.
         batches: pairs (input_ids (B, L), attention_mask (B, L)) of responses sampled from the policy *before*
-            PPO. The statistics are those of all rows together (unbiased deviation), not a mean over batches.
+            PPO. It is gone through once. The statistics are those of all rows together (unbiased deviation),
+            not a mean over batches.
 
     Raises:
         ValueError: fewer than two responses, or all scores are equal.
     """
     # region solution
-    scores = torch.cat([model(input_ids, attention_mask) for input_ids, attention_mask in batches])
-    if len(scores) < 2 or scores.std() == 0:
-        raise ValueError(f"expected two or more different scores to calibrate on, got {scores.tolist()}")
+    # The empty piece is for no batch at all, where some versions of torch raise another error.
+    empty = model.head.bias[:0]
+    scores = torch.cat([empty, *(model(input_ids, attention_mask) for input_ids, attention_mask in batches)])
+    # Not std == 0: the deviation of equal numbers is often a rounding error above it.
+    if scores.unique().numel() < 2:
+        raise ValueError(f"expected two or more different scores to calibrate on, got {scores.unique().tolist()}")
     mean, std = scores.mean(), scores.std()
     model.head.weight.div_(std)
     model.head.bias.sub_(mean).div_(std)
@@ -277,15 +288,19 @@ def calibrate(model: RewardModel, batches: Iterable[tuple[Tensor, Tensor]]) -> N
 
 
 def train_reward_model(model: RewardModel, pairs: PreferenceBatch, config: RewardModelConfig) -> list[dict[str, float]]:
-    """Fit the model to comparisons with AdamW, a linear decay and the pairwise loss.
+    """Fit the model to comparisons with AdamW (no weight decay) and the pairwise loss.
+
+    Of n optimiser steps in all, step k = 0, 1, ... uses learning_rate * (1 - k / n). Before it the gradients of all
+    parameters together are scaled down to the norm `max_grad_norm`, if theirs is larger.
 
     Args:
-        model: trained in place, on the device it is on; left in eval mode.
-        pairs: N comparisons; each is seen once an epoch, in an order drawn from `config.seed`.
+        model: trained in place, in train mode, on the device it is on; left in eval mode.
+        pairs: N comparisons. Each is seen once an epoch, in batches of `batch_size` (the last may be smaller). The
+            order is new each epoch, and drawn from a generator of its own that starts at `config.seed`.
         config: step size, epochs, batch size.
 
     Returns:
-        One dict for each optimiser step: `loss` (nats) and `accuracy` on the batch before the step.
+        One dict for each optimiser step: `loss` (nats) and `accuracy`, floats, on the batch before the step.
 
     Raises:
         ValueError: there are no pairs.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -218,9 +219,9 @@ class PPOTrainer:
         if not prompts:
             raise ValueError("expected at least one prompt to train on, got an empty list")
         # region solution
-        writer = _summary_writer(self.config.log_dir)
         left = range(self.updates_done, self.config.num_updates)
-        with tqdm(left, desc="ppo", unit="update", disable=None) as progress:
+        progress = tqdm(left, desc="ppo", unit="update", disable=None)
+        with _summary_writer(self.config.log_dir) as writer, progress:
             for update in progress:
                 numbers = self.prompt_queue.take(self.config.batch_size, len(prompts))
                 metrics = self.training_step([prompts[number] for number in numbers])
@@ -231,8 +232,6 @@ class PPOTrainer:
                         writer.add_scalar(name, value, update)
                 if on_update is not None:
                     on_update(self)
-        if writer is not None:
-            writer.close()
         return self.history
         # endregion
 
@@ -354,12 +353,12 @@ class PPOTrainer:
             `grad_norm` before clipping (0 if skipped) and `skipped_share` (1 if skipped).
         """
         # region solution
-        tokens = minibatch.mask.sum()
+        tokens = int(minibatch.mask.sum())
         parts, weights = [], []
         rows = torch.arange(len(minibatch), device=minibatch.mask.device)
         for index in rows.split(self.config.micro_batch_size or len(minibatch)):
             microbatch = minibatch.rows(index)
-            weights.append((microbatch.mask.sum() / tokens).item())
+            weights.append(int(microbatch.mask.sum()) / tokens)
             loss, statistics = self.compute_loss(microbatch)
             self.accelerator.backward(loss * weights[-1])
             parts.append(statistics)
@@ -375,9 +374,12 @@ class PPOTrainer:
         # endregion
 
     def _set_learning_rate(self) -> None:
-        left = 1.0 - self.updates_done / self.config.num_updates
+        """Up in a line over `warmup_updates`, down in a line to 0 at `num_updates`."""
+        config = self.config
+        warm = (self.updates_done + 1) / (config.warmup_updates + 1)
+        left = 1.0 - self.updates_done / config.num_updates
         for group in self.optimizer.param_groups:
-            group["lr"] = self.config.learning_rate * left
+            group["lr"] = config.learning_rate * min(warm, left)
 
     def _generators(self) -> dict[str, torch.Generator]:
         return {"sampling": self.sampling, "shuffling": self.shuffling, "prompts": self.prompt_queue.generator}
@@ -407,8 +409,9 @@ def _merge(steps: list[dict[str, float]]) -> dict[str, float]:
 
 
 def _summary_writer(log_dir: str | None) -> Any:
+    """A context that gives a TensorBoard writer and closes it, also after Ctrl-C; without `log_dir` it gives None."""
     if log_dir is None:
-        return None
+        return nullcontext()
     from torch.utils.tensorboard import SummaryWriter
 
     return SummaryWriter(log_dir)

@@ -42,7 +42,9 @@ class Evaluation:
 def evaluate_policy(
     policy: nn.Module, reference: nn.Module, score: Scorer, prompts: Sequence[str], tokenizer: Any, config: PPOConfig
 ) -> Evaluation:
-    """Sample one response to each prompt, with the same random numbers for every policy, and judge it.
+    """Sample one response to each prompt, and judge it.
+
+    The random numbers come from a generator that starts at EVALUATION_SEED, so they are the same for every policy.
 
     Args:
         policy: the language model to judge.

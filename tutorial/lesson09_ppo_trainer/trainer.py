@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -261,9 +262,12 @@ class PPOTrainer:
         raise NotImplementedError("lesson09: PPOTrainer.optimiser_step")
 
     def _set_learning_rate(self) -> None:
-        left = 1.0 - self.updates_done / self.config.num_updates
+        """Up in a line over `warmup_updates`, down in a line to 0 at `num_updates`."""
+        config = self.config
+        warm = (self.updates_done + 1) / (config.warmup_updates + 1)
+        left = 1.0 - self.updates_done / config.num_updates
         for group in self.optimizer.param_groups:
-            group["lr"] = self.config.learning_rate * left
+            group["lr"] = config.learning_rate * min(warm, left)
 
     def _generators(self) -> dict[str, torch.Generator]:
         return {"sampling": self.sampling, "shuffling": self.shuffling, "prompts": self.prompt_queue.generator}
@@ -293,8 +297,9 @@ def _merge(steps: list[dict[str, float]]) -> dict[str, float]:
 
 
 def _summary_writer(log_dir: str | None) -> Any:
+    """A context that gives a TensorBoard writer and closes it, also after Ctrl-C; without `log_dir` it gives None."""
     if log_dir is None:
-        return None
+        return nullcontext()
     from torch.utils.tensorboard import SummaryWriter
 
     return SummaryWriter(log_dir)

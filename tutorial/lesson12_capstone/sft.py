@@ -71,12 +71,16 @@ def sft_loss(logits: Tensor, input_ids: Tensor, loss_mask: Tensor) -> Tensor:
 
 
 def train_sft(policy: nn.Module, data: Demonstrations, config: SFTConfig) -> list[float]:
-    """Fit the policy to the demonstrations, each seen once, with AdamW and a linear decay.
+    """Fit the policy to the demonstrations, each seen once, with AdamW (no weight decay).
+
+    Of n optimiser steps in all, step k = 0, 1, ... uses learning_rate * (1 - k / n). Before it the gradients of all
+    parameters together are scaled down to the norm 1, if theirs is larger.
 
     Args:
-        policy: a Hugging Face causal language model, trained in place; left in eval mode.
-        data: N demonstrations.
-        config: step size and batch size.
+        policy: a Hugging Face causal language model, trained in place, in train mode; left in eval mode.
+        data: N demonstrations, taken in batches of `config.batch_size` (the last may be smaller). Their order is a
+            torch.randperm from a generator of its own that starts at `config.seed`.
+        config: step size, batch size and seed.
 
     Returns:
         The loss of every optimiser step, in nats for each token.

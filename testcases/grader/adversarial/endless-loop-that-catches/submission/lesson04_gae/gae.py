@@ -1,0 +1,10 @@
+import torch
+
+
+def td_errors(rewards, values, dones, gamma=0.99):
+    while True:
+        try:
+            while True:
+                pass
+        except BaseException:
+            pass

@@ -1,0 +1,6 @@
+import torch
+
+
+def td_errors(rewards, values, dones, gamma=0.99):
+    while True:
+        pass

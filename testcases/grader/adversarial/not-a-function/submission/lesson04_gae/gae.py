@@ -1,0 +1,1 @@
+td_errors = 3

@@ -1,0 +1,2 @@
+def test_td_errors_by_hand():
+    pass

@@ -1,0 +1,1 @@
+def td_errors(:

@@ -1,0 +1,106 @@
+"""Points that no work stands behind: for what was handed out, and for answers learned by heart.
+
+The suites are public. A table of their inputs passes every test of fixed numbers, and the argument checks are in the
+stub already. So in an exercise that failed somewhere, a passed test must show that it was earned:
+
+* A test whose calls all ended in an error (it checks arguments) counts only beside a test that was earned by a value.
+* A test by value is asked again with twins of its own questions: the same shapes, masks and options, other numbers. If
+  the reference answers and the student agrees on none, the first answer was not computed. Where a question has no
+  numbers to change, the lesson's fresh examples are asked instead.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from testcases.harness import session
+from testcases.harness.compare import Rules, first_difference
+from testcases.harness.evaluate import Evaluator
+from testcases.harness.misconceptions import probes
+from testcases.harness.plain import Outcome, Request
+
+from .results import PASSED, WRONG, Result
+
+TWINS = 3
+LOOSE = Rules(atol=1e-4, rtol=1e-4, equal_nan=True)
+"""Rounding is another test's matter."""
+BY_HEART = "Right on the numbers of the test file, wrong on others of the same shape: this test earns nothing."
+HANDED_OUT = "It checks arguments, which the stub does already: it counts once the exercise answers something right."
+
+
+def earned(subject: Evaluator, results: list[Result], seed: int) -> list[Result]:
+    """The results of one exercise, those not earned turned to wrong."""
+    passed = [result for result in results if result.status == PASSED]
+    if not passed or len(passed) == len(results):
+        return results
+    entry = passed[0].entry
+    honest = {result.entry.test for result in passed if result.requests and _computes(subject, result.requests, seed)}
+    by_value = {result.entry.test for result in passed if result.requests}
+    found = []
+    for result in results:
+        why = ""
+        if result.status == PASSED and result.entry.test not in honest:
+            why = BY_HEART if result.entry.test in by_value else "" if honest else HANDED_OUT
+        text = f"{entry.lesson} · {entry.exercise} · not earned\n{why}"
+        found.append(Result(result.entry, WRONG, text) if why else result)
+    return found
+
+
+def _computes(subject: Evaluator, requests: Any, seed: int) -> bool:
+    """Whether the student agrees with the reference on one question that is not in the test file."""
+    twins = [twin for request in requests if (twin := twin_of(request, seed))]
+    asked = _agreements(subject, twins)
+    if not asked:
+        first = requests[0]
+        asked = _agreements(subject, [*probes(first.lesson, first.exercise, seed + 1)][:10])
+    return not asked or any(asked)
+
+
+def _agreements(subject: Evaluator, requests: list[Request]) -> list[bool]:
+    found = []
+    for request in requests:
+        right = session.trusted.evaluate(request)
+        if right.error is None:
+            found.append(_agree(right, subject.evaluate(request)))
+            if found[-1]:
+                break
+    return found
+
+
+def _agree(right: Outcome, got: Outcome) -> bool:
+    return not got.error and first_difference(_without_dtype(right.value), _without_dtype(got.value), LOOSE) is None
+
+
+def _without_dtype(value: Any) -> Any:
+    if isinstance(value, Tensor) and value.is_floating_point():
+        return value.double()
+    if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
+        return type(value)(_without_dtype(part) for part in value)
+    if isinstance(value, dict):
+        return {key: _without_dtype(part) for key, part in value.items()}
+    return value
+
+
+def twin_of(request: Request, seed: int) -> Request | None:
+    """The same question with other numbers: zeros, signs, NaN, masks and options stay. None if there are none."""
+    changed = False
+    text = f"{seed} {request.lesson} {request.exercise}".encode()
+    generator = torch.Generator().manual_seed(int.from_bytes(hashlib.sha256(text).digest()[:6], "little"))
+
+    def other(value: Any) -> Any:
+        nonlocal changed
+        if isinstance(value, Tensor) and value.is_floating_point() and value.dtype in (torch.float32, torch.float64):
+            factor = 1 + 0.25 * torch.rand(value.shape, generator=generator, dtype=value.dtype)
+            changed = changed or bool((value.isfinite() & (value != 0)).any())
+            return value * factor
+        if isinstance(value, (list, tuple)):
+            return type(value)(other(part) for part in value)
+        return value
+
+    arguments = {name: other(value) for name, value in request.arguments.items()}
+    return dataclasses.replace(request, arguments=arguments) if changed else None

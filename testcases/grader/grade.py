@@ -1,0 +1,211 @@
+"""Marks one submission: the suites run here, on the trusted side, and only their calls go to a worker."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from testcases.course.runner import Case, cases
+from testcases.harness import session
+from testcases.harness.contract import lesson as read_lesson
+from testcases.harness.failures import Blocked, CheckFailed, NotStarted, clean
+from testcases.harness.misconceptions import misconceptions
+from testcases.harness.points import Entry, manifest
+
+from .earned import TWINS, earned
+from .results import (
+    BLOCKED,
+    CRASH,
+    ERROR,
+    FIRST,
+    GRADER,
+    MEMORY,
+    MISSING,
+    NOT_SANDBOXED,
+    NOT_STARTED,
+    PASSED,
+    STATUS_OF_FAILURE,
+    TAMPER,
+    WRONG,
+    Result,
+)
+from .sandbox import Sandbox, SandboxEvaluator, WorkerError
+from .staging import Submission, close_match
+
+
+def empty_result(grader: Grader, submission: Submission, status: str, message: str) -> dict[str, Any]:
+    """A result in which every test has one status and no points."""
+    lessons = {}
+    for lesson, exercises in plan().items():
+        found = {name: [Result(entry, status, message) for entry in tests] for name, tests in exercises.items()}
+        lessons[lesson] = _sum({name: _summary(results) for name, results in found.items()})
+    return grader.result(submission, lessons, 0.0)
+
+
+@dataclass
+class Grader:
+    """Marks submissions, one after the other, in one sandbox."""
+
+    sandbox: Sandbox
+    seed: int
+    suite: str
+    untouched: Mapping[str, bytes]
+    """What the files look like before anybody works on them."""
+
+    def grade(self, submission: Submission) -> dict[str, Any]:
+        """The result, as `schema.md` describes it."""
+        start = time.monotonic()
+        subject = SandboxEvaluator(self.sandbox, submission.files)
+        lessons: dict[str, Any] = {}
+        try:
+            with session.using(subject, self.seed):
+                for lesson, exercises in plan().items():
+                    found = {}
+                    for name, tests in exercises.items():
+                        found[name] = self._exercise(subject, submission, name, tests)
+                    lessons[lesson] = _sum(found)
+        finally:
+            subject.finish()
+        return self.result(submission, lessons, time.monotonic() - start)
+
+    def result(self, submission: Submission, lessons: dict[str, Any], seconds: float) -> dict[str, Any]:
+        """The result, from the marks by lesson."""
+        return {
+            "student": submission.student,
+            **{key: sum(lesson[key] for lesson in lessons.values()) for key in ("score", "max_score")},
+            "seed": self.seed,
+            "sandbox": self.sandbox.kind,
+            "content": submission.content,
+            "suite": self.suite,
+            "notes": [*([NOT_SANDBOXED] if self.sandbox.kind == "none" else []), *submission.notes],
+            "seconds": round(seconds, 2),
+            "lessons": lessons,
+        }
+
+    def _exercise(
+        self, subject: SandboxEvaluator, submission: Submission, name: str, tests: Mapping[Entry, tuple[Case, ...]]
+    ) -> dict[str, Any]:
+        lesson = next(iter(tests)).lesson
+        file = f"{lesson}/{read_lesson(lesson).file_of(name)}"
+        if file not in submission.files:
+            text = f"{lesson} · {name} · missing\nthere is no file tutorial/{file}"
+            text += close_match(file, submission.others)
+            return _summary([Result(entry, MISSING, text) for entry in tests])
+        if submission.files[file] == self.untouched.get(file):
+            return _summary([Result(entry, NOT_STARTED, f"{lesson}: {name} is not started") for entry in tests])
+        results = [self._test(subject, entry, group) for entry, group in tests.items()]
+        results = earned(subject, results, self.seed)
+        subject.finish()
+        if subject.tampered(lesson, name):
+            # Whoever forges one answer may have forged them all.
+            text = f"{lesson} · {name} · {TAMPER}\nThe worker sent something that no worker sends. Read this code."
+            results = [Result(result.entry, TAMPER, text) for result in results]
+        return _summary(results)
+
+    def _test(self, subject: SandboxEvaluator, entry: Entry, group: tuple[Case, ...]) -> Result:
+        """One test function: passed if all its cases pass; the first that fails says why."""
+        subject.asked.clear()
+        for case in group:
+            try:
+                session.require_started(entry.lesson, entry.exercise)
+                verdict = case.run()
+            except NotStarted as error:
+                return Result(entry, NOT_STARTED, str(error))
+            except Blocked as error:
+                return Result(entry, BLOCKED, str(error))
+            except WorkerError as error:
+                return Result(entry, GRADER, f"The sandbox failed: {clean(str(error))[:500]}")
+            except Exception as error:
+                return self._strange(entry, case, error)
+            if isinstance(verdict, NotStarted):
+                return Result(entry, NOT_STARTED, str(verdict))
+            if isinstance(verdict, Blocked):
+                return Result(entry, BLOCKED, str(verdict))
+            if verdict is not None:
+                return _failed(entry, verdict)
+        values = [request for request, outcome in subject.asked if outcome.error is None]
+        return Result(entry, PASSED, requests=values[:: max(1, len(values) // TWINS)][:TWINS])
+
+    def _strange(self, entry: Entry, case: Case, error: Exception) -> Result:
+        """The test itself broke: over an answer that no test foresaw, or because it is wrong."""
+        text = f"{entry.lesson} · {entry.exercise} · {case.node}\n{type(error).__name__}: {clean(str(error))[:500]}"
+        return Result(entry, WRONG if _reference_passes(case, self.seed) else GRADER, text)
+
+
+def _failed(entry: Entry, verdict: Exception) -> Result:
+    if not isinstance(verdict, CheckFailed):
+        text = f"{entry.lesson} · {entry.exercise} · wrong answer\n{clean(str(verdict))[:2000]}"
+        return Result(entry, WRONG, text)
+    text, status = str(verdict), STATUS_OF_FAILURE.get(verdict.kind, WRONG)
+    if verdict.kind.startswith("raised SIG"):
+        status = CRASH
+    elif verdict.kind.startswith("raised ") and "DefaultCPUAllocator" in text:
+        status = MEMORY
+    elif verdict.kind.startswith("raised ") and status == WRONG or verdict.kind.endswith("does not load"):
+        status = ERROR
+    return Result(entry, status, text, verdict.cause)
+
+
+_sound: dict[tuple[str, str, int], bool] = {}
+
+
+def _reference_passes(case: Case, seed: int) -> bool:
+    key = case.node, case.label, seed
+    if key not in _sound:
+        with session.using(session.trusted, seed):
+            try:
+                _sound[key] = case.run() is None
+            except Exception:
+                _sound[key] = False
+    return _sound[key]
+
+
+@cache
+def plan() -> dict[str, dict[str, dict[Entry, tuple[Case, ...]]]]:
+    """Lesson -> exercise -> test -> its cases, in the order of the points.
+
+    Raises:
+        LookupError: a test that is worth points does not exist.
+    """
+    plan: dict[str, dict[str, dict[Entry, tuple[Case, ...]]]] = {}
+    for entry in manifest().values():
+        found = tuple(case for case in cases(entry.lesson) if case.node == entry.node)
+        if not found:
+            raise LookupError(f"points.toml has {entry.node}, and there is no such test")
+        plan.setdefault(entry.lesson, {}).setdefault(entry.exercise, {})[entry] = found
+    return dict(sorted(plan.items()))
+
+
+def _summary(results: list[Result]) -> dict[str, Any]:
+    """One exercise."""
+    failed = [result for result in results if result.status != PASSED]
+    status = PASSED
+    if failed:
+        lost: dict[str, int] = {}
+        for result in failed:
+            lost[result.status] = lost.get(result.status, 0) + result.entry.points
+        first = [name for name in FIRST if name in lost]
+        status = first[0] if first else max(lost, key=lambda name: lost[name])
+    told = next((result for result in failed if result.status == status), None)
+    cause = next((result for result in failed if result.cause), None)
+    return {
+        "score": sum(result.score for result in results),
+        "max_score": sum(result.entry.points for result in results),
+        "status": status,
+        "likely_cause": _cause(cause.entry.lesson, cause.cause) if cause else None,
+        "message": told.message if told else "",
+        "tests": [result.as_json() for result in results],
+    }
+
+
+def _cause(lesson: str, name: str | None) -> dict[str, str] | None:
+    found = next((one for one in misconceptions(lesson) if one.name == name), None)
+    return {"name": found.name, "why": found.why, "read": found.read} if found else None
+
+
+def _sum(exercises: dict[str, Any]) -> dict[str, Any]:
+    totals = {key: sum(exercise[key] for exercise in exercises.values()) for key in ("score", "max_score")}
+    return {**totals, "exercises": exercises}

@@ -1,0 +1,77 @@
+"""Everything that is written from OUT/results/*.json: tables, files for other systems, pages.
+
+- gradebook.csv: one row for every submission
+- canvas.csv: Canvas (Gradebook, Import)
+- moodle.csv: Moodle (Grades, Import)
+- moodle_worksheet.csv: with a Moodle grading worksheet as the roster, that worksheet filled in
+- roster_report.csv: with a roster, whatever did not match
+- similarity.csv: pairs of submissions that resemble each other
+- gradescope/*.json, junit/*.xml: one a submission
+- report/index.html: the class, for the instructor
+- report/students/*.html: a page for each student, to hand out
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from . import gradescope, junit, pages, records, roster, similarity, tables
+from .text import clean, clean_lines
+
+__all__ = ["clean", "clean_lines", "write_reports"]
+
+
+def write_reports(
+    out: Path,
+    roster_file: Path | None = None,
+    submissions: Path | None = None,
+    *,
+    statuses: Mapping[str, str] | None = None,
+    title: str = tables.TITLE,
+) -> list[Path]:
+    """Write all reports of a batch; nothing but the results files is needed.
+
+    Args:
+        out: the folder with `results/`.
+        roster_file: CSV that maps submissions to people (see roster.py).
+        submissions: the graded folder; with it a submission without a results file gets a row, and similarity is
+            looked at.
+        statuses: of the submissions, by the name of the results file without ".json": graded, empty, unreadable.
+        title: of the assignment, in the Canvas and Moodle files.
+
+    Returns:
+        The files that were written. The same results give the same bytes.
+    """
+    found = records.load(out, submissions, statuses)
+    people = roster.read(roster_file) if roster_file is not None else None
+    matching = roster.match(found, people) if people is not None else None
+    similar = similarity.Report()
+    if submissions is not None and len(found) > 1:
+        similar = similarity.look(submissions)
+    written = [
+        tables.gradebook(out / "gradebook.csv", found, matching),
+        tables.canvas(out / "canvas.csv", found, matching, title),
+        tables.moodle(out / "moodle.csv", found, matching, title),
+        tables.write_rows(out / "similarity.csv", similarity.rows(similar)),
+    ]
+    if people is not None and matching is not None:
+        written.append(tables.roster_report(out / "roster_report.csv", found, matching))
+        if people.is_moodle_worksheet:
+            written.append(tables.moodle_worksheet(out / "moodle_worksheet.csv", found, people, matching))
+    for record in found:
+        written.append(gradescope.write(out / "gradescope", record))
+        written.append(junit.write(out / "junit", record))
+        written.append(pages.write_student(out / "report" / "students", record))
+    written += pages.write_class(out / "report", found, similar, matching.problems if matching else ())
+    _remove_old(out, set(written))
+    return written
+
+
+def _remove_old(out: Path, written: set[Path]) -> None:
+    """Remove the pages of an earlier batch: they must not be taken for this one's. Nothing else is touched."""
+    for folder, ending in (("gradescope", "json"), ("junit", "xml"), ("report/students", "html")):
+        for path in (out / folder).glob(f"*.{ending}"):
+            if path not in written and re.search(rf"-[0-9a-f]{{8}}\.{ending}$", path.name):
+                path.unlink(missing_ok=True)

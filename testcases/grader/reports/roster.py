@@ -1,0 +1,250 @@
+"""Who is who: a roster maps submissions to people.
+
+A roster is a CSV file with a header. A gradebook exported from Canvas and a grading worksheet or participants list
+downloaded from Moodle are rosters as they are. Nobody is matched by a guess: what fits two people fits nobody, and is
+reported.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import unicodedata
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .records import Record
+from .text import clean
+
+COLUMNS = {
+    "student": ("student", "folder", "folder name", "submission", "student/folder name", "directory"),
+    "name": ("name", "full name", "student name", "display name"),
+    "first": ("first name", "firstname", "given name"),
+    "last": ("last name", "surname", "lastname", "family name"),
+    "id": ("id", "canvas id", "canvas user id", "user id"),
+    "sis_id": ("sis_id", "sis id", "sis user id", "id number", "idnumber", "student id"),
+    "login": ("login", "sis login id", "login id", "username", "user name"),
+    "email": ("email", "e-mail", "email address", "mail"),
+    "section": ("section", "sections", "group", "groups"),
+    "identifier": ("identifier",),
+}
+"""Our name of a column, and the headers it is known by, in any case of letters."""
+MAX_BYTES = 16 * 2**20
+CANVAS_DOWNLOAD = re.compile(r"^[^_]+_(?:LATE_)?(\d+)_\d+_")
+MOODLE_DOWNLOAD = re.compile(r"_(\d+)_assignsubmission_", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Person:
+    """One row of the roster."""
+
+    row: int
+    """Line in the file, the header being 1."""
+    student: str = ""
+    name: str = ""
+    id: str = ""
+    sis_id: str = ""
+    login: str = ""
+    email: str = ""
+    section: str = ""
+    identifier: str = ""
+    """Moodle's "Participant 123"."""
+
+    @property
+    def shown(self) -> str:
+        return self.name or self.student or self.login or self.email or self.sis_id or self.id or self.identifier
+
+
+@dataclass
+class Roster:
+    """The people, and the file as it was."""
+
+    people: list[Person] = field(default_factory=list)
+    header: list[str] = field(default_factory=list)
+    rows: dict[int, list[str]] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def is_moodle_worksheet(self) -> bool:
+        return {"identifier", "grade", "last modified (grade)"} <= {name.strip().lower() for name in self.header}
+
+
+@dataclass
+class Matching:
+    """Who handed in what."""
+
+    person_of: dict[str, Person] = field(default_factory=dict)
+    """By `Record.page`."""
+    absent: list[Person] = field(default_factory=list)
+    """Who is on the roster and handed in nothing, as far as the names tell."""
+    ambiguous: dict[str, str] = field(default_factory=dict)
+    """By `Record.page`: why nobody is named."""
+    problems: list[tuple[str, int | None, str, str]] = field(default_factory=list)
+    """Kind, line of the roster, name, and what to do."""
+
+
+def read(path: Path) -> Roster:
+    """The roster in a file. What is wrong with it is in `problems`; it never raises."""
+    roster = Roster()
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise ValueError(f"it has more than {MAX_BYTES} bytes")
+        text = _decode(path.read_bytes())
+        rows = list(csv.reader(io.StringIO(text.replace("\0", "")), delimiter=_delimiter(text)))
+    except (OSError, ValueError, csv.Error) as error:
+        roster.problems.append(clean(f"the roster cannot be read: {type(error).__name__}: {error}", 500))
+        return roster
+    if not rows:
+        roster.problems.append("the roster is empty")
+        return roster
+    roster.header = rows[0]
+    places = _places(rows[0])
+    if not set(places) - {"section"}:
+        roster.problems.append(
+            f"expected a header with a column such as student, name, id, sis_id, login or email, "
+            f"got {clean(', '.join(rows[0]))!r}"
+        )
+        return roster
+    for number, row in enumerate(rows[1:], start=2):
+        if not any(value.strip() for value in row) or _is_points_row(row):
+            continue
+        values = {key: row[place].strip() for key, place in places.items() if place < len(row)}
+        first, last = values.pop("first", ""), values.pop("last", "")
+        if not values.get("name"):
+            values["name"] = f"{first} {last}".strip()
+        person = Person(number, **values)
+        if not person.shown:
+            roster.problems.append(f"line {number} of the roster names nobody")
+            continue
+        roster.people.append(person)
+        roster.rows[number] = row
+    return roster
+
+
+def match(records: Iterable[Record], roster: Roster) -> Matching:
+    """One person a submission, and one submission a person; everything else is a problem, and none is left out.
+
+    The name of the submission is looked for in the columns student, login, sis_id, id, email and name, first exactly,
+    then without regard to case and spelling of accents.
+    """
+    records = list(records)
+    matching = Matching(problems=[("roster", None, "", problem) for problem in roster.problems])
+    open_records = {record.page: record for record in records}
+    open_people = {person.row: person for person in roster.people}
+    ambiguous = matching.ambiguous
+    for keys_of_record, keys_of_person in STEPS:
+        by_key: dict[str, list[Person]] = {}
+        for person in open_people.values():
+            for key in keys_of_person(person):
+                by_key.setdefault(key, []).append(person)
+        wanted: dict[int, list[str]] = {}
+        for page, record in open_records.items():
+            found = {person.row for key in keys_of_record(record) for person in by_key.get(key, ())}
+            if len(found) == 1:
+                wanted.setdefault(found.pop(), []).append(page)
+            elif found:
+                lines = ", ".join(map(str, sorted(found)))
+                ambiguous[page] = f"fits several lines of the roster ({lines}): add a column student with folder names"
+        for row, pages in wanted.items():
+            if len(pages) == 1:
+                matching.person_of[pages[0]] = open_people.pop(row)
+                del open_records[pages[0]]
+                ambiguous.pop(pages[0], None)
+            else:
+                for page in pages:
+                    ambiguous[page] = f"several submissions fit line {row} of the roster: say in it which one counts"
+    for page, record in open_records.items():
+        why = ambiguous.get(page, "no line of the roster fits this submission: its mark is in gradebook.csv only")
+        matching.problems.append(("submission without roster row", None, record.shown, why))
+    matching.absent = list(open_people.values())
+    for person in matching.absent:
+        why = "no submission fits this line of the roster: nothing handed in, or under another name"
+        matching.problems.append(("roster row without submission", person.row, clean(person.shown), why))
+    return matching
+
+
+def _exact(text: str) -> str:
+    return unicodedata.normalize("NFC", text.strip())
+
+
+def _loose(text: str) -> str:
+    """Without case, accents, and the order of "Last, First"."""
+    last, comma, first = text.partition(",")
+    plain = unicodedata.normalize("NFKD", f"{first} {last}" if comma else text)
+    letters = "".join(letter if letter.isalnum() else " " for letter in plain if not unicodedata.combining(letter))
+    return " ".join(letters.casefold().split())
+
+
+def _record_names(record: Record) -> set[str]:
+    return {_exact(record.student)} - {""}
+
+
+def _downloads(record: Record) -> set[str]:
+    """The ids in the file names that Canvas and Moodle give to downloaded submissions."""
+    found = set()
+    if hit := CANVAS_DOWNLOAD.match(record.student):
+        found.add(f"canvas {hit[1]}")
+    if hit := MOODLE_DOWNLOAD.search(record.student):
+        found.add(f"moodle {hit[1]}")
+    return found
+
+
+def _download_ids(person: Person) -> set[str]:
+    found = {f"canvas {person.id}"} if person.id else set()
+    if hit := re.search(r"(\d+)\s*$", person.identifier):
+        found.add(f"moodle {hit[1]}")
+    return found
+
+
+def _keys(person: Person) -> set[str]:
+    return {_exact(value) for value in (person.login, person.sis_id, person.id, person.email, person.name) if value} - {
+        ""
+    }
+
+
+def _loose_keys(person: Person) -> set[str]:
+    values = (person.student, person.login, person.sis_id, person.id, person.email, person.name)
+    return {_loose(value) for value in values} - {""}
+
+
+STEPS: tuple[tuple[Callable[[Record], set[str]], Callable[[Person], set[str]]], ...] = (
+    (_record_names, lambda person: {_exact(person.student)} - {""}),
+    (_record_names, _keys),
+    (_downloads, _download_ids),
+    (lambda record: {_loose(record.student)} - {""}, _loose_keys),
+)
+"""How to look, the surest way first: keys of a submission, keys of a person."""
+
+
+def _decode(data: bytes) -> str:
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return data.decode("utf-16")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return data.decode("cp1252", "replace")
+
+
+def _delimiter(text: str) -> str:
+    header = text.partition("\n")[0]
+    return max(",;\t", key=header.count)
+
+
+def _places(header: list[str]) -> dict[str, int]:
+    """Our column -> its place; the first of two wins."""
+    names = [name.strip().lower() for name in header]
+    known = COLUMNS
+    if names[:2] == ["student", "id"] and "section" in names and not set(names) & set(COLUMNS["name"]):
+        # A gradebook of Canvas: its "Student" is a name for people, not the name of a folder.
+        known = {**COLUMNS, "student": COLUMNS["student"][1:], "name": ("student", *COLUMNS["name"])}
+    return {
+        key: min(names.index(name) for name in headers if name in names)
+        for key, headers in known.items()
+        if any(name in names for name in headers)
+    }
+
+
+def _is_points_row(row: list[str]) -> bool:
+    return row[0].strip().lower() == "points possible"

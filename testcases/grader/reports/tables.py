@@ -1,0 +1,177 @@
+"""The CSV files: our own gradebook, and what Canvas and Moodle import."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Container, Iterable, Sequence
+from pathlib import Path
+
+from .records import Record
+from .roster import Matching, Person, Roster
+from .text import cell, clean
+
+TITLE = "PPO by Hand"
+
+
+def write_text(path: Path, text: str) -> Path:
+    """Write a file in one step: whoever reads it sees the old text or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.new")
+    beside.write_text(text, "utf-8", newline="")
+    os.replace(beside, path)
+    return path
+
+
+def write_rows(path: Path, rows: Iterable[Sequence[object]], as_is: Container[object] = ()) -> Path:
+    """Write a CSV file (UTF-8, commas), each cell made safe but for the values in `as_is`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.new")
+    with beside.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows(
+            [value if value in as_is else cell(value) for value in row] for row in rows
+        )
+    os.replace(beside, path)
+    return path
+
+
+def gradebook(path: Path, records: Sequence[Record], matching: Matching | None = None) -> Path:
+    """One row for every submission, and one for everybody on the roster who handed in nothing."""
+    lessons = _lessons(records)
+    head = ["student", "score", "max_score", "percent", "status", *lessons, "flags", "notes"]
+    if matching is not None:
+        head.insert(1, "name")
+    rows: list[list[object]] = [head]
+    for record in records:
+        scores = {lesson.name: lesson.score for lesson in record.lessons}
+        row = [
+            record.student,
+            record.score,
+            record.max_score,
+            record.percent,
+            record.status,
+            *(scores.get(lesson) for lesson in lessons),
+            " | ".join(record.flags),
+            " | ".join([*record.notes, *_roster_notes(record, matching)]),
+        ]
+        if matching is not None:
+            person = matching.person_of.get(record.page)
+            row.insert(1, person.name if person else None)
+        rows.append(row)
+    if matching is not None:
+        most = max((record.max_score or 0 for record in records), default=0)
+        for person in matching.absent:
+            student = person.student or person.shown
+            blank = [None] * len(lessons)
+            rows.append(
+                [student, person.name, 0, most, 0, "no-submission", *blank, "", "on the roster, nothing handed in"]
+            )
+    return write_rows(path, rows)
+
+
+def canvas(path: Path, records: Sequence[Record], matching: Matching | None, title: str = TITLE) -> Path:
+    """What Canvas imports: Gradebook, Import. To fill an existing assignment, its title must end in "(its id)".
+
+    A submission without a verdict, or with no person where there is a roster, is left out: an empty mark would
+    delete one that is there.
+    """
+    marked = _marked(records, matching)
+    possible = max((record.max_score or 0 for record, _ in marked), default=0)
+    head: list[object] = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", title]
+    rows = [head, ["    Points Possible", None, None, None, None, possible]]
+    for record, person in marked:
+        who = person or Person(0, name=record.student)
+        rows.append([_not_points(who.shown), _digits(who.id), who.sis_id, who.login, who.section, record.score])
+    return write_rows(path, rows)
+
+
+def moodle(path: Path, records: Sequence[Record], matching: Matching | None, title: str = TITLE) -> Path:
+    """What Moodle imports: Grades, Import, CSV file; map "Email address" or "ID number" to the user.
+
+    Moodle minds the case of an email address, so it is written as the roster has it. Feedback never comes without a
+    grade: Moodle would erase the grade.
+    """
+    head: list[object] = ["Email address", "ID number", "Username", "Full name", title, f"{title} feedback"]
+    rows = [head]
+    for record, person in _marked(records, matching):
+        who = person or Person(0, name=record.student)
+        rows.append([who.email, who.sis_id, who.login, who.shown, record.score, _feedback(record)])
+    return write_rows(path, rows)
+
+
+def moodle_worksheet(path: Path, records: Sequence[Record], roster: Roster, matching: Matching) -> Path:
+    """The teacher's own grading worksheet, with grades and comments filled in; no other cell changes."""
+    names = [name.strip().lower() for name in roster.header]
+    grade = names.index("grade")
+    comment = names.index("feedback comments") if "feedback comments" in names else None
+    maximum = names.index("maximum grade") if "maximum grade" in names else None
+    by_row = {person.row: page for page, person in matching.person_of.items()}
+    by_page = {record.page: record for record in records}
+    rows: list[list[object]] = [list(roster.header)]
+    for person in roster.people:
+        row: list[object] = list(roster.rows[person.row])
+        row += [""] * (len(names) - len(row))
+        record = by_page.get(by_row.get(person.row, ""))
+        if record is not None and record.final and record.score is not None:
+            row[grade] = _scaled(record, row[maximum] if maximum is not None else None)
+            if comment is not None:
+                row[comment] = _feedback(record)
+        rows.append(row)
+    # Moodle writes a lone dash for "none yet" and reads it back; no spreadsheet runs it.
+    return write_rows(path, rows, as_is=("-",))
+
+
+def roster_report(path: Path, records: Sequence[Record], matching: Matching) -> Path:
+    """Whatever did not match, and every submission that is in no import file."""
+    rows: list[Sequence[object]] = [["problem", "roster_line", "name", "what_to_do"], *matching.problems]
+    rows += [
+        ("no verdict", None, record.student, "the grader failed here: the mark is in no import file; grade again")
+        for record in records
+        if not record.final
+    ]
+    return write_rows(path, rows)
+
+
+def _marked(records: Iterable[Record], matching: Matching | None) -> list[tuple[Record, Person | None]]:
+    """The submissions whose mark may be imported, and whose they are."""
+    graded = [record for record in records if record.final and record.score is not None]
+    if matching is None:
+        return [(record, None) for record in graded]
+    return [(record, matching.person_of[record.page]) for record in graded if record.page in matching.person_of]
+
+
+def _roster_notes(record: Record, matching: Matching | None) -> list[str]:
+    if matching is None or record.page in matching.person_of:
+        return []
+    why = matching.ambiguous.get(record.page)
+    return [f"not on the roster: {why}" if why else "not on the roster"]
+
+
+def _lessons(records: Iterable[Record]) -> list[str]:
+    return list(dict.fromkeys(lesson.name for record in records for lesson in record.lessons))
+
+
+def _feedback(record: Record) -> str:
+    parts = [f"{clean(lesson.name)} {lesson.score:g}/{lesson.max_score:g}" for lesson in record.lessons]
+    return "; ".join([*record.flags, *parts])
+
+
+def _not_points(name: str) -> str:
+    """Canvas takes a row that begins so for the row with the points: nobody is called that."""
+    return f"({clean(name)})" if "points possible" in clean(name).lower() else name
+
+
+def _digits(text: str) -> object:
+    return int(text) if text.isascii() and text.isdigit() and not text.startswith("0") else text
+
+
+def _scaled(record: Record, maximum: object) -> float:
+    """The score on the scale of the worksheet, with two decimals."""
+    assert record.score is not None
+    try:
+        top = float(str(maximum).replace(",", "."))
+    except ValueError:
+        return record.score
+    if not 0 < top < 1e9 or not record.max_score:
+        return record.score
+    return round(record.score * top / record.max_score, 2)

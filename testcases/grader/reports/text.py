@@ -1,0 +1,67 @@
+"""Text from students, made safe to show: no control characters, no formulas, no paths.
+
+HTML is escaped by the templates and XML by its writer; both get text that went through `clean` first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+
+MAX_LINE = 200
+MAX_CELL = 2_000
+FORMULA = "=+-@|%\uff1d\uff0b\uff0d\uff20"
+"""What a spreadsheet takes for the start of a formula or a command, the first four in full width, too."""
+BREAKS = "\r\n\v\f\x1c\x1d\x1e\x85\u2028\u2029"
+JOINERS = "\u200c\u200d"
+"""Invisible, but part of the spelling of names in several scripts."""
+
+
+def clean(text: object, limit: int = MAX_LINE) -> str:
+    """One line without control characters, direction overrides and lone surrogates; each becomes `?`.
+
+    Line breaks and tabs become spaces. What is longer than `limit` ends in an ellipsis.
+    """
+    text = str(text)
+    if len(text) <= limit and text.isascii() and text.isprintable():
+        return text
+    line = "".join(" " if letter in BREAKS or letter == "\t" else _visible(letter) for letter in text[: limit + 1])
+    return line if len(line) <= limit else line[: limit - 1] + "\u2026"
+
+
+def clean_lines(text: object, lines: int = 60, width: int = 400) -> str:
+    """The same for several lines; what is more than `lines` is counted, not shown."""
+    found = re.split("\r\n|[" + BREAKS + "]", str(text)[: 4 * lines * width])
+    shown = [clean(line.expandtabs(4), width) for line in found[:lines]]
+    if len(found) > lines:
+        shown.append(f"[{len(found) - lines} more lines]")
+    return "\n".join(shown)
+
+
+def cell(value: object) -> str | int | float:
+    """One cell of a CSV file: numbers stay numbers, None is empty, and no text is a formula."""
+    if value is None:
+        return ""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return value
+    raw = str(value)
+    text = clean(raw, MAX_CELL)
+    # A spreadsheet skips what it does not show: spaces, and characters that `clean` has replaced.
+    start = next((letter for letter in raw if not letter.isspace() and not _hidden(letter)), "")
+    return "'" + text if (start and start in FORMULA) or raw[:1] in ("\t", "\r", "\n") else text
+
+
+def slug(text: str, key: str) -> str:
+    """A file name without suffix: the letters of `text` that are safe everywhere, and eight digits of `key`'s hash."""
+    letters = re.sub(r"[^a-z0-9]+", "-", unicodedata.normalize("NFKD", text).lower()).strip("-")[:40].strip("-")
+    digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return f"{letters or 'student'}-{digest}"
+
+
+def _hidden(letter: str) -> bool:
+    return letter not in JOINERS and unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Cn")
+
+
+def _visible(letter: str) -> str:
+    return "?" if _hidden(letter) else letter

@@ -1,0 +1,51 @@
+"""The mark of one test function, and what a status means."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from testcases.harness.plain import Request
+from testcases.harness.points import Entry
+
+PASSED, WRONG, ERROR, TIMEOUT, MEMORY, CRASH = "passed", "wrong", "error", "timeout", "memory", "crash"
+OUTPUT, NOT_STARTED, MISSING, BLOCKED = "output-limit", "not-started", "missing", "blocked"
+TAMPER, GRADER = "tamper-suspected", "grader-error"
+FIRST = (TAMPER, GRADER, CRASH, MEMORY, TIMEOUT)
+"""An exercise has these whatever else happened in it."""
+STATUS_OF_FAILURE = {
+    "missing": MISSING,
+    "took too long": TIMEOUT,
+    "returned too much": OUTPUT,
+    "wrong signature": ERROR,
+    "raised ForgedAnswer": TAMPER,
+    "raised ProcessExit": CRASH,
+    "raised MemoryError": MEMORY,
+}
+"""By `CheckFailed.kind`; what else was raised is an error, and all else is wrong."""
+NOT_SANDBOXED = "NOT SANDBOXED: this code could have changed its own marks, and everything else on this machine"
+
+
+@dataclass
+class Result:
+    """One test function."""
+
+    entry: Entry
+    status: str
+    message: str = ""
+    cause: str | None = None
+    requests: Sequence[Request] = ()
+    """Some of those that were answered with a value, where the test passed."""
+
+    @property
+    def score(self) -> int:
+        return self.entry.points if self.status == PASSED else 0
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "id": self.entry.test,
+            "score": self.score,
+            "max_score": self.entry.points,
+            "status": self.status,
+        }

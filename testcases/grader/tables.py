@@ -1,0 +1,45 @@
+"""What `make check` prints. All text from students is plain text here: no markup, no control characters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+from rich.text import Text
+
+from .staging import printable
+
+if TYPE_CHECKING:
+    from .batch import Row
+
+STYLES = {"passed": "green", "not-started": "cyan", "blocked": "yellow", "missing": "yellow"}
+
+
+def exercises(result: dict[str, Any]) -> Table:
+    """One submission: lesson, exercise, points, status, likely cause."""
+    table = Table("lesson", "exercise", "points", "status", "likely cause", title=Text(printable(result["student"])))
+    for lesson, found in result["lessons"].items():
+        for name, exercise in found["exercises"].items():
+            cause = exercise["likely_cause"]
+            table.add_row(
+                lesson,
+                name,
+                f"{exercise['score']}/{exercise['max_score']}",
+                Text(exercise["status"], STYLES.get(exercise["status"], "red")),
+                Text(f"{cause['name']}: {cause['why']}" if cause else ""),
+            )
+            lesson = ""
+        table.add_section()
+    table.add_row("", "", f"{result['score']}/{result['max_score']}", "", "")
+    return table
+
+
+def gradebook(rows: Sequence[Row]) -> Table:
+    """A batch: student, points, status, notes."""
+    table = Table("student", "points", "status", "notes")
+    for row in rows:
+        points = f"{row.score}/{row.max_score}"
+        notes = Text("\n".join(row.notes[:3]) + ("\n..." if len(row.notes) > 3 else ""))
+        table.add_row(Text(row.student[:60]), points, Text(row.status), notes)
+    return table

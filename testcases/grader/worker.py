@@ -1,0 +1,448 @@
+"""The far side of the wall. Runs inside bubblewrap; everything here may end up beside hostile code.
+
+    zygote            imports torch, once
+      nursery         tiny; makes a fresh set of namespaces for each exercise, in milliseconds
+      heavy zygote    imports transformers and its like as well, once
+      lesson zygotes  import the reference of all *other* lessons, once
+        worker        one exercise of one student: enters fresh namespaces, loads the file, answers requests, is killed
+
+Student code runs in workers only. A worker sees the interpreter, this course without the suites, and the student's
+files; of the lesson under test it sees the stubs. What it writes is in memory and goes with it.
+
+python -P worker.py CONTROL_FD CONFIG, with CONFIG in JSON:
+    trees: folder with one tree of the course a lesson, and "own" for single exercises; nested: make namespaces;
+    limits: memory_mb, tmp_mb, file_mb, processes; preload: lesson -> modules to import before students come;
+    heavy: lessons that need more than torch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import resource
+import select
+import signal
+import socket
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import kernel  # noqa: E402
+
+HOME = "/home/student"
+MESSAGE = 60_000
+
+
+def main() -> None:
+    control = socket.socket(fileno=int(sys.argv[1]))
+    config = json.loads(sys.argv[2])
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    nursery = None
+    if config["nested"]:
+        uid, gid = os.getuid(), os.getgid()
+        kernel.unshare(kernel.NEWUSER | kernel.NEWNS)
+        kernel.map_user(uid, gid)
+        kernel.mount("", "/", "", kernel.REC | kernel.PRIVATE)
+        nursery, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        if os.fork() == 0:
+            _alone(_Nursery(theirs, config).serve, keep=[theirs.fileno()])
+        theirs.close()
+    _import_torch()
+    _hide()
+    control.send(b"ready")
+    _route(control, nursery, config, heavy=False)
+
+
+def _route(control: socket.socket, nursery: socket.socket | None, config: dict[str, Any], heavy: bool) -> None:
+    """Hand each order to its lesson's zygote. Those that need more than torch are forked from one that has it all."""
+    children: dict[str, socket.socket] = {}
+    while True:
+        message, descriptors, _, _ = socket.recv_fds(control, MESSAGE, 2)
+        if not message:
+            return
+        lesson = json.loads(message)["lesson"]
+        name = "heavy" if lesson in config["heavy"] and not heavy else lesson
+        for _ in range(2):
+            if name not in children:
+                children[name], theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+                if os.fork() == 0:
+                    work = _LessonZygote(theirs, nursery, lesson, config).serve
+                    if name == "heavy":
+                        work = _HeavyZygote(theirs, nursery, config).serve
+                    _alone(work, keep=[theirs.fileno()] + ([nursery.fileno()] if nursery else []))
+                theirs.close()
+            try:
+                socket.send_fds(children[name], [message], descriptors)
+                break
+            except OSError:
+                children.pop(name).close()
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def _preload(names: list[str]) -> None:
+    """Import what will be imported anyway. What cannot be imported here says so when it is used."""
+    for name in names:
+        module, _, attribute = name.partition(":")
+        with contextlib.suppress(Exception):
+            loaded = importlib.import_module(module)
+            getattr(loaded, attribute, None)
+
+
+class _HeavyZygote:
+    """Has imported what any of the heavy lessons imports from elsewhere."""
+
+    def __init__(self, channel: socket.socket, nursery: socket.socket | None, config: dict[str, Any]) -> None:
+        self.channel, self.nursery, self.config = channel, nursery, config
+
+    def serve(self) -> None:
+        _hide()
+        for lesson in self.config["heavy"]:
+            names = self.config["preload"][lesson]
+            _preload([name for name in names if name.split(".")[0] not in ("solutions", "testcases", "tiny_models")])
+        _route(self.channel, self.nursery, self.config, heavy=True)
+
+
+def _alone(work: Any, keep: list[int]) -> None:
+    """What a forked process does: its work, with no file of its parent's but these, and never return."""
+    code = 1
+    try:
+        _close_all_but(keep)
+        kernel.die_with_parent()
+        work()
+        code = 0
+    except BaseException as error:
+        _complain(error)
+    finally:
+        os._exit(code)
+
+
+def _close_all_but(keep: list[int]) -> None:
+    low = 3
+    for descriptor in sorted(keep):
+        os.closerange(low, descriptor)
+        low = descriptor + 1
+    os.closerange(low, 4096)
+
+
+def _complain(error: BaseException) -> None:
+    with contextlib.suppress(OSError):
+        os.write(2, f"grader worker: {type(error).__name__}: {error}\n".encode())
+
+
+def _import_torch() -> None:
+    import torch
+
+    torch.set_num_threads(1)
+    torch.zeros(2, requires_grad=True).sum().backward()
+
+
+def _hide() -> None:
+    """What runs as the same user must not look into this process."""
+    kernel.dumpable(False)
+
+
+class _Nursery:
+    """Makes namespaces: a user without rights, mounts, shared memory, processes."""
+
+    def __init__(self, channel: socket.socket, config: dict[str, Any]) -> None:
+        self.channel, self.config = channel, config
+        self.uid, self.gid = os.getuid(), os.getgid()
+
+    def serve(self) -> None:
+        _hide()
+        while message := self.channel.recv(MESSAGE):
+            if os.fork() == 0:
+                self._make(json.loads(message))
+
+    def _make(self, place: dict[str, Any]) -> None:
+        """Answer with the namespaces, the number of the first process in them, or with what went wrong."""
+        try:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            descriptors, init = self._enter(place)
+            socket.send_fds(self.channel, [json.dumps({"init": init}).encode()], descriptors)
+        except BaseException as error:
+            self.channel.send(json.dumps({"error": f"{type(error).__name__}: {error}"}).encode())
+        finally:
+            os._exit(0)
+
+    def _enter(self, place: dict[str, Any]) -> tuple[list[int], int]:
+        kernel.dumpable(True)
+        resource.setrlimit(resource.RLIMIT_NPROC, (self.config["limits"]["processes"],) * 2)
+        kernel.unshare(sum(kernel.NAMESPACES.values()))
+        kernel.map_user(self.uid, self.gid)
+        self._furnish(place)
+        with open("/proc/sys/user/max_user_namespaces", "w", encoding="ascii") as file:
+            file.write("0")
+        ready, theirs = socket.socketpair()
+        init = os.fork()
+        if init == 0:
+            self._be_init(theirs)
+        theirs.close()
+        # Before the other mounts its /proc, in which this process is not.
+        names = [name if name != "pid" else "pid_for_children" for name in kernel.NAMESPACES]
+        descriptors = [os.open(f"/proc/self/ns/{name}", os.O_RDONLY) for name in names]
+        ready.send(b"g")
+        if ready.recv(1) != b"r":
+            raise OSError("the first process of the namespace died")
+        return descriptors, init
+
+    def _furnish(self, place: dict[str, Any]) -> None:
+        """The course with one lesson's tree, and empty folders of a bounded size; everything else read-only."""
+        kernel.mount("", "/", "", kernel.REC | kernel.PRIVATE)
+        size = self.config["limits"]["tmp_mb"]
+        trees, tree = self.config["trees"], place["tree"]
+        kernel.tmpfs("/tmp", 1)
+        os.mkdir("/tmp/tree")
+        kernel.bind(tree, "/tmp/tree")
+        if place["own"]:
+            kernel.bind(f"{place['own']}/{place['lesson']}", f"/tmp/tree/solutions/{place['lesson']}")
+        kernel.tmpfs(trees, 1)
+        os.makedirs(tree)
+        kernel.mount("/tmp/tree", tree, "", kernel.BIND | kernel.REC)
+        kernel.read_only(trees)
+        kernel.tmpfs("/tmp", size, "1777")
+        kernel.tmpfs("/home", size)
+        os.mkdir(HOME)
+        if os.path.isdir("/dev/shm"):
+            kernel.tmpfs("/dev/shm", size, "1777")
+
+    def _be_init(self, ready: socket.socket) -> None:
+        """Process 1 of the namespace: when it ends, the kernel ends all others."""
+        ready.recv(1)
+        kernel.mount("proc", "/proc", "proc", kernel.NOSUID | kernel.NODEV | kernel.NOEXEC)
+        kernel.drop_capabilities()
+        _hide()
+        ready.send(b"r")
+        _close_all_but([])
+        for number in (0, 1, 2):
+            with contextlib.suppress(OSError):
+                os.close(number)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        while True:
+            try:
+                os.waitpid(-1, 0)
+            except ChildProcessError:
+                time.sleep(0.5)
+
+
+class _LessonZygote:
+    """Has imported what an exercise of the lesson may import, and forks a worker for each."""
+
+    def __init__(
+        self, channel: socket.socket, nursery: socket.socket | None, lesson: str, config: dict[str, Any]
+    ) -> None:
+        self.channel, self.nursery, self.lesson, self.config = channel, nursery, lesson, config
+        self.tree = f"{config['trees']}/{lesson}"
+
+    def serve(self) -> None:
+        _hide()
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        sys.path.insert(0, self.tree)
+        for name in ("evaluate", "views", "plain", "contract"):
+            importlib.import_module(f"testcases.harness.{name}")
+        _preload(self.config["preload"].get(self.lesson, []))
+        # The parts of the grader that a worker needs come as a package of the tree.
+        importlib.import_module("testcases.grader.protocol")
+        contract = importlib.import_module("testcases.harness.contract")
+        for name in contract.lesson_names():
+            contract.lesson(name)
+        import gc
+
+        gc.collect()
+        gc.freeze()
+        while True:
+            message, descriptors, _, _ = socket.recv_fds(self.channel, MESSAGE, 2)
+            if not message:
+                return
+            data, status = descriptors
+            report: dict[str, Any] = {"error": "the worker did not start"}
+            try:
+                report = self._serve_one(json.loads(message), data, status)
+            except Exception as error:
+                report = {"error": f"{type(error).__name__}: {error}"}
+            with contextlib.suppress(OSError):
+                os.close(data)
+            with contextlib.suppress(OSError):
+                os.write(status, json.dumps(report).encode())
+            os.close(status)
+
+    def _serve_one(self, order: dict[str, Any], data: int, status: int) -> dict[str, Any]:
+        own = self._own(order)
+        place = {"lesson": self.lesson, "tree": self.tree, "own": own}
+        namespaces, init = self._namespaces(place) if self.nursery else ([], 0)
+        known = set(_processes())
+        if namespaces:
+            # Only for children: the next one lives in the new process namespace, this process stays where it is.
+            kernel.setns(namespaces[-1], kernel.NEWPID)
+        worker = os.fork()
+        if worker == 0:
+            if own and not namespaces:
+                importlib.import_module("solutions").__path__.insert(0, own)
+            _alone(lambda: _work(self.config, data, namespaces), keep=[data, *namespaces])
+        for descriptor in namespaces:
+            os.close(descriptor)
+        os.close(data)
+        try:
+            return self._watch(worker, status, known)
+        finally:
+            if init:
+                _end_namespace(init)
+            else:
+                for number in set(_processes()) - known if self.config["private"] else ():
+                    with contextlib.suppress(OSError):
+                        os.kill(number, signal.SIGKILL)
+                with contextlib.suppress(OSError):
+                    os.killpg(worker, signal.SIGKILL)
+
+    def _own(self, order: dict[str, Any]) -> str:
+        """Where the lesson's own reference is, without the exercise; empty if the lesson's adapters need none."""
+        return f"{self.config['trees']}/own/{order['exercise']}" if order["own"] else ""
+
+    def _namespaces(self, place: dict[str, Any]) -> tuple[list[int], int]:
+        assert self.nursery is not None
+        self.nursery.send(json.dumps(place).encode())
+        message, descriptors, _, _ = socket.recv_fds(self.nursery, MESSAGE, len(kernel.NAMESPACES))
+        answer = json.loads(message)
+        if "error" in answer:
+            raise OSError(answer["error"])
+        return list(descriptors), answer["init"]
+
+    def _watch(self, worker: int, status: int, known: set[int]) -> dict[str, Any]:
+        """Wait for the worker's end, or for the trusted side to hang up; keep an eye on its memory meanwhile."""
+        limit = self.config["limits"]["memory_mb"] * 2**20
+        handle = os.pidfd_open(worker)
+        watcher = select.poll()
+        watcher.register(handle, select.POLLIN)
+        watcher.register(status, select.POLLIN | select.POLLHUP)
+        memory = False
+        while True:
+            ready = watcher.poll(100)
+            if ready:
+                break
+            if _memory(set(_processes()) - known) > limit:
+                memory = True
+                break
+        with contextlib.suppress(OSError):
+            os.kill(worker, signal.SIGKILL if memory or all(fd != handle for fd, _ in ready) else 0)
+        _, code = os.waitpid(worker, 0)
+        os.close(handle)
+        killed = os.WTERMSIG(code) if os.WIFSIGNALED(code) else 0
+        return {"exit": os.WEXITSTATUS(code) if os.WIFEXITED(code) else None, "signal": killed, "memory": memory}
+
+
+def _end_namespace(init: int) -> None:
+    """Kill its first process, and wait: that one goes last, so then nothing of a fork bomb is in the next one's way."""
+    with contextlib.suppress(ProcessLookupError):
+        handle = os.pidfd_open(init)
+        os.kill(init, signal.SIGKILL)
+        watcher = select.poll()
+        watcher.register(handle, select.POLLIN)
+        watcher.poll(10_000)
+        os.close(handle)
+
+
+def _processes() -> list[int]:
+    with contextlib.suppress(OSError):
+        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    return []
+
+
+def _memory(processes: set[int]) -> int:
+    """Bytes that these processes have taken since they were forked, about."""
+    with open("/proc/self/statm", encoding="ascii") as file:
+        base = int(file.read().split()[1])
+    total = 0
+    for number in processes:
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            with open(f"/proc/{number}/statm", encoding="ascii") as file:
+                total += max(0, int(file.read().split()[1]) - base)
+    return total * resource.getpagesize()
+
+
+def _work(config: dict[str, Any], data: int, namespaces: list[int]) -> None:
+    """Be a worker."""
+    # A signal to its own group must not reach the zygotes, which are in other namespaces but in one group.
+    os.setsid()
+    if namespaces:
+        for descriptor, (name, kind) in zip(namespaces, kernel.NAMESPACES.items(), strict=True):
+            if name != "pid":
+                kernel.setns(descriptor, kind)
+        _close_all_but([data])
+        os.chdir("/")
+        home = HOME
+    else:
+        home = tempfile.mkdtemp(prefix="student-")
+    null = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(null, number)
+    _limit(config["limits"])
+    if namespaces:
+        kernel.drop_capabilities()
+    kernel.new_keyring()
+    kernel.dumpable(True)
+    os.environ.clear()
+    os.environ.update(config["environment"], HOME=home, TMPDIR=home if not namespaces else "/tmp")
+    os.chdir(home)
+    sys.argv = ["worker"]
+    try:
+        _answer(socket.socket(fileno=data), Path(home))
+    finally:
+        if not namespaces:
+            import shutil
+
+            os.chdir("/")
+            shutil.rmtree(home, ignore_errors=True)
+
+
+def _limit(limits: dict[str, int]) -> None:
+    with open("/proc/self/statm", encoding="ascii") as file:
+        held = int(file.read().split()[0]) * resource.getpagesize()
+    bounds = {
+        resource.RLIMIT_AS: held + limits["memory_mb"] * 2**20,
+        resource.RLIMIT_FSIZE: limits["file_mb"] * 2**20,
+        resource.RLIMIT_NPROC: limits["processes"],
+        resource.RLIMIT_NOFILE: 256,
+        resource.RLIMIT_CORE: 0,
+    }
+    for kind, bound in bounds.items():
+        hard = resource.getrlimit(kind)[1]
+        bound = bound if hard == resource.RLIM_INFINITY else min(bound, hard)
+        resource.setrlimit(kind, (bound, bound))
+
+
+def _answer(channel: socket.socket, home: Path) -> None:
+    """Write the student's files, then answer one request after the other until the trusted side says goodbye."""
+    from testcases.grader import protocol
+    from testcases.harness import evaluate
+
+    header, body = protocol.receive(channel)
+    folder, start = home / "tutorial", 0
+    for path, size in header["files"]:
+        target = folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(body[start : start + size])
+        start += size
+    evaluator = evaluate.student(folder)
+    # From here on the clock of a call is the student's alone.
+    protocol.send(channel, {"ready": True})
+    while True:
+        header, body = protocol.receive(channel)
+        if header.get("bye"):
+            protocol.send(channel, {"id": header["id"], "bye": True})
+            return
+        outcome = evaluator.evaluate(protocol.unpack_request(header["request"], body))
+        try:
+            answer, body = protocol.pack_outcome(outcome)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise SystemExit(3) from error
+        protocol.send(channel, {"id": header["id"], "outcome": answer}, body)
+
+
+if __name__ == "__main__":
+    main()

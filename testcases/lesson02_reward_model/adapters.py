@@ -1,0 +1,286 @@
+"""Live objects for lesson 2: a body that is small enough to work out by hand, and a reward model to train on it.
+
+No transformers: the body has what matters here, absolute positions and a mask.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+class Reader(nn.Module):
+    """A causal body: hidden[t] = e[t] + half the sum of e over the real tokens before t.
+
+    Here e = table[id] + places[position].
+
+    As with GPT-2, the second positional argument is not the mask. Without a mask every token is real, and without
+    positions they are 0, 1, 2, ...
+    """
+
+    def __init__(self, vocabulary: int, length: int, size: int) -> None:
+        super().__init__()
+        self.config = SimpleNamespace(hidden_size=size)
+        self.table = nn.Parameter(torch.zeros(vocabulary, size))
+        self.places = nn.Parameter(torch.zeros(length, size))
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        *,
+        attention_mask: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        **options: Any,
+    ) -> SimpleNamespace:
+        if attention_mask is None:
+            attention_mask = torch.ones_like(input_ids)
+        if position_ids is None:
+            position_ids = torch.arange(input_ids.shape[1]).expand_as(input_ids)
+        embedded = self.table[input_ids] + self.places[position_ids]
+        real = torch.where(attention_mask.bool().unsqueeze(-1), embedded, 0.0)
+        return SimpleNamespace(last_hidden_state=embedded + (real.cumsum(dim=1) - real) / 2)
+
+
+class Bag(nn.Module):
+    """A body without order, for a model that scores the sum of its tokens' features."""
+
+    def __init__(self, table: Tensor) -> None:
+        super().__init__()
+        self.config = SimpleNamespace(hidden_size=table.shape[1])
+        self.register_buffer("table", table)
+        self.scale = nn.Parameter(torch.ones(table.shape[1], dtype=table.dtype))
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        features = torch.where(attention_mask.unsqueeze(-1), self.table[input_ids], 0.0)
+        return features.sum(dim=1) * self.scale
+
+
+def score_rows(
+    lesson: Any, input_ids: Tensor, attention_mask: Tensor, table: Tensor, places: Tensor, weight: Tensor, bias: Tensor
+) -> Tensor:
+    """The student's RewardModel on a Reader, with all numbers given so that gradients can be asked for."""
+    model = _quietly(lesson, Reader(len(table), len(places), table.shape[1])).to(table.dtype)
+    numbers = {"backbone.table": table, "backbone.places": places, "head.weight": weight, "head.bias": bias}
+    return torch.func.functional_call(model, numbers, (input_ids, attention_mask))
+
+
+def calibrate_model(
+    lesson: Any, features: Tensor, sizes: tuple[int, ...], weight: Tensor, bias: Tensor
+) -> dict[str, Any]:
+    """Calibrate a model whose score is features @ weight + bias, on batches of these sizes."""
+    # The last row of the table is what stands on padding.
+    table = torch.cat([features, torch.full_like(features[:1], 1000.0)])
+    model = _known_model(lesson, table, weight, bias).eval()
+    before = dict(model.named_parameters())
+
+    def batches() -> Iterator[tuple[Tensor, Tensor]]:
+        rows = torch.arange(len(features))
+        for index in rows.split(list(sizes)):
+            padding = torch.full((len(index), 1), len(features))
+            yield torch.cat([index[:, None], padding], dim=1), torch.tensor([[True, False]]).expand(len(index), -1)
+
+    lesson.calibrate(model, batches())
+    after = dict(model.named_parameters())
+    return {
+        "weight": model.head.weight.detach().clone(),
+        "bias": model.head.bias.detach().clone(),
+        "scale": model.backbone.scale.detach().clone(),
+        "same_parameters": all(after.get(name) is parameter for name, parameter in before.items()),
+        "trainable": all(parameter.requires_grad for parameter in model.parameters()),
+        "training": model.training,
+    }
+
+
+def train_on(
+    lesson: Any,
+    table: Tensor,
+    weight: Tensor,
+    chosen_ids: Tensor,
+    chosen_mask: Tensor,
+    rejected_ids: Tensor,
+    rejected_mask: Tensor,
+    **config: Any,
+) -> dict[str, Any]:
+    """Train a model whose score is (sum of the real tokens' rows of table) * scale @ weight, scale all 1 at first."""
+    model = _known_model(lesson, table, weight, torch.zeros(1, dtype=table.dtype))
+    model.eval()
+    before = dict(model.named_parameters())
+    pairs = lesson.PreferenceBatch(chosen_ids, chosen_mask, rejected_ids, rejected_mask)
+    history, steps = _train(lesson, model, pairs, config)
+    after = dict(model.named_parameters())
+    return {
+        "history": history,
+        "losses": _column(history, "loss"),
+        "accuracies": _column(history, "accuracy"),
+        "weight": model.head.weight.detach().clone(),
+        "scale": model.backbone.scale.detach().clone(),
+        "learning_rates": torch.tensor([step.learning_rate for step in steps], dtype=torch.float64),
+        "gradient_norms": torch.tensor([step.gradient_norm for step in steps], dtype=torch.float64),
+        "batches": [sorted(step.chosen) for step in steps],
+        "train_mode_while_training": all(step.training for step in steps),
+        "train_mode_afterwards": model.training,
+        "trainable_afterwards": all(parameter.requires_grad for parameter in model.parameters()),
+        "same_parameters": all(after.get(name) is parameter for name, parameter in before.items()),
+    }
+
+
+def watch_training(lesson: Any, pairs: int, **config: Any) -> dict[str, Any]:
+    """Which comparisons each step of a training uses; nothing here depends on how the order was drawn."""
+    model, data = _numbered_pairs(lesson, pairs)
+    history, steps = _train(lesson, model, data, config)
+    epochs = config.get("epochs", 1)
+    order = [row for step in steps for row in step.chosen]
+    by_epoch = [order[start : start + pairs] for start in range(0, len(order), pairs)]
+    return {
+        "batch_sizes": torch.tensor([len(step.chosen) for step in steps]),
+        "learning_rates": torch.tensor([step.learning_rate for step in steps], dtype=torch.float64),
+        "each_pair_once_an_epoch": len(order) == epochs * pairs
+        and all(sorted(epoch) == list(range(pairs)) for epoch in by_epoch),
+        "both_sides_of_a_pair_together": all(sorted(step.chosen) == sorted(step.rejected) for step in steps),
+        "in_the_order_given": any(epoch == list(range(pairs)) for epoch in by_epoch),
+        "same_order_in_two_epochs": len(set(map(tuple, by_epoch))) < len(by_epoch),
+        "entries_in_history": len(history) if isinstance(history, list) else -1,
+    }
+
+
+def train_with_seeds(lesson: Any, pairs: int, batch_size: int, seeds: tuple[int, ...]) -> dict[str, bool]:
+    """The first seed twice, each time from another state of the global random generators, then the others."""
+    orders, untouched = [], True
+    for start, seed in enumerate((seeds[0], *seeds)):
+        with torch.random.fork_rng(devices=[]):
+            model, data = _numbered_pairs(lesson, pairs)
+            torch.manual_seed(100 + start)
+            before = torch.get_rng_state(), random.getstate()
+            _, steps = _train(lesson, model, data, {"batch_size": batch_size, "seed": seed})
+            untouched &= torch.equal(before[0], torch.get_rng_state()) and before[1] == random.getstate()
+            orders.append(tuple(row for step in steps for row in step.chosen))
+    return {
+        "same_seed_same_order": orders[0] == orders[1],
+        "other_seed_other_order": len(set(orders[1:])) == len(seeds),
+        "global_random_untouched": untouched,
+    }
+
+
+def train_a_reader(lesson: Any, seed: int, pairs: int, **config: Any) -> dict[str, Any]:
+    """The student's RewardModel on a Reader: of two ragged texts the better one ends in the larger token."""
+    draw = torch.Generator().manual_seed(seed)
+    body = Reader(8, 6, 4)
+    with torch.no_grad():
+        for parameter in body.parameters():
+            parameter.copy_(0.3 * torch.randn(parameter.shape, generator=draw))
+    model = _quietly(lesson, body)
+    with torch.no_grad():
+        model.head.weight.copy_(0.3 * torch.randn(model.head.weight.shape, generator=draw))
+    rows = [], [], [], []
+    for pair in range(pairs):
+        start = torch.randint(1, 8, (2 + pair % 3,), generator=draw).tolist()
+        worse = int(torch.randint(1, 7, (), generator=draw))
+        better = int(torch.randint(worse + 1, 8, (), generator=draw))
+        for side, text in enumerate(([*start, better], [*start, worse])):
+            padding = 6 - len(text)
+            left = padding if (pair + side) % 2 else 0
+            rows[2 * side].append([0] * left + text + [0] * (padding - left))
+            rows[2 * side + 1].append([False] * left + [True] * len(text) + [False] * (padding - left))
+    data = lesson.PreferenceBatch(*map(torch.tensor, rows))
+    history = lesson.train_reward_model(model, data, lesson.RewardModelConfig(**config))
+    losses, accuracies = _column(history, "loss"), _column(history, "accuracy")
+    return {
+        "first_loss": losses[:4].mean(),
+        "last_loss": losses[-4:].mean(),
+        "last_accuracy": accuracies[-4:].mean(),
+    }
+
+
+def train_without_pairs(lesson: Any) -> None:
+    model, data = _numbered_pairs(lesson, 1)
+    lesson.train_reward_model(model, data.rows(torch.tensor([], dtype=torch.int64)), lesson.RewardModelConfig())
+
+
+def _train(lesson: Any, model: Any, pairs: Any, config: dict[str, Any]) -> tuple[Any, list[SimpleNamespace]]:
+    """Run the student's loop and note, before each step of an optimiser, what it is about to do."""
+    from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+    side_of = {
+        text: (index, side)
+        for side, ids, mask in (
+            ("chosen", pairs.chosen_ids, pairs.chosen_mask),
+            ("rejected", pairs.rejected_ids, pairs.rejected_mask),
+        )
+        for index, text in enumerate(_texts(ids, mask))
+    }
+    steps: list[SimpleNamespace] = []
+
+    def note_step(optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        seen = [side_of[text] for text in model.seen if text in side_of]
+        model.seen.clear()
+        slopes = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+        steps.append(
+            SimpleNamespace(
+                chosen=[index for index, side in seen if side == "chosen"],
+                rejected=[index for index, side in seen if side == "rejected"],
+                learning_rate=float(optimizer.param_groups[0]["lr"]),
+                gradient_norm=math.sqrt(sum(float(slope.square().sum()) for slope in slopes)),
+                training=model.training,
+            )
+        )
+
+    hook = register_optimizer_step_pre_hook(note_step)
+    try:
+        return lesson.train_reward_model(model, pairs, lesson.RewardModelConfig(**config)), steps
+    finally:
+        hook.remove()
+
+
+def _known_model(lesson: Any, table: Tensor, weight: Tensor, bias: Tensor) -> Any:
+    """A RewardModel with the student's constructor, but a forward of its own: a slip in theirs must not count twice."""
+
+    class Known(lesson.RewardModel):
+        def __init__(self, body: nn.Module) -> None:
+            super().__init__(body)
+            self.seen: list[tuple[int, ...]] = []
+            """The texts scored with a gradient."""
+
+        def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+            if torch.is_grad_enabled():
+                self.seen += _texts(input_ids, attention_mask)
+            return self.head(self.backbone(input_ids, attention_mask)).squeeze(-1)
+
+    with torch.random.fork_rng(devices=[]):
+        model = Known(Bag(table)).to(table.dtype)
+    with torch.no_grad():
+        model.head.weight.copy_(weight)
+        model.head.bias.copy_(bias)
+    return model
+
+
+def _numbered_pairs(lesson: Any, count: int) -> tuple[Any, Any]:
+    """A model, and comparisons of one token each: pair i is token i against token count + i."""
+    draw = torch.Generator().manual_seed(5)
+    table = torch.randn((2 * count, 2), generator=draw, dtype=torch.float64)
+    model = _known_model(lesson, table, torch.tensor([[0.5, -0.5]]), torch.zeros(1))
+    ids, mask = torch.arange(2 * count)[:, None], torch.ones(count, 1, dtype=torch.bool)
+    return model, lesson.PreferenceBatch(ids[:count], mask, ids[count:], mask)
+
+
+def _quietly(lesson: Any, body: nn.Module) -> Any:
+    """The student's RewardModel; its random head draws nothing from the generator of the caller."""
+    with torch.random.fork_rng(devices=[]):
+        return lesson.RewardModel(body)
+
+
+def _texts(ids: Tensor, mask: Tensor) -> list[tuple[int, ...]]:
+    """The real tokens of each row, however it is padded."""
+    return [tuple(row[real].tolist()) for row, real in zip(ids, mask.bool(), strict=True)]
+
+
+def _column(history: Any, key: str) -> Tensor:
+    """One number of each entry; NaN where there is none."""
+    entries = history if isinstance(history, list) else []
+    column = [entry.get(key, math.nan) if isinstance(entry, dict) else math.nan for entry in entries]
+    return torch.tensor([float(number) for number in column], dtype=torch.float64)

@@ -1,0 +1,185 @@
+"""Ordinary inputs: they tell misconceptions apart, and drive the comparison with the reference on fresh numbers."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from testcases.harness import Request, adapter, request
+from tutorial.lesson02_reward_model import (
+    RewardModel,
+    calibrate,
+    last_token_index,
+    pairwise_loss,
+    preference_accuracy,
+    ranking_loss,
+    token_pairwise_loss,
+    train_reward_model,
+)
+
+
+def examples(seed: int) -> list[Request]:
+    """O(1) numbers in float64; padding on either side; one row, square batches, ties and scores far apart."""
+    draw = torch.Generator().manual_seed(seed)
+    return [
+        *_of_last_token_index(draw),
+        *_of_forward(draw),
+        *_of_pairwise_loss(draw),
+        *_of_ranking_loss(draw),
+        *_of_token_pairwise_loss(draw),
+        *_of_preference_accuracy(draw),
+        *_of_calibrate(draw),
+        *_of_train_reward_model(draw),
+    ]
+
+
+def _of_last_token_index(draw: torch.Generator) -> list[Request]:
+    found = []
+    for rows, length, sides in ((4, 6, "right"), (3, 5, "left"), (5, 5, "both"), (1, 4, "both"), (3, 4, "none")):
+        mask = _mask(draw, rows, length, sides)
+        found += [request(last_token_index, mask), request(last_token_index, attention_mask=mask.long())]
+    return found
+
+
+def _of_forward(draw: torch.Generator) -> list[Request]:
+    score = adapter("score_rows", of=RewardModel.forward)
+    found = []
+    for rows, length, sides in ((4, 6, "both"), (3, 5, "left"), (5, 4, "right"), (4, 4, "both"), (1, 5, "left")):
+        found.append(
+            request(
+                score,
+                input_ids=torch.randint(0, 7, (rows, length), generator=draw),
+                attention_mask=_mask(draw, rows, length, sides),
+                table=_normal(draw, 7, 3),
+                places=_normal(draw, 8, 3),
+                weight=_normal(draw, 1, 3),
+                bias=_normal(draw, 1),
+                grad_of=("table", "places", "weight", "bias"),
+                grad_weights=_normal(draw, rows),
+            )
+        )
+    return found
+
+
+def _of_pairwise_loss(draw: torch.Generator) -> list[Request]:
+    both = ("chosen", "rejected")
+    found = []
+    for count in (4, 1, 7):
+        scores = _normal(draw, count), _normal(draw, count)
+        found += [
+            request(pairwise_loss, *scores, grad_of=both),
+            request(pairwise_loss, *scores, _normal(draw, count).abs(), grad_of=both),
+        ]
+    far = torch.tensor([-900.0, 900.0, 1.0], dtype=torch.float64)
+    found.append(request(pairwise_loss, chosen=far, rejected=torch.zeros_like(far), margin=None, grad_of=both))
+    found.append(request(pairwise_loss, far.float() / 4, torch.zeros(3)))
+    return found
+
+
+def _of_ranking_loss(draw: torch.Generator) -> list[Request]:
+    shapes = ((3, 4), (1, 3), (4, 2), (3, 3), (2, 5))
+    found = [request(ranking_loss, _normal(draw, *shape), grad_of="scores") for shape in shapes]
+    return [*found, request(ranking_loss, scores=700 * _normal(draw, 2, 3), grad_of="scores")]
+
+
+def _of_token_pairwise_loss(draw: torch.Generator) -> list[Request]:
+    found = []
+    for rows, length, pad, garbage in ((3, 7, 9, False), (4, 4, 0, False), (2, 6, 3, True), (1, 5, 9, False)):
+        ids = _two_texts(draw, rows, length, pad)
+        scores = _normal(draw, 2, rows, length)
+        if garbage:
+            scores = scores.masked_fill(((ids == pad).all(dim=0)), math.nan)
+        found.append(
+            request(token_pairwise_loss, *scores, *ids, pad_token_id=pad, grad_of=("chosen_scores", "rejected_scores"))
+        )
+    return found
+
+
+def _of_preference_accuracy(draw: torch.Generator) -> list[Request]:
+    found = []
+    for count in (9, 16, 1):
+        chosen, rejected = _normal(draw, count), _normal(draw, count)
+        chosen[count // 2 :: 3] = rejected[count // 2 :: 3]
+        found.append(request(preference_accuracy, chosen, rejected))
+    return [*found, request(preference_accuracy, chosen=_normal(draw, 4) - 3, rejected=_normal(draw, 4) - 3)]
+
+
+def _of_calibrate(draw: torch.Generator) -> list[Request]:
+    return [
+        request(
+            adapter("calibrate_model", of=calibrate),
+            features=_normal(draw, sum(sizes), size),
+            sizes=sizes,
+            weight=_normal(draw, 1, size),
+            bias=_normal(draw, 1),
+        )
+        for sizes, size in (((4, 3), 3), ((5,), 2), ((3, 3), 1), ((2, 1, 4), 2))
+    ]
+
+
+def _of_train_reward_model(draw: torch.Generator) -> list[Request]:
+    """One batch an epoch, so that no number depends on the order; then many, of which only facts are told."""
+    train, watch = adapter("train_on", of=train_reward_model), adapter("watch_training", of=train_reward_model)
+    found = []
+    for epochs, batch_size, max_grad_norm in ((3, 8, 5.0), (4, 9, 0.05), (2, 64, 1.5)):
+        # Tokens 0 to 15 open the texts, so that each text is another one; 16 to 20 follow, or stand on padding.
+        ids = torch.randint(16, 21, (2, 8, 3), generator=draw)
+        mask = torch.stack([_mask(draw, 8, 3, "right"), _mask(draw, 8, 3, "right")])
+        ids[:, :, 0] = torch.randperm(16, generator=draw).reshape(2, 8)
+        found.append(
+            request(
+                train,
+                table=_normal(draw, 21, 2),
+                weight=_normal(draw, 1, 2),
+                chosen_ids=ids[0],
+                chosen_mask=mask[0],
+                rejected_ids=ids[1].flip(-1),
+                rejected_mask=mask[1].flip(-1),
+                learning_rate=0.05 + 0.1 * float(torch.rand((), generator=draw)),
+                epochs=epochs,
+                batch_size=batch_size,
+                max_grad_norm=max_grad_norm,
+                seconds=20.0,
+            )
+        )
+    found += [
+        request(watch, pairs=12, epochs=2, batch_size=5, learning_rate=0.5, seconds=20.0),
+        request(
+            adapter("train_with_seeds", of=train_reward_model), pairs=12, batch_size=5, seeds=(1, 3, 6), seconds=20.0
+        ),
+    ]
+    return found
+
+
+def _normal(draw: torch.Generator, *shape: int) -> Tensor:
+    return torch.randn(shape, generator=draw, dtype=torch.float64)
+
+
+def _mask(draw: torch.Generator, rows: int, length: int, sides: str) -> Tensor:
+    """Texts of random lengths; with "both", row 0 is padded on the left, row 1 on the right, and so on in turn."""
+    size = torch.randint(1, length + 1, (rows, 1), generator=draw)
+    size[0] = length - 1
+    if sides == "none":
+        size[:] = length
+    start = torch.zeros_like(size) if sides == "right" else length - size
+    if sides == "both":
+        start[1::2] = 0
+        start[2::3] = (length - size[2::3]) // 2
+    place = torch.arange(length)
+    return (place >= start) & (place < start + size)
+
+
+def _two_texts(draw: torch.Generator, rows: int, length: int, pad: int) -> Tensor:
+    """(2, rows, length): a common prefix, then a token that differs, then anything, right-padded."""
+    words = torch.tensor([word for word in range(1, 9) if word != pad])
+    ids = words[torch.randint(len(words), (2, rows, length), generator=draw)]
+    for row in range(rows):
+        same = int(torch.randint(0, length - 2, (), generator=draw))
+        ids[1, row, :same] = ids[0, row, :same]
+        ids[0, row, same], ids[1, row, same] = words[row % 3], words[3 + row % 3]
+        for side in (0, 1):
+            end = int(torch.randint(same + 1, length + 1, (), generator=draw))
+            ids[side, row, end:] = pad
+    return ids

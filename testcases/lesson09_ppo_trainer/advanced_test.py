@@ -1,0 +1,338 @@
+"""Lesson 9, in general: each exercise against the reference, against slow loops written here, and end to end."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from testcases.harness import adapter, call, examples_of
+from tutorial.lesson09_ppo_trainer import PPOTrainer
+
+RESPONSES = adapter("responses_of", of=PPOTrainer.generate_responses)
+REWARDS = adapter("rewards_of", of=PPOTrainer.compute_rewards)
+LOSS = adapter("loss_of", of=PPOTrainer.compute_loss)
+STEP = adapter("real_step_of", of=PPOTrainer.optimiser_step)
+EPOCHS = adapter("epochs_of", of=PPOTrainer.optimise)
+UPDATES = adapter("real_updates_of", of=PPOTrainer.training_step)
+RUN = adapter("run_of", of=PPOTrainer.train)
+SAVED = adapter("saved_of", of=PPOTrainer.save_checkpoint)
+LOADED = adapter("loaded_of", of=PPOTrainer.load_checkpoint)
+RESUMED = adapter("resumed_of", of=PPOTrainer.load_checkpoint)
+
+
+def normal(*shape: int, seed: int = 1) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def test_generate_responses_agrees_with_the_reference():
+    for answer in examples_of(PPOTrainer.generate_responses):
+        answer.leaves_global_random_alone().matches_reference()
+
+
+def test_compute_rewards_agrees_with_the_reference():
+    for answer in examples_of(PPOTrainer.compute_rewards):
+        answer.matches_reference()
+
+
+def test_compute_loss_agrees_with_the_reference():
+    for answer in examples_of(PPOTrainer.compute_loss):
+        answer.matches_reference()
+
+
+def test_optimiser_step_agrees_with_the_reference():
+    for answer in examples_of(PPOTrainer.optimiser_step):
+        answer.matches_reference()
+
+
+def test_optimise_agrees_with_the_reference():
+    for answer in examples_of(PPOTrainer.optimise):
+        answer.leaves_global_random_alone().matches_reference()
+
+
+def test_training_step_agrees_with_the_reference():
+    for answer in examples_of(PPOTrainer.training_step):
+        answer.leaves_global_random_alone().matches_reference()
+
+
+def test_train_agrees_with_the_reference():
+    for answer in examples_of(PPOTrainer.train):
+        answer.leaves_global_random_alone().matches_reference()
+
+
+def test_save_checkpoint_agrees_with_the_reference():
+    for answer in examples_of(PPOTrainer.save_checkpoint):
+        answer.leaves_global_random_alone().matches_reference()
+
+
+def test_load_checkpoint_agrees_with_the_reference():
+    for answer in examples_of(PPOTrainer.load_checkpoint):
+        answer.matches_reference()
+
+
+def test_generate_responses_takes_texts():
+    # The tokenizer of these tests reads "a" as 2 and "b" as 3.
+    options = {"actor": normal(5, 5), "places": normal(12, 5, seed=2), "max_new_tokens": 5, "temperature": 0.7}
+    call(RESPONSES, prompts=("a", "b a b", "c a"), **options).matches_reference()
+    call(RESPONSES, prompts=((2,), (3, 2, 3), (4, 2)), **options).matches_reference()
+
+
+@pytest.mark.parametrize(
+    "prompts, mentions",
+    [
+        pytest.param((), ["at least one prompt"], id="none"),
+        pytest.param(((2,), ()), ["prompt 1"], id="an-empty-one"),
+        pytest.param(((2,) * 9,), ["context"], id="too-long-for-the-context"),
+    ],
+)
+def test_generate_responses_refuses_bad_prompts(prompts, mentions):
+    answer = call(RESPONSES, actor=normal(5, 5), prompts=prompts, places=normal(12, 5), max_new_tokens=5)
+    answer.raises(ValueError, mentions)
+
+
+JUDGED = {
+    "actor": normal(5, 5),
+    "reference": normal(5, 5, seed=2),
+    "reward": None,
+    "prompts": ((2,), (3, 2)),
+    "responses": [[3, 3, 1], [2, 1, 0]],
+    "log_probs": -normal(2, 3, seed=3).abs(),
+    "mask": [[True, True, True], [True, True, False]],
+}
+
+
+def test_compute_rewards_calls_a_function_with_texts():
+    # "a" and "b b": 1 word + 2/4; "b a" and "a": 2 words. No special token may reach the function.
+    answer = call(REWARDS, **JUDGED, function="words of the prompt + 1/4 for each b", kl_coef=0.0)
+    answer.equals([[0.0, 0.0, 1.5], [0.0, 2.0, 0.0]], atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "function, mentions",
+    [
+        pytest.param("one number too few", ["one number for each of 2"], id="one-number-too-few"),
+        pytest.param("nan", ["finite"], id="nan"),
+        pytest.param("text", ["str"], id="a-text"),
+    ],
+)
+def test_compute_rewards_refuses_a_bad_reward_function(function, mentions):
+    call(REWARDS, **JUDGED, function=function).raises(ValueError, mentions)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"whiten_rewards": True}, {"kl_estimator": "k2"}, {"kl_estimator": "k3"}], ids=str
+)
+def test_compute_rewards_follows_the_config(settings):
+    judged = {**JUDGED, "reward": normal(5, seed=4), "places": normal(12, 5, seed=5)}
+    call(REWARDS, **judged, price=0.4, temperature=0.6, **settings).has_no_gradient().matches_reference()
+
+
+def test_compute_rewards_of_a_row_does_not_depend_on_the_others():
+    # Alone, the first row has no padding on its left: positions and rewards have to stay.
+    judged = {**JUDGED, "reward": normal(5, seed=4), "places": normal(12, 5, seed=5)}
+    together = call(REWARDS, **judged, price=0.4).value
+    alone = {**judged, "prompts": judged["prompts"][:1]}
+    alone |= {name: judged[name][:1] for name in ("responses", "log_probs", "mask")}
+    call(REWARDS, **alone, price=0.4).equals(together[:1]).matches_reference()
+
+
+def batch(padding: int = 0) -> dict[str, Any]:
+    """Three ragged rows; prompts of 1 to 3 tokens; `padding` more columns of it on both sides."""
+    mask = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0], [1, 0, 0, 0]], dtype=torch.bool)
+    responses = torch.tensor([[2, 3, 4, 1], [4, 1, 0, 0], [1, 0, 0, 0]])
+    prompts = torch.tensor([[0, 0, 2], [3, 2, 4], [0, 4, 4]])
+    data = {
+        "log_probs": -normal(3, 4, seed=6).abs() - 0.5,
+        "advantages": normal(3, 4, seed=7),
+        "values": normal(3, 4, seed=8),
+        "returns": normal(3, 4, seed=9),
+    }
+    if padding:
+        pad = torch.nn.functional.pad
+        prompts, responses, mask = pad(prompts, (padding, 0)), pad(responses, (0, padding)), pad(mask, (0, padding))
+        data = {name: pad(tensor, (0, padding), value=math.nan) for name, tensor in data.items()}
+    return {"prompts": prompts, "responses": responses, "mask": mask, **data}
+
+
+TABLES = {"actor": normal(5, 5, seed=10), "critic": normal(5, seed=11), "places": normal(12, 5, seed=12)}
+NUMBERS = {"clip_epsilon": 0.3, "value_clip_epsilon": 0.4, "value_coef": 0.7, "entropy_coef": 0.3, "temperature": 0.8}
+
+
+def slow_loss(rows: tuple[int, ...], data: dict[str, Any]) -> float:
+    """The definition, token by token in plain Python."""
+    policy = value = entropy = count = 0.0
+    for row in rows:
+        text = [token for token in data["prompts"][row].tolist() if token != 0]
+        for t in range(int(data["mask"][row].sum())):
+            position, token = len(text) - 1, int(data["responses"][row, t])
+            logits = (TABLES["actor"][text[-1]] + TABLES["places"][position]) / NUMBERS["temperature"]
+            log_probs = (logits - logits.exp().sum().log()).tolist()
+            old, advantage, old_value, target = (
+                data[name][row, t].item() for name in ("log_probs", "advantages", "values", "returns")
+            )
+            ratio = math.exp(log_probs[token] - old)
+            near = min(max(ratio, 1 - NUMBERS["clip_epsilon"]), 1 + NUMBERS["clip_epsilon"])
+            policy -= min(ratio * advantage, near * advantage)
+            guess = TABLES["critic"][text[-1]].item() + 0.01 * position
+            low, high = old_value - NUMBERS["value_clip_epsilon"], old_value + NUMBERS["value_clip_epsilon"]
+            value += 0.5 * max((guess - target) ** 2, (min(max(guess, low), high) - target) ** 2)
+            entropy -= sum(math.exp(one) * one for one in log_probs)
+            count += 1
+            text.append(token)
+    return (policy + NUMBERS["value_coef"] * value - NUMBERS["entropy_coef"] * entropy) / count
+
+
+def test_compute_loss_is_the_mean_over_tokens():
+    call(LOSS, **TABLES, **batch(), **NUMBERS).part("loss").equals(slow_loss((0, 1, 2), batch()))
+
+
+@pytest.mark.parametrize("row", [0, 1, 2])
+def test_compute_loss_of_one_row_is_that_of_its_tokens(row):
+    one = {name: tensor[row : row + 1] for name, tensor in batch().items()}
+    answer = call(LOSS, **TABLES, **one, **NUMBERS)
+    answer.part("loss").equals(slow_loss((row,), batch()))
+    answer.matches_reference()
+
+
+@pytest.mark.parametrize("padding", [1, 3])
+def test_compute_loss_does_not_depend_on_the_padding(padding):
+    answer = call(LOSS, **TABLES, **batch(padding), **NUMBERS)
+    answer.part("loss").equals(slow_loss((0, 1, 2), batch()))
+    answer.matches_reference()
+
+
+def test_compute_loss_gradient_is_the_slope_of_the_loss():
+    # A small move along one weight changes the loss by the gradient times the move.
+    answer = call(LOSS, **TABLES, **batch(), **NUMBERS)
+    for table, index in (("actor", (2, 3)), ("actor", (4, 1)), ("critic", (4,))):
+        moved = {**TABLES, table: TABLES[table].clone()}
+        moved[table][index] += 1e-6
+        rise = (call(LOSS, **moved, **batch(), **NUMBERS).value["loss"] - answer.value["loss"]).item() / 1e-6
+        answer.satisfies(
+            lambda got, name=f"{table}_gradient", at=index, wanted=rise: abs(got[name][at].item() - wanted) < 1e-5,
+            f"{table}_gradient[{', '.join(map(str, index))}] of {rise:.6f}, measured by moving the weight",
+        )
+    answer.matches_reference()
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, None])
+@pytest.mark.parametrize("norm", [0.1, 1000.0])
+def test_optimiser_step_on_real_losses_does_not_depend_on_the_microbatches(size, norm):
+    tables = {name: TABLES[name] for name in ("actor", "critic")}
+    options = {**NUMBERS, "learning_rate": 0.3, "adam_epsilon": 0.2, "max_grad_norm": norm}
+    whole = call(STEP, **tables, **batch(), **options).value
+    answer = call(STEP, **tables, **batch(), **options, micro_batch_size=size)
+    for name in whole:
+        answer.part(name).equals(whole[name])
+    answer.matches_reference()
+
+
+def test_optimiser_step_on_a_broken_loss_moves_nothing():
+    broken = batch()
+    broken["log_probs"] = broken["log_probs"].clone()
+    broken["log_probs"][1, 0] = math.nan
+    answer = call(STEP, actor=TABLES["actor"], critic=TABLES["critic"], **broken, **NUMBERS)
+    answer.equals(actor=TABLES["actor"], critic=TABLES["critic"], skipped_share=1.0, grad_norm=0.0)
+
+
+@pytest.mark.parametrize("sizes", [(1,), (5,), (2, 3), (3, 1, 4)], ids=str)
+@pytest.mark.parametrize("seed", [0, 3])
+def test_optimise_of_any_buffer(sizes, seed):
+    script = {"approx_kl": normal(9).abs(), "ratio_max": normal(9, seed=2), "policy_loss": normal(9, seed=3)}
+    settings = {"num_epochs": 3, "num_minibatches": 2, "batch_size": max(2, sum(sizes)), "seed": seed}
+    call(EPOCHS, sizes=sizes, **script, **settings).matches_reference()
+
+
+WORLD = {
+    "actor": normal(5, 5, seed=20),
+    "critic": normal(5, seed=21),
+    "reference": normal(5, 5, seed=22),
+    "reward": normal(5, seed=23),
+    "places": normal(12, 5, seed=24),
+    "prompts": ((2,), (3, 4), (4, 2, 2), (3,), (2, 2), (4, 4)),
+    "batch_size": 6,
+    "num_minibatches": 3,
+    "num_epochs": 2,
+    "max_new_tokens": 5,
+    "num_updates": 4,
+    "adam_epsilon": 0.1,
+}
+
+
+@pytest.mark.parametrize("size", [None, 1, 2])
+@pytest.mark.parametrize("temperature", [0.6, 1.5])
+def test_training_step_at_a_learning_rate_of_0_keeps_every_ratio_at_1(size, temperature):
+    # Left-padded prompts of several lengths, absolute positions, a temperature, microbatches: whatever is recomputed
+    # in another way than it was sampled shows here.
+    answer = call(UPDATES, **WORLD, learning_rate=1e-200, temperature=temperature, micro_batch_size=size, updates=2)
+    for name in ("first_ratio_max", "ratio_max", "ratio_mean"):
+        answer.part(name).equals([1.0, 1.0], atol=1e-9)
+    answer.part("approx_kl").equals([0.0, 0.0], atol=1e-9)
+    answer.matches_reference()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param({"max_update_kl": 0.02}, id="stops-early"),
+        pytest.param({"ratio_threshold": 1.001}, id="skips-spikes"),
+        pytest.param({"micro_batch_size": 1, "max_grad_norm": 0.05}, id="microbatches-and-clip"),
+        pytest.param({"kl_target": 0.2, "kl_horizon": 12, "whiten_advantages": False}, id="adaptive-price"),
+        pytest.param({"entropy_coef": 0.3, "gamma": 0.9, "lam": 0.6, "temperature": 0.7}, id="other-numbers"),
+    ],
+)
+def test_training_step_of_a_whole_run(settings):
+    call(UPDATES, **WORLD, learning_rate=0.3, updates=3, **settings).matches_reference()
+
+
+@pytest.mark.parametrize("available, size", [(1, 2), (2, 5), (7, 3)])
+def test_train_with_any_number_of_prompts(available, size):
+    settings = {"batch_size": size, "num_minibatches": 1, "num_updates": 4, "seed": 2}
+    call(RUN, available=available, **settings).matches_reference()
+
+
+def test_train_refuses_an_empty_list():
+    call(RUN, available=0, num_updates=2).raises(ValueError, mentions=["at least one prompt"])
+
+
+def test_train_closes_tensorboard_in_any_case():
+    settings = {"available": 3, "batch_size": 2, "num_minibatches": 1, "num_updates": 4, "log": True}
+    for stop in (None, 2):
+        answer = call(RUN, **settings, stop_after=stop)
+        answer.satisfies(lambda got: got["tensorboard"][-1] == "closed", "a writer that is closed, or its end is lost")
+
+
+def test_save_checkpoint_says_when_the_folder_cannot_be():
+    call(SAVED, marks=(1.0,), in_the_way=True).matches_reference()
+
+
+@pytest.mark.parametrize("content", ["nothing", "unfinished"])
+def test_load_checkpoint_takes_no_half_written_file(content):
+    call(LOADED, mark=1.0, content=content).raises(FileNotFoundError, mentions=["trainer.pt"])
+
+
+def test_load_checkpoint_explains_another_shape():
+    call(LOADED, mark=1.0, width=5).raises(ValueError, mentions=["shape"])
+
+
+def test_load_checkpoint_refuses_models_with_other_parts():
+    call(LOADED, mark=1.0, with_places=True).raises(ValueError)
+
+
+@pytest.mark.parametrize("save_after", [1, 3])
+def test_load_checkpoint_makes_the_resumed_run_equal_the_undisturbed_one(save_after):
+    world = {name: value for name, value in WORLD.items() if name not in ("places", "prompts")}
+    settings = {"learning_rate": 0.2, "kl_target": 0.5, "kl_horizon": 30, "num_updates": 5}
+    answer = call(RESUMED, **{**world, **settings}, prompts=((2,), (3,), (4,), (2, 2)), save_after=save_after)
+    answer.matches_reference()
+    answer.satisfies(
+        lambda got: all(
+            str(got[f"resumed_{name}"]) == str(got[f"undisturbed_{name}"])
+            and bool(torch.as_tensor(got[f"resumed_{name}"] == got[f"undisturbed_{name}"]).all())
+            for name in ("actor", "critic", "momentum", "price", "history", "next_draw_sampling", "prompts_waiting")
+        ),
+        "a resumed run with the very numbers of the undisturbed one, to the last bit",
+    )

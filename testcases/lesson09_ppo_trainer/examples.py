@@ -1,0 +1,222 @@
+"""Ordinary inputs: they tell misconceptions apart, and drive the comparison with the reference on fresh numbers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from testcases.harness import Request, adapter, request
+from tutorial.lesson09_ppo_trainer import PPOTrainer
+
+LENGTHS = (2, 1, 4, 3)
+
+
+def examples(seed: int) -> list[Request]:
+    """Tables over five tokens, O(1) logits in float64; ragged prompts and responses; settings off their defaults."""
+    draw = torch.Generator().manual_seed(seed)
+    found = [
+        *_responses(draw, seed),
+        *_rewards(draw),
+        *_losses(draw),
+        *_updates(draw, seed),
+        *_runs(seed),
+        *_saved(),
+        *_loaded(draw, seed),
+        *_epochs(draw, seed),
+        *_steps(draw),
+    ]
+    # The first optimiser of a process imports a large part of torch: seconds, on a busy machine.
+    return [replace(asked, seconds=20.0) for asked in found]
+
+
+def _responses(draw: torch.Generator, seed: int) -> list[Request]:
+    ask = adapter("responses_of", of=PPOTrainer.generate_responses)
+    tables = {"actor": _normal(draw, 5, 5), "prompts": _some_prompts(draw, 6)}
+    common = {**tables, "seed": seed, "batch_size": 6}
+    return [
+        request(ask, **common, max_new_tokens=6, temperature=0.6, stop_token_ids=(1, 4)),
+        request(ask, **common, max_new_tokens=3, pad_token_id=1, calls=2),
+        request(ask, **common, max_new_tokens=4, temperature=1.7, places=_normal(draw, 12, 5)),
+        request(ask, **common),
+    ]
+
+
+def _rewards(draw: torch.Generator) -> list[Request]:
+    ask = adapter("rewards_of", of=PPOTrainer.compute_rewards)
+    found = []
+    for price, settings in (
+        (0.3, {"kl_coef": 0.7, "temperature": 0.8, "missing_stop_penalty": 0.25}),
+        (0.2, {"clip_score": 0.5, "kl_estimator": "k3", "gamma": 0.9, "lam": 0.5}),
+        (None, {}),
+    ):
+        responses, mask = _some_responses(draw)
+        tables = {"actor": _normal(draw, 5, 5), "reference": _normal(draw, 5, 5), "reward": _normal(draw, 5)}
+        found.append(
+            request(
+                ask,
+                **tables,
+                prompts=_some_prompts(draw, 4),
+                responses=responses,
+                log_probs=_old(draw, mask),
+                mask=mask,
+                price=price,
+                places=_normal(draw, 12, 5),
+                **settings,
+            )
+        )
+    return found
+
+
+def _losses(draw: torch.Generator) -> list[Request]:
+    ask = adapter("loss_of", of=PPOTrainer.compute_loss)
+    first = {"clip_epsilon": 0.3, "value_clip_epsilon": 0.1, "value_coef": 0.7, "entropy_coef": 0.2, "temperature": 0.7}
+    return [
+        request(ask, **_batch(draw), **first),
+        request(ask, **_batch(draw), places=_normal(draw, 12, 5), clip_epsilon=0.1, temperature=1.4, entropy_coef=0.01),
+        request(ask, **_batch(draw, garbage=math.nan)),
+        request(ask, **_batch(draw), clip_epsilon=3.0, value_coef=0.4),
+    ]
+
+
+def _updates(draw: torch.Generator, seed: int) -> list[Request]:
+    ask = adapter("update_of", of=PPOTrainer.training_step)
+    found = []
+    for settings in (
+        {"kl_target": 0.5, "kl_horizon": 40, "updates_done": 7, "num_updates": 9, "lam": 0.7, "gamma": 0.9},
+        {"whiten_advantages": False, "kl_coef": 0.2, "kl_target": 1.5, "kl_horizon": 50},
+    ):
+        found.append(request(ask, **_world(draw), seed=seed, batch_size=5, max_new_tokens=4, **settings))
+    # A certain policy, 2 -> 3 -> stop, and a uniform reference: KL 3 ln 2 a response, 2 ln 2 a token; the target is
+    # between the two, and near enough to both for the error not to be clipped.
+    chain = torch.zeros(4, 4, dtype=torch.float64)
+    chain[2, 3] = chain[3, 1] = 1000.0
+    tables = {
+        "actor": chain,
+        "critic": _normal(draw, 4),
+        "reference": torch.zeros_like(chain),
+        "reward": _normal(draw, 4),
+    }
+    target = 2.2 * math.log(2.0)
+    found.append(request(ask, **tables, prompts=((2,), (3,)), seed=seed, kl_target=target, kl_horizon=50))
+    real = adapter("real_updates_of", of=PPOTrainer.training_step)
+    settings = {"batch_size": 5, "num_minibatches": 2, "num_epochs": 2, "max_new_tokens": 4, "learning_rate": 0.05}
+    settings |= {"places": _normal(draw, 12, 5), "updates": 2, "kl_target": 0.5, "kl_horizon": 20, "adam_epsilon": 0.1}
+    found.append(request(real, **_world(draw), seed=seed, **settings))
+    return found
+
+
+def _runs(seed: int) -> list[Request]:
+    ask = adapter("run_of", of=PPOTrainer.train)
+    return [
+        request(ask, available=5, batch_size=2, num_minibatches=1, num_updates=6, seed=seed),
+        request(ask, available=4, batch_size=3, num_minibatches=1, num_updates=7, updates_done=4, log=True, seed=seed),
+        request(ask, available=7, batch_size=2, num_minibatches=1, num_updates=6, stop_after=3, log=True, seed=seed),
+    ]
+
+
+def _saved() -> list[Request]:
+    ask = adapter("saved_of", of=PPOTrainer.save_checkpoint)
+    interrupted = adapter("interrupted_save_of", of=PPOTrainer.save_checkpoint)
+    return [
+        request(ask, marks=(1.0,), batch_size=2, num_minibatches=1),
+        request(ask, marks=(2.0, 3.0), folder="runs/one/checkpoint", as_path=False, kl_target=6.0),
+        request(interrupted, first=2.0, second=1.0),
+    ]
+
+
+def _loaded(draw: torch.Generator, seed: int) -> list[Request]:
+    ask = adapter("loaded_of", of=PPOTrainer.load_checkpoint)
+    return [
+        request(ask, mark=2.0, learning_rate=0.1),
+        request(ask, mark=3.0, as_path=False, kl_target=6.0),
+        request(ask, mark=1.0, width=4),
+        request(ask, mark=2.0, mark_before=1.0),
+    ]
+
+
+def _epochs(draw: torch.Generator, seed: int) -> list[Request]:
+    ask = adapter("epochs_of", of=PPOTrainer.optimise)
+    found = []
+    for sizes, settings in (
+        ((7,), {"num_epochs": 3, "num_minibatches": 3, "batch_size": 7}),
+        ((2, 3), {"num_epochs": 3, "num_minibatches": 2, "batch_size": 5, "max_update_kl": 0.5}),
+        ((6,), {"batch_size": 6, "max_update_kl": 0.9}),
+    ):
+        script = {"approx_kl": 0.4 * _uniform(draw, 9), "ratio_max": _uniform(draw, 9), "policy_loss": _normal(draw, 9)}
+        script["approx_kl"][2] = 0.9
+        found.append(request(ask, sizes=sizes, **script, seed=seed, **settings))
+    return found
+
+
+def _steps(draw: torch.Generator) -> list[Request]:
+    ask = adapter("steps_of", of=PPOTrainer.optimiser_step)
+    found = []
+    for size, settings in (
+        (1, {"max_grad_norm": 0.5, "ratio_threshold": 1.6}),
+        (3, {"max_grad_norm": 50.0, "ratio_threshold": 5.0}),
+        (None, {"ratio_threshold": 3.0}),
+        (2, {"max_grad_norm": 2.0}),
+    ):
+        _, mask = _some_responses(draw)
+        ratios = [1 + _uniform(draw, *mask.shape) for _ in range(4)]
+        ratios[1] = ratios[1] * 4
+        ratios[2] = ratios[2].index_fill(1, torch.tensor(0), math.nan)
+        slopes = {"actor_slopes": 3 * _normal(draw, *mask.shape), "critic_slopes": 3 * _normal(draw, *mask.shape)}
+        options = {"micro_batch_size": size, "learning_rate": 0.5, "adam_epsilon": 0.5, **settings}
+        found.append(request(ask, **slopes, mask=mask, ratios=ratios, **options))
+    return found
+
+
+def _batch(draw: torch.Generator, garbage: float | None = None) -> dict[str, Any]:
+    """Four rows of experience; what stands under the mask is a number, or `garbage`."""
+    responses, mask = _some_responses(draw)
+    prompts = torch.randint(2, 5, (4, 3), generator=draw)
+    prompts[torch.arange(3) < torch.tensor([[1], [0], [2], [0]])] = 0
+    data = {
+        "log_probs": _old(draw, mask),
+        "advantages": _normal(draw, *mask.shape),
+        "values": _normal(draw, *mask.shape),
+        "returns": _normal(draw, *mask.shape),
+    }
+    if garbage is not None:
+        data = {name: tensor.masked_fill(~mask, garbage) for name, tensor in data.items()}
+    tables = {"actor": _normal(draw, 5, 5), "critic": _normal(draw, 5)}
+    return {**tables, "prompts": prompts, "responses": responses, "mask": mask, **data}
+
+
+def _world(draw: torch.Generator) -> dict[str, Any]:
+    """Models and five prompts, whose token sums differ."""
+    tables = {name: _normal(draw, 5, 5) for name in ("actor", "reference")}
+    prompts = ((2,), (3,), (4,), (2, 3), (2, 4))
+    return {**tables, "critic": _normal(draw, 5), "reward": _normal(draw, 5), "prompts": prompts}
+
+
+def _some_responses(draw: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Four rows of LENGTHS real tokens; the first two end with a stop token."""
+    lengths = torch.tensor(LENGTHS).unsqueeze(1)
+    columns = torch.arange(max(LENGTHS))
+    tokens = torch.randint(2, 5, (len(LENGTHS), max(LENGTHS)), generator=draw)
+    stops = (columns == lengths - 1) & (torch.arange(len(LENGTHS)) < 2).unsqueeze(1)
+    return tokens.masked_fill(stops, 1).masked_fill(columns >= lengths, 0), columns < lengths
+
+
+def _some_prompts(draw: torch.Generator, count: int) -> tuple[tuple[int, ...], ...]:
+    lengths = [1 + number % 3 for number in range(count)]
+    return tuple(tuple(torch.randint(2, 5, (length,), generator=draw).tolist()) for length in lengths)
+
+
+def _old(draw: torch.Generator, mask: Tensor) -> Tensor:
+    """Log-probs of another policy than the one in training, 0 under the mask."""
+    return (-0.5 - 2 * _uniform(draw, *mask.shape)).masked_fill(~mask, 0.0)
+
+
+def _normal(draw: torch.Generator, *shape: int) -> Tensor:
+    return torch.randn(shape, generator=draw, dtype=torch.float64)
+
+
+def _uniform(draw: torch.Generator, *shape: int) -> Tensor:
+    return torch.rand(shape, generator=draw, dtype=torch.float64)

@@ -1,0 +1,157 @@
+"""The capstone, in general: against the reference, against slow loops written here, and from one stage to the next."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from testcases.harness import adapter, call, examples_of, reference
+from testcases.lesson12_capstone.examples import PROMPTS, WORDS, demonstrations, fluent, stages
+from tiny_models.gold import gold_score, is_well_formed
+from tutorial.lesson12_capstone import evaluate_policy, sft_loss, train_policy, train_sft
+
+JUDGED = adapter("judged_of", of=evaluate_policy)
+FITTED = adapter("fitted_of", of=train_sft)
+TUNED = adapter("tuned_of", of=train_policy)
+
+
+def normal(*shape: int, seed: int = 1) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def test_sft_loss_agrees_with_the_reference():
+    for answer in examples_of(sft_loss):
+        answer.matches_reference()
+
+
+def test_train_sft_agrees_with_the_reference():
+    for answer in examples_of(train_sft):
+        answer.leaves_global_random_alone().matches_reference()
+
+
+def test_evaluate_policy_agrees_with_the_reference():
+    for answer in examples_of(evaluate_policy):
+        answer.leaves_global_random_alone().matches_reference()
+
+
+def test_train_policy_agrees_with_the_reference():
+    for answer in examples_of(train_policy):
+        answer.matches_reference(atol=1e-6)
+
+
+def ragged() -> tuple[Tensor, Tensor, Tensor]:
+    mask = torch.tensor([[0, 0, 1, 1, 1], [0, 1, 1, 0, 0], [0, 0, 0, 1, 0]], dtype=torch.bool)
+    return normal(3, 5, 6), torch.randint(6, (3, 5), generator=torch.Generator().manual_seed(2)), mask
+
+
+def test_sft_loss_is_the_mean_over_tokens():
+    logits, input_ids, mask = ragged()
+    losses = [
+        math.log(sum(math.exp(one) for one in logits[row, t - 1].tolist()))
+        - logits[row, t - 1, input_ids[row, t]].item()
+        for row, t in mask.nonzero().tolist()
+    ]
+    call(sft_loss, logits, input_ids, mask).equals(sum(losses) / len(losses))
+
+
+@pytest.mark.parametrize("garbage", [math.nan, math.inf, 1e30], ids=["nan", "infinite", "large"])
+def test_sft_loss_lets_nothing_in_that_is_not_learned(garbage):
+    logits, input_ids, mask = ragged()
+    used = mask.roll(-1, dims=1).unsqueeze(2)
+    wanted = reference(sft_loss, logits, input_ids, mask)
+    call(sft_loss, logits.masked_fill(~used, garbage), input_ids, mask).equals(wanted)
+
+
+@pytest.mark.parametrize(
+    "changed, mentions",
+    [
+        pytest.param({"loss_mask": [[True, False, False]] * 2}, ["at least one True"], id="only-the-first-column"),
+        pytest.param({"loss_mask": [[1, 1, 1]] * 2}, ["bool"], id="mask-of-numbers"),
+        pytest.param({"loss_mask": [[True, True]] * 2}, ["loss_mask (2, 2)"], id="another-length"),
+        pytest.param({"input_ids": [[1, 2, 0]]}, ["input_ids (1, 3)"], id="rows-would-broadcast"),
+    ],
+)
+def test_sft_loss_refuses_bad_arguments(changed, mentions):
+    good = {"logits": normal(2, 3, 4), "input_ids": [[1, 2, 0]] * 2, "loss_mask": [[False, True, True]] * 2}
+    call(sft_loss, **{**good, **changed}).raises(ValueError, mentions)
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 7, 20])
+@pytest.mark.parametrize("seed", [0, 4])
+def test_train_sft_with_any_batch_size(batch_size, seed):
+    draw = torch.Generator().manual_seed(seed)
+    data, places = demonstrations(draw, 7), normal(8, 6, seed=5)
+    answer = call(
+        FITTED, table=normal(6, 6), places=places, **data, learning_rate=0.2, batch_size=batch_size, seed=seed
+    )
+    answer.matches_reference()
+
+
+def test_train_sft_learns():
+    # 60 times the same four demonstrations: what can be learned is learned, and the first token of each stays a guess.
+    data = {name: tensor.repeat(60, 1) for name, tensor in demonstrations(torch.Generator().manual_seed(1), 4).items()}
+    answer = call(FITTED, table=torch.zeros(6, 6).double(), **data, learning_rate=0.1, batch_size=4)
+    answer.satisfies(lambda got: got["losses"][-1] < 0.75 * got["losses"][0], "a loss that falls by a quarter or more")
+
+
+def test_train_sft_refuses_no_demonstrations():
+    empty = {name: tensor[:0] for name, tensor in demonstrations(torch.Generator().manual_seed(1), 2).items()}
+    answer = call(FITTED, table=normal(6, 6), **empty, learning_rate=0.1, batch_size=2)
+    answer.raises(ValueError, ["demonstrations"])
+
+
+@pytest.mark.parametrize("temperature", [0.6, 1.3])
+def test_evaluate_policy_judges_what_it_returns(temperature):
+    # Gold and validity are those of the returned texts; 24 tokens are more than any review of the fluent table needs.
+    draw = torch.Generator().manual_seed(8)
+    tables = {"policy": fluent(draw), "reference": fluent(draw)}
+    answer = call(JUDGED, prompts=PROMPTS * 5, **tables, temperature=temperature, max_new_tokens=24)
+    texts = answer.value["responses"].split(" | ")
+    gold = sum(gold_score(prompt, text) for prompt, text in zip(PROMPTS * 5, texts, strict=True)) / 15
+    answer.satisfies(lambda got: got["valid"] <= sum(map(is_well_formed, texts)) / 15, "no more valid than well-formed")
+    answer.satisfies(lambda got: 0 < got["gold"] <= gold + 1e-12, f"a gold of at most {gold:.4f}, that of the texts")
+    answer.matches_reference()
+
+
+def test_evaluate_policy_of_the_reference_itself_has_no_kl():
+    table = fluent(torch.Generator().manual_seed(9))
+    places = 0.2 * normal(32, len(WORDS))
+    answer = call(JUDGED, prompts=PROMPTS, policy=table, reference=table, places=places, temperature=0.7)
+    answer.equals(kl=0.0, atol=1e-9)
+
+
+def test_evaluate_policy_reports_a_negative_estimate_as_it_is():
+    # One response of one token, drawn from two with 1/2 each. One reference gives it 0.9, the other 0.1: of the two
+    # estimates ln(0.5 / 0.9) and ln(0.5 / 0.1) the first is below 0, and k1 may be: it is right on average only.
+    policy = torch.full((len(WORDS), len(WORDS)), -1000.0, dtype=torch.float64)
+    policy[:, :2] = 0.0
+    likes, dislikes = policy.clone(), policy.clone()
+    likes[:, 0], dislikes[:, 1] = math.log(9.0), math.log(9.0)
+    options = {"prompts": PROMPTS[:1], "policy": policy, "max_new_tokens": 1}
+    answers = [call(JUDGED, **options, reference=table) for table in (likes, dislikes)]
+    found = [answer.value["kl"] for answer in answers]
+    answers[0].satisfies(
+        lambda got: all(
+            abs(a - b) < 1e-9 for a, b in zip(sorted(found), (math.log(0.5 / 0.9), math.log(5)), strict=True)
+        ),
+        f"KL estimates of ln(0.5 / 0.9) and ln 5 for the two references, not {found}",
+    )
+
+
+def test_evaluate_policy_does_not_depend_on_the_padding():
+    # The longer prompts pad the first on its left: its KL is that of the same response to the prompt alone.
+    script = {PROMPTS[0]: "the film was good . <eos>", PROMPTS[2]: "the meal was good . <eos>"}
+    reference, places = normal(len(WORDS), len(WORDS)), normal(32, len(WORDS), seed=2)
+    options = {"script": script, "reference": reference, "places": places}
+    alone = [call(JUDGED, prompts=(prompt,), **options).value["kl"] for prompt in script]
+    call(JUDGED, prompts=tuple(script), **options).equals(kl=sum(alone) / 2).matches_reference()
+
+
+@pytest.mark.parametrize("settings", [{"kl_coef": 1.0}, {"kl_target": 2.0, "kl_horizon": 20}, {"num_minibatches": 2}])
+def test_train_policy_follows_the_config(settings):
+    world = stages(torch.Generator().manual_seed(21))
+    options = {"num_updates": 3, "batch_size": 4, "num_epochs": 2, "learning_rate": 0.1, **settings}
+    call(TUNED, **world, prompts=PROMPTS, **options).matches_reference(atol=1e-6)

@@ -1,0 +1,235 @@
+"""The capstone, by hand: three tokens for the losses, a scripted policy for the evaluation, tables for the runs."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from testcases.harness import adapter, call
+from testcases.lesson12_capstone.examples import SCRIPT, WORDS, stages
+from tutorial.lesson12_capstone import evaluate_policy, sft_loss, train_policy, train_sft
+
+NAN = math.nan
+LN2 = math.log(2)
+NO, YES = False, True
+JUDGED = adapter("judged_of", of=evaluate_policy)
+FITTED = adapter("fitted_of", of=train_sft)
+TUNED = adapter("tuned_of", of=train_policy)
+
+# Logits whose probabilities are 1/2, 1/4, 1/4: token 0 costs ln 2, the others 2 ln 2. EVEN gives 1/2, 1/2, 0.
+SKEW = [LN2, 0.0, 0.0]
+EVEN = [0.0, 0.0, -math.inf]
+
+
+@pytest.mark.parametrize(
+    "logits, input_ids, loss_mask, loss",
+    [
+        # Token 1 is predicted by the logits at 0, token 2 by those at 1.
+        pytest.param([[SKEW, EVEN, EVEN]], [[2, 0, 0]], [[NO, YES, NO]], LN2, id="predicted-one-position-before"),
+        pytest.param([[SKEW, EVEN, EVEN]], [[2, 1, 0]], [[NO, YES, NO]], 2 * LN2, id="the-token-chooses-the-logit"),
+        # (2 ln 2 + ln 2) / 2
+        pytest.param([[SKEW, EVEN, EVEN]], [[2, 1, 0]], [[NO, YES, YES]], 1.5 * LN2, id="mean-over-the-tokens"),
+        pytest.param([[SKEW, SKEW, EVEN]], [[0, 2, 1]], [[YES, NO, YES]], 2 * LN2, id="the-first-token-is-ignored"),
+        # Rows of 2 and 1 tokens: (ln 2 + ln 2 + 2 ln 2) / 3; the mean of the rows' means would be 3/2 ln 2
+        pytest.param(
+            [[SKEW, EVEN, EVEN], [SKEW, SKEW, EVEN]],
+            [[0, 0, 1], [0, 0, 2]],
+            [[NO, YES, YES], [NO, NO, YES]],
+            4 / 3 * LN2,
+            id="each-token-counts-the-same",
+        ),
+        pytest.param(
+            [[SKEW, [NAN] * 3, [NAN] * 3]], [[0, 0, 0]], [[NO, YES, NO]], LN2, id="what-is-not-learned-may-be-nan"
+        ),
+    ],
+)
+def test_sft_loss_by_hand(logits, input_ids, loss_mask, loss):
+    call(sft_loss, logits, input_ids, loss_mask).equals(loss)
+
+
+def test_sft_loss_gradient():
+    # By the logits before each token to learn: (p - onehot) / 2. Nothing for the last and for those before token 1.
+    answer = call(
+        sft_loss,
+        [[SKEW, SKEW, SKEW, SKEW]],
+        [[2, 1, 0, 2]],
+        [[NO, NO, YES, YES]],
+        grad_of="logits",
+    )
+    answer.equals(1.5 * LN2)
+    answer.gradient_equals(logits=[[[0.0, 0.0, 0.0], [-0.25, 0.125, 0.125], [0.25, 0.125, -0.375], [0.0, 0.0, 0.0]]])
+
+
+# Four demonstrations over four tokens: a prompt of one token (its number is the row's), tokens to learn, padding.
+ROWS = {
+    "input_ids": [[0, 2, 3], [1, 3, 0], [2, 2, 3], [3, 2, 0]],
+    "attention_mask": [[YES, YES, YES], [YES, YES, NO], [YES, YES, YES], [YES, YES, NO]],
+    "loss_mask": [[NO, YES, YES], [NO, YES, NO], [NO, YES, YES], [NO, YES, NO]],
+}
+UNIFORM = torch.zeros(4, 4, dtype=torch.float64)
+FLAT = torch.zeros(3, 4, dtype=torch.float64)
+
+
+def test_train_sft_first_loss_is_that_of_the_untrained_policy():
+    # Four tokens, all alike: ln 4 a token, whatever the batch.
+    answer = call(FITTED, table=UNIFORM, **ROWS, learning_rate=0.1, batch_size=4)
+    answer.satisfies(lambda got: len(got["losses"]) == 1, "one loss: four rows are one batch")
+    answer.satisfies(lambda got: abs(got["losses"][0] - 2 * LN2) < 1e-12, "a loss of ln 4 = 1.386294, as a float")
+
+
+@pytest.mark.parametrize(
+    "batch_size, sizes", [(1, [1, 1, 1, 1]), (2, [2, 2]), (3, [3, 1]), (4, [4]), (9, [4])], ids=str
+)
+def test_train_sft_sees_each_demonstration_once(batch_size, sizes):
+    answer = call(FITTED, table=UNIFORM, **ROWS, learning_rate=0.1, batch_size=batch_size)
+    answer.satisfies(
+        lambda got: [len(batch) for batch in got["first_tokens"]] == sizes, f"batches of {', '.join(map(str, sizes))}"
+    )
+    answer.satisfies(
+        lambda got: sorted(sum(got["first_tokens"], [])) == [0, 1, 2, 3], "each of the four rows exactly once"
+    )
+    answer.satisfies(lambda got: len(got["losses"]) == len(sizes), f"{len(sizes)} losses, one a step")
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_train_sft_draws_the_order_from_its_own_generator(seed):
+    answer = call(FITTED, table=UNIFORM, **ROWS, learning_rate=0.1, batch_size=1, seed=seed)
+    answer.leaves_global_random_alone().matches_reference()
+
+
+def test_train_sft_takes_steps_that_shrink():
+    # The same row three times: Adam's step is lr * sign(slope) at first, and the learning rate is 1, 2/3, 1/3 of 0.5.
+    # After token 0 the policy learns 2: its logit rises, the three others fall. One token to learn: a slope below 1,
+    # so nothing is clipped. (Later steps are a little shorter than the learning rate: Adam's momentum.)
+    same = {name: [rows[3]] * 3 for name, rows in ROWS.items()}
+    answer = call(FITTED, table=UNIFORM, **same, learning_rate=0.5, batch_size=1)
+    answer.satisfies(
+        lambda got: 0.8 < got["table"][3, 2] < 1.0, "a logit that rises by a little less than 0.5 + 0.333 + 0.167"
+    )
+    answer.matches_reference()
+
+
+def test_train_sft_learns_the_response_only():
+    # Prompts of two tokens, 0 1 and 1 3: what follows 0 is never to be learned, nor what follows the last token.
+    data = {
+        "input_ids": [[0, 1, 2, 3], [1, 3, 2, 0]],
+        "attention_mask": [[YES, YES, YES, YES], [YES, YES, YES, NO]],
+        "loss_mask": [[NO, NO, YES, YES], [NO, NO, YES, NO]],
+    }
+    answer = call(FITTED, table=UNIFORM, **data, learning_rate=0.5, batch_size=4)
+    # After 1 comes 2, after 2 comes 3, after 3 comes 2: one step of 0.5 up, the rest 0.5 down.
+    up, down = 0.5, -0.5
+    answer.part("table").equals(
+        [[0.0, 0.0, 0.0, 0.0], [down, down, up, down], [down, down, down, up], [down, down, up, down]], atol=1e-6
+    )
+
+
+def test_train_sft_clips_the_gradients():
+    # A sure and wrong policy has slopes of norm sqrt(2) for each token: 1 after clipping. What Adam keeps of it
+    # shows in the second step, whose slopes are small.
+    table = torch.zeros(4, 4, dtype=torch.float64)
+    table[:, 1] = 6.0
+    answer = call(FITTED, table=table, **ROWS, learning_rate=2.0, batch_size=1, seed=1)
+    answer.matches_reference()
+
+
+def test_train_sft_trains_in_train_mode_and_leaves_it():
+    answer = call(FITTED, table=UNIFORM, **ROWS, learning_rate=0.1, batch_size=2)
+    answer.satisfies(lambda got: got["in_train_mode"] == [True, True], "train mode, dropout on, while it learns")
+    answer.satisfies(lambda got: got["left_in_train_mode"] is False, "eval mode afterwards")
+
+
+# Gold of the script (relevance + sentiment): 1 + 2/2 = 2; the wrong topic, one bad word: 0 - 1/2; half of it on the
+# topic, one good word: 1/2 + 1/2; not well-formed: 0; cut before it stopped: 0. Tokens: 8, 6, 12, 7 and 5.
+LONG = dict(list(SCRIPT.items())[:4])
+
+
+def test_evaluate_policy_by_hand():
+    answer = call(JUDGED, prompts=tuple(LONG), script=LONG, max_new_tokens=12)
+    # The reference is uniform, the policy certain: each token has KL ln V. The prompts have 4, 9, 10 and 4 tokens.
+    answer.equals(gold=(2 - 0.5 + 1 + 0) / 4, valid=3 / 4, kl=33 / 4 * math.log(len(WORDS)), proxy=(27 + 33 / 8) / 4)
+
+
+def test_evaluate_policy_counts_a_response_that_was_cut_as_invalid():
+    # "the battery was lovely ." is a review, but its stop token never came: after five words the policy was cut.
+    script = {prompt: SCRIPT[prompt] for prompt in ("review the film :", "tell me about the phone :")}
+    answer = call(JUDGED, prompts=tuple(script), script=script, max_new_tokens=5)
+    answer.equals(gold=0.0, valid=0.0)
+    answer = call(JUDGED, prompts=tuple(script)[:1], script=script, max_new_tokens=8)
+    answer.equals(gold=2.0, valid=1.0)
+
+
+def test_evaluate_policy_returns_the_texts_in_the_order_of_the_prompts():
+    prompts = tuple(LONG)[::-1]
+    answer = call(JUDGED, prompts=prompts, script=LONG, max_new_tokens=12)
+    wanted = " | ".join(LONG[prompt].removesuffix(" <eos>") for prompt in prompts)
+    answer.satisfies(lambda got: got["responses"] == wanted, f"the texts without special tokens: {wanted}")
+
+
+def test_evaluate_policy_reads_the_reference_at_the_temperature():
+    # After ":" the reference gives "the" the logit 4 ln 2, all else 0; at temperature 2 this is 2 ln 2: 4 / (V + 3).
+    reference = torch.zeros(len(WORDS), len(WORDS), dtype=torch.float64)
+    reference[WORDS.index(":"), WORDS.index("the")] = 4 * LN2
+    script = {"review the film :": "the <eos>"}
+    answer = call(JUDGED, prompts=tuple(script), script=script, reference=reference, temperature=2.0, max_new_tokens=4)
+    answer.equals(kl=math.log(len(WORDS) + 3) - math.log(4) + math.log(len(WORDS)))
+
+
+@pytest.mark.parametrize("twice", [NO, YES])
+def test_evaluate_policy_draws_the_same_numbers_every_time(twice):
+    table = torch.randn(len(WORDS), len(WORDS), generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    prompts = ("review the film :", "review the book :", "how was the meal ?")
+    answer = call(JUDGED, prompts=prompts, policy=table, reference=table.flip(0), twice=twice, max_new_tokens=6)
+    answer.leaves_global_random_alone().matches_reference()
+
+
+PROMPTS = ("review the film :", "a friend asks : how was the book ?", "review the song :")
+STAGES = stages(torch.Generator().manual_seed(11))
+RUN = {"num_updates": 2, "batch_size": 4, "num_epochs": 1, "learning_rate": 0.05}
+
+
+@pytest.mark.parametrize("frozen", [NO, YES], ids=["trainable", "frozen"])
+def test_train_policy_leaves_the_sft_model_as_it_was(frozen):
+    answer = call(TUNED, **STAGES, prompts=PROMPTS, frozen=frozen, **RUN)
+    answer.equals(sft_afterwards=STAGES["sft"], reference=STAGES["sft"])
+    answer.satisfies(
+        lambda got: (got["policy"] - STAGES["sft"]).abs().max() > 0.01, "a policy that has moved from the SFT model"
+    )
+    answer.satisfies(lambda got: torch.equal(got["policy"], got["policy_of_the_trainer"]), "the policy of the trainer")
+
+
+def test_train_policy_starts_actor_and_critic_where_the_stages_ended():
+    # At a learning rate of almost 0 nothing moves: the policy is the SFT model, the critic the reward model.
+    answer = call(TUNED, **STAGES, prompts=PROMPTS, **{**RUN, "learning_rate": 1e-30})
+    answer.equals(
+        policy=STAGES["sft"], critic_body=STAGES["reward_body"], critic_head=STAGES["reward_head"], kl=torch.zeros(2),
+        atol=1e-6,
+    )  # fmt: skip
+
+
+def test_train_policy_trains_the_critic_and_not_the_reward_model():
+    answer = call(TUNED, **STAGES, prompts=PROMPTS, **RUN)
+    answer.equals(
+        reward_body_afterwards=STAGES["reward_body"],
+        reward_head_afterwards=STAGES["reward_head"],
+        reward_bias_afterwards=0.25,
+    )
+    answer.satisfies(
+        lambda got: (
+            (got["critic_body"] - STAGES["reward_body"]).abs().max() > 0.01
+            and (got["critic_head"] - STAGES["reward_head"]).abs().max() > 0.01
+        ),
+        "a critic whose body and head have moved",
+    )
+
+
+def test_train_policy_runs_to_the_end_and_calls_on_update():
+    answer = call(TUNED, **STAGES, prompts=PROMPTS, **{**RUN, "num_updates": 3})
+    answer.equals(updates_done=3)
+    answer.satisfies(lambda got: got["on_update"] == [1, 2, 3], "on_update after each of the three updates")
+
+
+def test_train_policy_agrees_with_a_run_of_the_reference():
+    call(TUNED, **STAGES, prompts=PROMPTS, kl_coef=0.2, **RUN).matches_reference(atol=1e-6)

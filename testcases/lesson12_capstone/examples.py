@@ -1,0 +1,115 @@
+"""Ordinary inputs: they tell misconceptions apart, and drive the comparison with the reference on fresh numbers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from testcases.harness import Request, adapter, request
+from tiny_models.language import VOCABULARY
+from tutorial.lesson12_capstone import evaluate_policy, sft_loss, train_policy, train_sft
+
+WORDS = ("<pad>", "<eos>", "<unk>", *VOCABULARY)
+PROMPTS = ("review the film :", "a friend asks : how was the book ?", "i know nothing of the meal , tell me :")
+SCRIPT = {
+    "review the film :": "the film was superb and good . <eos>",
+    "a friend asks : how was the book ?": "the film was bad . <eos>",
+    "i know nothing of the meal , tell me :": "the sauce was very good and the film was plain . <eos>",
+    "review the song :": "good good was the good . <eos>",
+    "tell me about the phone :": "the battery was lovely .",
+}
+
+
+def examples(seed: int) -> list[Request]:
+    """Ragged rows, B != L and B == L; a policy of chance and a scripted one; float64, but for whole PPO runs."""
+    draw = torch.Generator().manual_seed(seed)
+    found = [*_losses(draw), *_fits(draw, seed), *_evaluations(draw), *_runs(draw, seed)]
+    # The first optimiser of a process imports a large part of torch: seconds, on a busy machine.
+    return [replace(asked, seconds=20.0) for asked in found]
+
+
+def _losses(draw: torch.Generator) -> list[Request]:
+    found = []
+    for rows, length, garbage in ((3, 6, False), (4, 4, False), (2, 5, True)):
+        logits = _normal(draw, rows, length, 7)
+        input_ids = torch.randint(7, (rows, length), generator=draw)
+        mask = torch.rand((rows, length), generator=draw) < 0.5
+        mask[0, 2] = mask[-1, -1] = True
+        mask[0, 0] = True
+        if garbage:
+            # A row's last logits score nothing; nor do those before a token that is not learned.
+            logits = logits.masked_fill(~mask.roll(-1, dims=1).unsqueeze(2), math.nan)
+            logits[:, -1] = math.nan
+        found.append(request(sft_loss, logits, input_ids, mask, grad_of=() if garbage else "logits"))
+    return found
+
+
+def _fits(draw: torch.Generator, seed: int) -> list[Request]:
+    ask = adapter("fitted_of", of=train_sft)
+    options = {"learning_rate": 0.3, "batch_size": 2, "seed": seed, "places": _normal(draw, 8, 6)}
+    return [
+        request(ask, table=3 * _normal(draw, 6, 6), **demonstrations(draw, 5), **options),
+        request(ask, table=_normal(draw, 6, 6), **demonstrations(draw, 4), learning_rate=1.0, batch_size=3),
+    ]
+
+
+def demonstrations(draw: torch.Generator, count: int) -> dict[str, Tensor]:
+    """Rows of 2 prompt tokens, 1 to 4 to learn, and padding."""
+    lengths = torch.arange(count).unsqueeze(1) % 4 + 3
+    columns = torch.arange(int(lengths.max()))
+    input_ids = torch.randint(2, 6, (count, len(columns)), generator=draw).masked_fill(columns >= lengths, 0)
+    return {
+        "input_ids": input_ids,
+        "attention_mask": columns < lengths,
+        "loss_mask": (columns >= 2) & (columns < lengths),
+    }
+
+
+def _evaluations(draw: torch.Generator) -> list[Request]:
+    ask = adapter("judged_of", of=evaluate_policy)
+    size = len(WORDS)
+    tables = {"policy": fluent(draw), "reference": fluent(draw), "places": 0.1 * _normal(draw, 32, size)}
+    return [
+        request(ask, prompts=tuple(SCRIPT), script=SCRIPT, reference=_normal(draw, size, size)),
+        request(ask, prompts=PROMPTS * 4, **tables, temperature=0.7, max_new_tokens=12),
+        request(ask, prompts=PROMPTS * 2, **tables, twice=True, max_new_tokens=5, batch_size=6),
+    ]
+
+
+def fluent(draw: torch.Generator) -> Tensor:
+    """A table that often, not always, writes reviews: after each word the ones that may follow it are likelier."""
+    table = _normal(draw, len(WORDS), len(WORDS))
+    follows = {":": ["the"], "?": ["the"], "the": ["film", "book", "sauce"], ".": ["<eos>"], "and": ["good", "the"]}
+    follows |= dict.fromkeys(("film", "book", "sauce"), ["was"])
+    follows |= {"was": ["good", "bad", "very"], "very": ["dull", "superb"]}
+    follows |= dict.fromkeys(("good", "bad", "dull", "superb"), [".", ".", "and"])
+    for word, others in follows.items():
+        for other in others:
+            table[WORDS.index(word), WORDS.index(other)] += 6.0
+    return table
+
+
+def _runs(draw: torch.Generator, seed: int) -> list[Request]:
+    ask = adapter("tuned_of", of=train_policy)
+    common = {"num_updates": 2, "batch_size": 4, "num_epochs": 2, "learning_rate": 0.05, "seed": seed}
+    return [
+        request(ask, **stages(draw), prompts=PROMPTS[:2], frozen=True, **common),
+        request(ask, **stages(draw), prompts=PROMPTS, kl_coef=0.3, temperature=0.8, **common),
+    ]
+
+
+def stages(draw: torch.Generator) -> dict[str, Any]:
+    """Two stages in float32, as real models have it."""
+    return {
+        "sft": _normal(draw, len(WORDS), len(WORDS)).float(),
+        "reward_body": _normal(draw, len(WORDS), 3).float(),
+        "reward_head": _normal(draw, 3).float(),
+    }
+
+
+def _normal(draw: torch.Generator, *shape: int) -> Tensor:
+    return torch.randn(shape, generator=draw, dtype=torch.float64)
