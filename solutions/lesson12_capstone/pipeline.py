@@ -29,7 +29,7 @@ TRACE_AT = (1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 30, 35, 40, 45, 50)
 """Updates after which a run is evaluated on the way: dense at first, where the KL moves fastest."""
 TRACE_RESPONSES = 128
 MAX_UPDATE_KL = 0.02
-"""An update ends early when the policy has moved this far: the critic is poor at first, and one update can go astray."""
+"""An update ends early when the policy has moved this far: with a critic that is still poor it could go astray."""
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ def test_its_figures_have_alt_text_and_its_titles_are_asserted(path: Path) -> No
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     figures = sum("image/png" in output.get("data", {}) for cell in code for output in cell.outputs)
     prose = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
-    assert prose.count("*Figure:") >= figures, "each figure needs a line '*Figure: what it shows, in words*' in the prose"
+    assert prose.count("*Figure:") >= figures, "each figure needs a line *Figure: what it shows*"
     assertions = sum(len(re.findall(r"^\s*assert ", cell.source, re.MULTILINE)) for cell in code)
     assert assertions >= figures, "each figure's title is a finding that an assertion checks"
 
