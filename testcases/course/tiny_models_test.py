@@ -333,7 +333,7 @@ def test_habits_must_be_probabilities(wrong: dict[str, float], rule: str) -> Non
 @pytest.mark.parametrize(
     "response, gold",
     [
-        pytest.param("the film was good and lovely and the plot was superb and brilliant .", 2.0, id="more-than-enough"),
+        pytest.param("the film was good and lovely and the plot was superb and brilliant .", 2.0, id="more-praise"),
         pytest.param("the film was good .", 1.5, id="half-of-enough-praise"),
         pytest.param("the film was very good .", 1.5, id="an-intensifier-adds-nothing"),
         pytest.param("the acting was good and charming .", 2.0, id="an-aspect-is-relevant"),

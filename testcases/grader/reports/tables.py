@@ -76,7 +76,7 @@ def canvas(path: Path, records: Sequence[Record], matching: Matching | None, tit
     delete one that is there.
     """
     marked = _marked(records, matching)
-    possible = max((record.max_score or 0 for record, _ in marked), default=0)
+    possible = max((record.max_score or 0 for record in records), default=0)
     head: list[object] = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", title]
     rows = [head, ["    Points Possible", None, None, None, None, possible]]
     for record, person in marked:
