@@ -413,6 +413,16 @@ def test_a_student_page_tells_points_cause_and_reading_and_no_other_student(tmp_
     assert "bob" not in text and "index.html" not in ann.read_text("utf-8")
 
 
+def test_a_lesson_that_nobody_touched_is_one_line(tmp_path: Path):
+    exercises = {f"e{i}": exercise(0, 2, "missing", message="no gae.py; there is <Gae>.py") for i in range(3)}
+    out = put(tmp_path, result(exercises=exercises), result("bob", {**exercises, "e0": exercise(0, 2, "not-started")}))
+    write_reports(out)
+    for student, times in (("ann", 1), ("bob", 2)):
+        (path,) = (out / "report" / "students").glob(f"{student}-*")
+        page = check_page(path)
+        assert page.text.count("there is <Gae>.py") == times and "e0" in page.text and "e2" in page.text
+
+
 def test_the_class_page_counts_passes_and_misconceptions(tmp_path: Path):
     late = {"td_errors": exercise(0, 2, "not-started"), "compute_gae": exercise(0, 4, "grader-error")}
     out = put(tmp_path, result("ann"), result("bob"), result("eve", late))

@@ -44,6 +44,9 @@ def main(arguments: list[str] | None = None) -> int:
 
             return run_hub(options.policy, options.reward, options.prompts, options.seed, options.out, console.print)
         return _demo(options.preset, options.seed, options.out, console)
+    except NotImplementedError as error:
+        print(f"the capstone is waiting for {error}: write it, or run the reference with make demo", file=sys.stderr)
+        return 1
     except (ValueError, OSError, RuntimeError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

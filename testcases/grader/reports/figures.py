@@ -13,7 +13,7 @@ from .analysis import Item, misconceptions
 from .records import Lesson, Record
 from .tables import write_text
 
-COLOURS = {"passed": "#1a7f4b", "some points": "#8cc9a1", "no points": "#d1495b", "not started": "#c9ced6"}
+COLOURS = {"passed": "#1a7f4b", "some points": "#8cc9a1", "no points": "#d1495b", "not handed in": "#c9ced6"}
 """Told apart by people who do not see red and green, too: dark, light, middle, pale."""
 MOST = 15
 
@@ -56,7 +56,7 @@ def _exercises(items: Sequence[Item]) -> Figure:
         "passed": [item.passed for item in items],
         "some points": [item.partly for item in items],
         "no points": [item.failed for item in items],
-        "not started": [item.absent for item in items],
+        "not handed in": [item.absent for item in items],
     }
     left = [0.0] * len(items)
     for label, counts in shares.items():

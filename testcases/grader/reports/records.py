@@ -69,6 +69,12 @@ class Lesson:
     exercises: tuple[Exercise, ...]
 
     @property
+    def untouched(self) -> str:
+        """The status that all exercises have, if nobody has worked on them; else empty."""
+        statuses = {exercise.status for exercise in self.exercises}
+        return statuses.pop() if len(statuses) == 1 and statuses <= {"missing", "not-started"} else ""
+
+    @property
     def short(self) -> str:
         """Such as "Lesson 4: GAE"."""
         digits, _, title = self.name.removeprefix("lesson").partition("_")
