@@ -17,7 +17,6 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from . import gradescope, junit, pages, records, roster, similarity, tables
 from .text import clean, clean_lines
 
 __all__ = ["clean", "clean_lines", "write_reports"]
@@ -29,7 +28,7 @@ def write_reports(
     submissions: Path | None = None,
     *,
     statuses: Mapping[str, str] | None = None,
-    title: str = tables.TITLE,
+    title: str = "PPO by Hand",
 ) -> list[Path]:
     """Write all reports of a batch; nothing but the results files is needed.
 
@@ -44,6 +43,9 @@ def write_reports(
     Returns:
         The files that were written. The same results give the same bytes.
     """
+    # Imported here, since gradescope and similarity are also run as programs of their own.
+    from . import gradescope, junit, pages, records, roster, similarity, tables
+
     found = records.load(out, submissions, statuses)
     people = roster.read(roster_file) if roster_file is not None else None
     matching = roster.match(found, people) if people is not None else None
