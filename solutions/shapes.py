@@ -18,7 +18,7 @@ def check_shapes(**arguments: tuple[Tensor | None, str]) -> None:
         TypeError: an argument is not a tensor.
         ValueError: a tensor has another rank than its layout, or a letter would need two sizes.
     """
-    present = {name: pair for name, pair in arguments.items() if pair[0] is not None}
+    present = {name: (tensor, layout) for name, (tensor, layout) in arguments.items() if tensor is not None}
     for name, (tensor, _) in present.items():
         if not isinstance(tensor, Tensor):
             raise TypeError(f"expected {name} to be a torch.Tensor, got {type(tensor).__name__}")

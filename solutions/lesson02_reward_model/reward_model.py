@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +14,9 @@ from tqdm import tqdm
 
 from ..lesson01_masked_sequences import first_true_index, position_ids
 from ..shapes import check_number, check_shapes
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 HEAD_FILE = "reward_head.safetensors"
 
@@ -87,7 +90,7 @@ class RewardModel(nn.Module):
             `backbone.config.hidden_size` is H. It is used, not copied.
     """
 
-    def __init__(self, backbone: nn.Module) -> None:
+    def __init__(self, backbone: PreTrainedModel) -> None:
         super().__init__()
         self.backbone = backbone
         self.head = nn.Linear(backbone.config.hidden_size, 1)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..lesson01_masked_sequences import gather_log_probs, position_ids, response_mask, truncate_after_stop
 from ..lesson07_actor_critic import evaluation_mode
 from ..shapes import check_number, check_shapes
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 
 class Generation(NamedTuple):
@@ -68,7 +71,7 @@ def sample_token(
 
 @torch.no_grad()
 def generate(
-    policy: nn.Module,
+    policy: PreTrainedModel,
     input_ids: Tensor,
     attention_mask: Tensor,
     max_new_tokens: int,
@@ -134,7 +137,7 @@ def generate(
     # endregion
 
 
-def _check_prompts(policy: nn.Module, attention_mask: Tensor, max_new_tokens: int) -> None:
+def _check_prompts(policy: PreTrainedModel, attention_mask: Tensor, max_new_tokens: int) -> None:
     if not attention_mask[:, -1].all():
         raise ValueError(
             "expected left-padded prompts, got padding at the end of a row; generation would start from a pad"

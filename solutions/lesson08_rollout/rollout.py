@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..lesson01_masked_sequences import gather_log_probs, masked_whiten
 from ..lesson04_gae import compute_response_gae
@@ -22,6 +23,10 @@ from ..lesson07_actor_critic import (
 from ..shapes import check_number, check_shapes
 from .experience import Experience
 from .generation import Generation, generate
+
+if TYPE_CHECKING:
+    from peft import PeftModel
+    from transformers import PreTrainedModel
 
 Scorer = Callable[[Tensor, Tensor, int], Tensor]
 """(input_ids (B, L), attention_mask (B, L), prompt_length) -> scores (B,)."""
@@ -68,7 +73,7 @@ class RolloutConfig:
 
 def collect_experience(
     model: PolicyAndValue | SharedPolicyAndValue,
-    reference: nn.Module | None,
+    reference: PreTrainedModel | None,
     score: Scorer,
     input_ids: Tensor,
     attention_mask: Tensor,
@@ -113,7 +118,7 @@ def collect_experience(
 @torch.no_grad()
 def evaluate_responses(
     model: PolicyAndValue | SharedPolicyAndValue,
-    reference: nn.Module | None,
+    reference: PreTrainedModel | None,
     score: Scorer,
     input_ids: Tensor,
     attention_mask: Tensor,
@@ -142,7 +147,11 @@ def evaluate_responses(
     sequences = torch.cat([input_ids, generation.responses], dim=1)
     visible = torch.cat([attention_mask.bool(), generation.mask], dim=1)
     with evaluation_mode(model):
-        with nullcontext(reference) if reference is not None else reference_mode(model.policy) as reference_policy:
+        with (
+            nullcontext(reference)
+            if reference is not None
+            else reference_mode(cast("PeftModel", model.policy)) as reference_policy
+        ):
             ref_logits = response_logits(reference_policy, sequences, visible, prompt_length)
         values = model.response_values(sequences, visible, prompt_length)
     ref_log_probs = gather_log_probs(ref_logits, generation.responses, config.temperature)

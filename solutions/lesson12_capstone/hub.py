@@ -1,6 +1,6 @@
 """The preset `hub`: PPO on a policy, a reward and prompts that the user names. No stage is trained before PPO.
 
-    make demo PRESET=hub POLICY=path/or/name REWARD=module:function PROMPTS=prompts.txt
+make demo PRESET=hub POLICY=path/or/name REWARD=module:function PROMPTS=prompts.txt
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from torch import nn
 
@@ -59,7 +59,7 @@ def run_hub(policy: str, reward: str, prompts: Path | None, seed: int, out: Path
         seed=seed,
     )
     say(f"PPO: {config.num_updates} updates of {config.batch_size} responses to {len(texts)} prompts")
-    actor_critic = PolicyAndValue(model, ValueModel(copy.deepcopy(model.base_model)))
+    actor_critic = PolicyAndValue(model, ValueModel(cast("PreTrainedModel", copy.deepcopy(model.base_model))))
     trainer = PPOTrainer(actor_critic, reward_model, make_reference(model), config, tokenizer)
     history = trainer.train(texts)
     say(f"score {history[0]['score']:.2f} -> {history[-1]['score']:.2f}, KL {history[-1]['kl']:.2f} nats")

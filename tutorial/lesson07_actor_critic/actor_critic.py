@@ -30,7 +30,7 @@ class ResponseOutputs(NamedTuple):
     """(B, T): values[:, t] = V(the text before token t)."""
 
 
-def response_logits(policy: PreTrainedModel, input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> Tensor:
+def response_logits(policy: nn.Module, input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> Tensor:
     """Logits that predict the response tokens, without computing the vocabulary for the prompt.
 
     Given, not an exercise: it is lesson 1's shift, done inside the model. Of the T + 1 last positions the last one

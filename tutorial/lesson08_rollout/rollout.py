@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..lesson01_masked_sequences import gather_log_probs, masked_whiten
 from ..lesson04_gae import compute_response_gae
@@ -22,6 +23,10 @@ from ..lesson07_actor_critic import (
 from ..shapes import check_number, check_shapes
 from .experience import Experience
 from .generation import Generation, generate
+
+if TYPE_CHECKING:
+    from peft import PeftModel
+    from transformers import PreTrainedModel
 
 Scorer = Callable[[Tensor, Tensor, int], Tensor]
 """(input_ids (B, L), attention_mask (B, L), prompt_length) -> scores (B,)."""
@@ -68,7 +73,7 @@ class RolloutConfig:
 
 def collect_experience(
     model: PolicyAndValue | SharedPolicyAndValue,
-    reference: nn.Module | None,
+    reference: PreTrainedModel | None,
     score: Scorer,
     input_ids: Tensor,
     attention_mask: Tensor,
@@ -101,7 +106,7 @@ def collect_experience(
 @torch.no_grad()
 def evaluate_responses(
     model: PolicyAndValue | SharedPolicyAndValue,
-    reference: nn.Module | None,
+    reference: PreTrainedModel | None,
     score: Scorer,
     input_ids: Tensor,
     attention_mask: Tensor,

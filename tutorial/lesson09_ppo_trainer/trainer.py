@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from accelerate import Accelerator
@@ -30,6 +30,9 @@ from ..lesson08_rollout import (
 from .config import PPOConfig
 from .prompts import Prompt, PromptQueue, encode_prompts
 from .scoring import RewardFunction, make_scorer
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 CHECKPOINT_FILE = "trainer.pt"
 
@@ -54,7 +57,7 @@ class PPOTrainer:
         self,
         model: PolicyAndValue | SharedPolicyAndValue,
         reward_model: nn.Module | RewardFunction,
-        ref_model: nn.Module | None,
+        ref_model: PreTrainedModel | None,
         config: PPOConfig,
         tokenizer: Any = None,
     ) -> None:
@@ -84,7 +87,7 @@ class PPOTrainer:
         self.history: list[dict[str, float]] = []
 
     @property
-    def policy(self) -> nn.Module:
+    def policy(self) -> PreTrainedModel:
         """The language model in training, without any wrapper of Accelerate."""
         return self.accelerator.unwrap_model(self.model).policy
 

@@ -80,8 +80,7 @@ def _table(run: CapstoneRun) -> Table:
     table = Table(title=f"\npreset {run.preset.name}, seed {run.seed}: the three policies", title_justify="left")
     for column in ("", f"gold (max {GOLD_MAX:.0f})", "proxy (std)", "KL (nats)", "valid"):
         table.add_column(column, justify="left" if not column else "right")
-    rows = (("SFT", run.sft), ("PPO", run.ppo.final), ("PPO without KL price", run.no_kl.final))
-    for name, evaluation in rows:
+    for name, evaluation in run.evaluations().items():
         table.add_row(
             name,
             f"{evaluation.gold:.2f}",
@@ -95,11 +94,11 @@ def _table(run: CapstoneRun) -> Table:
 def _samples(run: CapstoneRun) -> Table:
     """What the three policies answer to the same prompts."""
     table = Table(title="\nthe same prompts, before and after", title_justify="left", show_lines=True)
-    for column in ("prompt", "SFT", "PPO", "PPO without KL price"):
+    evaluations = run.evaluations()
+    for column in ("prompt", *evaluations):
         table.add_column(column, ratio=1)
     for number in range(SAMPLES):
-        evaluations = (run.sft, run.ppo.final, run.no_kl.final)
-        table.add_row(run.prompts[number], *(evaluation.responses[number] for evaluation in evaluations))
+        table.add_row(run.prompts[number], *(evaluation.responses[number] for evaluation in evaluations.values()))
     return table
 
 

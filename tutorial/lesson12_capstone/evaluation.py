@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import nn
 
 from tiny_models.gold import gold_score, is_well_formed
 
@@ -17,6 +16,9 @@ from ..lesson07_actor_critic import response_logits
 from ..lesson08_rollout import generate
 from ..lesson09_ppo_trainer import PPOConfig, encode_prompts
 from ..lesson09_ppo_trainer.scoring import Scorer
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 EVALUATION_SEED = 2024
 """Sampling while evaluating never touches the random state of the training."""
@@ -40,7 +42,12 @@ class Evaluation:
 
 @torch.no_grad()
 def evaluate_policy(
-    policy: nn.Module, reference: nn.Module, score: Scorer, prompts: Sequence[str], tokenizer: Any, config: PPOConfig
+    policy: PreTrainedModel,
+    reference: PreTrainedModel,
+    score: Scorer,
+    prompts: Sequence[str],
+    tokenizer: Any,
+    config: PPOConfig,
 ) -> Evaluation:
     """Sample one response to each prompt, and judge it.
 

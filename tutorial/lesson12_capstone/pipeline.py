@@ -60,6 +60,11 @@ class CapstoneRun:
     finished: list[str] = field(default_factory=list)
     """Sentences: which stages are done, and where their models lie."""
 
+    def evaluations(self) -> dict[str, Evaluation]:
+        """The three policies of a complete run, by name."""
+        assert self.sft and self.ppo and self.no_kl
+        return {"SFT": self.sft, "PPO": self.ppo.final, "PPO without KL price": self.no_kl.final}
+
     def summary(self) -> dict[str, Any]:
         """The numbers of the run as plain data; all but `seconds` are the same for the same seed and machine."""
         assert self.sft and self.ppo and self.no_kl and self.stage2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +12,9 @@ from tqdm import tqdm
 
 from ..lesson01_masked_sequences import gather_log_probs, masked_mean, position_ids
 from ..shapes import check_mask, check_number, check_shapes
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 
 class Demonstrations(NamedTuple):
@@ -70,7 +73,7 @@ def sft_loss(logits: Tensor, input_ids: Tensor, loss_mask: Tensor) -> Tensor:
     raise NotImplementedError("lesson12: sft_loss")
 
 
-def train_sft(policy: nn.Module, data: Demonstrations, config: SFTConfig) -> list[float]:
+def train_sft(policy: PreTrainedModel, data: Demonstrations, config: SFTConfig) -> list[float]:
     """Fit the policy to the demonstrations, each seen once, with AdamW (no weight decay).
 
     Of n optimiser steps in all, step k = 0, 1, ... uses learning_rate * (1 - k / n). Before it the gradients of all

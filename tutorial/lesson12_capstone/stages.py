@@ -6,10 +6,9 @@ import copy
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
-from torch import nn
 
 from tiny_models.language import sample_prompts, sample_review
 from tiny_models.preferences import Preference, make_preferences
@@ -28,12 +27,15 @@ from ..lesson08_rollout import generate
 from ..lesson09_ppo_trainer import PPOConfig, PPOTrainer, encode_prompts
 from .sft import SFTConfig, encode_demonstrations, train_sft
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
 
 @dataclass(frozen=True)
 class Stage1:
     """What supervised fine-tuning leaves."""
 
-    policy: nn.Module
+    policy: PreTrainedModel
     """The SFT model: where PPO starts, and its reference."""
     losses: list[float]
     """Loss of every optimiser step, in nats for each token."""
@@ -55,7 +57,7 @@ class Stage2:
 class Stage3:
     """What PPO leaves."""
 
-    policy: nn.Module
+    policy: PreTrainedModel
     """The tuned policy."""
     trainer: PPOTrainer
     """With its critic and its metrics."""
@@ -75,14 +77,14 @@ def train_sft_stage(preset: Preset, tokenizer: Any, seed: int) -> Stage1:
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
         seed=seed,
-    ).to(_device())
+    ).to(_device())  # type: ignore[arg-type]  # transformers wraps .to, and the wrapper loses its types
     prompts = sample_prompts(preset.demonstrations, rng)
     data = encode_demonstrations(tokenizer, prompts, [sample_review(prompt, rng) for prompt in prompts])
     losses = train_sft(policy, data, SFTConfig(preset.sft_learning_rate, preset.sft_batch_size, seed))
     return Stage1(policy, losses)
 
 
-def train_reward_stage(policy: nn.Module, preset: Preset, tokenizer: Any, seed: int) -> Stage2:
+def train_reward_stage(policy: PreTrainedModel, preset: Preset, tokenizer: Any, seed: int) -> Stage2:
     """Stage 2: let annotators compare pairs of the SFT model's responses, and fit a reward model to their choices."""
     rng = random.Random(seed + 1)
     sampling = torch.Generator(device=policy.device).manual_seed(seed)
@@ -97,7 +99,7 @@ def train_reward_stage(policy: nn.Module, preset: Preset, tokenizer: Any, seed: 
     held_out = encode_preferences(tokenizer, preferences[: preset.held_out_pairs])
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        reward_model = RewardModel(copy.deepcopy(policy.base_model)).to(policy.device)
+        reward_model = RewardModel(cast("PreTrainedModel", copy.deepcopy(policy.base_model))).to(policy.device)
     history = train_reward_model(
         reward_model,
         _to(encode_preferences(tokenizer, preferences[preset.held_out_pairs :]), policy.device),
@@ -152,7 +154,7 @@ def held_out_accuracy(reward_model: RewardModel, pairs: PreferenceBatch) -> floa
 
 
 def sample_texts(
-    policy: nn.Module, prompts: Sequence[str], preset: Preset, tokenizer: Any, sampling: torch.Generator
+    policy: PreTrainedModel, prompts: Sequence[str], preset: Preset, tokenizer: Any, sampling: torch.Generator
 ) -> list[str]:
     """One response to each prompt, as text without special tokens."""
     input_ids, attention_mask = encode_prompts(prompts, tokenizer, tokenizer.pad_token_id)
