@@ -1,6 +1,6 @@
 # Every target does all of its set-up by itself; a second run installs nothing.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test progress hint reset solution stubs checkpoints notebooks lint
+.PHONY: help setup demo test progress hint reset solution gradescope stubs checkpoints notebooks lint
 
 PYTHON ?= python3
 VENV := .venv
@@ -51,6 +51,9 @@ reset: $(READY) ## Start a lesson afresh; asks first and keeps a copy [LESSON=4]
 
 solution: $(READY) ## The solution of a lesson that you have passed [LESSON=4]
 	@$(BIN)/python -m testcases.harness.solution $(LESSON)
+
+gradescope: $(READY) ## Write runs/gradescope.zip, an autograder to upload
+	@$(BIN)/python -m testcases.grader.reports.gradescope zip runs/gradescope.zip
 
 stubs: $(READY) ## Write tutorial/ from the solution regions of solutions/
 	@$(BIN)/python -m testcases.course.stubs

@@ -1,6 +1,6 @@
 """Everything that is written from OUT/results/*.json: tables, files for other systems, pages.
 
-- gradebook.csv: one row for every submission
+- gradebook.csv: one row for every submission, and one for everybody on the roster who handed in nothing
 - canvas.csv: Canvas (Gradebook, Import)
 - moodle.csv: Moodle (Grades, Import)
 - moodle_worksheet.csv: with a Moodle grading worksheet as the roster, that worksheet filled in
@@ -14,51 +14,50 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from .text import clean, clean_lines
-
-__all__ = ["clean", "clean_lines", "write_reports"]
+if TYPE_CHECKING:
+    from testcases.grader.batch import Row
 
 
 def write_reports(
     out: Path,
+    rows: Sequence[Row],
+    submissions: Path,
     roster_file: Path | None = None,
-    submissions: Path | None = None,
-    *,
-    statuses: Mapping[str, str] | None = None,
     title: str = "PPO by Hand",
 ) -> list[Path]:
-    """Write all reports of a batch; nothing but the results files is needed.
+    """Write all reports of a batch.
 
     Args:
         out: the folder with `results/`.
-        roster_file: CSV that maps submissions to people (see roster.py).
-        submissions: the graded folder; with it a submission without a results file gets a row, and similarity is
-            looked at.
-        statuses: of the submissions, by the name of the results file without ".json": graded, empty, unreadable.
+        rows: one a submission of this batch; its `file_name` is that of the results file, without ".json". What else
+            is in `results/` is of an older batch and is left out.
+        submissions: the graded folder, in which similarity is looked at.
+        roster_file: CSV that says who is who (see roster.py). One that cannot be read is a line of
+            roster_report.csv.
         title: of the assignment, in the Canvas and Moodle files.
 
     Returns:
-        The files that were written. The same results give the same bytes.
+        The files that were written. The same results give the same bytes, but for the time of a JUnit file and of a
+        Gradescope file.
     """
-    # Imported here, since gradescope and similarity are also run as programs of their own.
+    # Imported here, since gradescope and classroom are also run as programs of their own.
     from . import gradescope, junit, pages, records, roster, similarity, tables
 
-    found = records.load(out, submissions, statuses)
-    people = roster.read(roster_file) if roster_file is not None else None
-    matching = roster.match(found, people) if people is not None else None
-    similar = similarity.Report()
-    if submissions is not None and len(found) > 1:
-        similar = similarity.look(submissions)
+    found = records.load(out, rows)
+    people = roster.read(roster_file) if roster_file else None
+    matching = roster.match(found, people) if people else None
+    similar = similarity.look(submissions) if len(found) > 1 else similarity.Report()
     written = [
         tables.gradebook(out / "gradebook.csv", found, matching),
         tables.canvas(out / "canvas.csv", found, matching, title),
         tables.moodle(out / "moodle.csv", found, matching, title),
         tables.write_rows(out / "similarity.csv", similarity.rows(similar)),
     ]
-    if people is not None and matching is not None:
+    if people and matching:
         written.append(tables.roster_report(out / "roster_report.csv", found, matching))
         if people.is_moodle_worksheet:
             written.append(tables.moodle_worksheet(out / "moodle_worksheet.csv", found, people, matching))

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from .records import Record, load
+from .records import Record, only
 from .text import clean, clean_lines
 
 MAX_OUTPUT = 500
@@ -60,7 +60,8 @@ jobs:
           if bwrap --unshare-all --ro-bind / / true; then sandbox=bwrap; else sandbox=none; fi
           if [ "$sandbox" = none ]; then export SANDBOX=none; fi
           # The log obeys lines such as "::error::": none may come from a student.
-          make check SUBMISSIONS="$RUNNER_TEMP/in" OUT="$RUNNER_TEMP/out" 2>&1 | sed 's/^/| /; s/##\\[/# #[/g' || true
+          make check SUBMISSIONS="$RUNNER_TEMP/in" OUT="$RUNNER_TEMP/out" SEED=$RANDOM 2>&1 |
+            sed 's/^/| /; s/##\\[/# #[/g' || true
           .venv/bin/python -m testcases.grader.reports.classroom points "$RUNNER_TEMP/out"
       - name: Autograding Reporter
         if: always() && steps.check.outputs.result != ''
@@ -95,8 +96,7 @@ def points(record: Record) -> dict[str, Any]:
 
 def write_output(out: Path, target: Path) -> int:
     """Append the step's output, in base64, to the file that GitHub names; 0 if there is a verdict."""
-    records = load(out)
-    record = records[0] if len(records) == 1 else Record("submission", "submission")
+    record = only(out)
     for exercise in record.exercises:
         print(f"| {exercise.score:3g}/{exercise.max_score:<3g} {exercise.status:17}{exercise.lesson} {exercise.name}")
     for note in (*record.flags, *record.notes):

@@ -1,7 +1,7 @@
 """Gradescope: `results.json`, and the autograder zip to upload.
 
-python -m testcases.grader.reports.gradescope zip PATH              write the autograder zip
-python -m testcases.grader.reports.gradescope run SUBMISSION RESULTS    what the zip's run_autograder calls
+python -m testcases.grader.reports.gradescope zip PATH             write the autograder zip: make gradescope
+python -m testcases.grader.reports.gradescope results OUT TARGET   what the zip's run_autograder calls after grading
 """
 
 from __future__ import annotations
@@ -9,29 +9,22 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import stat
-import subprocess
-import sys
-import tempfile
 import zipfile
 from pathlib import Path
 from typing import Any
 
-from .records import NOT_SANDBOXED, Exercise, Record, load
+from .records import Exercise, Record, only
 from .tables import write_text
-from .text import clean, clean_lines
 
 ROOT = Path(__file__).resolve().parents[3]
-GRADER_FILES = ("Makefile", "pyproject.toml", "requirements.lock", "LICENSE", "README.md")
-GRADER_FOLDERS = ("solutions", "testcases", "tiny_models", "tutorial")
-LEFT_OUT = ("__pycache__", ".pytest_cache", ".ruff_cache", ".mypy_cache", "adversarial", "runs")
-LIMIT_SECONDS = 30 * 60
-MAX_BYTES, MAX_FILES = 50 * 2**20, 2_000
+CARRIED = ("Makefile", "pyproject.toml", "requirements.lock", "LICENSE", "solutions", "testcases", "tiny_models")
+LEFT_OUT = {"__pycache__", "adversarial"}
 
 SETUP = """\
 #!/usr/bin/env bash
-# Builds the image, once. Needs Python 3.11 or newer; Ubuntu 22.04 has it beside its own.
+# Builds the image, once: the only moment with a network. Python is 3.11 or newer; Ubuntu 22.04 has it beside its own.
+# PyPI's torch brings two gigabytes of CUDA: name PyTorch's CPU index in PIP_EXTRA_INDEX_URL here to save them.
 set -euo pipefail
 export DEBIAN_FRONTEND=noninteractive
 apt-get update
@@ -41,22 +34,35 @@ if ! python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
   apt-get install -y --no-install-recommends python3.11 python3.11-venv
   python=python3.11
 fi
-cd /autograder/source/course
-make setup PYTHON="$python"
+# The Python of the course lies apart from the solutions, which nobody but root can read.
+make -C /autograder/source/course setup PYTHON="$python" VENV=/autograder/venv
+chmod -R go-rwx /autograder/source
 """
 
 RUN = """\
 #!/usr/bin/env bash
-# Grades one submission. results.json is there whatever happens.
-cd /autograder/source/course
-.venv/bin/python -m testcases.grader.reports.gradescope run /autograder/submission /autograder/results/results.json
+# Grades one submission, without a network. results.json is there whatever the submission does.
+chmod -R go-rwx /autograder/source /autograder/results
+cd /autograder/source/course || exit 1
+work=$(mktemp -d)
+mkdir "$work/in"
+cp -a /autograder/submission "$work/in/submission"
+grade() {
+  # The seed is new in each run: nothing is gained by handing in the answers of the last one.
+  /autograder/venv/bin/python -m testcases.grader "$work/in" --out "$work/out" --jobs 1 --seed "$RANDOM" "$@"
+}
+grade
+# 2: bubblewrap may make no namespaces in this container. The marks then say NOT SANDBOXED.
+if [ $? = 2 ]; then grade --sandbox none; fi
+/autograder/venv/bin/python -m testcases.grader.reports.gradescope results "$work/out" /autograder/results/results.json
 """
 
 
 def results(record: Record) -> dict[str, Any]:
     """What `results.json` holds: one test for each exercise.
 
-    Without any verdict there is no score at all: Gradescope then tells that the autograder failed, and gives no 0.
+    Where the grader failed there is no score at all, not even of a test: Gradescope then tells that the autograder
+    failed, and gives no 0.
     """
     found: dict[str, Any] = {
         "execution_time": float(record.seconds),
@@ -66,16 +72,15 @@ def results(record: Record) -> dict[str, Any]:
         "test_name_format": "text",
         "visibility": "visible",
         "stdout_visibility": "hidden",
-        "extra_data": {"sandbox": record.sandbox, "seed": record.seed, "status": record.status},
+        "extra_data": {"sandbox": record.sandbox, "seed": record.seed},
         "tests": [
             _test(exercise, f"{i}.{j}")
             for i, lesson in enumerate(record.lessons, start=1)
             for j, exercise in enumerate(lesson.exercises, start=1)
+            if record.final
         ],
     }
-    if record.score is not None:
-        found["score"] = record.score
-    return found
+    return {**found, "score": record.score} if record.final else found
 
 
 def write(folder: Path, record: Record) -> Path:
@@ -92,41 +97,19 @@ def make_autograder_zip(path: Path) -> Path:
     with zipfile.ZipFile(beside, "w", zipfile.ZIP_DEFLATED) as archive:
         _add(archive, "setup.sh", SETUP.encode(), 0o755)
         _add(archive, "run_autograder", RUN.encode(), 0o755)
-        for file in _grader_files():
+        for file in _carried():
             _add(archive, f"course/{file.relative_to(ROOT).as_posix()}", file.read_bytes(), 0o644)
     os.replace(beside, path)
     return path
 
 
-def run(submission: Path, target: Path) -> int:
-    """Grade one submission by `make check` and write its results.json, whatever happens; 0 if there is a verdict."""
-    reason = "the grader gave no result"
-    with tempfile.TemporaryDirectory() as folder:
-        inside, out = Path(folder) / "in", Path(folder) / "out"
-        try:
-            left = _copy(submission, inside / "submission")
-            sandbox = _sandbox()
-            command = ["make", "--no-print-directory", "check", f"SUBMISSIONS={inside}", f"OUT={out}", "JOBS=1"]
-            command += [f"SANDBOX={sandbox}"] if sandbox else []
-            done = subprocess.run(command, cwd=ROOT, timeout=LIMIT_SECONDS, capture_output=True)
-            sys.stderr.write(clean_lines(done.stderr.decode("utf-8", "replace")) + "\n")
-            records = load(out)
-            if len(records) == 1 and records[0].lessons:
-                found = results(records[0])
-                found["output"] = "\n".join([*left, found["output"]])
-                write_text(target, json.dumps(found, indent=1) + "\n")
-                return int(not records[0].final)
-        except (OSError, subprocess.SubprocessError, ValueError) as error:
-            reason = f"{type(error).__name__}: {error}"
-    broken = Record("submission", "submission", notes=(clean(reason, 500),))
-    write_text(target, json.dumps(results(broken), indent=1) + "\n")
-    return 1
+def hand_over(out: Path, target: Path) -> None:
+    """Write the results.json of the one submission that was graded into `out`, or one that says that there is none."""
+    write_text(target, json.dumps(results(only(out)), indent=1) + "\n")
 
 
 def _test(exercise: Exercise, number: str) -> dict[str, Any]:
     lines = [f"status: {exercise.status}"]
-    if exercise.status == "grader-error":
-        lines.append("The fault is the grader's, not yours: this is no mark. Tell your instructor.")
     if exercise.cause:
         lines.append(f"likely cause: {exercise.cause.why or exercise.cause.name}")
         lines += [f"read: {exercise.cause.read} (README.md of {exercise.lesson})"] if exercise.cause.read else []
@@ -146,21 +129,17 @@ def _test(exercise: Exercise, number: str) -> dict[str, Any]:
 
 
 def _summary(record: Record) -> str:
-    lines = [] if record.score is None else [f"{record.score:g} of {record.max_score:g} points"]
-    if not record.final:
-        lines.insert(0, "GRADER ERROR: this is not a mark. Tell your instructor.")
+    lines = ["GRADER ERROR: this is not a mark. Tell your instructor."]
+    if record.final:
+        lines = [f"{record.score:g} of {record.max_score:g} points"]
     lines += [*record.flags, *(note for note in record.notes if note not in record.flags)]
     return "\n".join(lines)
 
 
-def _grader_files() -> list[Path]:
-    found = [ROOT / name for name in GRADER_FILES if (ROOT / name).is_file()]
-    for folder in GRADER_FOLDERS:
-        for file in sorted((ROOT / folder).rglob("*")):
-            inner = file.relative_to(ROOT).parts
-            if file.is_file() and not file.is_symlink() and not set(inner) & set(LEFT_OUT) and inner[-1][0] != ".":
-                found.append(file)
-    return found
+def _carried() -> list[Path]:
+    """The files that grading needs, in order."""
+    files = [file for name in CARRIED for file in (ROOT / name, *(ROOT / name).rglob("*")) if file.is_file()]
+    return sorted(file for file in files if not LEFT_OUT & set(file.relative_to(ROOT).parts))
 
 
 def _add(archive: zipfile.ZipFile, name: str, data: bytes, mode: int) -> None:
@@ -171,52 +150,19 @@ def _add(archive: zipfile.ZipFile, name: str, data: bytes, mode: int) -> None:
     archive.writestr(info, data)
 
 
-def _copy(source: Path, target: Path) -> list[str]:
-    """Copy regular files only, within limits; say what was left out."""
-    target.mkdir(parents=True)
-    notes, size, count = [], 0, 0
-    for folder, folders, files in os.walk(source, followlinks=False):
-        folders[:] = sorted(name for name in folders if name[0] != "." and not (Path(folder) / name).is_symlink())
-        for name in sorted(files):
-            path = Path(folder) / name
-            info = path.lstat()
-            if not stat.S_ISREG(info.st_mode):
-                notes.append(f"left out, since it is no regular file: {clean(path.relative_to(source))}")
-                continue
-            size, count = size + info.st_size, count + 1
-            if size > MAX_BYTES or count > MAX_FILES:
-                return [*notes, f"more than {MAX_FILES} files or {MAX_BYTES >> 20} MiB: the rest was left out"]
-            copy = target / path.relative_to(source)
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, copy, follow_symlinks=False)
-    return notes
-
-
-def _sandbox() -> str:
-    """Empty where bubblewrap works; "none" where it is missing or the container refuses it."""
-    try:
-        bwrap = ["bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "true"]
-        allowed = subprocess.run(bwrap, timeout=30, capture_output=True).returncode == 0
-    except (OSError, subprocess.SubprocessError):
-        allowed = False
-    if not allowed:
-        print(f"{NOT_SANDBOXED}: bubblewrap is missing here, or this container refuses it", file=sys.stderr)
-    return "" if allowed else "none"
-
-
-def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description="Gradescope: results.json, and the autograder zip to upload.")
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("zip", help="write the autograder zip").add_argument("path", type=Path)
-    one = commands.add_parser("run", help="grade one submission inside Gradescope")
-    one.add_argument("submission", type=Path)
-    one.add_argument("results", type=Path)
+    one = commands.add_parser("results", help="write the results.json of one graded submission")
+    one.add_argument("out", type=Path)
+    one.add_argument("target", type=Path)
     options = parser.parse_args(arguments)
     if options.command == "zip":
         print(f"wrote {make_autograder_zip(options.path)}: upload it as the assignment's autograder")
-        return 0
-    return run(options.submission, options.results)
+    else:
+        hand_over(options.out, options.target)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

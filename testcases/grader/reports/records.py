@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .text import clean, clean_lines, slug
+
+if TYPE_CHECKING:
+    from testcases.grader.batch import Row
 
 STATUSES = (
     "passed",
@@ -30,8 +33,6 @@ STATUSES = (
 )
 MAX_BYTES = 32 * 2**20
 NOT_SANDBOXED = "NOT SANDBOXED"
-EMPTY = "no file of the course in it"
-"""The note by which staging.py tells an empty submission from one that cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -90,8 +91,6 @@ class Record:
     """The name as it was found; whoever shows it cleans it."""
     page: str
     """A file name, without suffix, that is unique in the batch."""
-    file: str = field(default="", kw_only=True)
-    """Name of the results file, without ".json"."""
     score: float | None = None
     """None where there is no verdict at all."""
     max_score: float | None = None
@@ -100,7 +99,8 @@ class Record:
     seconds: float = 0.0
     notes: tuple[str, ...] = ()
     lessons: tuple[Lesson, ...] = ()
-    given_status: str = ""
+    staged: str = "graded"
+    """What was handed in: graded, empty or unreadable."""
     exercises: tuple[Exercise, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -116,11 +116,7 @@ class Record:
         """graded, empty, unreadable or grader-error."""
         if self.score is None or any(item.status == "grader-error" for item in self.exercises):
             return "grader-error"
-        if self.given_status:
-            return self.given_status
-        if any(item.status != "missing" for item in self.exercises):
-            return "graded"
-        return "unreadable" if self.notes and EMPTY not in self.notes else "empty"
+        return self.staged
 
     @property
     def final(self) -> bool:
@@ -142,54 +138,35 @@ class Record:
         return tuple(found)
 
 
-def load(out: Path, submissions: Path | None = None, statuses: Mapping[str, str] | None = None) -> list[Record]:
-    """All records, by name; a submission without a results file has one, too.
-
-    `statuses` holds what staging said about a submission, by the name of its results file without ".json".
-    """
-    records = [read(file) for file in sorted((out / "results").glob("*.json"))]
-    records = [replace(record, given_status=(statuses or {}).get(record.file, "")) for record in records]
-    if submissions is not None:
-        records += _lost(submissions, out)
+def load(out: Path, rows: Iterable[Row]) -> list[Record]:
+    """The records of a batch, by name; a submission whose results file is lost has one, too."""
+    records = [read(out / "results" / f"{row.file_name}.json", row.student, row.status) for row in rows]
     return sorted(records, key=lambda record: (record.shown.casefold(), record.shown, record.page))
 
 
-def read(file: Path) -> Record:
-    """One results file."""
+def read(file: Path, student: str, staged: str = "graded") -> Record:
+    """One results file; `student` is the name where the file cannot be read."""
     name = file.name.removesuffix(".json")
     try:
         if file.stat().st_size > MAX_BYTES:
             raise ValueError(f"it has more than {MAX_BYTES} bytes")
-        data = json.loads(file.read_bytes().decode("utf-8"))
-        return _record(data, name)
+        return _record(json.loads(file.read_bytes().decode("utf-8")), name, staged)
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        reason = clean(f"{type(error).__name__}: {error}")
-        return Record(
-            name, slug(name, name), file=name, notes=(f"the results file cannot be read ({reason}): grade again",)
-        )
+        # Without the path: the same batch gives the same reports in any folder.
+        reason = clean(f"{type(error).__name__}: {error.strerror if isinstance(error, OSError) else error}")
+        note = f"the results file cannot be read ({reason}): grade again"
+        return Record(student, slug(student, name), notes=(note,))
 
 
-def _lost(submissions: Path, out: Path) -> list[Record]:
-    """A record for each submission that has no results file."""
-    from testcases.grader.staging import find
-
-    try:
-        entries = find(submissions)
-    except (OSError, ValueError):
-        return []
-    return [
-        Record(
-            entry.student,
-            slug(entry.student, entry.file_name),
-            file=entry.file_name,
-            notes=("there is no results file: grade again",),
-        )
-        for entry in entries
-        if not (out / "results" / f"{entry.file_name}.json").is_file()
-    ]
+def only(out: Path) -> Record:
+    """The record of a batch of one; without a verdict if there is none."""
+    files = sorted((out / "results").glob("*.json"))
+    if len(files) != 1:
+        return Record("submission", "submission", notes=(f"expected one results file, got {len(files)}: grade again",))
+    return read(files[0], "submission")
 
 
-def _record(data: Any, name: str) -> Record:
+def _record(data: Any, name: str, staged: str) -> Record:
     # By number, whatever the order in the file.
     lessons = tuple(_lesson(lesson, part) for lesson, part in sorted(data["lessons"].items()))
     score, max_score = _sum("the submission", data, [(lesson.score, lesson.max_score) for lesson in lessons])
@@ -203,7 +180,6 @@ def _record(data: Any, name: str) -> Record:
     return Record(
         student=student,
         page=slug(student, name),
-        file=name,
         score=score,
         max_score=max_score,
         sandbox=clean(data.get("sandbox", "")),
@@ -211,6 +187,7 @@ def _record(data: Any, name: str) -> Record:
         seconds=_number(data.get("seconds", 0.0)),
         notes=tuple(clean(note, 500) for note in notes),
         lessons=lessons,
+        staged=staged,
     )
 
 
