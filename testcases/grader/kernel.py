@@ -44,7 +44,7 @@ def read_only(target: str) -> None:
     mount("", target, "", BIND | REMOUNT | RDONLY | NOSUID | NODEV | kept)
 
 
-def tmpfs(target: str, megabytes: int, mode: str = "755") -> None:
+def tmpfs(target: str, megabytes: int, mode: str) -> None:
     """A file system in memory, with a bound on its size and on its number of files."""
     mount("tmpfs", target, "tmpfs", NOSUID | NODEV, f"size={megabytes}m,nr_inodes={megabytes * 256 + 64},mode={mode}")
 

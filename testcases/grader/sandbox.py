@@ -43,6 +43,7 @@ INSTALL = (
 WORKER_USERS = range(61_184, 65_280)
 """As root: the users that workers become, another one in each process of the grader."""
 COURSE = "/course"
+WRITABLE = ("/tmp", "/home")
 
 
 class NoSandbox(Exception):
@@ -143,6 +144,7 @@ class Sandbox:
             "heavy": sorted(self.course.heavy),
             "preload": {name: list(modules) for name, modules in self.course.preload.items()},
             "environment": ENVIRONMENT,
+            "writable": {place: [path for path in interpreter_folders() if _below(path, place)] for place in WRITABLE},
         }
         worker = f"{config['trees']}/worker.py"
         command = [sys.executable, "-P", "-s", "-B", worker, str(theirs.fileno()), json.dumps(config)]
@@ -242,12 +244,13 @@ def bubblewrap(command: list[str], course: list[tuple[str, str]], limits: Limits
     for path in ("/bin", "/sbin", "/lib", "/lib32", "/lib64"):
         if os.path.islink(path):
             box += ["--symlink", os.readlink(path), path]
-    for source, place in binds:
-        box += ["--ro-bind", source, place]
     size = str(limits.tmp_mb * 2**20)
     box += ["--proc", "/proc", "--dev", "/dev"]
-    for place in ("/tmp", "/home", "/dev/shm"):
+    for place in (*WRITABLE, "/dev/shm"):
         box += ["--size", size, "--tmpfs", place]
+    # After these, since an interpreter may be below /home or /tmp.
+    for source, place in binds:
+        box += ["--ro-bind", source, place]
     return [*prelude, *box, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp", "--", *command]
 
 
@@ -259,10 +262,14 @@ def interpreter_folders() -> list[str]:
     real = os.path.realpath(sys.executable)
     found: list[str] = []
     for path in [*map(os.path.abspath, wanted), *([] if real.startswith("/usr/") else [os.path.dirname(real)])]:
-        inside = any(path == other or path.startswith(other + "/") for other in found)
+        inside = any(path == other or _below(path, other) for other in found)
         if os.path.exists(path) and path != "/" and not inside:
             found.append(path)
     return found
+
+
+def _below(path: str, folder: str) -> bool:
+    return path.startswith(folder + "/")
 
 
 _probe: dict[str, str | bool] = {}
@@ -320,6 +327,7 @@ class SandboxEvaluator:
         self._worker: _Worker | None = None
         self._ends: dict[tuple[str, str], list[StudentError]] = {}
         self._spent: dict[tuple[str, str], float] = {}
+        self._failures: list[WorkerError] = []
 
     def evaluate(self, request: Request) -> Outcome:
         outcome = self._evaluate(request)
@@ -353,12 +361,16 @@ class SandboxEvaluator:
         return outcome
 
     def _start(self, key: tuple[str, str]) -> _Worker:
-        try:
-            return _Worker(self.sandbox, *key, self.files)
-        except WorkerError:
-            # Once more, in a sandbox that nothing has happened in.
-            self.sandbox.close()
-            return _Worker(self.sandbox, *key, self.files)
+        """Twice at most for a submission, in a sandbox that nothing has happened in: a machine that starts none today
+        must say so soon.
+        """
+        while len(self._failures) < 2:
+            try:
+                return _Worker(self.sandbox, *key, self.files)
+            except WorkerError as error:
+                self._failures.append(error)
+                self.sandbox.close()
+        raise self._failures[-1]
 
     def finish(self) -> str | None:
         """End the worker. What is wrong with how it ends: "tamper", or None."""

@@ -11,8 +11,8 @@ files; of the lesson under test it sees the stubs. What it writes is in memory a
 
 python -P worker.py CONTROL_FD CONFIG, with CONFIG in JSON:
     trees: folder with one tree of the course a lesson, and "own" for single exercises; nested: make namespaces;
-    limits: memory_mb, tmp_mb, file_mb, processes; preload: lesson -> modules to import before students come;
-    heavy: lessons that need more than torch.
+    writable: folder -> what is kept in it, of the interpreter; limits: memory_mb, tmp_mb, file_mb, processes;
+    preload: lesson -> modules to import before students come; heavy: lessons that need more than torch.
 """
 
 from __future__ import annotations
@@ -197,20 +197,15 @@ class _Nursery:
         kernel.mount("", "/", "", kernel.REC | kernel.PRIVATE)
         size = self.config["limits"]["tmp_mb"]
         trees, tree = self.config["trees"], place["tree"]
-        kernel.tmpfs("/tmp", 1)
-        os.mkdir("/tmp/tree")
-        kernel.bind(tree, "/tmp/tree")
         if place["own"]:
-            kernel.bind(f"{place['own']}/{place['lesson']}", f"/tmp/tree/solutions/{place['lesson']}")
-        kernel.tmpfs(trees, 1)
-        os.makedirs(tree)
-        kernel.mount("/tmp/tree", tree, "", kernel.BIND | kernel.REC)
+            kernel.bind(f"{place['own']}/{place['lesson']}", f"{tree}/solutions/{place['lesson']}")
+        _cover(trees, [tree], 1, "755")
         kernel.read_only(trees)
-        kernel.tmpfs("/tmp", size, "1777")
-        kernel.tmpfs("/home", size)
+        for writable, kept in self.config["writable"].items():
+            _cover(writable, kept, size, "1777")
         os.mkdir(HOME)
         if os.path.isdir("/dev/shm"):
-            kernel.tmpfs("/dev/shm", size, "1777")
+            _cover("/dev/shm", [], size, "1777")
 
     def _be_init(self, ready: socket.socket) -> None:
         """Process 1 of the namespace: when it ends, the kernel ends all others."""
@@ -229,6 +224,16 @@ class _Nursery:
                 os.waitpid(-1, 0)
             except ChildProcessError:
                 time.sleep(0.5)
+
+
+def _cover(place: str, kept: list[str], megabytes: int, mode: str) -> None:
+    """An empty folder in memory over another, in which only these folders stay, read-only."""
+    handles = {folder: os.open(folder, os.O_PATH) for folder in kept}
+    kernel.tmpfs(place, megabytes, mode)
+    for folder, handle in handles.items():
+        os.makedirs(folder)
+        kernel.bind(f"/proc/self/fd/{handle}", folder)
+        os.close(handle)
 
 
 class _LessonZygote:
