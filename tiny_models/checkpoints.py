@@ -1,7 +1,7 @@
 """The small trained models that come with the course: where they lie, and what they were made from.
 
-    SFT           a GPT-2, for AutoModelForCausalLM.from_pretrained and AutoTokenizer.from_pretrained
-    REWARD_MODEL  for RewardModel.from_pretrained of lesson 2
+SFT           a GPT-2, for AutoModelForCausalLM.from_pretrained and AutoTokenizer.from_pretrained
+REWARD_MODEL  for RewardModel.from_pretrained of lesson 2
 """
 
 from __future__ import annotations
@@ -33,6 +33,4 @@ def world_digest() -> str:
 def digests() -> dict[str, str]:
     """SHA-256 of every file of the two models, by its path below the folder of checkpoints."""
     files = sorted(file for directory in (SFT, REWARD_MODEL) for file in directory.rglob("*") if file.is_file())
-    return {
-        file.relative_to(DIRECTORY).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest() for file in files
-    }
+    return {file.relative_to(DIRECTORY).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}

@@ -1,6 +1,6 @@
 """Rebuild the small models that the course ships, so that lessons and notebooks need not train them first.
 
-    make checkpoints
+make checkpoints
 """
 
 from __future__ import annotations
