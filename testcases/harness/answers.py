@@ -29,6 +29,7 @@ def adapter(name: str, of: Exercise) -> Adapted:
 
 def request(
     target: Exercise | Adapted,
+    /,
     *args: Any,
     grad_of: str | tuple[str, ...] = (),
     grad_through: str | None = None,
@@ -56,7 +57,7 @@ def request(
     )
 
 
-def call(target: Exercise | Adapted | Request, *args: Any, **options: Any) -> Answer:
+def call(target: Exercise | Adapted | Request, /, *args: Any, **options: Any) -> Answer:
     """Run an exercise of the code under test; arguments as in `request`, or a finished Request.
 
     Raises:
@@ -72,7 +73,7 @@ def examples_of(exercise: Exercise) -> Iterator[Answer]:
         yield call(asked)
 
 
-def reference(target: Exercise | Adapted | Request, *args: Any, **options: Any) -> Any:
+def reference(target: Exercise | Adapted | Request, /, *args: Any, **options: Any) -> Any:
     """What the reference answers, to build an expected value from.
 
     Raises:
@@ -120,7 +121,7 @@ class Answer:
             self.part(name).equals(value, atol=atol, rtol=rtol, dtype=dtype, equal_nan=equal_nan)
         if parts:
             return self
-        wanted = self._as_expected(expected, dtype)
+        wanted = self._as_expected(expected, dtype, () if self.part_name is None else (self.part_name,))
         rules = Rules(atol, rtol, equal_nan, garbage=self._garbage)
         found = first_difference(wanted, self._value(), rules, self.part_name or "")
         return self._fail_with(found)
@@ -242,26 +243,26 @@ class Answer:
         wanted = session.trusted.evaluate(self.request).value
         return wanted.fields if isinstance(wanted, Record) else ()
 
-    def _as_expected(self, expected: Any, dtype: torch.dtype | None) -> Any:
+    def _as_expected(self, expected: Any, dtype: torch.dtype | None, path: tuple[str, ...]) -> Any:
+        """What a suite wrote as the reference would have returned it; `path` leads to that part of the answer."""
         if isinstance(expected, dict):
-            return {key: replace(self, part_name=key)._as_expected(part, dtype) for key, part in expected.items()}
+            return {key: self._as_expected(part, dtype, (*path, key)) for key, part in expected.items()}
         if isinstance(expected, tuple):
-            return tuple(replace(self, part_name=str(i))._as_expected(part, dtype) for i, part in enumerate(expected))
+            return tuple(self._as_expected(part, dtype, (*path, str(i))) for i, part in enumerate(expected))
         if expected is None or isinstance(expected, str):
             return expected
-        if isinstance(expected, (bool, int, float)):
-            wanted = session.trusted.evaluate(self.request).value
-            if isinstance(wanted, Record):
-                wanted = (
-                    wanted.values[wanted.fields.index(self.part_name)]
-                    if self.part_name in wanted.fields
-                    else wanted.values
-                )
-            if self.part_name is not None and isinstance(wanted, (dict, tuple)):
-                wanted = part_of(wanted, self.part_name)
-            if not isinstance(wanted, Tensor):
-                return expected
+        if isinstance(expected, (bool, int, float)) and not isinstance(self._reference_at(path), Tensor):
+            return expected
         return as_tensor(expected, dtype)
+
+    def _reference_at(self, path: tuple[str, ...]) -> Any:
+        found = session.trusted.evaluate(self.request).value
+        for name in path:
+            if isinstance(found, Record):
+                found = found.values[found.fields.index(name) if name in found.fields else int(name)]
+            elif isinstance(found, (dict, tuple)):
+                found = part_of(found, name)
+        return found
 
     def _check_gradient(self, name: str, expected: Any, atol: float, rtol: float) -> None:
         if name not in self.request.grad_of:

@@ -114,7 +114,11 @@ def _agreeing(subject: Evaluator, lesson: str, exercise: str) -> tuple[Misconcep
     known = _AGREEING.setdefault(subject, {})
     if (lesson, exercise) not in known:
         asked, answers = probes(lesson, exercise), _probed(subject, lesson, exercise)
+        right = _probed(_reference(), lesson, exercise)
         candidates = sorted(misconceptions(lesson), key=lambda one: one.exercise != exercise)
+        if all(map(same_outcome, answers, right)):
+            # Who is right on every example cannot have gone wrong in a neighbour that the examples go through.
+            candidates = [one for one in candidates if one.exercise == exercise]
         known[lesson, exercise] = tuple(
             one
             for one in candidates
