@@ -108,7 +108,7 @@ class ExperienceBuffer:
             raise ValueError("expected an experience in the buffer, got none; append one before asking for minibatches")
         # region solution
         if len(self._stored) > 1:
-            self._stored = [_merge(self._stored)]
+            self._stored = [merge_experiences(self._stored)]
         for index in torch.randperm(len(self), generator=generator).split(size):
             yield self._stored[0].rows(index)
         # endregion
@@ -118,7 +118,7 @@ class ExperienceBuffer:
         self._stored.clear()
 
 
-def _merge(experiences: list[Experience]) -> Experience:
+def merge_experiences(experiences: list[Experience]) -> Experience:
     """One experience of all rows: prompts padded on the left to the longest, responses on the right."""
     prompt_length = max(experience.prompt_length for experience in experiences)
     response_length = max(experience.mask.shape[1] for experience in experiences)

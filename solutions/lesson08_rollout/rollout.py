@@ -155,6 +155,7 @@ def evaluate_responses(
             ref_logits = response_logits(reference_policy, sequences, visible, prompt_length)
         values = model.response_values(sequences, visible, prompt_length)
     ref_log_probs = gather_log_probs(ref_logits, generation.responses, config.temperature)
+    values = values.to(ref_log_probs.dtype)  # under autocast the critic answers in 16 bits; GAE needs 32
     scores = _checked_scores(score(sequences, visible, prompt_length), len(sequences))
     rewards = compute_rewards(
         penalize_missing_stop(scores, generation.responses, config.stop_token_ids, config.missing_stop_penalty),

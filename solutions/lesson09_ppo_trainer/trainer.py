@@ -51,7 +51,13 @@ class PPOTrainer:
     Attributes:
         updates_done: int, rollout + optimisation rounds so far.
         history: one dict of metrics for each of them.
+
+    Raises:
+        ValueError: it was started in several processes, which would all do the same work.
     """
+
+    is_distributed = False
+    """Whether the class shares its work with other processes, as that of lesson 11 does."""
 
     def __init__(
         self,
@@ -64,6 +70,11 @@ class PPOTrainer:
         self.config = config
         self.tokenizer = tokenizer
         self.accelerator = Accelerator()
+        if self.accelerator.num_processes > 1 and not self.is_distributed:
+            raise ValueError(
+                f"expected one process, got {self.accelerator.num_processes}, which would all do the same work; "
+                "use DistributedPPOTrainer of lesson 11"
+            )
         device = self.accelerator.device
         disable_dropout(model)
         self.ref_model = None if ref_model is None else freeze(ref_model.to(device))
@@ -223,7 +234,7 @@ class PPOTrainer:
             raise ValueError("expected at least one prompt to train on, got an empty list")
         # region solution
         left = range(self.updates_done, self.config.num_updates)
-        progress = tqdm(left, desc="ppo", unit="update", disable=None)
+        progress = tqdm(left, desc="ppo", unit="update", disable=None if self.accelerator.is_main_process else True)
         with _summary_writer(self.config.log_dir) as writer, progress:
             for update in progress:
                 numbers = self.prompt_queue.take(self.config.batch_size, len(prompts))
@@ -291,15 +302,16 @@ class PPOTrainer:
         return input_ids.to(self.accelerator.device), attention_mask.to(self.accelerator.device)
 
     def _collect(self, prompts: Sequence[Prompt]) -> Experience:
-        return collect_experience(
-            self.accelerator.unwrap_model(self.model),
-            self.ref_model,
-            self.score,
-            *self._encode(prompts),
-            self.config,
-            self.kl_controller.value,
-            self.sampling,
-        )
+        with self.accelerator.autocast():  # the precision that the training passes have; else no first ratio is 1
+            return collect_experience(
+                self.accelerator.unwrap_model(self.model),
+                self.ref_model,
+                self.score,
+                *self._encode(prompts),
+                self.config,
+                self.kl_controller.value,
+                self.sampling,
+            )
 
     def _rollout_metrics(self, experience: Experience) -> dict[str, float]:
         """What the rollout says about the policy; `kl` is the k1 estimate summed over each response."""

@@ -20,7 +20,7 @@ from solutions.lesson04_gae import compute_response_gae
 from solutions.lesson06_kl_rewards import compute_rewards, penalize_missing_stop
 from solutions.lesson07_actor_critic import evaluation_mode, reference_mode, response_logits
 from solutions.lesson08_rollout import Experience, Generation, evaluate_responses, generate, sample_token
-from solutions.lesson08_rollout.experience import _merge
+from solutions.lesson08_rollout.experience import merge_experiences
 from testcases.harness import misconception
 
 SAMPLE = "sample_token: one draw from each row"
@@ -639,7 +639,7 @@ def gaps_dropped(self, index):
 
 
 def _merged(buffer):
-    return _merge(buffer._stored)
+    return merge_experiences(buffer._stored)
 
 
 @misconception(

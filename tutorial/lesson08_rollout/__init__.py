@@ -1,4 +1,4 @@
-from .experience import Experience, ExperienceBuffer
+from .experience import Experience, ExperienceBuffer, merge_experiences
 from .generation import Generation, generate, sample_token
 from .rollout import RolloutConfig, collect_experience, evaluate_responses
 
@@ -10,5 +10,6 @@ __all__ = [
     "collect_experience",
     "evaluate_responses",
     "generate",
+    "merge_experiences",
     "sample_token",
 ]

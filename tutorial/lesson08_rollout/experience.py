@@ -101,7 +101,7 @@ class ExperienceBuffer:
         self._stored.clear()
 
 
-def _merge(experiences: list[Experience]) -> Experience:
+def merge_experiences(experiences: list[Experience]) -> Experience:
     """One experience of all rows: prompts padded on the left to the longest, responses on the right."""
     prompt_length = max(experience.prompt_length for experience in experiences)
     response_length = max(experience.mask.shape[1] for experience in experiences)
