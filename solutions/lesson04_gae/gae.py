@@ -31,7 +31,8 @@ def td_errors(rewards: Tensor, values: Tensor, dones: Tensor, gamma: float = 0.9
     Args:
         rewards: (..., T) float.
         values: (..., T + 1) float, the critic's V(s_0) ... V(s_T).
-        dones: (..., T) bool or 0/1: the episode ends after step t, so V(s_{t+1}) belongs to another episode.
+        dones: (..., T) bool or 0/1: the episode ends after step t, so V(s_{t+1}) belongs to another episode: it may
+            be anything, NaN included, and nothing of it may enter.
         gamma: discount in [0, 1].
 
     Returns:

@@ -87,6 +87,16 @@ def test_a_cause_in_a_neighbour_is_named(tmp_path: Path):
     assert "in td_errors, which compute_gae uses: dones_ignored" in str(failure.value)
 
 
+def test_a_plain_tuple_is_as_good_as_a_named_one():
+    named = reference_gae.compute_gae
+    plain = evaluate.solutions_with(
+        "lesson04_gae", "compute_gae", lambda *args, **options: tuple(named(*args, **options))
+    )
+    with session.using(plain):
+        answer = call(compute_gae, **EPISODE, lam=0.5, grad_of="rewards", grad_through="returns")
+        answer.part("advantages").equals([1.75, 3.0]).gradient_equals(rewards=[1.0, 1.25])
+
+
 def test_two_mistakes_at_once_are_not_given_a_wrong_name(tmp_path: Path):
     folder = solved_folder(tmp_path)
     replace_body(folder, "return rewards * 0.5 + gamma * values[..., 1:] ** 2 - values[..., :-1] + 0.25")

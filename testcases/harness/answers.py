@@ -51,6 +51,8 @@ def request(
     if len(names) < len(args):
         raise TypeError(f"too many positional arguments for {exercise.name}")
     arguments = {name: as_argument(value) for name, value in {**dict(zip(names, args, strict=True)), **kwargs}.items()}
+    if grad_through is not None and through is None:
+        grad_through = _position(exercise.lesson, exercise.name, grad_through)
     grad_of = (grad_of,) if isinstance(grad_of, str) else tuple(grad_of)
     return Request(
         exercise.lesson, exercise.name, arguments, len(args), through, grad_of, grad_through, grad_weights, seconds
@@ -374,6 +376,15 @@ def _show_call(asked: Request) -> str:
 def _parameter_names(lesson: str, exercise: str) -> tuple[str, ...]:
     assert isinstance(session.trusted, LocalEvaluator)
     return tuple(inspect.signature(session.trusted.function(lesson, exercise)).parameters)
+
+
+@cache
+def _position(lesson: str, exercise: str, part: str) -> str:
+    """Where the reference's NamedTuple holds a part: a student may return a plain tuple, which has no names."""
+    assert isinstance(session.trusted, LocalEvaluator)
+    function = inspect.unwrap(session.trusted.function(lesson, exercise))
+    fields = getattr(function.__globals__.get(function.__annotations__.get("return")), "_fields", ())
+    return str(fields.index(part)) if part in fields else part
 
 
 def _reference_signature(lesson: str, exercise: str) -> str:

@@ -8,7 +8,7 @@ from math import log, sqrt
 import pytest
 import torch
 
-from testcases.harness import call
+from testcases.harness import adapter, call
 from tutorial.lesson01_masked_sequences import (
     first_true_index,
     gather_log_probs,
@@ -356,6 +356,13 @@ def test_truncate_after_stop_by_hand(responses, stop_token_ids, pad_token_id, tr
 def test_truncate_after_stop_keeps_rows_apart():
     answer = call(truncate_after_stop, [[5, 2, 6, 7], [5, 6, 2, 8], [3, 6, 5, 2]], (2, 3), 9)
     answer.equals([[5, 2, 9, 9], [5, 6, 2, 9], [3, 9, 9, 9]])
+
+
+def test_truncate_after_stop_gives_a_new_tensor():
+    # Also where there is nothing to cut.
+    through = adapter("responses_after_the_answer_is_overwritten", of=truncate_after_stop)
+    answer = call(through, responses=[[5, 6, 7], [5, 6, 2]], stop_token_ids=(2,), pad_token_id=9)
+    answer.equals([[5, 6, 7], [5, 6, 2]])
 
 
 @pytest.mark.parametrize(

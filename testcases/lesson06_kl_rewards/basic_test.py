@@ -291,6 +291,12 @@ def test_penalize_missing_stop_takes_any_penalty(penalty, penalized):
     answer.equals([4.0, penalized])
 
 
+def test_penalize_missing_stop_gives_a_new_tensor():
+    # Also where every response has stopped.
+    through = adapter("scores_after_the_answer_is_overwritten", of=penalize_missing_stop)
+    call(through, scores=[4.0, 3.0], responses=[[5, 2], [2, 0]], stop_token_ids=(2,), penalty=1.5).equals([4.0, 3.0])
+
+
 def test_penalize_missing_stop_gradient():
     answer = call(penalize_missing_stop, [4.0, 4.0], [[5, 2, 0], [5, 6, 7]], (2,), 1.5, grad_of="scores")
     answer.gradient_equals(scores=[1.0, 1.0])
