@@ -86,7 +86,7 @@ def explain(request: Request, outcome: Outcome, subject: Evaluator) -> Misconcep
 
 
 def _closest(request: Request, outcome: Outcome, subject: Evaluator) -> Misconception | None:
-    """One that gives the student's value on at least half of the probes that the student gets wrong, the most first."""
+    """The nearest to the student of those that reproduce the failing request."""
     best, most = None, 0.0
     for one, share in _partly_agreeing(subject, request.lesson, request.exercise).items():
         if share > most and same_outcome(outcome, evaluator_of(request.lesson, one).evaluate(request)):
@@ -95,38 +95,49 @@ def _closest(request: Request, outcome: Outcome, subject: Evaluator) -> Misconce
 
 
 def _partly_agreeing(subject: Evaluator, lesson: str, exercise: str) -> dict[Misconception, float]:
+    """Of the probes that the student or the misconception gets wrong, the share with one value; at least half."""
     known = _PARTLY.setdefault(subject, {})
     if (lesson, exercise) not in known:
-        answers, right = _probed(subject, lesson, exercise), _probed(_reference(), lesson, exercise)
-        wrong = [i for i in range(len(answers)) if not same_outcome(answers[i], right[i], values_only=True)]
-        own = [one for one in misconceptions(lesson) if one.exercise == exercise]
+        mine, right = _probed(subject, lesson, exercise), _probed(_reference(), lesson, exercise)
         shares = {}
-        for one in own:
-            theirs = answers_of(lesson, one, exercise)
-            agreed = sum(same_outcome(answers[i], theirs[i], values_only=True) for i in wrong)
-            shares[one] = agreed / max(1, len(wrong))
+        for one in misconceptions(lesson):
+            if one.exercise == exercise:
+                rows = list(zip(mine, answers_of(lesson, one, exercise), right, strict=True))
+                wrong = [
+                    row[:2] for row in rows if not all(same_outcome(got, row[2], values_only=True) for got in row[:2])
+                ]
+                agreed = sum(same_outcome(*pair, values_only=True) for pair in wrong)
+                shares[one] = agreed / max(1, len(wrong))
         known[lesson, exercise] = {one: share for one, share in shares.items() if share >= 0.5}
     return known[lesson, exercise]
 
 
 def _agreeing(subject: Evaluator, lesson: str, exercise: str) -> tuple[Misconception, ...]:
-    """Misconceptions that agree with the subject on every probe, those of the exercise itself first."""
+    """Misconceptions that agree with the subject on every probe.
+
+    First those of a neighbour in which the subject has made just this mistake, then those of the exercise itself.
+    """
     known = _AGREEING.setdefault(subject, {})
     if (lesson, exercise) not in known:
-        asked, answers = probes(lesson, exercise), _probed(subject, lesson, exercise)
-        right = _probed(_reference(), lesson, exercise)
-        candidates = sorted(misconceptions(lesson), key=lambda one: one.exercise != exercise)
-        if all(map(same_outcome, answers, right)):
+        candidates = misconceptions(lesson)
+        if all(map(same_outcome, _probed(subject, lesson, exercise), _probed(_reference(), lesson, exercise))):
             # Who is right on every example cannot have gone wrong in a neighbour that the examples go through.
-            candidates = [one for one in candidates if one.exercise == exercise]
-        known[lesson, exercise] = tuple(
-            one
-            for one in candidates
-            if asked
-            # Lazily: most are out after the first probe.
-            and all(same_outcome(mine, _answer_of(lesson, one, exercise, i)) for i, mine in enumerate(answers))
-        )
+            candidates = tuple(one for one in candidates if one.exercise == exercise)
+        agreeing = [one for one in candidates if _agrees(subject, lesson, one, exercise)]
+
+        def place(one: Misconception) -> int:
+            return 1 if one.exercise == exercise else 0 if _agrees(subject, lesson, one, one.exercise) else 2
+
+        known[lesson, exercise] = tuple(sorted(agreeing, key=place))
     return known[lesson, exercise]
+
+
+def _agrees(subject: Evaluator, lesson: str, one: Misconception, exercise: str) -> bool:
+    """Whether subject and misconception answer every probe of an exercise alike; most are told by the first."""
+    answers = _probed(subject, lesson, exercise)
+    return bool(answers) and all(
+        same_outcome(mine, _answer_of(lesson, one, exercise, i)) for i, mine in enumerate(answers)
+    )
 
 
 @cache

@@ -393,6 +393,8 @@ def test_compute_kl_penalty_loss_keeps_float32():
         pytest.param(6.0, 100.0, 3.0, 12.0, id="never-more-than-doubled"),
         pytest.param(6.0, 0.0, 3.0, 3.0, id="never-less-than-halved"),
         pytest.param(6.0, 0.03125, 0.015625, 12.0, id="a-small-target"),
+        pytest.param(2.0**20, 100.0, 3.0, 2.0**21, id="a-high-price-is-doubled-too"),
+        pytest.param(2.0**-20, 0.0, 3.0, 2.0**-21, id="a-low-price-is-halved-too"),
     ],
 )
 def test_update_beta_by_hand(beta, kl, target_kl, after):
