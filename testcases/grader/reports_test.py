@@ -429,6 +429,25 @@ def test_a_student_page_tells_points_cause_and_reading_and_no_other_student(tmp_
 
 
 @pytest.mark.usefixtures("no_figures")
+def test_a_student_page_does_not_tell_the_seed_or_the_cause_twice(tmp_path: Path):
+    message = f"expected [1]\ngot [2]\nLikely cause: dones_ignored: {CAUSE['why']}\nHint: make hint"
+    wrong = exercise(0, 2, "wrong", message=message, likely_cause=CAUSE)
+    report(put(tmp_path, result(exercises={"a": wrong, "b": wrong}, seed=987654321)))
+    (path,) = (tmp_path / "report" / "students").iterdir()
+    text = check_page(path).text
+    assert text.count("got [2]") == 2 and text.count(CAUSE["why"]) == 3 and "987654321" not in text
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_the_page_of_what_cannot_be_read_says_why_and_nothing_else(tmp_path: Path):
+    missing = {"td_errors": exercise(0, 2, "missing", message="there is no file")}
+    report(put(tmp_path, result("ann", missing, notes=["<broken> archive"])), r0000="unreadable")
+    (path,) = (tmp_path / "report" / "students").iterdir()
+    text = check_page(path).text
+    assert "cannot be read" in text and "<broken> archive" in text and "td_errors" not in text
+
+
+@pytest.mark.usefixtures("no_figures")
 def test_a_lesson_that_nobody_touched_is_one_line(tmp_path: Path):
     exercises = {f"e{i}": exercise(0, 2, "missing", message="no gae.py; there is <Gae>.py") for i in range(3)}
     out = put(tmp_path, result(exercises=exercises), result("bob", {**exercises, "e0": exercise(0, 2, "not-started")}))

@@ -13,7 +13,7 @@ from .analysis import Item, misconceptions
 from .records import Lesson, Record
 from .tables import write_text
 
-COLOURS = {"passed": "#1a7f4b", "some points": "#8cc9a1", "no points": "#d1495b", "not handed in": "#c9ced6"}
+COLOURS = {"passed": "#1a7f4b", "some points": "#8cc9a1", "no points": "#d1495b", "not attempted": "#c9ced6"}
 """Told apart by people who do not see red and green, too: dark, light, middle, pale."""
 MOST = 15
 
@@ -30,7 +30,7 @@ def draw(folder: Path, records: Sequence[Record], items: Sequence[Item]) -> list
 
 
 def _histogram(percents: Sequence[float]) -> Figure:
-    figure = Figure(figsize=(7.5, 2.6), layout="constrained")
+    figure = Figure(figsize=(9.4, 2.6), layout="constrained")
     axes = figure.subplots()
     counts, _, bars = axes.hist(percents, bins=range(0, 101, 10), color="#2f5d8a", edgecolor="white")
     axes.bar_label(bars, [str(int(count)) if count else "" for count in counts], fontsize=9)
@@ -50,13 +50,13 @@ def _exercises(items: Sequence[Item]) -> Figure:
             lessons.append((place - 0.9, Lesson(item.lesson, 0, 0, ()).short))
         places.append(place)
         place += 1
-    figure = Figure(figsize=(7.5, 0.8 + 0.2 * place), layout="constrained")
+    figure = Figure(figsize=(9.4, 0.8 + 0.2 * place), layout="constrained")
     axes = figure.subplots()
     shares = {
         "passed": [item.passed for item in items],
         "some points": [item.partly for item in items],
         "no points": [item.failed for item in items],
-        "not handed in": [item.absent for item in items],
+        "not attempted": [item.absent for item in items],
     }
     left = [0.0] * len(items)
     for label, counts in shares.items():
@@ -67,7 +67,7 @@ def _exercises(items: Sequence[Item]) -> Figure:
         if item.share is not None:
             inside = item.share > 0.08
             axes.text(
-                100 * item.share - 1 if inside else 1,
+                100 * item.share + (-1 if inside else 1),
                 place_of,
                 f"{100 * item.share:.0f}%",
                 ha="right" if inside else "left",
@@ -87,7 +87,7 @@ def _exercises(items: Sequence[Item]) -> Figure:
 
 def _misconceptions(items: Sequence[Item]) -> Figure:
     rows = misconceptions(items)[:MOST]
-    figure = Figure(figsize=(7.5, 0.7 + 0.27 * len(rows)), layout="constrained")
+    figure = Figure(figsize=(9.4, 0.7 + 0.27 * len(rows)), layout="constrained")
     axes = figure.subplots()
     bars = axes.barh(range(len(rows)), [count for count, *_ in rows], color="#b5651d", height=0.75)
     axes.bar_label(bars, padding=3, fontsize=8)

@@ -79,13 +79,13 @@ def _first(record: Record) -> Exercise | None:
     return next((item for item in open_ones if item.status not in TONES), open_ones[0] if open_ones else None)
 
 
-def _bar(score: float, possible: float, tone: str = "good") -> Markup:
+def _bar(score: float, possible: float) -> Markup:
     """A bar as SVG: width by attribute, since the policy forbids inline styles."""
-    percent = min(100.0, max(0.0, 100 * score / possible)) if possible else 0.0
+    percent = 100 * score / possible if possible else 0.0
     return Markup(
         '<svg class="bar" viewBox="0 0 100 10" preserveAspectRatio="none" role="img" aria-label="{:.0f} percent">'
-        '<rect class="back" width="100" height="10"/><rect class="{}" width="{:.1f}" height="10"/></svg>'
-    ).format(percent, tone, percent)
+        '<rect class="back" width="100" height="10"/><rect class="score" width="{:.1f}" height="10"/></svg>'
+    ).format(percent, percent)
 
 
 @cache

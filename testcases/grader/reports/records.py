@@ -203,6 +203,8 @@ def _exercise(lesson: str, name: str, data: Any) -> Exercise:
         message = f"the status {clean(status)!r} is none that the grader knows\n{message}"
         status = "grader-error"
     cause = data.get("likely_cause")
+    if cause:
+        message = message.partition("\nLikely cause:")[0]  # It is told beside the message.
     tests = tuple(
         (clean(test["id"]), _number(test["score"]), _number(test["max_score"]), clean(test["status"]))
         for test in data["tests"]
