@@ -1,11 +1,12 @@
 # Every target does all of its set-up by itself; a second run installs nothing.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test progress hint reset solution gradescope stubs checkpoints notebooks lint
+.PHONY: help setup demo test progress hint reset solution gradescope stubs checkpoints notebooks lab lint
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+LAB_READY := $(VENV)/.ready-lab
 
 PRESET ?= tiny
 SEED ?= 0
@@ -13,6 +14,7 @@ OUT ?= runs/demo
 POLICY ?=
 REWARD ?=
 PROMPTS ?=
+OPTIONS ?=
 
 help: ## Show the commands
 	@echo "PPO by Hand: build PPO for RLHF one tested block at a time."
@@ -31,11 +33,17 @@ $(READY): requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
 	@touch $(READY)
 
+# Apart, since the exercises and the demo need no browser.
+$(LAB_READY): requirements-lab.lock $(READY)
+	@echo "installing JupyterLab into $(VENV) (once) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements.lock -r requirements-lab.lock
+	@touch $(LAB_READY)
+
 demo: $(READY) ## SFT, reward model and PPO on this machine [PRESET=tiny SEED=0 OUT=runs/demo]
 	@$(BIN)/python -m solutions.lesson12_capstone --preset '$(PRESET)' --seed '$(SEED)' --out '$(OUT)' \
 	  --policy '$(POLICY)' --reward '$(REWARD)' --prompts '$(PROMPTS)'
 
-test: $(READY) ## Check the course itself: everything (students: run pytest instead)
+test: $(READY) $(LAB_READY) ## Check the course itself: everything (students: run pytest instead)
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/python -m testcases.course.stubs --check
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest testcases --ignore=testcases/grader --subject=solutions -n 2
@@ -63,6 +71,9 @@ checkpoints: $(READY) ## Rebuild the small models shipped in tiny_models/checkpo
 
 notebooks: $(READY) ## Run all notebooks and refresh their outputs
 	@$(BIN)/python -m testcases.course.notebooks
+
+lab: $(LAB_READY) ## The notebooks in JupyterLab, in your browser [OPTIONS=--no-browser]
+	@$(BIN)/python -m jupyterlab --LabApp.default_url=/lab/tree/notebooks $(OPTIONS)
 
 lint: $(READY) ## Style (ruff) and types (mypy)
 	@$(BIN)/ruff check .

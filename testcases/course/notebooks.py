@@ -35,7 +35,12 @@ def run(path: Path) -> NotebookNode:
     notebook = nbformat.read(path, as_version=4)
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     client = NotebookClient(
-        notebook, timeout=SECONDS, kernel_name="python3", resources={"metadata": {"path": str(path.parent)}}
+        notebook,
+        timeout=SECONDS,
+        startup_timeout=SECONDS,
+        kernel_name="python3",
+        extra_arguments=["--log-level=ERROR"],
+        resources={"metadata": {"path": str(path.parent)}},
     )
     try:
         client.execute()

@@ -25,6 +25,15 @@ def solved_folder(tmp_path: Path) -> Path:
     return folder
 
 
+def course_copy(folder: Path) -> Path:
+    """A course whose notebooks may be run and saved, with everything solved; what is only read is linked."""
+    shutil.copytree(ROOT / "notebooks", folder / "notebooks", ignore=shutil.ignore_patterns(".*", "__pycache__"))
+    for name in ("solutions", "testcases", "tiny_models"):
+        (folder / name).symlink_to(ROOT / name)
+    solved_folder(folder)
+    return folder
+
+
 def replace_body(folder: Path, body: str, exercise: str = "td_errors") -> None:
     """Put another body into one exercise; the others call it through the reference's own code."""
     path = folder / LESSON / FILE

@@ -1,0 +1,61 @@
+"""The lessons that a notebook draws: those of `solutions`, or your own in their place."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+ROOT = Path(__file__).absolute().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from testcases.harness.contract import lesson_names  # noqa: E402
+from testcases.harness.views import View  # noqa: E402
+
+STUB = re.compile(r'^ *raise NotImplementedError\("lesson\d\d: ([\w.]+)"\)', re.MULTILINE)
+
+
+class NotFinished(Exception):
+    """A notebook is asked to draw your own lesson, and some of its exercises are not written."""
+
+    def _render_traceback_(self) -> list[str]:
+        """What Jupyter shows: the message, without the lines of the code that found it."""
+        return [str(self)]
+
+
+def lessons(stack: str, own: str, *others: str) -> list[ModuleType]:
+    """The lessons of a notebook as modules.
+
+    Args:
+        stack: "solutions", or "tutorial": the lesson `own` from your files. The others stay those of the course, as
+            under pytest; the capstone stands on all of your lessons.
+        own: the notebook's lesson, such as "lesson04_gae".
+        others: lessons, or modules of lessons, that it uses as well.
+
+    Raises:
+        NotFinished: an exercise of a lesson that should be yours is still a stub; the message names all of them.
+    """
+    if stack not in ("solutions", "tutorial"):
+        raise ValueError(f'STACK: expected "solutions" or "tutorial", got {stack!r}')
+    package = stack
+    if stack == "tutorial":
+        yours = lesson_names() if own.startswith("lesson12") else (own,)
+        if missing := [line for name in yours for line in _unwritten(name)]:
+            raise NotFinished(
+                'STACK = "tutorial" draws your own code, and these exercises are not written yet:\n'
+                + "\n".join(missing)
+                + '\nWrite them, or put STACK = "solutions".'
+            )
+        package = View(ROOT / "tutorial", yours).package
+    return [importlib.import_module(f"{package}.{name}") for name in (own, *others)]
+
+
+def _unwritten(lesson: str) -> list[str]:
+    """A line for each file of one of your lessons in which stubs are left."""
+    lines = []
+    for path in sorted((ROOT / "tutorial" / lesson).glob("*.py")):
+        if names := STUB.findall(path.read_text("utf-8")):
+            lines.append(f"  {path.relative_to(ROOT).as_posix()}: {', '.join(names)}")
+    return lines
