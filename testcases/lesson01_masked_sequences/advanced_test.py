@@ -401,3 +401,20 @@ def test_position_ids_move_with_the_text(left, right):
 @pytest.mark.parametrize("mask", [[1, 1], [[[1, 1]]]], ids=["one-row-without-a-batch", "three-dimensions"])
 def test_position_ids_refuses_bad_arguments(mask):
     call(position_ids, mask).raises(ValueError, mentions=["attention_mask"])
+
+
+def test_response_log_probs_shows_a_nan_of_a_scored_position():
+    logits = [[[0.0, 0.0], [math.nan, 0.0], [0.0, 0.0], [0.0, 0.0]]]
+    call(response_log_probs, logits, [[0, 1, 1, 0]], 1).equals([[-math.log(2), math.nan, -math.log(2)]], equal_nan=True)
+
+
+def test_masked_whiten_shows_a_nan_of_a_real_token():
+    answer = call(masked_whiten, [[1.0, math.nan, 9.0]], [[True, True, False]])
+    answer.equals([[math.nan, math.nan, 0.0]], equal_nan=True)
+
+
+@pytest.mark.parametrize("size", [1e-2, 1e-4, 1e-6, 1e4])
+def test_masked_whiten_scales_numbers_of_any_size(size):
+    values, mask = ragged()
+    for shift_mean in (True, False):
+        call(masked_whiten, size * values, mask, shift_mean).matches_reference(rtol=1e-9)

@@ -489,3 +489,16 @@ def test_train_reward_model_draws_nothing_from_the_global_generator(seed):
 
 def test_train_reward_model_needs_a_pair():
     call(adapter("train_without_pairs", of=train_reward_model)).raises(ValueError, mentions=["pairs"])
+
+
+def test_pairwise_loss_shows_a_nan():
+    call(pairwise_loss, [1.0, math.nan], [0.0, 0.0]).equals(math.nan, equal_nan=True)
+
+
+def test_ranking_loss_shows_a_nan():
+    call(ranking_loss, [[2.0, math.nan, 0.0], [2.0, 1.0, 0.0]]).equals(math.nan, equal_nan=True)
+
+
+def test_token_pairwise_loss_shows_a_nan_of_a_compared_token():
+    answer = call(token_pairwise_loss, [[1.0, math.nan]], [[1.0, 1.0]], [[5, 6]], [[5, 7]], 0)
+    answer.equals(math.nan, equal_nan=True)

@@ -193,3 +193,20 @@ def test_reinforce_loss_does_not_depend_on_the_padding():
 def test_reinforce_loss_refuses_bad_arguments(changed, mentions):
     good = {"log_probs": [[-1.0, -2.0]], "weights": [[1.0, 2.0]], "mask": [[True, True]]}
     call(reinforce_loss, **{**good, **changed}).raises(ValueError, mentions)
+
+
+def test_rewards_to_go_shows_a_nan_of_a_real_token():
+    # What was chosen before it can still influence it; what comes after cannot.
+    answer = call(rewards_to_go, [[1.0, math.nan, 2.0, 5.0]], [[True, True, True, False]], 0.5)
+    answer.equals([[math.nan, math.nan, 2.0, 0.0]], equal_nan=True)
+
+
+@pytest.mark.parametrize("broken", ["log_probs", "weights"])
+def test_reinforce_loss_shows_a_nan_of_a_real_token(broken):
+    terms = {"log_probs": [[-1.0, -2.0]], "weights": [[1.0, 3.0]], "mask": [[True, True]]}
+    call(reinforce_loss, **{**terms, broken: [[-1.0, math.nan]]}).equals(math.nan, equal_nan=True)
+
+
+def test_reinforce_loss_of_a_very_unlikely_token():
+    answer = call(reinforce_loss, [[-200.0, -2.0]], [[1.5, 3.0]], [[True, True]], grad_of="log_probs")
+    answer.equals(153.0).gradient_equals(log_probs=[[-0.75, -1.5]])

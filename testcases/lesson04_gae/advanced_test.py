@@ -235,3 +235,28 @@ def test_compute_gae_refuses_a_bad_lam(lam):
 def test_compute_response_gae_refuses_bad_arguments(changed, mentions):
     good = {"rewards": [[1.0, 2.0]], "values": [[0.0, 0.0]], "mask": [[True, True]], "gamma": 0.5, "lam": 0.5}
     call(compute_response_gae, **{**good, **changed}).raises(ValueError, mentions)
+
+
+NO_DONES = [False, False, False]
+
+
+def test_td_errors_shows_a_nan_of_a_real_step():
+    answer = call(td_errors, [1.0, math.nan, 3.0], [2.0, 4.0, 8.0, 0.0], NO_DONES, 0.5)
+    answer.equals([1.0, math.nan, -5.0], equal_nan=True)
+
+
+def test_n_step_advantages_shows_a_nan_of_a_real_step():
+    answer = call(n_step_advantages, [1.0, math.nan, 3.0], [2.0, 4.0, 8.0, 0.0], NO_DONES, 2, 0.5)
+    answer.equals([math.nan, math.nan, -5.0], equal_nan=True)
+
+
+def test_compute_gae_shows_a_nan_of_a_real_step():
+    answer = call(compute_gae, [1.0, math.nan, 3.0], [2.0, 4.0, 8.0, 0.0], NO_DONES, 0.5, 0.5)
+    answer.equals(advantages=[math.nan, math.nan, -5.0], returns=[math.nan, math.nan, 3.0], equal_nan=True)
+
+
+def test_compute_response_gae_shows_a_nan_of_a_real_token():
+    mask = [[True, True, True, False]]
+    answer = call(compute_response_gae, [[1.0, math.nan, 3.0, 9.0]], [[2.0, 4.0, 8.0, 9.0]], mask, 0.5, 0.5)
+    nan = math.nan
+    answer.equals(advantages=[[nan, nan, -5.0, 0.0]], returns=[[nan, nan, 3.0, 0.0]], equal_nan=True)

@@ -406,3 +406,10 @@ def test_combine_losses_refuses_bad_arguments(changed, mentions):
 )
 def test_update_beta_refuses_bad_arguments(beta, target_kl, mentions):
     call(update_beta, beta=beta, kl=1.0, target_kl=target_kl).raises(ValueError, mentions)
+
+
+@pytest.mark.parametrize("broken", ["policy_loss", "value_loss", "entropy"])
+def test_combine_losses_shows_a_nan(broken):
+    terms = {name: torch.tensor(1.0) for name in ("policy_loss", "value_loss", "entropy")}
+    answer = call(combine_losses, **{**terms, broken: torch.tensor(math.nan)}, value_coef=0.5, entropy_coef=0.25)
+    answer.equals(math.nan, equal_nan=True, dtype=torch.float32)

@@ -260,3 +260,20 @@ def test_update_does_not_depend_on_the_unit_of_the_kl(unit):
 def test_update_refuses_bad_arguments(current, n_steps, mentions):
     answer = update(kl_coef=0.1, target_kl=6.0, horizon=100, seen=(current,), n_steps=(n_steps,))
     answer.raises(ValueError, mentions)
+
+
+@pytest.mark.parametrize("estimator", ["k1", "k2", "k3"])
+def test_estimate_kl_shows_a_nan(estimator):
+    answer = call(estimate_kl, [-1.0, math.nan], [-1.0, -1.0], estimator)
+    answer.equals([0.0, math.nan], equal_nan=True)
+
+
+def test_compute_rewards_shows_a_nan_of_a_real_token_and_of_a_score():
+    nan, mask = math.nan, [[True, True, False], [True, True, True]]
+    log_probs = [[nan, -1.0, nan], [-1.0, -1.0, -1.0]]
+    answer = call(compute_rewards, [2.0, nan], log_probs, [[-1.0, -1.0, nan], [-1.0, -1.0, -1.0]], mask, 0.5)
+    answer.equals([[nan, 2.0, 0.0], [0.0, 0.0, nan]], equal_nan=True)
+
+
+def test_penalize_missing_stop_shows_a_nan():
+    call(penalize_missing_stop, [math.nan, 4.0], [[5, 2], [5, 6]], (2,), 1.5).equals([math.nan, 2.5], equal_nan=True)
