@@ -6,6 +6,7 @@ Token 0 is padding, token 1 stops a response.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import tempfile
@@ -399,7 +400,10 @@ def run_of(
     The metrics of update i are {"score": i, "kl": i / 10}. `stop_after`: on_update raises then. `log`: with a log_dir.
     """
     if log:
-        settings["log_dir"] = "runs/test"
+        with tempfile.TemporaryDirectory() as top:
+            settings["log_dir"] = str(Path(top, "log"))
+            answer = run_of(lesson, available, updates_done, stop_after, **settings)
+            return {**answer, "metrics_file": _lines(Path(top, "log", "metrics.jsonl"))}
     trainer = _student(lesson, torch.zeros(2, 2).double(), torch.zeros(2).double(), **settings)
     trainer.updates_done = updates_done
     trainer.history = [{"score": float(i), "kl": i / 10} for i in range(updates_done)]
@@ -433,14 +437,18 @@ def run_of(
     }
 
 
+def _lines(file: Path) -> list[Any]:
+    return [json.loads(line) for line in file.read_text("utf-8").splitlines()] if file.is_file() else []
+
+
 @contextmanager
 def _recorded_writers() -> Iterator[list[Any]]:
     """TensorBoard takes seconds to import; this stands in for it and keeps what is written."""
     written: list[Any] = []
 
     class SummaryWriter:
-        def __init__(self, log_dir: str) -> None:
-            written.append(f"opened {log_dir}")
+        def __init__(self, log_dir: str, purge_step: int | None = None) -> None:
+            written.append("opened")
 
         def add_scalar(self, tag: str, scalar_value: float, global_step: int | None = None) -> None:
             written.append([tag, float(scalar_value), global_step])
@@ -547,7 +555,7 @@ def _restored(directory: Path, **settings: Any) -> dict[str, Any]:
     try:
         other.load_checkpoint(directory)
     except (KeyError, OSError, ValueError, RuntimeError, TypeError, AttributeError) as error:
-        return {"unreadable": f"{type(error).__name__}: {str(error)[:60]}"}
+        return {"unreadable": f"{type(error).__name__}: {str(error).replace(str(directory), 'FOLDER')[:60]}"}
     return _state_of(other)
 
 
@@ -596,19 +604,22 @@ def loaded_of(
     """`load_checkpoint` of a file that the reference wrote in the middle of a run; then the optimiser takes one step.
 
     `mark_before`: the trainer that loads is itself in the middle of another run; 0 is a new one. Its tables are 3 wide;
-    `width` and `with_places` are those of the file. `content`: "whole", "nothing", or "unfinished": only the leftover
-    of an interrupted write.
+    `width` and `with_places` are those of the file. `content`: "whole", "nothing", "unfinished" (only the leftover of
+    an interrupted write), "cut off", "empty", or "of other settings".
     """
     places = torch.zeros(8, width, dtype=torch.float64) if with_places else None
     with tempfile.TemporaryDirectory() as top:
         directory = Path(top, "checkpoint")
         directory.mkdir()
         if content != "nothing":
-            _reference(mark, width, places=places, **settings).save_checkpoint(directory)
+            other = {"kl_coef": 0.9} if content == "of other settings" else {}
+            _reference(mark, width, places=places, **settings, **other).save_checkpoint(directory)
+        file = directory / "trainer.pt"
         if content == "unfinished":
-            file = directory / "trainer.pt"
             file.rename(file.with_name("trainer.pt.unfinished"))
-        trainer = _used(lesson.PPOTrainer, lesson.PPOConfig, mark_before, **{**settings, "seed": 7})
+        if content in ("cut off", "empty"):
+            file.write_bytes(file.read_bytes()[: -200 if content == "cut off" else 0])
+        trainer = _used(lesson.PPOTrainer, lesson.PPOConfig, mark_before, **settings)
         trainer.load_checkpoint(directory if as_path else str(directory))
     state = _state_of(trainer)
     for weight in trainer.accelerator.unwrap_model(trainer.model).parameters():

@@ -314,6 +314,13 @@ def test_load_checkpoint_takes_no_half_written_file(content):
     call(LOADED, mark=1.0, content=content).raises(FileNotFoundError, mentions=["trainer.pt"])
 
 
+@pytest.mark.parametrize(
+    "content, rule", [("cut off", "whole"), ("empty", "whole"), ("of other settings", "settings, got kl_coef 0.9")]
+)
+def test_load_checkpoint_refuses_what_is_damaged_or_of_another_run(content, rule):
+    call(LOADED, mark=1.0, content=content).raises(ValueError, mentions=[rule])
+
+
 def test_load_checkpoint_explains_another_shape():
     call(LOADED, mark=1.0, width=5).raises(ValueError, mentions=["shape"])
 

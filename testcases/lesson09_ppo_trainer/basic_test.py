@@ -632,15 +632,23 @@ def test_train_keeps_the_history_of_an_interrupted_run():
 @pytest.mark.parametrize("done", [0, 2])
 def test_train_writes_to_tensorboard(done):
     answer = call(RUN, available=3, batch_size=2, num_minibatches=1, num_updates=4, updates_done=done, log=True)
-    wanted = [[name, value * (0.1 if name == "kl" else 1), step] for step in range(done, 4) for name, value in
-              (("score", float(step)), ("kl", float(step)))]  # fmt: skip
+    wanted = [[name, value, step + 1] for step in range(done, 4) for name, value in
+              (("score", float(step)), ("kl", step / 10))]  # fmt: skip
     answer.satisfies(
         lambda got: (
             [[name, round(value, 9), step] for name, value, step in got["tensorboard"][1:-1]]
             == [[name, round(value, 9), step] for name, value, step in wanted]
         ),
-        f"score and kl of the updates {done} to 3, each with the number of its update",
+        f"score and kl of the updates {done + 1} to 4, each with the number of its update",
     )
+
+
+@pytest.mark.parametrize("done", [0, 2])
+def test_train_writes_every_update_into_the_metrics_file(done):
+    # A resumed run begins the file with the updates that its history holds.
+    answer = call(RUN, available=3, batch_size=2, num_minibatches=1, num_updates=4, updates_done=done, log=True)
+    wanted = [{"update": step + 1, "score": float(step), "kl": step / 10} for step in range(4)]
+    answer.satisfies(lambda got: got["metrics_file"] == wanted, "one line for each of the updates 1 to 4")
 
 
 def test_train_writes_no_tensorboard_without_a_log_dir():
@@ -715,7 +723,7 @@ def test_load_checkpoint_leaves_nothing_of_another_run():
 
 
 def test_load_checkpoint_restores_the_random_states():
-    # The new trainer was made with another seed: after loading it must draw what the saved one would have drawn.
+    # The new trainer is at the start of its random numbers: after loading it must draw what the saved one would have.
     call(LOADED, mark=3.0, seed=1).matches_reference()
 
 

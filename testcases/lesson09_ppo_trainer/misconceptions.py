@@ -16,8 +16,10 @@ from solutions.lesson06_kl_rewards import compute_rewards as token_rewards
 from solutions.lesson06_kl_rewards import penalize_missing_stop
 from solutions.lesson07_actor_critic import make_reference
 from solutions.lesson08_rollout import ExperienceBuffer, collect_experience, evaluate_responses, generate
+from solutions.lesson09_ppo_trainer.checkpoints import CHECKPOINT_FILE, read_checkpoint
 from solutions.lesson09_ppo_trainer.prompts import PromptQueue
-from solutions.lesson09_ppo_trainer.trainer import CHECKPOINT_FILE, _merge, _summary_writer, _weighted
+from solutions.lesson09_ppo_trainer.run_log import RunLog
+from solutions.lesson09_ppo_trainer.trainer import _merge, _weighted
 from testcases.harness import misconception
 
 WRONG = "What people get wrong"
@@ -1143,21 +1145,19 @@ def _run(
     take=lambda trainer, available: trainer.prompt_queue.take(trainer.config.batch_size, available),
     keep=lambda trainer, metrics: trainer.history.append(metrics),
     writes=True,
-    number=lambda trainer, round_, update: update,
+    number=lambda trainer, round_: trainer.updates_done,
     call_first=False,
 ):
     """The reference's loop with some parts replaced."""
     updates = range(self.updates_done, self.config.num_updates) if updates is None else updates
-    with _summary_writer(self.config.log_dir if writes else None) as writer:
-        for round_, update in enumerate(updates):
+    with RunLog(self.config.log_dir if writes else None, self.history) as log:
+        for round_, _ in enumerate(updates):
             numbers = take(self, len(prompts))
             metrics = self.training_step([prompts[one] for one in numbers])
             if call_first and on_update is not None:
                 on_update(self)
             keep(self, metrics)
-            if writer is not None:
-                for name, value in metrics.items():
-                    writer.add_scalar(name, value, number(self, round_, update))
+            log.write(number(self, round_), metrics)
             if not call_first and on_update is not None:
                 on_update(self)
     return self.history
@@ -1292,11 +1292,20 @@ def log_dir_ignored(self, prompts, on_update=None):
 
 @misconception(
     "PPOTrainer.train",
-    why="TensorBoard's steps begin at 0 in a resumed run, and its curves lie over the old ones",
+    why="the log's numbers begin again in a resumed run, and its curves lie over the old ones",
     read=TRAIN,
 )
-def tensorboard_counts_from_0(self, prompts, on_update=None):
-    return _run(self, prompts, on_update, number=lambda trainer, round_, update: round_)
+def log_counts_from_the_resume(self, prompts, on_update=None):
+    return _run(self, prompts, on_update, number=lambda trainer, round_: round_ + 1)
+
+
+@misconception(
+    "PPOTrainer.train",
+    why="the log's first update is number 1, as updates_done counts them and as checkpoints are named",
+    read=TRAIN,
+)
+def log_counts_from_0(self, prompts, on_update=None):
+    return _run(self, prompts, on_update, number=lambda trainer, round_: trainer.updates_done - 1)
 
 
 # save_checkpoint
@@ -1419,7 +1428,8 @@ def price_of_the_config_saved(self, directory):
 def random_states_not_saved(self, directory):
     def change(trainer, state):
         fresh = torch.Generator().manual_seed(trainer.config.seed).get_state()
-        return {**state, "generators": dict.fromkeys(state["generators"], fresh)}
+        own = dict.fromkeys(("sampling", "shuffling", "prompts"), fresh)
+        return {**state, "generators": {**state["generators"], **own}}
 
     _save(self, directory, change)
 
@@ -1429,10 +1439,7 @@ def random_states_not_saved(self, directory):
 
 def _load(self, directory, *, skips=(), explains=True, change=lambda trainer, state: None):
     """The reference's load, leaving some entries as they are."""
-    file = Path(directory) / CHECKPOINT_FILE
-    if not file.is_file():
-        raise FileNotFoundError(f"expected a checkpoint in {directory}")
-    state = torch.load(file, map_location="cpu", weights_only=True)
+    state = read_checkpoint(directory, self._state())
     change(self, state)
     try:
         self.accelerator.unwrap_model(self.model).load_state_dict(state["model"])

@@ -53,7 +53,7 @@ class PPOConfig(RolloutConfig):
     seed: int = 0
     """Sampling and order of prompts and minibatches."""
     log_dir: str | None = None
-    """Where TensorBoard files go; None writes none."""
+    """Where TensorBoard files and `metrics.jsonl` go; None writes none."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,14 +26,14 @@ from ..lesson08_rollout import (
     evaluate_responses,
     generate,
 )
+from .checkpoints import CHECKPOINT_FILE, VERSION, Generator, global_generators, read_checkpoint
 from .config import PPOConfig
 from .prompts import Prompt, PromptQueue, encode_prompts
+from .run_log import RunLog
 from .scoring import RewardFunction, make_scorer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
-
-CHECKPOINT_FILE = "trainer.pt"
 
 
 class PPOTrainer:
@@ -178,6 +177,7 @@ class PPOTrainer:
 
         Raises:
             ValueError: there are no prompts, or as `training_step`.
+            DivergedError: a live check found that nothing more can be learned; `on_update` is not called for it.
         """
         if not prompts:
             raise ValueError("expected at least one prompt to train on, got an empty list")
@@ -204,13 +204,9 @@ class PPOTrainer:
 
         Raises:
             FileNotFoundError: there is no whole checkpoint in the directory.
-            ValueError: it belongs to models of other shapes.
+            ValueError: it is damaged, or belongs to another version, to other settings or to models of other shapes.
         """
-        file = Path(directory) / CHECKPOINT_FILE
-        if not file.is_file():
-            raise FileNotFoundError(
-                f"expected a checkpoint written by save_checkpoint, got no {CHECKPOINT_FILE} in {directory}"
-            )
+        state = read_checkpoint(directory, self._state())
         raise NotImplementedError("lesson09: PPOTrainer.load_checkpoint")
 
     def _encode(self, prompts: Sequence[Prompt]) -> tuple[Tensor, Tensor]:
@@ -284,11 +280,18 @@ class PPOTrainer:
         for group in self.optimizer.param_groups:
             group["lr"] = config.learning_rate * min(warm, left)
 
-    def _generators(self) -> dict[str, torch.Generator]:
-        return {"sampling": self.sampling, "shuffling": self.shuffling, "prompts": self.prompt_queue.generator}
+    def _generators(self) -> dict[str, Generator]:
+        own: dict[str, Generator] = {
+            "sampling": self.sampling,
+            "shuffling": self.shuffling,
+            "prompts": self.prompt_queue.generator,
+        }
+        return own | global_generators()
 
     def _state(self) -> dict[str, Any]:
         return {
+            "version": VERSION,
+            "config": asdict(self.config),
             "model": self.accelerator.unwrap_model(self.model).state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "kl_coef": self.kl_controller.value,
@@ -309,12 +312,3 @@ def _merge(steps: list[dict[str, float]]) -> dict[str, float]:
     """Statistics of an update from those of its optimiser steps."""
     merged = _weighted(steps, [1 / len(steps)] * len(steps))
     return merged | {"first_ratio_max": steps[0]["ratio_max"], "optimiser_steps": float(len(steps))}
-
-
-def _summary_writer(log_dir: str | None) -> Any:
-    """A context that gives a TensorBoard writer and closes it, also after Ctrl-C; without `log_dir` it gives None."""
-    if log_dir is None:
-        return nullcontext()
-    from torch.utils.tensorboard import SummaryWriter
-
-    return SummaryWriter(log_dir)

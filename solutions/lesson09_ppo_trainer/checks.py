@@ -1,0 +1,206 @@
+"""The debugging checklist of lesson 9 as code: each check reads the metrics of the updates so far and is silent, or
+says in one sentence what is wrong. None of them changes anything."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+Metrics = dict[str, float]
+Check = Callable[[Sequence[Metrics]], str | None]
+"""The metrics of every update so far, the newest last -> a sentence, or None where all is well (or not measured)."""
+
+RATIO_TOLERANCE = 0.05
+"""bfloat16 rounds a ratio by a few per cent; a wrong temperature or dropout moves it by much more."""
+ROUNDING = 1e-5
+"""Of a ratio, in float32."""
+START_KL = 0.05
+"""Nats in a response: rounding, summed over its tokens."""
+LOWEST_KL = -1.0
+"""Nats in a response: the k1 estimate of a small KL may fall a little below 0 by chance."""
+KL_A_TOKEN = 2.0
+"""Nats: a policy this far away writes what the reference almost never would."""
+LEAST_ENTROPY = 0.01
+"""Nats in a token: one surprise in about a thousand."""
+CLIPPED_SHARE = 0.5
+UPDATE_KL = 0.5
+"""Nats in a token, from the policy that sampled; 0.01 is usual."""
+CUT_OFF_SHARE = 0.5
+CRITIC_UPDATES = 10
+"""A critic may be worse than none at first, but not for so many updates in a row."""
+
+
+def numbers_are_finite(history: Sequence[Metrics]) -> str | None:
+    """A loss, gradient or score of NaN or infinity spoils every weight that it reaches."""
+    broken = [name for name, value in history[-1].items() if not math.isfinite(value)]
+    if not broken:
+        return None
+    return (
+        f"NaN or infinity in {', '.join(broken)}: too large a step, a mask multiplied in place of selected, or exp "
+        "taken before the mask"
+    )
+
+
+def a_step_was_taken(history: Sequence[Metrics]) -> str | None:
+    """The ratio guard is there for single minibatches; when it skips all of them, nothing is learned."""
+    if history[-1].get("skipped_share", 0.0) < 1.0:
+        return None
+    return "every minibatch was skipped for its mean ratio: sampling and training do not belong to one policy"
+
+
+def ratio_starts_at_one(history: Sequence[Metrics]) -> str | None:
+    """Before the first step of an update the policy is the one that sampled."""
+    ratio = history[-1].get("first_ratio_max", 1.0)
+    if abs(ratio - 1.0) <= RATIO_TOLERANCE:
+        return None
+    return (
+        f"before the first step of an update every ratio is 1, but the largest was {ratio:.2f}: sampling and training "
+        "disagree on the temperature, positions, padding, dropout or precision"
+    )
+
+
+def kl_starts_at_zero(history: Sequence[Metrics]) -> str | None:
+    """In the first rollout the policy is still its reference."""
+    kl = history[-1].get("kl", 0.0)
+    if len(history) > 1 or abs(kl) <= START_KL:
+        return None
+    return (
+        f"before the first update the KL from the reference is 0, but it was {kl:.2f} nats: the reference is not the "
+        "model that training starts from, or its dropout is on"
+    )
+
+
+def kl_is_not_negative(history: Sequence[Metrics]) -> str | None:
+    """A mean KL is at least 0, but for the noise of a small sample."""
+    kl = history[-1].get("kl", 0.0)
+    if kl >= LOWEST_KL:
+        return None
+    return f"a mean KL cannot be negative, but it was {kl:.2f} nats: a swapped subtraction, or top-k or top-p sampling"
+
+
+def entropy_is_not_negative(history: Sequence[Metrics]) -> str | None:
+    """The entropy of a choice among tokens is at least 0."""
+    entropy = history[-1].get("entropy", 0.0)
+    if entropy >= -1e-6:
+        return None
+    return f"an entropy cannot be negative, but it was {entropy:.2f} nats: its sign is wrong, or it averages padding"
+
+
+def entropy_is_left(history: Sequence[Metrics]) -> str | None:
+    """A policy that always says the same can learn nothing more."""
+    entropy = history[-1].get("entropy", 1.0)
+    if not -1e-6 <= entropy < LEAST_ENTROPY:
+        return None
+    return f"the entropy fell to {entropy:.3f} nats a token: raise kl_coef, or lower learning_rate"
+
+
+def policy_moves(history: Sequence[Metrics]) -> str | None:
+    """After the first step the ratio leaves 1, if only a little."""
+    metrics = history[-1]
+    if metrics.get("optimiser_steps", 0.0) < 2 or abs(metrics.get("ratio_max", 0.0) - 1.0) > ROUNDING:
+        return None
+    return "the ratio stayed 1 in all steps: frozen weights, a detached loss, or old log-probs that are made anew"
+
+
+def steps_are_small(history: Sequence[Metrics]) -> str | None:
+    """Clipping is for the few tokens that run ahead of the others."""
+    share, kl = history[-1].get("clip_fraction", 0.0), history[-1].get("approx_kl", 0.0)
+    if share <= CLIPPED_SHARE and kl <= UPDATE_KL:
+        return None
+    return (
+        f"the steps of one update moved the policy by {kl:.2f} nats a token, and {share:.0%} of the tokens were "
+        "clipped: lower learning_rate or num_epochs, or set max_update_kl"
+    )
+
+
+def kl_stays_near(history: Sequence[Metrics]) -> str | None:
+    """The KL price keeps the policy near the reference."""
+    metrics = history[-1]
+    kl = metrics.get("kl", 0.0) / max(metrics.get("response_length", 1.0), 1.0)
+    if kl <= KL_A_TOKEN:
+        return None
+    return (
+        f"the KL from the reference is {kl:.1f} nats a token: read the responses, and raise kl_coef or lower "
+        "learning_rate if they are no good"
+    )
+
+
+def responses_stop(history: Sequence[Metrics]) -> str | None:
+    """A response that never stops is judged for half of what it says."""
+    share = 1.0 - history[-1].get("stopped_share", 1.0)
+    if share <= CUT_OFF_SHARE:
+        return None
+    return f"{share:.0%} of the responses were cut off: raise max_new_tokens or missing_stop_penalty"
+
+
+def critic_explains(history: Sequence[Metrics]) -> str | None:
+    """A critic that is worse than a constant for long is not learning."""
+    last = [metrics.get("explained_variance", 0.0) for metrics in history[-CRITIC_UPDATES:]]
+    if len(last) < CRITIC_UPDATES or max(last) >= 0.0:
+        return None
+    return (
+        f"the critic was worse than a constant for {CRITIC_UPDATES} updates (explained variance {last[-1]:.2f}): is it "
+        "in the optimiser, and are the returns made before whitening?"
+    )
+
+
+CHECKS: tuple[Check, ...] = (
+    numbers_are_finite,
+    ratio_starts_at_one,
+    kl_starts_at_zero,
+    kl_is_not_negative,
+    entropy_is_not_negative,
+    entropy_is_left,
+    policy_moves,
+    a_step_was_taken,
+    steps_are_small,
+    kl_stays_near,
+    responses_stop,
+    critic_explains,
+)
+"""In this order: what comes first is nearer to the cause."""
+STOPS = (numbers_are_finite, a_step_was_taken)
+"""Nothing more can be learned after one of these: the run ends."""
+
+
+class DivergedError(RuntimeError):
+    """The run has gone where nothing more can be learned; the message says which check failed first."""
+
+
+class LiveChecks:
+    """Holds the metrics of each update against the checks, and says each sentence once in a run.
+
+    Args:
+        history: the metrics of the updates before, when a run is resumed; what they failed is not said again.
+    """
+
+    def __init__(self, history: Sequence[Metrics] = ()) -> None:
+        self.history: list[Metrics] = []
+        self.failed: dict[Check, str] = {}
+        for metrics in history:
+            self.see(metrics)
+
+    def see(self, metrics: Metrics) -> list[str]:
+        """Sentences of the checks that fail now and had not failed before."""
+        self.history.append(metrics)
+        new: list[str] = []
+        for check in CHECKS:
+            sentence = None if check in self.failed else check(self.history)
+            if sentence is not None:
+                self.failed[check] = f"update {len(self.history)}: {sentence}"
+                new.append(self.failed[check])
+            if numbers_are_finite in self.failed:
+                break  # no other check can make sense of NaN
+        return new
+
+    def stop_if_diverged(self) -> None:
+        """End a run that cannot recover.
+
+        Raises:
+            DivergedError: a check of `STOPS` has failed.
+        """
+        for check in STOPS:
+            if check in self.failed:
+                first = next(iter(self.failed.values()))
+                before = "" if first == self.failed[check] else f"; the first check that failed: {first}"
+                raise DivergedError(f"stopped at {self.failed[check]}{before}")

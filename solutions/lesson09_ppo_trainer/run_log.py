@@ -1,0 +1,80 @@
+"""Where the metrics of a run go: TensorBoard, a file with one JSON object a line, and the live checks."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import IO, Any
+
+from accelerate import PartialState
+from tqdm import tqdm
+
+from .checks import LiveChecks, Metrics
+
+METRICS_FILE = "metrics.jsonl"
+
+
+class RunLog:
+    """Takes the metrics of one update after the other; a context that closes its files, also after Ctrl-C.
+
+    In `log_dir` it writes TensorBoard's files and `metrics.jsonl`. A line of the latter has `update` (1 is the first)
+    and every metric; NaN and infinity become null, since JSON has neither. What a check has to say goes to stderr.
+    Of several processes only the main one writes.
+
+    Args:
+        log_dir: created where missing; None writes no files, and checks all the same.
+        history: the metrics of the updates before, when a run is resumed: the file begins with them.
+    """
+
+    def __init__(self, log_dir: str | None, history: Sequence[Metrics] = ()) -> None:
+        self.is_main = PartialState().is_main_process
+        self.log_dir = log_dir if self.is_main else None
+        self.before = list(history)
+        self.checks = LiveChecks(history)
+        self.open_files = ExitStack()
+        self.lines: IO[str] | None = None
+        self.tensorboard: Any = None
+
+    def __enter__(self) -> RunLog:
+        if self.log_dir is not None:
+            from torch.utils.tensorboard import SummaryWriter
+
+            # purge_step hides the points that a killed run wrote after its last checkpoint.
+            writer = SummaryWriter(self.log_dir, purge_step=len(self.before) + 1)
+            self.tensorboard = self.open_files.enter_context(writer)
+            Path(self.log_dir).mkdir(parents=True, exist_ok=True)
+            self.lines = self.open_files.enter_context(open(Path(self.log_dir, METRICS_FILE), "w", encoding="utf-8"))
+            for number, metrics in enumerate(self.before, start=1):
+                self._write_line(number, metrics)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.open_files.close()
+
+    def write(self, update: int, metrics: Metrics) -> None:
+        """Record an update, and check it.
+
+        Args:
+            update: its number, 1 for the first of the run.
+            metrics: as `training_step` returns them.
+
+        Raises:
+            DivergedError: nothing more can be learned; these metrics are recorded.
+        """
+        if self.log_dir is not None:
+            self._write_line(update, metrics)
+            for name, value in metrics.items():
+                self.tensorboard.add_scalar(name, value, update)
+        for sentence in self.checks.see(metrics):
+            if self.is_main:
+                tqdm.write(f"check: {sentence}", file=sys.stderr)
+        self.checks.stop_if_diverged()
+
+    def _write_line(self, update: int, metrics: Metrics) -> None:
+        assert self.lines is not None
+        finite = {name: value if math.isfinite(value) else None for name, value in metrics.items()}
+        print(json.dumps({"update": update, **finite}), file=self.lines, flush=True)

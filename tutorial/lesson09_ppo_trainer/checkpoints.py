@@ -1,0 +1,166 @@
+"""Checkpoints on disk: one is read only if it is whole and belongs to this run, and a folder keeps the newest few."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy
+import torch
+
+if TYPE_CHECKING:
+    from .trainer import PPOTrainer
+
+CHECKPOINT_FILE = "trainer.pt"
+VERSION = 1
+"""Of what a checkpoint holds; another one cannot be read."""
+MAY_DIFFER = ("log_dir",)
+"""Settings that a resumed run may change: they do not reach its numbers."""
+
+
+def read_checkpoint(directory: str | Path, expected: Mapping[str, Any]) -> dict[str, Any]:
+    """The content of a checkpoint, after a check that it is whole and can continue this run.
+
+    Args:
+        directory: as given to `save_checkpoint`.
+        expected: what the trainer that loads would write itself: the same parts, version and settings are asked for.
+
+    Returns:
+        The state that was saved, on the CPU.
+
+    Raises:
+        FileNotFoundError: there is no checkpoint in the directory.
+        ValueError: it was cut off or damaged, a part is missing, or it is of another version or other settings.
+    """
+    file = Path(directory) / CHECKPOINT_FILE
+    if not file.is_file():
+        raise FileNotFoundError(
+            f"expected a checkpoint written by save_checkpoint, got no {CHECKPOINT_FILE} in {directory}"
+        )
+    if not is_whole(file):
+        raise ValueError(f"expected a whole checkpoint, got {file}, which was cut off or damaged; take an older one")
+    state = torch.load(file, map_location="cpu", weights_only=True)
+    if state.get("version") != VERSION:
+        raise ValueError(
+            f"expected a checkpoint of version {VERSION}, got version {state.get('version')} in {file}; "
+            "resume it with the code that wrote it"
+        )
+    missing = sorted(expected.keys() - state.keys())
+    if missing:
+        raise ValueError(f"expected every part of a checkpoint, got none of {', '.join(missing)} in {file}")
+    saved, own = state["config"], expected["config"]
+    other = [name for name in own if name not in MAY_DIFFER and own[name] != saved.get(name)]
+    if other:
+        raise ValueError(
+            f"expected a checkpoint of a run with the same settings, got {other[0]} {saved.get(other[0])!r} in {file} "
+            f"and {own[other[0]]!r} here; resume with the same settings, or start a new run"
+        )
+    return state
+
+
+def is_whole(file: Path) -> bool:
+    """True if the file ends where it should and each part has its checksum; torch.load would not see a flipped bit."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            return archive.testzip() is None
+    except (zipfile.BadZipFile, OSError):
+        return False
+
+
+@dataclass(frozen=True)
+class CheckpointFolder:
+    """The newest few checkpoints of one run: `update-000010/trainer.pt` is that after 10 updates."""
+
+    directory: Path
+    every: int = 5
+    """Updates between two of them; the last update is always saved."""
+    keep: int = 2
+    """How many stay: a second one, since the newest may be damaged when a machine fails."""
+
+    def save(self, trainer: PPOTrainer) -> None:
+        """Save if it is time, then remove the oldest; made for `on_update` of `PPOTrainer.train`.
+
+        Raises:
+            OSError: it could not be written, say on a full disk; the checkpoints before are as they were.
+        """
+        if trainer.updates_done % self.every and trainer.updates_done < trainer.config.num_updates:
+            return
+        target = self.directory / f"update-{trainer.updates_done:06d}"
+        try:
+            trainer.save_checkpoint(target)
+        except (OSError, RuntimeError) as error:  # torch.save speaks of a full disk as a RuntimeError
+            if not (target / CHECKPOINT_FILE).exists():
+                shutil.rmtree(target, ignore_errors=True)
+            raise OSError(f"expected room for a checkpoint in {target}, got: {_first_line(error)}") from error
+        for old in self._all()[: -self.keep]:
+            shutil.rmtree(old)
+
+    def newest(self, say: Callable[[str], None]) -> Path | None:
+        """The newest checkpoint that is whole, for `load_checkpoint`; None where none was ever written.
+
+        Args:
+            say: is told of each one that is passed over.
+
+        Raises:
+            ValueError: there are checkpoints, and none is whole.
+        """
+        found = self._all()
+        for directory in reversed(found):
+            if is_whole(directory / CHECKPOINT_FILE):
+                return directory
+            say(f"passed over {directory}: it was cut off or damaged")
+        if found:
+            raise ValueError(f"expected a whole checkpoint in {self.directory}, got {len(found)} that are damaged")
+        return None
+
+    def _all(self) -> list[Path]:
+        """Oldest first. A folder without the file is what an interrupted write has left."""
+        return sorted(file.parent for file in self.directory.glob(f"update-*/{CHECKPOINT_FILE}"))
+
+
+class Generator(Protocol):
+    """What `torch.Generator` and the sources of random numbers below have in common."""
+
+    def get_state(self) -> Any: ...
+
+    def set_state(self, state: Any) -> Any: ...
+
+
+def global_generators() -> dict[str, Generator]:
+    """The process's own sources of random numbers; a reward function may draw from any of them."""
+    gpus = torch.cuda.default_generators if torch.cuda.is_available() else ()
+    return {
+        "torch": torch.default_generator,
+        **{f"gpu {number}": generator for number, generator in enumerate(gpus)},
+        "python": _PythonRandom(),
+        "numpy": _NumpyRandom(),
+    }
+
+
+class _PythonRandom:
+    def get_state(self) -> Any:
+        return random.getstate()
+
+    def set_state(self, state: Any) -> None:
+        random.setstate(state)
+
+
+class _NumpyRandom:
+    """Its state holds an array, which `torch.load(weights_only=True)` takes as a list only."""
+
+    def get_state(self) -> Any:
+        state: Any = numpy.random.get_state()
+        name, keys, *rest = state
+        return (name, keys.tolist(), *rest)
+
+    def set_state(self, state: Any) -> None:
+        numpy.random.set_state(state)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
