@@ -14,6 +14,7 @@ OUT ?= runs/demo
 POLICY ?=
 REWARD ?=
 PROMPTS ?=
+RESUME ?=
 OPTIONS ?=
 
 help: ## Show the commands
@@ -39,9 +40,9 @@ $(LAB_READY): requirements-lab.lock $(READY)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements.lock -r requirements-lab.lock
 	@touch $(LAB_READY)
 
-demo: $(READY) ## SFT, reward model and PPO on this machine [PRESET=tiny SEED=0 OUT=runs/demo]
+demo: $(READY) ## SFT, reward model and PPO on this machine [PRESET=tiny SEED=0 OUT=runs/demo RESUME=1]
 	@$(BIN)/python -m solutions.lesson12_capstone --preset '$(PRESET)' --seed '$(SEED)' --out '$(OUT)' \
-	  --policy '$(POLICY)' --reward '$(REWARD)' --prompts '$(PROMPTS)'
+	  --policy '$(POLICY)' --reward '$(REWARD)' --prompts '$(PROMPTS)' $(if $(filter-out 0,$(RESUME)),--resume)
 
 test: $(READY) $(LAB_READY) ## Check the course itself: everything (students: run pytest instead)
 	@$(BIN)/ruff check --quiet .

@@ -35,6 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--prompts", type=Path, default=None, help="hub only: a text file, one prompt a line (PROMPTS=)"
     )
+    parser.add_argument("--resume", action="store_true", help="go on with the unfinished run in --out (RESUME=1)")
     options = parser.parse_args(arguments)
     console = Console(highlight=False)
     transformers_logging.disable_progress_bar()
@@ -43,7 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
             from .hub import run_hub
 
             return run_hub(options.policy, options.reward, options.prompts, options.seed, options.out, console.print)
-        return _demo(options.preset, options.seed, options.out, console)
+        return _demo(options.preset, options.seed, options.out, options.resume, console)
     except NotImplementedError as error:
         print(f"the capstone is waiting for {error}: write it, or run the reference with make demo", file=sys.stderr)
         return 1
@@ -52,21 +53,23 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
 
 
-def _demo(preset: str, seed: int, out: Path, console: Console) -> int:
+def _demo(preset: str, seed: int, out: Path, resume: bool, console: Console) -> int:
     from .figures import draw_figures
+    from .journal import what_is_kept
     from .pipeline import new_run, prepare_output, run_capstone, write_summary
 
     start = time.perf_counter()
     run = new_run(preset, seed)
-    prepare_output(out)
+    prepare_output(out, resume)
     try:
-        run_capstone(run, out, console.print)
+        journal = run_capstone(run, out, console.print, resume)
         figures = draw_figures(run, out)
+        summary = write_summary(run, out)
+        journal.finish()
     except KeyboardInterrupt:
-        kept = "; ".join(run.finished) or "no stage was finished"
-        print(f"\nstopped by Ctrl-C. Kept: {kept}. No summary was written.", file=sys.stderr)
+        finished = "; ".join(run.finished) or "no stage was finished"
+        print(f"\nstopped by Ctrl-C. Kept: {finished}; {what_is_kept(out)}. No summary was written.", file=sys.stderr)
         return 130
-    summary = write_summary(run, out)
     console.print(_table(run))
     console.print(_samples(run))
     for file in [*figures, summary]:

@@ -9,22 +9,35 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 
 from tiny_models.gold import GOLD_MAX
 from tiny_models.language import sample_prompts
 from tiny_models.presets import Preset, find_preset
 from tiny_models.tokenizer import build_tokenizer
 
-from ..lesson09_ppo_trainer import PPOConfig, PPOTrainer, make_scorer
+from ..lesson09_ppo_trainer import CheckpointFolder, PPOConfig, PPOTrainer, make_scorer
+from ..lesson09_ppo_trainer.checkpoints import updates_done
 from ..lesson09_ppo_trainer.scoring import Scorer
 from .evaluation import Evaluation, evaluate_policy
-from .stages import Stage1, Stage2, Stage3, train_policy, train_reward_stage, train_sft_stage
+from .journal import FOLDER, Journal
+from .stages import (
+    Stage1,
+    Stage2,
+    Stage3,
+    load_reward_stage,
+    load_sft_stage,
+    train_policy,
+    train_reward_stage,
+    train_sft_stage,
+)
 
+Say = Callable[[str], None]
 TRACE_AT = (1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 30, 35, 40, 45, 50)
 """Updates after which a run is evaluated on the way: dense at first, where the KL moves fastest."""
 TRACE_RESPONSES = 128
@@ -80,15 +93,20 @@ class CapstoneRun:
         }
 
 
-def prepare_output(out: Path) -> None:
+def prepare_output(out: Path, resume: bool = False) -> None:
     """Make the folder and clear it of an earlier run's results, so that nothing old can pass for new.
+
+    Args:
+        out: the folder.
+        resume: keep the models and checkpoints of an unfinished run.
 
     Raises:
         ValueError: the folder cannot be made or written to.
     """
+    old = () if resume else ("sft", "reward_model", "policy", "no_kl_policy", "log", FOLDER)
     try:
         out.mkdir(parents=True, exist_ok=True)
-        for name in ("sft", "reward_model", "policy", "no_kl_policy"):
+        for name in old:
             shutil.rmtree(out / name, ignore_errors=True)
         for file in [out / "summary.json", *out.glob("*.png")]:
             file.unlink(missing_ok=True)
@@ -101,38 +119,68 @@ def prepare_output(out: Path) -> None:
         ) from error
 
 
-def run_capstone(run: CapstoneRun, out: Path, say: Callable[[str], None]) -> None:
+def run_capstone(run: CapstoneRun, out: Path, say: Say, resume: bool = False) -> Journal:
     """Run every stage into `run`, saving each model under `out` as soon as it is finished.
 
     Args:
         run: as `new_run` makes it; filled stage by stage, so that an interruption leaves what was done.
         out: a folder made ready by `prepare_output`.
         say: receives a short account of each stage, a few lines at a time.
+        resume: take over what an interrupted run of the same preset and seed has left in `out`.
+
+    Returns:
+        The journal of the run, to be closed by `finish` when its results are written.
+
+    Raises:
+        ValueError: there is nothing to resume, or it has other settings.
     """
-    preset, tokenizer, seed = run.preset, run.tokenizer, run.seed
-    with _timed(run.seconds, "total"):
-        say(f"1  SFT: {preset.demonstrations:,} demonstrations by a mediocre writer")
+    journal = Journal(out, {"PRESET": run.preset.name, "SEED": run.seed, "sizes": asdict(run.preset)}, resume)
+    run.seconds.update(journal.facts.get("seconds", {}))
+    before, start = sum(run.seconds.values()), time.perf_counter()
+    _sft(run, out, say, journal)
+    _reward_model(run, out, say, journal)
+    assert run.stage1
+    run.sft = _evaluate(run, run.stage1.policy, run.prompts)
+    with _timed(run.seconds, "ppo"):
+        updates, size, price = run.preset.ppo_updates, run.preset.ppo_batch_size, run.preset.kl_coef
+        say(f"3  PPO: {updates} updates of {size} responses, KL price {price}")
+        run.ppo = _ppo_run(run, price, out / "log" / "ppo", journal.checkpoints("ppo"), journal, say)
+        _keep(run, run.ppo.stage.policy, out / "policy", "the policy")
+        say(_account(run.ppo.final))
+        say("4  The same without the KL price: what the reward model never saw, it cannot judge")
+        run.no_kl = _ppo_run(run, 0.0, out / "log" / "no_kl", journal.checkpoints("no_kl"), journal, say)
+        _keep(run, run.no_kl.stage.policy, out / "no_kl_policy", "the policy without KL price")
+        say(_account(run.no_kl.final))
+    run.seconds["total"] = before + time.perf_counter() - start
+    return journal
+
+
+def _sft(run: CapstoneRun, out: Path, say: Say, journal: Journal) -> None:
+    say(f"1  SFT: {run.preset.demonstrations:,} demonstrations by a mediocre writer")
+    if "sft_losses" in journal.facts:
+        run.stage1 = load_sft_stage(out / "sft", journal.facts["sft_losses"])
+        _say_finished(run, out / "sft", "the SFT model", say)
+    else:
         with _timed(run.seconds, "sft"):
-            run.stage1 = train_sft_stage(preset, tokenizer, seed)
+            run.stage1 = train_sft_stage(run.preset, run.tokenizer, run.seed)
         _keep(run, run.stage1.policy, out / "sft", "the SFT model")
-        say(f"   loss {run.stage1.losses[0]:.2f} -> {run.stage1.losses[-1]:.2f} nats a token")
+        journal.record(sft_losses=run.stage1.losses, seconds=run.seconds)
+    say(f"   loss {run.stage1.losses[0]:.2f} -> {run.stage1.losses[-1]:.2f} nats a token")
 
-        say(f"2  Reward model: {preset.preference_pairs:,} comparisons of its responses by noisy annotators")
+
+def _reward_model(run: CapstoneRun, out: Path, say: Say, journal: Journal) -> None:
+    assert run.stage1
+    say(f"2  Reward model: {run.preset.preference_pairs:,} comparisons of its responses by noisy annotators")
+    if "reward_history" in journal.facts:
+        facts = journal.facts
+        run.stage2 = load_reward_stage(out / "reward_model", facts["reward_history"], facts["reward_accuracy"])
+        _say_finished(run, out / "reward_model", "the reward model", say)
+    else:
         with _timed(run.seconds, "reward_model"):
-            run.stage2 = train_reward_stage(run.stage1.policy, preset, tokenizer, seed)
+            run.stage2 = train_reward_stage(run.stage1.policy, run.preset, run.tokenizer, run.seed)
         _keep(run, run.stage2.reward_model, out / "reward_model", "the reward model")
-        say(f"   accuracy on held-out comparisons {run.stage2.accuracy:.3f}")
-
-        run.sft = _evaluate(run, run.stage1.policy, run.prompts)
-        with _timed(run.seconds, "ppo"):
-            say(f"3  PPO: {preset.ppo_updates} updates of {preset.ppo_batch_size} responses, KL price {preset.kl_coef}")
-            run.ppo = _ppo_run(run, preset.kl_coef)
-            _keep(run, run.ppo.stage.policy, out / "policy", "the policy")
-            say(_account(run.ppo.final))
-            say("4  The same without the KL price: what the reward model never saw, it cannot judge")
-            run.no_kl = _ppo_run(run, 0.0)
-            _keep(run, run.no_kl.stage.policy, out / "no_kl_policy", "the policy without KL price")
-            say(_account(run.no_kl.final))
+        journal.record(reward_history=run.stage2.history, reward_accuracy=run.stage2.accuracy, seconds=run.seconds)
+    say(f"   accuracy on held-out comparisons {run.stage2.accuracy:.3f}")
 
 
 def new_run(preset_name: str, seed: int) -> CapstoneRun:
@@ -156,7 +204,7 @@ def write_summary(run: CapstoneRun, out: Path) -> Path:
     return out / "summary.json"
 
 
-def ppo_config(preset: Preset, tokenizer: Any, seed: int, kl_coef: float) -> PPOConfig:
+def ppo_config(preset: Preset, tokenizer: Any, seed: int, kl_coef: float, log_dir: str | None = None) -> PPOConfig:
     """The PPO settings of a preset."""
     return PPOConfig(
         stop_token_ids=(tokenizer.eos_token_id,),
@@ -169,22 +217,35 @@ def ppo_config(preset: Preset, tokenizer: Any, seed: int, kl_coef: float) -> PPO
         kl_coef=kl_coef,
         max_update_kl=MAX_UPDATE_KL,
         seed=seed,
+        log_dir=log_dir,
     )
 
 
-def _ppo_run(run: CapstoneRun, kl_coef: float) -> PPORun:
+def _ppo_run(
+    run: CapstoneRun, kl_coef: float, log: Path, checkpoints: CheckpointFolder, journal: Journal, say: Say
+) -> PPORun:
+    """PPO with this price of the KL, from the newest checkpoint if there is one."""
     assert run.stage1 and run.stage2 and run.sft
-    trace_prompts = run.prompts[:TRACE_RESPONSES]
-    trace = [_evaluate(run, run.stage1.policy, trace_prompts)]
+    trace_prompts, name = run.prompts[:TRACE_RESPONSES], f"{checkpoints.directory.name}_trace"
+    start = checkpoints.newest(say)
+    # Evaluations by the number of updates done; those after the checkpoint will be made again.
+    done = 0 if start is None else updates_done(start)
+    trace = {int(n): Evaluation(**one) for n, one in journal.facts.get(name, {}).items() if int(n) <= done}
+    if start is None:
+        trace[0] = _evaluate(run, run.stage1.policy, trace_prompts)
+    else:
+        say(f"   going on after update {done}, from {start}")
 
     def on_update(trainer: PPOTrainer) -> None:
         if trainer.updates_done in TRACE_AT:
-            trace.append(_evaluate(run, trainer.policy, trace_prompts))
+            trace[trainer.updates_done] = _evaluate(run, trainer.policy, trace_prompts)
+            journal.record(**{name: {n: asdict(one) for n, one in trace.items()}})
+        checkpoints.save(trainer)
 
-    config = ppo_config(run.preset, run.tokenizer, run.seed, kl_coef)
+    config = ppo_config(run.preset, run.tokenizer, run.seed, kl_coef, str(log))
     prompts = sample_prompts(config.num_updates * config.batch_size, random.Random(run.seed + 3))
-    stage = train_policy(run.stage1, run.stage2, config, run.tokenizer, prompts, on_update)
-    return PPORun(stage, trace, _evaluate(run, stage.policy, run.prompts))
+    stage = train_policy(run.stage1, run.stage2, config, run.tokenizer, prompts, on_update, start)
+    return PPORun(stage, list(trace.values()), _evaluate(run, stage.policy, run.prompts))
 
 
 def _evaluate(run: CapstoneRun, policy: Any, prompts: list[str]) -> Evaluation:
@@ -196,11 +257,30 @@ def _evaluate(run: CapstoneRun, policy: Any, prompts: list[str]) -> Evaluation:
 
 def _keep(run: CapstoneRun, model: Any, directory: Path, what: str) -> None:
     """Save a finished model with its tokenizer; the folder appears only when it is whole."""
+    save_model(model, run.tokenizer, directory)
+    run.finished.append(f"{what} in {directory}")
+
+
+def save_model(model: Any, tokenizer: Any, directory: Path) -> None:
+    """`save_pretrained` of both, in one piece: the folder appears when it is whole, in the place of an older one.
+
+    Raises:
+        OSError: it could not be written, say on a full disk.
+    """
     unfinished = directory.with_name(directory.name + ".unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)
-    model.save_pretrained(unfinished)
-    run.tokenizer.save_pretrained(unfinished)
-    os.replace(unfinished, directory)
+    try:
+        model.save_pretrained(unfinished)
+        tokenizer.save_pretrained(unfinished)
+        shutil.rmtree(directory, ignore_errors=True)
+        os.replace(unfinished, directory)
+    except (OSError, RuntimeError, SafetensorError) as error:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise OSError(f"expected room for a model in {directory}, got: {error}") from error
+
+
+def _say_finished(run: CapstoneRun, directory: Path, what: str, say: Say) -> None:
+    say(f"   finished before: {directory}")
     run.finished.append(f"{what} in {directory}")
 
 

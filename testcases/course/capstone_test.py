@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from solutions.lesson02_reward_model import RewardModel
+from solutions.lesson09_ppo_trainer import CheckpointFolder
 from solutions.lesson12_capstone import __main__ as command
 from solutions.lesson12_capstone import pipeline
 from tiny_models import checkpoints, presets
@@ -61,7 +62,10 @@ def test_the_whole_pipeline_writes_models_figures_and_summary(tmp_path, capsys):
         "reward_model",
         "policy",
         "no_kl_policy",
+        "log",
     }
+    for name in ("ppo", "no_kl"):
+        assert len((tmp_path / "log" / name / "metrics.jsonl").read_text().splitlines()) == POCKET.ppo_updates
     said = capsys.readouterr().out
     assert "the three policies" in said and "before and after" in said
 
@@ -80,13 +84,11 @@ def test_the_saved_models_load_by_from_pretrained_and_are_the_trained_ones(tmp_p
     assert torch.equal(reward_model.head.bias, trained.stage2.reward_model.head.bias)
 
 
-def test_the_same_seed_gives_the_same_summary_and_another_seed_another(tmp_path):
-    results = []
-    for number, seed in enumerate(("0", "0", "1")):
-        assert run(tmp_path / str(number), "--seed", seed) == 0
-        results.append({name: value for name, value in summary(tmp_path / str(number)).items() if name != "seconds"})
-    assert results[0] == results[1]
-    assert results[0]["ppo"] != results[2]["ppo"]
+def test_the_same_seed_gives_the_same_summary_and_another_seed_another(tmp_path, undisturbed):
+    for seed in ("0", "1"):
+        assert run(tmp_path / seed, "--seed", seed) == 0
+    assert numbers(tmp_path / "0") == numbers(undisturbed)
+    assert numbers(tmp_path / "1")["ppo"] != numbers(undisturbed)["ppo"]
 
 
 @pytest.mark.parametrize(
@@ -133,9 +135,6 @@ def test_bad_hub_input_is_one_sentence_and_leaves_no_policy(policy, reward, prom
 
 
 def test_an_interrupt_keeps_and_names_what_was_finished(tmp_path, capsys, monkeypatch):
-    def interrupted(*arguments):
-        raise KeyboardInterrupt
-
     assert run(tmp_path) == 0
     monkeypatch.setattr(pipeline, "train_policy", interrupted)
     assert run(tmp_path) == 130
@@ -143,7 +142,78 @@ def test_an_interrupt_keeps_and_names_what_was_finished(tmp_path, capsys, monkey
     assert "stopped by Ctrl-C" in said and f"the SFT model in {tmp_path / 'sft'}" in said
     assert (tmp_path / "reward_model").is_dir()
     # The first run's summary, figures and policies are gone: nothing old passes for a result of the second.
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["reward_model", "sft"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["reward_model", "sft", "unfinished"]
+    assert "to go on, add RESUME=1" in said
+
+
+def numbers(out: Path) -> dict:
+    return {name: value for name, value in summary(out).items() if name != "seconds"}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("undisturbed")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(presets.PRESETS, "pocket", POCKET)
+        assert run(out) == 0
+    return out
+
+
+@pytest.mark.parametrize("dies_in", ["reward model", "second run"])
+def test_a_run_stopped_anywhere_and_resumed_has_the_same_summary(dies_in, tmp_path, monkeypatch, capsys, undisturbed):
+    with monkeypatch.context() as patch:
+        if dies_in == "reward model":
+            patch.setattr(pipeline, "train_reward_stage", interrupted)
+        else:
+            patch.setattr(CheckpointFolder, "save", interrupting_save([], POCKET.ppo_updates + 1))
+        assert run(tmp_path) == 130
+    assert "Kept: the SFT model in" in capsys.readouterr().err
+    assert not (tmp_path / "summary.json").exists()
+    assert run(tmp_path, "--resume") == 0
+    assert "finished before: " in capsys.readouterr().out
+    assert numbers(tmp_path) == numbers(undisturbed)
+    for name in ("policy", "no_kl_policy"):
+        file = f"{name}/model.safetensors"
+        assert (tmp_path / file).read_bytes() == (undisturbed / file).read_bytes()
+    for name in ("ppo", "no_kl"):
+        file = f"log/{name}/metrics.jsonl"
+        assert (tmp_path / file).read_text() == (undisturbed / file).read_text()
+    assert not (tmp_path / "unfinished").exists()
+
+
+def interrupted(*arguments):
+    raise KeyboardInterrupt
+
+
+def interrupting_save(saved: list[str], last: int):
+    """Saves after every update, and presses Ctrl-C after so many of them."""
+
+    def save(folder, trainer):
+        saved.append(trainer)
+        trainer.save_checkpoint(folder.directory / f"update-{trainer.updates_done:06d}")
+        if len(saved) == last:
+            raise KeyboardInterrupt
+
+    return save
+
+
+@pytest.mark.parametrize(
+    "arguments, sentence",
+    [
+        pytest.param([], "expected an unfinished run in", id="nothing-to-resume"),
+        pytest.param(["--seed", "1"], "got SEED 1 where it has 0", id="another-seed"),
+        pytest.param(["--preset", "tiny"], "got PRESET 'tiny' where it has 'pocket'", id="another-preset"),
+    ],
+)
+def test_a_run_that_cannot_be_resumed_is_one_sentence(arguments, sentence, tmp_path, monkeypatch, capsys):
+    if arguments:
+        with monkeypatch.context() as patch:
+            patch.setattr(pipeline, "train_sft_stage", interrupted)
+            assert run(tmp_path) == 130
+        capsys.readouterr()
+    assert run(tmp_path, "--resume", *arguments) == 1
+    said = capsys.readouterr().err
+    assert sentence in said and said.startswith("error: ") and said.count("\n") == 1
 
 
 def test_the_shipped_checkpoints_belong_to_this_world_and_are_whole():

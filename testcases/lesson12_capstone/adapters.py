@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import tempfile
+from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -166,6 +169,10 @@ def judged_of(
     }
 
 
+class Stopped(Exception):
+    """Ends a run on its way."""
+
+
 def tuned_of(
     lesson: Any,
     sft: Tensor,
@@ -173,11 +180,13 @@ def tuned_of(
     reward_head: Tensor,
     prompts: tuple[str, ...],
     frozen: bool = False,
+    resume_after: int | None = None,
     **settings: Any,
 ) -> dict[str, Any]:
     """`train_policy` from these two stages: what came out, and what became of what went in.
 
-    `frozen`: the SFT model of stage 1 requires no gradients, as after `freeze`.
+    `frozen`: the SFT model of stage 1 requires no gradients, as after `freeze`. `resume_after`: a first run is stopped
+    after so many updates, and its checkpoint given to a second one, which is reported.
     """
     body = TableBackbone(reward_body)
     with torch.random.fork_rng(devices=[]):
@@ -190,9 +199,23 @@ def tuned_of(
     settings = {"stop_token_ids": (EOS,), "pad_token_id": PAD, "max_new_tokens": 4, "num_minibatches": 1, **settings}
     config = _neighbour(lesson, "lesson09_ppo_trainer").PPOConfig(**settings)
     calls: list[int] = []
-    stage3 = lesson.train_policy(
-        stage1, stage2, config, Words(), list(prompts), lambda trainer: calls.append(trainer.updates_done)
-    )
+
+    def on_update(trainer: Any) -> None:
+        calls.append(trainer.updates_done)
+
+    with tempfile.TemporaryDirectory() as top:
+
+        def save_and_stop(trainer: Any) -> None:
+            if trainer.updates_done == resume_after:
+                trainer.save_checkpoint(top)
+                raise Stopped
+
+        options = {}
+        if resume_after is not None:
+            with suppress(Stopped):
+                lesson.train_policy(stage1, stage2, config, Words(), list(prompts), save_and_stop)
+            options["resume_from"] = Path(top)
+        stage3 = lesson.train_policy(stage1, stage2, config, Words(), list(prompts), on_update, **options)
     trainer = stage3.trainer
     model = trainer.accelerator.unwrap_model(trainer.model)
     names = ("score", "kl", "entropy", "value_loss", "grad_norm")

@@ -209,6 +209,13 @@ def test_train_policy_starts_actor_and_critic_where_the_stages_ended():
     )  # fmt: skip
 
 
+def test_train_policy_goes_on_from_a_checkpoint():
+    # The first run was stopped after update 1 of 2: the second does update 2, and ends where one run would have ended.
+    answer = call(TUNED, **STAGES, prompts=PROMPTS, resume_after=1, **RUN)
+    answer.satisfies(lambda got: got["on_update"] == [2], "on_update after update 2 alone")
+    answer.matches_reference(atol=1e-6)
+
+
 def test_train_policy_trains_the_critic_and_not_the_reward_model():
     answer = call(TUNED, **STAGES, prompts=PROMPTS, **RUN)
     answer.equals(

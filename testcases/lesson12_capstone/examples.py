@@ -99,6 +99,7 @@ def _runs(draw: torch.Generator, seed: int) -> list[Request]:
     return [
         request(ask, **stages(draw), prompts=PROMPTS[:2], frozen=True, **common),
         request(ask, **stages(draw), prompts=PROMPTS, kl_coef=0.3, temperature=0.8, **common),
+        request(ask, **stages(draw), prompts=PROMPTS, resume_after=1, **common),
     ]
 
 

@@ -424,13 +424,36 @@ def scorer_told_no_prompt(policy, reference, score, prompts, tokenizer, config):
 # train_policy
 
 
-def _tune(stage1, stage2, config, tokenizer, prompts, on_update, policy=None, critic=None, reference=None, reward=None):
+def _tune(
+    stage1,
+    stage2,
+    config,
+    tokenizer,
+    prompts,
+    on_update,
+    resume_from,
+    policy=None,
+    critic=None,
+    reference=None,
+    reward=None,
+):
     policy = copy.deepcopy(stage1.policy).requires_grad_(True) if policy is None else policy
     model = PolicyAndValue(policy, critic_from_reward_model(stage2.reward_model) if critic is None else critic)
     reference = make_reference(stage1.policy) if reference is None else reference
     trainer = PPOTrainer(model, stage2.reward_model if reward is None else reward, reference, config, tokenizer)
+    if resume_from is not None:
+        trainer.load_checkpoint(resume_from)
     trainer.train(prompts, on_update)
     return Stage3(trainer.policy, trainer)
+
+
+@misconception(
+    "train_policy",
+    why="resume_from is ignored: the updates before the checkpoint are done again; trainer.load_checkpoint comes first",
+    read=PPO,
+)
+def resume_from_ignored(stage1, stage2, config, tokenizer, prompts, on_update=None, resume_from=None):
+    return _tune(stage1, stage2, config, tokenizer, prompts, on_update, None)
 
 
 @misconception(
@@ -438,10 +461,10 @@ def _tune(stage1, stage2, config, tokenizer, prompts, on_update, policy=None, cr
     why="the SFT model itself is trained: stage 1's policy is the starting point of other runs, so train a copy",
     read=PPO,
 )
-def sft_model_trained_in_place(stage1, stage2, config, tokenizer, prompts, on_update=None):
+def sft_model_trained_in_place(stage1, stage2, config, tokenizer, prompts, on_update=None, resume_from=None):
     reference = make_reference(stage1.policy)
     policy = stage1.policy.requires_grad_(True)
-    return _tune(stage1, stage2, config, tokenizer, prompts, on_update, policy=policy, reference=reference)
+    return _tune(stage1, stage2, config, tokenizer, prompts, on_update, resume_from, policy=policy, reference=reference)
 
 
 @misconception(
@@ -449,9 +472,9 @@ def sft_model_trained_in_place(stage1, stage2, config, tokenizer, prompts, on_up
     why="the copy stays frozen where the SFT model was: requires_grad_(True), or the policy never moves",
     read=PPO,
 )
-def copy_stays_frozen(stage1, stage2, config, tokenizer, prompts, on_update=None):
+def copy_stays_frozen(stage1, stage2, config, tokenizer, prompts, on_update=None, resume_from=None):
     policy = copy.deepcopy(stage1.policy)
-    return _tune(stage1, stage2, config, tokenizer, prompts, on_update, policy=policy)
+    return _tune(stage1, stage2, config, tokenizer, prompts, on_update, resume_from, policy=policy)
 
 
 @misconception(
@@ -459,9 +482,9 @@ def copy_stays_frozen(stage1, stage2, config, tokenizer, prompts, on_update=None
     why="the trained policy is its own reference: freezing it stops the training, and the KL is always 0",
     read=PPO,
 )
-def policy_is_the_reference(stage1, stage2, config, tokenizer, prompts, on_update=None):
+def policy_is_the_reference(stage1, stage2, config, tokenizer, prompts, on_update=None, resume_from=None):
     policy = copy.deepcopy(stage1.policy)
-    return _tune(stage1, stage2, config, tokenizer, prompts, on_update, policy=policy, reference=policy)
+    return _tune(stage1, stage2, config, tokenizer, prompts, on_update, resume_from, policy=policy, reference=policy)
 
 
 @misconception(
@@ -469,11 +492,11 @@ def policy_is_the_reference(stage1, stage2, config, tokenizer, prompts, on_updat
     why="the critic starts from nothing: a copy of the reward model is already right at the last token",
     read=PPO,
 )
-def critic_from_nothing(stage1, stage2, config, tokenizer, prompts, on_update=None):
+def critic_from_nothing(stage1, stage2, config, tokenizer, prompts, on_update=None, resume_from=None):
     critic = critic_from_reward_model(stage2.reward_model)
     for weight in critic.parameters():
         nn.init.constant_(weight, 0.5)
-    return _tune(stage1, stage2, config, tokenizer, prompts, on_update, critic=critic)
+    return _tune(stage1, stage2, config, tokenizer, prompts, on_update, resume_from, critic=critic)
 
 
 @misconception(
@@ -481,11 +504,11 @@ def critic_from_nothing(stage1, stage2, config, tokenizer, prompts, on_update=No
     why="only the reward model's body is taken over, its head is new: copy both",
     read=PPO,
 )
-def critic_with_a_new_head(stage1, stage2, config, tokenizer, prompts, on_update=None):
+def critic_with_a_new_head(stage1, stage2, config, tokenizer, prompts, on_update=None, resume_from=None):
     critic = critic_from_reward_model(stage2.reward_model)
     nn.init.zeros_(critic.head.weight)
     nn.init.zeros_(critic.head.bias)
-    return _tune(stage1, stage2, config, tokenizer, prompts, on_update, critic=critic)
+    return _tune(stage1, stage2, config, tokenizer, prompts, on_update, resume_from, critic=critic)
 
 
 @misconception(
@@ -493,10 +516,10 @@ def critic_with_a_new_head(stage1, stage2, config, tokenizer, prompts, on_update
     why="the critic shares the reward model's body: frozen with it, or changing the reward while it learns; copy it",
     read=PPO,
 )
-def critic_shares_the_reward_model(stage1, stage2, config, tokenizer, prompts, on_update=None):
+def critic_shares_the_reward_model(stage1, stage2, config, tokenizer, prompts, on_update=None, resume_from=None):
     critic = ValueModel(stage2.reward_model.backbone)
     critic.head.load_state_dict(stage2.reward_model.head.state_dict())
-    return _tune(stage1, stage2, config, tokenizer, prompts, on_update, critic=critic)
+    return _tune(stage1, stage2, config, tokenizer, prompts, on_update, resume_from, critic=critic)
 
 
 @misconception(
@@ -504,14 +527,14 @@ def critic_shares_the_reward_model(stage1, stage2, config, tokenizer, prompts, o
     why="the SFT model is handed back: the tuned policy is trainer.policy",
     read=PPO,
 )
-def sft_model_handed_back(stage1, stage2, config, tokenizer, prompts, on_update=None):
-    found = _tune(stage1, stage2, config, tokenizer, prompts, on_update)
+def sft_model_handed_back(stage1, stage2, config, tokenizer, prompts, on_update=None, resume_from=None):
+    found = _tune(stage1, stage2, config, tokenizer, prompts, on_update, resume_from)
     return replace(found, policy=stage1.policy)
 
 
 @misconception("train_policy", why="on_update is not handed on to trainer.train", read=PPO)
-def on_update_not_handed_on(stage1, stage2, config, tokenizer, prompts, on_update=None):
-    return _tune(stage1, stage2, config, tokenizer, prompts, None)
+def on_update_not_handed_on(stage1, stage2, config, tokenizer, prompts, on_update=None, resume_from=None):
+    return _tune(stage1, stage2, config, tokenizer, prompts, None, resume_from)
 
 
 @misconception(
@@ -519,7 +542,7 @@ def on_update_not_handed_on(stage1, stage2, config, tokenizer, prompts, on_updat
     why="one update on all prompts: trainer.train runs config.num_updates of them, on batches",
     read=PPO,
 )
-def one_update_on_all_prompts(stage1, stage2, config, tokenizer, prompts, on_update=None):
+def one_update_on_all_prompts(stage1, stage2, config, tokenizer, prompts, on_update=None, resume_from=None):
     policy = copy.deepcopy(stage1.policy).requires_grad_(True)
     model = PolicyAndValue(policy, critic_from_reward_model(stage2.reward_model))
     trainer = PPOTrainer(model, stage2.reward_model, make_reference(stage1.policy), config, tokenizer)
@@ -534,9 +557,9 @@ def one_update_on_all_prompts(stage1, stage2, config, tokenizer, prompts, on_upd
     why="the gold score is the reward: the truth is for the evaluation only, training has the reward model",
     read=PPO,
 )
-def trained_on_the_truth(stage1, stage2, config, tokenizer, prompts, on_update=None):
+def trained_on_the_truth(stage1, stage2, config, tokenizer, prompts, on_update=None, resume_from=None):
     def gold(asked, answers):
         return [gold_score(prompt, text) for prompt, text in zip(asked, answers, strict=True)]
 
     freeze(stage2.reward_model)
-    return _tune(stage1, stage2, config, tokenizer, prompts, on_update, reward=gold)
+    return _tune(stage1, stage2, config, tokenizer, prompts, on_update, resume_from, reward=gold)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 CHECKPOINT_FILE = "trainer.pt"
 VERSION = 1
 """Of what a checkpoint holds; another one cannot be read."""
+PREFIX = "update-"
 MAY_DIFFER = ("log_dir",)
 """Settings that a resumed run may change: they do not reach its numbers."""
 
@@ -90,7 +91,7 @@ class CheckpointFolder:
         """
         if trainer.updates_done % self.every and trainer.updates_done < trainer.config.num_updates:
             return
-        target = self.directory / f"update-{trainer.updates_done:06d}"
+        target = self.directory / f"{PREFIX}{trainer.updates_done:06d}"
         try:
             trainer.save_checkpoint(target)
         except (OSError, RuntimeError) as error:  # torch.save speaks of a full disk as a RuntimeError
@@ -120,7 +121,12 @@ class CheckpointFolder:
 
     def _all(self) -> list[Path]:
         """Oldest first. A folder without the file is what an interrupted write has left."""
-        return sorted(file.parent for file in self.directory.glob(f"update-*/{CHECKPOINT_FILE}"))
+        return sorted(file.parent for file in self.directory.glob(f"{PREFIX}*/{CHECKPOINT_FILE}"))
+
+
+def updates_done(directory: Path) -> int:
+    """The number of updates after which a checkpoint of `CheckpointFolder` was written."""
+    return int(directory.name.removeprefix(PREFIX))
 
 
 class Generator(Protocol):

@@ -6,6 +6,7 @@ import copy
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -84,6 +85,19 @@ def train_sft_stage(preset: Preset, tokenizer: Any, seed: int) -> Stage1:
     return Stage1(policy, losses)
 
 
+def load_sft_stage(directory: Path, losses: list[float]) -> Stage1:
+    """Stage 1 as an earlier start of the run has left it on disk."""
+    from transformers import AutoModelForCausalLM
+
+    policy: Any = AutoModelForCausalLM.from_pretrained(directory)
+    return Stage1(policy.to(_device()), losses)
+
+
+def load_reward_stage(directory: Path, history: list[dict[str, float]], accuracy: float) -> Stage2:
+    """Stage 2 as an earlier start of the run has left it on disk."""
+    return Stage2(RewardModel.from_pretrained(directory).to(_device()), history, accuracy)
+
+
 def train_reward_stage(policy: PreTrainedModel, preset: Preset, tokenizer: Any, seed: int) -> Stage2:
     """Stage 2: let annotators compare pairs of the SFT model's responses, and fit a reward model to their choices."""
     rng = random.Random(seed + 1)
@@ -118,6 +132,7 @@ def train_policy(
     tokenizer: Any,
     prompts: Sequence[str],
     on_update: Callable[[PPOTrainer], None] | None = None,
+    resume_from: Path | None = None,
 ) -> Stage3:
     """Stage 3: PPO from the SFT model, with a critic that starts as the reward model and the SFT model as reference.
 
@@ -128,6 +143,7 @@ def train_policy(
         tokenizer: the policy's.
         prompts: texts to write responses to.
         on_update: called after each update, to evaluate or to save.
+        resume_from: the folder of a checkpoint of this run to go on from; None starts at the first update.
 
     Returns:
         The tuned policy and its trainer.

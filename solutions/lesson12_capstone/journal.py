@@ -1,0 +1,82 @@
+"""What a run has finished so far, on disk, so that the same command with RESUME=1 goes on from there."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..lesson09_ppo_trainer import CheckpointFolder
+
+FOLDER = "unfinished"
+VERSION = 1
+"""Of what a journal holds; a run of another version cannot be resumed."""
+
+
+class Journal:
+    """Facts about the finished parts of a run in `OUT/unfinished/journal.json`, and PPO's checkpoints beside it.
+
+    Args:
+        out: the run's folder, made ready by `prepare_output`.
+        settings: all that decides the run's numbers, as plain data; a resumed run must have the same.
+        resume: read what an interrupted run has left, instead of starting a new journal.
+
+    Attributes:
+        facts: what was recorded, by name.
+
+    Raises:
+        ValueError: there is nothing to resume, or the run in `out` has other settings.
+    """
+
+    def __init__(self, out: Path, settings: Mapping[str, Any], resume: bool) -> None:
+        self.folder = out / FOLDER
+        self.file = self.folder / "journal.json"
+        # As JSON gives them back: tuples have become lists.
+        wanted = json.loads(json.dumps({"version": VERSION, **settings}))
+        if resume:
+            self.facts = self._read(wanted)
+        else:
+            self.folder.mkdir(exist_ok=True)
+            self.facts = {}
+            self.record(settings=wanted)
+
+    def record(self, **facts: Any) -> None:
+        """Add facts, in one piece: a killed run leaves the journal as it was before or as it is after."""
+        self.facts |= facts
+        unfinished = self.file.with_suffix(".json.unfinished")
+        unfinished.write_text(json.dumps(self.facts), encoding="utf-8")
+        os.replace(unfinished, self.file)
+
+    def checkpoints(self, name: str) -> CheckpointFolder:
+        """Where the PPO run of this name keeps its checkpoints."""
+        return CheckpointFolder(self.folder / name)
+
+    def finish(self) -> None:
+        """The run's results are written: what was kept for going on is not needed any more."""
+        shutil.rmtree(self.folder)
+
+    def _read(self, wanted: dict[str, Any]) -> dict[str, Any]:
+        if not self.file.is_file():
+            raise ValueError(
+                f"expected an unfinished run in {self.folder.parent} to go on with, got none; leave out RESUME=1 to "
+                "start one"
+            )
+        facts: dict[str, Any] = json.loads(self.file.read_text(encoding="utf-8"))
+        found = facts["settings"]
+        for name in wanted:
+            if wanted[name] != found.get(name):
+                raise ValueError(
+                    f"expected the settings of the unfinished run in {self.folder.parent}, got {name} {wanted[name]!r} "
+                    f"where it has {found.get(name)!r}; give the same, or leave out RESUME=1 to start over"
+                )
+        return facts
+
+
+def what_is_kept(out: Path) -> str:
+    """One sentence for a run that was stopped: how far it is saved, and how to go on."""
+    checkpoints = sorted((out / FOLDER).glob("*/update-*/trainer.pt"), key=lambda file: file.stat().st_mtime)
+    last = f"the newest checkpoint is {checkpoints[-1].parent}; " if checkpoints else ""
+    return f"{last}to go on, add RESUME=1 (or --resume) to the same command"
