@@ -346,6 +346,7 @@ def test_every_status_is_shown_in_words(tmp_path: Path):
         assert words in text
     (row,) = read_csv(out / "gradebook.csv")
     assert row["status"] == "grader-error" and "tamper-suspected in 1 exercise" in row["flags"]
+    assert len(grid(out / "canvas.csv")) == 2 and len(grid(out / "moodle.csv")) == 1
 
 
 @pytest.mark.usefixtures("no_figures")
@@ -835,6 +836,12 @@ def looked(tmp_path_factory: pytest.TempPathFactory) -> similarity.Report:
     (folder / "empty").mkdir()
     (folder / "broken.zip").write_bytes(b"PK no")
     return similarity.look(folder)
+
+
+def test_the_stub_and_what_is_empty_are_nobodys_own():
+    stub = all_stubs()[GAE]
+    assert similarity.own_text(stub, stub).strip() == ""
+    assert similarity.own_text("\n    " + stub + "mine = 1\n", stub) == "mine = 1\n"
 
 
 def test_a_copy_is_flagged_in_spite_of_new_names(looked: similarity.Report):

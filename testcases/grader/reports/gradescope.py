@@ -132,7 +132,7 @@ def _summary(record: Record) -> str:
     lines = ["GRADER ERROR: this is not a mark. Tell your instructor."]
     if record.final:
         lines = [f"{record.score:g} of {record.max_score:g} points"]
-    lines += [*record.flags, *(note for note in record.notes if note not in record.flags)]
+    lines += [*record.flags, *(note for note in record.notes if not note.startswith(record.flags))]
     return "\n".join(lines)
 
 
