@@ -14,6 +14,7 @@ OUT ?= runs/demo
 POLICY ?=
 REWARD ?=
 PROMPTS ?=
+SET ?=
 RESUME ?=
 OPTIONS ?=
 
@@ -42,7 +43,8 @@ $(LAB_READY): requirements-lab.lock $(READY)
 
 demo: $(READY) ## SFT, reward model and PPO on this machine [PRESET=tiny SEED=0 OUT=runs/demo RESUME=1]
 	@$(BIN)/python -m solutions.lesson12_capstone --preset '$(PRESET)' --seed '$(SEED)' --out '$(OUT)' \
-	  --policy '$(POLICY)' --reward '$(REWARD)' --prompts '$(PROMPTS)' $(if $(filter-out 0,$(RESUME)),--resume)
+	  --policy '$(POLICY)' --reward '$(REWARD)' --prompts '$(PROMPTS)' --set '$(SET)' \
+	  $(if $(filter-out 0,$(RESUME)),--resume)
 
 test: $(READY) $(LAB_READY) ## Check the course itself: everything (students: run pytest instead)
 	@$(BIN)/ruff check --quiet .

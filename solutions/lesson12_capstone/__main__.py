@@ -33,8 +33,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--policy", default="", help="hub only: a causal language model, name or folder (POLICY=)")
     parser.add_argument("--reward", default="", help="hub only: a reward model, or module:function (REWARD=)")
     parser.add_argument(
-        "--prompts", type=Path, default=None, help="hub only: a text file, one prompt a line (PROMPTS=)"
+        "--prompts", type=Path, default=None, help="hub only: a text file, one prompt a line, or JSONL (PROMPTS=)"
     )
+    parser.add_argument("--set", default="", dest="settings", help="hub only: num_updates=200 kl_coef=0.1 (SET=)")
     parser.add_argument("--resume", action="store_true", help="go on with the unfinished run in --out (RESUME=1)")
     options = parser.parse_args(arguments)
     console = Console(highlight=False)
@@ -43,7 +44,8 @@ def main(arguments: list[str] | None = None) -> int:
         if options.preset == HUB:
             from .hub import run_hub
 
-            return run_hub(options.policy, options.reward, options.prompts, options.seed, options.out, console.print)
+            names = (options.policy, options.reward, options.prompts, options.seed, options.out)
+            return run_hub(*names, console.print, options.settings, options.resume)
         return _demo(options.preset, options.seed, options.out, options.resume, console)
     except NotImplementedError as error:
         print(f"the capstone is waiting for {error}: write it, or run the reference with make demo", file=sys.stderr)
@@ -51,25 +53,32 @@ def main(arguments: list[str] | None = None) -> int:
     except (ValueError, OSError, RuntimeError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        from .journal import what_is_kept
+
+        print(f"\nstopped by Ctrl-C; {what_is_kept(options.out)}", file=sys.stderr)
+        return 130
 
 
 def _demo(preset: str, seed: int, out: Path, resume: bool, console: Console) -> int:
     from .figures import draw_figures
-    from .journal import what_is_kept
+    from .journal import Journal, said_with_what_is_kept, what_is_kept
     from .pipeline import new_run, prepare_output, run_capstone, write_summary
 
     start = time.perf_counter()
     run = new_run(preset, seed)
     prepare_output(out, resume)
+    journal = Journal(out, run.settings(), resume)
     try:
-        journal = run_capstone(run, out, console.print, resume)
-        figures = draw_figures(run, out)
-        summary = write_summary(run, out)
-        journal.finish()
+        with said_with_what_is_kept(out):
+            run_capstone(run, out, console.print, journal)
+            figures = draw_figures(run, out)
+            summary = write_summary(run, out)
     except KeyboardInterrupt:
         finished = "; ".join(run.finished) or "no stage was finished"
         print(f"\nstopped by Ctrl-C. Kept: {finished}; {what_is_kept(out)}. No summary was written.", file=sys.stderr)
         return 130
+    journal.finish()
     console.print(_table(run))
     console.print(_samples(run))
     for file in [*figures, summary]:

@@ -1,148 +1,216 @@
 """The preset `hub`: PPO on a policy, a reward and prompts that the user names. No stage is trained before PPO.
 
-make demo PRESET=hub POLICY=path/or/name REWARD=module:function PROMPTS=prompts.txt
+make demo PRESET=hub POLICY=path/or/name REWARD=module:function PROMPTS=prompts.jsonl SET="num_updates=200"
 """
 
 from __future__ import annotations
 
 import copy
-import importlib
-import os
-import shutil
+import dataclasses
+import hashlib
+import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from torch import nn
+import torch
 
 from ..lesson07_actor_critic import PolicyAndValue, ValueModel, make_reference
 from ..lesson09_ppo_trainer import PPOConfig, PPOTrainer
-from ..lesson09_ppo_trainer.scoring import RewardFunction
-from .pipeline import prepare_output
+from .hub_models import context_length, load_policy, stop_token_ids
+from .hub_rewards import load_reward
+from .journal import Journal, said_with_what_is_kept
+from .pipeline import prepare_output, save_model
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+DEFAULTS = {"num_updates": 20, "batch_size": 16, "num_epochs": 2, "micro_batch_size": 4, "learning_rate": 1e-5}
+"""Where a large model wants other settings than `PPOConfig` has for tiny ones."""
+DECIDED = ("stop_token_ids", "pad_token_id", "seed", "log_dir")
+"""Settings that follow from the tokenizer, SEED and OUT."""
 
-def run_hub(policy: str, reward: str, prompts: Path | None, seed: int, out: Path, say: Callable[[str], None]) -> int:
+
+class HubPrompt(NamedTuple):
+    """One prompt of the user's file."""
+
+    text: str
+    """What a reward function gets: the text, or the last message of a conversation."""
+    messages: list[dict[str, str]]
+    """The same as a conversation, for tokenizers with a chat template."""
+    is_chat: bool
+    """Whether the file had a conversation."""
+
+
+def run_hub(
+    policy: str,
+    reward: str,
+    prompts: Path | None,
+    seed: int,
+    out: Path,
+    say: Callable[[str], None],
+    settings: str = "",
+    resume: bool = False,
+) -> int:
     """Tune a Hugging Face policy with PPO and save it with `save_pretrained` under `out/policy`.
 
     Args:
         policy: name or folder of a causal language model with its tokenizer.
-        reward: name or folder of a sequence-classification model with one label and the policy's tokenizer, or
-            `module:function` of (prompts, responses) -> numbers.
-        prompts: a text file with one prompt a line.
+        reward: name or folder of a sequence-classification model with one label, or `module:function` of
+            (prompts, responses) -> numbers.
+        prompts: a file; see `read_prompts`.
         seed: decides every random number.
         out: folder for the result.
         say: receives a short account.
+        settings: "name=value name=value" of `PPOConfig`.
+        resume: go on with the unfinished run in `out`.
 
     Returns:
         0.
 
     Raises:
-        ValueError: an argument is missing, a model cannot be loaded, the prompts file is empty.
+        ValueError: an argument is missing or out of range, a model cannot be loaded, a prompt does not fit.
+        OSError: a checkpoint or the policy cannot be written.
+        RuntimeError: the reward function raised, or the run diverged.
     """
     if not policy or not reward or prompts is None:
         raise ValueError("expected POLICY=, REWARD= and PROMPTS= with PRESET=hub; see make help and the README")
-    texts = read_prompts(prompts)
-    reward_model = load_reward(reward)
-    model, tokenizer = load_policy(policy)
-    prepare_output(out)
+    chosen = DEFAULTS | parse_settings(settings)
+    given = read_prompts(prompts)
+    torch.manual_seed(seed)  # the critic's head starts from random weights
+    model, tokenizer = load_policy(policy, say)
+    prompt_ids = [encode_prompt(prompt, tokenizer) for prompt in given]
     config = PPOConfig(
-        stop_token_ids=(tokenizer.eos_token_id,),
+        stop_token_ids=stop_token_ids(model, tokenizer),
         pad_token_id=tokenizer.pad_token_id,
-        num_updates=20,
-        batch_size=16,
-        num_epochs=2,
-        micro_batch_size=4,
-        learning_rate=1e-5,
         seed=seed,
+        log_dir=str(out / "log"),
+        **chosen,
     )
-    say(f"PPO: {config.num_updates} updates of {config.batch_size} responses to {len(texts)} prompts")
+    check_context(prompt_ids, config.max_new_tokens, context_length(model), "POLICY")
+    originals = {
+        tokenizer.decode(ids, skip_special_tokens=True): one.text for ids, one in zip(prompt_ids, given, strict=True)
+    }
+    scorer = load_reward(reward, tokenizer, originals, say)
+    if isinstance(scorer, torch.nn.Module):
+        check_context(prompt_ids, config.max_new_tokens, context_length(scorer), "REWARD")
+    prepare_output(out, resume)
+    digest = hashlib.sha256(prompts.read_bytes()).hexdigest()[:16]
+    names = {"PRESET": "hub", "POLICY": policy, "REWARD": reward, "PROMPTS": digest, "SEED": seed, "SET": chosen}
+    journal = Journal(out, names, resume)
     actor_critic = PolicyAndValue(model, ValueModel(cast("PreTrainedModel", copy.deepcopy(model.base_model))))
-    trainer = PPOTrainer(actor_critic, reward_model, make_reference(model), config, tokenizer)
-    history = trainer.train(texts)
+    trainer = PPOTrainer(actor_critic, scorer, make_reference(model), config, tokenizer)
+    checkpoints = journal.checkpoints("ppo")
+    start = checkpoints.newest(say)
+    if start is not None:
+        trainer.load_checkpoint(start)
+        say(f"going on after update {trainer.updates_done}, from {start}")
+    say(f"PPO: {config.num_updates} updates of {config.batch_size} responses to {len(given)} prompts")
+    with said_with_what_is_kept(out):
+        history = trainer.train(prompt_ids, checkpoints.save)
+        save_model(trainer.policy, tokenizer, out / "policy")
+    journal.finish()
     say(f"score {history[0]['score']:.2f} -> {history[-1]['score']:.2f}, KL {history[-1]['kl']:.2f} nats")
-    unfinished = out / "policy.unfinished"
-    shutil.rmtree(unfinished, ignore_errors=True)
-    trainer.policy.save_pretrained(unfinished)
-    tokenizer.save_pretrained(unfinished)
-    os.replace(unfinished, out / "policy")
-    say(f"saved {out / 'policy'}")
+    say(f"saved {out / 'policy'}; the metrics of each update are in {out / 'log'}")
     return 0
 
 
-def read_prompts(file: Path) -> list[str]:
-    """The lines of a text file that are not blank.
+def parse_settings(text: str) -> dict[str, Any]:
+    """ "num_updates=200 kl_coef=0.1" as keyword arguments of `PPOConfig`.
 
     Raises:
-        ValueError: the file cannot be read, or has no prompt.
+        ValueError: a name is no setting, or a value is not of its type.
+    """
+    kinds = {field.name: str(field.type) for field in dataclasses.fields(PPOConfig) if field.name not in DECIDED}
+    chosen: dict[str, Any] = {}
+    for pair in text.split():
+        name, _, value = pair.partition("=")
+        if name not in kinds:
+            raise ValueError(f"expected SET to have settings of PPOConfig, got {name!r}; there are {', '.join(kinds)}")
+        chosen[name] = value if kinds[name] == "str" else _parsed(value)
+        if not _is_of_kind(chosen[name], kinds[name]):
+            raise ValueError(f"expected {name} in SET to be {kinds[name]}, got {value!r}")
+    return chosen
+
+
+def _parsed(value: str) -> Any:
+    """Numbers, true, false and null as JSON has them; anything else stays a text."""
+    try:
+        return json.loads(value)
+    except json.JSONDecodeError:
+        return value
+
+
+def _is_of_kind(value: Any, kind: str) -> bool:
+    """Whether a value fits an annotation such as "int | None"; True is no number."""
+    types = {"int": (int,), "float": (int, float), "bool": (bool,), "str": (str,), "None": (type(None),)}
+    return type(value) in {one for name in kind.split(" | ") for one in types[name]}
+
+
+def read_prompts(file: Path) -> list[HubPrompt]:
+    """The prompts of a text file, one a line, or of a JSONL file of {"prompt": text or list of messages}.
+
+    Raises:
+        ValueError: the file cannot be read, a line is no prompt, or there is none.
     """
     try:
         lines = [line.strip() for line in file.read_text(encoding="utf-8").splitlines()]
     except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"expected PROMPTS to be a text file, got {file}: {error}") from error
-    texts = [line for line in lines if line]
-    if not texts:
+        raise ValueError(f"expected PROMPTS to be a text or JSONL file, got {file}: {error}") from error
+    read = _from_json if file.suffix == ".jsonl" else _from_text
+    found = [read(line, f"line {number} of {file}") for number, line in enumerate(lines, start=1) if line]
+    if not found:
         raise ValueError(f"expected a prompt in {file}, got none; write one a line")
-    return texts
+    return found
 
 
-def load_policy(name: str) -> tuple[PreTrainedModel, Any]:
-    """A causal language model and its tokenizer, padded on the left; without a pad token, the stop token serves.
+def _from_text(line: str, where: str) -> HubPrompt:
+    return HubPrompt(line, [{"role": "user", "content": line}], is_chat=False)
+
+
+def _from_json(line: str, where: str) -> HubPrompt:
+    rule = f'expected {where} to be JSON like {{"prompt": "a text"}} or {{"prompt": [{{"role": ..., "content": ...}}]}}'
+    try:
+        prompt = json.loads(line)["prompt"]
+    except (json.JSONDecodeError, KeyError, TypeError) as error:
+        raise ValueError(f"{rule}, got {line[:60]}") from error
+    if isinstance(prompt, str) and prompt.strip():
+        return _from_text(prompt, where)
+    is_chat = isinstance(prompt, list) and prompt != []
+    if not is_chat or not all(isinstance(one, dict) and {"role", "content"} <= one.keys() for one in prompt):
+        raise ValueError(f"{rule}, got {line[:60]}")
+    return HubPrompt(prompt[-1]["content"], prompt, is_chat=True)
+
+
+def encode_prompt(prompt: HubPrompt, tokenizer: Any) -> list[int]:
+    """The token ids that the policy answers: by the chat template where the tokenizer has one.
 
     Raises:
-        ValueError: it cannot be loaded: no such folder, or no network.
+        ValueError: a conversation came without a template, or nothing is left.
     """
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    if tokenizer.chat_template is not None:
+        encoded = tokenizer.apply_chat_template(prompt.messages, add_generation_prompt=True, return_dict=True)
+    elif prompt.is_chat:
+        raise ValueError(
+            f"expected plain texts for a tokenizer without chat template, got messages: {prompt.text[:60]!r}"
+        )
+    else:
+        encoded = tokenizer(prompt.text)
+    ids: list[int] = encoded["input_ids"]
+    if not ids:
+        raise ValueError(f"expected a token in each prompt, got none in {prompt.text[:60]!r}")
+    return ids
 
-    _check_available("POLICY", name)
-    try:
-        model = AutoModelForCausalLM.from_pretrained(name)
-        tokenizer = AutoTokenizer.from_pretrained(name, padding_side="left")
-    except (OSError, ValueError) as error:
-        raise ValueError(_not_loaded("POLICY", name)) from error
-    if tokenizer.eos_token_id is None:
-        raise ValueError(f"expected the tokenizer of {name} to have a stop (eos) token, got none")
-    if tokenizer.pad_token_id is None:
-        tokenizer.pad_token = tokenizer.eos_token
-    return model, tokenizer
 
-
-def load_reward(name: str) -> nn.Module | RewardFunction:
-    """`module:function` as that function, anything else as a sequence-classification model with one label.
+def check_context(prompt_ids: list[list[int]], max_new_tokens: int, context: int | None, whose: str) -> None:
+    """Demand room for each prompt and its response before any training starts.
 
     Raises:
-        ValueError: it cannot be imported or loaded.
+        ValueError: a prompt is too long.
     """
-    module, colon, function = name.partition(":")
-    if colon:
-        try:
-            return getattr(importlib.import_module(module), function)
-        except (ImportError, AttributeError) as error:
-            raise ValueError(f"expected REWARD=module:function to be importable, got {name} ({error})") from error
-    from transformers import AutoModelForSequenceClassification
-
-    _check_available("REWARD", name)
-    try:
-        return AutoModelForSequenceClassification.from_pretrained(name, num_labels=1)
-    except (OSError, ValueError) as error:
-        raise ValueError(_not_loaded("REWARD", name)) from error
-
-
-def _check_available(variable: str, name: str) -> None:
-    """Ask once, and briefly, whether the hub knows a model that is neither a folder nor in the local cache."""
-    from huggingface_hub import HfApi, try_to_load_from_cache
-
-    try:
-        if not Path(name).is_dir() and not isinstance(try_to_load_from_cache(name, "config.json"), str):
-            HfApi().model_info(name, timeout=5)
-    except Exception as error:  # offline, unknown or malformed: each library layer has its own exceptions
-        raise ValueError(_not_loaded(variable, name)) from error
-
-
-def _not_loaded(variable: str, name: str) -> str:
-    return (
-        f"expected {variable} to be a folder saved by save_pretrained or a model that can be downloaded, got {name}; "
-        "without a network, download it elsewhere and give the folder"
-    )
+    for number, ids in enumerate(prompt_ids, start=1):
+        if context is not None and len(ids) + max_new_tokens > context:
+            raise ValueError(
+                f"expected prompt {number} ({len(ids)} tokens) and {max_new_tokens} new ones to fit the context of "
+                f"{context} of {whose}; shorten or drop it, or lower max_new_tokens in SET"
+            )

@@ -13,6 +13,7 @@ from solutions.lesson02_reward_model import RewardModel
 from solutions.lesson09_ppo_trainer import CheckpointFolder
 from solutions.lesson12_capstone import __main__ as command
 from solutions.lesson12_capstone import pipeline
+from solutions.lesson12_capstone.journal import Journal
 from tiny_models import checkpoints, presets
 
 POCKET = dataclasses.replace(
@@ -75,7 +76,7 @@ def test_the_saved_models_load_by_from_pretrained_and_are_the_trained_ones(tmp_p
 
     trained = pipeline.new_run("pocket", 0)
     pipeline.prepare_output(tmp_path)
-    pipeline.run_capstone(trained, tmp_path, lambda line: None)
+    pipeline.run_capstone(trained, tmp_path, lambda line: None, Journal(tmp_path, trained.settings(), resume=False))
     loaded = AutoModelForCausalLM.from_pretrained(tmp_path / "policy")
     for name, parameter in trained.ppo.stage.policy.named_parameters():
         assert torch.equal(parameter, loaded.get_parameter(name))
@@ -104,34 +105,6 @@ def test_bad_arguments_are_one_sentence_and_exit_code_one(arguments, sentence, t
     said = capsys.readouterr().err
     assert sentence in said and said.startswith("error: ") and said.count("\n") == 1
     assert not (tmp_path / "summary.json").exists()
-
-
-def hub(tmp_path: Path, policy: str, reward: str, prompts: str) -> int:
-    file = tmp_path / "prompts.txt"
-    file.write_text(prompts)
-    return command.main(
-        ["--preset", "hub", "--policy", policy, "--reward", reward, "--prompts", str(file), "--out", str(tmp_path)]
-    )
-
-
-@pytest.mark.parametrize(
-    "policy, reward, prompts, sentence",
-    [
-        pytest.param("nobody/no-model", "math:fsum", "a", "without a network", id="hub-name-without-network"),
-        pytest.param(str(checkpoints.SFT), "nobody/none", "a", "expected REWARD to be", id="reward-without-network"),
-        pytest.param(str(checkpoints.SFT), "math:nothing", "a", "to be importable", id="no-such-function"),
-        pytest.param(str(checkpoints.SFT), "math:fsum", "\n \n", "expected a prompt in", id="no-prompts"),
-        pytest.param(str(checkpoints.SFT), "math:fsum", "the film " * 40, "fit the context of 64", id="long-prompt"),
-        pytest.param(str(checkpoints.SFT), "math:fsum", "review the film :", "math:fsum", id="reward-raises"),
-    ],
-)
-def test_bad_hub_input_is_one_sentence_and_leaves_no_policy(policy, reward, prompts, sentence, tmp_path, capsys):
-    if sentence == "math:fsum":
-        sentence = "the reward function fsum raised TypeError"
-    assert hub(tmp_path, policy, reward, prompts) == 1
-    said = capsys.readouterr().err
-    assert sentence in said and said.startswith("error: ") and said.count("\n") == 1
-    assert not (tmp_path / "policy").exists()
 
 
 def test_an_interrupt_keeps_and_names_what_was_finished(tmp_path, capsys, monkeypatch):

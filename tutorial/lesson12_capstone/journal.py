@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ..lesson09_ppo_trainer import CheckpointFolder
+from ..lesson09_ppo_trainer import CheckpointFolder, DivergedError
 
 FOLDER = "unfinished"
 VERSION = 1
@@ -76,7 +77,25 @@ class Journal:
 
 
 def what_is_kept(out: Path) -> str:
-    """One sentence for a run that was stopped: how far it is saved, and how to go on."""
-    checkpoints = sorted((out / FOLDER).glob("*/update-*/trainer.pt"), key=lambda file: file.stat().st_mtime)
-    last = f"the newest checkpoint is {checkpoints[-1].parent}; " if checkpoints else ""
-    return f"{last}to go on, add RESUME=1 (or --resume) to the same command"
+    """How far a run that was stopped is saved, and how to go on."""
+    return f"{_newest_checkpoint(out)}; to go on, add RESUME=1 (or --resume) to the same command"
+
+
+def _newest_checkpoint(out: Path) -> str:
+    found = sorted((out / FOLDER).glob("*/update-*/trainer.pt"), key=lambda file: file.stat().st_mtime)
+    return f"the newest checkpoint is {found[-1].parent}" if found else "there is no checkpoint yet"
+
+
+@contextmanager
+def said_with_what_is_kept(out: Path) -> Iterator[None]:
+    """Adds to the message of an error in training what is kept in `out`.
+
+    Raises:
+        RuntimeError: in the place of the error, with both sentences.
+    """
+    try:
+        yield
+    except DivergedError as error:  # the same settings would lead there again
+        raise RuntimeError(f"{error}; the metrics are in {out / 'log'}, {_newest_checkpoint(out)}") from error
+    except (ValueError, OSError, RuntimeError) as error:
+        raise RuntimeError(f"{error}; {what_is_kept(out)}") from error

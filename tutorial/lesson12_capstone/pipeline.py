@@ -73,6 +73,10 @@ class CapstoneRun:
     finished: list[str] = field(default_factory=list)
     """Sentences: which stages are done, and where their models lie."""
 
+    def settings(self) -> dict[str, Any]:
+        """What decides every number of the run."""
+        return {"PRESET": self.preset.name, "SEED": self.seed, "sizes": asdict(self.preset)}
+
     def evaluations(self) -> dict[str, Evaluation]:
         """The three policies of a complete run, by name."""
         assert self.sft and self.ppo and self.no_kl
@@ -119,22 +123,15 @@ def prepare_output(out: Path, resume: bool = False) -> None:
         ) from error
 
 
-def run_capstone(run: CapstoneRun, out: Path, say: Say, resume: bool = False) -> Journal:
+def run_capstone(run: CapstoneRun, out: Path, say: Say, journal: Journal) -> None:
     """Run every stage into `run`, saving each model under `out` as soon as it is finished.
 
     Args:
         run: as `new_run` makes it; filled stage by stage, so that an interruption leaves what was done.
         out: a folder made ready by `prepare_output`.
         say: receives a short account of each stage, a few lines at a time.
-        resume: take over what an interrupted run of the same preset and seed has left in `out`.
-
-    Returns:
-        The journal of the run, to be closed by `finish` when its results are written.
-
-    Raises:
-        ValueError: there is nothing to resume, or it has other settings.
+        journal: of this run; what it says is finished is read from `out` and not made again.
     """
-    journal = Journal(out, {"PRESET": run.preset.name, "SEED": run.seed, "sizes": asdict(run.preset)}, resume)
     run.seconds.update(journal.facts.get("seconds", {}))
     before, start = sum(run.seconds.values()), time.perf_counter()
     _sft(run, out, say, journal)
@@ -152,7 +149,6 @@ def run_capstone(run: CapstoneRun, out: Path, say: Say, resume: bool = False) ->
         _keep(run, run.no_kl.stage.policy, out / "no_kl_policy", "the policy without KL price")
         say(_account(run.no_kl.final))
     run.seconds["total"] = before + time.perf_counter() - start
-    return journal
 
 
 def _sft(run: CapstoneRun, out: Path, say: Say, journal: Journal) -> None:
@@ -228,13 +224,12 @@ def _ppo_run(
     assert run.stage1 and run.stage2 and run.sft
     trace_prompts, name = run.prompts[:TRACE_RESPONSES], f"{checkpoints.directory.name}_trace"
     start = checkpoints.newest(say)
-    # Evaluations by the number of updates done; those after the checkpoint will be made again.
-    done = 0 if start is None else updates_done(start)
-    trace = {int(n): Evaluation(**one) for n, one in journal.facts.get(name, {}).items() if int(n) <= done}
+    # Evaluations by the number of updates done; those after the checkpoint are made again, with the same result.
+    trace = {int(done): Evaluation(**one) for done, one in journal.facts.get(name, {}).items()}
     if start is None:
         trace[0] = _evaluate(run, run.stage1.policy, trace_prompts)
     else:
-        say(f"   going on after update {done}, from {start}")
+        say(f"   going on after update {updates_done(start)}, from {start}")
 
     def on_update(trainer: PPOTrainer) -> None:
         if trainer.updates_done in TRACE_AT:

@@ -1,0 +1,124 @@
+"""Rewards that the user names: a Python function, or a sequence-classification model with one label."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from ..lesson09_ppo_trainer.scoring import RewardFunction
+from .hub_models import context_length, load_model
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+def load_reward(
+    name: str, policy_tokenizer: Any, originals: Mapping[str, str], say: Callable[[str], None]
+) -> nn.Module | RewardFunction:
+    """The reward as `PPOTrainer` takes it.
+
+    Args:
+        name: `module:function`, or the name or folder of a sequence-classification model.
+        policy_tokenizer: a reward model with another one gets the texts, encoded again.
+        originals: the user's prompt by the text that its tokens decode to; a chat template adds words of its own.
+        say: is told how the reward model reads.
+
+    Raises:
+        ValueError: it cannot be imported or loaded, or has more than one label.
+    """
+    if ":" in name and not Path(name).exists():
+        return with_original_prompts(_import(name), originals)
+    from transformers import AutoModelForSequenceClassification
+
+    model, tokenizer = load_model(AutoModelForSequenceClassification, "REWARD", name, "a sequence-classification model")
+    if model.config.num_labels != 1:
+        raise ValueError(f"expected REWARD to have one label, the score; got {name} with {model.config.num_labels}")
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    if model.config.pad_token_id is None:
+        model.config.pad_token_id = tokenizer.pad_token_id
+    if tokenizer.get_vocab() == policy_tokenizer.get_vocab():
+        return TokenReward(model)
+    say(f"{name} has another tokenizer than the policy: it gets the texts, encoded again")
+    return with_original_prompts(text_reward(model, tokenizer), originals)
+
+
+class TokenReward(nn.Module):
+    """A sequence-classification model that reads the policy's own tokens, padded on the right as it was trained."""
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        super().__init__()
+        self.model = model
+        self.config = model.config
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        """Scores (B,) of left- or right-padded rows (B, L)."""
+        order = (~attention_mask).long().argsort(dim=1, stable=True)  # real tokens first, in their order
+        visible = attention_mask.gather(1, order)
+        ids = input_ids.gather(1, order).masked_fill(~visible, self.config.pad_token_id)
+        scores: Tensor = self.model(input_ids=ids, attention_mask=visible).logits.squeeze(-1).float()
+        return scores
+
+
+def text_reward(model: PreTrainedModel, tokenizer: Any) -> RewardFunction:
+    """A reward function that encodes prompt and response with the reward model's own tokenizer.
+
+    With a chat template the two are a conversation, else one text. What is longer than the model's context loses
+    its beginning.
+    """
+    tokenizer.padding_side, tokenizer.truncation_side = "right", "left"
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    reader: Any = model.to(device).requires_grad_(False)  # type: ignore[arg-type]
+
+    def text(prompt: str, response: str) -> str:
+        if tokenizer.chat_template is not None:
+            turns = [{"role": "user", "content": prompt}, {"role": "assistant", "content": response}]
+            return str(tokenizer.apply_chat_template(turns, tokenize=False))
+        touches = not prompt[-1:].isspace() and not response[:1].isspace()
+        return f"{prompt} {response}" if touches else prompt + response
+
+    @torch.no_grad()
+    def reward_model(prompts: list[str], responses: list[str]) -> list[float]:
+        rows = tokenizer(
+            [text(*pair) for pair in zip(prompts, responses, strict=True)],
+            padding=True,
+            truncation=context_length(model) is not None,
+            max_length=context_length(model),
+            add_special_tokens=tokenizer.chat_template is None,
+            return_tensors="pt",
+        ).to(device)
+        scores: list[float] = (
+            reader(input_ids=rows["input_ids"], attention_mask=rows["attention_mask"]).logits[:, 0].tolist()
+        )
+        return scores
+
+    return reward_model
+
+
+def with_original_prompts(function: RewardFunction, originals: Mapping[str, str]) -> RewardFunction:
+    """The same function, called with the prompts as the user wrote them."""
+
+    @functools.wraps(function)
+    def wrapped(prompts: list[str], responses: list[str]) -> Any:
+        return function([originals[prompt] for prompt in prompts], responses)
+
+    return wrapped
+
+
+def _import(name: str) -> RewardFunction:
+    module, _, attribute = name.partition(":")
+    try:
+        function = getattr(importlib.import_module(module), attribute)
+    except Exception as error:  # the user's module may raise anything
+        raise ValueError(
+            f"expected REWARD=module:function to be importable, got {name} ({type(error).__name__}: {error})"
+        ) from error
+    if not callable(function):
+        raise ValueError(f"expected REWARD=module:function to be a function, got {name}, a {type(function).__name__}")
+    return function  # type: ignore[no-any-return]

@@ -1,0 +1,98 @@
+"""Models of the Hugging Face Hub, from a folder or by name, and what their tokenizers leave open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+def load_policy(name: str, say: Callable[[str], None]) -> tuple[PreTrainedModel, Any]:
+    """A causal language model in float32 and its tokenizer; without a pad token, the stop token serves.
+
+    Raises:
+        ValueError: it cannot be loaded (no folder, no network), has no trained head, or does not fit its tokenizer.
+    """
+    from transformers import AutoModelForCausalLM
+
+    model, tokenizer = load_model(AutoModelForCausalLM, "POLICY", name, "a causal language model")
+    if tokenizer.eos_token_id is None:
+        raise ValueError(f"expected the tokenizer of {name} to have a stop (eos) token, got none")
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.eos_token
+        say(f"the tokenizer of {name} has no pad token: its stop token {tokenizer.eos_token} serves as one")
+    if tokenizer.chat_template is not None:
+        say(f"prompts are put into the chat template of {name}")
+    return model, tokenizer
+
+
+def load_model(auto_class: Any, variable: str, name: str, what: str) -> tuple[PreTrainedModel, Any]:
+    """A model in float32, on the CPU and in eval mode, with its tokenizer.
+
+    Args:
+        auto_class: one of transformers' AutoModel classes.
+        variable: what the user calls it, for the message.
+        name: a folder, or a name on the Hub.
+        what: the kind of model, for the message.
+
+    Raises:
+        ValueError: it cannot be loaded, weights are missing, or the tokenizer has tokens that the model has not.
+    """
+    from transformers import AutoTokenizer
+
+    _check_available(variable, name)
+    try:
+        model, report = auto_class.from_pretrained(name, dtype=torch.float32, output_loading_info=True)
+        tokenizer = AutoTokenizer.from_pretrained(name)
+    except Exception as error:  # each layer below has its own exceptions for a folder that is not what it should be
+        raise ValueError(f"{_not_loaded(variable, name)} ({_first_line(error)})") from error
+    missing = sorted(report["missing_keys"])
+    if missing:
+        raise ValueError(f"expected {variable} to be {what}, got {name} without trained weights for {missing[0]}")
+    rows = model.get_input_embeddings().num_embeddings
+    if len(tokenizer) > rows:
+        raise ValueError(
+            f"expected the tokenizer of {name} to have at most the {rows} tokens of its model, got {len(tokenizer)}; "
+            "call resize_token_embeddings and save it again"
+        )
+    return model, tokenizer
+
+
+def stop_token_ids(model: PreTrainedModel, tokenizer: Any) -> tuple[int, ...]:
+    """Every token that ends a response: the tokenizer's, and those that the model's generation settings add."""
+    generation = getattr(model, "generation_config", None)
+    more = getattr(generation, "eos_token_id", None)
+    listed = more if isinstance(more, list) else [] if more is None else [more]
+    return tuple(sorted({tokenizer.eos_token_id, *listed}))
+
+
+def context_length(model: Any) -> int | None:
+    """The longest sequence that the model can read; None where it does not say."""
+    return getattr(model.config, "max_position_embeddings", None)
+
+
+def _check_available(variable: str, name: str) -> None:
+    """Ask once, and briefly, whether the hub knows a model that is neither a folder nor in the local cache."""
+    from huggingface_hub import HfApi, try_to_load_from_cache
+
+    try:
+        if not Path(name).is_dir() and not isinstance(try_to_load_from_cache(name, "config.json"), str):
+            HfApi().model_info(name, timeout=5)
+    except Exception as error:  # offline, unknown or malformed: each library layer has its own exceptions
+        raise ValueError(_not_loaded(variable, name)) from error
+
+
+def _not_loaded(variable: str, name: str) -> str:
+    return (
+        f"expected {variable} to be a folder saved by save_pretrained or a model that can be downloaded, got {name}; "
+        "without a network, download it elsewhere and give the folder"
+    )
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"[:160]
