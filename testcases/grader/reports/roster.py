@@ -92,7 +92,7 @@ def read(path: Path) -> Roster:
         if path.stat().st_size > MAX_BYTES:
             raise ValueError(f"it has more than {MAX_BYTES} bytes")
         text = _decode(path.read_bytes())
-        rows = list(csv.reader(io.StringIO(text.replace("\0", "")), delimiter=_delimiter(text)))
+        rows = list(csv.reader(io.StringIO(text), delimiter=_delimiter(text)))
     except (OSError, ValueError, csv.Error) as error:
         roster.problems.append(clean(f"the roster cannot be read: {type(error).__name__}: {error}", 500))
         return roster
