@@ -179,7 +179,7 @@ def test_forward_refuses_bad_arguments(changed, mentions):
 
 
 def test_pairwise_loss_of_one_pair_at_a_time():
-    chosen, rejected, margin = 3 * normal(6), 3 * normal(6, seed=2), normal(6, seed=3).abs()
+    chosen, rejected, margin = 3 * normal(6), 3 * normal(6, seed=2), normal(6, seed=3)
     losses = [nll(c - r - m) for c, r, m in zip(chosen.tolist(), rejected.tolist(), margin.tolist(), strict=True)]
     call(pairwise_loss, chosen, rejected, margin).equals(sum(losses) / 6)
 

@@ -193,24 +193,30 @@ def test_compute_kl_penalty_loss_is_that_of_its_real_tokens(garbage):
 
 
 # nan_to_num would make padding harmless, and hide a broken model as well: the trainer looks for the NaN.
-BROKEN = {"log_probs": [-1.0, math.nan], "old_log_probs": [-1.0, -1.0], "advantages": [1.0, 1.0], "mask": [True, True]}
+def broken(name: str, terms: tuple[str, ...]) -> dict[str, list]:
+    """Two real tokens; the second has a NaN in one of the terms."""
+    return {**dict.fromkeys(terms, [-1.0, -1.0]), name: [-1.0, math.nan], "mask": [True, True]}
 
 
-def test_compute_ppo_loss_shows_a_nan_of_a_real_token():
-    call(compute_ppo_loss, **BROKEN).equals(math.nan, equal_nan=True)
+@pytest.mark.parametrize("name", EVERY)
+def test_compute_ppo_loss_shows_a_nan_of_a_real_token(name):
+    call(compute_ppo_loss, **broken(name, EVERY)).equals(math.nan, equal_nan=True)
 
 
-def test_compute_value_loss_shows_a_nan_of_a_real_token():
-    answer = call(compute_value_loss, [1.0, math.nan], [1.0, 1.0], [2.0, 2.0], 0.5, [True, True])
-    answer.equals(math.nan, equal_nan=True)
+@pytest.mark.parametrize("name", VALUES)
+def test_compute_value_loss_shows_a_nan_of_a_real_token(name):
+    call(compute_value_loss, **broken(name, VALUES)).equals(math.nan, equal_nan=True)
 
 
-def test_ppo_statistics_show_a_nan_of_a_real_token():
-    call(ppo_statistics, **BROKEN).part("ratio_mean").equals(math.nan, equal_nan=True)
+@pytest.mark.parametrize("name", ["log_probs", "old_log_probs"])
+@pytest.mark.parametrize("part", ["ratio_mean", "ratio_max", "approx_kl"])
+def test_ppo_statistics_show_a_nan_of_a_real_token(name, part):
+    call(ppo_statistics, **broken(name, EVERY)).part(part).equals(math.nan, equal_nan=True)
 
 
-def test_compute_kl_penalty_loss_shows_a_nan_of_a_real_token():
-    call(compute_kl_penalty_loss, **BROKEN, beta=0.5).equals(math.nan, equal_nan=True)
+@pytest.mark.parametrize("name", EVERY)
+def test_compute_kl_penalty_loss_shows_a_nan_of_a_real_token(name):
+    call(compute_kl_penalty_loss, **broken(name, EVERY), beta=0.5).equals(math.nan, equal_nan=True)
 
 
 @SHAPES
