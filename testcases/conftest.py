@@ -147,6 +147,8 @@ class _Run:
             terminalreporter.write_line(line)
         for line in progress.bars(lessons, state):
             terminalreporter.write_line(line)
+        if self.subject == "tutorial" and (following := progress.next_step(lessons, state)):
+            terminalreporter.write_line(following)
 
 
 def _first_of_each(failed: list[Any]) -> tuple[list[Any], dict[str, int]]:

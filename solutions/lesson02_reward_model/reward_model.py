@@ -275,7 +275,8 @@ def calibrate(model: RewardModel, batches: Iterable[tuple[Tensor, Tensor]]) -> N
             not a mean over batches.
 
     Raises:
-        ValueError: fewer than two responses, or all scores are equal.
+        ValueError: fewer than two responses, or all scores are equal (compare the scores: the deviation of equal
+            numbers is often a rounding error above 0).
     """
     # region solution
     # The empty piece is for no batch at all, where some versions of torch raise another error.

@@ -100,7 +100,7 @@ def compute_gae(
         lam: in [0, 1]; 0 trusts the critic (bias), 1 trusts the rewards (variance).
 
     Returns:
-        (advantages, returns), each (..., T), not whitened, not detached.
+        AdvantagesAndReturns(advantages, returns), each (..., T), not whitened, not detached.
 
     Raises:
         ValueError: shapes disagree (`values` needs T + 1 entries), or gamma or lam is out of range.
@@ -141,7 +141,7 @@ def compute_response_gae(
         lam: in [0, 1].
 
     Returns:
-        (advantages, returns), each (B, T), 0 where masked, not whitened, not detached.
+        AdvantagesAndReturns(advantages, returns), each (B, T), 0 where masked, not whitened, not detached.
 
     Raises:
         ValueError: shapes disagree, the mask is not bool or is False everywhere, gamma or lam is out of range.

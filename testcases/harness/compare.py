@@ -124,7 +124,8 @@ def _wrong_numbers(expected: Tensor, got: Tensor, close: Tensor, rules: Rules, w
     if expected.dtype == torch.float64 and bool(_close(expected, got, replace(rules, atol=1e-6, rtol=1e-6)).all()):
         kind += ", by rounding"
         lines.append(
-            "It agrees to six digits: is a float32 tensor mixed in? Make it like the inputs: x.to(other.dtype)"
+            "It agrees to six digits: is a small number added that does not belong there, or a float32 tensor "
+            "mixed in? (x.to(other.dtype))"
         )
     return Difference(kind, tuple(lines))
 

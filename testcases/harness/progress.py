@@ -98,6 +98,16 @@ def bars(lessons: Iterable[str], results: Results) -> list[str]:
     return [bar(lesson, results) for lesson in lessons if entries(lesson)]
 
 
+def next_step(lessons: Iterable[str], results: Results) -> str:
+    """The first exercise of these lessons that is not done, and where it is; empty if there is none."""
+    for lesson in lessons:
+        for name in dict.fromkeys(entry.exercise for entry in entries(lesson)):
+            if exercise_status(lesson, name, results) != "passed":
+                file = read_lesson(lesson).file_of(name)
+                return f"Next: {name}, in tutorial/{lesson}/{file}. Read tutorial/{lesson}/README.md first."
+    return ""
+
+
 def main() -> None:
     argparse.ArgumentParser(prog="make progress", description="Show how far you have come.").parse_args()
     state = read(STATE)
@@ -105,20 +115,7 @@ def main() -> None:
         print("Nothing has been run yet. Start with:  pytest testcases/" + lesson_names()[0])
     for line in bars(lesson_names(), state):
         print(line)
-    following = [
-        (lesson, name)
-        for lesson in lesson_names()
-        for name in dict.fromkeys(entry.exercise for entry in entries(lesson))
-        if exercise_status(lesson, name, state) != "passed"
-    ]
-    if following:
-        lesson, name = following[0]
-        print(
-            f"\nNext: {name}, in tutorial/{lesson}/{read_lesson(lesson).file_of(name)}. "
-            f"Read tutorial/{lesson}/README.md first."
-        )
-    else:
-        print("\nAll lessons are done.")
+    print("\n" + (next_step(lesson_names(), state) or "All lessons are done."))
 
 
 if __name__ == "__main__":

@@ -657,6 +657,15 @@ def no_small_number(values, mask, shift_mean=True):
     return _put_back(values, mask, whitened if shift_mean else whitened + mean)
 
 
+@misconception(
+    "masked_whiten", why="the small number is a floor, clamp(min=1e-8): it is added to the variance", read=WHITEN
+)
+def small_number_as_a_floor(values, mask, shift_mean=True):
+    real, mean = values[mask], values[mask].mean()
+    whitened = (real - mean) / _variance(real, mean).clamp(min=1e-8).sqrt()
+    return _put_back(values, mask, whitened if shift_mean else whitened + mean)
+
+
 @misconception("masked_whiten", why="divided by the variance; divide by its square root", read=WHITEN)
 def divided_by_the_variance(values, mask, shift_mean=True):
     real, mean = values[mask], values[mask].mean()

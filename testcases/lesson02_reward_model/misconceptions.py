@@ -406,6 +406,15 @@ def both_ways_round(scores):
 
 
 @misconception(
+    "ranking_loss",
+    why="all K x K pairs, both ways round and each with itself: only i before j says anything",
+    read=RANKING,
+)
+def all_k_times_k_pairs(scores):
+    return -logsigmoid(scores.unsqueeze(2) - scores.unsqueeze(1)).mean()
+
+
+@misconception(
     "ranking_loss", why="summed over the pairs of a prompt: divide by K (K - 1) / 2, or large K dominates", read=RANKING
 )
 def summed_over_the_pairs_of_a_prompt(scores):

@@ -39,7 +39,7 @@ def test_rewards_to_go_agrees_with_the_reference():
         answer.matches_reference()
 
 
-@pytest.mark.parametrize("gamma", [0.0, 0.3, 0.95, 1.0])
+@pytest.mark.parametrize("gamma", [0.0, 0.3, 0.95, 0.9995, 1.0])
 def test_rewards_to_go_of_a_row_is_that_of_its_real_tokens(gamma):
     rewards, mask = normal(4, 6), ragged()
     call(rewards_to_go, rewards, mask, gamma).equals(slow_rewards_to_go(rewards, mask, gamma))

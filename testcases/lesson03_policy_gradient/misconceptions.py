@@ -42,6 +42,11 @@ def whole_return_for_every_token(rewards, mask, gamma=1.0):
     return total.expand_as(rewards).masked_fill(~mask, 0.0)
 
 
+@misconception("rewards_to_go", why="the list is filled from the last token on and never turned round", read=TO_GO)
+def answer_in_reverse_order(rewards, mask, gamma=1.0):
+    return _sweep(rewards.masked_fill(~mask, 0.0), mask, gamma).flip(1).masked_fill(~mask, 0.0)
+
+
 @misconception(
     "rewards_to_go", why="summed forwards: a token is paid for its past, which it can no longer change", read=TO_GO
 )

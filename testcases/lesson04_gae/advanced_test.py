@@ -133,7 +133,7 @@ def ragged() -> tuple[Tensor, Tensor, Tensor]:
     return normal(4, 6), normal(4, 6, seed=2), mask
 
 
-@pytest.mark.parametrize("gamma, lam", [(0.9, 0.8), (1.0, 0.95), (0.6, 0.0), (0.8, 1.0)])
+@pytest.mark.parametrize("gamma, lam", [(0.9, 0.8), (1.0, 0.95), (0.6, 0.0), (0.8, 1.0), (0.0, 0.7)])
 def test_compute_response_gae_of_a_row_is_that_of_its_real_tokens(gamma, lam):
     rewards, values, mask = ragged()
     expected = torch.zeros_like(rewards)

@@ -141,6 +141,29 @@ def next_value_detached(rewards, values, dones, gamma=0.99):
 # n_step_advantages
 
 
+@misconception("td_errors", why="the signs of the two values have changed places: + gamma V(s_t+1) - V(s_t)", read=TD)
+def signs_of_the_values_swapped(rewards, values, dones, gamma=0.99):
+    return rewards - gamma * _next_values(values, dones) + values[..., :-1]
+
+
+@misconception("td_errors", why="V(s_t) is discounted, too: it stands at time t, only V(s_t+1) is a step away", read=TD)
+def both_values_discounted(rewards, values, dones, gamma=0.99):
+    return rewards + gamma * (_next_values(values, dones) - values[..., :-1])
+
+
+@misconception(
+    "td_errors", why="a done takes the reward as well: rewards[t] was earned before the episode ended", read=TD
+)
+def reward_cut_at_a_done(rewards, values, dones, gamma=0.99):
+    return (rewards + gamma * values[..., 1:]).masked_fill(dones.bool(), 0.0) - values[..., :-1]
+
+
+@misconception("td_errors", why="roll brings V(s_0) round to the end: the last step bootstraps from values[T]", read=TD)
+def next_values_rolled_round(rewards, values, dones, gamma=0.99):
+    rolled = values[..., :-1].roll(-1, dims=-1)
+    return rewards + gamma * rolled.masked_fill(dones.bool(), 0.0) - values[..., :-1]
+
+
 def _n_step(rewards, values, dones, n, gamma, keep=None, bootstrap=True):
     deltas = _deltas(
         rewards, values if bootstrap else torch.cat([values[..., :-1], 0 * values[..., -1:]], -1), dones, gamma
@@ -235,6 +258,19 @@ def divided_by_n(rewards, values, dones, n, gamma=0.99):
 # compute_gae
 
 
+@misconception(
+    "n_step_advantages", why="the bootstrap is discounted once too often: values[t + n] gets gamma^n", read=N_STEP
+)
+def bootstrap_discounted_once_more(rewards, values, dones, n, gamma=0.99):
+    plain = _n_step(rewards, values, dones, n, gamma, bootstrap=True)
+    ends = torch.zeros_like(values)
+    for t in range(rewards.shape[-1]):
+        last = min(t + n, rewards.shape[-1])
+        goes_on = (1 - dones[..., t:last].to(values.dtype)).prod(dim=-1)
+        ends[..., t] = goes_on * gamma ** (last - t) * values[..., last]
+    return plain + (gamma - 1) * ends[..., :-1]
+
+
 def _gae(rewards, values, dones, gamma, lam):
     deltas = _deltas(rewards, values, dones, gamma)
     return _sweep(deltas, gamma * lam * _goes_on(deltas, dones))
@@ -303,6 +339,18 @@ def done_cuts_carry_only(rewards, values, dones, gamma=0.99, lam=0.95):
 def dones_one_step_early(rewards, values, dones, gamma=0.99, lam=0.95):
     early = torch.cat([dones[..., 1:], torch.zeros_like(dones[..., :1])], dim=-1)
     advantages = _gae(rewards, values, early, gamma, lam)
+    return advantages, advantages + values[..., :-1]
+
+
+@misconception(
+    "compute_gae",
+    why="the carry is cut at dones[t + 1]: advantages[t + 1] belongs to another episode at dones[t]",
+    read=GAE,
+)
+def carry_cut_one_step_early(rewards, values, dones, gamma=0.99, lam=0.95):
+    deltas = _deltas(rewards, values, dones, gamma)
+    next_dones = torch.cat([dones[..., 1:], torch.zeros_like(dones[..., :1])], dim=-1)
+    advantages = _sweep(deltas, gamma * lam * _goes_on(deltas, next_dones))
     return advantages, advantages + values[..., :-1]
 
 
@@ -505,6 +553,24 @@ def gap_ends_the_episode(rewards, values, mask, gamma=1.0, lam=0.95):
     deltas = (rewards + gamma * after - values).masked_fill(~mask, 0.0)
     advantages = _sweep(deltas, gamma * lam * mask.to(deltas.dtype)).masked_fill(~mask, 0.0)
     return advantages, advantages + values
+
+
+@misconception(
+    "compute_response_gae",
+    why="only the value skips a gap; the carry is cut at the tool's token",
+    read=RESPONSE,
+)
+def gap_skipped_by_the_value_only(rewards, values, mask, gamma=1.0, lam=0.95):
+    rewards, values = _zeroed(rewards, values, mask)
+    advantages, next_value = [], torch.zeros_like(values[:, 0])
+    next_advantage = torch.zeros_like(next_value)
+    for t in reversed(range(rewards.shape[1])):
+        advantage = rewards[:, t] + gamma * next_value - values[:, t] + gamma * lam * next_advantage
+        next_value = torch.where(mask[:, t], values[:, t], next_value)
+        next_advantage = torch.where(mask[:, t], advantage, 0.0)
+        advantages.append(next_advantage)
+    stacked = torch.stack(advantages[::-1], dim=1)
+    return stacked, stacked + values
 
 
 @misconception(

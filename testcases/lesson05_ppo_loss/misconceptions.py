@@ -398,7 +398,11 @@ def old_value_not_added_back(values, old_values, returns, clip_epsilon=0.2, mask
     return 0.5 * torch.maximum((values - returns).square(), (near - returns).square()).mean()
 
 
-@misconception("compute_value_loss", why="nothing is clipped: plain half squared error", read=VALUE)
+@misconception(
+    "compute_value_loss",
+    why="nothing is clipped (or it is clipped around returns, which changes nothing): plain half squared error",
+    read=VALUE,
+)
 def value_never_clipped(values, old_values, returns, clip_epsilon=0.2, mask=None):
     values, old_values, returns = _critic(values, old_values, returns, mask)
     return 0.5 * (values - returns).square().mean()
@@ -693,7 +697,7 @@ def statistics_at_02(log_probs, old_log_probs, advantages, clip_epsilon=0.2, mas
 @misconception(
     "ppo_statistics",
     why="approx_kl is the mean of new - old: samples of the old policy make that about -KL",
-    read="approx_kl: what did the epochs cost?",
+    read="ppo_statistics, continued: approx_kl",
 )
 def kl_of_new_minus_old(log_probs, old_log_probs, advantages, clip_epsilon=0.2, mask=None):
     ratio, advantages = _ratio(log_probs, old_log_probs, advantages, mask)
@@ -703,7 +707,7 @@ def kl_of_new_minus_old(log_probs, old_log_probs, advantages, clip_epsilon=0.2, 
 @misconception(
     "ppo_statistics",
     why="approx_kl is the mean of old - new: right on average, but noisier, even below 0; use ratio - 1 - log(ratio)",
-    read="approx_kl: what did the epochs cost?",
+    read="ppo_statistics, continued: approx_kl",
 )
 def kl_of_old_minus_new(log_probs, old_log_probs, advantages, clip_epsilon=0.2, mask=None):
     ratio, advantages = _ratio(log_probs, old_log_probs, advantages, mask)
@@ -713,7 +717,7 @@ def kl_of_old_minus_new(log_probs, old_log_probs, advantages, clip_epsilon=0.2, 
 @misconception(
     "ppo_statistics",
     why="approx_kl is half the mean square of log(ratio), as PPO2 logs it: near the KL for small steps only",
-    read="approx_kl: what did the epochs cost?",
+    read="ppo_statistics, continued: approx_kl",
 )
 def kl_of_half_squares(log_probs, old_log_probs, advantages, clip_epsilon=0.2, mask=None):
     ratio, advantages = _ratio(log_probs, old_log_probs, advantages, mask)
@@ -723,7 +727,7 @@ def kl_of_half_squares(log_probs, old_log_probs, advantages, clip_epsilon=0.2, m
 @misconception(
     "ppo_statistics",
     why="approx_kl uses old / new: the tokens come from the old policy, so the ratio in it is new / old",
-    read="approx_kl: what did the epochs cost?",
+    read="ppo_statistics, continued: approx_kl",
 )
 def kl_of_the_ratio_turned_over(log_probs, old_log_probs, advantages, clip_epsilon=0.2, mask=None):
     ratio, advantages = _ratio(log_probs, old_log_probs, advantages, mask)
@@ -733,7 +737,7 @@ def kl_of_the_ratio_turned_over(log_probs, old_log_probs, advantages, clip_epsil
 @misconception(
     "ppo_statistics",
     why="approx_kl is ratio * log(ratio): that weights old samples to KL(new || old), the other direction",
-    read="approx_kl: what did the epochs cost?",
+    read="ppo_statistics, continued: approx_kl",
 )
 def kl_of_new_from_old(log_probs, old_log_probs, advantages, clip_epsilon=0.2, mask=None):
     ratio, advantages = _ratio(log_probs, old_log_probs, advantages, mask)
@@ -743,7 +747,7 @@ def kl_of_new_from_old(log_probs, old_log_probs, advantages, clip_epsilon=0.2, m
 @misconception(
     "ppo_statistics",
     why="approx_kl is the mean of minus the ratio: that is -1, not 0, while nothing has moved",
-    read="approx_kl: what did the epochs cost?",
+    read="ppo_statistics, continued: approx_kl",
 )
 def kl_of_minus_the_ratio(log_probs, old_log_probs, advantages, clip_epsilon=0.2, mask=None):
     ratio, advantages = _ratio(log_probs, old_log_probs, advantages, mask)
