@@ -12,7 +12,7 @@ from pathlib import Path
 from testcases.harness.contract import TUTORIAL
 from testcases.harness.stubs import all_stubs
 
-TEXTS = {".md", ".png", ".svg"}
+TEXTS = {".md", ".png", ".svg", ".yaml"}
 
 
 def drift(tutorial: Path = TUTORIAL) -> list[str]:

@@ -25,6 +25,7 @@ CONTRACT = {
     7: "ValueModel PolicyAndValue critic_from_reward_model make_reference freeze reference_mode",
     8: "sample_token generate Generation Experience ExperienceBuffer collect_experience",
     9: "PPOConfig PPOTrainer",
+    11: "plan_microbatches gradient_weight global_masked_whiten keep_reference_adapter DistributedPPOTrainer",
 }
 """The names that design.md promises."""
 

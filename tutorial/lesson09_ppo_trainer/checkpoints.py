@@ -99,7 +99,7 @@ class CheckpointFolder:
                 shutil.rmtree(target, ignore_errors=True)
             raise OSError(f"expected room for a checkpoint in {target}, got: {_first_line(error)}") from error
         for old in self._all()[: -self.keep]:
-            shutil.rmtree(old)
+            shutil.rmtree(old, ignore_errors=True)  # another process may be at it
 
     def newest(self, say: Callable[[str], None]) -> Path | None:
         """The newest checkpoint that is whole, for `load_checkpoint`; None where none was ever written.

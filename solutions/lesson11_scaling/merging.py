@@ -1,0 +1,117 @@
+"""Lesson 11, second part: what each process knows of its own rows, put together to what is true of all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from ..shapes import check_mask, check_shapes
+
+Gather = Callable[[Tensor], Tensor]
+"""(...) of this process -> (N, ...), stacked in the order of the processes; the same answer in each of them."""
+
+
+def merge_statistics(parts: Sequence[dict[str, float]], tokens: Sequence[int]) -> dict[str, float]:
+    """Statistics of a minibatch from those of its microbatches, of whichever process.
+
+    Each is a mean over tokens, so it counts by its tokens; `ratio_max` is the largest. A part without tokens counts
+    nothing, whatever its numbers say.
+
+    Args:
+        parts: the statistics of each microbatch, all with the same names.
+        tokens: real tokens of each, >= 0.
+
+    Returns:
+        One dict with the same names.
+
+    Raises:
+        ValueError: as many parts as tokens are expected, and a token in them.
+    """
+    if len(parts) != len(tokens) or sum(tokens) == 0:
+        raise ValueError(
+            f"expected one count of tokens for each part, and not all 0; got {len(parts)} parts, tokens {list(tokens)}"
+        )
+    # region solution
+    total = sum(tokens)
+    counted = [(part, count / total) for part, count in zip(parts, tokens, strict=True) if count]
+    merged = {name: sum(share * part[name] for part, share in counted) for name in parts[0]}
+    return merged | {"ratio_max": max(part["ratio_max"] for part, _ in counted)}
+    # endregion
+
+
+def masked_moments(values: Tensor, mask: Tensor) -> Tensor:
+    """(3,): number of real tokens, their mean, the sum of their squared deviations; zeros where there is no token.
+
+    Given. `values` is (B, T), `mask` (B, T) bool; what stands under a False mask may be anything.
+    """
+    check_shapes(values=(values, "B T"), mask=(mask, "B T"))
+    real = values[mask]
+    if not real.numel():
+        return values.new_zeros(3)
+    return torch.stack([real.new_tensor(real.numel()), real.mean(), (real - real.mean()).square().sum()])
+
+
+def merge_moments(moments: Tensor) -> Tensor:
+    """Moments of all tokens from the moments of each part.
+
+    mean    = sum(count_i * mean_i) / sum(count_i)
+    squares = sum(squares_i + count_i * (mean_i - mean)^2)
+
+    The second term is what the parts' means differ by: without it the variance is that *within* the parts. A part
+    without tokens counts nothing, even where its mean is NaN.
+
+    Args:
+        moments: (N, 3) float, of each part: count, mean, sum of squared deviations from that mean.
+
+    Returns:
+        (3,): the same three numbers for all parts together.
+
+    Raises:
+        ValueError: `moments` is not (N, 3), or there is no token at all.
+
+    Source: Chan, Golub, LeVeque, "Updating Formulae and a Pairwise Algorithm for Computing Sample Variances", 1979.
+    """
+    check_shapes(moments=(moments, "N three"))
+    if moments.shape[1] != 3 or not moments[:, 0].sum() > 0:
+        raise ValueError(
+            f"expected moments (N, 3) with a token in them, got {tuple(moments.shape)}: "
+            f"counts {moments[:, :1].flatten().tolist()}"
+        )
+    # region solution
+    counts, means, squares = moments[moments[:, 0] > 0].unbind(dim=1)
+    mean = (counts * means).sum() / counts.sum()
+    return torch.stack([counts.sum(), mean, (squares + counts * (means - mean).square()).sum()])
+    # endregion
+
+
+def global_masked_whiten(values: Tensor, mask: Tensor, gather: Gather, shift_mean: bool = True) -> Tensor:
+    """`masked_whiten` over the real tokens of all processes, of which this one holds only its own.
+
+    whitened = (values - mean) / sqrt(variance + 1e-8)      (+ mean, if not shift_mean)
+
+    Mean and (unbiased) variance are those of all tokens of all processes; a single one has variance 0. The values
+    stay where they are: only three numbers of each process travel.
+
+    Args:
+        values: (B, T) float, the rows of this process; under a False mask anything, NaN included.
+        mask: (B, T) bool, True on real tokens.
+        gather: (3,) of this process -> (N, 3) of all; every process calls it exactly once.
+        shift_mean: True centres the values; False keeps their mean (used for rewards).
+
+    Returns:
+        (B, T), 0 where masked.
+
+    Raises:
+        ValueError: shapes disagree, the mask is not bool, or it is False everywhere.
+    """
+    check_shapes(values=(values, "B T"), mask=(mask, "B T"))
+    check_mask(mask)
+    # region solution
+    count, mean, squares = merge_moments(gather(masked_moments(values, mask)))
+    whitened = (values[mask] - mean) * torch.rsqrt(squares / (count - 1).clamp(min=1) + 1e-8)
+    if not shift_mean:
+        whitened = whitened + mean
+    return torch.zeros_like(values).masked_scatter(mask, whitened)
+    # endregion

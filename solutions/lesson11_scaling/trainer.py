@@ -1,0 +1,226 @@
+"""Lesson 11, last part: lesson 9's trainer on several processes, with the numbers of one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from accelerate.utils import DistributedType
+from torch import nn
+
+from ..lesson04_gae import compute_response_gae
+from ..lesson07_actor_critic import PolicyAndValue, SharedPolicyAndValue
+from ..lesson08_rollout import Experience, collect_experience, merge_experiences
+from ..lesson09_ppo_trainer import PPOConfig, PPOTrainer
+from ..lesson09_ppo_trainer.prompts import Prompt
+from ..lesson09_ppo_trainer.scoring import RewardFunction
+from .merging import global_masked_whiten, merge_statistics
+from .processes import Processes
+from .sharing import gradient_weight, plan_microbatches
+
+
+class DistributedPPOTrainer(PPOTrainer):
+    """`PPOTrainer` for any number of processes, started with `accelerate launch`; the update is that of one process.
+
+    Each process samples and judges its share of the prompts. Then every process gets the experience of all: token
+    ids and seven numbers a token, little beside the models. So whitening, statistics, KL price and the order of the
+    minibatches are those of one process, in each of them, without a word between them. The work of each optimiser
+    step is shared out again by tokens; gradients and statistics are merged, and every process decides from the
+    merged numbers whether to skip a step or to end an update: none waits for a step that another has skipped.
+
+    Responses differ from those of one process: each samples from a stream of its own. The update that is made from
+    the same responses is the same, to float tolerance.
+
+    Args: as `PPOTrainer`; every process is given the same.
+
+    Raises:
+        ValueError: there are more processes than prompts in a batch, or a setting that DeepSpeed cannot honour.
+    """
+
+    is_distributed = True
+
+    def __init__(
+        self,
+        model: PolicyAndValue | SharedPolicyAndValue,
+        reward_model: nn.Module | RewardFunction,
+        ref_model: nn.Module | None,
+        config: PPOConfig,
+        tokenizer: Any = None,
+    ) -> None:
+        # Accelerate's FSDP asks the model which of its blocks to split by
+        model._no_split_modules = getattr(model.policy, "_no_split_modules", None)
+        _prepare_deepspeed(config)
+        super().__init__(model, reward_model, ref_model, config, tokenizer)
+        self._has_passed = False
+        self.processes = Processes(self.accelerator)
+        if config.batch_size < self.processes.count:
+            raise ValueError(
+                f"expected a prompt for each process, got batch_size {config.batch_size} and {self.processes.count} "
+                "processes; raise batch_size or start fewer"
+            )
+
+    @contextmanager
+    def whole_model(self) -> Iterator[PolicyAndValue | SharedPolicyAndValue]:
+        """Actor and critic without wrapper, and with all their weights in this process; every process must enter.
+
+        FSDP splits the weights and brings those of a block together for each of its passes. A rollout cannot work
+        so: processes make different numbers of passes, and would wait for each other. Here all weights are brought
+        together once, and split again at the end. To save a policy: `model.policy.save_pretrained` in the first
+        process, inside this context.
+
+        Yields:
+            The model; its weights are to be read, not changed.
+        """
+        model = self.accelerator.unwrap_model(self.model)
+        split = _split_modules(model) if self.accelerator.distributed_type == DistributedType.FSDP else []
+        if split and not self._has_passed:
+            self._first_pass()
+        for module in split:
+            module.set_reshard_after_forward(False, recurse=False)
+            module.unshard()
+        try:
+            yield model
+        finally:
+            for module in split:
+                module.set_reshard_after_forward(True, recurse=False)
+                module.reshard()
+
+    def _first_pass(self) -> None:
+        """FSDP learns which module is the outermost from the first pass: it has to be one of the whole model."""
+        ids = torch.zeros(1, 2, dtype=torch.int64, device=self.accelerator.device)
+        with torch.no_grad():
+            self.model(ids, torch.ones_like(ids, dtype=torch.bool), 1)
+        self._has_passed = True
+
+    def training_step(self, batch: Sequence[Prompt]) -> dict[str, float]:
+        """As `PPOTrainer.training_step`: every process is given all prompts, and returns the metrics of all."""
+        with self.processes.connected():
+            return super().training_step(batch)
+
+    def optimiser_step(self, minibatch: Experience) -> dict[str, float]:
+        """One optimiser step on a minibatch that every process holds and of which each computes its share.
+
+        1. take this process's microbatches of the plan; for an empty one compute row 0, at weight 0
+        2. add up gradients, each microbatch's mean loss times its `gradient_weight`; processes exchange gradients
+           in the last backward only, in all others `accelerator.no_sync(model)` holds for forward *and* backward
+        3. before the last backward merge the statistics of all processes; if their mean ratio exceeds
+           `config.ratio_threshold` (or is NaN) leave it out and skip the step, as every other process does
+        4. clip, step, forget the gradients
+
+        Args:
+            minibatch: the same rows in every process.
+
+        Returns:
+            As `PPOTrainer.optimiser_step`, of the whole minibatch; the same numbers in every process.
+        """
+        # region solution
+        lengths = minibatch.mask.sum(dim=1)
+        plan = plan_microbatches(lengths.cpu(), self.processes.count, self.config.micro_batch_size)
+        own = plan[self.processes.index]
+        parts: list[tuple[dict[str, float], int]] = []
+        merged: dict[str, float] = {}
+        for index in own:
+            is_last = len(parts) == len(own) - 1
+            with nullcontext() if is_last else self.accelerator.no_sync(self.model):
+                loss, statistics = self.compute_loss(minibatch.rows(index if len(index) else torch.tensor([0])))
+                tokens = int(lengths[index].sum())
+                parts.append((statistics, tokens))
+                if is_last:
+                    merged = merge_statistics(*zip(*self.processes.collect(parts), strict=True))
+                    if not merged["ratio_mean"] <= self.config.ratio_threshold:
+                        break
+                self.accelerator.backward(loss * gradient_weight(tokens, int(lengths.sum()), self.processes.count))
+        is_spike = not merged["ratio_mean"] <= self.config.ratio_threshold
+        if is_spike:
+            grad_norm = 0.0
+        else:
+            grad_norm = float(self.accelerator.clip_grad_norm_(self.model.parameters(), self.config.max_grad_norm))
+            self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        return merged | {"grad_norm": grad_norm, "skipped_share": float(is_spike)}
+        # endregion
+
+    def save_checkpoint(self, directory: str | Path) -> None:
+        """As `PPOTrainer.save_checkpoint`; every process must call it, the first one writes.
+
+        Raises:
+            ValueError: weights or optimiser are split among the processes, so no process could write them whole.
+        """
+        if self.accelerator.distributed_type in (DistributedType.FSDP, DistributedType.DEEPSPEED):
+            raise ValueError(
+                "expected whole weights and optimiser in each process, got "
+                f"{self.accelerator.distributed_type.value}, which splits them; save the policy inside whole_model()"
+            )
+        with self.processes.together():
+            if self.processes.is_first:
+                super().save_checkpoint(directory)
+
+    def load_checkpoint(self, directory: str | Path) -> None:
+        """As `PPOTrainer.load_checkpoint`; every process must call it, and see the directory."""
+        with self.processes.together():
+            super().load_checkpoint(directory)
+
+    def _collect(self, prompts: Sequence[Prompt]) -> Experience:
+        """The experience of all processes, from each one's share of the prompts, in the order of the prompts."""
+        if len(prompts) < self.processes.count:
+            raise ValueError(f"expected a prompt for each of {self.processes.count} processes, got {len(prompts)}")
+        if self.processes.count > 1:
+            self.sampling.manual_seed(self.processes.seed(self.config.seed, self.updates_done))
+        with self.processes.together():
+            own = self._judge_own(self.processes.share(list(prompts)))
+        if self.config.whiten_rewards:
+            own = self._with_rewards_whitened(own)
+        device = self.accelerator.device
+        return _moved(merge_experiences(self.processes.collect([_moved(own, torch.device("cpu"))])), device)
+
+    def _judge_own(self, prompts: list[Prompt]) -> Experience:
+        config = replace(self.config, whiten_rewards=False)  # that takes the rewards of all processes
+        with self.accelerator.autocast(), self.whole_model() as model:
+            return collect_experience(
+                model,
+                self.ref_model,
+                self.score,
+                *self._encode(prompts),
+                config,
+                self.kl_controller.value,
+                self.sampling,
+            )
+
+    def _with_rewards_whitened(self, experience: Experience) -> Experience:
+        mask, config = experience.mask, self.config
+        rewards = global_masked_whiten(experience.rewards, mask, self.processes.gather, shift_mean=False)
+        advantages, returns = compute_response_gae(rewards, experience.values, mask, config.gamma, config.lam)
+        return replace(experience, rewards=rewards, advantages=advantages, returns=returns)
+
+
+def _prepare_deepspeed(config: PPOConfig) -> None:
+    """Tell DeepSpeed what it wants to know before it sees the model; nothing where it is not in use.
+
+    Raises:
+        ValueError: ZeRO stage 3 or microbatches: see the README's table.
+    """
+    plugin = Accelerator().state.deepspeed_plugin
+    if plugin is None:
+        return
+    if plugin.zero_stage > 2 or config.micro_batch_size is not None:
+        raise ValueError(
+            "expected ZeRO stage 1 or 2 and micro_batch_size None with DeepSpeed, got stage "
+            f"{plugin.zero_stage} and {config.micro_batch_size}; use FSDP (fsdp.yaml) for split weights or microbatches"
+        )
+    plugin.deepspeed_config["train_micro_batch_size_per_gpu"] = config.minibatch_size
+    plugin.deepspeed_config["gradient_clipping"] = config.max_grad_norm
+
+
+def _split_modules(model: nn.Module) -> list[Any]:
+    from torch.distributed.fsdp import FSDPModule
+
+    return [module for module in model.modules() if isinstance(module, FSDPModule)]
+
+
+def _moved(experience: Experience, device: torch.device) -> Experience:
+    return Experience(**{field.name: getattr(experience, field.name).to(device) for field in fields(Experience)})

@@ -1,0 +1,189 @@
+"""Lesson 11: agreement with the reference on fresh numbers, identities, slow oracles, bad input."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from testcases.harness import adapter, call, examples_of
+from tutorial.lesson11_scaling import (
+    DistributedPPOTrainer,
+    global_masked_whiten,
+    gradient_weight,
+    keep_reference_adapter,
+    merge_moments,
+    merge_statistics,
+    plan_microbatches,
+)
+
+PLAN = adapter("plan_of", of=plan_microbatches)
+WHITENED = adapter("whitened_of", of=global_masked_whiten)
+REFUSED = adapter("refused_of", of=keep_reference_adapter)
+STEPS = adapter("steps_of", of=DistributedPPOTrainer.optimiser_step)
+
+
+def test_plan_microbatches_agrees_with_the_reference():
+    for answer in examples_of(plan_microbatches):
+        answer.matches_reference()
+
+
+def is_fair(plan, lengths, n_processes):
+    """Each row once; as many microbatches everywhere; nobody has more than the longest row above another."""
+    given = [torch.cat(own).tolist() for own in plan]
+    tokens = [int(lengths[rows].sum()) for rows in given]
+    return (
+        len(plan) == n_processes
+        and sorted(row for rows in given for row in rows) == list(range(len(lengths)))
+        and len({len(own) for own in plan}) == 1
+        and max(tokens) - min(tokens) <= int(lengths.max())
+    )
+
+
+@pytest.mark.parametrize("n_processes", [1, 2, 3, 8])
+@pytest.mark.parametrize("size", [None, 1, 4])
+def test_plan_microbatches_is_fair(n_processes, size):
+    lengths = torch.randint(1, 200, (61,), generator=torch.Generator().manual_seed(n_processes))
+    answer = call(PLAN, lengths=lengths, n_processes=n_processes, micro_batch_size=size)
+    answer.satisfies(
+        lambda plan: is_fair(plan, lengths, n_processes),
+        "each row once, as many microbatches in each process, tokens that differ by at most the longest row",
+    )
+    answer.matches_reference()
+
+
+@pytest.mark.parametrize(
+    "changed, mentions",
+    [
+        ({"lengths": torch.zeros(0).long()}, ["at least one row"]),
+        ({"lengths": torch.ones(2, 2).long()}, ["lengths (2, 2)"]),
+        ({"n_processes": 0}, ["n_processes"]),
+        ({"micro_batch_size": 0}, ["micro_batch_size"]),
+    ],
+)
+def test_plan_microbatches_rejects_bad_input(changed, mentions):
+    call(PLAN, **{"lengths": [3, 1], "n_processes": 2, **changed}).raises(ValueError, mentions)
+
+
+def test_gradient_weight_agrees_with_the_reference():
+    for answer in examples_of(gradient_weight):
+        answer.matches_reference()
+
+
+@pytest.mark.parametrize(
+    "tokens, total, processes, mentions",
+    [(1, 0, 1, ["total_tokens"]), (5, 4, 1, ["tokens"]), (-1, 4, 1, ["tokens"]), (1, 4, 0, ["n_processes"])],
+)
+def test_gradient_weight_rejects_bad_input(tokens, total, processes, mentions):
+    call(gradient_weight, tokens, total, processes).raises(ValueError, mentions)
+
+
+def test_merge_statistics_agrees_with_the_reference():
+    for answer in examples_of(merge_statistics):
+        answer.matches_reference()
+
+
+def test_merge_statistics_of_single_tokens_is_their_mean():
+    numbers = [0.25, -1.0, 4.0, 0.75]
+    parts = [{"ratio_mean": one, "ratio_max": one} for one in numbers]
+    call(merge_statistics, parts, (1, 1, 1, 1)).equals({"ratio_mean": 1.0, "ratio_max": 4.0})
+
+
+@pytest.mark.parametrize("tokens", [(1, 2), (0,), ()])
+def test_merge_statistics_rejects_bad_input(tokens):
+    call(merge_statistics, [{"ratio_max": 1.0}], tokens).raises(ValueError, ["tokens"])
+
+
+def test_merge_moments_agrees_with_the_reference():
+    for answer in examples_of(merge_moments):
+        answer.matches_reference()
+
+
+@pytest.mark.parametrize("sizes", [(5, 3), (1, 1, 1, 9), (4, 4)])
+def test_merge_moments_are_those_of_all_tokens(sizes):
+    values = 100 + torch.randn(sum(sizes), generator=torch.Generator().manual_seed(sum(sizes)), dtype=torch.float64)
+    parts = [torch.stack([x.new_tensor(len(x)), x.mean(), ((x - x.mean()) ** 2).sum()]) for x in values.split(sizes)]
+    wanted = [float(len(values)), values.mean().item(), ((values - values.mean()) ** 2).sum().item()]
+    call(merge_moments, torch.stack(parts)).equals(wanted, atol=1e-9)
+
+
+@pytest.mark.parametrize("moments", [torch.zeros(2, 3), torch.ones(3), torch.ones(2, 2), torch.zeros(0, 3)])
+def test_merge_moments_rejects_bad_input(moments):
+    call(merge_moments, moments).raises(ValueError, ["moments"])
+
+
+def test_global_masked_whiten_agrees_with_the_reference():
+    for answer in examples_of(global_masked_whiten):
+        answer.matches_reference()
+
+
+@pytest.mark.parametrize("shift_mean", [True, False])
+def test_global_masked_whiten_of_two_processes_is_masked_whiten_of_one(shift_mean):
+    from solutions.lesson01_masked_sequences import masked_whiten
+    from solutions.lesson11_scaling import masked_moments
+
+    draw = torch.Generator().manual_seed(3)
+    values = 7 + torch.randn(5, 6, generator=draw, dtype=torch.float64)
+    mask = torch.arange(6) < torch.tensor([6, 1, 3, 2, 5]).unsqueeze(1)
+    wanted = masked_whiten(values, mask, shift_mean)
+    for own, other, place in ((slice(0, 2), slice(2, 5), 0), (slice(2, 5), slice(0, 2), 1)):
+        others = masked_moments(values[other], mask[other]).unsqueeze(0)
+        given = {"values": values[own], "mask": mask[own], "others": others, "place": place}
+        call(WHITENED, **given, shift_mean=shift_mean).equals(whitened=wanted[own], atol=1e-11)
+
+
+def test_global_masked_whiten_in_float32():
+    given = {"values": torch.tensor([[1.0, 3.0]]), "mask": [[True, True]], "others": torch.tensor([[1.0, 8.0, 0.0]])}
+    deviation = math.sqrt(13)
+    wanted = [[-3 / deviation, -1 / deviation]]
+    call(WHITENED, **given, place=0).equals(whitened=torch.tensor(wanted), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "changed, mentions",
+    [
+        ({"mask": [[False, False]]}, ["mask"]),
+        ({"mask": [[1, 1]]}, ["bool"]),
+        ({"mask": [[True, True, True]]}, ["mask (1, 3)"]),
+    ],
+)
+def test_global_masked_whiten_rejects_bad_input(changed, mentions):
+    given = {"values": [[1.0, 2.0]], "mask": [[True, True]], "others": [[1.0, 8.0, 0.0]], "place": 0, **changed}
+    call(WHITENED, **given).raises(ValueError, mentions)
+
+
+def test_keep_reference_adapter_agrees_with_the_reference():
+    for answer in examples_of(keep_reference_adapter):
+        answer.matches_reference()
+
+
+@pytest.mark.parametrize("twice, mentions", [(False, ["peft", "Line"]), (True, ["never refreshed"])])
+def test_keep_reference_adapter_rejects_bad_input(twice, mentions):
+    call(REFUSED, twice=twice, seconds=60.0).raises(ValueError, mentions)
+
+
+def test_optimiser_step_agrees_with_the_reference():
+    for answer in examples_of(DistributedPPOTrainer.optimiser_step):
+        answer.matches_reference()
+
+
+@pytest.mark.parametrize("size", [None, 1, 3])
+def test_optimiser_step_is_the_same_on_any_number_of_processes(size):
+    draw = torch.Generator().manual_seed(11)
+    mask = torch.arange(5) < torch.tensor([5, 1, 2, 4, 3, 1, 2]).unsqueeze(1)
+    given = {
+        "actor_slopes": torch.randn(7, 5, generator=draw, dtype=torch.float64),
+        "critic_slopes": torch.randn(7, 5, generator=draw, dtype=torch.float64),
+        "mask": mask,
+        "ratios": [1 + torch.rand(7, 5, generator=draw, dtype=torch.float64) for _ in range(2)],
+        "adam_epsilon": 0.5,
+        "micro_batch_size": size,
+        "seconds": 60.0,
+    }
+    alone = call(STEPS, **given, n_processes=1).value
+    parts = ("actor", "critic", "policy_loss", "ratio_mean", "ratio_max", "grad_norm", "skipped_share")
+    for n_processes in (2, 3, 7, 8):
+        answer = call(STEPS, **given, n_processes=n_processes)
+        answer.equals(processes_agree=True, atol=1e-11, **{name: alone[name] for name in parts})
+        answer.matches_reference()

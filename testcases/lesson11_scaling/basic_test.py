@@ -1,0 +1,301 @@
+"""Lesson 11, by hand: a few rows, two or three processes, every number worked out in a comment."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from testcases.harness import adapter, call
+from tutorial.lesson11_scaling import (
+    DistributedPPOTrainer,
+    global_masked_whiten,
+    gradient_weight,
+    keep_reference_adapter,
+    merge_moments,
+    merge_statistics,
+    plan_microbatches,
+)
+
+NAN = math.nan
+NO, YES = False, True
+
+PLAN = adapter("plan_of", of=plan_microbatches)
+WHITENED = adapter("whitened_of", of=global_masked_whiten)
+KEPT = adapter("reference_of", of=keep_reference_adapter)
+STEPS = adapter("steps_of", of=DistributedPPOTrainer.optimiser_step)
+
+
+def rows(*numbers):
+    return torch.tensor(numbers, dtype=torch.int64)
+
+
+@pytest.mark.parametrize(
+    "lengths, n_processes, micro_batch_size, plan",
+    [
+        # longest first: rows 1 (9 tokens), 3 (7), 0 (4), 2 (2); dealt out: 1 and 0 | 3 and 2
+        pytest.param([4, 9, 2, 7], 2, None, ((rows(1, 0),), (rows(3, 2),)), id="longest-first-like-cards"),
+        pytest.param([4, 9, 2, 7], 1, None, ((rows(1, 3, 0, 2),),), id="one-process-takes-all"),
+        pytest.param(
+            [4, 9, 2, 7], 1, 2, ((rows(1, 3), rows(0, 2)),), id="microbatches-of-so-many-rows-and-of-like-length"
+        ),
+        pytest.param([4, 9, 2, 7], 2, 1, ((rows(1), rows(0)), (rows(3), rows(2))), id="each-process-cuts-its-own"),
+        pytest.param([5, 5, 5, 5], 2, None, ((rows(0, 2),), (rows(1, 3),)), id="of-equal-rows-the-earlier-first"),
+        # 3, 1, 0 rows are left over for the second microbatches: the last process comes along with none
+        pytest.param(
+            [1, 2, 3, 4, 5],
+            2,
+            2,
+            ((rows(4, 2), rows(0)), (rows(3, 1), rows())),
+            id="a-process-without-rows-comes-along",
+        ),
+        pytest.param([3, 8], 3, None, ((rows(1),), (rows(0),), (rows(),)), id="more-processes-than-rows"),
+        pytest.param([6, 2, 4], 1, 2, ((rows(0, 2), rows(1)),), id="the-last-microbatch-may-be-smaller"),
+        pytest.param([6, 2, 4], 2, 5, ((rows(0, 1),), (rows(2),)), id="a-microbatch-larger-than-the-rows"),
+    ],
+)
+def test_plan_microbatches_by_hand(lengths, n_processes, micro_batch_size, plan):
+    call(PLAN, lengths=lengths, n_processes=n_processes, micro_batch_size=micro_batch_size).equals(plan)
+
+
+@pytest.mark.parametrize(
+    "tokens, total_tokens, n_processes, weight",
+    [
+        pytest.param(100, 1000, 1, 0.1, id="the-share-of-the-tokens"),
+        pytest.param(900, 1000, 1, 0.9, id="the-other-share"),
+        pytest.param(100, 1000, 4, 0.4, id="the-mean-over-four-processes-is-made-up-for"),
+        pytest.param(3, 8, 2, 0.75, id="of-three-tokens-in-eight"),
+        pytest.param(8, 8, 2, 2.0, id="all-tokens-in-one-of-two-processes"),
+        pytest.param(0, 8, 2, 0.0, id="an-empty-microbatch-weighs-nothing"),
+    ],
+)
+def test_gradient_weight_by_hand(tokens, total_tokens, n_processes, weight):
+    call(gradient_weight, tokens, total_tokens, n_processes).equals(weight)
+
+
+def test_gradient_weight_is_of_one_process_by_default():
+    call(gradient_weight, 3, 8).equals(0.375)
+
+
+# 100 tokens at 0.5 and 900 at 0.3: 0.32, where the mean of the two means is 0.4.
+FEW = {"policy_loss": 0.5, "ratio_mean": 2.0, "ratio_max": 3.0}
+MANY = {"policy_loss": 0.3, "ratio_mean": 1.0, "ratio_max": 1.5}
+
+
+@pytest.mark.parametrize(
+    "parts, tokens, merged",
+    [
+        pytest.param(
+            [FEW, MANY], [100, 900], {"policy_loss": 0.32, "ratio_mean": 1.1, "ratio_max": 3.0}, id="by-their-tokens"
+        ),
+        pytest.param(
+            [MANY, FEW], [900, 100], {"policy_loss": 0.32, "ratio_mean": 1.1, "ratio_max": 3.0}, id="in-any-order"
+        ),
+        pytest.param(
+            [MANY, {"policy_loss": NAN, "ratio_mean": 9.0, "ratio_max": 99.0}, FEW],
+            [1, 0, 3],
+            {"policy_loss": 0.45, "ratio_mean": 1.75, "ratio_max": 3.0},
+            id="a-part-without-tokens-counts-nothing",
+        ),
+        pytest.param([FEW], [7], FEW, id="a-single-part"),
+        pytest.param(
+            [FEW, FEW, MANY],
+            [1, 1, 2],
+            {"policy_loss": 0.4, "ratio_mean": 1.5, "ratio_max": 3.0},
+            id="three-parts",
+        ),
+    ],
+)
+def test_merge_statistics_by_hand(parts, tokens, merged):
+    call(merge_statistics, parts, tuple(tokens)).equals(merged)
+
+
+@pytest.mark.parametrize(
+    "moments, merged",
+    [
+        # 1, 3 (mean 2, squares 2) and 6 (mean 6): all three have mean 10/3; 49/9 + 1/9 + 64/9 = 38/3
+        pytest.param([[2.0, 2.0, 2.0], [1.0, 6.0, 0.0]], [3.0, 10 / 3, 38 / 3], id="what-the-means-differ-by-counts"),
+        # 0, 0, 4, 4 in two parts: nothing varies within a part
+        pytest.param([[2.0, 0.0, 0.0], [2.0, 4.0, 0.0]], [4.0, 2.0, 16.0], id="no-variance-within"),
+        pytest.param([[2.0, 1.0, 8.0], [2.0, 1.0, 2.0]], [4.0, 1.0, 10.0], id="equal-means-add-their-squares"),
+        pytest.param([[5.0, -1.0, 3.0]], [5.0, -1.0, 3.0], id="a-single-part"),
+        pytest.param([[2.0, 2.0, 2.0], [0.0, NAN, NAN], [1.0, 6.0, 0.0]], [3.0, 10 / 3, 38 / 3], id="an-empty-part"),
+        # 1; 2, 4; 3, 5, 7: sum 22, mean 11/3; sum of squares 104 - 6 * 121/9 = 70/3
+        pytest.param(
+            [[1.0, 1.0, 0.0], [2.0, 3.0, 2.0], [3.0, 5.0, 8.0]], [6.0, 11 / 3, 70 / 3], id="three-ragged-parts"
+        ),
+    ],
+)
+def test_merge_moments_by_hand(moments, merged):
+    call(merge_moments, moments).equals(merged)
+
+
+# This process has 1 and 3; the other has a single 8. Mean 4, squared deviations 9 + 1 + 16 = 26, variance 13.
+OWN = {"values": [[1.0, NAN], [3.0, NAN]], "mask": [[YES, NO], [YES, NO]]}
+OTHER = [[1.0, 8.0, 0.0]]
+DEVIATION = math.sqrt(13 + 1e-8)
+
+
+@pytest.mark.parametrize(
+    "others, place, mean, deviation",
+    [
+        pytest.param(OTHER, 0, 4.0, DEVIATION, id="the-first-of-two"),
+        pytest.param(OTHER, 1, 4.0, DEVIATION, id="the-second-of-two"),
+        # 1, 3 | 8 | 4, 4: mean 4, variance 26 / 4
+        pytest.param([[1.0, 8.0, 0.0], [2.0, 4.0, 0.0]], 1, 4.0, math.sqrt(6.5 + 1e-8), id="one-of-three"),
+        # alone: mean 2, variance 2
+        pytest.param(torch.zeros(0, 3).double(), 0, 2.0, math.sqrt(2 + 1e-8), id="alone"),
+    ],
+)
+@pytest.mark.parametrize("shift_mean", [YES, NO])
+def test_global_masked_whiten_by_hand(others, place, mean, deviation, shift_mean):
+    kept = 0.0 if shift_mean else mean
+    answer = call(WHITENED, **OWN, others=others, place=place, shift_mean=shift_mean)
+    answer.equals(
+        whitened=[[(1 - mean) / deviation + kept, 0.0], [(3 - mean) / deviation + kept, 0.0]],
+        gathered=1,
+    )
+
+
+def test_global_masked_whiten_shifts_the_mean_by_default():
+    call(WHITENED, **OWN, others=OTHER, place=0).equals(whitened=[[-3 / DEVIATION, 0.0], [-1 / DEVIATION, 0.0]])
+
+
+def test_global_masked_whiten_of_equal_values_is_zero():
+    # Two processes, all values 5: the variance is 0, and sqrt(0 + 1e-8) divides.
+    answer = call(WHITENED, values=[[5.0, 5.0]], mask=[[YES, YES]], others=[[3.0, 5.0, 0.0]], place=0)
+    answer.equals(whitened=[[0.0, 0.0]])
+
+
+def test_global_masked_whiten_of_a_single_token():
+    answer = call(WHITENED, values=[[2.0]], mask=[[YES]], others=torch.zeros(0, 3).double(), place=0, shift_mean=NO)
+    answer.equals(whitened=[[2.0]])
+
+
+@pytest.mark.parametrize(
+    "name, slope, rank, lora_alpha",
+    [
+        pytest.param("default", 0.5, 1, 1, id="rank-1"),
+        pytest.param("sft", -2.0, 2, 4, id="another-name-rank-and-scale"),
+    ],
+)
+def test_keep_reference_adapter_by_hand(name, slope, rank, lora_alpha):
+    # Base model 1, adapter + slope. Training makes A and B three times as large, so the adapter nine times.
+    answer = call(KEPT, adapter=slope, name=name, rank=rank, lora_alpha=lora_alpha, seconds=60.0)
+    answer.equals(
+        {
+            "returned": "the policy",
+            "adapters": tuple(sorted((name, "reference"))),
+            "active": name,
+            "trainable": (f"slope.lora_A.{name}", f"slope.lora_B.{name}"),
+            "policy": 1 + slope,
+            "reference": 1 + slope,
+            "trained_policy": 1 + 9 * slope,
+            "reference_then": 1 + slope,
+        }
+    )
+
+
+# Adam's first step moves a weight by -lr g / (|g| + adam_epsilon); with lr 1 and adam_epsilon 1: -g / (|g| + 1).
+# Rows of 1 and 3 tokens. Slopes of the actor 4 | 0, 0, 0: mean over tokens 1, so -1/2 (mean of row means: 2, so -2/3);
+# of the critic 0 | -4, -4, -4: mean -3, so 3/4. Norm sqrt(10), not clipped.
+RAGGED = [[YES, NO, NO], [YES, YES, YES]]
+SLOPES = {
+    "actor_slopes": [[4.0, NAN, NAN], [0.0, 0.0, 0.0]],
+    "critic_slopes": [[0.0, NAN, NAN], [-4.0, -4.0, -4.0]],
+    "mask": RAGGED,
+}
+CALM = torch.ones(2, 3).double()
+# The first optimiser of a process imports a large part of torch: seconds, on a busy machine.
+ADAM = {"learning_rate": 1.0, "adam_epsilon": 1.0, "max_grad_norm": 100.0, "seconds": 60.0}
+
+
+@pytest.mark.parametrize("n_processes", [1, 2, 3])
+def test_optimiser_step_does_not_depend_on_the_processes(n_processes):
+    answer = call(STEPS, **SLOPES, ratios=[CALM], n_processes=n_processes, **ADAM)
+    answer.equals(
+        waits_for_ever=False,
+        processes_agree=True,
+        actor=[-0.5],
+        critic=[0.75],
+        grad_norm=[math.sqrt(10)],
+        skipped_share=[0.0],
+        policy_loss=[1.0],
+        exchanges=[1.0],
+    )
+
+
+@pytest.mark.parametrize(
+    "n_processes, size, forwards",
+    [
+        # five rows of 1, 1, 2, 2, 2 tokens; longest first: 2 3 4 0 1
+        pytest.param(1, 2, (((2, 3), (4, 0), (1,)),), id="one-process"),
+        pytest.param(2, 1, (((2,), (4,), (1,)), ((3,), (0,), (0,))), id="row-0-in-place-of-an-empty-microbatch"),
+        pytest.param(2, None, (((2, 4, 1),), ((3, 0),)), id="one-microbatch-each"),
+        pytest.param(3, 1, (((2,), (0,)), ((3,), (1,)), ((4,), (0,))), id="three-processes"),
+    ],
+)
+def test_optimiser_step_does_not_depend_on_the_microbatches(n_processes, size, forwards):
+    # Actor: 8 tokens, slopes 6 | 2 | 0, 0 | 4, 0 | 4, 0: mean 2, so -2/3. Critic: 1 each, so -1/2.
+    mask = [[YES, NO], [YES, NO], [YES, YES], [YES, YES], [YES, YES]]
+    answer = call(
+        STEPS,
+        actor_slopes=[[6.0, NAN], [2.0, NAN], [0.0, 0.0], [4.0, 0.0], [4.0, 0.0]],
+        critic_slopes=[[1.0, NAN], [1.0, NAN], [1.0, 1.0], [1.0, 1.0], [1.0, 1.0]],
+        mask=mask,
+        ratios=[torch.ones(5, 2).double()],
+        n_processes=n_processes,
+        micro_batch_size=size,
+        **ADAM,
+    )
+    answer.equals(
+        waits_for_ever=False, actor=[-2 / 3], critic=[-0.5], policy_loss=[2.0], exchanges=[1.0], rows=forwards
+    )
+
+
+@pytest.mark.parametrize("n_processes, size", [(1, None), (2, None), (2, 1), (1, 1)])
+def test_optimiser_step_reports_the_whole_minibatch(n_processes, size):
+    # Ratios 8 | 1, 1, 2: mean 3 over the tokens (14/3 over the rows), largest 8
+    ratios = [torch.tensor([[8.0, NAN, NAN], [1.0, 1.0, 2.0]]).double()]
+    answer = call(STEPS, **SLOPES, ratios=ratios, n_processes=n_processes, micro_batch_size=size, **ADAM)
+    answer.equals(processes_agree=True, ratio_mean=[3.0], ratio_max=[8.0])
+
+
+@pytest.mark.parametrize("n_processes, size", [(1, None), (1, 1), (2, None)])
+@pytest.mark.parametrize(
+    "ratios, skipped",
+    [
+        # Mean over all tokens (20 + 3) / 4 < 10, though one process sees 20.
+        pytest.param([[20.0, NAN, NAN], [1.0, 1.0, 1.0]], 0.0, id="a-spike-in-one-process-only"),
+        # Mean (60 + 3) / 4 > 10, though the longest row is calm.
+        pytest.param([[60.0, NAN, NAN], [1.0, 1.0, 1.0]], 1.0, id="a-spike-of-the-whole"),
+        pytest.param([[NAN, NAN, NAN], [1.0, 1.0, 1.0]], 1.0, id="nan-is-a-spike"),
+    ],
+)
+def test_optimiser_step_is_skipped_by_all_or_by_none(n_processes, size, ratios, skipped):
+    # The second call is calm: it makes the only step, and nothing of the spike has stayed in the gradients.
+    ratios = [torch.tensor(ratios).double(), CALM]
+    answer = call(STEPS, **SLOPES, ratios=ratios, n_processes=n_processes, micro_batch_size=size, **ADAM)
+    answer.equals(
+        waits_for_ever=False,
+        processes_agree=True,
+        skipped_share=[skipped, 0.0],
+        exchanges=[1.0 - skipped, 1.0],
+    )
+    if skipped:
+        answer.equals(actor=[0.0, -0.5], critic=[0.0, 0.75], grad_norm=[0.0, math.sqrt(10)])
+
+
+def test_optimiser_step_looks_at_the_threshold_of_the_config():
+    ratios = [torch.tensor([[5.0, NAN, NAN], [1.0, 1.0, 1.0]]).double()]
+    call(STEPS, **SLOPES, ratios=ratios, n_processes=2, ratio_threshold=1.5, **ADAM).equals(skipped_share=[1.0])
+
+
+@pytest.mark.parametrize("n_processes, size", [(1, 1), (2, None), (2, 1)])
+def test_optimiser_step_clips_the_gradient_of_all(n_processes, size):
+    # Norm sqrt(10) is clipped to sqrt(10) / 2: actor 1/2, so -1/3; critic -3/2, so 3/5. (Clipping scales by
+    # max / (norm + 1e-6), so the numbers differ in the seventh digit.)
+    settings = {**ADAM, "max_grad_norm": math.sqrt(10) / 2}
+    answer = call(STEPS, **SLOPES, ratios=[CALM], n_processes=n_processes, micro_batch_size=size, **settings)
+    answer.equals(actor=[-1 / 3], critic=[3 / 5], grad_norm=[math.sqrt(10)], atol=1e-6)

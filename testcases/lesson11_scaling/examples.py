@@ -1,0 +1,125 @@
+"""Ordinary inputs: they tell misconceptions apart, and drive the comparison with the reference on fresh numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from testcases.harness import Request, adapter, request
+from tutorial.lesson11_scaling import (
+    DistributedPPOTrainer,
+    global_masked_whiten,
+    gradient_weight,
+    keep_reference_adapter,
+    merge_moments,
+    merge_statistics,
+    plan_microbatches,
+)
+
+
+def examples(seed: int) -> list[Request]:
+    """Ragged rows, one to four processes, with and without microbatches, spikes and empty parts."""
+    draw = torch.Generator().manual_seed(seed)
+    found = [
+        *_plans(draw),
+        *_weights(draw),
+        *_statistics(draw),
+        *_moments(draw),
+        *_whitened(draw),
+        *_references(draw),
+        *_steps(draw),
+    ]
+    # peft, and the first optimiser of a process, import a large part of their libraries.
+    return [replace(asked, seconds=60.0) for asked in found]
+
+
+def _plans(draw: torch.Generator) -> list[Request]:
+    ask = adapter("plan_of", of=plan_microbatches)
+    found = []
+    for rows, processes, size in ((7, 2, 2), (8, 2, None), (9, 4, 3), (5, 3, 1), (2, 4, None), (6, 1, 4), (12, 3, 2)):
+        lengths = torch.randint(1, 6, (rows,), generator=draw)
+        found.append(request(ask, lengths=lengths, n_processes=processes, micro_batch_size=size))
+    return [*found, request(ask, lengths=torch.randint(1, 9, (6,), generator=draw), n_processes=2)]
+
+
+def _weights(draw: torch.Generator) -> list[Request]:
+    found = []
+    for processes in (1, 2, 4):
+        total = int(torch.randint(20, 200, (), generator=draw))
+        tokens = int(torch.randint(3, total, (), generator=draw))
+        found.append(request(gradient_weight, tokens, total, processes))
+    return [
+        *found,
+        request(gradient_weight, 3, 7),
+        request(gradient_weight, 0, 9, 2),
+        request(gradient_weight, 5, 5, 3),
+    ]
+
+
+def _statistics(draw: torch.Generator) -> list[Request]:
+    def part() -> dict[str, float]:
+        loss, mean, largest = torch.rand(3, generator=draw, dtype=torch.float64).tolist()
+        return {"policy_loss": loss - 0.5, "ratio_mean": 1 + mean, "ratio_max": 2 + largest}
+
+    found = []
+    for tokens in ((7, 2), (1, 1, 6), (3, 0, 5, 2), (4,)):
+        parts = [part() for _ in tokens]
+        found.append(request(merge_statistics, parts, tokens))
+    nothing = {"policy_loss": float("nan"), "ratio_mean": float("nan"), "ratio_max": 50.0}
+    return [*found, request(merge_statistics, [nothing, part(), part()], (0, 2, 3))]
+
+
+def _moments(draw: torch.Generator) -> list[Request]:
+    found = [request(merge_moments, _some_moments(draw, parts)) for parts in (2, 3, 5, 1)]
+    with_empty = _some_moments(draw, 3)
+    with_empty[1] = torch.tensor([0.0, float("nan"), float("nan")])
+    return [*found, request(merge_moments, with_empty)]
+
+
+def _some_moments(draw: torch.Generator, parts: int) -> Tensor:
+    counts = torch.randint(1, 9, (parts,), generator=draw).double()
+    return torch.stack([counts, _normal(draw, parts), _normal(draw, parts).square()], dim=1)
+
+
+def _whitened(draw: torch.Generator) -> list[Request]:
+    ask = adapter("whitened_of", of=global_masked_whiten)
+    found = []
+    for others, place, shift in ((1, 0, True), (2, 1, False), (3, 3, None), (0, 0, False)):
+        mask = torch.tensor([[True, True, False, True], [True, False, False, False], [True, True, True, True]])
+        values = _normal(draw, 3, 4).masked_fill(~mask, float("nan"))
+        given = {"others": _some_moments(draw, others), "place": place}
+        given |= {} if shift is None else {"shift_mean": shift}
+        found.append(request(ask, values=values, mask=mask, **given))
+    return found
+
+
+def _references(draw: torch.Generator) -> list[Request]:
+    ask = adapter("reference_of", of=keep_reference_adapter)
+    slope = float(torch.randint(1, 8, (), generator=draw)) / 4
+    return [request(ask, adapter=slope), request(ask, adapter=-slope, name="sft", rank=2, lora_alpha=2)]
+
+
+def _steps(draw: torch.Generator) -> list[Request]:
+    ask = adapter("steps_of", of=DistributedPPOTrainer.optimiser_step)
+    found = []
+    lengths = torch.tensor([2, 1, 4, 3, 1])
+    mask = torch.arange(4) < lengths.unsqueeze(1)
+    for processes, settings in (
+        (2, {"max_grad_norm": 0.1}),
+        (2, {"micro_batch_size": 1, "learning_rate": 0.5}),
+        (3, {"micro_batch_size": 1, "ratio_threshold": 1.5}),
+        (1, {"micro_batch_size": 2}),
+        (4, {}),
+    ):
+        ratios = [1.0 + torch.rand(mask.shape, generator=draw, dtype=torch.float64) for _ in range(3)]
+        ratios[1] = ratios[1] * torch.tensor([30.0, 1.0, 1.0, 1.0, 60.0]).double().unsqueeze(1)
+        slopes = {"actor_slopes": _normal(draw, 5, 4), "critic_slopes": _normal(draw, 5, 4)}
+        settings = {"adam_epsilon": 0.3, **settings}
+        found.append(request(ask, **slopes, mask=mask, ratios=ratios, n_processes=processes, **settings))
+    return found
+
+
+def _normal(draw: torch.Generator, *shape: int) -> Tensor:
+    return torch.randn(*shape, generator=draw, dtype=torch.float64)

@@ -1,0 +1,99 @@
+"""Lesson 11: what the trainer asks of the other processes, in a few verbs."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+import torch
+from accelerate import Accelerator
+from accelerate.utils import gather_object
+from torch import Tensor
+
+Thing = TypeVar("Thing")
+
+
+class Processes:
+    """The processes of one run, as `accelerate launch` has started them; one process is a run as well.
+
+    Each method that talks to the others must be called by all of them, in the same order.
+
+    Args:
+        accelerator: knows how many there are.
+
+    Attributes:
+        count: how many.
+        index: which one this is, from 0.
+    """
+
+    def __init__(self, accelerator: Accelerator) -> None:
+        self._accelerator = accelerator
+        self.count: int = accelerator.num_processes
+        self.index: int = accelerator.process_index
+
+    @property
+    def is_first(self) -> bool:
+        """True in the one process that writes files."""
+        return self.index == 0
+
+    def share(self, things: list[Thing]) -> list[Thing]:
+        """What this process takes of a list: consecutive, the first processes one more where it does not divide."""
+        size, larger = divmod(len(things), self.count)
+        start = self.index * size + min(self.index, larger)
+        return things[start : start + size + (self.index < larger)]
+
+    def seed(self, seed: int, update: int) -> int:
+        """Seed of what this process samples in one update: another one in each process, the same in a resumed run."""
+        return random.Random(f"{seed}, update {update}, process {self.index}").getrandbits(63)
+
+    def collect(self, things: list[Thing]) -> list[Thing]:
+        """The lists of all processes as one list, in their order. Tensors should be on the CPU."""
+        with self.connected():
+            return gather_object(things)
+
+    def gather(self, tensor: Tensor) -> Tensor:
+        """(...) of this process -> (N, ...) of all; the shape must be the same in each."""
+        return torch.stack(self.collect([tensor.cpu()])).to(tensor.device)
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """If this block fails in one process it fails in all; otherwise the others would wait for it for ever.
+
+        Raises:
+            RuntimeError: in the processes where nothing was wrong; the one that failed raises its own error.
+        """
+        failure: Exception | None = None
+        try:
+            yield
+        except Exception as error:
+            failure = error
+        reports = self.collect([None if failure is None else f"{type(failure).__name__}: {failure}"])
+        if failure is not None:
+            raise failure
+        for process, report in enumerate(reports):
+            if report is not None:
+                raise RuntimeError(f"process {process} of {self.count} failed, so all stop: {report}")
+
+    @contextmanager
+    def connected(self) -> Iterator[None]:
+        """A connection that breaks inside this block, said in words.
+
+        Raises:
+            RuntimeError: another process has gone.
+        """
+        try:
+            yield
+        except RuntimeError as error:
+            if self.count == 1 or not _is_broken_connection(error):
+                raise
+            raise RuntimeError(
+                f"process {self.index} of {self.count} has lost another process: it was killed, or the network broke; "
+                "look for the first message above, and resume from the last checkpoint"
+            ) from error
+
+
+def _is_broken_connection(error: RuntimeError) -> bool:
+    """Gloo raises a plain RuntimeError that names its own source file; NCCL has its own class."""
+    return isinstance(error, torch.distributed.DistError) or "gloo" in str(error)

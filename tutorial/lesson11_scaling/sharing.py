@@ -1,0 +1,63 @@
+"""Lesson 11, first part: sharing a minibatch out, so that the gradients add up to those of the whole."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from ..shapes import check_number, check_shapes
+
+
+def plan_microbatches(lengths: Tensor, n_processes: int, micro_batch_size: int | None = None) -> list[list[Tensor]]:
+    """Which rows of a minibatch each process computes, microbatch by microbatch; the same plan in every process.
+
+    The rows, longest first (of two that are equally long the earlier one first), are dealt out like cards: the i-th
+    goes to process i % n_processes. So no process has more than one row more than another, and with equally many
+    rows their tokens differ by less than the longest row. Each process then cuts its cards, in the order in which
+    they came, into microbatches of `micro_batch_size` rows: rows of like length, little padding.
+
+    Every process makes as many microbatches as the one with the most rows. Where its rows are used up, they are
+    empty: a process that stays away from a pass leaves the others waiting for ever.
+
+    Args:
+        lengths: (M,) int64, real tokens of each row.
+        n_processes: >= 1.
+        micro_batch_size: rows in one forward and backward, >= 1; None: all rows of the process.
+
+    Returns:
+        [n_processes][K] tensors (m,) int64 of row numbers, 0 <= m <= micro_batch_size; each row exactly once.
+
+    Raises:
+        ValueError: there are no rows, or a number is below 1.
+    """
+    check_shapes(lengths=(lengths, "M"))
+    check_number("n_processes", n_processes, 1)
+    if micro_batch_size is not None:
+        check_number("micro_batch_size", micro_batch_size, 1)
+    if len(lengths) == 0:
+        raise ValueError("expected at least one row to share out, got lengths (0,); a minibatch is never empty")
+    raise NotImplementedError("lesson11: plan_microbatches")
+
+
+def gradient_weight(tokens: int, total_tokens: int, n_processes: int = 1) -> float:
+    """What a microbatch's mean loss is multiplied by before its backward.
+
+    gradient of the whole = sum over all microbatches of (tokens / total_tokens) * gradient of its mean
+
+    Within a process gradients add up, so this share is enough. Over processes `DistributedDataParallel` takes the
+    *mean*: it divides the sum by n_processes, and the weight has to make up for that.
+
+    Args:
+        tokens: real tokens of the microbatch, 0 where it is empty.
+        total_tokens: real tokens of the whole minibatch, of all processes, >= 1.
+        n_processes: over how many processes gradients are averaged, >= 1.
+
+    Returns:
+        A number >= 0; over all microbatches of all processes the weights add up to n_processes.
+
+    Raises:
+        ValueError: a number is out of range.
+    """
+    check_number("total_tokens", total_tokens, 1)
+    check_number("tokens", tokens, 0, total_tokens)
+    check_number("n_processes", n_processes, 1)
+    raise NotImplementedError("lesson11: gradient_weight")
