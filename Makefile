@@ -1,6 +1,6 @@
 # Every target does all of its set-up by itself; a second run installs nothing.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test progress hint reset solution gradescope stubs checkpoints notebooks lab lint
+.PHONY: help setup demo test progress hint reset solution check check-sandbox gradescope stubs checkpoints notebooks lab lint
 
 PYTHON ?= python3
 VENV := .venv
@@ -10,18 +10,22 @@ LAB_READY := $(VENV)/.ready-lab
 
 PRESET ?= tiny
 SEED ?= 0
-OUT ?= runs/demo
+demo: OUT ?= runs/demo
 POLICY ?=
 REWARD ?=
 PROMPTS ?=
 SET ?=
 RESUME ?=
 OPTIONS ?=
+SUBMISSIONS ?=
+JOBS ?=
+ROSTER ?=
+SANDBOX ?=
 
 help: ## Show the commands
 	@echo "PPO by Hand: build PPO for RLHF one tested block at a time."
 	@echo
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY) ## Make .venv and install everything (the other commands do it too)
 
@@ -49,7 +53,7 @@ demo: $(READY) ## SFT, reward model and PPO on this machine [PRESET=tiny SEED=0 
 test: $(READY) $(LAB_READY) ## Check the course itself: everything (students: run pytest instead)
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/python -m testcases.course.stubs --check
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest testcases --ignore=testcases/grader --subject=solutions -n 2
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest testcases --subject=solutions -n 2 --dist loadgroup
 
 progress: $(READY) ## How far you are, lesson by lesson
 	@$(BIN)/python -m testcases.harness.progress
@@ -62,6 +66,13 @@ reset: $(READY) ## Start a lesson afresh; asks first and keeps a copy [LESSON=4]
 
 solution: $(READY) ## The solution of a lesson that you have passed [LESSON=4]
 	@$(BIN)/python -m testcases.harness.solution $(LESSON)
+
+check: $(READY) ## Grade your lessons, or a folder [SUBMISSIONS=dir OUT=runs/check JOBS= SEED= ROSTER= SANDBOX=]
+	@$(BIN)/python -m testcases.grader '$(SUBMISSIONS)' --out '$(OUT)' --jobs '$(JOBS)' --seed '$(SEED)' \
+	  --roster '$(ROSTER)' --sandbox '$(SANDBOX)'
+
+check-sandbox: $(READY) ## Which protections of the grader hold on this machine: tries each
+	@$(BIN)/python -m testcases.grader.check_sandbox
 
 gradescope: $(READY) ## Write runs/gradescope.zip, an autograder to upload
 	@$(BIN)/python -m testcases.grader.reports.gradescope zip runs/gradescope.zip

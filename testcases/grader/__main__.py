@@ -66,22 +66,23 @@ def run(options: argparse.Namespace) -> int:
 def _folder(options: argparse.Namespace, kind: str, seed: int, jobs: int, limits: object) -> int:
     from rich.console import Console
 
-    from . import batch, tables
+    from . import batch, reports, tables
     from .results import NOT_SANDBOXED
 
-    out = Path(options.out or "runs/check")
+    folder, out = Path(options.submissions), Path(options.out or "runs/check")
+    roster = Path(options.roster) if options.roster else None
+    if roster and not roster.is_file():
+        return _refuse(f"ROSTER: expected a CSV file, and there is none at {options.roster!r}")
     try:
-        roster = batch.read_roster(Path(options.roster)) if options.roster else None
-        rows = batch.grade_folder(
-            Path(options.submissions), out, kind=kind, seed=seed, jobs=jobs, limits=limits, roster=roster
-        )
+        rows = batch.grade_folder(folder, out, kind=kind, seed=seed, jobs=jobs, limits=limits)
     except (OSError, ValueError) as error:
         return _refuse(str(error))
+    reports.write_reports(out, rows, folder, roster)
     console = Console(highlight=False)
     if kind == "none":
         console.print(NOT_SANDBOXED, style="bold red", markup=False)
     console.print(tables.gradebook(rows))
-    console.print(f"{len(rows)} in {out / 'gradebook.csv'}; details in {out / 'results'}", markup=False)
+    console.print(f"{len(rows)} in {out / 'gradebook.csv'}; the class: {out / 'report' / 'index.html'}", markup=False)
     return 1 if any(row.status == "grader-error" for row in rows) else 0
 
 

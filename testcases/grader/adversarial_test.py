@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
@@ -25,7 +26,8 @@ from testcases.harness.points import manifest
 
 CORPUS = Path(__file__).parent / "adversarial"
 NAMES = sorted(path.parent.name for path in CORPUS.glob("*/expect.toml"))
-LIMITS = "call_seconds=1,grace_seconds=0.5,deaths=2,memory_mb=512,load_seconds=30,exercise_seconds=10"
+SHORT = "call_seconds=2,grace_seconds=0.5,deaths=1,memory_mb=512,exercise_seconds=20"
+"""Limits for those who will reach them; whoever is right has the usual ones, so that a busy machine changes no mark."""
 TARGET = "lesson04_gae/gae.py"
 SECRET = "a-token-that-no-student-may-see"
 STATUSES = {
@@ -37,8 +39,8 @@ try:
     sandbox.check_bubblewrap()
     WHY = ""
 except sandbox.NoSandbox:
-    WHY = "bubblewrap is missing or may not work here; see make check-sandbox"
-pytestmark = [pytest.mark.skipif(bool(WHY), reason=WHY), pytest.mark.xdist_group("grader")]
+    WHY = "bubblewrap is missing or may make no namespaces here: make check-sandbox says more"
+pytestmark = pytest.mark.xdist_group("grader")
 
 
 def check(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -49,7 +51,7 @@ def check(*arguments: str, **environment: str) -> subprocess.CompletedProcess[st
 
 
 def grade(folder: Path, out: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return check(str(folder), "--out", str(out), "--jobs", "2", "--limits", LIMITS, *arguments, **environment)
+    return check(str(folder), "--out", str(out), "--jobs", "2", *arguments, **environment)
 
 
 def results(out: Path) -> dict[str, dict[str, Any]]:
@@ -82,13 +84,21 @@ def workers(out: Path) -> list[int]:
 
 
 def solved(folder: Path, *lessons: str) -> Path:
+    ignore = shutil.ignore_patterns("__pycache__")
     for lesson in lessons:
-        shutil.copytree(SOLUTIONS / lesson, folder / lesson, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(SOLUTIONS / lesson, folder / lesson, ignore=ignore, dirs_exist_ok=True)
     return folder
 
 
 @pytest.fixture(scope="module")
-def batch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def bubblewrap() -> None:
+    """What needs the sandbox is skipped where there is none; the rest is not."""
+    if WHY:
+        pytest.skip(WHY)
+
+
+@pytest.fixture(scope="module")
+def batch(bubblewrap: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The whole corpus, graded in one batch."""
     top = tmp_path_factory.mktemp("corpus")
     folder, out = top / "submissions", top / "out"
@@ -99,7 +109,7 @@ def batch(tmp_path_factory: pytest.TempPathFactory) -> Path:
             with open(folder / name / TARGET, "ab") as file:
                 file.write(b"#" * pad)
     before, around = tree(folder), {path.name for path in top.iterdir()}
-    done = grade(folder, out, SECRET_TOKEN=SECRET)
+    done = grade(folder, out, "--limits", SHORT, SECRET_TOKEN=SECRET)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "\x1b[2J" not in done.stdout
     assert tree(folder) == before, "submissions changed"
@@ -157,7 +167,7 @@ def test_the_gradebook_has_a_row_for_each(batch: Path):
     }
 
 
-def test_solutions_earn_every_point(tmp_path: Path):
+def test_solutions_earn_every_point(bubblewrap: None, tmp_path: Path):
     solved(tmp_path / "in" / "anna", *(path.name for path in SOLUTIONS.glob("lesson*")))
     done = check(str(tmp_path / "in"), "--out", str(tmp_path / "out"), "--seed", "3")
     assert done.returncode == 0, done.stderr
@@ -175,7 +185,7 @@ def test_solutions_earn_every_point(tmp_path: Path):
 def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A handful of ordinary submissions."""
     folder = tmp_path_factory.mktemp("few")
-    for number in range(6):
+    for number in range(4):
         solved(folder / f"student{number}", "lesson04_gae")
         path = folder / f"student{number}" / TARGET
         if number % 2:
@@ -185,7 +195,7 @@ def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(few: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def undisturbed(bubblewrap: None, few: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("undisturbed") / "out"
     assert grade(few, out).returncode == 0
     return out
@@ -203,10 +213,10 @@ def test_a_wrong_answer_has_its_cause(undisturbed: Path):
     assert exercise["likely_cause"] and set(exercise["likely_cause"]) == {"name", "why", "read"}
 
 
-@pytest.mark.parametrize("finished", [0, 1, 3])
+@pytest.mark.parametrize("finished", [0, 1, 2])
 def test_killed_and_started_again(few: Path, undisturbed: Path, tmp_path: Path, finished: int):
     out = tmp_path / "out"
-    command = [sys.executable, "-m", "testcases.grader", str(few), "--out", str(out), "--jobs", "2", "--limits", LIMITS]
+    command = [sys.executable, "-m", "testcases.grader", str(few), "--out", str(out), "--jobs", "2"]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     end = time.monotonic() + 120
     while len(list((out / "results").glob("*.json"))) < finished and time.monotonic() < end:
@@ -223,7 +233,7 @@ def test_killed_and_started_again(few: Path, undisturbed: Path, tmp_path: Path, 
     assert grade(few, out).returncode == 0
     assert without_times(out) == without_times(undisturbed)
     assert (out / "gradebook.csv").read_bytes() == (undisturbed / "gradebook.csv").read_bytes()
-    assert {path.name for path in out.iterdir()} == {"results", "gradebook.csv"}
+    assert {path.name for path in out.iterdir()} == {path.name for path in undisturbed.iterdir()}
     assert all((out / "results" / name).stat().st_mtime_ns == then for name, then in kept.items()), "graded twice"
 
 
@@ -269,11 +279,11 @@ def archives(folder: Path) -> None:
     inner = zipped("zip.zip", ("tutorial/" + TARGET, good))
     zipped("zip-in-zip.zip", ("homework.zip", inner))
     zipped("climbing.zip", ("../../../../tmp/pwned.py", b""), (f"x/../../{TARGET}", good), ("/tmp/pwned", b""))
-    zipped("bomb.zip", (TARGET, b"#" * 300_000_000))
+    zipped("bomb.zip", (TARGET, b"#" * 30_000_000))
     zipped("thousands.zip", *((f"file{number}.py", b"") for number in range(6000)))
     tarred("tar.tar.gz", "w:gz", (tarfile.TarInfo(f"./anna/tutorial/{TARGET}"), good))
     tarred("xz.tar.xz", "w:xz", (tarfile.TarInfo(TARGET), good))
-    tarred("bomb.tgz", "w:gz", (tarfile.TarInfo("zeros"), bytes(300_000_000)), (tarfile.TarInfo(TARGET), good))
+    tarred("bomb.tgz", "w:gz", (tarfile.TarInfo("zeros"), bytes(210_000_000)), (tarfile.TarInfo(TARGET), good))
     link = tarfile.TarInfo(TARGET)
     link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
     hard = tarfile.TarInfo("lesson05_ppo_loss/ppo_loss.py")
@@ -281,6 +291,18 @@ def archives(folder: Path) -> None:
     pipe = tarfile.TarInfo("lesson03_policy_gradient/policy_gradient.py")
     pipe.type = tarfile.FIFOTYPE
     tarred("links.tar", "w", (link, b""), (hard, b""), (pipe, b""))
+    device = tarfile.TarInfo(TARGET)
+    device.type, device.devmajor, device.devminor = tarfile.CHRTYPE, 1, 5
+    tarred("device.tar", "w", (device, b""), (tarfile.TarInfo("n" * 5000 + "/" + TARGET), good))
+    zipped("cased.zip", ("LESSON04_GAE/GAE.PY", b"="), ("lesson04_gae/GAE.py", b"="), (TARGET, good))
+    link_in_zip = zipfile.ZipInfo(TARGET)
+    link_in_zip.create_system, link_in_zip.external_attr = 3, 0o120777 << 16
+    with zipfile.ZipFile(folder / "linked.zip", "w") as archive:
+        archive.writestr(link_in_zip, "/etc/passwd")
+    locked = bytearray(inner)
+    locked[locked.index(b"PK\3\4") + 6] |= 1
+    locked[locked.index(b"PK\1\2") + 8] |= 1
+    (folder / "locked.zip").write_bytes(locked)
     (folder / "broken.zip").write_bytes(inner[: len(inner) // 2])
     (folder / "text.tar.gz").write_bytes(b"not an archive")
     (folder / "empty.zip").write_bytes(b"")
@@ -290,7 +312,7 @@ ODD = ["=HYPERLINK(1)", "<b>bold</b>", "a b", "ünï", "@cmd", "[red]x", "x" * 2
 
 
 @pytest.fixture(scope="module")
-def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def odd(bubblewrap: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Everything that can be wrong with a submission before any of it runs."""
     top = tmp_path_factory.mktemp("odd")
     folder, out = top / "in", top / "out"
@@ -315,6 +337,13 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / name / "lesson04_gae").mkdir(parents=True)
         make(folder / name / TARGET)
     os.symlink(SOLUTIONS / "lesson04_gae", (folder / "nothing" / "lesson04_gae"))
+    for name in (b"a\nb.py", b"\xff\xfe.py", b"\x1b[2J.zip", b"x" * 250 + b".py"):
+        with contextlib.suppress(OSError):  # Some file systems take only text.
+            open(os.path.join(os.fsencode(solved(folder / "names", "lesson04_gae")), name), "wb").close()
+    (folder / ".hidden").mkdir()
+    (folder / ".gitkeep").touch()
+    (folder / "lesson-is-a-file").mkdir()
+    (folder / "lesson-is-a-file" / "lesson04_gae").write_text("x", "utf-8")
     solved(folder / "loop", "lesson04_gae")
     os.symlink("..", folder / "loop" / "lesson04_gae" / "again")
     (top / "roster.csv").write_bytes("name;e-mail\nanna;a@x\nM\xfcller;m@x\n\n=1+1;\n".encode("latin-1"))
@@ -329,7 +358,10 @@ def row(out: Path, student: str) -> dict[str, str]:
     return next(row for row in gradebook(out) if row["student"] == student)
 
 
-@pytest.mark.parametrize("student", ["zip", "zip-in-zip", "tar", "xz", "loop", "anna", "Anna", "a b", "ünï", "[red]x"])
+@pytest.mark.parametrize(
+    "student",
+    ["zip", "zip-in-zip", "tar", "xz", "device", "cased", "names", "loop", "anna", "Anna", "a b", "ünï", "[red]x"],
+)
 def test_odd_but_sound(odd: Path, student: str):
     points = sum(entry.points for entry in manifest().values() if entry.lesson == "lesson04_gae")
     assert (row(odd, student)["status"], row(odd, student)["score"]) == ("graded", str(points))
@@ -349,6 +381,10 @@ def test_odd_but_sound(odd: Path, student: str):
         ("climbing", "empty", "leads out of the archive"),
         ("links", "empty", "is a link: not read"),
         ("thousands", "empty", "the rest was not read"),
+        ("linked", "empty", "is a link: not read"),
+        ("locked", "empty", "encrypted: not read"),
+        (".hidden", "empty", "no file of the course"),
+        ("lesson-is-a-file", "empty", "no file of the course"),
         ("broken", "unreadable", "BadZipFile"),
         ("text", "unreadable", "not an archive"),
         ("empty", "unreadable", "not an archive"),
@@ -389,18 +425,20 @@ def test_names_are_only_text(odd: Path):
     [
         (["no-such-folder"], "there is no folder"),
         ([str(SOLUTIONS)], "one subfolder (or archive) a student"),
+        (["."], "OUT: expected a folder outside"),
         ([".", "--jobs", "0"], "JOBS: expected a whole number from 1"),
         ([".", "--seed", "x"], "SEED: expected a whole number"),
         ([".", "--sandbox", "docker"], "SANDBOX: expected bwrap or none"),
-        (["testcases", "--roster", "no-such-file"], "no-such-file"),
+        (["testcases", "--roster", "no-such-file"], "ROSTER: expected a CSV file"),
     ],
 )
-def test_asked_in_a_wrong_way(tmp_path: Path, arguments: list[str], says: str):
-    done = check(*arguments, "--out", str(tmp_path / "out"))
+def test_asked_in_a_wrong_way(bubblewrap: None, tmp_path: Path, arguments: list[str], says: str):
+    out = ROOT / "runs" / "x" if arguments == ["."] else tmp_path / "out"
+    done = check(*arguments, "--out", str(out))
     assert done.returncode == 2 and says in done.stderr and "Traceback" not in done.stderr, done.stderr
 
 
-def test_an_empty_folder(tmp_path: Path):
+def test_an_empty_folder(bubblewrap: None, tmp_path: Path):
     (tmp_path / "in").mkdir()
     done = grade(tmp_path / "in", tmp_path / "out")
     assert done.returncode == 0 and gradebook(tmp_path / "out") == []

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import csv
 import json
 import multiprocessing
 import os
 import shutil
 import signal
 import tempfile
+import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -22,9 +22,9 @@ from tqdm import tqdm
 
 from . import course, kernel
 from .grade import Grader, empty_result, plan
-from .results import GRADER, NOT_SANDBOXED
+from .results import GRADER
 from .sandbox import Course, Limits, Sandbox
-from .staging import Entry, Submission, find, printable, stage
+from .staging import Entry, Submission, find, stage
 
 ATTEMPTS = 2
 
@@ -41,15 +41,15 @@ class Row:
     notes: list[str] = field(default_factory=list)
 
 
-def grade_folder(
-    folder: Path, out: Path, *, kind: str, seed: int, jobs: int, limits: Limits, roster: list[list[str]] | None = None
-) -> list[Row]:
-    """Mark every submission in the folder, write the results and the gradebook.
+def grade_folder(folder: Path, out: Path, *, kind: str, seed: int, jobs: int, limits: Limits) -> list[Row]:
+    """Mark every submission in the folder, and write the results.
 
     Raises:
-        NotADirectoryError, ValueError: it is no folder of submissions.
+        NotADirectoryError, ValueError: it is no folder of submissions, or `out` lies in it.
         OSError: `out` cannot be written.
     """
+    if out.resolve().is_relative_to(folder.resolve()):
+        raise ValueError(f"OUT: expected a folder outside {str(folder)!r}, in which everything is a submission")
     entries = find(folder)
     results = out / "results"
     results.mkdir(parents=True, exist_ok=True)
@@ -57,7 +57,7 @@ def grade_folder(
     untouched = course.untouched()
     work = out / ".work"
     shutil.rmtree(work, ignore_errors=True)
-    for left in results.glob("*.tmp"):
+    for left in results.glob(".*.tmp"):
         left.unlink()
     rows: dict[str, Row] = {}
     try:
@@ -65,7 +65,8 @@ def grade_folder(
         plan()  # Before the processes of the pool are forked, so that each has the suites.
         make = partial(_make, staged, kind, limits, seed, suite, untouched)
         with tqdm(total=len(entries), unit="submission", dynamic_ncols=True, disable=None) as bar:
-            with _Pool(make, max(1, min(jobs, len(entries)))) as pool:
+            # The suites' own time is short beside a student's; whoever needs more than this hangs.
+            with _Pool(make, max(1, min(jobs, len(entries))), 2 * limits.submission_seconds + 600) as pool:
                 todo = _todo(entries, results, rows, bar, kind, seed, suite)
                 for submission, result in pool.map(todo):
                     _write(results / f"{submission.file_name}.json", json.dumps(result, indent=1) + "\n")
@@ -73,10 +74,7 @@ def grade_folder(
                     bar.update()
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    ordered = [rows[entry.file_name] for entry in entries]
-    _check_roster(ordered, roster)
-    write_gradebook(out / "gradebook.csv", ordered)
-    return ordered
+    return [rows[entry.file_name] for entry in entries]
 
 
 def _make(staged: Course, kind: str, limits: Limits, seed: int, suite: str, untouched: Mapping[str, bytes]) -> Grader:
@@ -125,8 +123,8 @@ def _row(submission: Submission, result: dict[str, Any]) -> Row:
 class _Pool:
     """Processes that mark submissions, each with a sandbox of its own. One that dies costs no other its work."""
 
-    def __init__(self, make: Callable[[], Grader], jobs: int) -> None:
-        self._make, self._jobs = make, jobs
+    def __init__(self, make: Callable[[], Grader], jobs: int, seconds: float) -> None:
+        self._make, self._jobs, self._seconds = make, jobs, seconds
         self._workers: dict[Connection, Any] = {}
         self._context = multiprocessing.get_context("fork")
 
@@ -141,7 +139,7 @@ class _Pool:
         """Results in the order in which they are ready."""
         source = iter(submissions)
         again: list[tuple[Submission, int]] = []
-        busy: dict[Connection, tuple[Submission, int]] = {}
+        busy: dict[Connection, tuple[Submission, int, float]] = {}
         idle: list[Connection] = []
         more = True
         while True:
@@ -152,18 +150,25 @@ class _Pool:
                     break
                 connection = idle.pop() if idle else self._start()
                 connection.send(submission)
-                busy[connection] = submission, attempt
+                busy[connection] = submission, attempt, time.monotonic() + self._seconds
             if not busy:
                 return
-            for ready in wait(list(busy)):
-                connection = next(one for one in busy if one is ready)
-                submission, attempt = busy.pop(connection)
-                try:
-                    result = connection.recv()
-                    idle.append(connection)
-                except (EOFError, OSError):
+            first = min(end for _, _, end in busy.values())
+            ready = wait(list(busy), max(0.0, first - time.monotonic()))
+            for connection, (submission, attempt, end) in list(busy.items()):
+                result: Any = "the grader's own process died"
+                if connection in ready:
+                    try:
+                        result = connection.recv()
+                        idle.append(connection)
+                    except (EOFError, OSError):
+                        self._end(connection)
+                elif time.monotonic() > end:
+                    result = "the grader was not done in time"
                     self._end(connection)
-                    result = "the grader's own process died"
+                else:
+                    continue
+                del busy[connection]
                 if isinstance(result, dict):
                     yield submission, result
                 elif attempt < ATTEMPTS:
@@ -223,79 +228,14 @@ def _serve(connection: Connection, others: list[Connection], make: Callable[[], 
                 return
 
 
-def write_gradebook(path: Path, rows: list[Row]) -> None:
-    with _replacing(path) as file:
-        writer = csv.writer(file)
-        writer.writerow(["student", "score", "max_score", "status", "notes"])
-        for row in rows:
-            cells = [row.student, row.score, row.max_score, row.status, " | ".join(row.notes)]
-            writer.writerow([safe_cell(cell) for cell in cells])
-
-
-def safe_cell(value: Any) -> Any:
-    """A text that no spreadsheet runs."""
-    if not isinstance(value, str):
-        return value
-    value = printable(value)
-    return f"'{value}" if value.lstrip().startswith(("=", "+", "-", "@", "\t", "\r", "|", "%")) else value
-
-
-def _check_roster(rows: list[Row], roster: list[list[str]] | None) -> None:
-    """Add who is on the list and handed in nothing, and say who is not on the list."""
-    if roster is None:
-        return
-    known = {cell.strip().casefold() for line in roster for cell in line if cell.strip()}
-    names = {row.student.casefold() for row in rows}
-    for row in rows:
-        if row.student.casefold() not in known:
-            row.notes.append("not on the roster")
-    most = max((row.max_score for row in rows), default=0)
-    for line in roster:
-        cells = [cell.strip() for cell in line if cell.strip()]
-        if cells and not any(cell.casefold() in names for cell in cells):
-            notes = ["on the roster, nothing handed in"]
-            rows.append(Row(printable(cells[0])[:200], "", 0, most, "no-submission", notes))
-
-
-def read_roster(path: Path) -> list[list[str]]:
-    """The lines of a CSV file without its header.
-
-    Raises:
-        OSError: it cannot be read.
-    """
-    data = path.read_bytes()
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        text = data.decode("latin-1")
-    text = text.replace("\0", "")
-    try:
-        dialect: Any = csv.Sniffer().sniff(text[:4096], delimiters=",;\t")
-    except csv.Error:
-        dialect = csv.excel
-    return list(csv.reader(text.splitlines(), dialect))[1:]
-
-
 def _write(path: Path, text: str) -> None:
-    with _replacing(path) as file:
+    """The file is there whole, or not at all, even if the machine stops."""
+    beside = path.with_name(f".{path.name}.tmp")
+    with beside.open("w", encoding="utf-8", newline="") as file:
         file.write(text)
-
-
-@contextlib.contextmanager
-def _replacing(path: Path) -> Iterator[Any]:
-    """A file that is there whole, or not at all."""
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
-        raise
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(beside, path)
 
 
 def grade_one(submission: Submission, *, kind: str, seed: int, limits: Limits) -> dict[str, Any]:
@@ -308,6 +248,3 @@ def grade_one(submission: Submission, *, kind: str, seed: int, limits: Limits) -
         memory.install()
         with Sandbox(staged, kind, limits) as box:
             return Grader(box, seed, course.fingerprint(repr(limits)), course.untouched()).grade(submission)
-
-
-__all__ = ["NOT_SANDBOXED", "Row", "grade_folder", "grade_one", "read_roster", "safe_cell", "write_gradebook"]

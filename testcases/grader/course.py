@@ -139,8 +139,9 @@ def _imports_of(path: Path, lesson: str, seen: dict[str, None]) -> None:
 def fingerprint(*extra: str) -> str:
     """A hash of everything that a mark depends on, but the submission."""
     found = hashlib.sha256("\0".join(extra).encode())
-    folders = [TESTCASES / "harness", TESTCASES / "grader", SOLUTIONS, ROOT / "tiny_models"]
-    paths = [path for folder in folders for path in folder.rglob("*.py") if "adversarial" not in path.parts]
+    folders = [TESTCASES / "harness", SOLUTIONS, ROOT / "tiny_models"]
+    paths = [path for folder in folders for path in folder.rglob("*.py")]
+    paths += [path for path in HERE.glob("*.py") if not path.name.endswith("_test.py")]
     paths += [path for name in lesson_names() for path in (TESTCASES / name).glob("*.py")]
     paths += [TESTCASES / "points.toml", TESTCASES / "course" / "runner.py"]
     for path in sorted(paths):

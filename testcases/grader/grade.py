@@ -58,17 +58,10 @@ class Grader:
     def grade(self, submission: Submission) -> dict[str, Any]:
         """The result, as `schema.md` describes it."""
         start = time.monotonic()
-        subject = SandboxEvaluator(self.sandbox, submission.files)
+        self.sandbox.begin()
         lessons: dict[str, Any] = {}
-        try:
-            with session.using(subject, self.seed):
-                for lesson, exercises in plan().items():
-                    found = {}
-                    for name, tests in exercises.items():
-                        found[name] = self._exercise(subject, submission, name, tests)
-                    lessons[lesson] = _sum(found)
-        finally:
-            subject.finish()
+        for lesson, exercises in plan().items():
+            lessons[lesson] = _sum({name: self._exercise(submission, name, tests) for name, tests in exercises.items()})
         return self.result(submission, lessons, time.monotonic() - start)
 
     def result(self, submission: Submission, lessons: dict[str, Any], seconds: float) -> dict[str, Any]:
@@ -85,9 +78,7 @@ class Grader:
             "lessons": lessons,
         }
 
-    def _exercise(
-        self, subject: SandboxEvaluator, submission: Submission, name: str, tests: Mapping[Entry, tuple[Case, ...]]
-    ) -> dict[str, Any]:
+    def _exercise(self, submission: Submission, name: str, tests: Mapping[Entry, tuple[Case, ...]]) -> dict[str, Any]:
         lesson = next(iter(tests)).lesson
         file = f"{lesson}/{read_lesson(lesson).file_of(name)}"
         if file not in submission.files:
@@ -96,9 +87,14 @@ class Grader:
             return _summary([Result(entry, MISSING, text) for entry in tests])
         if submission.files[file] == self.untouched.get(file):
             return _summary([Result(entry, NOT_STARTED, f"{lesson}: {name} is not started") for entry in tests])
-        results = [self._test(subject, entry, group) for entry, group in tests.items()]
-        results = earned(subject, results, self.seed)
-        subject.finish()
+        # One for each exercise, so that no answer is kept longer than that.
+        subject = SandboxEvaluator(self.sandbox, submission.files)
+        with session.using(subject, self.seed):
+            try:
+                results = [self._test(subject, entry, group) for entry, group in tests.items()]
+                results = earned(subject, results, self.seed)
+            finally:
+                subject.finish()
         if subject.tampered(lesson, name):
             # Whoever forges one answer may have forged them all.
             text = f"{lesson} · {name} · {TAMPER}\nThe worker sent something that no worker sends. Read this code."
@@ -107,7 +103,7 @@ class Grader:
 
     def _test(self, subject: SandboxEvaluator, entry: Entry, group: tuple[Case, ...]) -> Result:
         """One test function: passed if all its cases pass; the first that fails says why."""
-        subject.asked.clear()
+        subject.answered.clear()
         for case in group:
             try:
                 session.require_started(entry.lesson, entry.exercise)
@@ -126,7 +122,7 @@ class Grader:
                 return Result(entry, BLOCKED, str(verdict))
             if verdict is not None:
                 return _failed(entry, verdict)
-        values = [request for request, outcome in subject.asked if outcome.error is None]
+        values = subject.answered
         return Result(entry, PASSED, requests=values[:: max(1, len(values) // TWINS)][:TWINS])
 
     def _strange(self, entry: Entry, case: Case, error: Exception) -> Result:

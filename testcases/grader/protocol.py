@@ -30,11 +30,12 @@ from testcases.harness.plain import (
 
 MAGIC = b"PBH1"
 PREFIX = struct.Struct("<4sII")
-MAX_HEADER = 4_000_000
+MAX_HEADER = 8_000_000
 MAX_BODY = 96_000_000
 MAX_NODES = 100_000
 MAX_DEPTH = 12
 MAX_INT = 2**63
+MAX_EXTENT = 2**58
 
 DTYPES = {
     str(dtype).removeprefix("torch."): dtype
@@ -420,7 +421,10 @@ def _of_length(node: list[Any], length: int) -> list[Any]:
 
 
 def _shape(node: Any) -> tuple[int, ...]:
-    return tuple(_whole(size, 0, MAX_ELEMENTS + 1) for size in _list(node)[:MAX_DEPTH])
+    shape = tuple(_whole(size, 0, MAX_INT) for size in _list(node)[:MAX_DEPTH])
+    if math.prod(size or 1 for size in shape) > MAX_EXTENT:
+        raise BadFrame("a shape beyond all memory")
+    return shape
 
 
 def _fields(node: Any, keys: set[str]) -> dict[str, Any]:

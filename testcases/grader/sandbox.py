@@ -66,13 +66,15 @@ class Limits:
     """For starting a worker."""
     exercise_seconds: float = 60.0
     """For all calls of one exercise together."""
+    submission_seconds: float = 600.0
+    """For all calls of one submission together."""
     deaths: int = 3
     """After so many dead or late workers an exercise is not asked again."""
     memory_mb: int = 2048
     """On top of what torch holds; for each process, and for all together."""
     tmp_mb: int = 64
     file_mb: int = 32
-    processes: int = 96
+    processes: int = 64
     """Processes and threads."""
 
 
@@ -99,8 +101,16 @@ class Sandbox:
     def __init__(self, course: Course, kind: str, limits: Limits) -> None:
         self.course, self.kind, self.limits = course, kind, limits
         self.nested = kind == "bwrap" and nested_works()
+        self.failures = 0
+        """How often no worker started for the submission that is graded now."""
+        self.spent = 0.0
+        """The seconds that its calls have taken so far."""
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
+
+    def begin(self) -> None:
+        """The next submission."""
+        self.failures, self.spent = 0, 0.0
 
     def open(self, lesson: str, exercise: str) -> tuple[socket.socket, socket.socket]:
         """A fresh worker: the channel for frames, and the one that tells how it ended; closing the latter ends it.
@@ -317,30 +327,33 @@ class SandboxEvaluator:
         files: path below `tutorial/` -> bytes.
 
     Attributes:
-        asked: requests and answers since it was last cleared.
+        answered: the requests that were answered with a value since it was last cleared.
     """
 
     def __init__(self, sandbox: Sandbox, files: Mapping[str, bytes]) -> None:
         self.sandbox, self.files = sandbox, files
         self.limits = sandbox.limits
-        self.asked: list[tuple[Request, Outcome]] = []
+        self.answered: list[Request] = []
         self._worker: _Worker | None = None
         self._ends: dict[tuple[str, str], list[StudentError]] = {}
         self._spent: dict[tuple[str, str], float] = {}
-        self._failures: list[WorkerError] = []
 
     def evaluate(self, request: Request) -> Outcome:
         outcome = self._evaluate(request)
-        self.asked.append((request, outcome))
+        if outcome.error is None:
+            self.answered.append(request)
         return outcome
 
     def _evaluate(self, request: Request) -> Outcome:
         key = request.lesson, request.exercise
-        ends = self._ends.setdefault(key, [])
+        ends, spent = self._ends.setdefault(key, []), self._spent.get(key, 0.0)
         if any(end.kind == "tamper" for end in ends) or len(ends) >= self.limits.deaths:
             return Outcome(error=ends[-1])
-        if self._spent.get(key, 0.0) > self.limits.exercise_seconds:
+        if spent > self.limits.exercise_seconds:
             return Outcome(error=_late(f"all calls together took more than {self.limits.exercise_seconds:g} seconds"))
+        if self.sandbox.spent > self.limits.submission_seconds:
+            limit = self.limits.submission_seconds
+            return Outcome(error=_late(f"all calls of all exercises together took more than {limit:g} seconds"))
         if self._worker and self._worker.key != key:
             self.finish()
         start = time.monotonic()
@@ -357,30 +370,31 @@ class SandboxEvaluator:
             raise
         if outcome.error and outcome.error.kind in ("timeout", "crash", "memory", "tamper"):
             ends.append(outcome.error)
-        self._spent[key] = self._spent.get(key, 0.0) + time.monotonic() - start
+        seconds = time.monotonic() - start
+        self._spent[key] = spent + seconds
+        self.sandbox.spent += seconds
         return outcome
 
     def _start(self, key: tuple[str, str]) -> _Worker:
-        """Twice at most for a submission, in a sandbox that nothing has happened in: a machine that starts none today
-        must say so soon.
+        """In a sandbox that nothing has happened in if the first try fails; a machine that starts none must say so
+        soon, and not after two tries a test.
         """
-        while len(self._failures) < 2:
+        error = WorkerError("no worker started before")
+        while self.sandbox.failures < 2:
             try:
                 return _Worker(self.sandbox, *key, self.files)
-            except WorkerError as error:
-                self._failures.append(error)
+            except WorkerError as failure:
+                error = failure
+                self.sandbox.failures += 1
                 self.sandbox.close()
-        raise self._failures[-1]
+        raise error
 
-    def finish(self) -> str | None:
-        """End the worker. What is wrong with how it ends: "tamper", or None."""
+    def finish(self) -> None:
+        """End the worker, and note what is wrong with how it ends."""
         worker, self._worker = self._worker, None
-        if worker is None:
-            return None
-        problem = worker.finish()
-        if problem:
+        problem = worker and worker.finish()
+        if worker and problem:
             self._ends.setdefault(worker.key, []).append(problem)
-        return problem.kind if problem else None
 
     def tampered(self, lesson: str, exercise: str) -> bool:
         return any(end.kind == "tamper" for end in self._ends.get((lesson, exercise), []))

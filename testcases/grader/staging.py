@@ -3,30 +3,40 @@
 from __future__ import annotations
 
 import bz2
+import contextlib
 import difflib
 import gzip
 import hashlib
 import io
 import lzma
+import multiprocessing
 import os
 import re
+import resource
 import stat
 import tarfile
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import IO
 
 from testcases.harness.contract import SOLUTIONS, lesson_names
 
+from . import kernel
+
 MAX_FILE = 1_000_000
 MAX_ENTRIES = 5_000
+MAX_LISTED = 100_000
 MAX_DEPTH = 10
 MAX_ARCHIVE = 100_000_000
 MAX_UNPACKED = 200_000_000
 MAX_NOTES = 20
+READ_SECONDS = 30
+READ_BYTES = 2**30
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
 ZIP_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2)
 JUNK = re.compile(r"(^|/)(__MACOSX|__pycache__|\.git|\.venv|\.ipynb_checkpoints|\.DS_Store|\._[^/]*)(/|$)")
@@ -112,7 +122,7 @@ def find(folder: Path) -> list[Entry]:
             f"expected a folder with one subfolder (or archive) a student, got one with {lessons[0]} in it: "
             f"put it into a folder of the student's name"
         )
-    names = [name for name in names if not name.startswith(".") and not JUNK.search(name)]
+    names = [name for name in names if not JUNK.search(name) and not _is_hidden_file(folder / name)]
     students = {name: student_of(folder / name) for name in names}
     files = {name: re.sub(r"[^A-Za-z0-9._-]", "_", student)[:100] for name, student in students.items()}
     often = Counter(file.lower() for file in files.values())
@@ -128,6 +138,11 @@ def find(folder: Path) -> list[Entry]:
     return found
 
 
+def _is_hidden_file(path: Path) -> bool:
+    """Such as .gitkeep; a folder or an archive is a submission whatever its name."""
+    return path.name.startswith(".") and not path.is_dir() and not path.name.lower().endswith(ARCHIVES)
+
+
 def student_of(path: Path) -> str:
     """The name without the ending of an archive."""
     lower = path.name.lower()
@@ -136,7 +151,38 @@ def student_of(path: Path) -> str:
 
 
 def stage(entry: Entry) -> Submission:
-    """Read one submission. Whatever is wrong with it is said in its notes."""
+    """Read one submission, in a process of its own: an archive can make its reader slow, or large.
+
+    Whatever is wrong with it is said in its notes.
+    """
+    context = multiprocessing.get_context("fork")
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_send_staged, args=(theirs, entry), daemon=True)
+    process.start()
+    theirs.close()
+    try:
+        found = ours.recv() if ours.poll(READ_SECONDS) else None
+    except (EOFError, OSError):
+        found = None
+    process.kill()
+    process.join()
+    ours.close()
+    if found is None:
+        found = Submission(entry.student, entry.file_name, notes=list(entry.notes), status="unreadable")
+        found.note(f"reading it takes more than {READ_SECONDS} seconds, or too much memory")
+    return found
+
+
+def _send_staged(connection: Connection, entry: Entry) -> None:
+    with contextlib.suppress(AttributeError, OSError):
+        kernel.die_with_parent()
+    with contextlib.suppress(OSError, ValueError):
+        held = int(Path("/proc/self/statm").read_text("ascii").split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (held + READ_BYTES,) * 2)
+    connection.send(_stage(entry))
+
+
+def _stage(entry: Entry) -> Submission:
     submission = Submission(entry.student, entry.file_name, notes=list(entry.notes))
     try:
         kind = os.lstat(entry.path).st_mode
@@ -243,7 +289,8 @@ class _Folder(_Source):
         while waiting:
             folder, prefix, depth = waiting.pop()
             try:
-                entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+                with os.scandir(folder) as found:
+                    entries = sorted(islice(found, MAX_ENTRIES + 1), key=lambda entry: entry.name)
             except OSError as error:
                 self.notes.append(f"{prefix or 'the folder'} cannot be read: {error.strerror}")
                 continue
@@ -308,6 +355,8 @@ def _path_problem(name: str) -> str | None:
 class _Zip(_Source):
     def __init__(self, data: bytes) -> None:
         super().__init__()
+        if data.count(b"PK\1\2") > MAX_LISTED:
+            raise Unreadable(f"it lists more than {MAX_LISTED:,} files")
         archive = zipfile.ZipFile(io.BytesIO(data))
         for number, info in enumerate(archive.infolist()):
             if number >= MAX_ENTRIES:

@@ -389,7 +389,8 @@ def _work(config: dict[str, Any], data: int, namespaces: list[int]) -> None:
     _limit(config["limits"])
     if namespaces:
         kernel.drop_capabilities()
-    kernel.new_keyring()
+    if config["private"]:
+        kernel.forbid_calls()
     kernel.dumpable(True)
     os.environ.clear()
     os.environ.update(config["environment"], HOME=home, TMPDIR=home if not namespaces else "/tmp")
@@ -412,7 +413,7 @@ def _limit(limits: dict[str, int]) -> None:
         resource.RLIMIT_AS: held + limits["memory_mb"] * 2**20,
         resource.RLIMIT_FSIZE: limits["file_mb"] * 2**20,
         resource.RLIMIT_NPROC: limits["processes"],
-        resource.RLIMIT_NOFILE: 256,
+        resource.RLIMIT_NOFILE: 128,
         resource.RLIMIT_CORE: 0,
     }
     for kind, bound in bounds.items():

@@ -9,8 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-MAX_ELEMENTS = 10_000_000
+MAX_ELEMENTS = 2_000_000
+MAX_PARTS = 50_000
+"""Lists, names and numbers outside of tensors; four letters of a text count as one."""
 MAX_TEXT = 2_000
+MAX_NAME = 200
 
 
 @dataclass(frozen=True)
@@ -108,20 +111,31 @@ def to_plain(value: Any) -> tuple[Any, tuple[str, ...]]:
     """The plain tree of an answer, and the paths of its tensors that carry a gradient.
 
     Raises:
-        OverflowError: the answer has more than MAX_ELEMENTS numbers.
+        OverflowError: the answer has more than MAX_ELEMENTS numbers or MAX_PARTS parts.
     """
     tracked: list[str] = []
-    left = [MAX_ELEMENTS]
+    elements, parts = MAX_ELEMENTS, MAX_PARTS
+
+    def spend(numbers: int, text: str = "") -> None:
+        nonlocal elements, parts
+        elements -= numbers
+        parts -= 1 + len(text) // 4
+        if elements < 0:
+            raise OverflowError(f"the answer holds more than {MAX_ELEMENTS:,} numbers")
+        if parts < 0:
+            raise OverflowError(f"the answer has more than {MAX_PARTS:,} parts")
+
+    def name_of(text: object) -> str:
+        name = str(text)[:MAX_NAME]
+        spend(0, name)
+        return name
 
     def convert(value: Any, path: str, depth: int) -> Any:
-        left[0] -= 1
-        if isinstance(value, Tensor):
-            left[0] -= value.numel()
-        if left[0] < 0:
-            raise OverflowError(f"the answer holds more than {MAX_ELEMENTS:,} numbers")
+        spend(value.numel() if isinstance(value, Tensor) else 0)
         if value is None or type(value) in (bool, int, float):
             return value
         if type(value) is str:
+            spend(0, value[:MAX_TEXT])
             return value[:MAX_TEXT]
         if isinstance(value, Tensor):
             if value.requires_grad:
@@ -130,23 +144,26 @@ def to_plain(value: Any) -> tuple[Any, tuple[str, ...]]:
                 return Elsewhere(tuple(value.shape), value.dtype, str(value.device))
             return torch.empty(value.shape, dtype=value.dtype).copy_(value.detach())
         if depth > 8:
-            return Foreign(type(value).__name__, "nested too deeply")
+            return Foreign(name_of(type(value).__name__), "nested too deeply")
         if isinstance(value, tuple) and hasattr(value, "_fields"):
-            names = tuple(str(name) for name in value._fields)
-            parts = tuple(convert(part, _join(path, name), depth + 1) for name, part in zip(names, value, strict=True))
-            return Record(type(value).__name__, names, parts)
+            names = tuple(name_of(name) for name in value._fields)
+            values = tuple(convert(part, _join(path, name), depth + 1) for name, part in zip(names, value, strict=True))
+            return Record(name_of(type(value).__name__), names, values)
         if isinstance(value, (list, tuple)):
             kind = list if isinstance(value, list) else tuple
             return kind(convert(part, _join(path, str(i)), depth + 1) for i, part in enumerate(value))
         if isinstance(value, dict):
-            return {str(key)[:MAX_TEXT]: convert(part, _join(path, str(key)), depth + 1) for key, part in value.items()}
-        name = type(value).__name__
-        module = type(value).__module__
+            found = {}
+            for key, part in value.items():
+                name = name_of(key)
+                found[name] = convert(part, _join(path, name), depth + 1)
+            return found
+        module, name = type(value).__module__, name_of(type(value).__name__)
         try:
-            text = repr(value)[:200]
+            text = repr(value)[:MAX_NAME]
         except Exception as error:
             text = f"<its repr raised {type(error).__name__}>"
-        return Foreign(name if module == "builtins" else f"{module}.{name}", text)
+        return Foreign(name if module == "builtins" else name_of(f"{module}.{name}"), text)
 
     return convert(value, "", 0), tuple(tracked)
 

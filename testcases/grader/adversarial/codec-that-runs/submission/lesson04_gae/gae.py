@@ -1,0 +1,2 @@
+# coding: zip
+x = 1
