@@ -138,6 +138,8 @@ class Answer:
     def matches_reference(self, *, atol: float = 1e-11, rtol: float = 0.0) -> Answer:
         """Value, gradients and errors of the reference on the same arguments."""
         wanted = session.trusted.evaluate(self.request)
+        if wanted.error and wanted.error.kind != "raised":
+            raise RuntimeError(f"the reference failed: {wanted.error.kind}, {wanted.error.message}")
         if wanted.error:
             return self.raises(wanted.error.type_name)
         self._is_sound()

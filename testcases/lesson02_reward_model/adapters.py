@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
+import torch._dynamo  # The first optimiser loads it, which takes seconds: not in a student's time.
 from torch import Tensor, nn
 
 

@@ -15,6 +15,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import torch
+from peft import LoraConfig, get_peft_model  # It takes seconds to load: not in a student's time.
 from torch import Tensor, nn
 from torch.func import functional_call
 
@@ -518,8 +519,6 @@ def gpt2_lora(lesson: Any, input_ids: Tensor, attention_mask: Tensor, seed: int,
 
 def _lora(adapters: dict[str, float], active: str) -> Any:
     """A `peft` model of rank 1 on `Line`: A is 1, and B is the number that the adapter adds."""
-    from peft import LoraConfig, get_peft_model
-
     config = LoraConfig(r=1, lora_alpha=1, lora_dropout=0.0, target_modules=["slope"])
     first, *others = adapters
     policy = get_peft_model(Line(), config, adapter_name=first)
@@ -536,8 +535,6 @@ def _lora(adapters: dict[str, float], active: str) -> Any:
 
 def _gpt2_lora(seed: int, from_sft_adapter: bool) -> Any:
     """A GPT-2 whose policy adapter starts as a copy of an SFT adapter, named "reference", or as nothing."""
-    from peft import LoraConfig, get_peft_model
-
     config = LoraConfig(r=2, lora_alpha=4, lora_dropout=0.0, target_modules=["c_attn"], fan_in_fan_out=True)
     with _seeded(seed), warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # peft asks transformers in words that are going out of use

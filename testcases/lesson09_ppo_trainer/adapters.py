@@ -17,6 +17,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import torch
+import torch._dynamo  # The first optimiser loads it, which takes seconds: not in a student's time.
 from torch import Tensor, nn
 
 from solutions.lesson07_actor_critic import PolicyAndValue
