@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from testcases.harness import exercises, progress
-from testcases.harness.contract import ROOT, TUTORIAL, lesson_names
+from testcases.harness.contract import ROOT, TESTCASES, TUTORIAL, lesson_names
 from testcases.harness.failures import Blocked, CheckFailed, NotStarted
 from testcases.harness.points import entry_of, function_of
 
@@ -54,6 +55,12 @@ class _Run:
                 item.add_marker(lesson[:8])
         # Within a lesson the basic suite comes first; a plugin that shuffles does so after this.
         items.sort(key=lambda item: (_lesson_of(item.nodeid) or "~", "basic_test" not in item.nodeid))
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Load what the lessons' adapters need, such as peft: seconds that belong to no test."""
+        for lesson in sorted({_lesson_of(item.nodeid) or "" for item in session.items}):
+            if (TESTCASES / lesson / "adapters.py").is_file():
+                importlib.import_module(f"testcases.{lesson}.adapters")
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
