@@ -86,8 +86,8 @@ class RewardModel(nn.Module):
 
     Args:
         backbone: a model without a language-model head (such as `GPT2Model`): called with `input_ids`,
-            `attention_mask` and `position_ids`, it returns an object with `last_hidden_state` (B, L, H), and
-            `backbone.config.hidden_size` is H. It is used, not copied.
+            `attention_mask`, `position_ids` and `use_cache=False` (nothing is written after the score), it returns an
+            object with `last_hidden_state` (B, L, H), and `backbone.config.hidden_size` is H. It is used, not copied.
     """
 
     def __init__(self, backbone: PreTrainedModel) -> None:
@@ -114,7 +114,10 @@ class RewardModel(nn.Module):
         check_shapes(input_ids=(input_ids, "B L"), attention_mask=(attention_mask, "B L"))
         # region solution
         hidden = self.backbone(
-            input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids(attention_mask)
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            position_ids=position_ids(attention_mask),
+            use_cache=False,
         ).last_hidden_state
         rows = torch.arange(len(input_ids), device=input_ids.device)
         return self.head(hidden[rows, last_token_index(attention_mask)]).squeeze(-1)

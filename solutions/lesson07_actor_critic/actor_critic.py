@@ -90,7 +90,10 @@ class ValueModel(nn.Module):
         check_shapes(input_ids=(input_ids, "B L"), attention_mask=(attention_mask, "B L"))
         # region solution
         hidden = self.backbone(
-            input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids(attention_mask)
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            position_ids=position_ids(attention_mask),
+            use_cache=False,
         ).last_hidden_state
         return self.head(hidden).squeeze(-1)
         # endregion

@@ -83,8 +83,8 @@ class RewardModel(nn.Module):
 
     Args:
         backbone: a model without a language-model head (such as `GPT2Model`): called with `input_ids`,
-            `attention_mask` and `position_ids`, it returns an object with `last_hidden_state` (B, L, H), and
-            `backbone.config.hidden_size` is H. It is used, not copied.
+            `attention_mask`, `position_ids` and `use_cache=False` (nothing is written after the score), it returns an
+            object with `last_hidden_state` (B, L, H), and `backbone.config.hidden_size` is H. It is used, not copied.
     """
 
     def __init__(self, backbone: PreTrainedModel) -> None:
