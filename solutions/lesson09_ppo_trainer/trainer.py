@@ -85,6 +85,7 @@ class PPOTrainer:
             trainable, lr=config.learning_rate, eps=config.adam_epsilon, weight_decay=0.0, fused=True
         )
         self.model, self.optimizer = self.accelerator.prepare(model, optimizer)
+        self._parameters = list(self.model.parameters())
         self.kl_controller = (
             FixedKLController(config.kl_coef)
             if config.kl_target is None
@@ -363,9 +364,7 @@ class PPOTrainer:
         # region solution
         tokens = int(minibatch.mask.sum())
         parts, weights = [], []
-        rows = torch.arange(len(minibatch), device=minibatch.mask.device)
-        for index in rows.split(self.config.micro_batch_size or len(minibatch)):
-            microbatch = minibatch.rows(index)
+        for microbatch in self._microbatches(minibatch):
             weights.append(int(microbatch.mask.sum()) / tokens)
             loss, statistics = self.compute_loss(microbatch)
             self.accelerator.backward(loss * weights[-1])
@@ -375,11 +374,17 @@ class PPOTrainer:
         if is_spike:
             grad_norm = 0.0
         else:
-            grad_norm = float(self.accelerator.clip_grad_norm_(self.model.parameters(), self.config.max_grad_norm))
+            grad_norm = float(self.accelerator.clip_grad_norm_(self._parameters, self.config.max_grad_norm))
             self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         return merged | {"grad_norm": grad_norm, "skipped_share": float(is_spike)}
         # endregion
+
+    def _microbatches(self, minibatch: Experience) -> list[Experience]:
+        if self.config.micro_batch_size is None:
+            return [minibatch]
+        rows = torch.arange(len(minibatch), device=minibatch.mask.device)
+        return [minibatch.rows(index) for index in rows.split(self.config.micro_batch_size)]
 
     def _set_learning_rate(self) -> None:
         """Up in a line over `warmup_updates`, down in a line to 0 at `num_updates`."""

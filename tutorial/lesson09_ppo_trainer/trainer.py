@@ -85,6 +85,7 @@ class PPOTrainer:
             trainable, lr=config.learning_rate, eps=config.adam_epsilon, weight_decay=0.0, fused=True
         )
         self.model, self.optimizer = self.accelerator.prepare(model, optimizer)
+        self._parameters = list(self.model.parameters())
         self.kl_controller = (
             FixedKLController(config.kl_coef)
             if config.kl_target is None
@@ -271,6 +272,12 @@ class PPOTrainer:
             `grad_norm` before clipping (0 if skipped) and `skipped_share` (1 if skipped).
         """
         raise NotImplementedError("lesson09: PPOTrainer.optimiser_step")
+
+    def _microbatches(self, minibatch: Experience) -> list[Experience]:
+        if self.config.micro_batch_size is None:
+            return [minibatch]
+        rows = torch.arange(len(minibatch), device=minibatch.mask.device)
+        return [minibatch.rows(index) for index in rows.split(self.config.micro_batch_size)]
 
     def _set_learning_rate(self) -> None:
         """Up in a line over `warmup_updates`, down in a line to 0 at `num_updates`."""
