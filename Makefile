@@ -1,11 +1,13 @@
 # Every target does all of its set-up by itself; a second run installs nothing.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test progress hint reset solution check check-sandbox gradescope stubs checkpoints notebooks lab lint
+.PHONY: help setup demo test progress hint reset solution check check-sandbox gradescope stubs checkpoints notebooks lab bench lint
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+BENCH := .venv-bench
+BENCH_READY := $(BENCH)/.ready
 LAB_READY := $(VENV)/.ready-lab
 
 PRESET ?= tiny
@@ -88,6 +90,19 @@ notebooks: $(READY) ## Run all notebooks and refresh their outputs
 
 lab: $(LAB_READY) ## The notebooks in JupyterLab, in your browser [OPTIONS=--no-browser]
 	@$(BIN)/python -m jupyterlab --LabApp.default_url=/lab/tree/notebooks $(OPTIONS)
+
+# torch comes first, so that nothing else chooses a build of it.
+$(BENCH_READY): testcases/benchmarks/trl.lock
+	@echo "installing TRL into $(BENCH) (once) ..."
+	@$(PYTHON) -m venv $(BENCH)
+	@$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check $$(grep '^torch==' $<)
+	@$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $(BENCH_READY)
+
+bench: $(READY) $(BENCH_READY) ## How fast the trainer is: against TRL 1.12.0, the bare model passes and the machine
+	@$(BIN)/python -m testcases.benchmarks.trainer
+	@$(BIN)/python -m testcases.benchmarks.costs
+	@$(BIN)/python -m testcases.benchmarks.gpu
 
 lint: $(READY) ## Style (ruff) and types (mypy)
 	@$(BIN)/ruff check .

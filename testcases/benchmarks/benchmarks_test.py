@@ -1,0 +1,121 @@
+"""The benchmarks still run: ours and the bare passes, two small updates each. No timing decides anything here."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import pytest
+import torch
+from rich.console import Console
+from torch.utils.flop_counter import FlopCounterMode
+
+from testcases.benchmarks import figures, floor, gpu, run_bare, run_ours, trainer
+from testcases.benchmarks.relay import Child
+from testcases.benchmarks.workload import Workload
+
+SMALL = Workload(n_layer=1, n_embd=16, n_head=2, batch=8, prompt=3, response=5, epochs=2, minibatches=2, threads=1)
+
+
+def test_every_response_of_a_workload_has_all_its_tokens():
+    trained = run_ours.make_trainer(SMALL)
+    experience = trained._collect(SMALL.prompts(SMALL.batch))
+    assert experience.mask.shape == (8, 5) and experience.mask.all() and experience.attention_mask.all()
+    metrics = trained.training_step(SMALL.prompts(SMALL.batch))
+    assert metrics["optimiser_steps"] == SMALL.epochs * SMALL.minibatches
+
+
+def test_the_bare_passes_step_both_models_and_leave_the_frozen_ones():
+    passes = run_bare.BarePasses(SMALL)
+    models = (passes.policy, passes.critic, passes.reference, passes.reward_model)
+    before = [next(model.parameters()).clone() for model in models]
+    passes.update()
+    moved = [not torch.equal(old, next(model.parameters())) for old, model in zip(before, models, strict=True)]
+    assert moved == [True, True, False, False]
+
+
+def test_the_child_of_our_trainer_runs_two_updates(monkeypatch):
+    class TwoUpdates:
+        timed = staticmethod(lambda phase, function: function)
+        wait = staticmethod(lambda: None)
+        left = 2
+
+        def update_done(self):
+            self.left -= 1
+            if not self.left:
+                raise SystemExit(0)
+
+    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "no")  # so that what the child sets is taken back
+    monkeypatch.setattr(run_ours, "Relay", TwoUpdates)
+    monkeypatch.setattr(sys, "argv", ["run_ours", SMALL.to_json()])
+    with pytest.raises(SystemExit):
+        run_ours.main()
+
+
+SLEEPER = """
+from testcases.benchmarks.relay import Relay
+import time
+relay = Relay()
+print("this goes to stderr")
+nap = relay.timed("generation", time.sleep)
+relay.wait()
+while True:
+    nap(0.01)
+    relay.update_done()
+"""
+
+
+def test_a_child_answers_each_order_with_its_updates_and_their_phases():
+    with Child("sleeper", [sys.executable, "-c", SLEEPER], threads=1) as child:
+        first, second = child.run(3), child.run(1)
+    assert [len(answer["samples"]) for answer in (first, second)] == [3, 1]
+    for sample in first["samples"]:
+        assert 0.01 <= sample["generation"] <= sample["wall"]
+    assert first["before_mib"] <= first["peak_mib"]
+
+
+def test_a_child_that_dies_is_an_error_with_its_last_words():
+    child = Child("sleeper", [sys.executable, "-c", SLEEPER.replace("nap(0.01)", "nap(None)")], threads=1)
+    with pytest.raises(RuntimeError, match="expected sleeper to run 1 updates, but it died:\n(.|\n)*TypeError"):
+        child.run(1)
+    child.close()
+
+
+def test_the_floor_counts_the_matrix_products_of_the_passes():
+    # Eager attention, because the counter does not know the fused kernel; it multiplies the masked pairs too.
+    work = Workload(n_layer=2, n_embd=16, n_head=2, batch=4, prompt=3, response=5)
+    policy = work.language_model(0)
+    policy.set_attn_implementation("eager")
+    tokens = torch.zeros((work.batch, work.prompt + work.response - 1), dtype=torch.long)
+    with FlopCounterMode(display=False) as counter:
+        policy(tokens, logits_to_keep=work.response, use_cache=False)
+    masked_pairs = 7 * 6 / 2
+    expected = floor.update_operations(work)["generation"] + work.batch * work.n_layer * 4 * masked_pairs * 16
+    assert counter.get_total_flops() == expected
+
+
+def test_table_and_figure_of_the_comparison(tmp_path):
+    numbers = {"generation": 0.1, "scoring": 0.1, "update": 0.5, "wall": 0.8, "cpu": 1.0}
+    contestant = {"median": numbers, "memory_mib": {"before": 300.0, "peak": 340.0}}
+    report = {
+        "machine": {"processor": "any", "threads": 2, "load_before": 0.1, "matrix_rate": 1e11},
+        **{name: {"2x64": 2.0} for name in ("ratio", "ratio_cpu", "over_bare", "trl_over_bare", "floor")},
+        "sizes": {
+            "2x64": {
+                "model_rate": 5e10,
+                "bare_by_kind": {"matrix products": 3.0, "attention": 1.0},
+                **dict.fromkeys(trainer.LABELS.values(), contestant),
+            }
+        },
+    }
+    out = io.StringIO()
+    trainer.show(report, Console(file=out, width=160))
+    assert "matrix products 75%" in out.getvalue() and "100 GFLOP/s" in out.getvalue()
+    figures.draw_comparison(report, tmp_path / "trainer.png")
+    assert (tmp_path / "trainer.png").stat().st_size > 5_000
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="says so only where there is no GPU")
+def test_without_a_gpu_the_third_part_says_so_and_succeeds(capsys):
+    assert gpu.main([]) == 0
+    assert "no GPU" in capsys.readouterr().out

@@ -1,0 +1,53 @@
+"""Child: the course's trainer on a workload, run from the course's own environment."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import torch
+
+from solutions.lesson02_reward_model import RewardModel
+from solutions.lesson07_actor_critic import PolicyAndValue, ValueModel
+from solutions.lesson08_rollout import rollout
+from solutions.lesson09_ppo_trainer import PPOConfig, PPOTrainer
+
+from .relay import Relay
+from .workload import ADAM_EPSILON, LEARNING_RATE, Workload
+
+ENDLESS = 1_000_000
+
+
+def make_trainer(work: Workload) -> PPOTrainer:
+    """Policy, critic, reward model and reference of the workload's shape, under the course's trainer."""
+    config = PPOConfig(
+        stop_token_ids=(work.never,),
+        pad_token_id=work.never,
+        max_new_tokens=work.response,
+        missing_stop_penalty=0.0,
+        num_updates=ENDLESS,
+        batch_size=work.batch,
+        num_epochs=work.epochs,
+        num_minibatches=work.minibatches,
+        learning_rate=LEARNING_RATE,
+        adam_epsilon=ADAM_EPSILON,
+    )
+    torch.manual_seed(0)
+    model = PolicyAndValue(work.language_model(0), ValueModel(work.language_model(1).transformer))
+    reward_model = RewardModel(work.language_model(2).transformer)
+    return PPOTrainer(model, reward_model, work.language_model(0), config)
+
+
+def main() -> None:
+    work = Workload.from_json(sys.argv[1])
+    os.environ["ACCELERATE_MIXED_PRECISION"] = work.precision  # where Accelerator() looks for it
+    trainer, relay = make_trainer(work), Relay()
+    rollout.generate = relay.timed("generation", rollout.generate)
+    rollout.evaluate_responses = relay.timed("scoring", rollout.evaluate_responses)
+    trainer.optimise = relay.timed("update", trainer.optimise)
+    relay.wait()
+    trainer.train(work.prompts(), lambda _: relay.update_done())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,194 @@
+"""The course's trainer, TRL 1.12.0's and the bare model passes, a few updates of each in turn; medians of the pairs.
+
+    python -m testcases.benchmarks.trainer
+
+Writes runs/bench/trainer.json and trainer.png. What each of the three does is said in run_ours.py, run_trl.py and
+run_bare.py. The JSON holds:
+
+    ratio           how many of our updates fit into one of TRL's, by size: median over the pairs, wall clock
+    ratio_cpu       the same by CPU time, which other programs on the machine disturb less
+    over_bare       one of our updates over the bare passes of the same models on the same batches
+    trl_over_bare   the same for TRL
+    floor           seconds that the floating-point operations of an update take at the machine's matrix rate
+    sizes           the raw seconds of each update, the phases, memory, and what the bare passes spend their time on
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from .anatomy import anatomy
+from .floor import matrix_rate, model_rate, update_operations
+from .relay import ROOT, Child
+from .workload import Workload
+
+OURS, TRL, BARE = "run_ours", "run_trl", "run_bare"
+LABELS = {OURS: "PPO by Hand", TRL: "TRL 1.12.0", BARE: "bare passes"}
+SIZES = (Workload(n_layer=2, n_embd=64), Workload(n_layer=4, n_embd=128))
+TRL_PYTHON = ROOT / ".venv-bench" / "bin" / "python"
+OUT = ROOT / "runs" / "bench"
+PHASES = ("generation", "scoring", "update")
+
+
+def compare(work: Workload, pairs: int, updates: int, contestants: tuple[str, ...]) -> dict[str, Any]:
+    """Run the contestants in turn.
+
+    Args:
+        work: what is timed.
+        pairs: rounds; in each, every contestant runs.
+        updates: in one round, for each contestant.
+        contestants: OURS, TRL, BARE or some of them.
+
+    Returns:
+        For each: `rounds` (mean seconds of an update in each round: wall, cpu and the phases), `median` of each of
+        those, and memory in MiB before the first update and at the peak.
+    """
+    children = {name: start(name, work) for name in contestants}
+    try:
+        rounds: dict[str, list[dict[str, float]]] = {name: [] for name in contestants}
+        answers = {name: child.run(updates) for name, child in children.items()}  # to warm up
+        for _ in range(pairs):
+            for name, child in children.items():
+                answers[name] = child.run(updates)
+                rounds[name].append(_mean(answers[name]["samples"]))
+    finally:
+        for child in children.values():
+            child.close()
+    return {
+        name: {
+            "rounds": rounds[name],
+            "median": {key: median(one[key] for one in rounds[name]) for key in rounds[name][0]},
+            "memory_mib": {key: answers[name][f"{key}_mib"] for key in ("before", "peak")},
+        }
+        for name in contestants
+    }
+
+
+def paired_ratio(result: dict[str, Any], above: str, below: str, clock: str = "wall") -> float:
+    """Median over the rounds of one contestant's seconds over another's in the same round."""
+    pairs = zip(result[above]["rounds"], result[below]["rounds"], strict=True)
+    return median(one[clock] / other[clock] for one, other in pairs)
+
+
+def start(name: str, work: Workload) -> Child:
+    """A contestant in its own process, TRL in its own environment."""
+    python = str(TRL_PYTHON) if name == TRL else sys.executable
+    return Child(name, [python, "-m", f"{__package__}.{name}", work.to_json()], work.threads)
+
+
+def _mean(samples: list[dict[str, float]]) -> dict[str, float]:
+    """Mean update of a round; what is left of its wall clock beside the timed phases is TRL's optimisation."""
+    mean = {key: sum(sample.get(key, 0.0) for sample in samples) / len(samples) for key in ("wall", "cpu", *PHASES)}
+    mean["update"] = mean["update"] or mean["wall"] - mean["generation"] - mean["scoring"]
+    return mean
+
+
+def measure(sizes: tuple[Workload, ...], pairs: int, updates: int) -> dict[str, Any]:
+    """Everything that trainer.json holds."""
+    report: dict[str, Any] = {
+        "date": time.strftime("%Y-%m-%d"),
+        "machine": {
+            "processor": _processor(),
+            "threads": sizes[0].threads,
+            "load_before": os.getloadavg()[0],
+            "matrix_rate": matrix_rate(sizes[0].threads),
+        },
+        "versions": {"python": platform.python_version(), "torch": torch.__version__},
+        **{name: {} for name in ("ratio", "ratio_cpu", "over_bare", "trl_over_bare", "floor", "sizes")},
+    }
+    for work in sizes:
+        result = compare(work, pairs, updates, (BARE, OURS, TRL))
+        operations = update_operations(work)
+        report["ratio"][work.name] = paired_ratio(result, TRL, OURS)
+        report["ratio_cpu"][work.name] = paired_ratio(result, TRL, OURS, "cpu")
+        report["over_bare"][work.name] = paired_ratio(result, OURS, BARE)
+        report["trl_over_bare"][work.name] = paired_ratio(result, TRL, BARE)
+        report["floor"][work.name] = sum(operations.values()) / report["machine"]["matrix_rate"]
+        report["sizes"][work.name] = {
+            "operations": operations,
+            "model_rate": model_rate(work),
+            "bare_by_kind": anatomy(work),
+            **{LABELS[name]: numbers for name, numbers in result.items()},
+        }
+    report["machine"]["load_after"] = os.getloadavg()[0]
+    return report
+
+
+def _processor() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return f"{names[0]} x {len(names)}" if names else platform.processor() or platform.machine()
+
+
+def show(report: dict[str, Any], console: Console) -> None:
+    """The table of the comparison."""
+    machine = report["machine"]
+    table = Table(
+        title=f"\none PPO update, ms: {machine['processor']}, {machine['threads']} threads, "
+        f"load {machine['load_before']:.1f}",
+        title_justify="left",
+    )
+    for column in ("size", "", *PHASES, "whole", "CPU", "peak MiB", "x bare", "x floor"):
+        table.add_column(column, justify="left" if column in ("size", "") else "right")
+    for size, result in report["sizes"].items():
+        bare = result[LABELS[BARE]]["median"]["wall"]
+        for label in LABELS.values():
+            numbers = result[label]["median"]
+            table.add_row(
+                size,
+                label,
+                *(f"{numbers[key] * 1e3:.0f}" for key in (*PHASES, "wall", "cpu")),
+                f"{result[label]['memory_mib']['peak'] - result[label]['memory_mib']['before']:.0f}",
+                f"{numbers['wall'] / bare:.2f}",
+                f"{numbers['wall'] / report['floor'][size]:.1f}",
+            )
+        table.add_section()
+    console.print(table)
+    for size in report["sizes"]:
+        kinds = report["sizes"][size]["bare_by_kind"]
+        shares = ", ".join(f"{kind} {seconds / sum(kinds.values()):.0%}" for kind, seconds in kinds.items())
+        console.print(
+            f"{size}: TRL / ours {report['ratio'][size]:.2f} (CPU time {report['ratio_cpu'][size]:.2f}), "
+            f"ours / bare {report['over_bare'][size]:.2f}, TRL / bare {report['trl_over_bare'][size]:.2f}, "
+            f"floor {report['floor'][size] * 1e3:.0f} ms.\n  The bare passes are: {shares}; the machine multiplies "
+            f"large matrices at {machine['matrix_rate'] / 1e9:.0f} GFLOP/s, this model's at "
+            f"{report['sizes'][size]['model_rate'] / 1e9:.0f}."
+        )
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Compare, print, write; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m testcases.benchmarks.trainer", description=__doc__.split("\n")[0])
+    parser.add_argument("--pairs", type=int, default=9, help="rounds of each size")
+    parser.add_argument("--updates", type=int, default=5, help="updates of each contestant in one round")
+    options = parser.parse_args(arguments)
+    if not TRL_PYTHON.exists():
+        print("error: expected TRL in .venv-bench, got none; run make bench, which installs it", file=sys.stderr)
+        return 1
+    console = Console(highlight=False)
+    report = measure(SIZES, options.pairs, options.updates)
+    show(report, console)
+    from .figures import draw_comparison
+
+    OUT.mkdir(parents=True, exist_ok=True)
+    (OUT / "trainer.json").write_text(json.dumps(report, indent=2) + "\n")
+    draw_comparison(report, OUT / "trainer.png")
+    console.print(f"{OUT / 'trainer.json'}\n{OUT / 'trainer.png'}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
