@@ -78,6 +78,8 @@ class Journal:
 
 def what_is_kept(out: Path) -> str:
     """How far a run that was stopped is saved, and how to go on."""
+    if not (out / FOLDER).is_dir():
+        return "nothing had begun"
     return f"{_newest_checkpoint(out)}; to go on, add RESUME=1 (or --resume) to the same command"
 
 

@@ -307,6 +307,27 @@ def test_a_run_whose_reward_failed_goes_on_from_its_checkpoint(tmp_path, gpt2, c
     assert (again / "out" / "policy" / "model.safetensors").read_bytes() == resumed
 
 
+def test_ctrl_c_says_what_is_kept_and_how_to_go_on(tmp_path, gpt2, capsys, monkeypatch):
+    def pressed(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(this_module, "pressed", pressed, raising=False)
+    assert run(tmp_path, gpt2, f"{HERE}:pressed") == 130
+    assert "stopped by Ctrl-C; there is no checkpoint yet; to go on, add RESUME=1" in capsys.readouterr().err
+    monkeypatch.setattr(hub, "load_policy", pressed)
+    assert run(tmp_path / "..", gpt2, f"{HERE}:pressed", more=("--out", str(tmp_path / "other"))) == 130
+    assert "stopped by Ctrl-C; nothing had begun" in capsys.readouterr().err
+
+
+def test_a_run_that_diverges_stops_and_names_the_check(tmp_path, gpt2, capsys):
+    settings = f"{SET} learning_rate=1e30 warmup_updates=0 num_epochs=3"
+    assert run(tmp_path, gpt2, f"{HERE}:likes_a", more=("--set", settings)) == 1
+    said = capsys.readouterr().err
+    assert "error: stopped at update 1: NaN or infinity in policy_loss" in said
+    assert "the metrics are in" in said and "RESUME" not in said
+    assert not (tmp_path / "out" / "policy").exists()
+
+
 def test_another_policy_cannot_go_on_with_a_run(tmp_path, gpt2, capsys):
     assert run(tmp_path, gpt2, f"{HERE}:nan") == 1
     capsys.readouterr()

@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from solutions.lesson07_actor_critic import PolicyAndValue, ValueModel, make_reference
-from solutions.lesson09_ppo_trainer import CheckpointFolder, PPOConfig, PPOTrainer
+from solutions.lesson09_ppo_trainer import CheckpointFolder, DivergedError, PPOConfig, PPOTrainer
 from solutions.lesson09_ppo_trainer.checkpoints import CHECKPOINT_FILE
 from tiny_models.builders import build_causal_lm
 
@@ -237,6 +237,19 @@ def test_a_full_disk_leaves_the_last_good_checkpoint(tmp_path, undisturbed):
         trainer().train(PROMPTS, folder.save)
     assert [one.name for one in tmp_path.iterdir()] == ["update-000002"]
     assert same_state(resumed(folder), undisturbed)
+
+
+def test_weights_of_nan_are_not_saved_as_a_place_to_go_on_from(tmp_path):
+    folder = CheckpointFolder(tmp_path, every=2)
+
+    def spoil_the_fourth(run: PPOTrainer) -> None:
+        if run.updates_done == 4:
+            next(run.policy.parameters()).data[0, 0] = float("nan")
+        folder.save(run)
+
+    with pytest.raises(DivergedError, match="stopped at update 4: a weight is NaN or infinite"):
+        trainer().train(PROMPTS, spoil_the_fourth)
+    assert [one.name for one in tmp_path.iterdir()] == ["update-000002"]
 
 
 def test_the_metrics_file_of_a_resumed_run_has_each_update_once(tmp_path):

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy
 import torch
 
+from .checks import DivergedError
+
 if TYPE_CHECKING:
     from .trainer import PPOTrainer
 
@@ -87,10 +89,15 @@ class CheckpointFolder:
         """Save if it is time, then remove the oldest; made for `on_update` of `PPOTrainer.train`.
 
         Raises:
+            DivergedError: a weight is NaN or infinite, so this is no place to go on from.
             OSError: it could not be written, say on a full disk; the checkpoints before are as they were.
         """
         if trainer.updates_done % self.every and trainer.updates_done < trainer.config.num_updates:
             return
+        if not all(bool(weight.isfinite().all()) for weight in trainer.model.parameters()):
+            raise DivergedError(
+                f"stopped at update {trainer.updates_done}: a weight is NaN or infinite; lower learning_rate"
+            )
         target = self.directory / f"{PREFIX}{trainer.updates_done:06d}"
         try:
             trainer.save_checkpoint(target)
