@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import torch
+from accelerate import Accelerator
 
 from ..lesson07_actor_critic import PolicyAndValue, ValueModel, make_reference
 from ..lesson09_ppo_trainer import PPOConfig, PPOTrainer
@@ -76,6 +77,9 @@ def run_hub(
     if not policy or not reward or prompts is None:
         raise ValueError("expected POLICY=, REWARD= and PROMPTS= with PRESET=hub; see make help and the README")
     chosen = DEFAULTS | parse_settings(settings)
+    is_first = Accelerator().is_main_process  # of the processes that `accelerate launch` has started
+    if not is_first:
+        say = _say_nothing
     given = read_prompts(prompts)
     torch.manual_seed(seed)  # the critic's head starts from random weights
     model, tokenizer = load_policy(policy, say)
@@ -94,12 +98,15 @@ def run_hub(
     scorer = load_reward(reward, tokenizer, originals, say)
     if isinstance(scorer, torch.nn.Module):
         check_context(prompt_ids, config.max_new_tokens, context_length(scorer), "REWARD")
-    prepare_output(out, resume)
     digest = hashlib.sha256(prompts.read_bytes()).hexdigest()[:16]
     names = {"PRESET": "hub", "POLICY": policy, "REWARD": reward, "PROMPTS": digest, "SEED": seed, "SET": chosen}
-    journal = Journal(out, names, resume)
+    if is_first:
+        prepare_output(out, resume)
+        Journal(out, names, resume)
+    Accelerator().wait_for_everyone()
+    journal = Journal(out, names, resume=True)
     actor_critic = PolicyAndValue(model, ValueModel(cast("PreTrainedModel", copy.deepcopy(model.base_model))))
-    trainer = PPOTrainer(actor_critic, scorer, make_reference(model), config, tokenizer)
+    trainer = _trainer_class()(actor_critic, scorer, make_reference(model), config, tokenizer)
     checkpoints = journal.checkpoints("ppo")
     start = checkpoints.newest(say)
     if start is not None:
@@ -108,11 +115,25 @@ def run_hub(
     say(f"PPO: {config.num_updates} updates of {config.batch_size} responses to {len(given)} prompts")
     with said_with_what_is_kept(out):
         history = trainer.train(prompt_ids, checkpoints.save)
-        save_model(trainer.policy, tokenizer, out / "policy")
-    journal.finish()
+        if is_first:
+            save_model(trainer.policy, tokenizer, out / "policy")
+            journal.finish()
     say(f"score {history[0]['score']:.2f} -> {history[-1]['score']:.2f}, KL {history[-1]['kl']:.2f} nats")
     say(f"saved {out / 'policy'}; the metrics of each update are in {out / 'log'}")
     return 0
+
+
+def _say_nothing(text: str) -> None:
+    """What all processes but the first say."""
+
+
+def _trainer_class() -> type[PPOTrainer]:
+    """Lesson 9's trainer; with several processes lesson 11's."""
+    if Accelerator().num_processes == 1:
+        return PPOTrainer
+    from ..lesson11_scaling import DistributedPPOTrainer
+
+    return DistributedPPOTrainer
 
 
 def parse_settings(text: str) -> dict[str, Any]:

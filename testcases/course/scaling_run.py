@@ -1,7 +1,7 @@
 """What scaling_test.py starts in several processes: accelerate launch -m testcases.course.scaling_run JOB FOLDER.
 
 `updates` writes what each case gives to FOLDER/updates-N.pt, N the number of processes; `death` trains until the
-second process is killed, with a checkpoint after each update.
+second process is killed, with a checkpoint after each update; `hub` runs the capstone's preset of that name.
 """
 
 from __future__ import annotations
@@ -175,11 +175,29 @@ def death(folder: Path) -> None:
     trainer.train(PROMPTS, lambda trainer: trainer.save_checkpoint(folder / "kept"))
 
 
+def hub(folder: Path) -> None:
+    """The preset `hub`, as somebody would start it: a policy, a Python function and a file of prompts."""
+    from solutions.lesson12_capstone.__main__ import main as capstone
+    from tiny_models import checkpoints
+
+    (folder / "prompts.txt").write_text("review the film :\nreview the food :\nreview the book :\n", "utf-8")
+    options = {"policy": str(checkpoints.SFT), "reward": "testcases.course.scaling_run:likes_good"}
+    options |= {"prompts": str(folder / "prompts.txt"), "out": str(folder / "out"), "preset": "hub"}
+    options |= {"set": "num_updates=2 batch_size=4 num_minibatches=2 max_new_tokens=6"}
+    sys.exit(capstone([part for name, value in options.items() for part in (f"--{name}", value)]))
+
+
+def likes_good(prompts: list[str], responses: list[str]) -> list[float]:
+    """A reward for the preset `hub`."""
+    return [float(response.split().count("good")) for response in responses]
+
+
 def main(job: str, folder: Path) -> None:
     torch.set_num_threads(1)
     if job == "death":
-        death(folder)
-        return
+        return death(folder)
+    if job == "hub":
+        return hub(folder)
     answers: dict[str, Any] = {name: updates(make_trainer(**settings)) for name, settings in CASES.items()}
     answers |= {"runs": runs(folder), "failure": failure(), "split": split_updates()}
     trainer = make_trainer()

@@ -94,6 +94,17 @@ def test_a_killed_process_ends_the_run_and_the_last_checkpoint_is_whole(tmp_path
     assert trainer.updates_done == 2 and len(trainer.history) == 2
 
 
+@pytest.mark.slow
+def test_the_preset_hub_on_two_processes(tmp_path: Path):
+    from transformers import AutoModelForCausalLM
+
+    done = launch("hub", tmp_path)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.count("PPO: 2 updates of 4 responses to 3 prompts") == 1  # the first process speaks
+    AutoModelForCausalLM.from_pretrained(tmp_path / "out" / "policy")
+    assert len((tmp_path / "out" / "log" / "metrics.jsonl").read_text("utf-8").splitlines()) == 2
+
+
 def test_one_process_is_the_trainer_of_lesson_9():
     alone = scaling_run.make_trainer(num_updates=2)
     plain = scaling_run.make_trainer(num_updates=2)
