@@ -102,7 +102,13 @@ class TableBackbone(nn.Module):
         self.table = nn.Parameter(table.clone())
         self.config = SimpleNamespace(hidden_size=table.shape[1])
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor, position_ids: Tensor | None = None) -> Any:
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor,
+        position_ids: Tensor | None = None,
+        use_cache: bool = True,
+    ) -> Any:
         return SimpleNamespace(last_hidden_state=self.table[input_ids])
 
 
