@@ -129,9 +129,14 @@ def describe_error(error: StudentError) -> list[str]:
         if frame.text:
             lines.append(f"    {frame.text}")
     message = error.message.splitlines()
-    lines.append(f"{error.type_name}: {message[0][:300] if message else ''}".rstrip(": "))
+    lines.append(f"{error.type_name}: {_shortened(message[0]) if message else ''}".rstrip(": "))
     lines += [line[:300] for line in message[1:4]]
     return lines
+
+
+def _shortened(text: str) -> str:
+    """Beginning and end of a long line: which of many sizes is wrong often stands last."""
+    return text if len(text) <= 400 else f"{text[:240]} ... {text[-150:]}"
 
 
 def _numbers(value: Any) -> str:

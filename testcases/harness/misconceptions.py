@@ -119,17 +119,25 @@ def _agreeing(subject: Evaluator, lesson: str, exercise: str) -> tuple[Misconcep
     """
     known = _AGREEING.setdefault(subject, {})
     if (lesson, exercise) not in known:
-        candidates = misconceptions(lesson)
-        if all(map(same_outcome, _probed(subject, lesson, exercise), _probed(_reference(), lesson, exercise))):
-            # Who is right on every example cannot have gone wrong in a neighbour that the examples go through.
-            candidates = tuple(one for one in candidates if one.exercise == exercise)
-        agreeing = [one for one in candidates if _agrees(subject, lesson, one, exercise)]
+        # Who is right on every example cannot have gone wrong in a neighbour that the examples go through.
+        may_be_neighbour = not _is_right(subject, lesson, exercise)
+        agreeing = [
+            one
+            for one in misconceptions(lesson)
+            if (one.exercise == exercise or (may_be_neighbour and not _is_right(subject, lesson, one.exercise)))
+            and _agrees(subject, lesson, one, exercise)
+        ]
 
         def place(one: Misconception) -> int:
             return 1 if one.exercise == exercise else 0 if _agrees(subject, lesson, one, one.exercise) else 2
 
         known[lesson, exercise] = tuple(sorted(agreeing, key=place))
     return known[lesson, exercise]
+
+
+def _is_right(subject: Evaluator, lesson: str, exercise: str) -> bool:
+    """Whether the subject answers every probe of an exercise as the reference does."""
+    return all(map(same_outcome, _probed(subject, lesson, exercise), _probed(_reference(), lesson, exercise)))
 
 
 def _agrees(subject: Evaluator, lesson: str, one: Misconception, exercise: str) -> bool:
