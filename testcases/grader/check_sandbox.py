@@ -83,6 +83,16 @@ TRIALS: list[tuple[str, str, str]] = [
     ),
     ("bounded memory", "10 GB at once", "value = bytearray(10**10)\nreturn len(value)"),
     (
+        "no memory that belongs to nobody",
+        "a file in memory",
+        "import os\nos.close(os.memfd_create('x'))\nreturn 'made'",
+    ),
+    (
+        "no way to the host of a virtual machine",
+        "a vsock socket",
+        "import socket\nsocket.socket(40, socket.SOCK_STREAM)\nreturn 'made'",
+    ),
+    (
         "bounded processes",
         "a thousand children",
         "import os, time\nfor n in range(1000):\n    if os.fork() == 0:\n        time.sleep(20)\n        os._exit(0)\n"

@@ -18,7 +18,9 @@ STYLES = {"passed": "green", "not-started": "cyan", "blocked": "yellow", "missin
 
 def exercises(result: dict[str, Any]) -> Table:
     """One submission: lesson, exercise, points, status, likely cause."""
-    table = Table("lesson", "exercise", "points", "status", "likely cause", title=Text(printable(result["student"])))
+    table = Table(title=Text(printable(result["student"])))
+    for heading in ("lesson", "exercise", "points", "status", "likely cause"):
+        table.add_column(heading, overflow="fold")
     for lesson, found in result["lessons"].items():
         for name, exercise in found["exercises"].items():
             cause = exercise["likely_cause"]
@@ -37,9 +39,11 @@ def exercises(result: dict[str, Any]) -> Table:
 
 def gradebook(rows: Sequence[Row]) -> Table:
     """A batch: student, points, status, notes."""
-    table = Table("student", "points", "status", "notes")
+    table = Table()
+    for heading in ("student", "points", "status", "notes"):
+        table.add_column(heading, overflow="fold")
     for row in rows:
         points = f"{row.score}/{row.max_score}"
         notes = Text("\n".join(row.notes[:3]) + ("\n..." if len(row.notes) > 3 else ""))
-        table.add_row(Text(row.student[:60]), points, Text(row.status), notes)
+        table.add_row(Text(row.student), points, Text(row.status), notes)
     return table
