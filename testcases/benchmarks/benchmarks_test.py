@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import sys
 
@@ -23,6 +24,14 @@ def test_every_response_of_a_workload_has_all_its_tokens():
     assert experience.mask.shape == (8, 5) and experience.mask.all() and experience.attention_mask.all()
     metrics = trained.training_step(SMALL.prompts(SMALL.batch))
     assert metrics["optimiser_steps"] == SMALL.epochs * SMALL.minibatches
+
+
+def test_a_stock_gpt2_is_the_same_function():
+    own = SMALL.language_model(0)
+    stock = dataclasses.replace(SMALL, stock=True).language_model(0)
+    tokens = torch.arange(8).unsqueeze(0)
+    assert type(own.transformer.h[0].mlp.act) is not type(stock.transformer.h[0].mlp.act)
+    assert torch.allclose(own(tokens).logits, stock(tokens).logits, rtol=0, atol=1e-5)
 
 
 def test_the_bare_passes_step_both_models_and_leave_the_frozen_ones():
@@ -99,7 +108,9 @@ def test_table_and_figure_of_the_comparison(tmp_path):
     contestant = {"median": numbers, "memory_mib": {"before": 300.0, "peak": 340.0}}
     report = {
         "machine": {"processor": "any", "threads": 2, "load_before": 0.1, "matrix_rate": 1e11},
-        **{name: {"2x64": 2.0} for name in ("ratio", "ratio_cpu", "over_bare", "trl_over_bare", "floor")},
+        **{
+            name: {"2x64": 2.0} for name in ("ratio", "ratio_stock", "ratio_cpu", "over_bare", "trl_over_bare", "floor")
+        },
         "sizes": {
             "2x64": {
                 "model_rate": 5e10,

@@ -26,6 +26,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.utils import logging as transformers_logging
 
 from solutions.lesson02_reward_model import RewardModel
 from solutions.lesson07_actor_critic import PolicyAndValue, critic_from_reward_model, make_reference
@@ -121,6 +122,7 @@ def main(arguments: list[str] | None = None) -> int:
         print("error: expected TRL in .venv-bench, got none; run make bench, which installs it", file=sys.stderr)
         return 1
     torch.set_num_threads(1)
+    transformers_logging.disable_progress_bar()
     report: dict[str, Any] = {"date": time.strftime("%Y-%m-%d"), "sft": judge(SFT, 0), "seeds": []}
     for seed in range(options.seeds):
         prompts = sample_prompts(PRESET.ppo_updates * PRESET.ppo_batch_size, random.Random(seed + 3))

@@ -5,7 +5,9 @@
 Writes runs/bench/trainer.json and trainer.png. What each of the three does is said in run_ours.py, run_trl.py and
 run_bare.py. The JSON holds:
 
-    ratio           how many of our updates fit into one of TRL's, by size: median over the pairs, wall clock
+    ratio           how many of our updates fit into one of TRL's, by size: median over the pairs, wall clock; both
+                    train the very same models, those of the course's builder
+    ratio_stock     the same, TRL with a GPT-2 as transformers builds it by default: its GELU is eight operations
     ratio_cpu       the same by CPU time, which other programs on the machine disturb less
     over_bare       one of our updates over the bare passes of the same models on the same batches
     trl_over_bare   the same for TRL
@@ -16,6 +18,7 @@ run_bare.py. The JSON holds:
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import os
 import platform
@@ -34,8 +37,8 @@ from .floor import matrix_rate, model_rate, update_operations
 from .relay import ROOT, Child
 from .workload import Workload
 
-OURS, TRL, BARE = "run_ours", "run_trl", "run_bare"
-LABELS = {OURS: "PPO by Hand", TRL: "TRL 1.12.0", BARE: "bare passes"}
+OURS, TRL, STOCK, BARE = "run_ours", "run_trl", "run_trl stock", "run_bare"
+LABELS = {OURS: "PPO by Hand", TRL: "TRL 1.12.0", STOCK: "TRL, stock GPT-2", BARE: "bare passes"}
 SIZES = (Workload(n_layer=2, n_embd=64), Workload(n_layer=4, n_embd=128))
 TRL_PYTHON = ROOT / ".venv-bench" / "bin" / "python"
 OUT = ROOT / "runs" / "bench"
@@ -49,7 +52,7 @@ def compare(work: Workload, pairs: int, updates: int, contestants: tuple[str, ..
         work: what is timed.
         pairs: rounds; in each, every contestant runs.
         updates: in one round, for each contestant.
-        contestants: OURS, TRL, BARE or some of them.
+        contestants: OURS, TRL, STOCK, BARE or some of them.
 
     Returns:
         For each: `rounds` (mean seconds of an update in each round: wall, cpu and the phases), `median` of each of
@@ -84,8 +87,9 @@ def paired_ratio(result: dict[str, Any], above: str, below: str, clock: str = "w
 
 def start(name: str, work: Workload) -> Child:
     """A contestant in its own process, TRL in its own environment."""
-    python = str(TRL_PYTHON) if name == TRL else sys.executable
-    return Child(name, [python, "-m", f"{__package__}.{name}", work.to_json()], work.threads)
+    python = str(TRL_PYTHON) if name in (TRL, STOCK) else sys.executable
+    work = dataclasses.replace(work, stock=name == STOCK)
+    return Child(name, [python, "-m", f"{__package__}.{name.split()[0]}", work.to_json()], work.threads)
 
 
 def _mean(samples: list[dict[str, float]]) -> dict[str, float]:
@@ -106,12 +110,13 @@ def measure(sizes: tuple[Workload, ...], pairs: int, updates: int) -> dict[str, 
             "matrix_rate": matrix_rate(sizes[0].threads),
         },
         "versions": {"python": platform.python_version(), "torch": torch.__version__},
-        **{name: {} for name in ("ratio", "ratio_cpu", "over_bare", "trl_over_bare", "floor", "sizes")},
+        **{name: {} for name in ("ratio", "ratio_stock", "ratio_cpu", "over_bare", "trl_over_bare", "floor", "sizes")},
     }
     for work in sizes:
-        result = compare(work, pairs, updates, (BARE, OURS, TRL))
+        result = compare(work, pairs, updates, (BARE, OURS, TRL, STOCK))
         operations = update_operations(work)
         report["ratio"][work.name] = paired_ratio(result, TRL, OURS)
+        report["ratio_stock"][work.name] = paired_ratio(result, STOCK, OURS)
         report["ratio_cpu"][work.name] = paired_ratio(result, TRL, OURS, "cpu")
         report["over_bare"][work.name] = paired_ratio(result, OURS, BARE)
         report["trl_over_bare"][work.name] = paired_ratio(result, TRL, BARE)
@@ -161,7 +166,8 @@ def show(report: dict[str, Any], console: Console) -> None:
         kinds = report["sizes"][size]["bare_by_kind"]
         shares = ", ".join(f"{kind} {seconds / sum(kinds.values()):.0%}" for kind, seconds in kinds.items())
         console.print(
-            f"{size}: TRL / ours {report['ratio'][size]:.2f} (CPU time {report['ratio_cpu'][size]:.2f}), "
+            f"{size}: TRL / ours {report['ratio'][size]:.2f} (stock GPT-2 {report['ratio_stock'][size]:.2f}, CPU time "
+            f"{report['ratio_cpu'][size]:.2f}), "
             f"ours / bare {report['over_bare'][size]:.2f}, TRL / bare {report['trl_over_bare'][size]:.2f}, "
             f"floor {report['floor'][size] * 1e3:.0f} ms.\n  The bare passes are: {shares}; the machine multiplies "
             f"large matrices at {machine['matrix_rate'] / 1e9:.0f} GFLOP/s, this model's at "

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
+from transformers import GPT2Config
+from transformers.activations import ACT2FN
 
 from tiny_models.builders import build_gpt2
 
@@ -38,6 +40,9 @@ class Workload:
     threads: int = 2
     precision: str = "no"
     """As Accelerate calls it: "no" is float32, "bf16" autocasts."""
+    stock: bool = False
+    """GELU as `GPT2Config` has it unless told otherwise: the same function as that of the course's builder, but put
+    together from eight operations instead of one."""
 
     @property
     def name(self) -> str:
@@ -65,7 +70,7 @@ class Workload:
 
     def language_model(self, seed: int) -> GPT2LMHeadModel:
         """A GPT-2 with random weights; the same seed gives the same weights in every process."""
-        return build_gpt2(
+        model = build_gpt2(
             self.vocab_size,
             n_layer=self.n_layer,
             n_embd=self.n_embd,
@@ -75,6 +80,11 @@ class Workload:
             pad_token_id=0,
             seed=seed,
         )
+        if self.stock:
+            model.config.activation_function = GPT2Config().activation_function
+            for block in model.transformer.h:
+                block.mlp.act = ACT2FN[model.config.activation_function]
+        return model
 
     def prompts(self, count: int = 1024) -> list[list[int]]:
         """Prompts of random tokens, all of one length."""
