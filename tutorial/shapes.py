@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -22,15 +23,20 @@ def check_shapes(**arguments: tuple[Tensor | None, str]) -> None:
     for name, (tensor, _) in present.items():
         if not isinstance(tensor, Tensor):
             raise TypeError(f"expected {name} to be a torch.Tensor, got {type(tensor).__name__}")
+    if not _agree(tuple((tuple(tensor.shape), layout) for tensor, layout in present.values())):
+        wanted = ", ".join(f"{name} ({layout.replace(' ', ', ')})" for name, (_, layout) in present.items())
+        came = ", ".join(f"{name} {tuple(tensor.shape)}" for name, (tensor, _) in present.items())
+        raise ValueError(
+            f"expected {wanted}, each letter one size; got {came}; "
+            "broadcasting would give a wrong number instead of an error"
+        )
+
+
+@lru_cache(maxsize=1024)  # a trainer asks about the same few shapes thousands of times
+def _agree(pairs: tuple[tuple[tuple[int, ...], str], ...]) -> bool:
+    """Whether shapes fit their layouts, all letters together."""
     sizes: dict[str, object] = {}
-    for tensor, layout in present.values():
-        if not _fits(tuple(tensor.shape), layout.split(), sizes):
-            wanted = ", ".join(f"{name} ({layout.replace(' ', ', ')})" for name, (_, layout) in present.items())
-            came = ", ".join(f"{name} {tuple(tensor.shape)}" for name, (tensor, _) in present.items())
-            raise ValueError(
-                f"expected {wanted}, each letter one size; got {came}; "
-                "broadcasting would give a wrong number instead of an error"
-            )
+    return all(_fits(shape, layout.split(), sizes) for shape, layout in pairs)
 
 
 def _fits(shape: tuple[int, ...], letters: list[str], sizes: dict[str, object]) -> bool:
