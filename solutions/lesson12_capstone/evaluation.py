@@ -12,7 +12,7 @@ from tiny_models.gold import gold_score, is_well_formed
 
 from ..lesson01_masked_sequences import gather_log_probs
 from ..lesson06_kl_rewards import estimate_kl
-from ..lesson07_actor_critic import response_logits
+from ..lesson07_actor_critic import evaluation_mode, response_logits
 from ..lesson08_rollout import generate
 from ..lesson09_ppo_trainer import PPOConfig, encode_prompts
 from ..lesson09_ppo_trainer.scoring import Scorer
@@ -55,14 +55,15 @@ def evaluate_policy(
 
     Args:
         policy: the language model to judge.
-        reference: the SFT model.
+        reference: the SFT model; read with dropout off, and left in the mode it was in.
         score: the reward model as a scorer.
         prompts: texts.
         tokenizer: the policy's.
         config: sampling settings; the same as in training.
 
     Returns:
-        Means over the prompts. A response that is not valid (ill-formed, or cut before it stopped) has gold 0.
+        Means over the prompts. A response that is not valid (ill-formed, or cut before any of the stop tokens) has
+        gold 0.
     """
     # region solution
     input_ids, attention_mask = (
@@ -81,7 +82,8 @@ def evaluate_policy(
     )
     sequences = torch.cat([input_ids, responses], dim=1)
     visible = torch.cat([attention_mask, mask], dim=1)
-    ref_logits = response_logits(reference, sequences, visible, input_ids.shape[1])
+    with evaluation_mode(reference):
+        ref_logits = response_logits(reference, sequences, visible, input_ids.shape[1])
     kl = estimate_kl(log_probs, gather_log_probs(ref_logits, responses, config.temperature))
     texts = [tokenizer.decode(row[real], skip_special_tokens=True) for row, real in zip(responses, mask, strict=True)]
     stopped = torch.isin(responses, torch.tensor(config.stop_token_ids, device=policy.device)).any(dim=1).tolist()

@@ -137,7 +137,7 @@ def train_policy(
     """Stage 3: PPO from the SFT model, with a critic that starts as the reward model and the SFT model as reference.
 
     Args:
-        stage1: the SFT policy; a copy is trained.
+        stage1: the SFT policy, left as it is: a copy is trained, and a frozen copy is the reference.
         stage2: the reward model; it is frozen.
         config: every number of the run.
         tokenizer: the policy's.

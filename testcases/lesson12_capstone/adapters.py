@@ -76,6 +76,18 @@ class TablePolicy(nn.Module):
         return SimpleNamespace(logits=logits[:, -logits_to_keep:], past_key_values=seen + input_ids.shape[1])
 
 
+class DroppingPolicy(TablePolicy):
+    """In train mode half of the logits are dropped, as chance has it."""
+
+    def __init__(self, table: Tensor, places: Tensor | None = None) -> None:
+        super().__init__(table, places)
+        self.dropout = nn.Dropout(0.5)
+
+    def forward(self, *given: Any, **named: Any) -> SimpleNamespace:
+        output = super().forward(*given, **named)
+        return SimpleNamespace(logits=self.dropout(output.logits), past_key_values=output.past_key_values)
+
+
 class ScriptedPolicy(TablePolicy):
     """Answers each prompt with the response of a script, for certain; "<eos>" has to be written there."""
 
@@ -103,11 +115,7 @@ class TableBackbone(nn.Module):
         self.config = SimpleNamespace(hidden_size=table.shape[1])
 
     def forward(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor,
-        position_ids: Tensor | None = None,
-        use_cache: bool = True,
+        self, input_ids: Tensor, attention_mask: Tensor, position_ids: Tensor | None = None, use_cache: bool = True
     ) -> Any:
         return SimpleNamespace(last_hidden_state=self.table[input_ids])
 
@@ -149,14 +157,17 @@ def judged_of(
     reference: Tensor | None = None,
     places: Tensor | None = None,
     twice: bool = False,
+    reference_trains: bool = False,
     **settings: Any,
 ) -> dict[str, Any]:
     """`evaluate_policy` of a scripted policy or of a table; without `reference` the reference is uniform.
 
-    The proxy gives 1/8 for each token of the response, and 1 for each token of the prompt.
+    The proxy gives 1/8 for each token of the response, and 1 for each token of the prompt. `reference_trains`: the
+    reference comes in train mode, where it drops logits.
     """
     actor = ScriptedPolicy(script) if script is not None else TablePolicy(policy, places)
-    frozen = TablePolicy(torch.zeros(len(WORDS), len(WORDS)).double() if reference is None else reference, places)
+    uniform = torch.zeros(len(WORDS), len(WORDS), dtype=torch.float64)
+    frozen = DroppingPolicy(uniform if reference is None else reference, places).train(reference_trains)
 
     def score(input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> Tensor:
         real = attention_mask.double()
@@ -173,6 +184,7 @@ def judged_of(
         "kl": found.kl,
         "responses": " | ".join(found.responses),
         "responses_are_a": type(found.responses).__name__,
+        "reference_left_in_train_mode": any(module.training for module in frozen.modules()),
     }
 
 
@@ -234,6 +246,7 @@ def tuned_of(
         "critic_head": model.value_model.head.weight.detach()[0],
         "reference": trainer.ref_model.table.detach(),
         "sft_afterwards": stage1.policy.table.detach(),
+        "sft_requires_gradients_afterwards": stage1.policy.table.requires_grad,
         "reward_body_afterwards": reward_model.backbone.table.detach(),
         "reward_head_afterwards": reward_model.head.weight.detach()[0],
         "reward_bias_afterwards": reward_model.head.bias.item(),

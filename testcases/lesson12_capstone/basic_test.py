@@ -161,6 +161,13 @@ def test_evaluate_policy_counts_a_response_that_was_cut_as_invalid():
     answer.equals(gold=2.0, valid=1.0)
 
 
+@pytest.mark.parametrize("stop", ["<eos>", "<unk>"])
+def test_evaluate_policy_takes_each_of_the_stop_tokens(stop):
+    script = {"review the film :": f"the film was superb and good . {stop}"}
+    answer = call(JUDGED, prompts=tuple(script), script=script, stop_token_ids=(1, 2), max_new_tokens=8)
+    answer.equals(gold=2.0, valid=1.0)
+
+
 def test_evaluate_policy_returns_the_texts_in_the_order_of_the_prompts():
     prompts = tuple(LONG)[::-1]
     answer = call(JUDGED, prompts=prompts, script=LONG, max_new_tokens=12)
@@ -175,6 +182,16 @@ def test_evaluate_policy_reads_the_reference_at_the_temperature():
     script = {"review the film :": "the <eos>"}
     answer = call(JUDGED, prompts=tuple(script), script=script, reference=reference, temperature=2.0, max_new_tokens=4)
     answer.equals(kl=math.log(len(WORDS) + 3) - math.log(4) + math.log(len(WORDS)))
+
+
+@pytest.mark.parametrize("trains", [NO, YES], ids=["in-eval-mode", "in-train-mode"])
+def test_evaluate_policy_reads_the_reference_without_dropout(trains):
+    # The policy is certain of its 6 tokens; the reference gives "film" after "the" 1/2, and the others 1/V each.
+    reference = torch.zeros(len(WORDS), len(WORDS), dtype=torch.float64)
+    reference[WORDS.index("the"), WORDS.index("film")] = math.log(len(WORDS) - 1)
+    script = {"review the film :": "the film was bad . <eos>"}
+    answer = call(JUDGED, prompts=tuple(script), script=script, reference=reference, reference_trains=trains)
+    answer.equals(kl=5 * math.log(len(WORDS)) + LN2, reference_left_in_train_mode=trains)
 
 
 @pytest.mark.parametrize("twice", [NO, YES])
@@ -193,7 +210,7 @@ RUN = {"num_updates": 2, "batch_size": 4, "num_epochs": 1, "learning_rate": 0.05
 @pytest.mark.parametrize("frozen", [NO, YES], ids=["trainable", "frozen"])
 def test_train_policy_leaves_the_sft_model_as_it_was(frozen):
     answer = call(TUNED, **STAGES, prompts=PROMPTS, frozen=frozen, **RUN)
-    answer.equals(sft_afterwards=STAGES["sft"], reference=STAGES["sft"])
+    answer.equals(sft_afterwards=STAGES["sft"], sft_requires_gradients_afterwards=not frozen, reference=STAGES["sft"])
     answer.satisfies(
         lambda got: (got["policy"] - STAGES["sft"]).abs().max() > 0.01, "a policy that has moved from the SFT model"
     )

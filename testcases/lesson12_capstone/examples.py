@@ -77,6 +77,8 @@ def _evaluations(draw: torch.Generator) -> list[Request]:
         request(ask, prompts=tuple(SCRIPT), script=SCRIPT, reference=_normal(draw, size, size)),
         request(ask, prompts=PROMPTS * 4, **tables, temperature=0.7, max_new_tokens=12),
         request(ask, prompts=PROMPTS * 2, **tables, twice=True, max_new_tokens=5, batch_size=6),
+        request(ask, prompts=PROMPTS, **tables, reference_trains=True, stop_token_ids=(1, 2), max_new_tokens=8),
+        request(ask, prompts=PROMPTS[:1], script={PROMPTS[0]: "the film was bad . <unk>"}, stop_token_ids=(1, 2)),
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from contextlib import nullcontext
 from dataclasses import replace
 
 import torch
@@ -14,6 +15,7 @@ from solutions.lesson07_actor_critic import (
     PolicyAndValue,
     ValueModel,
     critic_from_reward_model,
+    evaluation_mode,
     freeze,
     make_reference,
     response_logits,
@@ -46,6 +48,15 @@ def _token_losses(logits, input_ids):
 )
 def logits_not_shifted(logits, input_ids, loss_mask):
     return -masked_mean(gather_log_probs(logits, input_ids), loss_mask)
+
+
+@misconception(
+    "sft_loss",
+    why="logits and tokens are both shifted, so each token is still scored by logits that have read it: logits[:, :-1]",
+    read=LOSS,
+)
+def logits_shifted_with_the_tokens(logits, input_ids, loss_mask):
+    return -masked_mean(gather_log_probs(logits[:, 1:], input_ids[:, 1:]), loss_mask[:, 1:])
 
 
 @misconception(
@@ -127,7 +138,7 @@ def _fit(
     order=lambda count, config: torch.randperm(count, generator=torch.Generator().manual_seed(config.seed)),
     drop_last=False,
     epochs=1,
-    decays=True,
+    share=lambda step, count: 1 - step / count,
     clips=True,
     forgets=True,
     weight_decay=0.0,
@@ -145,8 +156,7 @@ def _fit(
     losses = []
     policy.train(trains)
     for step, index in enumerate(batches):
-        if decays:
-            optimizer.param_groups[0]["lr"] = config.learning_rate * (1 - step / len(batches))
+        optimizer.param_groups[0]["lr"] = config.learning_rate * share(step, len(batches))
         input_ids, attention_mask = data.input_ids[index], data.attention_mask[index]
         logits = policy(
             input_ids=input_ids,
@@ -177,7 +187,25 @@ def prompts_learned_too(policy, data, config):
 
 @misconception("train_sft", why="the learning rate stays the same: it decays linearly to 0 over the steps", read=SFT)
 def learning_rate_not_decayed(policy, data, config):
-    return _fit(policy, data, config, decays=False)
+    return _fit(policy, data, config, share=lambda step, count: 1.0)
+
+
+@misconception(
+    "train_sft",
+    why="the learning rate is decayed before the step: step k uses 1 - k / n of it, from k = 0, so none is 0",
+    read=SFT,
+)
+def learning_rate_decayed_before_the_step(policy, data, config):
+    return _fit(policy, data, config, share=lambda step, count: 1 - (step + 1) / count)
+
+
+@misconception(
+    "train_sft",
+    why="the learning rate rises from step to step: it starts at config.learning_rate and falls in a line",
+    read=SFT,
+)
+def learning_rate_rises(policy, data, config):
+    return _fit(policy, data, config, share=lambda step, count: (step + 1) / count)
 
 
 @misconception("train_sft", why="the demonstrations are taken in their order, not shuffled by config.seed", read=SFT)
@@ -248,6 +276,8 @@ def _judge(
     top_k=0,
     generator=lambda policy: torch.Generator(device=policy.device).manual_seed(EVALUATION_SEED),
     needs_stop=True,
+    stops=lambda config: config.stop_token_ids,
+    reading=evaluation_mode,
     kl_of=lambda log_probs, ref, mask: estimate_kl(log_probs, ref).masked_fill(~mask, 0.0).sum(dim=1).mean(),
     skips_special=True,
     reference_temperature=None,
@@ -269,13 +299,14 @@ def _judge(
         generator=generator(policy),
     )
     sequences, visible = torch.cat([input_ids, responses], 1), torch.cat([attention_mask, mask], 1)
-    ref_logits = response_logits(reference, sequences, visible, input_ids.shape[1])
+    with reading(reference):
+        ref_logits = response_logits(reference, sequences, visible, input_ids.shape[1])
     ref = gather_log_probs(ref_logits, responses, reference_temperature or config.temperature)
     texts = [
         tokenizer.decode(row[real], skip_special_tokens=skips_special)
         for row, real in zip(responses, mask, strict=True)
     ]
-    stopped = torch.isin(responses, torch.tensor(config.stop_token_ids)).any(dim=1).tolist()
+    stopped = torch.isin(responses, torch.tensor(stops(config))).any(dim=1).tolist()
     valid = [is_well_formed(text) and (stop or not needs_stop) for text, stop in zip(texts, stopped, strict=True)]
     gold = [gold_score(against(prompts, row), text) if valid[row] else 0.0 for row, text in enumerate(texts)]
     if valid_only:
@@ -296,6 +327,33 @@ def _judge(
 )
 def cut_responses_are_valid(policy, reference, score, prompts, tokenizer, config):
     return _judge(policy, reference, score, prompts, tokenizer, config, needs_stop=False)
+
+
+@misconception(
+    "evaluate_policy",
+    why="only the first stop token counts: a response has stopped with any of config.stop_token_ids",
+    read=EVALUATE,
+)
+def one_stop_token_counts(policy, reference, score, prompts, tokenizer, config):
+    return _judge(policy, reference, score, prompts, tokenizer, config, stops=lambda config: config.stop_token_ids[:1])
+
+
+@misconception(
+    "evaluate_policy",
+    why="the reference is read in the mode it is in: with dropout on its KL is noise; use evaluation_mode",
+    read=EVALUATE,
+)
+def reference_read_with_dropout(policy, reference, score, prompts, tokenizer, config):
+    return _judge(policy, reference, score, prompts, tokenizer, config, reading=nullcontext)
+
+
+@misconception(
+    "evaluate_policy",
+    why="the reference is left in eval mode: an evaluation leaves all as it was; use evaluation_mode",
+    read=EVALUATE,
+)
+def reference_put_into_eval_mode(policy, reference, score, prompts, tokenizer, config):
+    return _judge(policy, reference, score, prompts, tokenizer, config, reading=lambda model: nullcontext(model.eval()))
 
 
 @misconception(
@@ -464,6 +522,16 @@ def resume_from_ignored(stage1, stage2, config, tokenizer, prompts, on_update=No
 def sft_model_trained_in_place(stage1, stage2, config, tokenizer, prompts, on_update=None, resume_from=None):
     reference = make_reference(stage1.policy)
     policy = stage1.policy.requires_grad_(True)
+    return _tune(stage1, stage2, config, tokenizer, prompts, on_update, resume_from, policy=policy, reference=reference)
+
+
+@misconception(
+    "train_policy",
+    why="the SFT model itself becomes the reference, so it is frozen for whoever uses it next: make_reference copies",
+    read=PPO,
+)
+def sft_model_becomes_the_reference(stage1, stage2, config, tokenizer, prompts, on_update=None, resume_from=None):
+    policy, reference = copy.deepcopy(stage1.policy).requires_grad_(True), freeze(stage1.policy)
     return _tune(stage1, stage2, config, tokenizer, prompts, on_update, resume_from, policy=policy, reference=reference)
 
 
