@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -24,6 +25,7 @@ from solutions.lesson07_actor_critic import PolicyAndValue
 from solutions.lesson08_rollout import Experience, ExperienceBuffer, Generation
 from solutions.lesson09_ppo_trainer import PPOConfig as ReferenceConfig
 from solutions.lesson09_ppo_trainer import PPOTrainer as ReferenceTrainer
+from solutions.lesson09_ppo_trainer.checkpoints import CHECKPOINT_FILE
 
 # The tables are on the CPU, and have to stay there on a machine with a GPU.
 os.environ.setdefault("ACCELERATE_USE_CPU", "true")
@@ -211,6 +213,29 @@ def loss_of(
         found = torch.autograd.grad(loss, weights, allow_unused=True)
         slopes = [zero if slope is None else slope for zero, slope in zip(slopes, found, strict=True)]
     return {"loss": loss, "actor_gradient": slopes[0], "critic_gradient": slopes[1], **statistics}
+
+
+class Wrapped(nn.DataParallel):
+    """What Accelerate makes of a model on several processes, as far as it matters: passes have to go through it."""
+
+    def __init__(self, model: nn.Module) -> None:
+        nn.Module.__init__(self)
+        self.module = model
+        self.passes = 0
+
+    def forward(self, *given: Any, **named: Any) -> Any:
+        self.passes += 1
+        return self.module(*given, **named)
+
+
+def wrapped_loss_of(
+    lesson: Any, actor: Tensor, critic: Tensor, prompts: Tensor, responses: Tensor, mask: Tensor, **old: Tensor
+) -> dict[str, Any]:
+    """`compute_loss` of a trainer whose model is wrapped, and how many passes went through the wrapper."""
+    trainer = _student(lesson, actor, critic)
+    trainer.model = Wrapped(trainer.model)
+    loss, _ = _pair(trainer.compute_loss(_experience(prompts, responses, mask, **old)))
+    return {"loss": loss.detach(), "passes_through_the_wrapper": trainer.model.passes}
 
 
 def _pair(answer: Any) -> tuple[Any, dict[str, Any]]:
@@ -556,17 +581,19 @@ def _restored(directory: Path, **settings: Any) -> dict[str, Any]:
     try:
         other.load_checkpoint(directory)
     except (KeyError, OSError, ValueError, RuntimeError, TypeError, AttributeError) as error:
-        return {"unreadable": f"{type(error).__name__}: {str(error).replace(str(directory), 'FOLDER')[:60]}"}
+        said = f"expected {CHECKPOINT_FILE} to be whole after save_checkpoint; loading it failed: {error}"
+        kind = LookupError if isinstance(error, KeyError) else type(error)  # a KeyError puts its text into quotes
+        raise kind(said.replace(str(directory), "FOLDER")) from None
     return _state_of(other)
 
 
-def interrupted_save_of(lesson: Any, first: float, second: float) -> dict[str, Any]:
-    """`save_checkpoint` twice into one folder; while the second one writes, the disk is full."""
+def interrupted_save_of(lesson: Any, first: float, second: float, while_renaming: bool = False) -> dict[str, Any]:
+    """`save_checkpoint` twice into one folder; while the second one writes (or renames), the disk fails."""
     with tempfile.TemporaryDirectory() as top:
         _used(lesson.PPOTrainer, lesson.PPOConfig, first).save_checkpoint(top)
         trainer = _used(lesson.PPOTrainer, lesson.PPOConfig, second)
         error = None
-        with _full_disk():
+        with _no_renaming() if while_renaming else _full_disk():
             try:
                 trainer.save_checkpoint(top)
             except OSError as stopped:
@@ -590,6 +617,34 @@ def _full_disk() -> Iterator[None]:
         yield
     finally:
         torch.save = before
+
+
+@contextmanager
+def _no_renaming() -> Iterator[None]:
+    """Each way to rename a file fails."""
+
+    def rename(*given: Any, **named: Any) -> None:
+        raise OSError("the disk is gone")
+
+    before = os.replace, os.rename, shutil.move
+    os.replace = os.rename = shutil.move = rename
+    try:
+        yield
+    finally:
+        os.replace, os.rename, shutil.move = before
+
+
+def refused_load_of(lesson: Any, mark: float, mark_before: float, width: int) -> dict[str, Any]:
+    """The state of a trainer in the middle of a run after `load_checkpoint` of another one, of tables so wide."""
+    with tempfile.TemporaryDirectory() as directory:
+        _reference(mark, width).save_checkpoint(directory)
+        trainer = _used(lesson.PPOTrainer, lesson.PPOConfig, mark_before)
+        error = None
+        try:
+            trainer.load_checkpoint(directory)
+        except ValueError as refused:
+            error = type(refused).__name__
+    return {"error": error, **_state_of(trainer)}
 
 
 def loaded_of(

@@ -25,9 +25,11 @@ EPOCHS = adapter("epochs_of", of=PPOTrainer.optimise)
 UPDATE = adapter("update_of", of=PPOTrainer.training_step)
 UPDATES = adapter("real_updates_of", of=PPOTrainer.training_step)
 RUN = adapter("run_of", of=PPOTrainer.train)
+WRAPPED = adapter("wrapped_loss_of", of=PPOTrainer.compute_loss)
 SAVED = adapter("saved_of", of=PPOTrainer.save_checkpoint)
 INTERRUPTED = adapter("interrupted_save_of", of=PPOTrainer.save_checkpoint)
 LOADED = adapter("loaded_of", of=PPOTrainer.load_checkpoint)
+REFUSED = adapter("refused_load_of", of=PPOTrainer.load_checkpoint)
 
 # Certain policies: after 2 always 3, after 3 always the stop token (exp(-1000) is 0); or round and round for ever.
 SURE = 1000.0
@@ -281,6 +283,12 @@ def test_compute_loss_before_the_first_step_is_the_mean_advantage():
     old = [[-LN2, -2 * LN2], [-LN2, 0.0]]
     answer = call(LOSS, **{**BATCH, "log_probs": old}, value_coef=0.0)
     answer.equals(loss=0.0, policy_loss=0.0, ratio_mean=1.0, ratio_max=1.0, approx_kl=0.0, clip_fraction=0.0)
+
+
+def test_compute_loss_goes_through_the_wrapped_model():
+    # On several processes the wrapper averages the gradients: a pass of the model inside it would leave each alone.
+    answer = call(WRAPPED, **BATCH)
+    answer.equals(loss=0.1 + 0.1 * (1.3**2 + 1 + 0.25) / 6, passes_through_the_wrapper=1)
 
 
 # Adam's first step moves a weight by -lr g / (|g| + adam_epsilon); with lr 1 and adam_epsilon 1: -g / (|g| + 1).
@@ -688,10 +696,15 @@ def test_save_checkpoint_replaces_an_older_one():
     answer.matches_reference()
 
 
-def test_save_checkpoint_that_is_interrupted_leaves_the_old_one():
-    # The disk is full while the second checkpoint (price 1 / 16) is written: the first (price 3 / 16) must be whole.
-    answer = call(INTERRUPTED, first=3.0, second=1.0)
-    answer.satisfies(lambda got: got["error"] == "no space left on device", "the OSError to come through")
+@pytest.mark.parametrize(
+    "while_renaming, error",
+    [(NO, "no space left on device"), (YES, "the disk is gone")],
+    ids=["while-writing", "while-renaming"],
+)
+def test_save_checkpoint_that_is_interrupted_leaves_the_old_one(while_renaming, error):
+    # The disk fails while the second checkpoint (price 1 / 16) is written: the first (price 3 / 16) must be whole.
+    answer = call(INTERRUPTED, first=3.0, second=1.0, while_renaming=while_renaming)
+    answer.satisfies(lambda got: got["error"] == error, "the OSError to come through")
     answer.equals(price=0.1875, scores_in_history=[0.0, 3.0, 6.0])
     answer.matches_reference()
 
@@ -739,3 +752,10 @@ def test_load_checkpoint_leaves_optimiser_and_models_together():
 @pytest.mark.parametrize("width", [2, 4])
 def test_load_checkpoint_refuses_models_of_another_shape(width):
     call(LOADED, mark=1.0, width=width).raises(ValueError)
+
+
+def test_load_checkpoint_that_is_refused_leaves_the_run_as_it_was():
+    # Price 3 / 16 and history of the run that goes on; the file of the other, wider models has 1 / 16 and 0, 1, 2.
+    answer = call(REFUSED, mark=1.0, mark_before=3.0, width=4)
+    answer.equals(error="ValueError", price=0.1875, scores_in_history=[0.0, 3.0, 6.0])
+    answer.matches_reference()

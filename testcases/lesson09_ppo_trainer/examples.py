@@ -79,6 +79,7 @@ def _losses(draw: torch.Generator) -> list[Request]:
         request(ask, **_batch(draw), places=_normal(draw, 12, 5), clip_epsilon=0.1, temperature=1.4, entropy_coef=0.01),
         request(ask, **_batch(draw, garbage=math.nan)),
         request(ask, **_batch(draw), clip_epsilon=3.0, value_coef=0.4),
+        request(adapter("wrapped_loss_of", of=PPOTrainer.compute_loss), **_batch(draw)),
     ]
 
 
@@ -125,6 +126,7 @@ def _saved() -> list[Request]:
         request(ask, marks=(1.0,), batch_size=2, num_minibatches=1),
         request(ask, marks=(2.0, 3.0), folder="runs/one/checkpoint", as_path=False, kl_target=6.0),
         request(interrupted, first=2.0, second=1.0),
+        request(interrupted, first=3.0, second=4.0, while_renaming=True),
     ]
 
 
@@ -135,6 +137,7 @@ def _loaded(draw: torch.Generator, seed: int) -> list[Request]:
         request(ask, mark=3.0, as_path=False, kl_target=6.0),
         request(ask, mark=1.0, width=4),
         request(ask, mark=2.0, mark_before=1.0),
+        request(adapter("refused_load_of", of=PPOTrainer.load_checkpoint), mark=2.0, mark_before=1.0, width=2),
     ]
 
 

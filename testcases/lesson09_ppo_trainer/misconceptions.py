@@ -281,19 +281,29 @@ def score_on_every_token(self, responses, prompts):
 # compute_loss
 
 
-def _forward(self, batch, temperature=None):
-    outputs = self.model(batch.input_ids, batch.attention_mask, batch.prompt_length)
+def _forward(self, batch, temperature=None, model=None):
+    outputs = (model or self.model)(batch.input_ids, batch.attention_mask, batch.prompt_length)
     temperature = self.config.temperature if temperature is None else temperature
     log_probs = gather_log_probs(outputs.logits, batch.responses, temperature)
     return outputs, log_probs, masked_mean(token_entropy(outputs.logits, temperature), batch.mask)
 
 
 def _loss(
-    self, batch, *, temperature=None, old=None, advantages=None, targets=None, mask=None, value_clip=None, entropy=None
+    self,
+    batch,
+    *,
+    temperature=None,
+    old=None,
+    advantages=None,
+    targets=None,
+    mask=None,
+    value_clip=None,
+    entropy=None,
+    model=None,
 ):
     """The reference's loss with some parts replaced; a callable part gets (outputs, log_probs)."""
     config = self.config
-    outputs, log_probs, bonus = _forward(self, batch, temperature)
+    outputs, log_probs, bonus = _forward(self, batch, temperature, model)
     old = batch.log_probs if old is None else old(outputs, log_probs)
     advantages = batch.advantages if advantages is None else advantages(outputs, log_probs)
     targets = batch.returns if targets is None else targets(outputs, log_probs)
@@ -338,6 +348,24 @@ def old_log_probs_of_the_present_policy(self, batch):
 )
 def loss_at_temperature_1(self, batch):
     return _loss(self, batch, temperature=1.0)
+
+
+@misconception(
+    "PPOTrainer.compute_loss",
+    why="the entropy is that at temperature 1; it is the sampling policy's, so its logits are divided as well",
+    read=LOSS,
+)
+def entropy_at_temperature_1(self, batch):
+    return _loss(self, batch, entropy=lambda outputs, log_probs: masked_mean(token_entropy(outputs.logits), batch.mask))
+
+
+@misconception(
+    "PPOTrainer.compute_loss",
+    why="the unwrapped model is called: on several processes the wrapper averages the gradients; call self.model",
+    read=LOSS,
+)
+def loss_of_the_unwrapped_model(self, batch):
+    return _loss(self, batch, model=self.accelerator.unwrap_model(self.model))
 
 
 @misconception(
@@ -1342,6 +1370,19 @@ def old_one_deleted_first(self, directory):
 
 @misconception(
     "PPOTrainer.save_checkpoint",
+    why="the old checkpoint is deleted before the new one has its name: a stop between the two leaves none; os.replace",
+    read=SAVE,
+)
+def old_one_deleted_before_the_move(self, directory):
+    def move(unfinished, target):
+        Path(target).unlink(missing_ok=True)
+        os.replace(unfinished, target)
+
+    _save(self, directory, move=move)
+
+
+@misconception(
+    "PPOTrainer.save_checkpoint",
     why="an older checkpoint is kept: a run would be resumed from its first save",
     read=SAVE,
 )
@@ -1468,6 +1509,23 @@ def _load(self, directory, *, skips=(), explains=True, change=lambda trainer, st
 def only_the_models_restored(self, directory):
     everything = ("optimizer", "price", "waiting", "counter", "history", "sampling", "shuffling", "prompts")
     _load(self, directory, skips=everything)
+
+
+@misconception(
+    "PPOTrainer.load_checkpoint",
+    why="the rest is restored before the models: where those are refused, the run is half another one; models first",
+    read=LOAD,
+)
+def restored_before_the_models(self, directory):
+    def change(trainer, state):
+        trainer.optimizer.load_state_dict(state["optimizer"])
+        trainer.kl_controller.value = state["kl_coef"]
+        trainer.prompt_queue.waiting = state["prompts_waiting"]
+        trainer.updates_done, trainer.history = state["updates_done"], state["history"]
+        for name, generator in trainer._generators().items():
+            generator.set_state(state["generators"][name])
+
+    _load(self, directory, change=change)
 
 
 @misconception(

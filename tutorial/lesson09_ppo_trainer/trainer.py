@@ -206,6 +206,7 @@ class PPOTrainer:
         Raises:
             FileNotFoundError: there is no whole checkpoint in the directory.
             ValueError: it is damaged, or belongs to another version, to other settings or to models of other shapes.
+                Optimiser, price, queue, counter, history and random states are then as they were.
         """
         state = read_checkpoint(directory, self._state())
         raise NotImplementedError("lesson09: PPOTrainer.load_checkpoint")
