@@ -323,6 +323,10 @@ def test_penalize_missing_stop_keeps_float32():
         pytest.param(2.0, 4.0, 64, (-9.0,), (32,), (1.8,), id="an-estimate-below-0-is-allowed"),
         # a whole horizon at 0.2: a fifth
         pytest.param(2.0, 4.0, 64, (9.0,), (64,), (2.4,), id="a-horizon-moves-it-by-a-fifth"),
+        # 128 / 64 * 0.2: a batch of two horizons
+        pytest.param(2.0, 4.0, 64, (9.0,), (128,), (2.8,), id="two-horizons-at-once"),
+        # 2^-14 * 0.9: no price is too low
+        pytest.param(2.0**-14, 4.0, 64, (0.0,), (32,), (0.9 * 2.0**-14,), id="a-price-may-be-tiny"),
         # 2 * 1.0625 = 2.125; 2.125 * 0.9375 = 1.9921875; then 0.125 * 64 / 64: * 1.125
         pytest.param(
             2.0, 4.0, 64, (4.5, 3.5, 4.5), (32, 32, 64), (2.125, 1.9921875, 2.2412109375), id="updates-compound"

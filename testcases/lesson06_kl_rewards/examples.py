@@ -105,6 +105,7 @@ def _updates(draw: torch.Generator) -> list[Request]:
         for seen in (near, (10 * target, *near[:2], 0.0), (-target, 1.1 * target)):
             n_steps = (32, 48, 16, 8)[: len(seen)]
             found.append(request(prices, kl_coef=value, target_kl=target, horizon=horizon, seen=seen, n_steps=n_steps))
+    found.append(request(prices, kl_coef=1e-5, target_kl=3.0, horizon=20, seen=(4.0, 3.1), n_steps=(64, 8)))
     return found
 
 

@@ -93,6 +93,26 @@ def k2_not_squared(log_probs, ref_log_probs, estimator="k1"):
     return log_ratio.abs() / 2 if estimator == "k2" else _kl(log_ratio, estimator)
 
 
+@misconception(
+    "estimate_kl",
+    why="k3 with exp(r), r = log_probs - ref_log_probs: exp(r) - 1 + r is no KL, the exponent is -r",
+    read=KL,
+)
+def k3_with_the_wrong_sign_in_the_exponent(log_probs, ref_log_probs, estimator="k1"):
+    log_ratio = _log_ratio(log_probs, ref_log_probs)
+    return torch.expm1(log_ratio.clamp(max=20.0)) + log_ratio if estimator == "k3" else _kl(log_ratio, estimator)
+
+
+@misconception(
+    "estimate_kl",
+    why="k3 with - r at its end: exp(-r) - 1 + r, so that the swing of both parts cancels",
+    read=KL,
+)
+def k3_minus_the_log_ratio(log_probs, ref_log_probs, estimator="k1"):
+    log_ratio = _log_ratio(log_probs, ref_log_probs)
+    return torch.expm1((-log_ratio).clamp(max=20.0)) - log_ratio if estimator == "k3" else _kl(log_ratio, estimator)
+
+
 @misconception("estimate_kl", why="k3 without + r: exp(-r) - 1 alone has the mean 0, whatever the models are", read=KL)
 def k3_without_the_log_ratio(log_probs, ref_log_probs, estimator="k1"):
     log_ratio = _log_ratio(log_probs, ref_log_probs)
@@ -442,6 +462,17 @@ def reward_clipped_with_the_kl(scores, log_probs, ref_log_probs, mask, kl_coef=0
 
 @misconception(
     "compute_rewards",
+    why="the score is clipped, and the sum with the KL again: on the last token drifting far gets a discount",
+    read=WRONG,
+)
+@torch.no_grad()
+def clipped_score_and_sum(scores, log_probs, ref_log_probs, mask, kl_coef=0.1, clip_score=5.0, estimator="k1"):
+    priced = _priced(log_probs, ref_log_probs, mask, kl_coef, estimator)
+    return _add_at(priced, _last(mask), scores.clamp(-clip_score, clip_score)).clamp(-clip_score, clip_score)
+
+
+@misconception(
+    "compute_rewards",
     why="the KL is clipped like the score: a token far from the reference then costs no more",
     read=WRONG,
 )
@@ -660,6 +691,16 @@ def error_clipped_above_only(self, current, n_steps):
 )
 def error_clipped_below_only(self, current, n_steps):
     self.value *= 1 + max(current / self.target - 1, -0.2) * n_steps / self.horizon
+
+
+@misconception(
+    "AdaptiveKLController.update",
+    why="n_steps / horizon is capped at 1: a batch larger than the horizon moves the price by more",
+    read=UPDATE,
+)
+def horizon_taken_for_a_cap(self, current, n_steps):
+    error = min(max(current / self.target - 1, -0.2), 0.2)
+    self.value *= 1 + error * min(n_steps / self.horizon, 1.0)
 
 
 @misconception(

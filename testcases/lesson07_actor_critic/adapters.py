@@ -61,26 +61,32 @@ class Digits(nn.Module):
 
 
 class DigitPolicy(nn.Module):
-    """A language model of two words on `Digits`: logits (215, -215) after a 5 in second place."""
+    """A language model of two words on `Digits`: logits (215, -215) after a 5 in second place.
+
+    Its head has the name that GPT-NeoX gives it. `words_for`: for how many positions the last pass computed logits.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.config = SimpleNamespace(hidden_size=3)
         self.transformer = Digits()
-        self.lm_head = nn.Linear(3, 2, bias=False)
+        self.embed_out = nn.Linear(3, 2, bias=False)
+        self.words_for = 0
         with torch.no_grad():
-            self.lm_head.weight.copy_(torch.tensor([*DIGITS, [-1.0, -10.0, -100.0]]))
+            self.embed_out.weight.copy_(torch.tensor([*DIGITS, [-1.0, -10.0, -100.0]]))
 
     @property
     def base_model(self) -> nn.Module:
         return self.transformer
 
     def get_output_embeddings(self) -> nn.Module:
-        return self.lm_head
+        return self.embed_out
 
     def forward(self, *, logits_to_keep: int = 0, **given: Any) -> LanguageModelOutput:
         hidden, states = self.transformer(**given)
-        return LanguageModelOutput(self.lm_head(hidden[:, -logits_to_keep:] if logits_to_keep else hidden), states)
+        kept = hidden[:, -logits_to_keep:] if logits_to_keep else hidden
+        self.words_for = kept.shape[1]
+        return LanguageModelOutput(self.embed_out(kept), states)
 
 
 class DigitCritic(nn.Module):
@@ -183,10 +189,14 @@ def actor_critic(
 
 def actor_critic_passes(lesson: Any, input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> Any:
     model = lesson.PolicyAndValue(DigitPolicy(), DigitCritic()).double()
+    model.value_model.head.eval()
+    modes = _training(model)
     model(input_ids, attention_mask, prompt_length)
     return {
         "passes_of_the_policy": model.policy.transformer.calls,
         "passes_of_the_critic": model.value_model.backbone.calls,
+        "positions_with_logits": model.policy.words_for,
+        "modes_as_before": modes == _training(model),
     }
 
 
@@ -215,10 +225,13 @@ def values_alone(
 
 def values_alone_passes(lesson: Any, input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> Any:
     model = lesson.PolicyAndValue(DigitPolicy(), DigitCritic()).double()
+    model.value_model.head.eval()
+    modes = _training(model)
     model.response_values(input_ids, attention_mask, prompt_length)
     return {
         "passes_of_the_policy": model.policy.transformer.calls,
         "passes_of_the_critic": model.value_model.backbone.calls,
+        "modes_as_before": modes == _training(model),
     }
 
 
@@ -251,7 +264,7 @@ def shared_actor_critic(
     parameters = {
         "policy.transformer.gain": gain,
         "value_head.weight": value_head,
-        "policy.lm_head.weight": word_head,
+        "policy.embed_out.weight": word_head,
     }
     outputs = _with(model.double(), parameters, input_ids, attention_mask, prompt_length)
     return _response_part(outputs, attention_mask, prompt_length)
@@ -458,6 +471,7 @@ def lora_line(
     trainable: str | None = None,
     interrupted: bool = False,
     no_grad: bool = False,
+    error: str = "an error of its own",
 ) -> Any:
     """y(1) before, inside and after the context. Each adapter adds its number to the slope 1 of the base model.
 
@@ -466,11 +480,17 @@ def lora_line(
         trainable: the parameters that require a gradient before; what `peft` chose where None.
         interrupted: an exception leaves the context.
         no_grad: the caller has switched gradients off.
+        error: "out of memory" is a RuntimeError.
     """
+    interruption = RuntimeError("out of memory") if error == "out of memory" else _Interrupted()
     policy = _lora(adapters, active)
     if trainable is not None:
         for name, parameter in policy.named_parameters():
             parameter.requires_grad_(_short(name) in trainable.split())
+    for parameter in policy.parameters():
+        parameter.grad = torch.full_like(parameter, 0.5) if parameter.requires_grad else None
+    policy.base_model.model.slope.eval()
+    modes, slopes = _training(policy), _slopes(policy)
     x = torch.ones(1, 1, dtype=torch.float64)
     answer: dict[str, Any] = {"before": policy(x).item()}
     with torch.no_grad() if no_grad else nullcontext():
@@ -479,13 +499,14 @@ def lora_line(
                 inside = (policy if yielded is None else yielded)(x)
                 answer |= {
                     "inside": inside.item(),
+                    "inside_can_be_used_for_training": not inside.is_inference(),
                     "learns_inside": inside.requires_grad or torch.is_grad_enabled(),
                     "yielded": "the policy" if yielded is policy else type(yielded).__name__,
                 }
                 if interrupted:
-                    raise _Interrupted
+                    raise interruption
             answer["exception_came_out"] = False
-        except _Interrupted:
+        except type(interruption):
             answer["exception_came_out"] = True
         answer["gradients_on_after"] = torch.is_grad_enabled()
     after = policy(x)
@@ -494,6 +515,8 @@ def lora_line(
         "learns_after": after.requires_grad,
         "active_after": str(policy.active_adapter),
         "trainable_after": _listed(_short(name) for name in _trainable(policy)),
+        "modes_as_before": modes == _training(policy),
+        "gradients_as_before": slopes == _slopes(policy),
     }
 
 
@@ -627,6 +650,11 @@ def _trainable(model: nn.Module) -> list[str]:
 
 def _training(model: nn.Module) -> list[str]:
     return [name or "the whole" for name, module in model.named_modules() if module.training]
+
+
+def _slopes(model: nn.Module) -> dict[str, Any]:
+    """The gradients that have been accumulated so far."""
+    return {name: None if tensor.grad is None else tensor.grad.tolist() for name, tensor in model.named_parameters()}
 
 
 def _shared_tensors(first: nn.Module, second: nn.Module) -> list[str]:

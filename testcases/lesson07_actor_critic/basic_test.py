@@ -155,7 +155,15 @@ def test_policy_and_value_gradient_of_the_values():
 
 def test_policy_and_value_is_one_pass_of_each():
     call(adapter("actor_critic_passes", of=PolicyAndValue.forward), **PAIR).equals(
-        passes_of_the_policy=1, passes_of_the_critic=1
+        passes_of_the_policy=1, passes_of_the_critic=1, modes_as_before=True
+    )
+
+
+def test_policy_and_value_computes_no_words_for_the_prompt():
+    # Prompt of 4, response of 1: the logits of two positions, the last of which is dropped.
+    text = {"input_ids": [[7, 5, 3, 6, 4]], "attention_mask": [[TEXT] * 5], "prompt_length": 4}
+    call(adapter("actor_critic_passes", of=PolicyAndValue.forward), **text).satisfies(
+        lambda got: got["positions_with_logits"] <= 2, "logits for the response alone: logits_to_keep of 2"
     )
 
 
@@ -181,7 +189,7 @@ def test_response_values_gradient():
 
 def test_response_values_needs_no_pass_of_the_policy():
     call(adapter("values_alone_passes", of=PolicyAndValue.response_values), **PAIR).equals(
-        passes_of_the_policy=0, passes_of_the_critic=1
+        passes_of_the_policy=0, passes_of_the_critic=1, modes_as_before=True
     )
 
 
@@ -354,7 +362,9 @@ def test_reference_mode_by_hand(adapters, active, before, inside):
 
 @FROM
 def test_reference_mode_has_no_gradient_inside(start):
-    call(LORA, **start).equals(learns_inside=False, gradients_on_after=True, learns_after=True)
+    call(LORA, **start).equals(
+        learns_inside=False, inside_can_be_used_for_training=True, gradients_on_after=True, learns_after=True
+    )
 
 
 @FROM
@@ -374,12 +384,14 @@ def test_reference_mode_leaves_gradients_off_where_they_were(start):
 @FROM
 def test_reference_mode_restores_what_trains(start, trainable):
     chosen = trainable.replace(",", "")
-    call(LORA, **start, trainable=chosen).equals(trainable_after=trainable)
+    answer = call(LORA, **start, trainable=chosen)
+    answer.equals(trainable_after=trainable, gradients_as_before=True, modes_as_before=True)
 
 
+@pytest.mark.parametrize("error", ["an error of its own", "out of memory"])
 @FROM
-def test_reference_mode_is_left_by_an_exception(start):
-    answer = call(LORA, **start, interrupted=True)
+def test_reference_mode_is_left_by_an_exception(start, error):
+    answer = call(LORA, **start, interrupted=True, error=error)
     answer.equals(
         exception_came_out=True,
         after=3.0,

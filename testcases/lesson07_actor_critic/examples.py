@@ -97,6 +97,7 @@ def _of_adapters(draw: torch.Generator) -> list[Request]:
         found += [
             request(lora, **given),
             request(lora, **given, interrupted=True),
+            request(lora, **given, interrupted=True, error="out of memory"),
             request(lora, **given, trainable=f"lora_A.{active}"),
             request(lora, **given, trainable=f"lora_B.{active}"),
             request(lora, **given, trainable=f"base_layer lora_B.{active}", interrupted=True, no_grad=True),

@@ -152,6 +152,33 @@ def values_after_the_token(self, input_ids, attention_mask, prompt_length):
 
 @misconception(
     "PolicyAndValue.forward",
+    why="one column too early: the token before the first response token, at prompt_length - 1, foresees it",
+    read=SHIFT,
+)
+def one_column_too_early(self, input_ids, attention_mask, prompt_length):
+    logits = self.policy(
+        input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids(attention_mask)
+    ).logits
+    values = self.value_model(input_ids, attention_mask)
+    logits, values = (torch.cat([tensor[:, :1], tensor], dim=1) for tensor in (logits, values))
+    return ResponseOutputs(logits[:, prompt_length - 1 : -2], values[:, prompt_length - 1 : -2])
+
+
+@misconception(
+    "PolicyAndValue.forward",
+    why="logits of the whole prompt are computed and cut off: B * L * V numbers; response_logits keeps the response's",
+    read=BOTH,
+)
+def words_for_the_whole_prompt(self, input_ids, attention_mask, prompt_length):
+    logits = self.policy(
+        input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids(attention_mask)
+    ).logits
+    values = self.response_values(input_ids, attention_mask, prompt_length)
+    return ResponseOutputs(logits[:, prompt_length - 1 : -1], values)
+
+
+@misconception(
+    "PolicyAndValue.forward",
     why="the last position is kept: it foresees a token after the response, and T + 1 columns match no mask",
     read=SHIFT,
 )
@@ -254,6 +281,15 @@ def value_at_the_token_itself(self, input_ids, attention_mask, prompt_length):
 
 @misconception(
     "PolicyAndValue.response_values",
+    why="the critic is put into eval mode and stays there: its mode is the caller's, who has evaluation_mode",
+    read=BOTH,
+)
+def critic_left_in_eval_mode(self, input_ids, attention_mask, prompt_length):
+    return self.value_model.eval()(input_ids, attention_mask)[:, prompt_length - 1 : -1]
+
+
+@misconception(
+    "PolicyAndValue.response_values",
     why="shifted twice: the value before the first response token stands at prompt_length - 1, not - 2",
     read=SHIFT,
 )
@@ -315,6 +351,16 @@ def critic_without_the_prompt(self, input_ids, attention_mask, prompt_length):
 
 def _shared_hidden(model, input_ids, attention_mask, **positions):
     return model.policy.base_model(input_ids=input_ids, attention_mask=attention_mask, **positions).last_hidden_state
+
+
+@misconception(
+    "SharedPolicyAndValue.forward",
+    why="lm_head is a name of GPT-2 and Llama, other models have another: get_output_embeddings() is in all of them",
+    read=SHARED,
+)
+def head_by_its_name_in_gpt2(self, input_ids, attention_mask, prompt_length):
+    hidden = self._response_hidden(input_ids, attention_mask, prompt_length)
+    return ResponseOutputs(self.policy.lm_head(hidden), self.value_head(hidden).squeeze(-1))
 
 
 @misconception(
@@ -844,6 +890,53 @@ def exception_swallowed(policy):
     except Exception:
         pass
     finally:
+        _restore(policy, state)
+
+
+@misconception(
+    "reference_mode",
+    why="inference_mode gives tensors that no later gradient may touch: training needs the log-probs, so no_grad",
+    read=LORA,
+)
+@contextmanager
+def inference_mode_inside(policy):
+    state = _trained_state(policy)
+    try:
+        with torch.inference_mode(), _switched(policy, "reference"):
+            yield policy
+    finally:
+        _restore(policy, state)
+
+
+@misconception(
+    "reference_mode",
+    why="the policy is left in eval mode: afterwards everything is as before; evaluation_mode is the caller's",
+    read=LORA,
+)
+@contextmanager
+def eval_mode_left_on(policy):
+    state = _trained_state(policy)
+    policy.eval()
+    try:
+        with torch.no_grad(), _switched(policy, "reference"):
+            yield policy
+    finally:
+        _restore(policy, state)
+
+
+@misconception(
+    "reference_mode",
+    why="the gradients that have been added up are thrown away: afterwards everything is as before",
+    read=LORA,
+)
+@contextmanager
+def gradients_forgotten(policy):
+    state = _trained_state(policy)
+    try:
+        with torch.no_grad(), _switched(policy, "reference"):
+            yield policy
+    finally:
+        policy.zero_grad()
         _restore(policy, state)
 
 
