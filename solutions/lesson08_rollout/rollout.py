@@ -128,7 +128,7 @@ def evaluate_responses(
 ) -> Experience:
     """Judge sampled responses: reference log-probs, values, scores, rewards, advantages, returns, in this order.
 
-    1. the reference and the critic read prompt + response, with dropout off; the mode of `model` is restored
+    1. reference and critic read prompt + response, `model` with dropout off; the mode of both is as before afterwards
     2. `score` reads the same; its scores are stored as they come
     3. a response without a stop token loses `missing_stop_penalty`, then the score is clipped and the KL priced
     4. with `whiten_rewards` the rewards are scaled, keeping their mean, before advantages and returns are made

@@ -533,7 +533,7 @@ def judged(
 def seen_by_score(
     lesson: Any, input_ids: Tensor, attention_mask: Tensor, responses: Tensor, mask: Tensor, **options: Any
 ) -> dict[str, Any]:
-    """What the reward model is asked, and how often; the mode of actor and critic afterwards."""
+    """What the reward model is asked, and how often; the mode of actor, critic and reference afterwards."""
     asked = []
 
     def score(*text: Any) -> Tensor:
@@ -543,11 +543,12 @@ def seen_by_score(
     table = torch.zeros(6, 6, dtype=torch.float64)
     model = actor_critic(lesson, Table(table), TableCritic(table[0])).train()
     model.value_model.inner.eval()
-    before = torch.tensor([module.training for module in model.modules()])
+    reference = Table(table).train()
+    before, reference_before = _modes(model), _modes(reference)
     zeros = torch.zeros(responses.shape, dtype=torch.float64)
     lesson.evaluate_responses(
         model,
-        Table(table).eval(),
+        reference,
         score,
         input_ids,
         attention_mask,
@@ -555,10 +556,18 @@ def seen_by_score(
         _config(lesson, options),
         0.1,
     )
-    after = torch.tensor([module.training for module in model.modules()])
     names = ("input_ids", "attention_mask", "prompt_length")
     last = dict(zip(names, asked[-1] if asked else (), strict=False))
-    return {"times asked": len(asked), **last, "modes as before": torch.equal(before, after)}
+    return {
+        "times asked": len(asked),
+        **last,
+        "modes as before": before == _modes(model),
+        "mode of the reference as before": reference_before == _modes(reference),
+    }
+
+
+def _modes(model: nn.Module) -> list[bool]:
+    return [module.training for module in model.modules()]
 
 
 def judged_by_its_own_base(

@@ -638,7 +638,14 @@ def test_evaluate_responses_shows_the_reward_model_the_whole_text(responses, mas
     text = torch.tensor([[pad, 2, *responses[0]], [3, 4, *responses[1]]])
     visible = torch.tensor([[F, T, *mask[0]], [T, T, *mask[1]]])
     answer.equals(
-        {"times asked": 1, "input_ids": text, "attention_mask": visible, "prompt_length": 2, "modes as before": True}
+        {
+            "times asked": 1,
+            "input_ids": text,
+            "attention_mask": visible,
+            "prompt_length": 2,
+            "modes as before": True,
+            "mode of the reference as before": True,
+        }
     )
 
 

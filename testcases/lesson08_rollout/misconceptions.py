@@ -311,6 +311,16 @@ def mask_by_the_pad_token(*given, **options):
     return _masked_anew(found, found.responses != asked.pad_token_id)
 
 
+@misconception(
+    "generate",
+    why="the mask is True everywhere: what comes after a row's stop token is padding, and no action of the policy",
+    read=GENERATE,
+)
+def mask_of_ones(*given, **options):
+    found = generate(*given, **options)
+    return found._replace(mask=torch.ones_like(found.mask))
+
+
 @misconception("generate", why="only the first of the stop tokens is looked for: any of them ends a row", read=WRONG)
 def first_stop_token_only(*given, **options):
     asked = _asked(*given, **options)
@@ -895,6 +905,16 @@ def _evaluate(
 )
 def policy_taken_for_the_reference(model, reference, score, input_ids, attention_mask, generation, config, kl_coef):
     return evaluate_responses(model, model.policy, score, input_ids, attention_mask, generation, config, kl_coef)
+
+
+@misconception(
+    "evaluate_responses",
+    why="the reference is put into eval mode and left there: its mode is its owner's, like that of the model",
+    read=EVALUATE,
+)
+def reference_left_in_eval_mode(model, reference, score, input_ids, attention_mask, generation, config, kl_coef):
+    reference = reference if reference is None else reference.eval()
+    return evaluate_responses(model, reference, score, input_ids, attention_mask, generation, config, kl_coef)
 
 
 @misconception(

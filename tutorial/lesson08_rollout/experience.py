@@ -60,7 +60,8 @@ class Experience:
         """The rows with these numbers, (M,) int64, in this order.
 
         Cut to the longest of them: the first prompt columns and the last response columns go where they are padding
-        in all of these rows. A masked column between two real tokens stays.
+        in all of these rows. Prompt columns go by `attention_mask`, response columns by `mask` alone: what follows the
+        last True of `mask` goes. A masked column between two real tokens stays.
         """
         raise NotImplementedError("lesson08: Experience.rows")
 
