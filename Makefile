@@ -55,6 +55,7 @@ demo: $(READY) ## SFT, reward model and PPO on this machine [PRESET=tiny SEED=0 
 test: $(READY) $(LAB_READY) ## Check the course itself: everything (students: run pytest instead)
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/python -m testcases.course.stubs --check
+	@$(BIN)/mypy
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest testcases --subject=solutions -n 2 --dist loadgroup
 
 progress: $(READY) ## How far you are, lesson by lesson

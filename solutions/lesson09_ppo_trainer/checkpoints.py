@@ -8,15 +8,14 @@ import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy
 import torch
+from torch import nn
 
 from .checks import DivergedError
-
-if TYPE_CHECKING:
-    from .trainer import PPOTrainer
+from .config import PPOConfig
 
 CHECKPOINT_FILE = "trainer.pt"
 VERSION = 1
@@ -75,6 +74,16 @@ def is_whole(file: Path) -> bool:
         return False
 
 
+class Resumable(Protocol):
+    """What a folder of checkpoints has to know of a trainer."""
+
+    updates_done: int
+    config: PPOConfig
+    model: nn.Module
+
+    def save_checkpoint(self, directory: str | Path) -> None: ...
+
+
 @dataclass(frozen=True)
 class CheckpointFolder:
     """The newest few checkpoints of one run: `update-000010/trainer.pt` is that after 10 updates."""
@@ -85,7 +94,7 @@ class CheckpointFolder:
     keep: int = 2
     """How many stay: a second one, since the newest may be damaged when a machine fails."""
 
-    def save(self, trainer: PPOTrainer) -> None:
+    def save(self, trainer: Resumable) -> None:
         """Save if it is time, then remove the oldest; made for `on_update` of `PPOTrainer.train`.
 
         Raises:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from accelerate import Accelerator
@@ -22,6 +22,9 @@ from ..lesson09_ppo_trainer.scoring import RewardFunction
 from .merging import global_masked_whiten, merge_statistics
 from .processes import Processes
 from .sharing import gradient_weight, plan_microbatches
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 
 class DistributedPPOTrainer(PPOTrainer):
@@ -48,12 +51,12 @@ class DistributedPPOTrainer(PPOTrainer):
         self,
         model: PolicyAndValue | SharedPolicyAndValue,
         reward_model: nn.Module | RewardFunction,
-        ref_model: nn.Module | None,
+        ref_model: PreTrainedModel | None,
         config: PPOConfig,
         tokenizer: Any = None,
     ) -> None:
         # Accelerate's FSDP asks the model which of its blocks to split by
-        model._no_split_modules = getattr(model.policy, "_no_split_modules", None)
+        setattr(model, "_no_split_modules", getattr(model.policy, "_no_split_modules", None))  # noqa: B010
         _prepare_deepspeed(config)
         super().__init__(model, reward_model, ref_model, config, tokenizer)
         self._has_passed = False
