@@ -3,8 +3,9 @@
     python -m testcases.benchmarks.grader                            100 submissions, 3 of them by pytest as well
     python -m testcases.benchmarks.grader --submissions 20 --sample 1
 
-Both go one submission at a time, in one run: the ratio means something even where the seconds do not. The submissions
-are the solutions with small mistakes planted and some exercises not started.
+Both in one run, so that the ratio means something even where the seconds do not: make check as it is, with a job for
+each core (or --jobs), and pytest one process after the other. The submissions are the solutions with small mistakes
+planted and some exercises not started.
 """
 
 from __future__ import annotations
@@ -94,9 +95,9 @@ def _resident(top: int) -> int:
     return total
 
 
-def grade(folder: Path, out: Path) -> tuple[float, tuple[int, int]]:
+def grade(folder: Path, out: Path, jobs: str) -> tuple[float, tuple[int, int]]:
     """Seconds, and MiB in the two halves."""
-    command = [sys.executable, "-m", "testcases.grader", str(folder), "--out", str(out), "--jobs", "1"]
+    command = [sys.executable, "-m", "testcases.grader", str(folder), "--out", str(out), "--jobs", jobs]
     start = time.monotonic()
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
     memory = Memory(process.pid)
@@ -119,6 +120,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="The speed of the grader.")
     parser.add_argument("--submissions", type=int, default=100)
     parser.add_argument("--sample", type=int, default=3, help="how many of them pytest runs as well")
+    parser.add_argument("--jobs", default="", help="of make check (default: one a core)")
     options = parser.parse_args()
     os.environ.update(OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
     console = Console()
@@ -135,7 +137,7 @@ def main() -> None:
         found = []
         for place in (half, folder):
             count = len(list(place.iterdir()))
-            seconds, memory = grade(place, Path(top) / f"out-{place.name}")
+            seconds, memory = grade(place, Path(top) / f"out-{place.name}", options.jobs)
             found.append(seconds / count)
             table.add_row("make check", str(count), f"{seconds:.0f}", f"{found[-1]:.2f}", *map(str, memory))
     console.print(table)
