@@ -4,8 +4,8 @@
     python -m testcases.benchmarks.grader --submissions 20 --sample 1
 
 Both in one run, so that the ratio means something even where the seconds do not: make check as it is, with a job for
-each core (or --jobs), and pytest one process after the other. The submissions are the solutions with small mistakes
-planted and some exercises not started.
+each core (or --jobs); pytest one process after the other, before, between and after. The submissions are the solutions
+with small mistakes planted and some exercises not started.
 """
 
 from __future__ import annotations
@@ -131,15 +131,16 @@ def main() -> None:
             write_submission(folder / f"student{number:03}", number)
             if number % 2:
                 write_submission(half / f"student{number:03}", number)
-        spent = [run_pytest(folder / f"student{number:03}") for number in range(options.sample)]
-        by_pytest = sum(spent) / options.sample
-        table.add_row("pytest", str(options.sample), f"{sum(spent):.0f}", f"{by_pytest:.1f}", "", "")
-        found = []
+        found, spent = [], []
         for place in (half, folder):
+            spent += [run_pytest(folder / f"student{number:03}") for number in range(len(found), options.sample, 3)]
             count = len(list(place.iterdir()))
             seconds, memory = grade(place, Path(top) / f"out-{place.name}", options.jobs)
             found.append(seconds / count)
             table.add_row("make check", str(count), f"{seconds:.0f}", f"{found[-1]:.2f}", *map(str, memory))
+        spent += [run_pytest(folder / f"student{number:03}") for number in range(2, options.sample, 3)]
+    by_pytest = sum(spent) / len(spent)
+    table.add_row("pytest", str(len(spent)), f"{sum(spent):.0f}", f"{by_pytest:.1f}", "", "")
     console.print(table)
     console.print(
         f"make check is {by_pytest / found[-1]:.1f} times as fast; twice the submissions cost "

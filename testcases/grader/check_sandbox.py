@@ -116,8 +116,8 @@ TRIALS: list[tuple[str, str, str]] = [
         "open('/dev/tty', 'wb').close()\nreturn 'opened'",
     ),
     (
-        "nothing stays for the next exercise",
-        "a file of the exercise before",
+        "nothing stays for the next worker",
+        "a file of the worker before",
         "import os\nif os.path.exists('/tmp/left'):\n    return 'found'\n"
         "open('/tmp/left', 'w').close()\nraise LookupError",
     ),
@@ -149,7 +149,7 @@ def main() -> None:
     console.print(table)
     if kinds[0] == "bwrap":
         nested = sandbox.nested_works()
-        how = "one sandbox, fresh namespaces for each exercise" if nested else "a sandbox for each exercise (slow)"
+        how = "one sandbox, fresh namespaces for each worker" if nested else "a sandbox for each worker (slow)"
         console.print(f"bwrap: {how}; user {'dropped from root' if os.geteuid() == 0 else 'yours'}; no cgroup is used")
     sys.exit(0 if kinds[0] == "bwrap" and all(columns[0]) else 1)
 

@@ -1,9 +1,11 @@
 """The part of the course that a worker may see, laid out in a folder: one tree a lesson.
 
 In the tree of lesson N the reference of lesson N is only its stubs, and all other lessons are solved: a student's
-lesson runs on them. So code of lesson 9 can read the solution of lesson 4, but not tell anyone: each exercise runs in
+lesson runs on them. So code of lesson 9 can read the solution of lesson 4, but not tell anyone: each lesson runs in
 a process of its own, without network or a file that outlives it, and what it returns is compared with the answers of
-its own exercise. No suite, no expected value, no misconception and no point is in any tree.
+its own exercises. Where adapters set a student's exercise among the reference's others, each exercise has a process of
+its own, with the reference of all but itself. No suite, no expected value, no misconception and no point is in any
+tree.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ def stage(folder: Path) -> Course:
             for exercise in read_lesson(lesson).exercises:
                 _stage_own(folder / "own" / exercise / lesson, lesson, exercise)
         preload[lesson] = tuple(_imports(lesson, lesson in own))
-    # What a worker imports by itself, it imports for each exercise.
+    # What a worker imports by itself, it imports again and again.
     for path in (*folder.glob("own/*/*/*.py"), *folder.glob("*/testcases/*/adapters.py")):
         py_compile.compile(str(path), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
     for path in (folder, *folder.rglob("*")):

@@ -61,7 +61,16 @@ class Grader:
         self.sandbox.begin()
         lessons: dict[str, Any] = {}
         for lesson, exercises in plan().items():
-            lessons[lesson] = _sum({name: self._exercise(submission, name, tests) for name, tests in exercises.items()})
+            # One for each lesson, so that no answer is kept longer than that.
+            subject = SandboxEvaluator(self.sandbox, submission.files)
+            with session.using(subject, self.seed):
+                try:
+                    found = {
+                        name: self._exercise(subject, submission, name, tests) for name, tests in exercises.items()
+                    }
+                finally:
+                    subject.finish()
+            lessons[lesson] = _sum(found)
         return self.result(submission, lessons, time.monotonic() - start)
 
     def result(self, submission: Submission, lessons: dict[str, Any], seconds: float) -> dict[str, Any]:
@@ -78,7 +87,9 @@ class Grader:
             "lessons": lessons,
         }
 
-    def _exercise(self, submission: Submission, name: str, tests: Mapping[Entry, tuple[Case, ...]]) -> dict[str, Any]:
+    def _exercise(
+        self, subject: SandboxEvaluator, submission: Submission, name: str, tests: Mapping[Entry, tuple[Case, ...]]
+    ) -> dict[str, Any]:
         lesson = next(iter(tests)).lesson
         file = f"{lesson}/{read_lesson(lesson).file_of(name)}"
         if file not in submission.files:
@@ -87,15 +98,9 @@ class Grader:
             return _summary([Result(entry, MISSING, text) for entry in tests])
         if submission.files[file] == self.untouched.get(file):
             return _summary([Result(entry, NOT_STARTED, f"{lesson}: {name} is not started") for entry in tests])
-        # One for each exercise, so that no answer is kept longer than that.
-        subject = SandboxEvaluator(self.sandbox, submission.files)
-        with session.using(subject, self.seed):
-            try:
-                results = [self._test(subject, entry, group) for entry, group in tests.items()]
-                results = earned(subject, results, self.seed)
-            finally:
-                subject.finish()
-        if subject.tampered(lesson, name):
+        results = [self._test(subject, entry, group) for entry, group in tests.items()]
+        results = earned(subject, results, self.seed)
+        if not subject.settle(lesson, name):
             # Whoever forges one answer may have forged them all.
             text = f"{lesson} · {name} · {TAMPER}\nThe worker sent something that no worker sends. Read this code."
             results = [Result(result.entry, TAMPER, text) for result in results]

@@ -8,7 +8,7 @@ import struct
 
 NEWNS, NEWIPC, NEWUSER, NEWPID = 0x20000, 0x8000000, 0x10000000, 0x20000000
 NAMESPACES = {"user": NEWUSER, "mnt": NEWNS, "ipc": NEWIPC, "pid": NEWPID}
-"""Those made for each exercise. The network that bwrap took away needs no second taking."""
+"""Those made for each worker. The network that bwrap took away needs no second taking."""
 RDONLY, NOSUID, NODEV, NOEXEC, REMOUNT, BIND, REC, PRIVATE = 1, 2, 4, 8, 32, 4096, 16384, 1 << 18
 _PDEATHSIG, _DUMPABLE, _SECCOMP, _CAPBSET_DROP, _NO_NEW_PRIVS, _CAP_AMBIENT = 1, 4, 22, 24, 38, 47
 

@@ -2,7 +2,7 @@
 
 setpriv (as root: another user) -> prlimit -> bwrap (no network, own processes, empty environment, read-only mounts of
 the interpreter and of this course without its suites, no rights) -> worker.py, which makes a fresh set of namespaces
-for each exercise. Where namespaces inside bwrap are forbidden, each exercise gets a bwrap of its own, which is slow.
+for each worker. Where namespaces inside bwrap are forbidden, each worker gets a bwrap of its own, which is slow.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class WorkerError(Exception):
 
 @dataclass(frozen=True)
 class Limits:
-    """What an exercise may use."""
+    """What student code may use."""
 
     call_seconds: float = 30.0
     """At most, for one call; suites ask for less."""
@@ -323,6 +323,8 @@ def _try(command: list[str], nested: bool) -> subprocess.CompletedProcess[str]:
 class SandboxEvaluator:
     """Answers requests about one submission through workers. It never raises for what a student did.
 
+    A worker serves one lesson, or one exercise where the reference of the lesson's other exercises is in its reach.
+
     Args:
         files: path below `tutorial/` -> bytes.
 
@@ -354,11 +356,12 @@ class SandboxEvaluator:
         if self.sandbox.spent > self.limits.submission_seconds:
             limit = self.limits.submission_seconds
             return Outcome(error=_late(f"all calls of all exercises together took more than {limit:g} seconds"))
-        if self._worker and self._worker.key != key:
+        serves = request.lesson, request.exercise if request.lesson in self.sandbox.course.own else ""
+        if self._worker and self._worker.serves != serves:
             self.finish()
         start = time.monotonic()
         if self._worker is None:
-            self._worker = self._start(key)
+            self._worker = self._start(serves)
         try:
             outcome = self._worker.ask(request)
         except _Ended as ended:
@@ -375,29 +378,37 @@ class SandboxEvaluator:
         self.sandbox.spent += seconds
         return outcome
 
-    def _start(self, key: tuple[str, str]) -> _Worker:
+    def _start(self, serves: tuple[str, str]) -> _Worker:
         """In a sandbox that nothing has happened in if the first try fails; a machine that starts none must say so
         soon, and not after two tries a test.
         """
         error = WorkerError("no worker started before")
         while self.sandbox.failures < 2:
             try:
-                return _Worker(self.sandbox, *key, self.files)
+                return _Worker(self.sandbox, *serves, self.files)
             except WorkerError as failure:
                 error = failure
                 self.sandbox.failures += 1
                 self.sandbox.close()
         raise error
 
-    def finish(self) -> None:
-        """End the worker, and note what is wrong with how it ends."""
-        worker, self._worker = self._worker, None
-        problem = worker and worker.finish()
-        if worker and problem:
-            self._ends.setdefault(worker.key, []).append(problem)
+    def settle(self, lesson: str, exercise: str) -> bool:
+        """After the last question of an exercise: whether all that came was an answer. A worker that something is wrong
+        with serves no other exercise.
+        """
+        ends = self._ends.setdefault((lesson, exercise), [])
+        problem = self._worker and self._worker.settle()
+        if problem:
+            ends.append(problem)
+        if ends:
+            self.finish()
+        return not any(end.kind == "tamper" for end in ends)
 
-    def tampered(self, lesson: str, exercise: str) -> bool:
-        return any(end.kind == "tamper" for end in self._ends.get((lesson, exercise), []))
+    def finish(self) -> None:
+        """End the worker."""
+        worker, self._worker = self._worker, None
+        if worker:
+            worker.end()
 
 
 class _Ended(Exception):
@@ -406,10 +417,10 @@ class _Ended(Exception):
 
 
 class _Worker:
-    """One worker: one exercise of one submission."""
+    """One worker: one lesson, or one exercise, of one submission."""
 
     def __init__(self, sandbox: Sandbox, lesson: str, exercise: str, files: Mapping[str, bytes]) -> None:
-        self.key = lesson, exercise
+        self.serves = lesson, exercise
         self.sandbox, self.limits = sandbox, sandbox.limits
         self.fresh = True
         self.channel, self.status = sandbox.open(lesson, exercise)
@@ -454,23 +465,23 @@ class _Worker:
         self.fresh = False
         return outcome
 
-    def finish(self) -> StudentError | None:
-        """Say goodbye; anything but a goodbye in return was not sent by the worker."""
+    def settle(self) -> StudentError | None:
+        """Call its name; anything but the echo was not sent by the worker."""
         number = secrets.randbits(62)
         deadline = time.monotonic() + self.limits.grace_seconds
         try:
             if self._unasked():
                 raise protocol.BadFrame("an answer to no question")
-            protocol.send(self.channel, {"id": number, "bye": True}, b"", deadline)
+            protocol.send(self.channel, {"id": number, "settle": True}, b"", deadline)
             answer, _ = protocol.receive(self.channel, deadline)
-            if answer != {"id": number, "bye": True}:
-                raise protocol.BadFrame("another goodbye")
+            if answer != {"id": number, "settle": True}:
+                raise protocol.BadFrame("another echo")
         except protocol.BadFrame as error:
             return _tamper(str(error))
-        except (protocol.Late, protocol.Closed):
-            return None
-        finally:
-            self.end()
+        except protocol.Late:
+            return _late("it does not answer any more")
+        except protocol.Closed:
+            return StudentError("crash", "ProcessExit", "its process is gone")
         return None
 
     def _unasked(self) -> bool:

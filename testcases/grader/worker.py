@@ -1,10 +1,11 @@
 """The far side of the wall. Runs inside bubblewrap; everything here may end up beside hostile code.
 
     zygote            imports torch, once
-      nursery         tiny; makes a fresh set of namespaces for each exercise, in milliseconds
+      nursery         tiny; makes a fresh set of namespaces for each worker, in milliseconds
       heavy zygote    imports transformers and its like as well, once
       lesson zygotes  import the reference of all *other* lessons, once
-        worker        one exercise of one student: enters fresh namespaces, loads the file, answers requests, is killed
+        worker        one lesson of one student, or one exercise of it: enters fresh namespaces, loads the files,
+                      answers requests, is killed
 
 Student code runs in workers only. A worker sees the interpreter, this course without the suites, and the student's
 files; of the lesson under test it sees the stubs. What it writes is in memory and goes with it.
@@ -423,7 +424,7 @@ def _limit(limits: dict[str, int]) -> None:
 
 
 def _answer(channel: socket.socket, home: Path) -> None:
-    """Write the student's files, then answer one request after the other until the trusted side says goodbye."""
+    """Write the student's files, then answer one request after the other until the trusted side has had enough."""
     from testcases.grader import protocol
     from testcases.harness import evaluate
 
@@ -439,9 +440,9 @@ def _answer(channel: socket.socket, home: Path) -> None:
     protocol.send(channel, {"ready": True})
     while True:
         header, body = protocol.receive(channel)
-        if header.get("bye"):
-            protocol.send(channel, {"id": header["id"], "bye": True})
-            return
+        if header.get("settle"):
+            protocol.send(channel, {"id": header["id"], "settle": True})
+            continue
         outcome = evaluator.evaluate(protocol.unpack_request(header["request"], body))
         try:
             answer, body = protocol.pack_outcome(outcome)
