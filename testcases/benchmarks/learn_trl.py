@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from datasets import Dataset
+from torch.optim.lr_scheduler import LambdaLR
 from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2ForSequenceClassification, PrinterCallback
 from trl.experimental.ppo import PPOConfig, PPOTrainer
 
@@ -30,13 +31,12 @@ def as_classifier(reward_model: RewardModel) -> GPT2ForSequenceClassification:
 def train(order: dict[str, Any], output: str) -> None:
     """Train as ordered and save the policy."""
     prompts = Dataset.from_list([{"input_ids": prompt} for prompt in order.pop("prompts")])
-    folder = order.pop("folder")
+    folder, shares = order.pop("folder"), order.pop("learning_rate_shares")
     config = PPOConfig(
         output_dir=output,
         gradient_accumulation_steps=1,
         stop_token="eos",
         num_sample_generations=0,
-        lr_scheduler_type="linear",
         weight_decay=0.0,
         optim="adamw_torch_fused",
         gradient_checkpointing=False,
@@ -58,6 +58,7 @@ def train(order: dict[str, Any], output: str) -> None:
         train_dataset=prompts,
         eval_dataset=prompts.select(range(1)),
     )
+    trainer.lr_scheduler = LambdaLR(trainer.optimizer, lambda update: shares[min(update, len(shares) - 1)])
     trainer.remove_callback(PrinterCallback)
     trainer.train()
     trainer.policy_model.save_pretrained(folder)

@@ -73,7 +73,10 @@ def train_trl(seed: int, prompts: list[str], folder: Path) -> None:
         "temperature": config.temperature,
         "missing_eos_penalty": config.missing_stop_penalty,
         "learning_rate": config.learning_rate,
-        "warmup_steps": config.warmup_updates,
+        "learning_rate_shares": [
+            min((update + 1) / (config.warmup_updates + 1), 1 - update / config.num_updates)
+            for update in range(config.num_updates)
+        ],
         "adam_epsilon": config.adam_epsilon,
         "max_grad_norm": config.max_grad_norm,
         "kl_coef": config.kl_coef,
