@@ -24,6 +24,7 @@ import os
 import platform
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -99,8 +100,8 @@ def _mean(samples: list[dict[str, float]]) -> dict[str, float]:
     return mean
 
 
-def measure(sizes: tuple[Workload, ...], pairs: int, updates: int) -> dict[str, Any]:
-    """Everything that trainer.json holds."""
+def measure(sizes: tuple[Workload, ...], pairs: int, updates: int, say: Callable[[str], None]) -> dict[str, Any]:
+    """Everything that trainer.json holds; `say` is told which size is under way."""
     report: dict[str, Any] = {
         "date": time.strftime("%Y-%m-%d"),
         "machine": {
@@ -113,6 +114,7 @@ def measure(sizes: tuple[Workload, ...], pairs: int, updates: int) -> dict[str, 
         **{name: {} for name in ("ratio", "ratio_stock", "ratio_cpu", "over_bare", "trl_over_bare", "floor", "sizes")},
     }
     for work in sizes:
+        say(f"{work.name}: {len(LABELS)} contestants, {pairs} rounds of {updates} updates ...")
         result = compare(work, pairs, updates, (BARE, OURS, TRL, STOCK))
         operations = update_operations(work)
         report["ratio"][work.name] = paired_ratio(result, TRL, OURS)
@@ -185,7 +187,7 @@ def main(arguments: list[str] | None = None) -> int:
         print("error: expected TRL in .venv-bench, got none; run make bench, which installs it", file=sys.stderr)
         return 1
     console = Console(highlight=False)
-    report = measure(SIZES, options.pairs, options.updates)
+    report = measure(SIZES, options.pairs, options.updates, console.print)
     show(report, console)
     from .figures import draw_comparison
 
