@@ -85,7 +85,9 @@ def test_a_child_answers_each_order_with_its_updates_and_their_phases():
 
 def test_a_child_that_dies_is_an_error_with_its_last_words():
     child = Child("sleeper", [sys.executable, "-c", SLEEPER.replace("nap(0.01)", "nap(None)")], threads=1)
-    with pytest.raises(RuntimeError, match="expected sleeper to run 1 updates, but it died:\n(.|\n)*TypeError"):
+    with pytest.raises(
+        RuntimeError, match="expected sleeper to run 1 updates, but it died \\(status 1\\):\n(.|\n)*TypeError"
+    ):
         child.run(1)
     child.close()
 

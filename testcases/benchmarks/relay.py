@@ -147,7 +147,10 @@ class Child:
         if not answer:
             self._said.seek(0)
             said = self._said.read().strip().splitlines()[-12:]
-            raise RuntimeError(f"expected {self.name} to run {updates} updates, but it died:\n" + "\n".join(said))
+            status = self._process.wait(timeout=60)
+            raise RuntimeError(
+                f"expected {self.name} to run {updates} updates, but it died (status {status}):\n" + "\n".join(said)
+            )
         return json.loads(answer)
 
     def close(self) -> None:
