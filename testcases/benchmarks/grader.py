@@ -103,7 +103,7 @@ def grade(folder: Path, out: Path, jobs: str) -> tuple[float, tuple[int, int]]:
     memory = Memory(process.pid)
     memory.start()
     if process.wait() != 0:
-        raise SystemExit("error: the grader failed")
+        raise SystemExit(f"error: the grader ended with {process.returncode}")
     return time.monotonic() - start, memory.end()
 
 
