@@ -67,7 +67,7 @@ def run_hub(
         resume: go on with the unfinished run in `out`.
 
     Returns:
-        0.
+        0. Where there are several processes, they end here.
 
     Raises:
         ValueError: an argument is missing or out of range, a model cannot be loaded, a prompt does not fit.
@@ -120,6 +120,10 @@ def run_hub(
             journal.finish()
     say(f"score {history[0]['score']:.2f} -> {history[-1]['score']:.2f}, KL {history[-1]['kl']:.2f} nats")
     say(f"saved {out / 'policy'}; the metrics of each update are in {out / 'log'}")
+    if Accelerator().num_processes > 1:
+        from ..lesson11_scaling import Processes
+
+        Processes(Accelerator()).leave()
     return 0
 
 

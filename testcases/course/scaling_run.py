@@ -180,7 +180,6 @@ def hub(folder: Path) -> None:
     from solutions.lesson12_capstone.__main__ import main as capstone
     from tiny_models import checkpoints
 
-    (folder / "prompts.txt").write_text("review the film :\nreview the food :\nreview the book :\n", "utf-8")
     options = {"policy": str(checkpoints.SFT), "reward": "testcases.course.scaling_run:likes_good"}
     options |= {"prompts": str(folder / "prompts.txt"), "out": str(folder / "out"), "preset": "hub"}
     options |= {"set": "num_updates=2 batch_size=4 num_minibatches=2 max_new_tokens=6"}
@@ -204,6 +203,7 @@ def main(job: str, folder: Path) -> None:
     every = trainer.processes.collect([answers])
     if trainer.processes.is_first:
         torch.save(every, folder / f"updates-{trainer.processes.count}.pt")
+    trainer.processes.leave()
 
 
 if __name__ == "__main__":

@@ -98,6 +98,7 @@ def test_a_killed_process_ends_the_run_and_the_last_checkpoint_is_whole(tmp_path
 def test_the_preset_hub_on_two_processes(tmp_path: Path):
     from transformers import AutoModelForCausalLM
 
+    (tmp_path / "prompts.txt").write_text("review the film :\nreview the food :\nreview the book :\n", "utf-8")
     done = launch("hub", tmp_path)
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.count("PPO: 2 updates of 4 responses to 3 prompts") == 1  # the first process speaks
