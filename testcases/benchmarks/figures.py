@@ -30,8 +30,8 @@ def draw_comparison(report: dict[str, Any], file: Path) -> None:
             axis.text(left * 1e3, row, f" {left * 1e3:.0f} ms", va="center")
         axis.axvline(report["floor"][size] * 1e3, color="black", linestyle=":", label="floor")
         axis.set_yticks(range(len(labels)), labels)
-        axis.set(xlabel="one update (ms)", title=f"{size}: TRL / ours = {report['ratio'][size]:.2f}")
-        axis.margins(x=0.18)
+        axis.set(xlabel="one update (ms)", title=f"{size}: TRL takes {report['ratio'][size]:.2f} times as long")
+        axis.margins(x=0.22)
     axes[0, 0].legend(loc="lower right")
     figure.savefig(file, dpi=120)
     plt.close(figure)
@@ -45,11 +45,21 @@ def draw_costs(report: dict[str, Any], file: Path) -> None:
         "response": "response length (tokens)",
         "size": "parameters of the policy (millions)",
     }
+    titles = {
+        "batch": "A larger batch makes a token cheaper",
+        "response": "So does a longer response",
+        "size": "A larger model makes it dearer",
+    }
     for axis, (name, label) in zip(axes, labels.items(), strict=True):
         rows = report[name]
         axis.plot([row["x"] for row in rows], [row["cpu_us_per_token"] for row in rows], "o-", color="#0072B2")
-        axis.set(xlabel=label, ylabel="CPU time for each response token (us)", xscale="log", ylim=(0, None))
+        axis.set(xlabel=label, ylabel="CPU time for each response token (us)", xscale="log")
         if name == "size":
-            axis.set(yscale="log", ylim=(None, None))
+            axis.set(yscale="log")
+        else:
+            axis.set_ylim(bottom=0)
+            axis.set_xticks([row["x"] for row in rows], [str(row["x"]) for row in rows])
+            axis.minorticks_off()
+        axis.set_title(titles[name])
     figure.savefig(file, dpi=120)
     plt.close(figure)

@@ -95,8 +95,12 @@ def _resident_mib() -> float:
 
 
 def _peak_mib() -> float:
-    unit = 1 if sys.platform == "darwin" else 1024  # ru_maxrss is in bytes there, in KiB elsewhere
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
+    """The most this process held. Linux keeps `ru_maxrss` across the start of a program: it would be the parent's."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        kib = next(line.split()[1] for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+        return int(kib) / 2**10
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20  # macOS: in bytes
 
 
 class Child:

@@ -30,6 +30,7 @@ from statistics import median
 from typing import Any
 
 import torch
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -39,7 +40,7 @@ from .relay import ROOT, Child
 from .workload import Workload
 
 OURS, TRL, STOCK, BARE = "run_ours", "run_trl", "run_trl stock", "run_bare"
-LABELS = {OURS: "PPO by Hand", TRL: "TRL 1.12.0", STOCK: "TRL, stock GPT-2", BARE: "bare passes"}
+LABELS = {OURS: "PPO by Hand", TRL: "TRL 1.12.0", STOCK: "TRL, stock", BARE: "bare passes"}
 SIZES = (Workload(n_layer=2, n_embd=64), Workload(n_layer=4, n_embd=128))
 TRL_PYTHON = ROOT / ".venv-bench" / "bin" / "python"
 OUT = ROOT / "runs" / "bench"
@@ -141,29 +142,26 @@ def _processor() -> str:
 
 
 def show(report: dict[str, Any], console: Console) -> None:
-    """The table of the comparison."""
+    """The comparison, a table for each size; MiB is the peak of the whole process."""
     machine = report["machine"]
-    table = Table(
-        title=f"\none PPO update, ms: {machine['processor']}, {machine['threads']} threads, "
-        f"load {machine['load_before']:.1f}",
-        title_justify="left",
+    console.print(
+        f"\none PPO update: {machine['processor']}, {machine['threads']} threads, load {machine['load_before']:.1f}"
     )
-    for column in ("size", "", *PHASES, "whole", "CPU", "peak MiB", "x bare", "x floor"):
-        table.add_column(column, justify="left" if column in ("size", "") else "right")
     for size, result in report["sizes"].items():
+        table = Table(title=f"\n{size}, ms", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+        for column in ("", *PHASES, "whole", "MiB", "x bare", "x floor"):
+            table.add_column(column, justify="right" if column else "left")
         bare = result[LABELS[BARE]]["median"]["wall"]
         for label in LABELS.values():
             numbers = result[label]["median"]
             table.add_row(
-                size,
                 label,
-                *(f"{numbers[key] * 1e3:.0f}" for key in (*PHASES, "wall", "cpu")),
-                f"{result[label]['memory_mib']['peak'] - result[label]['memory_mib']['before']:.0f}",
+                *(f"{numbers[key] * 1e3:.0f}" for key in (*PHASES, "wall")),
+                f"{result[label]['memory_mib']['peak']:.0f}",
                 f"{numbers['wall'] / bare:.2f}",
                 f"{numbers['wall'] / report['floor'][size]:.1f}",
             )
-        table.add_section()
-    console.print(table)
+        console.print(table)
     for size in report["sizes"]:
         kinds = report["sizes"][size]["bare_by_kind"]
         shares = ", ".join(f"{kind} {seconds / sum(kinds.values()):.0%}" for kind, seconds in kinds.items())
