@@ -3,9 +3,9 @@
     python -m testcases.benchmarks.learning
 
 Same SFT policy, reward model (which is also where the critic starts), prompts, batch, epochs, minibatches, learning
-rate and its schedule, KL price, discount, lambda, clips and missing-stop penalty; no early end of an update, which TRL
-does not have. Both get `max_grad_norm=1`; TRL's PPOTrainer reads the field and does not clip. The gold score, which
-neither sees, is the mean over 768 prompts that were not trained on. Writes runs/bench/learning.json.
+rate and its schedule, KL price, discount, lambda, clips and missing-stop penalty. What TRL does not do is off in ours:
+the early end of an update, and clipping gradients (its PPOTrainer reads `max_grad_norm` and does not clip). The gold
+score, which neither sees, is the mean over 768 prompts that were not trained on. Writes runs/bench/learning.json.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def train_ours(seed: int, prompts: list[str], folder: Path) -> None:
     tokenizer = AutoTokenizer.from_pretrained(SFT)
     policy, reward_model = AutoModelForCausalLM.from_pretrained(SFT), RewardModel.from_pretrained(REWARD_MODEL)
     model = PolicyAndValue(policy, critic_from_reward_model(reward_model))
-    config = dataclasses.replace(_config(tokenizer, seed), max_update_kl=None)
+    config = dataclasses.replace(_config(tokenizer, seed), max_update_kl=None, max_grad_norm=1e9)
     trainer = PPOTrainer(model, reward_model, make_reference(policy), config, tokenizer)
     trainer.train(prompts)
     trainer.policy.save_pretrained(folder)

@@ -678,6 +678,12 @@ def loaded_of(
         trainer = _used(lesson.PPOTrainer, lesson.PPOConfig, mark_before, **settings)
         trainer.load_checkpoint(directory if as_path else str(directory))
     state = _state_of(trainer)
+    if any(
+        moment.dim() and moment.shape != weight.shape
+        for weight, moments in trainer.optimizer.state.items()
+        for moment in moments.values()
+    ):
+        return state  # the fused step would write past the end of the moments, and end the whole process
     for weight in trainer.accelerator.unwrap_model(trainer.model).parameters():
         weight.grad = torch.ones_like(weight)
     trainer.optimizer.step()

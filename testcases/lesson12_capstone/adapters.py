@@ -137,7 +137,7 @@ def fitted_of(
     places: Tensor | None = None,
 ) -> dict[str, Any]:
     """`train_sft` of a table policy: losses, the table afterwards, and what each forward was given."""
-    policy = TablePolicy(table, places)
+    policy = TablePolicy(table, places).eval()  # as `from_pretrained` leaves a model
     config = lesson.SFTConfig(learning_rate, batch_size, seed)
     losses = lesson.train_sft(policy, lesson.Demonstrations(input_ids, attention_mask, loss_mask), config)
     return {
