@@ -21,6 +21,7 @@ import time
 from functools import cache
 from pathlib import Path
 
+import psutil
 from rich.console import Console
 from rich.table import Table
 
@@ -30,7 +31,6 @@ from testcases.harness.contract import ROOT, SOLUTIONS, lesson_names, regions
 
 MISTAKE, NOT_STARTED = 0.4, 0.1
 """How often a file has a mistake, and an exercise is not started."""
-PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 @cache
@@ -77,21 +77,18 @@ class Memory(threading.Thread):
 
 
 def _resident(top: int) -> int:
-    """Bytes of a process and its descendants; pages that they share count once for each."""
-    children: dict[int, list[int]] = {}
-    held: dict[int, int] = {}
-    for entry in Path("/proc").glob("[0-9]*"):
+    """Bytes of a process and its descendants; a page that several of them share counts once, where Linux says so."""
+    total = 0
+    try:
+        family = [psutil.Process(top), *psutil.Process(top).children(recursive=True)]
+    except psutil.Error:  # it has just ended
+        return total
+    for process in family:
         try:
-            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-            held[int(entry.name)] = int((entry / "statm").read_text().split()[1]) * PAGE
-        except (OSError, ValueError, IndexError):
+            memory = process.memory_full_info()
+        except psutil.Error:
             continue
-        children.setdefault(parent, []).append(int(entry.name))
-    total, waiting = 0, [top]
-    while waiting:
-        process = waiting.pop()
-        total += held.get(process, 0)
-        waiting += children.get(process, [])
+        total += getattr(memory, "pss", memory.rss)
     return total
 
 
