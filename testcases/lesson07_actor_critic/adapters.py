@@ -272,8 +272,10 @@ def shared_actor_critic(
 
 def shared_passes(lesson: Any, input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> Any:
     model = lesson.SharedPolicyAndValue(DigitPolicy()).double()
+    positions = []
+    model.policy.embed_out.register_forward_pre_hook(lambda head, given: positions.append(given[0].shape[-2]))
     model(input_ids, attention_mask, prompt_length)
-    return {"passes_of_the_body": model.policy.transformer.calls}
+    return {"passes_of_the_body": model.policy.transformer.calls, "positions_with_logits": sum(positions)}
 
 
 def shared_float32(lesson: Any, input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> Any:

@@ -159,10 +159,13 @@ def test_policy_and_value_is_one_pass_of_each():
     )
 
 
+# Prompt of 4, response of 1
+LONG_PROMPT = {"input_ids": [[7, 5, 3, 6, 4]], "attention_mask": [[TEXT] * 5], "prompt_length": 4}
+
+
 def test_policy_and_value_computes_no_words_for_the_prompt():
-    # Prompt of 4, response of 1: the logits of two positions, the last of which is dropped.
-    text = {"input_ids": [[7, 5, 3, 6, 4]], "attention_mask": [[TEXT] * 5], "prompt_length": 4}
-    call(adapter("actor_critic_passes", of=PolicyAndValue.forward), **text).satisfies(
+    # The logits of two positions, the last of which is dropped.
+    call(adapter("actor_critic_passes", of=PolicyAndValue.forward), **LONG_PROMPT).satisfies(
         lambda got: got["positions_with_logits"] <= 2, "logits for the response alone: logits_to_keep of 2"
     )
 
@@ -233,6 +236,12 @@ def test_shared_gradient_of_the_values():
 
 def test_shared_is_one_pass_of_the_body():
     call(adapter("shared_passes", of=SharedPolicyAndValue.forward), **PAIR).equals(passes_of_the_body=1)
+
+
+def test_shared_computes_no_words_for_the_prompt():
+    call(adapter("shared_passes", of=SharedPolicyAndValue.forward), **LONG_PROMPT).satisfies(
+        lambda got: got["positions_with_logits"] <= 2, "logits for the response alone: cut the features, then the head"
+    )
 
 
 # critic_from_reward_model: a reward model with body (1, 2, 4), a buffer of sevens, head (8, 16, 32) and bias 64

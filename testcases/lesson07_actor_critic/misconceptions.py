@@ -419,6 +419,18 @@ def only_logits_shifted(self, input_ids, attention_mask, prompt_length):
 
 @misconception(
     "SharedPolicyAndValue.forward",
+    why="the whole vocabulary is computed for the prompt and thrown away: cut to the response before the head",
+    read=SHARED,
+)
+def shared_words_for_the_prompt(self, input_ids, attention_mask, prompt_length):
+    hidden = _shared_hidden(self, input_ids, attention_mask, position_ids=position_ids(attention_mask))
+    before = slice(prompt_length - 1, -1)
+    logits = self.policy.get_output_embeddings()(hidden)[:, before]
+    return ResponseOutputs(logits, self.value_head(hidden[:, before]).squeeze(-1))
+
+
+@misconception(
+    "SharedPolicyAndValue.forward",
     why="the body gets no position_ids and counts columns: padding on the left moves the text",
     read=SHARED,
 )

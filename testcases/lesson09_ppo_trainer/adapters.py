@@ -12,7 +12,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -588,25 +588,33 @@ def _restored(directory: Path, **settings: Any) -> dict[str, Any]:
 
 
 def interrupted_save_of(lesson: Any, first: float, second: float, while_renaming: bool = False) -> dict[str, Any]:
-    """`save_checkpoint` twice into one folder; while the second one writes (or renames), the disk fails."""
-    with tempfile.TemporaryDirectory() as top:
+    """`save_checkpoint` twice into one folder; while the second one writes (or renames), the disk fails.
+
+    `written_elsewhere`: the unfinished file lay outside the folder; what is written to memory lies nowhere.
+    """
+    with tempfile.TemporaryDirectory() as top, tempfile.TemporaryDirectory() as working_directory:
         _used(lesson.PPOTrainer, lesson.PPOConfig, first).save_checkpoint(top)
         trainer = _used(lesson.PPOTrainer, lesson.PPOConfig, second)
         error = None
-        with _no_renaming() if while_renaming else _full_disk():
+        with chdir(working_directory), _no_renaming() if while_renaming else _full_disk() as written:
             try:
                 trainer.save_checkpoint(top)
             except OSError as stopped:
                 error = str(stopped)
-        return {"error": error, **_restored(Path(top))}
+        elsewhere = [path for path in written if not path.is_relative_to(Path(top).resolve())]
+        return {"error": error, "written_elsewhere": bool(elsewhere), **_restored(Path(top))}
 
 
 @contextmanager
-def _full_disk() -> Iterator[None]:
-    """`torch.save` writes a few bytes and fails."""
+def _full_disk() -> Iterator[list[Path]]:
+    """`torch.save` writes a few bytes and fails; yields the files that it was given."""
+    written: list[Path] = []
 
     def save(thing: Any, file: Any, *rest: Any, **more: Any) -> None:
-        if isinstance(file, (str, os.PathLike)):
+        path = file if isinstance(file, (str, os.PathLike)) else getattr(file, "name", None)
+        if isinstance(path, (str, os.PathLike)):
+            written.append(Path(path).resolve())
+        if path is file:
             Path(file).write_bytes(b"half of a checkpoint")
         else:
             file.write(b"half of a checkpoint")
@@ -614,13 +622,13 @@ def _full_disk() -> Iterator[None]:
 
     before, torch.save = torch.save, save
     try:
-        yield
+        yield written
     finally:
         torch.save = before
 
 
 @contextmanager
-def _no_renaming() -> Iterator[None]:
+def _no_renaming() -> Iterator[list[Path]]:
     """Each way to rename a file fails."""
 
     def rename(*given: Any, **named: Any) -> None:
@@ -629,7 +637,7 @@ def _no_renaming() -> Iterator[None]:
     before = os.replace, os.rename, shutil.move
     os.replace = os.rename = shutil.move = rename
     try:
-        yield
+        yield []
     finally:
         os.replace, os.rename, shutil.move = before
 

@@ -705,6 +705,7 @@ def test_save_checkpoint_that_is_interrupted_leaves_the_old_one(while_renaming, 
     # The disk fails while the second checkpoint (price 1 / 16) is written: the first (price 3 / 16) must be whole.
     answer = call(INTERRUPTED, first=3.0, second=1.0, while_renaming=while_renaming)
     answer.satisfies(lambda got: got["error"] == error, "the OSError to come through")
+    answer.satisfies(lambda got: not got["written_elsewhere"], "the unfinished file in the directory itself")
     answer.equals(price=0.1875, scores_in_history=[0.0, 3.0, 6.0])
     answer.matches_reference()
 

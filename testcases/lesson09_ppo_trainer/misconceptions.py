@@ -1383,6 +1383,18 @@ def old_one_deleted_before_the_move(self, directory):
 
 @misconception(
     "PPOTrainer.save_checkpoint",
+    why="the unfinished file lies in another folder: on another disk it could not be moved at once; write it beside",
+    read=SAVE,
+)
+def written_in_another_folder(self, directory):
+    Path(directory).mkdir(parents=True, exist_ok=True)
+    unfinished = Path(CHECKPOINT_FILE + ".unfinished")
+    torch.save(self._state(), unfinished)
+    os.replace(unfinished, Path(directory) / CHECKPOINT_FILE)
+
+
+@misconception(
+    "PPOTrainer.save_checkpoint",
     why="an older checkpoint is kept: a run would be resumed from its first save",
     read=SAVE,
 )
