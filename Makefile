@@ -47,7 +47,7 @@ $(LAB_READY): requirements-lab.lock $(READY)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements.lock -r requirements-lab.lock
 	@touch $(LAB_READY)
 
-demo: $(READY) ## SFT, reward model and PPO on this machine [PRESET=tiny SEED=0 OUT=runs/demo RESUME=1]
+demo: $(READY) ## SFT, reward model and PPO on this machine [PRESET=tiny SEED=0 OUT=runs/demo RESUME=1; PRESET=hub: POLICY= REWARD= PROMPTS= SET=]
 	@$(BIN)/python -m solutions.lesson12_capstone --preset '$(PRESET)' --seed '$(SEED)' --out '$(OUT)' \
 	  --policy '$(POLICY)' --reward '$(REWARD)' --prompts '$(PROMPTS)' --set '$(SET)' \
 	  $(if $(filter-out 0,$(RESUME)),--resume)

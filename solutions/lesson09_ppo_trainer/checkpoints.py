@@ -132,7 +132,9 @@ class CheckpointFolder:
                 return directory
             say(f"passed over {directory}: it was cut off or damaged")
         if found:
-            raise ValueError(f"expected a whole checkpoint in {self.directory}, got {len(found)} that are damaged")
+            raise ValueError(
+                f"expected a whole checkpoint in {self.directory}, got {len(found)} that are damaged; start a new run"
+            )
         return None
 
     def _all(self) -> list[Path]:

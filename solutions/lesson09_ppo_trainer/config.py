@@ -60,7 +60,12 @@ class PPOConfig(RolloutConfig):
         check_number("num_updates", self.num_updates, 1)
         check_number("batch_size", self.batch_size, 1)
         check_number("num_epochs", self.num_epochs, 1)
-        check_number("num_minibatches", self.num_minibatches, 1, self.batch_size)
+        check_number("num_minibatches", self.num_minibatches, 1)
+        if self.num_minibatches > self.batch_size:
+            raise ValueError(
+                f"expected num_minibatches to be at most batch_size, got {self.num_minibatches} and {self.batch_size}; "
+                "lower num_minibatches or raise batch_size"
+            )
         if self.micro_batch_size is not None:
             check_number("micro_batch_size", self.micro_batch_size, 1)
         check_number("learning_rate", self.learning_rate, 0.0, open_low=True)

@@ -6,6 +6,8 @@ python -m solutions.lesson12_capstone --preset tiny --seed 0 --out runs/demo
 from __future__ import annotations
 
 import argparse
+import functools
+import os
 import sys
 import time
 from pathlib import Path
@@ -17,6 +19,8 @@ from transformers.utils import logging as transformers_logging
 
 from tiny_models.gold import GOLD_MAX
 from tiny_models.presets import HUB
+
+from ..shapes import check_number
 
 if TYPE_CHECKING:
     from .pipeline import CapstoneRun
@@ -32,21 +36,28 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=Path("runs/demo"), help="folder for results (OUT=)")
     parser.add_argument("--policy", default="", help="hub only: a causal language model, name or folder (POLICY=)")
     parser.add_argument("--reward", default="", help="hub only: a reward model, or module:function (REWARD=)")
-    parser.add_argument(
-        "--prompts", type=Path, default=None, help="hub only: a text file, one prompt a line, or JSONL (PROMPTS=)"
-    )
+    parser.add_argument("--prompts", default="", help="hub only: a text file, one prompt a line, or JSONL (PROMPTS=)")
     parser.add_argument("--set", default="", dest="settings", help="hub only: num_updates=200 kl_coef=0.1 (SET=)")
     parser.add_argument("--resume", action="store_true", help="go on with the unfinished run in --out (RESUME=1)")
     options = parser.parse_args(arguments)
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)
+    say = functools.partial(console.print, soft_wrap=True)
     transformers_logging.disable_progress_bar()
+    transformers_logging.set_verbosity_error()  # what it would warn of is said here in one sentence
+    out = options.out.expanduser()
+    policy, reward, prompts = (os.path.expanduser(one) for one in (options.policy, options.reward, options.prompts))
     try:
+        check_number("SEED", options.seed, 0, 2**32 - 1)
         if options.preset == HUB:
             from .hub import run_hub
 
-            names = (options.policy, options.reward, options.prompts, options.seed, options.out)
-            return run_hub(*names, console.print, options.settings, options.resume)
-        return _demo(options.preset, options.seed, options.out, options.resume, console)
+            file = Path(prompts) if prompts else None
+            return run_hub(policy, reward, file, options.seed, out, say, options.settings, options.resume)
+        if policy or reward or prompts or options.settings:
+            raise ValueError(
+                f"expected POLICY, REWARD, PROMPTS and SET with PRESET=hub only, got PRESET={options.preset}; add it"
+            )
+        return _demo(options.preset, options.seed, out, options.resume, console)
     except NotImplementedError as error:
         print(f"the capstone is waiting for {error}: write it, or run the reference with make demo", file=sys.stderr)
         return 1
@@ -56,7 +67,7 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         from .journal import what_is_kept
 
-        print(f"\nstopped by Ctrl-C; {what_is_kept(options.out)}", file=sys.stderr)
+        print(f"\nstopped by Ctrl-C; {what_is_kept(out)}", file=sys.stderr)
         return 130
 
 
@@ -71,7 +82,7 @@ def _demo(preset: str, seed: int, out: Path, resume: bool, console: Console) -> 
     journal = Journal(out, run.settings(), resume)
     try:
         with said_with_what_is_kept(out):
-            run_capstone(run, out, console.print, journal)
+            run_capstone(run, out, functools.partial(console.print, soft_wrap=True), journal)
             figures = draw_figures(run, out)
             summary = write_summary(run, out)
     except KeyboardInterrupt:
@@ -82,7 +93,7 @@ def _demo(preset: str, seed: int, out: Path, resume: bool, console: Console) -> 
     console.print(_table(run))
     console.print(_samples(run))
     for file in [*figures, summary]:
-        console.print(f"[dim]{file}[/dim]")
+        console.print(str(file), style="dim")
     console.print(f"\n{time.perf_counter() - start:.0f} s. The picture to look at: {out / 'overoptimisation.png'}")
     return 0
 

@@ -21,6 +21,10 @@ def load_policy(name: str, say: Callable[[str], None]) -> tuple[PreTrainedModel,
     from transformers import AutoModelForCausalLM
 
     model, tokenizer = load_model(AutoModelForCausalLM, "POLICY", name, "a causal language model")
+    if hasattr(model, "peft_config"):
+        raise ValueError(
+            f"expected POLICY to be a whole model, got an adapter in {name}; call merge_and_unload and save it again"
+        )
     if tokenizer.eos_token_id is None:
         raise ValueError(f"expected the tokenizer of {name} to have a stop (eos) token, got none")
     if tokenizer.pad_token_id is None:
@@ -50,11 +54,14 @@ def load_model(auto_class: Any, variable: str, name: str, what: str) -> tuple[Pr
         model, report = auto_class.from_pretrained(name, dtype=torch.float32, output_loading_info=True)
         tokenizer = AutoTokenizer.from_pretrained(name)
     except Exception as error:  # each layer below has its own exceptions for a folder that is not what it should be
-        raise ValueError(f"{_not_loaded(variable, name)} ({_first_line(error)})") from error
+        raise ValueError(f"{_not_loaded(variable, name)} ({first_line(error)})") from error
     missing = sorted(report["missing_keys"])
     if missing:
         raise ValueError(f"expected {variable} to be {what}, got {name} without trained weights for {missing[0]}")
-    rows = model.get_input_embeddings().num_embeddings
+    broken = [name for name, weight in model.named_parameters() if not weight.isfinite().all()]
+    if broken:
+        raise ValueError(f"expected {variable} to have finite weights, got NaN or infinity in {broken[0]} of {name}")
+    rows = embedding_rows(model)
     if len(tokenizer) > rows:
         raise ValueError(
             f"expected the tokenizer of {name} to have at most the {rows} tokens of its model, got {len(tokenizer)}; "
@@ -64,11 +71,23 @@ def load_model(auto_class: Any, variable: str, name: str, what: str) -> tuple[Pr
 
 
 def stop_token_ids(model: PreTrainedModel, tokenizer: Any) -> tuple[int, ...]:
-    """Every token that ends a response: the tokenizer's, and those that the model's generation settings add."""
+    """Every token that ends a response: the tokenizer's, and those that the model's generation settings add.
+
+    Raises:
+        ValueError: the generation settings have something else than numbers there.
+    """
     generation = getattr(model, "generation_config", None)
     more = getattr(generation, "eos_token_id", None)
     listed = more if isinstance(more, list) else [] if more is None else [more]
+    if not all(type(one) is int for one in listed):
+        raise ValueError(f"expected eos_token_id in POLICY's generation_config.json to be token ids, got {more!r}")
     return tuple(sorted({tokenizer.eos_token_id, *listed}))
+
+
+def embedding_rows(model: PreTrainedModel) -> int:
+    """How many tokens the model knows: often more than its tokenizer has."""
+    rows: int = model.get_input_embeddings().num_embeddings  # type: ignore[assignment]
+    return rows
 
 
 def context_length(model: Any) -> int | None:
@@ -88,11 +107,18 @@ def _check_available(variable: str, name: str) -> None:
 
 
 def _not_loaded(variable: str, name: str) -> str:
+    or_function = " (or module:function)" if variable == "REWARD" else ""
+    fix = (
+        "save model and tokenizer into it with save_pretrained"
+        if Path(name).is_dir()
+        else "without a network, download it elsewhere and give the folder"
+    )
     return (
-        f"expected {variable} to be a folder saved by save_pretrained or a model that can be downloaded, got {name}; "
-        "without a network, download it elsewhere and give the folder"
+        f"expected {variable} to be a folder saved by save_pretrained or a model that can be downloaded{or_function}, "
+        f"got {name}; {fix}"
     )
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: BaseException) -> str:
+    """Kind and first line of an error, for a message of one sentence."""
     return f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"[:160]

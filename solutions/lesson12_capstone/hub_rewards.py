@@ -12,25 +12,26 @@ import torch
 from torch import Tensor, nn
 
 from ..lesson09_ppo_trainer.scoring import RewardFunction
-from .hub_models import context_length, load_model
+from .hub_models import context_length, embedding_rows, first_line, load_model
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
 def load_reward(
-    name: str, policy_tokenizer: Any, originals: Mapping[str, str], say: Callable[[str], None]
+    name: str, policy_tokenizer: Any, policy_rows: int, originals: Mapping[str, str], say: Callable[[str], None]
 ) -> nn.Module | RewardFunction:
     """The reward as `PPOTrainer` takes it.
 
     Args:
         name: `module:function`, or the name or folder of a sequence-classification model.
         policy_tokenizer: a reward model with another one gets the texts, encoded again.
+        policy_rows: how many tokens the policy can write: often more than its tokenizer has.
         originals: the user's prompt by the text that its tokens decode to; a chat template adds words of its own.
         say: is told how the reward model reads.
 
     Raises:
-        ValueError: it cannot be imported or loaded, or has more than one label.
+        ValueError: it cannot be imported or loaded, has more than one label, or nothing to pad with.
     """
     if ":" in name and not Path(name).exists():
         return with_original_prompts(_import(name), originals)
@@ -41,11 +42,14 @@ def load_reward(
         raise ValueError(f"expected REWARD to have one label, the score; got {name} with {model.config.num_labels}")
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
+    if tokenizer.pad_token_id is None:
+        raise ValueError(f"expected the tokenizer of {name} to have a pad or stop (eos) token, got neither; add one")
     if model.config.pad_token_id is None:
         model.config.pad_token_id = tokenizer.pad_token_id
-    if tokenizer.get_vocab() == policy_tokenizer.get_vocab():
+    has_every_token = embedding_rows(model) >= policy_rows
+    if has_every_token and tokenizer.get_vocab() == policy_tokenizer.get_vocab():
         return TokenReward(model)
-    say(f"{name} has another tokenizer than the policy: it gets the texts, encoded again")
+    say(f"{name} has other tokens than the policy: it gets the texts, encoded again")
     return with_original_prompts(text_reward(model, tokenizer), originals)
 
 
@@ -73,6 +77,7 @@ def text_reward(model: PreTrainedModel, tokenizer: Any) -> RewardFunction:
     its beginning.
     """
     tokenizer.padding_side, tokenizer.truncation_side = "right", "left"
+    longest = _longest(model, tokenizer)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     reader: Any = model.to(device).requires_grad_(False)  # type: ignore[arg-type]
 
@@ -88,8 +93,8 @@ def text_reward(model: PreTrainedModel, tokenizer: Any) -> RewardFunction:
         rows = tokenizer(
             [text(*pair) for pair in zip(prompts, responses, strict=True)],
             padding=True,
-            truncation=context_length(model) is not None,
-            max_length=context_length(model),
+            truncation=longest is not None,
+            max_length=longest,
             add_special_tokens=tokenizer.chat_template is None,
             return_tensors="pt",
         ).to(device)
@@ -99,6 +104,14 @@ def text_reward(model: PreTrainedModel, tokenizer: Any) -> RewardFunction:
         return scores
 
     return reward_model
+
+
+def _longest(model: PreTrainedModel, tokenizer: Any) -> int | None:
+    """How many tokens the reward model reads at most; RoBERTa's tokenizer allows fewer than its config says."""
+    from transformers.tokenization_utils_base import VERY_LARGE_INTEGER  # what a tokenizer has that does not know
+
+    limit: int = min(tokenizer.model_max_length, context_length(model) or VERY_LARGE_INTEGER)
+    return limit if limit < VERY_LARGE_INTEGER else None
 
 
 def with_original_prompts(function: RewardFunction, originals: Mapping[str, str]) -> RewardFunction:
@@ -115,9 +128,10 @@ def _import(name: str) -> RewardFunction:
     module, _, attribute = name.partition(":")
     try:
         function = getattr(importlib.import_module(module), attribute)
-    except Exception as error:  # the user's module may raise anything
+    except (Exception, SystemExit) as error:  # the user's module may raise anything
         raise ValueError(
-            f"expected REWARD=module:function to be importable, got {name} ({type(error).__name__}: {error})"
+            f"expected REWARD=module:function to be importable, got {name} ({first_line(error)}); modules are looked "
+            "for in the working directory and in PYTHONPATH"
         ) from error
     if not callable(function):
         raise ValueError(f"expected REWARD=module:function to be a function, got {name}, a {type(function).__name__}")

@@ -65,8 +65,13 @@ class Journal:
                 f"expected an unfinished run in {self.folder.parent} to go on with, got none; leave out RESUME=1 to "
                 "start one"
             )
-        facts: dict[str, Any] = json.loads(self.file.read_text(encoding="utf-8"))
-        found = facts["settings"]
+        try:
+            facts: dict[str, Any] = json.loads(self.file.read_text(encoding="utf-8"))
+            found = facts["settings"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(
+                f"expected {self.file} as a run has written it, got a damaged file; leave out RESUME=1 to start over"
+            ) from error
         for name in wanted:
             if wanted[name] != found.get(name):
                 raise ValueError(

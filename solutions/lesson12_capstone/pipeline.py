@@ -7,7 +7,7 @@ import os
 import random
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -38,6 +38,8 @@ from .stages import (
 )
 
 Say = Callable[[str], None]
+RESULT_FOLDERS = ("sft", "reward_model", "policy", "no_kl_policy", "log", FOLDER)
+RESULT_FILES = ("summary.json", "training_curves.png", "overoptimisation.png", "response.png")
 TRACE_AT = (1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 30, 35, 40, 45, 50)
 """Updates after which a run is evaluated on the way: dense at first, where the KL moves fastest."""
 TRACE_RESPONSES = 128
@@ -97,23 +99,32 @@ class CapstoneRun:
         }
 
 
-def prepare_output(out: Path, resume: bool = False) -> None:
+def prepare_output(out: Path, resume: bool = False, inputs: Iterable[Path] = ()) -> None:
     """Make the folder and clear it of an earlier run's results, so that nothing old can pass for new.
 
     Args:
         out: the folder.
-        resume: keep the models and checkpoints of an unfinished run.
+        resume: keep everything, for an unfinished run to go on.
+        inputs: what the run will read; none of it may lie in a folder that is cleared.
 
     Raises:
-        ValueError: the folder cannot be made or written to.
+        ValueError: the folder cannot be made or written to, or clearing it would remove what is not a result.
     """
-    old = () if resume else ("sft", "reward_model", "policy", "no_kl_policy", "log", FOLDER)
+    if out.resolve() == Path.cwd():
+        raise ValueError("expected OUT to be a folder of the run's own, got the working directory; give OUT=runs/name")
+    for folder in (out / name for name in RESULT_FOLDERS):
+        if folder.is_symlink() or folder.is_file():
+            raise ValueError(f"expected {folder} to be a folder of an earlier run, got a file or a link; move it away")
+        for one in inputs:
+            if one.resolve().is_relative_to(folder.resolve()):
+                raise ValueError(f"expected results to go elsewhere than what is read, got {one} in {out}; change OUT")
     try:
         out.mkdir(parents=True, exist_ok=True)
-        for name in old:
-            shutil.rmtree(out / name, ignore_errors=True)
-        for file in [out / "summary.json", *out.glob("*.png")]:
-            file.unlink(missing_ok=True)
+        if not resume:
+            for name in RESULT_FOLDERS:
+                shutil.rmtree(out / name, ignore_errors=True)
+            for name in RESULT_FILES:
+                (out / name).unlink(missing_ok=True)
         probe = out / ".writable"
         probe.touch()
         probe.unlink()

@@ -4,11 +4,14 @@ kind, and every bad input."""
 from __future__ import annotations
 
 import json
+import random
 import sys
 from pathlib import Path
 
+import numpy
 import pytest
 import torch
+from peft import LoraConfig, get_peft_model
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import (
     AutoModelForCausalLM,
@@ -101,11 +104,19 @@ def raises(prompts, responses):
     raise KeyError("no such thing")
 
 
+def exits(prompts, responses):
+    sys.exit(0)
+
+
 REWARDS = {
     "raises_later": lambda prompts, responses: likes_a(prompts, responses) if len(CALLS) < 6 else raises(0, 0),
     "nan": lambda prompts, responses: [float("nan")] * len(responses),
     "text": lambda prompts, responses: ["good"] * len(responses),
     "too_few": lambda prompts, responses: [1.0],
+    "nothing": lambda prompts, responses: None,
+    "arrays": lambda prompts, responses: [torch.zeros(2)] * len(responses),
+    "too_large": lambda prompts, responses: [10**400] * len(responses),
+    "draws": lambda prompts, responses: [random.random() + numpy.random.random() for _ in responses],
 }
 vars(this_module).update(REWARDS)
 NO_FUNCTION = 3
@@ -179,7 +190,7 @@ def test_a_tokenizer_without_pad_token_pads_with_its_stop_token_and_says_so(tmp_
 @pytest.mark.parametrize("family", ["gpt2", "llama"])
 def test_a_reward_model_with_the_same_tokenizer_scores_what_it_would_score_alone(family, tmp_path):
     words = tokenizer()
-    reward = hub_rewards.load_reward(classifier(tmp_path / "rm", words, family), words, {}, print)
+    reward = hub_rewards.load_reward(classifier(tmp_path / "rm", words, family), words, len(words), {}, print)
     texts = ["the cat sat", "a"]
     left = [words(text)["input_ids"] for text in texts]
     width = max(map(len, left)) + 2
@@ -193,8 +204,8 @@ def test_a_reward_model_with_the_same_tokenizer_scores_what_it_would_score_alone
 def test_a_reward_model_with_another_tokenizer_gets_the_texts(tmp_path, capsys):
     other = tokenizer(letters=LETTERS[::-1] + "!")
     said: list[str] = []
-    reward = hub_rewards.load_reward(classifier(tmp_path / "rm", other), tokenizer(), {"<u>hi": "hi"}, said.append)
-    assert "another tokenizer than the policy: it gets the texts, encoded again" in said[0]
+    reward = hub_rewards.load_reward(classifier(tmp_path / "rm", other), tokenizer(), 0, {"<u>hi": "hi"}, said.append)
+    assert "other tokens than the policy: it gets the texts, encoded again" in said[0]
     (score,) = reward(["<u>hi"], ["you"])
     model = GPT2ForSequenceClassification.from_pretrained(tmp_path / "rm")
     alone = model(**other("hi you", return_tensors="pt")).logits[0, 0].item()
@@ -205,7 +216,7 @@ def test_a_reward_model_with_another_tokenizer_gets_the_texts(tmp_path, capsys):
 
 def test_a_reward_model_with_a_chat_template_gets_a_conversation(tmp_path):
     other = tokenizer(chat=True, letters=LETTERS[::-1])
-    reward = hub_rewards.load_reward(classifier(tmp_path / "rm", other), tokenizer(), {"hi": "hi"}, print)
+    reward = hub_rewards.load_reward(classifier(tmp_path / "rm", other), tokenizer(), 0, {"hi": "hi"}, print)
     model = GPT2ForSequenceClassification.from_pretrained(tmp_path / "rm")
     ids = other("<|user|>hi<|end|><|assistant|>yo<|end|>", add_special_tokens=False, return_tensors="pt")
     assert reward(["hi"], ["yo"])[0] == pytest.approx(model(**ids).logits[0, 0].item(), abs=1e-5)
@@ -225,9 +236,14 @@ def folder_without_head(path: Path) -> str:
 BAD = [
     pytest.param("nobody/no-model", "likes_a", {}, "without a network", id="hub-name-without-network"),
     pytest.param(None, "nobody/no-model", {}, "expected REWARD to be a folder", id="reward-without-network"),
-    pytest.param(None, "nothing", {}, "to be importable", id="no-such-function"),
+    pytest.param(None, "no_such", {}, "modules are looked for in the working directory", id="no-such-function"),
+    pytest.param(None, "no/colon", {}, "or a model that can be downloaded (or module:function)", id="no-colon"),
     pytest.param(None, "NO_FUNCTION", {}, "to be a function, got", id="no-function"),
     pytest.param(None, "raises", {}, "the reward function raises raised KeyError", id="reward-raises"),
+    pytest.param(None, "exits", {}, "the reward function exits raised SystemExit: 0 (hub_test.py:", id="reward-exits"),
+    pytest.param(None, "nothing", {}, "one number for each of 2 responses, got NoneType", id="reward-none"),
+    pytest.param(None, "arrays", {}, "got Tensor for response 0", id="reward-arrays"),
+    pytest.param(None, "too_large", {}, "got int for response 0", id="reward-too-large"),
     pytest.param(None, "nan", {}, "to return finite numbers, got nan for response 0", id="reward-nan"),
     pytest.param(None, "text", {}, "got str for response 0: 'good'", id="reward-text"),
     pytest.param(None, "too_few", {}, "one number for each of 2 responses, got 1", id="reward-count"),
@@ -249,6 +265,46 @@ BAD = [
         "without chat template, got messages",
         id="messages-without-template",
     ),
+    pytest.param(
+        None,
+        "likes_a",
+        {"lines": ('{"prompt": [{"role": "user", "content": null}]}',), "name": "p.jsonl"},
+        "expected line 1 of",
+        id="message-without-text",
+    ),
+    pytest.param(
+        None,
+        "likes_a",
+        {"lines": ('{"prompt": [{"role": "assistant", "content": "a"}]}',), "name": "p.jsonl"},
+        "to end with a message that can be answered",
+        id="ends-with-the-assistant",
+    ),
+    pytest.param(
+        None, "likes_a", {"lines": ('{"prompt": "a"}',), "name": "p.json"}, "rename JSON lines to .jsonl", id="json"
+    ),
+    pytest.param(
+        None,
+        "likes_a",
+        {"lines": (r'{"prompt": "\ud800"}',), "name": "p.jsonl"},
+        "expected a prompt that the policy's tokenizer can encode",
+        id="half-a-surrogate-pair",
+    ),
+    pytest.param(
+        None, "likes_a", {"lines": ("a", "<|user|>a")}, "that the policy's tokenizer can tell apart", id="alike"
+    ),
+    pytest.param(
+        None,
+        "likes_a",
+        {"more": ("--set", "batch_size=2 num_minibatches=4")},
+        "lower num_minibatches",
+        id="minibatches",
+    ),
+    pytest.param(
+        None, "likes_a", {"more": ("--set", "kl_target=None")}, "write true, false and null as in JSON", id="null"
+    ),
+    pytest.param(None, "likes_a", {"more": ("--seed", "9" * 20)}, "expected SEED in [0, ", id="seed"),
+    pytest.param(None, "likes_a", {"more": ("--out", "")}, "got the working directory", id="no-out"),
+    pytest.param(None, "likes_a", {"more": ("--preset", "tiny")}, "with PRESET=hub only", id="another-preset"),
     pytest.param(None, "likes_a", {"more": ("--set", "lr=1")}, "got 'lr'; there are", id="unknown-setting"),
     pytest.param(
         None, "likes_a", {"more": ("--set", "num_updates=2.5")}, "num_updates in SET to be int, got '2.5'", id="type"
@@ -289,6 +345,102 @@ def test_a_tokenizer_larger_than_its_model_is_refused(tmp_path, gpt2, capsys):
     source = save(tmp_path / "model", model, tokenizer(letters=LETTERS + "!#"))
     assert run(tmp_path, source, f"{HERE}:likes_a") == 1
     assert "to have at most the 35 tokens of its model, got 37" in capsys.readouterr().err
+
+
+def changed(source: str, folder: Path, change) -> str:
+    """The policy of a folder after a change, in another folder."""
+    model, words = AutoModelForCausalLM.from_pretrained(source), AutoTokenizer.from_pretrained(source)
+    with torch.no_grad():
+        made = change(model)
+    return save(folder, made if isinstance(made, torch.nn.Module) else model, words)
+
+
+def test_weights_of_nan_are_refused(tmp_path, gpt2, capsys):
+    broken = changed(gpt2, tmp_path / "nan", lambda model: model.transformer.ln_f.weight.fill_(torch.nan))
+    assert run(tmp_path, broken, f"{HERE}:likes_a") == 1
+    assert "expected POLICY to have finite weights, got NaN" in capsys.readouterr().err
+
+
+def test_an_adapter_is_refused(tmp_path, gpt2, capsys):
+    adapter = changed(
+        gpt2,
+        tmp_path / "lora",
+        lambda model: get_peft_model(model, LoraConfig(target_modules=["c_attn"], fan_in_fan_out=True)),
+    )
+    assert run(tmp_path, adapter, f"{HERE}:likes_a") == 1
+    assert "expected POLICY to be a whole model, got an adapter" in capsys.readouterr().err
+
+
+def test_a_reward_model_with_nothing_to_pad_with_is_refused(tmp_path, gpt2, capsys):
+    words = tokenizer(letters=LETTERS[::-1], pad=False)
+    words.eos_token = None
+    assert run(tmp_path, gpt2, classifier(tmp_path / "rm", words)) == 1
+    assert "to have a pad or stop (eos) token, got neither" in capsys.readouterr().err
+
+
+def test_a_reward_model_with_fewer_tokens_than_the_policy_gets_the_texts(tmp_path, capsys):
+    def longer(model):
+        model.resize_token_embeddings(200)
+
+    policy = changed(causal(tmp_path / "policy"), tmp_path / "longer", longer)
+    assert run(tmp_path, policy, classifier(tmp_path / "rm", tokenizer())) == 0
+    assert "has other tokens than the policy: it gets the texts" in capsys.readouterr().out
+
+
+def test_a_template_that_raises_is_one_sentence(tmp_path, capsys):
+    words = tokenizer(chat=True)
+    words.chat_template = "{{ raise_exception('no system role') }}"
+    assert run(tmp_path, causal(tmp_path / "policy", words=words), f"{HERE}:likes_a") == 1
+    said = capsys.readouterr().err
+    assert "tokenizer can encode, got 'the cat' (TemplateError: no system role)" in said and said.count("\n") == 1
+
+
+def test_brackets_are_no_markup(tmp_path, gpt2, capsys):
+    policy = causal(tmp_path / "a[", words=tokenizer(pad=False))
+    assert run(tmp_path, policy, f"{HERE}:likes_a") == 0
+    (tmp_path / "b[").mkdir()
+    assert run(tmp_path, gpt2, f"{HERE}:likes_a", more=("--out", str(tmp_path / "b[" / "x]"))) == 0
+    assert f"saved {tmp_path / 'b[' / 'x]' / 'policy'}" in capsys.readouterr().out
+
+
+def test_characters_that_json_allows_do_not_end_a_line(tmp_path, gpt2):
+    file = tmp_path / "p.JSONL"
+    file.write_text('\ufeff{"prompt": "a\u2028b"}\r\n{"prompt": "c"}\n', encoding="utf-8")
+    assert [prompt.text for prompt in hub.read_prompts(file)] == ["a\u2028b", "c"]
+
+
+def test_what_a_run_reads_is_not_cleared(tmp_path, capsys):
+    mine = causal(tmp_path / "out" / "policy")
+    assert run(tmp_path, mine, f"{HERE}:likes_a") == 1
+    assert "expected results to go elsewhere than what is read" in capsys.readouterr().err
+    assert (Path(mine) / "model.safetensors").is_file()
+
+
+def test_a_file_in_the_place_of_a_result_is_said_before_the_training(tmp_path, gpt2, capsys):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "policy").touch()
+    assert run(tmp_path, gpt2, f"{HERE}:likes_a") == 1
+    assert "policy to be a folder of an earlier run, got a file or a link" in capsys.readouterr().err
+
+
+def test_only_results_are_cleared_and_none_when_nothing_can_be_resumed(tmp_path, gpt2):
+    (tmp_path / "out").mkdir()
+    for name in ("mine.png", "summary.json"):
+        (tmp_path / "out" / name).touch()
+    assert run(tmp_path, gpt2, f"{HERE}:likes_a", more=("--resume",)) == 1
+    assert (tmp_path / "out" / "summary.json").exists()
+    assert run(tmp_path, gpt2, f"{HERE}:likes_a") == 0
+    assert (tmp_path / "out" / "mine.png").exists() and not (tmp_path / "out" / "summary.json").exists()
+
+
+def test_seed_decides_the_random_numbers_of_a_reward_function(tmp_path, gpt2):
+    found = []
+    for name in ("a", "b"):
+        random.seed(name)
+        (tmp_path / name).mkdir()
+        assert run(tmp_path / name, gpt2, f"{HERE}:draws") == 0
+        found.append((tmp_path / name / "out" / "log" / "metrics.jsonl").read_text())
+    assert found[0] == found[1]
 
 
 def test_a_run_whose_reward_failed_goes_on_from_its_checkpoint(tmp_path, gpt2, capsys, monkeypatch):
@@ -333,6 +485,25 @@ def test_another_policy_cannot_go_on_with_a_run(tmp_path, gpt2, capsys):
     capsys.readouterr()
     assert run(tmp_path, causal(tmp_path / "other"), f"{HERE}:nan", more=("--resume",)) == 1
     assert "expected the settings of the unfinished run in" in capsys.readouterr().err
+
+
+def test_other_weights_in_the_same_folder_cannot_go_on_with_a_run(tmp_path, capsys):
+    source = causal(tmp_path / "policy")
+    assert run(tmp_path, source, f"{HERE}:nan") == 1
+    changed(source, Path(source), lambda model: model.transformer.wte.weight.mul_(1.001))
+    capsys.readouterr()
+    assert run(tmp_path, source, f"{HERE}:nan", more=("--resume",)) == 1
+    assert "got POLICY '" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}"])
+def test_a_damaged_journal_is_one_sentence(content, tmp_path, gpt2, capsys):
+    assert run(tmp_path, gpt2, f"{HERE}:nan") == 1
+    (tmp_path / "out" / "unfinished" / "journal.json").write_text(content)
+    capsys.readouterr()
+    assert run(tmp_path, gpt2, f"{HERE}:nan", more=("--resume",)) == 1
+    said = capsys.readouterr().err
+    assert "journal.json as a run has written it, got a damaged file" in said and said.count("\n") == 1
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a file that is always full")

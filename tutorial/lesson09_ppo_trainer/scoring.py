@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -56,18 +58,26 @@ def _function_scorer(function: RewardFunction, tokenizer: Any) -> Scorer:
     def score(input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> Tensor:
         prompts = texts(input_ids[:, :prompt_length], attention_mask[:, :prompt_length])
         responses = texts(input_ids[:, prompt_length:], attention_mask[:, prompt_length:])
+        rule = f"expected reward function {name} to return one number for each of {len(responses)} responses, got"
         try:
-            numbers = list(function(prompts, responses))
-        except Exception as error:
-            raise RuntimeError(f"the reward function {name} raised {type(error).__name__}: {error}") from error
+            answer = function(prompts, responses)
+            numbers = list(answer) if isinstance(answer, Iterable) else None
+        except (Exception, SystemExit) as error:
+            raise RuntimeError(f"the reward function {name} raised {_said(error)}") from error
+        if numbers is None:
+            raise ValueError(f"{rule} {type(answer).__name__}")
         if len(numbers) != len(responses):
-            raise ValueError(
-                f"expected reward function {name} to return one number for each of {len(responses)} responses, "
-                f"got {len(numbers)}"
-            )
+            raise ValueError(f"{rule} {len(numbers)}")
         return torch.tensor([_number(value, name, row) for row, value in enumerate(numbers)], device=input_ids.device)
 
     return score
+
+
+def _said(error: BaseException) -> str:
+    """Kind, first line and place of an error in the user's code."""
+    lines = str(error).strip().splitlines()
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}{': ' + lines[0] if lines else ''} ({Path(place.filename).name}:{place.lineno})"
 
 
 def _number(value: object, name: str, row: int) -> float:
@@ -75,7 +85,10 @@ def _number(value: object, name: str, row: int) -> float:
     rule = f"expected reward function {name} to return finite numbers, got"
     if isinstance(value, str) or not hasattr(value, "__float__"):
         raise ValueError(f"{rule} {type(value).__name__} for response {row}: {value!r}")
-    number = float(value)
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:  # an array of several, 10 ** 400
+        raise ValueError(f"{rule} {type(value).__name__} for response {row}: {error}") from error
     if not math.isfinite(number):
         raise ValueError(f"{rule} {number} for response {row}")
     return number

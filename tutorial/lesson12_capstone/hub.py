@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import torch
 from accelerate import Accelerator
+from accelerate.utils import set_seed
 
 from ..lesson07_actor_critic import PolicyAndValue, ValueModel, make_reference
 from ..lesson09_ppo_trainer import PPOConfig, PPOTrainer
-from .hub_models import context_length, load_policy, stop_token_ids
+from .hub_models import context_length, embedding_rows, first_line, load_policy, stop_token_ids
 from .hub_rewards import load_reward
 from .journal import Journal, said_with_what_is_kept
 from .pipeline import prepare_output, save_model
@@ -81,7 +82,7 @@ def run_hub(
     if not is_first:
         say = _say_nothing
     given = read_prompts(prompts)
-    torch.manual_seed(seed)  # the critic's head starts from random weights
+    set_seed(seed)  # the critic's head starts from random weights, and a reward function may draw from any source
     model, tokenizer = load_policy(policy, say)
     prompt_ids = [encode_prompt(prompt, tokenizer) for prompt in given]
     config = PPOConfig(
@@ -92,19 +93,19 @@ def run_hub(
         **chosen,
     )
     check_context(prompt_ids, config.max_new_tokens, context_length(model), "POLICY")
-    originals = {
-        tokenizer.decode(ids, skip_special_tokens=True): one.text for ids, one in zip(prompt_ids, given, strict=True)
-    }
-    scorer = load_reward(reward, tokenizer, originals, say)
+    originals = originals_of(prompt_ids, given, tokenizer)
+    scorer = load_reward(reward, tokenizer, embedding_rows(model), originals, say)
+    names = {"PRESET": "hub", "POLICY": f"{policy} ({fingerprint(model)})", "REWARD": reward}
     if isinstance(scorer, torch.nn.Module):
         check_context(prompt_ids, config.max_new_tokens, context_length(scorer), "REWARD")
+        names["REWARD"] = f"{reward} ({fingerprint(scorer)})"
     digest = hashlib.sha256(prompts.read_bytes()).hexdigest()[:16]
-    names = {"PRESET": "hub", "POLICY": policy, "REWARD": reward, "PROMPTS": digest, "SEED": seed, "SET": chosen}
+    settings_of_run = names | {"PROMPTS": f"{prompts.name} ({digest})", "SEED": seed, "SET": chosen}
     if is_first:
-        prepare_output(out, resume)
-        Journal(out, names, resume)
+        prepare_output(out, resume, inputs=[Path(policy), Path(reward), prompts])
+        Journal(out, settings_of_run, resume)
     Accelerator().wait_for_everyone()
-    journal = Journal(out, names, resume=True)
+    journal = Journal(out, settings_of_run, resume=True)
     actor_critic = PolicyAndValue(model, ValueModel(cast("PreTrainedModel", copy.deepcopy(model.base_model))))
     trainer = _trainer_class()(actor_critic, scorer, make_reference(model), config, tokenizer)
     checkpoints = journal.checkpoints("ppo")
@@ -154,7 +155,9 @@ def parse_settings(text: str) -> dict[str, Any]:
             raise ValueError(f"expected SET to have settings of PPOConfig, got {name!r}; there are {', '.join(kinds)}")
         chosen[name] = value if kinds[name] == "str" else _parsed(value)
         if not _is_of_kind(chosen[name], kinds[name]):
-            raise ValueError(f"expected {name} in SET to be {kinds[name]}, got {value!r}")
+            raise ValueError(
+                f"expected {name} in SET to be {kinds[name]}, got {value!r}; write true, false and null as in JSON"
+            )
     return chosen
 
 
@@ -173,16 +176,19 @@ def _is_of_kind(value: Any, kind: str) -> bool:
 
 
 def read_prompts(file: Path) -> list[HubPrompt]:
-    """The prompts of a text file, one a line, or of a JSONL file of {"prompt": text or list of messages}.
+    """The prompts of a text file, one a line, or of a .jsonl file of {"prompt": text or list of messages}.
 
     Raises:
         ValueError: the file cannot be read, a line is no prompt, or there is none.
     """
+    if file.suffix.lower() == ".json":
+        raise ValueError(f"expected PROMPTS to be a text or JSONL file, got {file}; rename JSON lines to .jsonl")
     try:
-        lines = [line.strip() for line in file.read_text(encoding="utf-8").splitlines()]
+        # "utf-8-sig" drops a byte-order mark; splitlines would also break at characters that JSON allows in a text.
+        lines = [line.strip() for line in file.read_text(encoding="utf-8-sig").split("\n")]
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"expected PROMPTS to be a text or JSONL file, got {file}: {error}") from error
-    read = _from_json if file.suffix == ".jsonl" else _from_text
+    read = _from_json if file.suffix.lower() == ".jsonl" else _from_text
     found = [read(line, f"line {number} of {file}") for number, line in enumerate(lines, start=1) if line]
     if not found:
         raise ValueError(f"expected a prompt in {file}, got none; write one a line")
@@ -201,10 +207,16 @@ def _from_json(line: str, where: str) -> HubPrompt:
         raise ValueError(f"{rule}, got {line[:60]}") from error
     if isinstance(prompt, str) and prompt.strip():
         return _from_text(prompt, where)
-    is_chat = isinstance(prompt, list) and prompt != []
-    if not is_chat or not all(isinstance(one, dict) and {"role", "content"} <= one.keys() for one in prompt):
+    if not isinstance(prompt, list) or not prompt or not all(_is_message(one) for one in prompt):
         raise ValueError(f"{rule}, got {line[:60]}")
+    if prompt[-1]["role"] == "assistant":
+        raise ValueError(f"expected {where} to end with a message that can be answered, got one of the assistant")
     return HubPrompt(prompt[-1]["content"], prompt, is_chat=True)
+
+
+def _is_message(one: Any) -> bool:
+    """Whether it is {"role": text, "content": text}; more keys are left to the template."""
+    return isinstance(one, dict) and all(isinstance(one.get(name), str) for name in ("role", "content"))
 
 
 def encode_prompt(prompt: HubPrompt, tokenizer: Any) -> list[int]:
@@ -213,18 +225,49 @@ def encode_prompt(prompt: HubPrompt, tokenizer: Any) -> list[int]:
     Raises:
         ValueError: a conversation came without a template, or nothing is left.
     """
-    if tokenizer.chat_template is not None:
-        encoded = tokenizer.apply_chat_template(prompt.messages, add_generation_prompt=True, return_dict=True)
-    elif prompt.is_chat:
+    if prompt.is_chat and tokenizer.chat_template is None:
         raise ValueError(
             f"expected plain texts for a tokenizer without chat template, got messages: {prompt.text[:60]!r}"
         )
-    else:
-        encoded = tokenizer(prompt.text)
+    try:
+        if tokenizer.chat_template is None:
+            encoded = tokenizer(prompt.text)
+        else:
+            encoded = tokenizer.apply_chat_template(prompt.messages, add_generation_prompt=True, return_dict=True)
+    except Exception as error:  # a template may raise anything, and a tokenizer refuses half a surrogate pair
+        raise ValueError(
+            f"expected a prompt that the policy's tokenizer can encode, got {prompt.text[:60]!r} ({first_line(error)})"
+        ) from error
     ids: list[int] = encoded["input_ids"]
     if not ids:
         raise ValueError(f"expected a token in each prompt, got none in {prompt.text[:60]!r}")
     return ids
+
+
+def originals_of(prompt_ids: list[list[int]], given: list[HubPrompt], tokenizer: Any) -> dict[str, str]:
+    """The user's prompts by the texts that their tokens decode to: a reward function knows a prompt by that alone.
+
+    Raises:
+        ValueError: two different prompts decode to the same text.
+    """
+    originals: dict[str, str] = {}
+    for ids, one in zip(prompt_ids, given, strict=True):
+        decoded = tokenizer.decode(ids, skip_special_tokens=True)
+        if originals.setdefault(decoded, one.text) != one.text:
+            raise ValueError(
+                f"expected prompts that the policy's tokenizer can tell apart, got {originals[decoded][:60]!r} and "
+                f"{one.text[:60]!r}, both {decoded[:60]!r}; drop one of them"
+            )
+    return originals
+
+
+def fingerprint(model: torch.nn.Module) -> str:
+    """A few letters that stand for the names, shapes and values of all weights of a model on the CPU."""
+    digest = hashlib.sha256()
+    for name, weight in sorted(model.state_dict().items()):
+        digest.update(f"{name} {tuple(weight.shape)}".encode())
+        digest.update(weight.contiguous().view(torch.uint8).numpy())
+    return f"weights {digest.hexdigest()[:12]}"
 
 
 def check_context(prompt_ids: list[list[int]], max_new_tokens: int, context: int | None, whose: str) -> None:
