@@ -143,7 +143,7 @@ class Answer:
         if wanted.error:
             return self.raises(wanted.error.type_name)
         self._is_sound()
-        rules = Rules(atol, rtol, garbage=self._garbage)
+        rules = Rules(atol, rtol, equal_nan=True, garbage=self._garbage)  # where the reference says NaN, it is right
         found = first_difference(wanted.value, self.outcome.value, rules)
         self._fail_with(found)
         for name, slope in wanted.gradients.items():

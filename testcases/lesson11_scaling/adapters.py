@@ -88,6 +88,7 @@ def reference_of(lesson: Any, adapter: float, name: str = "default", rank: int =
         "returned": "the policy" if kept is policy else type(kept).__name__,
         "adapters": tuple(sorted(policy.peft_config)),
         "active": str(policy.active_adapter),
+        "in_train_mode": policy.training,
         "trainable": tuple(sorted(_short(one) for one, weight in policy.named_parameters() if weight.requires_grad)),
         "policy": policy(x).item(),
         "reference": reference(),
@@ -171,7 +172,7 @@ class ThreadAccelerator:
     def __init__(self, real: Any, meeting: Meeting, index: int) -> None:
         self.real, self.meeting, self.index = real, meeting, index
         self.is_quiet = self.forward_was_quiet = False
-        self.exchanges = 0
+        self.exchanges = self.clips = self.backwards_outside = 0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.real, name)
@@ -184,7 +185,19 @@ class ThreadAccelerator:
         finally:
             self.is_quiet = before
 
+    def clip_grad_norm_(self, *given: Any, **named: Any) -> Any:
+        self.clips += 1
+        return self.real.clip_grad_norm_(*given, **named)
+
+    def counts(self) -> dict[str, int]:
+        return {
+            "exchanges": self.exchanges,
+            "clips_by_accelerator": self.clips,
+            "backwards_outside_no_sync": self.backwards_outside,
+        }
+
     def backward(self, loss: Tensor) -> None:
+        self.backwards_outside += self.forward_was_quiet and not self.is_quiet
         loss.backward()
         if not self.forward_was_quiet:
             self.exchanges += 1
@@ -230,8 +243,9 @@ def steps_of(
     Statistics: ratio_mean and ratio_max of `ratios`, and "policy_loss", the mean of actor_slopes.
 
     The answer: `processes_agree`, then (of the first process) the weights and statistics after each call, NaN shown
-    as -1; `exchanges`: how often gradients were exchanged in each call; `rows`: for each process the rows of each
-    forward in the first call. If a process would wait for ever the answer is {"waits_for_ever": True}.
+    as -1; how often gradients were exchanged in each call and clipped by Accelerate, how many backwards were outside
+    `no_sync` though their forward was inside, and how many weights have a gradient left; `rows`: for each process the
+    rows of each forward in the first call. If a process would wait for ever the answer is {"waits_for_ever": True}.
     """
     meeting = Meeting(n_processes)
     members = [_Member(lesson, meeting, index, settings) for index in range(n_processes)]
@@ -287,13 +301,15 @@ class _Member:
     def run(self, batches: list[Experience]) -> None:
         try:
             for batch in batches:
-                before = self.accelerator.exchanges
+                before = self.accelerator.counts()
                 statistics = self.trainer.optimiser_step(batch)
                 if not isinstance(statistics, dict):
                     raise ValueError(f"expected optimiser_step to return a dict, got {type(statistics).__name__}")
                 model = self.trainer.model
                 weights = {"actor": model.policy.weight.item(), "critic": model.value_model.weight.item()}
-                self.steps.append(weights | statistics | {"exchanges": self.accelerator.exchanges - before})
+                counts = {name: count - before[name] for name, count in self.accelerator.counts().items()}
+                left = sum(one.grad is not None and bool(one.grad != 0) for one in model.parameters())
+                self.steps.append(weights | statistics | counts | {"gradients_left": left})
         except BaseException as error:
             self.error = error
         finally:

@@ -68,14 +68,19 @@ def _statistics(draw: torch.Generator) -> list[Request]:
         parts = [part() for _ in tokens]
         found.append(request(merge_statistics, parts, tokens))
     nothing = {"policy_loss": float("nan"), "ratio_mean": float("nan"), "ratio_max": 50.0}
-    return [*found, request(merge_statistics, [nothing, part(), part()], (0, 2, 3))]
+    found.append(request(merge_statistics, [nothing, part(), part()], (0, 2, 3)))
+    found.append(request(merge_statistics, [part(), part() | {"ratio_mean": float("nan")}], (2, 3)))
+    return [*found, request(merge_statistics, [part() | {"ratio_max": 0.25}, part() | {"ratio_max": 0.5}], (2, 3))]
 
 
 def _moments(draw: torch.Generator) -> list[Request]:
     found = [request(merge_moments, _some_moments(draw, parts)) for parts in (2, 3, 5, 1)]
     with_empty = _some_moments(draw, 3)
     with_empty[1] = torch.tensor([0.0, float("nan"), float("nan")])
-    return [*found, request(merge_moments, with_empty)]
+    with_nan, with_large_mean = _some_moments(draw, 3), _some_moments(draw, 3)
+    with_nan[2, 1] = float("nan")
+    with_large_mean[:, 1] += 1e8
+    return [*found, *(request(merge_moments, one) for one in (with_empty, with_nan, with_large_mean))]
 
 
 def _some_moments(draw: torch.Generator, parts: int) -> Tensor:
@@ -98,7 +103,11 @@ def _whitened(draw: torch.Generator) -> list[Request]:
 def _references(draw: torch.Generator) -> list[Request]:
     ask = adapter("reference_of", of=keep_reference_adapter)
     slope = float(torch.randint(1, 8, (), generator=draw)) / 4
-    return [request(ask, adapter=slope), request(ask, adapter=-slope, name="sft", rank=2, lora_alpha=2)]
+    return [
+        request(ask, adapter=slope),
+        request(ask, adapter=-slope, name="sft", rank=2, lora_alpha=2),
+        request(ask, adapter=slope + 2**-10),
+    ]
 
 
 def _steps(draw: torch.Generator) -> list[Request]:
@@ -118,6 +127,10 @@ def _steps(draw: torch.Generator) -> list[Request]:
         slopes = {"actor_slopes": _normal(draw, 5, 4), "critic_slopes": _normal(draw, 5, 4)}
         settings = {"adam_epsilon": 0.3, **settings}
         found.append(request(ask, **slopes, mask=mask, ratios=ratios, n_processes=processes, **settings))
+    for ratio in (4.0, float("nan")):  # exactly the threshold, and no number at all
+        ratios = [torch.full(mask.shape, ratio).double()]
+        slopes = {"actor_slopes": _normal(draw, 5, 4), "critic_slopes": _normal(draw, 5, 4)}
+        found.append(request(ask, **slopes, mask=mask, ratios=ratios, n_processes=2, ratio_threshold=4.0))
     return found
 
 

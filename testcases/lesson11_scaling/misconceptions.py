@@ -133,6 +133,47 @@ def number_in_place_of_size(lengths, n_processes, micro_batch_size=None):
     return _dealt(_longest_first(lengths), n_processes, size)
 
 
+def _padded(hands):
+    """As many microbatches in each process as in the one with the most."""
+    most = max(map(len, hands))
+    return [[*hand, *[torch.empty(0, dtype=torch.int64)] * (most - len(hand))] for hand in hands]
+
+
+@misconception(
+    "plan_microbatches",
+    why="dealt there and back like a snake: the i-th row goes to process i % n_processes, always from the first on",
+    read=PLAN,
+)
+def dealt_like_a_snake(lengths, n_processes, micro_batch_size=None):
+    order, hands = _longest_first(lengths), [[] for _ in range(n_processes)]
+    for number, row in enumerate(order.tolist()):
+        turn, place = divmod(number, n_processes)
+        hands[place if turn % 2 == 0 else n_processes - 1 - place].append(row)
+    hands = [torch.tensor(hand, dtype=torch.int64) for hand in hands]
+    return _cut(hands, micro_batch_size or max(map(len, hands)))
+
+
+@misconception(
+    "plan_microbatches",
+    why="cut first, then whole microbatches are dealt: the first gets the longest rows; deal rows, then cut each hand",
+    read=PLAN,
+)
+def microbatches_dealt(lengths, n_processes, micro_batch_size=None):
+    size = micro_batch_size or -(-len(lengths) // n_processes)
+    pieces = _longest_first(lengths).split(size)
+    return _padded([list(pieces[process::n_processes]) for process in range(n_processes)])
+
+
+@misconception(
+    "plan_microbatches",
+    why="one microbatch too many, empty everywhere: as many as the process with the most rows needs, no more",
+    read=PLAN,
+)
+def one_microbatch_too_many(lengths, n_processes, micro_batch_size=None):
+    plan = _dealt(_longest_first(lengths), n_processes, micro_batch_size)
+    return [[*own, own[0][:0]] for own in plan]
+
+
 # gradient_weight
 
 
@@ -188,6 +229,24 @@ def share_upside_down(tokens, total_tokens, n_processes=1):
 )
 def share_rounded_down(tokens, total_tokens, n_processes=1):
     return float(n_processes * tokens // total_tokens)
+
+
+@misconception(
+    "gradient_weight",
+    why="every microbatch weighs 1, as if its loss were a sum: it is a mean, so give it its share of the tokens",
+    read=WEIGHT,
+)
+def no_weight_at_all(tokens, total_tokens, n_processes=1):
+    return 1.0
+
+
+@misconception(
+    "gradient_weight",
+    why="each process weighs the same: their microbatches have different numbers of tokens",
+    read=WEIGHT,
+)
+def one_share_for_each_process(tokens, total_tokens, n_processes=1):
+    return 1 / n_processes
 
 
 # merge_statistics
@@ -284,6 +343,28 @@ def largest_of_everything(parts, tokens):
     return {name: max(part[name] for part in real) for name in real[0]}
 
 
+@misconception(
+    "merge_statistics",
+    why="NaN is hidden: where a part with tokens says NaN the answer is NaN, and the ratio guard sees it",
+    read=STATISTICS,
+)
+def nan_hidden_in_the_means(parts, tokens):
+    clean = [{name: 0.0 if value != value else value for name, value in part.items()} for part in parts]
+    real = _merged(_with_tokens(clean, tokens), _shares([count for count in tokens if count]))
+    return real | {"ratio_max": max(part["ratio_max"] for part in _with_tokens(parts, tokens))}
+
+
+@misconception(
+    "merge_statistics",
+    why="the largest ratio starts from 1: all of them may be smaller",
+    read=STATISTICS,
+)
+def largest_ratio_at_least_one(parts, tokens):
+    real = _with_tokens(parts, tokens)
+    largest = max(1.0, *(part["ratio_max"] for part in real))
+    return _merged(real, _shares([count for count in tokens if count])) | {"ratio_max": largest}
+
+
 # merge_moments
 
 
@@ -355,6 +436,39 @@ def parts_counted(moments):
     mean = (counts * means).sum() / counts.sum()
     spread = (squares + counts * (means - mean).square()).sum()
     return torch.stack([torch.ones_like(counts).sum(), mean, spread])
+
+
+@misconception(
+    "merge_moments",
+    why="the sum of squares minus n mean^2: with a large mean the difference of two large numbers is all rounding",
+    read=MOMENTS,
+)
+def difference_of_large_numbers(moments):
+    counts, means, squares = _real(moments)
+    mean = (counts * means).sum() / counts.sum()
+    return torch.stack([counts.sum(), mean, (squares + counts * means.square()).sum() - counts.sum() * mean.square()])
+
+
+@misconception(
+    "merge_moments",
+    why="NaN is taken as 0: only a part without tokens may be dropped, one with tokens makes the answer NaN",
+    read=MOMENTS,
+)
+def nan_taken_as_zero(moments):
+    counts, means, squares = moments.nan_to_num().unbind(dim=1)
+    mean = (counts * means).sum() / counts.sum()
+    return torch.stack([counts.sum(), mean, (squares + counts * (means - mean).square()).sum()])
+
+
+@misconception(
+    "merge_moments",
+    why="the third number is a variance: it is the sum of squared deviations, which adds up over parts",
+    read=MOMENTS,
+)
+def variance_in_place_of_squares(moments):
+    counts, means, squares = _real(moments)
+    mean = (counts * means).sum() / counts.sum()
+    return torch.stack([counts.sum(), mean, (squares + counts * (means - mean).square()).sum() / counts.sum()])
 
 
 # global_masked_whiten
@@ -580,7 +694,46 @@ def policy_frozen_too(policy):
     return _kept(policy).requires_grad_(False)
 
 
+@misconception(
+    "keep_reference_adapter",
+    why="the reference is active though it is frozen: the policy would answer as its reference; set_adapter back",
+    read=REFERENCE,
+)
+def frozen_reference_left_active(policy):
+    trainable = {name for name, weight in policy.named_parameters() if weight.requires_grad}
+    _kept(policy).set_adapter("reference")
+    for name, weight in policy.named_parameters():
+        weight.requires_grad_(name in trainable)
+    return policy
+
+
+@misconception(
+    "keep_reference_adapter",
+    why="the copy is rounded to 16 bits: the KL is then not 0 at the first step; keep the dtype",
+    read=REFERENCE,
+)
+def reference_rounded(policy):
+    _kept(policy)
+    for name, weight in policy.named_parameters():
+        if ".reference." in name:
+            weight.data = weight.data.bfloat16().float()
+    return policy
+
+
+@misconception(
+    "keep_reference_adapter",
+    why="the policy is left in eval mode: training goes on with it, in the mode it came in",
+    read=REFERENCE,
+)
+def policy_left_in_eval_mode(policy):
+    return _kept(policy).eval()
+
+
 # optimiser_step
+
+
+def _is_spike(ratio_mean, threshold):
+    return not ratio_mean <= threshold
 
 
 def _step(
@@ -595,9 +748,12 @@ def _step(
     skip_empty=False,
     empty_counts=False,
     early=True,
-    guard=True,
+    guard=_is_spike,
     clip=True,
+    clip_by=None,
     forget=True,
+    backward_outside=False,
+    first_only=False,
 ):
     """The reference's step, with one thing changed."""
     lengths, processes = minibatch.mask.sum(dim=1), self.processes
@@ -616,19 +772,23 @@ def _step(
             parts.append((statistics, tokens))
             if is_last and early:
                 merged = merge(self, parts)
-                is_spike = guard and not merged["ratio_mean"] <= self.config.ratio_threshold
+                is_spike = guard(merged["ratio_mean"], self.config.ratio_threshold)
                 if is_spike:
                     break
+            if not backward_outside:
+                self.accelerator.backward(loss * weight(tokens, total, held, processes.count))
+        if backward_outside:
             self.accelerator.backward(loss * weight(tokens, total, held, processes.count))
     if not early:
         merged = merge(self, parts)
-        is_spike = not merged["ratio_mean"] <= self.config.ratio_threshold
+        is_spike = guard(merged["ratio_mean"], self.config.ratio_threshold)
     grad_norm = 0.0
     if not is_spike:
         limit = self.config.max_grad_norm if clip else float("inf")
-        grad_norm = float(self.accelerator.clip_grad_norm_(self.model.parameters(), limit))
-        self.optimizer.step()
-    if forget or not is_spike:
+        grad_norm = float((clip_by or self.accelerator.clip_grad_norm_)(self.model.parameters(), limit))
+        if processes.is_first or not first_only:
+            self.optimizer.step()
+    if forget is True or (forget == "after a step" and not is_spike):
         self.optimizer.zero_grad(set_to_none=True)
     shown = merged if report is None else report(parts)
     return shown | {"grad_norm": grad_norm, "skipped_share": float(is_spike)}
@@ -743,7 +903,7 @@ def own_statistics_reported(self, minibatch):
     read=STEP,
 )
 def spikes_trained_on(self, minibatch):
-    return _step(self, minibatch, guard=False)
+    return _step(self, minibatch, guard=lambda mean, threshold: False)
 
 
 @misconception(
@@ -761,7 +921,84 @@ def spike_seen_too_late(self, minibatch):
     read=STEP,
 )
 def skipped_gradients_kept(self, minibatch):
+    return _step(self, minibatch, forget="after a step")
+
+
+@misconception(
+    "DistributedPPOTrainer.optimiser_step",
+    why="the gradients are forgotten before a step, so the last ones stay and hold memory in the next rollout",
+    read=STEP,
+)
+def gradients_forgotten_before_the_step(self, minibatch):
+    self.optimizer.zero_grad(set_to_none=True)
     return _step(self, minibatch, forget=False)
+
+
+@misconception(
+    "DistributedPPOTrainer.optimiser_step",
+    why="a ratio exactly at the threshold counts as a spike; only one that exceeds it does",
+    read=STEP,
+)
+def threshold_itself_is_a_spike(self, minibatch):
+    return _step(self, minibatch, guard=lambda mean, threshold: not mean < threshold)
+
+
+@misconception(
+    "DistributedPPOTrainer.optimiser_step",
+    why="NaN passes the guard, since NaN > threshold is False; ask for not (ratio <= threshold)",
+    read=STEP,
+)
+def nan_passes_the_merged_guard(self, minibatch):
+    return _step(self, minibatch, guard=lambda mean, threshold: mean > threshold)
+
+
+@misconception(
+    "DistributedPPOTrainer.optimiser_step",
+    why="the backward is outside no_sync: DDP decides in the forward, but FSDP in the backward; both belong under it",
+    read=STEP,
+)
+def backward_outside_no_sync(self, minibatch):
+    return _step(self, minibatch, backward_outside=True)
+
+
+@misconception(
+    "DistributedPPOTrainer.optimiser_step",
+    why="torch's clip_grad_norm_ knows nothing of split or scaled gradients; ask self.accelerator.clip_grad_norm_",
+    read=STEP,
+)
+def clipped_by_torch(self, minibatch):
+    return _step(self, minibatch, clip_by=torch.nn.utils.clip_grad_norm_)
+
+
+@misconception(
+    "DistributedPPOTrainer.optimiser_step",
+    why="weights by rows: a row of one token then counts as much as one of a thousand; weigh by tokens",
+    read=STEP,
+)
+def weighted_by_rows(self, minibatch):
+    lengths, processes = minibatch.mask.sum(dim=1), self.processes
+    own = iter(plan_microbatches(lengths, processes.count, self.config.micro_batch_size)[processes.index])
+    return _step(self, minibatch, weight=lambda *rest: processes.count * len(next(own)) / len(lengths))
+
+
+@misconception(
+    "DistributedPPOTrainer.optimiser_step",
+    why="divided by the number of microbatches as well: the weights already add up to one mean",
+    read=STEP,
+)
+def divided_by_microbatches_too(self, minibatch):
+    lengths, processes = minibatch.mask.sum(dim=1), self.processes
+    number = len(plan_microbatches(lengths, processes.count, self.config.micro_batch_size)[0])
+    return _step(self, minibatch, weight=lambda tokens, total, own, count: count * tokens / total / number)
+
+
+@misconception(
+    "DistributedPPOTrainer.optimiser_step",
+    why="only the first process steps: the others train on with old weights, and no two are alike any more",
+    read=STEP,
+)
+def only_the_first_process_steps(self, minibatch):
+    return _step(self, minibatch, first_only=True)
 
 
 @misconception(

@@ -16,8 +16,8 @@ Gather = Callable[[Tensor], Tensor]
 def merge_statistics(parts: Sequence[dict[str, float]], tokens: Sequence[int]) -> dict[str, float]:
     """Statistics of a minibatch from those of its microbatches, of whichever process.
 
-    Each is a mean over tokens, so it counts by its tokens; `ratio_max` is the largest. A part without tokens counts
-    nothing, whatever its numbers say.
+    Each is a mean over tokens, so it counts by its tokens; `ratio_max` is the largest. A part without tokens is
+    ignored, whatever its numbers say; where a part with tokens has NaN in a mean, the merged mean is NaN.
 
     Args:
         parts: the statistics of each microbatch, all with the same names.
@@ -55,7 +55,7 @@ def merge_moments(moments: Tensor) -> Tensor:
     squares = sum(squares_i + count_i * (mean_i - mean)^2)
 
     The second term is what the parts' means differ by: without it the variance is that *within* the parts. A part
-    without tokens counts nothing, even where its mean is NaN.
+    without tokens is ignored, even where its mean is NaN; NaN in a part with tokens makes the answer NaN.
 
     Args:
         moments: (N, 3) float, of each part: count, mean, sum of squared deviations from that mean.
@@ -95,7 +95,8 @@ def global_masked_whiten(values: Tensor, mask: Tensor, gather: Gather, shift_mea
         (B, T), 0 where masked.
 
     Raises:
-        ValueError: shapes disagree, the mask is not bool, or it is False everywhere.
+        ValueError: shapes disagree, the mask is not bool, or it is False everywhere in this process: every process
+            has a row, and every row a token.
     """
     check_shapes(values=(values, "B T"), mask=(mask, "B T"))
     check_mask(mask)

@@ -11,8 +11,8 @@ def plan_microbatches(lengths: Tensor, n_processes: int, micro_batch_size: int |
     """Which rows of a minibatch each process computes, microbatch by microbatch; the same plan in every process.
 
     The rows, longest first (of two that are equally long the earlier one first), are dealt out like cards: the i-th
-    goes to process i % n_processes. So no process has more than one row more than another, and with equally many
-    rows their tokens differ by less than the longest row. Each process then cuts its cards, in the order in which
+    goes to process i % n_processes. So row counts differ by at most one, and with equally many rows the tokens
+    differ by less than the longest row. Each process then cuts its cards, in the order in which
     they came, into microbatches of `micro_batch_size` rows: rows of like length, little padding.
 
     Every process makes as many microbatches as the one with the most rows. Where its rows are used up, they are
