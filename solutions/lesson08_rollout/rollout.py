@@ -137,7 +137,8 @@ def evaluate_responses(
         generation: the responses and what their sampling gave.
 
     Returns:
-        Experience with raw advantages, free of gradients; every (B, T) number is 0 where masked.
+        Experience with raw advantages, free of gradients; every (B, T) number is 0 where masked. The values have the
+        dtype of the reference's log-probs, also where the critic answers in 16 bits.
 
     Raises:
         ValueError: `score` gives anything but one finite number for each response.
