@@ -91,7 +91,7 @@ def collect_experience(
         attention_mask: (B, P) bool.
         config: sampling and reward settings.
         kl_coef: >= 0, the present price of a nat.
-        generator: source of the sampling's randomness.
+        generator: source of the sampling's randomness; None uses the global one.
 
     Returns:
         Experience with raw advantages, free of gradients, 0 where masked. The log-probabilities are those that
