@@ -9,11 +9,17 @@ import math
 import random
 from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch._dynamo  # The first optimiser loads it, which takes seconds: not in a student's time.
 from torch import Tensor, nn
+
+
+class BodyOutput(NamedTuple):
+    """`output[0]` and `output.last_hidden_state` are the same, as with Hugging Face."""
+
+    last_hidden_state: Tensor
 
 
 class Reader(nn.Module):
@@ -38,14 +44,14 @@ class Reader(nn.Module):
         attention_mask: Tensor | None = None,
         position_ids: Tensor | None = None,
         **options: Any,
-    ) -> SimpleNamespace:
+    ) -> BodyOutput:
         if attention_mask is None:
             attention_mask = torch.ones_like(input_ids)
         if position_ids is None:
             position_ids = torch.arange(input_ids.shape[1]).expand_as(input_ids)
         embedded = self.table[input_ids] + self.places[position_ids]
         real = torch.where(attention_mask.bool().unsqueeze(-1), embedded, 0.0)
-        return SimpleNamespace(last_hidden_state=embedded + (real.cumsum(dim=1) - real) / 2)
+        return BodyOutput(embedded + (real.cumsum(dim=1) - real) / 2)
 
 
 class Bag(nn.Module):

@@ -33,7 +33,10 @@ class LanguageModelOutput(NamedTuple):
 
 
 class Digits(nn.Module):
-    """A body without attention: features (id, pos, seen), times `gain`."""
+    """A body without attention: features (id, pos, seen), times `gain`.
+
+    As with GPT-2, the second positional argument is not the mask.
+    """
 
     def __init__(self, gain: float = 1.0) -> None:
         super().__init__()
@@ -44,8 +47,8 @@ class Digits(nn.Module):
 
     def forward(
         self,
-        *,
         input_ids: Tensor,
+        *,
         attention_mask: Tensor | None = None,
         position_ids: Tensor | None = None,
         output_hidden_states: bool = False,
@@ -63,27 +66,33 @@ class Digits(nn.Module):
 class DigitPolicy(nn.Module):
     """A language model of two words on `Digits`: logits (215, -215) after a 5 in second place.
 
-    Its head has the name that GPT-NeoX gives it. `words_for`: for how many positions the last pass computed logits.
+    Its head has the name that GPT-NeoX gives it, and is not tied to the embeddings. `words_for`: for how many positions
+    the last pass computed logits.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.config = SimpleNamespace(hidden_size=3)
         self.transformer = Digits()
-        self.embed_out = nn.Linear(3, 2, bias=False)
+        self.embed_in = nn.Embedding.from_pretrained(torch.ones(2, 3))
+        self.embed_out = nn.Linear(3, 2)
         self.words_for = 0
         with torch.no_grad():
             self.embed_out.weight.copy_(torch.tensor([*DIGITS, [-1.0, -10.0, -100.0]]))
+            self.embed_out.bias.zero_()
 
     @property
     def base_model(self) -> nn.Module:
         return self.transformer
 
+    def get_input_embeddings(self) -> nn.Module:
+        return self.embed_in
+
     def get_output_embeddings(self) -> nn.Module:
         return self.embed_out
 
-    def forward(self, *, logits_to_keep: int = 0, **given: Any) -> LanguageModelOutput:
-        hidden, states = self.transformer(**given)
+    def forward(self, input_ids: Tensor, *, logits_to_keep: int = 0, **given: Any) -> LanguageModelOutput:
+        hidden, states = self.transformer(input_ids, **given)
         kept = hidden[:, -logits_to_keep:] if logits_to_keep else hidden
         self.words_for = kept.shape[1]
         return LanguageModelOutput(self.embed_out(kept), states)
@@ -147,6 +156,14 @@ def value_model(
     model.head = _digit_head()
     values = _with(model.double(), {"backbone.gain": gain, "head.weight": head}, input_ids, attention_mask)
     return _on_real_tokens(values, attention_mask)
+
+
+def value_model_modes(lesson: Any, input_ids: Tensor, attention_mask: Tensor) -> Any:
+    model = lesson.ValueModel(Digits()).double()
+    model.head.eval()
+    modes = _training(model)
+    model(input_ids, attention_mask)
+    return {"modes_as_before": modes == _training(model)}
 
 
 def value_model_float32(lesson: Any, input_ids: Tensor, attention_mask: Tensor) -> Any:
@@ -243,6 +260,10 @@ def values_alone_float32(lesson: Any, input_ids: Tensor, attention_mask: Tensor,
 
 
 def _response_part(outputs: Any, attention_mask: Tensor, prompt_length: int) -> dict[str, Any]:
+    if not (hasattr(outputs, "logits") and hasattr(outputs, "values")):
+        raise ValueError(
+            f"expected forward to return a ResponseOutputs(logits, values), got a {type(outputs).__name__}"
+        )
     mask = attention_mask[:, prompt_length:]
     return {"logits": _on_real_tokens(outputs.logits, mask), "values": _on_real_tokens(outputs.values, mask)}
 
@@ -258,6 +279,7 @@ def shared_actor_critic(
     gain: Tensor | None = None,
     value_head: Tensor | None = None,
     word_head: Tensor | None = None,
+    word_bias: Tensor | None = None,
 ) -> Any:
     model = lesson.SharedPolicyAndValue(DigitPolicy())
     model.value_head = _digit_head()
@@ -265,6 +287,7 @@ def shared_actor_critic(
         "policy.transformer.gain": gain,
         "value_head.weight": value_head,
         "policy.embed_out.weight": word_head,
+        "policy.embed_out.bias": word_bias,
     }
     outputs = _with(model.double(), parameters, input_ids, attention_mask, prompt_length)
     return _response_part(outputs, attention_mask, prompt_length)
@@ -414,8 +437,12 @@ def reference_of(
 ) -> Any:
     """The reference of a policy, and both after `trained` was added to all that the policy holds."""
     policy = _prepared(frozen, evaluating)
+    for parameter in policy.parameters():
+        parameter.grad = torch.full_like(parameter, 0.5) if parameter.requires_grad else None
+    slopes, dropout = _slopes(policy), _dropout(policy)
     torch.manual_seed(0)
     reference = lesson.make_reference(policy)
+    left = {"gradients_as_before": slopes == _slopes(policy), "dropout_as_before": dropout == _dropout(policy)}
     with torch.no_grad():
         for tensor in (*policy.parameters(), *policy.buffers()):
             tensor.add_(trained)
@@ -428,6 +455,7 @@ def reference_of(
         "policy_weights": _weights(policy),
         "policy_trainable": _listed(_trainable(policy)),
         "policy_train_mode": _listed(_training(policy)),
+        **{f"policy_{name}": value for name, value in left.items()},
     }
 
 
@@ -466,6 +494,14 @@ class _Interrupted(Exception):
     """Raised inside the context, on purpose."""
 
 
+ERRORS: dict[str, type[BaseException]] = {
+    "an error of its own": _Interrupted,
+    "out of memory": RuntimeError,
+    "stopped from the keyboard": KeyboardInterrupt,
+    "a generator around it is closed": GeneratorExit,
+}
+
+
 def lora_line(
     lesson: Any,
     adapters: dict[str, float],
@@ -482,9 +518,9 @@ def lora_line(
         trainable: the parameters that require a gradient before; what `peft` chose where None.
         interrupted: an exception leaves the context.
         no_grad: the caller has switched gradients off.
-        error: "out of memory" is a RuntimeError.
+        error: what leaves it, of ERRORS.
     """
-    interruption = RuntimeError("out of memory") if error == "out of memory" else _Interrupted()
+    interruption = ERRORS[error]()
     policy = _lora(adapters, active)
     if trainable is not None:
         for name, parameter in policy.named_parameters():
@@ -518,6 +554,7 @@ def lora_line(
         "active_after": str(policy.active_adapter),
         "trainable_after": _listed(_short(name) for name in _trainable(policy)),
         "modes_as_before": modes == _training(policy),
+        "all_in_train_mode": all(module.training for module in policy.modules()),
         "gradients_as_before": slopes == _slopes(policy),
     }
 
@@ -657,6 +694,10 @@ def _training(model: nn.Module) -> list[str]:
 def _slopes(model: nn.Module) -> dict[str, Any]:
     """The gradients that have been accumulated so far."""
     return {name: None if tensor.grad is None else tensor.grad.tolist() for name, tensor in model.named_parameters()}
+
+
+def _dropout(model: nn.Module) -> list[float]:
+    return [module.p for module in model.modules() if isinstance(module, nn.Dropout)]
 
 
 def _shared_tensors(first: nn.Module, second: nn.Module) -> list[str]:

@@ -75,6 +75,13 @@ def test_value_model_gradient():
     answer.equals([[107.5, 215.5, 0.0]]).gradient_equals(head=[[17.0, 2.0, 5.0]], gain=[17.0, 20.0, 500.0])
 
 
+def test_value_model_leaves_the_modes_as_they_are():
+    # The head is in eval mode before, the body in train mode.
+    call(adapter("value_model_modes", of=ValueModel.forward), input_ids=[[7, 5]], attention_mask=[[TEXT, TEXT]]).equals(
+        modes_as_before=True
+    )
+
+
 # PolicyAndValue
 
 RESPONSES = pytest.mark.parametrize(
@@ -214,7 +221,8 @@ SHARED = {
     "gain": ONES,
     "value_head": DIGITS,
     "word_head": [[1.0, 10.0, 100.0], [-1.0, -10.0, -100.0]],
-    "grad_of": ("gain", "value_head", "word_head"),
+    "word_bias": [0.25, 0.75],
+    "grad_of": ("gain", "value_head", "word_head", "word_bias"),
 }
 
 
@@ -225,13 +233,20 @@ def test_shared_gradient_of_the_logits():
         grad_through="logits",
         grad_weights=FIRST_WORD,
     )
-    answer.gradient_equals(gain=[12.0, 10.0, 300.0], word_head=[[12.0, 1.0, 3.0], [0.0, 0.0, 0.0]], value_head=None)
+    # Some heads have a bias: GPT-J's, for one.
+    answer.part("logits").equals([[[107.25, -106.25], [215.25, -214.25]]])
+    answer.gradient_equals(
+        gain=[12.0, 10.0, 300.0],
+        word_head=[[12.0, 1.0, 3.0], [0.0, 0.0, 0.0]],
+        word_bias=[2.0, 0.0],
+        value_head=None,
+    )
 
 
 def test_shared_gradient_of_the_values():
     # The value loss pulls on the body as well: this is what sharing means.
     answer = call(adapter("shared_actor_critic", of=SharedPolicyAndValue.forward), **SHARED, grad_through="values")
-    answer.gradient_equals(gain=[12.0, 10.0, 300.0], value_head=[[12.0, 1.0, 3.0]], word_head=None)
+    answer.gradient_equals(gain=[12.0, 10.0, 300.0], value_head=[[12.0, 1.0, 3.0]], word_head=None, word_bias=None)
 
 
 def test_shared_is_one_pass_of_the_body():
@@ -341,6 +356,7 @@ def test_make_reference_does_not_follow_the_policy():
 def test_make_reference_leaves_the_policy_as_it_is(frozen, evaluating, policy_trainable, policy_train_mode):
     answer = call(adapter("reference_of", of=make_reference), frozen=frozen, evaluating=evaluating)
     answer.equals(policy_weights=NUMBERS, policy_trainable=policy_trainable, policy_train_mode=policy_train_mode)
+    answer.equals(policy_gradients_as_before=True, policy_dropout_as_before=True)
 
 
 # reference_mode: the base model is y = 1 x; each adapter adds its number to the slope. y(1) is asked for. The first
@@ -394,10 +410,13 @@ def test_reference_mode_leaves_gradients_off_where_they_were(start):
 def test_reference_mode_restores_what_trains(start, trainable):
     chosen = trainable.replace(",", "")
     answer = call(LORA, **start, trainable=chosen)
-    answer.equals(trainable_after=trainable, gradients_as_before=True, modes_as_before=True)
+    answer.equals(trainable_after=trainable, gradients_as_before=True, modes_as_before=True, all_in_train_mode=False)
 
 
-@pytest.mark.parametrize("error", ["an error of its own", "out of memory"])
+@pytest.mark.parametrize(
+    "error",
+    ["an error of its own", "out of memory", "stopped from the keyboard", "a generator around it is closed"],
+)
 @FROM
 def test_reference_mode_is_left_by_an_exception(start, error):
     answer = call(LORA, **start, interrupted=True, error=error)

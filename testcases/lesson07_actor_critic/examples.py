@@ -41,6 +41,7 @@ def examples(seed: int) -> list[Request]:
         text["prompt_length"] = prompt_length
         found += _of_the_response(draw, text, (rows, response_length))
     found.append(request(adapter("value_model", of=ValueModel.forward), input_ids=[[4]], attention_mask=[[True]]))
+    found.append(request(adapter("value_model_modes", of=ValueModel.forward), input_ids=[[4]], attention_mask=[[True]]))
     for frozen, trained, dtype in (
         (False, False, torch.float32),
         (False, True, torch.float32),
@@ -70,7 +71,12 @@ def _of_the_response(draw: torch.Generator, text: dict, shape: tuple[int, int]) 
     """Logits and values with their gradients, and the passes they took."""
     words = _normal(draw, *shape, 2)
     gains = {"policy_gain": _normal(draw, 3), "critic_gain": _normal(draw, 3)}
-    heads = {"gain": _normal(draw, 3), "value_head": _normal(draw, 1, 3), "word_head": _normal(draw, 2, 3)}
+    heads = {
+        "gain": _normal(draw, 3),
+        "value_head": _normal(draw, 1, 3),
+        "word_head": _normal(draw, 2, 3),
+        "word_bias": _normal(draw, 2),
+    }
     both, alone, shared = (
         adapter("actor_critic", of=PolicyAndValue.forward),
         adapter("values_alone", of=PolicyAndValue.response_values),
@@ -98,6 +104,7 @@ def _of_adapters(draw: torch.Generator) -> list[Request]:
             request(lora, **given),
             request(lora, **given, interrupted=True),
             request(lora, **given, interrupted=True, error="out of memory"),
+            request(lora, **given, interrupted=True, error="stopped from the keyboard"),
             request(lora, **given, trainable=f"lora_A.{active}"),
             request(lora, **given, trainable=f"lora_B.{active}"),
             request(lora, **given, trainable=f"base_layer lora_B.{active}", interrupted=True, no_grad=True),

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import torch
 
 from solutions.lesson01_masked_sequences import position_ids
-from solutions.lesson07_actor_critic import ResponseOutputs, ValueModel, response_logits
+from solutions.lesson07_actor_critic import ResponseOutputs, ValueModel, disable_dropout, response_logits
 from testcases.harness import misconception
 
 VALUE = "ValueModel.forward: a value at every position"
@@ -124,7 +124,27 @@ def values_squashed(self, input_ids, attention_mask):
     return torch.tanh(self.head(_hidden(self, input_ids, attention_mask)).squeeze(-1))
 
 
+@misconception(
+    "ValueModel.forward",
+    why="the body is put into eval mode and stays there: dropout is the caller's, who has evaluation_mode",
+    read=VALUE,
+)
+def body_left_in_eval_mode(self, input_ids, attention_mask):
+    self.backbone.eval()
+    return self.head(_hidden(self, input_ids, attention_mask)).squeeze(-1)
+
+
 # PolicyAndValue
+
+
+@misconception(
+    "PolicyAndValue.forward",
+    why="a plain tuple is returned: the trainer asks for outputs.logits, so wrap both in ResponseOutputs",
+    read=BOTH,
+)
+def plain_tuple_returned(self, input_ids, attention_mask, prompt_length):
+    logits = response_logits(self.policy, input_ids, attention_mask, prompt_length)
+    return logits, self.response_values(input_ids, attention_mask, prompt_length)
 
 
 @misconception(
@@ -361,6 +381,38 @@ def _shared_hidden(model, input_ids, attention_mask, **positions):
 def head_by_its_name_in_gpt2(self, input_ids, attention_mask, prompt_length):
     hidden = self._response_hidden(input_ids, attention_mask, prompt_length)
     return ResponseOutputs(self.policy.lm_head(hidden), self.value_head(hidden).squeeze(-1))
+
+
+@misconception(
+    "SharedPolicyAndValue.forward",
+    why="the input embeddings are the head only where the two are tied: get_output_embeddings() is always the head",
+    read=SHARED,
+)
+def input_embeddings_taken_for_the_head(self, input_ids, attention_mask, prompt_length):
+    hidden = self._response_hidden(input_ids, attention_mask, prompt_length)
+    logits = hidden @ self.policy.get_input_embeddings().weight.T
+    return ResponseOutputs(logits, self.value_head(hidden).squeeze(-1))
+
+
+@misconception(
+    "SharedPolicyAndValue.forward",
+    why="only the head's weight is used, and some heads have a bias: call the head, get_output_embeddings()(hidden)",
+    read=SHARED,
+)
+def head_without_its_bias(self, input_ids, attention_mask, prompt_length):
+    hidden = self._response_hidden(input_ids, attention_mask, prompt_length)
+    logits = hidden @ self.policy.get_output_embeddings().weight.T
+    return ResponseOutputs(logits, self.value_head(hidden).squeeze(-1))
+
+
+@misconception(
+    "SharedPolicyAndValue.forward",
+    why="a plain tuple is returned: both classes answer with ResponseOutputs, so that one can stand for the other",
+    read=SHARED,
+)
+def shared_plain_tuple_returned(self, input_ids, attention_mask, prompt_length):
+    hidden = self._response_hidden(input_ids, attention_mask, prompt_length)
+    return self.policy.get_output_embeddings()(hidden), self.value_head(hidden).squeeze(-1)
 
 
 @misconception(
@@ -715,6 +767,26 @@ def weights_made_anew(policy):
     return reference
 
 
+@misconception(
+    "make_reference",
+    why="the policy's own dropout is set to 0 on the way: it is to be left as it is",
+    read=REFERENCE,
+)
+def dropout_of_the_policy_removed(policy):
+    disable_dropout(policy)
+    return copy.deepcopy(policy).requires_grad_(False).eval()
+
+
+@misconception(
+    "make_reference",
+    why="the policy's gradients are thrown away before the copy: it is to be left as it is",
+    read=REFERENCE,
+)
+def gradients_of_the_policy_forgotten(policy):
+    policy.zero_grad()
+    return copy.deepcopy(policy).requires_grad_(False).eval()
+
+
 # reference_mode
 
 
@@ -807,6 +879,23 @@ def left_switched_by_an_exception(policy):
     with torch.no_grad():
         yield policy
     policy.base_model.enable_adapter_layers()
+    _restore(policy, state)
+
+
+@misconception(
+    "reference_mode",
+    why="`except Exception` misses Ctrl-C and a closed generator: what has to be restored in any case is in finally",
+    read=LORA,
+)
+@contextmanager
+def left_switched_by_the_keyboard(policy):
+    state = _trained_state(policy)
+    try:
+        with torch.no_grad(), _switched(policy, "reference"):
+            yield policy
+    except Exception:
+        _restore(policy, state)
+        raise
     _restore(policy, state)
 
 
@@ -933,6 +1022,23 @@ def eval_mode_left_on(policy):
         with torch.no_grad(), _switched(policy, "reference"):
             yield policy
     finally:
+        _restore(policy, state)
+
+
+@misconception(
+    "reference_mode",
+    why="train() switches on what was off before: the modes are the caller's, who has evaluation_mode",
+    read=LORA,
+)
+@contextmanager
+def train_mode_switched_on(policy):
+    state = _trained_state(policy)
+    policy.eval()
+    try:
+        with torch.no_grad(), _switched(policy, "reference"):
+            yield policy
+    finally:
+        policy.train()
         _restore(policy, state)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +24,18 @@ def generator(seed: int) -> torch.Generator:
 
 
 # Policies
+
+
+class Output(NamedTuple):
+    """`output[0]` and `output.logits` are the same, as with Hugging Face."""
+
+    logits: Tensor
+    past_key_values: Any
+
+
+class BodyOutput(NamedTuple):
+    last_hidden_state: Tensor
+    past_key_values: Any
 
 
 class Watched(nn.Module):
@@ -52,7 +64,7 @@ class Watched(nn.Module):
         use_cache: bool | None = None,
         logits_to_keep: int = 0,
         **ignored: Any,
-    ) -> SimpleNamespace:
+    ) -> Output:
         logits = self.logits_of(input_ids) + self.weight
         if any(module.training for module in self.modules()):
             logits = logits.flip(-1)
@@ -67,7 +79,7 @@ class Watched(nn.Module):
             )
         )
         kept = logits[:, -logits_to_keep:] if logits_to_keep else logits
-        return SimpleNamespace(logits=kept, past_key_values=None if use_cache is False else len(self.calls))
+        return Output(kept, None if use_cache is False else len(self.calls))
 
 
 class Table(Watched):
@@ -156,7 +168,7 @@ class TinyBody(nn.Module):
         position_ids: Tensor | None = None,
         past_key_values: tuple[Tensor, Tensor] | None = None,
         **ignored: Any,
-    ) -> SimpleNamespace:
+    ) -> BodyOutput:
         old = 0 if past_key_values is None else past_key_values[0].shape[1]
         new = input_ids.shape[1]
         if position_ids is None:
@@ -172,7 +184,7 @@ class TinyBody(nn.Module):
         allowed = visible[:, None] & torch.ones(new, old + new, dtype=torch.bool).tril(old)
         weights = (read @ self.queries @ keys.mT / 16).masked_fill(~allowed, -1e300).softmax(dim=-1)
         hidden = torch.tanh(read / 2 + weights @ values / 4)
-        return SimpleNamespace(last_hidden_state=hidden, past_key_values=(keys, values))
+        return BodyOutput(hidden, (keys, values))
 
 
 class TinyLM(nn.Module):
@@ -198,11 +210,11 @@ class TinyLM(nn.Module):
         use_cache: bool | None = None,
         logits_to_keep: int = 0,
         **ignored: Any,
-    ) -> SimpleNamespace:
+    ) -> Output:
         output = self.base_model(input_ids, attention_mask, position_ids, past_key_values)
         hidden = output.last_hidden_state[:, -logits_to_keep:] if logits_to_keep else output.last_hidden_state
         cache = None if use_cache is False else output.past_key_values
-        return SimpleNamespace(logits=self.lm_head(hidden), past_key_values=cache)
+        return Output(self.lm_head(hidden), cache)
 
 
 def actor_critic(lesson: Any, policy: nn.Module, critic: nn.Module) -> nn.Module:
@@ -260,6 +272,15 @@ def _tenths(tokens: Tensor, vocabulary: int) -> Tensor:
 # generate
 
 
+def generate_agreement_without_generator(lesson: Any, table: Tensor) -> dict[str, bool]:
+    """The same as `generate_agreement`, for the global generator."""
+    ids, drawn = torch.full((20, 1), 2), []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        drawn.append(lesson.generate(Table(table), ids, ids > -1, 4, (len(table),), 0).responses)
+    return {"same seed": torch.equal(drawn[0], drawn[1]), "other seed": torch.equal(drawn[0], drawn[2])}
+
+
 def scripted(lesson: Any, script: Tensor, input_ids: Tensor, seed: int = 0, **options: Any) -> Any:
     """Generate from a script: (B, steps, V) logits."""
     mask = options.pop("attention_mask", torch.ones_like(input_ids, dtype=torch.bool))
@@ -271,7 +292,7 @@ def fed_to_policy(
 ) -> dict[str, Any]:
     """How generate called the policy: one entry for each call."""
     policy = Script(script)
-    lesson.generate(policy, input_ids, attention_mask, generator=generator(0), **options)
+    written = lesson.generate(policy, input_ids, attention_mask, generator=generator(0), **options)
     calls = policy.calls
     return {
         "columns fed in each call": torch.tensor([call.input_ids.shape[1] for call in calls]),
@@ -284,6 +305,7 @@ def fed_to_policy(
         ),
         "in train mode": any(call.training for call in calls),
         "with gradient": any(call.tracked for call in calls),
+        "can be used for training": not any(part.is_inference() for part in written),
     }
 
 
@@ -546,7 +568,7 @@ def seen_by_score(
     reference = Table(table).train()
     before, reference_before = _modes(model), _modes(reference)
     zeros = torch.zeros(responses.shape, dtype=torch.float64)
-    lesson.evaluate_responses(
+    found = lesson.evaluate_responses(
         model,
         reference,
         score,
@@ -562,8 +584,37 @@ def seen_by_score(
         "times asked": len(asked),
         **last,
         "modes as before": before == _modes(model),
+        "all in train mode": all(_modes(model)),
         "mode of the reference as before": reference_before == _modes(reference),
+        "can be used for training": _can_be_used_for_training(found),
     }
+
+
+def _can_be_used_for_training(experience: Any) -> bool:
+    """Tensors made in `torch.inference_mode` cannot: no later gradient may touch them."""
+    return not any(tensor.is_inference() for tensor in plain(experience).values())
+
+
+def modes_after_an_error_of_the_critic(lesson: Any, training: Tensor) -> Tensor:
+    """The modes of policy, critic and dropout in both after a critic that breaks; `training` says what they were."""
+
+    class Breaks(TableCritic):
+        def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+            raise ArithmeticError("broken on purpose")
+
+    ids, table = torch.tensor([[2], [3]]), torch.zeros(5, 5, dtype=torch.float64)
+    model = actor_critic(lesson, Table(table), Breaks(table[0]))
+    modules = [model.policy, model.policy.inner[1], model.value_model, model.value_model.inner]
+    for module, mode in zip(modules, training.tolist(), strict=True):
+        module.training = mode
+    generation = lesson.Generation(ids, torch.zeros(2, 1, dtype=torch.float64), ids > -1)
+    try:
+        lesson.evaluate_responses(
+            model, Table(table).eval(), lambda *text: table[0, :2], ids, ids > -1, generation, _config(lesson, {}), 0.1
+        )
+    except ArithmeticError:
+        return torch.tensor([module.training for module in modules])
+    raise RuntimeError("the critic was not asked")
 
 
 def _modes(model: nn.Module) -> list[bool]:
@@ -718,6 +769,7 @@ def collected_shares(
         "shares": _tenths(found.responses.T, len(table)),
         "log_probs": _mean_by_token(found.responses, found.log_probs, len(table)),
         "ref_log_probs": _mean_by_token(found.responses, found.ref_log_probs, len(table)),
+        "can be used for training": _can_be_used_for_training(found),
     }
 
 
@@ -754,3 +806,18 @@ def collected_agreement(lesson: Any, table: Tensor, seed: int) -> dict[str, bool
         "same generator once more": torch.equal(drawn, write(first)),
         "other seed": torch.equal(drawn, write(other)),
     }
+
+
+def collected_agreement_without_generator(lesson: Any, table: Tensor) -> dict[str, bool]:
+    """The same for the global generator."""
+    ids, drawn = torch.full((20, 1), 2), []
+    worth = torch.zeros(len(table), dtype=torch.float64)
+    model = actor_critic(lesson, Table(table), TableCritic(worth))
+    config = _config(lesson, {"max_new_tokens": 4, "stop_token_ids": (len(table),)})
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        found = lesson.collect_experience(
+            model, Table(table).eval(), lambda *text: worth.new_zeros(20), ids, ids > -1, config, 0.1
+        )
+        drawn.append(found.responses)
+    return {"same seed": torch.equal(drawn[0], drawn[1]), "other seed": torch.equal(drawn[0], drawn[2])}

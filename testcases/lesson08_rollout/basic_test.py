@@ -265,6 +265,10 @@ def test_generate_draws_from_the_generator():
     answer = call(adapter("generate_agreement", of=generate), table=CHAIN, seed=3)
     answer.equals({"same seed": True, "same generator once more": False, "other seed": False})
     answer.leaves_global_random_alone()
+    # Without one, torch.manual_seed decides.
+    call(adapter("generate_agreement_without_generator", of=generate), table=CHAIN).equals(
+        {"same seed": True, "other seed": False}
+    )
 
 
 @pytest.mark.parametrize(
@@ -306,6 +310,7 @@ def test_generate_runs_without_dropout_and_without_gradient():
     )
     answer.part("in train mode").equals(False)
     answer.part("with gradient").equals(False)
+    answer.part("can be used for training").equals(True)
 
 
 @pytest.mark.parametrize(
@@ -644,9 +649,27 @@ def test_evaluate_responses_shows_the_reward_model_the_whole_text(responses, mas
             "attention_mask": visible,
             "prompt_length": 2,
             "modes as before": True,
+            "all in train mode": False,
             "mode of the reference as before": True,
+            "can be used for training": True,
         }
     )
+
+
+@pytest.mark.parametrize(
+    "training", [[True, True, False, True], [False, False, True, False]], ids=["mixed", "mostly-eval"]
+)
+def test_evaluate_responses_restores_the_modes_after_an_error(training):
+    # The critic breaks.
+    answer = call(adapter("modes_after_an_error_of_the_critic", of=evaluate_responses), training=training)
+    answer.equals(training)
+
+
+def test_evaluate_responses_of_a_critic_in_bfloat16():
+    # 1, 2 and 4 are the same in 16 bits, so everything else is as by hand.
+    answer = judged(worth=torch.tensor(WORTH, dtype=torch.bfloat16))
+    answer.part("values").equals([[1.0, 2.0, 0.0], [4.0, 0.0, 0.0]])
+    answer.part("advantages").equals([[0.875, 1.5, 0.0], [-5.0, 0.0, 0.0]])
 
 
 def test_evaluate_responses_of_a_lora_policy_switches_its_adapter_off():
@@ -744,12 +767,16 @@ def test_collect_experience_stores_the_log_probs_of_the_policy_that_sampled():
     answer.part("shares").equals([[0.0, 0.0, 0.3, 0.7]])
     answer.part("log_probs").equals([[0.0, 0.0, math.log(4 / 13), math.log(9 / 13)]])
     answer.part("ref_log_probs").equals([[0.0, 0.0, math.log(9 / 10), math.log(1 / 10)]])
+    answer.part("can be used for training").equals(True)
 
 
 def test_collect_experience_draws_from_the_generator():
     answer = call(adapter("collected_agreement", of=collect_experience), table=CHAIN, seed=3)
     answer.equals({"same seed": True, "same generator once more": False, "other seed": False})
     answer.leaves_global_random_alone()
+    call(adapter("collected_agreement_without_generator", of=collect_experience), table=CHAIN).equals(
+        {"same seed": True, "other seed": False}
+    )
 
 
 @pytest.mark.parametrize(

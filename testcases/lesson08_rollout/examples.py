@@ -123,6 +123,7 @@ def _generation(draw: torch.Generator) -> list[Request]:
         request(shares, table=cut, prompt=1, max_new_tokens=1, seed=_number(draw), top_k=2),
         request(shares, table=cut, prompt=1, max_new_tokens=1, seed=_number(draw), top_p=0.8),
         request(adapter("generate_agreement", of=generate), table=_chain(), seed=_number(draw)),
+        request(adapter("generate_agreement_without_generator", of=generate), table=_chain()),
     ]
     options = {"max_new_tokens": 4, "stop_token_ids": (99,), "pad_token_id": 0, "top_k": 1}
     input_ids, mask = torch.randint(5, (2, 3), generator=draw), torch.tensor([[False, True, True], [True, True, True]])
@@ -257,6 +258,25 @@ def _judging(draw: torch.Generator) -> list[Request]:
     )
     found.append(
         request(
+            adapter("modes_after_an_error_of_the_critic", of=evaluate_responses), training=[True, False, True, False]
+        )
+    )
+    found.append(
+        request(
+            judged,
+            input_ids=[[2, 3]],
+            attention_mask=[[True, True]],
+            responses=[[4, 1]],
+            log_probs=[[-1.0, -0.5]],
+            mask=[[True, True]],
+            scores=[0.5],
+            reference=_normal(draw, 6, 6),
+            worth=_normal(draw, 6).bfloat16(),
+            kl_coef=0.3,
+        )
+    )
+    found.append(
+        request(
             adapter("judged_by_its_own_base", of=evaluate_responses),
             input_ids=torch.randint(4, (2, 2), generator=draw),
             responses=torch.randint(4, (2, 3), generator=draw),
@@ -312,4 +332,5 @@ def _collecting(draw: torch.Generator) -> list[Request]:
         )
     )
     found.append(request(adapter("collected_agreement", of=collect_experience), table=_chain(), seed=_number(draw)))
+    found.append(request(adapter("collected_agreement_without_generator", of=collect_experience), table=_chain()))
     return found

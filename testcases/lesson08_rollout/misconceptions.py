@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import fields, replace
 from types import SimpleNamespace
 
@@ -86,6 +86,20 @@ def top_k_ignored(logits, temperature=1.0, top_k=0, top_p=1.0, generator=None):
 @misconception("sample_token", why="top_p is ignored: the unlikely rest still comes", read=SAMPLE)
 def top_p_ignored(logits, temperature=1.0, top_k=0, top_p=1.0, generator=None):
     return sample_token(logits, temperature, top_k, 1.0, generator)
+
+
+@misconception(
+    "sample_token",
+    why="sorted from the least likely on, the unlikely tokens fill top_p and the likeliest may go: descending=True",
+    read="Top-k and top-p, and why PPO uses neither",
+)
+def least_likely_tokens_kept(logits, temperature=1.0, top_k=0, top_p=1.0, generator=None):
+    logits = _top_k(logits / temperature, top_k)
+    if top_p < 1.0:
+        ordered, order = logits.softmax(dim=1).sort(dim=1)
+        is_out = ordered.cumsum(dim=1) - ordered >= top_p
+        logits = logits.masked_fill(is_out.gather(1, order.argsort(dim=1)), -torch.inf)
+    return _draw(logits, generator)
 
 
 @misconception(
@@ -519,6 +533,26 @@ def generator_not_passed_on(*given, **options):
 
 
 @misconception(
+    "generate",
+    why="without a generator every call draws the same: None stands for the global one, which torch.manual_seed seeds",
+    read=GENERATE,
+)
+def fixed_seed_without_a_generator(*given, **options):
+    asked = _asked(*given, **options)
+    return _generate(asked, generator=asked.generator or torch.Generator().manual_seed(0))
+
+
+@misconception(
+    "generate",
+    why="inference_mode gives tensors that no later gradient may touch: training reads the log-probs, so no_grad",
+    read=GENERATE,
+)
+@torch.inference_mode()
+def generated_in_inference_mode(*given, **options):
+    return generate(*given, **options)
+
+
+@misconception(
     "generate", why="the prompt is part of the answer: responses holds the new tokens only, (B, T)", read=GENERATE
 )
 def prompt_in_the_responses(*given, **options):
@@ -869,6 +903,7 @@ def _evaluate(
     mode=evaluation_mode,
     temperature=None,
     masked=True,
+    widened=True,
 ):
     """The exercise as it should be, with one part exchanged."""
     prompt_length = input_ids.shape[1]
@@ -878,6 +913,7 @@ def _evaluate(
         ref_logits = reference_of(model, reference, sequences, visible, prompt_length)
         values = values_of(model, sequences, visible, prompt_length)
     ref_log_probs = gather_log_probs(ref_logits, generation.responses, temperature or config.temperature)
+    values = values.to(ref_log_probs.dtype) if widened else values
     scores = score(sequences, visible, prompt_length)
     rewards = whitened(rewards_of(scores, generation, ref_log_probs, config, kl_coef), generation.mask, config)
     advantages, returns = compute_response_gae(rewards, values, generation.mask, config.gamma, config.lam)
@@ -1135,6 +1171,56 @@ def model_left_in_eval_mode(model, reference, score, input_ids, attention_mask, 
 
 @misconception(
     "evaluate_responses",
+    why="train() afterwards switches on what was off before: evaluation_mode puts each module's mode back",
+    read=EVALUATE,
+)
+def model_left_in_train_mode(model, reference, score, input_ids, attention_mask, generation, config, kl_coef):
+    found = evaluate_responses(model, reference, score, input_ids, attention_mask, generation, config, kl_coef)
+    model.train()
+    return found
+
+
+@contextmanager
+def _without_finally(model):
+    training = {module: module.training for module in model.modules()}
+    model.eval()
+    yield model
+    for module, was_training in training.items():
+        module.training = was_training
+
+
+@misconception(
+    "evaluate_responses",
+    why="an error of the critic leaves the model in eval mode: put the modes back in finally, or use evaluation_mode",
+    read=EVALUATE,
+)
+def modes_not_put_back_after_an_error(model, reference, score, input_ids, attention_mask, generation, config, kl_coef):
+    return _evaluate(
+        model, reference, score, input_ids, attention_mask, generation, config, kl_coef, mode=_without_finally
+    )
+
+
+@misconception(
+    "evaluate_responses",
+    why="inference_mode gives tensors that no later gradient may touch: training reads them, so no_grad",
+    read=EVALUATE,
+)
+@torch.inference_mode()
+def judged_in_inference_mode(model, reference, score, input_ids, attention_mask, generation, config, kl_coef):
+    return evaluate_responses(model, reference, score, input_ids, attention_mask, generation, config, kl_coef)
+
+
+@misconception(
+    "evaluate_responses",
+    why="the values stay in the critic's 16 bits: GAE adds them up, so make them as wide as the log-probs",
+    read=EVALUATE,
+)
+def values_left_in_16_bits(model, reference, score, input_ids, attention_mask, generation, config, kl_coef):
+    return _evaluate(model, reference, score, input_ids, attention_mask, generation, config, kl_coef, widened=False)
+
+
+@misconception(
+    "evaluate_responses",
     why="the old log-probs are computed anew: those that sampling gave are the ones, and they are free",
     read="Four sets of numbers, and who gives them",
 )
@@ -1258,6 +1344,26 @@ def rollout_from_the_global_generator(
 
 @misconception(
     "collect_experience",
+    why="without a generator every rollout is the same: None goes to generate as it is, for the global one",
+    read=COLLECT,
+)
+def rollout_with_a_fixed_seed(model, reference, score, input_ids, attention_mask, config, kl_coef, generator=None):
+    generator = generator or torch.Generator().manual_seed(0)
+    return _judge(model, reference, score, input_ids, attention_mask, config, kl_coef, generator)
+
+
+@misconception(
+    "collect_experience",
+    why="inference_mode gives tensors that no later gradient may touch, and training reads them: no_grad is enough",
+    read=COLLECT,
+)
+@torch.inference_mode()
+def rollout_in_inference_mode(model, reference, score, input_ids, attention_mask, config, kl_coef, generator=None):
+    return _judge(model, reference, score, input_ids, attention_mask, config, kl_coef, generator)
+
+
+@misconception(
+    "collect_experience",
     why="the likeliest tokens are taken: then there is no other action to compare with, and nothing to learn from",
     read="Top-k and top-p, and why PPO uses neither",
 )
@@ -1287,7 +1393,7 @@ def rollout_padded_with_0(model, reference, score, input_ids, attention_mask, co
     read="Four sets of numbers, and who gives them",
 )
 def reference_writes_the_responses(model, reference, score, input_ids, attention_mask, config, kl_coef, generator=None):
-    draw = torch.Generator().manual_seed(generator.initial_seed())
+    draw = torch.Generator().manual_seed(generator.initial_seed() if generator else 0)
     return _judge(model, reference, score, input_ids, attention_mask, config, kl_coef, draw, policy=reference)
 
 
