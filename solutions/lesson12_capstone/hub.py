@@ -266,7 +266,7 @@ def fingerprint(model: torch.nn.Module) -> str:
     digest = hashlib.sha256()
     for name, weight in sorted(model.state_dict().items()):
         digest.update(f"{name} {tuple(weight.shape)}".encode())
-        digest.update(weight.contiguous().view(torch.uint8).numpy())
+        digest.update(weight.reshape(-1).contiguous().view(torch.uint8).numpy())
     return f"weights {digest.hexdigest()[:12]}"
 
 
