@@ -20,28 +20,45 @@ from tiny_models.language import VOCABULARY
 # The tables are on the CPU, and have to stay there on a machine with a GPU.
 os.environ.setdefault("ACCELERATE_USE_CPU", "true")
 
-PAD, EOS, FIRST_WORD = 0, 1, 3
+PAD, EOS, UNK, FIRST_WORD = 0, 1, 2, 3
 WORDS = ("<pad>", "<eos>", "<unk>", *VOCABULARY)
 
 
 class Words:
     """The tokenizer of the little world without transformers, which takes seconds to import."""
 
-    pad_token_id, eos_token_id = PAD, EOS
+    pad_token_id, eos_token_id, unk_token_id = PAD, EOS, UNK
 
     def __len__(self) -> int:
         return len(WORDS)
 
-    def __call__(self, text: str) -> dict[str, list[int]]:
-        return {"input_ids": [WORDS.index(word) for word in text.split()]}
+    def __call__(
+        self, text: str | list[str], padding: bool = False, return_tensors: str | None = None, **rest: Any
+    ) -> dict[str, Any]:
+        """Ids and attention mask of one text, or of several; they are padded on the left."""
+        texts = [text] if isinstance(text, str) else text
+        rows = [[WORDS.index(word) if word in WORDS else UNK for word in one.split()] for one in texts]
+        width = max(map(len, rows), default=0) if padding else 0
+        masks = [[0] * (width - len(row)) + [1] * len(row) for row in rows]
+        found: dict[str, Any] = {
+            "input_ids": [[PAD] * (width - len(row)) + row for row in rows],
+            "attention_mask": masks,
+        }
+        if return_tensors == "pt":
+            return {name: torch.tensor(ids) for name, ids in found.items()}
+        return {name: ids[0] for name, ids in found.items()} if isinstance(text, str) else found
 
-    def decode(self, ids: Any, skip_special_tokens: bool = False) -> str:
-        kept = [int(one) for one in ids if not (skip_special_tokens and int(one) < FIRST_WORD)]
-        return " ".join(WORDS[one] for one in kept)
+    def decode(self, ids: Any, skip_special_tokens: bool = False, **rest: Any) -> str:
+        """The text of one row of ids: a tensor, a list or a single number."""
+        numbers = torch.as_tensor(ids).flatten().tolist()
+        return " ".join(WORDS[int(one)] for one in numbers if not (skip_special_tokens and one < FIRST_WORD))
+
+    def batch_decode(self, rows: Any, skip_special_tokens: bool = False, **rest: Any) -> list[str]:
+        return [self.decode(row, skip_special_tokens) for row in rows]
 
 
 class TablePolicy(nn.Module):
-    """Speaks like a causal language model of Hugging Face: logits = table[token] + places[position].
+    """Speaks like a causal language model of Hugging Face: logits = gain * table[token] + places[position].
 
     `forwards` remembers the first token of each row of every batch, and whether it was in train mode.
     """
