@@ -54,12 +54,12 @@ def evaluate_policy(
     The random numbers come from a generator that starts at EVALUATION_SEED, so they are the same for every policy.
 
     Args:
-        policy: the language model to judge.
-        reference: the SFT model; read with dropout off, and left in the mode it was in.
+        policy: the language model to judge; each of its parts is left in the mode it was in.
+        reference: the SFT model; read with dropout off, and likewise left in its mode.
         score: the reward model as a scorer.
         prompts: texts.
         tokenizer: the policy's.
-        config: sampling settings; the same as in training.
+        config: sampling settings; the same as in training. `kl_estimator` is for its rewards, not for the KL here.
 
     Returns:
         Means over the prompts. A response that is not valid (ill-formed, or cut before any of the stop tokens) has

@@ -137,8 +137,8 @@ def train_policy(
     """Stage 3: PPO from the SFT model, with a critic that starts as the reward model and the SFT model as reference.
 
     Args:
-        stage1: the SFT policy, left as it is: a copy is trained, and a frozen copy is the reference.
-        stage2: the reward model; it is frozen.
+        stage1: the SFT policy, left as it is, its mode too: a copy is trained, and a frozen copy is the reference.
+        stage2: the reward model; it is frozen, and left so.
         config: every number of the run.
         tokenizer: the policy's.
         prompts: texts to write responses to.
@@ -146,7 +146,7 @@ def train_policy(
         resume_from: the folder of a checkpoint of this run to go on from; None starts at the first update.
 
     Returns:
-        The tuned policy and its trainer.
+        The tuned policy and its trainer. The global random generator is not seeded: the trainer has its own.
     """
     # region solution
     model = PolicyAndValue(

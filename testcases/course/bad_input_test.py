@@ -178,6 +178,17 @@ def test_an_endless_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     assert found["td_errors"][0].kind == "took too long" and "gae.py:" in str(found["td_errors"][0])
 
 
+def test_an_endless_loop_that_cannot_be_stopped_ends_pytest_with_a_sentence(tmp_path: Path):
+    folder = solved_folder(tmp_path)
+    replace_body(
+        folder,
+        "while True:\n    try:\n        while True:\n            gamma += 0\n    except BaseException:\n        pass",
+    )
+    done = run_pytest(folder, "-k", "td_errors")
+    assert done.returncode == 1
+    assert f"{LESSON} · td_errors never ends" in done.stderr and "except BaseException" in done.stderr, done.stderr
+
+
 def _in_a_hurry(request: Request) -> Request:
     return dataclasses.replace(request, seconds=0.05)
 

@@ -9,12 +9,22 @@ from pathlib import Path
 import pytest
 import torch
 
+from solutions.lesson01_masked_sequences import gather_log_probs
 from solutions.lesson02_reward_model import RewardModel
-from solutions.lesson09_ppo_trainer import CheckpointFolder
+from solutions.lesson06_kl_rewards import estimate_kl
+from solutions.lesson07_actor_critic import evaluation_mode, response_logits
+from solutions.lesson08_rollout import generate
+from solutions.lesson09_ppo_trainer import CheckpointFolder, encode_prompts
 from solutions.lesson12_capstone import __main__ as command
 from solutions.lesson12_capstone import pipeline
+from solutions.lesson12_capstone.evaluation import EVALUATION_SEED, Evaluation
 from solutions.lesson12_capstone.journal import Journal
+from testcases.course.runner import cases
+from testcases.harness import evaluate, session
+from testcases.lesson12_capstone.adapters import Words
 from tiny_models import checkpoints, presets
+from tiny_models.gold import gold_score, is_well_formed
+from tiny_models.tokenizer import build_tokenizer
 
 POCKET = dataclasses.replace(
     presets.PRESETS["tiny"],
@@ -204,3 +214,52 @@ def test_only_evaluation_sees_the_gold_score():
         if "import gold_score" in file.read_text() or "gold.gold_score" in file.read_text()
     }
     assert seeing == {"evaluation.py"}
+
+
+def test_the_suites_tokenizer_speaks_as_the_real_one():
+    real, fake = build_tokenizer(), Words()
+    texts = ["review the film :", "how was zebra ?"]
+    assert dict(real(texts[1], return_token_type_ids=False)) == fake(texts[1])
+    assert dict(real(texts)) == fake(texts)
+    for options in ({"padding": True}, {"padding": True, "return_tensors": "pt"}):
+        wanted, got = real(texts, **options), fake(texts, **options)
+        for name in ("input_ids", "attention_mask"):
+            assert torch.equal(torch.as_tensor(wanted[name]), torch.as_tensor(got[name]))
+    rows = torch.tensor([[3, 4, 1, 0], [5, 2, 6, 1]])
+    for skips in (False, True):
+        assert real.batch_decode(rows, skip_special_tokens=skips) == fake.batch_decode(rows, skip_special_tokens=skips)
+        for ids in (rows[0], rows[0].tolist(), 7, []):
+            assert real.decode(ids, skip_special_tokens=skips) == fake.decode(ids, skip_special_tokens=skips)
+
+
+@torch.no_grad()
+def evaluated_in_one_go(policy, reference, score, prompts, tokenizer, config):
+    """Right, and written in another way: all texts are decoded at once, and the KL is summed under the mask."""
+    input_ids, attention_mask = encode_prompts(prompts, tokenizer, config.pad_token_id)
+    generator = torch.Generator().manual_seed(EVALUATION_SEED)
+    stops, pad = config.stop_token_ids, config.pad_token_id
+    responses, log_probs, mask = generate(
+        policy, input_ids, attention_mask, config.max_new_tokens, stops, pad, config.temperature, generator=generator
+    )
+    ids, visible = torch.cat([input_ids, responses], dim=1), torch.cat([attention_mask, mask], dim=1).long()
+    with evaluation_mode(reference):
+        logits = response_logits(reference, ids, visible.bool(), input_ids.shape[1])
+    kl = torch.where(mask, estimate_kl(log_probs, gather_log_probs(logits, responses, config.temperature)), 0.0)
+    texts = tokenizer.batch_decode(responses, skip_special_tokens=True)
+    valid = [
+        is_well_formed(text) and bool(set(row) & set(stops))
+        for text, row in zip(texts, responses.tolist(), strict=True)
+    ]
+    gold = [gold_score(prompt, text) * ok for prompt, text, ok in zip(prompts, texts, valid, strict=True)]
+    proxy = score(ids, visible, input_ids.shape[1]).mean().item()
+    count = len(prompts)
+    return Evaluation(sum(gold) / count, proxy, sum(valid) / count, (kl.sum() / count).item(), tuple(texts))
+
+
+def test_an_evaluation_that_decodes_all_at_once_passes():
+    lesson = "lesson12_capstone"
+    with session.using(evaluate.solutions_with(lesson, "evaluate_policy", evaluated_in_one_go)):
+        for case in cases(lesson):
+            if case.entry is not None and case.entry.exercise == "evaluate_policy":
+                verdict = case.run()
+                assert verdict is None, f"{case.node}[{case.label}]\n{verdict}"

@@ -28,6 +28,14 @@ from .views import Missing, View, whole_stack
 STUB = re.compile(r"^lesson(\d\d): ([\w.]+)$")
 CAPSTONE = "lesson12"
 PATIENCE = 6
+MAX_INTERRUPTS = 10
+
+
+def on_unstoppable(request: Request) -> None:
+    """Called when student code has swallowed MAX_INTERRUPTS interrupts. pytest's run ends the process here.
+
+    The grader does nothing: it has a limit of its own, and ends the worker from outside.
+    """
 
 
 class Evaluator(Protocol):
@@ -108,7 +116,7 @@ def run(view: View, request: Request) -> Outcome:
     # What the course itself loads does not count as a student's time.
     adapters = importlib.import_module(f"testcases.{request.lesson}.adapters") if request.adapter else None
     # The reference always ends; a slow machine must not make its answer a timeout.
-    limit = _deadline(request.seconds) if view.own else nullcontext()
+    limit = _deadline(request) if view.own else nullcontext()
     try:
         with limit, redirect_stdout(output), redirect_stderr(output), _quiet(view):
             function = view.resolve(request.lesson, request.exercise)
@@ -286,7 +294,7 @@ def _quiet(view: View) -> Iterator[None]:
 
 
 @contextmanager
-def _deadline(seconds: float) -> Iterator[None]:
+def _deadline(request: Request) -> Iterator[None]:
     """Interrupt Python code after so many seconds, and again until it gives up.
 
     Seconds of work: what a busy machine makes a process wait counts only after PATIENCE times as long.
@@ -295,11 +303,16 @@ def _deadline(seconds: float) -> Iterator[None]:
         yield
         return
 
-    armed, worked, started = True, time.process_time(), time.monotonic()
+    seconds = request.seconds
+    armed, worked, started, interrupts = True, time.process_time(), time.monotonic(), 0
 
     def stop(signum: int, frame: Any) -> None:
+        nonlocal interrupts
         is_over = time.process_time() - worked >= seconds or time.monotonic() - started >= PATIENCE * seconds
         if armed and is_over:
+            interrupts += 1
+            if interrupts > MAX_INTERRUPTS:
+                on_unstoppable(request)
             raise TookTooLong(f"stopped after {seconds:g} seconds")
 
     previous = signal.signal(signal.SIGALRM, stop)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from testcases.harness import adapter, call
-from testcases.lesson12_capstone.examples import SCRIPT, WORDS, stages
+from testcases.lesson12_capstone.examples import ALL, MANY, SCRIPT, WORDS, stages
 from tutorial.lesson12_capstone import evaluate_policy, sft_loss, train_policy, train_sft
 
 NAN = math.nan
@@ -126,12 +126,13 @@ def test_train_sft_learns_the_response_only():
     )
 
 
-def test_train_sft_clips_the_gradients():
+@pytest.mark.parametrize("gain", [1.0, 5.0])
+def test_train_sft_clips_the_gradients(gain):
     # A sure and wrong policy has slopes of norm sqrt(2) for each token: 1 after clipping. What Adam keeps of it
-    # shows in the second step, whose slopes are small.
+    # shows in the second step, whose slopes are small. With a gain of 5 single slopes are above 1 as well.
     table = torch.zeros(4, 4, dtype=torch.float64)
-    table[:, 1] = 6.0
-    answer = call(FITTED, table=table, **ROWS, learning_rate=2.0, batch_size=1, seed=1)
+    table[:, 1] = 6.0 / gain
+    answer = call(FITTED, table=table, **ROWS, learning_rate=2.0 / gain, batch_size=1, seed=1, gain=gain)
     answer.matches_reference()
 
 
@@ -146,10 +147,23 @@ def test_train_sft_trains_in_train_mode_and_leaves_it():
 LONG = dict(list(SCRIPT.items())[:4])
 
 
-def test_evaluate_policy_by_hand():
-    answer = call(JUDGED, prompts=tuple(LONG), script=LONG, max_new_tokens=12)
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param({}, id="by-default"),
+        # The KL is the sum of k1, whichever estimator the rewards of the training use.
+        pytest.param({"kl_estimator": "k3"}, id="rewards-use-k3"),
+        # As on many models of the Hub: the stop token pads as well.
+        pytest.param({"pad_token_id": 1}, id="the-stop-token-pads"),
+    ],
+)
+def test_evaluate_policy_by_hand(settings):
+    answer = call(JUDGED, prompts=tuple(LONG), script=LONG, max_new_tokens=12, **settings)
     # The reference is uniform, the policy certain: each token has KL ln V. The prompts have 4, 9, 10 and 4 tokens.
     answer.equals(gold=(2 - 0.5 + 1 + 0) / 4, valid=3 / 4, kl=33 / 4 * math.log(len(WORDS)), proxy=(27 + 33 / 8) / 4)
+    answer.satisfies(lambda got: got["pads_with_the_id_of_the_config"], "padding with config.pad_token_id")
+    # The second alone, unkind and off its topic: below 0.
+    call(JUDGED, prompts=tuple(LONG)[1:2], script=LONG, **settings).equals(gold=-0.5)
 
 
 def test_evaluate_policy_counts_a_response_that_was_cut_as_invalid():
@@ -157,6 +171,9 @@ def test_evaluate_policy_counts_a_response_that_was_cut_as_invalid():
     script = {prompt: SCRIPT[prompt] for prompt in ("review the film :", "tell me about the phone :")}
     answer = call(JUDGED, prompts=tuple(script), script=script, max_new_tokens=5)
     answer.equals(gold=0.0, valid=0.0)
+    # With room for three more it writes padding: that is no stop token either. The other one stops in time.
+    answer = call(JUDGED, prompts=tuple(script), script=script, max_new_tokens=8)
+    answer.equals(gold=1.0, valid=0.5)
     answer = call(JUDGED, prompts=tuple(script)[:1], script=script, max_new_tokens=8)
     answer.equals(gold=2.0, valid=1.0)
 
@@ -184,14 +201,27 @@ def test_evaluate_policy_reads_the_reference_at_the_temperature():
     answer.equals(kl=math.log(len(WORDS) + 3) - math.log(4) + math.log(len(WORDS)))
 
 
-@pytest.mark.parametrize("trains", [NO, YES], ids=["in-eval-mode", "in-train-mode"])
+@pytest.mark.parametrize(
+    "trains",
+    [
+        pytest.param((), id="in-eval-mode"),
+        pytest.param(ALL, id="in-train-mode"),
+        pytest.param(ALL[::2], id="all-but-dropout-in-train-mode"),
+        pytest.param(ALL[1::2], id="only-dropout-in-train-mode"),
+    ],
+)
 def test_evaluate_policy_reads_the_reference_without_dropout(trains):
     # The policy is certain of its 6 tokens; the reference gives "film" after "the" 1/2, and the others 1/V each.
     reference = torch.zeros(len(WORDS), len(WORDS), dtype=torch.float64)
     reference[WORDS.index("the"), WORDS.index("film")] = math.log(len(WORDS) - 1)
     script = {"review the film :": "the film was bad . <eos>"}
-    answer = call(JUDGED, prompts=tuple(script), script=script, reference=reference, reference_trains=trains)
-    answer.equals(kl=5 * math.log(len(WORDS)) + LN2, reference_left_in_train_mode=trains)
+    answer = call(JUDGED, prompts=tuple(script), script=script, reference=reference, in_train_mode=trains)
+    answer.equals(kl=5 * math.log(len(WORDS)) + LN2)
+    answer.satisfies(lambda got: got["left_in_another_mode"] == [], "each part of both models in the mode it came in")
+    # A policy with dropout as well.
+    answer = call(JUDGED, prompts=tuple(script), policy=reference, reference=reference, in_train_mode=trains)
+    answer.equals(kl=0.0, atol=1e-9)
+    answer.satisfies(lambda got: got["left_in_another_mode"] == [], "each part of both models in the mode it came in")
 
 
 @pytest.mark.parametrize("twice", [NO, YES])
@@ -215,6 +245,8 @@ def test_train_policy_leaves_the_sft_model_as_it_was(frozen):
         lambda got: (got["policy"] - STAGES["sft"]).abs().max() > 0.01, "a policy that has moved from the SFT model"
     )
     answer.satisfies(lambda got: torch.equal(got["policy"], got["policy_of_the_trainer"]), "the policy of the trainer")
+    answer.satisfies(lambda got: got["sft_left_in_another_mode"] == [], "the SFT model in the mode it was in")
+    answer.satisfies(lambda got: not got["seeds_the_global_generator"], "no torch.manual_seed")
 
 
 def test_train_policy_starts_actor_and_critic_where_the_stages_ended():
@@ -239,6 +271,7 @@ def test_train_policy_trains_the_critic_and_not_the_reward_model():
         reward_body_afterwards=STAGES["reward_body"],
         reward_head_afterwards=STAGES["reward_head"],
         reward_bias_afterwards=0.25,
+        reward_requires_gradients_afterwards=NO,
     )
     answer.satisfies(
         lambda got: (
@@ -255,5 +288,6 @@ def test_train_policy_runs_to_the_end_and_calls_on_update():
     answer.satisfies(lambda got: got["on_update"] == [1, 2, 3], "on_update after each of the three updates")
 
 
-def test_train_policy_agrees_with_a_run_of_the_reference():
-    call(TUNED, **STAGES, prompts=PROMPTS, kl_coef=0.2, **RUN).matches_reference(atol=1e-6)
+@pytest.mark.parametrize("prompts", [PROMPTS, MANY], ids=["less-than-a-batch", "more-than-a-batch-one-of-them-twice"])
+def test_train_policy_agrees_with_a_run_of_the_reference(prompts):
+    call(TUNED, **STAGES, prompts=prompts, kl_coef=0.2, **RUN).matches_reference(atol=1e-6)

@@ -14,7 +14,17 @@ from tiny_models.language import VOCABULARY
 from tutorial.lesson12_capstone import evaluate_policy, sft_loss, train_policy, train_sft
 
 WORDS = ("<pad>", "<eos>", "<unk>", *VOCABULARY)
+ALL = ("policy", "policy.dropout", "reference", "reference.dropout")
 PROMPTS = ("review the film :", "a friend asks : how was the book ?", "i know nothing of the meal , tell me :")
+# Tables know the last token of a prompt only, so these end in different words. One comes twice.
+MANY = (
+    "review the film",
+    "tell me about the phone",
+    "review the film",
+    "say something of the meal",
+    "how was the book ?",
+    "review the song :",
+)
 SCRIPT = {
     "review the film :": "the film was superb and good . <eos>",
     "a friend asks : how was the book ?": "the film was bad . <eos>",
@@ -54,6 +64,7 @@ def _fits(draw: torch.Generator, seed: int) -> list[Request]:
     return [
         request(ask, table=3 * _normal(draw, 6, 6), **demonstrations(draw, 5), **options),
         request(ask, table=_normal(draw, 6, 6), **demonstrations(draw, 4), learning_rate=1.0, batch_size=3),
+        request(ask, table=_normal(draw, 6, 6), **demonstrations(draw, 5), **options, gain=5.0),
     ]
 
 
@@ -77,8 +88,11 @@ def _evaluations(draw: torch.Generator) -> list[Request]:
         request(ask, prompts=tuple(SCRIPT), script=SCRIPT, reference=_normal(draw, size, size)),
         request(ask, prompts=PROMPTS * 4, **tables, temperature=0.7, max_new_tokens=12),
         request(ask, prompts=PROMPTS * 2, **tables, twice=True, max_new_tokens=5, batch_size=6),
-        request(ask, prompts=PROMPTS, **tables, reference_trains=True, stop_token_ids=(1, 2), max_new_tokens=8),
+        request(ask, prompts=PROMPTS, **tables, in_train_mode=ALL, stop_token_ids=(1, 2), max_new_tokens=8),
+        request(ask, prompts=PROMPTS, **tables, in_train_mode=ALL[::2], pad_token_id=1, kl_estimator="k3"),
         request(ask, prompts=PROMPTS[:1], script={PROMPTS[0]: "the film was bad . <unk>"}, stop_token_ids=(1, 2)),
+        request(ask, prompts=PROMPTS[1:2], script=SCRIPT, in_train_mode=ALL[1::2]),
+        request(ask, prompts=tuple(SCRIPT)[-1:], script=SCRIPT, max_new_tokens=5),
     ]
 
 
@@ -102,6 +116,7 @@ def _runs(draw: torch.Generator, seed: int) -> list[Request]:
         request(ask, **stages(draw), prompts=PROMPTS[:2], frozen=True, **common),
         request(ask, **stages(draw), prompts=PROMPTS, kl_coef=0.3, temperature=0.8, **common),
         request(ask, **stages(draw), prompts=PROMPTS, resume_after=1, **common),
+        request(ask, **stages(draw), prompts=MANY, **common),
     ]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
 import torch
@@ -139,7 +139,7 @@ def _fit(
     drop_last=False,
     epochs=1,
     share=lambda step, count: 1 - step / count,
-    clips=True,
+    clips=lambda weights: nn.utils.clip_grad_norm_(weights, 1.0),
     forgets=True,
     weight_decay=0.0,
     trains=True,
@@ -168,8 +168,7 @@ def _fit(
         if forgets:
             optimizer.zero_grad()
         loss.backward()
-        if clips:
-            nn.utils.clip_grad_norm_(policy.parameters(), 1.0)
+        clips(policy.parameters())
         optimizer.step()
         losses.append(loss.item())
     policy.train(not ends_in_eval)
@@ -240,7 +239,16 @@ def sft_gradients_pile_up(policy, data, config):
 
 @misconception("train_sft", why="the gradients are not clipped to the norm 1", read=SFT)
 def sft_gradients_not_clipped(policy, data, config):
-    return _fit(policy, data, config, clips=False)
+    return _fit(policy, data, config, clips=lambda weights: None)
+
+
+@misconception(
+    "train_sft",
+    why="each slope is cut to [-1, 1] by itself, which turns the step: scale all to the norm 1, clip_grad_norm_",
+    read=SFT,
+)
+def each_slope_clipped(policy, data, config):
+    return _fit(policy, data, config, clips=lambda weights: nn.utils.clip_grad_value_(weights, 1.0))
 
 
 @misconception("train_sft", why="AdamW's default weight decay pulls the weights to 0; here it is 0", read=SFT)
@@ -265,6 +273,10 @@ def left_in_train_mode(policy, data, config):
 # evaluate_policy
 
 
+def _has_any(responses, token_ids):
+    return torch.isin(responses, torch.tensor(token_ids)).any(dim=1)
+
+
 def _judge(
     policy,
     reference,
@@ -275,29 +287,32 @@ def _judge(
     *,
     top_k=0,
     generator=lambda policy: torch.Generator(device=policy.device).manual_seed(EVALUATION_SEED),
-    needs_stop=True,
-    stops=lambda config: config.stop_token_ids,
+    pad=lambda config: config.pad_token_id,
+    real_tokens=lambda responses, mask, config: mask,
+    has_stopped=lambda responses, mask, config: _has_any(responses, config.stop_token_ids),
     reading=evaluation_mode,
     kl_of=lambda log_probs, ref, mask: estimate_kl(log_probs, ref).masked_fill(~mask, 0.0).sum(dim=1).mean(),
     skips_special=True,
     reference_temperature=None,
     valid_only=False,
+    mean_gold=lambda gold: sum(gold) / len(gold),
     against=lambda prompts, row: prompts[row],
     proxy_length=None,
 ):
     """The reference's evaluation with some parts replaced."""
-    input_ids, attention_mask = encode_prompts(prompts, tokenizer, config.pad_token_id)
+    input_ids, attention_mask = encode_prompts(prompts, tokenizer, pad(config))
     responses, log_probs, mask = generate(
         policy,
         input_ids,
         attention_mask,
         config.max_new_tokens,
         config.stop_token_ids,
-        config.pad_token_id,
+        pad(config),
         config.temperature,
         top_k=top_k,
         generator=generator(policy),
     )
+    mask = real_tokens(responses, mask, config)
     sequences, visible = torch.cat([input_ids, responses], 1), torch.cat([attention_mask, mask], 1)
     with reading(reference):
         ref_logits = response_logits(reference, sequences, visible, input_ids.shape[1])
@@ -306,13 +321,13 @@ def _judge(
         tokenizer.decode(row[real], skip_special_tokens=skips_special)
         for row, real in zip(responses, mask, strict=True)
     ]
-    stopped = torch.isin(responses, torch.tensor(stops(config))).any(dim=1).tolist()
-    valid = [is_well_formed(text) and (stop or not needs_stop) for text, stop in zip(texts, stopped, strict=True)]
+    stopped = has_stopped(responses, mask, config).tolist()
+    valid = [is_well_formed(text) and stop for text, stop in zip(texts, stopped, strict=True)]
     gold = [gold_score(against(prompts, row), text) if valid[row] else 0.0 for row, text in enumerate(texts)]
     if valid_only:
         gold = [one for one, ok in zip(gold, valid, strict=True) if ok] or [0.0]
     return Evaluation(
-        gold=sum(gold) / len(gold),
+        gold=mean_gold(gold),
         proxy=score(sequences, visible, input_ids.shape[1] if proxy_length is None else proxy_length).mean().item(),
         valid=sum(valid) / len(valid),
         kl=kl_of(log_probs, ref, mask).item(),
@@ -326,7 +341,15 @@ def _judge(
     read=EVALUATE,
 )
 def cut_responses_are_valid(policy, reference, score, prompts, tokenizer, config):
-    return _judge(policy, reference, score, prompts, tokenizer, config, needs_stop=False)
+    return _judge(
+        policy,
+        reference,
+        score,
+        prompts,
+        tokenizer,
+        config,
+        has_stopped=lambda responses, mask, config: torch.ones(len(responses), dtype=torch.bool),
+    )
 
 
 @misconception(
@@ -335,7 +358,77 @@ def cut_responses_are_valid(policy, reference, score, prompts, tokenizer, config
     read=EVALUATE,
 )
 def one_stop_token_counts(policy, reference, score, prompts, tokenizer, config):
-    return _judge(policy, reference, score, prompts, tokenizer, config, stops=lambda config: config.stop_token_ids[:1])
+    return _judge(
+        policy,
+        reference,
+        score,
+        prompts,
+        tokenizer,
+        config,
+        has_stopped=lambda responses, mask, config: _has_any(responses, config.stop_token_ids[:1]),
+    )
+
+
+@misconception(
+    "evaluate_policy",
+    why="stopped means followed by padding: the longest response has none, and may have stopped; look for a stop",
+    read=EVALUATE,
+)
+def padding_means_stopped(policy, reference, score, prompts, tokenizer, config):
+    return _judge(
+        policy,
+        reference,
+        score,
+        prompts,
+        tokenizer,
+        config,
+        has_stopped=lambda responses, mask, config: (~mask).any(dim=1),
+    )
+
+
+@misconception(
+    "evaluate_policy",
+    why="a pad in the last column counts as a stop: the policy may have written it itself; look for a stop token",
+    read=EVALUATE,
+)
+def pad_at_the_end_means_stopped(policy, reference, score, prompts, tokenizer, config):
+    return _judge(
+        policy,
+        reference,
+        score,
+        prompts,
+        tokenizer,
+        config,
+        has_stopped=lambda responses, mask, config: _has_any(
+            responses[:, -1:], (*config.stop_token_ids, config.pad_token_id)
+        ),
+    )
+
+
+@misconception(
+    "evaluate_policy",
+    why="padded with another id than config.pad_token_id: the models have been told of that one",
+    read=EVALUATE,
+)
+def padded_with_another_id(policy, reference, score, prompts, tokenizer, config):
+    return _judge(policy, reference, score, prompts, tokenizer, config, pad=lambda config: 0)
+
+
+@misconception(
+    "evaluate_policy",
+    why="padding is told by its id: where the stop token pads as well, the stop is lost; generate returns the mask",
+    read=EVALUATE,
+)
+def padding_told_by_its_id(policy, reference, score, prompts, tokenizer, config):
+    return _judge(
+        policy,
+        reference,
+        score,
+        prompts,
+        tokenizer,
+        config,
+        real_tokens=lambda responses, mask, config: responses != config.pad_token_id,
+    )
 
 
 @misconception(
@@ -356,6 +449,53 @@ def reference_put_into_eval_mode(policy, reference, score, prompts, tokenizer, c
     return _judge(policy, reference, score, prompts, tokenizer, config, reading=lambda model: nullcontext(model.eval()))
 
 
+@contextmanager
+def _eval_and_back(model):
+    was_training = model.training
+    model.eval()
+    yield
+    model.train(was_training)
+
+
+@misconception(
+    "evaluate_policy",
+    why="train(was) sets every part of the reference alike: each goes back to its own mode; use evaluation_mode",
+    read=EVALUATE,
+)
+def reference_mode_restored_as_a_whole(policy, reference, score, prompts, tokenizer, config):
+    return _judge(policy, reference, score, prompts, tokenizer, config, reading=_eval_and_back)
+
+
+@misconception(
+    "evaluate_policy",
+    why="the policy is left in eval mode: its training goes on afterwards; generate restores the mode by itself",
+    read=EVALUATE,
+)
+def policy_left_in_eval_mode(policy, reference, score, prompts, tokenizer, config):
+    return _judge(policy.eval(), reference, score, prompts, tokenizer, config)
+
+
+@misconception(
+    "evaluate_policy",
+    why="the policy is left in train mode, whatever it was in; generate restores the mode by itself",
+    read=EVALUATE,
+)
+def policy_left_in_train_mode(policy, reference, score, prompts, tokenizer, config):
+    found = _judge(policy, reference, score, prompts, tokenizer, config)
+    policy.train()
+    return found
+
+
+@misconception(
+    "evaluate_policy",
+    why="train(was) sets every part of the policy alike: each has its own mode; generate restores them by itself",
+    read=EVALUATE,
+)
+def policy_mode_restored_as_a_whole(policy, reference, score, prompts, tokenizer, config):
+    with _eval_and_back(policy):
+        return _judge(policy, reference, score, prompts, tokenizer, config)
+
+
 @misconception(
     "evaluate_policy",
     why="the KL of a token: of a whole response it is the sum over its tokens, then the mean over responses",
@@ -370,6 +510,25 @@ def kl_of_a_token(policy, reference, score, prompts, tokenizer, config):
         tokenizer,
         config,
         kl_of=lambda log_probs, ref, mask: estimate_kl(log_probs, ref)[mask].mean(),
+    )
+
+
+@misconception(
+    "evaluate_policy",
+    why="config.kl_estimator is for the rewards of the training: the KL reported here is always the sum of k1",
+    read=EVALUATE,
+)
+def kl_by_the_estimator_of_the_config(policy, reference, score, prompts, tokenizer, config):
+    return _judge(
+        policy,
+        reference,
+        score,
+        prompts,
+        tokenizer,
+        config,
+        kl_of=lambda log_probs, ref, mask: (
+            estimate_kl(log_probs, ref, config.kl_estimator).masked_fill(~mask, 0.0).sum(dim=1).mean()
+        ),
     )
 
 
@@ -441,6 +600,23 @@ def special_tokens_in_the_text(policy, reference, score, prompts, tokenizer, con
 )
 def gold_of_the_valid_only(policy, reference, score, prompts, tokenizer, config):
     return _judge(policy, reference, score, prompts, tokenizer, config, valid_only=True)
+
+
+@misconception(
+    "evaluate_policy",
+    why="a mean gold below 0 is raised to 0: an unkind review off topic is worse than nothing, and has to show",
+    read=EVALUATE,
+)
+def gold_kept_above_0(policy, reference, score, prompts, tokenizer, config):
+    return _judge(
+        policy,
+        reference,
+        score,
+        prompts,
+        tokenizer,
+        config,
+        mean_gold=lambda gold: max(0.0, sum(gold) / len(gold)),
+    )
 
 
 @misconception(
@@ -598,6 +774,55 @@ def critic_shares_the_reward_model(stage1, stage2, config, tokenizer, prompts, o
 def sft_model_handed_back(stage1, stage2, config, tokenizer, prompts, on_update=None, resume_from=None):
     found = _tune(stage1, stage2, config, tokenizer, prompts, on_update, resume_from)
     return replace(found, policy=stage1.policy)
+
+
+@misconception(
+    "train_policy",
+    why="the SFT model is left in eval mode: stage 1 stays as it was; a copy may be put into any mode",
+    read=PPO,
+)
+def sft_model_left_in_eval_mode(stage1, stage2, config, tokenizer, prompts, on_update=None, resume_from=None):
+    stage1.policy.eval()
+    return _tune(stage1, stage2, config, tokenizer, prompts, on_update, resume_from)
+
+
+@misconception(
+    "train_policy",
+    why="the reward model can be trained again afterwards: it is frozen, and stays so",
+    read=PPO,
+)
+def reward_model_thawed(stage1, stage2, config, tokenizer, prompts, on_update=None, resume_from=None):
+    found = _tune(stage1, stage2, config, tokenizer, prompts, on_update, resume_from)
+    stage2.reward_model.requires_grad_(True)
+    return found
+
+
+@misconception(
+    "train_policy",
+    why="torch.manual_seed resets the caller's random numbers: the trainer has generators of its own, from config.seed",
+    read=PPO,
+)
+def global_generator_seeded(stage1, stage2, config, tokenizer, prompts, on_update=None, resume_from=None):
+    torch.manual_seed(config.seed)
+    return _tune(stage1, stage2, config, tokenizer, prompts, on_update, resume_from)
+
+
+@misconception(
+    "train_policy",
+    why="only the first batch of prompts is trained on: trainer.train takes them all and draws the batches",
+    read=PPO,
+)
+def prompts_of_one_batch(stage1, stage2, config, tokenizer, prompts, on_update=None, resume_from=None):
+    return _tune(stage1, stage2, config, tokenizer, prompts[: config.batch_size], on_update, resume_from)
+
+
+@misconception(
+    "train_policy",
+    why="a prompt that comes twice is dropped: it counts twice; trainer.train takes the prompts as they are",
+    read=PPO,
+)
+def each_prompt_once(stage1, stage2, config, tokenizer, prompts, on_update=None, resume_from=None):
+    return _tune(stage1, stage2, config, tokenizer, list(dict.fromkeys(prompts)), on_update, resume_from)
 
 
 @misconception("train_policy", why="on_update is not handed on to trainer.train", read=PPO)
