@@ -361,6 +361,7 @@ def test_weights_of_nan_are_refused(tmp_path, gpt2, capsys):
     assert "expected POLICY to have finite weights, got NaN" in capsys.readouterr().err
 
 
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # peft asks transformers by an older name
 def test_an_adapter_is_refused(tmp_path, gpt2, capsys):
     adapter = changed(
         gpt2,
