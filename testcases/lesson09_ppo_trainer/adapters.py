@@ -711,6 +711,7 @@ def loaded_of(
     content: str = "whole",
     as_path: bool = True,
     wrapped: bool = False,
+    with_global_draws: bool = False,
     **settings: Any,
 ) -> dict[str, Any]:
     """`load_checkpoint` of a file that the reference wrote in the middle of a run; then the optimiser takes one step.
@@ -718,7 +719,8 @@ def loaded_of(
     `mark_before`: the trainer that loads is itself in the middle of another run; 0 is a new one. Its tables are 3 wide;
     `width` and `with_places` are those of the file. `content`: "whole", "nothing", "unfinished" (only the leftover of
     an interrupted write), "cut off", "empty", "of other settings", or "of other names" (those of the weights).
-    `wrapped`: the model of the trainer that loads is, as on several processes.
+    `wrapped`: the model of the trainer that loads is, as on several processes. `with_global_draws`: the answer also
+    has what torch's, Python's and numpy's global generators draw next.
     """
     places = torch.zeros(8, width, dtype=torch.float64) if with_places else None
     with tempfile.TemporaryDirectory() as top, _global_generators_as_before():
@@ -742,7 +744,7 @@ def loaded_of(
         if wrapped:
             trainer.model = Wrapped(trainer.model)
         trainer.load_checkpoint(directory if as_path else str(directory))
-        state = {**_state_of(trainer), **_global_draws()}
+        state = {**_state_of(trainer), **(_global_draws() if with_global_draws else {})}
     if any(
         moment.dim() and moment.shape != weight.shape
         for weight, moments in trainer.optimizer.state.items()

@@ -146,6 +146,7 @@ def _loaded(draw: torch.Generator, seed: int) -> list[Request]:
         request(ask, mark=1.0, width=4),
         request(ask, mark=2.0, mark_before=1.0),
         request(ask, mark=2.0, wrapped=True),
+        request(ask, mark=1.0, with_global_draws=True),
         request(ask, mark=1.0, content="of other names"),
         request(adapter("parts_in_training_mode_after", of=PPOTrainer.load_checkpoint), method="load_checkpoint"),
         request(adapter("refused_load_of", of=PPOTrainer.load_checkpoint), mark=2.0, mark_before=1.0, width=2),
