@@ -188,8 +188,8 @@ class PPOTrainer:
 
         1. collect experience with the policy as it is now
         2. whiten the advantages over the whole rollout, after the returns were made from the raw ones
-        3. for each epoch, for each minibatch: accumulate gradients, clip, step
-        4. move the KL price by the KL that was seen, and the learning rate along its line
+        3. set the learning rate of this update; for each epoch, for each minibatch: accumulate gradients, clip, step
+        4. move the KL price by the KL that was seen, and count the update
 
         Args:
             batch: prompts, texts or lists of token ids.

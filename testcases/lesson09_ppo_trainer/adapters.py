@@ -7,16 +7,20 @@ Token 0 is padding, token 1 stops a response.
 from __future__ import annotations
 
 import json
+import math
 import os
+import random
 import shutil
 import sys
 import tempfile
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import chdir, contextmanager
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import numpy
 import torch
 import torch._dynamo  # The first optimiser loads it, which takes seconds: not in a student's time.
 from torch import Tensor, nn
@@ -25,13 +29,17 @@ from solutions.lesson07_actor_critic import PolicyAndValue
 from solutions.lesson08_rollout import Experience, ExperienceBuffer, Generation
 from solutions.lesson09_ppo_trainer import PPOConfig as ReferenceConfig
 from solutions.lesson09_ppo_trainer import PPOTrainer as ReferenceTrainer
-from solutions.lesson09_ppo_trainer.checkpoints import CHECKPOINT_FILE
+from solutions.lesson09_ppo_trainer.checkpoints import CHECKPOINT_FILE, global_generators
 
 # The tables are on the CPU, and have to stay there on a machine with a GPU.
 os.environ.setdefault("ACCELERATE_USE_CPU", "true")
 
 PAD, STOP = 0, 1
 NAN = float("nan")
+LOSSES = ("policy_loss", "value_loss", "entropy", "ratio_mean", "ratio_max", "approx_kl", "clip_fraction")
+STEP = (*LOSSES, "grad_norm", "skipped_share")
+EPOCHS = (*STEP, "first_ratio_max", "optimiser_steps")
+ROLLOUT = ("score", "kl", "kl_coef", "response_length", "stopped_share", "explained_variance")
 
 
 class TablePolicy(nn.Module):
@@ -155,6 +163,18 @@ def responses_of(
     return answer
 
 
+def wrapped_responses_of(lesson: Any, actor: Tensor, prompts: tuple[Any, ...], **settings: Any) -> dict[str, Any]:
+    """`generate_responses` of a trainer whose model is wrapped, and in evaluation mode before the call."""
+    trainer = _student(lesson, actor, torch.zeros_like(actor[0]), **settings)
+    trainer.model = Wrapped(trainer.model).eval()
+    answer = trainer.generate_responses(_prompts(prompts))
+    return {"answer": answer, "parts_in_training_mode": _parts_in_training_mode(trainer)}
+
+
+def _parts_in_training_mode(trainer: Any) -> int:
+    return sum(part.training for part in trainer.accelerator.unwrap_model(trainer.model).modules())
+
+
 def rewards_of(
     lesson: Any,
     actor: Tensor,
@@ -167,13 +187,19 @@ def rewards_of(
     price: float | None = None,
     places: Tensor | None = None,
     function: str | None = None,
+    wrapped: bool = False,
     **settings: Any,
 ) -> Any:
-    """`compute_rewards`; `price` is where the controller stands now; `function` names a Python reward of this file."""
+    """`compute_rewards`; `price` is where the controller stands now; `function` names a Python reward of this file.
+
+    `wrapped`: the model is, as on several processes.
+    """
     judge = FUNCTIONS[function] if function else reward
     trainer = _student(lesson, actor, torch.ones_like(actor[0]), reference, judge, places, **settings)
     if price is not None:
         trainer.kl_controller.value = price
+    if wrapped:
+        trainer.model = Wrapped(trainer.model)
     return trainer.compute_rewards(Generation(responses, log_probs, mask), _prompts(prompts))
 
 
@@ -212,7 +238,7 @@ def loss_of(
     if isinstance(loss, Tensor) and loss.requires_grad and loss.dim() == 0:
         found = torch.autograd.grad(loss, weights, allow_unused=True)
         slopes = [zero if slope is None else slope for zero, slope in zip(slopes, found, strict=True)]
-    return {"loss": loss, "actor_gradient": slopes[0], "critic_gradient": slopes[1], **statistics}
+    return {"loss": loss, "actor_gradient": slopes[0], "critic_gradient": slopes[1], **_documented(statistics, LOSSES)}
 
 
 class Wrapped(nn.DataParallel):
@@ -235,7 +261,11 @@ def wrapped_loss_of(
     trainer = _student(lesson, actor, critic)
     trainer.model = Wrapped(trainer.model)
     loss, _ = _pair(trainer.compute_loss(_experience(prompts, responses, mask, **old)))
-    return {"loss": loss.detach(), "passes_through_the_wrapper": trainer.model.passes}
+    return {
+        "loss": loss.detach(),
+        "passes_through_the_wrapper": trainer.model.passes,
+        "parts_in_training_mode": _parts_in_training_mode(trainer),
+    }
 
 
 def _pair(answer: Any) -> tuple[Any, dict[str, Any]]:
@@ -250,10 +280,16 @@ def _names(answer: Any) -> str:
     return type(answer).__name__
 
 
-def _dict(answer: Any, name: str) -> dict[str, Any]:
+def _numbers(answer: Any, name: str, documented: tuple[str, ...]) -> dict[str, Any]:
     if not isinstance(answer, dict):
         raise ValueError(f"expected {name} to return a dict of numbers, got {_names(answer)}")
-    return answer
+    return _documented(answer, documented)
+
+
+def _documented(numbers: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    """What the docstrings name: more of it is nobody's business. A whole number may be an int."""
+    found = {name: numbers[name] for name in names if name in numbers}
+    return {name: float(number) if isinstance(number, int) else number for name, number in found.items()}
 
 
 def steps_of(
@@ -284,7 +320,7 @@ def steps_of(
         data = {"log_probs": zeros, "advantages": actor_slopes, "values": ratio, "returns": critic_slopes}
         statistics = trainer.optimiser_step(_experience(prompts, torch.zeros_like(mask).long(), mask, **data))
         weights = _tables(trainer)
-        numbers = _dict(statistics, "optimiser_step")
+        numbers = _numbers(statistics, "optimiser_step", STEP)
         steps.append({"actor": weights["actor"].item(), "critic": weights["critic"].item(), **numbers})
     table = {name: torch.tensor([step.get(name, NAN) for step in steps], dtype=torch.float64) for name in steps[0]}
     return {**{name: numbers.nan_to_num(nan=-1.0) for name, numbers in table.items()}, "microbatches": seen}
@@ -307,7 +343,7 @@ def real_step_of(
     trainer = _student(lesson, actor, critic, **settings)
     old = {"log_probs": log_probs, "advantages": advantages, "values": values, "returns": returns}
     statistics = trainer.optimiser_step(_experience(prompts, responses, mask, **old))
-    return {**_tables(trainer), **_dict(statistics, "optimiser_step")}
+    return {**_tables(trainer), **_numbers(statistics, "optimiser_step", STEP)}
 
 
 def epochs_of(
@@ -330,7 +366,7 @@ def epochs_of(
         return {name: each[min(len(steps), len(each)) - 1].item() for name, each in script.items()}
 
     trainer.optimiser_step = optimiser_step
-    statistics = _dict(trainer.optimise(buffer), "optimise")
+    statistics = _numbers(trainer.optimise(buffer), "optimise", EPOCHS)
     return {**statistics, "rows_of_each_step": steps, "left_in_buffer": len(buffer)}
 
 
@@ -356,16 +392,20 @@ def update_of(
     reward: Tensor,
     prompts: tuple[Any, ...],
     updates_done: int = 0,
+    calls: int = 1,
     **settings: Any,
 ) -> dict[str, Any]:
-    """`training_step` with a stand-in for `optimise`: what it was given, and what was done before and after it."""
+    """`training_step` with a stand-in for `optimise`: what it was given, and what was done before and after it.
+
+    `calls`: so many updates in a row; what is said of one is said of the last.
+    """
     trainer = _student(lesson, actor, critic, reference, reward, **settings)
     trainer.updates_done = updates_done
     given: dict[str, Any] = {}
-    buffers: list[Any] = []
+    buffers: list[Any] = []  # who is gone needs no clearing
 
     def optimise(buffer: Any) -> dict[str, float]:
-        buffers.append(buffer)
+        buffers.append(weakref.ref(buffer))
         (rows,) = list(buffer.minibatches(len(buffer), torch.Generator().manual_seed(0)))
         order = rows.input_ids[:, : rows.prompt_length].sum(dim=1).argsort()
         for name in ("mask", "log_probs", "values", "rewards", "advantages", "returns"):
@@ -375,14 +415,16 @@ def update_of(
         return {"policy_loss": 0.5, "approx_kl": 0.01, "optimiser_steps": 8.0}
 
     trainer.optimise = optimise
-    metrics = _dict(trainer.training_step(_prompts(prompts)), "training_step")
+    for _ in range(calls):
+        metrics = _numbers(trainer.training_step(_prompts(prompts)), "training_step", ROLLOUT + EPOCHS)
+    left = [buffer() for buffer in buffers]
     return {
         **given,
         **metrics,
         "price_after": float(trainer.kl_controller.value),
         "updates_done": trainer.updates_done,
         "calls_of_optimise": len(buffers),
-        "left_in_buffer": sum(map(len, buffers)),
+        "left_in_buffer": sum(len(buffer) for buffer in left if buffer is not None),
     }
 
 
@@ -399,7 +441,9 @@ def real_updates_of(
 ) -> dict[str, Any]:
     """`training_step`, so many times on the same prompts, nothing replaced; the metrics have one entry an update."""
     trainer = _student(lesson, actor, critic, reference, reward, places, **settings)
-    metrics = [_dict(trainer.training_step(_prompts(prompts)), "training_step") for _ in range(updates)]
+    metrics = [
+        _numbers(trainer.training_step(_prompts(prompts)), "training_step", ROLLOUT + EPOCHS) for _ in range(updates)
+    ]
     table = {name: torch.tensor([one.get(name, NAN) for one in metrics], dtype=torch.float64) for name in metrics[0]}
     return {**table, **_tables(trainer), "price_after": float(trainer.kl_controller.value)}
 
@@ -419,16 +463,18 @@ def run_of(
     updates_done: int = 0,
     stop_after: int | None = None,
     log: bool = False,
+    diverges_in: int | None = None,
     **settings: Any,
 ) -> dict[str, Any]:
     """`train` on the prompts [2], [3], ... with a stand-in for `training_step`.
 
     The metrics of update i are {"score": i, "kl": i / 10}. `stop_after`: on_update raises then. `log`: with a log_dir.
+    `diverges_in`: the KL of this update, 1 is the first, is infinite.
     """
     if log:
         with tempfile.TemporaryDirectory() as top:
             settings["log_dir"] = str(Path(top, "log"))
-            answer = run_of(lesson, available, updates_done, stop_after, **settings)
+            answer = run_of(lesson, available, updates_done, stop_after, diverges_in=diverges_in, **settings)
             return {**answer, "metrics_file": _lines(Path(top, "log", "metrics.jsonl"))}
     trainer = _student(lesson, torch.zeros(2, 2).double(), torch.zeros(2).double(), **settings)
     trainer.updates_done = updates_done
@@ -439,7 +485,8 @@ def run_of(
     def training_step(batch: list[list[int]]) -> dict[str, float]:
         batches.append([prompt[0] for prompt in batch])
         trainer.updates_done += 1
-        return {"score": float(trainer.updates_done - 1), "kl": (trainer.updates_done - 1) / 10}
+        kl = math.inf if trainer.updates_done == diverges_in else (trainer.updates_done - 1) / 10
+        return {"score": float(trainer.updates_done - 1), "kl": kl}
 
     def on_update(given: Any) -> None:
         calls.append([given.updates_done, len(given.history), len(batches)])
@@ -451,7 +498,7 @@ def run_of(
     with _recorded_writers() as written:
         try:
             answer = trainer.train([[2 + number] for number in range(available)], on_update)
-        except Interrupted as stopped:
+        except (Interrupted, lesson.DivergedError) as stopped:
             error = str(stopped)
     return {
         "batches": batches,
@@ -663,18 +710,23 @@ def loaded_of(
     with_places: bool = False,
     content: str = "whole",
     as_path: bool = True,
+    wrapped: bool = False,
+    with_global_draws: bool = False,
     **settings: Any,
 ) -> dict[str, Any]:
     """`load_checkpoint` of a file that the reference wrote in the middle of a run; then the optimiser takes one step.
 
     `mark_before`: the trainer that loads is itself in the middle of another run; 0 is a new one. Its tables are 3 wide;
     `width` and `with_places` are those of the file. `content`: "whole", "nothing", "unfinished" (only the leftover of
-    an interrupted write), "cut off", "empty", or "of other settings".
+    an interrupted write), "cut off", "empty", "of other settings", or "of other names" (those of the weights).
+    `wrapped`: the model of the trainer that loads is, as on several processes. `with_global_draws`: the answer also
+    has what torch's, Python's and numpy's global generators draw next.
     """
     places = torch.zeros(8, width, dtype=torch.float64) if with_places else None
-    with tempfile.TemporaryDirectory() as top:
+    with tempfile.TemporaryDirectory() as top, _global_generators_as_before():
         directory = Path(top, "checkpoint")
         directory.mkdir()
+        _seed_global_generators(1)
         if content != "nothing":
             other = {"kl_coef": 0.9} if content == "of other settings" else {}
             _reference(mark, width, places=places, **settings, **other).save_checkpoint(directory)
@@ -683,9 +735,16 @@ def loaded_of(
             file.rename(file.with_name("trainer.pt.unfinished"))
         if content in ("cut off", "empty"):
             file.write_bytes(file.read_bytes()[: -200 if content == "cut off" else 0])
+        if content == "of other names":
+            state = torch.load(file, weights_only=True)
+            state["model"] = {f"other.{name}": weight for name, weight in state["model"].items()}
+            torch.save(state, file)
+        _seed_global_generators(2)
         trainer = _used(lesson.PPOTrainer, lesson.PPOConfig, mark_before, **settings)
+        if wrapped:
+            trainer.model = Wrapped(trainer.model)
         trainer.load_checkpoint(directory if as_path else str(directory))
-    state = _state_of(trainer)
+        state = {**_state_of(trainer), **(_global_draws() if with_global_draws else {})}
     if any(
         moment.dim() and moment.shape != weight.shape
         for weight, moments in trainer.optimizer.state.items()
@@ -696,6 +755,39 @@ def loaded_of(
         weight.grad = torch.ones_like(weight)
     trainer.optimizer.step()
     return {**state, **{f"{name}_one_step_later": table for name, table in _tables(trainer).items()}}
+
+
+def _seed_global_generators(seed: int) -> None:
+    torch.default_generator.manual_seed(seed)
+    random.seed(seed)
+    numpy.random.seed(seed)
+
+
+def _global_draws() -> dict[str, float]:
+    return {
+        "next_draw_torch": torch.rand((), dtype=torch.float64).item(),
+        "next_draw_python": random.random(),
+        "next_draw_numpy": float(numpy.random.random()),
+    }
+
+
+@contextmanager
+def _global_generators_as_before() -> Iterator[None]:
+    before = {name: generator.get_state() for name, generator in global_generators().items()}
+    try:
+        yield
+    finally:
+        for name, generator in global_generators().items():
+            generator.set_state(before[name])
+
+
+def parts_in_training_mode_after(lesson: Any, method: str) -> int:
+    """Parts of the model in training mode after `save_checkpoint` or `load_checkpoint`; before the call all were."""
+    with tempfile.TemporaryDirectory() as directory, _global_generators_as_before():
+        _reference(1.0).save_checkpoint(directory)
+        trainer = _used(lesson.PPOTrainer, lesson.PPOConfig, 2.0)
+        getattr(trainer, method)(directory)
+        return _parts_in_training_mode(trainer)
 
 
 def resumed_of(
@@ -724,5 +816,8 @@ def resumed_of(
     return {
         f"{which}_{name}": value
         for which, trainer in runs.items()
-        for name, value in {**_state_of(trainer), "history": trainer.history}.items()
+        for name, value in {
+            **_state_of(trainer),
+            "history": [_documented(metrics, ROLLOUT + EPOCHS) for metrics in trainer.history],
+        }.items()
     }

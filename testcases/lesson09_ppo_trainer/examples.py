@@ -42,6 +42,7 @@ def _responses(draw: torch.Generator, seed: int) -> list[Request]:
         request(ask, **common, max_new_tokens=3, pad_token_id=1, calls=2),
         request(ask, **common, max_new_tokens=4, temperature=1.7, places=_normal(draw, 12, 5)),
         request(ask, **common),
+        request(adapter("wrapped_responses_of", of=PPOTrainer.generate_responses), **common, max_new_tokens=5),
     ]
 
 
@@ -52,6 +53,7 @@ def _rewards(draw: torch.Generator) -> list[Request]:
         (0.3, {"kl_coef": 0.7, "temperature": 0.8, "missing_stop_penalty": 0.25}),
         (0.2, {"clip_score": 0.5, "kl_estimator": "k3", "gamma": 0.9, "lam": 0.5}),
         (None, {}),
+        (0.1, {"wrapped": True}),
     ):
         responses, mask = _some_responses(draw)
         tables = {"actor": _normal(draw, 5, 5), "reference": _normal(draw, 5, 5), "reward": _normal(draw, 5)}
@@ -73,12 +75,15 @@ def _rewards(draw: torch.Generator) -> list[Request]:
 
 def _losses(draw: torch.Generator) -> list[Request]:
     ask = adapter("loss_of", of=PPOTrainer.compute_loss)
+    idle = _batch(draw)
+    idle["advantages"][0] = 0.0
     first = {"clip_epsilon": 0.3, "value_clip_epsilon": 0.1, "value_coef": 0.7, "entropy_coef": 0.2, "temperature": 0.7}
     return [
         request(ask, **_batch(draw), **first),
         request(ask, **_batch(draw), places=_normal(draw, 12, 5), clip_epsilon=0.1, temperature=1.4, entropy_coef=0.01),
         request(ask, **_batch(draw, garbage=math.nan)),
         request(ask, **_batch(draw), clip_epsilon=3.0, value_coef=0.4),
+        request(ask, **idle, entropy_coef=0.1),
         request(adapter("wrapped_loss_of", of=PPOTrainer.compute_loss), **_batch(draw)),
     ]
 
@@ -91,6 +96,7 @@ def _updates(draw: torch.Generator, seed: int) -> list[Request]:
         {"whiten_advantages": False, "kl_coef": 0.2, "kl_target": 1.5, "kl_horizon": 50},
     ):
         found.append(request(ask, **_world(draw), seed=seed, batch_size=5, max_new_tokens=4, **settings))
+    found.append(request(ask, **_world(draw), seed=seed, batch_size=5, num_updates=4, updates_done=2, calls=2))
     # A certain policy, 2 -> 3 -> stop, and a uniform reference: KL 3 ln 2 a response, 2 ln 2 a token; the target is
     # between the two, and near enough to both for the error not to be clipped.
     chain = torch.zeros(4, 4, dtype=torch.float64)
@@ -116,6 +122,7 @@ def _runs(seed: int) -> list[Request]:
         request(ask, available=5, batch_size=2, num_minibatches=1, num_updates=6, seed=seed),
         request(ask, available=4, batch_size=3, num_minibatches=1, num_updates=7, updates_done=4, log=True, seed=seed),
         request(ask, available=7, batch_size=2, num_minibatches=1, num_updates=6, stop_after=3, log=True, seed=seed),
+        request(ask, available=3, batch_size=2, num_minibatches=1, num_updates=4, diverges_in=2, log=True, seed=seed),
     ]
 
 
@@ -127,6 +134,7 @@ def _saved() -> list[Request]:
         request(ask, marks=(2.0, 3.0), folder="runs/one/checkpoint", as_path=False, kl_target=6.0),
         request(interrupted, first=2.0, second=1.0),
         request(interrupted, first=3.0, second=4.0, while_renaming=True),
+        request(adapter("parts_in_training_mode_after", of=PPOTrainer.save_checkpoint), method="save_checkpoint"),
     ]
 
 
@@ -137,6 +145,10 @@ def _loaded(draw: torch.Generator, seed: int) -> list[Request]:
         request(ask, mark=3.0, as_path=False, kl_target=6.0),
         request(ask, mark=1.0, width=4),
         request(ask, mark=2.0, mark_before=1.0),
+        request(ask, mark=2.0, wrapped=True),
+        request(ask, mark=1.0, with_global_draws=True),
+        request(ask, mark=1.0, content="of other names"),
+        request(adapter("parts_in_training_mode_after", of=PPOTrainer.load_checkpoint), method="load_checkpoint"),
         request(adapter("refused_load_of", of=PPOTrainer.load_checkpoint), mark=2.0, mark_before=1.0, width=2),
     ]
 
@@ -152,6 +164,9 @@ def _epochs(draw: torch.Generator, seed: int) -> list[Request]:
         script = {"approx_kl": 0.4 * _uniform(draw, 9), "ratio_max": _uniform(draw, 9), "policy_loss": _normal(draw, 9)}
         script["approx_kl"][2] = 0.9
         found.append(request(ask, sizes=sizes, **script, seed=seed, **settings))
+    # The mean so far exceeds the limit one step after the first that does.
+    script["approx_kl"] = torch.tensor([0.1, 0.9, 0.9, 0.1], dtype=torch.float64)
+    found.append(request(ask, sizes=(4,), **script, seed=seed, batch_size=4, num_minibatches=2, max_update_kl=0.6))
     return found
 
 
@@ -171,6 +186,9 @@ def _steps(draw: torch.Generator) -> list[Request]:
         slopes = {"actor_slopes": 3 * _normal(draw, *mask.shape), "critic_slopes": 3 * _normal(draw, *mask.shape)}
         options = {"micro_batch_size": size, "learning_rate": 0.5, "adam_epsilon": 0.5, **settings}
         found.append(request(ask, **slopes, mask=mask, ratios=ratios, **options))
+    ratios = torch.ones_like(mask, dtype=torch.float64)
+    ratios[0] = 400.0  # the mean is far above the threshold, the last microbatch below
+    found.append(request(ask, **slopes, mask=mask, ratios=[ratios], **{**options, "micro_batch_size": 2}))
     return found
 
 

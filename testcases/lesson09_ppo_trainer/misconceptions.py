@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import shutil
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from solutions.lesson06_kl_rewards import compute_rewards as token_rewards
 from solutions.lesson06_kl_rewards import penalize_missing_stop
 from solutions.lesson07_actor_critic import make_reference
 from solutions.lesson08_rollout import ExperienceBuffer, collect_experience, evaluate_responses, generate
-from solutions.lesson09_ppo_trainer.checkpoints import CHECKPOINT_FILE, read_checkpoint
+from solutions.lesson09_ppo_trainer.checkpoints import CHECKPOINT_FILE, global_generators, read_checkpoint
 from solutions.lesson09_ppo_trainer.prompts import PromptQueue
 from solutions.lesson09_ppo_trainer.run_log import RunLog
 from solutions.lesson09_ppo_trainer.trainer import _merge, _weighted
@@ -111,6 +112,27 @@ def written_by_the_reference(self, prompts):
 )
 def one_stop_token_only(self, prompts):
     return _generate(self, prompts, stop_token_ids=self.config.stop_token_ids[:1])
+
+
+@misconception(
+    "PPOTrainer.generate_responses",
+    why="self.model.policy is not there on several processes, where the model is wrapped; self.policy looks inside",
+    read=GENERATE,
+)
+def policy_asked_of_the_wrapper(self, prompts):
+    return _generate(self, prompts, policy=self.model.policy)
+
+
+@misconception(
+    "PPOTrainer.generate_responses",
+    why="the model is put into training mode afterwards: generate leaves the mode as it was, and so should you",
+    read=GENERATE,
+)
+def training_mode_after_sampling(self, prompts):
+    self.model.eval()
+    answer = _generate(self, prompts)
+    self.model.train()
+    return answer
 
 
 @misconception(
@@ -258,6 +280,15 @@ def reference_at_temperature_1(self, responses, prompts):
 
 @misconception(
     "PPOTrainer.compute_rewards",
+    why="self.model may be wrapped, and a wrapper has no critic: hand in self.accelerator.unwrap_model(self.model)",
+    read=REWARDS,
+)
+def rewards_of_the_wrapped_model(self, responses, prompts):
+    return _evaluate(self, responses, prompts, model=self.model).rewards
+
+
+@misconception(
+    "PPOTrainer.compute_rewards",
     why="the score is given to every token: it is paid once, on the last real one",
     read=REWARDS,
 )
@@ -393,6 +424,25 @@ def whitened_in_every_batch(self, batch):
 )
 def padding_in_the_policy_loss(self, batch):
     return _loss(self, batch, mask=torch.ones_like(batch.mask))
+
+
+@misconception(
+    "PPOTrainer.compute_loss",
+    why="an advantage of 0 is taken for padding: such a token is real, and counts in every mean; use batch.mask alone",
+    read=LOSS,
+)
+def zero_advantages_taken_for_padding(self, batch):
+    return _loss(self, replace(batch, mask=batch.mask & (batch.advantages != 0)))
+
+
+@misconception(
+    "PPOTrainer.compute_loss",
+    why="self.model.eval() in a training pass: dropout is 0 already, and gradient checkpointing needs training mode",
+    read=LOSS,
+)
+def loss_in_evaluation_mode(self, batch):
+    self.model.eval()
+    return _loss(self, batch)
 
 
 @misconception(
@@ -715,6 +765,26 @@ def guard_on_the_largest_ratio(self, minibatch):
 
 @misconception(
     "PPOTrainer.optimiser_step",
+    why="the guard sees the last microbatch only: a spike in an earlier one is learned; ask the merged ratio_mean",
+    read=STEP,
+)
+def guard_on_the_last_microbatch(self, minibatch):
+    last = {}
+
+    def merge(parts, shares):
+        last.update(parts[-1])
+        return _weighted(parts, shares)
+
+    return _step(
+        self,
+        minibatch,
+        merge=merge,
+        is_spike=lambda trainer, merged: not last["ratio_mean"] <= trainer.config.ratio_threshold,
+    )
+
+
+@misconception(
+    "PPOTrainer.optimiser_step",
     why="the threshold is fixed at 10, its default; config.ratio_threshold is ignored",
     read=STEP,
 )
@@ -855,6 +925,21 @@ def never_stops_early(self, buffer):
 
 @misconception(
     "PPOTrainer.optimise",
+    why="the mean approx_kl so far is asked: small first steps hide a large one; look at the last step's alone",
+    read=EPOCHS,
+)
+def stops_by_the_mean_so_far(self, buffer):
+    seen = []
+
+    def leaves(kl, limit):
+        seen.append(kl)
+        return sum(seen) / len(seen) > limit
+
+    return _epochs(self, _fresh(self, buffer), leaves=leaves)
+
+
+@misconception(
+    "PPOTrainer.optimise",
     why="break leaves only the present epoch, and the next one begins: the whole update has to end",
     read=EPOCHS,
 )
@@ -935,19 +1020,22 @@ def _update(
     ),
     price=lambda metrics, experience: (metrics["kl"], len(experience)),
     clear=True,
-    rate=True,
+    rate="before",
     counts=True,
     first=lambda trainer: None,
+    buffer=None,
 ):
     """The reference's update with some parts replaced."""
     first(self)
     experience = self._collect(batch)
     metrics = self._rollout_metrics(experience)
-    buffer = ExperienceBuffer()
+    buffer = ExperienceBuffer() if buffer is None else buffer
     buffer.append(prepare(self, experience))
-    if rate:
+    if rate == "before":
         self._set_learning_rate()
     metrics |= self.optimise(buffer)
+    if rate == "after":
+        self._set_learning_rate()
     if clear:
         buffer.clear()
     if price:
@@ -1092,11 +1180,21 @@ def price_moved_too_early(self, batch):
 
 @misconception(
     "PPOTrainer.training_step",
-    why="the buffer is not cleared: what an old policy wrote stays in memory, and may be trained on again",
+    why="the buffer that the trainer keeps is not cleared: what an old policy wrote is trained on again",
     read=UPDATE,
 )
 def buffer_not_cleared(self, batch):
-    return _update(self, batch, clear=False)
+    self.buffer = getattr(self, "buffer", ExperienceBuffer())
+    return _update(self, batch, clear=False, buffer=self.buffer)
+
+
+@misconception(
+    "PPOTrainer.training_step",
+    why="the learning rate is set after the epochs: each update is one late; it belongs before them",
+    read=UPDATE,
+)
+def learning_rate_set_too_late(self, batch):
+    return _update(self, batch, rate="after")
 
 
 @misconception(
@@ -1105,7 +1203,7 @@ def buffer_not_cleared(self, batch):
     read=UPDATE,
 )
 def learning_rate_stands_still(self, batch):
-    return _update(self, batch, rate=False)
+    return _update(self, batch, rate=None)
 
 
 @misconception(
@@ -1175,6 +1273,7 @@ def _run(
     writes=True,
     number=lambda trainer, round_: trainer.updates_done,
     call_first=False,
+    log_last=False,
 ):
     """The reference's loop with some parts replaced."""
     updates = range(self.updates_done, self.config.num_updates) if updates is None else updates
@@ -1185,9 +1284,12 @@ def _run(
             if call_first and on_update is not None:
                 on_update(self)
             keep(self, metrics)
-            log.write(number(self, round_), metrics)
+            if not log_last:
+                log.write(number(self, round_), metrics)
             if not call_first and on_update is not None:
                 on_update(self)
+            if log_last:
+                log.write(number(self, round_), metrics)
     return self.history
 
 
@@ -1260,6 +1362,15 @@ def new_queue_in_every_update(self, prompts, on_update=None):
 )
 def on_update_before_the_history(self, prompts, on_update=None):
     return _run(self, prompts, on_update, call_first=True)
+
+
+@misconception(
+    "PPOTrainer.train",
+    why="on_update runs before log.write: a run that has diverged is saved before the checks can stop it",
+    read=TRAIN,
+)
+def on_update_before_the_log(self, prompts, on_update=None):
+    return _run(self, prompts, on_update, log_last=True)
 
 
 @misconception("PPOTrainer.train", why="on_update is never called: after each update, with the trainer", read=TRAIN)
@@ -1405,6 +1516,26 @@ def first_checkpoint_kept(self, directory):
 
 @misconception(
     "PPOTrainer.save_checkpoint",
+    why="the OSError is swallowed: the run goes on for days, and nobody knows that nothing is saved; let it through",
+    read=SAVE,
+)
+def disk_errors_swallowed(self, directory):
+    with suppress(OSError):
+        _save(self, directory)
+
+
+@misconception(
+    "PPOTrainer.save_checkpoint",
+    why="self.model.eval() before saving, and the training goes on in evaluation mode; saving needs no mode",
+    read=SAVE,
+)
+def saved_in_evaluation_mode(self, directory):
+    self.model.eval()
+    _save(self, directory)
+
+
+@misconception(
+    "PPOTrainer.save_checkpoint",
     why="the directory is not created; mkdir(parents=True, exist_ok=True)",
     read=SAVE,
 )
@@ -1490,12 +1621,25 @@ def random_states_not_saved(self, directory):
 # load_checkpoint
 
 
-def _load(self, directory, *, skips=(), refuses=True, explains=True, change=lambda trainer, state: None):
+GLOBAL = tuple(global_generators())
+
+
+def _load(
+    self,
+    directory,
+    *,
+    skips=(),
+    refuses=True,
+    explains=True,
+    change=lambda trainer, state: None,
+    inside=lambda trainer: trainer.accelerator.unwrap_model(trainer.model),
+    strict=True,
+):
     """The reference's load, leaving some entries as they are."""
     state = read_checkpoint(directory, self._state())
     change(self, state)
     try:
-        self.accelerator.unwrap_model(self.model).load_state_dict(state["model"])
+        inside(self).load_state_dict(state["model"], strict=strict)
     except RuntimeError as error:
         if refuses:
             raise (ValueError(str(error)) if explains else error) from None
@@ -1520,7 +1664,7 @@ def _load(self, directory, *, skips=(), refuses=True, explains=True, change=lamb
     read=LOAD,
 )
 def only_the_models_restored(self, directory):
-    everything = ("optimizer", "price", "waiting", "counter", "history", "sampling", "shuffling", "prompts")
+    everything = ("optimizer", "price", "waiting", "counter", "history", "sampling", "shuffling", "prompts", *GLOBAL)
     _load(self, directory, skips=everything)
 
 
@@ -1634,6 +1778,52 @@ def only_sampling_state_restored(self, directory):
     _load(self, directory)
     for name, state in fresh.items():
         self._generators()[name].set_state(state)
+
+
+@misconception(
+    "PPOTrainer.load_checkpoint",
+    why="the global generators are not restored, from which a reward function may draw: all of self._generators()",
+    read=LOAD,
+)
+def global_random_states_not_restored(self, directory):
+    _load(self, directory, skips=GLOBAL)
+
+
+@misconception(
+    "PPOTrainer.load_checkpoint",
+    why="torch's states are restored, Python's and numpy's are not: a reward function may draw from any of them",
+    read=LOAD,
+)
+def only_torch_states_restored(self, directory):
+    _load(self, directory, skips=("python", "numpy"))
+
+
+@misconception(
+    "PPOTrainer.load_checkpoint",
+    why="self.model may be wrapped, and then calls its weights otherwise; load into unwrap_model(self.model)",
+    read=LOAD,
+)
+def loaded_into_the_wrapper(self, directory):
+    _load(self, directory, inside=lambda trainer: trainer.model)
+
+
+@misconception(
+    "PPOTrainer.load_checkpoint",
+    why="strict=False: the weights of other models are passed over without a word, and the run starts from new ones",
+    read=LOAD,
+)
+def other_models_taken_silently(self, directory):
+    _load(self, directory, strict=False)
+
+
+@misconception(
+    "PPOTrainer.load_checkpoint",
+    why="self.model.eval() after loading, and the training goes on in evaluation mode; loading needs no mode",
+    read=LOAD,
+)
+def loaded_in_evaluation_mode(self, directory):
+    _load(self, directory)
+    self.model.eval()
 
 
 @misconception(
