@@ -68,6 +68,8 @@ def test_the_whole_pipeline_writes_models_figures_and_summary(tmp_path, capsys):
     assert {name: set(result[name]) for name in NUMBERS} == NUMBERS
     for name in ("training_curves.png", "overoptimisation.png", "response.png"):
         assert (tmp_path / name).stat().st_size > 10_000
+    # A new run clears just what a run writes.
+    assert {file.name for file in tmp_path.iterdir() if file.is_file()} == set(pipeline.RESULT_FILES)
     assert {file.name for file in tmp_path.iterdir() if file.is_dir()} == {
         "sft",
         "reward_model",

@@ -899,6 +899,20 @@ def own_statistics_reported(self, minibatch):
 
 @misconception(
     "DistributedPPOTrainer.optimiser_step",
+    why="the largest of the microbatches' mean ratios is judged: one rare row stops all; judge the mean over tokens",
+    read=STEP,
+)
+def worst_microbatch_judged(self, minibatch):
+    def merge(self, parts):
+        collected = self.processes.collect(parts)
+        worst = max(part["ratio_mean"] for part, tokens in collected if tokens)
+        return merge_statistics(*zip(*collected, strict=True)) | {"ratio_mean": worst}
+
+    return _step(self, minibatch, merge=merge)
+
+
+@misconception(
+    "DistributedPPOTrainer.optimiser_step",
     why="no ratio guard: a spike is trained on, in all processes",
     read=STEP,
 )

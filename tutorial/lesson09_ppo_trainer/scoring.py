@@ -63,7 +63,7 @@ def _function_scorer(function: RewardFunction, tokenizer: Any) -> Scorer:
             answer = function(prompts, responses)
             numbers = list(answer) if isinstance(answer, Iterable) else None
         except (Exception, SystemExit) as error:
-            raise RuntimeError(f"the reward function {name} raised {_said(error)}") from error
+            raise RuntimeError(f"the reward function {name} raised {_with_place(error)}") from error
         if numbers is None:
             raise ValueError(f"{rule} {type(answer).__name__}")
         if len(numbers) != len(responses):
@@ -73,11 +73,16 @@ def _function_scorer(function: RewardFunction, tokenizer: Any) -> Scorer:
     return score
 
 
-def _said(error: BaseException) -> str:
-    """Kind, first line and place of an error in the user's code."""
+def first_line(error: BaseException) -> str:
+    """Kind and first line of an error, for a message of one sentence."""
     lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"[:160]
+
+
+def _with_place(error: BaseException) -> str:
+    """The same with the line of the user's code that raised it."""
     place = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__}{': ' + lines[0] if lines else ''} ({Path(place.filename).name}:{place.lineno})"
+    return f"{first_line(error)} ({Path(place.filename).name}:{place.lineno})"
 
 
 def _number(value: object, name: str, row: int) -> float:

@@ -23,7 +23,7 @@ from tiny_models.presets import HUB
 from ..shapes import check_number
 
 if TYPE_CHECKING:
-    from .pipeline import CapstoneRun
+    from .pipeline import CapstoneRun, Say
 
 SAMPLES = 4
 
@@ -57,7 +57,7 @@ def main(arguments: list[str] | None = None) -> int:
             raise ValueError(
                 f"expected POLICY, REWARD, PROMPTS and SET with PRESET=hub only, got PRESET={options.preset}; add it"
             )
-        return _demo(options.preset, options.seed, out, options.resume, console)
+        return _demo(options.preset, options.seed, out, options.resume, console, say)
     except NotImplementedError as error:
         print(f"the capstone is waiting for {error}: write it, or run the reference with make demo", file=sys.stderr)
         return 1
@@ -71,7 +71,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 130
 
 
-def _demo(preset: str, seed: int, out: Path, resume: bool, console: Console) -> int:
+def _demo(preset: str, seed: int, out: Path, resume: bool, console: Console, say: Say) -> int:
     from .figures import draw_figures
     from .journal import Journal, said_with_what_is_kept, what_is_kept
     from .pipeline import new_run, prepare_output, run_capstone, write_summary
@@ -82,7 +82,7 @@ def _demo(preset: str, seed: int, out: Path, resume: bool, console: Console) -> 
     journal = Journal(out, run.settings(), resume)
     try:
         with said_with_what_is_kept(out):
-            run_capstone(run, out, functools.partial(console.print, soft_wrap=True), journal)
+            run_capstone(run, out, say, journal)
             figures = draw_figures(run, out)
             summary = write_summary(run, out)
     except KeyboardInterrupt:

@@ -19,7 +19,8 @@ from accelerate.utils import set_seed
 
 from ..lesson07_actor_critic import PolicyAndValue, ValueModel, make_reference
 from ..lesson09_ppo_trainer import PPOConfig, PPOTrainer
-from .hub_models import context_length, embedding_rows, first_line, load_policy, stop_token_ids
+from ..lesson09_ppo_trainer.scoring import first_line
+from .hub_models import context_length, embedding_rows, load_policy, stop_token_ids
 from .hub_rewards import load_reward
 from .journal import Journal, said_with_what_is_kept
 from .pipeline import prepare_output, save_model
@@ -95,17 +96,18 @@ def run_hub(
     check_context(prompt_ids, config.max_new_tokens, context_length(model), "POLICY")
     originals = originals_of(prompt_ids, given, tokenizer)
     scorer = load_reward(reward, tokenizer, embedding_rows(model), originals, say)
-    names = {"PRESET": "hub", "POLICY": f"{policy} ({fingerprint(model)})", "REWARD": reward}
+    judge = reward
     if isinstance(scorer, torch.nn.Module):
         check_context(prompt_ids, config.max_new_tokens, context_length(scorer), "REWARD")
-        names["REWARD"] = f"{reward} ({fingerprint(scorer)})"
-    digest = hashlib.sha256(prompts.read_bytes()).hexdigest()[:16]
-    settings_of_run = names | {"PROMPTS": f"{prompts.name} ({digest})", "SEED": seed, "SET": chosen}
+        judge = f"{reward} ({fingerprint(scorer)})"
+    writer = f"{policy} ({fingerprint(model)})"
+    source = f"{prompts.name} ({hashlib.sha256(prompts.read_bytes()).hexdigest()[:16]})"
+    names = {"PRESET": "hub", "POLICY": writer, "REWARD": judge, "PROMPTS": source, "SEED": seed, "SET": chosen}
     if is_first:
         prepare_output(out, resume, inputs=[Path(policy), Path(reward), prompts])
-        Journal(out, settings_of_run, resume)
+        Journal(out, names, resume)
     Accelerator().wait_for_everyone()
-    journal = Journal(out, settings_of_run, resume=True)
+    journal = Journal(out, names, resume=True)
     actor_critic = PolicyAndValue(model, ValueModel(cast("PreTrainedModel", copy.deepcopy(model.base_model))))
     trainer = _trainer_class()(actor_critic, scorer, make_reference(model), config, tokenizer)
     checkpoints = journal.checkpoints("ppo")

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ..lesson09_ppo_trainer.scoring import first_line
+
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
@@ -117,8 +119,3 @@ def _not_loaded(variable: str, name: str) -> str:
         f"expected {variable} to be a folder saved by save_pretrained or a model that can be downloaded{or_function}, "
         f"got {name}; {fix}"
     )
-
-
-def first_line(error: BaseException) -> str:
-    """Kind and first line of an error, for a message of one sentence."""
-    return f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"[:160]

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from ..lesson09_ppo_trainer.scoring import RewardFunction
-from .hub_models import context_length, embedding_rows, first_line, load_model
+from ..lesson09_ppo_trainer.scoring import RewardFunction, first_line
+from .hub_models import context_length, embedding_rows, load_model
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

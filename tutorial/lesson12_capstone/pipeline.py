@@ -7,7 +7,7 @@ import os
 import random
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -99,7 +99,7 @@ class CapstoneRun:
         }
 
 
-def prepare_output(out: Path, resume: bool = False, inputs: Iterable[Path] = ()) -> None:
+def prepare_output(out: Path, resume: bool = False, inputs: Sequence[Path] = ()) -> None:
     """Make the folder and clear it of an earlier run's results, so that nothing old can pass for new.
 
     Args:
