@@ -54,21 +54,21 @@ demo: $(READY) ## SFT, reward model and PPO on this machine [PRESET=tiny SEED=0 
 
 test: $(READY) $(LAB_READY) ## Check the course itself: everything (students: run pytest instead)
 	@$(BIN)/ruff check --quiet .
-	@$(BIN)/python -m testcases.course.stubs --check
+	@$(BIN)/python -m testcases.selfcheck.stubs --check
 	@$(BIN)/mypy
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest testcases --subject=solutions -n 2 --dist loadgroup
 
 progress: $(READY) ## How far you are, lesson by lesson
-	@$(BIN)/python -m testcases.harness.progress
+	@$(BIN)/python -m testcases.engine.progress
 
 hint: $(READY) ## One more hint [LESSON=4] [EXERCISE=compute_gae]
-	@$(BIN)/python -m testcases.harness.hint $(LESSON) $(if $(EXERCISE),--exercise $(EXERCISE))
+	@$(BIN)/python -m testcases.engine.hint $(LESSON) $(if $(EXERCISE),--exercise $(EXERCISE))
 
 reset: $(READY) ## Start a lesson afresh; asks first and keeps a copy [LESSON=4]
-	@$(BIN)/python -m testcases.harness.reset $(LESSON)
+	@$(BIN)/python -m testcases.engine.reset $(LESSON)
 
 solution: $(READY) ## The solution of a lesson that you have passed [LESSON=4]
-	@$(BIN)/python -m testcases.harness.solution $(LESSON)
+	@$(BIN)/python -m testcases.engine.solution $(LESSON)
 
 check: $(READY) ## Grade your lessons, or a folder [SUBMISSIONS=dir OUT=runs/check JOBS= SEED= ROSTER= SANDBOX=]
 	@$(BIN)/python -m testcases.grader '$(SUBMISSIONS)' --out '$(OUT)' --jobs '$(JOBS)' --seed '$(SEED)' \
@@ -81,13 +81,13 @@ gradescope: $(READY) ## Write runs/gradescope.zip, an autograder to upload
 	@$(BIN)/python -m testcases.grader.reports.gradescope zip runs/gradescope.zip
 
 stubs: $(READY) ## Write tutorial/ from the solution regions of solutions/
-	@$(BIN)/python -m testcases.course.stubs
+	@$(BIN)/python -m testcases.selfcheck.stubs
 
 checkpoints: $(READY) ## Rebuild the small models shipped in tiny_models/checkpoints
-	@$(BIN)/python -m testcases.course.checkpoints
+	@$(BIN)/python -m testcases.selfcheck.checkpoints
 
 notebooks: $(READY) ## Run all notebooks and refresh their outputs
-	@$(BIN)/python -m testcases.course.notebooks
+	@$(BIN)/python -m testcases.selfcheck.notebooks
 
 lab: $(LAB_READY) ## The notebooks in JupyterLab, in your browser [OPTIONS=--no-browser]
 	@$(BIN)/python -m jupyterlab --LabApp.default_url=/lab/tree/notebooks $(OPTIONS)

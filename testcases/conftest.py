@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from testcases.harness import exercises, progress
-from testcases.harness.contract import ROOT, TESTCASES, TUTORIAL, lesson_names
-from testcases.harness.failures import Blocked, CheckFailed, NotStarted
-from testcases.harness.points import entry_of, function_of
+from testcases.engine import exercises, progress
+from testcases.engine.contract import ROOT, TESTCASES, TUTORIAL, lesson_names
+from testcases.engine.failures import Blocked, CheckFailed, NotStarted
+from testcases.engine.points import entry_of, function_of
 
 exercises.install()
 
@@ -59,15 +59,15 @@ class _Run:
         items.sort(key=lambda item: (_lesson_of(item.nodeid) or "~", "basic_test" not in item.nodeid))
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Load what the lessons' adapters need, such as peft: seconds that belong to no test."""
+        """Load what the lessons' scenarios need, such as peft: seconds that belong to no test."""
         for lesson in sorted({_lesson_of(item.nodeid) or "" for item in session.items}):
-            if (TESTCASES / lesson / "adapters.py").is_file():
-                importlib.import_module(f"testcases.{lesson}.adapters")
+            if (TESTCASES / lesson / "scenarios.py").is_file():
+                importlib.import_module(f"testcases.{lesson}.scenarios")
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         if not self.chosen and _lesson_of(item.nodeid):
-            from testcases.harness import evaluate, session
+            from testcases.engine import evaluate, session
 
             reference = self.subject == "solutions"
             evaluator = evaluate.solutions() if reference else evaluate.student(_folder(self.subject))
@@ -90,7 +90,7 @@ class _Run:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_call(self, item: pytest.Item) -> None:
         if entry := entry_of(item.nodeid):
-            from testcases.harness import session
+            from testcases.engine import session
 
             session.require_started(entry.lesson, entry.exercise)
 

@@ -25,9 +25,9 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from testcases.course.mutants import mutants
+from testcases.engine.contract import ROOT, SOLUTIONS, lesson_names, regions
 from testcases.grader.staging import course_files
-from testcases.harness.contract import ROOT, SOLUTIONS, lesson_names, regions
+from testcases.selfcheck.mutants import mutants
 
 MISTAKE, NOT_STARTED = 0.4, 0.1
 """How often a file has a mistake, and an exercise is not started."""

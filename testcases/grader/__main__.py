@@ -89,7 +89,7 @@ def _folder(options: argparse.Namespace, kind: str, seed: int, jobs: int, limits
 def _working_tree(options: argparse.Namespace, kind: str, seed: int, limits: object) -> int:
     from rich.console import Console
 
-    from testcases.harness.contract import TUTORIAL
+    from testcases.engine.contract import TUTORIAL
 
     from . import batch, staging, tables
     from .results import NOT_SANDBOXED

@@ -20,9 +20,9 @@ from typing import Any
 
 import pytest
 
+from testcases.engine.contract import ROOT, SOLUTIONS
+from testcases.engine.points import manifest
 from testcases.grader import sandbox
-from testcases.harness.contract import ROOT, SOLUTIONS
-from testcases.harness.points import manifest
 
 CORPUS = Path(__file__).parent / "adversarial"
 NAMES = sorted(path.parent.name for path in CORPUS.glob("*/expect.toml"))

@@ -20,7 +20,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from . import course, kernel
+from . import kernel, trees
 from .grade import Grader, empty_result, plan
 from .results import GRADER
 from .sandbox import Course, Limits, Sandbox
@@ -53,15 +53,15 @@ def grade_folder(folder: Path, out: Path, *, kind: str, seed: int, jobs: int, li
     entries = find(folder)
     results = out / "results"
     results.mkdir(parents=True, exist_ok=True)
-    suite = course.fingerprint(repr(limits))
-    untouched = course.untouched()
+    suite = trees.fingerprint(repr(limits))
+    untouched = trees.untouched()
     work = out / ".work"
     shutil.rmtree(work, ignore_errors=True)
     for left in results.glob(".*.tmp"):
         left.unlink()
     rows: dict[str, Row] = {}
     try:
-        staged = course.stage(work / "course")
+        staged = trees.stage(work / "course")
         plan()  # Before the processes of the pool are forked, so that each has the suites.
         make = partial(_make, staged, kind, limits, seed, suite, untouched)
         with tqdm(total=len(entries), unit="submission", dynamic_ncols=True, disable=None) as bar:
@@ -207,9 +207,9 @@ def _serve(connection: Connection, others: list[Connection], make: Callable[[], 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for other in others:
         other.close()
-    from . import memory
+    from . import cache
 
-    memory.install()
+    cache.install()
     grader = make()
     with grader.sandbox:
         while True:
@@ -240,11 +240,11 @@ def _write(path: Path, text: str) -> None:
 
 def grade_one(submission: Submission, *, kind: str, seed: int, limits: Limits) -> dict[str, Any]:
     """One submission, here and now."""
-    from . import memory
+    from . import cache
 
     with tempfile.TemporaryDirectory(prefix="check-") as folder:
         os.chmod(folder, 0o755)
-        staged: Course = course.stage(Path(folder) / "course")
-        memory.install()
+        staged: Course = trees.stage(Path(folder) / "course")
+        cache.install()
         with Sandbox(staged, kind, limits) as box:
-            return Grader(box, seed, course.fingerprint(repr(limits)), course.untouched()).grade(submission)
+            return Grader(box, seed, trees.fingerprint(repr(limits)), trees.untouched()).grade(submission)

@@ -12,11 +12,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from testcases.harness import Request
-from testcases.harness.contract import ROOT
-from testcases.harness.plain import Outcome
+from testcases.engine import Request
+from testcases.engine.contract import ROOT
+from testcases.engine.plain import Outcome
 
-from . import course, sandbox
+from . import sandbox, trees
 
 SECRET = "GRADER_SECRET"
 LESSON, EXERCISE = "lesson04_gae", "td_errors"
@@ -142,7 +142,7 @@ def main() -> None:
     table = Table("protection", "tried", *(f"SANDBOX={kind}" for kind in kinds))
     with tempfile.TemporaryDirectory(prefix="check-") as folder, tempfile.NamedTemporaryFile(dir=Path.home()) as marker:
         os.chmod(folder, 0o755)
-        staged = course.stage(Path(folder) / "course")
+        staged = trees.stage(Path(folder) / "course")
         columns = [_try_all(staged, kind, Path(marker.name)) for kind in kinds]
     for (name, tried, _), *found in zip(TRIALS + ENDINGS, *columns, strict=True):
         table.add_row(name, tried, *(Text("holds" if holds else "DOES NOT HOLD", _style(holds)) for holds in found))

@@ -18,11 +18,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from testcases.harness import session
-from testcases.harness.compare import Rules, first_difference
-from testcases.harness.evaluate import Evaluator
-from testcases.harness.misconceptions import probes
-from testcases.harness.plain import Outcome, Request
+from testcases.engine import session
+from testcases.engine.compare import Rules, first_difference
+from testcases.engine.evaluate import Evaluator
+from testcases.engine.plain import Outcome, Request
+from testcases.engine.wrong_answers import probes
 
 from .results import PASSED, WRONG, Result
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from testcases.course.runner import Case, cases
-from testcases.harness import session
-from testcases.harness.contract import lesson as read_lesson
-from testcases.harness.failures import Blocked, CheckFailed, NotStarted, clean
-from testcases.harness.misconceptions import misconceptions
-from testcases.harness.points import Entry, manifest
+from testcases.engine import session
+from testcases.engine.contract import lesson as read_lesson
+from testcases.engine.failures import Blocked, CheckFailed, NotStarted, clean
+from testcases.engine.points import Entry, manifest
+from testcases.engine.runner import Case, cases
+from testcases.engine.wrong_answers import misconceptions
 
 from .earned import TWINS, earned
 from .results import (

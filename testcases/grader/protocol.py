@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from testcases.harness.plain import (
+from testcases.engine.plain import (
     MAX_ELEMENTS,
     MAX_TEXT,
     Elsewhere,
@@ -300,7 +300,7 @@ def pack_request(request: Request) -> tuple[Any, bytes]:
         "exercise": request.exercise,
         "arguments": packer.tree(request.arguments),
         "positional": request.positional,
-        "adapter": request.adapter,
+        "scenario": request.scenario,
         "grad_of": list(request.grad_of),
         "grad_through": request.grad_through,
         "grad_weights": packer.tree(request.grad_weights),
@@ -316,7 +316,7 @@ def unpack_request(header: dict[str, Any], body: bytearray) -> Request:
         header["exercise"],
         reader.tree(header["arguments"]),
         header["positional"],
-        header["adapter"],
+        header["scenario"],
         tuple(header["grad_of"]),
         header["grad_through"],
         reader.tree(header["grad_weights"]),

@@ -18,6 +18,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from testcases.engine.contract import SOLUTIONS, regions
+from testcases.engine.stubs import all_stubs
 from testcases.grader.batch import Row
 from testcases.grader.reports import (
     analysis,
@@ -33,8 +35,6 @@ from testcases.grader.reports import (
     write_reports,
 )
 from testcases.grader.reports.text import cell, clean, clean_lines, slug
-from testcases.harness.contract import SOLUTIONS, regions
-from testcases.harness.stubs import all_stubs
 
 CAUSE = {"name": "dones_ignored", "why": "the carry crosses a done", "read": "The recursion"}
 EVIL = [

@@ -28,10 +28,10 @@ from typing import Any
 
 import torch
 
-from testcases.harness.plain import Outcome, Request, StudentError
+from testcases.engine.plain import Outcome, Request, StudentError
 
 from . import protocol
-from .memory import packed
+from .cache import packed
 
 INSTALL = (
     "error: expected bubblewrap (the program bwrap), which keeps the code of students apart, and found none that works"
@@ -87,7 +87,7 @@ class Course:
     heavy: frozenset[str]
     """Lessons that import more than torch."""
     own: frozenset[str]
-    """Lessons whose adapters use the reference of the lesson itself."""
+    """Lessons whose scenarios use the reference of the lesson itself."""
 
 
 class Sandbox:

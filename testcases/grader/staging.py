@@ -24,7 +24,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import IO
 
-from testcases.harness.contract import SOLUTIONS, lesson_names
+from testcases.engine.contract import SOLUTIONS, lesson_names
 
 from . import kernel
 

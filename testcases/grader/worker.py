@@ -251,11 +251,11 @@ class _LessonZygote:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         sys.path.insert(0, self.tree)
         for name in ("evaluate", "views", "plain", "contract"):
-            importlib.import_module(f"testcases.harness.{name}")
+            importlib.import_module(f"testcases.engine.{name}")
         _preload(self.config["preload"].get(self.lesson, []))
         # The parts of the grader that a worker needs come as a package of the tree.
         importlib.import_module("testcases.grader.protocol")
-        contract = importlib.import_module("testcases.harness.contract")
+        contract = importlib.import_module("testcases.engine.contract")
         for name in contract.lesson_names():
             contract.lesson(name)
         import gc
@@ -307,7 +307,7 @@ class _LessonZygote:
                     os.killpg(worker, signal.SIGKILL)
 
     def _own(self, order: dict[str, Any]) -> str:
-        """Where the lesson's own reference is, without the exercise; empty if the lesson's adapters need none."""
+        """Where the lesson's own reference is, without the exercise; empty if the lesson's scenarios need none."""
         return f"{self.config['trees']}/own/{order['exercise']}" if order["own"] else ""
 
     def _namespaces(self, place: dict[str, Any]) -> tuple[list[int], int]:
@@ -425,8 +425,8 @@ def _limit(limits: dict[str, int]) -> None:
 
 def _answer(channel: socket.socket, home: Path) -> None:
     """Write the student's files, then answer one request after the other until the trusted side has had enough."""
+    from testcases.engine import evaluate
     from testcases.grader import protocol
-    from testcases.harness import evaluate
 
     header, body = protocol.receive(channel)
     folder, start = home / "tutorial", 0

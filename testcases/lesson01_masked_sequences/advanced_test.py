@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from testcases.harness import call, examples_of, reference
+from testcases.engine import call, examples_of, reference
 from tutorial.lesson01_masked_sequences import (
     first_true_index,
     gather_log_probs,

@@ -8,7 +8,7 @@ from math import log, sqrt
 import pytest
 import torch
 
-from testcases.harness import adapter, call
+from testcases.engine import call, scenario
 from tutorial.lesson01_masked_sequences import (
     first_true_index,
     gather_log_probs,
@@ -360,7 +360,7 @@ def test_truncate_after_stop_keeps_rows_apart():
 
 def test_truncate_after_stop_gives_a_new_tensor():
     # Also where there is nothing to cut.
-    through = adapter("responses_after_the_answer_is_overwritten", of=truncate_after_stop)
+    through = scenario("responses_after_the_answer_is_overwritten", of=truncate_after_stop)
     answer = call(through, responses=[[5, 6, 7], [5, 6, 2]], stop_token_ids=(2,), pad_token_id=9)
     answer.equals([[5, 6, 7], [5, 6, 2]])
 

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from testcases.harness import Request, request
+from testcases.engine import Request, request
 from tutorial.lesson01_masked_sequences import (
     first_true_index,
     gather_log_probs,

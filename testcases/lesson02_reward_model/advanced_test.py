@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from testcases.harness import adapter, call, examples_of, reference
+from testcases.engine import call, examples_of, reference, scenario
 from tutorial.lesson02_reward_model import (
     RewardModel,
     calibrate,
@@ -90,7 +90,7 @@ def test_last_token_index_refuses_bad_arguments(attention_mask, mentions):
     call(last_token_index, attention_mask).raises(ValueError, mentions)
 
 
-SCORE = adapter("score_rows", of=RewardModel.forward)
+SCORE = scenario("score_rows", of=RewardModel.forward)
 
 
 def body(vocabulary: int = 6, length: int = 9, size: int = 3) -> dict[str, Tensor]:
@@ -347,7 +347,7 @@ def test_preference_accuracy_refuses_bad_arguments(chosen, mentions):
     call(preference_accuracy, chosen, [0.0, 1.0]).raises(ValueError, mentions)
 
 
-CALIBRATE = adapter("calibrate_model", of=calibrate)
+CALIBRATE = scenario("calibrate_model", of=calibrate)
 
 
 @pytest.mark.parametrize("sizes", [(9,), (1, 8), (4, 4, 1), (1,) * 9], ids=str)
@@ -386,7 +386,7 @@ def test_calibrate_refuses_scores_that_do_not_differ(features, sizes):
     call(CALIBRATE, features=features, sizes=sizes, weight=[[1.0]], bias=[0.0]).raises(ValueError)
 
 
-TRAIN = adapter("train_on", of=train_reward_model)
+TRAIN = scenario("train_on", of=train_reward_model)
 
 
 def replay(table: Tensor, weight: Tensor, ids: Tensor, mask: Tensor, batches: list[list[int]], **config: float):
@@ -450,7 +450,7 @@ def test_train_reward_model_is_adamw_on_its_batches(batch_size, epochs, max_grad
 def test_train_reward_model_learns_from_the_last_token():
     # Your RewardModel on a small body, texts padded on either side: the one that ends in the larger token is better.
     answer = call(
-        adapter("train_a_reader", of=train_reward_model),
+        scenario("train_a_reader", of=train_reward_model),
         seed=0,
         pairs=64,
         learning_rate=0.2,
@@ -482,13 +482,13 @@ def test_train_reward_model_changes_the_model_it_is_given():
 @pytest.mark.parametrize("seed", [0, 1, 7])
 def test_train_reward_model_draws_nothing_from_the_global_generator(seed):
     answer = call(
-        adapter("watch_training", of=train_reward_model), pairs=6, epochs=2, batch_size=4, seed=seed, seconds=20.0
+        scenario("watch_training", of=train_reward_model), pairs=6, epochs=2, batch_size=4, seed=seed, seconds=20.0
     )
     answer.leaves_global_random_alone()
 
 
 def test_train_reward_model_needs_a_pair():
-    call(adapter("train_without_pairs", of=train_reward_model)).raises(ValueError, mentions=["pairs"])
+    call(scenario("train_without_pairs", of=train_reward_model)).raises(ValueError, mentions=["pairs"])
 
 
 def test_pairwise_loss_shows_a_nan():

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from testcases.harness import adapter, call
+from testcases.engine import call, scenario
 from tutorial.lesson02_reward_model import (
     RewardModel,
     calibrate,
@@ -63,7 +63,7 @@ BODY = {
     "weight": [[2.0]],
     "bias": [1.0],
 }
-SCORE = adapter("score_rows", of=RewardModel.forward)
+SCORE = scenario("score_rows", of=RewardModel.forward)
 
 
 @pytest.mark.parametrize(
@@ -354,7 +354,7 @@ def test_preference_accuracy_is_data():
 
 
 ROOT2 = math.sqrt(2.0)
-CALIBRATE = adapter("calibrate_model", of=calibrate)
+CALIBRATE = scenario("calibrate_model", of=calibrate)
 
 
 # score = 2 feature + 1
@@ -399,7 +399,7 @@ def test_calibrate_changes_the_head_in_place_and_nothing_else():
     answer.part("training").satisfies(lambda on: on is False, "a model that was in eval mode to be in eval mode still")
 
 
-TRAIN = adapter("train_on", of=train_reward_model)
+TRAIN = scenario("train_on", of=train_reward_model)
 # score = feature * scale * weight, scale = 1 and weight = 0 at first. One comparison: 3 against 1, so the difference is
 # d = 2 scale weight. Slopes: by the weight -2 scale (1 - sigmoid d), by the scale -2 weight (1 - sigmoid d).
 ONE_PAIR = {
@@ -507,7 +507,7 @@ def test_train_reward_model_mode():
     answer.part("train_mode_afterwards").satisfies(lambda on: on is False, "eval mode afterwards")
 
 
-WATCH = adapter("watch_training", of=train_reward_model)
+WATCH = scenario("watch_training", of=train_reward_model)
 
 
 @pytest.mark.parametrize(
@@ -544,7 +544,7 @@ def test_train_reward_model_shuffles_each_epoch_anew():
 
 def test_train_reward_model_draws_the_order_from_its_seed():
     answer = call(
-        adapter("train_with_seeds", of=train_reward_model), pairs=30, batch_size=8, seeds=(3, 4, 5, 9), seconds=20.0
+        scenario("train_with_seeds", of=train_reward_model), pairs=30, batch_size=8, seeds=(3, 4, 5, 9), seconds=20.0
     )
     answer.part("same_seed_same_order").satisfies(lambda yes: yes is True, "the same order from the same seed")
     answer.part("other_seed_other_order").satisfies(lambda yes: yes is True, "another order from another seed")

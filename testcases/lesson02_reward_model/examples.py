@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from testcases.harness import Request, adapter, request
+from testcases.engine import Request, request, scenario
 from tutorial.lesson02_reward_model import (
     RewardModel,
     calibrate,
@@ -44,7 +44,7 @@ def _of_last_token_index(draw: torch.Generator) -> list[Request]:
 
 
 def _of_forward(draw: torch.Generator) -> list[Request]:
-    score = adapter("score_rows", of=RewardModel.forward)
+    score = scenario("score_rows", of=RewardModel.forward)
     found = []
     for rows, length, sides in ((4, 6, "both"), (3, 5, "left"), (5, 4, "right"), (4, 4, "both"), (1, 5, "left")):
         found.append(
@@ -109,7 +109,7 @@ def _of_preference_accuracy(draw: torch.Generator) -> list[Request]:
 def _of_calibrate(draw: torch.Generator) -> list[Request]:
     return [
         request(
-            adapter("calibrate_model", of=calibrate),
+            scenario("calibrate_model", of=calibrate),
             features=_normal(draw, sum(sizes), size),
             sizes=sizes,
             weight=_normal(draw, 1, size),
@@ -121,7 +121,7 @@ def _of_calibrate(draw: torch.Generator) -> list[Request]:
 
 def _of_train_reward_model(draw: torch.Generator) -> list[Request]:
     """One batch an epoch, so that no number depends on the order; then many, of which only facts are told."""
-    train, watch = adapter("train_on", of=train_reward_model), adapter("watch_training", of=train_reward_model)
+    train, watch = scenario("train_on", of=train_reward_model), scenario("watch_training", of=train_reward_model)
     found = []
     for epochs, batch_size, max_grad_norm in ((3, 8, 5.0), (4, 9, 0.05), (2, 64, 1.5)):
         # Tokens 0 to 15 open the texts, so that each text is another one; 16 to 20 follow, or stand on padding.
@@ -147,7 +147,7 @@ def _of_train_reward_model(draw: torch.Generator) -> list[Request]:
     found += [
         request(watch, pairs=12, epochs=2, batch_size=5, learning_rate=0.5, seconds=20.0),
         request(
-            adapter("train_with_seeds", of=train_reward_model), pairs=12, batch_size=5, seeds=(1, 3, 6), seconds=20.0
+            scenario("train_with_seeds", of=train_reward_model), pairs=12, batch_size=5, seeds=(1, 3, 6), seconds=20.0
         ),
     ]
     return found

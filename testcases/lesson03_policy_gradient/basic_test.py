@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from testcases.harness import call
+from testcases.engine import call
 from tutorial.lesson03_policy_gradient import leave_one_out_baseline, reinforce_loss, rewards_to_go
 
 NAN = math.nan

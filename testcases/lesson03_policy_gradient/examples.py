@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from testcases.harness import Request, request
+from testcases.engine import Request, request
 from tutorial.lesson03_policy_gradient import leave_one_out_baseline, reinforce_loss, rewards_to_go
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from testcases.harness import call, examples_of, reference
+from testcases.engine import call, examples_of, reference
 from tutorial.lesson04_gae import compute_gae, compute_response_gae, n_step_advantages, td_errors
 
 GRADIENTS = ("rewards", "values")

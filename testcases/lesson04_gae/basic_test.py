@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from testcases.harness import call
+from testcases.engine import call
 from tutorial.lesson04_gae import compute_gae, compute_response_gae, n_step_advantages, td_errors
 
 NAN = math.nan

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from testcases.harness import Request, request
+from testcases.engine import Request, request
 from tutorial.lesson04_gae import compute_gae, compute_response_gae, n_step_advantages, td_errors
 
 GRADIENTS = ("rewards", "values")

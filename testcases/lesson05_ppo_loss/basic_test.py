@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from testcases.harness import call
+from testcases.engine import call
 from tutorial.lesson05_ppo_loss import (
     combine_losses,
     compute_kl_penalty_loss,

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from testcases.harness import Request, request
+from testcases.engine import Request, request
 from tutorial.lesson05_ppo_loss import (
     combine_losses,
     compute_kl_penalty_loss,

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from testcases.harness import adapter, call, examples_of
+from testcases.engine import call, examples_of, scenario
 from tutorial.lesson06_kl_rewards import AdaptiveKLController, compute_rewards, estimate_kl, penalize_missing_stop
 
 EACH = pytest.mark.parametrize("estimator", ["k1", "k2", "k3"])
@@ -59,7 +59,7 @@ def test_estimate_kl_has_the_mean_kl(estimator, seed):
     logits, ref_logits = normal(3, 8, seed=seed), normal(3, 8, seed=seed + 10)
     policy, reference = logits.log_softmax(dim=-1), ref_logits.log_softmax(dim=-1)
     kl = (policy.exp() * (policy - reference)).sum(dim=-1)
-    answer = call(adapter("expected_kl", of=estimate_kl), logits=logits, ref_logits=ref_logits, estimator=estimator)
+    answer = call(scenario("expected_kl", of=estimate_kl), logits=logits, ref_logits=ref_logits, estimator=estimator)
     answer.equals(kl)
 
 
@@ -77,7 +77,7 @@ def test_estimate_kl_has_the_mean_kl(estimator, seed):
 def test_estimate_kl_as_a_loss(estimator, mean, slope):
     logits = torch.tensor([0.5, 0.3, 0.15, 0.05], dtype=torch.float64).log()
     answer = call(
-        adapter("expected_kl", of=estimate_kl),
+        scenario("expected_kl", of=estimate_kl),
         logits=logits,
         ref_logits=[0.0, 0.0, 0.0, 0.0],
         estimator=estimator,
@@ -91,7 +91,7 @@ def test_estimate_kl_of_any_close_models_in_float32(log_ratio):
     policy = torch.tensor([log_ratio])
     exact = math.expm1(-policy.item()) + policy.item()
     answer = call(
-        adapter("kl_in_units", of=estimate_kl),
+        scenario("kl_in_units", of=estimate_kl),
         log_probs=policy,
         ref_log_probs=torch.tensor([0.0]),
         estimator="k3",
@@ -225,7 +225,7 @@ def updates(*prices):
 
 
 def update(**arguments):
-    return call(adapter("prices", of=AdaptiveKLController.update), **arguments)
+    return call(scenario("prices", of=AdaptiveKLController.update), **arguments)
 
 
 def test_update_agrees_with_the_reference():

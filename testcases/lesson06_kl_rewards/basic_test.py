@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from testcases.harness import adapter, call
+from testcases.engine import call, scenario
 from tutorial.lesson06_kl_rewards import AdaptiveKLController, compute_rewards, estimate_kl, penalize_missing_stop
 
 NAN = math.nan
@@ -95,7 +95,7 @@ def test_estimate_kl_of_close_models_in_float32():
     # r = 2^-13, so k3 = r^2 / 2 = 2^-27 but for 3e-13. exp(-r) - 1 + r gives 0 here: float32 has 24 digits.
     close = torch.tensor([-(2.0**-13)])
     answer = call(
-        adapter("kl_in_units", of=estimate_kl),
+        scenario("kl_in_units", of=estimate_kl),
         log_probs=torch.tensor([0.0]),
         ref_log_probs=close,
         estimator="k3",
@@ -293,7 +293,7 @@ def test_penalize_missing_stop_takes_any_penalty(penalty, penalized):
 
 def test_penalize_missing_stop_gives_a_new_tensor():
     # Also where every response has stopped.
-    through = adapter("scores_after_the_answer_is_overwritten", of=penalize_missing_stop)
+    through = scenario("scores_after_the_answer_is_overwritten", of=penalize_missing_stop)
     call(through, scores=[4.0, 3.0], responses=[[5, 2], [2, 0]], stop_token_ids=(2,), penalty=1.5).equals([4.0, 3.0])
 
 
@@ -335,7 +335,7 @@ def test_penalize_missing_stop_keeps_float32():
 )
 def test_update_by_hand(kl_coef, target_kl, horizon, seen, n_steps, prices):
     answer = call(
-        adapter("prices", of=AdaptiveKLController.update),
+        scenario("prices", of=AdaptiveKLController.update),
         kl_coef=kl_coef,
         target_kl=target_kl,
         horizon=horizon,

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from testcases.harness import Request, adapter, request
+from testcases.engine import Request, request, scenario
 from tutorial.lesson06_kl_rewards import AdaptiveKLController, compute_rewards, estimate_kl, penalize_missing_stop
 
 BOTH = ("log_probs", "ref_log_probs")
@@ -41,7 +41,7 @@ def _estimates(draw: torch.Generator) -> list[Request]:
     for estimator in ("k2", "k3"):
         found.append(
             request(
-                adapter("kl_in_units", of=estimate_kl),
+                scenario("kl_in_units", of=estimate_kl),
                 log_probs=torch.zeros(3),
                 ref_log_probs=near,
                 estimator=estimator,
@@ -97,7 +97,7 @@ def _penalties(draw: torch.Generator) -> list[Request]:
 
 
 def _updates(draw: torch.Generator) -> list[Request]:
-    prices = adapter("prices", of=AdaptiveKLController.update)
+    prices = scenario("prices", of=AdaptiveKLController.update)
     found = []
     for target, horizon in ((6.0, 10_000), (2.0, 100), (0.5, 64)):
         value = 0.05 + _fraction(draw)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from testcases.harness import adapter, call, examples_of, reference
+from testcases.engine import call, examples_of, reference, scenario
 from tutorial.lesson07_actor_critic import (
     PolicyAndValue,
     SharedPolicyAndValue,
@@ -39,7 +39,7 @@ def padded(ids: Tensor, left: int, right: int) -> dict[str, Tensor]:
 @pytest.mark.parametrize("left, right", [(0, 0), (1, 0), (3, 0), (0, 2), (2, 1)])
 def test_value_model_does_not_depend_on_the_padding(left, right):
     ids = text(5, rows=2)
-    values = adapter("gpt2_values", of=ValueModel.forward)
+    values = scenario("gpt2_values", of=ValueModel.forward)
     alone = reference(values, **padded(ids, 0, 0), seed=3, **LONG)
     expected = torch.zeros(2, left + 5 + right, dtype=torch.float64)
     expected[:, left : left + 5] = alone
@@ -48,7 +48,7 @@ def test_value_model_does_not_depend_on_the_padding(left, right):
 
 def test_value_model_reads_a_text_only_up_to_the_position():
     # The values of a longer text begin with those of the shorter one.
-    values = adapter("gpt2_values", of=ValueModel.forward)
+    values = scenario("gpt2_values", of=ValueModel.forward)
     ids = text(6, rows=2)
     expected = torch.stack(
         [reference(values, **padded(ids[:, : t + 1], 0, 0), seed=4, **LONG)[:, -1] for t in range(6)], dim=1
@@ -57,7 +57,7 @@ def test_value_model_reads_a_text_only_up_to_the_position():
 
 
 def test_value_model_of_a_batch_is_that_of_each_row():
-    values = adapter("gpt2_values", of=ValueModel.forward)
+    values = scenario("gpt2_values", of=ValueModel.forward)
     rows = [padded(text(length, seed=length), 6 - length, 2) for length in (3, 6, 1)]
     batch = {name: torch.cat([row[name] for row in rows]) for name in rows[0]}
     expected = torch.cat([reference(values, **row, seed=2, **LONG) for row in rows])
@@ -66,7 +66,7 @@ def test_value_model_of_a_batch_is_that_of_each_row():
 
 def test_value_model_at_the_last_token_reads_what_the_reward_model_reads():
     answer = call(
-        adapter("gpt2_last_value_and_score", of=ValueModel.forward), **padded(text(5, rows=3), 2, 0), seed=5, **LONG
+        scenario("gpt2_last_value_and_score", of=ValueModel.forward), **padded(text(5, rows=3), 2, 0), seed=5, **LONG
     )
     answer.matches_reference().satisfies(
         lambda both: torch.allclose(both["value"], both["score"], rtol=0, atol=1e-12),
@@ -76,7 +76,7 @@ def test_value_model_at_the_last_token_reads_what_the_reward_model_reads():
 
 def test_value_model_keeps_float32():
     call(
-        adapter("value_model_float32", of=ValueModel.forward),
+        scenario("value_model_float32", of=ValueModel.forward),
         input_ids=[[9, 7, 5]],
         attention_mask=[[False, True, True]],
     ).equals(torch.tensor([[0.0, 107.5, 215.5]]))
@@ -97,7 +97,7 @@ def test_value_model_agrees_with_the_reference():
 )
 def test_value_model_refuses_bad_shapes(input_ids, mentions):
     call(
-        adapter("value_model", of=ValueModel.forward), input_ids=input_ids, attention_mask=[[True, True, True]]
+        scenario("value_model", of=ValueModel.forward), input_ids=input_ids, attention_mask=[[True, True, True]]
     ).raises(ValueError, mentions)
 
 
@@ -124,18 +124,18 @@ def sliced(logits: Tensor, mask: Tensor, prompt_length: int) -> Tensor:
 @pytest.mark.parametrize("left", [0, 3])
 def test_policy_and_value_gives_the_policys_own_logits(left):
     given = conversation(left)
-    full = adapter("language_model_logits", of=PolicyAndValue.forward)
+    full = scenario("language_model_logits", of=PolicyAndValue.forward)
     logits = reference(full, **given, seed=6, architecture="gpt2", **LONG)
     expected = sliced(logits, given["attention_mask"], left + PROMPT)
     answer = call(
-        adapter("gpt2_actor_critic", of=PolicyAndValue.forward), **given, prompt_length=left + PROMPT, seed=6, **LONG
+        scenario("gpt2_actor_critic", of=PolicyAndValue.forward), **given, prompt_length=left + PROMPT, seed=6, **LONG
     )
     answer.part("logits").equals(expected, atol=ATTENTION)
 
 
 @pytest.mark.parametrize("left", [1, 2, 5])
 def test_policy_and_value_does_not_depend_on_the_padding_of_the_prompt(left):
-    both = adapter("gpt2_actor_critic", of=PolicyAndValue.forward)
+    both = scenario("gpt2_actor_critic", of=PolicyAndValue.forward)
     expected = reference(both, **conversation(), prompt_length=PROMPT, seed=6, **LONG)
     call(both, **conversation(left), prompt_length=left + PROMPT, seed=6, **LONG).equals(expected, atol=ATTENTION)
 
@@ -143,12 +143,12 @@ def test_policy_and_value_does_not_depend_on_the_padding_of_the_prompt(left):
 def test_policy_and_value_of_a_square_batch():
     # B == T == P: code that mixes up the three runs through, and is wrong.
     given = conversation()
-    call(adapter("actor_critic", of=PolicyAndValue.forward), **given, prompt_length=4).matches_reference()
+    call(scenario("actor_critic", of=PolicyAndValue.forward), **given, prompt_length=4).matches_reference()
 
 
 def test_policy_and_value_keeps_float32():
     answer = call(
-        adapter("actor_critic_float32", of=PolicyAndValue.forward),
+        scenario("actor_critic_float32", of=PolicyAndValue.forward),
         input_ids=[[7, 5, 3]],
         attention_mask=[[True, True, True]],
         prompt_length=2,
@@ -169,13 +169,13 @@ def test_response_values_agrees_with_the_reference():
 @pytest.mark.parametrize("left", [0, 2])
 def test_response_values_are_those_of_the_forward(left):
     given = {**conversation(left), "prompt_length": left + PROMPT}
-    both = reference(adapter("actor_critic", of=PolicyAndValue.forward), **given)
-    call(adapter("values_alone", of=PolicyAndValue.response_values), **given).equals(both["values"])
+    both = reference(scenario("actor_critic", of=PolicyAndValue.forward), **given)
+    call(scenario("values_alone", of=PolicyAndValue.response_values), **given).equals(both["values"])
 
 
 def test_response_values_keeps_float32():
     call(
-        adapter("values_alone_float32", of=PolicyAndValue.response_values),
+        scenario("values_alone_float32", of=PolicyAndValue.response_values),
         input_ids=[[7, 5, 3]],
         attention_mask=[[True, True, True]],
         prompt_length=1,
@@ -197,17 +197,19 @@ BAD = pytest.mark.parametrize(
 
 @BAD
 def test_policy_and_value_refuses_bad_arguments(changed, mentions):
-    call(adapter("actor_critic", of=PolicyAndValue.forward), **{**GOOD, **changed}).raises(ValueError, mentions)
+    call(scenario("actor_critic", of=PolicyAndValue.forward), **{**GOOD, **changed}).raises(ValueError, mentions)
 
 
 @BAD
 def test_response_values_refuses_bad_arguments(changed, mentions):
-    call(adapter("values_alone", of=PolicyAndValue.response_values), **{**GOOD, **changed}).raises(ValueError, mentions)
+    call(scenario("values_alone", of=PolicyAndValue.response_values), **{**GOOD, **changed}).raises(
+        ValueError, mentions
+    )
 
 
 @BAD
 def test_shared_refuses_bad_arguments(changed, mentions):
-    call(adapter("shared_actor_critic", of=SharedPolicyAndValue.forward), **{**GOOD, **changed}).raises(
+    call(scenario("shared_actor_critic", of=SharedPolicyAndValue.forward), **{**GOOD, **changed}).raises(
         ValueError, mentions
     )
 
@@ -219,10 +221,10 @@ def test_shared_refuses_bad_arguments(changed, mentions):
 def test_shared_gives_the_policys_own_logits(architecture):
     # In any Hugging Face model: `transformer` and `lm_head` are names of GPT-2 only.
     given = conversation(2)
-    full = adapter("language_model_logits", of=SharedPolicyAndValue.forward)
+    full = scenario("language_model_logits", of=SharedPolicyAndValue.forward)
     logits = reference(full, **given, seed=6, architecture=architecture, **LONG)
     answer = call(
-        adapter("shared_on_a_language_model", of=SharedPolicyAndValue.forward),
+        scenario("shared_on_a_language_model", of=SharedPolicyAndValue.forward),
         **given,
         prompt_length=2 + PROMPT,
         seed=6,
@@ -235,7 +237,7 @@ def test_shared_gives_the_policys_own_logits(architecture):
 
 @pytest.mark.parametrize("left", [1, 4])
 def test_shared_does_not_depend_on_the_padding_of_the_prompt(left):
-    both = adapter("shared_on_a_language_model", of=SharedPolicyAndValue.forward)
+    both = scenario("shared_on_a_language_model", of=SharedPolicyAndValue.forward)
     options = {"seed": 6, "architecture": "gpt2", **LONG}
     expected = reference(both, **conversation(), prompt_length=PROMPT, **options)
     call(both, **conversation(left), prompt_length=left + PROMPT, **options).equals(expected, atol=ATTENTION)
@@ -243,12 +245,12 @@ def test_shared_does_not_depend_on_the_padding_of_the_prompt(left):
 
 def test_shared_of_a_square_batch():
     given = {**conversation(), "prompt_length": 4}
-    call(adapter("shared_actor_critic", of=SharedPolicyAndValue.forward), **given).matches_reference()
+    call(scenario("shared_actor_critic", of=SharedPolicyAndValue.forward), **given).matches_reference()
 
 
 def test_shared_keeps_float32():
     answer = call(
-        adapter("shared_float32", of=SharedPolicyAndValue.forward),
+        scenario("shared_float32", of=SharedPolicyAndValue.forward),
         input_ids=[[7, 5, 3]],
         attention_mask=[[True, True, True]],
         prompt_length=2,
@@ -272,7 +274,7 @@ def test_critic_from_reward_model_agrees_with_the_reference():
 @pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])
 def test_critic_from_reward_model_begins_as_the_reward_model(dtype):
     answer = call(
-        adapter("gpt2_critic", of=critic_from_reward_model),
+        scenario("gpt2_critic", of=critic_from_reward_model),
         **padded(text(5, rows=2), 1, 0),
         seed=4,
         dtype=dtype,
@@ -291,7 +293,7 @@ def test_freeze_agrees_with_the_reference():
 
 
 def test_freeze_of_a_language_model():
-    answer = call(adapter("gpt2_frozen", of=freeze), seed=1, **LONG)
+    answer = call(scenario("gpt2_frozen", of=freeze), seed=1, **LONG)
     answer.equals(same_model=True, trainable="none", train_mode="none")
 
 
@@ -301,7 +303,7 @@ def test_make_reference_agrees_with_the_reference():
 
 
 def test_make_reference_of_a_language_model_does_not_follow_it():
-    answer = call(adapter("gpt2_reference", of=make_reference), **conversation(1), seed=2, **LONG)
+    answer = call(scenario("gpt2_reference", of=make_reference), **conversation(1), seed=2, **LONG)
     logits = answer.value["policy_before"] if isinstance(answer.value, dict) else None
     answer.equals(reference_before=logits, reference_after=logits, policy_moved=True, tied=True)
 
@@ -318,7 +320,7 @@ def test_reference_mode_agrees_with_the_reference():
 def test_reference_mode_of_a_language_model_is_where_it_started(from_sft_adapter):
     # At step 0 the policy is the reference, so the KL is 0. After a step of the policy only the policy has moved.
     given = {**conversation(1), "seed": 5, "from_sft_adapter": from_sft_adapter, **LONG}
-    lora = adapter("gpt2_lora", of=reference_mode)
+    lora = scenario("gpt2_lora", of=reference_mode)
     expected = reference(lora, **given)
     start = expected["policy_at_step_0"]
     answer = call(lora, **given)
@@ -331,11 +333,11 @@ def test_reference_mode_of_a_language_model_is_where_it_started(from_sft_adapter
 
 def test_reference_mode_of_a_bare_base_is_the_base_model():
     given = conversation(1)
-    full = adapter("language_model_logits", of=reference_mode)
+    full = scenario("language_model_logits", of=reference_mode)
     base = reference(full, **given, seed=5, architecture="gpt2", **LONG)
-    answer = call(adapter("gpt2_lora", of=reference_mode), **given, seed=5, from_sft_adapter=False, **LONG)
+    answer = call(scenario("gpt2_lora", of=reference_mode), **given, seed=5, from_sft_adapter=False, **LONG)
     answer.part("reference_after").equals(base, atol=ATTENTION)
 
 
 def test_reference_mode_refuses_a_model_without_adapters():
-    call(adapter("refused_model", of=reference_mode)).raises(ValueError, mentions=["adapters", "make_reference"])
+    call(scenario("refused_model", of=reference_mode)).raises(ValueError, mentions=["adapters", "make_reference"])

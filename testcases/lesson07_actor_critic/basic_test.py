@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from testcases.harness import adapter, call
+from testcases.engine import call, scenario
 from tutorial.lesson07_actor_critic import (
     PolicyAndValue,
     SharedPolicyAndValue,
@@ -56,7 +56,7 @@ DIGITS = [[1.0, 10.0, 100.0]]
     ],
 )
 def test_value_model_by_hand(input_ids, attention_mask, values):
-    call(adapter("value_model", of=ValueModel.forward), input_ids=input_ids, attention_mask=attention_mask).equals(
+    call(scenario("value_model", of=ValueModel.forward), input_ids=input_ids, attention_mask=attention_mask).equals(
         values
     )
 
@@ -64,7 +64,7 @@ def test_value_model_by_hand(input_ids, attention_mask, values):
 def test_value_model_gradient():
     # 1 x the first value + 2 x the second: (7, 0, 1) + 2 (5, 1, 2) = (17, 2, 5), for the body times the digits
     answer = call(
-        adapter("value_model", of=ValueModel.forward),
+        scenario("value_model", of=ValueModel.forward),
         input_ids=[[7, 5, 9]],
         attention_mask=[[TEXT, TEXT, PAD]],
         gain=ONES,
@@ -77,9 +77,9 @@ def test_value_model_gradient():
 
 def test_value_model_leaves_the_modes_as_they_are():
     # The head is in eval mode before, the body in train mode.
-    call(adapter("value_model_modes", of=ValueModel.forward), input_ids=[[7, 5]], attention_mask=[[TEXT, TEXT]]).equals(
-        modes_as_before=True
-    )
+    call(
+        scenario("value_model_modes", of=ValueModel.forward), input_ids=[[7, 5]], attention_mask=[[TEXT, TEXT]]
+    ).equals(modes_as_before=True)
 
 
 # PolicyAndValue
@@ -128,7 +128,7 @@ FIRST_WORD = torch.tensor([[[1.0, 0.0], [1.0, 0.0]]], dtype=torch.float64)
 @RESPONSES
 def test_policy_and_value_by_hand(input_ids, attention_mask, prompt_length, digits):
     call(
-        adapter("actor_critic", of=PolicyAndValue.forward),
+        scenario("actor_critic", of=PolicyAndValue.forward),
         input_ids=input_ids,
         attention_mask=attention_mask,
         prompt_length=prompt_length,
@@ -137,7 +137,7 @@ def test_policy_and_value_by_hand(input_ids, attention_mask, prompt_length, digi
 
 def test_policy_and_value_gradient_of_the_logits():
     answer = call(
-        adapter("actor_critic", of=PolicyAndValue.forward),
+        scenario("actor_critic", of=PolicyAndValue.forward),
         **PAIR,
         policy_gain=ONES,
         critic_gain=ONES,
@@ -150,7 +150,7 @@ def test_policy_and_value_gradient_of_the_logits():
 
 def test_policy_and_value_gradient_of_the_values():
     answer = call(
-        adapter("actor_critic", of=PolicyAndValue.forward),
+        scenario("actor_critic", of=PolicyAndValue.forward),
         **PAIR,
         policy_gain=ONES,
         critic_gain=ONES,
@@ -161,7 +161,7 @@ def test_policy_and_value_gradient_of_the_values():
 
 
 def test_policy_and_value_is_one_pass_of_each():
-    call(adapter("actor_critic_passes", of=PolicyAndValue.forward), **PAIR).equals(
+    call(scenario("actor_critic_passes", of=PolicyAndValue.forward), **PAIR).equals(
         passes_of_the_policy=1, passes_of_the_critic=1, modes_as_before=True
     )
 
@@ -172,7 +172,7 @@ LONG_PROMPT = {"input_ids": [[7, 5, 3, 6, 4]], "attention_mask": [[TEXT] * 5], "
 
 def test_policy_and_value_computes_no_words_for_the_prompt():
     # The logits of two positions, the last of which is dropped.
-    call(adapter("actor_critic_passes", of=PolicyAndValue.forward), **LONG_PROMPT).satisfies(
+    call(scenario("actor_critic_passes", of=PolicyAndValue.forward), **LONG_PROMPT).satisfies(
         lambda got: got["positions_with_logits"] <= 2, "logits for the response alone: logits_to_keep of 2"
     )
 
@@ -180,7 +180,7 @@ def test_policy_and_value_computes_no_words_for_the_prompt():
 @RESPONSES
 def test_response_values_by_hand(input_ids, attention_mask, prompt_length, digits):
     call(
-        adapter("values_alone", of=PolicyAndValue.response_values),
+        scenario("values_alone", of=PolicyAndValue.response_values),
         input_ids=input_ids,
         attention_mask=attention_mask,
         prompt_length=prompt_length,
@@ -189,7 +189,7 @@ def test_response_values_by_hand(input_ids, attention_mask, prompt_length, digit
 
 def test_response_values_gradient():
     answer = call(
-        adapter("values_alone", of=PolicyAndValue.response_values),
+        scenario("values_alone", of=PolicyAndValue.response_values),
         **PAIR,
         critic_gain=ONES,
         grad_of="critic_gain",
@@ -198,7 +198,7 @@ def test_response_values_gradient():
 
 
 def test_response_values_needs_no_pass_of_the_policy():
-    call(adapter("values_alone_passes", of=PolicyAndValue.response_values), **PAIR).equals(
+    call(scenario("values_alone_passes", of=PolicyAndValue.response_values), **PAIR).equals(
         passes_of_the_policy=0, passes_of_the_critic=1, modes_as_before=True
     )
 
@@ -209,7 +209,7 @@ def test_response_values_needs_no_pass_of_the_policy():
 @RESPONSES
 def test_shared_by_hand(input_ids, attention_mask, prompt_length, digits):
     call(
-        adapter("shared_actor_critic", of=SharedPolicyAndValue.forward),
+        scenario("shared_actor_critic", of=SharedPolicyAndValue.forward),
         input_ids=input_ids,
         attention_mask=attention_mask,
         prompt_length=prompt_length,
@@ -228,7 +228,7 @@ SHARED = {
 
 def test_shared_gradient_of_the_logits():
     answer = call(
-        adapter("shared_actor_critic", of=SharedPolicyAndValue.forward),
+        scenario("shared_actor_critic", of=SharedPolicyAndValue.forward),
         **SHARED,
         grad_through="logits",
         grad_weights=FIRST_WORD,
@@ -245,16 +245,16 @@ def test_shared_gradient_of_the_logits():
 
 def test_shared_gradient_of_the_values():
     # The value loss pulls on the body as well: this is what sharing means.
-    answer = call(adapter("shared_actor_critic", of=SharedPolicyAndValue.forward), **SHARED, grad_through="values")
+    answer = call(scenario("shared_actor_critic", of=SharedPolicyAndValue.forward), **SHARED, grad_through="values")
     answer.gradient_equals(gain=[12.0, 10.0, 300.0], value_head=[[12.0, 1.0, 3.0]], word_head=None, word_bias=None)
 
 
 def test_shared_is_one_pass_of_the_body():
-    call(adapter("shared_passes", of=SharedPolicyAndValue.forward), **PAIR).equals(passes_of_the_body=1)
+    call(scenario("shared_passes", of=SharedPolicyAndValue.forward), **PAIR).equals(passes_of_the_body=1)
 
 
 def test_shared_computes_no_words_for_the_prompt():
-    call(adapter("shared_passes", of=SharedPolicyAndValue.forward), **LONG_PROMPT).satisfies(
+    call(scenario("shared_passes", of=SharedPolicyAndValue.forward), **LONG_PROMPT).satisfies(
         lambda got: got["positions_with_logits"] <= 2, "logits for the response alone: cut the features, then the head"
     )
 
@@ -271,7 +271,7 @@ SCORER_PARAMETERS = "backbone.gain, head.weight, head.bias"
 
 
 def test_critic_from_reward_model_copies_body_and_head():
-    answer = call(adapter("critic_of", of=critic_from_reward_model), **SCORER)
+    answer = call(scenario("critic_of", of=critic_from_reward_model), **SCORER)
     answer.equals(
         **{"class": "ValueModel"},
         body=SCORER["gain"],
@@ -283,19 +283,19 @@ def test_critic_from_reward_model_copies_body_and_head():
 
 def test_critic_from_reward_model_shares_nothing():
     # 1 is added to all that the critic holds; the reward model stays as it was.
-    answer = call(adapter("critic_of", of=critic_from_reward_model), **SCORER, trained=True)
+    answer = call(scenario("critic_of", of=critic_from_reward_model), **SCORER, trained=True)
     answer.equals(shared="none", reward_model=SCORER_NUMBERS)
 
 
 @pytest.mark.parametrize("frozen", [False, True])
 def test_critic_from_reward_model_is_trainable(frozen):
-    answer = call(adapter("critic_of", of=critic_from_reward_model), **SCORER, frozen=frozen)
+    answer = call(scenario("critic_of", of=critic_from_reward_model), **SCORER, frozen=frozen)
     answer.equals(trainable=SCORER_PARAMETERS, reward_model_trainable="none" if frozen else SCORER_PARAMETERS)
 
 
 def test_critic_from_reward_model_keeps_the_dtype():
     answer = call(
-        adapter("critic_of", of=critic_from_reward_model),
+        scenario("critic_of", of=critic_from_reward_model),
         gain=[1.0, 2.0, 4.0],
         weight=[[8.0, 16.0, 32.0]],
         bias=[64.0],
@@ -319,24 +319,24 @@ NUMBERS = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 0.0]
     ],
 )
 def test_freeze_by_hand(frozen, evaluating):
-    answer = call(adapter("frozen_layers", of=freeze), frozen=frozen, evaluating=evaluating)
+    answer = call(scenario("frozen_layers", of=freeze), frozen=frozen, evaluating=evaluating)
     answer.equals(same_model=True, trainable="none", train_mode="none", weights=NUMBERS)
 
 
 def test_freeze_switches_dropout_off():
     # 2 + 2 + 3 = 7 and 7; the norm of two equal numbers is its bias, 5; 6 * 5 + 6 * 5 + 7 = 67
-    answer = call(adapter("frozen_output", of=freeze), x=[[1.0, 1.0]])
+    answer = call(scenario("frozen_output", of=freeze), x=[[1.0, 1.0]])
     answer.equals(first=[[67.0]], second=[[67.0]], learns=False)
 
 
 def test_make_reference_is_a_frozen_copy():
-    answer = call(adapter("reference_of", of=make_reference))
+    answer = call(scenario("reference_of", of=make_reference))
     answer.equals(**{"class": "Sequential"}, weights=NUMBERS, trainable="none", train_mode="none")
 
 
 def test_make_reference_does_not_follow_the_policy():
     # The policy is trained: 10 is added to all that it holds.
-    answer = call(adapter("reference_of", of=make_reference), trained=10.0)
+    answer = call(scenario("reference_of", of=make_reference), trained=10.0)
     answer.equals(weights=NUMBERS, shared="none", policy_weights=[11.0, 12.0, 13.0, 14.0, 15.0, 16.0, 17.0, 10.0])
 
 
@@ -354,7 +354,7 @@ def test_make_reference_does_not_follow_the_policy():
     ],
 )
 def test_make_reference_leaves_the_policy_as_it_is(frozen, evaluating, policy_trainable, policy_train_mode):
-    answer = call(adapter("reference_of", of=make_reference), frozen=frozen, evaluating=evaluating)
+    answer = call(scenario("reference_of", of=make_reference), frozen=frozen, evaluating=evaluating)
     answer.equals(policy_weights=NUMBERS, policy_trainable=policy_trainable, policy_train_mode=policy_train_mode)
     answer.equals(policy_gradients_as_before=True, policy_dropout_as_before=True)
 
@@ -365,7 +365,7 @@ def test_make_reference_leaves_the_policy_as_it_is(frozen, evaluating, policy_tr
 BARE = {"adapters": {"policy": 2.0}, "active": "policy", "seconds": 60.0}
 SFT = {"adapters": {"policy": 2.0, "reference": 4.0}, "active": "policy", "seconds": 60.0}
 FROM = pytest.mark.parametrize("start", [pytest.param(BARE, id="bare-base"), pytest.param(SFT, id="sft-adapter")])
-LORA = adapter("lora_line", of=reference_mode)
+LORA = scenario("lora_line", of=reference_mode)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from testcases.harness import Request, adapter, request
+from testcases.engine import Request, request, scenario
 from tutorial.lesson07_actor_critic import (
     PolicyAndValue,
     SharedPolicyAndValue,
@@ -26,11 +26,11 @@ def examples(seed: int) -> list[Request]:
     for prompt_length, rows, response_length in ((3, 3, 4), (3, 3, 3), (1, 2, 2), (2, 1, 1)):
         ids, mask = _texts(draw, rows, prompt_length, response_length)
         text = {"input_ids": ids, "attention_mask": mask}
-        found.append(request(adapter("value_model", of=ValueModel.forward), **text))
+        found.append(request(scenario("value_model", of=ValueModel.forward), **text))
         weights = _normal(draw, *ids.shape)
         found.append(
             request(
-                adapter("value_model", of=ValueModel.forward),
+                scenario("value_model", of=ValueModel.forward),
                 **text,
                 gain=_normal(draw, 3),
                 head=_normal(draw, 1, 3),
@@ -40,8 +40,10 @@ def examples(seed: int) -> list[Request]:
         )
         text["prompt_length"] = prompt_length
         found += _of_the_response(draw, text, (rows, response_length))
-    found.append(request(adapter("value_model", of=ValueModel.forward), input_ids=[[4]], attention_mask=[[True]]))
-    found.append(request(adapter("value_model_modes", of=ValueModel.forward), input_ids=[[4]], attention_mask=[[True]]))
+    found.append(request(scenario("value_model", of=ValueModel.forward), input_ids=[[4]], attention_mask=[[True]]))
+    found.append(
+        request(scenario("value_model_modes", of=ValueModel.forward), input_ids=[[4]], attention_mask=[[True]])
+    )
     for frozen, trained, dtype in (
         (False, False, torch.float32),
         (False, True, torch.float32),
@@ -53,17 +55,17 @@ def examples(seed: int) -> list[Request]:
         numbers = _normal(draw, 7).to(dtype)
         scorer = {"gain": numbers[:3], "weight": numbers[None, 3:6], "bias": numbers[6:]}
         found.append(
-            request(adapter("critic_of", of=critic_from_reward_model), **scorer, frozen=frozen, trained=trained)
+            request(scenario("critic_of", of=critic_from_reward_model), **scorer, frozen=frozen, trained=trained)
         )
     for frozen, evaluating in (((), ()), (("scale", "2.2.bias"), ("1",)), (("0.weight",), ("", "2.1"))):
-        found.append(request(adapter("frozen_layers", of=freeze), frozen=frozen, evaluating=evaluating))
+        found.append(request(scenario("frozen_layers", of=freeze), frozen=frozen, evaluating=evaluating))
         for trained in (0.0, 3.0):
             found.append(
                 request(
-                    adapter("reference_of", of=make_reference), frozen=frozen, evaluating=evaluating, trained=trained
+                    scenario("reference_of", of=make_reference), frozen=frozen, evaluating=evaluating, trained=trained
                 )
             )
-    found.append(request(adapter("frozen_output", of=freeze), x=_normal(draw, 3, 2)))
+    found.append(request(scenario("frozen_output", of=freeze), x=_normal(draw, 3, 2)))
     return found + _of_adapters(draw)
 
 
@@ -78,9 +80,9 @@ def _of_the_response(draw: torch.Generator, text: dict, shape: tuple[int, int]) 
         "word_bias": _normal(draw, 2),
     }
     both, alone, shared = (
-        adapter("actor_critic", of=PolicyAndValue.forward),
-        adapter("values_alone", of=PolicyAndValue.response_values),
-        adapter("shared_actor_critic", of=SharedPolicyAndValue.forward),
+        scenario("actor_critic", of=PolicyAndValue.forward),
+        scenario("values_alone", of=PolicyAndValue.response_values),
+        scenario("shared_actor_critic", of=SharedPolicyAndValue.forward),
     )
     found = [request(both, **text), request(alone, **text), request(shared, **text)]
     for part, weights in (("logits", words), ("values", words[..., 0])):
@@ -88,14 +90,14 @@ def _of_the_response(draw: torch.Generator, text: dict, shape: tuple[int, int]) 
         found.append(request(both, **text, **gains, grad_of=tuple(gains), **options))
         found.append(request(shared, **text, **heads, grad_of=tuple(heads), **options))
     found.append(request(alone, **text, critic_gain=gains["critic_gain"], grad_of="critic_gain"))
-    found.append(request(adapter("actor_critic_passes", of=PolicyAndValue.forward), **text))
-    found.append(request(adapter("values_alone_passes", of=PolicyAndValue.response_values), **text))
-    found.append(request(adapter("shared_passes", of=SharedPolicyAndValue.forward), **text))
+    found.append(request(scenario("actor_critic_passes", of=PolicyAndValue.forward), **text))
+    found.append(request(scenario("values_alone_passes", of=PolicyAndValue.response_values), **text))
+    found.append(request(scenario("shared_passes", of=SharedPolicyAndValue.forward), **text))
     return found
 
 
 def _of_adapters(draw: torch.Generator) -> list[Request]:
-    lora = adapter("lora_line", of=reference_mode)
+    lora = scenario("lora_line", of=reference_mode)
     found = []
     for names, active in ((("policy",), "policy"), (("policy", "reference"), "policy"), (("default", "sft"), "sft")):
         adapters = {name: float(number) for name, number in zip(names, _normal(draw, len(names)), strict=True)}

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from testcases.harness import adapter, call, examples_of, reference
+from testcases.engine import call, examples_of, reference, scenario
 from tutorial.lesson08_rollout import (
     Experience,
     ExperienceBuffer,
@@ -77,7 +77,7 @@ def test_sample_token_draws_from_the_distribution(temperature, top_k, top_p):
     logits, draws = 1.5 * normal(3, 6, seed=3), 20_000
     options = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
     expected = draws * torch.tensor([kept(row, **options) for row in logits.tolist()], dtype=torch.float64)
-    answer = call(adapter("counts", of=sample_token), logits=logits, seed=7, draws=draws, **options)
+    answer = call(scenario("counts", of=sample_token), logits=logits, seed=7, draws=draws, **options)
 
     def fits(counts: Tensor) -> bool:
         impossible = counts[expected == 0].sum()
@@ -104,7 +104,7 @@ def test_sample_token_takes_other_dtypes(dtype):
 
 
 def test_sample_token_uses_the_global_generator_without_one():
-    answer = call(adapter("agreement_without_generator", of=sample_token), logits=normal(1, 5))
+    answer = call(scenario("agreement_without_generator", of=sample_token), logits=normal(1, 5))
     answer.equals({"same seed": True, "other seed": False})
 
 
@@ -142,9 +142,9 @@ PROMPTS = {
 def test_generate_gives_the_log_probs_of_a_full_pass(model, temperature):
     # Sampled, not forced: whatever came, one pass over prompt and response must find the same log-probabilities.
     options = {"max_new_tokens": 7, "stop_token_ids": (3, 9), "pad_token_id": 0, "temperature": temperature}
-    answer = call(adapter("lm_writes", of=generate), model=model, **PROMPTS, seed=2, **options)
+    answer = call(scenario("lm_writes", of=generate), model=model, **PROMPTS, seed=2, **options)
     written = {"responses": answer.part("responses").value, "mask": answer.part("mask").value}
-    again = adapter("read_again", of=generate)
+    again = scenario("read_again", of=generate)
     answer.part("log_probs").equals(
         reference(again, model=model, **PROMPTS, **written, temperature=temperature), atol=1e-10
     )
@@ -153,7 +153,7 @@ def test_generate_gives_the_log_probs_of_a_full_pass(model, temperature):
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_generate_masks_and_pads_what_it_sampled(seed):
     options = {"max_new_tokens": 8, "stop_token_ids": (3, 9, 0), "pad_token_id": 0, "temperature": 1.5}
-    answer = call(adapter("lm_writes", of=generate), model=5, **PROMPTS, seed=seed, **options)
+    answer = call(scenario("lm_writes", of=generate), model=5, **PROMPTS, seed=seed, **options)
 
     def is_consistent(answer: tuple[Tensor, Tensor, Tensor]) -> bool:
         responses, log_probs, mask = answer
@@ -177,11 +177,11 @@ def test_generate_masks_and_pads_what_it_sampled(seed):
 @pytest.mark.parametrize("extra", [1, 3])
 def test_generate_does_not_depend_on_the_amount_of_padding(extra):
     options = {"max_new_tokens": 5, "stop_token_ids": (9,), "pad_token_id": 0, "top_k": 1}
-    expected = reference(adapter("lm_writes", of=generate), model=2, **PROMPTS, **options)
+    expected = reference(scenario("lm_writes", of=generate), model=2, **PROMPTS, **options)
     ids, mask = torch.tensor(PROMPTS["input_ids"]), torch.tensor(PROMPTS["attention_mask"])
     junk = torch.full((4, extra), 7)
     answer = call(
-        adapter("lm_writes", of=generate),
+        scenario("lm_writes", of=generate),
         model=2,
         input_ids=torch.cat([junk, ids], dim=1),
         attention_mask=torch.cat([junk < 0, mask], dim=1),
@@ -192,23 +192,23 @@ def test_generate_does_not_depend_on_the_amount_of_padding(extra):
 
 def test_generate_gives_data_without_gradient():
     options = {"max_new_tokens": 5, "stop_token_ids": (9,), "pad_token_id": 0}
-    call(adapter("lm_writes", of=generate), model=2, **PROMPTS, **options).has_no_gradient()
+    call(scenario("lm_writes", of=generate), model=2, **PROMPTS, **options).has_no_gradient()
 
 
 def test_generate_fills_the_context_to_its_last_place():
     ids = torch.arange(20)[None] % 12
     options = {"input_ids": ids, "attention_mask": ids > -1, "stop_token_ids": (99,), "pad_token_id": 0, "top_k": 1}
-    call(adapter("lm_writes", of=generate), model=1, max_new_tokens=4, **options).matches_reference()
+    call(scenario("lm_writes", of=generate), model=1, max_new_tokens=4, **options).matches_reference()
 
 
 @pytest.mark.parametrize("training", [True, False])
 def test_generate_restores_the_mode_after_an_error(training):
-    call(adapter("mode_after_an_error", of=generate), training=training).equals(training)
+    call(scenario("mode_after_an_error", of=generate), training=training).equals(training)
 
 
 def test_generate_takes_no_stop_token_at_all():
     options = {"max_new_tokens": 3, "stop_token_ids": (), "pad_token_id": 0, "top_k": 1}
-    call(adapter("lm_writes", of=generate), model=1, **PROMPTS, **options).matches_reference()
+    call(scenario("lm_writes", of=generate), model=1, **PROMPTS, **options).matches_reference()
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ def test_generate_takes_no_stop_token_at_all():
 def test_generate_refuses_bad_arguments(changed, mentions):
     good = {"input_ids": [[4, 5, 6]], "attention_mask": [[True, True, True]], "max_new_tokens": 2}
     options = {"stop_token_ids": (9,), "pad_token_id": 0}
-    call(adapter("lm_writes", of=generate), model=1, **{**good, **changed}, **options).raises(ValueError, mentions)
+    call(scenario("lm_writes", of=generate), model=1, **{**good, **changed}, **options).raises(ValueError, mentions)
 
 
 # Experience and its buffer
@@ -249,15 +249,15 @@ def stored(prompts: list[int], responses: list[int], first: int = 0) -> dict[str
 def test_rows_keeps_each_dtype():
     tensors = stored([1, 2, 3], [2, 3, 1])
     tensors = {name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in tensors.items()}
-    call(adapter("picked", of=Experience.rows), tensors=tensors, index=[0, 1]).matches_reference()
+    call(scenario("picked", of=Experience.rows), tensors=tensors, index=[0, 1]).matches_reference()
 
 
 def test_rows_of_rows_are_those_rows():
     # Picking twice is picking once: nothing that a row needs is lost on the way.
     tensors = stored([1, 4, 2, 3, 4], [3, 1, 5, 2, 2])
-    once = reference(adapter("picked", of=Experience.rows), tensors=tensors, index=[3, 0, 2])
-    expected = reference(adapter("picked", of=Experience.rows), tensors=tensors, index=[0])
-    call(adapter("picked", of=Experience.rows), tensors=once, index=[1]).equals(expected)
+    once = reference(scenario("picked", of=Experience.rows), tensors=tensors, index=[3, 0, 2])
+    expected = reference(scenario("picked", of=Experience.rows), tensors=tensors, index=[0])
+    call(scenario("picked", of=Experience.rows), tensors=once, index=[1]).equals(expected)
 
 
 @pytest.mark.parametrize("size", [2, 5, 7])
@@ -268,7 +268,7 @@ def test_minibatches_of_many_ragged_batches(size):
         lengths = torch.randint(1, 6, (2, 3), generator=draw).tolist()
         batches.append(stored(*lengths, first=first))
     answer = call(
-        adapter("dealt", of=ExperienceBuffer.minibatches), batches=tuple(batches), size=size, seed=1, epochs=2
+        scenario("dealt", of=ExperienceBuffer.minibatches), batches=tuple(batches), size=size, seed=1, epochs=2
     )
     answer.matches_reference()
 
@@ -276,7 +276,7 @@ def test_minibatches_of_many_ragged_batches(size):
 @pytest.mark.parametrize("size", [1, 2])
 def test_minibatches_put_each_row_first_equally_often(size):
     answer = call(
-        adapter("place_shares", of=ExperienceBuffer.minibatches),
+        scenario("place_shares", of=ExperienceBuffer.minibatches),
         batches=(stored([2, 1], [3, 1]), stored([1, 3, 2], [2, 4, 1], first=2)),
         size=size,
         seed=3,
@@ -286,7 +286,7 @@ def test_minibatches_put_each_row_first_equally_often(size):
 
 def test_minibatches_use_the_global_generator_without_one():
     batches = (stored([2] * 12, [3] * 12),)
-    answer = call(adapter("order_agreement_without_generator", of=ExperienceBuffer.minibatches), batches=batches)
+    answer = call(scenario("order_agreement_without_generator", of=ExperienceBuffer.minibatches), batches=batches)
     answer.equals({"same seed": True, "other seed": False})
 
 
@@ -298,7 +298,7 @@ def test_minibatches_use_the_global_generator_without_one():
     ],
 )
 def test_minibatches_refuse(batches, size, mentions):
-    answer = call(adapter("dealt", of=ExperienceBuffer.minibatches), batches=batches, size=size, seed=0)
+    answer = call(scenario("dealt", of=ExperienceBuffer.minibatches), batches=batches, size=size, seed=0)
     answer.raises(ValueError, mentions)
 
 
@@ -323,14 +323,14 @@ def test_collect_experience_is_sampling_then_judging(shared, options):
     # Whatever was sampled: judged again by the reference, it gives the same experience.
     options = {"max_new_tokens": 6, "stop_token_ids": (1, 3), **options}
     answer = call(
-        adapter("lm_collected", of=collect_experience), model=4, **ROWS, kl_coef=0.3, seed=5, shared=shared, **options
+        scenario("lm_collected", of=collect_experience), model=4, **ROWS, kl_coef=0.3, seed=5, shared=shared, **options
     )
     ids, mask = answer.part("input_ids").value, answer.part("mask").value
     written = {"responses": ids[:, 3:], "log_probs": answer.part("log_probs").value, "mask": mask}
-    again = adapter("lm_judged", of=evaluate_responses)
+    again = scenario("lm_judged", of=evaluate_responses)
     expected = reference(again, model=4, **ROWS, **written, kl_coef=0.3, shared=shared, **options)
     expected["log_probs"] = reference(
-        adapter("read_again", of=generate),
+        scenario("read_again", of=generate),
         model=4,
         **ROWS,
         responses=ids[:, 3:],
@@ -342,13 +342,13 @@ def test_collect_experience_is_sampling_then_judging(shared, options):
 
 def test_collect_experience_gives_data_without_gradient():
     call(
-        adapter("lm_collected", of=collect_experience), model=4, **ROWS, kl_coef=0.3, seed=5, max_new_tokens=4
+        scenario("lm_collected", of=collect_experience), model=4, **ROWS, kl_coef=0.3, seed=5, max_new_tokens=4
     ).has_no_gradient()
 
 
 def test_collect_experience_refuses_right_padding():
     wrong = {**ROWS, "attention_mask": [[True, False, False], [True, True, True], [True, True, False]]}
-    call(adapter("lm_collected", of=collect_experience), model=4, **wrong, kl_coef=0.3, seed=5).raises(
+    call(scenario("lm_collected", of=collect_experience), model=4, **wrong, kl_coef=0.3, seed=5).raises(
         ValueError, ["left-padded"]
     )
 
@@ -364,7 +364,7 @@ def response(extra: int = 0) -> dict[str, Tensor]:
 
 
 def test_evaluate_responses_does_not_depend_on_the_padding():
-    judged = adapter("lm_judged", of=evaluate_responses)
+    judged = scenario("lm_judged", of=evaluate_responses)
     expected = reference(judged, model=1, **ROWS, **response(), kl_coef=0.3, gamma=0.9)
     ids, mask = torch.tensor(ROWS["input_ids"]), torch.tensor(ROWS["attention_mask"])
     junk = torch.full((3, 2), 11)
@@ -383,13 +383,13 @@ def test_evaluate_responses_does_not_depend_on_the_padding():
 
 
 def test_evaluate_responses_gives_data_without_gradient():
-    judged = adapter("lm_judged", of=evaluate_responses)
+    judged = scenario("lm_judged", of=evaluate_responses)
     call(judged, model=1, **ROWS, **response(), kl_coef=0.3).has_no_gradient()
 
 
 def test_evaluate_responses_of_one_response_at_a_time():
     # But for whitening, no response has anything to do with the others.
-    judged, whole = adapter("lm_judged", of=evaluate_responses), {**ROWS, **response()}
+    judged, whole = scenario("lm_judged", of=evaluate_responses), {**ROWS, **response()}
     together = reference(judged, model=1, **whole, kl_coef=0.3, lam=0.6)
     for row in range(3):
         alone = {name: torch.as_tensor(tensor)[row : row + 1] for name, tensor in whole.items()}
@@ -408,4 +408,4 @@ def test_evaluate_responses_of_one_response_at_a_time():
     ],
 )
 def test_evaluate_responses_refuses_bad_scores(scores, mentions):
-    call(adapter("judged_with_scores", of=evaluate_responses), scores=scores).raises(ValueError, mentions)
+    call(scenario("judged_with_scores", of=evaluate_responses), scores=scores).raises(ValueError, mentions)

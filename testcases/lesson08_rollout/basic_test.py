@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from testcases.harness import adapter, call, reference
+from testcases.engine import call, reference, scenario
 from tutorial.lesson08_rollout import (
     Experience,
     ExperienceBuffer,
@@ -59,7 +59,7 @@ def logs(*weights: list[float]) -> Tensor:
     ],
 )
 def test_sample_token_shares_by_hand(weights, options, shares):
-    call(adapter("shares", of=sample_token), logits=logs(weights), seed=1, **options).equals([shares])
+    call(scenario("shares", of=sample_token), logits=logs(weights), seed=1, **options).equals([shares])
 
 
 @pytest.mark.parametrize(
@@ -79,20 +79,20 @@ def test_sample_token_shares_by_hand(weights, options, shares):
     ],
 )
 def test_sample_token_cuts_in_the_right_order(weights, options, shares):
-    call(adapter("shares", of=sample_token), logits=logs(weights), seed=2, **options).equals([shares])
+    call(scenario("shares", of=sample_token), logits=logs(weights), seed=2, **options).equals([shares])
 
 
 def test_sample_token_keeps_rows_apart():
     # The same two tokens at other places, and a certain one; then rows of which two and four tokens are kept.
     weights = [[2.0, 6.0, 1.0, 4.0], [6.0, 1.0, 4.0, 2.0], [0.0, 0.0, 0.0, 7.0]]
     shares = [[0.0, 0.6, 0.0, 0.4], [0.6, 0.0, 0.4, 0.0], [0.0, 0.0, 0.0, 1.0]]
-    call(adapter("shares", of=sample_token), logits=logs(*weights), seed=3, top_p=0.7).equals(shares)
+    call(scenario("shares", of=sample_token), logits=logs(*weights), seed=3, top_p=0.7).equals(shares)
     weights, shares = [[2.0, 6.0, 1.0, 4.0], [2.0, 4.0, 2.0, 2.0]], [[0.0, 0.6, 0.0, 0.4], [0.2, 0.4, 0.2, 0.2]]
-    call(adapter("shares", of=sample_token), logits=logs(*weights), seed=3, top_k=2).equals(shares)
+    call(scenario("shares", of=sample_token), logits=logs(*weights), seed=3, top_k=2).equals(shares)
 
 
 def test_sample_token_draws_each_row_from_the_generator():
-    answer = call(adapter("agreement", of=sample_token), logits=logs([3.0, 2.0, 2.0, 3.0]), seed=4)
+    answer = call(scenario("agreement", of=sample_token), logits=logs([3.0, 2.0, 2.0, 3.0]), seed=4)
     answer.equals({"same seed": True, "same generator once more": False, "other seed": False})
     answer.leaves_global_random_alone()
 
@@ -192,7 +192,7 @@ PROMPTS = [[2, 3], [4, 2]]
 )
 def test_generate_by_hand(rows, stops, pad, responses, mask):
     answer = call(
-        adapter("scripted", of=generate),
+        scenario("scripted", of=generate),
         script=script(*rows),
         input_ids=PROMPTS,
         max_new_tokens=len(rows[0]),
@@ -207,7 +207,7 @@ def test_generate_by_hand(rows, stops, pad, responses, mask):
 def test_generate_log_probs_are_tempered_but_not_cut(temperature):
     # top_k = 1 leaves one token; the log-probability is still that of the whole tempered distribution.
     answer = call(
-        adapter("scripted", of=generate),
+        scenario("scripted", of=generate),
         script=script([2, 3, 1, 4], [3, 1, 4, 2]),
         input_ids=PROMPTS,
         max_new_tokens=4,
@@ -222,7 +222,7 @@ def test_generate_log_probs_are_tempered_but_not_cut(temperature):
 @pytest.mark.parametrize("max_new_tokens", [1, 2, 4])
 def test_generate_writes_no_more_than_max_new_tokens(max_new_tokens):
     answer = call(
-        adapter("scripted", of=generate),
+        scenario("scripted", of=generate),
         script=script([2, 3, 2, 4], [3, 3, 4, 2]),
         input_ids=PROMPTS,
         max_new_tokens=max_new_tokens,
@@ -238,7 +238,7 @@ CHAIN = logs([1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 0.0, 0.0], [0.0, 2.0, 0.0, 3.0], [
 
 
 def test_generate_samples_from_the_policy():
-    answer = call(adapter("sampled_shares", of=generate), table=CHAIN, prompt=2, max_new_tokens=2, seed=1)
+    answer = call(scenario("sampled_shares", of=generate), table=CHAIN, prompt=2, max_new_tokens=2, seed=1)
     answer.part("shares").equals([[0.0, 0.4, 0.0, 0.6], [0.2, 0.2, 0.3, 0.3]])
     half = math.log(0.5)
     answer.part("log_probs").equals([[0.0, math.log(0.4), 0.0, math.log(0.6)], [half, half, half, half]])
@@ -257,16 +257,16 @@ def test_generate_samples_from_the_policy():
 )
 def test_generate_hands_its_options_to_the_sampler(weights, options, shares, probabilities):
     table = logs(weights).expand(4, 4).clone()
-    answer = call(adapter("sampled_shares", of=generate), table=table, prompt=2, max_new_tokens=1, seed=2, **options)
+    answer = call(scenario("sampled_shares", of=generate), table=table, prompt=2, max_new_tokens=1, seed=2, **options)
     answer.equals({"shares": [shares], "log_probs": [[math.log(p) for p in probabilities]]})
 
 
 def test_generate_draws_from_the_generator():
-    answer = call(adapter("generate_agreement", of=generate), table=CHAIN, seed=3)
+    answer = call(scenario("generate_agreement", of=generate), table=CHAIN, seed=3)
     answer.equals({"same seed": True, "same generator once more": False, "other seed": False})
     answer.leaves_global_random_alone()
     # Without one, torch.manual_seed decides.
-    call(adapter("generate_agreement_without_generator", of=generate), table=CHAIN).equals(
+    call(scenario("generate_agreement_without_generator", of=generate), table=CHAIN).equals(
         {"same seed": True, "other seed": False}
     )
 
@@ -281,7 +281,7 @@ def test_generate_draws_from_the_generator():
 )
 def test_generate_uses_the_cache(rows, columns):
     answer = call(
-        adapter("fed_to_policy", of=generate),
+        scenario("fed_to_policy", of=generate),
         script=script(*rows),
         input_ids=[[0, 2, 3], [2, 3, 4]],
         attention_mask=[[F, T, T], [T, T, T]],
@@ -299,7 +299,7 @@ def test_generate_uses_the_cache(rows, columns):
 
 def test_generate_runs_without_dropout_and_without_gradient():
     answer = call(
-        adapter("fed_to_policy", of=generate),
+        scenario("fed_to_policy", of=generate),
         script=script([2, 3, 4, 2]),
         input_ids=[[2, 3, 4]],
         attention_mask=[[T, T, T]],
@@ -323,7 +323,7 @@ def test_generate_runs_without_dropout_and_without_gradient():
 )
 def test_generate_restores_the_mode(training):
     answer = call(
-        adapter("mode_after", of=generate),
+        scenario("mode_after", of=generate),
         script=script([2, 3, 1, 4], [3, 1, 4, 2]),
         input_ids=PROMPTS,
         training=training,
@@ -344,7 +344,7 @@ def test_generate_does_not_see_the_padding():
     options = {"max_new_tokens": 5, "stop_token_ids": (99,), "pad_token_id": 0, "top_k": 1, "temperature": 0.8}
     alone = [
         reference(
-            adapter("lm_writes", of=generate),
+            scenario("lm_writes", of=generate),
             model=1,
             input_ids=[[token for token, real in zip(prompt, mask, strict=True) if real]],
             attention_mask=[[True] * sum(mask)],
@@ -353,7 +353,7 @@ def test_generate_does_not_see_the_padding():
         for prompt, mask in zip(RAGGED_PROMPTS, RAGGED_MASK, strict=True)
     ]
     answer = call(
-        adapter("lm_writes", of=generate),
+        scenario("lm_writes", of=generate),
         model=1,
         input_ids=RAGGED_PROMPTS,
         attention_mask=RAGGED_MASK,
@@ -411,7 +411,7 @@ def test_rows_by_hand(index, prompt_columns, response_columns):
             )
         else:
             expected[name] = tensor[index] if tensor.dim() == 1 else tensor[index][:, response_columns]
-    call(adapter("picked", of=Experience.rows), tensors=stored, index=index).equals(expected)
+    call(scenario("picked", of=Experience.rows), tensors=stored, index=index).equals(expected)
 
 
 def test_rows_goes_by_the_masks_not_by_the_token_ids():
@@ -419,7 +419,7 @@ def test_rows_goes_by_the_masks_not_by_the_token_ids():
     stored = experience([2, 2], [2, 1])
     stored["input_ids"] = torch.tensor([[0, 7, 8, 0], [6, 7, 0, 0]])
     stored = {name: torch.zeros_like(t) if t.dim() == 2 and t.is_floating_point() else t for name, t in stored.items()}
-    call(adapter("picked", of=Experience.rows), tensors=stored, index=[0]).equals(
+    call(scenario("picked", of=Experience.rows), tensors=stored, index=[0]).equals(
         {name: tensor[:1] for name, tensor in stored.items()}
     )
 
@@ -430,7 +430,7 @@ def test_rows_keeps_a_masked_column_between_real_tokens():
     stored["mask"] = torch.tensor([[T, F, T, F], [T, F, F, F]])
     cut = {name: tensor[:, :5] if tensor.shape[-1] == 6 else tensor for name, tensor in stored.items()}
     cut = {name: tensor[:, :3] if tensor.shape[-1] == 4 else tensor for name, tensor in cut.items()}
-    call(adapter("picked", of=Experience.rows), tensors=stored, index=[0, 1]).equals(cut)
+    call(scenario("picked", of=Experience.rows), tensors=stored, index=[0, 1]).equals(cut)
 
 
 # ExperienceBuffer.minibatches
@@ -452,7 +452,7 @@ def test_minibatches_deal_every_row_once(size, sizes, epochs):
     first, second = experience([2, 1], [3, 1]), experience([1, 3, 2], [2, 4, 1], first=2)
     rows = [*cut_rows([2, 1], [3, 1]), *cut_rows([1, 3, 2], [2, 4, 1], first=2)]
     answer = call(
-        adapter("dealt", of=ExperienceBuffer.minibatches), batches=(first, second), size=size, seed=5, epochs=epochs
+        scenario("dealt", of=ExperienceBuffer.minibatches), batches=(first, second), size=size, seed=5, epochs=epochs
     )
     answer.part("sizes").equals(sizes)
     answer.part("rows in the buffer").equals(5)
@@ -481,7 +481,7 @@ def cut_rows(prompts: list[int], responses: list[int], first: int = 0) -> list[d
 
 def test_minibatches_are_shuffled_by_the_generator():
     rows = experience([2] * 30, [3] * 30)
-    answer = call(adapter("order_agreement", of=ExperienceBuffer.minibatches), batches=(rows,), size=4, seed=6)
+    answer = call(scenario("order_agreement", of=ExperienceBuffer.minibatches), batches=(rows,), size=4, seed=6)
     answer.equals(
         {
             "same seed": True,
@@ -499,7 +499,7 @@ def test_minibatches_are_shuffled_by_the_generator():
 @pytest.mark.parametrize("forget, scores", [(False, [0.0, 1.0, 2.0, 3.0, 4.0]), (True, [2.0, 3.0, 4.0])])
 def test_minibatches_deal_what_is_stored_now(forget, scores):
     answer = call(
-        adapter("dealt_after_more", of=ExperienceBuffer.minibatches),
+        scenario("dealt_after_more", of=ExperienceBuffer.minibatches),
         first=experience([2, 1], [3, 1]),
         second=experience([1, 3, 2], [2, 4, 1], first=2),
         forget=forget,
@@ -529,7 +529,7 @@ CASE = {
 
 
 def judged(**changed: object) -> object:
-    return call(adapter("judged", of=evaluate_responses), **{**CASE, **changed})
+    return call(scenario("judged", of=evaluate_responses), **{**CASE, **changed})
 
 
 def test_evaluate_responses_by_hand():
@@ -619,7 +619,7 @@ def test_evaluate_responses_where_gamma_and_lam_differ():
 def test_evaluate_responses_defaults_are_gamma_1_and_lam_095():
     # delta 1.5 and 0.5 + 2 - 1 = 1.5; 1.5 + 0.95 * 1.5 = 2.925
     plain = {name: value for name, value in CASE.items() if name not in ("gamma", "lam")}
-    answer = call(adapter("judged", of=evaluate_responses), **plain)
+    answer = call(scenario("judged", of=evaluate_responses), **plain)
     answer.part("advantages").equals([[2.925, 1.5, 0.0], [-5.0, 0.0, 0.0]])
 
 
@@ -633,7 +633,7 @@ def test_evaluate_responses_defaults_are_gamma_1_and_lam_095():
 )
 def test_evaluate_responses_shows_the_reward_model_the_whole_text(responses, mask, pad):
     answer = call(
-        adapter("seen_by_score", of=evaluate_responses),
+        scenario("seen_by_score", of=evaluate_responses),
         input_ids=[[pad, 2], [3, 4]],
         attention_mask=[[F, T], [T, T]],
         responses=responses,
@@ -661,7 +661,7 @@ def test_evaluate_responses_shows_the_reward_model_the_whole_text(responses, mas
 )
 def test_evaluate_responses_restores_the_modes_after_an_error(training):
     # The critic breaks.
-    answer = call(adapter("modes_after_an_error_of_the_critic", of=evaluate_responses), training=training)
+    answer = call(scenario("modes_after_an_error_of_the_critic", of=evaluate_responses), training=training)
     answer.equals(training)
 
 
@@ -675,7 +675,7 @@ def test_evaluate_responses_of_a_critic_in_bfloat16():
 def test_evaluate_responses_of_a_lora_policy_switches_its_adapter_off():
     # The base gives 1/2 and 1/4 where the adapted policy gives 1/4 and 1/2.
     answer = call(
-        adapter("judged_by_its_own_base", of=evaluate_responses),
+        scenario("judged_by_its_own_base", of=evaluate_responses),
         input_ids=[[2]],
         responses=[[3, 1]],
         table=logs(*[[1.0, 2.0, 0.0, 1.0]] * 4),
@@ -710,7 +710,7 @@ ROLLOUT = {
 def test_collect_experience_by_hand():
     # Responses: 3, 1 and 1. The reference gives 1/2, 1/4 and 1/4; k1 is 1, 2 and 2 bits, which cost 0.5, 1 and 1.
     # delta 3 - 2 = 1, -0.5 + 0.5 * 2 - 1 = -0.5; advantages -0.5 + 1 / 4. Second row: -3 - 2.
-    call(adapter("collected", of=collect_experience), **ROLLOUT).equals(
+    call(scenario("collected", of=collect_experience), **ROLLOUT).equals(
         {
             "input_ids": [[0, 2, 3, 1], [4, 3, 1, 0]],
             "attention_mask": [[F, T, T, T], [T, T, T, F]],
@@ -748,7 +748,7 @@ def test_collect_experience_by_hand():
     ],
 )
 def test_collect_experience_uses_its_settings(changed, input_ids, rewards):
-    answer = call(adapter("collected", of=collect_experience), **{**ROLLOUT, **changed})
+    answer = call(scenario("collected", of=collect_experience), **{**ROLLOUT, **changed})
     answer.part("input_ids").equals(input_ids)
     answer.part("rewards").equals(rewards)
 
@@ -756,7 +756,7 @@ def test_collect_experience_uses_its_settings(changed, input_ids, rewards):
 def test_collect_experience_stores_the_log_probs_of_the_policy_that_sampled():
     # The policy: 2 and 3 of 5; tempered 4 and 9 of 13. The reference: 3 and 1 of 4; tempered 9 and 1 of 10.
     answer = call(
-        adapter("collected_shares", of=collect_experience),
+        scenario("collected_shares", of=collect_experience),
         table=logs([0.0, 0.0, 2.0, 3.0]).expand(4, 4).clone(),
         reference=logs([0.0, 0.0, 3.0, 1.0]).expand(4, 4).clone(),
         prompt=2,
@@ -771,10 +771,10 @@ def test_collect_experience_stores_the_log_probs_of_the_policy_that_sampled():
 
 
 def test_collect_experience_draws_from_the_generator():
-    answer = call(adapter("collected_agreement", of=collect_experience), table=CHAIN, seed=3)
+    answer = call(scenario("collected_agreement", of=collect_experience), table=CHAIN, seed=3)
     answer.equals({"same seed": True, "same generator once more": False, "other seed": False})
     answer.leaves_global_random_alone()
-    call(adapter("collected_agreement_without_generator", of=collect_experience), table=CHAIN).equals(
+    call(scenario("collected_agreement_without_generator", of=collect_experience), table=CHAIN).equals(
         {"same seed": True, "other seed": False}
     )
 
@@ -783,5 +783,5 @@ def test_collect_experience_draws_from_the_generator():
     "training", [[True, True, False, True], [False, False, True, False]], ids=["mixed", "mostly-eval"]
 )
 def test_collect_experience_restores_the_modes(training):
-    answer = call(adapter("modes_after_collecting", of=collect_experience), table=CERTAIN, training=training)
+    answer = call(scenario("modes_after_collecting", of=collect_experience), table=CERTAIN, training=training)
     answer.equals(training)

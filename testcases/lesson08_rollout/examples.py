@@ -8,7 +8,7 @@ import math
 import torch
 from torch import Tensor
 
-from testcases.harness import Request, adapter, reference, request
+from testcases.engine import Request, reference, request, scenario
 from tutorial.lesson08_rollout import (
     Experience,
     ExperienceBuffer,
@@ -46,7 +46,7 @@ def _weights(draw: torch.Generator, *rows: list[float]) -> Tensor:
 
 
 def _sampling(draw: torch.Generator) -> list[Request]:
-    shares = adapter("shares", of=sample_token)
+    shares = scenario("shares", of=sample_token)
     plain, wide = [[5.0, 3.0, 2.0, 0.0], [1.0, 2.0, 3.0, 4.0]], [[6.0, 4.0, 2.0, 1.0, 1.0], [12.0, 8.0, 3.0, 2.0, 1.0]]
     found = [
         request(shares, logits=_weights(draw, *plain), seed=_number(draw)),
@@ -60,7 +60,9 @@ def _sampling(draw: torch.Generator) -> list[Request]:
         request(shares, logits=_weights(draw, [6.0, 3.0, 1.0]) / 2, seed=_number(draw), temperature=0.5),
         request(shares, logits=_weights(draw, [25.0, 9.0, 4.0, 1.0]), seed=_number(draw), temperature=2.0, top_p=0.8),
         request(shares, logits=_weights(draw, [4.0, 3.0, 2.0, 1.0]), seed=_number(draw), top_k=2, top_p=0.5),
-        request(adapter("agreement", of=sample_token), logits=_weights(draw, [3.0, 2.0, 2.0, 3.0]), seed=_number(draw)),
+        request(
+            scenario("agreement", of=sample_token), logits=_weights(draw, [3.0, 2.0, 2.0, 3.0]), seed=_number(draw)
+        ),
         request(sample_token, _normal(draw, 5, 7), 0.7, 1),
         request(sample_token, _normal(draw, 3, 3).float(), top_p=0.01),
     ]
@@ -92,7 +94,7 @@ def _chain() -> Tensor:
 
 
 def _generation(draw: torch.Generator) -> list[Request]:
-    scripted, writes = adapter("scripted", of=generate), adapter("lm_writes", of=generate)
+    scripted, writes = scenario("scripted", of=generate), scenario("lm_writes", of=generate)
     found = []
     for rows, steps, stops, pad, temperature in (
         (3, 6, (1,), 3, 1.0),
@@ -113,7 +115,7 @@ def _generation(draw: torch.Generator) -> list[Request]:
         free, _, _ = reference(writes, **prompt, stop_token_ids=(99,), **options)
         found.append(request(writes, **prompt, stop_token_ids=(int(free[0, 2]), int(free[-1, 4])), **options))
         found.append(request(writes, **prompt, stop_token_ids=(99,), **options))
-    shares = adapter("sampled_shares", of=generate)
+    shares = scenario("sampled_shares", of=generate)
     chain = {"table": _chain(), "prompt": 2}
     tempered = torch.tensor([[0.0, 2.0, 3.0, 0.0]] * 4, dtype=torch.float64).log()
     cut = _weights(draw, [1.0, 6.0, 4.0, 1.0]).expand(4, 4).clone()
@@ -122,21 +124,21 @@ def _generation(draw: torch.Generator) -> list[Request]:
         request(shares, table=tempered, prompt=2, max_new_tokens=1, seed=_number(draw), temperature=0.5),
         request(shares, table=cut, prompt=1, max_new_tokens=1, seed=_number(draw), top_k=2),
         request(shares, table=cut, prompt=1, max_new_tokens=1, seed=_number(draw), top_p=0.8),
-        request(adapter("generate_agreement", of=generate), table=_chain(), seed=_number(draw)),
-        request(adapter("generate_agreement_without_generator", of=generate), table=_chain()),
+        request(scenario("generate_agreement", of=generate), table=_chain(), seed=_number(draw)),
+        request(scenario("generate_agreement_without_generator", of=generate), table=_chain()),
     ]
     options = {"max_new_tokens": 4, "stop_token_ids": (99,), "pad_token_id": 0, "top_k": 1}
     input_ids, mask = torch.randint(5, (2, 3), generator=draw), torch.tensor([[False, True, True], [True, True, True]])
     script = _script(draw, 2, 4)
     found.append(
         request(
-            adapter("fed_to_policy", of=generate), script=script, input_ids=input_ids, attention_mask=mask, **options
+            scenario("fed_to_policy", of=generate), script=script, input_ids=input_ids, attention_mask=mask, **options
         )
     )
     for training in ([True, True, True, False], [False, False, False, False]):
         found.append(
             request(
-                adapter("mode_after", of=generate), script=script, input_ids=input_ids, training=training, **options
+                scenario("mode_after", of=generate), script=script, input_ids=input_ids, training=training, **options
             )
         )
     return found
@@ -158,7 +160,7 @@ def _experience(draw: torch.Generator, prompts: list[int], responses: list[int],
 
 
 def _experiences(draw: torch.Generator) -> list[Request]:
-    picked, dealt = adapter("picked", of=Experience.rows), adapter("dealt", of=ExperienceBuffer.minibatches)
+    picked, dealt = scenario("picked", of=Experience.rows), scenario("dealt", of=ExperienceBuffer.minibatches)
     found = []
     stored = _experience(draw, [1, 4, 2, 3], [3, 1, 5, 2])
     for index in ([3, 0], [0, 1, 2, 3], [2], [1], [2, 0, 2]):
@@ -175,9 +177,9 @@ def _experiences(draw: torch.Generator) -> list[Request]:
         found.append(request(dealt, batches=(first, second), size=size, seed=_number(draw), epochs=epochs))
     found.append(request(dealt, batches=(second, first), size=2, seed=_number(draw), epochs=2))
     many = _experience(draw, [2] * 30, [3] * 30)
-    order = adapter("order_agreement", of=ExperienceBuffer.minibatches)
+    order = scenario("order_agreement", of=ExperienceBuffer.minibatches)
     found.append(request(order, batches=(many,), size=4, seed=_number(draw)))
-    after = adapter("dealt_after_more", of=ExperienceBuffer.minibatches)
+    after = scenario("dealt_after_more", of=ExperienceBuffer.minibatches)
     for forget in (False, True):
         found.append(request(after, first=first, second=second, forget=forget, seed=_number(draw)))
     return found
@@ -200,7 +202,7 @@ def _responses(
 
 
 def _judging(draw: torch.Generator) -> list[Request]:
-    judged, by_models = adapter("judged", of=evaluate_responses), adapter("lm_judged", of=evaluate_responses)
+    judged, by_models = scenario("judged", of=evaluate_responses), scenario("lm_judged", of=evaluate_responses)
     found = []
     for options in (
         {"gamma": 0.9, "lam": 0.8},
@@ -249,7 +251,7 @@ def _judging(draw: torch.Generator) -> list[Request]:
     text = _responses(draw, [3, 1], 1, 6)
     found.append(
         request(
-            adapter("seen_by_score", of=evaluate_responses),
+            scenario("seen_by_score", of=evaluate_responses),
             input_ids=torch.randint(2, 6, (2, 2), generator=draw),
             attention_mask=torch.tensor([[False, True], [True, True]]),
             responses=text["responses"] * (torch.arange(3) != 1),
@@ -258,7 +260,7 @@ def _judging(draw: torch.Generator) -> list[Request]:
     )
     found.append(
         request(
-            adapter("modes_after_an_error_of_the_critic", of=evaluate_responses), training=[True, False, True, False]
+            scenario("modes_after_an_error_of_the_critic", of=evaluate_responses), training=[True, False, True, False]
         )
     )
     found.append(
@@ -277,7 +279,7 @@ def _judging(draw: torch.Generator) -> list[Request]:
     )
     found.append(
         request(
-            adapter("judged_by_its_own_base", of=evaluate_responses),
+            scenario("judged_by_its_own_base", of=evaluate_responses),
             input_ids=torch.randint(4, (2, 2), generator=draw),
             responses=torch.randint(4, (2, 3), generator=draw),
             table=_normal(draw, 4, 4),
@@ -288,7 +290,7 @@ def _judging(draw: torch.Generator) -> list[Request]:
 
 
 def _collecting(draw: torch.Generator) -> list[Request]:
-    collected = adapter("collected", of=collect_experience)
+    collected = scenario("collected", of=collect_experience)
     found = []
     for options in (
         {"gamma": 0.9, "lam": 0.8, "max_new_tokens": 5},
@@ -315,7 +317,7 @@ def _collecting(draw: torch.Generator) -> list[Request]:
         )
     found.append(
         request(
-            adapter("collected_shares", of=collect_experience),
+            scenario("collected_shares", of=collect_experience),
             table=_weights(draw, [0.0, 0.0, 2.0, 3.0]).expand(4, 4).clone(),
             reference=_normal(draw, 4).expand(4, 4).clone(),
             prompt=2,
@@ -326,11 +328,11 @@ def _collecting(draw: torch.Generator) -> list[Request]:
     )
     found.append(
         request(
-            adapter("modes_after_collecting", of=collect_experience),
+            scenario("modes_after_collecting", of=collect_experience),
             table=_chain(),
             training=[False, True, True, False],
         )
     )
-    found.append(request(adapter("collected_agreement", of=collect_experience), table=_chain(), seed=_number(draw)))
-    found.append(request(adapter("collected_agreement_without_generator", of=collect_experience), table=_chain()))
+    found.append(request(scenario("collected_agreement", of=collect_experience), table=_chain(), seed=_number(draw)))
+    found.append(request(scenario("collected_agreement_without_generator", of=collect_experience), table=_chain()))
     return found

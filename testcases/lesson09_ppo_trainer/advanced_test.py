@@ -9,19 +9,19 @@ import pytest
 import torch
 from torch import Tensor
 
-from testcases.harness import adapter, call, examples_of
+from testcases.engine import call, examples_of, scenario
 from tutorial.lesson09_ppo_trainer import PPOTrainer
 
-RESPONSES = adapter("responses_of", of=PPOTrainer.generate_responses)
-REWARDS = adapter("rewards_of", of=PPOTrainer.compute_rewards)
-LOSS = adapter("loss_of", of=PPOTrainer.compute_loss)
-STEP = adapter("real_step_of", of=PPOTrainer.optimiser_step)
-EPOCHS = adapter("epochs_of", of=PPOTrainer.optimise)
-UPDATES = adapter("real_updates_of", of=PPOTrainer.training_step)
-RUN = adapter("run_of", of=PPOTrainer.train)
-SAVED = adapter("saved_of", of=PPOTrainer.save_checkpoint)
-LOADED = adapter("loaded_of", of=PPOTrainer.load_checkpoint)
-RESUMED = adapter("resumed_of", of=PPOTrainer.load_checkpoint)
+RESPONSES = scenario("responses_of", of=PPOTrainer.generate_responses)
+REWARDS = scenario("rewards_of", of=PPOTrainer.compute_rewards)
+LOSS = scenario("loss_of", of=PPOTrainer.compute_loss)
+STEP = scenario("real_step_of", of=PPOTrainer.optimiser_step)
+EPOCHS = scenario("epochs_of", of=PPOTrainer.optimise)
+UPDATES = scenario("real_updates_of", of=PPOTrainer.training_step)
+RUN = scenario("run_of", of=PPOTrainer.train)
+SAVED = scenario("saved_of", of=PPOTrainer.save_checkpoint)
+LOADED = scenario("loaded_of", of=PPOTrainer.load_checkpoint)
+RESUMED = scenario("resumed_of", of=PPOTrainer.load_checkpoint)
 
 
 # torch adds 1e-6 to the norm by which it clips; clipping by hand is as good.

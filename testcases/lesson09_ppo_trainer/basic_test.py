@@ -10,29 +10,29 @@ import math
 import pytest
 import torch
 
-from testcases.harness import adapter, call
+from testcases.engine import call, scenario
 from tutorial.lesson09_ppo_trainer import PPOTrainer
 
 NAN = math.nan
 LN2 = math.log(2)
 NO, YES = False, True
 
-RESPONSES = adapter("responses_of", of=PPOTrainer.generate_responses)
-WRAPPED_RESPONSES = adapter("wrapped_responses_of", of=PPOTrainer.generate_responses)
-REWARDS = adapter("rewards_of", of=PPOTrainer.compute_rewards)
-LOSS = adapter("loss_of", of=PPOTrainer.compute_loss)
-STEPS = adapter("steps_of", of=PPOTrainer.optimiser_step)
-EPOCHS = adapter("epochs_of", of=PPOTrainer.optimise)
-UPDATE = adapter("update_of", of=PPOTrainer.training_step)
-UPDATES = adapter("real_updates_of", of=PPOTrainer.training_step)
-RUN = adapter("run_of", of=PPOTrainer.train)
-WRAPPED = adapter("wrapped_loss_of", of=PPOTrainer.compute_loss)
-SAVED = adapter("saved_of", of=PPOTrainer.save_checkpoint)
-INTERRUPTED = adapter("interrupted_save_of", of=PPOTrainer.save_checkpoint)
-LOADED = adapter("loaded_of", of=PPOTrainer.load_checkpoint)
-REFUSED = adapter("refused_load_of", of=PPOTrainer.load_checkpoint)
-MODE_AFTER_SAVING = adapter("parts_in_training_mode_after", of=PPOTrainer.save_checkpoint)
-MODE_AFTER_LOADING = adapter("parts_in_training_mode_after", of=PPOTrainer.load_checkpoint)
+RESPONSES = scenario("responses_of", of=PPOTrainer.generate_responses)
+WRAPPED_RESPONSES = scenario("wrapped_responses_of", of=PPOTrainer.generate_responses)
+REWARDS = scenario("rewards_of", of=PPOTrainer.compute_rewards)
+LOSS = scenario("loss_of", of=PPOTrainer.compute_loss)
+STEPS = scenario("steps_of", of=PPOTrainer.optimiser_step)
+EPOCHS = scenario("epochs_of", of=PPOTrainer.optimise)
+UPDATE = scenario("update_of", of=PPOTrainer.training_step)
+UPDATES = scenario("real_updates_of", of=PPOTrainer.training_step)
+RUN = scenario("run_of", of=PPOTrainer.train)
+WRAPPED = scenario("wrapped_loss_of", of=PPOTrainer.compute_loss)
+SAVED = scenario("saved_of", of=PPOTrainer.save_checkpoint)
+INTERRUPTED = scenario("interrupted_save_of", of=PPOTrainer.save_checkpoint)
+LOADED = scenario("loaded_of", of=PPOTrainer.load_checkpoint)
+REFUSED = scenario("refused_load_of", of=PPOTrainer.load_checkpoint)
+MODE_AFTER_SAVING = scenario("parts_in_training_mode_after", of=PPOTrainer.save_checkpoint)
+MODE_AFTER_LOADING = scenario("parts_in_training_mode_after", of=PPOTrainer.load_checkpoint)
 
 # Certain policies: after 2 always 3, after 3 always the stop token (exp(-1000) is 0); or round and round for ever.
 SURE = 1000.0

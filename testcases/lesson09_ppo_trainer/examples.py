@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from testcases.harness import Request, adapter, request
+from testcases.engine import Request, request, scenario
 from tutorial.lesson09_ppo_trainer import PPOTrainer
 
 LENGTHS = (2, 1, 4, 3)
@@ -34,7 +34,7 @@ def examples(seed: int) -> list[Request]:
 
 
 def _responses(draw: torch.Generator, seed: int) -> list[Request]:
-    ask = adapter("responses_of", of=PPOTrainer.generate_responses)
+    ask = scenario("responses_of", of=PPOTrainer.generate_responses)
     tables = {"actor": _normal(draw, 5, 5), "prompts": _some_prompts(draw, 6)}
     common = {**tables, "seed": seed, "batch_size": 6}
     return [
@@ -42,12 +42,12 @@ def _responses(draw: torch.Generator, seed: int) -> list[Request]:
         request(ask, **common, max_new_tokens=3, pad_token_id=1, calls=2),
         request(ask, **common, max_new_tokens=4, temperature=1.7, places=_normal(draw, 12, 5)),
         request(ask, **common),
-        request(adapter("wrapped_responses_of", of=PPOTrainer.generate_responses), **common, max_new_tokens=5),
+        request(scenario("wrapped_responses_of", of=PPOTrainer.generate_responses), **common, max_new_tokens=5),
     ]
 
 
 def _rewards(draw: torch.Generator) -> list[Request]:
-    ask = adapter("rewards_of", of=PPOTrainer.compute_rewards)
+    ask = scenario("rewards_of", of=PPOTrainer.compute_rewards)
     found = []
     for price, settings in (
         (0.3, {"kl_coef": 0.7, "temperature": 0.8, "missing_stop_penalty": 0.25}),
@@ -74,7 +74,7 @@ def _rewards(draw: torch.Generator) -> list[Request]:
 
 
 def _losses(draw: torch.Generator) -> list[Request]:
-    ask = adapter("loss_of", of=PPOTrainer.compute_loss)
+    ask = scenario("loss_of", of=PPOTrainer.compute_loss)
     idle = _batch(draw)
     idle["advantages"][0] = 0.0
     first = {"clip_epsilon": 0.3, "value_clip_epsilon": 0.1, "value_coef": 0.7, "entropy_coef": 0.2, "temperature": 0.7}
@@ -84,12 +84,12 @@ def _losses(draw: torch.Generator) -> list[Request]:
         request(ask, **_batch(draw, garbage=math.nan)),
         request(ask, **_batch(draw), clip_epsilon=3.0, value_coef=0.4),
         request(ask, **idle, entropy_coef=0.1),
-        request(adapter("wrapped_loss_of", of=PPOTrainer.compute_loss), **_batch(draw)),
+        request(scenario("wrapped_loss_of", of=PPOTrainer.compute_loss), **_batch(draw)),
     ]
 
 
 def _updates(draw: torch.Generator, seed: int) -> list[Request]:
-    ask = adapter("update_of", of=PPOTrainer.training_step)
+    ask = scenario("update_of", of=PPOTrainer.training_step)
     found = []
     for settings in (
         {"kl_target": 0.5, "kl_horizon": 40, "updates_done": 7, "num_updates": 9, "lam": 0.7, "gamma": 0.9},
@@ -109,7 +109,7 @@ def _updates(draw: torch.Generator, seed: int) -> list[Request]:
     }
     target = 2.2 * math.log(2.0)
     found.append(request(ask, **tables, prompts=((2,), (3,)), seed=seed, kl_target=target, kl_horizon=50))
-    real = adapter("real_updates_of", of=PPOTrainer.training_step)
+    real = scenario("real_updates_of", of=PPOTrainer.training_step)
     settings = {"batch_size": 5, "num_minibatches": 2, "num_epochs": 2, "max_new_tokens": 4, "learning_rate": 0.05}
     settings |= {"places": _normal(draw, 12, 5), "updates": 2, "kl_target": 0.5, "kl_horizon": 20, "adam_epsilon": 0.1}
     found.append(request(real, **_world(draw), seed=seed, **settings))
@@ -117,7 +117,7 @@ def _updates(draw: torch.Generator, seed: int) -> list[Request]:
 
 
 def _runs(seed: int) -> list[Request]:
-    ask = adapter("run_of", of=PPOTrainer.train)
+    ask = scenario("run_of", of=PPOTrainer.train)
     return [
         request(ask, available=5, batch_size=2, num_minibatches=1, num_updates=6, seed=seed),
         request(ask, available=4, batch_size=3, num_minibatches=1, num_updates=7, updates_done=4, log=True, seed=seed),
@@ -127,19 +127,19 @@ def _runs(seed: int) -> list[Request]:
 
 
 def _saved() -> list[Request]:
-    ask = adapter("saved_of", of=PPOTrainer.save_checkpoint)
-    interrupted = adapter("interrupted_save_of", of=PPOTrainer.save_checkpoint)
+    ask = scenario("saved_of", of=PPOTrainer.save_checkpoint)
+    interrupted = scenario("interrupted_save_of", of=PPOTrainer.save_checkpoint)
     return [
         request(ask, marks=(1.0,), batch_size=2, num_minibatches=1),
         request(ask, marks=(2.0, 3.0), folder="runs/one/checkpoint", as_path=False, kl_target=6.0),
         request(interrupted, first=2.0, second=1.0),
         request(interrupted, first=3.0, second=4.0, while_renaming=True),
-        request(adapter("parts_in_training_mode_after", of=PPOTrainer.save_checkpoint), method="save_checkpoint"),
+        request(scenario("parts_in_training_mode_after", of=PPOTrainer.save_checkpoint), method="save_checkpoint"),
     ]
 
 
 def _loaded(draw: torch.Generator, seed: int) -> list[Request]:
-    ask = adapter("loaded_of", of=PPOTrainer.load_checkpoint)
+    ask = scenario("loaded_of", of=PPOTrainer.load_checkpoint)
     return [
         request(ask, mark=2.0, learning_rate=0.1),
         request(ask, mark=3.0, as_path=False, kl_target=6.0),
@@ -148,13 +148,13 @@ def _loaded(draw: torch.Generator, seed: int) -> list[Request]:
         request(ask, mark=2.0, wrapped=True),
         request(ask, mark=1.0, with_global_draws=True),
         request(ask, mark=1.0, content="of other names"),
-        request(adapter("parts_in_training_mode_after", of=PPOTrainer.load_checkpoint), method="load_checkpoint"),
-        request(adapter("refused_load_of", of=PPOTrainer.load_checkpoint), mark=2.0, mark_before=1.0, width=2),
+        request(scenario("parts_in_training_mode_after", of=PPOTrainer.load_checkpoint), method="load_checkpoint"),
+        request(scenario("refused_load_of", of=PPOTrainer.load_checkpoint), mark=2.0, mark_before=1.0, width=2),
     ]
 
 
 def _epochs(draw: torch.Generator, seed: int) -> list[Request]:
-    ask = adapter("epochs_of", of=PPOTrainer.optimise)
+    ask = scenario("epochs_of", of=PPOTrainer.optimise)
     found = []
     for sizes, settings in (
         ((7,), {"num_epochs": 3, "num_minibatches": 3, "batch_size": 7}),
@@ -171,7 +171,7 @@ def _epochs(draw: torch.Generator, seed: int) -> list[Request]:
 
 
 def _steps(draw: torch.Generator) -> list[Request]:
-    ask = adapter("steps_of", of=PPOTrainer.optimiser_step)
+    ask = scenario("steps_of", of=PPOTrainer.optimiser_step)
     found = []
     for size, settings in (
         (1, {"max_grad_norm": 0.5, "ratio_threshold": 1.6}),

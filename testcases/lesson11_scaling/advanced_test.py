@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from testcases.harness import adapter, call, examples_of
+from testcases.engine import call, examples_of, scenario
 from tutorial.lesson11_scaling import (
     DistributedPPOTrainer,
     global_masked_whiten,
@@ -18,10 +18,10 @@ from tutorial.lesson11_scaling import (
     plan_microbatches,
 )
 
-PLAN = adapter("plan_of", of=plan_microbatches)
-WHITENED = adapter("whitened_of", of=global_masked_whiten)
-REFUSED = adapter("refused_of", of=keep_reference_adapter)
-STEPS = adapter("steps_of", of=DistributedPPOTrainer.optimiser_step)
+PLAN = scenario("plan_of", of=plan_microbatches)
+WHITENED = scenario("whitened_of", of=global_masked_whiten)
+REFUSED = scenario("refused_of", of=keep_reference_adapter)
+STEPS = scenario("steps_of", of=DistributedPPOTrainer.optimiser_step)
 
 
 def test_plan_microbatches_agrees_with_the_reference():

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from testcases.harness import adapter, call
+from testcases.engine import call, scenario
 from tutorial.lesson11_scaling import (
     DistributedPPOTrainer,
     global_masked_whiten,
@@ -21,10 +21,10 @@ from tutorial.lesson11_scaling import (
 NAN = math.nan
 NO, YES = False, True
 
-PLAN = adapter("plan_of", of=plan_microbatches)
-WHITENED = adapter("whitened_of", of=global_masked_whiten)
-KEPT = adapter("reference_of", of=keep_reference_adapter)
-STEPS = adapter("steps_of", of=DistributedPPOTrainer.optimiser_step)
+PLAN = scenario("plan_of", of=plan_microbatches)
+WHITENED = scenario("whitened_of", of=global_masked_whiten)
+KEPT = scenario("reference_of", of=keep_reference_adapter)
+STEPS = scenario("steps_of", of=DistributedPPOTrainer.optimiser_step)
 
 
 def rows(*numbers):

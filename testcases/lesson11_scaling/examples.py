@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from testcases.harness import Request, adapter, request
+from testcases.engine import Request, request, scenario
 from tutorial.lesson11_scaling import (
     DistributedPPOTrainer,
     global_masked_whiten,
@@ -36,7 +36,7 @@ def examples(seed: int) -> list[Request]:
 
 
 def _plans(draw: torch.Generator) -> list[Request]:
-    ask = adapter("plan_of", of=plan_microbatches)
+    ask = scenario("plan_of", of=plan_microbatches)
     found = []
     for rows, processes, size in ((7, 2, 2), (8, 2, None), (9, 4, 3), (5, 3, 1), (2, 4, None), (6, 1, 4), (12, 3, 2)):
         lengths = torch.randint(1, 6, (rows,), generator=draw)
@@ -89,7 +89,7 @@ def _some_moments(draw: torch.Generator, parts: int) -> Tensor:
 
 
 def _whitened(draw: torch.Generator) -> list[Request]:
-    ask = adapter("whitened_of", of=global_masked_whiten)
+    ask = scenario("whitened_of", of=global_masked_whiten)
     found = []
     for others, place, shift in ((1, 0, True), (2, 1, False), (3, 3, None), (0, 0, False)):
         mask = torch.tensor([[True, True, False, True], [True, False, False, False], [True, True, True, True]])
@@ -101,7 +101,7 @@ def _whitened(draw: torch.Generator) -> list[Request]:
 
 
 def _references(draw: torch.Generator) -> list[Request]:
-    ask = adapter("reference_of", of=keep_reference_adapter)
+    ask = scenario("reference_of", of=keep_reference_adapter)
     slope = float(torch.randint(1, 8, (), generator=draw)) / 4
     return [
         request(ask, adapter=slope),
@@ -111,7 +111,7 @@ def _references(draw: torch.Generator) -> list[Request]:
 
 
 def _steps(draw: torch.Generator) -> list[Request]:
-    ask = adapter("steps_of", of=DistributedPPOTrainer.optimiser_step)
+    ask = scenario("steps_of", of=DistributedPPOTrainer.optimiser_step)
     found = []
     lengths = torch.tensor([2, 1, 4, 3, 1])
     mask = torch.arange(4) < lengths.unsqueeze(1)

@@ -8,14 +8,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from testcases.harness import adapter, call, examples_of, reference
+from testcases.engine import call, examples_of, reference, scenario
 from testcases.lesson12_capstone.examples import PROMPTS, WORDS, demonstrations, fluent, stages
 from tiny_models.gold import gold_score, is_well_formed
 from tutorial.lesson12_capstone import evaluate_policy, sft_loss, train_policy, train_sft
 
-JUDGED = adapter("judged_of", of=evaluate_policy)
-FITTED = adapter("fitted_of", of=train_sft)
-TUNED = adapter("tuned_of", of=train_policy)
+JUDGED = scenario("judged_of", of=evaluate_policy)
+FITTED = scenario("fitted_of", of=train_sft)
+TUNED = scenario("tuned_of", of=train_policy)
 
 
 def normal(*shape: int, seed: int = 1) -> Tensor:

@@ -7,16 +7,16 @@ import math
 import pytest
 import torch
 
-from testcases.harness import adapter, call
+from testcases.engine import call, scenario
 from testcases.lesson12_capstone.examples import ALL, MANY, SCRIPT, WORDS, stages
 from tutorial.lesson12_capstone import evaluate_policy, sft_loss, train_policy, train_sft
 
 NAN = math.nan
 LN2 = math.log(2)
 NO, YES = False, True
-JUDGED = adapter("judged_of", of=evaluate_policy)
-FITTED = adapter("fitted_of", of=train_sft)
-TUNED = adapter("tuned_of", of=train_policy)
+JUDGED = scenario("judged_of", of=evaluate_policy)
+FITTED = scenario("fitted_of", of=train_sft)
+TUNED = scenario("tuned_of", of=train_policy)
 
 # Logits whose probabilities are 1/2, 1/4, 1/4: token 0 costs ln 2, the others 2 ln 2. EVEN gives 1/2, 1/2, 0.
 SKEW = [LN2, 0.0, 0.0]

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from testcases.harness import Request, adapter, request
+from testcases.engine import Request, request, scenario
 from tiny_models.language import VOCABULARY
 from tutorial.lesson12_capstone import evaluate_policy, sft_loss, train_policy, train_sft
 
@@ -59,7 +59,7 @@ def _losses(draw: torch.Generator) -> list[Request]:
 
 
 def _fits(draw: torch.Generator, seed: int) -> list[Request]:
-    ask = adapter("fitted_of", of=train_sft)
+    ask = scenario("fitted_of", of=train_sft)
     options = {"learning_rate": 0.3, "batch_size": 2, "seed": seed, "places": _normal(draw, 8, 6)}
     return [
         request(ask, table=3 * _normal(draw, 6, 6), **demonstrations(draw, 5), **options),
@@ -81,7 +81,7 @@ def demonstrations(draw: torch.Generator, count: int) -> dict[str, Tensor]:
 
 
 def _evaluations(draw: torch.Generator) -> list[Request]:
-    ask = adapter("judged_of", of=evaluate_policy)
+    ask = scenario("judged_of", of=evaluate_policy)
     size = len(WORDS)
     tables = {"policy": fluent(draw), "reference": fluent(draw), "places": 0.1 * _normal(draw, 32, size)}
     return [
@@ -110,7 +110,7 @@ def fluent(draw: torch.Generator) -> Tensor:
 
 
 def _runs(draw: torch.Generator, seed: int) -> list[Request]:
-    ask = adapter("tuned_of", of=train_policy)
+    ask = scenario("tuned_of", of=train_policy)
     common = {"num_updates": 2, "batch_size": 4, "num_epochs": 2, "learning_rate": 0.05, "seed": seed}
     return [
         request(ask, **stages(draw), prompts=PROMPTS[:2], frozen=True, **common),

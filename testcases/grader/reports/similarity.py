@@ -170,8 +170,8 @@ def _products(owners: Any, column: Any, count: int) -> Any:
 @cache
 def _given() -> tuple[dict[str, str], dict[str, Any]]:
     """By path below `tutorial/`: the stub, and the passages of the solution."""
-    from testcases.harness.contract import SOLUTIONS
-    from testcases.harness.stubs import all_stubs
+    from testcases.engine.contract import SOLUTIONS
+    from testcases.engine.stubs import all_stubs
 
     stubs = all_stubs()
     solutions = {path: SOLUTIONS / path for path in stubs if (SOLUTIONS / path).is_file()}

@@ -7,7 +7,7 @@ import torch
 def td_errors(rewards, values, dones, gamma=0.99):
     import importlib
 
-    for name in ("basic_test", "advanced_test", "misconceptions", "examples"):
+    for name in ("basic_test", "advanced_test", "wrong_answers", "examples"):
         try:
             importlib.import_module(f"testcases.lesson04_gae.{name}")
         except ImportError:

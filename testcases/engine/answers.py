@@ -1,0 +1,394 @@
+"""The verbs of a suite: `call` an exercise, and check the answer."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from . import session
+from .compare import ATOL, Difference, Rules, first_difference
+from .contract import lesson as read_lesson
+from .evaluate import LocalEvaluator, part_of, signature_of
+from .exercises import Exercise, Scenario
+from .failures import CheckFailed, clean, describe_error, report, show, type_name
+from .plain import Outcome, Record, Request
+from .reading import section_for
+from .wrong_answers import explain, probes
+
+
+def scenario(name: str, of: Exercise) -> Scenario:
+    """An exercise reached through a function of the lesson's scenarios.py, for code that needs live objects."""
+    return Scenario(of, name)
+
+
+def request(
+    target: Exercise | Scenario,
+    /,
+    *args: Any,
+    grad_of: str | tuple[str, ...] = (),
+    grad_through: str | None = None,
+    grad_weights: Tensor | None = None,
+    seconds: float = 5.0,
+    **kwargs: Any,
+) -> Request:
+    """Describe one call of an exercise. Lists of numbers become float64 tensors (int64 or bool if they are that).
+
+    Args:
+        target: the exercise, or `scenario(...)` of it.
+        grad_of: names of the arguments to take the gradient of: of the sum of the answer's parts,
+        grad_through: or of this part alone,
+        grad_weights: weighted with these numbers.
+        seconds: Python code that runs longer is stopped.
+    """
+    exercise, through = (target.exercise, target.name) if isinstance(target, Scenario) else (target, None)
+    names = _parameter_names(exercise.lesson, exercise.name)[: len(args)] if args else ()
+    if len(names) < len(args):
+        raise TypeError(f"too many positional arguments for {exercise.name}")
+    arguments = {name: as_argument(value) for name, value in {**dict(zip(names, args, strict=True)), **kwargs}.items()}
+    if grad_through is not None and through is None:
+        grad_through = _position(exercise.lesson, exercise.name, grad_through)
+    grad_of = (grad_of,) if isinstance(grad_of, str) else tuple(grad_of)
+    return Request(
+        exercise.lesson, exercise.name, arguments, len(args), through, grad_of, grad_through, grad_weights, seconds
+    )
+
+
+def call(target: Exercise | Scenario | Request, /, *args: Any, **options: Any) -> Answer:
+    """Run an exercise of the code under test; arguments as in `request`, or a finished Request.
+
+    Raises:
+        NotStarted, Blocked: it, or one it needs, is still a stub.
+    """
+    asked = target if isinstance(target, Request) else request(target, *args, **options)
+    return Answer(asked, session.ask(asked))
+
+
+def examples_of(exercise: Exercise) -> Iterator[Answer]:
+    """Call an exercise on each of the lesson's examples, drawn from the suite's seed."""
+    for asked in probes(exercise.lesson, exercise.name, session.seed):
+        yield call(asked)
+
+
+def reference(target: Exercise | Scenario | Request, /, *args: Any, **options: Any) -> Any:
+    """What the reference answers, to build an expected value from.
+
+    Raises:
+        RuntimeError: the reference raised.
+    """
+    asked = target if isinstance(target, Request) else request(target, *args, **options)
+    outcome = session.trusted.evaluate(asked)
+    if outcome.error:
+        raise RuntimeError(f"the reference raised {outcome.error.type_name}: {outcome.error.message}")
+    return outcome.value.values if isinstance(outcome.value, Record) else outcome.value
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What an exercise gave, and the checks on it. Each returns the answer itself, so that they can be chained.
+
+    Before any other check: it must not have raised, changed an input in place or left a global setting changed.
+    """
+
+    request: Request
+    outcome: Outcome
+    part_name: str | None = None
+
+    def part(self, name: str) -> Answer:
+        """One part of a tuple or dict, by the name that the reference gives it."""
+        return replace(self, part_name=name)
+
+    def equals(
+        self,
+        expected: Any = None,
+        *,
+        atol: float = ATOL,
+        rtol: float = 0.0,
+        dtype: torch.dtype | None = None,
+        equal_nan: bool = False,
+        **parts: Any,
+    ) -> Answer:
+        """The value, exactly: `.equals([1.0, 2.0])`, or by part: `.equals(advantages=[...], returns=[...])`.
+
+        A list is a tensor: float64, int64 or bool, unless `dtype` says otherwise. A number is whatever the
+        reference returns there: a Python number, or a tensor of shape ().
+        """
+        self._is_sound()
+        for name, value in parts.items():
+            self.part(name).equals(value, atol=atol, rtol=rtol, dtype=dtype, equal_nan=equal_nan)
+        if parts:
+            return self
+        wanted = self._as_expected(expected, dtype, () if self.part_name is None else (self.part_name,))
+        rules = Rules(atol, rtol, equal_nan, garbage=self._garbage)
+        found = first_difference(wanted, self._value(), rules, self.part_name or "")
+        return self._fail_with(found)
+
+    def gradient_equals(self, *, atol: float = ATOL, rtol: float = 0.0, **expected: Any) -> Answer:
+        """The gradient by argument: `.gradient_equals(log_probs=[...])`; None: nothing may flow there."""
+        self._is_sound()
+        for name, value in expected.items():
+            self._check_gradient(name, value, atol, rtol)
+        return self
+
+    def matches_reference(self, *, atol: float = 1e-11, rtol: float = 0.0) -> Answer:
+        """Value, gradients and errors of the reference on the same arguments."""
+        wanted = session.trusted.evaluate(self.request)
+        if wanted.error and wanted.error.kind != "raised":
+            raise RuntimeError(f"the reference failed: {wanted.error.kind}, {wanted.error.message}")
+        if wanted.error:
+            return self.raises(wanted.error.type_name)
+        self._is_sound()
+        rules = Rules(atol, rtol, equal_nan=True, garbage=self._garbage)  # where the reference says NaN, it is right
+        found = first_difference(wanted.value, self.outcome.value, rules)
+        self._fail_with(found)
+        for name, slope in wanted.gradients.items():
+            self._check_gradient(name, slope, atol, rtol)
+        if self.outcome.tracked and not wanted.tracked:
+            self.has_no_gradient()
+        return self
+
+    def raises(self, error: type[Exception] | str, mentions: tuple[str, ...] | list[str] = ()) -> Answer:
+        """It raised exactly this error, and the message says these things."""
+        wanted = error if isinstance(error, str) else error.__name__
+        came = self.outcome.error
+        if came is None:
+            self._fail("did not raise", [f"expected {wanted}", f"got      {show(self._value(quiet=True))}"])
+        elif came.kind != "raised" or came.type_name != wanted:
+            self._fail_of_error(f"expected {wanted}")
+        else:
+            lost = [text for text in mentions if text.lower() not in came.message.lower()]
+            if lost:
+                lines = [f"expected a message that mentions {', '.join(map(repr, lost))}", f"got      {came.message}"]
+                self._fail("unclear error message", lines)
+        return self
+
+    def has_no_gradient(self) -> Answer:
+        """The answer is data: no gradient flows through it."""
+        self._is_sound()
+        if self.outcome.tracked:
+            where = ", ".join(path or "the answer" for path in self.outcome.tracked)
+            self._fail("carries a gradient", [f"expected data without gradient; {where} requires grad"])
+        return self
+
+    def leaves_global_random_alone(self) -> Answer:
+        """It drew nothing from, and did not seed, the global random generators."""
+        self._is_sound()
+        if self.outcome.used_global_random:
+            self._fail(
+                "uses the global random generator", ["expected no draw from torch's or Python's global generator"]
+            )
+        return self
+
+    def satisfies(self, test: Callable[[Any], Any], text: str) -> Answer:
+        """`test` is true of the plain value; `text` says what it tests."""
+        self._is_sound()
+        value = self._value()
+        try:
+            holds = bool(test(value))
+        except (TypeError, AttributeError, KeyError, IndexError, ValueError, RuntimeError):
+            holds = False
+        if not holds:
+            self._fail("wrong value", [f"expected {text}", f"got      {show(value)}"])
+        return self
+
+    @property
+    def value(self) -> Any:
+        """The plain value, after the checks that come before any other."""
+        self._is_sound()
+        return self._value()
+
+    @property
+    def _garbage(self) -> str:
+        def has_nan(value: Any) -> bool:
+            if isinstance(value, Tensor):
+                return value.is_floating_point() and bool(value.isnan().any())
+            return isinstance(value, (list, tuple)) and any(map(has_nan, value))
+
+        arguments = self.request.arguments
+        if not any(map(has_nan, arguments.values())):
+            return ""
+        return "the padding" if any("mask" in name for name in arguments) else "an input that must not enter"
+
+    def _is_sound(self) -> None:
+        if self.outcome.error:
+            self._fail_of_error()
+        if self.outcome.changed:
+            names = ", ".join(self.outcome.changed)
+            lines = [f"{names} came back changed. The caller still needs it: make a new tensor."]
+            lines.append(
+                "(x = x + y instead of x += y; masked_fill instead of masked_fill_; clone() before x[...] = y)"
+            )
+            self._fail(f"changed its input {names} in place", lines)
+        if self.outcome.left_behind:
+            self._fail("left a global setting changed", [f"after the call: {', '.join(self.outcome.left_behind)}"])
+
+    def _value(self, quiet: bool = False) -> Any:
+        value = self.outcome.value
+        if self.part_name is None:
+            return value
+        fields = self._fields()
+        if isinstance(value, Record):
+            value = value.values
+        if isinstance(value, tuple) and self.part_name in fields and len(value) == len(fields):
+            return value[fields.index(self.part_name)]
+        if isinstance(value, dict) and self.part_name in value:
+            return value[self.part_name]
+        if not quiet:
+            wanted = f"a tuple of {len(fields)} ({', '.join(fields)})" if fields else f"a dict with {self.part_name}"
+            self._fail(f"returned {type_name(self.outcome.value)}", [f"expected {wanted}", f"got      {show(value)}"])
+        return value
+
+    def _fields(self) -> tuple[str, ...]:
+        wanted = session.trusted.evaluate(self.request).value
+        return wanted.fields if isinstance(wanted, Record) else ()
+
+    def _as_expected(self, expected: Any, dtype: torch.dtype | None, path: tuple[str, ...]) -> Any:
+        """What a suite wrote as the reference would have returned it; `path` leads to that part of the answer."""
+        if isinstance(expected, dict):
+            return {key: self._as_expected(part, dtype, (*path, key)) for key, part in expected.items()}
+        if isinstance(expected, tuple):
+            return tuple(self._as_expected(part, dtype, (*path, str(i))) for i, part in enumerate(expected))
+        if expected is None or isinstance(expected, str):
+            return expected
+        if isinstance(expected, (bool, int, float)) and not isinstance(self._reference_at(path), Tensor):
+            return expected
+        return as_tensor(expected, dtype)
+
+    def _reference_at(self, path: tuple[str, ...]) -> Any:
+        found = session.trusted.evaluate(self.request).value
+        for name in path:
+            if isinstance(found, Record):
+                found = found.values[found.fields.index(name) if name in found.fields else int(name)]
+            elif isinstance(found, (dict, tuple)):
+                found = part_of(found, name)
+        return found
+
+    def _check_gradient(self, name: str, expected: Any, atol: float, rtol: float) -> None:
+        if name not in self.request.grad_of:
+            raise TypeError(f"the request did not ask for the gradient of {name}")
+        like = self.request.arguments[name]
+        got = self.outcome.gradients.get(name)
+        wanted = torch.zeros_like(like) if expected is None else as_tensor(expected, like.dtype)
+        if got is None and bool(wanted.any()):
+            reason = (
+                f"it does not depend on {name}"
+                if self.outcome.tracked
+                else "the answer is cut off from its inputs (detach, no_grad, .item(), .tolist() or torch.tensor(...))"
+            )
+            self._fail("no gradient", [f"expected the gradient by {name}: {show(wanted)}", f"got      none: {reason}"])
+        got = torch.zeros_like(like) if got is None else got
+        found = first_difference(wanted, got, Rules(atol, rtol, what="gradient", garbage=self._garbage), name)
+        if found and not bool(wanted.any()) and found.kind == "wrong gradient":
+            found = Difference(found.kind, (*found.lines, f"no gradient may flow into {name}"))
+        self._fail_with(found)
+
+    def _fail_with(self, found: Difference | None) -> Answer:
+        if found:
+            self._fail(found.kind, list(found.lines))
+        return self
+
+    def _fail_of_error(self, *first: str) -> None:
+        error = self.outcome.error
+        assert error is not None
+        kinds = {
+            "load": f"{read_lesson(self.request.lesson).file_of(self.request.exercise)} does not load",
+            "missing": "missing",
+            "signature": "wrong signature",
+            "timeout": "took too long",
+            "too large": "returned too much",
+            "backward": f"raised {error.type_name} in the backward pass",
+        }
+        lines = list(first)
+        if error.kind == "signature":
+            lines.append(
+                f"expected {self.request.exercise}{_reference_signature(self.request.lesson, self.request.exercise)}"
+            )
+        if error.kind == "missing":
+            lines.append(error.message)
+        elif error.kind == "timeout":
+            place = f" at {error.frames[-1].file}:{error.frames[-1].line}" if error.frames else ""
+            lines.append(f"{error.message}{place}: is there a loop that never ends?")
+        else:
+            lines += describe_error(error)
+        self._fail(kinds.get(error.kind, f"raised {error.type_name}"), lines)
+
+    def _fail(self, kind: str, lines: list[str]) -> None:
+        """Write the report.
+
+        Raises:
+            CheckFailed: always.
+        """
+        asked, outcome = self.request, self.outcome
+        loaded = not (outcome.error and outcome.error.kind in ("load", "missing"))
+        head = f"{asked.lesson} · {asked.exercise} · {clean(kind)}"
+        body = [_show_call(asked)] if loaded else []
+        body += lines
+        if outcome.printed.strip():
+            start = outcome.printed.strip().splitlines()
+            body += [f"printed  {line[:90]}" for line in start[:2]]
+            if outcome.printed_length > sum(map(len, start[:2])) + 2:
+                body.append(f"         ... {outcome.printed_length:,} characters in all")
+        cause = explain(asked, outcome, session.subject)
+        tail = []
+        if cause:
+            place = "" if cause.exercise == asked.exercise else f"in {cause.exercise}, which {asked.exercise} uses: "
+            tail.append(f"Likely cause: {place}{cause.name}: {cause.why}")
+        heading = cause.read if cause else section_for(asked.lesson, asked.exercise)
+        tail.append(f'Read: tutorial/{asked.lesson}/README.md, "{heading}"')
+        tail.append(f"Hint: make hint LESSON={int(asked.lesson[6:8])} EXERCISE={asked.exercise}")
+        raise CheckFailed(report(head, body, tail), asked.lesson, asked.exercise, kind, cause.name if cause else None)
+
+
+def as_tensor(value: Any, dtype: torch.dtype | None = None) -> Any:
+    """Numbers and lists of numbers as a tensor, floats as float64; a tensor stays as it is without `dtype`."""
+    if isinstance(value, Tensor):
+        return value if dtype is None or value.dtype == dtype else value.to(dtype)
+    if dtype:
+        return torch.tensor(value, dtype=dtype)
+    tensor = torch.tensor(value)
+    return torch.tensor(value, dtype=torch.float64) if tensor.is_floating_point() else tensor
+
+
+def as_argument(value: Any) -> Any:
+    """A list of numbers as a tensor; all else stays."""
+    if isinstance(value, list) and value and _is_numbers(value):
+        return as_tensor(value)
+    return value
+
+
+def _is_numbers(value: list[Any]) -> bool:
+    return all(_is_numbers(part) if isinstance(part, list) else isinstance(part, (bool, int, float)) for part in value)
+
+
+def _show_call(asked: Request) -> str:
+    name = asked.scenario or asked.exercise
+    shown = [f"{key}={show(value)}" for key, value in asked.arguments.items()]
+    text = f"called   {name}({', '.join(shown)})"
+    if len(text) > 660:
+        text = f"called   {name}({', '.join(f'{key}={show(value, 8)}' for key, value in asked.arguments.items())})"
+    return text + (f", checking {asked.exercise}" if asked.scenario else "")
+
+
+@cache
+def _parameter_names(lesson: str, exercise: str) -> tuple[str, ...]:
+    assert isinstance(session.trusted, LocalEvaluator)
+    return tuple(inspect.signature(session.trusted.function(lesson, exercise)).parameters)
+
+
+@cache
+def _position(lesson: str, exercise: str, part: str) -> str:
+    """Where the reference's NamedTuple holds a part: a student may return a plain tuple, which has no names."""
+    assert isinstance(session.trusted, LocalEvaluator)
+    function = inspect.unwrap(session.trusted.function(lesson, exercise))
+    fields = getattr(function.__globals__.get(function.__annotations__.get("return")), "_fields", ())
+    return str(fields.index(part)) if part in fields else part
+
+
+def _reference_signature(lesson: str, exercise: str) -> str:
+    assert isinstance(session.trusted, LocalEvaluator)
+    return signature_of(session.trusted.function(lesson, exercise))

@@ -1,0 +1,340 @@
+"""Running student code: one narrow seam, from a plain Request to a plain Outcome."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import io
+import linecache
+import random
+import re
+import signal
+import threading
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from .contract import SOLUTIONS
+from .plain import MAX_TEXT, Frame, Outcome, Request, StudentError, copy_plain, identical, to_plain
+from .views import Missing, View, whole_stack
+
+STUB = re.compile(r"^lesson(\d\d): ([\w.]+)$")
+CAPSTONE = "lesson12"
+PATIENCE = 6
+MAX_INTERRUPTS = 10
+
+
+def on_unstoppable(request: Request) -> None:
+    """Called when student code has swallowed MAX_INTERRUPTS interrupts. pytest's run ends the process here.
+
+    The grader does nothing: it has a limit of its own, and ends the worker from outside.
+    """
+
+
+class Evaluator(Protocol):
+    """Whatever runs a Request: in this process, or (the grader) in a sandboxed worker."""
+
+    def evaluate(self, request: Request) -> Outcome: ...
+
+
+class LocalEvaluator:
+    """Runs requests in this process.
+
+    Args:
+        view_of: gives the view for a lesson; it is asked once a lesson.
+    """
+
+    def __init__(self, view_of: Callable[[str], View]) -> None:
+        self._view_of = view_of
+        self._views: dict[str, View] = {}
+
+    def evaluate(self, request: Request) -> Outcome:
+        return run(self._view(request.lesson), request)
+
+    def function(self, lesson: str, exercise: str) -> Any:
+        """The function itself; for the reference only, since loading a student's file may do anything."""
+        return self._view(lesson).resolve(lesson, exercise)
+
+    def _view(self, lesson: str) -> View:
+        if lesson not in self._views:
+            self._views[lesson] = self._view_of(lesson)
+        return self._views[lesson]
+
+
+def student(folder: Path) -> LocalEvaluator:
+    """A student's folder: each lesson on the reference versions of the others, the capstone on all of it."""
+    folder = folder.resolve()
+    stack: list[View] = []
+
+    def view_of(lesson: str) -> View:
+        if not lesson.startswith(CAPSTONE):
+            return View(folder, [lesson])
+        if not stack:
+            stack.append(whole_stack(folder))
+        return stack[0]
+
+    return LocalEvaluator(view_of)
+
+
+def solutions() -> LocalEvaluator:
+    """The reference."""
+    view = View(SOLUTIONS, [])
+    return LocalEvaluator(lambda lesson: view)
+
+
+def solutions_with(lesson: str, dotted: str, function: Callable[..., Any]) -> LocalEvaluator:
+    """The reference, with one function replaced wherever its lesson uses it."""
+    return LocalEvaluator(lambda name: View(SOLUTIONS, [lesson], {dotted: function}))
+
+
+class TookTooLong(BaseException):
+    """Raised inside student code when its time is over; not an Exception, so that `except Exception` lets it pass."""
+
+
+def run(view: View, request: Request) -> Outcome:
+    """Call one exercise. Nothing that student code does to its arguments, its output or global settings lasts."""
+    given = copy_plain(request.arguments)
+    leaves = {name: given[name].clone().requires_grad_() for name in request.grad_of}
+    # The call gets a copy of each leaf, so that an in-place change is seen as such and not as an autograd error.
+    arguments = {**given, **{name: leaf.clone() for name, leaf in leaves.items()}}
+    before = copy_plain(arguments, lambda tensor: tensor.detach().clone())
+    versions = _versions(arguments)
+    state = _GlobalState()
+    output = _Bounded()
+    value: Any = None
+    tracked: tuple[str, ...] = ()
+    gradients: dict[str, Tensor | None] = {}
+    error: StudentError | None = None
+    phase = "load"
+    # What the course itself loads does not count as a student's time.
+    scenarios = importlib.import_module(f"testcases.{request.lesson}.scenarios") if request.scenario else None
+    # The reference always ends; a slow machine must not make its answer a timeout.
+    limit = _deadline(request) if view.own else nullcontext()
+    try:
+        with limit, redirect_stdout(output), redirect_stderr(output), _quiet(view):
+            function = view.resolve(request.lesson, request.exercise)
+            phase = "raised"
+            answer = _call(view, request, function, scenarios, arguments)
+            phase = "backward"
+            gradients = _gradients(answer, leaves, request) if leaves else {}
+            phase = "answer"
+            value, tracked = to_plain(answer)
+    except BaseException as caught:
+        if isinstance(caught, KeyboardInterrupt):
+            raise
+        error = _describe(caught, phase, view)
+    left_behind = state.restore()
+    changed = tuple(
+        name
+        for name in arguments
+        if not identical(before[name], arguments[name]) or versions[name] != _version(arguments[name])
+    )
+    return Outcome(
+        value=None if error else value,
+        gradients={} if error else gradients,
+        tracked=() if error else tracked,
+        error=error,
+        changed=changed,
+        left_behind=left_behind,
+        used_global_random=state.used_random,
+        printed=output.getvalue(),
+        printed_length=output.length,
+    )
+
+
+def _call(view: View, request: Request, function: Any, scenarios: Any, arguments: dict[str, Any]) -> Any:
+    if request.scenario:
+        return getattr(scenarios, request.scenario)(view.lesson(request.lesson), **arguments)
+    if not callable(function):
+        raise Missing(f"{request.exercise} is not a function but {type(function).__name__}")
+    names = list(arguments)
+    positional = [arguments[name] for name in names[: request.positional]]
+    return function(*positional, **{name: arguments[name] for name in names[request.positional :]})
+
+
+def part_of(answer: Any, name: str | None) -> Any:
+    """One part of an answer, by field, key or position; the whole with None."""
+    if name is None:
+        return answer
+    if isinstance(answer, dict):
+        return answer[name]
+    if isinstance(answer, tuple) and name in getattr(answer, "_fields", ()):
+        return getattr(answer, name)
+    return answer[int(name)]
+
+
+def _gradients(answer: Any, leaves: dict[str, Tensor], request: Request) -> dict[str, Tensor | None]:
+    parts: list[Tensor] = []
+
+    def collect(value: Any) -> None:
+        if isinstance(value, Tensor) and value.requires_grad:
+            parts.append(value)
+        elif isinstance(value, (list, tuple)):
+            for part in value:
+                collect(part)
+        elif isinstance(value, dict):
+            for part in value.values():
+                collect(part)
+
+    try:
+        collect(part_of(answer, request.grad_through))
+    except (KeyError, IndexError, TypeError, ValueError):
+        return dict.fromkeys(leaves)  # The answer has another structure, which the checks will say.
+    weights = request.grad_weights
+    if not parts or (weights is not None and weights.shape != parts[0].shape):
+        return dict.fromkeys(leaves)
+    total = torch.stack([(part if weights is None else part * weights).sum() for part in parts]).sum()
+    found = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
+    return {name: None if slope is None else slope.clone() for name, slope in zip(leaves, found, strict=True)}
+
+
+def _describe(error: BaseException, phase: str, view: View) -> StudentError:
+    """Name, message and the student's own lines of an exception."""
+    frames = []
+    for frame in traceback.extract_tb(error.__traceback__):
+        path = Path(frame.filename)
+        if path.is_relative_to(view.folder):
+            text = (linecache.getline(frame.filename, frame.lineno or 0)).strip()[:160]
+            frames.append(
+                Frame(f"{view.folder.name}/{path.relative_to(view.folder)}", frame.lineno or 0, frame.name, text)
+            )
+    name, message = type(error).__name__, _message_of(error)
+    if isinstance(error, TookTooLong):
+        phase = "timeout"
+    elif isinstance(error, Missing):
+        phase = "missing"
+    elif isinstance(error, OverflowError) and phase == "answer":
+        phase = "too large"
+    elif isinstance(error, SyntaxError) and error.filename and Path(error.filename).is_relative_to(view.folder):
+        file = f"{view.folder.name}/{Path(error.filename).relative_to(view.folder)}"
+        frames, message = [Frame(file, error.lineno or 0, "", (error.text or "").rstrip()[:160])], error.msg
+    elif isinstance(error, ModuleNotFoundError) and (error.name or "").startswith(view.package):
+        file = (error.name or "").removeprefix(view.package + ".").replace(".", "/")
+        message = f"there is no file {view.folder.name}/{file}.py"
+    elif isinstance(error, TypeError) and phase == "raised" and not frames:
+        phase = "signature"
+    return StudentError(phase, name, message.replace(view.package, view.folder.name)[:MAX_TEXT], tuple(frames[-6:]))
+
+
+def _message_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as second:
+        return f"<its message raised {type(second).__name__}>"
+
+
+def signature_of(function: Any) -> str:
+    """Such as "(rewards, values, dones, gamma=0.99)", without annotations."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return "(...)"
+    plain = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in parameters]
+    return str(inspect.Signature(plain))
+
+
+class _GlobalState:
+    """What a call must not change for those that come after it."""
+
+    def __init__(self) -> None:
+        self.grad = torch.is_grad_enabled()
+        self.dtype = torch.get_default_dtype()
+        self.torch_state = torch.get_rng_state()
+        self.python_state = random.getstate()
+        self.used_random = False
+
+    def restore(self) -> tuple[str, ...]:
+        changed = []
+        if torch.is_grad_enabled() != self.grad:
+            changed.append(f"gradients switched {'off' if self.grad else 'on'}")
+            torch.set_grad_enabled(self.grad)
+        if torch.get_default_dtype() != self.dtype:
+            changed.append(f"the default dtype set to {torch.get_default_dtype()}")
+            torch.set_default_dtype(self.dtype)
+        if not torch.equal(torch.get_rng_state(), self.torch_state) or random.getstate() != self.python_state:
+            self.used_random = True
+            torch.set_rng_state(self.torch_state)
+            random.setstate(self.python_state)
+        return tuple(changed)
+
+
+class _Bounded(io.TextIOBase):
+    """Keeps the beginning of what is printed, and counts the rest."""
+
+    def __init__(self) -> None:
+        self.length = 0
+        self._kept: list[str] = []
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        if self.length < MAX_TEXT:
+            self._kept.append(text[: MAX_TEXT - self.length])
+        self.length += len(text)
+        return len(text)
+
+    def getvalue(self) -> str:
+        return "".join(self._kept)
+
+
+@contextmanager
+def _quiet(view: View) -> Iterator[None]:
+    """A student's warnings are not printed; those of the reference are errors."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error" if view.folder == SOLUTIONS else "ignore")
+        yield
+
+
+@contextmanager
+def _deadline(request: Request) -> Iterator[None]:
+    """Interrupt Python code after so many seconds, and again until it gives up.
+
+    Seconds of work: what a busy machine makes a process wait counts only after PATIENCE times as long.
+    """
+    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    seconds = request.seconds
+    armed, worked, started, interrupts = True, time.process_time(), time.monotonic(), 0
+
+    def stop(signum: int, frame: Any) -> None:
+        nonlocal interrupts
+        is_over = time.process_time() - worked >= seconds or time.monotonic() - started >= PATIENCE * seconds
+        if armed and is_over:
+            interrupts += 1
+            if interrupts > MAX_INTERRUPTS:
+                on_unstoppable(request)
+            raise TookTooLong(f"stopped after {seconds:g} seconds")
+
+    previous = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds, 0.5)
+    try:
+        yield
+    finally:
+        armed = False
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+
+
+def _version(value: Any) -> Any:
+    """The write counters of the tensors in an argument."""
+    if isinstance(value, Tensor):
+        return value._version
+    if isinstance(value, dict):
+        return [_version(part) for part in value.values()]
+    if isinstance(value, (list, tuple)):
+        return [_version(part) for part in value]
+    return None
+
+
+def _versions(arguments: dict[str, Any]) -> dict[str, Any]:
+    return {name: _version(value) for name, value in arguments.items()}

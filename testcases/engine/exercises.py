@@ -1,0 +1,74 @@
+"""What a suite imports: `from tutorial.lesson04_gae import compute_gae` gives a handle, not the student's function.
+
+Nothing of the student is loaded at collection, so no mistake in a file can break it.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+from .contract import lesson, lesson_names
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """The name of something in a lesson; `ValueModel.forward` on a handle names the method."""
+
+    lesson: str
+    name: str
+
+    def __getattr__(self, name: str) -> Exercise:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return Exercise(self.lesson, f"{self.name}.{name}")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise TypeError(
+            f"inside a suite {self.name} is only a name: use call({self.name}, ...); "
+            f"inside a lesson import relatively: from ..{self.lesson} import {self.name}"
+        )
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """An exercise reached through a scenario."""
+
+    exercise: Exercise
+    name: str
+
+
+def install() -> None:
+    """Let `tutorial` be the package of handles in this process."""
+    if not any(isinstance(finder, _Handles) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Handles())
+
+
+class _Handles(MetaPathFinder, Loader):
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        package, _, name = fullname.partition(".")
+        if package != "tutorial" or (name and name not in lesson_names()):
+            return None
+        return ModuleSpec(fullname, self, is_package=not name)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        name = spec.name.partition(".")[2]
+        return _Handle(spec.name, name) if name else ModuleType(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        pass
+
+
+class _Handle(ModuleType):
+    def __init__(self, name: str, lesson: str) -> None:
+        super().__init__(name)
+        self._lesson = lesson
+
+    def __getattr__(self, name: str) -> Exercise:
+        if name.startswith("_") or name not in lesson(self._lesson).names:
+            raise AttributeError(f"{self._lesson} has no public name {name!r}")
+        return Exercise(self._lesson, name)

@@ -1,0 +1,197 @@
+"""What goes to student code and what comes back: plain data only, so that both can cross a process boundary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+MAX_ELEMENTS = 2_000_000
+MAX_PARTS = 50_000
+"""Lists, names and numbers outside of tensors; four letters of a text count as one."""
+MAX_TEXT = 2_000
+MAX_NAME = 200
+
+
+@dataclass(frozen=True)
+class Request:
+    """One call of one exercise."""
+
+    lesson: str
+    """Folder name, such as "lesson04_gae"."""
+    exercise: str
+    """Name in the lesson, dotted for a method: "compute_gae", "PPOTrainer.training_step"."""
+    arguments: dict[str, Any]
+    """By name, in order; tensors, numbers, strings, None, and lists, tuples and dicts of them."""
+    positional: int = 0
+    """How many of the first arguments are passed by position."""
+    scenario: str | None = None
+    """A function of the lesson's scenarios.py to call instead; its first argument is the student's lesson."""
+    grad_of: tuple[str, ...] = ()
+    """Arguments for which the gradient of the summed answer is wanted."""
+    grad_through: str | None = None
+    """The part of the answer that is summed, where it has several."""
+    grad_weights: Tensor | None = None
+    """Weights of that sum; where all ones would hide a mistake (the sum of whitened values is always 0)."""
+    seconds: float = 5.0
+    """Python code that runs longer is stopped."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """A NamedTuple of the answer."""
+
+    type_name: str
+    fields: tuple[str, ...]
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """Something in the answer that is not plain data."""
+
+    type_name: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """A tensor in the answer that is not on the CPU, so its numbers cannot be read."""
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    device: str
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One line of the student's own code in a traceback."""
+
+    file: str
+    line: int
+    function: str
+    text: str
+
+
+@dataclass(frozen=True)
+class StudentError:
+    """An exception that came out of the student's code, or the reason why the code could not be called."""
+
+    kind: str
+    """load | missing | signature | raised | timeout | backward | too large"""
+    type_name: str
+    message: str
+    frames: tuple[Frame, ...] = ()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one call gave."""
+
+    value: Any = None
+    """Tree of tensors (detached), bool, int, float, str, None, list, tuple, dict, Record, Foreign, Elsewhere."""
+    gradients: dict[str, Tensor | None] = field(default_factory=dict)
+    """By argument; None where no gradient arrived."""
+    tracked: tuple[str, ...] = ()
+    """Paths of the tensors in the answer that carry a gradient."""
+    error: StudentError | None = None
+    changed: tuple[str, ...] = ()
+    """Arguments that were changed in place."""
+    left_behind: tuple[str, ...] = ()
+    """Global settings that were not put back."""
+    used_global_random: bool = False
+    printed: str = ""
+    printed_length: int = 0
+
+
+def to_plain(value: Any) -> tuple[Any, tuple[str, ...]]:
+    """The plain tree of an answer, and the paths of its tensors that carry a gradient.
+
+    Raises:
+        OverflowError: the answer has more than MAX_ELEMENTS numbers or MAX_PARTS parts.
+    """
+    tracked: list[str] = []
+    elements, parts = MAX_ELEMENTS, MAX_PARTS
+
+    def spend(numbers: int, text: str = "") -> None:
+        nonlocal elements, parts
+        elements -= numbers
+        parts -= 1 + len(text) // 4
+        if elements < 0:
+            raise OverflowError(f"the answer holds more than {MAX_ELEMENTS:,} numbers")
+        if parts < 0:
+            raise OverflowError(f"the answer has more than {MAX_PARTS:,} parts")
+
+    def name_of(text: object) -> str:
+        name = str(text)[:MAX_NAME]
+        spend(0, name)
+        return name
+
+    def convert(value: Any, path: str, depth: int) -> Any:
+        spend(value.numel() if isinstance(value, Tensor) else 0)
+        if value is None or type(value) in (bool, int, float):
+            return value
+        if type(value) is str:
+            spend(0, value[:MAX_TEXT])
+            return value[:MAX_TEXT]
+        if isinstance(value, Tensor):
+            if value.requires_grad:
+                tracked.append(path)
+            if value.device.type != "cpu" or value.layout != torch.strided:
+                return Elsewhere(tuple(value.shape), value.dtype, str(value.device))
+            return torch.empty(value.shape, dtype=value.dtype).copy_(value.detach())
+        if depth > 8:
+            return Foreign(name_of(type(value).__name__), "nested too deeply")
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            names = tuple(name_of(name) for name in value._fields)
+            values = tuple(convert(part, _join(path, name), depth + 1) for name, part in zip(names, value, strict=True))
+            return Record(name_of(type(value).__name__), names, values)
+        if isinstance(value, (list, tuple)):
+            kind = list if isinstance(value, list) else tuple
+            return kind(convert(part, _join(path, str(i)), depth + 1) for i, part in enumerate(value))
+        if isinstance(value, dict):
+            found = {}
+            for key, part in value.items():
+                name = name_of(key)
+                found[name] = convert(part, _join(path, name), depth + 1)
+            return found
+        module, name = type(value).__module__, name_of(type(value).__name__)
+        try:
+            text = repr(value)[:MAX_NAME]
+        except Exception as error:
+            text = f"<its repr raised {type(error).__name__}>"
+        return Foreign(name if module == "builtins" else name_of(f"{module}.{name}"), text)
+
+    return convert(value, "", 0), tuple(tracked)
+
+
+def copy_plain(value: Any, tensor: Callable[[Tensor], Tensor] = Tensor.clone) -> Any:
+    """A deep copy of plain data, each tensor copied by `tensor`."""
+    if isinstance(value, Tensor):
+        return tensor(value)
+    if isinstance(value, Mapping):
+        return {key: copy_plain(part, tensor) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(copy_plain(part, tensor) for part in value)
+    return value
+
+
+def identical(a: Any, b: Any) -> bool:
+    """The same plain data to the last bit, NaN equal to NaN."""
+    if isinstance(a, Tensor) or isinstance(b, Tensor):
+        if not (isinstance(a, Tensor) and isinstance(b, Tensor)) or a.shape != b.shape or a.dtype != b.dtype:
+            return False
+        a, b = a.detach(), b.detach()
+        return bool(((a == b) | ((a != a) & (b != b))).all())
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        return a.keys() == b.keys() and all(identical(a[key], b[key]) for key in a)
+    if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
+        return len(a) == len(b) and all(identical(x, y) for x, y in zip(a, b, strict=True))
+    return type(a) is type(b) and (a == b or a != a)
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name

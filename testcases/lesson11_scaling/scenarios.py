@@ -1,0 +1,337 @@
+"""Live objects for lesson 11. The processes of a run are threads here, and what passes between them is written down.
+
+Real processes are in testcases/selfcheck/scaling_test.py: they take seconds to start.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from solutions.lesson08_rollout import Experience
+from solutions.lesson09_ppo_trainer import PPOConfig
+from solutions.lesson11_scaling import Processes
+
+# The models are on the CPU, and have to stay there on a machine with a GPU.
+os.environ.setdefault("ACCELERATE_USE_CPU", "true")
+
+PATIENCE = 4.0
+
+
+def plan_of(lesson: Any, lengths: Tensor, n_processes: int, micro_batch_size: int | None = None) -> Any:
+    """`plan_microbatches`, as tuples."""
+    plan = lesson.plan_microbatches(lengths, n_processes, micro_batch_size)
+    return tuple(tuple(own) for own in plan)
+
+
+def whitened_of(
+    lesson: Any, values: Tensor, mask: Tensor, others: Tensor, place: int, shift_mean: bool | None = None
+) -> dict[str, Any]:
+    """`global_masked_whiten` in process number `place`; the moments of the others are `others` (N - 1, 3)."""
+    calls: list[Any] = []
+
+    def gather(own: Tensor) -> Tensor:
+        calls.append(own)
+        return torch.cat([others[:place], own.unsqueeze(0).to(others.dtype), others[place:]])
+
+    options = {} if shift_mean is None else {"shift_mean": shift_mean}
+    return {"whitened": lesson.global_masked_whiten(values, mask, gather, **options), "gathered": len(calls)}
+
+
+# keep_reference_adapter
+
+
+class Line(nn.Module):
+    """y = x: the base model under the adapters."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.slope = nn.Linear(1, 1, bias=False)
+        nn.init.ones_(self.slope.weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.slope(x)
+
+
+def reference_of(lesson: Any, adapter: float, name: str = "default", rank: int = 1, lora_alpha: int = 1) -> dict:
+    """y(1) of the policy and of its reference, before and after the policy has been trained to another number.
+
+    The SFT adapter adds `adapter` to the slope 1 of the base model.
+    """
+    from peft import LoraConfig, get_peft_model
+
+    from solutions.lesson07_actor_critic import reference_mode
+
+    options = {"r": rank, "lora_alpha": lora_alpha, "lora_dropout": 0.0, "target_modules": ["slope"]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        policy = get_peft_model(Line(), LoraConfig(**options), adapter_name=name)
+        layer = policy.base_model.model.slope
+        with torch.no_grad():
+            layer.lora_A[name].weight.fill_(1.0)
+            layer.lora_B[name].weight.fill_(adapter / lora_alpha)
+        kept = lesson.keep_reference_adapter(policy)
+    x = torch.ones(1, 1)
+
+    def reference() -> float:
+        with reference_mode(policy):
+            return policy(x).item()
+
+    answer = {
+        "returned": "the policy" if kept is policy else type(kept).__name__,
+        "adapters": tuple(sorted(policy.peft_config)),
+        "active": str(policy.active_adapter),
+        "in_train_mode": policy.training,
+        "trainable": tuple(sorted(_short(one) for one, weight in policy.named_parameters() if weight.requires_grad)),
+        "policy": policy(x).item(),
+        "reference": reference(),
+    }
+    with torch.no_grad():
+        for weight in policy.parameters():
+            if weight.requires_grad:
+                weight.mul_(3.0)
+    return answer | {"trained_policy": policy(x).item(), "reference_then": reference()}
+
+
+def refused_of(lesson: Any, twice: bool) -> Any:
+    """`keep_reference_adapter` of a model without adapters, or a second time."""
+    from peft import LoraConfig, get_peft_model
+
+    if not twice:
+        return type(lesson.keep_reference_adapter(Line())).__name__
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        policy = get_peft_model(Line(), LoraConfig(r=1, target_modules=["slope"]))
+        policy.add_adapter("reference", policy.peft_config["default"])
+        return type(lesson.keep_reference_adapter(policy)).__name__
+
+
+def _short(name: str) -> str:
+    return name.removeprefix("base_model.model.").removesuffix(".weight")
+
+
+# optimiser_step
+
+
+class WaitsForEver(Exception):
+    """Real processes would hang here."""
+
+
+class Meeting:
+    """Processes that meet to exchange things; each meeting has a kind, and needs all of them."""
+
+    def __init__(self, count: int) -> None:
+        self.brought: list[list[tuple[str, Any]]] = [[] for _ in range(count)]
+        self.gone = [False] * count
+        self.changed = threading.Condition()
+
+    def exchange(self, index: int, kind: str, thing: Any) -> list[Any]:
+        with self.changed:
+            self.brought[index].append((kind, thing))
+            turn = len(self.brought[index]) - 1
+            self.changed.notify_all()
+            self.changed.wait_for(lambda: self._is_settled(turn), PATIENCE)
+            there = [each[turn] for each in self.brought if len(each) > turn]
+        if len(there) < len(self.brought) or {each for each, _ in there} != {kind}:
+            raise WaitsForEver
+        return [thing for _, thing in there]
+
+    def leave(self, index: int) -> None:
+        with self.changed:
+            self.gone[index] = True
+            self.changed.notify_all()
+
+    def _is_settled(self, turn: int) -> bool:
+        """All are there, or one of them will never be."""
+        has_come = [len(each) > turn for each in self.brought]
+        return all(has_come) or any(gone and not come for gone, come in zip(self.gone, has_come, strict=True))
+
+
+class ThreadProcesses(Processes):
+    """`Processes` whose others are threads."""
+
+    def __init__(self, meeting: Meeting, index: int) -> None:
+        self.count, self.index = len(meeting.brought), index
+        self.meeting = meeting
+
+    def collect(self, things: list[Any]) -> list[Any]:
+        return [one for each in self.meeting.exchange(self.index, "collect", list(things)) for one in each]
+
+
+class ThreadAccelerator:
+    """What a step asks of Accelerate. As in `DistributedDataParallel`, the *forward* decides whether the backward
+    that follows exchanges gradients, and the exchange takes the mean of what has been added up."""
+
+    def __init__(self, real: Any, meeting: Meeting, index: int) -> None:
+        self.real, self.meeting, self.index = real, meeting, index
+        self.is_quiet = self.forward_was_quiet = False
+        self.exchanges = self.clips = self.backwards_outside = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.real, name)
+
+    @contextmanager
+    def no_sync(self, model: nn.Module) -> Iterator[None]:
+        before, self.is_quiet = self.is_quiet, True
+        try:
+            yield
+        finally:
+            self.is_quiet = before
+
+    def clip_grad_norm_(self, *given: Any, **named: Any) -> Any:
+        self.clips += 1
+        return self.real.clip_grad_norm_(*given, **named)
+
+    def counts(self) -> dict[str, int]:
+        return {
+            "exchanges": self.exchanges,
+            "clips_by_accelerator": self.clips,
+            "backwards_outside_no_sync": self.backwards_outside,
+        }
+
+    def backward(self, loss: Tensor) -> None:
+        self.backwards_outside += self.forward_was_quiet and not self.is_quiet
+        loss.backward()
+        if not self.forward_was_quiet:
+            self.exchanges += 1
+            self._take_the_mean()
+
+    def _take_the_mean(self) -> None:
+        weights = list(self.model.parameters())
+        own = [torch.zeros_like(one) if one.grad is None else one.grad.clone() for one in weights]
+        everyone = self.meeting.exchange(self.index, "gradients", own)
+        for number, weight in enumerate(weights):
+            weight.grad = torch.stack([each[number] for each in everyone]).mean(dim=0)
+
+
+class OneWeight(nn.Module):
+    """Stands for the policy, or for the critic."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros((), dtype=torch.float64))
+
+
+class TwoWeights(nn.Module):
+    """Stands for actor and critic."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.policy, self.value_model = OneWeight(), OneWeight()
+
+
+def steps_of(
+    lesson: Any,
+    actor_slopes: Tensor,
+    critic_slopes: Tensor,
+    mask: Tensor,
+    ratios: list[Tensor],
+    n_processes: int,
+    **settings: Any,
+) -> dict[str, Any]:
+    """`optimiser_step` in each of `n_processes` processes, once for each entry of `ratios`.
+
+    Actor and critic have one weight each, both start at 0; in place of `compute_loss` stands
+    loss = mean over real tokens of (actor_slopes * actor) + mean over real tokens of (critic_slopes * critic).
+    Statistics: ratio_mean and ratio_max of `ratios`, and "policy_loss", the mean of actor_slopes.
+
+    The answer: `processes_agree`, then (of the first process) the weights and statistics after each call, NaN shown
+    as -1; how often gradients were exchanged in each call and clipped by Accelerate, how many backwards were outside
+    `no_sync` though their forward was inside, and how many weights have a gradient left; `rows`: for each process the
+    rows of each forward in the first call. If a process would wait for ever the answer is {"waits_for_ever": True}.
+    """
+    meeting = Meeting(n_processes)
+    members = [_Member(lesson, meeting, index, settings) for index in range(n_processes)]
+    prompts = torch.zeros(len(mask), 1, dtype=torch.int64)
+    batches = [_experience(prompts, mask, actor_slopes, critic_slopes, ratio) for ratio in ratios]
+    threads = [threading.Thread(target=member.run, args=(batches,), daemon=True) for member in members[1:]]
+    for thread in threads:
+        thread.start()
+    members[0].run(batches)
+    for thread in threads:
+        thread.join()
+    errors = [member.error for member in members if member.error is not None]
+    for error in errors:
+        if not isinstance(error, WaitsForEver):
+            raise error
+    if errors:
+        return {"waits_for_ever": True}
+    first = members[0].steps
+    table = {name: torch.tensor([step[name] for step in first], dtype=torch.float64) for name in first[0]}
+    return {
+        "waits_for_ever": False,
+        "processes_agree": all(repr(member.steps) == repr(first) for member in members),
+        **{name: numbers.nan_to_num(nan=-1.0) for name, numbers in table.items()},
+        "rows": tuple(tuple(tuple(rows) for rows in member.forwards) for member in members),
+    }
+
+
+class _Member:
+    """One process: its own trainer, its own copy of the weights."""
+
+    def __init__(self, lesson: Any, meeting: Meeting, index: int, settings: dict[str, Any]) -> None:
+        config = PPOConfig(stop_token_ids=(1,), pad_token_id=0, **settings)
+        self.trainer = lesson.DistributedPPOTrainer(TwoWeights(), _no_reward, None, config, object())
+        self.accelerator = ThreadAccelerator(self.trainer.accelerator, meeting, index)
+        self.accelerator.model = self.trainer.model
+        self.trainer.accelerator = self.accelerator
+        self.trainer.processes = ThreadProcesses(meeting, index)
+        self.trainer.compute_loss = self.compute_loss
+        self.meeting, self.index = meeting, index
+        self.forwards: list[list[int]] = []
+        self.steps: list[dict[str, float]] = []
+        self.error: BaseException | None = None
+
+    def compute_loss(self, batch: Experience) -> tuple[Tensor, dict[str, float]]:
+        self.accelerator.forward_was_quiet = self.accelerator.is_quiet
+        if not self.steps:
+            self.forwards.append(batch.scores.int().tolist())
+        slope, other, ratio = (each[batch.mask] for each in (batch.advantages, batch.returns, batch.values))
+        actor, critic = self.trainer.model.policy.weight, self.trainer.model.value_model.weight
+        numbers = {"policy_loss": slope.mean(), "ratio_mean": ratio.mean(), "ratio_max": ratio.max()}
+        return slope.mean() * actor + other.mean() * critic, {name: one.item() for name, one in numbers.items()}
+
+    def run(self, batches: list[Experience]) -> None:
+        try:
+            for batch in batches:
+                before = self.accelerator.counts()
+                statistics = self.trainer.optimiser_step(batch)
+                if not isinstance(statistics, dict):
+                    raise ValueError(f"expected optimiser_step to return a dict, got {type(statistics).__name__}")
+                model = self.trainer.model
+                weights = {"actor": model.policy.weight.item(), "critic": model.value_model.weight.item()}
+                counts = {name: count - before[name] for name, count in self.accelerator.counts().items()}
+                left = sum(one.grad is not None and bool(one.grad != 0) for one in model.parameters())
+                self.steps.append(weights | statistics | counts | {"gradients_left": left})
+        except BaseException as error:
+            self.error = error
+        finally:
+            self.meeting.leave(self.index)
+
+
+def _no_reward(prompts: list[str], responses: list[str]) -> list[float]:
+    return [0.0] * len(responses)
+
+
+def _experience(prompts: Tensor, mask: Tensor, actor: Tensor, critic: Tensor, ratio: Tensor) -> Experience:
+    """Rows numbered by `scores`."""
+    zeros = torch.zeros_like(actor)
+    return Experience(
+        input_ids=torch.cat([prompts, mask.long()], dim=1),
+        attention_mask=torch.cat([prompts == 0, mask], dim=1),
+        mask=mask,
+        scores=torch.arange(len(mask), dtype=actor.dtype),
+        advantages=actor,
+        returns=critic,
+        values=ratio,
+        log_probs=zeros,
+        ref_log_probs=zeros,
+        rewards=zeros,
+    )

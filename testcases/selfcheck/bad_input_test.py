@@ -1,0 +1,217 @@
+"""Broken and strange student files: one clear failure for the exercise that is broken, all others as before."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from pathlib import Path
+
+import pytest
+
+from testcases.engine import Request, evaluate, session
+from testcases.engine.failures import MAX_LINES, CheckFailed
+from testcases.engine.runner import cases
+from testcases.selfcheck.students import FILE, LESSON, independent, pytest_in, replace_body, run_pytest, solved_folder
+
+
+def failures(folder: Path) -> dict[str, list[CheckFailed]]:
+    """The failures of lesson 4 by exercise; every case runs, and none ends in anything but a verdict."""
+    found: dict[str, list[CheckFailed]] = {}
+    with session.using(evaluate.student(folder)):
+        for case in cases(LESSON):
+            verdict = case.run()
+            if verdict is not None:
+                assert isinstance(verdict, CheckFailed), verdict
+                assert len(str(verdict).splitlines()) <= MAX_LINES
+                assert case.entry is not None
+                found.setdefault(case.entry.exercise, []).append(verdict)
+    return found
+
+
+RIGHT = "right = rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]\n"
+BODIES = [
+    pytest.param(RIGHT + "return right.tolist()", "returned a list", [], id="list"),
+    pytest.param(RIGHT + "return None", "returned None", ["is a return missing?"], id="none"),
+    pytest.param(RIGHT + "return right.detach().numpy()", "returned a numpy.ndarray", [], id="numpy"),
+    pytest.param(RIGHT + "return right.to('meta')", "wrong device", ["meta"], id="another-device"),
+    pytest.param(RIGHT + "return right.sum().item()", "returned a float where a tensor is due", [], id="float"),
+    pytest.param(RIGHT + "return (right,)", "returned a tuple", [], id="tuple"),
+    pytest.param(
+        "return rewards.no_such_method()", "raised AttributeError", ["gae.py:", "no_such_method"], id="raises"
+    ),
+    pytest.param("import sys\nsys.exit()", "raised SystemExit", ["gae.py:"], id="sys-exit"),
+    pytest.param("import pytest\npytest.skip('not today')", "raised Skipped", ["not today"], id="skips-the-test"),
+    pytest.param(
+        "rewards += 1\n" + RIGHT + "return right",
+        "changed its input rewards in place",
+        ["caller"],
+        id="changes-its-input",
+    ),
+    pytest.param(
+        "rewards.mul_(1.0)\n" + RIGHT + "return right",
+        "changed its input rewards in place",
+        [],
+        id="writes-the-same-numbers",
+    ),
+    pytest.param(RIGHT + "return right.float()", "wrong dtype", ["torch.float64", "torch.float32"], id="float32"),
+    pytest.param(
+        RIGHT + "return right.float().double() + 1e-9", "wrong value, by rounding", ["six digits"], id="float32-inside"
+    ),
+    pytest.param(RIGHT + "return right[..., None]", "wrong shape", [], id="another-shape"),
+    pytest.param(RIGHT + "return right / 0 * 0", "NaN in the value", [], id="nan"),
+    pytest.param(
+        "torch.set_grad_enabled(False)\n" + RIGHT + "return right",
+        "left a global setting changed",
+        [],
+        id="grad-left-off",
+    ),
+    pytest.param("print('x' * 10_000_000)\nreturn rewards", "wrong value", ["10,000,001 characters"], id="print-flood"),
+    pytest.param("print('\\x1b[2J' * 3)\nreturn rewards", "wrong value", ["?[2J"], id="terminal-control"),
+    pytest.param("return torch.zeros(20_000_000)", "returned too much", [], id="too-much"),
+    pytest.param("return td_errors(rewards, values, dones, gamma)", "raised RecursionError", [], id="recursion"),
+    pytest.param("raise NotImplementedError", "raised NotImplementedError", [], id="bare-not-implemented"),
+    pytest.param(
+        "from ..lesson09_nothing import x", "raised ModuleNotFoundError", ["lesson09_nothing"], id="imports-nothing"
+    ),
+]
+
+
+@pytest.mark.parametrize("body, kind, mentions", BODIES)
+def test_a_strange_answer_is_one_clear_failure(tmp_path: Path, body: str, kind: str, mentions: list[str]):
+    folder = solved_folder(tmp_path)
+    independent(folder)
+    replace_body(folder, body)
+    found = failures(folder)
+    assert set(found) == {"td_errors"}
+    first = found["td_errors"][0]
+    assert first.kind == kind, str(first)
+    assert all(text in str(first) for text in mentions), str(first)
+    assert "\x1b" not in str(first)
+    assert "testcases/engine" not in str(first) and "Traceback" not in str(first)
+    assert "make hint LESSON=4" in str(first)
+
+
+def test_a_lost_gradient_has_its_own_wording(tmp_path: Path):
+    folder = solved_folder(tmp_path)
+    independent(folder)
+    replace_body(folder, RIGHT + "return right.detach()")
+    found = failures(folder)["td_errors"]
+    assert {verdict.kind for verdict in found} == {"no gradient"}
+    assert "cut off from its inputs" in str(found[0])
+
+
+def test_a_file_with_a_syntax_error(tmp_path: Path):
+    folder = solved_folder(tmp_path)
+    path = folder / LESSON / FILE
+    path.write_text(path.read_text("utf-8") + "\ndef broken(:\n", "utf-8")
+    found = failures(folder)
+    assert len(found) == 4
+    first = found["td_errors"][0]
+    assert first.kind == "gae.py does not load"
+    assert (
+        "tutorial/lesson04_gae/gae.py:" in str(first) and "def broken(:" in str(first) and "SyntaxError" in str(first)
+    )
+
+
+def test_a_file_of_bytes(tmp_path: Path):
+    folder = solved_folder(tmp_path)
+    (folder / LESSON / FILE).write_bytes(b"\xff\xfe\x00\x00\x9c")
+    assert failures(folder)["td_errors"][0].kind == "gae.py does not load"
+
+
+@pytest.mark.parametrize("first_line", ["import sys; sys.exit(3)", "1 / 0", "import no_such_package"])
+def test_a_file_that_raises_when_it_is_loaded(tmp_path: Path, first_line: str):
+    folder = solved_folder(tmp_path)
+    path = folder / LESSON / FILE
+    path.write_text(path.read_text("utf-8") + f"\n{first_line}\n", "utf-8")
+    first = failures(folder)["compute_gae"][0]
+    assert first.kind == "gae.py does not load" and first_line in str(first)
+
+
+@pytest.mark.parametrize("missing", ["gae.py", ""], ids=["file", "folder"])
+def test_a_missing_file(tmp_path: Path, missing: str):
+    folder = solved_folder(tmp_path)
+    target = folder / LESSON / missing
+    shutil.rmtree(target) if target.is_dir() else target.rename(target.with_name("Gae (1).py"))
+    first = failures(folder)["compute_gae"][0]
+    assert first.kind == "missing" and "there is no file tutorial/lesson04_gae/gae.py" in str(first)
+    assert not missing or "there is Gae (1).py" in str(first)
+
+
+def test_a_renamed_function(tmp_path: Path):
+    folder = solved_folder(tmp_path)
+    path = folder / LESSON / FILE
+    path.write_text(path.read_text("utf-8").replace("def compute_gae(", "def compute_gea("), "utf-8")
+    found = failures(folder)
+    assert set(found) == {"compute_gae"}
+    assert "defines no compute_gae; there is compute_gea: was it renamed?" in str(found["compute_gae"][0])
+
+
+def test_a_wrong_signature(tmp_path: Path):
+    folder = solved_folder(tmp_path)
+    path = folder / LESSON / FILE
+    source = path.read_text("utf-8").replace(
+        "dones: Tensor, gamma: float = 0.99, lam: float = 0.95", "dones: Tensor, gamma: float = 0.99"
+    )
+    path.write_text(
+        source.replace("-> AdvantagesAndReturns:\n", "-> AdvantagesAndReturns:\n    lam = 0.95\n", 1), "utf-8"
+    )
+    found = failures(folder)
+    assert set(found) == {"compute_gae"}
+    signatures = [verdict for verdict in found["compute_gae"] if verdict.kind == "wrong signature"]
+    assert "expected compute_gae(rewards, values, dones, gamma=0.99, lam=0.95)" in str(signatures[0])
+
+
+def test_an_endless_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    folder = solved_folder(tmp_path)
+    independent(folder)
+    replace_body(folder, "while True:\n    try:\n        gamma += 0\n    except Exception:\n        pass")
+    asked = []
+    real = evaluate.run
+    monkeypatch.setattr(
+        evaluate, "run", lambda view, request: asked.append(request) or real(view, _in_a_hurry(request))
+    )
+    found = failures(folder)
+    mine = [request for request in asked if request.exercise == "td_errors"]
+    assert len(mine) < 50, "the loop is waited for once, not once a test"
+    assert set(found) == {"td_errors"}
+    assert found["td_errors"][0].kind == "took too long" and "gae.py:" in str(found["td_errors"][0])
+
+
+def test_an_endless_loop_that_cannot_be_stopped_ends_pytest_with_a_sentence(tmp_path: Path):
+    folder = solved_folder(tmp_path)
+    replace_body(
+        folder,
+        "while True:\n    try:\n        while True:\n            gamma += 0\n    except BaseException:\n        pass",
+    )
+    done = run_pytest(folder, "-k", "td_errors")
+    assert done.returncode == 1
+    assert f"{LESSON} · td_errors never ends" in done.stderr and "except BaseException" in done.stderr, done.stderr
+
+
+def _in_a_hurry(request: Request) -> Request:
+    return dataclasses.replace(request, seconds=0.05)
+
+
+def test_a_stub_of_a_neighbour_blocks(tmp_path: Path):
+    folder = solved_folder(tmp_path)
+    replace_body(folder, 'raise NotImplementedError("lesson04: td_errors")')
+    results = pytest_in(folder)
+    assert results["failed"] == 0 and results["not started"] > 0 and results["blocked"] > 0 and results["passed"] > 0
+
+
+def test_pytest_of_a_broken_file_is_short(tmp_path: Path):
+    folder = solved_folder(tmp_path)
+    (folder / LESSON / FILE).write_text("def broken(:\n", "utf-8")
+    done = run_pytest(folder)
+    assert done.returncode == 1
+    assert len(done.stdout.splitlines()) < 80, done.stdout
+    assert done.stdout.count("SyntaxError") == 4, "once an exercise"
+
+
+def test_same_verdicts_in_any_order_and_in_many_processes(tmp_path: Path):
+    folder = solved_folder(tmp_path)
+    replace_body(folder, RIGHT + "return -right")
+    expected = pytest_in(folder, "-p", "no:randomly")
+    assert expected["failed"] > 0 and expected["passed"] > 0
+    assert pytest_in(folder, "-p", "randomly", "-p", "xdist", "-n", "2") == expected

@@ -1,0 +1,133 @@
+"""JupyterLab in a real browser: a reader opens a notebook, runs all its cells and moves its sliders."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import pytest
+
+from testcases.selfcheck.students import course_copy
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+MISSING = [name for name in ("jupyterlab", "playwright") if find_spec(name) is None]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}; `make lab` does it"),
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium on the PATH; Debian: apt install chromium"),
+]
+
+CAP = 240
+"""Seconds to wait for one thing; a quiet machine needs at most ten."""
+FLAGS = (
+    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync"
+).split()
+TOKEN = "browser-test"
+
+READY = """() => {
+    const panel = window.jupyterapp?.shell.currentWidget;
+    return panel?.context?.isReady && panel.sessionContext.session?.kernel?.status === "idle";
+}"""
+OUTCOME = """() => {
+    const panel = window.jupyterapp.shell.currentWidget;
+    const cells = [...panel.content.model.cells].filter(cell => cell.type === "code");
+    const outputs = cells.flatMap(cell => cell.outputs.toJSON());
+    const bad = outputs.filter(output => output.output_type === "error" || output.name === "stderr");
+    const done = cells.every(cell => cell.executionCount) && panel.sessionContext.session.kernel.status === "idle";
+    return bad.length || done ? {bad, cells: cells.length} : null;
+}"""
+BAD = '[data-mime-type="application/vnd.jupyter.error"], [data-mime-type="application/vnd.jupyter.stderr"]'
+REDRAWN = """([before, bad]) => {
+    const figure = document.querySelector(".widget-interact img");
+    return (figure && figure.src !== before) || document.querySelector(bad);
+}"""
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a JupyterLab on a copy of the course, without anybody's settings."""
+    folder = course_copy(tmp_path_factory.mktemp("course"))
+    home = folder / "home"
+    environment = {f"JUPYTER_{kind.upper()}_DIR": str(home / kind) for kind in ("config", "data", "runtime")}
+    environment |= {"JUPYTERLAB_SETTINGS_DIR": str(home / "settings"), "OMP_NUM_THREADS": "1"}
+    settings = home / "settings" / "@jupyterlab" / "apputils-extension" / "notification.jupyterlab-settings"
+    settings.parent.mkdir(parents=True)
+    settings.write_text('{"fetchNews": "false", "checkForUpdates": false}', "utf-8")  # it would ask the network
+    options = ["--no-browser", "--allow-root", "--expose-app-in-browser", "--ServerApp.port=0"]
+    options += [f"--IdentityProvider.token={TOKEN}"]
+    with (home / "log.txt").open("w") as log:
+        server = subprocess.Popen(
+            [sys.executable, "-m", "jupyterlab", *options],
+            cwd=folder,
+            env=os.environ | environment,
+            stdout=log,
+            stderr=log,
+        )
+        try:
+            yield _address(home / "runtime", server, home / "log.txt")
+        finally:
+            server.terminate()
+            server.wait(CAP)
+
+
+def _address(runtime: Path, server: subprocess.Popen[bytes], log: Path) -> str:
+    """The server takes a free port and writes down which, a little before it answers."""
+    end = time.monotonic() + CAP
+    while server.poll() is None and time.monotonic() < end:
+        for path in runtime.glob("jpserver-*.json"):
+            with suppress(json.JSONDecodeError, URLError):
+                url = json.loads(path.read_text("utf-8"))["url"]
+                urlopen(f"{url}api", timeout=CAP).close()
+                return url
+        time.sleep(0.05)
+    raise RuntimeError(f"expected JupyterLab to start, got\n{log.read_text('utf-8')}")
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Iterator[Any]:
+    """A page of headless Chromium with a fresh profile."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch_persistent_context(tmp_path, executable_path=CHROMIUM, args=FLAGS)
+        browser.set_default_timeout(1000 * CAP)
+        yield browser.pages[0]
+        browser.close()
+
+
+@pytest.mark.parametrize(
+    ("notebook", "sliders"),
+    [
+        pytest.param("04_gae.ipynb", ("gamma", "lam"), id="gae"),
+        pytest.param("05_ppo_loss.ipynb", ("ratio", "advantage", "clip_epsilon"), id="clip"),
+    ],
+)
+def test_all_cells_run_and_each_slider_redraws_its_figure(
+    lab: str, page: Any, notebook: str, sliders: tuple[str, ...]
+) -> None:
+    page.goto(f"{lab}lab/tree/notebooks/{notebook}?token={TOKEN}&reset")
+    page.wait_for_function(READY)
+    page.get_by_role("menuitem", name="Run", exact=True).click()
+    page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
+    outcome = page.wait_for_function(OUTCOME).json_value()
+    assert outcome["bad"] == [] and outcome["cells"] > 5
+
+    figure = page.locator(".widget-interact img")
+    for name in sliders:
+        before = figure.get_attribute("src")
+        handle = page.locator(".widget-slider").filter(has=page.get_by_text(name, exact=True)).locator(".noUi-handle")
+        handle.press("ArrowLeft")
+        page.wait_for_function(REDRAWN, arg=[before, BAD])
+        assert page.locator(BAD).all_inner_texts() == []

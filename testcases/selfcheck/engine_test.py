@@ -1,0 +1,217 @@
+"""The engine: views, scenarios, blocked exercises, comparison, and the tools of the way through."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+import solutions.lesson04_gae.gae as reference_gae
+import solutions.lesson06_kl_rewards as reference_kl
+from testcases.engine import call, evaluate, exercises, hint, progress, request, reset, scenario, session, solution
+from testcases.engine.compare import first_difference
+from testcases.engine.contract import lesson as read_lesson
+from testcases.engine.contract import regions
+from testcases.engine.exercises import Exercise
+from testcases.engine.failures import Blocked, CheckFailed
+from testcases.engine.plain import Foreign, to_plain
+from testcases.engine.wrong_answers import misconceptions
+from testcases.selfcheck.students import replace_body, solved_folder
+
+exercises.install()
+from tutorial.lesson04_gae import compute_gae, td_errors  # noqa: E402
+
+UPDATE = Exercise("lesson06_kl_rewards", "AdaptiveKLController").update
+EPISODE = {"rewards": [1.0, 3.0], "values": [2.0, 4.0, 8.0], "dones": [0.0, 0.0], "gamma": 0.5}
+
+
+def prices(kl: tuple[float, ...]):
+    """The price of a nat after each of these updates."""
+    known = {"kl_coef": 0.1, "target_kl": 6.0, "horizon": 1000, "n_steps": (100,) * len(kl)}
+    return call(scenario("prices", of=UPDATE), **known, seen=kl)
+
+
+def test_scenario_reaches_a_method():
+    with session.using(evaluate.solutions()):
+        prices(kl=(60.0, 3.0)).part("update 2").equals(0.1 * 1.02 * 0.98)
+
+
+def test_a_replaced_method_leaves_the_reference_alone():
+    original = reference_kl.AdaptiveKLController.update
+    broken = evaluate.solutions_with("lesson06_kl_rewards", UPDATE.name, lambda self, current, n_steps: None)
+    with session.using(broken), pytest.raises(CheckFailed, match="wrong value"):
+        prices(kl=(60.0,)).part("update 1").equals(0.1 * 1.02)
+    assert reference_kl.AdaptiveKLController.update is original
+
+
+def test_a_replaced_function_is_used_by_its_neighbours():
+    zeros = evaluate.solutions_with("lesson04_gae", "td_errors", lambda rewards, values, dones, gamma=0.99: 0 * rewards)
+    with session.using(zeros):
+        call(compute_gae, **EPISODE, lam=0.5).part("advantages").equals([0.0, 0.0])
+    assert reference_gae.td_errors.__module__ == "solutions.lesson04_gae.gae"
+
+
+def test_an_earlier_lesson_of_the_student_is_not_used(tmp_path: Path):
+    folder = solved_folder(tmp_path)
+    (folder / "lesson01_masked_sequences" / "masked.py").write_text("broken(", "utf-8")
+    with session.using(evaluate.student(folder)):
+        asked = request(Exercise("lesson03_policy_gradient", "reinforce_loss"), [[1.0]], [[2.0]], [[True]])
+        call(asked).equals(-2.0)
+
+
+def test_the_capstone_uses_the_whole_stack_and_says_what_it_waits_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(evaluate, "CAPSTONE", "lesson06")
+    folder = solved_folder(tmp_path)
+    path = folder / "lesson02_reward_model" / "reward_model.py"
+    text = path.read_text("utf-8").replace(
+        "    length = attention_mask.shape[1]\n", '    raise NotImplementedError("lesson02: last_token_index")\n'
+    )
+    path.write_text(text, "utf-8")
+    asked = request(Exercise("lesson06_kl_rewards", "compute_rewards"), [1.0], [[0.0]], [[0.0]], [[True]])
+    with (
+        session.using(evaluate.student(folder)),
+        pytest.raises(Blocked, match=r"waiting for lesson 2 \(last_token_index\)"),
+    ):
+        call(asked)
+
+
+def test_a_cause_in_a_neighbour_is_named(tmp_path: Path):
+    folder = solved_folder(tmp_path)
+    replace_body(folder, "return rewards + gamma * values[..., 1:] - values[..., :-1]")
+    with session.using(evaluate.student(folder)), pytest.raises(CheckFailed) as failure:
+        call(compute_gae, **{**EPISODE, "dones": [1.0, 0.0]}, lam=0.5).part("advantages").equals([-1.0, 3.0])
+    assert "in td_errors, which compute_gae uses: dones_ignored" in str(failure.value)
+
+
+def test_a_plain_tuple_is_as_good_as_a_named_one():
+    named = reference_gae.compute_gae
+    plain = evaluate.solutions_with(
+        "lesson04_gae", "compute_gae", lambda *args, **options: tuple(named(*args, **options))
+    )
+    with session.using(plain):
+        answer = call(compute_gae, **EPISODE, lam=0.5, grad_of="rewards", grad_through="returns")
+        answer.part("advantages").equals([1.75, 3.0]).gradient_equals(rewards=[1.0, 1.25])
+
+
+def test_two_mistakes_at_once_are_not_given_a_wrong_name(tmp_path: Path):
+    folder = solved_folder(tmp_path)
+    replace_body(folder, "return rewards * 0.5 + gamma * values[..., 1:] ** 2 - values[..., :-1] + 0.25")
+    with session.using(evaluate.student(folder)), pytest.raises(CheckFailed) as failure:
+        call(td_errors, **EPISODE).equals([1.0, 3.0])
+    assert failure.value.cause is None
+
+
+@pytest.mark.parametrize(
+    "expected, got, kind",
+    [
+        (torch.tensor([1.0]), torch.tensor([math.nan]), "NaN in the value"),
+        (torch.tensor([math.nan]), torch.tensor([math.nan]), "NaN in the value"),
+        (torch.tensor([math.inf]), torch.tensor([1.0]), "wrong value"),
+        (torch.tensor([1.0]), torch.tensor([math.inf]), "wrong value"),
+        (torch.tensor([1.0]), torch.tensor([1.0 + 1e-6]), "wrong value"),
+        (torch.zeros(1).double(), torch.full((1,), 1e-9).double(), "wrong value, by rounding"),
+        (torch.tensor([1.0]), torch.tensor([[1.0]]), "wrong shape"),
+        (torch.tensor([1.0]), torch.tensor([1.0], dtype=torch.float64), "wrong dtype"),
+        (torch.tensor([1]), torch.tensor([True]), "wrong dtype"),
+        (1, True, "returned a bool"),
+        (1.0, 1, "returned an int"),
+        (math.nan, math.nan, "NaN in the answer"),
+        ({"a": 1.0}, {"b": 1.0}, "wrong keys"),
+        ((1.0, 2.0), [1.0, 2.0], "returned a list of 2"),
+        ("k1", "k2", "wrong value"),
+        (None, 0.0, "returned a float"),
+    ],
+)
+def test_comparison_is_exact(expected, got, kind: str):
+    found = first_difference(expected, got)
+    assert found is not None
+    assert found.kind == ("wrong value" if kind == "NaN in the value" and expected.isnan().any() else kind)
+
+
+@pytest.mark.parametrize(
+    "value", [torch.tensor([1.0, math.inf]), (1.0, "a", None), {"a": [1, True]}, torch.tensor([], dtype=torch.bool)]
+)
+def test_comparison_accepts_the_same(value):
+    assert first_difference(value, value) is None
+
+
+def test_plain_data_holds_no_live_object():
+    class Odd:
+        def __repr__(self) -> str:
+            raise RuntimeError
+
+    value, tracked = to_plain((torch.ones(2, requires_grad=True) * 2, Odd(), {"a": [1]}))
+    assert tracked == ("0",) and not value[0].requires_grad
+    assert isinstance(value[1], Foreign) and value[2] == {"a": [1]}
+
+
+def test_a_request_is_plain():
+    asked = request(td_errors, **EPISODE, grad_of="rewards")
+    assert {type(part) for part in dataclasses.asdict(asked)["arguments"].values()} == {torch.Tensor, float}
+
+
+def test_regions_outside_a_function_are_refused(tmp_path: Path):
+    path = tmp_path / "x.py"
+    path.write_text("# region solution\nx = 1\n# endregion\n", "utf-8")
+    with pytest.raises(ValueError, match="one region in one function"):
+        regions(path)
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty `.progress/`."""
+    for module in (progress, hint, reset, solution):
+        for name, value in (
+            ("FOLDER", tmp_path),
+            ("STATE", tmp_path / "tests.json"),
+            ("SHOWN", tmp_path / "hints.json"),
+        ):
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, value)
+    return tmp_path
+
+
+def test_hints_come_one_by_one(state: Path):
+    lesson, steps = read_lesson("4"), hint.hints("lesson04_gae")["compute_gae"]
+    texts = [" ".join(hint.next_hint(lesson, "compute_gae").split()) for _ in range(len(steps) + 1)]
+    for count, text in enumerate(texts[:-1], start=1):
+        assert all((step in text) == (number <= count) for number, step in enumerate(steps, start=1))
+    assert "That was the last hint" in texts[-1]
+
+
+def test_progress_keeps_the_worst_case_of_a_function(state: Path):
+    node = "lesson04_gae/basic_test.py::test_td_errors_by_hand"
+    progress.update({node: {"a": "passed", "b": "failed"}}, whole=True)
+    assert progress.exercise_status("lesson04_gae", "td_errors", progress.read(progress.STATE)) == "failed"
+    progress.update({node: {"b": "passed"}}, whole=False)
+    assert json.loads(progress.STATE.read_text())[node] == {"a": "passed", "b": "passed"}
+    assert "  1/" in progress.bar("lesson04_gae", progress.read(progress.STATE))
+
+
+def test_a_damaged_state_is_an_empty_one(state: Path):
+    progress.STATE.write_text("{", "utf-8")
+    assert progress.read(progress.STATE) == {}
+
+
+def test_reset_keeps_a_copy(state: Path, tmp_path: Path):
+    folder = solved_folder(tmp_path / "student")
+    (folder / "lesson04_gae" / "README.md").write_text("text", "utf-8")
+    kept = reset.reset(read_lesson("4"), folder)
+    assert kept is not None and "next_values" in (kept / "gae.py").read_text("utf-8")
+    assert 'raise NotImplementedError("lesson04: compute_gae")' in (folder / "lesson04_gae" / "gae.py").read_text(
+        "utf-8"
+    )
+    assert (folder / "lesson04_gae" / "README.md").read_text("utf-8") == "text"
+
+
+def test_solution_shows_the_regions_only():
+    text = solution.solution(read_lesson("4"))
+    assert "next_values = values[..., 1:]" in text and "Args:" not in text
+
+
+def test_there_are_misconceptions_to_test():
+    assert len(misconceptions("lesson04_gae")) >= 20

@@ -1,0 +1,528 @@
+"""The preset `hub` on checkpoints in the Hub's own layout, made here: three families, chat templates, rewards of every
+kind, and every bad input."""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from pathlib import Path
+
+import numpy
+import pytest
+import torch
+from peft import LoraConfig, get_peft_model
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    GPT2Config,
+    GPT2ForSequenceClassification,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    LlamaForSequenceClassification,
+    PreTrainedTokenizerFast,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+)
+
+from solutions.lesson12_capstone import __main__ as command
+from solutions.lesson12_capstone import hub, hub_models, hub_rewards
+from testcases.selfcheck import hub_test as this_module
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz .:?"
+TEMPLATE = (
+    "{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'] }}<|end|>{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+TINY = {"num_updates": 2, "batch_size": 2, "num_epochs": 1, "num_minibatches": 1, "max_new_tokens": 4}
+SET = " ".join(f"{name}={value}" for name, value in TINY.items())
+
+
+def tokenizer(chat: bool = False, pad: bool = True, letters: str = LETTERS) -> PreTrainedTokenizerFast:
+    """One token a letter, with the special tokens of a chat model."""
+    special = ["<|pad|>", "<|end|>", "<|user|>", "<|assistant|>", "<|unk|>"]
+    vocabulary = {token: number for number, token in enumerate([*special, *letters])}
+    words = Tokenizer(models.WordLevel(vocabulary, unk_token="<|unk|>"))
+    words.pre_tokenizer = pre_tokenizers.Split("", "isolated")
+    words.decoder = decoders.Fuse()
+    made = PreTrainedTokenizerFast(
+        tokenizer_object=words,
+        eos_token="<|end|>",
+        unk_token="<|unk|>",
+        additional_special_tokens=["<|user|>", "<|assistant|>"],
+        **({"pad_token": "<|pad|>"} if pad else {}),
+    )
+    made.chat_template = TEMPLATE if chat else None
+    return made
+
+
+SIZES = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+SIZES |= {"num_key_value_heads": 1, "max_position_embeddings": 64, "tie_word_embeddings": False}
+
+
+def save(folder: Path, model, words: PreTrainedTokenizerFast) -> str:
+    model.save_pretrained(folder)
+    words.save_pretrained(folder)
+    return str(folder)
+
+
+def causal(folder: Path, family: str = "gpt2", words: PreTrainedTokenizerFast | None = None) -> str:
+    words = tokenizer() if words is None else words
+    special = {"vocab_size": len(words), "bos_token_id": None, "eos_token_id": 1, "pad_token_id": words.pad_token_id}
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        if family == "gpt2":
+            model = GPT2LMHeadModel(GPT2Config(n_layer=1, n_embd=16, n_head=2, n_positions=64, **special))
+        elif family == "llama":
+            model = LlamaForCausalLM(LlamaConfig(**SIZES, **special))
+        else:
+            model = Qwen2ForCausalLM(Qwen2Config(**SIZES, **special))
+    return save(folder, model, words)
+
+
+def classifier(folder: Path, words: PreTrainedTokenizerFast, family: str = "gpt2", labels: int = 1) -> str:
+    special = {"vocab_size": len(words), "pad_token_id": words.pad_token_id, "num_labels": labels}
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        if family == "gpt2":
+            config = GPT2Config(n_layer=1, n_embd=16, n_head=2, n_positions=64, **special)
+            return save(folder, GPT2ForSequenceClassification(config), words)
+        return save(folder, LlamaForSequenceClassification(LlamaConfig(**SIZES, **special)), words)
+
+
+CALLS: list[tuple[list[str], list[str]]] = []
+
+
+def likes_a(prompts: list[str], responses: list[str]) -> list[float]:
+    CALLS.append((prompts, responses))
+    return [float(response.count("a")) for response in responses]
+
+
+def raises(prompts, responses):
+    raise KeyError("no such thing")
+
+
+def exits(prompts, responses):
+    sys.exit(0)
+
+
+REWARDS = {
+    "raises_later": lambda prompts, responses: likes_a(prompts, responses) if len(CALLS) < 6 else raises(0, 0),
+    "nan": lambda prompts, responses: [float("nan")] * len(responses),
+    "text": lambda prompts, responses: ["good"] * len(responses),
+    "too_few": lambda prompts, responses: [1.0],
+    "nothing": lambda prompts, responses: None,
+    "arrays": lambda prompts, responses: [torch.zeros(2)] * len(responses),
+    "too_large": lambda prompts, responses: [10**400] * len(responses),
+    "draws": lambda prompts, responses: [random.random() + numpy.random.random() for _ in responses],
+}
+vars(this_module).update(REWARDS)
+NO_FUNCTION = 3
+HERE = "testcases.selfcheck.hub_test"
+
+
+@pytest.fixture(autouse=True)
+def on_its_own(monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    CALLS.clear()
+
+
+@pytest.fixture(scope="module")
+def gpt2(tmp_path_factory) -> str:
+    return causal(tmp_path_factory.mktemp("models") / "gpt2")
+
+
+def prompt_file(folder: Path, *lines: str, name: str = "prompts.txt") -> Path:
+    file = folder / name
+    file.write_text("\n".join(lines) or "the cat\nwhere is it ?\n")
+    return file
+
+
+def run(tmp_path: Path, policy: str, reward: str, *lines: str, name: str = "prompts.txt", more: tuple = ()) -> int:
+    file = prompt_file(tmp_path, *lines, name=name)
+    arguments = ["--preset", "hub", "--policy", policy, "--reward", reward, "--prompts", str(file)]
+    return command.main([*arguments, "--out", str(tmp_path / "out"), "--set", SET, *more])
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama", "qwen2"])
+@pytest.mark.parametrize("chat", [False, True], ids=["plain", "chat-template"])
+def test_a_tuned_policy_loads_anywhere_and_has_moved(family, chat, tmp_path):
+    source = causal(tmp_path / "model", family, tokenizer(chat))
+    assert run(tmp_path, source, f"{HERE}:likes_a", more=("--set", f"{SET} learning_rate=0.01")) == 0
+    before, after = (AutoModelForCausalLM.from_pretrained(one) for one in (source, tmp_path / "out" / "policy"))
+    assert type(before) is type(after)
+    assert any(not torch.equal(one, other) for one, other in zip(before.parameters(), after.parameters(), strict=True))
+    words = AutoTokenizer.from_pretrained(tmp_path / "out" / "policy")
+    assert words.get_vocab() == tokenizer().get_vocab() and words.chat_template == (TEMPLATE if chat else None)
+    assert {prompt for prompts, _ in CALLS for prompt in prompts} == {"the cat", "where is it ?"}
+    out = tmp_path / "out"
+    assert {one.name for one in out.iterdir()} == {"policy", "log"}
+    assert len((out / "log" / "metrics.jsonl").read_text().splitlines()) == 2
+
+
+def test_a_chat_template_is_applied_to_texts_and_conversations():
+    words = tokenizer(chat=True)
+    prompt = hub._from_json('{"prompt": "hi"}', "line 1")
+    assert words.decode(hub.encode_prompt(prompt, words)) == "<|user|>hi<|end|><|assistant|>"
+    talk = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "yo"}, {"role": "user", "content": "a"}]
+    prompt = hub._from_json(json.dumps({"prompt": talk}), "line 1")
+    assert prompt.text == "a"
+    ids = hub.encode_prompt(prompt, words)
+    assert words.decode(ids) == "<|user|>hi<|end|><|assistant|>yo<|end|><|user|>a<|end|><|assistant|>"
+    assert words.decode(hub.encode_prompt(prompt._replace(is_chat=False), tokenizer())) == "a"
+
+
+def test_every_stop_token_of_the_generation_settings_ends_a_response(gpt2):
+    model, words = hub_models.load_policy(gpt2, print)
+    assert hub_models.stop_token_ids(model, words) == (1,)
+    model.generation_config.eos_token_id = [1, 3]
+    assert hub_models.stop_token_ids(model, words) == (1, 3)
+
+
+def test_a_tokenizer_without_pad_token_pads_with_its_stop_token_and_says_so(tmp_path, capsys):
+    source = causal(tmp_path / "model", words=tokenizer(pad=False))
+    assert run(tmp_path, source, f"{HERE}:likes_a") == 0
+    assert "has no pad token: its stop token <|end|> serves as one" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
+def test_a_reward_model_with_the_same_tokenizer_scores_what_it_would_score_alone(family, tmp_path):
+    words = tokenizer()
+    reward = hub_rewards.load_reward(classifier(tmp_path / "rm", words, family), words, len(words), {}, print)
+    texts = ["the cat sat", "a"]
+    left = [words(text)["input_ids"] for text in texts]
+    width = max(map(len, left)) + 2
+    ids = torch.tensor([[0] * (width - len(row)) + row for row in left])
+    scores = reward(ids, ids != 0)
+    for text, score in zip(texts, scores, strict=True):
+        alone = reward.model(**words(text, return_tensors="pt")).logits[0, 0]
+        assert torch.allclose(score, alone, atol=1e-5)
+
+
+def test_a_reward_model_with_another_tokenizer_gets_the_texts(tmp_path, capsys):
+    other = tokenizer(letters=LETTERS[::-1] + "!")
+    said: list[str] = []
+    reward = hub_rewards.load_reward(classifier(tmp_path / "rm", other), tokenizer(), 0, {"<u>hi": "hi"}, said.append)
+    assert "other tokens than the policy: it gets the texts, encoded again" in said[0]
+    (score,) = reward(["<u>hi"], ["you"])
+    model = GPT2ForSequenceClassification.from_pretrained(tmp_path / "rm")
+    alone = model(**other("hi you", return_tensors="pt")).logits[0, 0].item()
+    assert score == pytest.approx(alone, abs=1e-5)
+    both = reward(["<u>hi", "<u>hi"], ["you", "all of you"])
+    assert both[0] == pytest.approx(score, abs=1e-5), "padding does not reach a score"
+
+
+def test_a_reward_model_with_a_chat_template_gets_a_conversation(tmp_path):
+    other = tokenizer(chat=True, letters=LETTERS[::-1])
+    reward = hub_rewards.load_reward(classifier(tmp_path / "rm", other), tokenizer(), 0, {"hi": "hi"}, print)
+    model = GPT2ForSequenceClassification.from_pretrained(tmp_path / "rm")
+    ids = other("<|user|>hi<|end|><|assistant|>yo<|end|>", add_special_tokens=False, return_tensors="pt")
+    assert reward(["hi"], ["yo"])[0] == pytest.approx(model(**ids).logits[0, 0].item(), abs=1e-5)
+
+
+def test_a_whole_run_with_a_reward_model_of_another_tokenizer(tmp_path, gpt2):
+    rewarder = classifier(tmp_path / "rm", tokenizer(letters=LETTERS[::-1]), "llama")
+    assert run(tmp_path, gpt2, rewarder) == 0
+    assert (tmp_path / "out" / "policy" / "model.safetensors").is_file()
+
+
+def folder_without_head(path: Path) -> str:
+    """A causal model's folder, given as a reward model."""
+    return causal(path / "no_head", "llama")
+
+
+BAD = [
+    pytest.param("nobody/no-model", "likes_a", {}, "without a network", id="hub-name-without-network"),
+    pytest.param(None, "nobody/no-model", {}, "expected REWARD to be a folder", id="reward-without-network"),
+    pytest.param(None, "no_such", {}, "modules are looked for in the working directory", id="no-such-function"),
+    pytest.param(None, "no/colon", {}, "or a model that can be downloaded (or module:function)", id="no-colon"),
+    pytest.param(None, "NO_FUNCTION", {}, "to be a function, got", id="no-function"),
+    pytest.param(None, "raises", {}, "the reward function raises raised KeyError", id="reward-raises"),
+    pytest.param(None, "exits", {}, "the reward function exits raised SystemExit: 0 (hub_test.py:", id="reward-exits"),
+    pytest.param(None, "nothing", {}, "one number for each of 2 responses, got NoneType", id="reward-none"),
+    pytest.param(None, "arrays", {}, "got Tensor for response 0", id="reward-arrays"),
+    pytest.param(None, "too_large", {}, "got int for response 0", id="reward-too-large"),
+    pytest.param(None, "nan", {}, "to return finite numbers, got nan for response 0", id="reward-nan"),
+    pytest.param(None, "text", {}, "got str for response 0: 'good'", id="reward-text"),
+    pytest.param(None, "too_few", {}, "one number for each of 2 responses, got 1", id="reward-count"),
+    pytest.param(None, "likes_a", {"lines": ("\n \n",)}, "expected a prompt in", id="no-prompts"),
+    pytest.param(
+        None, "likes_a", {"lines": ("a", "a" * 61)}, "expected prompt 2 (61 tokens) and 4 new ones to fit", id="context"
+    ),
+    pytest.param(
+        None,
+        "likes_a",
+        {"lines": ('{"prompt": "a"}', '{"text": "a"}'), "name": "p.jsonl"},
+        "expected line 2 of",
+        id="bad-jsonl",
+    ),
+    pytest.param(
+        None,
+        "likes_a",
+        {"lines": ('{"prompt": [{"role": "user", "content": "a"}]}',), "name": "p.jsonl"},
+        "without chat template, got messages",
+        id="messages-without-template",
+    ),
+    pytest.param(
+        None,
+        "likes_a",
+        {"lines": ('{"prompt": [{"role": "user", "content": null}]}',), "name": "p.jsonl"},
+        "expected line 1 of",
+        id="message-without-text",
+    ),
+    pytest.param(
+        None,
+        "likes_a",
+        {"lines": ('{"prompt": [{"role": "assistant", "content": "a"}]}',), "name": "p.jsonl"},
+        "to end with a message that can be answered",
+        id="ends-with-the-assistant",
+    ),
+    pytest.param(
+        None, "likes_a", {"lines": ('{"prompt": "a"}',), "name": "p.json"}, "rename JSON lines to .jsonl", id="json"
+    ),
+    pytest.param(
+        None,
+        "likes_a",
+        {"lines": (r'{"prompt": "\ud800"}',), "name": "p.jsonl"},
+        "expected a prompt that the policy's tokenizer can encode",
+        id="half-a-surrogate-pair",
+    ),
+    pytest.param(
+        None, "likes_a", {"lines": ("a", "<|user|>a")}, "that the policy's tokenizer can tell apart", id="alike"
+    ),
+    pytest.param(
+        None,
+        "likes_a",
+        {"more": ("--set", "batch_size=2 num_minibatches=4")},
+        "lower num_minibatches",
+        id="minibatches",
+    ),
+    pytest.param(
+        None, "likes_a", {"more": ("--set", "kl_target=None")}, "write true, false and null as in JSON", id="null"
+    ),
+    pytest.param(None, "likes_a", {"more": ("--seed", "9" * 20)}, "expected SEED in [0, ", id="seed"),
+    pytest.param(None, "likes_a", {"more": ("--out", "")}, "got the working directory", id="no-out"),
+    pytest.param(None, "likes_a", {"more": ("--preset", "tiny")}, "with PRESET=hub only", id="another-preset"),
+    pytest.param(None, "likes_a", {"more": ("--set", "lr=1")}, "got 'lr'; there are", id="unknown-setting"),
+    pytest.param(
+        None, "likes_a", {"more": ("--set", "num_updates=2.5")}, "num_updates in SET to be int, got '2.5'", id="type"
+    ),
+    pytest.param(None, "likes_a", {"more": ("--set", "kl_coef=-1")}, "kl_coef", id="out-of-range"),
+    pytest.param(None, "likes_a", {"more": ("--resume",)}, "expected an unfinished run", id="nothing-to-resume"),
+]
+
+
+@pytest.mark.parametrize("policy, reward, change, sentence", BAD)
+def test_bad_input_is_one_sentence_and_leaves_no_policy(policy, reward, change, sentence, gpt2, tmp_path, capsys):
+    reward = reward if "/" in reward else f"{HERE}:{reward}"
+    assert run(tmp_path, policy or gpt2, reward, *change.pop("lines", ()), **change) == 1
+    said = capsys.readouterr().err.splitlines()
+    errors = [line for line in said if not line.startswith("check: ")]
+    assert len(errors) == 1 and errors[0].startswith("error: ") and sentence in errors[0], said
+    assert not (tmp_path / "out" / "policy").exists()
+
+
+def test_a_reward_model_without_trained_head_is_refused(tmp_path, gpt2, capsys):
+    assert run(tmp_path, gpt2, causal(tmp_path / "no_head", "llama")) == 1
+    assert "expected REWARD to be a sequence-classification model, got" in capsys.readouterr().err
+
+
+def test_a_policy_without_trained_head_is_refused(tmp_path, capsys):
+    source = classifier(tmp_path / "rm", tokenizer(), "llama")
+    assert run(tmp_path, source, f"{HERE}:likes_a") == 1
+    assert "without trained weights for lm_head.weight" in capsys.readouterr().err
+
+
+def test_a_reward_model_with_two_labels_is_refused(tmp_path, gpt2, capsys):
+    assert run(tmp_path, gpt2, classifier(tmp_path / "rm", tokenizer(), labels=2)) == 1
+    assert "expected REWARD to have one label, the score; got" in capsys.readouterr().err
+
+
+def test_a_tokenizer_larger_than_its_model_is_refused(tmp_path, gpt2, capsys):
+    model = AutoModelForCausalLM.from_pretrained(gpt2)
+    source = save(tmp_path / "model", model, tokenizer(letters=LETTERS + "!#"))
+    assert run(tmp_path, source, f"{HERE}:likes_a") == 1
+    assert "to have at most the 35 tokens of its model, got 37" in capsys.readouterr().err
+
+
+def changed(source: str, folder: Path, change) -> str:
+    """The policy of a folder after a change, in another folder."""
+    model, words = AutoModelForCausalLM.from_pretrained(source), AutoTokenizer.from_pretrained(source)
+    with torch.no_grad():
+        made = change(model)
+    return save(folder, made if isinstance(made, torch.nn.Module) else model, words)
+
+
+def test_weights_of_nan_are_refused(tmp_path, gpt2, capsys):
+    broken = changed(gpt2, tmp_path / "nan", lambda model: model.transformer.ln_f.weight.fill_(torch.nan))
+    assert run(tmp_path, broken, f"{HERE}:likes_a") == 1
+    assert "expected POLICY to have finite weights, got NaN" in capsys.readouterr().err
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # peft asks transformers by an older name
+def test_an_adapter_is_refused(tmp_path, gpt2, capsys):
+    adapter = changed(
+        gpt2,
+        tmp_path / "lora",
+        lambda model: get_peft_model(model, LoraConfig(target_modules=["c_attn"], fan_in_fan_out=True)),
+    )
+    assert run(tmp_path, adapter, f"{HERE}:likes_a") == 1
+    assert "expected POLICY to be a whole model, got an adapter" in capsys.readouterr().err
+
+
+def test_a_reward_model_with_nothing_to_pad_with_is_refused(tmp_path, gpt2, capsys):
+    words = tokenizer(letters=LETTERS[::-1], pad=False)
+    words.eos_token = None
+    assert run(tmp_path, gpt2, classifier(tmp_path / "rm", words)) == 1
+    assert "to have a pad or stop (eos) token, got neither" in capsys.readouterr().err
+
+
+def test_a_reward_model_with_fewer_tokens_than_the_policy_gets_the_texts(tmp_path, capsys):
+    def longer(model):
+        model.resize_token_embeddings(200)
+
+    policy = changed(causal(tmp_path / "policy"), tmp_path / "longer", longer)
+    assert run(tmp_path, policy, classifier(tmp_path / "rm", tokenizer())) == 0
+    assert "has other tokens than the policy: it gets the texts" in capsys.readouterr().out
+
+
+def test_a_template_that_raises_is_one_sentence(tmp_path, capsys):
+    words = tokenizer(chat=True)
+    words.chat_template = "{{ raise_exception('no system role') }}"
+    assert run(tmp_path, causal(tmp_path / "policy", words=words), f"{HERE}:likes_a") == 1
+    said = capsys.readouterr().err
+    assert "tokenizer can encode, got 'the cat' (TemplateError: no system role)" in said and said.count("\n") == 1
+
+
+def test_brackets_are_no_markup(tmp_path, gpt2, capsys):
+    policy = causal(tmp_path / "a[", words=tokenizer(pad=False))
+    assert run(tmp_path, policy, f"{HERE}:likes_a") == 0
+    (tmp_path / "b[").mkdir()
+    assert run(tmp_path, gpt2, f"{HERE}:likes_a", more=("--out", str(tmp_path / "b[" / "x]"))) == 0
+    assert f"saved {tmp_path / 'b[' / 'x]' / 'policy'}" in capsys.readouterr().out
+
+
+def test_characters_that_json_allows_do_not_end_a_line(tmp_path, gpt2):
+    file = tmp_path / "p.JSONL"
+    file.write_text('\ufeff{"prompt": "a\u2028b"}\r\n{"prompt": "c"}\n', encoding="utf-8")
+    assert [prompt.text for prompt in hub.read_prompts(file)] == ["a\u2028b", "c"]
+
+
+def test_what_a_run_reads_is_not_cleared(tmp_path, capsys):
+    mine = causal(tmp_path / "out" / "policy")
+    assert run(tmp_path, mine, f"{HERE}:likes_a") == 1
+    assert "expected results to go elsewhere than what is read" in capsys.readouterr().err
+    assert (Path(mine) / "model.safetensors").is_file()
+
+
+def test_a_file_in_the_place_of_a_result_is_said_before_the_training(tmp_path, gpt2, capsys):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "policy").touch()
+    assert run(tmp_path, gpt2, f"{HERE}:likes_a") == 1
+    assert "policy to be a folder of an earlier run, got a file or a link" in capsys.readouterr().err
+
+
+def test_only_results_are_cleared_and_none_when_nothing_can_be_resumed(tmp_path, gpt2):
+    (tmp_path / "out").mkdir()
+    for name in ("mine.png", "summary.json"):
+        (tmp_path / "out" / name).touch()
+    assert run(tmp_path, gpt2, f"{HERE}:likes_a", more=("--resume",)) == 1
+    assert (tmp_path / "out" / "summary.json").exists()
+    assert run(tmp_path, gpt2, f"{HERE}:likes_a") == 0
+    assert (tmp_path / "out" / "mine.png").exists() and not (tmp_path / "out" / "summary.json").exists()
+
+
+def test_seed_decides_the_random_numbers_of_a_reward_function(tmp_path, gpt2):
+    found = []
+    for name in ("a", "b"):
+        random.seed(name)
+        (tmp_path / name).mkdir()
+        assert run(tmp_path / name, gpt2, f"{HERE}:draws") == 0
+        found.append((tmp_path / name / "out" / "log" / "metrics.jsonl").read_text())
+    assert found[0] == found[1]
+
+
+def test_a_run_whose_reward_failed_goes_on_from_its_checkpoint(tmp_path, gpt2, capsys, monkeypatch):
+    settings = ("--set", f"{SET} num_updates=7")
+    monkeypatch.setattr(this_module, "flaky", REWARDS["raises_later"], raising=False)
+    assert run(tmp_path, gpt2, f"{HERE}:flaky", more=settings) == 1
+    said = capsys.readouterr().err
+    assert "raised KeyError" in said and "the newest checkpoint is" in said and "update-000005" in said
+    assert "add RESUME=1" in said
+    monkeypatch.setattr(this_module, "flaky", likes_a)
+    assert run(tmp_path, gpt2, f"{HERE}:flaky", more=(*settings, "--resume")) == 0
+    resumed = (tmp_path / "out" / "policy" / "model.safetensors").read_bytes()
+    again = tmp_path / "again"
+    again.mkdir()
+    assert run(again, gpt2, f"{HERE}:flaky", more=settings) == 0
+    assert (again / "out" / "policy" / "model.safetensors").read_bytes() == resumed
+
+
+def test_ctrl_c_says_what_is_kept_and_how_to_go_on(tmp_path, gpt2, capsys, monkeypatch):
+    def pressed(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(this_module, "pressed", pressed, raising=False)
+    assert run(tmp_path, gpt2, f"{HERE}:pressed") == 130
+    assert "stopped by Ctrl-C; there is no checkpoint yet; to go on, add RESUME=1" in capsys.readouterr().err
+    monkeypatch.setattr(hub, "load_policy", pressed)
+    assert run(tmp_path / "..", gpt2, f"{HERE}:pressed", more=("--out", str(tmp_path / "other"))) == 130
+    assert "stopped by Ctrl-C; nothing had begun" in capsys.readouterr().err
+
+
+def test_a_run_that_diverges_stops_and_names_the_check(tmp_path, gpt2, capsys):
+    settings = f"{SET} learning_rate=1e30 warmup_updates=0 num_epochs=3"
+    assert run(tmp_path, gpt2, f"{HERE}:likes_a", more=("--set", settings)) == 1
+    said = capsys.readouterr().err
+    assert "error: stopped at update 1: NaN or infinity in policy_loss" in said
+    assert "the metrics are in" in said and "RESUME" not in said
+    assert not (tmp_path / "out" / "policy").exists()
+
+
+def test_another_policy_cannot_go_on_with_a_run(tmp_path, gpt2, capsys):
+    assert run(tmp_path, gpt2, f"{HERE}:nan") == 1
+    capsys.readouterr()
+    assert run(tmp_path, causal(tmp_path / "other"), f"{HERE}:nan", more=("--resume",)) == 1
+    assert "expected the settings of the unfinished run in" in capsys.readouterr().err
+
+
+def test_other_weights_in_the_same_folder_cannot_go_on_with_a_run(tmp_path, capsys):
+    source = causal(tmp_path / "policy")
+    assert run(tmp_path, source, f"{HERE}:nan") == 1
+    changed(source, Path(source), lambda model: model.transformer.wte.weight.mul_(1.001))
+    capsys.readouterr()
+    assert run(tmp_path, source, f"{HERE}:nan", more=("--resume",)) == 1
+    assert "got POLICY '" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}"])
+def test_a_damaged_journal_is_one_sentence(content, tmp_path, gpt2, capsys):
+    assert run(tmp_path, gpt2, f"{HERE}:nan") == 1
+    (tmp_path / "out" / "unfinished" / "journal.json").write_text(content)
+    capsys.readouterr()
+    assert run(tmp_path, gpt2, f"{HERE}:nan", more=("--resume",)) == 1
+    said = capsys.readouterr().err
+    assert "journal.json as a run has written it, got a damaged file" in said and said.count("\n") == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a file that is always full")
+def test_a_full_disk_leaves_no_half_policy(tmp_path, gpt2, capsys, monkeypatch):
+    from solutions.lesson12_capstone import pipeline
+
+    class Full:
+        def save_pretrained(self, folder: Path) -> None:
+            folder.mkdir()
+            with open("/dev/full", "w") as file:
+                file.write("weights")
+
+    monkeypatch.setattr(hub, "save_model", lambda model, words, folder: pipeline.save_model(Full(), words, folder))
+    assert run(tmp_path, gpt2, f"{HERE}:likes_a") == 1
+    said = capsys.readouterr().err
+    assert "expected room for a model in" in said and "No space left" in said and "the newest checkpoint is" in said
+    assert {one.name for one in (tmp_path / "out").iterdir()} == {"log", "unfinished"}
+
+
+def test_the_module_of_the_reward_functions_is_one():
+    assert sys.modules[HERE] is this_module

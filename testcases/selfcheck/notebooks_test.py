@@ -1,0 +1,54 @@
+"""Every notebook runs without an error or a warning, and reads well where it is not run: on a code host."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from testcases.selfcheck import notebooks
+
+PATHS = notebooks.all_notebooks()
+EACH = pytest.mark.parametrize("path", PATHS, ids=[path.stem for path in PATHS])
+
+
+@EACH
+def test_it_runs_without_error_or_warning(path: Path) -> None:
+    before = path.read_bytes()
+    notebooks.run(path)
+    assert path.read_bytes() == before
+
+
+@EACH
+def test_it_is_one_story_of_at_most_25_cells(path: Path) -> None:
+    assert len(nbformat.read(path, as_version=4).cells) <= 25
+
+
+@EACH
+def test_it_is_stored_executed_clean_and_small(path: Path) -> None:
+    notebook = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert any("image/png" in output.get("data", {}) for cell in code for output in cell.outputs), "no figure stored"
+    assert not any(output.output_type == "error" for cell in code for output in cell.outputs)
+    assert notebook == notebooks.stripped(nbformat.read(path, as_version=4)), "run make notebooks"
+    assert path.stat().st_size < 1_000_000
+
+
+@EACH
+def test_its_figures_have_alt_text_and_its_titles_are_asserted(path: Path) -> None:
+    notebook = nbformat.read(path, as_version=4)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    figures = sum("image/png" in output.get("data", {}) for cell in code for output in cell.outputs)
+    prose = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+    assert prose.count("*Figure:") >= figures, "each figure needs a line *Figure: what it shows*"
+    assertions = sum(len(re.findall(r"^\s*assert ", cell.source, re.MULTILINE)) for cell in code)
+    assert assertions >= figures, "each figure's title is a finding that an assertion checks"
+
+
+@EACH
+def test_no_output_shows_a_path_of_the_machine_it_ran_on(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert str(notebooks.FOLDER.parent) not in text and "/home/" not in text

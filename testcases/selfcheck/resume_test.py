@@ -1,0 +1,260 @@
+"""Interrupted runs: killed at any update and resumed they equal the undisturbed run, bit for bit; a file that was cut
+off, a full disk and another run's checkpoint are each one clear sentence."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy
+import pytest
+import torch
+
+from solutions.lesson07_actor_critic import PolicyAndValue, ValueModel, make_reference
+from solutions.lesson09_ppo_trainer import CheckpointFolder, DivergedError, PPOConfig, PPOTrainer
+from solutions.lesson09_ppo_trainer.checkpoints import CHECKPOINT_FILE
+from tiny_models.builders import build_causal_lm
+
+PROMPTS = [[5, 6, 7], [8, 9], [10, 11, 5, 6], [4], [7, 7]]
+UPDATES = 5
+
+
+class Killed(BaseException):
+    """Ends a run where it stands; nothing catches it."""
+
+
+class Words:
+    def decode(self, ids: list[int], skip_special_tokens: bool) -> str:
+        return " ".join(map(str, ids))
+
+
+def moody_reward(prompts: list[str], responses: list[str]) -> list[float]:
+    """Draws from every source of random numbers that a user's function may use."""
+    noise = random.random() + numpy.random.rand() + torch.rand(()).item()
+    return [noise + len(response) / 10 for response in responses]
+
+
+def trainer(log_dir: Path | None = None, **settings) -> PPOTrainer:
+    policy = build_causal_lm("gpt2", 12, n_layer=1, n_embd=16, n_head=2, eos_token_id=1, pad_token_id=0, seed=1)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        critic = ValueModel(make_reference(policy).base_model.requires_grad_(True))
+    options = {"num_updates": UPDATES, "batch_size": 4, "max_new_tokens": 5, "num_minibatches": 2, "num_epochs": 2}
+    options |= {"kl_target": 0.5, "kl_horizon": 20, "missing_stop_penalty": 0.0, **settings}
+    config = PPOConfig(
+        stop_token_ids=(1, 2), pad_token_id=0, log_dir=None if log_dir is None else str(log_dir), **options
+    )
+    return PPOTrainer(PolicyAndValue(policy, critic), moody_reward, make_reference(policy), config, Words())
+
+
+def seed_everything(seed: int) -> None:
+    random.seed(seed)
+    numpy.random.seed(seed)
+    torch.manual_seed(seed)
+
+
+@pytest.fixture(autouse=True)
+def global_random_numbers():
+    states = random.getstate(), numpy.random.get_state(), torch.get_rng_state()
+    yield
+    random.setstate(states[0])
+    numpy.random.set_state(states[1])
+    torch.set_rng_state(states[2])
+
+
+@pytest.fixture(scope="module")
+def undisturbed() -> PPOTrainer:
+    seed_everything(3)
+    run = trainer()
+    run.train(PROMPTS)
+    return run
+
+
+def same_state(first: PPOTrainer, second: PPOTrainer) -> bool:
+    one, other = first._state(), second._state()
+    tensors = all(torch.equal(one["model"][name], other["model"][name]) for name in one["model"])
+    moments = str(one["optimizer"]) == str(other["optimizer"])
+    generators = all(str(one["generators"][name]) == str(other["generators"][name]) for name in one["generators"])
+    rest = all(one[name] == other[name] for name in ("kl_coef", "prompts_waiting", "updates_done", "history"))
+    return tensors and moments and generators and rest
+
+
+def killed_after(updates: int, folder: CheckpointFolder, **settings) -> None:
+    """A run that dies after so many updates, when its checkpoint (if one was due) is written."""
+    seed_everything(3)
+
+    def on_update(run: PPOTrainer) -> None:
+        folder.save(run)
+        if run.updates_done == updates:
+            raise Killed
+
+    with pytest.raises(Killed):
+        trainer(**settings).train(PROMPTS, on_update)
+
+
+def resumed(folder: CheckpointFolder, **settings) -> PPOTrainer:
+    seed_everything(99)
+    run = trainer(**settings)
+    start = folder.newest(lambda line: None)
+    if start is None:
+        seed_everything(3)
+    else:
+        run.load_checkpoint(start)
+    run.train(PROMPTS, folder.save)
+    return run
+
+
+@pytest.mark.parametrize("updates", range(1, UPDATES + 1))
+def test_a_run_killed_at_any_update_and_resumed_equals_the_undisturbed_one(updates, tmp_path, undisturbed):
+    folder = CheckpointFolder(tmp_path, every=2)
+    killed_after(updates, folder)
+    assert same_state(resumed(folder), undisturbed)
+
+
+def test_a_run_killed_twice_equals_the_undisturbed_one(tmp_path, undisturbed):
+    folder = CheckpointFolder(tmp_path, every=1)
+    killed_after(2, folder)
+    seed_everything(50)
+    second = trainer()
+    second.load_checkpoint(folder.newest(print))
+    with pytest.raises(Killed):
+        second.train(PROMPTS, lambda run: folder.save(run) if run.updates_done < 4 else kill())
+    assert same_state(resumed(folder), undisturbed)
+
+
+def kill() -> None:
+    raise Killed
+
+
+def test_the_oldest_checkpoints_are_removed_and_the_last_update_is_saved(tmp_path):
+    trainer().train(PROMPTS, CheckpointFolder(tmp_path, every=2, keep=2).save)
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["update-000004", "update-000005"]
+
+
+# A process that dies by SIGKILL in the middle of writing its second checkpoint.
+KILLED_WHILE_WRITING = """
+import os, signal, sys
+from pathlib import Path
+import torch
+from solutions.lesson09_ppo_trainer import CheckpointFolder
+from testcases.selfcheck import resume_test
+
+whole, written = torch.save, []
+def save(state, file):
+    whole(state, file)
+    if len(written) == 1:
+        Path(file).write_bytes(Path(file).read_bytes()[:1000])
+        os.kill(os.getpid(), signal.SIGKILL)
+    written.append(file)
+torch.save = save
+resume_test.seed_everything(3)
+resume_test.trainer().train(resume_test.PROMPTS, CheckpointFolder(Path(sys.argv[1]), every=2).save)
+"""
+
+
+def test_a_process_killed_while_it_writes_leaves_the_checkpoint_before(tmp_path, undisturbed):
+    dead = subprocess.run([sys.executable, "-c", KILLED_WHILE_WRITING, str(tmp_path)], capture_output=True)
+    assert dead.returncode == -signal.SIGKILL, dead.stderr.decode()
+    assert (tmp_path / "update-000004" / f"{CHECKPOINT_FILE}.unfinished").is_file()
+    folder = CheckpointFolder(tmp_path, every=2)
+    assert folder.newest(print).name == "update-000002"
+    assert same_state(resumed(folder), undisturbed)
+
+
+@pytest.fixture(scope="module")
+def two_checkpoints(tmp_path_factory) -> Path:
+    """After 2 and after 4 updates."""
+    path = tmp_path_factory.mktemp("run")
+    killed_after(4, CheckpointFolder(path, every=2))
+    return path
+
+
+@pytest.fixture
+def copied(two_checkpoints, tmp_path) -> Path:
+    return Path(shutil.copytree(two_checkpoints, tmp_path / "run"))
+
+
+def damage(file: Path, how: str) -> None:
+    content = bytearray(file.read_bytes())
+    middle = len(content) // 2
+    if how == "a flipped bit":
+        content[middle] ^= 1
+    file.write_bytes({"empty": b"", "cut off": content[:middle], "text": b"no checkpoint"}.get(how, content))
+
+
+@pytest.mark.parametrize("how", ["empty", "cut off", "text", "a flipped bit"])
+def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(how, copied, undisturbed):
+    damage(copied / "update-000004" / CHECKPOINT_FILE, how)
+    said: list[str] = []
+    assert CheckpointFolder(copied).newest(said.append).name == "update-000002"
+    assert said == [f"passed over {copied / 'update-000004'}: it was cut off or damaged"]
+    with pytest.raises(ValueError, match="expected a whole checkpoint, got .*cut off or damaged; take an older one"):
+        trainer().load_checkpoint(copied / "update-000004")
+
+
+def test_damaged_checkpoints_only_are_an_error_not_a_new_run(copied):
+    for file in copied.rglob(CHECKPOINT_FILE):
+        damage(file, "cut off")
+    with pytest.raises(ValueError, match="expected a whole checkpoint in .*, got 2 that are damaged"):
+        CheckpointFolder(copied).newest(lambda line: None)
+
+
+@pytest.mark.parametrize(
+    "change, sentence",
+    [
+        pytest.param({"version": 0}, "expected a checkpoint of version 1, got version 0", id="another-version"),
+        pytest.param({"version": None}, "expected a checkpoint of version 1, got version None", id="no-version"),
+        pytest.param({"optimizer": None, "history": None}, "got none of history, optimizer in", id="missing-parts"),
+    ],
+)
+def test_a_checkpoint_of_another_kind_is_one_sentence(change, sentence, copied):
+    file = copied / "update-000004" / CHECKPOINT_FILE
+    state = torch.load(file, weights_only=True)
+    state = {name: value for name, value in (state | change).items() if value is not None}
+    torch.save(state, file)
+    with pytest.raises(ValueError, match=sentence):
+        trainer().load_checkpoint(file.parent)
+
+
+def test_a_checkpoint_of_other_settings_names_the_setting(copied):
+    with pytest.raises(ValueError, match="settings, got batch_size 4 in .* and 8 here"):
+        trainer(batch_size=8).load_checkpoint(copied / "update-000004")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a file that is always full")
+def test_a_full_disk_leaves_the_last_good_checkpoint(tmp_path, undisturbed):
+    folder = CheckpointFolder(tmp_path, every=2)
+    full = tmp_path / "update-000004" / f"{CHECKPOINT_FILE}.unfinished"
+    full.parent.mkdir()
+    full.symlink_to("/dev/full")
+    seed_everything(3)
+    with pytest.raises(OSError, match="expected room for a checkpoint in .*update-000004, got: "):
+        trainer().train(PROMPTS, folder.save)
+    assert [one.name for one in tmp_path.iterdir()] == ["update-000002"]
+    assert same_state(resumed(folder), undisturbed)
+
+
+def test_weights_of_nan_are_not_saved_as_a_place_to_go_on_from(tmp_path):
+    folder = CheckpointFolder(tmp_path, every=2)
+
+    def spoil_the_fourth(run: PPOTrainer) -> None:
+        if run.updates_done == 4:
+            next(run.policy.parameters()).data[0, 0] = float("nan")
+        folder.save(run)
+
+    with pytest.raises(DivergedError, match="stopped at update 4: a weight is NaN or infinite"):
+        trainer().train(PROMPTS, spoil_the_fourth)
+    assert [one.name for one in tmp_path.iterdir()] == ["update-000002"]
+
+
+def test_the_metrics_file_of_a_resumed_run_has_each_update_once(tmp_path):
+    folder, log = CheckpointFolder(tmp_path / "checkpoints", every=2), tmp_path / "log"
+    killed_after(3, folder, log_dir=log)
+    run = resumed(folder, log_dir=log)
+    lines = [json.loads(line) for line in (log / "metrics.jsonl").read_text().splitlines()]
+    assert lines == [{"update": number, **metrics} for number, metrics in enumerate(run.history, start=1)]

@@ -1,0 +1,90 @@
+"""The two trees: `tutorial/` is what the solutions say, and each solution keeps the contract."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from pathlib import Path
+
+import pytest
+
+from testcases.engine.contract import SOLUTIONS, lesson_names, regions
+from testcases.engine.contract import lesson as read_lesson
+from testcases.engine.stubs import all_stubs, stub
+from testcases.selfcheck.stubs import drift
+
+CONTRACT = {
+    1: "gather_log_probs response_log_probs token_entropy masked_mean masked_whiten first_true_index response_mask "
+    "truncate_after_stop position_ids",
+    2: "last_token_index RewardModel pairwise_loss ranking_loss token_pairwise_loss preference_accuracy "
+    "calibrate train_reward_model",
+    3: "rewards_to_go leave_one_out_baseline reinforce_loss",
+    4: "td_errors n_step_advantages compute_gae compute_response_gae",
+    5: "compute_ppo_loss compute_value_loss combine_losses ppo_statistics compute_kl_penalty_loss update_beta",
+    6: "estimate_kl compute_rewards penalize_missing_stop FixedKLController AdaptiveKLController",
+    7: "ValueModel PolicyAndValue critic_from_reward_model make_reference freeze reference_mode",
+    8: "sample_token generate Generation Experience ExperienceBuffer collect_experience",
+    9: "PPOConfig PPOTrainer",
+    11: "plan_microbatches gradient_weight global_masked_whiten keep_reference_adapter DistributedPPOTrainer",
+}
+"""The names that design.md promises."""
+
+
+def test_tutorial_agrees_with_solutions():
+    assert drift() == [], "run: make stubs"
+
+
+def test_drift_is_seen(tmp_path: Path):
+    copy = tmp_path / "tutorial"
+    for path, text in all_stubs().items():
+        (copy / path).parent.mkdir(parents=True, exist_ok=True)
+        (copy / path).write_text(text, "utf-8")
+    assert drift(copy) == []
+    gae = copy / "lesson04_gae" / "gae.py"
+    gae.write_text(gae.read_text("utf-8").replace("gamma: float = 0.99", "gamma: float = 0.9"), "utf-8")
+    (copy / "lesson04_gae" / "notes.txt").write_text("mine", "utf-8")
+    (copy / "shapes.py").unlink()
+    (copy / "lesson04_gae" / "README.md").write_text("# Texts belong here", "utf-8")
+    assert sorted(drift(copy)) == [
+        "differs from its solution: tutorial/lesson04_gae/gae.py",
+        "missing: tutorial/shapes.py",
+        "stray: tutorial/lesson04_gae/notes.txt",
+    ]
+
+
+@pytest.mark.parametrize("lesson", lesson_names())
+def test_solution_keeps_the_contract(lesson: str):
+    module = importlib.import_module(f"solutions.{lesson}")
+    promised = set(CONTRACT.get(int(lesson[6:8]), "").split())
+    assert promised <= set(module.__all__)
+    assert sorted(module.__all__) == sorted(read_lesson(lesson).names)
+
+
+@pytest.mark.parametrize("lesson", lesson_names())
+def test_stub_keeps_signature_and_docstring(lesson: str):
+    for path in sorted((SOLUTIONS / lesson).glob("*.py")):
+        solved, left = _outline(path.read_text("utf-8")), _outline(stub(path))
+        assert solved == left, path
+        text = stub(path)
+        for region in regions(path):
+            assert f'raise NotImplementedError("{lesson[:8]}: {region.exercise}")' in text
+        assert "region solution" not in text and "endregion" not in text
+
+
+def _outline(source: str) -> list[tuple[str, str, str | None]]:
+    """Name, arguments and docstring of each function and class, nested functions of a region left out."""
+    found = []
+
+    def visit(node: ast.AST, prefix: str) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.ClassDef):
+                found.append((prefix + child.name, ", ".join(map(ast.unparse, child.bases)), ast.get_docstring(child)))
+                visit(child, prefix + child.name + ".")
+            elif isinstance(child, ast.FunctionDef):
+                doc = ast.get_docstring(child)
+                found.append(
+                    (prefix + child.name, ast.unparse(child.args), doc.replace("solutions", "tutorial") if doc else doc)
+                )
+
+    visit(ast.parse(source), "")
+    return found

@@ -1,0 +1,67 @@
+"""Students to test the suites on: a folder with everything solved, and ways to spoil it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+from testcases.engine.contract import ROOT, SOLUTIONS
+from testcases.engine.stubs import all_stubs
+
+LESSON, FILE = "lesson04_gae", "gae.py"
+REGION = re.compile(r" *# region solution\n.*?# endregion\n", re.DOTALL)
+
+
+def solved_folder(tmp_path: Path) -> Path:
+    """A student who has solved everything."""
+    folder = tmp_path / "tutorial"
+    for path in all_stubs():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(SOLUTIONS / path, folder / path)
+    return folder
+
+
+def course_copy(folder: Path) -> Path:
+    """A course whose notebooks may be run and saved, with everything solved; what is only read is linked."""
+    shutil.copytree(ROOT / "notebooks", folder / "notebooks", ignore=shutil.ignore_patterns(".*", "__pycache__"))
+    for name in ("solutions", "testcases", "tiny_models"):
+        (folder / name).symlink_to(ROOT / name)
+    solved_folder(folder)
+    return folder
+
+
+def replace_body(folder: Path, body: str, exercise: str = "td_errors") -> None:
+    """Put another body into one exercise; the others call it through the reference's own code."""
+    path = folder / LESSON / FILE
+    source = path.read_text("utf-8")
+    start = source.index(f"def {exercise}(")
+    indented = "\n".join(f"    {line}" for line in body.splitlines()) + "\n"
+    path.write_text(source[:start] + REGION.sub(lambda _: indented, source[start:], count=1), "utf-8")
+
+
+def independent(folder: Path) -> None:
+    """Let the other exercises not use td_errors, so that they show nothing of its fault."""
+    path = folder / LESSON / FILE
+    deltas = "rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]"
+    path.write_text(
+        path.read_text("utf-8").replace("deltas = td_errors(rewards, values, dones, gamma)", f"deltas = {deltas}"),
+        "utf-8",
+    )
+
+
+def run_pytest(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pytest", f"testcases/{LESSON}", f"--subject={folder}", *options]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+
+
+def pytest_in(folder: Path, *options: str) -> Counter[str]:
+    """How many tests of each status."""
+    done = run_pytest(folder, *options)
+    last = done.stdout.strip().splitlines()[-1]
+    return Counter(
+        {status: int(number) for number, status in re.findall(r"(\d+) (passed|failed|blocked|not started)", last)}
+    )

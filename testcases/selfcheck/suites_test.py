@@ -1,0 +1,132 @@
+"""The suites themselves: they pass the solutions, reject every stub and misconception, and name the misconception."""
+
+from __future__ import annotations
+
+import pytest
+
+from testcases.engine import evaluate, session
+from testcases.engine.compare import same_outcome
+from testcases.engine.contract import TESTCASES, TUTORIAL, lesson_names
+from testcases.engine.contract import lesson as read_lesson
+from testcases.engine.failures import MAX_LINES, CheckFailed, NotStarted
+from testcases.engine.hint import hints
+from testcases.engine.points import entries, manifest
+from testcases.engine.reading import headings
+from testcases.engine.runner import cases
+from testcases.engine.wrong_answers import Misconception, answers_of, misconceptions, probes
+from testcases.selfcheck.mutants import EQUIVALENT, survivors
+
+LESSONS = [name for name in lesson_names() if (TESTCASES / name / "basic_test.py").is_file()]
+EXERCISES = [
+    pytest.param(name, exercise, id=f"{name[:8]}-{exercise}")
+    for name in LESSONS
+    for exercise in read_lesson(name).exercises
+]
+MISCONCEPTIONS = [
+    pytest.param(name, one, id=f"{name[:8]}-{one.exercise}-{one.name}")
+    for name in LESSONS
+    for one in misconceptions(name)
+]
+
+
+@pytest.mark.parametrize("lesson, one", MISCONCEPTIONS)
+def test_basic_suite_rejects_and_names_the_misconception(lesson: str, one: Misconception):
+    named = []
+    with session.using(evaluate.solutions_with(lesson, one.exercise, one.function)):
+        for case in cases(lesson, "basic_test"):
+            if case.entry is None or case.entry.exercise != one.exercise:
+                continue
+            verdict = case.run()
+            if verdict is None:
+                continue
+            assert isinstance(verdict, CheckFailed), f"{case.node}[{case.label}]: {verdict!r}"
+            assert len(str(verdict).splitlines()) <= MAX_LINES, str(verdict)
+            assert verdict.cause == one.name, f"{case.node}[{case.label}] names {verdict.cause}:\n{verdict}"
+            named.append(case.label)
+    assert named, f"no basic test of {one.exercise} rejects it"
+
+
+@pytest.mark.parametrize("lesson, one", MISCONCEPTIONS)
+def test_misconception_can_be_told_from_the_others(lesson: str, one: Misconception):
+    answers = answers_of(lesson, one, one.exercise)
+    for other in misconceptions(lesson):
+        if other.exercise == one.exercise and other is not one:
+            alike = all(map(same_outcome, answers, answers_of(lesson, other, one.exercise)))
+            assert not alike, f"{one.name} and {other.name} agree on every example"
+    right = [session.trusted.evaluate(probe) for probe in probes(lesson, one.exercise)]
+    assert not all(map(same_outcome, answers, right)), f"{one.name} is right on every example"
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_misconception_says_why_and_where(lesson: str):
+    for one in misconceptions(lesson):
+        assert one.exercise in read_lesson(lesson).exercises, f"{one.name}: no exercise {one.exercise}"
+        assert "\n" not in one.why and 20 <= len(one.why) <= 160, f"{one.name}: one line of explanation"
+        if headings(lesson):
+            assert one.read in headings(lesson), f"{one.name}: the README has no heading {one.read!r}"
+    names = [one.name for one in misconceptions(lesson)]
+    assert len(names) == len(set(names)), "two misconceptions of one name"
+
+
+@pytest.mark.parametrize("lesson, exercise", EXERCISES)
+def test_exercise_is_complete(lesson: str, exercise: str):
+    found = [entry for entry in entries(lesson) if entry.exercise == exercise]
+    assert any(entry.test.startswith("basic_test.py") for entry in found), "no basic test in points.toml"
+    assert any(entry.test.startswith("advanced_test.py") for entry in found), "no advanced test in points.toml"
+    assert len([one for one in misconceptions(lesson) if one.exercise == exercise]) >= 3, (
+        "fewer than three misconceptions"
+    )
+    assert len(hints(lesson).get(exercise, [])) >= 2, "fewer than two hints"
+    assert probes(lesson, exercise), "no example: the first one also finds out whether the exercise is started"
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_points_and_tests_are_the_same(lesson: str):
+    tests = {case.node for case in cases(lesson)}
+    listed = {entry.node for entry in entries(lesson)}
+    assert tests == listed
+    assert {entry.exercise for entry in entries(lesson)} == set(read_lesson(lesson).exercises)
+    assert set(hints(lesson)) == set(read_lesson(lesson).exercises)
+    assert all(isinstance(entry.points, int) and entry.points >= 1 for entry in entries(lesson))
+
+
+def test_points_name_only_lessons_that_exist():
+    assert {entry.lesson for entry in manifest().values()} <= set(lesson_names())
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_solutions_pass(lesson: str, seed: int):
+    with session.using(evaluate.solutions(), seed):
+        for case in cases(lesson):
+            verdict = case.run()
+            assert verdict is None, f"{case.node}[{case.label}]\n{verdict}"
+
+
+@pytest.mark.parametrize("lesson, exercise", EXERCISES)
+def test_stub_is_not_started_and_passes_nothing(lesson: str, exercise: str, stubs):
+    with session.using(stubs):
+        with pytest.raises(NotStarted):
+            session.require_started(lesson, exercise)
+
+
+@pytest.mark.parametrize("lesson", [name for name in LESSONS if (TESTCASES / name / EQUIVALENT).is_file()])
+def test_only_equivalent_mutants_survive(lesson: str):
+    text = (TESTCASES / lesson / EQUIVALENT).read_text("utf-8")
+    allowed = {line for line in text.splitlines() if line and not line.startswith("#")}
+    assert {str(mutant) for mutant, survives in survivors(lesson) if survives} == allowed
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_text_has_the_sections_that_failures_point_to(lesson: str):
+    if not headings(lesson):
+        pytest.skip("the lesson's text is not written yet")
+    text = (TUTORIAL / lesson / "README.md").read_text("utf-8")
+    for exercise in read_lesson(lesson).exercises:
+        assert any(exercise.rpartition(".")[2] in heading or exercise in heading for heading in headings(lesson)), (
+            exercise
+        )
+        points = sum(entry.points for entry in entries(lesson) if entry.exercise == exercise)
+        assert f"| `{exercise}` | {points} |" in text, f"the table of exercises must say: | `{exercise}` | {points} |"
+    assert f"pytest testcases/{lesson}" in text
+    assert any(heading == "What people get wrong" for heading in headings(lesson))
