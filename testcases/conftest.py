@@ -56,7 +56,7 @@ class _Run:
             if lesson := _lesson_of(item.nodeid):
                 item.add_marker(lesson[:8])
         # Within a lesson the basic suite comes first; a plugin that shuffles does so after this.
-        items.sort(key=lambda item: (_lesson_of(item.nodeid) or "~", "basic_test" not in item.nodeid))
+        items.sort(key=lambda item: (_lesson_of(item.nodeid) or "~", "/basic" not in item.nodeid))
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Load what the lessons' scenarios need, such as peft: seconds that belong to no test."""
@@ -196,7 +196,7 @@ def _first_of_each(failed: list[Any]) -> tuple[list[Any], dict[str, int]]:
 def _place(report: Any) -> tuple[Any, ...]:
     """Order of the suites, whatever the order of the run."""
     _, line, name = report.location
-    return _lesson_of(report.nodeid) or "~", "basic_test" not in report.nodeid, line or 0, name
+    return _lesson_of(report.nodeid) or "~", "/basic" not in report.nodeid, line or 0, name
 
 
 def _lesson_of(nodeid: str) -> str | None:

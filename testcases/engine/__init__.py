@@ -9,7 +9,8 @@ call(td_errors, rewards=..., values=..., dones=..., grad_of="rewards").equals([1
 from .answers import Answer, call, examples_of, reference, request, scenario
 from .failures import CheckFailed
 from .plain import Outcome, Request
-from .wrong_answers import misconception
+from .points import worth
+from .wrong_answers import Wrong, edit, first, instead, misconception
 
 __all__ = [
     "Answer",
@@ -19,7 +20,12 @@ __all__ = [
     "scenario",
     "call",
     "examples_of",
+    "Wrong",
+    "edit",
+    "first",
+    "instead",
     "misconception",
     "reference",
     "request",
+    "worth",
 ]

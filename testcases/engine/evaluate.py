@@ -13,7 +13,7 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, Protocol
@@ -92,6 +92,11 @@ def solutions() -> LocalEvaluator:
 def solutions_with(lesson: str, dotted: str, function: Callable[..., Any]) -> LocalEvaluator:
     """The reference, with one function replaced wherever its lesson uses it."""
     return LocalEvaluator(lambda name: View(SOLUTIONS, [lesson], {dotted: function}))
+
+
+def solutions_changed(lesson: str, sources: Mapping[str, str]) -> LocalEvaluator:
+    """The reference, with other texts for some files (path below `solutions/` -> text) of one lesson."""
+    return LocalEvaluator(lambda name: View(SOLUTIONS, [lesson], sources=sources))
 
 
 class TookTooLong(BaseException):

@@ -11,11 +11,8 @@ from functools import cache
 from typing import Any
 
 from testcases.engine import exercises
-from testcases.engine.contract import TESTCASES
 from testcases.engine.failures import Blocked, CheckFailed, NotStarted
-from testcases.engine.points import Entry, entries
-
-SUITES = ("basic_test", "advanced_test")
+from testcases.engine.points import Entry, entries, suites
 
 
 @dataclass(frozen=True)
@@ -41,14 +38,12 @@ class Case:
 
 
 @cache
-def cases(lesson: str, suite: str | None = None) -> tuple[Case, ...]:
-    """All cases of a lesson, or of one of its suites."""
+def cases(lesson: str, kind: str | None = None) -> tuple[Case, ...]:
+    """All cases of a lesson, or those of its "basic" or "advanced" suites."""
     exercises.install()
     by_node = {entry.node: entry for entry in entries(lesson)}
     found = []
-    for name in SUITES if suite is None else (suite,):
-        if not (TESTCASES / lesson / f"{name}.py").is_file():
-            continue
+    for name in suites(lesson, kind):
         module = importlib.import_module(f"testcases.{lesson}.{name}")
         for test, function in vars(module).items():
             if test.startswith("test_") and inspect.isfunction(function):

@@ -37,16 +37,22 @@ class View:
         folder: a copy of `tutorial/`, or of `solutions/`.
         own: folder names of the lessons that come from there; all others are the reference.
         replacements: dotted name -> function put in its place, in every file of the (single) lesson in `own`.
+        sources: path below the folder -> text to load in place of the file's.
     """
 
     _numbers = itertools.count()
 
     def __init__(
-        self, folder: Path, own: Collection[str], replacements: Mapping[str, Callable[..., Any]] | None = None
+        self,
+        folder: Path,
+        own: Collection[str],
+        replacements: Mapping[str, Callable[..., Any]] | None = None,
+        sources: Mapping[str, str] | None = None,
     ) -> None:
         _Finder.install()
         self.folder = folder
         self.own = frozenset(own)
+        self.sources = sources or {}
         self.package = f"{PREFIX}{next(self._numbers)}"
         self._failures: dict[str, BaseException] = {}
         top = ModuleType(self.package)
@@ -156,6 +162,8 @@ class _Finder(MetaPathFinder):
         file = view.folder / lesson / (inner.replace(".", "/") + ".py")
         if not inner or not file.is_file():
             return None
+        if (source := view.sources.get(file.relative_to(view.folder).as_posix())) is not None:
+            return importlib.util.spec_from_file_location(fullname, file, loader=_Source(fullname, str(file), source))
         # Students edit and run again within a second: only the reference may come from the bytecode cache.
         loader = SourceFileLoader if view.folder == SOLUTIONS else _FreshLoader
         return importlib.util.spec_from_file_location(fullname, file, loader=loader(fullname, str(file)))
@@ -165,6 +173,17 @@ class _FreshLoader(SourceFileLoader):
     def get_code(self, fullname: str) -> Any:
         path = self.get_filename(fullname)
         return compile(self.get_data(path), path, "exec", dont_inherit=True)
+
+
+class _Source(_FreshLoader):
+    """Loads a text under the name of a file."""
+
+    def __init__(self, fullname: str, path: str, source: str) -> None:
+        super().__init__(fullname, path)
+        self.source = source
+
+    def get_data(self, path: str) -> bytes:
+        return self.source.encode()
 
 
 class _Alias(Loader):

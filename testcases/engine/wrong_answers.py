@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -11,26 +13,92 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from .compare import same_outcome
-from .evaluate import Evaluator, solutions, solutions_with
+from .contract import SOLUTIONS, regions
+from .contract import lesson as read_lesson
+from .evaluate import Evaluator, solutions, solutions_changed, solutions_with
 from .plain import Outcome, Request
+from .reading import section_for
 
 PROBE_SEED = 20240
 
 
 @dataclass(frozen=True)
 class Misconception:
-    """One wrong idea, as code."""
+    """One wrong idea, as a change of the reference."""
 
     exercise: str
-    function: Callable[..., Any]
+    name: str
     why: str
     """One line: what is wrong with it."""
     read: str
     """Heading in the lesson's README that sets it right."""
+    change: Change | Callable[..., Any]
+    """What is changed inside the exercise's region, or a function in its place."""
 
-    @property
-    def name(self) -> str:
-        return self.function.__name__
+
+@dataclass(frozen=True)
+class Change:
+    """A change of the text between `# region solution` and `# endregion`, its indentation taken away."""
+
+    why: str
+    read: str | None
+    replaced: tuple[tuple[str, str], ...] = ()
+    """(old, new) pairs; each `old` must stand in the region exactly once when its turn comes."""
+    first: str = ""
+    """Lines put before the region."""
+    whole: str | None = None
+    """Text in place of the region."""
+
+    def apply(self, region: str) -> str:
+        """The changed region.
+
+        Raises:
+            LookupError: an `old` does not stand there exactly once, or nothing changes.
+        """
+        text = region if self.whole is None else self.whole
+        for old, new in self.replaced:
+            if text.count(old) != 1:
+                raise LookupError(f"expected once in the region, found {text.count(old)} times: {old!r}")
+            text = text.replace(old, new)
+        text = f"{self.first}\n{text}" if self.first else text
+        if text == region:
+            raise LookupError("the change changes nothing")
+        return text
+
+
+def edit(*texts: str, why: str, read: str | None = None) -> Any:
+    """Old text, new text; again old, new; and so on. `read` only where the exercise's own heading does not say it."""
+    return Change(why, read, replaced=tuple(zip(texts[::2], texts[1::2], strict=True)))
+
+
+def first(text: str, *, why: str, read: str | None = None) -> Any:
+    """Put lines before the region: `first("gamma = 0.99", ...)` ignores an argument."""
+    return Change(why, read, first=text)
+
+
+def instead(text: str, *, why: str, read: str | None = None) -> Any:
+    """Put other lines in place of the region."""
+    return Change(why, read, whole=text)
+
+
+class Wrong:
+    """The wrong answers to one exercise: changes, and functions (with the reason as docstring) where none can say it.
+
+    class TdErrors(Wrong, of="td_errors"):
+        dones_ignored = edit(".masked_fill(dones.bool(), 0.0)", "", why="nothing is cut at a done: ...")
+    """
+
+    def __init_subclass__(cls, of: str) -> None:
+        lesson = cls.__module__.split(".")[1]
+        for name, change in list(vars(cls).items()):
+            if isinstance(change, Change):
+                why, read = change.why, change.read
+            elif inspect.isfunction(change) and not name.startswith("_"):
+                why, read = " ".join((change.__doc__ or "").split()), None
+            else:
+                continue
+            found = Misconception(of, name, why, read or section_for(lesson, of), change)
+            _COLLECTED.setdefault(cls.__module__, []).append(found)
 
 
 _COLLECTED: dict[str, list[Misconception]] = {}
@@ -40,10 +108,31 @@ def misconception(exercise: str, *, why: str, read: str) -> Callable[[Callable[.
     """Register a wrong implementation of an exercise (dotted for a method)."""
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        _COLLECTED.setdefault(function.__module__, []).append(Misconception(exercise, function, why, read))
+        found = Misconception(exercise, function.__name__, why, read, function)
+        _COLLECTED.setdefault(function.__module__, []).append(found)
         return function
 
     return register
+
+
+def changed_source(lesson: str, one: Misconception) -> tuple[str, str]:
+    """Path below `solutions/` and text of the file with a change in it.
+
+    Raises:
+        LookupError: the change does not apply.
+    """
+    assert isinstance(one.change, Change)
+    path = f"{lesson}/{read_lesson(lesson).file_of(one.exercise)}"
+    lines = (SOLUTIONS / path).read_text("utf-8").splitlines()
+    found = {region.exercise: region for region in regions(SOLUTIONS / path)}[one.exercise]
+    region = "\n".join(lines[found.first + 1 : found.last])
+    indent = lines[found.first][: -len(lines[found.first].lstrip())]
+    try:
+        changed = one.change.apply(textwrap.dedent(region))
+    except LookupError as error:
+        raise LookupError(f"{one.name}: {error}") from None
+    lines[found.first + 1 : found.last] = textwrap.indent(changed, indent).splitlines()
+    return path, "\n".join(lines) + "\n"
 
 
 @cache
@@ -156,7 +245,10 @@ def _reference() -> Evaluator:
 @cache
 def evaluator_of(lesson: str, one: Misconception) -> Evaluator:
     """The reference with a misconception in it."""
-    return solutions_with(lesson, one.exercise, one.function)
+    if isinstance(one.change, Change):
+        path, source = changed_source(lesson, one)
+        return solutions_changed(lesson, {path: source})
+    return solutions_with(lesson, one.exercise, one.change)
 
 
 def answers_of(lesson: str, one: Misconception, exercise: str) -> tuple[Outcome, ...]:

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 from testcases.engine import answers, session
 from testcases.engine import wrong_answers as misconceptions
 from testcases.engine.contract import SOLUTIONS
-from testcases.engine.evaluate import Evaluator, LocalEvaluator, solutions_with
+from testcases.engine.evaluate import Evaluator, LocalEvaluator
 from testcases.engine.plain import Outcome, Request
 from testcases.engine.views import View
 
@@ -63,9 +63,11 @@ def install() -> None:
     session.trusted = reference
     misconceptions._reference = lambda: reference  # type: ignore[assignment]
 
+    original = misconceptions.evaluator_of
+
     @cache
     def evaluator_of(lesson: str, one: misconceptions.Misconception) -> Remembering:
-        return Remembering(solutions_with(lesson, one.exercise, one.function))
+        return Remembering(original(lesson, one))
 
     misconceptions.evaluator_of = evaluator_of  # type: ignore[assignment]
     answers.explain = explain_sparingly

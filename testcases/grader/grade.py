@@ -175,7 +175,7 @@ def plan() -> dict[str, dict[str, dict[Entry, tuple[Case, ...]]]]:
     for entry in manifest().values():
         found = tuple(case for case in cases(entry.lesson) if case.node == entry.node)
         if not found:
-            raise LookupError(f"points.toml has {entry.node}, and there is no such test")
+            raise LookupError(f"the suites have {entry.node}, and there is no such test")
         plan.setdefault(entry.lesson, {}).setdefault(entry.exercise, {})[entry] = found
     return dict(sorted(plan.items()))
 

@@ -45,7 +45,7 @@ def stage(folder: Path) -> Course:
                 _stage_own(folder / "own" / exercise / lesson, lesson, exercise)
         preload[lesson] = tuple(_imports(lesson, lesson in own))
     # What a worker imports by itself, it imports again and again.
-    for path in (*folder.glob("own/*/*/*.py"), *folder.glob("*/testcases/*/scenarios.py")):
+    for path in (*folder.glob("own/*/*/*.py"), *folder.glob("*/testcases/*/*.py")):
         py_compile.compile(str(path), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
     for path in (folder, *folder.rglob("*")):
         path.chmod(0o755 if path.is_dir() else 0o644)
@@ -65,9 +65,10 @@ def _stage_tree(tree: Path, lesson: str) -> None:
     for name in ENGINE:
         shutil.copyfile(TESTCASES / "engine" / f"{name}.py", tree / "testcases/engine" / f"{name}.py")
     shutil.copyfile(HERE / "protocol.py", tree / "testcases/grader/protocol.py")
-    scenarios = TESTCASES / lesson / "scenarios.py"
-    if scenarios.is_file():
-        shutil.copyfile(scenarios, tree / "testcases" / lesson / "scenarios.py")
+    for path in _scenarios(lesson):
+        target = tree / "testcases" / path.relative_to(TESTCASES)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target)
     # The same files under ten names: a worker sees one tree and cannot write to it.
     shutil.copytree(tree.parent / "tiny_models", tree / "tiny_models", copy_function=os.link)
     (tree / "solutions").mkdir()
@@ -96,23 +97,28 @@ def _stage_own(folder: Path, lesson: str, exercise: str) -> None:
         (folder / path.name).write_text("\n".join(lines) + "\n", "utf-8")
 
 
+def _scenarios(lesson: str) -> list[Path]:
+    """What drives a student's exercise in a worker: the lesson's scenarios, and the doubles that they share."""
+    own = sorted((TESTCASES / lesson).glob("scenarios*.py"))
+    return [*own, *sorted((TESTCASES / "doubles").glob("*.py"))] if own else []
+
+
 def _uses_its_own_reference(lesson: str) -> bool:
-    scenarios = TESTCASES / lesson / "scenarios.py"
-    return scenarios.is_file() and f"solutions.{lesson}" in scenarios.read_text("utf-8")
+    return any(f"solutions.{lesson}" in path.read_text("utf-8") for path in _scenarios(lesson))
 
 
 def _imports(lesson: str, own: bool) -> list[str]:
     """What code of the lesson imports, "module" or "module:name", but not the lesson itself."""
     seen: dict[str, None] = {}
-    scenarios = TESTCASES / lesson / "scenarios.py"
-    paths = sorted((SOLUTIONS / lesson).glob("*.py")) + ([scenarios] if scenarios.is_file() else [])
+    scenarios = _scenarios(lesson)
+    paths = sorted((SOLUTIONS / lesson).glob("*.py")) + scenarios
     paths = [path for path in paths if path.name != "__main__.py"]
     for path in paths:
         _imports_of(path, lesson, seen)
     if any(name.startswith("tiny_models") for name in seen):
         for path in sorted((ROOT / "tiny_models").glob("*.py")):
             _imports_of(path, lesson, seen)
-    if scenarios.is_file() and not own:
+    if scenarios and not own:
         seen[f"testcases.{lesson}.scenarios"] = None
     if any("optim" in path.read_text("utf-8") for path in paths):
         # The first optimiser that is made imports half of torch, for a second.
@@ -145,7 +151,6 @@ def fingerprint(*extra: str) -> str:
     paths = [path for folder in folders for path in folder.rglob("*.py")]
     paths += [path for path in HERE.glob("*.py") if not path.name.endswith("_test.py")]
     paths += [path for name in lesson_names() for path in (TESTCASES / name).glob("*.py")]
-    paths.append(TESTCASES / "points.toml")
     for path in sorted(paths):
         found.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return found.hexdigest()

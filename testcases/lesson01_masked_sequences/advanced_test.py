@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from testcases.engine import call, examples_of, reference
+from testcases.engine import call, examples_of, reference, worth
 from tutorial.lesson01_masked_sequences import (
     first_true_index,
     gather_log_probs,
@@ -51,18 +51,22 @@ def agrees(exercise, loose: float = 1e-6) -> None:
         answer.matches_reference(atol=loose if low else 1e-11)
 
 
+@worth(2)
 def test_gather_log_probs_agrees_with_the_reference():
     agrees(gather_log_probs)
 
 
+@worth(2)
 def test_response_log_probs_agrees_with_the_reference():
     agrees(response_log_probs)
 
 
+@worth(2)
 def test_token_entropy_agrees_with_the_reference():
     agrees(token_entropy)
 
 
+@worth(2)
 def test_masked_mean_agrees_with_the_reference():
     agrees(masked_mean)
 
@@ -71,18 +75,22 @@ def test_masked_whiten_agrees_with_the_reference():
     agrees(masked_whiten)
 
 
+@worth(2)
 def test_first_true_index_agrees_with_the_reference():
     agrees(first_true_index)
 
 
+@worth(2)
 def test_response_mask_agrees_with_the_reference():
     agrees(response_mask)
 
 
+@worth(2)
 def test_truncate_after_stop_agrees_with_the_reference():
     agrees(truncate_after_stop)
 
 
+@worth(2)
 def test_position_ids_agrees_with_the_reference():
     agrees(position_ids)
 

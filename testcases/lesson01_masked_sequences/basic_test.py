@@ -8,7 +8,7 @@ from math import log, sqrt
 import pytest
 import torch
 
-from testcases.engine import call, scenario
+from testcases.engine import call, scenario, worth
 from tutorial.lesson01_masked_sequences import (
     first_true_index,
     gather_log_probs,
@@ -40,6 +40,7 @@ NAN, INF = math.nan, math.inf
         pytest.param([-INF, 0.0, 0.0], 0, 1.0, -INF, id="a-forbidden-token-is-impossible-itself"),
     ],
 )
+@worth(3)
 def test_gather_log_probs_by_hand(logits, token, temperature, log_prob):
     call(gather_log_probs, [[logits]], [[token]], temperature).equals([[log_prob]])
 
@@ -94,6 +95,7 @@ IDS = [[0, 1, 2, 0]]
         pytest.param(2, 0.5, [4 / 6, 9 / 11], id="temperature-is-passed-on"),
     ],
 )
+@worth(2)
 def test_response_log_probs_by_hand(prompt_length, temperature, probabilities):
     call(response_log_probs, LOGITS, IDS, prompt_length, temperature).equals([[log(p) for p in probabilities]])
 
@@ -138,6 +140,7 @@ def entropy(*probabilities: float) -> float:
         pytest.param([0.0, 1000.0], 1.0, 0.0, id="certain-by-far"),
     ],
 )
+@worth(2)
 def test_token_entropy_by_hand(logits, temperature, expected):
     call(token_entropy, [[logits]], temperature).equals([[expected]])
 
@@ -185,6 +188,7 @@ TWO_AND_FOUR = [[True, True, False, False], [True, True, True, True]]
         pytest.param([[1.0, 2.0], [4.0, 9.0]], [[True, True], [True, True]], 4.0, id="no-padding"),
     ],
 )
+@worth(3)
 def test_masked_mean_by_hand(values, mask, mean):
     call(masked_mean, values, mask).equals(mean)
 
@@ -258,6 +262,7 @@ RAGGED = [[True, True, False], [True, False, False]]
         ),
     ],
 )
+@worth(2)
 def test_masked_whiten_by_hand(values, mask, shift_mean, whitened):
     call(masked_whiten, values, mask, shift_mean).equals(whitened)
 
@@ -299,6 +304,7 @@ def test_masked_whiten_keeps_float32():
         pytest.param([False, False, False], 3, id="none-is-the-length-not-0"),
     ],
 )
+@worth(2)
 def test_first_true_index_by_hand(flags, index):
     call(first_true_index, [flags]).equals([index])
 
@@ -326,6 +332,7 @@ def test_first_true_index_of_each_row():
         pytest.param([[5, 2, 6]], (), [[True, True, True]], id="no-stop-ids"),
     ],
 )
+@worth(3)
 def test_response_mask_by_hand(responses, stop_token_ids, mask):
     call(response_mask, responses, stop_token_ids).equals(mask)
 
@@ -376,6 +383,7 @@ def test_truncate_after_stop_gives_a_new_tensor():
         pytest.param([0, 0], [0, 0], id="all-padding"),
     ],
 )
+@worth(2)
 def test_position_ids_by_hand(attention_mask, positions):
     call(position_ids, [attention_mask]).equals([positions])
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from testcases.engine import call, examples_of, reference, scenario
+from testcases.engine import call, examples_of, reference, scenario, worth
 from tutorial.lesson02_reward_model import (
     RewardModel,
     calibrate,
@@ -31,41 +31,49 @@ def nll(difference: float) -> float:
     return max(-difference, 0.0) + math.log1p(math.exp(-abs(difference)))
 
 
+@worth(2)
 def test_last_token_index_agrees_with_the_reference():
     for answer in examples_of(last_token_index):
         answer.matches_reference()
 
 
-def test_forward_agrees_with_the_reference():
+@worth(2)
+def test_reward_model_agrees_with_the_reference():
     for answer in examples_of(RewardModel.forward):
         answer.matches_reference()
 
 
+@worth(2)
 def test_pairwise_loss_agrees_with_the_reference():
     for answer in examples_of(pairwise_loss):
         answer.matches_reference()
 
 
+@worth(2)
 def test_ranking_loss_agrees_with_the_reference():
     for answer in examples_of(ranking_loss):
         answer.matches_reference()
 
 
+@worth(2)
 def test_token_pairwise_loss_agrees_with_the_reference():
     for answer in examples_of(token_pairwise_loss):
         answer.matches_reference()
 
 
+@worth(2)
 def test_preference_accuracy_agrees_with_the_reference():
     for answer in examples_of(preference_accuracy):
         answer.matches_reference()
 
 
+@worth(2)
 def test_calibrate_agrees_with_the_reference():
     for answer in examples_of(calibrate):
         answer.matches_reference()
 
 
+@worth(2)
 def test_train_reward_model_agrees_with_the_reference():
     for answer in examples_of(train_reward_model):
         answer.matches_reference()
@@ -103,7 +111,7 @@ def body(vocabulary: int = 6, length: int = 9, size: int = 3) -> dict[str, Tenso
 
 
 @pytest.mark.parametrize("left, right", [(0, 3), (3, 0), (1, 2), (2, 4)])
-def test_forward_does_not_depend_on_the_padding(left, right):
+def test_reward_model_does_not_depend_on_the_padding(left, right):
     text, numbers = torch.tensor([[3, 1, 5, 2], [4, 4, 1, 1]]), body()
     expected = reference(SCORE, input_ids=text, attention_mask=torch.ones_like(text).bool(), **numbers)
     ids = torch.cat([torch.full((2, left), 5), text, torch.full((2, right), 2)], dim=1)[:, :9]
@@ -112,7 +120,7 @@ def test_forward_does_not_depend_on_the_padding(left, right):
     call(SCORE, input_ids=ids, attention_mask=mask, **numbers).equals(expected)
 
 
-def test_forward_of_a_batch_is_each_row_alone():
+def test_reward_model_of_a_batch_is_each_row_alone():
     # A score that depends on the batch would change with its size (reward-bench#137).
     ids, numbers = torch.randint(1, 6, (5, 6), generator=torch.Generator().manual_seed(3)), body()
     mask = torch.tensor(
@@ -134,7 +142,7 @@ def test_forward_of_a_batch_is_each_row_alone():
 
 
 @pytest.mark.parametrize("garbage", [math.nan, math.inf], ids=["nan", "infinite"])
-def test_forward_keeps_the_padding_out(garbage):
+def test_reward_model_keeps_the_padding_out(garbage):
     # Token 0 stands on padding only, and the body gives it NaN: its state must not come near the score.
     numbers = body()
     clean = torch.tensor([[3, 1, 5, 1], [1, 2, 4, 1], [5, 1, 1, 1]])
@@ -144,7 +152,7 @@ def test_forward_keeps_the_padding_out(garbage):
     call(SCORE, input_ids=clean.masked_fill(~mask, 0), attention_mask=mask, **numbers).equals(expected)
 
 
-def test_forward_of_a_square_batch_gradient():
+def test_reward_model_of_a_square_batch_gradient():
     # B == L == H: code that mixes up two of them runs through, and is wrong.
     ids = torch.tensor([[3, 1, 2], [1, 2, 0], [0, 4, 5]])
     mask = torch.tensor([[True, True, True], [True, True, False], [False, True, True]])
@@ -158,7 +166,7 @@ def test_forward_of_a_square_batch_gradient():
     ).matches_reference()
 
 
-def test_forward_keeps_float32():
+def test_reward_model_keeps_float32():
     numbers = {name: number.float() for name, number in body().items()}
     ids, mask = torch.tensor([[3, 1, 2], [0, 2, 4]]), torch.tensor([[True, True, True], [False, True, True]])
     expected = reference(SCORE, input_ids=ids, attention_mask=mask, **numbers)
@@ -173,7 +181,7 @@ def test_forward_keeps_float32():
         pytest.param({"attention_mask": [[False] * 3]}, ["real token"], id="a-row-of-padding"),
     ],
 )
-def test_forward_refuses_bad_arguments(changed, mentions):
+def test_reward_model_refuses_bad_arguments(changed, mentions):
     good = {"input_ids": [[1, 2, 3]], "attention_mask": [[True, True, True]], **body()}
     call(SCORE, **{**good, **changed}).raises(ValueError, mentions)
 
@@ -416,6 +424,7 @@ def replay(table: Tensor, weight: Tensor, ids: Tensor, mask: Tensor, batches: li
 
 
 @pytest.mark.parametrize("batch_size, epochs, max_grad_norm", [(2, 2, 10.0), (3, 3, 0.4), (1, 1, 0.1)])
+@worth(2)
 def test_train_reward_model_is_adamw_on_its_batches(batch_size, epochs, max_grad_norm):
     table, weight = normal(20, 2), normal(1, 2, seed=2)
     ids = torch.arange(14)[:, None].repeat(1, 3)
@@ -447,6 +456,7 @@ def test_train_reward_model_is_adamw_on_its_batches(batch_size, epochs, max_grad
     answer.equals(gradient_norms=norms, atol=1e-6)
 
 
+@worth(2)
 def test_train_reward_model_learns_from_the_last_token():
     # Your RewardModel on a small body, texts padded on either side: the one that ends in the larger token is better.
     answer = call(

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from testcases.engine import call, scenario
+from testcases.engine import call, scenario, worth
 from tutorial.lesson02_reward_model import (
     RewardModel,
     calibrate,
@@ -51,6 +51,7 @@ def nll(difference: float) -> float:
         pytest.param([[True, False, True, False]], [2], id="a-hole-does-not-end-the-text"),
     ],
 )
+@worth(3)
 def test_last_token_index_by_hand(attention_mask, index):
     call(last_token_index, attention_mask).equals(index)
 
@@ -92,11 +93,12 @@ SCORE = scenario("score_rows", of=RewardModel.forward)
         ),
     ],
 )
-def test_forward_by_hand(input_ids, attention_mask, scores):
+@worth(4)
+def test_reward_model_by_hand(input_ids, attention_mask, scores):
     call(SCORE, input_ids=input_ids, attention_mask=attention_mask, **BODY).equals(scores)
 
 
-def test_forward_gradient():
+def test_reward_model_gradient():
     # Rows [3, 1] and [2], score = 2 hidden + 1, hidden = e[1] + e[0] / 2 and e[0]. So by a table entry 2 for the last
     # token and 1 for the one before; by the weight the hidden states themselves, 11 + 1.5 = 12.5 and 2; by the bias 1.
     answer = call(
@@ -132,6 +134,7 @@ def test_forward_gradient():
         ),
     ],
 )
+@worth(3)
 def test_pairwise_loss_by_hand(chosen, rejected, margin, loss):
     call(pairwise_loss, chosen, rejected, margin).equals(loss)
 
@@ -187,6 +190,7 @@ def test_pairwise_loss_far_apart_is_finite_in_float32(difference, loss):
         ),
     ],
 )
+@worth(2)
 def test_ranking_loss_by_hand(scores, loss):
     call(ranking_loss, scores).equals(loss)
 
@@ -277,6 +281,7 @@ def test_ranking_loss_far_apart_is_finite():
         ),
     ],
 )
+@worth(3)
 def test_token_pairwise_loss_by_hand(chosen_scores, rejected_scores, chosen_ids, rejected_ids, loss):
     call(token_pairwise_loss, chosen_scores, rejected_scores, chosen_ids, rejected_ids, 9).equals(loss)
 
@@ -343,6 +348,7 @@ def test_token_pairwise_loss_far_apart_is_finite():
         pytest.param([1.25, 0.0, -3.0], [1.0, -0.25, -3.25], 1.0, id="a-little-is-enough"),
     ],
 )
+@worth(3)
 def test_preference_accuracy_by_hand(chosen, rejected, accuracy):
     call(preference_accuracy, chosen, rejected).equals(accuracy, dtype=torch.float32)
 
@@ -377,6 +383,7 @@ CALIBRATE = scenario("calibrate_model", of=calibrate)
         pytest.param([[-0.125], [0.0], [0.125]], (3,), [[8.0]], [0.0], id="a-small-spread-is-stretched"),
     ],
 )
+@worth(3)
 def test_calibrate_by_hand(features, sizes, weight, bias):
     answer = call(CALIBRATE, features=features, sizes=sizes, weight=[[2.0]], bias=[1.0])
     answer.equals(weight=weight, bias=bias)
@@ -414,6 +421,7 @@ ONE_PAIR = {
 FIRST = 0.1 / (1 + 1e-8)
 
 
+@worth(3)
 def test_train_reward_model_by_hand():
     # Two steps: a tie, so log 2 and not right; then weight 0.1 on a difference of 2.
     answer = call(TRAIN, **ONE_PAIR, learning_rate=0.1, epochs=2, batch_size=4, max_grad_norm=10.0, seconds=20.0)
@@ -428,6 +436,7 @@ def test_train_reward_model_by_hand():
     answer.equals(losses=[EVEN, nll(2 * FIRST)], accuracies=[0.0, 1.0], learning_rates=[0.1, 0.05])
 
 
+@worth(2)
 def test_train_reward_model_gradient_of_each_step_by_hand():
     # The first slope is -1 by the weight and 0 by the scale. Then both: 2 (1 - sigmoid d) (1, weight).
     left = 2 * (1 - 1 / (1 + math.exp(-2 * FIRST)))
@@ -435,6 +444,7 @@ def test_train_reward_model_gradient_of_each_step_by_hand():
     answer.equals(gradient_norms=[1.0, left * math.hypot(1.0, FIRST)])
 
 
+@worth(2)
 def test_train_reward_model_second_step_by_hand():
     # AdamW after two slopes: mean (0.09 g1 + 0.1 g2) / 0.19, square (0.000999 g1^2 + 0.001 g2^2) / 0.001999.
     left = 2 * (1 - 1 / (1 + math.exp(-2 * FIRST)))
@@ -519,6 +529,7 @@ WATCH = scenario("watch_training", of=train_reward_model)
         pytest.param(3, 1, 64, [3], id="fewer-than-a-batch"),
     ],
 )
+@worth(2)
 def test_train_reward_model_uses_each_pair_once_an_epoch(pairs, epochs, batch_size, sizes):
     answer = call(WATCH, pairs=pairs, epochs=epochs, batch_size=batch_size, seconds=20.0).equals(batch_sizes=sizes)
     answer.part("each_pair_once_an_epoch").satisfies(lambda yes: yes is True, "each comparison once in each epoch")

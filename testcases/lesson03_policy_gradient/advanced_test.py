@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from testcases.engine import call, examples_of, reference
+from testcases.engine import call, examples_of, reference, worth
 from tutorial.lesson03_policy_gradient import leave_one_out_baseline, reinforce_loss, rewards_to_go
 from tutorial.lesson04_gae import compute_response_gae
 
@@ -34,6 +34,7 @@ def slow_rewards_to_go(rewards: Tensor, mask: Tensor, gamma: float) -> Tensor:
     return to_go
 
 
+@worth(2)
 def test_rewards_to_go_agrees_with_the_reference():
     for answer in examples_of(rewards_to_go):
         answer.matches_reference()
@@ -99,6 +100,7 @@ def test_rewards_to_go_refuses_bad_arguments(changed, mentions):
     call(rewards_to_go, **{**good, **changed}).raises(ValueError, mentions)
 
 
+@worth(2)
 def test_leave_one_out_baseline_agrees_with_the_reference():
     for answer in examples_of(leave_one_out_baseline):
         answer.matches_reference()

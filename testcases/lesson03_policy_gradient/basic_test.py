@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from testcases.engine import call
+from testcases.engine import call, worth
 from tutorial.lesson03_policy_gradient import leave_one_out_baseline, reinforce_loss, rewards_to_go
 
 NAN = math.nan
@@ -51,6 +51,7 @@ NAN = math.nan
         ),
     ],
 )
+@worth(3)
 def test_rewards_to_go_by_hand(rewards, mask, gamma, to_go):
     call(rewards_to_go, rewards, mask, gamma).equals(to_go)
 
@@ -106,6 +107,7 @@ def test_rewards_to_go_keeps_float32():
         pytest.param([[1.0, 5.0], [2.0, 20.0]], [[5.0, 1.0], [20.0, 2.0]], id="as-many-prompts-as-responses"),
     ],
 )
+@worth(3)
 def test_leave_one_out_baseline_by_hand(scores, baseline):
     call(leave_one_out_baseline, scores).equals(baseline)
 
@@ -178,6 +180,7 @@ def test_leave_one_out_baseline_keeps_float32():
         ),
     ],
 )
+@worth(3)
 def test_reinforce_loss_by_hand(log_probs, weights, mask, loss, slope):
     answer = call(reinforce_loss, log_probs, weights, mask, grad_of=("log_probs", "weights"))
     answer.equals(loss).gradient_equals(log_probs=slope, weights=None)

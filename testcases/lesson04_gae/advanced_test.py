@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from testcases.engine import call, examples_of, reference
+from testcases.engine import call, examples_of, reference, worth
 from tutorial.lesson04_gae import compute_gae, compute_response_gae, n_step_advantages, td_errors
 
 GRADIENTS = ("rewards", "values")
@@ -33,21 +33,25 @@ def slow_gae(rewards: list[float], values: list[float], dones: list[bool], gamma
     return advantages
 
 
+@worth(2)
 def test_td_errors_agrees_with_the_reference():
     for answer in examples_of(td_errors):
         answer.matches_reference()
 
 
+@worth(2)
 def test_n_step_advantages_agrees_with_the_reference():
     for answer in examples_of(n_step_advantages):
         answer.matches_reference()
 
 
+@worth(2)
 def test_compute_gae_agrees_with_the_reference():
     for answer in examples_of(compute_gae):
         answer.matches_reference()
 
 
+@worth(2)
 def test_compute_response_gae_agrees_with_the_reference():
     for answer in examples_of(compute_response_gae):
         answer.matches_reference()

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from testcases.engine import call
+from testcases.engine import call, worth
 from tutorial.lesson04_gae import compute_gae, compute_response_gae, n_step_advantages, td_errors
 
 NAN = math.nan
@@ -85,6 +85,7 @@ def test_td_errors_default_gamma_is_099():
         pytest.param(9, [0.0, 0.0, 1.0], [2.0, 2.0, 1.0], id="done-at-the-end-drops-the-bootstrap"),
     ],
 )
+@worth(2)
 def test_n_step_advantages_by_hand(n, dones, advantages):
     call(n_step_advantages, [1.0, 2.0, 4.0], [1.0, 2.0, 3.0, 8.0], dones, n, 0.5).equals(advantages)
 
@@ -145,6 +146,7 @@ def test_n_step_advantages_default_gamma_is_099():
         ),
     ],
 )
+@worth(3)
 def test_compute_gae_by_hand(dones, gamma, lam, advantages, returns):
     answer = call(compute_gae, [1.0, 1.0, 1.0], [2.0, 4.0, 8.0, 16.0], dones, gamma, lam)
     answer.equals(advantages=advantages, returns=returns)
@@ -275,6 +277,7 @@ def test_compute_gae_defaults_are_099_and_095():
         ),
     ],
 )
+@worth(3)
 def test_compute_response_gae_by_hand(rewards, values, mask, advantages, returns):
     answer = call(compute_response_gae, rewards, values, mask, 0.5, 0.5)
     answer.equals(advantages=advantages, returns=returns)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from testcases.engine import misconception
+from testcases.engine import Wrong, edit, first, misconception
 
 TD = "td_errors: one step of surprise"
 N_STEP = "n_step_advantages: look n steps ahead"
@@ -33,135 +33,94 @@ def _goes_on(deltas, dones):
     return 1 - dones.to(deltas.dtype)
 
 
-# td_errors
-
-
-@misconception("td_errors", why="nothing is cut at a done: the value of the next episode flows into this one", read=TD)
-def dones_ignored(rewards, values, dones, gamma=0.99):
-    return rewards + gamma * values[..., 1:] - values[..., :-1]
-
-
-@misconception(
-    "td_errors", why="dones[t - 1] is used at step t; dones[t] says that the episode ends after step t itself", read=TD
-)
-def dones_one_step_late(rewards, values, dones, gamma=0.99):
-    late = torch.cat([torch.zeros_like(dones[..., :1]), dones[..., :-1]], dim=-1)
-    return _deltas(rewards, values, late, gamma)
-
-
-@misconception(
-    "td_errors",
-    why="the flag is read backwards: the bootstrap is kept where the episode ends, and cut elsewhere",
-    read=TD,
-)
-def dones_inverted(rewards, values, dones, gamma=0.99):
-    return _deltas(rewards, values, ~dones.bool(), gamma)
-
-
-@misconception(
-    "td_errors",
-    why="a done cuts the whole next step to 0: only the bootstrap is cut, the reward and the forecast stay",
-    read=TD,
-)
-def done_steps_zeroed(rewards, values, dones, gamma=0.99):
-    return _deltas(rewards, values, dones, gamma).masked_fill(dones.bool(), 0.0)
-
-
-@misconception("td_errors", why="the next value is not discounted: gamma is never used", read=TD)
-def gamma_forgotten(rewards, values, dones, gamma=0.99):
-    return _deltas(rewards, values, dones, 1.0)
-
-
-@misconception("td_errors", why="gamma is fixed at its default; the argument is ignored", read=TD)
-def gamma_fixed_at_099(rewards, values, dones, gamma=0.99):
-    return _deltas(rewards, values, dones, 0.99)
-
-
-@misconception(
-    "td_errors",
-    why="gamma discounts the reward as well: rewards[t] comes now, only the next value comes later",
-    read=TD,
-)
-def reward_discounted_too(rewards, values, dones, gamma=0.99):
-    return gamma * (rewards + _next_values(values, dones)) - values[..., :-1]
-
-
-@misconception("td_errors", why="the sign is turned round: what came minus what was expected, not the reverse", read=TD)
-def expected_minus_came(rewards, values, dones, gamma=0.99):
-    return -_deltas(rewards, values, dones, gamma)
-
-
-@misconception(
-    "td_errors", why="the forecast of this step is not subtracted: this is a target, not a surprise", read=TD
-)
-def value_not_subtracted(rewards, values, dones, gamma=0.99):
-    return rewards + gamma * _next_values(values, dones)
-
-
-@misconception("td_errors", why="the next value is left out: rewards[t] - values[t] looks at no future at all", read=TD)
-def reward_minus_value(rewards, values, dones, gamma=0.99):
-    return rewards - values[..., :-1]
-
-
-@misconception("td_errors", why="values are shifted by one: V(s_t) and V(s_t+1) have changed places", read=TD)
-def value_and_next_value_swapped(rewards, values, dones, gamma=0.99):
-    return rewards + gamma * values[..., :-1].masked_fill(dones.bool(), 0.0) - values[..., 1:]
-
-
-@misconception(
-    "td_errors",
-    why="the last step gets no bootstrap: values[T] is there because the recording, not the episode, ended",
-    read=TD,
-)
-def last_bootstrap_dropped(rewards, values, dones, gamma=0.99):
-    ended = dones.bool().clone()
-    ended[..., -1] = True
-    return _deltas(rewards, values, ended, gamma)
-
-
-@misconception(
-    "td_errors",
-    why="multiplied by (1 - dones): 0 * NaN and 0 * infinity are NaN, so select with masked_fill or where",
-    read=TD,
-)
-def done_multiplied(rewards, values, dones, gamma=0.99):
-    return rewards + gamma * values[..., 1:] * (1 - dones.to(values.dtype)) - values[..., :-1]
-
-
-@misconception("td_errors", why="V(s_t) bootstraps in place of V(s_t+1): the next value is values[t + 1]", read=TD)
-def present_value_bootstraps(rewards, values, dones, gamma=0.99):
-    return rewards + gamma * values[..., :-1] * (1 - dones.to(values.dtype)) - values[..., :-1]
-
-
-@misconception("td_errors", why="the next values are detached: this function cuts no gradient, the losses do", read=TD)
-def next_value_detached(rewards, values, dones, gamma=0.99):
-    return rewards + gamma * _next_values(values, dones).detach() - values[..., :-1]
-
-
-# n_step_advantages
-
-
-@misconception("td_errors", why="the signs of the two values have changed places: + gamma V(s_t+1) - V(s_t)", read=TD)
-def signs_of_the_values_swapped(rewards, values, dones, gamma=0.99):
-    return rewards - gamma * _next_values(values, dones) + values[..., :-1]
-
-
-@misconception("td_errors", why="V(s_t) is discounted, too: it stands at time t, only V(s_t+1) is a step away", read=TD)
-def both_values_discounted(rewards, values, dones, gamma=0.99):
-    return rewards + gamma * (_next_values(values, dones) - values[..., :-1])
-
-
-@misconception(
-    "td_errors", why="a done takes the reward as well: rewards[t] was earned before the episode ended", read=TD
-)
-def reward_cut_at_a_done(rewards, values, dones, gamma=0.99):
-    return (rewards + gamma * values[..., 1:]).masked_fill(dones.bool(), 0.0) - values[..., :-1]
-
-
-@misconception("td_errors", why="roll brings V(s_0) round to the end: the last step bootstraps from values[T]", read=TD)
-def next_values_rolled_round(rewards, values, dones, gamma=0.99):
-    rolled = values[..., :-1].roll(-1, dims=-1)
-    return rewards + gamma * rolled.masked_fill(dones.bool(), 0.0) - values[..., :-1]
+class TdErrors(Wrong, of="td_errors"):
+    dones_ignored = edit(
+        ".masked_fill(dones.bool(), 0.0)",
+        "",
+        why="nothing is cut at a done: the value of the next episode flows into this one",
+    )
+    dones_one_step_late = first(
+        "dones = torch.cat([torch.zeros_like(dones[..., :1]), dones[..., :-1]], dim=-1)",
+        why="dones[t - 1] is used at step t; dones[t] says that the episode ends after step t itself",
+    )
+    dones_inverted = edit(
+        "dones.bool()",
+        "~dones.bool()",
+        why="the flag is read backwards: the bootstrap is kept where the episode ends, and cut elsewhere",
+    )
+    done_steps_zeroed = edit(
+        "rewards + gamma * next_values - values[..., :-1]",
+        "(rewards + gamma * next_values - values[..., :-1]).masked_fill(dones.bool(), 0.0)",
+        why="a done cuts the whole next step to 0: only the bootstrap is cut, the reward and the forecast stay",
+    )
+    gamma_forgotten = edit("gamma * ", "", why="the next value is not discounted: gamma is never used")
+    gamma_fixed_at_099 = edit("gamma", "0.99", why="gamma is fixed at its default; the argument is ignored")
+    reward_discounted_too = edit(
+        "rewards + gamma * next_values",
+        "gamma * (rewards + next_values)",
+        why="gamma discounts the reward as well: rewards[t] comes now, only the next value comes later",
+    )
+    expected_minus_came = edit(
+        "rewards + gamma * next_values - values[..., :-1]",
+        "values[..., :-1] - rewards - gamma * next_values",
+        why="the sign is turned round: what came minus what was expected, not the reverse",
+    )
+    value_not_subtracted = edit(
+        " - values[..., :-1]", "", why="the forecast of this step is not subtracted: this is a target, not a surprise"
+    )
+    reward_minus_value = edit(
+        " + gamma * next_values",
+        "",
+        why="the next value is left out: rewards[t] - values[t] looks at no future at all",
+    )
+    value_and_next_value_swapped = edit(
+        "values[..., 1:]",
+        "values[..., :-1]",
+        "- values[..., :-1]",
+        "- values[..., 1:]",
+        why="values are shifted by one: V(s_t) and V(s_t+1) have changed places",
+    )
+    last_bootstrap_dropped = first(
+        "dones = dones.bool().index_fill(-1, torch.tensor(-1), True)",
+        why="the last step gets no bootstrap: values[T] is there because the recording, not the episode, ended",
+    )
+    done_multiplied = edit(
+        ".masked_fill(dones.bool(), 0.0)",
+        " * (1 - dones.to(values.dtype))",
+        why="multiplied by (1 - dones): 0 * NaN and 0 * infinity are NaN, so select with masked_fill or where",
+    )
+    present_value_bootstraps = edit(
+        "values[..., 1:].masked_fill(dones.bool(), 0.0)",
+        "values[..., :-1] * (1 - dones.to(values.dtype))",
+        why="V(s_t) bootstraps in place of V(s_t+1): the next value is values[t + 1]",
+    )
+    next_value_detached = edit(
+        "gamma * next_values",
+        "gamma * next_values.detach()",
+        why="the next values are detached: this function cuts no gradient, the losses do",
+    )
+    signs_of_the_values_swapped = edit(
+        "+ gamma * next_values - values",
+        "- gamma * next_values + values",
+        why="the signs of the two values have changed places: + gamma V(s_t+1) - V(s_t)",
+    )
+    both_values_discounted = edit(
+        "gamma * next_values - values[..., :-1]",
+        "gamma * (next_values - values[..., :-1])",
+        why="V(s_t) is discounted, too: it stands at time t, only V(s_t+1) is a step away",
+    )
+    reward_cut_at_a_done = edit(
+        ".masked_fill(dones.bool(), 0.0)",
+        "",
+        "rewards + gamma * next_values",
+        "(rewards + gamma * next_values).masked_fill(dones.bool(), 0.0)",
+        why="a done takes the reward as well: rewards[t] was earned before the episode ended",
+    )
+    next_values_rolled_round = edit(
+        "values[..., 1:]",
+        "values[..., :-1].roll(-1, dims=-1)",
+        why="roll brings V(s_0) round to the end: the last step bootstraps from values[T]",
+    )
 
 
 def _n_step(rewards, values, dones, n, gamma, keep=None, bootstrap=True):

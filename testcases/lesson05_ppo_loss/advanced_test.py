@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from testcases.engine import call, examples_of, reference
+from testcases.engine import call, examples_of, reference, worth
 from tutorial.lesson05_ppo_loss import (
     combine_losses,
     compute_kl_penalty_loss,
@@ -67,11 +67,13 @@ def slow_value_loss(terms: tuple[Tensor, Tensor, Tensor], clip_epsilon: float) -
     return mean(losses)
 
 
+@worth(2)
 def test_compute_ppo_loss_agrees_with_the_reference():
     for answer in examples_of(compute_ppo_loss):
         answer.matches_reference()
 
 
+@worth(2)
 def test_compute_value_loss_agrees_with_the_reference():
     for answer in examples_of(compute_value_loss):
         answer.matches_reference()
@@ -82,16 +84,19 @@ def test_combine_losses_agrees_with_the_reference():
         answer.matches_reference()
 
 
+@worth(2)
 def test_ppo_statistics_agree_with_the_reference():
     for answer in examples_of(ppo_statistics):
         answer.matches_reference()
 
 
+@worth(2)
 def test_compute_kl_penalty_loss_agrees_with_the_reference():
     for answer in examples_of(compute_kl_penalty_loss):
         answer.matches_reference()
 
 
+@worth(2)
 def test_update_beta_agrees_with_the_reference():
     for answer in examples_of(update_beta):
         answer.matches_reference()

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from testcases.engine import call
+from testcases.engine import call, worth
 from tutorial.lesson05_ppo_loss import (
     combine_losses,
     compute_kl_penalty_loss,
@@ -53,11 +53,13 @@ def at(*ratios: float) -> list[float]:
         pytest.param(0.0625, -1.0, 1.5, 0.0625, 0.0625, id="a-bound-below-0-never-binds"),
     ],
 )
+@worth(4)
 def test_compute_ppo_loss_by_hand(ratio, advantage, clip_epsilon, loss, slope):
     answer = call(compute_ppo_loss, at(ratio), [-1.0], [advantage], clip_epsilon, grad_of="log_probs")
     answer.equals(loss).gradient_equals(log_probs=[slope])
 
 
+@worth(2)
 def test_compute_ppo_loss_of_the_six_cases():
     # Losses -0.5, -1, -1.2, 0.8, 1, 1.5: their mean is 0.6 / 6 = 0.1. The minimum of the losses would give -0.1.
     answer = call(
@@ -92,6 +94,7 @@ def test_compute_ppo_loss_is_a_mean_over_tokens():
 
 
 @pytest.mark.parametrize("garbage", [NAN, INF, -INF, 1e4], ids=["nan", "infinite", "minus-infinite", "large"])
+@worth(2)
 def test_compute_ppo_loss_never_sees_the_padding(garbage):
     # Losses -1 and 4. 0 * NaN, 0 * infinity and infinity - infinity are NaN: select, then compute.
     answer = call(
@@ -136,6 +139,7 @@ def test_compute_ppo_loss_keeps_float32():
         pytest.param(0.0, -1.0, 1.0, 0.25, 1.53125, 0.0, id="the-interval-lies-around-the-old-value"),
     ],
 )
+@worth(3)
 def test_compute_value_loss_by_hand(value, old_value, target, clip_epsilon, loss, slope):
     answer = call(compute_value_loss, [value], [old_value], [target], clip_epsilon, grad_of="values")
     answer.equals(loss).gradient_equals(values=[slope])
@@ -284,6 +288,7 @@ def test_combine_losses_keeps_float32():
         ),
     ],
 )
+@worth(3)
 def test_ppo_statistics_by_hand(ratios, advantages, clip_epsilon, expected):
     call(ppo_statistics, at(*ratios), [-1.0] * len(ratios), advantages, clip_epsilon).equals(expected)
 
@@ -334,6 +339,7 @@ def test_ppo_statistics_default_clip_epsilon_is_02():
         pytest.param(2.0, 0.0, 0.5, 0.5 - 0.5 * LOG2, 0.5, id="the-price-alone"),
     ],
 )
+@worth(3)
 def test_compute_kl_penalty_loss_by_hand(ratio, advantage, beta, loss, slope):
     answer = call(compute_kl_penalty_loss, at(ratio), [-1.0], [advantage], beta, grad_of="log_probs")
     answer.equals(loss).gradient_equals(log_probs=[slope])
@@ -397,5 +403,6 @@ def test_compute_kl_penalty_loss_keeps_float32():
         pytest.param(2.0**-20, 0.0, 3.0, 2.0**-21, id="a-low-price-is-halved-too"),
     ],
 )
+@worth(3)
 def test_update_beta_by_hand(beta, kl, target_kl, after):
     call(update_beta, beta, kl, target_kl).equals(after)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from testcases.engine import call, examples_of, scenario
+from testcases.engine import call, examples_of, scenario, worth
 from tutorial.lesson06_kl_rewards import AdaptiveKLController, compute_rewards, estimate_kl, penalize_missing_stop
 
 EACH = pytest.mark.parametrize("estimator", ["k1", "k2", "k3"])
@@ -39,6 +39,7 @@ def slow_rewards(scores: Tensor, log_probs: Tensor, ref_log_probs: Tensor, mask:
     return rewards
 
 
+@worth(2)
 def test_estimate_kl_agrees_with_the_reference():
     for answer in examples_of(estimate_kl):
         # The cap lets k3 grow to 5e8: the last digit is then 6e-8 in float64.
@@ -122,6 +123,7 @@ def test_estimate_kl_refuses_bad_arguments(changed, mentions):
     call(estimate_kl, **{**good, **changed}).raises(ValueError, mentions)
 
 
+@worth(2)
 def test_compute_rewards_agrees_with_the_reference():
     for answer in examples_of(compute_rewards):
         loose = {torch.float32: 1e-6}.get(getattr(answer.outcome.value, "dtype", None), 1e-11)
@@ -193,6 +195,7 @@ def test_compute_rewards_refuses_bad_arguments(changed, mentions):
     call(compute_rewards, **{**good, **changed}).raises(ValueError, mentions)
 
 
+@worth(2)
 def test_penalize_missing_stop_agrees_with_the_reference():
     for answer in examples_of(penalize_missing_stop):
         answer.matches_reference()
@@ -228,6 +231,7 @@ def update(**arguments):
     return call(scenario("prices", of=AdaptiveKLController.update), **arguments)
 
 
+@worth(2)
 def test_update_agrees_with_the_reference():
     for answer in examples_of(AdaptiveKLController.update):
         answer.matches_reference()

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from testcases.engine import call, scenario
+from testcases.engine import call, scenario, worth
 from tutorial.lesson06_kl_rewards import AdaptiveKLController, compute_rewards, estimate_kl, penalize_missing_stop
 
 NAN = math.nan
@@ -50,6 +50,7 @@ LN2 = math.log(2)
         pytest.param("k3", [-1.0], [-31.0], [29.0 + math.exp(-30)], id="only-the-exponent-is-capped"),
     ],
 )
+@worth(2)
 def test_estimate_kl_by_hand(estimator, log_probs, ref_log_probs, kl):
     call(estimate_kl, log_probs, ref_log_probs, estimator).equals(kl)
 
@@ -197,6 +198,7 @@ def test_estimate_kl_does_not_overflow(dtype, rtol):
         ),
     ],
 )
+@worth(3)
 def test_compute_rewards_by_hand(scores, log_probs, ref_log_probs, mask, rewards):
     call(compute_rewards, scores, log_probs, ref_log_probs, mask, 0.5, 2.0).equals(rewards)
 
@@ -333,6 +335,7 @@ def test_penalize_missing_stop_keeps_float32():
         ),
     ],
 )
+@worth(4)
 def test_update_by_hand(kl_coef, target_kl, horizon, seen, n_steps, prices):
     answer = call(
         scenario("prices", of=AdaptiveKLController.update),

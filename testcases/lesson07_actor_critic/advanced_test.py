@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from testcases.engine import call, examples_of, reference, scenario
+from testcases.engine import call, examples_of, reference, scenario, worth
 from tutorial.lesson07_actor_critic import (
     PolicyAndValue,
     SharedPolicyAndValue,
@@ -82,6 +82,7 @@ def test_value_model_keeps_float32():
     ).equals(torch.tensor([[0.0, 107.5, 215.5]]))
 
 
+@worth(2)
 def test_value_model_agrees_with_the_reference():
     for answer in examples_of(ValueModel.forward):
         answer.matches_reference()
@@ -156,6 +157,7 @@ def test_policy_and_value_keeps_float32():
     answer.equals(logits=torch.tensor([[[215.0, -215.0]]]), values=torch.tensor([[215.5]]))
 
 
+@worth(2)
 def test_policy_and_value_agrees_with_the_reference():
     for answer in examples_of(PolicyAndValue.forward):
         answer.matches_reference()
@@ -208,7 +210,7 @@ def test_response_values_refuses_bad_arguments(changed, mentions):
 
 
 @BAD
-def test_shared_refuses_bad_arguments(changed, mentions):
+def test_shared_policy_and_value_refuses_bad_arguments(changed, mentions):
     call(scenario("shared_actor_critic", of=SharedPolicyAndValue.forward), **{**GOOD, **changed}).raises(
         ValueError, mentions
     )
@@ -218,7 +220,7 @@ def test_shared_refuses_bad_arguments(changed, mentions):
 
 
 @pytest.mark.parametrize("architecture", ["gpt2", "llama"])
-def test_shared_gives_the_policys_own_logits(architecture):
+def test_shared_policy_and_value_gives_the_policys_own_logits(architecture):
     # In any Hugging Face model: `transformer` and `lm_head` are names of GPT-2 only.
     given = conversation(2)
     full = scenario("language_model_logits", of=SharedPolicyAndValue.forward)
@@ -236,19 +238,19 @@ def test_shared_gives_the_policys_own_logits(architecture):
 
 
 @pytest.mark.parametrize("left", [1, 4])
-def test_shared_does_not_depend_on_the_padding_of_the_prompt(left):
+def test_shared_policy_and_value_does_not_depend_on_the_padding_of_the_prompt(left):
     both = scenario("shared_on_a_language_model", of=SharedPolicyAndValue.forward)
     options = {"seed": 6, "architecture": "gpt2", **LONG}
     expected = reference(both, **conversation(), prompt_length=PROMPT, **options)
     call(both, **conversation(left), prompt_length=left + PROMPT, **options).equals(expected, atol=ATTENTION)
 
 
-def test_shared_of_a_square_batch():
+def test_shared_policy_and_value_of_a_square_batch():
     given = {**conversation(), "prompt_length": 4}
     call(scenario("shared_actor_critic", of=SharedPolicyAndValue.forward), **given).matches_reference()
 
 
-def test_shared_keeps_float32():
+def test_shared_policy_and_value_keeps_float32():
     answer = call(
         scenario("shared_float32", of=SharedPolicyAndValue.forward),
         input_ids=[[7, 5, 3]],
@@ -258,7 +260,8 @@ def test_shared_keeps_float32():
     answer.equals(logits=torch.tensor([[[215.0, -215.0]]]), values=torch.tensor([[215.5]]))
 
 
-def test_shared_agrees_with_the_reference():
+@worth(2)
+def test_shared_policy_and_value_agrees_with_the_reference():
     for answer in examples_of(SharedPolicyAndValue.forward):
         answer.matches_reference()
 
@@ -311,12 +314,14 @@ def test_make_reference_of_a_language_model_does_not_follow_it():
 # reference_mode
 
 
+@worth(2)
 def test_reference_mode_agrees_with_the_reference():
     for answer in examples_of(reference_mode):
         answer.matches_reference()
 
 
 @pytest.mark.parametrize("from_sft_adapter", [False, True], ids=["bare-base", "sft-adapter"])
+@worth(2)
 def test_reference_mode_of_a_language_model_is_where_it_started(from_sft_adapter):
     # At step 0 the policy is the reference, so the KL is 0. After a step of the policy only the policy has moved.
     given = {**conversation(1), "seed": 5, "from_sft_adapter": from_sft_adapter, **LONG}

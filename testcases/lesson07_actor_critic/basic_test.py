@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from testcases.engine import call, scenario
+from testcases.engine import call, scenario, worth
 from tutorial.lesson07_actor_critic import (
     PolicyAndValue,
     SharedPolicyAndValue,
@@ -55,12 +55,14 @@ DIGITS = [[1.0, 10.0, 100.0]]
         pytest.param([[7], [4]], [[TEXT], [TEXT]], [[107.5], [104.5]], id="two-rows-of-one-token"),
     ],
 )
+@worth(3)
 def test_value_model_by_hand(input_ids, attention_mask, values):
     call(scenario("value_model", of=ValueModel.forward), input_ids=input_ids, attention_mask=attention_mask).equals(
         values
     )
 
 
+@worth(2)
 def test_value_model_gradient():
     # 1 x the first value + 2 x the second: (7, 0, 1) + 2 (5, 1, 2) = (17, 2, 5), for the body times the digits
     answer = call(
@@ -126,6 +128,7 @@ FIRST_WORD = torch.tensor([[[1.0, 0.0], [1.0, 0.0]]], dtype=torch.float64)
 
 
 @RESPONSES
+@worth(3)
 def test_policy_and_value_by_hand(input_ids, attention_mask, prompt_length, digits):
     call(
         scenario("actor_critic", of=PolicyAndValue.forward),
@@ -178,6 +181,7 @@ def test_policy_and_value_computes_no_words_for_the_prompt():
 
 
 @RESPONSES
+@worth(3)
 def test_response_values_by_hand(input_ids, attention_mask, prompt_length, digits):
     call(
         scenario("values_alone", of=PolicyAndValue.response_values),
@@ -207,7 +211,8 @@ def test_response_values_needs_no_pass_of_the_policy():
 
 
 @RESPONSES
-def test_shared_by_hand(input_ids, attention_mask, prompt_length, digits):
+@worth(3)
+def test_shared_policy_and_value_by_hand(input_ids, attention_mask, prompt_length, digits):
     call(
         scenario("shared_actor_critic", of=SharedPolicyAndValue.forward),
         input_ids=input_ids,
@@ -226,7 +231,7 @@ SHARED = {
 }
 
 
-def test_shared_gradient_of_the_logits():
+def test_shared_policy_and_value_gradient_of_the_logits():
     answer = call(
         scenario("shared_actor_critic", of=SharedPolicyAndValue.forward),
         **SHARED,
@@ -243,17 +248,17 @@ def test_shared_gradient_of_the_logits():
     )
 
 
-def test_shared_gradient_of_the_values():
+def test_shared_policy_and_value_gradient_of_the_values():
     # The value loss pulls on the body as well: this is what sharing means.
     answer = call(scenario("shared_actor_critic", of=SharedPolicyAndValue.forward), **SHARED, grad_through="values")
     answer.gradient_equals(gain=[12.0, 10.0, 300.0], value_head=[[12.0, 1.0, 3.0]], word_head=None, word_bias=None)
 
 
-def test_shared_is_one_pass_of_the_body():
+def test_shared_policy_and_value_is_one_pass_of_the_body():
     call(scenario("shared_passes", of=SharedPolicyAndValue.forward), **PAIR).equals(passes_of_the_body=1)
 
 
-def test_shared_computes_no_words_for_the_prompt():
+def test_shared_policy_and_value_computes_no_words_for_the_prompt():
     call(scenario("shared_passes", of=SharedPolicyAndValue.forward), **LONG_PROMPT).satisfies(
         lambda got: got["positions_with_logits"] <= 2, "logits for the response alone: cut the features, then the head"
     )
@@ -270,6 +275,7 @@ SCORER_NUMBERS = torch.tensor([1.0, 2.0, 4.0, 7.0, 7.0, 7.0, 8.0, 16.0, 32.0, 64
 SCORER_PARAMETERS = "backbone.gain, head.weight, head.bias"
 
 
+@worth(3)
 def test_critic_from_reward_model_copies_body_and_head():
     answer = call(scenario("critic_of", of=critic_from_reward_model), **SCORER)
     answer.equals(
@@ -281,6 +287,7 @@ def test_critic_from_reward_model_copies_body_and_head():
     )
 
 
+@worth(2)
 def test_critic_from_reward_model_shares_nothing():
     # 1 is added to all that the critic holds; the reward model stays as it was.
     answer = call(scenario("critic_of", of=critic_from_reward_model), **SCORER, trained=True)
@@ -288,6 +295,7 @@ def test_critic_from_reward_model_shares_nothing():
 
 
 @pytest.mark.parametrize("frozen", [False, True])
+@worth(2)
 def test_critic_from_reward_model_is_trainable(frozen):
     answer = call(scenario("critic_of", of=critic_from_reward_model), **SCORER, frozen=frozen)
     answer.equals(trainable=SCORER_PARAMETERS, reward_model_trainable="none" if frozen else SCORER_PARAMETERS)
@@ -318,6 +326,7 @@ NUMBERS = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 0.0]
         pytest.param((), ("",), id="only-the-outer-module-says-eval"),
     ],
 )
+@worth(2)
 def test_freeze_by_hand(frozen, evaluating):
     answer = call(scenario("frozen_layers", of=freeze), frozen=frozen, evaluating=evaluating)
     answer.equals(same_model=True, trainable="none", train_mode="none", weights=NUMBERS)
@@ -329,11 +338,13 @@ def test_freeze_switches_dropout_off():
     answer.equals(first=[[67.0]], second=[[67.0]], learns=False)
 
 
+@worth(2)
 def test_make_reference_is_a_frozen_copy():
     answer = call(scenario("reference_of", of=make_reference))
     answer.equals(**{"class": "Sequential"}, weights=NUMBERS, trainable="none", train_mode="none")
 
 
+@worth(2)
 def test_make_reference_does_not_follow_the_policy():
     # The policy is trained: 10 is added to all that it holds.
     answer = call(scenario("reference_of", of=make_reference), trained=10.0)
@@ -380,12 +391,14 @@ LORA = scenario("lora_line", of=reference_mode)
         pytest.param({"default": 2.0, "policy": 8.0}, "policy", 9.0, 1.0, id="default-is-not-the-trained-one"),
     ],
 )
+@worth(4)
 def test_reference_mode_by_hand(adapters, active, before, inside):
     answer = call(LORA, adapters=adapters, active=active, seconds=60.0)
     answer.equals(before=before, inside=inside, after=before, active_after=active, yielded="the policy")
 
 
 @FROM
+@worth(2)
 def test_reference_mode_has_no_gradient_inside(start):
     call(LORA, **start).equals(
         learns_inside=False, inside_can_be_used_for_training=True, gradients_on_after=True, learns_after=True
@@ -407,6 +420,7 @@ def test_reference_mode_leaves_gradients_off_where_they_were(start):
     ],
 )
 @FROM
+@worth(2)
 def test_reference_mode_restores_what_trains(start, trainable):
     chosen = trainable.replace(",", "")
     answer = call(LORA, **start, trainable=chosen)
@@ -418,6 +432,7 @@ def test_reference_mode_restores_what_trains(start, trainable):
     ["an error of its own", "out of memory", "stopped from the keyboard", "a generator around it is closed"],
 )
 @FROM
+@worth(2)
 def test_reference_mode_is_left_by_an_exception(start, error):
     answer = call(LORA, **start, interrupted=True, error=error)
     answer.equals(

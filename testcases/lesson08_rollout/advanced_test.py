@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from testcases.engine import call, examples_of, reference, scenario
+from testcases.engine import call, examples_of, reference, scenario, worth
 from tutorial.lesson08_rollout import (
     Experience,
     ExperienceBuffer,
@@ -23,31 +23,37 @@ def normal(*shape: int, seed: int = 1) -> Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
+@worth(2)
 def test_sample_token_agrees_with_the_reference():
     for answer in examples_of(sample_token):
         answer.matches_reference()
 
 
+@worth(2)
 def test_generate_agrees_with_the_reference():
     for answer in examples_of(generate):
         answer.matches_reference()
 
 
+@worth(2)
 def test_rows_agrees_with_the_reference():
     for answer in examples_of(Experience.rows):
         answer.matches_reference()
 
 
+@worth(2)
 def test_minibatches_agrees_with_the_reference():
     for answer in examples_of(ExperienceBuffer.minibatches):
         answer.matches_reference()
 
 
+@worth(2)
 def test_collect_experience_agrees_with_the_reference():
     for answer in examples_of(collect_experience):
         answer.matches_reference()
 
 
+@worth(2)
 def test_evaluate_responses_agrees_with_the_reference():
     for answer in examples_of(evaluate_responses):
         answer.matches_reference()
@@ -73,6 +79,7 @@ def kept(row: list[float], temperature: float, top_k: int, top_p: float) -> list
     "temperature, top_k, top_p",
     [(1.0, 0, 1.0), (0.6, 0, 1.0), (1.7, 3, 1.0), (1.0, 0, 0.75), (0.8, 4, 0.9), (2.5, 5, 0.6), (1.0, 1, 1.0)],
 )
+@worth(2)
 def test_sample_token_draws_from_the_distribution(temperature, top_k, top_p):
     logits, draws = 1.5 * normal(3, 6, seed=3), 20_000
     options = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
@@ -139,6 +146,7 @@ PROMPTS = {
 
 @pytest.mark.parametrize("temperature", [0.7, 1.0, 1.4])
 @pytest.mark.parametrize("model", [0, 3])
+@worth(2)
 def test_generate_gives_the_log_probs_of_a_full_pass(model, temperature):
     # Sampled, not forced: whatever came, one pass over prompt and response must find the same log-probabilities.
     options = {"max_new_tokens": 7, "stop_token_ids": (3, 9), "pad_token_id": 0, "temperature": temperature}
@@ -319,6 +327,7 @@ ROWS = {
         pytest.param({"stop_token_ids": (1, 0), "missing_stop_penalty": 0.5}, id="pad-is-a-stop"),
     ],
 )
+@worth(2)
 def test_collect_experience_is_sampling_then_judging(shared, options):
     # Whatever was sampled: judged again by the reference, it gives the same experience.
     options = {"max_new_tokens": 6, "stop_token_ids": (1, 3), **options}

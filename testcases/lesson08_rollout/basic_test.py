@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from testcases.engine import call, reference, scenario
+from testcases.engine import call, reference, scenario, worth
 from tutorial.lesson08_rollout import (
     Experience,
     ExperienceBuffer,
@@ -58,6 +58,7 @@ def logs(*weights: list[float]) -> Tensor:
         pytest.param([5.0, 3.0, 2.0], {"top_p": 1.0}, [0.5, 0.3, 0.2], id="top-p-1-keeps-all"),
     ],
 )
+@worth(4)
 def test_sample_token_shares_by_hand(weights, options, shares):
     call(scenario("shares", of=sample_token), logits=logs(weights), seed=1, **options).equals([shares])
 
@@ -78,6 +79,7 @@ def test_sample_token_shares_by_hand(weights, options, shares):
         ),
     ],
 )
+@worth(2)
 def test_sample_token_cuts_in_the_right_order(weights, options, shares):
     call(scenario("shares", of=sample_token), logits=logs(weights), seed=2, **options).equals([shares])
 
@@ -190,6 +192,7 @@ PROMPTS = [[2, 3], [4, 2]]
         pytest.param([[1, 2, 2], [1, 3, 3]], (1,), 0, [[1], [1]], [[T], [T]], id="all-stop-at-once"),
     ],
 )
+@worth(4)
 def test_generate_by_hand(rows, stops, pad, responses, mask):
     answer = call(
         scenario("scripted", of=generate),
@@ -237,6 +240,7 @@ def test_generate_writes_no_more_than_max_new_tokens(max_new_tokens):
 CHAIN = logs([1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 0.0, 0.0], [0.0, 2.0, 0.0, 3.0], [0.0, 0.0, 1.0, 1.0])
 
 
+@worth(2)
 def test_generate_samples_from_the_policy():
     answer = call(scenario("sampled_shares", of=generate), table=CHAIN, prompt=2, max_new_tokens=2, seed=1)
     answer.part("shares").equals([[0.0, 0.4, 0.0, 0.6], [0.2, 0.2, 0.3, 0.3]])
@@ -279,6 +283,7 @@ def test_generate_draws_from_the_generator():
         pytest.param([[1, 1, 1, 1], [1, 1, 1, 1]], [3], id="one-pass-for-one-token"),
     ],
 )
+@worth(2)
 def test_generate_uses_the_cache(rows, columns):
     answer = call(
         scenario("fed_to_policy", of=generate),
@@ -339,6 +344,7 @@ RAGGED_PROMPTS = [[0, 0, 0, 5], [0, 7, 3, 2], [4, 6, 8, 9]]
 RAGGED_MASK = [[F, F, F, T], [F, T, T, T], [T, T, T, T]]
 
 
+@worth(2)
 def test_generate_does_not_see_the_padding():
     # The model has absolute positions, as GPT-2 has. Each row has to come out as it would alone, without any padding.
     options = {"max_new_tokens": 5, "stop_token_ids": (99,), "pad_token_id": 0, "top_k": 1, "temperature": 0.8}
@@ -401,6 +407,7 @@ def experience(prompts: list[int], responses: list[int], first: int = 0, width: 
         pytest.param([2, 2, 1], slice(0, 3), slice(0, 4), id="a-row-twice"),
     ],
 )
+@worth(3)
 def test_rows_by_hand(index, prompt_columns, response_columns):
     stored = experience([1, 3, 2, 2], [2, 1, 4, 3])
     expected = {}
@@ -447,6 +454,7 @@ def test_rows_keeps_a_masked_column_between_real_tokens():
     ],
 )
 @pytest.mark.parametrize("epochs", [1, 2], ids=["first-epoch", "second-epoch"])
+@worth(4)
 def test_minibatches_deal_every_row_once(size, sizes, epochs):
     # Two batches: prompts of 2 and 3 tokens, responses of up to 3 and 4. Each row comes back whole, cut to its length.
     first, second = experience([2, 1], [3, 1]), experience([1, 3, 2], [2, 4, 1], first=2)
@@ -479,6 +487,7 @@ def cut_rows(prompts: list[int], responses: list[int], first: int = 0) -> list[d
     return rows
 
 
+@worth(2)
 def test_minibatches_are_shuffled_by_the_generator():
     rows = experience([2] * 30, [3] * 30)
     answer = call(scenario("order_agreement", of=ExperienceBuffer.minibatches), batches=(rows,), size=4, seed=6)
@@ -532,6 +541,7 @@ def judged(**changed: object) -> object:
     return call(scenario("judged", of=evaluate_responses), **{**CASE, **changed})
 
 
+@worth(3)
 def test_evaluate_responses_by_hand():
     # Reference: 1/2, 1/4 and 1/2, so -1, -2 and -1 bits. k1 in bits: -2 + 1 = -1, -1 + 2 = 1, -3 + 1 = -2.
     # Rewards: +0.5, -0.5 + 4 = 3.5; +1 - 2 = -1. Values: V after 2 is 1, after 3 is 2; after 4 is 4.
@@ -583,6 +593,7 @@ def test_evaluate_responses_by_hand():
         ),
     ],
 )
+@worth(2)
 def test_evaluate_responses_makes_the_rewards(changed, rewards):
     answer = judged(**changed)
     answer.part("rewards").equals(rewards)
@@ -597,6 +608,7 @@ def test_evaluate_responses_tempers_the_reference():
     answer.part("log_probs").equals(CASE["log_probs"])
 
 
+@worth(2)
 def test_evaluate_responses_whitens_the_rewards_but_keeps_their_mean():
     # Rewards 0.5, 3.5, -1: mean 1, squares of the differences 0.25 + 6.25 + 4 = 10.5, variance 5.25
     scale = (5.25 + 1e-8) ** -0.5
@@ -707,6 +719,7 @@ ROLLOUT = {
 }
 
 
+@worth(3)
 def test_collect_experience_by_hand():
     # Responses: 3, 1 and 1. The reference gives 1/2, 1/4 and 1/4; k1 is 1, 2 and 2 bits, which cost 0.5, 1 and 1.
     # delta 3 - 2 = 1, -0.5 + 0.5 * 2 - 1 = -0.5; advantages -0.5 + 1 / 4. Second row: -3 - 2.
@@ -747,12 +760,14 @@ def test_collect_experience_by_hand():
         pytest.param({"kl_coef": 0.0}, [[0, 2, 3, 1], [4, 3, 1, 0]], [[0.0, 4.0], [-2.0, 0.0]], id="kl-coef"),
     ],
 )
+@worth(2)
 def test_collect_experience_uses_its_settings(changed, input_ids, rewards):
     answer = call(scenario("collected", of=collect_experience), **{**ROLLOUT, **changed})
     answer.part("input_ids").equals(input_ids)
     answer.part("rewards").equals(rewards)
 
 
+@worth(2)
 def test_collect_experience_stores_the_log_probs_of_the_policy_that_sampled():
     # The policy: 2 and 3 of 5; tempered 4 and 9 of 13. The reference: 3 and 1 of 4; tempered 9 and 1 of 10.
     answer = call(

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from testcases.engine import call, examples_of, scenario
+from testcases.engine import call, examples_of, scenario, worth
 from tutorial.lesson09_ppo_trainer import PPOTrainer
 
 RESPONSES = scenario("responses_of", of=PPOTrainer.generate_responses)
@@ -42,21 +42,25 @@ def test_compute_rewards_agrees_with_the_reference():
         answer.matches_reference()
 
 
+@worth(2)
 def test_compute_loss_agrees_with_the_reference():
     for answer in examples_of(PPOTrainer.compute_loss):
         answer.matches_reference()
 
 
+@worth(2)
 def test_optimiser_step_agrees_with_the_reference():
     for answer in examples_of(PPOTrainer.optimiser_step):
         answer.matches_reference(atol=CLIPPED_BY_HAND)
 
 
+@worth(2)
 def test_optimise_agrees_with_the_reference():
     for answer in examples_of(PPOTrainer.optimise):
         answer.leaves_global_random_alone().matches_reference()
 
 
+@worth(2)
 def test_training_step_agrees_with_the_reference():
     for answer in examples_of(PPOTrainer.training_step):
         answer.leaves_global_random_alone().matches_reference(atol=CLIPPED_BY_HAND)
@@ -189,6 +193,7 @@ def slow_loss(rows: tuple[int, ...], data: dict[str, Any]) -> float:
     return (policy + NUMBERS["value_coef"] * value - NUMBERS["entropy_coef"] * entropy) / count
 
 
+@worth(2)
 def test_compute_loss_is_the_mean_over_tokens():
     call(LOSS, **TABLES, **batch(), **NUMBERS).part("loss").equals(slow_loss((0, 1, 2), batch()))
 
@@ -224,6 +229,7 @@ def test_compute_loss_gradient_is_the_slope_of_the_loss():
 
 @pytest.mark.parametrize("size", [1, 2, 3, None])
 @pytest.mark.parametrize("norm", [0.1, 1000.0])
+@worth(3)
 def test_optimiser_step_on_real_losses_does_not_depend_on_the_microbatches(size, norm):
     tables = {name: TABLES[name] for name in ("actor", "critic")}
     options = {**NUMBERS, "learning_rate": 0.3, "adam_epsilon": 0.2, "max_grad_norm": norm}
@@ -335,6 +341,7 @@ def test_load_checkpoint_refuses_models_with_other_parts():
 
 
 @pytest.mark.parametrize("save_after", [1, 3])
+@worth(2)
 def test_load_checkpoint_makes_the_resumed_run_equal_the_undisturbed_one(save_after):
     world = {name: value for name, value in WORLD.items() if name not in ("places", "prompts")}
     settings = {"learning_rate": 0.2, "kl_target": 0.5, "kl_horizon": 30, "num_updates": 5}

@@ -10,7 +10,7 @@ import math
 import pytest
 import torch
 
-from testcases.engine import call, scenario
+from testcases.engine import call, scenario, worth
 from tutorial.lesson09_ppo_trainer import PPOTrainer
 
 NAN = math.nan
@@ -63,6 +63,7 @@ COIN = [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0], [-SURE, 0.0, 2 * math.log(3.0)]]
         ),
     ],
 )
+@worth(3)
 def test_generate_responses_by_hand(actor, prompts, settings, responses, mask):
     # Every token is certain: its log-probability is log 1 = 0.
     answer = call(RESPONSES, actor=actor, prompts=prompts, **settings)
@@ -147,6 +148,7 @@ PRICE = 0.5 / LN2
         ),
     ],
 )
+@worth(3)
 def test_compute_rewards_by_hand(responses, log_probs, mask, settings, rewards):
     log_probs = LN2 * torch.tensor(log_probs, dtype=torch.float64)
     prompts = ((2,),) * len(mask)
@@ -242,6 +244,7 @@ VALUE_SLOPE = torch.tensor([0.0, 0.0, -0.5 / 3, 1 / 3], dtype=torch.float64)
 
 
 @pytest.mark.parametrize("value_coef, entropy_coef", [(0.5, 0.0), (0.0, 0.25), (2.0, 0.125)])
+@worth(2)
 def test_compute_loss_by_hand(value_coef, entropy_coef):
     answer = call(LOSS, **BATCH, **EPSILONS, value_coef=value_coef, entropy_coef=entropy_coef)
     answer.equals(
@@ -340,6 +343,7 @@ MICROBATCHES = pytest.mark.parametrize(
 
 
 @MICROBATCHES
+@worth(3)
 def test_optimiser_step_does_not_depend_on_the_microbatches(size):
     answer = call(
         STEPS,
@@ -382,6 +386,7 @@ def test_optimiser_step_reports_the_whole_minibatch(size):
 
 
 @MICROBATCHES
+@worth(2)
 def test_optimiser_step_clips_the_norm_of_all_gradients(size):
     # Gradients 3 and -4: norm 5, clipped to 2.5: 1.5 and -2, together for both models. torch adds 1e-6 to the norm.
     answer = call(
@@ -413,6 +418,7 @@ def test_optimiser_step_forgets_its_gradients():
         pytest.param(math.inf, YES, id="infinite"),
     ],
 )
+@worth(2)
 def test_optimiser_step_skips_a_spike(ratio, skipped):
     # The spike comes first, then an ordinary step: it must be as if the spike had never been seen.
     options = {"ratios": [ratio * CALM, CALM], "ratio_threshold": 4.0, **ADAM}
@@ -470,6 +476,7 @@ def epochs_in(got, rows):
         pytest.param(4, {"num_epochs": 2, "num_minibatches": 1, "batch_size": 4}, [4, 4], id="one-minibatch"),
     ],
 )
+@worth(2)
 def test_optimise_passes_over_every_row_once_an_epoch(rows, settings, sizes):
     answer = call(EPOCHS, sizes=(rows,), **QUIET, **settings)
     answer.satisfies(lambda got: sizes_of(got) == sizes, f"optimiser steps on {', '.join(map(str, sizes))} rows")
@@ -510,6 +517,7 @@ def test_optimise_merges_the_statistics_of_all_steps():
         pytest.param(None, 6, 3.5, id="without-a-limit"),
     ],
 )
+@worth(2)
 def test_optimise_stops_when_the_policy_has_moved_far_enough(limit, steps, policy_loss):
     script = {
         "approx_kl": [0.1, 0.3, 0.8, 0.1, 0.1, 0.1],
@@ -540,6 +548,7 @@ RAW = [[0.25, 2.5], [2.0, 0.0]]
 WHITE = torch.tensor([[-4.0, 2.75], [1.25, 0.0]]).double() / 3 / math.sqrt(25.125 / 18 + 1e-8)
 
 
+@worth(2)
 def test_training_step_whitens_the_advantages_but_not_the_returns():
     call(UPDATE, **WORLD).equals(
         given_rewards=[[-0.5, 3.0], [2.5, 0.0]],
@@ -578,6 +587,7 @@ def test_training_step_returns_the_metrics_of_rollout_and_epochs():
         pytest.param(None, 1.0, id="a-fixed-price"),
     ],
 )
+@worth(2)
 def test_training_step_moves_the_price_after_the_epochs(target, factor):
     answer = call(UPDATE, **WORLD, kl_target=target, kl_horizon=20)
     answer.equals(price_in_the_epochs=0.25 / LN2, price_after=factor * 0.25 / LN2, kl_coef=0.25 / LN2)
@@ -610,6 +620,7 @@ REAL = {
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.5])
+@worth(2)
 def test_training_step_that_cannot_move_keeps_the_ratio_at_1(temperature):
     # The check to make first in any trainer: with a learning rate of almost 0, new and old policy are one.
     answer = call(UPDATES, **REAL, learning_rate=1e-200, temperature=temperature)
@@ -631,6 +642,7 @@ def test_training_step_starts_each_update_with_the_ratio_1():
     answer.satisfies(lambda got: got["ratio_max"].min() > 1.001, "a ratio that leaves 1 in the steps after the first")
 
 
+@worth(2)
 def test_train_uses_each_prompt_once_before_any_comes_again():
     # 5 prompts (tokens 2 to 6), 5 updates of 2: each prompt twice, and the first five draws are all different.
     answer = call(RUN, available=5, batch_size=2, num_minibatches=1, num_updates=5)
@@ -721,6 +733,7 @@ IN_THE_MIDDLE = {"updates_done": 3, "learning_rate": 0.025, "scores_in_history":
 
 
 @pytest.mark.parametrize("as_path", [YES, NO], ids=["path", "text"])
+@worth(2)
 def test_save_checkpoint_keeps_what_the_next_update_needs(as_path):
     # Weights k / 8 + 2 minus a step of 0.1; Adam's momentum is a tenth of the gradient 2; 5 - 2 prompts are waiting.
     answer = call(SAVED, marks=(2.0,), learning_rate=0.1, as_path=as_path)
@@ -757,6 +770,7 @@ def test_save_checkpoint_replaces_an_older_one():
     [(NO, "no space left on device"), (YES, "the disk is gone")],
     ids=["while-writing", "while-renaming"],
 )
+@worth(2)
 def test_save_checkpoint_that_is_interrupted_leaves_the_old_one(while_renaming, error):
     # The disk fails while the second checkpoint (price 1 / 16) is written: the first (price 3 / 16) must be whole.
     answer = call(INTERRUPTED, first=3.0, second=1.0, while_renaming=while_renaming)
@@ -767,6 +781,7 @@ def test_save_checkpoint_that_is_interrupted_leaves_the_old_one(while_renaming, 
 
 
 @pytest.mark.parametrize("as_path", [YES, NO], ids=["path", "text"])
+@worth(2)
 def test_load_checkpoint_restores_what_the_next_update_needs(as_path):
     answer = call(LOADED, mark=2.0, learning_rate=0.1, as_path=as_path)
     answer.equals(

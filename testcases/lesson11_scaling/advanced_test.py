@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from testcases.engine import call, examples_of, scenario
+from testcases.engine import call, examples_of, scenario, worth
 from tutorial.lesson11_scaling import (
     DistributedPPOTrainer,
     global_masked_whiten,
@@ -24,6 +24,7 @@ REFUSED = scenario("refused_of", of=keep_reference_adapter)
 STEPS = scenario("steps_of", of=DistributedPPOTrainer.optimiser_step)
 
 
+@worth(2)
 def test_plan_microbatches_agrees_with_the_reference():
     for answer in examples_of(plan_microbatches):
         answer.matches_reference()
@@ -43,6 +44,7 @@ def is_fair(plan, lengths, n_processes):
 
 @pytest.mark.parametrize("n_processes", [1, 2, 3, 8])
 @pytest.mark.parametrize("size", [None, 1, 4])
+@worth(2)
 def test_plan_microbatches_is_fair(n_processes, size):
     lengths = torch.randint(1, 200, (61,), generator=torch.Generator().manual_seed(n_processes))
     answer = call(PLAN, lengths=lengths, n_processes=n_processes, micro_batch_size=size)
@@ -95,12 +97,14 @@ def test_merge_statistics_rejects_bad_input(tokens):
     call(merge_statistics, [{"ratio_max": 1.0}], tokens).raises(ValueError, ["tokens"])
 
 
+@worth(2)
 def test_merge_moments_agrees_with_the_reference():
     for answer in examples_of(merge_moments):
         answer.matches_reference()
 
 
 @pytest.mark.parametrize("sizes", [(5, 3), (1, 1, 1, 9), (4, 4)])
+@worth(2)
 def test_merge_moments_are_those_of_all_tokens(sizes):
     values = 100 + torch.randn(sum(sizes), generator=torch.Generator().manual_seed(sum(sizes)), dtype=torch.float64)
     parts = [torch.stack([x.new_tensor(len(x)), x.mean(), ((x - x.mean()) ** 2).sum()]) for x in values.split(sizes)]
@@ -113,12 +117,14 @@ def test_merge_moments_rejects_bad_input(moments):
     call(merge_moments, moments).raises(ValueError, ["moments"])
 
 
+@worth(2)
 def test_global_masked_whiten_agrees_with_the_reference():
     for answer in examples_of(global_masked_whiten):
         answer.matches_reference()
 
 
 @pytest.mark.parametrize("shift_mean", [True, False])
+@worth(2)
 def test_global_masked_whiten_of_two_processes_is_masked_whiten_of_one(shift_mean):
     from solutions.lesson01_masked_sequences import masked_whiten
     from solutions.lesson11_scaling import masked_moments
@@ -153,6 +159,7 @@ def test_global_masked_whiten_rejects_bad_input(changed, mentions):
     call(WHITENED, **given).raises(ValueError, mentions)
 
 
+@worth(2)
 def test_keep_reference_adapter_agrees_with_the_reference():
     for answer in examples_of(keep_reference_adapter):
         answer.matches_reference()
@@ -163,12 +170,14 @@ def test_keep_reference_adapter_rejects_bad_input(twice, mentions):
     call(REFUSED, twice=twice, seconds=60.0).raises(ValueError, mentions)
 
 
+@worth(2)
 def test_optimiser_step_agrees_with_the_reference():
     for answer in examples_of(DistributedPPOTrainer.optimiser_step):
         answer.matches_reference()
 
 
 @pytest.mark.parametrize("size", [None, 1, 3])
+@worth(3)
 def test_optimiser_step_is_the_same_on_any_number_of_processes(size):
     draw = torch.Generator().manual_seed(11)
     mask = torch.arange(5) < torch.tensor([5, 1, 2, 4, 3, 1, 2]).unsqueeze(1)

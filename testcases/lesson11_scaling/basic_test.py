@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from testcases.engine import call, scenario
+from testcases.engine import call, scenario, worth
 from tutorial.lesson11_scaling import (
     DistributedPPOTrainer,
     global_masked_whiten,
@@ -55,6 +55,7 @@ def rows(*numbers):
         pytest.param([6, 2, 4], 2, 5, ((rows(0, 1),), (rows(2),)), id="a-microbatch-larger-than-the-rows"),
     ],
 )
+@worth(4)
 def test_plan_microbatches_by_hand(lengths, n_processes, micro_batch_size, plan):
     call(PLAN, lengths=lengths, n_processes=n_processes, micro_batch_size=micro_batch_size).equals(plan)
 
@@ -70,6 +71,7 @@ def test_plan_microbatches_by_hand(lengths, n_processes, micro_batch_size, plan)
         pytest.param(0, 8, 2, 0.0, id="an-empty-microbatch-weighs-nothing"),
     ],
 )
+@worth(3)
 def test_gradient_weight_by_hand(tokens, total_tokens, n_processes, weight):
     call(gradient_weight, tokens, total_tokens, n_processes).equals(weight)
 
@@ -120,6 +122,7 @@ MANY = {"policy_loss": 0.3, "ratio_mean": 1.0, "ratio_max": 1.5}
         ),
     ],
 )
+@worth(4)
 def test_merge_statistics_by_hand(parts, tokens, merged):
     call(merge_statistics, parts, tuple(tokens)).equals(merged, equal_nan=True)
 
@@ -143,6 +146,7 @@ def test_merge_statistics_by_hand(parts, tokens, merged):
         pytest.param([[1.0, NAN, 0.0], [2.0, 3.0, 4.0]], [3.0, NAN, NAN], id="nan-of-a-part-with-tokens"),
     ],
 )
+@worth(4)
 def test_merge_moments_by_hand(moments, merged):
     call(merge_moments, moments).equals(merged, equal_nan=True)
 
@@ -165,6 +169,7 @@ DEVIATION = math.sqrt(13 + 1e-8)
     ],
 )
 @pytest.mark.parametrize("shift_mean", [YES, NO])
+@worth(4)
 def test_global_masked_whiten_by_hand(others, place, mean, deviation, shift_mean):
     kept = 0.0 if shift_mean else mean
     answer = call(WHITENED, **OWN, others=others, place=place, shift_mean=shift_mean)
@@ -197,6 +202,7 @@ def test_global_masked_whiten_of_a_single_token():
         pytest.param("default", 0.5 + 2**-12, 1, 1, id="a-weight-that-bf16-would-round"),
     ],
 )
+@worth(5)
 def test_keep_reference_adapter_by_hand(name, slope, rank, lora_alpha):
     # Base model 1, adapter + slope. Training makes A and B three times as large, so the adapter nine times.
     answer = call(KEPT, adapter=slope, name=name, rank=rank, lora_alpha=lora_alpha, seconds=60.0)
@@ -230,6 +236,7 @@ ADAM = {"learning_rate": 1.0, "adam_epsilon": 1.0, "max_grad_norm": 100.0, "seco
 
 
 @pytest.mark.parametrize("n_processes", [1, 2, 3])
+@worth(4)
 def test_optimiser_step_does_not_depend_on_the_processes(n_processes):
     answer = call(STEPS, **SLOPES, ratios=[CALM], n_processes=n_processes, **ADAM)
     answer.equals(
@@ -254,6 +261,7 @@ def test_optimiser_step_does_not_depend_on_the_processes(n_processes):
         pytest.param(3, 1, (((2,), (0,)), ((3,), (1,)), ((4,), (0,))), id="three-processes"),
     ],
 )
+@worth(4)
 def test_optimiser_step_does_not_depend_on_the_microbatches(n_processes, size, forwards):
     # Actor: 8 tokens, slopes 6 | 2 | 0, 0 | 4, 0 | 4, 0: mean 2, so -2/3. Critic: 1 each, so -1/2.
     mask = [[YES, NO], [YES, NO], [YES, YES], [YES, YES], [YES, YES]]
@@ -279,6 +287,7 @@ def test_optimiser_step_does_not_depend_on_the_microbatches(n_processes, size, f
 
 
 @pytest.mark.parametrize("n_processes, size", [(1, None), (2, None), (2, 1), (1, 1)])
+@worth(2)
 def test_optimiser_step_reports_the_whole_minibatch(n_processes, size):
     # Ratios 8 | 1, 1, 2: mean 3 over the tokens (14/3 over the rows), largest 8
     ratios = [torch.tensor([[8.0, NAN, NAN], [1.0, 1.0, 2.0]]).double()]
@@ -298,6 +307,7 @@ def test_optimiser_step_reports_the_whole_minibatch(n_processes, size):
         pytest.param([[10.0, NAN, NAN], [10.0, 10.0, 10.0]], 0.0, id="exactly-the-threshold-is-no-spike"),
     ],
 )
+@worth(4)
 def test_optimiser_step_is_skipped_by_all_or_by_none(n_processes, size, ratios, skipped):
     # The second call is calm: it makes the only step, and nothing of the spike has stayed in the gradients.
     ratios = [torch.tensor(ratios).double(), CALM]
@@ -319,6 +329,7 @@ def test_optimiser_step_looks_at_the_threshold_of_the_config():
 
 
 @pytest.mark.parametrize("n_processes, size", [(1, 1), (2, None), (2, 1)])
+@worth(2)
 def test_optimiser_step_clips_the_gradient_of_all(n_processes, size):
     # Norm sqrt(10) is clipped to sqrt(10) / 2: actor 1/2, so -1/3; critic -3/2, so 3/5. (Clipping scales by
     # max / (norm + 1e-6), so the numbers differ in the seventh digit.)

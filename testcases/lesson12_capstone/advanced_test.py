@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from testcases.engine import call, examples_of, reference, scenario
+from testcases.engine import call, examples_of, reference, scenario, worth
 from testcases.lesson12_capstone.examples import PROMPTS, WORDS, demonstrations, fluent, stages
 from tiny_models.gold import gold_score, is_well_formed
 from tutorial.lesson12_capstone import evaluate_policy, sft_loss, train_policy, train_sft
@@ -22,11 +22,13 @@ def normal(*shape: int, seed: int = 1) -> Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
+@worth(2)
 def test_sft_loss_agrees_with_the_reference():
     for answer in examples_of(sft_loss):
         answer.matches_reference()
 
 
+@worth(2)
 def test_train_sft_agrees_with_the_reference():
     for answer in examples_of(train_sft):
         answer.leaves_global_random_alone().matches_reference()
@@ -37,6 +39,7 @@ def test_evaluate_policy_agrees_with_the_reference():
         answer.leaves_global_random_alone().matches_reference()
 
 
+@worth(2)
 def test_train_policy_agrees_with_the_reference():
     for answer in examples_of(train_policy):
         answer.matches_reference(atol=1e-6)
@@ -47,6 +50,7 @@ def ragged() -> tuple[Tensor, Tensor, Tensor]:
     return normal(3, 5, 6), torch.randint(6, (3, 5), generator=torch.Generator().manual_seed(2)), mask
 
 
+@worth(2)
 def test_sft_loss_is_the_mean_over_tokens():
     logits, input_ids, mask = ragged()
     losses = [

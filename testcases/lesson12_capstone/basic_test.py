@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from testcases.engine import call, scenario
+from testcases.engine import call, scenario, worth
 from testcases.lesson12_capstone.examples import ALL, MANY, SCRIPT, WORDS, stages
 from tutorial.lesson12_capstone import evaluate_policy, sft_loss, train_policy, train_sft
 
@@ -45,6 +45,7 @@ EVEN = [0.0, 0.0, -math.inf]
         ),
     ],
 )
+@worth(3)
 def test_sft_loss_by_hand(logits, input_ids, loss_mask, loss):
     call(sft_loss, logits, input_ids, loss_mask).equals(loss)
 
@@ -157,6 +158,7 @@ LONG = dict(list(SCRIPT.items())[:4])
         pytest.param({"pad_token_id": 1}, id="the-stop-token-pads"),
     ],
 )
+@worth(2)
 def test_evaluate_policy_by_hand(settings):
     answer = call(JUDGED, prompts=tuple(LONG), script=LONG, max_new_tokens=12, **settings)
     # The reference is uniform, the policy certain: each token has KL ln V. The prompts have 4, 9, 10 and 4 tokens.

@@ -10,13 +10,13 @@ from testcases.engine.contract import TESTCASES, TUTORIAL, lesson_names
 from testcases.engine.contract import lesson as read_lesson
 from testcases.engine.failures import MAX_LINES, CheckFailed, NotStarted
 from testcases.engine.hint import hints
-from testcases.engine.points import entries, manifest
+from testcases.engine.points import entries, manifest, suites
 from testcases.engine.reading import headings
 from testcases.engine.runner import cases
-from testcases.engine.wrong_answers import Misconception, answers_of, misconceptions, probes
+from testcases.engine.wrong_answers import Misconception, answers_of, evaluator_of, misconceptions, probes
 from testcases.selfcheck.mutants import EQUIVALENT, survivors
 
-LESSONS = [name for name in lesson_names() if (TESTCASES / name / "basic_test.py").is_file()]
+LESSONS = [name for name in lesson_names() if suites(name)]
 EXERCISES = [
     pytest.param(name, exercise, id=f"{name[:8]}-{exercise}")
     for name in LESSONS
@@ -32,8 +32,8 @@ MISCONCEPTIONS = [
 @pytest.mark.parametrize("lesson, one", MISCONCEPTIONS)
 def test_basic_suite_rejects_and_names_the_misconception(lesson: str, one: Misconception):
     named = []
-    with session.using(evaluate.solutions_with(lesson, one.exercise, one.function)):
-        for case in cases(lesson, "basic_test"):
+    with session.using(evaluator_of(lesson, one)):
+        for case in cases(lesson, "basic"):
             if case.entry is None or case.entry.exercise != one.exercise:
                 continue
             verdict = case.run()
@@ -71,8 +71,8 @@ def test_misconception_says_why_and_where(lesson: str):
 @pytest.mark.parametrize("lesson, exercise", EXERCISES)
 def test_exercise_is_complete(lesson: str, exercise: str):
     found = [entry for entry in entries(lesson) if entry.exercise == exercise]
-    assert any(entry.test.startswith("basic_test.py") for entry in found), "no basic test in points.toml"
-    assert any(entry.test.startswith("advanced_test.py") for entry in found), "no advanced test in points.toml"
+    assert any(entry.test.startswith("basic") for entry in found), "no basic test"
+    assert any(entry.test.startswith("advanced") for entry in found), "no advanced test"
     assert len([one for one in misconceptions(lesson) if one.exercise == exercise]) >= 3, (
         "fewer than three misconceptions"
     )
