@@ -13,6 +13,7 @@ from accelerate import Accelerator
 from torch import Tensor, nn
 from tqdm import tqdm
 
+from ..given.tokens import is_stop
 from ..lesson01_masked_sequences import gather_log_probs, masked_mean, masked_whiten, token_entropy
 from ..lesson02_reward_model import last_token_index
 from ..lesson05_ppo_loss import combine_losses, compute_ppo_loss, compute_value_loss, ppo_statistics
@@ -315,13 +316,12 @@ class PPOTrainer:
         returns, values = experience.returns[mask], experience.values[mask]
         unexplained = (returns - values).var(correction=0) / returns.var(correction=0).clamp(min=1e-8)
         last_tokens = experience.responses.gather(1, last_token_index(mask).unsqueeze(1))
-        stops = torch.tensor(self.config.stop_token_ids, device=last_tokens.device)
         return {
             "score": experience.scores.mean().item(),
             "kl": kl.mean().item(),
             "kl_coef": self.kl_controller.value,
             "response_length": mask.sum(dim=1).float().mean().item(),
-            "stopped_share": torch.isin(last_tokens, stops).float().mean().item(),
+            "stopped_share": is_stop(last_tokens, self.config.stop_token_ids).float().mean().item(),
             "explained_variance": 1.0 - unexplained.item(),
         }
 

@@ -10,6 +10,7 @@ import torch
 
 from tiny_models.gold import gold_score, is_well_formed
 
+from ..given.tokens import is_stop
 from ..lesson01_masked_sequences import gather_log_probs
 from ..lesson06_kl_rewards import estimate_kl
 from ..lesson07_actor_critic import evaluation_mode, response_logits
@@ -86,7 +87,7 @@ def evaluate_policy(
         ref_logits = response_logits(reference, sequences, visible, input_ids.shape[1])
     kl = estimate_kl(log_probs, gather_log_probs(ref_logits, responses, config.temperature))
     texts = [tokenizer.decode(row[real], skip_special_tokens=True) for row, real in zip(responses, mask, strict=True)]
-    stopped = torch.isin(responses, torch.tensor(config.stop_token_ids, device=policy.device)).any(dim=1).tolist()
+    stopped = is_stop(responses, config.stop_token_ids).any(dim=1).tolist()
     valid = [is_well_formed(text) and stop for text, stop in zip(texts, stopped, strict=True)]
     gold = [gold_score(*pair) if ok else 0.0 for pair, ok in zip(zip(prompts, texts, strict=True), valid, strict=True)]
     return Evaluation(
