@@ -71,16 +71,7 @@ def evaluate_policy(
         tensor.to(policy.device) for tensor in encode_prompts(prompts, tokenizer, config.pad_token_id)
     )
     generator = torch.Generator(device=policy.device).manual_seed(EVALUATION_SEED)
-    responses, log_probs, mask = generate(
-        policy,
-        input_ids,
-        attention_mask,
-        config.max_new_tokens,
-        config.stop_token_ids,
-        config.pad_token_id,
-        config.temperature,
-        generator=generator,
-    )
+    responses, log_probs, mask = generate(policy, input_ids, attention_mask, **config.sampling(), generator=generator)
     sequences = torch.cat([input_ids, responses], dim=1)
     visible = torch.cat([attention_mask, mask], dim=1)
     with evaluation_mode(reference):
