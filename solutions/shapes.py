@@ -13,7 +13,8 @@ def check_shapes(**arguments: tuple[Tensor | None, str]) -> None:
     """Hold each tensor against a layout in which one letter is one size everywhere.
 
     `check_shapes(values=(values, "... T+1"), rewards=(rewards, "... T"))`: `T` must be the same number in both,
-    and `...` the same leading sizes. A tensor that is None (an optional argument) is passed over.
+    and `...` the same leading sizes; a number such as 3 is that size. A tensor that is None (an optional argument) is
+    passed over.
 
     Raises:
         TypeError: an argument is not a tensor.
@@ -49,6 +50,10 @@ def _fits(shape: tuple[int, ...], letters: list[str], sizes: dict[str, object]) 
     if len(shape) != len(letters):
         return False
     for size, letter in zip(shape, letters, strict=True):
+        if letter.isdigit():
+            if size != int(letter):
+                return False
+            continue
         name, _, extra = letter.partition("+")
         if sizes.setdefault(name, size - int(extra or 0)) != size - int(extra or 0):
             return False

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from ..given.tokens import is_stop
 from ..shapes import check_mask, check_number, check_shapes
 
 
@@ -178,8 +179,8 @@ def response_mask(responses: Tensor, stop_token_ids: Sequence[int]) -> Tensor:
     """
     check_shapes(responses=(responses, "B T"))
     # region solution
-    is_stop = torch.isin(responses, torch.tensor(stop_token_ids, dtype=responses.dtype, device=responses.device))
-    stops_before = is_stop.long().cumsum(dim=1) - is_stop.long()
+    stops = is_stop(responses, stop_token_ids).long()
+    stops_before = stops.cumsum(dim=1) - stops
     return stops_before == 0
     # endregion
 

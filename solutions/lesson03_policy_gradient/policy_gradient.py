@@ -33,10 +33,10 @@ def rewards_to_go(rewards: Tensor, mask: Tensor, gamma: float = 1.0) -> Tensor:
     # region solution
     rewards = rewards.masked_fill(~mask, 0.0)
     to_go = []
-    next_to_go = torch.zeros_like(rewards[:, 0])
+    to_go_t = torch.zeros_like(rewards[:, 0])
     for t in reversed(range(rewards.shape[1])):
-        next_to_go = torch.where(mask[:, t], rewards[:, t] + gamma * next_to_go, next_to_go)
-        to_go.append(next_to_go)
+        to_go_t = torch.where(mask[:, t], rewards[:, t] + gamma * to_go_t, to_go_t)
+        to_go.append(to_go_t)
     return torch.stack(to_go[::-1], dim=1).masked_fill(~mask, 0.0)
     # endregion
 

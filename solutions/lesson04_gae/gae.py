@@ -112,11 +112,11 @@ def compute_gae(
     # region solution
     deltas = td_errors(rewards, values, dones, gamma)
     advantages = []
-    next_advantage = torch.zeros_like(deltas[..., 0])
+    advantage = torch.zeros_like(deltas[..., 0])
     for t in reversed(range(rewards.shape[-1])):
-        carry = next_advantage.masked_fill(dones[..., t].bool(), 0.0)
-        next_advantage = deltas[..., t] + gamma * lam * carry
-        advantages.append(next_advantage)
+        next_advantage = advantage.masked_fill(dones[..., t].bool(), 0.0)
+        advantage = deltas[..., t] + gamma * lam * next_advantage
+        advantages.append(advantage)
     stacked = torch.stack(advantages[::-1], dim=-1)
     return AdvantagesAndReturns(stacked, stacked + values[..., :-1])
     # endregion
@@ -157,9 +157,9 @@ def compute_response_gae(
     for t in reversed(range(rewards.shape[1])):
         delta = rewards[:, t] + gamma * next_value - values[:, t]
         advantage = delta + gamma * lam * next_advantage
+        advantages.append(advantage)
         next_value = torch.where(mask[:, t], values[:, t], next_value)
         next_advantage = torch.where(mask[:, t], advantage, next_advantage)
-        advantages.append(next_advantage)
     stacked = torch.stack(advantages[::-1], dim=1).masked_fill(~mask, 0.0)
     return AdvantagesAndReturns(stacked, stacked + values)
     # endregion

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from ..given.tokens import is_stop
 from ..lesson02_reward_model import last_token_index
 from ..shapes import check_mask, check_number, check_shapes
 
@@ -125,8 +126,8 @@ def penalize_missing_stop(scores: Tensor, responses: Tensor, stop_token_ids: Seq
     check_shapes(scores=(scores, "B"), responses=(responses, "B T"))
     check_number("penalty", penalty, 0.0)
     # region solution
-    is_stop = torch.isin(responses, torch.tensor(stop_token_ids, dtype=responses.dtype, device=responses.device))
-    return torch.where(is_stop.any(dim=1), scores, scores - penalty)
+    has_stopped = is_stop(responses, stop_token_ids).any(dim=1)
+    return torch.where(has_stopped, scores, scores - penalty)
     # endregion
 
 

@@ -1,4 +1,5 @@
 from .actor_critic import (
+    REFERENCE,
     PolicyAndValue,
     ResponseOutputs,
     SharedPolicyAndValue,
@@ -14,6 +15,7 @@ from .actor_critic import (
 )
 
 __all__ = [
+    "REFERENCE",
     "PolicyAndValue",
     "ResponseOutputs",
     "SharedPolicyAndValue",

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 Model = TypeVar("Model", bound=nn.Module)
 
+REFERENCE = "reference"
+"""Name of the adapter that is the reference of a LoRA policy."""
+
 
 class ResponseOutputs(NamedTuple):
     """What one forward of actor and critic gives for the response tokens."""
@@ -248,8 +251,8 @@ def reference_mode(policy: PeftModel) -> Iterator[PeftModel]:
     trainable = {name: parameter.requires_grad for name, parameter in policy.named_parameters()}
     try:
         with torch.no_grad():
-            if "reference" in policy.peft_config:
-                policy.set_adapter("reference")
+            if REFERENCE in policy.peft_config:
+                policy.set_adapter(REFERENCE)
                 yield policy
             else:
                 with policy.disable_adapter():

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
+from ..given.tokens import is_stop
 from ..lesson01_masked_sequences import gather_log_probs, position_ids, response_mask, truncate_after_stop
 from ..lesson07_actor_critic import evaluation_mode
 from ..shapes import check_number, check_shapes
@@ -104,7 +105,6 @@ def generate(
     check_number("max_new_tokens", max_new_tokens, 1)
     _check_prompts(policy, attention_mask.bool(), max_new_tokens)
     # region solution
-    stops = torch.tensor(stop_token_ids, device=input_ids.device)
     visible, positions, cache = attention_mask.bool(), position_ids(attention_mask), None
     next_ids, is_writing = input_ids, torch.ones(len(input_ids), dtype=torch.bool, device=input_ids.device)
     responses, log_probs = [], []
@@ -122,7 +122,7 @@ def generate(
             tokens = sample_token(logits, temperature, top_k, top_p, generator)
             responses.append(tokens)
             log_probs.append(gather_log_probs(logits.unsqueeze(1), tokens.unsqueeze(1), temperature).squeeze(1))
-            is_writing = is_writing & ~torch.isin(tokens, stops)
+            is_writing = is_writing & ~is_stop(tokens, stop_token_ids)
             if not is_writing.any():
                 break
             next_ids, positions = tokens.unsqueeze(1), positions[:, -1:] + 1

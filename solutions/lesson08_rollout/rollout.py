@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
@@ -70,6 +70,15 @@ class RolloutConfig:
         check_number("clip_score", self.clip_score, 0.0, open_low=True)
         check_number("missing_stop_penalty", self.missing_stop_penalty, 0.0)
 
+    def sampling(self) -> dict[str, Any]:
+        """The keyword arguments of `generate` that the rollout decides."""
+        return {
+            "max_new_tokens": self.max_new_tokens,
+            "stop_token_ids": self.stop_token_ids,
+            "pad_token_id": self.pad_token_id,
+            "temperature": self.temperature,
+        }
+
 
 def collect_experience(
     model: PolicyAndValue | SharedPolicyAndValue,
@@ -101,16 +110,7 @@ def collect_experience(
         ValueError: as `generate` and `evaluate_responses`.
     """
     # region solution
-    generation = generate(
-        model.policy,
-        input_ids,
-        attention_mask,
-        config.max_new_tokens,
-        config.stop_token_ids,
-        config.pad_token_id,
-        config.temperature,
-        generator=generator,
-    )
+    generation = generate(model.policy, input_ids, attention_mask, **config.sampling(), generator=generator)
     return evaluate_responses(model, reference, score, input_ids, attention_mask, generation, config, kl_coef)
     # endregion
 

@@ -12,6 +12,19 @@ Prompt = str | list[int]
 """A text, or token ids where the caller has tokenised already."""
 
 
+def tokenize(prompts: Sequence[Prompt], tokenizer: Any) -> list[list[int]]:
+    """Token ids of each prompt, not padded; arguments and errors as in `encode_prompts`."""
+    if not prompts:
+        raise ValueError("expected at least one prompt, got an empty list")
+    if tokenizer is None and any(isinstance(prompt, str) for prompt in prompts):
+        raise ValueError("expected token ids, got a text and no tokenizer; pass tokenizer= to PPOTrainer")
+    rows = [tokenizer(prompt)["input_ids"] if isinstance(prompt, str) else list(prompt) for prompt in prompts]
+    for number, row in enumerate(rows):
+        if not row:
+            raise ValueError(f"expected a token in each prompt, got none in prompt {number}: {prompts[number]!r}")
+    return rows
+
+
 def encode_prompts(prompts: Sequence[Prompt], tokenizer: Any, pad_token_id: int) -> tuple[Tensor, Tensor]:
     """Token ids of the prompts, padded on the *left*, so that generation starts from a real token in each row.
 
@@ -26,14 +39,7 @@ def encode_prompts(prompts: Sequence[Prompt], tokenizer: Any, pad_token_id: int)
     Raises:
         ValueError: there are no prompts, one is empty, or texts came without a tokenizer.
     """
-    if not prompts:
-        raise ValueError("expected at least one prompt, got an empty list")
-    if tokenizer is None and any(isinstance(prompt, str) for prompt in prompts):
-        raise ValueError("expected token ids, got a text and no tokenizer; pass tokenizer= to PPOTrainer")
-    rows = [tokenizer(prompt)["input_ids"] if isinstance(prompt, str) else list(prompt) for prompt in prompts]
-    for number, row in enumerate(rows):
-        if not row:
-            raise ValueError(f"expected a token in each prompt, got none in prompt {number}: {prompts[number]!r}")
+    rows = tokenize(prompts, tokenizer)
     width = max(len(row) for row in rows)
     input_ids = torch.tensor([[pad_token_id] * (width - len(row)) + row for row in rows])
     attention_mask = torch.tensor([[False] * (width - len(row)) + [True] * len(row) for row in rows])

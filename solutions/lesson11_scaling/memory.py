@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from torch import nn
 
+from ..lesson07_actor_critic import REFERENCE
+
 if TYPE_CHECKING:
     from peft import PeftModel
 
 Model = TypeVar("Model", bound=nn.Module)
-
-REFERENCE = "reference"
-"""Name of the adapter that `reference_mode` of lesson 7 switches on."""
 
 
 def keep_reference_adapter(policy: PeftModel) -> PeftModel:

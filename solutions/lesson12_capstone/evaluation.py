@@ -10,6 +10,7 @@ import torch
 
 from tiny_models.gold import gold_score, is_well_formed
 
+from ..given.tokens import is_stop
 from ..lesson01_masked_sequences import gather_log_probs
 from ..lesson06_kl_rewards import estimate_kl
 from ..lesson07_actor_critic import evaluation_mode, response_logits
@@ -70,23 +71,14 @@ def evaluate_policy(
         tensor.to(policy.device) for tensor in encode_prompts(prompts, tokenizer, config.pad_token_id)
     )
     generator = torch.Generator(device=policy.device).manual_seed(EVALUATION_SEED)
-    responses, log_probs, mask = generate(
-        policy,
-        input_ids,
-        attention_mask,
-        config.max_new_tokens,
-        config.stop_token_ids,
-        config.pad_token_id,
-        config.temperature,
-        generator=generator,
-    )
+    responses, log_probs, mask = generate(policy, input_ids, attention_mask, **config.sampling(), generator=generator)
     sequences = torch.cat([input_ids, responses], dim=1)
     visible = torch.cat([attention_mask, mask], dim=1)
     with evaluation_mode(reference):
         ref_logits = response_logits(reference, sequences, visible, input_ids.shape[1])
     kl = estimate_kl(log_probs, gather_log_probs(ref_logits, responses, config.temperature))
     texts = [tokenizer.decode(row[real], skip_special_tokens=True) for row, real in zip(responses, mask, strict=True)]
-    stopped = torch.isin(responses, torch.tensor(config.stop_token_ids, device=policy.device)).any(dim=1).tolist()
+    stopped = is_stop(responses, config.stop_token_ids).any(dim=1).tolist()
     valid = [is_well_formed(text) and stop for text, stop in zip(texts, stopped, strict=True)]
     gold = [gold_score(*pair) if ok else 0.0 for pair, ok in zip(zip(prompts, texts, strict=True), valid, strict=True)]
     return Evaluation(

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from ..lesson01_masked_sequences import gather_log_probs, masked_mean, position_ids
+from ..lesson01_masked_sequences import masked_mean, position_ids, response_log_probs
 from ..shapes import check_mask, check_number, check_shapes
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def sft_loss(logits: Tensor, input_ids: Tensor, loss_mask: Tensor) -> Tensor:
     check_shapes(logits=(logits, "B L V"), input_ids=(input_ids, "B L"), loss_mask=(loss_mask, "B L"))
     check_mask(loss_mask[:, 1:])
     # region solution
-    return -masked_mean(gather_log_probs(logits[:, :-1], input_ids[:, 1:]), loss_mask[:, 1:])
+    return -masked_mean(response_log_probs(logits, input_ids, prompt_length=1), loss_mask[:, 1:])
     # endregion
 
 

@@ -34,6 +34,7 @@ def stubs_of(lesson: str) -> dict[str, str]:
 def all_stubs() -> dict[str, str]:
     """Path below `tutorial/` -> text, for the whole tree."""
     files = {"__init__.py": PACKAGE, "shapes.py": (SOLUTIONS / "shapes.py").read_text("utf-8")}
+    files |= {path.relative_to(SOLUTIONS).as_posix(): path.read_text("utf-8") for path in SOLUTIONS.glob("given/*.py")}
     for lesson in lesson_names():
         files.update(stubs_of(lesson))
     return files

@@ -74,6 +74,7 @@ def _stage_tree(tree: Path, lesson: str) -> None:
     (tree / "solutions").mkdir()
     for name in ("__init__.py", "shapes.py"):
         shutil.copyfile(SOLUTIONS / name, tree / "solutions" / name)
+    shutil.copytree(SOLUTIONS / "given", tree / "solutions/given", ignore=shutil.ignore_patterns("__pycache__"))
     for name in lesson_names():
         # The capstone runs on the student's own lessons: it needs the reference of none.
         hidden = name == lesson or lesson.startswith(CAPSTONE)

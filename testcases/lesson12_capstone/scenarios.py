@@ -256,10 +256,10 @@ def tuned_of(
     with torch.no_grad():
         reward_model.head.weight.copy_(reward_head.unsqueeze(0))
         reward_model.head.bias.fill_(0.25)
-    stage1 = lesson.Stage1(DroppingPolicy(sft).requires_grad_(not frozen).train(not frozen), [])
+    stage1 = SimpleNamespace(policy=DroppingPolicy(sft).requires_grad_(not frozen).train(not frozen), losses=[])
     modules = _modules(sft=stage1.policy)
     before = _modes(modules)
-    stage2 = lesson.Stage2(reward_model, [], 1.0)
+    stage2 = SimpleNamespace(reward_model=reward_model, history=[], accuracy=1.0)
     settings = {"stop_token_ids": (EOS,), "pad_token_id": PAD, "max_new_tokens": 4, "num_minibatches": 1, **settings}
     config = _neighbour(lesson, "lesson09_ppo_trainer").PPOConfig(**settings)
     calls: list[int] = []

@@ -24,7 +24,7 @@ from solutions.lesson08_rollout import generate
 from solutions.lesson09_ppo_trainer import PPOTrainer, encode_prompts
 from solutions.lesson12_capstone.evaluation import EVALUATION_SEED, Evaluation
 from solutions.lesson12_capstone.sft import sft_loss as right_sft_loss
-from solutions.lesson12_capstone.stages import Stage3
+from solutions.lesson12_capstone.stages import PPOResult
 from testcases.engine import misconception
 from tiny_models.gold import gold_score, is_well_formed
 
@@ -678,7 +678,7 @@ def _tune(
     if resume_from is not None:
         trainer.load_checkpoint(resume_from)
     trainer.train(prompts, on_update)
-    return Stage3(trainer.policy, trainer)
+    return PPOResult(trainer.policy, trainer)
 
 
 @misconception(
@@ -842,7 +842,7 @@ def one_update_on_all_prompts(stage1, stage2, config, tokenizer, prompts, on_upd
     trainer.history.append(trainer.training_step(prompts))
     if on_update is not None:
         on_update(trainer)
-    return Stage3(trainer.policy, trainer)
+    return PPOResult(trainer.policy, trainer)
 
 
 @misconception(

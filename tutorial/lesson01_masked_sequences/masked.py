@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from ..given.tokens import is_stop
 from ..shapes import check_mask, check_number, check_shapes
 
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from ..given.tokens import is_stop
 from ..lesson02_reward_model import last_token_index
 from ..shapes import check_mask, check_number, check_shapes
 

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 Model = TypeVar("Model", bound=nn.Module)
 
+REFERENCE = "reference"
+"""Name of the adapter that is the reference of a LoRA policy."""
+
 
 class ResponseOutputs(NamedTuple):
     """What one forward of actor and critic gives for the response tokens."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
@@ -69,6 +69,15 @@ class RolloutConfig:
         check_number("lam", self.lam, 0.0, 1.0)
         check_number("clip_score", self.clip_score, 0.0, open_low=True)
         check_number("missing_stop_penalty", self.missing_stop_penalty, 0.0)
+
+    def sampling(self) -> dict[str, Any]:
+        """The keyword arguments of `generate` that the rollout decides."""
+        return {
+            "max_new_tokens": self.max_new_tokens,
+            "stop_token_ids": self.stop_token_ids,
+            "pad_token_id": self.pad_token_id,
+            "temperature": self.temperature,
+        }
 
 
 def collect_experience(

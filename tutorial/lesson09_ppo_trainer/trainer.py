@@ -13,6 +13,7 @@ from accelerate import Accelerator
 from torch import Tensor, nn
 from tqdm import tqdm
 
+from ..given.tokens import is_stop
 from ..lesson01_masked_sequences import gather_log_probs, masked_mean, masked_whiten, token_entropy
 from ..lesson02_reward_model import last_token_index
 from ..lesson05_ppo_loss import combine_losses, compute_ppo_loss, compute_value_loss, ppo_statistics
@@ -22,13 +23,12 @@ from ..lesson08_rollout import (
     Experience,
     ExperienceBuffer,
     Generation,
-    collect_experience,
     evaluate_responses,
     generate,
 )
 from .checkpoints import CHECKPOINT_FILE, VERSION, Generator, global_generators, read_checkpoint
 from .config import PPOConfig
-from .prompts import Prompt, PromptQueue, encode_prompts
+from .prompts import Prompt, PromptQueue, encode_prompts, tokenize
 from .run_log import RunLog
 from .scoring import RewardFunction, make_scorer
 
@@ -55,9 +55,6 @@ class PPOTrainer:
         ValueError: it was started in several processes, which would all do the same work.
     """
 
-    is_distributed = False
-    """Whether the class shares its work with other processes, as that of lesson 11 does."""
-
     def __init__(
         self,
         model: PolicyAndValue | SharedPolicyAndValue,
@@ -69,11 +66,7 @@ class PPOTrainer:
         self.config = config
         self.tokenizer = tokenizer
         self.accelerator = Accelerator()
-        if self.accelerator.num_processes > 1 and not self.is_distributed:
-            raise ValueError(
-                f"expected one process, got {self.accelerator.num_processes}, which would all do the same work; "
-                "use DistributedPPOTrainer of lesson 11"
-            )
+        self._check_processes()
         device = self.accelerator.device
         disable_dropout(model)
         self.ref_model = None if ref_model is None else freeze(ref_model.to(device))
@@ -211,21 +204,37 @@ class PPOTrainer:
         state = read_checkpoint(directory, self._state())
         raise NotImplementedError("lesson09: PPOTrainer.load_checkpoint")
 
+    def _check_processes(self) -> None:
+        """Refuse to be one of several processes; lesson 11's trainer asks for something else."""
+        if self.accelerator.num_processes > 1:
+            raise ValueError(
+                f"expected one process, got {self.accelerator.num_processes}, which would all do the same work; "
+                "use DistributedPPOTrainer of lesson 11"
+            )
+
     def _encode(self, prompts: Sequence[Prompt]) -> tuple[Tensor, Tensor]:
         input_ids, attention_mask = encode_prompts(prompts, self.tokenizer, self.config.pad_token_id)
         return input_ids.to(self.accelerator.device), attention_mask.to(self.accelerator.device)
 
-    def _collect(self, prompts: Sequence[Prompt]) -> Experience:
-        with self.accelerator.autocast():  # the precision that the training passes have; else no first ratio is 1
-            return collect_experience(
+    def _evaluate(self, responses: Generation, prompts: Sequence[Prompt]) -> Experience:
+        """Let reference, critic and reward model read sampled responses, each once. Given."""
+        with self.accelerator.autocast():  # the precision that the training passes have
+            return evaluate_responses(
                 self.accelerator.unwrap_model(self.model),
                 self.ref_model,
                 self.score,
                 *self._encode(prompts),
+                responses,
                 self.config,
                 self.kl_controller.value,
-                self.sampling,
             )
+
+    def _collect(self, prompts: Sequence[Prompt]) -> Experience:
+        """The rollout: sample a response to each prompt, then evaluate it. Given; lesson 11 shares it out."""
+        prompts = tokenize(prompts, self.tokenizer)  # once, for both
+        with self.accelerator.autocast():  # the precision that the training passes have; else no first ratio is 1
+            responses = self.generate_responses(prompts)
+        return self._evaluate(responses, prompts)
 
     def _rollout_metrics(self, experience: Experience) -> dict[str, float]:
         """What the rollout says about the policy; `kl` is the k1 estimate summed over each response."""
@@ -234,13 +243,12 @@ class PPOTrainer:
         returns, values = experience.returns[mask], experience.values[mask]
         unexplained = (returns - values).var(correction=0) / returns.var(correction=0).clamp(min=1e-8)
         last_tokens = experience.responses.gather(1, last_token_index(mask).unsqueeze(1))
-        stops = torch.tensor(self.config.stop_token_ids, device=last_tokens.device)
         return {
             "score": experience.scores.mean().item(),
             "kl": kl.mean().item(),
             "kl_coef": self.kl_controller.value,
             "response_length": mask.sum(dim=1).float().mean().item(),
-            "stopped_share": torch.isin(last_tokens, stops).float().mean().item(),
+            "stopped_share": is_stop(last_tokens, self.config.stop_token_ids).float().mean().item(),
             "explained_variance": 1.0 - unexplained.item(),
         }
 

@@ -68,12 +68,9 @@ def merge_moments(moments: Tensor) -> Tensor:
 
     Source: Chan, Golub, LeVeque, "Updating Formulae and a Pairwise Algorithm for Computing Sample Variances", 1979.
     """
-    check_shapes(moments=(moments, "N three"))
-    if moments.shape[1] != 3 or not moments[:, 0].sum() > 0:
-        raise ValueError(
-            f"expected moments (N, 3) with a token in them, got {tuple(moments.shape)}: "
-            f"counts {moments[:, :1].flatten().tolist()}"
-        )
+    check_shapes(moments=(moments, "N 3"))
+    if not moments[:, 0].sum() > 0:
+        raise ValueError(f"expected moments with a token in them, got the counts {moments[:, 0].tolist()}")
     raise NotImplementedError("lesson11: merge_moments")
 
 

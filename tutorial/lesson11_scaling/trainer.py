@@ -45,8 +45,6 @@ class DistributedPPOTrainer(PPOTrainer):
         ValueError: there are more processes than prompts in a batch, or a setting that DeepSpeed cannot honour.
     """
 
-    is_distributed = True
-
     def __init__(
         self,
         model: PolicyAndValue | SharedPolicyAndValue,
@@ -61,10 +59,13 @@ class DistributedPPOTrainer(PPOTrainer):
         super().__init__(model, reward_model, ref_model, config, tokenizer)
         self._has_passed = False
         self.processes = Processes(self.accelerator)
-        if config.batch_size < self.processes.count:
+
+    def _check_processes(self) -> None:
+        size, count = self.config.batch_size, self.accelerator.num_processes
+        if size < count:
             raise ValueError(
-                f"expected a prompt for each process, got batch_size {config.batch_size} and {self.processes.count} "
-                "processes; raise batch_size or start fewer"
+                f"expected a prompt for each process, got batch_size {size} and {count} processes; raise batch_size "
+                "or start fewer"
             )
 
     @contextmanager

@@ -10,6 +10,7 @@ import torch
 
 from tiny_models.gold import gold_score, is_well_formed
 
+from ..given.tokens import is_stop
 from ..lesson01_masked_sequences import gather_log_probs
 from ..lesson06_kl_rewards import estimate_kl
 from ..lesson07_actor_critic import evaluation_mode, response_logits

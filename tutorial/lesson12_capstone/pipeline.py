@@ -27,9 +27,9 @@ from ..lesson09_ppo_trainer.scoring import Scorer
 from .evaluation import Evaluation, evaluate_policy
 from .journal import FOLDER, Journal
 from .stages import (
-    Stage1,
-    Stage2,
-    Stage3,
+    PPOResult,
+    RewardModelResult,
+    SFTResult,
     load_reward_stage,
     load_sft_stage,
     train_policy,
@@ -51,7 +51,7 @@ MAX_UPDATE_KL = 0.02
 class PPORun:
     """One PPO run, with or without the KL price."""
 
-    stage: Stage3
+    stage: PPOResult
     trace: list[Evaluation]
     """Evaluations on the way; the first one is the SFT model."""
     final: Evaluation
@@ -67,8 +67,8 @@ class CapstoneRun:
     prompts: list[str]
     """The evaluation's prompts, in the order of each `Evaluation.responses`."""
     seconds: dict[str, float] = field(default_factory=dict)
-    stage1: Stage1 | None = None
-    stage2: Stage2 | None = None
+    stage1: SFTResult | None = None
+    stage2: RewardModelResult | None = None
     sft: Evaluation | None = None
     ppo: PPORun | None = None
     no_kl: PPORun | None = None

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from ..lesson01_masked_sequences import gather_log_probs, masked_mean, position_ids
+from ..lesson01_masked_sequences import masked_mean, position_ids, response_log_probs
 from ..shapes import check_mask, check_number, check_shapes
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Stage1:
+class SFTResult:
     """What supervised fine-tuning leaves."""
 
     policy: PreTrainedModel
@@ -43,7 +43,7 @@ class Stage1:
 
 
 @dataclass(frozen=True)
-class Stage2:
+class RewardModelResult:
     """What reward modelling leaves."""
 
     reward_model: RewardModel
@@ -55,7 +55,7 @@ class Stage2:
 
 
 @dataclass(frozen=True)
-class Stage3:
+class PPOResult:
     """What PPO leaves."""
 
     policy: PreTrainedModel
@@ -64,7 +64,7 @@ class Stage3:
     """With its critic and its metrics."""
 
 
-def train_sft_stage(preset: Preset, tokenizer: Any, seed: int) -> Stage1:
+def train_sft_stage(preset: Preset, tokenizer: Any, seed: int) -> SFTResult:
     """Stage 1: build a policy with random weights and teach it to write reviews, on demonstrations."""
     from tiny_models.builders import build_causal_lm  # transformers costs seconds; the other stages do not need it
 
@@ -82,23 +82,23 @@ def train_sft_stage(preset: Preset, tokenizer: Any, seed: int) -> Stage1:
     prompts = sample_prompts(preset.demonstrations, rng)
     data = encode_demonstrations(tokenizer, prompts, [sample_review(prompt, rng) for prompt in prompts])
     losses = train_sft(policy, data, SFTConfig(preset.sft_learning_rate, preset.sft_batch_size, seed))
-    return Stage1(policy, losses)
+    return SFTResult(policy, losses)
 
 
-def load_sft_stage(directory: Path, losses: list[float]) -> Stage1:
+def load_sft_stage(directory: Path, losses: list[float]) -> SFTResult:
     """Stage 1 as an earlier start of the run has left it on disk."""
     from transformers import AutoModelForCausalLM
 
     policy: Any = AutoModelForCausalLM.from_pretrained(directory)
-    return Stage1(policy.to(_device()), losses)
+    return SFTResult(policy.to(_device()), losses)
 
 
-def load_reward_stage(directory: Path, history: list[dict[str, float]], accuracy: float) -> Stage2:
+def load_reward_stage(directory: Path, history: list[dict[str, float]], accuracy: float) -> RewardModelResult:
     """Stage 2 as an earlier start of the run has left it on disk."""
-    return Stage2(RewardModel.from_pretrained(directory).to(_device()), history, accuracy)
+    return RewardModelResult(RewardModel.from_pretrained(directory).to(_device()), history, accuracy)
 
 
-def train_reward_stage(policy: PreTrainedModel, preset: Preset, tokenizer: Any, seed: int) -> Stage2:
+def train_reward_stage(policy: PreTrainedModel, preset: Preset, tokenizer: Any, seed: int) -> RewardModelResult:
     """Stage 2: let annotators compare pairs of the SFT model's responses, and fit a reward model to their choices."""
     rng = random.Random(seed + 1)
     sampling = torch.Generator(device=policy.device).manual_seed(seed)
@@ -122,23 +122,23 @@ def train_reward_stage(policy: PreTrainedModel, preset: Preset, tokenizer: Any, 
     accuracy = held_out_accuracy(reward_model, _to(held_out, policy.device))
     written = _to(encode_demonstrations(tokenizer, prompts[:512], first[:512]), policy.device)
     calibrate(reward_model, [(written.input_ids, written.attention_mask)])
-    return Stage2(reward_model, history, accuracy)
+    return RewardModelResult(reward_model, history, accuracy)
 
 
 def train_policy(
-    stage1: Stage1,
-    stage2: Stage2,
+    sft: SFTResult,
+    reward: RewardModelResult,
     config: PPOConfig,
     tokenizer: Any,
     prompts: Sequence[str],
     on_update: Callable[[PPOTrainer], None] | None = None,
     resume_from: Path | None = None,
-) -> Stage3:
+) -> PPOResult:
     """Stage 3: PPO from the SFT model, with a critic that starts as the reward model and the SFT model as reference.
 
     Args:
-        stage1: the SFT policy, left as it is, its mode too: a copy is trained, and a frozen copy is the reference.
-        stage2: the reward model; it is frozen, and left so.
+        sft: the SFT policy, left as it is, its mode too: a copy is trained, and a frozen copy is the reference.
+        reward: the reward model; it is frozen, and left so.
         config: every number of the run.
         tokenizer: the policy's.
         prompts: texts to write responses to.
