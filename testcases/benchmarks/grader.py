@@ -26,7 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 from testcases.engine.contract import ROOT, SOLUTIONS, lesson_names, regions
-from testcases.grader.staging import course_files
+from testcases.grader.choosing import course_files
 from testcases.selfcheck.mutants import mutants
 
 MISTAKE, NOT_STARTED = 0.4, 0.1

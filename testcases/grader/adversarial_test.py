@@ -138,7 +138,8 @@ def test_verdict(batch: Path, name: str):
 def test_the_results_are_as_the_schema_says(batch: Path):
     most = sum(entry.points for entry in manifest().values())
     for name, result in results(batch).items():
-        keys = ["student", "score", "max_score", "seed", "sandbox", "content", "suite", "notes", "seconds", "lessons"]
+        keys = ["student", "score", "max_score", "seed", "sandbox", "folder", "content", "suite"]
+        keys += ["notes", "seconds", "lessons"]
         assert list(result) == keys and result["student"] == name and result["sandbox"] == "bwrap"
         assert result["max_score"] == most
         tests = []

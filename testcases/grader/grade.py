@@ -80,6 +80,7 @@ class Grader:
             **{key: sum(lesson[key] for lesson in lessons.values()) for key in ("score", "max_score")},
             "seed": self.seed,
             "sandbox": self.sandbox.kind,
+            "folder": submission.folder,
             "content": submission.content,
             "suite": self.suite,
             "notes": [*([NOT_SANDBOXED] if self.sandbox.kind == "none" else []), *submission.notes],

@@ -24,9 +24,10 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import IO
 
-from testcases.engine.contract import SOLUTIONS, lesson_names
+from testcases.engine.contract import lesson_names
 
 from . import kernel
+from .choosing import choose, course_files
 
 MAX_FILE = 1_000_000
 MAX_ENTRIES = 5_000
@@ -54,6 +55,8 @@ class Submission:
     """The name of the folder or archive, without control characters."""
     file_name: str = ""
     """Of the result, without ".json"."""
+    folder: str = ""
+    """Which part of it is graded: a folder in it, "." for the whole."""
     files: dict[str, bytes] = field(default_factory=dict)
     """Path below `tutorial/` -> bytes; only files of the course."""
     notes: list[str] = field(default_factory=list)
@@ -72,14 +75,6 @@ class Submission:
     def note(self, text: str) -> None:
         if len(self.notes) < MAX_NOTES:
             self.notes.append(printable(text)[:300])
-
-
-def course_files() -> list[str]:
-    """The files that can be handed in, such as "lesson04_gae/gae.py"."""
-    found = []
-    for lesson in lesson_names():
-        found += [f"{lesson}/{path.name}" for path in sorted((SOLUTIONS / lesson).glob("*.py"))]
-    return [path for path in found if not path.endswith(("/__init__.py", "/__main__.py"))]
 
 
 def printable(text: str) -> str:
@@ -187,9 +182,10 @@ def _stage(entry: Entry) -> Submission:
     try:
         kind = os.lstat(entry.path).st_mode
         if stat.S_ISDIR(kind):
-            _take(submission, _Folder(entry.path))
+            _take(submission, _Folder(entry.path), entry.path.name)
         elif stat.S_ISREG(kind) and entry.path.name.lower().endswith(ARCHIVES):
-            _take(submission, _open_archive(entry.path.name, _read(entry.path, MAX_ARCHIVE)))
+            archive = _open_archive(entry.path.name, _read(entry.path, MAX_ARCHIVE))
+            _take(submission, archive, student_of(entry.path))
         else:
             raise Unreadable(f"expected a folder or an archive ({', '.join(ARCHIVES)}), got {_kind(kind)}")
     except Unreadable as error:
@@ -217,59 +213,36 @@ class _Source:
         self.readers: dict[str, Callable[[], bytes]] = {}
 
 
-def _take(submission: Submission, source: _Source, depth: int = 0) -> None:
+def _take(submission: Submission, source: _Source, origin: str, depth: int = 0) -> None:
     """Choose the files of the course."""
     for note in source.notes:
         submission.note(note)
     names = [name for name in source.readers if not JUNK.search(name)]
-    chosen = _choose(names, submission)
-    if not chosen:
+    chosen = choose(names, lambda name: source.readers[name](), origin)
+    for note in chosen.notes:
+        submission.note(note)
+    if not chosen.files:
         inner = [name for name in names if name.lower().endswith(ARCHIVES)]
         if len(inner) == 1 and depth < 2:
             submission.note(f"graded the archive {inner[0]} inside")
-            _take(submission, _open_archive(inner[0], source.readers[inner[0]]()), depth + 1)
+            stem = student_of(Path(inner[0]))
+            _take(submission, _open_archive(inner[0], source.readers[inner[0]]()), stem, depth + 1)
             return
-    for path, name in chosen.items():
+    submission.folder = printable(chosen.folder)[:300]
+    if chosen.folder:
+        submission.note(f"graded: {chosen.folder if chosen.folder != '.' else 'the top folder'}")
+    for path, name in chosen.files.items():
         try:
             submission.files[path] = source.readers[name]()
         except Unreadable as error:
             submission.note(f"{name}: {error}")
-    taken = set(chosen.values())
+    taken = {*chosen.files.values(), *chosen.refused}
     handed_out = {"__init__.py", "__main__.py", "shapes.py", "conftest.py"}
     others = [name for name in names if name.endswith(".py") and name not in taken]
     submission.others = sorted(printable(name) for name in others if name.rpartition("/")[2] not in handed_out)[:50]
     for path in course_files():
         if path not in submission.files and (close := close_match(path, submission.others)):
             submission.note(f"no {path}{close}")
-
-
-def _choose(names: list[str], submission: Submission) -> dict[str, str]:
-    """Path of the course -> name in the submission: below the folder that holds most of them."""
-    wanted = set(course_files())
-    roots: dict[str, dict[str, str]] = {}
-    for name in names:
-        parts = name.split("/")
-        path = "/".join(parts[-2:])
-        if path in wanted:
-            roots.setdefault("/".join(parts[:-2]), {})[path] = name
-    if roots:
-        best = min(roots, key=lambda root: (-len(roots[root]), root.count("/"), len(root), root))
-        for root in roots:
-            if root != best and set(roots[root]) - set(roots[best]):
-                places = best or "the top folder", root or "the top folder"
-                submission.note(f"graded {places[0]}; there are other lessons in {places[1]}")
-        return roots[best]
-    # Single files, without the folder of their lesson.
-    by_name: dict[str, list[str]] = {}
-    for path in wanted:
-        by_name.setdefault(path.rpartition("/")[2], []).append(path)
-    found: dict[str, str] = {}
-    for name in sorted(names, key=lambda name: (name.count("/"), name)):
-        paths = by_name.get(name.rpartition("/")[2], [])
-        if len(paths) == 1 and paths[0] not in found:
-            found[paths[0]] = name
-            submission.note(f"{name} is not in the folder of its lesson: graded as {paths[0]}")
-    return found
 
 
 class _Folder(_Source):

@@ -1,0 +1,188 @@
+"""Which part of what was handed in is the student's own work: a `tutorial/`, or a folder that came from one.
+
+Students hand in whole copies of the course, and those hold the solutions: the folder is never chosen by how much is in
+it. A course's copy is known by what lies beside its lessons, and a copy of its solutions by its region marks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import cache
+
+from testcases.engine.contract import REGION, SOLUTIONS, lesson_names
+
+Read = Callable[[str], bytes]
+
+OF_COURSE = re.compile(
+    r"(.*/)?(testcases/(lesson\d\d_|engine/|harness/|points\.toml)|tiny_models/|solutions/lesson\d\d_)", re.IGNORECASE
+)
+"""What only a copy of the course has beside its lessons."""
+OF_ANY_REPOSITORY = ("makefile", "readme.md", "pyproject.toml", "license", "requirements.lock", "contributing.md")
+MAX_TREES = 50
+
+
+@dataclass
+class Chosen:
+    """What is graded."""
+
+    folder: str = ""
+    """The folder that was taken, "." for the top one; empty where there is none."""
+    files: dict[str, str] = field(default_factory=dict)
+    """Path below `tutorial/` -> name in the submission."""
+    notes: list[str] = field(default_factory=list)
+    refused: set[str] = field(default_factory=set)
+    """Names of the course's files that are no student's work."""
+
+
+@dataclass
+class _Tree:
+    """A folder with lessons in it."""
+
+    root: str
+    """Empty, or such as "ppo/tutorial"."""
+    files: dict[str, str]
+    marked: bool
+    """Whether a file has the marks around a solution, which no stub has."""
+
+    @property
+    def shown(self) -> str:
+        return self.root or "the top folder"
+
+    @property
+    def lessons(self) -> set[str]:
+        return {path.partition("/")[0] for path in self.files}
+
+    @property
+    def rank(self) -> tuple[bool, int, bool]:
+        """The smaller, the surer: whole folders nearer to the top first, and tutorial/ before what is beside it."""
+        *above, last = self.root.lower().split("/")
+        is_tutorial = last == "tutorial"
+        depth = len(above) if is_tutorial else _depth(self.root)
+        return self.marked and not is_tutorial, depth, not is_tutorial
+
+
+@cache
+def course_files() -> tuple[str, ...]:
+    """The files that can be handed in, such as "lesson04_gae/gae.py"."""
+    found = []
+    for lesson in lesson_names():
+        found += [f"{lesson}/{path.name}" for path in sorted((SOLUTIONS / lesson).glob("*.py"))]
+    return tuple(path for path in found if not path.endswith(("/__init__.py", "/__main__.py")))
+
+
+def choose(names: Iterable[str], read: Read, origin: str = "") -> Chosen:
+    """Choose the files to grade.
+
+    Args:
+        names: all files of a submission, with "/" between folders.
+        read: gives the bytes of one; it may raise.
+        origin: the name of the folder or archive that they come from.
+    """
+    names = list(names)
+    copies = {(found[1] or "").rstrip("/") for name in names if (found := OF_COURSE.match(name))}
+    repositories = _repositories(names)
+    refusals = [(tree, _refusal(tree, origin, copies, repositories)) for tree in _trees(names, read)]
+    open_trees = sorted((tree for tree, why in refusals if not why), key=lambda tree: (*tree.rank, tree.root))
+    chosen = _together(open_trees)
+    refused = {name for tree, why in refusals if why for name in tree.files.values()}
+    if not open_trees:
+        left = [name for name in names if name not in refused]
+        chosen = _loose(left, read, lambda tree: not _refusal(tree, origin, copies, repositories))
+    chosen.notes += [f"not graded: {tree.shown}, {why}" for tree, why in refusals if why]
+    chosen.refused = refused
+    return chosen
+
+
+def _depth(root: str) -> int:
+    return root.count("/") + 1 if root else 0
+
+
+def _trees(names: Iterable[str], read: Read) -> list[_Tree]:
+    wanted = set(course_files())
+    roots: dict[str, dict[str, str]] = {}
+    for name in names:
+        above, _, file = name.rpartition("/")
+        root, _, lesson = above.rpartition("/")
+        if f"{lesson}/{file}" in wanted:
+            roots.setdefault(root, {})[f"{lesson}/{file}"] = name
+    nearest = sorted(roots, key=lambda root: (_depth(root), root))[:MAX_TREES]
+    return [_Tree(root, roots[root], _is_marked(roots[root].values(), read)) for root in nearest]
+
+
+def _is_marked(names: Iterable[str], read: Read) -> bool:
+    for name in names:
+        try:
+            lines = read(name).split(b"\n")
+        except Exception:  # It is read again when it is graded, and what is wrong with it is said there.
+            continue
+        if any(line.strip() == REGION.encode() for line in lines):
+            return True
+    return False
+
+
+def _repositories(names: Iterable[str]) -> set[str]:
+    """Folders with at least two of the files that lie at the top of a repository, such as the course's."""
+    count: dict[str, int] = {}
+    for name in names:
+        folder, _, file = name.rpartition("/")
+        if file.lower() in OF_ANY_REPOSITORY:
+            count[folder] = count.get(folder, 0) + 1
+    return {folder for folder, number in count.items() if number > 1}
+
+
+def _refusal(tree: _Tree, origin: str, copies: set[str], repositories: set[str]) -> str:
+    """Why this folder is no student's work; empty if it may be."""
+    parts = tree.root.lower().split("/")
+    for given in ("solutions", "testcases"):
+        if given in parts:
+            return f"which is the course's own {given}/ or came from it"
+    if any("tutorial" in part for part in parts):
+        return ""
+    if any(_is_below(tree.root, copy) for copy in copies):
+        return "since in a copy of the course only tutorial/ is a student's"
+    if tree.marked and (tree.root in copies or any(_is_below(tree.root, one) for one in repositories)):
+        return "which is a copy of the course's solutions: it has their region marks"
+    if tree.marked and ("solution" in parts[-1] or origin.lower() == "solutions"):
+        return "which is a copy of the course's solutions, by its name and its region marks"
+    return ""
+
+
+def _is_below(folder: str, other: str) -> bool:
+    return folder != other and (not other or folder.startswith(other + "/"))
+
+
+def _together(trees: list[_Tree]) -> Chosen:
+    """The first tree, and those beside it with other lessons: parts of one work. A second copy of a lesson is none."""
+    if not trees:
+        return Chosen()
+    first, *others = trees
+    chosen = Chosen(first.root or ".", dict(first.files))
+    lessons = set(first.lessons)
+    for tree in others:
+        if tree.rank == first.rank and not tree.marked and not tree.lessons & lessons:
+            chosen.files.update(tree.files)
+            chosen.folder += f", {tree.root}"
+            lessons |= tree.lessons
+        elif set(tree.files) - set(first.files):
+            chosen.notes.append(f"graded {first.shown}; there are other lessons in {tree.shown}")
+    return chosen
+
+
+def _loose(names: Iterable[str], read: Read, is_open: Callable[[_Tree], bool]) -> Chosen:
+    """Single files, without the folder of their lesson."""
+    by_name: dict[str, list[str]] = {}
+    for path in course_files():
+        by_name.setdefault(path.rpartition("/")[2], []).append(path)
+    chosen = Chosen()
+    for name in sorted(names, key=lambda name: (name.count("/"), name)):
+        folder, _, file = name.rpartition("/")
+        paths = by_name.get(file, [])
+        if len(paths) != 1 or paths[0] in chosen.files:
+            continue
+        if is_open(_Tree(folder, {paths[0]: name}, _is_marked([name], read))):
+            chosen.files[paths[0]] = name
+            chosen.folder = chosen.folder or folder or "."
+            chosen.notes.append(f"{name} is not in the folder of its lesson: graded as {paths[0]}")
+    return chosen
