@@ -1,0 +1,85 @@
+"""The figures of `tutorial/README.md`: the four models, and one response on its way through the lessons."""
+
+from __future__ import annotations
+
+import torch
+from matplotlib.figure import Figure
+
+from solutions.lesson04_gae import compute_response_gae
+from solutions.lesson06_kl_rewards import compute_rewards
+
+from .diagram import Arrow, Box, diagram
+from .style import BLUE, GREEN, INK, ORANGE, RED, RULE, VIOLET, canvas
+
+
+def four_models() -> tuple[Figure, str]:
+    boxes = {
+        "prompt": Box(1.2, 5.3, "prompt", width=1.8, height=0.7),
+        "policy": Box(4.2, 5.3, "policy (actor)", BLUE, 2.6, note="trained"),
+        "response": Box(7.6, 5.3, "response", width=2.2, height=0.7, note="actions"),
+        "reference": Box(4.4, 3.5, "reference", RULE, 2.2, note="frozen"),
+        "reward model": Box(7.6, 3.5, "reward model", VIOLET, 2.6, note="frozen"),
+        "critic": Box(11.0, 3.5, "critic", ORANGE, 2.2, note="trained"),
+        "rewards": Box(5.9, 2.0, "rewards", width=2.4, height=0.8, note="KL penalty + score"),
+        "gae": Box(9.4, 2.0, "GAE", width=2.4, height=0.8, note="advantages, returns"),
+        "losses": Box(9.4, 0.6, "PPO loss + value loss", GREEN, 3.4, 0.7),
+        "optimizer": Box(1.5, 0.6, "optimizer step", width=2.4, height=0.7),
+    }
+    arrows = [
+        Arrow("prompt", "policy"),
+        Arrow("policy", "response", "samples tokens", shift=(0, 0.5)),
+        Arrow("response", "reference"),
+        Arrow("response", "reward model"),
+        Arrow("response", "critic"),
+        Arrow("reference", "rewards", "log-probs", shift=(-0.75, -0.1)),
+        Arrow("reward model", "rewards", "score", shift=(0.5, -0.1)),
+        Arrow("rewards", "gae"),
+        Arrow("critic", "gae", "values", shift=(0.3, -0.1)),
+        Arrow("gae", "losses"),
+        Arrow("losses", "optimizer", "gradients of policy and critic"),
+        Arrow("optimizer", "policy", "new weights", bend=-0.2, dashed=True, shift=(-1.25, 0.0)),
+        Arrow("losses", "critic", "new weights", bend=0.4, dashed=True, shift=(1.55, -0.35)),
+    ]
+    alt = (
+        "Data flow of PPO for RLHF. A prompt goes to the policy, which samples a response. The frozen reference gives "
+        "log-probabilities of it, the frozen reward model a score, the critic a value for each token. KL penalty and "
+        "score make the rewards. Rewards and values go through GAE; gradients of the losses reach policy and critic only."
+    )
+    return diagram(boxes, arrows, (12.4, 6.0), 3.7), alt
+
+
+def one_response() -> tuple[Figure, str]:
+    log_probs, reference = torch.tensor([[-1.1, -0.7, -0.4, -0.2]]), torch.tensor([[-1.3, -1.0, -0.4, -0.3]])
+    values, mask = torch.tensor([[1.2, 1.3, 1.5, 1.5]]), torch.ones(1, 4, dtype=torch.bool)
+    rewards = compute_rewards(torch.tensor([1.6]), log_probs, reference, mask, kl_coef=0.1)
+    advantages = compute_response_gae(rewards, values, mask).advantages
+    rows = [
+        ("log-probs", "lessons 1, 8", BLUE, log_probs, ".1f"),
+        ("reference", "lesson 7", RULE, reference, ".1f"),
+        ("rewards", "lessons 2, 6", GREEN, rewards, "+.2f"),
+        ("values", "lesson 7", ORANGE, values, ".1f"),
+        ("advantages", "lesson 4", RED, advantages, "+.2f"),
+    ]
+    figure, (axes,) = canvas(2.9)
+    axes.set(xlim=(-2.6, 8), ylim=(-4.6, 1.2))
+    axes.axis("off")
+    for column, token in enumerate(["review", "the", "film", ":", "a", "great", "film", "<eos>"]):
+        frame = {"boxstyle": "round,pad=0.3", "facecolor": "none", "edgecolor": RULE if column < 4 else BLUE, "lw": 1.6}
+        axes.text(column, 0.0, token, ha="center", va="center", color=INK, bbox=frame)
+    for row, (name, lessons, color, numbers, digits) in enumerate(rows):
+        y = -0.9 - 0.8 * row
+        axes.text(-1.0, y, name, ha="right", va="center", color=color, fontweight="bold")
+        axes.text(1.3, y, lessons, ha="center", va="center", fontsize=9, color=RULE)
+        for column, number in enumerate(numbers[0].tolist(), start=4):
+            axes.text(column, y, f"{number + 0.0:{digits}}", ha="center", va="center")
+    axes.text(1.5, 0.75, "prompt: the first state", ha="center", color=RULE)
+    axes.text(5.5, 0.75, "response: four actions", ha="center", color=BLUE)
+    alt = (
+        "One response, 'a great film <eos>', to the prompt 'review the film :'. Below each of its four tokens are the "
+        "policy's log-probability, the reference's, the reward (a small KL penalty, and the score 1.6 at the end), the "
+        "critic's value and the advantage."
+    )
+    return figure, alt
+
+
+FIGURES = {"four-models": four_models, "one-response": one_response}
