@@ -8,7 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from testcases.doubles.drawing import normal
 from testcases.engine import call, examples_of, reference, scenario, worth
+from testcases.lesson08_rollout.examples import experience
 from tutorial.lesson08_rollout import (
     Experience,
     ExperienceBuffer,
@@ -17,10 +19,6 @@ from tutorial.lesson08_rollout import (
     generate,
     sample_token,
 )
-
-
-def normal(*shape: int, seed: int = 1) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 @worth(2)
@@ -239,19 +237,7 @@ def test_generate_refuses_bad_arguments(changed, mentions):
 
 
 def stored(prompts: list[int], responses: list[int], first: int = 0) -> dict[str, Tensor]:
-    """Rows of so many prompt and response tokens; the scores are `first`, `first + 1`, ..."""
-    visible = torch.arange(max(prompts)) >= max(prompts) - torch.tensor(prompts)[:, None]
-    mask = torch.arange(max(responses)) < torch.tensor(responses)[:, None]
-    visible = torch.cat([visible, mask], dim=1)
-    names = ("log_probs", "ref_log_probs", "values", "rewards", "advantages", "returns")
-    numbers = {name: normal(*mask.shape, seed=first + i).masked_fill(~mask, 0.0) for i, name in enumerate(names)}
-    return {
-        "input_ids": (10 * normal(*visible.shape, seed=first)).long().masked_fill(~visible, 0),
-        "attention_mask": visible,
-        "mask": mask,
-        "scores": torch.arange(first, first + len(prompts), dtype=torch.float64),
-        **numbers,
-    }
+    return experience(torch.Generator().manual_seed(first), prompts, responses, first)
 
 
 def test_rows_keeps_each_dtype():

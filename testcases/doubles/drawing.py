@@ -1,0 +1,18 @@
+"""Random tensors in float64, each from a generator of its own or from one that several share."""
+
+from __future__ import annotations
+
+import torch
+from torch import Generator, Tensor
+
+
+def normal(*shape: int, seed: int = 1) -> Tensor:
+    return normal_from(Generator().manual_seed(seed), *shape)
+
+
+def normal_from(draw: Generator, *shape: int) -> Tensor:
+    return torch.randn(shape, generator=draw, dtype=torch.float64)
+
+
+def uniform_from(draw: Generator, *shape: int) -> Tensor:
+    return torch.rand(shape, generator=draw, dtype=torch.float64)

@@ -1,0 +1,151 @@
+"""Lesson 8, by hand: rows of an experience, and minibatches that deal each of them once."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from testcases.engine import call, scenario, worth
+from testcases.lesson08_rollout.examples import NUMBERS, masks
+from tutorial.lesson08_rollout import Experience, ExperienceBuffer
+
+T, F = True, False
+
+
+# Experience.rows
+
+
+def readable(prompts: list[int], responses: list[int], first: int = 0) -> dict[str, Tensor]:
+    """Rows of so many prompt and response tokens. Row i holds numbers from 100 (first + i) on, its score is that i."""
+    real = masks(prompts, responses)
+    visible, mask = real.values()
+    row = torch.arange(first, first + len(prompts))[:, None]
+    numbers = {
+        name: (100.0 * row.double() + 10 * place + torch.arange(max(responses))).masked_fill(~mask, 0.0)
+        for place, name in enumerate(NUMBERS, 1)
+    }
+    ids = (100 * row + torch.arange(visible.shape[1])).masked_fill(~visible, 0)
+    return {"input_ids": ids, **real, "scores": row[:, 0].double(), **numbers}
+
+
+@pytest.mark.parametrize(
+    "index, prompt_columns, response_columns",
+    [
+        # Prompts of 1, 3, 2, 2 tokens, padded to 3; responses of 2, 1, 4, 3, padded to 4
+        pytest.param([0, 1, 2, 3], slice(0, 3), slice(0, 4), id="all-rows-keep-all-columns"),
+        pytest.param([0], slice(2, 3), slice(0, 2), id="one-row-loses-its-padding"),
+        pytest.param([1], slice(0, 3), slice(0, 1), id="long-prompt-short-response"),
+        pytest.param([2], slice(1, 3), slice(0, 4), id="short-prompt-long-response"),
+        pytest.param([3, 0], slice(1, 3), slice(0, 3), id="as-long-as-the-longest-in-the-order-asked"),
+        pytest.param([2, 2, 1], slice(0, 3), slice(0, 4), id="a-row-twice"),
+    ],
+)
+@worth(3)
+def test_rows_by_hand(index, prompt_columns, response_columns):
+    stored = readable([1, 3, 2, 2], [2, 1, 4, 3])
+    expected = {}
+    for name, tensor in stored.items():
+        if name in ("input_ids", "attention_mask"):
+            expected[name] = torch.cat(
+                [tensor[index][:, :3][:, prompt_columns], tensor[index][:, 3:][:, response_columns]], 1
+            )
+        else:
+            expected[name] = tensor[index] if tensor.dim() == 1 else tensor[index][:, response_columns]
+    call(scenario("picked", of=Experience.rows), tensors=stored, index=index).equals(expected)
+
+
+def test_rows_goes_by_the_masks_not_by_the_token_ids():
+    # Token 0 is a real token here, at the start of the prompt and at the end of the response; rewards may be 0 as well.
+    stored = readable([2, 2], [2, 1])
+    stored["input_ids"] = torch.tensor([[0, 7, 8, 0], [6, 7, 0, 0]])
+    stored = {name: torch.zeros_like(t) if t.dim() == 2 and t.is_floating_point() else t for name, t in stored.items()}
+    call(scenario("picked", of=Experience.rows), tensors=stored, index=[0]).equals(
+        {name: tensor[:1] for name, tensor in stored.items()}
+    )
+
+
+def test_rows_keeps_a_masked_column_between_real_tokens():
+    # The token of a tool: not the policy's, so mask is False there, but it is no padding.
+    stored = readable([2, 2], [4, 4])
+    stored["mask"] = torch.tensor([[T, F, T, F], [T, F, F, F]])
+    cut = {name: tensor[:, :5] if tensor.shape[-1] == 6 else tensor for name, tensor in stored.items()}
+    cut = {name: tensor[:, :3] if tensor.shape[-1] == 4 else tensor for name, tensor in cut.items()}
+    call(scenario("picked", of=Experience.rows), tensors=stored, index=[0, 1]).equals(cut)
+
+
+# ExperienceBuffer.minibatches
+
+
+@pytest.mark.parametrize(
+    "size, sizes",
+    [
+        pytest.param(1, [1, 1, 1, 1, 1], id="one-row-at-a-time"),
+        pytest.param(2, [2, 2, 1], id="the-last-one-is-smaller"),
+        pytest.param(3, [3, 2], id="three-and-two"),
+        pytest.param(5, [5], id="all-at-once"),
+        pytest.param(8, [5], id="size-beyond-the-rows"),
+    ],
+)
+@pytest.mark.parametrize("epochs", [1, 2], ids=["first-epoch", "second-epoch"])
+@worth(4)
+def test_minibatches_deal_every_row_once(size, sizes, epochs):
+    # Two batches: prompts of 2 and 3 tokens, responses of up to 3 and 4. Each row comes back whole, cut to its length.
+    first, second = readable([2, 1], [3, 1]), readable([1, 3, 2], [2, 4, 1], first=2)
+    rows = [*cut_rows([2, 1], [3, 1]), *cut_rows([1, 3, 2], [2, 4, 1], first=2)]
+    answer = call(
+        scenario("dealt", of=ExperienceBuffer.minibatches), batches=(first, second), size=size, seed=5, epochs=epochs
+    )
+    answer.part("sizes").equals(sizes)
+    answer.part("rows in the buffer").equals(5)
+    answer.part("columns to spare").equals(0)
+    answer.part("rows").equals(tuple(rows))
+
+
+def cut_rows(prompts: list[int], responses: list[int], first: int = 0) -> list[dict[str, Tensor]]:
+    """Each row of `readable` without its padding."""
+    whole, rows = readable(prompts, responses, first), []
+    for number, (prompt, response) in enumerate(zip(prompts, responses, strict=True)):
+        row = {name: tensor[number] for name, tensor in whole.items()}
+        start = max(prompts) - prompt
+        rows.append(
+            {
+                name: tensor
+                if tensor.dim() == 0
+                else (
+                    tensor[start : max(prompts) + response] if "input" in name or "att" in name else tensor[:response]
+                )
+                for name, tensor in row.items()
+            }
+        )
+    return rows
+
+
+@worth(2)
+def test_minibatches_are_shuffled_by_the_generator():
+    rows = readable([2] * 30, [3] * 30)
+    answer = call(scenario("order_agreement", of=ExperienceBuffer.minibatches), batches=(rows,), size=4, seed=6)
+    answer.equals(
+        {
+            "same seed": True,
+            "same generator, next epoch": False,
+            "other seed": False,
+            "as they were stored": False,
+            "each minibatch as it was stored": False,
+            "each minibatch of neighbours": False,
+            "most rows beside their neighbour": False,
+        }
+    )
+    answer.leaves_global_random_alone()
+
+
+@pytest.mark.parametrize("forget, scores", [(False, [0.0, 1.0, 2.0, 3.0, 4.0]), (True, [2.0, 3.0, 4.0])])
+def test_minibatches_deal_what_is_stored_now(forget, scores):
+    answer = call(
+        scenario("dealt_after_more", of=ExperienceBuffer.minibatches),
+        first=readable([2, 1], [3, 1]),
+        second=readable([1, 3, 2], [2, 4, 1], first=2),
+        forget=forget,
+        seed=7,
+    )
+    answer.equals(scores)

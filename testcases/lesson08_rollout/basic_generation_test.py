@@ -1,0 +1,353 @@
+"""Lesson 8, by hand: scripted policies whose every probability is known, and a tiny language model for positions."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from testcases.engine import call, reference, scenario, worth
+from testcases.lesson08_rollout.examples import CHAIN, logs
+from tutorial.lesson08_rollout import generate, sample_token
+
+T, F = True, False
+OUT = -math.inf
+
+# sample_token: 6,000 draws from each row, their shares rounded to tenths
+
+
+@pytest.mark.parametrize(
+    "weights, options, shares",
+    [
+        pytest.param([5.0, 3.0, 2.0], {}, [0.5, 0.3, 0.2], id="softmax-of-the-logits"),
+        pytest.param([2.0, 5.0, 0.0, 3.0], {}, [0.2, 0.5, 0.0, 0.3], id="an-impossible-token-never-comes"),
+        # Divided by 0.5, logits are doubled and weights squared
+        pytest.param(
+            [6.0**0.5, 3.0**0.5, 1.0], {"temperature": 0.5}, [0.6, 0.3, 0.1], id="low-temperature-squares-the-weights"
+        ),
+        pytest.param([36.0, 9.0, 1.0], {"temperature": 2.0}, [0.6, 0.3, 0.1], id="high-temperature-takes-the-root"),
+        pytest.param([2.0, 6.0, 1.0, 4.0], {"top_k": 2}, [0.0, 0.6, 0.0, 0.4], id="top-k-2-keeps-two-and-rescales"),
+        pytest.param([2.0, 6.0, 1.0, 4.0], {"top_k": 1}, [0.0, 1.0, 0.0, 0.0], id="top-k-1-takes-the-likeliest"),
+        # Three tokens share the second place: none of them is likelier than the others, so all stay.
+        pytest.param([2.0, 4.0, 2.0, 2.0], {"top_k": 2}, [0.2, 0.4, 0.2, 0.2], id="top-k-keeps-ties"),
+        pytest.param([5.0, 3.0, 2.0], {"top_k": 0}, [0.5, 0.3, 0.2], id="top-k-0-keeps-all"),
+        pytest.param([5.0, 3.0, 2.0], {"top_k": 3}, [0.5, 0.3, 0.2], id="top-k-of-the-whole-vocabulary"),
+        pytest.param([5.0, 3.0, 2.0], {"top_k": 50}, [0.5, 0.3, 0.2], id="top-k-beyond-the-vocabulary"),
+        # 6/13 = 0.46 is not 0.7; with 4/13 it is 0.77: the token that crosses 0.7 stays
+        pytest.param(
+            [2.0, 6.0, 1.0, 4.0], {"top_p": 0.7}, [0.0, 0.6, 0.0, 0.4], id="top-p-keeps-the-token-that-crosses"
+        ),
+        pytest.param([2.0, 6.0, 1.0, 4.0], {"top_p": 0.01}, [0.0, 1.0, 0.0, 0.0], id="top-p-keeps-at-least-one"),
+        # 0.5 reaches 0.5: the fewest that reach it are one
+        pytest.param([1.0, 2.0, 1.0], {"top_p": 0.5}, [0.0, 1.0, 0.0], id="top-p-reached-exactly"),
+        pytest.param([5.0, 3.0, 2.0], {"top_p": 1.0}, [0.5, 0.3, 0.2], id="top-p-1-keeps-all"),
+    ],
+)
+@worth(4)
+def test_sample_token_shares_by_hand(weights, options, shares):
+    call(scenario("shares", of=sample_token), logits=logs(weights), seed=1, **options).equals([shares])
+
+
+@pytest.mark.parametrize(
+    "weights, options, shares",
+    [
+        # T = 2 turns 25, 9, 1, 4 into 5, 3, 1, 2 of 11: two of them have 0.73, three 0.91. At T = 1 two have 0.87.
+        pytest.param(
+            [25.0, 9.0, 1.0, 4.0],
+            {"temperature": 2.0, "top_p": 0.8},
+            [0.5, 0.3, 0.0, 0.2],
+            id="temperature-before-top-p",
+        ),
+        # top_k leaves 4 and 3; of these 4/7 = 0.57 reaches 0.5 alone. Of all ten 0.4 would not.
+        pytest.param(
+            [1.0, 4.0, 2.0, 3.0], {"top_k": 2, "top_p": 0.5}, [0.0, 1.0, 0.0, 0.0], id="top-p-of-what-top-k-left"
+        ),
+    ],
+)
+@worth(2)
+def test_sample_token_cuts_in_the_right_order(weights, options, shares):
+    call(scenario("shares", of=sample_token), logits=logs(weights), seed=2, **options).equals([shares])
+
+
+def test_sample_token_keeps_rows_apart():
+    # The same two tokens at other places, and a certain one; then rows of which two and four tokens are kept.
+    weights = [[2.0, 6.0, 1.0, 4.0], [6.0, 1.0, 4.0, 2.0], [0.0, 0.0, 0.0, 7.0]]
+    shares = [[0.0, 0.6, 0.0, 0.4], [0.6, 0.0, 0.4, 0.0], [0.0, 0.0, 0.0, 1.0]]
+    call(scenario("shares", of=sample_token), logits=logs(*weights), seed=3, top_p=0.7).equals(shares)
+    weights, shares = [[2.0, 6.0, 1.0, 4.0], [2.0, 4.0, 2.0, 2.0]], [[0.0, 0.6, 0.0, 0.4], [0.2, 0.4, 0.2, 0.2]]
+    call(scenario("shares", of=sample_token), logits=logs(*weights), seed=3, top_k=2).equals(shares)
+
+
+def test_sample_token_draws_each_row_from_the_generator():
+    answer = call(scenario("agreement", of=sample_token), logits=logs([3.0, 2.0, 2.0, 3.0]), seed=4)
+    answer.equals({"same seed": True, "same generator once more": False, "other seed": False})
+    answer.leaves_global_random_alone()
+
+
+def test_sample_token_gives_one_number_for_each_row():
+    # Rows of one token each but the last: (4,) int64
+    call(sample_token, [[0.0, OUT, OUT], [OUT, OUT, 0.0], [OUT, 5.0, OUT], [OUT, OUT, -3.0]]).equals([0, 2, 1, 2])
+    call(sample_token, torch.tensor([[0.5, 3.0, 1.0]]), 1.0, 1).equals([1])
+
+
+# generate: at each step the script's token has this probability, the four others share the rest
+
+
+def probability(row: int, step: int) -> float:
+    return 0.5 + 0.1 * step + 0.02 * row
+
+
+def script(*rows: list[int]) -> Tensor:
+    """Logits (B, steps, 5)."""
+    steps = []
+    for row, tokens in enumerate(rows):
+        for step, token in enumerate(tokens):
+            p = probability(row, step)
+            steps.append([p if other == token else (1 - p) / 4 for other in range(5)])
+    return logs(*steps).reshape(len(rows), len(rows[0]), 5)
+
+
+def log_probs_of(mask: list[list[bool]], temperature: float = 1.0) -> list[list[float]]:
+    """log p^(1/T) / (p^(1/T) + 4 ((1 - p) / 4)^(1/T)) on real tokens, 0 elsewhere."""
+    found = []
+    for row, real in enumerate(mask):
+        found.append([])
+        for step, is_real in enumerate(real):
+            p = probability(row, step)
+            chosen, rest = p ** (1 / temperature), 4 * ((1 - p) / 4) ** (1 / temperature)
+            found[-1].append(math.log(chosen / (chosen + rest)) if is_real else 0.0)
+    return found
+
+
+PROMPTS = [[2, 3], [4, 2]]
+
+
+@pytest.mark.parametrize(
+    "rows, stops, pad, responses, mask",
+    [
+        pytest.param(
+            [[2, 3, 1, 4], [3, 1, 4, 2]],
+            (1,),
+            0,
+            [[2, 3, 1], [3, 1, 0]],
+            [[T, T, T], [T, T, F]],
+            id="the-stop-token-is-included-and-the-last-row-ends-it",
+        ),
+        pytest.param(
+            [[2, 3, 2, 4], [3, 3, 4, 2]],
+            (1,),
+            0,
+            [[2, 3, 2, 4], [3, 3, 4, 2]],
+            [[T, T, T, T], [T, T, T, T]],
+            id="cut-at-max-new-tokens",
+        ),
+        pytest.param(
+            [[2, 3, 4, 3], [3, 1, 2, 2]],
+            (1, 4),
+            0,
+            [[2, 3, 4], [3, 1, 0]],
+            [[T, T, T], [T, T, F]],
+            id="any-of-several-stop-tokens",
+        ),
+        pytest.param(
+            [[2, 3, 1, 3], [1, 2, 4, 3]],
+            (1,),
+            1,
+            [[2, 3, 1], [1, 1, 1]],
+            [[T, T, T], [T, F, F]],
+            id="pad-is-the-stop-token",
+        ),
+        pytest.param(
+            [[0, 3, 1, 3], [2, 0, 0, 1]],
+            (1,),
+            0,
+            [[0, 3, 1, 0], [2, 0, 0, 1]],
+            [[T, T, T, F], [T, T, T, T]],
+            id="a-sampled-pad-is-a-real-token",
+        ),
+        pytest.param(
+            [[1, 2, 1, 3], [2, 2, 1, 3]],
+            (1,),
+            4,
+            [[1, 4, 4], [2, 2, 1]],
+            [[T, F, F], [T, T, T]],
+            id="nothing-after-the-first-stop-counts",
+        ),
+        pytest.param([[1, 2, 2], [1, 3, 3]], (1,), 0, [[1], [1]], [[T], [T]], id="all-stop-at-once"),
+    ],
+)
+@worth(4)
+def test_generate_by_hand(rows, stops, pad, responses, mask):
+    answer = call(
+        scenario("scripted", of=generate),
+        script=script(*rows),
+        input_ids=PROMPTS,
+        max_new_tokens=len(rows[0]),
+        stop_token_ids=stops,
+        pad_token_id=pad,
+        top_k=1,
+    )
+    answer.equals(responses=responses, log_probs=log_probs_of(mask), mask=mask)
+
+
+@pytest.mark.parametrize("temperature", [0.5, 2.0])
+def test_generate_log_probs_are_tempered_but_not_cut(temperature):
+    # top_k = 1 leaves one token; the log-probability is still that of the whole tempered distribution.
+    answer = call(
+        scenario("scripted", of=generate),
+        script=script([2, 3, 1, 4], [3, 1, 4, 2]),
+        input_ids=PROMPTS,
+        max_new_tokens=4,
+        stop_token_ids=(1,),
+        pad_token_id=0,
+        temperature=temperature,
+        top_k=1,
+    )
+    answer.part("log_probs").equals(log_probs_of([[T, T, T], [T, T, F]], temperature))
+
+
+@pytest.mark.parametrize("max_new_tokens", [1, 2, 4])
+def test_generate_writes_no_more_than_max_new_tokens(max_new_tokens):
+    answer = call(
+        scenario("scripted", of=generate),
+        script=script([2, 3, 2, 4], [3, 3, 4, 2]),
+        input_ids=PROMPTS,
+        max_new_tokens=max_new_tokens,
+        stop_token_ids=(1,),
+        pad_token_id=0,
+        top_k=1,
+    )
+    answer.part("responses").equals([row[:max_new_tokens] for row in [[2, 3, 2, 4], [3, 3, 4, 2]]])
+
+
+@worth(2)
+def test_generate_samples_from_the_policy():
+    answer = call(scenario("sampled_shares", of=generate), table=CHAIN, prompt=2, max_new_tokens=2, seed=1)
+    answer.part("shares").equals([[0.0, 0.4, 0.0, 0.6], [0.2, 0.2, 0.3, 0.3]])
+    half = math.log(0.5)
+    answer.part("log_probs").equals([[0.0, math.log(0.4), 0.0, math.log(0.6)], [half, half, half, half]])
+
+
+@pytest.mark.parametrize(
+    "weights, options, shares, probabilities",
+    [
+        # 4 and 9 of 13
+        pytest.param(
+            [0.0, 2.0, 3.0, 0.0], {"temperature": 0.5}, [0.0, 0.3, 0.7, 0.0], [1, 4 / 13, 9 / 13, 1], id="temperature"
+        ),
+        pytest.param([1.0, 6.0, 4.0, 1.0], {"top_k": 2}, [0.0, 0.6, 0.4, 0.0], [1, 6 / 12, 4 / 12, 1], id="top-k"),
+        pytest.param([1.0, 6.0, 4.0, 1.0], {"top_p": 0.8}, [0.0, 0.6, 0.4, 0.0], [1, 6 / 12, 4 / 12, 1], id="top-p"),
+    ],
+)
+def test_generate_hands_its_options_to_the_sampler(weights, options, shares, probabilities):
+    table = logs(weights).expand(4, 4).clone()
+    answer = call(scenario("sampled_shares", of=generate), table=table, prompt=2, max_new_tokens=1, seed=2, **options)
+    answer.equals({"shares": [shares], "log_probs": [[math.log(p) for p in probabilities]]})
+
+
+def test_generate_draws_from_the_generator():
+    answer = call(scenario("generate_agreement", of=generate), table=CHAIN, seed=3)
+    answer.equals({"same seed": True, "same generator once more": False, "other seed": False})
+    answer.leaves_global_random_alone()
+    # Without one, torch.manual_seed decides.
+    call(scenario("generate_agreement_without_generator", of=generate), table=CHAIN).equals(
+        {"same seed": True, "other seed": False}
+    )
+
+
+@pytest.mark.parametrize(
+    "rows, columns",
+    [
+        pytest.param([[2, 3, 4, 2], [3, 4, 2, 2]], [3, 1, 1, 1], id="the-prompt-once-then-one-token-a-step"),
+        pytest.param([[2, 1, 4, 2], [1, 4, 2, 2]], [3, 1], id="no-pass-after-all-have-stopped"),
+        pytest.param([[1, 1, 1, 1], [1, 1, 1, 1]], [3], id="one-pass-for-one-token"),
+    ],
+)
+@worth(2)
+def test_generate_uses_the_cache(rows, columns):
+    answer = call(
+        scenario("fed_to_policy", of=generate),
+        script=script(*rows),
+        input_ids=[[0, 2, 3], [2, 3, 4]],
+        attention_mask=[[F, T, T], [T, T, T]],
+        max_new_tokens=4,
+        stop_token_ids=(1,),
+        pad_token_id=0,
+        top_k=1,
+    )
+    answer.part("columns fed in each call").equals(columns)
+    answer.part("cache handed back").equals(True)
+    answer.part("mask wider than the text can get").equals(False)
+    if columns == [3, 1, 1, 1]:
+        answer.part("tokens fed after the prompt").equals([[2, 3, 4], [3, 4, 2]])
+
+
+def test_generate_runs_without_dropout_and_without_gradient():
+    answer = call(
+        scenario("fed_to_policy", of=generate),
+        script=script([2, 3, 4, 2]),
+        input_ids=[[2, 3, 4]],
+        attention_mask=[[T, T, T]],
+        max_new_tokens=4,
+        stop_token_ids=(1,),
+        pad_token_id=0,
+        top_k=1,
+    )
+    answer.part("in train mode").equals(False)
+    answer.part("with gradient").equals(False)
+    answer.part("can be used for training").equals(True)
+
+
+@pytest.mark.parametrize(
+    "training",
+    [
+        pytest.param([True, True, True, True], id="train"),
+        pytest.param([False, False, False, False], id="eval"),
+        pytest.param([True, True, True, False], id="train-with-one-module-in-eval"),
+    ],
+)
+def test_generate_restores_the_mode(training):
+    answer = call(
+        scenario("mode_after", of=generate),
+        script=script([2, 3, 1, 4], [3, 1, 4, 2]),
+        input_ids=PROMPTS,
+        training=training,
+        max_new_tokens=4,
+        stop_token_ids=(1,),
+        pad_token_id=0,
+        top_k=1,
+    )
+    answer.equals(training)
+
+
+RAGGED_PROMPTS = [[0, 0, 0, 5], [0, 7, 3, 2], [4, 6, 8, 9]]
+RAGGED_MASK = [[F, F, F, T], [F, T, T, T], [T, T, T, T]]
+
+
+@worth(2)
+def test_generate_does_not_see_the_padding():
+    # The model has absolute positions, as GPT-2 has. Each row has to come out as it would alone, without any padding.
+    options = {"max_new_tokens": 5, "stop_token_ids": (99,), "pad_token_id": 0, "top_k": 1, "temperature": 0.8}
+    alone = [
+        reference(
+            scenario("lm_writes", of=generate),
+            model=1,
+            input_ids=[[token for token, real in zip(prompt, mask, strict=True) if real]],
+            attention_mask=[[True] * sum(mask)],
+            **options,
+        )
+        for prompt, mask in zip(RAGGED_PROMPTS, RAGGED_MASK, strict=True)
+    ]
+    answer = call(
+        scenario("lm_writes", of=generate),
+        model=1,
+        input_ids=RAGGED_PROMPTS,
+        attention_mask=RAGGED_MASK,
+        **options,
+    )
+    answer.equals(
+        responses=torch.cat([responses for responses, _, _ in alone]),
+        log_probs=torch.cat([log_probs for _, log_probs, _ in alone]),
+    )

@@ -1,0 +1,301 @@
+"""Lesson 8, by hand: what a rollout judges and stores, with tables for policy, reference and critic."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from testcases.engine import call, scenario, worth
+from testcases.lesson08_rollout.examples import CHAIN, logs
+from tutorial.lesson08_rollout import collect_experience, evaluate_responses
+
+NAN = math.nan
+LOG2 = math.log(2)
+T, F = True, False
+
+
+# evaluate_responses. 0 pads, 1 stops. The reference: after 2 comes 3 with probability 1/2, after 3 comes 1 with 1/4,
+# after 4 comes 1 with 1/2. The price is 0.5 for each bit. What stands in the rows of 0 and 1 (after the end) is NaN.
+REFERENCE = logs([NAN] * 5, [NAN] * 5, [0.0, 1.0, 0.0, 2.0, 1.0], [0.0, 1.0, 2.0, 0.0, 1.0], [0.0, 2.0, 1.0, 1.0, 0.0])
+WORTH = [NAN, NAN, 1.0, 2.0, 4.0]
+PER_BIT = 0.5 / LOG2
+CASE = {
+    "input_ids": [[0, 2], [3, 4]],
+    "attention_mask": [[F, T], [T, T]],
+    "responses": [[3, 1, 0], [1, 0, 0]],
+    "log_probs": [[-2 * LOG2, -LOG2, 0.0], [-3 * LOG2, 0.0, 0.0]],
+    "mask": [[T, T, F], [T, F, F]],
+    "scores": [4.0, -2.0],
+    "reference": REFERENCE,
+    "worth": WORTH,
+    "kl_coef": PER_BIT,
+    "gamma": 0.5,
+    "lam": 0.5,
+}
+
+
+def judged(**changed: object) -> object:
+    return call(scenario("judged", of=evaluate_responses), **{**CASE, **changed})
+
+
+@worth(3)
+def test_evaluate_responses_by_hand():
+    # Reference: 1/2, 1/4 and 1/2, so -1, -2 and -1 bits. k1 in bits: -2 + 1 = -1, -1 + 2 = 1, -3 + 1 = -2.
+    # Rewards: +0.5, -0.5 + 4 = 3.5; +1 - 2 = -1. Values: V after 2 is 1, after 3 is 2; after 4 is 4.
+    # delta 3.5 - 2 = 1.5, 0.5 + 0.5 * 2 - 1 = 0.5; advantages 0.5 + 1.5 / 4 = 0.875. Second row: -1 - 4 = -5.
+    judged().equals(
+        {
+            "input_ids": [[0, 2, 3, 1, 0], [3, 4, 1, 0, 0]],
+            "attention_mask": [[F, T, T, T, F], [T, T, T, F, F]],
+            "mask": [[T, T, F], [T, F, F]],
+            "log_probs": [[-2 * LOG2, -LOG2, 0.0], [-3 * LOG2, 0.0, 0.0]],
+            "ref_log_probs": [[-LOG2, -2 * LOG2, 0.0], [-LOG2, 0.0, 0.0]],
+            "values": [[1.0, 2.0, 0.0], [4.0, 0.0, 0.0]],
+            "scores": [4.0, -2.0],
+            "rewards": [[0.5, 3.5, 0.0], [-1.0, 0.0, 0.0]],
+            "advantages": [[0.875, 1.5, 0.0], [-5.0, 0.0, 0.0]],
+            "returns": [[1.875, 3.5, 0.0], [-1.0, 0.0, 0.0]],
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    "changed, rewards",
+    [
+        # Scores 4 and -2 become 3 and -2
+        pytest.param({"clip_score": 3.0}, [[0.5, 2.5, 0.0], [-1.0, 0.0, 0.0]], id="the-score-is-clipped"),
+        pytest.param({"scores": [9.0, -8.0]}, [[0.5, 4.5, 0.0], [-4.0, 0.0, 0.0]], id="clip-score-is-5"),
+        pytest.param({"kl_coef": 0.0}, [[0.0, 4.0, 0.0], [-2.0, 0.0, 0.0]], id="without-a-price-only-the-score"),
+        pytest.param({"kl_coef": 2 * PER_BIT}, [[1.0, 3.0, 0.0], [0.0, 0.0, 0.0]], id="twice-the-price"),
+        # k2 = r^2 / 2 with r = -1, 1, -2 bits: price 0.5 / LOG2 of LOG2^2 / 2, LOG2^2 / 2, 2 LOG2^2
+        pytest.param(
+            {"kl_estimator": "k2"}, [[-LOG2 / 4, 4 - LOG2 / 4, 0.0], [-2 - LOG2, 0.0, 0.0]], id="kl-estimator-k2"
+        ),
+        pytest.param(
+            {"stop_token_ids": (2, 1)}, [[0.5, 3.5, 0.0], [-1.0, 0.0, 0.0]], id="any-stop-token-saves-the-penalty"
+        ),
+        pytest.param(
+            {"stop_token_ids": (3,)}, [[0.5, 3.5, 0.0], [-2.0, 0.0, 0.0]], id="missing-stop-costs-1-by-default"
+        ),
+        pytest.param(
+            {"stop_token_ids": (2,), "missing_stop_penalty": 0.25},
+            [[0.5, 3.25, 0.0], [-1.25, 0.0, 0.0]],
+            id="missing-stop-penalty",
+        ),
+        # 7 - 3 = 4, and the clip at 5 changes nothing; clipped first it would be 5 - 3 = 2
+        pytest.param(
+            {"stop_token_ids": (2,), "missing_stop_penalty": 3.0, "scores": [7.0, 0.0]},
+            [[0.5, 3.5, 0.0], [-2.0, 0.0, 0.0]],
+            id="the-penalty-comes-before-the-clip",
+        ),
+    ],
+)
+@worth(2)
+def test_evaluate_responses_makes_the_rewards(changed, rewards):
+    answer = judged(**changed)
+    answer.part("rewards").equals(rewards)
+    answer.part("scores").equals(changed.get("scores", [4.0, -2.0]))
+
+
+def test_evaluate_responses_tempers_the_reference():
+    # T = 0.5 squares the weights 2, 1, 1 to 4, 1, 1: 2/3, 1/6 and 2/3
+    answer = judged(temperature=0.5)
+    high, low = math.log(2 / 3), math.log(1 / 6)
+    answer.part("ref_log_probs").equals([[high, low, 0.0], [high, 0.0, 0.0]])
+    answer.part("log_probs").equals(CASE["log_probs"])
+
+
+@worth(2)
+def test_evaluate_responses_whitens_the_rewards_but_keeps_their_mean():
+    # Rewards 0.5, 3.5, -1: mean 1, squares of the differences 0.25 + 6.25 + 4 = 10.5, variance 5.25
+    scale = (5.25 + 1e-8) ** -0.5
+    first, last, other = 1 - 0.5 * scale, 1 + 2.5 * scale, 1 - 2 * scale
+    answer = judged(whiten_rewards=True)
+    answer.part("rewards").equals([[first, last, 0.0], [other, 0.0, 0.0]])
+    # delta: last - 2 and first + 0.5 * 2 - 1 = first
+    answer.part("advantages").equals([[first + (last - 2) / 4, last - 2, 0.0], [other - 4, 0.0, 0.0]])
+    answer.part("returns").equals([[1 + first + (last - 2) / 4, last, 0.0], [other, 0.0, 0.0]])
+    answer.part("scores").equals([4.0, -2.0])
+
+
+def test_evaluate_responses_where_gamma_and_lam_differ():
+    # delta 1.5 and 0.5; 0.5 + 0.5 * 0.8 * 1.5 = 1.1
+    judged(lam=0.8).part("advantages").equals([[1.1, 1.5, 0.0], [-5.0, 0.0, 0.0]])
+    # delta 1.5 and 0.5 + 0.8 * 2 - 1 = 1.1; 1.1 + 0.8 * 0.5 * 1.5 = 1.7
+    judged(gamma=0.8).part("advantages").equals([[1.7, 1.5, 0.0], [-5.0, 0.0, 0.0]])
+
+
+def test_evaluate_responses_defaults_are_gamma_1_and_lam_095():
+    # delta 1.5 and 0.5 + 2 - 1 = 1.5; 1.5 + 0.95 * 1.5 = 2.925
+    plain = {name: value for name, value in CASE.items() if name not in ("gamma", "lam")}
+    answer = call(scenario("judged", of=evaluate_responses), **plain)
+    answer.part("advantages").equals([[2.925, 1.5, 0.0], [-5.0, 0.0, 0.0]])
+
+
+@pytest.mark.parametrize(
+    "responses, mask, pad",
+    [
+        pytest.param([[3, 1, 0], [1, 0, 0]], [[T, T, F], [T, F, F]], 0, id="prompt-and-response"),
+        pytest.param([[3, 0, 1], [0, 1, 0]], [[T, T, T], [T, T, F]], 0, id="a-sampled-pad-is-text"),
+        pytest.param([[3, 1, 1], [1, 1, 1]], [[T, T, F], [T, F, F]], 1, id="pad-is-the-stop-token"),
+    ],
+)
+def test_evaluate_responses_shows_the_reward_model_the_whole_text(responses, mask, pad):
+    answer = call(
+        scenario("seen_by_score", of=evaluate_responses),
+        input_ids=[[pad, 2], [3, 4]],
+        attention_mask=[[F, T], [T, T]],
+        responses=responses,
+        mask=mask,
+        pad_token_id=pad,
+    )
+    text = torch.tensor([[pad, 2, *responses[0]], [3, 4, *responses[1]]])
+    visible = torch.tensor([[F, T, *mask[0]], [T, T, *mask[1]]])
+    answer.equals(
+        {
+            "times asked": 1,
+            "input_ids": text,
+            "attention_mask": visible,
+            "prompt_length": 2,
+            "modes as before": True,
+            "all in train mode": False,
+            "mode of the reference as before": True,
+            "can be used for training": True,
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    "training", [[True, True, False, True], [False, False, True, False]], ids=["mixed", "mostly-eval"]
+)
+def test_evaluate_responses_restores_the_modes_after_an_error(training):
+    # The critic breaks.
+    answer = call(scenario("modes_after_an_error_of_the_critic", of=evaluate_responses), training=training)
+    answer.equals(training)
+
+
+def test_evaluate_responses_of_a_critic_in_bfloat16():
+    # 1, 2 and 4 are the same in 16 bits, so everything else is as by hand.
+    answer = judged(worth=torch.tensor(WORTH, dtype=torch.bfloat16))
+    answer.part("values").equals([[1.0, 2.0, 0.0], [4.0, 0.0, 0.0]])
+    answer.part("advantages").equals([[0.875, 1.5, 0.0], [-5.0, 0.0, 0.0]])
+
+
+def test_evaluate_responses_of_a_lora_policy_switches_its_adapter_off():
+    # The base gives 1/2 and 1/4 where the adapted policy gives 1/4 and 1/2.
+    answer = call(
+        scenario("judged_by_its_own_base", of=evaluate_responses),
+        input_ids=[[2]],
+        responses=[[3, 1]],
+        table=logs(*[[1.0, 2.0, 0.0, 1.0]] * 4),
+        base=logs(*[[1.0, 1.0, 0.0, 2.0]] * 4),
+    )
+    answer.equals({"ref_log_probs": [[-LOG2, -2 * LOG2]], "adapter on": True})
+
+
+# collect_experience: the policy says 3 after 2, 1 after 3, and 3 after 4, always, so its log-probs are 0.
+CERTAIN = logs(
+    [1.0, 0.0, 0.0, 0.0, 0.0],
+    [0.0, 0.0, 1.0, 0.0, 0.0],
+    [0.0, 0.0, 0.0, 1.0, 0.0],
+    [0.0, 1.0, 0.0, 0.0, 0.0],
+    [0.0, 0.0, 0.0, 1.0, 0.0],
+)
+READER = logs([1.0] * 5, [1.0] * 5, [0.0, 1.0, 0.0, 2.0, 1.0], [0.0, 1.0, 2.0, 0.0, 1.0], [0.0, 2.0, 1.0, 1.0, 0.0])
+ROLLOUT = {
+    "input_ids": [[0, 2], [4, 3]],
+    "attention_mask": [[F, T], [T, T]],
+    "table": CERTAIN,
+    "reference": READER,
+    "worth": [9.0, 8.0, 1.0, 2.0, 4.0],
+    "scores": [4.0, -2.0],
+    "kl_coef": PER_BIT,
+    "seed": 0,
+    "gamma": 0.5,
+    "lam": 0.5,
+}
+
+
+@worth(3)
+def test_collect_experience_by_hand():
+    # Responses: 3, 1 and 1. The reference gives 1/2, 1/4 and 1/4; k1 is 1, 2 and 2 bits, which cost 0.5, 1 and 1.
+    # delta 3 - 2 = 1, -0.5 + 0.5 * 2 - 1 = -0.5; advantages -0.5 + 1 / 4. Second row: -3 - 2.
+    call(scenario("collected", of=collect_experience), **ROLLOUT).equals(
+        {
+            "input_ids": [[0, 2, 3, 1], [4, 3, 1, 0]],
+            "attention_mask": [[F, T, T, T], [T, T, T, F]],
+            "mask": [[T, T], [T, F]],
+            "log_probs": [[0.0, 0.0], [0.0, 0.0]],
+            "ref_log_probs": [[-LOG2, -2 * LOG2], [-2 * LOG2, 0.0]],
+            "values": [[1.0, 2.0], [2.0, 0.0]],
+            "scores": [4.0, -2.0],
+            "rewards": [[-0.5, 3.0], [-3.0, 0.0]],
+            "advantages": [[-0.25, 1.0], [-5.0, 0.0]],
+            "returns": [[0.75, 3.0], [-3.0, 0.0]],
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    "changed, input_ids, rewards",
+    [
+        pytest.param(
+            {"max_new_tokens": 1},
+            [[0, 2, 3], [4, 3, 1]],
+            # The first never stopped: 4 - 1 - 0.5
+            [[2.5], [-3.0]],
+            id="max-new-tokens",
+        ),
+        pytest.param({"pad_token_id": 4}, [[0, 2, 3, 1], [4, 3, 1, 4]], [[-0.5, 3.0], [-3.0, 0.0]], id="pad-token-id"),
+        pytest.param(
+            {"stop_token_ids": (4, 3), "max_new_tokens": 2},
+            # 3 stops the first row at once; the second says 1, then 2, and never stops: -2 - 1 on its last token
+            [[0, 2, 3, 0], [4, 3, 1, 2]],
+            [[3.5, 0.0], [-1.0, -3 - 0.5 * math.log2(5)]],
+            id="stop-token-ids",
+        ),
+        pytest.param({"kl_coef": 0.0}, [[0, 2, 3, 1], [4, 3, 1, 0]], [[0.0, 4.0], [-2.0, 0.0]], id="kl-coef"),
+    ],
+)
+@worth(2)
+def test_collect_experience_uses_its_settings(changed, input_ids, rewards):
+    answer = call(scenario("collected", of=collect_experience), **{**ROLLOUT, **changed})
+    answer.part("input_ids").equals(input_ids)
+    answer.part("rewards").equals(rewards)
+
+
+@worth(2)
+def test_collect_experience_stores_the_log_probs_of_the_policy_that_sampled():
+    # The policy: 2 and 3 of 5; tempered 4 and 9 of 13. The reference: 3 and 1 of 4; tempered 9 and 1 of 10.
+    answer = call(
+        scenario("collected_shares", of=collect_experience),
+        table=logs([0.0, 0.0, 2.0, 3.0]).expand(4, 4).clone(),
+        reference=logs([0.0, 0.0, 3.0, 1.0]).expand(4, 4).clone(),
+        prompt=2,
+        seed=1,
+        temperature=0.5,
+        max_new_tokens=1,
+    )
+    answer.part("shares").equals([[0.0, 0.0, 0.3, 0.7]])
+    answer.part("log_probs").equals([[0.0, 0.0, math.log(4 / 13), math.log(9 / 13)]])
+    answer.part("ref_log_probs").equals([[0.0, 0.0, math.log(9 / 10), math.log(1 / 10)]])
+    answer.part("can be used for training").equals(True)
+
+
+def test_collect_experience_draws_from_the_generator():
+    answer = call(scenario("collected_agreement", of=collect_experience), table=CHAIN, seed=3)
+    answer.equals({"same seed": True, "same generator once more": False, "other seed": False})
+    answer.leaves_global_random_alone()
+    call(scenario("collected_agreement_without_generator", of=collect_experience), table=CHAIN).equals(
+        {"same seed": True, "other seed": False}
+    )
+
+
+@pytest.mark.parametrize(
+    "training", [[True, True, False, True], [False, False, True, False]], ids=["mixed", "mostly-eval"]
+)
+def test_collect_experience_restores_the_modes(training):
+    answer = call(scenario("modes_after_collecting", of=collect_experience), table=CERTAIN, training=training)
+    answer.equals(training)

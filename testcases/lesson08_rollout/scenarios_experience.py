@@ -1,0 +1,107 @@
+"""Scenarios of `Experience` and its buffer."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .scenarios_draws import agreement_of, agreement_of_the_global_generator, generator, tenths
+
+
+def plain(experience: Any) -> dict[str, Tensor]:
+    return {field.name: getattr(experience, field.name) for field in fields(experience)}
+
+
+def picked(lesson: Any, tensors: dict[str, Tensor], index: Tensor) -> dict[str, Tensor]:
+    """Some rows of an experience."""
+    return plain(lesson.Experience(**tensors).rows(index))
+
+
+def dealt(lesson: Any, batches: tuple[dict[str, Tensor], ...], size: int, seed: int, epochs: int = 1) -> dict[str, Any]:
+    """The last of some epochs, in an order that does not depend on how the rows were shuffled.
+
+    Gives the sizes of the minibatches, how many columns are padding in all rows of a minibatch, and every row cut to
+    its own length, those of small scores first.
+    """
+    source = generator(seed)
+    buffer = _filled(lesson, *batches)
+    for _ in range(epochs):
+        minibatches = [plain(one) for one in buffer.minibatches(size, generator=source)]
+    rows = [_row(one, number) for one in minibatches for number in range(len(one["scores"]))]
+    return {
+        "sizes": torch.tensor([len(one["scores"]) for one in minibatches]),
+        "columns to spare": sum(_columns_to_spare(one) for one in minibatches),
+        "rows in the buffer": len(buffer),
+        "rows": tuple(sorted(rows, key=lambda row: float(row["scores"]))),
+    }
+
+
+def order_agreement(lesson: Any, batches: tuple[dict[str, Tensor], ...], size: int, seed: int) -> dict[str, bool]:
+    """Which epochs deal their rows in the same order."""
+    buffer = _filled(lesson, *batches)
+    dealt = _scores(buffer.minibatches(size, generator(seed)))
+    return {
+        **agreement_of(lambda source: _scores(buffer.minibatches(size, source)), seed, "same generator, next epoch"),
+        "as they were stored": torch.equal(dealt, torch.cat([batch["scores"] for batch in batches])),
+        "each minibatch as it was stored": all(torch.equal(part, part.sort().values) for part in dealt.split(size)),
+        "each minibatch of neighbours": all(len(part) == part.max() - part.min() + 1 for part in dealt.split(size)),
+        "most rows beside their neighbour": bool((dealt.diff().abs() == 1).sum() > len(dealt) // 2),
+    }
+
+
+def order_agreement_without_generator(lesson: Any, batches: tuple[dict[str, Tensor], ...]) -> dict[str, bool]:
+    """The same for the global generator."""
+    buffer = _filled(lesson, *batches)
+    return agreement_of_the_global_generator(lambda: _scores(buffer.minibatches(2)))
+
+
+def place_shares(lesson: Any, batches: tuple[dict[str, Tensor], ...], size: int, seed: int) -> Tensor:
+    """How often each row is dealt first, in tenths; the scores are 0, 1, 2, ..."""
+    buffer, source = _filled(lesson, *batches), generator(seed)
+    first = [next(iter(buffer.minibatches(size, source))).scores[0].item() for _ in range(2000)]
+    return tenths(torch.tensor(first)[None], len(buffer))[0]
+
+
+def dealt_after_more(
+    lesson: Any, first: dict[str, Tensor], second: dict[str, Tensor], forget: bool, seed: int
+) -> Tensor:
+    """Scores dealt after an epoch, then (`forget`) a clear, then another append; small ones first."""
+    buffer, source = _filled(lesson, first), generator(seed)
+    list(buffer.minibatches(2, source))
+    if forget:
+        buffer.clear()
+    buffer.append(lesson.Experience(**second))
+    return _scores(buffer.minibatches(2, source)).sort().values
+
+
+def _filled(lesson: Any, *batches: dict[str, Tensor]) -> Any:
+    buffer = lesson.ExperienceBuffer()
+    for tensors in batches:
+        buffer.append(lesson.Experience(**tensors))
+    return buffer
+
+
+def _scores(minibatches: Any) -> Tensor:
+    return torch.cat([one.scores for one in minibatches])
+
+
+def _row(batch: dict[str, Tensor], number: int) -> dict[str, Tensor]:
+    """One row, without its padding columns at both ends."""
+    row = {name: tensor[number] for name, tensor in batch.items()}
+    prompt_length = len(row["input_ids"]) - len(row["mask"])
+    first = int(row["attention_mask"].long().argmax())
+    length = int(row["mask"].nonzero().max()) + 1
+    return {
+        name: tensor
+        if tensor.dim() == 0
+        else (tensor[first : prompt_length + length] if name in ("input_ids", "attention_mask") else tensor[:length])
+        for name, tensor in row.items()
+    }
+
+
+def _columns_to_spare(batch: dict[str, Tensor]) -> int:
+    used = batch["attention_mask"].any(dim=0).nonzero()
+    return int(used.min()) + batch["attention_mask"].shape[1] - 1 - int(used.max())

@@ -1,0 +1,157 @@
+"""Scenarios of `sample_token` and `generate`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from testcases.doubles.backbones import TinyLM
+
+from .scenarios_draws import (
+    DRAWS,
+    agreement_of,
+    agreement_of_the_global_generator,
+    generator,
+    mean_by_token,
+    tenths,
+)
+from .scenarios_models import Script, Table, modes_of
+
+
+def shares(lesson: Any, logits: Tensor, seed: int, **options: Any) -> Tensor:
+    """How often each token of each row is drawn, rounded to tenths, (B, V)."""
+    tokens = lesson.sample_token(logits.repeat_interleave(DRAWS, dim=0), generator=generator(seed), **options)
+    return tenths(tokens.reshape(len(logits), DRAWS), logits.shape[1])
+
+
+def counts(lesson: Any, logits: Tensor, seed: int, draws: int, **options: Any) -> Tensor:
+    """How often each token of each row is drawn, (B, V) int64."""
+    tokens = lesson.sample_token(logits.repeat_interleave(draws, dim=0), generator=generator(seed), **options)
+    tokens = tokens.reshape(len(logits), draws)
+    return torch.stack([(tokens == token).sum(dim=1) for token in range(logits.shape[1])], dim=1)
+
+
+def agreement(lesson: Any, logits: Tensor, seed: int, **options: Any) -> dict[str, bool]:
+    """Which draws agree: 60 tokens, drawn several times."""
+    rows = logits.repeat_interleave(60, dim=0)
+    return agreement_of(
+        lambda source: lesson.sample_token(rows, generator=source, **options), seed, "same generator once more"
+    )
+
+
+def agreement_without_generator(lesson: Any, logits: Tensor) -> dict[str, bool]:
+    """The same for the global generator."""
+    return agreement_of_the_global_generator(lambda: lesson.sample_token(logits.repeat_interleave(60, dim=0)))
+
+
+def scripted(lesson: Any, script: Tensor, input_ids: Tensor, seed: int = 0, **options: Any) -> Any:
+    """Generate from a script: (B, steps, V) logits."""
+    mask = options.pop("attention_mask", torch.ones_like(input_ids, dtype=torch.bool))
+    return lesson.generate(Script(script), input_ids, mask, generator=generator(seed), **options)
+
+
+def fed_to_policy(
+    lesson: Any, script: Tensor, input_ids: Tensor, attention_mask: Tensor, **options: Any
+) -> dict[str, Any]:
+    """How generate called the policy: one entry for each call."""
+    policy = Script(script)
+    written = lesson.generate(policy, input_ids, attention_mask, generator=generator(0), **options)
+    calls = policy.calls
+    longest = input_ids.shape[1] + options["max_new_tokens"]
+    return {
+        "columns fed in each call": torch.tensor([call.input_ids.shape[1] for call in calls]),
+        "cache handed back": all(call.had_cache for call in calls[1:]),
+        "tokens fed after the prompt": torch.cat([call.input_ids for call in calls[1:]] or [input_ids[:, :0]], dim=1),
+        # Hugging Face ignores columns beyond the text; a mask that grows too fast is costly all the same.
+        "mask wider than the text can get": any(call.columns_of_the_mask > longest for call in calls),
+        "in train mode": any(call.training for call in calls),
+        "with gradient": any(call.tracked for call in calls),
+        "can be used for training": not any(part.is_inference() for part in written),
+    }
+
+
+def mode_after(lesson: Any, script: Tensor, input_ids: Tensor, training: Tensor, **options: Any) -> Tensor:
+    """The modes of a policy and its three inner modules after generating; `training` says what they were."""
+    policy = Script(script)
+    modules = [policy, *policy.inner.modules()]
+    for module, mode in zip(modules, training.tolist(), strict=True):
+        module.training = mode
+    mask = torch.ones_like(input_ids, dtype=torch.bool)
+    lesson.generate(policy, input_ids, mask, generator=generator(0), **options)
+    return modes_of(modules)
+
+
+def mode_after_an_error(lesson: Any, training: bool) -> bool:
+    """The mode after a policy that breaks in its second call."""
+
+    class Breaks(Script):
+        def logits_of(self, input_ids: Tensor) -> Tensor:
+            if self.calls:
+                raise ArithmeticError("broken on purpose")
+            return super().logits_of(input_ids)
+
+    policy = Breaks(torch.zeros(1, 3, 4, dtype=torch.float64)).train(training)
+    try:
+        ones = torch.ones(1, 1, dtype=torch.int64)
+        lesson.generate(policy, ones, ones.bool(), 3, (9,), 0, generator=generator(0))
+    except ArithmeticError:
+        return policy.training
+    raise RuntimeError("the policy was called only once")
+
+
+def sampled_shares(
+    lesson: Any, table: Tensor, prompt: int, max_new_tokens: int, seed: int, **options: Any
+) -> dict[str, Tensor]:
+    """Many responses to one prompt of one token: shares of each token at each step, and its log-probability there."""
+    ids = torch.full((DRAWS, 1), prompt)
+    drawn = lesson.generate(
+        Table(table), ids, ids > -1, max_new_tokens, (len(table),), 0, generator=generator(seed), **options
+    )
+    return {
+        "shares": tenths(drawn.responses.T, len(table)),
+        "log_probs": mean_by_token(drawn.responses, drawn.log_probs, len(table)),
+    }
+
+
+def generate_agreement(lesson: Any, table: Tensor, seed: int) -> dict[str, bool]:
+    """Which of several generations agree: 20 responses of 4 tokens."""
+    return agreement_of(lambda source: _twenty(lesson, table, generator=source), seed, "same generator once more")
+
+
+def generate_agreement_without_generator(lesson: Any, table: Tensor) -> dict[str, bool]:
+    """The same as `generate_agreement`, for the global generator."""
+    return agreement_of_the_global_generator(lambda: _twenty(lesson, table))
+
+
+def _twenty(lesson: Any, table: Tensor, **options: Any) -> Tensor:
+    ids = torch.full((20, 1), 2)
+    return lesson.generate(Table(table), ids, ids > -1, 4, (len(table),), 0, **options).responses
+
+
+def lm_writes(lesson: Any, model: int, input_ids: Tensor, attention_mask: Tensor, **options: Any) -> Any:
+    """Generate from a tiny language model; `model` is the seed of its weights, `seed` that of the sampling."""
+    source = generator(options.pop("seed", 0))
+    return lesson.generate(TinyLM(model), input_ids, attention_mask, generator=source, **options)
+
+
+def read_again(
+    lesson: Any,
+    model: int,
+    input_ids: Tensor,
+    attention_mask: Tensor,
+    responses: Tensor,
+    mask: Tensor,
+    temperature: float,
+) -> Tensor:
+    """Log-probs (B, T) of the responses by one pass over each row alone, without any padding; 0 where masked."""
+    policy = TinyLM(model).eval()
+    found = torch.zeros(responses.shape, dtype=torch.float64)
+    with torch.no_grad():
+        for row in range(len(responses)):
+            prompt, response = input_ids[row, attention_mask[row]], responses[row, mask[row]]
+            logits = policy(input_ids=torch.cat([prompt, response])[None]).logits[0, len(prompt) - 1 : -1]
+            log_probs = (logits / temperature).log_softmax(dim=-1)
+            found[row, : len(response)] = log_probs.gather(1, response[:, None])[:, 0]
+    return found

@@ -1,0 +1,236 @@
+"""Scenarios of `evaluate_responses` and `collect_experience`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from testcases.doubles.backbones import TinyLM
+
+from .scenarios_draws import (
+    DRAWS,
+    agreement_of,
+    agreement_of_the_global_generator,
+    generator,
+    mean_by_token,
+    tenths,
+)
+from .scenarios_experience import plain
+from .scenarios_models import Adapted, Critic, Table, actor_critic, modes_of, set_modes, tiny_actor_critic
+
+
+def _config(lesson: Any, options: dict[str, Any]) -> Any:
+    return lesson.RolloutConfig(**{"stop_token_ids": (1,), "pad_token_id": 0, **options})
+
+
+def _evaluate(
+    lesson: Any, model: nn.Module, reference: nn.Module | None, score: Any, kl_coef: float = 0.1, **given: Any
+) -> Any:
+    """`evaluate_responses`; prompts, responses and settings are given by their names."""
+    prompts = [given.pop(name) for name in ("input_ids", "attention_mask")]
+    written = lesson.Generation(*(given.pop(name) for name in ("responses", "log_probs", "mask")))
+    return lesson.evaluate_responses(model, reference, score, *prompts, written, _config(lesson, given), kl_coef)
+
+
+def _collect(
+    lesson: Any,
+    model: nn.Module,
+    reference: nn.Module,
+    score: Any,
+    kl_coef: float = 0.1,
+    source: torch.Generator | None = None,
+    **given: Any,
+) -> Any:
+    """`collect_experience`; prompts and settings are given by their names."""
+    prompts = [given.pop(name) for name in ("input_ids", "attention_mask")]
+    config = _config(lesson, given)
+    return lesson.collect_experience(model, reference, score, *prompts, config, kl_coef, generator=source)
+
+
+def _two_tokens() -> dict[str, Tensor]:
+    """Two prompts of one token, and responses of one token."""
+    ids = torch.tensor([[2], [3]])
+    zeros = torch.zeros(2, 1, dtype=torch.float64)
+    prompts = {"input_ids": ids, "attention_mask": ids > -1}
+    return {**prompts, "responses": ids, "log_probs": zeros, "mask": ids > -1}
+
+
+def judged(
+    lesson: Any, scores: Tensor, reference: Tensor, worth: Tensor, kl_coef: float, **given: Any
+) -> dict[str, Tensor]:
+    """Evaluate responses: `reference` is the table of the reference policy, `worth` the critic's."""
+    model = actor_critic(lesson, Table(torch.zeros_like(reference)), Critic(worth)).train()
+    return plain(_evaluate(lesson, model, Table(reference).eval(), lambda *text: scores.clone(), kl_coef, **given))
+
+
+def seen_by_score(lesson: Any, responses: Tensor, **given: Any) -> dict[str, Any]:
+    """What the reward model is asked, and how often; the mode of actor, critic and reference afterwards."""
+    asked = []
+
+    def score(*text: Any) -> Tensor:
+        asked.append(text)
+        return torch.zeros(len(responses), dtype=torch.float64)
+
+    table = torch.zeros(6, 6, dtype=torch.float64)
+    model = actor_critic(lesson, Table(table), Critic(table[0])).train()
+    model.value_model.inner.eval()
+    reference = Table(table).train()
+    before, reference_before = modes_of(model.modules()), modes_of(reference.modules())
+    zeros = torch.zeros(responses.shape, dtype=torch.float64)
+    found = _evaluate(lesson, model, reference, score, responses=responses, log_probs=zeros, **given)
+    names = ("input_ids", "attention_mask", "prompt_length")
+    after = modes_of(model.modules())
+    return {
+        "times asked": len(asked),
+        **dict(zip(names, asked[-1] if asked else (), strict=False)),
+        "modes as before": torch.equal(before, after),
+        "all in train mode": bool(after.all()),
+        "mode of the reference as before": torch.equal(reference_before, modes_of(reference.modules())),
+        "can be used for training": _can_be_used_for_training(found),
+    }
+
+
+def _can_be_used_for_training(experience: Any) -> bool:
+    """Tensors made in `torch.inference_mode` cannot: no later gradient may touch them."""
+    return not any(tensor.is_inference() for tensor in plain(experience).values())
+
+
+def modes_after_an_error_of_the_critic(lesson: Any, training: Tensor) -> Tensor:
+    """The modes of policy, critic and dropout in both after a critic that breaks; `training` says what they were."""
+
+    class Breaks(Critic):
+        def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+            raise ArithmeticError("broken on purpose")
+
+    table = torch.zeros(5, 5, dtype=torch.float64)
+    model = actor_critic(lesson, Table(table), Breaks(table[0]))
+    modules = set_modes(model, training)
+    try:
+        _evaluate(lesson, model, Table(table).eval(), lambda *text: table[0, :2], **_two_tokens())
+    except ArithmeticError:
+        return modes_of(modules)
+    raise RuntimeError("the critic was not asked")
+
+
+def judged_by_its_own_base(
+    lesson: Any, input_ids: Tensor, responses: Tensor, table: Tensor, base: Tensor
+) -> dict[str, Any]:
+    """Evaluate a LoRA policy without a reference model: ref_log_probs, and whether its adapter is on afterwards."""
+    policy = Adapted(table, base)
+    zeros = torch.zeros(responses.shape, dtype=torch.float64)
+    found = _evaluate(
+        lesson,
+        actor_critic(lesson, policy, Critic(torch.zeros(len(table), dtype=torch.float64))),
+        None,
+        lambda *text: zeros[:, 0],
+        input_ids=input_ids,
+        attention_mask=input_ids > -1,
+        responses=responses,
+        log_probs=zeros,
+        mask=torch.ones_like(responses, dtype=torch.bool),
+    )
+    return {"ref_log_probs": found.ref_log_probs, "adapter on": policy.is_on}
+
+
+def judged_with_scores(lesson: Any, scores: Any) -> Tensor:
+    """Rewards of two responses when the reward model answers with these scores."""
+    table = torch.zeros(5, 5, dtype=torch.float64)
+    model = actor_critic(lesson, Table(table), Critic(table[0]))
+    return _evaluate(lesson, model, Table(table).eval(), lambda *text: scores, **_two_tokens()).rewards
+
+
+def lm_judged(lesson: Any, model: int, kl_coef: float, shared: bool = False, **given: Any) -> dict[str, Tensor]:
+    """Evaluate responses with tiny language models: absolute positions, padding on both sides."""
+    reference = TinyLM(model + 1).eval()
+    return plain(_evaluate(lesson, tiny_actor_critic(lesson, model, shared), reference, mean_token, kl_coef, **given))
+
+
+def mean_token(input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> Tensor:
+    """A reward function of the whole text: the mean number of its real tokens, minus 3."""
+    return (input_ids * attention_mask).sum(dim=1) / attention_mask.sum(dim=1).double() - 3
+
+
+def lm_collected(
+    lesson: Any, model: int, kl_coef: float, seed: int, shared: bool = False, **given: Any
+) -> dict[str, Tensor]:
+    """Collect experience with tiny language models."""
+    actor, reference = tiny_actor_critic(lesson, model, shared), TinyLM(model + 1).eval()
+    return plain(_collect(lesson, actor, reference, mean_token, kl_coef, generator(seed), **given))
+
+
+def collected(
+    lesson: Any,
+    table: Tensor,
+    reference: Tensor,
+    worth: Tensor,
+    scores: Tensor,
+    kl_coef: float,
+    seed: int,
+    **given: Any,
+) -> dict[str, Tensor]:
+    """Collect experience with tables for policy, reference and critic."""
+    model = actor_critic(lesson, Table(table), Critic(worth)).train()
+    frozen = Table(reference).eval()
+    return plain(_collect(lesson, model, frozen, lambda *text: scores.clone(), kl_coef, generator(seed), **given))
+
+
+def collected_shares(
+    lesson: Any, table: Tensor, reference: Tensor, prompt: int, seed: int, **options: Any
+) -> dict[str, Tensor]:
+    """Many responses of one or more tokens to one prompt: shares, and the log-probabilities stored with each token."""
+    ids = torch.full((DRAWS, 1), prompt)
+    worth = torch.zeros(len(table), dtype=torch.float64)
+    found = _collect(
+        lesson,
+        actor_critic(lesson, Table(table), Critic(worth)),
+        Table(reference).eval(),
+        lambda *text: torch.zeros(DRAWS, dtype=torch.float64),
+        source=generator(seed),
+        input_ids=ids,
+        attention_mask=ids > -1,
+        **options,
+    )
+    return {
+        "shares": tenths(found.responses.T, len(table)),
+        "log_probs": mean_by_token(found.responses, found.log_probs, len(table)),
+        "ref_log_probs": mean_by_token(found.responses, found.ref_log_probs, len(table)),
+        "can be used for training": _can_be_used_for_training(found),
+    }
+
+
+def modes_after_collecting(lesson: Any, table: Tensor, training: Tensor) -> Tensor:
+    """The modes of policy, critic and dropout in both after a rollout; `training` says what they were."""
+    model = actor_critic(lesson, Table(table), Critic(torch.zeros(len(table), dtype=torch.float64)))
+    modules = set_modes(model, training)
+    ids = torch.tensor([[2], [3]])
+    prompts = {"input_ids": ids, "attention_mask": ids > -1, "max_new_tokens": 2}
+    _collect(lesson, model, Table(table).eval(), lambda *text: table.new_zeros(2), source=generator(0), **prompts)
+    return modes_of(modules)
+
+
+def collected_agreement(lesson: Any, table: Tensor, seed: int) -> dict[str, bool]:
+    """Which of several rollouts agree: 20 responses of 4 tokens."""
+    return agreement_of(lambda source: _twenty(lesson, table, source), seed, "same generator once more")
+
+
+def collected_agreement_without_generator(lesson: Any, table: Tensor) -> dict[str, bool]:
+    """The same for the global generator."""
+    return agreement_of_the_global_generator(lambda: _twenty(lesson, table))
+
+
+def _twenty(lesson: Any, table: Tensor, source: torch.Generator | None = None) -> Tensor:
+    ids = torch.full((20, 1), 2)
+    worth = torch.zeros(len(table), dtype=torch.float64)
+    return _collect(
+        lesson,
+        actor_critic(lesson, Table(table), Critic(worth)),
+        Table(table).eval(),
+        lambda *text: worth.new_zeros(20),
+        source=source,
+        input_ids=ids,
+        attention_mask=ids > -1,
+        max_new_tokens=4,
+        stop_token_ids=(len(table),),
+    ).responses
