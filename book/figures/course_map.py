@@ -43,7 +43,7 @@ def four_models() -> tuple[Figure, str]:
     alt = (
         "Data flow of PPO for RLHF. A prompt goes to the policy, which samples a response. The frozen reference gives "
         "log-probabilities of it, the frozen reward model a score, the critic a value for each token. KL penalty and "
-        "score make the rewards. Rewards and values go through GAE; gradients of the losses reach policy and critic only."
+        "score make the rewards. Both go with the values through GAE; gradients of the losses reach policy and critic."
     )
     return diagram(boxes, arrows, (12.4, 6.0), 3.7), alt
 
