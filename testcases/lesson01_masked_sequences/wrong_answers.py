@@ -86,8 +86,10 @@ class GatherLogProbs(Wrong, of="gather_log_probs"):
         why="a small number is added inside the log: every answer is a little off, and rare tokens are far off",
     )
     computed_in_bfloat16 = edit(
-        "_at_least_float32(logits)",
-        "logits",
+        "_at_least_float32(logits) / temperature",
+        "(logits / temperature).log_softmax(dim=-1)",
+        " - scaled.logsumexp(dim=-1)",
+        "",
         why="bfloat16 stays bfloat16: two digits are too few for a ratio near 1; compute in float32",
     )
     cast_to_float32_too_late = edit(
