@@ -27,6 +27,7 @@ from transformers import (
     Qwen2ForCausalLM,
 )
 
+from solutions.lesson09_ppo_trainer import make_scorer
 from solutions.lesson12_capstone import __main__ as command
 from solutions.lesson12_capstone import hub, hub_models, hub_rewards
 from testcases.selfcheck import hub_test as this_module
@@ -195,9 +196,9 @@ def test_a_reward_model_with_the_same_tokenizer_scores_what_it_would_score_alone
     left = [words(text)["input_ids"] for text in texts]
     width = max(map(len, left)) + 2
     ids = torch.tensor([[0] * (width - len(row)) + row for row in left])
-    scores = reward(ids, ids != 0)
+    scores = make_scorer(reward)(ids, ids != 0, width)
     for text, score in zip(texts, scores, strict=True):
-        alone = reward.model(**words(text, return_tensors="pt")).logits[0, 0]
+        alone = reward(**words(text, return_tensors="pt")).logits[0, 0]
         assert torch.allclose(score, alone, atol=1e-5)
 
 

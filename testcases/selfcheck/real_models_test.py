@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
+from transformers import AutoModelForSequenceClassification, GPT2Config, LlamaConfig, Qwen2Config, RobertaConfig
 
 from solutions.lesson01_masked_sequences import response_log_probs
 from solutions.lesson07_actor_critic import PolicyAndValue, SharedPolicyAndValue, ValueModel, make_reference
 from solutions.lesson08_rollout import RolloutConfig, collect_experience, generate
-from solutions.lesson09_ppo_trainer import encode_prompts
+from solutions.lesson09_ppo_trainer import encode_prompts, make_scorer
 from tiny_models.builders import build_causal_lm
 
 VOCABULARY, STOP, PAD = 23, 1, 0
@@ -81,3 +82,32 @@ def test_the_ratio_is_one_and_the_kl_zero_before_the_first_step(policy, shared: 
 
 def build_body(policy):
     return make_reference(policy).base_model.requires_grad_(True)
+
+
+SIZES = {"hidden_size": 16, "intermediate_size": 32, "num_attention_heads": 2, "num_hidden_layers": 2}
+CLASSIFIERS = {
+    "gpt2": (GPT2Config, {"n_embd": 16, "n_head": 2, "n_layer": 2}),
+    "llama": (LlamaConfig, {**SIZES, "num_key_value_heads": 2}),
+    "qwen2": (Qwen2Config, {**SIZES, "num_key_value_heads": 1}),
+    "roberta": (RobertaConfig, SIZES),
+}
+
+
+@pytest.mark.parametrize("own_pad", [PAD, STOP, 22], ids=["its-own-pad", "pad-is-eos", "another-pad"])
+@pytest.mark.parametrize("family", CLASSIFIERS)
+def test_a_hugging_face_classifier_scores_a_padded_row_as_it_scores_the_text_alone(family, own_pad) -> None:
+    make, sizes = CLASSIFIERS[family]
+    torch.manual_seed(3)
+    config = make(vocab_size=VOCABULARY, pad_token_id=own_pad, eos_token_id=STOP, num_labels=1, **sizes)
+    judge = AutoModelForSequenceClassification.from_config(config).double().eval()
+    texts = [[5, 6, 7, 8, 9, 10, 11, STOP], [11, 12, STOP], [13, 14, 15, 16]]
+    prompts, responses = [text[:-2] for text in texts], [text[-2:] for text in texts]
+    input_ids, attention_mask = encode_prompts(prompts, None, PAD)
+    # The second response is cut to one token, so that there is padding on both sides.
+    ids = torch.cat([input_ids, torch.tensor(responses)], dim=1)
+    visible = torch.cat([attention_mask, torch.tensor([[True, True], [True, False], [True, True]])], dim=1)
+    ids = ids.masked_fill(~visible, PAD)
+    scores = make_scorer(judge)(ids, visible, input_ids.shape[1])
+    alone = [judge(input_ids=ids[row : row + 1, visible[row]]).logits.item() for row in range(len(texts))]
+    assert scores.tolist() == pytest.approx(alone, abs=1e-6)
+    assert max(alone) - min(alone) > 1e-3

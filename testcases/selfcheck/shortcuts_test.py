@@ -167,3 +167,27 @@ def test_the_buffer_deals_out_rows_without_copying_the_batch(experience):
     buffer.append(experience)
     list(buffer.minibatches(3))
     assert buffer._stored[0] is experience
+
+
+def test_an_update_reads_each_response_once(trainer):
+    """generate_responses writes; reference, critic and reward model read once; then only training passes."""
+    passes = dict.fromkeys(("policy", "critic", "reference", "reward"), 0)
+
+    def count(name):
+        passes[name] += 1
+
+    reward = trainer.score
+    trainer.score = lambda *arguments: (count("reward"), reward(*arguments))[1]
+    for name, module in (
+        ("policy", trainer.policy),
+        ("critic", trainer.model.value_model),
+        ("reference", trainer.ref_model),
+    ):
+        module.register_forward_hook(lambda *_, name=name: count(name))
+    written = []
+    generate_responses = trainer.generate_responses
+    trainer.generate_responses = lambda prompts: written.append(generate_responses(prompts)) or written[-1]
+    steps = trainer.training_step(PROMPTS)["optimiser_steps"]
+    tokens = written[0].responses.shape[1]
+    assert len(written) == 1
+    assert passes == {"policy": tokens + steps, "critic": 1 + steps, "reference": 1, "reward": 1}

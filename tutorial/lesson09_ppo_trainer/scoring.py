@@ -22,7 +22,9 @@ def make_scorer(reward_model: nn.Module | RewardFunction, tokenizer: Any = None)
 
     Args:
         reward_model: a module called with (input_ids, attention_mask) that returns (B,) scores, or an output with
-            `logits` (B, 1); or a function of (prompts, responses), lists of texts without special tokens.
+            `logits` (B, 1); one with a `config`, as Hugging Face's classifiers have, gets its rows padded on the right
+            with its own pad token, any other as they are. Or a function of (prompts, responses), lists of texts without
+            special tokens.
         tokenizer: decodes the texts of a reward function; must be the policy's.
 
     Returns:
@@ -41,11 +43,27 @@ def make_scorer(reward_model: nn.Module | RewardFunction, tokenizer: Any = None)
 
 
 def _module_scorer(reward_model: nn.Module) -> Scorer:
+    config: Any = getattr(reward_model, "config", None)
+
     def score(input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> Tensor:
+        if config is not None:
+            input_ids, attention_mask = _right_padded(input_ids, attention_mask, config.pad_token_id)
         output = reward_model(input_ids=input_ids, attention_mask=attention_mask)
         return output.logits.squeeze(-1).float() if hasattr(output, "logits") else output.float()
 
     return score
+
+
+def _right_padded(input_ids: Tensor, attention_mask: Tensor, pad_token_id: int | None) -> tuple[Tensor, Tensor]:
+    """The same rows with their padding on the right, as a Hugging Face classifier was trained.
+
+    On the left, padding would move the positions (GPT-2 counts it); and a classifier reads the last token that is not
+    its own pad token, which may be another than the policy's.
+    """
+    order = (~attention_mask).long().argsort(dim=1, stable=True)  # real tokens first, in their order
+    attention_mask = attention_mask.gather(1, order)
+    input_ids = input_ids.gather(1, order)
+    return (input_ids if pad_token_id is None else input_ids.masked_fill(~attention_mask, pad_token_id)), attention_mask
 
 
 def _function_scorer(function: RewardFunction, tokenizer: Any) -> Scorer:

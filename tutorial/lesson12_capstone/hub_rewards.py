@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from ..lesson09_ppo_trainer.scoring import RewardFunction, first_line
 from .hub_models import context_length, embedding_rows, load_model
@@ -48,26 +48,9 @@ def load_reward(
         model.config.pad_token_id = tokenizer.pad_token_id
     has_every_token = embedding_rows(model) >= policy_rows
     if has_every_token and tokenizer.get_vocab() == policy_tokenizer.get_vocab():
-        return TokenReward(model)
+        return model
     say(f"{name} has other tokens than the policy: it gets the texts, encoded again")
     return with_original_prompts(text_reward(model, tokenizer), originals)
-
-
-class TokenReward(nn.Module):
-    """A sequence-classification model that reads the policy's own tokens, padded on the right as it was trained."""
-
-    def __init__(self, model: PreTrainedModel) -> None:
-        super().__init__()
-        self.model = model
-        self.config = model.config
-
-    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        """Scores (B,) of left- or right-padded rows (B, L)."""
-        order = (~attention_mask).long().argsort(dim=1, stable=True)  # real tokens first, in their order
-        visible = attention_mask.gather(1, order)
-        ids = input_ids.gather(1, order).masked_fill(~visible, self.config.pad_token_id)
-        scores: Tensor = self.model(input_ids=ids, attention_mask=visible).logits.squeeze(-1).float()
-        return scores
 
 
 def text_reward(model: PreTrainedModel, tokenizer: Any) -> RewardFunction:
