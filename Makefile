@@ -23,6 +23,8 @@ SUBMISSIONS ?=
 JOBS ?=
 ROSTER ?=
 SANDBOX ?=
+# Not an argument of a command, which ps would show: make hands it on in the environment.
+export SECRET ?=
 
 help: ## Show the commands
 	@echo "PPO by Hand: build PPO for RLHF one tested block at a time."
@@ -70,8 +72,8 @@ reset: $(READY) ## Start a lesson afresh; asks first and keeps a copy [LESSON=4]
 solution: $(READY) ## The solution of a lesson that you have passed [LESSON=4]
 	@$(BIN)/python -m testcases.engine.solution $(LESSON)
 
-check: $(READY) ## Grade your lessons, or a folder [SUBMISSIONS=dir OUT=runs/check JOBS= SEED= ROSTER= SANDBOX=]
-	@$(BIN)/python -m testcases.grader '$(SUBMISSIONS)' --out '$(OUT)' --jobs '$(JOBS)' --seed '$(SEED)' \
+check: $(READY) ## Grade your lessons, or a folder [SUBMISSIONS=dir OUT=runs/check JOBS= SECRET= ROSTER= SANDBOX=]
+	@$(BIN)/python -m testcases.grader '$(SUBMISSIONS)' --out '$(OUT)' --jobs '$(JOBS)' \
 	  --roster '$(ROSTER)' --sandbox '$(SANDBOX)'
 
 check-sandbox: $(READY) ## Which protections of the grader hold on this machine: tries each

@@ -24,11 +24,14 @@ def main() -> None:
     parser.add_argument("submissions", nargs="?", default="", help="folder with a subfolder or an archive a student")
     parser.add_argument("--out", default="", help="where results go (default: runs/check)")
     parser.add_argument("--jobs", default="", help="submissions at the same time (default: one a core)")
-    parser.add_argument("--seed", default="0", help="of the fresh random inputs; keep it to yourself")
+    parser.add_argument("--secret", default="", help="of fresh inputs (default: $SECRET, or made and kept in OUT)")
     parser.add_argument("--roster", default="", help="CSV of the course's students, with a header")
     parser.add_argument("--sandbox", default="", help='"bwrap" (default), or "none": only for code that you trust')
     parser.add_argument("--limits", default="", help="such as call_seconds=2,memory_mb=1024")
     options = parser.parse_args()
+    # A process started from here needs it as little as the make above, which repeats it.
+    given = [os.environ.pop(name, "") for name in ("SECRET", "MAKEFLAGS", "MAKEOVERRIDES")][0]
+    options.secret = options.secret or given
     try:
         sys.exit(run(options))
     except KeyboardInterrupt:
@@ -38,7 +41,7 @@ def main() -> None:
 def run(options: argparse.Namespace) -> int:
     """0 when everything was graded, 1 when the grader failed at something, 2 when it was asked in a wrong way."""
     try:
-        seed, jobs = _number(options.seed, "SEED", 0), _number(options.jobs or _default_jobs(), "JOBS", 1)
+        jobs = _number(options.jobs or _default_jobs(), "JOBS", 1)
         kind = options.sandbox or "bwrap"
         if kind not in ("bwrap", "none"):
             raise ValueError(f"SANDBOX: expected bwrap or none, got {kind!r}")
@@ -59,22 +62,24 @@ def run(options: argparse.Namespace) -> int:
     except ValueError as error:
         return _refuse(str(error))
     if options.submissions:
-        return _folder(options, kind, seed, jobs, limits)
-    return _working_tree(options, kind, seed, limits)
+        return _folder(options, kind, jobs, limits)
+    return _working_tree(options, kind, limits)
 
 
-def _folder(options: argparse.Namespace, kind: str, seed: int, jobs: int, limits: object) -> int:
+def _folder(options: argparse.Namespace, kind: str, jobs: int, limits: object) -> int:
     from rich.console import Console
 
     from . import batch, reports, tables
     from .results import NOT_SANDBOXED
+    from .secret import secret_of
 
     folder, out = Path(options.submissions), Path(options.out or "runs/check")
     roster = Path(options.roster) if options.roster else None
     if roster and not roster.is_file():
         return _refuse(f"ROSTER: expected a CSV file, and there is none at {options.roster!r}")
     try:
-        rows = batch.grade_folder(folder, out, kind=kind, seed=seed, jobs=jobs, limits=limits)
+        secret = secret_of(options.secret) if options.secret else None
+        rows = batch.grade_folder(folder, out, kind=kind, secret=secret, jobs=jobs, limits=limits)
     except (OSError, ValueError) as error:
         return _refuse(str(error))
     reports.write_reports(out, rows, folder, roster)
@@ -86,15 +91,17 @@ def _folder(options: argparse.Namespace, kind: str, seed: int, jobs: int, limits
     return 1 if any(row.status == "grader-error" for row in rows) else 0
 
 
-def _working_tree(options: argparse.Namespace, kind: str, seed: int, limits: object) -> int:
+def _working_tree(options: argparse.Namespace, kind: str, limits: object) -> int:
     from rich.console import Console
 
     from testcases.engine.contract import TUTORIAL
 
     from . import batch, staging, tables
     from .results import NOT_SANDBOXED
+    from .secret import secret_of
 
-    result = batch.grade_one(staging.from_folder(TUTORIAL, "tutorial"), kind=kind, seed=seed, limits=limits)
+    secret = secret_of(options.secret) if options.secret else None
+    result = batch.grade_one(staging.from_folder(TUTORIAL, "tutorial"), kind=kind, secret=secret, limits=limits)
     console = Console(highlight=False)
     if kind == "none":
         console.print(NOT_SANDBOXED, style="bold red", markup=False)

@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import tarfile
@@ -29,7 +30,8 @@ NAMES = sorted(path.parent.name for path in CORPUS.glob("*/expect.toml"))
 SHORT = "call_seconds=2,grace_seconds=0.5,deaths=1,memory_mb=512,exercise_seconds=20"
 """Limits for those who will reach them; whoever is right has the usual ones, so that a busy machine changes no mark."""
 TARGET = "lesson04_gae/gae.py"
-SECRET = "a-token-that-no-student-may-see"
+TOKEN = "a-token-that-no-student-may-see"
+SECRET = "hedgehogs carry 128 bits"
 STATUSES = {
     *("passed", "wrong", "error", "timeout", "memory", "crash", "output-limit", "not-started", "missing"),
     *("blocked", "tamper-suspected", "grader-error"),
@@ -109,7 +111,7 @@ def batch(bubblewrap: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
             with open(folder / name / TARGET, "ab") as file:
                 file.write(b"#" * pad)
     before, around = tree(folder), {path.name for path in top.iterdir()}
-    done = grade(folder, out, "--limits", SHORT, SECRET_TOKEN=SECRET)
+    done = grade(folder, out, "--limits", SHORT, SECRET_TOKEN=TOKEN)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "\x1b[2J" not in done.stdout
     assert tree(folder) == before, "submissions changed"
@@ -138,7 +140,7 @@ def test_verdict(batch: Path, name: str):
 def test_the_results_are_as_the_schema_says(batch: Path):
     most = sum(entry.points for entry in manifest().values())
     for name, result in results(batch).items():
-        keys = ["student", "score", "max_score", "seed", "sandbox", "folder", "content", "suite"]
+        keys = ["student", "score", "max_score", "secret", "sandbox", "folder", "content", "suite"]
         keys += ["notes", "seconds", "lessons"]
         assert list(result) == keys and result["student"] == name and result["sandbox"] == "bwrap"
         assert result["max_score"] == most
@@ -157,7 +159,7 @@ def test_the_results_are_as_the_schema_says(batch: Path):
 def test_nothing_of_the_machine_leaks(batch: Path):
     for path in (batch / "results").iterdir():
         text = path.read_text("utf-8")
-        assert SECRET not in text and "root:x:" not in text and "\\u001b" not in text, path.name
+        assert TOKEN not in text and "root:x:" not in text and "\\u001b" not in text, path.name
 
 
 def test_the_gradebook_has_a_row_for_each(batch: Path):
@@ -170,7 +172,7 @@ def test_the_gradebook_has_a_row_for_each(batch: Path):
 
 def test_solutions_earn_every_point(bubblewrap: None, tmp_path: Path):
     solved(tmp_path / "in" / "anna", *(path.name for path in SOLUTIONS.glob("lesson*")))
-    done = check(str(tmp_path / "in"), "--out", str(tmp_path / "out"), "--seed", "3")
+    done = check(str(tmp_path / "in"), "--out", str(tmp_path / "out"))
     assert done.returncode == 0, done.stderr
     result = results(tmp_path / "out")["anna"]
     lost = {
@@ -198,12 +200,12 @@ def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def undisturbed(bubblewrap: None, few: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("undisturbed") / "out"
-    assert grade(few, out).returncode == 0
+    assert grade(few, out, SECRET=SECRET).returncode == 0
     return out
 
 
-def test_same_seed_same_results(few: Path, undisturbed: Path, tmp_path: Path):
-    assert grade(few, tmp_path / "again", "--jobs", "1").returncode == 0
+def test_same_secret_same_results(few: Path, undisturbed: Path, tmp_path: Path):
+    assert grade(few, tmp_path / "again", "--jobs", "1", SECRET=SECRET).returncode == 0
     assert without_times(tmp_path / "again") == without_times(undisturbed)
     assert (tmp_path / "again/gradebook.csv").read_bytes() == (undisturbed / "gradebook.csv").read_bytes()
 
@@ -218,7 +220,8 @@ def test_a_wrong_answer_has_its_cause(undisturbed: Path):
 def test_killed_and_started_again(few: Path, undisturbed: Path, tmp_path: Path, finished: int):
     out = tmp_path / "out"
     command = [sys.executable, "-m", "testcases.grader", str(few), "--out", str(out), "--jobs", "2"]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    environment = {**os.environ, "SECRET": SECRET}
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
     end = time.monotonic() + 120
     while len(list((out / "results").glob("*.json"))) < finished and time.monotonic() < end:
         time.sleep(0.02)
@@ -231,7 +234,7 @@ def test_killed_and_started_again(few: Path, undisturbed: Path, tmp_path: Path, 
         time.sleep(0.05)
     assert workers(out) == []
     kept = {path.name: path.stat().st_mtime_ns for path in (out / "results").glob("*.json")}
-    assert grade(few, out).returncode == 0
+    assert grade(few, out, SECRET=SECRET).returncode == 0
     assert without_times(out) == without_times(undisturbed)
     assert (out / "gradebook.csv").read_bytes() == (undisturbed / "gradebook.csv").read_bytes()
     assert {path.name for path in out.iterdir()} == {path.name for path in undisturbed.iterdir()}
@@ -245,18 +248,33 @@ def test_a_regrade_touches_only_what_changed(few: Path, undisturbed: Path, tmp_p
     before = {path.name: path.stat().st_mtime_ns for path in (out / "results").iterdir()}
     (folder / "student2" / TARGET).write_text("", "utf-8")
     (out / "results" / "student3.json").write_text('{"student": "stu', "utf-8")
-    assert grade(folder, out).returncode == 0
+    assert grade(folder, out, SECRET=SECRET).returncode == 0
     after = {path.name: path.stat().st_mtime_ns for path in (out / "results").iterdir()}
     assert {name for name in after if after[name] != before[name]} == {"student2.json", "student3.json"}
     assert results(out)["student2"]["lessons"]["lesson04_gae"]["score"] == 0
     assert without_times(out)["student3"] == without_times(undisturbed)["student3"]
 
 
-def test_another_seed_asks_other_questions(few: Path, undisturbed: Path, tmp_path: Path):
+def test_the_secret_is_made_kept_and_told_nobody(few: Path, undisturbed: Path, tmp_path: Path):
     out = tmp_path / "out"
     shutil.copytree(undisturbed, out)
-    assert grade(few, out, "--seed", "7").returncode == 0
-    assert all(result["seed"] == 7 for result in results(out).values())
+    done = grade(few, out)
+    assert done.returncode == 0
+    kept = out / "secret.key"
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600 and len(bytes.fromhex(kept.read_text("ascii"))) == 16
+    ids = {result["secret"] for result in (*results(out).values(), *results(undisturbed).values())}
+    assert len(ids) == 2, "another secret, and nothing was graded again"
+    written = {name: data for name, data in tree(out).items() if name != kept.name}
+    told = "".join(data.decode("utf-8", "replace") for data in written.values()) + done.stdout + done.stderr
+    assert kept.read_text("ascii").strip() not in told and SECRET not in told
+    before = tree(out)
+    assert grade(few, out).returncode == 0
+    after = tree(out)
+    assert after["secret.key"] == before["secret.key"] and results(out) == {
+        Path(name).stem: json.loads(data) for name, data in before.items() if name.startswith("results/")
+    }
+    kept.write_text("", "ascii")
+    assert "SECRET: expected a secret" in grade(few, out).stderr
 
 
 def archives(folder: Path) -> None:
@@ -428,7 +446,6 @@ def test_names_are_only_text(odd: Path):
         ([str(SOLUTIONS)], "one subfolder (or archive) a student"),
         (["."], "OUT: expected a folder outside"),
         ([".", "--jobs", "0"], "JOBS: expected a whole number from 1"),
-        ([".", "--seed", "x"], "SEED: expected a whole number"),
         ([".", "--sandbox", "docker"], "SANDBOX: expected bwrap or none"),
         (["testcases", "--roster", "no-such-file"], "ROSTER: expected a CSV file"),
     ],

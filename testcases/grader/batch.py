@@ -24,6 +24,7 @@ from . import kernel, trees
 from .grade import Grader, empty_result, plan
 from .results import GRADER
 from .sandbox import Course, Limits, Sandbox
+from .secret import Secret, kept_in, new
 from .staging import Entry, Submission, find, stage
 
 ATTEMPTS = 2
@@ -41,8 +42,8 @@ class Row:
     notes: list[str] = field(default_factory=list)
 
 
-def grade_folder(folder: Path, out: Path, *, kind: str, seed: int, jobs: int, limits: Limits) -> list[Row]:
-    """Mark every submission in the folder, and write the results.
+def grade_folder(folder: Path, out: Path, *, kind: str, secret: Secret | None, jobs: int, limits: Limits) -> list[Row]:
+    """Mark every submission in the folder, and write the results. Without a secret it is the one kept in `out`.
 
     Raises:
         NotADirectoryError, ValueError: it is no folder of submissions, or `out` lies in it.
@@ -53,6 +54,7 @@ def grade_folder(folder: Path, out: Path, *, kind: str, seed: int, jobs: int, li
     entries = find(folder)
     results = out / "results"
     results.mkdir(parents=True, exist_ok=True)
+    secret = secret or kept_in(out)
     suite = trees.fingerprint(repr(limits))
     untouched = trees.untouched()
     work = out / ".work"
@@ -63,11 +65,11 @@ def grade_folder(folder: Path, out: Path, *, kind: str, seed: int, jobs: int, li
     try:
         staged = trees.stage(work / "course")
         plan()  # Before the processes of the pool are forked, so that each has the suites.
-        make = partial(_make, staged, kind, limits, seed, suite, untouched)
+        make = partial(_make, staged, kind, limits, secret, suite, untouched)
         with tqdm(total=len(entries), unit="submission", dynamic_ncols=True, disable=None) as bar:
             # The suites' own time is short beside a student's; whoever needs more than this hangs.
             with _Pool(make, max(1, min(jobs, len(entries))), 2 * limits.submission_seconds + 600) as pool:
-                todo = _todo(entries, results, rows, bar, kind, seed, suite)
+                todo = _todo(entries, results, rows, bar, kind, secret, suite)
                 for submission, result in pool.map(todo):
                     _write(results / f"{submission.file_name}.json", json.dumps(result, indent=1) + "\n")
                     rows[submission.file_name] = _row(submission, result)
@@ -77,18 +79,20 @@ def grade_folder(folder: Path, out: Path, *, kind: str, seed: int, jobs: int, li
     return [rows[entry.file_name] for entry in entries]
 
 
-def _make(staged: Course, kind: str, limits: Limits, seed: int, suite: str, untouched: Mapping[str, bytes]) -> Grader:
-    return Grader(Sandbox(staged, kind, limits), seed, suite, untouched)
+def _make(
+    staged: Course, kind: str, limits: Limits, secret: Secret, suite: str, untouched: Mapping[str, bytes]
+) -> Grader:
+    return Grader(Sandbox(staged, kind, limits), secret, suite, untouched)
 
 
 def _todo(
-    entries: list[Entry], results: Path, rows: dict[str, Row], bar: Any, kind: str, seed: int, suite: str
+    entries: list[Entry], results: Path, rows: dict[str, Row], bar: Any, kind: str, secret: Secret, suite: str
 ) -> Iterator[Submission]:
     """Read one submission after the other, and leave out what has been graded before."""
     for entry in entries:
         submission = stage(entry)
         known = _known(results / f"{entry.file_name}.json")
-        wanted = {"content": submission.content, "seed": seed, "suite": suite, "sandbox": kind}
+        wanted = {"content": submission.content, "secret": secret.id, "suite": suite, "sandbox": kind}
         if known and all(known.get(key) == value for key, value in wanted.items()) and not has_grader_error(known):
             rows[entry.file_name] = _row(submission, known)
             bar.update()
@@ -238,7 +242,7 @@ def _write(path: Path, text: str) -> None:
     os.replace(beside, path)
 
 
-def grade_one(submission: Submission, *, kind: str, seed: int, limits: Limits) -> dict[str, Any]:
+def grade_one(submission: Submission, *, kind: str, secret: Secret | None, limits: Limits) -> dict[str, Any]:
     """One submission, here and now."""
     from . import cache
 
@@ -247,4 +251,4 @@ def grade_one(submission: Submission, *, kind: str, seed: int, limits: Limits) -
         staged: Course = trees.stage(Path(folder) / "course")
         cache.install()
         with Sandbox(staged, kind, limits) as box:
-            return Grader(box, seed, trees.fingerprint(repr(limits)), trees.untouched()).grade(submission)
+            return Grader(box, secret or new(), trees.fingerprint(repr(limits)), trees.untouched()).grade(submission)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from testcases.engine import session
+from testcases.engine import session, wrong_answers
 from testcases.engine.contract import lesson as read_lesson
 from testcases.engine.failures import Blocked, CheckFailed, NotStarted, clean
 from testcases.engine.points import Entry, manifest
@@ -33,6 +33,7 @@ from .results import (
     Result,
 )
 from .sandbox import Sandbox, SandboxEvaluator, WorkerError
+from .secret import Secret
 from .staging import Submission, close_match
 
 
@@ -50,7 +51,7 @@ class Grader:
     """Marks submissions, one after the other, in one sandbox."""
 
     sandbox: Sandbox
-    seed: int
+    secret: Secret
     suite: str
     untouched: Mapping[str, bytes]
     """What the files look like before anybody works on them."""
@@ -63,7 +64,7 @@ class Grader:
         for lesson, exercises in plan().items():
             # One for each lesson, so that no answer is kept longer than that.
             subject = SandboxEvaluator(self.sandbox, submission.files)
-            with session.using(subject, self.seed):
+            with session.using(subject, self.secret.seed(lesson, submission.content)):
                 try:
                     found = {
                         name: self._exercise(subject, submission, name, tests) for name, tests in exercises.items()
@@ -71,6 +72,7 @@ class Grader:
                 finally:
                     subject.finish()
             lessons[lesson] = _sum(found)
+        _forget_examples()
         return self.result(submission, lessons, time.monotonic() - start)
 
     def result(self, submission: Submission, lessons: dict[str, Any], seconds: float) -> dict[str, Any]:
@@ -78,7 +80,7 @@ class Grader:
         return {
             "student": submission.student,
             **{key: sum(lesson[key] for lesson in lessons.values()) for key in ("score", "max_score")},
-            "seed": self.seed,
+            "secret": self.secret.id,
             "sandbox": self.sandbox.kind,
             "folder": submission.folder,
             "content": submission.content,
@@ -100,7 +102,7 @@ class Grader:
         if submission.files[file] == self.untouched.get(file):
             return _summary([Result(entry, NOT_STARTED, f"{lesson}: {name} is not started") for entry in tests])
         results = [self._test(subject, entry, group) for entry, group in tests.items()]
-        results = earned(subject, results, self.seed)
+        results = earned(subject, results, session.seed)
         if not subject.settle(lesson, name):
             # Whoever forges one answer may have forged them all.
             text = f"{lesson} · {name} · {TAMPER}\nThe worker sent something that no worker sends. Read this code."
@@ -134,7 +136,13 @@ class Grader:
     def _strange(self, entry: Entry, case: Case, error: Exception) -> Result:
         """The test itself broke: over an answer that no test foresaw, or because it is wrong."""
         text = f"{entry.lesson} · {entry.exercise} · {case.node}\n{type(error).__name__}: {clean(str(error))[:500]}"
-        return Result(entry, WRONG if _reference_passes(case, self.seed) else GRADER, text)
+        return Result(entry, WRONG if _reference_passes(case, session.seed) else GRADER, text)
+
+
+def _forget_examples() -> None:
+    """Another submission is asked others."""
+    for known in (wrong_answers.probes, wrong_answers._examples):
+        known.cache_clear()
 
 
 def _failed(entry: Entry, verdict: Exception) -> Result:

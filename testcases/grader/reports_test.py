@@ -78,7 +78,7 @@ def result(student: str = "ann", exercises: dict[str, Any] | None = None, **more
         "student": student,
         "score": score,
         "max_score": maximum,
-        "seed": 0,
+        "secret": "0123456789abcdef",
         "sandbox": "bwrap",
         "content": "",
         "suite": "",
@@ -430,10 +430,10 @@ def test_a_student_page_tells_points_cause_and_reading_and_no_other_student(tmp_
 
 
 @pytest.mark.usefixtures("no_figures")
-def test_a_student_page_does_not_tell_the_seed_or_the_cause_twice(tmp_path: Path):
+def test_a_student_page_does_not_tell_the_secret_or_the_cause_twice(tmp_path: Path):
     message = f"expected [1]\ngot [2]\nLikely cause: dones_ignored: {CAUSE['why']}\nHint: make hint"
     wrong = exercise(0, 2, "wrong", message=message, likely_cause=CAUSE)
-    report(put(tmp_path, result(exercises={"a": wrong, "b": wrong}, seed=987654321)))
+    report(put(tmp_path, result(exercises={"a": wrong, "b": wrong}, secret="987654321")))
     (path,) = (tmp_path / "report" / "students").iterdir()
     text = check_page(path).text
     assert text.count("got [2]") == 2 and text.count(CAUSE["why"]) == 3 and "987654321" not in text

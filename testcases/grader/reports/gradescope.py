@@ -48,8 +48,8 @@ work=$(mktemp -d)
 mkdir "$work/in"
 cp -a /autograder/submission "$work/in/submission"
 grade() {
-  # The seed is new in each run: nothing is gained by handing in the answers of the last one.
-  /autograder/venv/bin/python -m testcases.grader "$work/in" --out "$work/out" --jobs 1 --seed "$RANDOM" "$@"
+  # The secret is made anew in each run: nothing is gained by handing in the answers of the last one.
+  /autograder/venv/bin/python -m testcases.grader "$work/in" --out "$work/out" --jobs 1 "$@"
 }
 grade
 # 2: bubblewrap may make no namespaces in this container. The marks then say NOT SANDBOXED.
@@ -72,7 +72,7 @@ def results(record: Record) -> dict[str, Any]:
         "test_name_format": "text",
         "visibility": "visible",
         "stdout_visibility": "hidden",
-        "extra_data": {"sandbox": record.sandbox, "seed": record.seed},
+        "extra_data": {"sandbox": record.sandbox},
         "tests": [
             _test(exercise, f"{i}.{j}")
             for i, lesson in enumerate(record.lessons, start=1)

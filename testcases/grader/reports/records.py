@@ -95,7 +95,6 @@ class Record:
     """None where there is no verdict at all."""
     max_score: float | None = None
     sandbox: str = ""
-    seed: int | None = None
     seconds: float = 0.0
     notes: tuple[str, ...] = ()
     lessons: tuple[Lesson, ...] = ()
@@ -176,14 +175,12 @@ def _record(data: Any, name: str, staged: str) -> Record:
     notes = data.get("notes", [])
     if not isinstance(notes, list):
         raise TypeError("notes is not a list")
-    seed = data.get("seed")
     return Record(
         student=student,
         page=slug(student, name),
         score=score,
         max_score=max_score,
         sandbox=clean(data.get("sandbox", "")),
-        seed=seed if isinstance(seed, int) else None,
         seconds=_number(data.get("seconds", 0.0)),
         notes=tuple(clean(note, 500) for note in notes),
         lessons=lessons,

@@ -1,0 +1,72 @@
+"""The secret that fresh inputs are drawn from: the suites are public, so whoever has it can write a table of answers.
+
+It is 128 bits, made by the first run and kept beside its results, where only the instructor can read it. A result
+holds a hash of it, and the inputs of one lesson of one submission come from another: nothing leads back, and what a
+failure page shows of one submission's inputs says nothing about the inputs of the next.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import secrets
+from dataclasses import dataclass, field
+from pathlib import Path
+
+FILE = "secret.key"
+SEED_BITS = 62
+"""A seed is an argument of some exercises, and those hold less than 63 bits."""
+
+
+@dataclass(frozen=True)
+class Secret:
+    """What only the instructor knows."""
+
+    _key: bytes = field(repr=False)
+
+    @property
+    def id(self) -> str:
+        """Tells secrets apart, and says nothing about them."""
+        return self._hash("id").hex()[:16]
+
+    def seed(self, lesson: str, content: str) -> int:
+        """Of the fresh inputs of one lesson of one submission."""
+        return int.from_bytes(self._hash(f"seed\0{lesson}\0{content}")[:8], "big") >> (64 - SEED_BITS)
+
+    def _hash(self, text: str) -> bytes:
+        return hmac.digest(self._key, text.encode(), "sha256")
+
+
+def secret_of(text: str) -> Secret:
+    """From any text. The detour by scrypt makes a short one slower to guess, and none as good as a made one."""
+    return Secret(hashlib.scrypt(text.strip().encode(), salt=b"ppo-by-hand", n=2**14, r=8, p=1, dklen=32))
+
+
+def new() -> Secret:
+    """For this run only."""
+    return secret_of(secrets.token_hex(16))
+
+
+def kept_in(out: Path) -> Secret:
+    """The secret of the results in a folder, made if there is none.
+
+    Raises:
+        OSError: the file cannot be read or written.
+        ValueError: there is nothing in it.
+    """
+    path = out / FILE
+    if not path.exists():
+        beside = path.with_name(f".{FILE}.tmp")
+        beside.unlink(missing_ok=True)
+        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
+            file.write(secrets.token_hex(16) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    text = path.read_text("utf-8", "replace")
+    if not text.strip():
+        raise ValueError(
+            f"SECRET: expected a secret in {str(path)!r}, which is empty; remove it, and a new one is made"
+        )
+    return secret_of(text)
