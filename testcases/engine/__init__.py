@@ -10,7 +10,7 @@ from .answers import Answer, call, examples_of, reference, request, scenario
 from .failures import CheckFailed
 from .plain import Outcome, Request
 from .points import worth
-from .wrong_answers import Wrong, edit, first, instead, misconception
+from .wrong_answers import Right, Wrong, edit, first, instead, misconception
 
 __all__ = [
     "Answer",
@@ -20,6 +20,7 @@ __all__ = [
     "scenario",
     "call",
     "examples_of",
+    "Right",
     "Wrong",
     "edit",
     "first",

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from . import session
-from .compare import ATOL, Difference, Rules, first_difference
+from .compare import Difference, Rules, first_difference, nan_in
 from .contract import lesson as read_lesson
 from .evaluate import LocalEvaluator, part_of, signature_of
 from .exercises import Exercise, Scenario
@@ -107,13 +107,14 @@ class Answer:
         self,
         expected: Any = None,
         *,
-        atol: float = ATOL,
-        rtol: float = 0.0,
+        atol: float | None = None,
+        rtol: float | None = None,
         dtype: torch.dtype | None = None,
         equal_nan: bool = False,
         **parts: Any,
     ) -> Answer:
-        """The value, exactly: `.equals([1.0, 2.0])`, or by part: `.equals(advantages=[...], returns=[...])`.
+        """The value: `.equals([1.0, 2.0])`, or by part: `.equals(advantages=[...], returns=[...])`. As closely as its
+        dtype allows (compare.TOLERANCE), or within `atol` and `rtol`.
 
         A list is a tensor: float64, int64 or bool, unless `dtype` says otherwise. A number is whatever the
         reference returns there: a Python number, or a tensor of shape ().
@@ -124,18 +125,18 @@ class Answer:
         if parts:
             return self
         wanted = self._as_expected(expected, dtype, () if self.part_name is None else (self.part_name,))
-        rules = Rules(atol, rtol, equal_nan, garbage=self._garbage)
+        rules = Rules(atol, rtol, equal_nan, nan=nan_in(self.request.arguments))
         found = first_difference(wanted, self._value(), rules, self.part_name or "")
         return self._fail_with(found)
 
-    def gradient_equals(self, *, atol: float = ATOL, rtol: float = 0.0, **expected: Any) -> Answer:
+    def gradient_equals(self, *, atol: float | None = None, rtol: float | None = None, **expected: Any) -> Answer:
         """The gradient by argument: `.gradient_equals(log_probs=[...])`; None: nothing may flow there."""
         self._is_sound()
         for name, value in expected.items():
             self._check_gradient(name, value, atol, rtol)
         return self
 
-    def matches_reference(self, *, atol: float = 1e-11, rtol: float = 0.0) -> Answer:
+    def matches_reference(self, *, atol: float | None = None, rtol: float | None = None) -> Answer:
         """Value, gradients and errors of the reference on the same arguments."""
         wanted = session.trusted.evaluate(self.request)
         if wanted.error and wanted.error.kind != "raised":
@@ -143,7 +144,9 @@ class Answer:
         if wanted.error:
             return self.raises(wanted.error.type_name)
         self._is_sound()
-        rules = Rules(atol, rtol, equal_nan=True, garbage=self._garbage)  # where the reference says NaN, it is right
+        rules = Rules(
+            atol, rtol, equal_nan=True, nan=nan_in(self.request.arguments)
+        )  # where the reference says NaN, it is right
         found = first_difference(wanted.value, self.outcome.value, rules)
         self._fail_with(found)
         for name, slope in wanted.gradients.items():
@@ -202,18 +205,6 @@ class Answer:
         self._is_sound()
         return self._value()
 
-    @property
-    def _garbage(self) -> str:
-        def has_nan(value: Any) -> bool:
-            if isinstance(value, Tensor):
-                return value.is_floating_point() and bool(value.isnan().any())
-            return isinstance(value, (list, tuple)) and any(map(has_nan, value))
-
-        arguments = self.request.arguments
-        if not any(map(has_nan, arguments.values())):
-            return ""
-        return "the padding" if any("mask" in name for name in arguments) else "an input that must not enter"
-
     def _is_sound(self) -> None:
         if self.outcome.error:
             self._fail_of_error()
@@ -268,7 +259,7 @@ class Answer:
                 found = part_of(found, name)
         return found
 
-    def _check_gradient(self, name: str, expected: Any, atol: float, rtol: float) -> None:
+    def _check_gradient(self, name: str, expected: Any, atol: float | None, rtol: float | None) -> None:
         if name not in self.request.grad_of:
             raise TypeError(f"the request did not ask for the gradient of {name}")
         like = self.request.arguments[name]
@@ -282,7 +273,9 @@ class Answer:
             )
             self._fail("no gradient", [f"expected the gradient by {name}: {show(wanted)}", f"got      none: {reason}"])
         got = torch.zeros_like(like) if got is None else got
-        found = first_difference(wanted, got, Rules(atol, rtol, what="gradient", garbage=self._garbage), name)
+        found = first_difference(
+            wanted, got, Rules(atol, rtol, what="gradient", nan=nan_in(self.request.arguments)), name
+        )
         if found and not bool(wanted.any()) and found.kind == "wrong gradient":
             found = Difference(found.kind, (*found.lines, f"no gradient may flow into {name}"))
         self._fail_with(found)

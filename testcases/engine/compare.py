@@ -1,9 +1,9 @@
-"""Exact comparison: structure, type, shape, dtype, device, NaN, and only then the numbers."""
+"""Exact comparison: structure, type, shape, dtype, device, NaN, and only then the numbers, as the dtype allows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,7 +12,14 @@ from torch import Tensor
 from .failures import show, show_pair, type_name
 from .plain import Elsewhere, Foreign, Outcome, Record
 
-ATOL = 1e-12
+# Relative and absolute: what another sound order of operations reaches on numbers of size 1; a wrong formula is far
+# off.
+TOLERANCE = {
+    torch.float64: (1e-9, 1e-11),
+    torch.float32: (1e-5, 1e-6),
+    torch.float16: (1e-3, 1e-3),
+    torch.bfloat16: (8e-3, 8e-3),
+}
 
 
 @dataclass(frozen=True)
@@ -27,18 +34,26 @@ class Difference:
 
 @dataclass(frozen=True)
 class Rules:
-    """How to compare."""
+    """How to compare; without `atol` and `rtol` as TOLERANCE says, with one of them the other is 0."""
 
-    atol: float = ATOL
-    rtol: float = 0.0
+    atol: float | None = None
+    rtol: float | None = None
     equal_nan: bool = False
     what: str = "value"
     """What is compared: "value" or "gradient"."""
-    garbage: str = ""
-    """Where NaN stood in the inputs, such as "the padding": a NaN in the answer is then a leak."""
+    nan: str = "NaN in"
+    """What a NaN in the answer is, such as "NaN leaked from the padding into"."""
+
+    def tolerance(self, dtype: torch.dtype) -> tuple[float, float]:
+        """Relative and absolute."""
+        if self.atol is None and self.rtol is None:
+            return TOLERANCE.get(dtype, TOLERANCE[torch.float64])
+        return self.rtol or 0.0, self.atol or 0.0
 
 
 EXACT = Rules()
+BY_ROUNDING = ", by rounding"
+SPREAD = "NaN of a real token spread in"
 
 
 def first_difference(expected: Any, got: Any, rules: Rules = EXACT, path: str = "") -> Difference | None:
@@ -110,10 +125,7 @@ def _tensors(expected: Tensor, got: Any, rules: Rules, where: str, path: str) ->
 def _wrong_numbers(expected: Tensor, got: Tensor, close: Tensor, rules: Rules, where: str, path: str) -> Difference:
     index = tuple((~close).nonzero()[0].tolist()) if expected.dim() else ()
     left, right = show_pair(expected[index].item(), got[index].item())
-    kind = f"wrong {rules.what}"
-    if got.is_floating_point() and bool((got.isnan() & ~expected.isnan()).any()):
-        leak = f"NaN leaked from {rules.garbage} into the" if rules.garbage else "NaN in the"
-        kind = f"{leak} {rules.what}"
+    kind = _kind(expected, got, rules)
     lines = [f"expected {where}{show(expected)}", f"got      {show(got)}"]
     if expected.numel() > 1:
         spot = f"{path or 'answer'}[{', '.join(map(str, index))}]"
@@ -121,8 +133,7 @@ def _wrong_numbers(expected: Tensor, got: Tensor, close: Tensor, rules: Rules, w
         lines.append(f"first difference at {spot}: expected {left}, got {right}   {count}")
     elif show(expected) == show(got):
         lines = [f"expected {where}{left}", f"got      {right}"]
-    if expected.dtype == torch.float64 and bool(_close(expected, got, replace(rules, atol=1e-6, rtol=1e-6)).all()):
-        kind += ", by rounding"
+    if kind.endswith(BY_ROUNDING):
         lines.append(
             "It agrees to six digits: is a small number added that does not belong there, or a float32 tensor "
             "mixed in? (x.to(other.dtype))"
@@ -130,12 +141,51 @@ def _wrong_numbers(expected: Tensor, got: Tensor, close: Tensor, rules: Rules, w
     return Difference(kind, tuple(lines))
 
 
+def _kind(expected: Tensor, got: Tensor, rules: Rules) -> str:
+    """The title of a difference in numbers."""
+    if not got.is_floating_point():
+        return f"wrong {rules.what}"
+    if bool((got.isnan() & ~expected.isnan()).any()):
+        return f"{SPREAD if bool(expected.isnan().any()) else rules.nan} the {rules.what}"
+    return f"wrong {rules.what}{BY_ROUNDING if _is_rounding(expected, got) else ''}"
+
+
+def _is_rounding(expected: Tensor, got: Tensor) -> bool:
+    """Each number to six digits, so that a small one may not be wrong altogether; a zero as closely as the largest."""
+    if expected.dtype != torch.float64 or not bool(expected.isfinite().all()):
+        return False
+    size = expected.abs()
+    return bool(((expected - got).abs() <= 1e-6 * torch.where(size > 0, size, size.max())).all())
+
+
+def nan_in(arguments: dict[str, Any]) -> str:
+    """What a NaN in the answer to these arguments is: it leaked from the padding only where all NaN stood there."""
+    masks = [value.bool() for name, value in arguments.items() if "mask" in name and isinstance(value, Tensor)]
+    broken = [tensor for tensor in tensors_in(list(arguments.values())) if bool(tensor.isnan().any())]
+    if not broken:
+        return Rules.nan
+    pairs = [(tensor.isnan(), mask) for tensor in broken for mask in masks if tensor.shape[: mask.dim()] == mask.shape]
+    if not pairs:
+        return "NaN leaked from an input that must not enter into"
+    return SPREAD if any(bool(nan[mask].any()) for nan, mask in pairs) else "NaN leaked from the padding into"
+
+
+def tensors_in(value: Any) -> Iterator[Tensor]:
+    """The tensors of a tree of lists, tuples and dicts."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, (list, tuple, dict)):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from tensors_in(part)
+
+
 def _close(expected: Tensor, got: Tensor, rules: Rules) -> Tensor:
     if not (expected.is_floating_point() or expected.is_complex()):
         return expected == got
+    rtol, atol = rules.tolerance(expected.dtype)
     if expected.dtype in (torch.float16, torch.bfloat16):
         expected, got = expected.float(), got.float()
-    near = ((expected - got).abs() <= rules.atol + rules.rtol * expected.abs()) & expected.isfinite()
+    near = ((expected - got).abs() <= atol + rtol * expected.abs()) & expected.isfinite()
     near |= expected == got
     return near | (expected.isnan() & got.isnan()) if rules.equal_nan else near
 

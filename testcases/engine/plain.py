@@ -134,6 +134,8 @@ def to_plain(value: Any) -> tuple[Any, tuple[str, ...]]:
         spend(value.numel() if isinstance(value, Tensor) else 0)
         if value is None or type(value) in (bool, int, float):
             return value
+        if isinstance(value, float):
+            return float.__float__(value)  # numpy's
         if type(value) is str:
             spend(0, value[:MAX_TEXT])
             return value[:MAX_TEXT]

@@ -89,19 +89,35 @@ class Wrong:
     """
 
     def __init_subclass__(cls, of: str) -> None:
-        lesson = cls.__module__.split(".")[1]
-        for name, change in list(vars(cls).items()):
-            if isinstance(change, Change):
-                why, read = change.why, change.read
-            elif inspect.isfunction(change) and not name.startswith("_"):
-                why, read = " ".join((change.__doc__ or "").split()), None
-            else:
-                continue
-            found = Misconception(of, name, why, read or section_for(lesson, of), change)
-            _COLLECTED.setdefault(cls.__module__, []).append(found)
+        _collect(cls, of)
+
+
+class Right:
+    """Other right answers to one exercise, said in the same way: all that its docstring allows must pass.
+
+    class TdErrors(Right, of="td_errors"):
+        by_a_loop = instead("...", why="step by step, without slices")
+    """
+
+    def __init_subclass__(cls, of: str) -> None:
+        _collect(cls, of)
+
+
+def _collect(bank: type, exercise: str) -> None:
+    lesson = bank.__module__.split(".")[1]
+    for name, change in list(vars(bank).items()):
+        if isinstance(change, Change):
+            why, read = change.why, change.read
+        elif inspect.isfunction(change) and not name.startswith("_"):
+            why, read = " ".join((change.__doc__ or "").split()), None
+        else:
+            continue
+        found = Misconception(exercise, name, why, read or section_for(lesson, exercise), change)
+        _COLLECTED.setdefault(bank.__module__, []).append(found)
 
 
 _COLLECTED: dict[str, list[Misconception]] = {}
+"""By module: that of the wrong answers, or of the right ones, of a lesson."""
 
 
 def misconception(exercise: str, *, why: str, read: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -135,14 +151,22 @@ def changed_source(lesson: str, one: Misconception) -> tuple[str, str]:
     return path, "\n".join(lines) + "\n"
 
 
-@cache
 def misconceptions(lesson: str) -> tuple[Misconception, ...]:
-    """All of a lesson, in the order of the file."""
-    name = f"testcases.{lesson}.wrong_answers"
-    if not _exists(name):
+    """The wrong answers of a lesson, in the order of the file."""
+    return _bank(f"testcases.{lesson}.wrong_answers")
+
+
+def right_answers(lesson: str) -> tuple[Misconception, ...]:
+    """The other right answers of a lesson, in the order of the file."""
+    return _bank(f"testcases.{lesson}.right_answers")
+
+
+@cache
+def _bank(module: str) -> tuple[Misconception, ...]:
+    if not _exists(module):
         return ()
-    module = importlib.import_module(name)
-    return tuple(_COLLECTED.get(module.__name__, ()))
+    importlib.import_module(module)
+    return tuple(_COLLECTED.get(module, ()))
 
 
 @cache

@@ -7,13 +7,14 @@ import json
 import math
 from pathlib import Path
 
+import numpy
 import pytest
 import torch
 
 import solutions.lesson04_gae.gae as reference_gae
 import solutions.lesson06_kl_rewards as reference_kl
 from testcases.engine import call, evaluate, exercises, hint, progress, request, reset, scenario, session, solution
-from testcases.engine.compare import first_difference
+from testcases.engine.compare import first_difference, nan_in
 from testcases.engine.contract import lesson as read_lesson
 from testcases.engine.contract import regions
 from testcases.engine.exercises import Exercise
@@ -109,11 +110,14 @@ def test_two_mistakes_at_once_are_not_given_a_wrong_name(tmp_path: Path):
     "expected, got, kind",
     [
         (torch.tensor([1.0]), torch.tensor([math.nan]), "NaN in the value"),
-        (torch.tensor([math.nan]), torch.tensor([math.nan]), "NaN in the value"),
+        (torch.tensor([math.nan]), torch.tensor([math.nan]), "wrong value"),
         (torch.tensor([math.inf]), torch.tensor([1.0]), "wrong value"),
         (torch.tensor([1.0]), torch.tensor([math.inf]), "wrong value"),
-        (torch.tensor([1.0]), torch.tensor([1.0 + 1e-6]), "wrong value"),
-        (torch.zeros(1).double(), torch.full((1,), 1e-9).double(), "wrong value, by rounding"),
+        (torch.tensor([1.0]), torch.tensor([1.0 + 1e-4]), "wrong value"),
+        (torch.ones(1).double(), torch.ones(1).double() + 1e-8, "wrong value, by rounding"),
+        (torch.tensor([0.0, 2.0]).double(), torch.tensor([1e-7, 2.0]).double(), "wrong value, by rounding"),
+        (torch.full((1,), 1e-10).double(), torch.full((1,), -1e-10).double(), "wrong value"),
+        (torch.tensor([1.0, math.nan]), torch.tensor([math.nan, math.nan]), "NaN of a real token spread in the value"),
         (torch.tensor([1.0]), torch.tensor([[1.0]]), "wrong shape"),
         (torch.tensor([1.0]), torch.tensor([1.0], dtype=torch.float64), "wrong dtype"),
         (torch.tensor([1]), torch.tensor([True]), "wrong dtype"),
@@ -129,7 +133,7 @@ def test_two_mistakes_at_once_are_not_given_a_wrong_name(tmp_path: Path):
 def test_comparison_is_exact(expected, got, kind: str):
     found = first_difference(expected, got)
     assert found is not None
-    assert found.kind == ("wrong value" if kind == "NaN in the value" and expected.isnan().any() else kind)
+    assert found.kind == kind
 
 
 @pytest.mark.parametrize(
@@ -137,6 +141,34 @@ def test_comparison_is_exact(expected, got, kind: str):
 )
 def test_comparison_accepts_the_same(value):
     assert first_difference(value, value) is None
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_comparison_accepts_another_order_of_operations(dtype):
+    numbers = torch.randn(1000, generator=torch.Generator().manual_seed(1), dtype=torch.float64).to(dtype)
+    assert first_difference(numbers.double().cumsum(0).to(dtype)[:20], numbers[:20].cumsum(0)) is None
+    assert first_difference(numbers.mean(), numbers.flip(0).sum() / 1000) is None
+
+
+def test_a_numpy_float_is_a_float():
+    value, _ = to_plain((numpy.float64(2.5), 1))
+    assert [type(part) for part in value] == [float, int]
+
+
+NAN_ON_PADDING, NAN_ON_A_TOKEN = [[1.0, math.nan]], [[math.nan, 1.0]]
+
+
+@pytest.mark.parametrize(
+    "arguments, title",
+    [
+        ({"values": NAN_ON_PADDING, "mask": [[True, False]]}, "NaN leaked from the padding into"),
+        ({"values": NAN_ON_A_TOKEN, "mask": [[True, False]]}, "NaN of a real token spread in"),
+        ({"values": [[1.0, 2.0]], "mask": [[True, False]]}, "NaN in"),
+        ({"values": NAN_ON_PADDING}, "NaN leaked from an input that must not enter into"),
+    ],
+)
+def test_a_nan_is_called_what_it_is(arguments, title: str):
+    assert nan_in({name: torch.tensor(value) for name, value in arguments.items()}) == title
 
 
 def test_plain_data_holds_no_live_object():

@@ -13,8 +13,16 @@ from testcases.engine.hint import hints
 from testcases.engine.points import entries, manifest, suites
 from testcases.engine.reading import headings
 from testcases.engine.runner import cases
-from testcases.engine.wrong_answers import Misconception, answers_of, evaluator_of, misconceptions, probes
+from testcases.engine.wrong_answers import (
+    Misconception,
+    answers_of,
+    evaluator_of,
+    misconceptions,
+    probes,
+    right_answers,
+)
 from testcases.selfcheck.mutants import EQUIVALENT, survivors
+from testcases.selfcheck.same_code import code_of, normalized, region_of
 
 LESSONS = [name for name in lesson_names() if suites(name)]
 EXERCISES = [
@@ -27,6 +35,31 @@ MISCONCEPTIONS = [
     for name in LESSONS
     for one in misconceptions(name)
 ]
+
+RIGHT = [
+    pytest.param(name, one, id=f"{name[:8]}-{one.exercise}-{one.name}")
+    for name in LESSONS
+    for one in right_answers(name)
+]
+
+
+@pytest.mark.parametrize("lesson, right", RIGHT)
+def test_right_answer_passes_both_suites(lesson: str, right: Misconception):
+    for seed in range(5):
+        with session.using(evaluator_of(lesson, right), seed):
+            for case in cases(lesson):
+                if case.entry and case.entry.exercise == right.exercise:
+                    verdict = case.run()
+                    assert verdict is None, f"{case.node}[{case.label}] with seed {seed}\n{verdict}"
+
+
+@pytest.mark.parametrize("lesson, exercise", EXERCISES)
+def test_right_answers_differ_from_the_reference_and_each_other(lesson: str, exercise: str):
+    known = {normalized(region_of(lesson, exercise)): "the reference"}
+    for right in right_answers(lesson):
+        if right.exercise == exercise:
+            other = known.setdefault(normalized(code_of(lesson, right)), right.name)
+            assert other == right.name, f"{right.name} is {other} but for names and layout"
 
 
 @pytest.mark.parametrize("lesson, one", MISCONCEPTIONS)
