@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from testcases.doubles.drawing import normal
 from testcases.engine import call, examples_of, reference, worth
 from tutorial.lesson05_ppo_loss import (
     combine_losses,
@@ -21,10 +22,6 @@ from tutorial.lesson05_ppo_loss import (
 EVERY = ("log_probs", "old_log_probs", "advantages")
 VALUES = ("values", "old_values", "returns")
 SHAPES = pytest.mark.parametrize("shape", [(1,), (5,), (1, 5), (4, 4), (2, 3, 5)], ids=str)
-
-
-def normal(*shape: int, seed: int = 1) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def policy_terms(*shape: int) -> tuple[Tensor, Tensor, Tensor]:

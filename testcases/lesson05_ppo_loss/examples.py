@@ -7,6 +7,7 @@ import math
 import torch
 from torch import Tensor
 
+from testcases.doubles.drawing import normal_from
 from testcases.engine import Request, request
 from tutorial.lesson05_ppo_loss import (
     combine_losses,
@@ -44,15 +45,25 @@ def examples(seed: int) -> list[Request]:
     # One bad token became several times as likely.
     far = [torch.tensor(one, dtype=torch.float64) for one in ([-1.0, -0.5, -2.5], [-3.0, -1.0, -2.0], [-1.0, 0.5, 2.0])]
     found.append(request(compute_ppo_loss, *far, 0.3, grad_of=POLICY))
-    terms, values = _policy_terms(draw, (2, 2, 4)), _values(draw, (2, 2, 4))
-    found += [
-        request(compute_ppo_loss, **dict(zip(POLICY, terms, strict=True)), grad_of="log_probs"),
-        request(compute_value_loss, **dict(zip(VALUE, values, strict=True)), grad_of="values"),
-        request(ppo_statistics, **dict(zip(POLICY, terms, strict=True))),
-        request(compute_kl_penalty_loss, **dict(zip(POLICY, terms, strict=True)), beta=0.7, grad_of="log_probs"),
+    return found + _at_the_defaults(draw) + _of_numbers(draw)
+
+
+def _at_the_defaults(draw: torch.Generator) -> list[Request]:
+    terms = dict(zip(POLICY, _policy_terms(draw, (2, 2, 4)), strict=True))
+    values = dict(zip(VALUE, _values(draw, (2, 2, 4)), strict=True))
+    return [
+        request(compute_ppo_loss, **terms, grad_of="log_probs"),
+        request(compute_value_loss, **values, grad_of="values"),
+        request(ppo_statistics, **terms),
+        request(compute_kl_penalty_loss, **terms, beta=0.7, grad_of="log_probs"),
     ]
+
+
+def _of_numbers(draw: torch.Generator) -> list[Request]:
+    """Scalar losses to combine, and prices to steer."""
+    found = []
     for _ in range(3):
-        scalars = {name: _normal(draw, ()) for name in ("policy_loss", "value_loss", "entropy")}
+        scalars = {name: normal_from(draw) for name in ("policy_loss", "value_loss", "entropy")}
         coefficients = {"value_coef": _between(draw, 0.2, 3.0), "entropy_coef": _between(draw, 0.2, 3.0)}
         found.append(request(combine_losses, *scalars.values(), *coefficients.values(), grad_of=tuple(scalars)))
     found.append(request(combine_losses, **scalars, grad_of=tuple(scalars)))
@@ -60,12 +71,7 @@ def examples(seed: int) -> list[Request]:
         target = _between(draw, 0.5, 2.0)
         found.append(request(update_beta, _between(draw, 0.5, 2.0), share * target, target))
     # At the bounds themselves, in numbers that float64 holds exactly.
-    found += [request(update_beta, _between(draw, 0.5, 2.0), kl, 3.0) for kl in (2.0, 4.5)]
-    return found
-
-
-def _normal(draw: torch.Generator, shape: tuple[int, ...]) -> Tensor:
-    return torch.randn(shape, generator=draw, dtype=torch.float64)
+    return found + [request(update_beta, _between(draw, 0.5, 2.0), kl, 3.0) for kl in (2.0, 4.5)]
 
 
 def _between(draw: torch.Generator, low: float, high: float) -> float:
@@ -84,10 +90,10 @@ def _filled(tensor: Tensor, mask: Tensor | None, garbage: float) -> Tensor:
 
 
 def _policy_terms(draw: torch.Generator, shape: tuple[int, ...]) -> list[Tensor]:
-    old_log_probs = -2 - _normal(draw, shape).abs()
-    return [old_log_probs + 0.7 * _normal(draw, shape), old_log_probs, 0.3 + _normal(draw, shape)]
+    old_log_probs = -2 - normal_from(draw, *shape).abs()
+    return [old_log_probs + 0.7 * normal_from(draw, *shape), old_log_probs, 0.3 + normal_from(draw, *shape)]
 
 
 def _values(draw: torch.Generator, shape: tuple[int, ...]) -> list[Tensor]:
-    old_values = 1 + _normal(draw, shape)
-    return [old_values + 0.6 * _normal(draw, shape), old_values, 1 + 2 * _normal(draw, shape)]
+    old_values = 1 + normal_from(draw, *shape)
+    return [old_values + 0.6 * normal_from(draw, *shape), old_values, 1 + 2 * normal_from(draw, *shape)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from testcases.doubles.drawing import normal_from
 from testcases.engine import Request, request, scenario
 from tutorial.lesson07_actor_critic import (
     PolicyAndValue,
@@ -27,13 +28,13 @@ def examples(seed: int) -> list[Request]:
         ids, mask = _texts(draw, rows, prompt_length, response_length)
         text = {"input_ids": ids, "attention_mask": mask}
         found.append(request(scenario("value_model", of=ValueModel.forward), **text))
-        weights = _normal(draw, *ids.shape)
+        weights = normal_from(draw, *ids.shape)
         found.append(
             request(
                 scenario("value_model", of=ValueModel.forward),
                 **text,
-                gain=_normal(draw, 3),
-                head=_normal(draw, 1, 3),
+                gain=normal_from(draw, 3),
+                head=normal_from(draw, 1, 3),
                 grad_of=("gain", "head"),
                 grad_weights=weights,
             )
@@ -52,7 +53,7 @@ def examples(seed: int) -> list[Request]:
         (True, True, torch.float32),
         (False, True, torch.float64),
     ):
-        numbers = _normal(draw, 7).to(dtype)
+        numbers = normal_from(draw, 7).to(dtype)
         scorer = {"gain": numbers[:3], "weight": numbers[None, 3:6], "bias": numbers[6:]}
         found.append(
             request(scenario("critic_of", of=critic_from_reward_model), **scorer, frozen=frozen, trained=trained)
@@ -65,19 +66,19 @@ def examples(seed: int) -> list[Request]:
                     scenario("reference_of", of=make_reference), frozen=frozen, evaluating=evaluating, trained=trained
                 )
             )
-    found.append(request(scenario("frozen_output", of=freeze), x=_normal(draw, 3, 2)))
+    found.append(request(scenario("frozen_output", of=freeze), x=normal_from(draw, 3, 2)))
     return found + _of_adapters(draw)
 
 
 def _of_the_response(draw: torch.Generator, text: dict, shape: tuple[int, int]) -> list[Request]:
     """Logits and values with their gradients, and the passes they took."""
-    words = _normal(draw, *shape, 2)
-    gains = {"policy_gain": _normal(draw, 3), "critic_gain": _normal(draw, 3)}
+    words = normal_from(draw, *shape, 2)
+    gains = {"policy_gain": normal_from(draw, 3), "critic_gain": normal_from(draw, 3)}
     heads = {
-        "gain": _normal(draw, 3),
-        "value_head": _normal(draw, 1, 3),
-        "word_head": _normal(draw, 2, 3),
-        "word_bias": _normal(draw, 2),
+        "gain": normal_from(draw, 3),
+        "value_head": normal_from(draw, 1, 3),
+        "word_head": normal_from(draw, 2, 3),
+        "word_bias": normal_from(draw, 2),
     }
     both, alone, shared = (
         scenario("actor_critic", of=PolicyAndValue.forward),
@@ -100,7 +101,7 @@ def _of_adapters(draw: torch.Generator) -> list[Request]:
     lora = scenario("lora_line", of=reference_mode)
     found = []
     for names, active in ((("policy",), "policy"), (("policy", "reference"), "policy"), (("default", "sft"), "sft")):
-        adapters = {name: float(number) for name, number in zip(names, _normal(draw, len(names)), strict=True)}
+        adapters = {name: float(number) for name, number in zip(names, normal_from(draw, len(names)), strict=True)}
         given = {"adapters": adapters, "active": active, "seconds": 60.0}
         found += [
             request(lora, **given),
@@ -126,7 +127,3 @@ def _texts(draw: torch.Generator, rows: int, prompt_length: int, response_length
     columns = torch.arange(length)
     mask = (columns >= missing) & (columns < prompt_length + present)
     return ids.masked_fill(~mask, PAD_ID), mask
-
-
-def _normal(draw: torch.Generator, *shape: int) -> Tensor:
-    return torch.randn(shape, generator=draw, dtype=torch.float64)
