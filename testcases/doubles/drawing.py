@@ -16,3 +16,12 @@ def normal_from(draw: Generator, *shape: int) -> Tensor:
 
 def uniform_from(draw: Generator, *shape: int) -> Tensor:
     return torch.rand(shape, generator=draw, dtype=torch.float64)
+
+
+def ragged_from(draw: Generator, rows: int, steps: int, shortest: int = 1) -> Tensor:
+    """A mask of rows of several lengths, padded on the right; the first is full but for a gap."""
+    lengths = torch.randint(shortest, steps, (rows, 1), generator=draw)
+    lengths[0] = steps
+    mask = torch.arange(steps) < lengths
+    mask[0, 1] = False
+    return mask

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from testcases.doubles.drawing import normal
 from testcases.engine import call, examples_of, reference, worth
 from tutorial.lesson01_masked_sequences import (
     first_true_index,
@@ -25,10 +26,6 @@ from tutorial.lesson01_masked_sequences import (
 
 TEMPERATURES = pytest.mark.parametrize("temperature", [0.3, 1.0, 2.5])
 LOW_PRECISION = pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
-
-
-def normal(*shape: int, seed: int = 1) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def drawn(high: int, *shape: int, seed: int = 1) -> Tensor:

@@ -7,6 +7,7 @@ import math
 import torch
 from torch import Tensor
 
+from testcases.doubles.drawing import normal_from, ragged_from
 from testcases.engine import Request, request
 from tutorial.lesson01_masked_sequences import (
     first_true_index,
@@ -20,8 +21,6 @@ from tutorial.lesson01_masked_sequences import (
     truncate_after_stop,
 )
 
-FLOAT64 = torch.float64
-
 
 def examples(seed: int) -> list[Request]:
     """O(1) numbers in float64; ragged rows with gaps, NaN under the mask; forbidden tokens; B == T == V and B != T."""
@@ -32,8 +31,8 @@ def examples(seed: int) -> list[Request]:
 def _logits(draw: torch.Generator) -> list[Request]:
     found = []
     for shape, temperature in (((2, 4, 5), 0.6), ((3, 3, 3), 1.7), ((3, 1, 4), 0.9)):
-        logits, tokens = _normal(draw, *shape), torch.randint(shape[-1], shape[:2], generator=draw)
-        weights = {"grad_of": "logits", "grad_weights": _normal(draw, *shape[:2])}
+        logits, tokens = normal_from(draw, *shape), torch.randint(shape[-1], shape[:2], generator=draw)
+        weights = {"grad_of": "logits", "grad_weights": normal_from(draw, *shape[:2])}
         forbidden = _forbid(logits, tokens)
         found += [
             request(gather_log_probs, logits, tokens, temperature, **weights),
@@ -42,9 +41,9 @@ def _logits(draw: torch.Generator) -> list[Request]:
             request(token_entropy, forbidden, temperature, **weights),
         ]
     found.append(request(token_entropy, forbidden, grad_of="logits", grad_weights=torch.full((3, 1), 2.0)))
-    low = _normal(draw, 2, 3, 4).bfloat16()
+    low = normal_from(draw, 2, 3, 4).bfloat16()
     tokens = torch.randint(4, (2, 3), generator=draw)
-    unlikely = _normal(draw, 2, 3, 4).index_fill(-1, torch.tensor(0), -900.0)
+    unlikely = normal_from(draw, 2, 3, 4).index_fill(-1, torch.tensor(0), -900.0)
     nobody = torch.zeros(2, 3, dtype=torch.int64)
     found += [
         request(gather_log_probs, logits=unlikely, tokens=tokens, grad_of="logits"),
@@ -63,9 +62,9 @@ def _responses(draw: torch.Generator) -> list[Request]:
         ((4, 4, 4), 1, 1.7),
         ((3, 5, 4), 4, 0.8),
     ):
-        logits = _normal(draw, rows, length, vocabulary)
+        logits = normal_from(draw, rows, length, vocabulary)
         input_ids = torch.randint(vocabulary, (rows, length), generator=draw)
-        options = {"grad_of": "logits", "grad_weights": _normal(draw, rows, length - prompt_length)}
+        options = {"grad_of": "logits", "grad_weights": normal_from(draw, rows, length - prompt_length)}
         unused = torch.ones(length, dtype=torch.bool)
         unused[prompt_length - 1 : -1] = False
         found += [
@@ -86,27 +85,27 @@ def _responses(draw: torch.Generator) -> list[Request]:
 def _values(draw: torch.Generator) -> list[Request]:
     found = []
     for rows, steps in ((3, 6), (4, 4), (2, 7)):
-        values, mask = 2 + 3 * _normal(draw, rows, steps), _ragged(draw, rows, steps)
-        weights = {"grad_of": "values", "grad_weights": _normal(draw, rows, steps)}
+        values, mask = 2 + 3 * normal_from(draw, rows, steps), ragged_from(draw, rows, steps)
+        weights = {"grad_of": "values", "grad_weights": normal_from(draw, rows, steps)}
         for padded in (values, values.masked_fill(~mask, math.nan)):
             found += [
                 request(masked_mean, padded, mask, grad_of="values"),
                 request(masked_whiten, padded, mask, **weights),
                 request(masked_whiten, padded, mask, shift_mean=False, **weights),
             ]
-    empty = _ragged(draw, 3, 4)
+    empty = ragged_from(draw, 3, 4)
     empty[1] = False
     one = torch.tensor([[False, True, False], [False, False, False]])
-    values = _normal(draw, 3, 4).index_fill(1, torch.tensor(0), 0.0)
+    values = normal_from(draw, 3, 4).index_fill(1, torch.tensor(0), 0.0)
     found.append(request(masked_mean, values, empty, grad_of="values"))
     for shift_mean in (True, False):
         found += [
-            request(masked_whiten, values, empty, shift_mean, grad_of="values", grad_weights=_normal(draw, 3, 4)),
-            request(masked_whiten, _normal(draw, 2, 3), one, shift_mean),
-            request(masked_whiten, torch.full((2, 3), 0.5, dtype=FLOAT64), torch.ones(2, 3).bool(), shift_mean),
+            request(masked_whiten, values, empty, shift_mean, grad_of="values", grad_weights=normal_from(draw, 3, 4)),
+            request(masked_whiten, normal_from(draw, 2, 3), one, shift_mean),
+            request(masked_whiten, torch.full((2, 3), 0.5, dtype=torch.float64), torch.ones(2, 3).bool(), shift_mean),
         ]
     # Far from 0, where squares lose their last digits; numbers that have an exact mean.
-    far = torch.tensor([[1e6 - 2, 1e6, 1e6 + 2]], dtype=FLOAT64)
+    far = torch.tensor([[1e6 - 2, 1e6, 1e6 + 2]], dtype=torch.float64)
     found.append(request(masked_whiten, values=far, mask=torch.ones(1, 3).bool()))
     return found
 
@@ -151,20 +150,7 @@ def _masks(draw: torch.Generator) -> list[Request]:
     return found
 
 
-def _normal(draw: torch.Generator, *shape: int) -> Tensor:
-    return torch.randn(shape, generator=draw, dtype=FLOAT64)
-
-
 def _forbid(logits: Tensor, tokens: Tensor) -> Tensor:
     """With -inf for one token of each position, not the one that was chosen."""
     forbidden = ((tokens + 1) % logits.shape[-1]).unsqueeze(-1)
     return logits.scatter(-1, forbidden, -math.inf)
-
-
-def _ragged(draw: torch.Generator, rows: int, steps: int) -> Tensor:
-    """Lengths from 1 to `steps`, the first row full but for a gap."""
-    lengths = torch.randint(1, steps, (rows, 1), generator=draw)
-    lengths[0] = steps
-    mask = torch.arange(steps) < lengths
-    mask[0, 1] = False
-    return mask

@@ -8,15 +8,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from testcases.doubles.drawing import normal
 from testcases.engine import call, examples_of, reference, worth
 from tutorial.lesson03_policy_gradient import leave_one_out_baseline, reinforce_loss, rewards_to_go
 from tutorial.lesson04_gae import compute_response_gae
 
 GARBAGE = pytest.mark.parametrize("garbage", [math.nan, math.inf, -math.inf, 1e30], ids=str)
-
-
-def normal(*shape: int, seed: int = 1) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def ragged() -> Tensor:

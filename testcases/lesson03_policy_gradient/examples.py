@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 import torch
-from torch import Tensor
 
+from testcases.doubles.drawing import normal_from, ragged_from
 from testcases.engine import Request, request
 from tutorial.lesson03_policy_gradient import leave_one_out_baseline, reinforce_loss, rewards_to_go
 
@@ -16,12 +16,12 @@ def examples(seed: int) -> list[Request]:
     draw = torch.Generator().manual_seed(seed)
     found = []
     for rows, steps, garbage in ((3, 6, None), (4, 4, None), (4, 7, math.nan), (1, 5, math.nan), (2, 3, 1e6)):
-        mask = _mask(draw, rows, steps)
-        rewards, log_probs, weights = (_normal(draw, rows, steps) for _ in range(3))
+        mask = ragged_from(draw, rows, steps)
+        rewards, log_probs, weights = (normal_from(draw, rows, steps) for _ in range(3))
         if garbage is not None:
             rewards, log_probs, weights = (x.masked_fill(~mask, garbage) for x in (rewards, log_probs, weights))
         gamma = 0.5 + 0.4 * float(torch.rand((), generator=draw))
-        slopes = _normal(draw, rows, steps)
+        slopes = normal_from(draw, rows, steps)
         found += [
             request(rewards_to_go, rewards, mask, gamma, grad_of="rewards"),
             request(rewards_to_go, rewards, mask, gamma / 2, grad_of="rewards", grad_weights=slopes),
@@ -30,7 +30,7 @@ def examples(seed: int) -> list[Request]:
             request(reinforce_loss, log_probs=log_probs - 2, weights=weights + 3, mask=mask, grad_of="log_probs"),
         ]
     # NaN in one of the two only.
-    mask, log_probs, weights = _mask(draw, 3, 5), _normal(draw, 3, 5), _normal(draw, 3, 5)
+    mask, log_probs, weights = ragged_from(draw, 3, 5), normal_from(draw, 3, 5), normal_from(draw, 3, 5)
     for pair in ((log_probs.masked_fill(~mask, math.nan), weights), (log_probs, weights.masked_fill(~mask, math.nan))):
         found.append(request(reinforce_loss, *pair, mask, grad_of=("log_probs", "weights")))
     full = torch.ones(3, 5, dtype=torch.bool)
@@ -41,21 +41,9 @@ def examples(seed: int) -> list[Request]:
         request(reinforce_loss, log_probs.float(), weights.float(), mask),
     ]
     for prompts, responses in ((3, 5), (4, 4), (1, 3), (5, 2)):
-        scores, slopes = _normal(draw, prompts, responses), _normal(draw, prompts, responses)
+        scores, slopes = normal_from(draw, prompts, responses), normal_from(draw, prompts, responses)
         found += [
             request(leave_one_out_baseline, scores, grad_of="scores", grad_weights=slopes),
             request(leave_one_out_baseline, scores=4 + scores.float()),
         ]
     return found
-
-
-def _normal(draw: torch.Generator, *shape: int) -> Tensor:
-    return torch.randn(shape, generator=draw, dtype=torch.float64)
-
-
-def _mask(draw: torch.Generator, rows: int, steps: int) -> Tensor:
-    lengths = torch.randint(1, steps, (rows, 1), generator=draw)
-    lengths[0] = steps
-    mask = torch.arange(steps) < lengths
-    mask[0, 1] = False
-    return mask

@@ -8,15 +8,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from testcases.doubles.drawing import normal
 from testcases.engine import call, examples_of, reference, worth
 from tutorial.lesson04_gae import compute_gae, compute_response_gae, n_step_advantages, td_errors
 
 GRADIENTS = ("rewards", "values")
 BOTH = pytest.mark.parametrize("part", ["advantages", "returns"])
-
-
-def normal(*shape: int, seed: int = 1) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def slow_gae(rewards: list[float], values: list[float], dones: list[bool], gamma: float, lam: float) -> list[float]:

@@ -7,6 +7,7 @@ import math
 import torch
 from torch import Tensor
 
+from testcases.doubles.drawing import normal_from, ragged_from
 from testcases.engine import Request, request
 from tutorial.lesson04_gae import compute_gae, compute_response_gae, n_step_advantages, td_errors
 
@@ -49,8 +50,7 @@ def examples(seed: int) -> list[Request]:
 
 
 def _episodes(draw: torch.Generator, shape: tuple[int, ...]) -> tuple[Tensor, Tensor, Tensor]:
-    rewards = torch.randn(shape, generator=draw, dtype=torch.float64)
-    values = torch.randn((*shape[:-1], shape[-1] + 1), generator=draw, dtype=torch.float64)
+    rewards, values = normal_from(draw, *shape), normal_from(draw, *shape[:-1], shape[-1] + 1)
     dones = torch.rand(shape, generator=draw) < 0.1
     dones[..., 1] = True
     dones[..., -1] = False
@@ -58,12 +58,8 @@ def _episodes(draw: torch.Generator, shape: tuple[int, ...]) -> tuple[Tensor, Te
 
 
 def _responses(draw: torch.Generator, rows: int, steps: int, garbage: bool) -> tuple[Tensor, Tensor, Tensor]:
-    rewards = torch.randn((rows, steps), generator=draw, dtype=torch.float64)
-    values = torch.randn((rows, steps), generator=draw, dtype=torch.float64)
-    lengths = torch.randint(2, steps, (rows, 1), generator=draw)
-    lengths[0] = steps
-    mask = torch.arange(steps) < lengths
-    mask[0, 1] = False
+    rewards, values = normal_from(draw, rows, steps), normal_from(draw, rows, steps)
+    mask = ragged_from(draw, rows, steps, shortest=2)
     if garbage:
         rewards, values = rewards.masked_fill(~mask, math.nan), values.masked_fill(~mask, math.nan)
     return rewards, values, mask
