@@ -12,8 +12,10 @@ from testcases.doubles.policies import Cache, Config, Output
 
 
 class BodyOutput(NamedTuple):
+    """`output[0]` and `output.last_hidden_state` are the same, as with Hugging Face."""
+
     last_hidden_state: Tensor
-    past_key_values: Any
+    past_key_values: Any = None
 
 
 class TinyBody(nn.Module):

@@ -7,6 +7,7 @@ import math
 import torch
 from torch import Tensor
 
+from testcases.doubles.drawing import normal_from
 from testcases.engine import Request, request, scenario
 from tutorial.lesson02_reward_model import (
     RewardModel,
@@ -52,12 +53,12 @@ def _of_forward(draw: torch.Generator) -> list[Request]:
                 score,
                 input_ids=torch.randint(0, 7, (rows, length), generator=draw),
                 attention_mask=_mask(draw, rows, length, sides),
-                table=_normal(draw, 7, 3),
-                places=_normal(draw, 8, 3),
-                weight=_normal(draw, 1, 3),
-                bias=_normal(draw, 1),
+                table=normal_from(draw, 7, 3),
+                places=normal_from(draw, 8, 3),
+                weight=normal_from(draw, 1, 3),
+                bias=normal_from(draw, 1),
                 grad_of=("table", "places", "weight", "bias"),
-                grad_weights=_normal(draw, rows),
+                grad_weights=normal_from(draw, rows),
             )
         )
     return found
@@ -67,10 +68,10 @@ def _of_pairwise_loss(draw: torch.Generator) -> list[Request]:
     both = ("chosen", "rejected")
     found = []
     for count in (4, 1, 7):
-        scores = _normal(draw, count), _normal(draw, count)
+        scores = normal_from(draw, count), normal_from(draw, count)
         found += [
             request(pairwise_loss, *scores, grad_of=both),
-            request(pairwise_loss, *scores, _normal(draw, count).abs(), grad_of=both),
+            request(pairwise_loss, *scores, normal_from(draw, count).abs(), grad_of=both),
         ]
     far = torch.tensor([-900.0, 900.0, 1.0], dtype=torch.float64)
     found.append(request(pairwise_loss, chosen=far, rejected=torch.zeros_like(far), margin=None, grad_of=both))
@@ -80,15 +81,15 @@ def _of_pairwise_loss(draw: torch.Generator) -> list[Request]:
 
 def _of_ranking_loss(draw: torch.Generator) -> list[Request]:
     shapes = ((3, 4), (1, 3), (4, 2), (3, 3), (2, 5))
-    found = [request(ranking_loss, _normal(draw, *shape), grad_of="scores") for shape in shapes]
-    return [*found, request(ranking_loss, scores=700 * _normal(draw, 2, 3), grad_of="scores")]
+    found = [request(ranking_loss, normal_from(draw, *shape), grad_of="scores") for shape in shapes]
+    return [*found, request(ranking_loss, scores=700 * normal_from(draw, 2, 3), grad_of="scores")]
 
 
 def _of_token_pairwise_loss(draw: torch.Generator) -> list[Request]:
     found = []
     for rows, length, pad, garbage in ((3, 7, 9, False), (4, 4, 0, False), (2, 6, 3, True), (1, 5, 9, False)):
         ids = _two_texts(draw, rows, length, pad)
-        scores = _normal(draw, 2, rows, length)
+        scores = normal_from(draw, 2, rows, length)
         if garbage:
             scores = scores.masked_fill(((ids == pad).all(dim=0)), math.nan)
         found.append(
@@ -100,20 +101,20 @@ def _of_token_pairwise_loss(draw: torch.Generator) -> list[Request]:
 def _of_preference_accuracy(draw: torch.Generator) -> list[Request]:
     found = []
     for count in (9, 16, 1):
-        chosen, rejected = _normal(draw, count), _normal(draw, count)
+        chosen, rejected = normal_from(draw, count), normal_from(draw, count)
         chosen[count // 2 :: 3] = rejected[count // 2 :: 3]
         found.append(request(preference_accuracy, chosen, rejected))
-    return [*found, request(preference_accuracy, chosen=_normal(draw, 4) - 3, rejected=_normal(draw, 4) - 3)]
+    return [*found, request(preference_accuracy, chosen=normal_from(draw, 4) - 3, rejected=normal_from(draw, 4) - 3)]
 
 
 def _of_calibrate(draw: torch.Generator) -> list[Request]:
     return [
         request(
             scenario("calibrate_model", of=calibrate),
-            features=_normal(draw, sum(sizes), size),
+            features=normal_from(draw, sum(sizes), size),
             sizes=sizes,
-            weight=_normal(draw, 1, size),
-            bias=_normal(draw, 1),
+            weight=normal_from(draw, 1, size),
+            bias=normal_from(draw, 1),
         )
         for sizes, size in (((4, 3), 3), ((5,), 2), ((3, 3), 1), ((2, 1, 4), 2))
     ]
@@ -131,8 +132,8 @@ def _of_train_reward_model(draw: torch.Generator) -> list[Request]:
         found.append(
             request(
                 train,
-                table=_normal(draw, 21, 2),
-                weight=_normal(draw, 1, 2),
+                table=normal_from(draw, 21, 2),
+                weight=normal_from(draw, 1, 2),
                 chosen_ids=ids[0],
                 chosen_mask=mask[0],
                 rejected_ids=ids[1].flip(-1),
@@ -151,10 +152,6 @@ def _of_train_reward_model(draw: torch.Generator) -> list[Request]:
         ),
     ]
     return found
-
-
-def _normal(draw: torch.Generator, *shape: int) -> Tensor:
-    return torch.randn(shape, generator=draw, dtype=torch.float64)
 
 
 def _mask(draw: torch.Generator, rows: int, length: int, sides: str) -> Tensor:

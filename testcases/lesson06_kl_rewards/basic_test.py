@@ -102,7 +102,7 @@ def test_estimate_kl_of_close_models_in_float32():
         estimator="k3",
         unit=2.0**-27,
     )
-    answer.equals(torch.tensor([1.0]), atol=0.01)
+    answer.equals(torch.tensor([1.0]))
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_estimate_kl_subtracts_in_float32(dtype):
     step = torch.finfo(dtype).eps
     log_probs, ref_log_probs = torch.tensor([-1 - step], dtype=dtype), torch.tensor([-step / 2], dtype=dtype)
     call(estimate_kl, log_probs, ref_log_probs, "k1").equals(torch.tensor([-1 - step / 2]))
-    call(estimate_kl, log_probs, ref_log_probs, "k2").equals(torch.tensor([(1 + step / 2) ** 2 / 2]), atol=1e-6)
+    call(estimate_kl, log_probs, ref_log_probs, "k2").equals(torch.tensor([(1 + step / 2) ** 2 / 2]))
 
 
 def test_estimate_kl_keeps_float32():
@@ -122,13 +122,11 @@ def test_estimate_kl_keeps_float32():
 
 
 # exp(200) is infinite in float32. Capped at 20: exp(20) - 1 - 200; the slope is that of r alone.
-@pytest.mark.parametrize(
-    "dtype, rtol", [pytest.param(torch.float32, 2e-7, id="float32"), pytest.param(torch.float64, 1e-14, id="float64")]
-)
-def test_estimate_kl_does_not_overflow(dtype, rtol):
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
+def test_estimate_kl_does_not_overflow(dtype):
     log_probs, ref_log_probs = torch.tensor([-201.0], dtype=dtype), torch.tensor([-1.0], dtype=dtype)
     answer = call(estimate_kl, log_probs, ref_log_probs, "k3", grad_of="log_probs")
-    answer.equals(torch.tensor([math.expm1(20) - 200], dtype=dtype), rtol=rtol)
+    answer.equals(torch.tensor([math.expm1(20) - 200], dtype=dtype))
     answer.gradient_equals(log_probs=torch.tensor([1.0], dtype=dtype))
 
 

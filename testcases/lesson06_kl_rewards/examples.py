@@ -7,6 +7,7 @@ import math
 import torch
 from torch import Tensor
 
+from testcases.doubles.drawing import normal_from, uniform_from
 from testcases.engine import Request, request, scenario
 from tutorial.lesson06_kl_rewards import AdaptiveKLController, compute_rewards, estimate_kl, penalize_missing_stop
 
@@ -22,7 +23,7 @@ def examples(seed: int) -> list[Request]:
 def _estimates(draw: torch.Generator) -> list[Request]:
     found = []
     for shape in ((3, 5), (4, 4), (6,), (2, 6), (5, 3), (1, 4), (7,), (2, 3, 2)):
-        log_probs, ref_log_probs, slopes = _log_probs(draw, *shape), _log_probs(draw, *shape), _normal(draw, *shape)
+        log_probs, ref_log_probs, slopes = _log_probs(draw, *shape), _log_probs(draw, *shape), normal_from(draw, *shape)
         for estimator in ("k1", "k2", "k3"):
             found.append(request(estimate_kl, log_probs, ref_log_probs, estimator, grad_of=BOTH, grad_weights=slopes))
     found.append(request(estimate_kl, log_probs=log_probs, ref_log_probs=ref_log_probs, grad_of=BOTH))
@@ -34,7 +35,7 @@ def _estimates(draw: torch.Generator) -> list[Request]:
             found.append(request(estimate_kl, small.to(dtype), ref_log_probs.to(dtype), estimator))
         found.append(request(estimate_kl, far, far.flip(0), estimator, grad_of=BOTH))
         # A probability of 0: 0 / 0 in code that leaves the logarithms.
-        found.append(request(estimate_kl, far - 1000, far - 1000 + _normal(draw, 4), estimator, grad_of=BOTH))
+        found.append(request(estimate_kl, far - 1000, far - 1000 + normal_from(draw, 4), estimator, grad_of=BOTH))
     found.append(request(estimate_kl, small.half(), ref_log_probs.half()))
     # Close models in float32, in units of the KL between them.
     near = torch.tensor([2.0**-13, -(2.0**-12), 2.0**-12])
@@ -62,10 +63,10 @@ def _rewards(draw: torch.Generator) -> list[Request]:
         if garbage is not None:
             log_probs = log_probs.masked_fill(~mask, garbage)
             ref_log_probs = ref_log_probs.masked_fill(~mask, -garbage)
-        scores = 3 * _normal(draw, rows)
+        scores = 3 * normal_from(draw, rows)
         scores[0] = 20.0
         scores[-1] = -20.0 if rows > 1 else 20.0
-        kl_coef, clip_score = 0.2 + _fraction(draw), 1 + _fraction(draw)
+        kl_coef, clip_score = 0.2 + float(uniform_from(draw)), 1 + float(uniform_from(draw))
         pair = (log_probs, ref_log_probs)
         for estimator in ("k1", "k2", "k3"):
             found.append(
@@ -85,14 +86,14 @@ def _penalties(draw: torch.Generator) -> list[Request]:
             at = (row // 2) % steps
             responses[row, at] = stops[(row // 2) % len(stops)]
             responses[row, at + 1 :] = 0
-        scores, penalty = _normal(draw, rows), 0.3 + _fraction(draw)
+        scores, penalty = normal_from(draw, rows), 0.3 + float(uniform_from(draw))
         found += [
             request(penalize_missing_stop, scores, responses, stops, penalty, grad_of="scores"),
             request(penalize_missing_stop, scores=3 + scores, responses=responses, stop_token_ids=stops, penalty=1.0),
         ]
     padded = torch.tensor([[5, 2, 2, 2], [5, 6, 4, 4], [2, 2, 2, 2], [4, 5, 6, 2]])
-    found.append(request(penalize_missing_stop, _normal(draw, 4), padded, (2,), 0.7, grad_of="scores"))
-    found.append(request(penalize_missing_stop, _normal(draw, 4).float(), padded, (2,), 0.7))
+    found.append(request(penalize_missing_stop, normal_from(draw, 4), padded, (2,), 0.7, grad_of="scores"))
+    found.append(request(penalize_missing_stop, normal_from(draw, 4).float(), padded, (2,), 0.7))
     return found
 
 
@@ -100,8 +101,8 @@ def _updates(draw: torch.Generator) -> list[Request]:
     prices = scenario("prices", of=AdaptiveKLController.update)
     found = []
     for target, horizon in ((6.0, 10_000), (2.0, 100), (0.5, 64)):
-        value = 0.05 + _fraction(draw)
-        near = tuple(target * (0.85 + 0.3 * _fraction(draw)) for _ in range(4))
+        value = 0.05 + float(uniform_from(draw))
+        near = tuple(target * (0.85 + 0.3 * float(uniform_from(draw))) for _ in range(4))
         for seen in (near, (10 * target, *near[:2], 0.0), (-target, 1.1 * target)):
             n_steps = (32, 48, 16, 8)[: len(seen)]
             found.append(request(prices, kl_coef=value, target_kl=target, horizon=horizon, seen=seen, n_steps=n_steps))
@@ -109,13 +110,5 @@ def _updates(draw: torch.Generator) -> list[Request]:
     return found
 
 
-def _normal(draw: torch.Generator, *shape: int) -> Tensor:
-    return torch.randn(shape, generator=draw, dtype=torch.float64)
-
-
 def _log_probs(draw: torch.Generator, *shape: int) -> Tensor:
-    return -0.5 - _normal(draw, *shape).abs()
-
-
-def _fraction(draw: torch.Generator) -> float:
-    return float(torch.rand((), generator=draw))
+    return -0.5 - normal_from(draw, *shape).abs()

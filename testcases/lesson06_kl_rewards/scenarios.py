@@ -14,8 +14,8 @@ def prices(lesson, kl_coef, target_kl, horizon, seen, n_steps):
 
 
 def kl_in_units(lesson, log_probs, ref_log_probs, estimator, unit):
-    """The estimate as a multiple of `unit`: a small KL as a number of size 1."""
-    return lesson.estimate_kl(log_probs, ref_log_probs, estimator) / unit
+    """The estimate as a multiple of `unit`, to a tenth: float32 holds two or three digits of a small KL."""
+    return (lesson.estimate_kl(log_probs, ref_log_probs, estimator) / unit).round(decimals=1)
 
 
 def expected_kl(lesson, logits, ref_logits, estimator):

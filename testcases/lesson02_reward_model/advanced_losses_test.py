@@ -1,0 +1,220 @@
+"""Lesson 2, losses and accuracy in general: identities, each held against the reference or against a slow loop."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+import torch
+
+from testcases.doubles.arithmetic import nll
+from testcases.doubles.drawing import normal
+from testcases.engine import call, examples_of, reference, worth
+from tutorial.lesson02_reward_model import pairwise_loss, preference_accuracy, ranking_loss, token_pairwise_loss
+
+
+@worth(2)
+def test_pairwise_loss_agrees_with_the_reference():
+    for answer in examples_of(pairwise_loss):
+        answer.matches_reference()
+
+
+@worth(2)
+def test_ranking_loss_agrees_with_the_reference():
+    for answer in examples_of(ranking_loss):
+        answer.matches_reference()
+
+
+@worth(2)
+def test_token_pairwise_loss_agrees_with_the_reference():
+    for answer in examples_of(token_pairwise_loss):
+        answer.matches_reference()
+
+
+@worth(2)
+def test_preference_accuracy_agrees_with_the_reference():
+    for answer in examples_of(preference_accuracy):
+        answer.matches_reference()
+
+
+def test_pairwise_loss_of_one_pair_at_a_time():
+    chosen, rejected, margin = 3 * normal(6), 3 * normal(6, seed=2), normal(6, seed=3)
+    losses = [nll(c - r - m) for c, r, m in zip(chosen.tolist(), rejected.tolist(), margin.tolist(), strict=True)]
+    call(pairwise_loss, chosen, rejected, margin).equals(sum(losses) / 6)
+
+
+def test_pairwise_loss_does_not_know_the_offset():
+    chosen, rejected = normal(5), normal(5, seed=2)
+    expected = reference(pairwise_loss, chosen, rejected)
+    call(pairwise_loss, chosen + 64.0, rejected + 64.0).equals(expected)
+
+
+def test_pairwise_loss_both_ways_round_differ_by_the_difference():
+    # -log sigmoid(-x) = x - log sigmoid(x)
+    chosen, rejected = normal(5), normal(5, seed=2)
+    expected = reference(pairwise_loss, chosen, rejected) + (chosen - rejected).mean()
+    call(pairwise_loss, rejected, chosen).equals(expected)
+
+
+def test_pairwise_loss_with_a_margin_of_zeros_is_that_without():
+    chosen, rejected = normal(5), normal(5, seed=2)
+    call(pairwise_loss, chosen, rejected, torch.zeros(5).double()).equals(reference(pairwise_loss, chosen, rejected))
+
+
+def test_pairwise_loss_keeps_float32():
+    call(pairwise_loss, torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.0]), torch.tensor([0.0, 0.0])).equals(
+        torch.tensor(math.log(2.0))
+    )
+
+
+@pytest.mark.parametrize(
+    "changed, mentions",
+    [
+        pytest.param({"rejected": [1.0]}, ["rejected (1,)"], id="rejected-would-broadcast"),
+        pytest.param({"margin": [1.0]}, ["margin (1,)"], id="margin-would-broadcast"),
+        pytest.param({"chosen": [[1.0], [2.0]]}, ["chosen (2, 1)"], id="a-column-would-compare-all-with-all"),
+    ],
+)
+def test_pairwise_loss_refuses_bad_arguments(changed, mentions):
+    good = {"chosen": [1.0, 2.0], "rejected": [0.0, 1.0], "margin": [0.5, 0.5]}
+    call(pairwise_loss, **{**good, **changed}).raises(ValueError, mentions)
+
+
+@pytest.mark.parametrize("rows, count", [(3, 4), (1, 7), (6, 3), (4, 4)])
+def test_ranking_loss_of_each_pair_in_turn(rows, count):
+    scores = 2 * normal(rows, count)
+    losses = [nll(better - worse) for row in scores.tolist() for better, worse in itertools.combinations(row, 2)]
+    call(ranking_loss, scores).equals(sum(losses) / len(losses))
+
+
+def test_ranking_loss_of_two_is_the_pairwise_loss():
+    scores = normal(6, 2)
+    call(ranking_loss, scores).equals(reference(pairwise_loss, scores[:, 0], scores[:, 1]))
+
+
+def test_ranking_loss_does_not_know_the_offset_of_a_prompt():
+    scores = normal(3, 5)
+    expected = reference(ranking_loss, scores)
+    call(ranking_loss, scores + torch.tensor([[0.0], [64.0], [-32.0]])).equals(expected)
+
+
+@pytest.mark.parametrize(
+    "scores, mentions",
+    [
+        pytest.param([[1.0], [2.0]], ["K"], id="nothing-to-compare"),
+        pytest.param([1.0, 2.0], ["scores (2,)"], id="one-dimension"),
+    ],
+)
+def test_ranking_loss_refuses_bad_arguments(scores, mentions):
+    call(ranking_loss, scores).raises(ValueError, mentions)
+
+
+def slow_token_loss(chosen_scores, rejected_scores, chosen_ids, rejected_ids, pad: int) -> float:
+    """The definition, pair by pair and position by position."""
+    losses = []
+    for cs, rs, c, r in zip(
+        chosen_scores.tolist(), rejected_scores.tolist(), chosen_ids.tolist(), rejected_ids.tolist(), strict=True
+    ):
+        start = next(place for place in range(len(c)) if c[place] != r[place])
+        end = max(ids.index(pad) if pad in ids else len(ids) for ids in (c, r))
+        losses.append(sum(nll(cs[place] - rs[place]) for place in range(start, end)) / (end - start))
+    return sum(losses) / len(losses)
+
+
+# Prefix of 2, 0, 3 and 1 tokens; lengths 5 and 7, 4 and 2, 4 and 7, 6 and 6.
+CHOSEN_IDS = [[1, 2, 3, 4, 5, 9, 9], [1, 2, 3, 4, 9, 9, 9], [5, 5, 5, 1, 9, 9, 9], [4, 1, 1, 1, 1, 1, 9]]
+REJECTED_IDS = [[1, 2, 4, 4, 5, 6, 7], [2, 2, 9, 9, 9, 9, 9], [5, 5, 5, 2, 1, 1, 1], [4, 2, 1, 2, 1, 1, 9]]
+
+
+def test_token_pairwise_loss_of_each_position_in_turn():
+    scores = normal(4, 7), normal(4, 7, seed=2)
+    ids = torch.tensor(CHOSEN_IDS), torch.tensor(REJECTED_IDS)
+    call(token_pairwise_loss, *scores, *ids, 9).equals(slow_token_loss(*scores, *ids, 9))
+
+
+@pytest.mark.parametrize("extra", [1, 4])
+def test_token_pairwise_loss_does_not_depend_on_the_padding(extra):
+    scores = normal(4, 7), normal(4, 7, seed=2)
+    ids = torch.tensor(CHOSEN_IDS), torch.tensor(REJECTED_IDS)
+    expected = slow_token_loss(*scores, *ids, 9)
+    scores = [torch.cat([score, 5 * normal(4, extra, seed=3 + i)], dim=1) for i, score in enumerate(scores)]
+    ids = [torch.cat([side, torch.full((4, extra), 9)], dim=1) for side in ids]
+    call(token_pairwise_loss, *scores, *ids, 9).equals(expected)
+
+
+def test_token_pairwise_loss_does_not_depend_on_the_prefix():
+    scores = normal(4, 7), normal(4, 7, seed=2)
+    ids = torch.tensor(CHOSEN_IDS), torch.tensor(REJECTED_IDS)
+    expected = slow_token_loss(*scores, *ids, 9)
+    prefix = torch.tensor([[8, 7]]).expand(4, -1)
+    scores = [torch.cat([5 * normal(4, 2, seed=3 + i), score], dim=1) for i, score in enumerate(scores)]
+    call(token_pairwise_loss, *scores, *(torch.cat([prefix, side], dim=1) for side in ids), 9).equals(expected)
+
+
+def test_token_pairwise_loss_where_the_pad_is_the_stop_token():
+    # Each text ends in 9, and 9 is the pad: the text is taken to end before it. Lengths 2 and 3: positions 1 and 2.
+    scores = normal(1, 5), normal(1, 5, seed=2)
+    first, second = (scores[0] - scores[1])[0, 1:3].tolist()
+    answer = call(token_pairwise_loss, *scores, [[1, 2, 9, 9, 9]], [[1, 3, 4, 9, 9]], 9)
+    answer.equals((nll(first) + nll(second)) / 2)
+
+
+def test_token_pairwise_loss_keeps_float32():
+    answer = call(token_pairwise_loss, torch.zeros(1, 2), torch.zeros(1, 2), [[1, 2]], [[1, 3]], 9)
+    answer.equals(torch.tensor(math.log(2.0)))
+
+
+@pytest.mark.parametrize(
+    "changed, mentions",
+    [
+        pytest.param({"rejected_ids": [[1, 2, 9], [1, 2, 3]]}, ["identical pair"], id="an-identical-pair"),
+        pytest.param({"chosen_ids": [[9, 1, 2], [1, 2, 4]]}, ["chosen_ids", "right-padded"], id="left-padded"),
+        pytest.param({"rejected_ids": [[1, 3, 9], [1, 9, 3]]}, ["rejected_ids", "right-padded"], id="a-pad-inside"),
+        pytest.param({"chosen_scores": [[1.0, 1.0], [1.0, 1.0]]}, ["chosen_scores (2, 2)"], id="scores-too-short"),
+        pytest.param({"rejected_scores": [[1.0, 1.0, 1.0]]}, ["rejected_scores (1, 3)"], id="would-broadcast"),
+    ],
+)
+def test_token_pairwise_loss_refuses_bad_arguments(changed, mentions):
+    good = {
+        "chosen_scores": [[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]],
+        "rejected_scores": [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]],
+        "chosen_ids": [[1, 2, 9], [1, 2, 4]],
+        "rejected_ids": [[1, 3, 9], [1, 2, 3]],
+        "pad_token_id": 9,
+    }
+    call(token_pairwise_loss, **{**good, **changed}).raises(ValueError, mentions)
+
+
+def test_preference_accuracy_of_each_pair_in_turn():
+    chosen, rejected = normal(32).round(decimals=1), normal(32, seed=2).round(decimals=1)
+    right = sum(c > r for c, r in zip(chosen.tolist(), rejected.tolist(), strict=True))
+    call(preference_accuracy, chosen, rejected).equals(right / 32, dtype=torch.float32)
+
+
+def test_preference_accuracy_of_float32_scores():
+    call(preference_accuracy, torch.tensor([1.0, 0.0]), torch.tensor([0.0, 1.0])).equals(torch.tensor(0.5))
+
+
+@pytest.mark.parametrize(
+    "chosen, mentions",
+    [
+        pytest.param([1.0], ["chosen (1,)"], id="would-broadcast"),
+        pytest.param([[1.0], [2.0]], ["chosen (2, 1)"], id="a-column"),
+    ],
+)
+def test_preference_accuracy_refuses_bad_arguments(chosen, mentions):
+    call(preference_accuracy, chosen, [0.0, 1.0]).raises(ValueError, mentions)
+
+
+def test_pairwise_loss_shows_a_nan():
+    call(pairwise_loss, [1.0, math.nan], [0.0, 0.0]).equals(math.nan, equal_nan=True)
+
+
+def test_ranking_loss_shows_a_nan():
+    call(ranking_loss, [[2.0, math.nan, 0.0], [2.0, 1.0, 0.0]]).equals(math.nan, equal_nan=True)
+
+
+def test_token_pairwise_loss_shows_a_nan_of_a_compared_token():
+    answer = call(token_pairwise_loss, [[1.0, math.nan]], [[1.0, 1.0]], [[5, 6]], [[5, 7]], 0)
+    answer.equals(math.nan, equal_nan=True)

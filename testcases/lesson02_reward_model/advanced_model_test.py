@@ -1,0 +1,132 @@
+"""Lesson 2, the model in general: identities, each held against the reference."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from testcases.doubles.drawing import normal
+from testcases.engine import call, examples_of, reference, scenario, worth
+from tutorial.lesson02_reward_model import RewardModel, last_token_index
+
+
+@worth(2)
+def test_last_token_index_agrees_with_the_reference():
+    for answer in examples_of(last_token_index):
+        answer.matches_reference()
+
+
+@worth(2)
+def test_reward_model_agrees_with_the_reference():
+    for answer in examples_of(RewardModel.forward):
+        answer.matches_reference()
+
+
+def test_last_token_index_of_every_text():
+    # All places where a text of 1 to 7 tokens can stand in 7 columns.
+    spans = [(start, end) for start in range(7) for end in range(start + 1, 8)]
+    mask = torch.tensor([[start <= place < end for place in range(7)] for start, end in spans])
+    call(last_token_index, mask).equals([end - 1 for _, end in spans])
+
+
+@pytest.mark.parametrize(
+    "attention_mask, mentions",
+    [
+        pytest.param([[True, True], [False, False]], ["real token"], id="a-row-of-padding"),
+        pytest.param([[0, 0]], ["real token"], id="a-row-of-zeros"),
+        pytest.param([True, False], ["attention_mask (2,)"], id="one-dimension"),
+    ],
+)
+def test_last_token_index_refuses_bad_arguments(attention_mask, mentions):
+    call(last_token_index, attention_mask).raises(ValueError, mentions)
+
+
+SCORE = scenario("score_rows", of=RewardModel.forward)
+
+
+def body(vocabulary: int = 6, length: int = 9, size: int = 3) -> dict[str, Tensor]:
+    return {
+        "table": normal(vocabulary, size),
+        "places": normal(length, size, seed=2),
+        "weight": normal(1, size, seed=3),
+        "bias": normal(1, seed=4),
+    }
+
+
+@pytest.mark.parametrize("left, right", [(0, 3), (3, 0), (1, 2), (2, 4)])
+def test_reward_model_does_not_depend_on_the_padding(left, right):
+    text, numbers = torch.tensor([[3, 1, 5, 2], [4, 4, 1, 1]]), body()
+    expected = reference(SCORE, input_ids=text, attention_mask=torch.ones_like(text).bool(), **numbers)
+    ids = torch.cat([torch.full((2, left), 5), text, torch.full((2, right), 2)], dim=1)[:, :9]
+    mask = torch.zeros_like(ids).bool()
+    mask[:, left : left + 4] = True
+    call(SCORE, input_ids=ids, attention_mask=mask, **numbers).equals(expected)
+
+
+def test_reward_model_of_a_batch_is_each_row_alone():
+    # A score that depends on the batch would change with its size (reward-bench#137).
+    ids, numbers = torch.randint(1, 6, (5, 6), generator=torch.Generator().manual_seed(3)), body()
+    mask = torch.tensor(
+        [
+            [True] * 6,
+            [False] * 2 + [True] * 4,
+            [True] * 3 + [False] * 3,
+            [False] + [True] * 4 + [False],
+            [False] * 5 + [True],
+        ]
+    )
+    alone = [
+        reference(
+            SCORE, input_ids=ids[row, real][None], attention_mask=torch.ones(1, int(real.sum())).bool(), **numbers
+        )
+        for row, real in enumerate(mask)
+    ]
+    call(SCORE, input_ids=ids, attention_mask=mask, **numbers).equals(torch.cat(alone))
+
+
+@pytest.mark.parametrize("garbage", [math.nan, math.inf], ids=["nan", "infinite"])
+def test_reward_model_keeps_the_padding_out(garbage):
+    # Token 0 stands on padding only, and the body gives it NaN: its state must not come near the score.
+    numbers = body()
+    clean = torch.tensor([[3, 1, 5, 1], [1, 2, 4, 1], [5, 1, 1, 1]])
+    mask = torch.tensor([[True, True, True, False], [False, True, True, True], [False, True, True, False]])
+    expected = reference(SCORE, input_ids=clean, attention_mask=mask, **numbers)
+    numbers["table"][0] = garbage
+    call(SCORE, input_ids=clean.masked_fill(~mask, 0), attention_mask=mask, **numbers).equals(expected)
+
+
+def test_reward_model_of_a_square_batch_gradient():
+    # B == L == H: code that mixes up two of them runs through, and is wrong.
+    ids = torch.tensor([[3, 1, 2], [1, 2, 0], [0, 4, 5]])
+    mask = torch.tensor([[True, True, True], [True, True, False], [False, True, True]])
+    call(
+        SCORE,
+        input_ids=ids,
+        attention_mask=mask,
+        **body(),
+        grad_of=("table", "places", "weight", "bias"),
+        grad_weights=normal(3, seed=5),
+    ).matches_reference()
+
+
+def test_reward_model_keeps_float32():
+    numbers = {name: number.float() for name, number in body().items()}
+    ids, mask = torch.tensor([[3, 1, 2], [0, 2, 4]]), torch.tensor([[True, True, True], [False, True, True]])
+    expected = reference(SCORE, input_ids=ids, attention_mask=mask, **numbers)
+    call(SCORE, input_ids=ids, attention_mask=mask, **numbers).equals(expected)
+
+
+@pytest.mark.parametrize(
+    "changed, mentions",
+    [
+        pytest.param({"attention_mask": [[True, True]]}, ["attention_mask (1, 2)"], id="a-shorter-mask"),
+        pytest.param({"attention_mask": [[True] * 3, [True] * 3]}, ["attention_mask (2, 3)"], id="another-batch"),
+        pytest.param({"attention_mask": [[False] * 3]}, ["real token"], id="a-row-of-padding"),
+    ],
+)
+def test_reward_model_refuses_bad_arguments(changed, mentions):
+    good = {"input_ids": [[1, 2, 3]], "attention_mask": [[True, True, True]], **body()}
+    call(SCORE, **{**good, **changed}).raises(ValueError, mentions)

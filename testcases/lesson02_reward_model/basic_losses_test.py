@@ -1,0 +1,259 @@
+"""Lesson 2, losses and accuracy by hand: differences of log 3, where sigmoid is 3/4."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from testcases.engine import call, worth
+from tutorial.lesson02_reward_model import pairwise_loss, preference_accuracy, ranking_loss, token_pairwise_loss
+
+NAN = math.nan
+LOG3 = math.log(3.0)
+"""sigmoid(log 3) = 3/4 and sigmoid(-log 3) = 1/4: the losses are log 4/3 and log 4, the slopes -1/4 and -3/4."""
+WON, LOST, EVEN = math.log(4 / 3), math.log(4.0), math.log(2.0)
+
+
+@pytest.mark.parametrize(
+    "chosen, rejected, margin, loss",
+    [
+        pytest.param([2.0], [2.0], None, EVEN, id="a-tie-costs-log-2"),
+        pytest.param([LOG3], [0.0], None, WON, id="a-pair-won"),
+        pytest.param([0.0], [LOG3], None, LOST, id="a-pair-lost"),
+        pytest.param([LOG3 - 5.0], [-5.0], None, WON, id="only-the-difference-counts"),
+        pytest.param([math.log(7.0)], [0.0], None, math.log(8 / 7), id="a-clear-win-costs-little"),
+        pytest.param([LOG3, 0.0], [0.0, LOG3], None, (WON + LOST) / 2, id="the-mean-over-pairs"),
+        pytest.param([LOG3, 1.0, 4.0], [0.0, 1.0, 4.0], None, (WON + 2 * EVEN) / 3, id="three-pairs"),
+        # 2 log 3 - log 3 = log 3 is left
+        pytest.param([2 * LOG3], [0.0], [LOG3], WON, id="the-margin-is-taken-off"),
+        pytest.param([0.0], [0.0], [LOG3], LOST, id="a-tie-is-not-enough-with-a-margin"),
+        pytest.param(
+            [2 * LOG3, LOG3], [0.0, 0.0], [LOG3, 2 * LOG3], (WON + LOST) / 2, id="each-pair-has-its-own-margin"
+        ),
+    ],
+)
+@worth(3)
+def test_pairwise_loss_by_hand(chosen, rejected, margin, loss):
+    call(pairwise_loss, chosen, rejected, margin).equals(loss)
+
+
+def test_pairwise_loss_gradient():
+    # -(1 - sigmoid) / 2 by the chosen score, the opposite by the rejected one: the pair that is lost pulls harder.
+    answer = call(pairwise_loss, [LOG3, 0.0], [0.0, LOG3], grad_of=("chosen", "rejected"))
+    answer.gradient_equals(chosen=[-0.125, -0.375], rejected=[0.125, 0.375])
+
+
+def test_pairwise_loss_gradient_with_a_margin():
+    answer = call(pairwise_loss, [2 * LOG3, 0.0], [0.0, 0.0], [LOG3, LOG3], grad_of=("chosen", "rejected"))
+    answer.gradient_equals(chosen=[-0.125, -0.375], rejected=[0.125, 0.375])
+
+
+@pytest.mark.parametrize(
+    "chosen, loss, slope",
+    [
+        pytest.param([-200.0], 200.0, [-1.0], id="200-behind"),
+        pytest.param([-1000.0], 1000.0, [-1.0], id="1000-behind"),
+        pytest.param([1000.0], 0.0, [0.0], id="1000-ahead"),
+    ],
+)
+def test_pairwise_loss_far_apart_is_finite(chosen, loss, slope):
+    call(pairwise_loss, chosen, [0.0], grad_of="chosen").equals(loss).gradient_equals(chosen=slope)
+
+
+@pytest.mark.parametrize("difference, loss", [(-200.0, 200.0), (200.0, 0.0)])
+def test_pairwise_loss_far_apart_is_finite_in_float32(difference, loss):
+    # In float32 sigmoid(-200) is 0, and its logarithm -infinity.
+    call(pairwise_loss, torch.tensor([difference]), torch.tensor([0.0])).equals(torch.tensor(loss))
+
+
+@pytest.mark.parametrize(
+    "scores, loss",
+    [
+        pytest.param([[LOG3, 0.0]], WON, id="two-responses-are-one-pair"),
+        pytest.param([[0.0, LOG3]], LOST, id="the-first-is-the-best"),
+        # log 3, 2 log 3 and log 3 apart: sigmoid 3/4, 9/10, 3/4
+        pytest.param([[2 * LOG3, LOG3, 0.0]], (2 * WON + math.log(10 / 9)) / 3, id="three-responses-are-three-pairs"),
+        pytest.param([[0.0, LOG3, 2 * LOG3]], (2 * LOST + math.log(10.0)) / 3, id="the-wrong-way-round"),
+        # pairs of the first with both others are won, the second loses to the third by log 3
+        pytest.param([[2 * LOG3, 0.0, LOG3]], (math.log(10 / 9) + WON + LOST) / 3, id="one-pair-the-wrong-way-round"),
+        pytest.param([[1.0, 1.0, 1.0, 1.0]], EVEN, id="four-ties"),
+        # six pairs: four with a gap of log 3, two ties
+        pytest.param([[LOG3, LOG3, 0.0, 0.0]], (4 * WON + 2 * EVEN) / 6, id="four-responses-are-six-pairs"),
+        pytest.param([[LOG3, 0.0], [0.0, LOG3], [5.0, 5.0]], (WON + LOST + EVEN) / 3, id="the-mean-over-prompts"),
+        # Prompts differ by 100: pairs across prompts would show.
+        pytest.param(
+            [[100 + LOG3, 100.0, 100.0], [0.0, 0.0, LOG3]],
+            (2 * WON + EVEN) / 6 + (EVEN + 2 * LOST) / 6,
+            id="prompts-are-not-compared",
+        ),
+    ],
+)
+@worth(2)
+def test_ranking_loss_by_hand(scores, loss):
+    call(ranking_loss, scores).equals(loss)
+
+
+def test_ranking_loss_gradient():
+    # Pairs (0, 1) and (0, 2) won by log 3: -1/4 each; the tie (1, 2): -1/2 on the better one. Over three pairs.
+    answer = call(ranking_loss, [[LOG3, 0.0, 0.0]], grad_of="scores")
+    answer.gradient_equals(scores=[[-0.5 / 3, (0.25 - 0.5) / 3, (0.25 + 0.5) / 3]])
+
+
+def test_ranking_loss_far_apart_is_finite():
+    # Pairs 1000, 2000 and 1000 the wrong way round.
+    call(ranking_loss, [[-1000.0, 0.0, 1000.0]]).equals(4000 / 3)
+
+
+# Tokens 5, 6, ... are words, 9 is the pad. The prefix [5, 6] is common.
+@pytest.mark.parametrize(
+    "chosen_scores, rejected_scores, chosen_ids, rejected_ids, loss",
+    [
+        # Positions 2 and 3 are compared: won by log 3 and lost by log 3.
+        pytest.param(
+            [[7.0, 3.0, LOG3, 0.0]],
+            [[1.0, 4.0, 0.0, LOG3]],
+            [[5, 6, 7, 8]],
+            [[5, 6, 8, 7]],
+            (WON + LOST) / 2,
+            id="from-the-first-token-that-differs",
+        ),
+        pytest.param(
+            [[LOG3, 0.0]], [[0.0, LOG3]], [[5, 6]], [[6, 6]], (WON + LOST) / 2, id="they-differ-from-the-start"
+        ),
+        pytest.param([[4.0, 1.0, LOG3]], [[2.0, 3.0, 0.0]], [[5, 6, 7]], [[5, 6, 8]], WON, id="they-differ-at-the-end"),
+        # Once they differ they stay different texts, though the tokens at 2 and 3 are the same again.
+        pytest.param(
+            [[4.0, LOG3, 0.0, 0.0]],
+            [[2.0, 0.0, LOG3, 0.0]],
+            [[5, 6, 7, 8]],
+            [[5, 7, 7, 8]],
+            (WON + LOST + EVEN) / 3,
+            id="equal-tokens-after-the-difference-count",
+        ),
+        # Lengths 3 and 3 of 5: the scores on padding do not count.
+        pytest.param(
+            [[4.0, LOG3, 0.0, 50.0, 0.0]],
+            [[2.0, 0.0, LOG3, 0.0, 50.0]],
+            [[5, 6, 7, 9, 9]],
+            [[5, 7, 7, 9, 9]],
+            (WON + LOST) / 2,
+            id="padding-after-both-is-left-out",
+        ),
+        # Lengths 2 and 4: positions 1, 2, 3 are compared. At 2 and 3 the shorter one is scored on its padding.
+        pytest.param(
+            [[4.0, LOG3, 0.0, LOG3, 50.0]],
+            [[2.0, 0.0, LOG3, 0.0, 0.0]],
+            [[5, 6, 9, 9, 9]],
+            [[5, 7, 7, 8, 9]],
+            (2 * WON + LOST) / 3,
+            id="up-to-the-end-of-the-longer-one",
+        ),
+        pytest.param(
+            [[4.0, LOG3, 0.0, LOG3, 50.0]],
+            [[2.0, 0.0, LOG3, 0.0, 0.0]],
+            [[5, 6, 7, 8, 9]],
+            [[5, 7, 9, 9, 9]],
+            (2 * WON + LOST) / 3,
+            id="the-longer-one-is-the-chosen-one",
+        ),
+        # One text goes on where the other stops: they differ at 2, where the first has its pad.
+        pytest.param(
+            [[4.0, 8.0, LOG3]], [[2.0, 1.0, 0.0]], [[5, 6, 9]], [[5, 6, 7]], WON, id="one-continues-the-other"
+        ),
+        # Each pair is averaged over its own positions (1 and 3), then over the pairs: a long pair weighs no more.
+        pytest.param(
+            [[4.0, 3.0, LOG3], [LOG3, 0.0, 0.0]],
+            [[2.0, 1.0, 0.0], [0.0, LOG3, LOG3]],
+            [[5, 6, 7], [5, 6, 7]],
+            [[5, 6, 8], [6, 6, 7]],
+            (WON + (WON + 2 * LOST) / 3) / 2,
+            id="each-pair-counts-once",
+        ),
+        pytest.param(
+            [[4.0, LOG3, 40.0, 40.0], [4.0, 3.0, 2.0, LOG3]],
+            [[2.0, 0.0, 3.0, 3.0], [2.0, 1.0, 7.0, 0.0]],
+            [[5, 6, 9, 9], [5, 6, 7, 7]],
+            [[5, 7, 9, 9], [5, 6, 7, 8]],
+            WON,
+            id="each-pair-has-its-own-start-and-end",
+        ),
+    ],
+)
+@worth(3)
+def test_token_pairwise_loss_by_hand(chosen_scores, rejected_scores, chosen_ids, rejected_ids, loss):
+    call(token_pairwise_loss, chosen_scores, rejected_scores, chosen_ids, rejected_ids, 9).equals(loss)
+
+
+def test_token_pairwise_loss_where_the_pad_is_0():
+    # Positions 1 and 2 here; token 9 is a word.
+    answer = call(
+        token_pairwise_loss,
+        [[4.0, LOG3, 0.0, 50.0]],
+        [[2.0, 0.0, LOG3, 0.0]],
+        [[5, 9, 7, 0]],
+        [[5, 7, 9, 0]],
+        pad_token_id=0,
+    )
+    answer.equals((WON + LOST) / 2)
+
+
+def test_token_pairwise_loss_gradient():
+    # Positions 1 and 2 of the first pair, 2 of the second; -1/4 where won, -3/4 where lost; each over 2 pairs.
+    answer = call(
+        token_pairwise_loss,
+        [[4.0, LOG3, 0.0, 50.0], [4.0, 1.0, LOG3, 50.0]],
+        [[2.0, 0.0, LOG3, 0.0], [2.0, 5.0, 0.0, 0.0]],
+        [[5, 6, 7, 9], [5, 6, 7, 9]],
+        [[5, 7, 7, 9], [5, 6, 8, 9]],
+        9,
+        grad_of=("chosen_scores", "rejected_scores"),
+    )
+    answer.gradient_equals(
+        chosen_scores=[[0.0, -0.0625, -0.1875, 0.0], [0.0, 0.0, -0.125, 0.0]],
+        rejected_scores=[[0.0, 0.0625, 0.1875, 0.0], [0.0, 0.0, 0.125, 0.0]],
+    )
+
+
+@pytest.mark.parametrize("garbage", [NAN, math.inf], ids=["nan", "infinite"])
+def test_token_pairwise_loss_keeps_the_padding_out(garbage):
+    answer = call(
+        token_pairwise_loss,
+        [[4.0, LOG3, garbage]],
+        [[2.0, 0.0, garbage]],
+        [[5, 6, 9]],
+        [[5, 7, 9]],
+        9,
+        grad_of=("chosen_scores", "rejected_scores"),
+    )
+    answer.equals(WON).gradient_equals(chosen_scores=[[0.0, -0.25, 0.0]], rejected_scores=[[0.0, 0.25, 0.0]])
+
+
+def test_token_pairwise_loss_far_apart_is_finite():
+    call(token_pairwise_loss, [[-1000.0, 0.0]], [[0.0, 0.0]], [[5, 6]], [[6, 6]], 9).equals((1000 + EVEN) / 2)
+
+
+@pytest.mark.parametrize(
+    "chosen, rejected, accuracy",
+    [
+        pytest.param([2.0], [1.0], 1.0, id="right"),
+        pytest.param([1.0], [2.0], 0.0, id="wrong"),
+        pytest.param([1.0], [1.0], 0.0, id="a-tie-is-not-right"),
+        pytest.param([-1.0, -3.0, -2.0], [-2.0, -4.0, -9.0], 1.0, id="the-sign-of-a-score-means-nothing"),
+        pytest.param([5.0, 1.0, 3.0, 2.0], [4.0, 3.0, 3.0, 0.0], 0.5, id="a-share-of-the-pairs"),
+        # One large loss does not outweigh three small wins.
+        pytest.param([1.0, 2.0, 3.0, 0.0], [0.0, 1.0, 2.0, 100.0], 0.75, id="by-how-much-does-not-matter"),
+        pytest.param([10.0, 1.0], [9.0, 0.0], 1.0, id="each-with-its-own-partner"),
+        pytest.param([1.25, 0.0, -3.0], [1.0, -0.25, -3.25], 1.0, id="a-little-is-enough"),
+    ],
+)
+@worth(3)
+def test_preference_accuracy_by_hand(chosen, rejected, accuracy):
+    call(preference_accuracy, chosen, rejected).equals(accuracy, dtype=torch.float32)
+
+
+def test_preference_accuracy_is_data():
+    call(preference_accuracy, [2.0, 1.0], [1.0, 3.0], grad_of=("chosen", "rejected")).equals(
+        0.5, dtype=torch.float32
+    ).has_no_gradient()

@@ -1,0 +1,94 @@
+"""Lesson 2, the model by hand: where a text ends, and a body whose hidden states are whole numbers."""
+
+from __future__ import annotations
+
+import pytest
+
+from testcases.engine import call, scenario, worth
+from tutorial.lesson02_reward_model import RewardModel, last_token_index
+
+
+@pytest.mark.parametrize(
+    "attention_mask, index",
+    [
+        pytest.param([[True, True, True, False, False]], [2], id="padded-on-the-right"),
+        pytest.param([[False, False, True, True, True]], [4], id="padded-on-the-left"),
+        pytest.param([[False, True, True, False, False]], [2], id="padded-on-both-sides"),
+        pytest.param([[True, True, True]], [2], id="no-padding"),
+        pytest.param([[False, True, False, False]], [1], id="one-token"),
+        pytest.param([[True, False, False]], [0], id="one-token-in-front"),
+        pytest.param([[1, 1, 0, 0]], [1], id="a-mask-of-0-and-1"),
+        pytest.param([[0, 1, 1]], [2], id="a-mask-of-0-and-1-padded-on-the-left"),
+        pytest.param([[True]], [0], id="one-column"),
+        pytest.param(
+            [[True, False, False], [False, True, False], [False, True, True], [True, True, False]],
+            [0, 1, 2, 1],
+            id="each-row-has-its-own",
+        ),
+        # No text has a hole, but the last real token is the last one all the same.
+        pytest.param([[True, False, True, False]], [2], id="a-hole-does-not-end-the-text"),
+    ],
+)
+@worth(3)
+def test_last_token_index_by_hand(attention_mask, index):
+    call(last_token_index, attention_mask).equals(index)
+
+
+# The body reads token k as k, and 10 more for each place: e = 3, 11, 22 for the text [3, 1, 2].
+# hidden[t] = e[t] + half of all real e before: 3, 11 + 1.5 = 12.5, 22 + 7 = 29. Score 2 * 29 + 1 = 59.
+BODY = {
+    "table": [[50.0], [1.0], [2.0], [3.0]],
+    "places": [[0.0], [10.0], [20.0], [30.0], [40.0]],
+    "weight": [[2.0]],
+    "bias": [1.0],
+}
+SCORE = scenario("score_rows", of=RewardModel.forward)
+
+
+@pytest.mark.parametrize(
+    "input_ids, attention_mask, scores",
+    [
+        pytest.param([[3, 1, 2]], [[True, True, True]], [59.0], id="reads-the-last-token"),
+        pytest.param([[3, 1, 2, 0, 0]], [[True, True, True, False, False]], [59.0], id="padded-on-the-right"),
+        pytest.param([[0, 0, 3, 1, 2]], [[False, False, True, True, True]], [59.0], id="padded-on-the-left"),
+        pytest.param([[0, 3, 1, 2, 0]], [[False, True, True, True, False]], [59.0], id="padded-on-both-sides"),
+        pytest.param([[0, 2, 0]], [[False, True, False]], [5.0], id="one-token"),
+        pytest.param([[2]], [[True]], [5.0], id="one-row-of-one-token-is-still-a-row"),
+        # Token 0 is padding and also ends a text: e = 3, 60; 60 + 1.5 = 61.5. The mask says what is real, not the id.
+        pytest.param([[3, 0, 0, 0]], [[True, True, False, False]], [124.0], id="the-pad-id-may-be-a-real-token"),
+        pytest.param([[0, 0, 3, 0]], [[False, False, True, True]], [124.0], id="the-pad-id-may-be-real-on-the-left"),
+        # e of the text [1, 3] = 1, 13; 13 + 0.5 = 13.5
+        pytest.param(
+            [[3, 1, 2, 0], [0, 3, 1, 2], [1, 3, 0, 0], [0, 0, 0, 2]],
+            [
+                [True, True, True, False],
+                [False, True, True, True],
+                [True, True, False, False],
+                [False, False, False, True],
+            ],
+            [59.0, 59.0, 28.0, 5.0],
+            id="each-row-at-its-own-last-token",
+        ),
+    ],
+)
+@worth(4)
+def test_reward_model_by_hand(input_ids, attention_mask, scores):
+    call(SCORE, input_ids=input_ids, attention_mask=attention_mask, **BODY).equals(scores)
+
+
+def test_reward_model_gradient():
+    # Rows [3, 1] and [2], score = 2 hidden + 1, hidden = e[1] + e[0] / 2 and e[0]. So by a table entry 2 for the last
+    # token and 1 for the one before; by the weight the hidden states themselves, 11 + 1.5 = 12.5 and 2; by the bias 1.
+    answer = call(
+        SCORE,
+        input_ids=[[3, 1, 0], [0, 0, 2]],
+        attention_mask=[[True, True, False], [False, False, True]],
+        **BODY,
+        grad_of=("table", "places", "weight", "bias"),
+    )
+    answer.equals([26.0, 5.0]).gradient_equals(
+        table=[[0.0], [2.0], [2.0], [1.0]],
+        places=[[3.0], [2.0], [0.0], [0.0], [0.0]],
+        weight=[[14.5]],
+        bias=[2.0],
+    )

@@ -1,0 +1,215 @@
+"""Lesson 2, calibration and training by hand: scores of a few features, and two steps of AdamW."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from testcases.doubles.arithmetic import nll
+from testcases.engine import call, scenario, worth
+from tutorial.lesson02_reward_model import calibrate, train_reward_model
+
+EVEN, ROOT2 = math.log(2.0), math.sqrt(2.0)
+CALIBRATE = scenario("calibrate_model", of=calibrate)
+
+
+# score = 2 feature + 1
+@pytest.mark.parametrize(
+    "features, sizes, weight, bias",
+    [
+        # Scores 1, 3, 5: mean 3, squares 4 + 0 + 4 over n - 1 = 2 are 4, deviation 2. 2 / 2 = 1 and (1 - 3) / 2 = -1.
+        pytest.param([[0.0], [1.0], [2.0]], (3,), [[1.0]], [-1.0], id="one-batch"),
+        pytest.param([[0.0], [1.0], [2.0]], (1, 2), [[1.0]], [-1.0], id="batches-of-one-and-two"),
+        pytest.param([[0.0], [1.0], [2.0]], (1, 1, 1), [[1.0]], [-1.0], id="batches-of-one"),
+        # Scores 1, 1, 3, 5, 5: mean 3, squares 16 over 4 are 4. The means of the batches are 5/3 and 5, of which the
+        # mean is 10/3.
+        pytest.param([[0.0], [0.0], [1.0], [2.0], [2.0]], (3, 2), [[1.0]], [-1.0], id="all-rows-together"),
+        pytest.param([[2.0], [0.0], [0.0], [1.0], [2.0]], (2, 3), [[1.0]], [-1.0], id="batches-that-differ"),
+        # Scores 9, 17, 25: mean 17, deviation 8. 2 / 8 and (1 - 17) / 8
+        pytest.param([[4.0], [8.0], [12.0]], (2, 1), [[0.25]], [-2.0], id="far-from-0"),
+        # Scores 1 and 1 + 2 sqrt(2): mean 1 + sqrt(2), squares 2 + 2 over 1, deviation 2
+        pytest.param([[0.0], [ROOT2]], (1, 1), [[1.0]], [-ROOT2 / 2], id="two-responses-are-enough"),
+        # Scores 0.75, 1, 1.25: deviation 0.25: the head grows
+        pytest.param([[-0.125], [0.0], [0.125]], (3,), [[8.0]], [0.0], id="a-small-spread-is-stretched"),
+    ],
+)
+@worth(3)
+def test_calibrate_by_hand(features, sizes, weight, bias):
+    answer = call(CALIBRATE, features=features, sizes=sizes, weight=[[2.0]], bias=[1.0])
+    answer.equals(weight=weight, bias=bias)
+
+
+def test_calibrate_scales_each_weight_of_the_head():
+    # Scores 4 a - 2 b + 3 = 1, 3, 5: the offset goes to (3 - 3) / 2 = 0
+    answer = call(
+        CALIBRATE, features=[[0.0, 1.0], [1.0, 2.0], [1.0, 1.0]], sizes=(2, 1), weight=[[4.0, -2.0]], bias=[3.0]
+    )
+    answer.equals(weight=[[2.0, -1.0]], bias=[0.0])
+
+
+def test_calibrate_changes_the_head_in_place_and_nothing_else():
+    answer = call(CALIBRATE, features=[[0.0], [1.0], [2.0]], sizes=(3,), weight=[[2.0]], bias=[1.0])
+    answer.equals(scale=[1.0]).part("same_parameters").satisfies(
+        lambda same: same is True, "the head's own parameters, changed in place: an optimiser may hold them"
+    )
+    answer.part("trainable").satisfies(lambda yes: yes is True, "parameters that still require a gradient")
+    answer.part("training").satisfies(lambda on: on is False, "a model that was in eval mode to be in eval mode still")
+
+
+TRAIN = scenario("train_on", of=train_reward_model)
+# score = feature * scale * weight, scale = 1 and weight = 0 at first. One comparison: 3 against 1, so the difference is
+# d = 2 scale weight. Slopes: by the weight -2 scale (1 - sigmoid d), by the scale -2 weight (1 - sigmoid d).
+ONE_PAIR = {
+    "table": [[3.0], [1.0]],
+    "weight": [[0.0]],
+    "chosen_ids": [[0]],
+    "chosen_mask": [[True]],
+    "rejected_ids": [[1]],
+    "rejected_mask": [[True]],
+}
+# AdamW's first step is learning_rate * slope / (|slope| + 1e-8), and the slope is -1.
+FIRST = 0.1 / (1 + 1e-8)
+
+
+@worth(3)
+def test_train_reward_model_by_hand():
+    # Two steps: a tie, so log 2 and not right; then weight 0.1 on a difference of 2.
+    answer = call(TRAIN, **ONE_PAIR, learning_rate=0.1, epochs=2, batch_size=4, max_grad_norm=10.0, seconds=20.0)
+    answer.part("history").satisfies(
+        lambda history: (
+            isinstance(history, list)
+            and [sorted(entry) for entry in history] == [["accuracy", "loss"]] * 2
+            and all(type(number) is float for entry in history for number in entry.values())
+        ),
+        "a list with one dict for each step, {'loss': float, 'accuracy': float}",
+    )
+    answer.equals(losses=[EVEN, nll(2 * FIRST)], accuracies=[0.0, 1.0], learning_rates=[0.1, 0.05])
+
+
+@worth(2)
+def test_train_reward_model_gradient_of_each_step_by_hand():
+    # The first slope is -1 by the weight and 0 by the scale. Then both: 2 (1 - sigmoid d) (1, weight).
+    left = 2 * (1 - 1 / (1 + math.exp(-2 * FIRST)))
+    answer = call(TRAIN, **ONE_PAIR, learning_rate=0.1, epochs=2, batch_size=4, max_grad_norm=10.0, seconds=20.0)
+    answer.equals(gradient_norms=[1.0, left * math.hypot(1.0, FIRST)])
+
+
+@worth(2)
+def test_train_reward_model_second_step_by_hand():
+    # AdamW after two slopes: mean (0.09 g1 + 0.1 g2) / 0.19, square (0.000999 g1^2 + 0.001 g2^2) / 0.001999.
+    left = 2 * (1 - 1 / (1 + math.exp(-2 * FIRST)))
+
+    def move(first: float, second: float) -> float:
+        mean = (0.09 * first + 0.1 * second) / 0.19
+        square = (0.000999 * first**2 + 0.001 * second**2) / 0.001999
+        return -0.05 * mean / (math.sqrt(square) + 1e-8)
+
+    answer = call(TRAIN, **ONE_PAIR, learning_rate=0.1, epochs=2, batch_size=4, max_grad_norm=10.0, seconds=20.0)
+    answer.equals(weight=[[FIRST + move(-1.0, -left)]], scale=[1.0 + move(0.0, -left * FIRST)])
+
+
+@pytest.mark.parametrize(
+    "max_grad_norm, norm",
+    [
+        pytest.param(0.25, 0.25, id="scaled-down"),
+        pytest.param(4.0, 1.0, id="a-small-gradient-stays"),
+    ],
+)
+def test_train_reward_model_clips_the_gradient(max_grad_norm, norm):
+    # The first slope is 1 long. Torch divides by the norm + 1e-6, which the docstring does not ask for.
+    answer = call(TRAIN, **ONE_PAIR, learning_rate=0.1, max_grad_norm=max_grad_norm, seconds=20.0)
+    answer.equals(gradient_norms=[norm], atol=1e-6)
+
+
+def test_train_reward_model_clips_all_parameters_together():
+    # A tie: 6 * 4 - 8 * 3 = 0. Slopes -(3, 4) by the weight and -(12, -12) by the scale: 5 and 17 long, together 17.7.
+    answer = call(
+        TRAIN,
+        **{**ONE_PAIR, "table": [[6.0, 8.0], [0.0, 0.0]], "weight": [[4.0, -3.0]]},
+        learning_rate=0.1,
+        max_grad_norm=1.0,
+        seconds=20.0,
+    )
+    answer.equals(gradient_norms=[1.0], atol=1e-6)
+
+
+def test_train_reward_model_decays_no_weight():
+    # Both responses have 4 in the second feature: no comparison moves its weight of 8.
+    answer = call(
+        TRAIN,
+        **{**ONE_PAIR, "table": [[3.0, 4.0], [1.0, 4.0]], "weight": [[0.0, 8.0]]},
+        learning_rate=0.1,
+        max_grad_norm=10.0,
+        seconds=20.0,
+    )
+    answer.equals(weight=[[FIRST, 8.0]])
+
+
+def test_train_reward_model_reads_each_side_with_its_own_mask():
+    # Chosen 3 and rejected 1 + 1; what stands on padding is 100. Before the step: weight 1, difference 1.
+    answer = call(
+        TRAIN,
+        table=[[3.0], [1.0], [100.0]],
+        weight=[[1.0]],
+        chosen_ids=[[2, 2, 0]],
+        chosen_mask=[[False, False, True]],
+        rejected_ids=[[1, 1, 2]],
+        rejected_mask=[[True, True, False]],
+        learning_rate=0.1,
+        seconds=20.0,
+    )
+    answer.equals(losses=[nll(1.0)], accuracies=[1.0])
+
+
+def test_train_reward_model_mode():
+    answer = call(TRAIN, **ONE_PAIR, learning_rate=0.1, seconds=20.0)
+    answer.part("train_mode_while_training").satisfies(lambda on: on is True, "train mode during the steps")
+    answer.part("train_mode_afterwards").satisfies(lambda on: on is False, "eval mode afterwards")
+
+
+WATCH = scenario("watch_training", of=train_reward_model)
+
+
+@pytest.mark.parametrize(
+    "pairs, epochs, batch_size, sizes",
+    [
+        pytest.param(5, 1, 2, [2, 2, 1], id="the-last-batch-is-smaller"),
+        pytest.param(5, 2, 2, [2, 2, 1, 2, 2, 1], id="an-epoch-ends-with-its-own-last-batch"),
+        pytest.param(4, 3, 4, [4, 4, 4], id="one-batch-an-epoch"),
+        pytest.param(3, 1, 64, [3], id="fewer-than-a-batch"),
+    ],
+)
+@worth(2)
+def test_train_reward_model_uses_each_pair_once_an_epoch(pairs, epochs, batch_size, sizes):
+    answer = call(WATCH, pairs=pairs, epochs=epochs, batch_size=batch_size, seconds=20.0).equals(batch_sizes=sizes)
+    answer.part("each_pair_once_an_epoch").satisfies(lambda yes: yes is True, "each comparison once in each epoch")
+    answer.part("both_sides_of_a_pair_together").satisfies(
+        lambda yes: yes is True, "chosen and rejected of one comparison in one batch"
+    )
+    answer.part("entries_in_history").satisfies(
+        lambda count: count == len(sizes), f"a history of {len(sizes)} entries, one a step"
+    )
+
+
+def test_train_reward_model_decays_the_learning_rate_to_0():
+    # Six steps in two epochs: 6/6, 5/6, ... 1/6 of it; after the last one it would be 0.
+    answer = call(WATCH, pairs=5, epochs=2, batch_size=2, learning_rate=0.6, seconds=20.0)
+    answer.equals(learning_rates=[0.6, 0.5, 0.4, 0.3, 0.2, 0.1])
+
+
+def test_train_reward_model_shuffles_each_epoch_anew():
+    answer = call(WATCH, pairs=30, epochs=3, batch_size=8, seconds=20.0)
+    answer.part("in_the_order_given").satisfies(lambda yes: yes is False, "a shuffled order")
+    answer.part("same_order_in_two_epochs").satisfies(lambda yes: yes is False, "a new order in each epoch")
+
+
+def test_train_reward_model_draws_the_order_from_its_seed():
+    answer = call(
+        scenario("train_with_seeds", of=train_reward_model), pairs=30, batch_size=8, seeds=(3, 4, 5, 9), seconds=20.0
+    )
+    answer.part("same_seed_same_order").satisfies(lambda yes: yes is True, "the same order from the same seed")
+    answer.part("other_seed_other_order").satisfies(lambda yes: yes is True, "another order from another seed")
+    answer.part("global_random_untouched").satisfies(
+        lambda yes: yes is True, "no draw from the global random generators, and no seeding of them"
+    )
