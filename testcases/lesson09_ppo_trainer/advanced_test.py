@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
+from testcases.doubles.drawing import normal
 from testcases.engine import call, examples_of, scenario, worth
 from tutorial.lesson09_ppo_trainer import PPOTrainer
 
@@ -26,10 +26,6 @@ RESUMED = scenario("resumed_of", of=PPOTrainer.load_checkpoint)
 
 # torch adds 1e-6 to the norm by which it clips; clipping by hand is as good.
 CLIPPED_BY_HAND = 1e-5
-
-
-def normal(*shape: int, seed: int = 1) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def test_generate_responses_agrees_with_the_reference():
@@ -104,7 +100,6 @@ def test_generate_responses_refuses_bad_prompts(prompts, mentions):
 JUDGED = {
     "actor": normal(5, 5),
     "reference": normal(5, 5, seed=2),
-    "reward": None,
     "prompts": ((2,), (3, 2)),
     "responses": [[3, 3, 1], [2, 1, 0]],
     "log_probs": -normal(2, 3, seed=3).abs(),
@@ -114,7 +109,7 @@ JUDGED = {
 
 def test_compute_rewards_calls_a_function_with_texts():
     # "a" and "b b": 1 word + 2/4; "b a" and "a": 2 words. No special token may reach the function.
-    answer = call(REWARDS, **JUDGED, function="words of the prompt + 1/4 for each b", kl_coef=0.0)
+    answer = call(REWARDS, **JUDGED, reward="words of the prompt + 1/4 for each b", kl_coef=0.0)
     answer.equals([[0.0, 0.0, 1.5], [0.0, 2.0, 0.0]], atol=1e-12)
 
 
@@ -127,7 +122,7 @@ def test_compute_rewards_calls_a_function_with_texts():
     ],
 )
 def test_compute_rewards_refuses_a_bad_reward_function(function, mentions):
-    call(REWARDS, **JUDGED, function=function).raises(ValueError, mentions)
+    call(REWARDS, **JUDGED, reward=function).raises(ValueError, mentions)
 
 
 @pytest.mark.parametrize(
@@ -333,19 +328,20 @@ def test_load_checkpoint_refuses_what_is_damaged_or_of_another_run(content, rule
 
 
 def test_load_checkpoint_explains_another_shape():
-    call(LOADED, mark=1.0, width=5).raises(ValueError, mentions=["shape"])
+    call(LOADED, mark=1.0, content="5 wide").raises(ValueError, mentions=["shape"])
 
 
 def test_load_checkpoint_refuses_models_with_other_parts():
-    call(LOADED, mark=1.0, with_places=True).raises(ValueError)
+    call(LOADED, mark=1.0, content="of a policy with places").raises(ValueError)
 
 
 @pytest.mark.parametrize("save_after", [1, 3])
 @worth(2)
 def test_load_checkpoint_makes_the_resumed_run_equal_the_undisturbed_one(save_after):
-    world = {name: value for name, value in WORLD.items() if name not in ("places", "prompts")}
-    settings = {"learning_rate": 0.2, "kl_target": 0.5, "kl_horizon": 30, "num_updates": 5}
-    answer = call(RESUMED, **{**world, **settings}, prompts=((2,), (3,), (4,), (2, 2)), save_after=save_after)
+    tables = {name: WORLD[name] for name in ("actor", "critic", "reference", "reward")}
+    settings = {name: value for name, value in WORLD.items() if name not in (*tables, "places", "prompts")}
+    settings |= {"learning_rate": 0.2, "kl_target": 0.5, "kl_horizon": 30, "num_updates": 5}
+    answer = call(RESUMED, tables=tables, prompts=((2,), (3,), (4,), (2, 2)), save_after=save_after, **settings)
     answer.matches_reference(atol=CLIPPED_BY_HAND)
     answer.satisfies(
         lambda got: all(

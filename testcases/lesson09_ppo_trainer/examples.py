@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from testcases.doubles.drawing import normal_from, uniform_from
 from testcases.engine import Request, request, scenario
 from tutorial.lesson09_ppo_trainer import PPOTrainer
 
@@ -35,12 +36,12 @@ def examples(seed: int) -> list[Request]:
 
 def _responses(draw: torch.Generator, seed: int) -> list[Request]:
     ask = scenario("responses_of", of=PPOTrainer.generate_responses)
-    tables = {"actor": _normal(draw, 5, 5), "prompts": _some_prompts(draw, 6)}
+    tables = {"actor": normal_from(draw, 5, 5), "prompts": _some_prompts(draw, 6)}
     common = {**tables, "seed": seed, "batch_size": 6}
     return [
         request(ask, **common, max_new_tokens=6, temperature=0.6, stop_token_ids=(1, 4)),
         request(ask, **common, max_new_tokens=3, pad_token_id=1, calls=2),
-        request(ask, **common, max_new_tokens=4, temperature=1.7, places=_normal(draw, 12, 5)),
+        request(ask, **common, max_new_tokens=4, temperature=1.7, places=normal_from(draw, 12, 5)),
         request(ask, **common),
         request(scenario("wrapped_responses_of", of=PPOTrainer.generate_responses), **common, max_new_tokens=5),
     ]
@@ -56,7 +57,11 @@ def _rewards(draw: torch.Generator) -> list[Request]:
         (0.1, {"wrapped": True}),
     ):
         responses, mask = _some_responses(draw)
-        tables = {"actor": _normal(draw, 5, 5), "reference": _normal(draw, 5, 5), "reward": _normal(draw, 5)}
+        tables = {
+            "actor": normal_from(draw, 5, 5),
+            "reference": normal_from(draw, 5, 5),
+            "reward": normal_from(draw, 5),
+        }
         found.append(
             request(
                 ask,
@@ -66,7 +71,7 @@ def _rewards(draw: torch.Generator) -> list[Request]:
                 log_probs=_old(draw, mask),
                 mask=mask,
                 price=price,
-                places=_normal(draw, 12, 5),
+                places=normal_from(draw, 12, 5),
                 **settings,
             )
         )
@@ -80,7 +85,9 @@ def _losses(draw: torch.Generator) -> list[Request]:
     first = {"clip_epsilon": 0.3, "value_clip_epsilon": 0.1, "value_coef": 0.7, "entropy_coef": 0.2, "temperature": 0.7}
     return [
         request(ask, **_batch(draw), **first),
-        request(ask, **_batch(draw), places=_normal(draw, 12, 5), clip_epsilon=0.1, temperature=1.4, entropy_coef=0.01),
+        request(
+            ask, **_batch(draw), places=normal_from(draw, 12, 5), clip_epsilon=0.1, temperature=1.4, entropy_coef=0.01
+        ),
         request(ask, **_batch(draw, garbage=math.nan)),
         request(ask, **_batch(draw), clip_epsilon=3.0, value_coef=0.4),
         request(ask, **idle, entropy_coef=0.1),
@@ -103,15 +110,21 @@ def _updates(draw: torch.Generator, seed: int) -> list[Request]:
     chain[2, 3] = chain[3, 1] = 1000.0
     tables = {
         "actor": chain,
-        "critic": _normal(draw, 4),
+        "critic": normal_from(draw, 4),
         "reference": torch.zeros_like(chain),
-        "reward": _normal(draw, 4),
+        "reward": normal_from(draw, 4),
     }
     target = 2.2 * math.log(2.0)
     found.append(request(ask, **tables, prompts=((2,), (3,)), seed=seed, kl_target=target, kl_horizon=50))
     real = scenario("real_updates_of", of=PPOTrainer.training_step)
     settings = {"batch_size": 5, "num_minibatches": 2, "num_epochs": 2, "max_new_tokens": 4, "learning_rate": 0.05}
-    settings |= {"places": _normal(draw, 12, 5), "updates": 2, "kl_target": 0.5, "kl_horizon": 20, "adam_epsilon": 0.1}
+    settings |= {
+        "places": normal_from(draw, 12, 5),
+        "updates": 2,
+        "kl_target": 0.5,
+        "kl_horizon": 20,
+        "adam_epsilon": 0.1,
+    }
     found.append(request(real, **_world(draw), seed=seed, **settings))
     return found
 
@@ -143,7 +156,7 @@ def _loaded(draw: torch.Generator, seed: int) -> list[Request]:
     return [
         request(ask, mark=2.0, learning_rate=0.1),
         request(ask, mark=3.0, as_path=False, kl_target=6.0),
-        request(ask, mark=1.0, width=4),
+        request(ask, mark=1.0, content="4 wide"),
         request(ask, mark=2.0, mark_before=1.0),
         request(ask, mark=2.0, wrapped=True),
         request(ask, mark=1.0, with_global_draws=True),
@@ -161,7 +174,11 @@ def _epochs(draw: torch.Generator, seed: int) -> list[Request]:
         ((2, 3), {"num_epochs": 3, "num_minibatches": 2, "batch_size": 5, "max_update_kl": 0.5}),
         ((6,), {"batch_size": 6, "max_update_kl": 0.9}),
     ):
-        script = {"approx_kl": 0.4 * _uniform(draw, 9), "ratio_max": _uniform(draw, 9), "policy_loss": _normal(draw, 9)}
+        script = {
+            "approx_kl": 0.4 * uniform_from(draw, 9),
+            "ratio_max": uniform_from(draw, 9),
+            "policy_loss": normal_from(draw, 9),
+        }
         script["approx_kl"][2] = 0.9
         found.append(request(ask, sizes=sizes, **script, seed=seed, **settings))
     # The mean so far exceeds the limit one step after the first that does.
@@ -180,10 +197,13 @@ def _steps(draw: torch.Generator) -> list[Request]:
         (2, {"max_grad_norm": 2.0}),
     ):
         _, mask = _some_responses(draw)
-        ratios = [1 + _uniform(draw, *mask.shape) for _ in range(4)]
+        ratios = [1 + uniform_from(draw, *mask.shape) for _ in range(4)]
         ratios[1] = ratios[1] * 4
         ratios[2] = ratios[2].index_fill(1, torch.tensor(0), math.nan)
-        slopes = {"actor_slopes": 3 * _normal(draw, *mask.shape), "critic_slopes": 3 * _normal(draw, *mask.shape)}
+        slopes = {
+            "actor_slopes": 3 * normal_from(draw, *mask.shape),
+            "critic_slopes": 3 * normal_from(draw, *mask.shape),
+        }
         options = {"micro_batch_size": size, "learning_rate": 0.5, "adam_epsilon": 0.5, **settings}
         found.append(request(ask, **slopes, mask=mask, ratios=ratios, **options))
     ratios = torch.ones_like(mask, dtype=torch.float64)
@@ -199,21 +219,21 @@ def _batch(draw: torch.Generator, garbage: float | None = None) -> dict[str, Any
     prompts[torch.arange(3) < torch.tensor([[1], [0], [2], [0]])] = 0
     data = {
         "log_probs": _old(draw, mask),
-        "advantages": _normal(draw, *mask.shape),
-        "values": _normal(draw, *mask.shape),
-        "returns": _normal(draw, *mask.shape),
+        "advantages": normal_from(draw, *mask.shape),
+        "values": normal_from(draw, *mask.shape),
+        "returns": normal_from(draw, *mask.shape),
     }
     if garbage is not None:
         data = {name: tensor.masked_fill(~mask, garbage) for name, tensor in data.items()}
-    tables = {"actor": _normal(draw, 5, 5), "critic": _normal(draw, 5)}
+    tables = {"actor": normal_from(draw, 5, 5), "critic": normal_from(draw, 5)}
     return {**tables, "prompts": prompts, "responses": responses, "mask": mask, **data}
 
 
 def _world(draw: torch.Generator) -> dict[str, Any]:
     """Models and five prompts, whose token sums differ."""
-    tables = {name: _normal(draw, 5, 5) for name in ("actor", "reference")}
+    tables = {name: normal_from(draw, 5, 5) for name in ("actor", "reference")}
     prompts = ((2,), (3,), (4,), (2, 3), (2, 4))
-    return {**tables, "critic": _normal(draw, 5), "reward": _normal(draw, 5), "prompts": prompts}
+    return {**tables, "critic": normal_from(draw, 5), "reward": normal_from(draw, 5), "prompts": prompts}
 
 
 def _some_responses(draw: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -232,12 +252,4 @@ def _some_prompts(draw: torch.Generator, count: int) -> tuple[tuple[int, ...], .
 
 def _old(draw: torch.Generator, mask: Tensor) -> Tensor:
     """Log-probs of another policy than the one in training, 0 under the mask."""
-    return (-0.5 - 2 * _uniform(draw, *mask.shape)).masked_fill(~mask, 0.0)
-
-
-def _normal(draw: torch.Generator, *shape: int) -> Tensor:
-    return torch.randn(shape, generator=draw, dtype=torch.float64)
-
-
-def _uniform(draw: torch.Generator, *shape: int) -> Tensor:
-    return torch.rand(shape, generator=draw, dtype=torch.float64)
+    return (-0.5 - 2 * uniform_from(draw, *mask.shape)).masked_fill(~mask, 0.0)

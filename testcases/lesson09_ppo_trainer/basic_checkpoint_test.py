@@ -1,0 +1,128 @@
+"""Lesson 9, by hand: what a checkpoint holds, and what loading it leaves of the run before."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from testcases.engine import call, scenario, worth
+from tutorial.lesson09_ppo_trainer import PPOTrainer
+
+NO, YES = False, True
+
+SAVED = scenario("saved_of", of=PPOTrainer.save_checkpoint)
+INTERRUPTED = scenario("interrupted_save_of", of=PPOTrainer.save_checkpoint)
+LOADED = scenario("loaded_of", of=PPOTrainer.load_checkpoint)
+REFUSED = scenario("refused_load_of", of=PPOTrainer.load_checkpoint)
+MODE_AFTER_SAVING = scenario("parts_in_training_mode_after", of=PPOTrainer.save_checkpoint)
+MODE_AFTER_LOADING = scenario("parts_in_training_mode_after", of=PPOTrainer.load_checkpoint)
+
+# A trainer in the middle of a run; the file it leaves is read by the reference's load_checkpoint.
+IN_THE_MIDDLE = {"updates_done": 3, "learning_rate": 0.025, "scores_in_history": [0.0, 2.0, 4.0], "price": 0.125}
+
+
+@pytest.mark.parametrize("as_path", [YES, NO], ids=["path", "text"])
+@worth(2)
+def test_save_checkpoint_keeps_what_the_next_update_needs(as_path):
+    # Weights k / 8 + 2 minus a step of 0.1; Adam's momentum is a tenth of the gradient 2; 5 - 2 prompts are waiting.
+    answer = call(SAVED, marks=(2.0,), learning_rate=0.1, as_path=as_path)
+    answer.equals(
+        **IN_THE_MIDDLE,
+        actor=torch.arange(9).double().reshape(3, 3) / 8 + 1.9,
+        critic=[0.9, 1.025, 1.15],
+        momentum=[0.2, 0.2],
+        atol=1e-5,
+    )
+    answer.satisfies(lambda got: len(got["prompts_waiting"]) == 3, "the 3 prompts that are waiting")
+    answer.matches_reference()
+
+
+def test_save_checkpoint_makes_the_folder_and_leaves_one_file():
+    answer = call(SAVED, marks=(1.0,), folder="runs/today/checkpoint")
+    answer.satisfies(lambda got: got["files"] == ["trainer.pt"], "one file, trainer.pt, in a folder that was missing")
+    answer.matches_reference()
+
+
+def test_save_checkpoint_leaves_the_model_in_its_mode():
+    call(MODE_AFTER_SAVING, method="save_checkpoint").equals(3)
+
+
+def test_save_checkpoint_replaces_an_older_one():
+    answer = call(SAVED, marks=(1.0, 4.0), kl_target=6.0)
+    answer.equals(price=0.25, updates_done=3, scores_in_history=[0.0, 4.0, 8.0])
+    answer.satisfies(lambda got: got["files"] == ["trainer.pt"], "one file, trainer.pt")
+    answer.matches_reference()
+
+
+@pytest.mark.parametrize(
+    "while_renaming, error",
+    [(NO, "no space left on device"), (YES, "the disk is gone")],
+    ids=["while-writing", "while-renaming"],
+)
+@worth(2)
+def test_save_checkpoint_that_is_interrupted_leaves_the_old_one(while_renaming, error):
+    # The disk fails while the second checkpoint (price 1 / 16) is written: the first (price 3 / 16) must be whole.
+    answer = call(INTERRUPTED, first=3.0, second=1.0, while_renaming=while_renaming)
+    answer.satisfies(lambda got: got["error"] == error, "the OSError to come through")
+    answer.satisfies(lambda got: not got["written_elsewhere"], "the unfinished file in the directory itself")
+    answer.equals(price=0.1875, scores_in_history=[0.0, 3.0, 6.0])
+    answer.matches_reference()
+
+
+@pytest.mark.parametrize("as_path", [YES, NO], ids=["path", "text"])
+@worth(2)
+def test_load_checkpoint_restores_what_the_next_update_needs(as_path):
+    answer = call(LOADED, mark=2.0, learning_rate=0.1, as_path=as_path)
+    answer.equals(
+        **IN_THE_MIDDLE,
+        actor=torch.arange(9).double().reshape(3, 3) / 8 + 1.9,
+        critic=[0.9, 1.025, 1.15],
+        momentum=[0.2, 0.2],
+        atol=1e-5,
+    )
+    answer.satisfies(lambda got: len(got["prompts_waiting"]) == 3, "the 3 prompts that were waiting")
+    answer.matches_reference()
+
+
+def test_load_checkpoint_restores_the_adaptive_price():
+    call(LOADED, mark=4.0, kl_target=6.0, kl_coef=0.7).equals(price=0.25).matches_reference()
+
+
+def test_load_checkpoint_leaves_nothing_of_another_run():
+    # The trainer that loads is in the middle of a run of its own; all of that has to go.
+    answer = call(LOADED, mark=2.0, mark_before=3.0, learning_rate=0.1)
+    answer.equals(**IN_THE_MIDDLE)
+    answer.satisfies(lambda got: len(got["prompts_waiting"]) == 3, "the 3 prompts that were waiting")
+    answer.matches_reference()
+
+
+def test_load_checkpoint_restores_the_random_states():
+    # The new trainer is at the start of its random numbers: after loading it must draw what the saved one would have,
+    # and so must torch's, Python's and numpy's global generators, which are at another place by then.
+    call(LOADED, mark=3.0, seed=1, with_global_draws=True).matches_reference()
+
+
+def test_load_checkpoint_leaves_the_model_in_its_mode():
+    call(MODE_AFTER_LOADING, method="load_checkpoint").equals(3)
+
+
+@pytest.mark.parametrize("wrapped", [NO, YES], ids=["one-process", "wrapped"])
+def test_load_checkpoint_leaves_optimiser_and_models_together(wrapped):
+    # One step with gradient 1 after loading: it has to move the weights that the trainer uses.
+    answer = call(LOADED, mark=1.0, learning_rate=0.5, wrapped=wrapped)
+    answer.satisfies(
+        lambda got: (got["actor_one_step_later"] < got["actor"] - 0.01).all(), "an optimiser step that moves the actor"
+    )
+    answer.matches_reference()
+
+
+@pytest.mark.parametrize("content", ["2 wide", "4 wide", "of other names"])
+def test_load_checkpoint_refuses_models_of_another_shape(content):
+    call(LOADED, mark=1.0, content=content).raises(ValueError)
+
+
+def test_load_checkpoint_that_is_refused_leaves_the_run_as_it_was():
+    # Price 3 / 16 and history of the run that goes on; the file of the other, wider models has 1 / 16 and 0, 1, 2.
+    answer = call(REFUSED, mark=1.0, mark_before=3.0, width=4)
+    answer.equals(error="ValueError", price=0.1875, scores_in_history=[0.0, 3.0, 6.0])
+    answer.matches_reference()

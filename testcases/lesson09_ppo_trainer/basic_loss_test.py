@@ -1,0 +1,343 @@
+"""Lesson 9, by hand: loss, step and epochs of two rows, every number worked out in a comment.
+
+A table policy has a row of logits for the token before; a table critic a value for it. Token 0 is padding, 1 stops.
+"""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from testcases.engine import call, scenario, worth
+from tutorial.lesson09_ppo_trainer import PPOTrainer
+
+NAN = math.nan
+LN2 = math.log(2)
+NO, YES = False, True
+
+LOSS = scenario("loss_of", of=PPOTrainer.compute_loss)
+STEPS = scenario("steps_of", of=PPOTrainer.optimiser_step)
+EPOCHS = scenario("epochs_of", of=PPOTrainer.optimise)
+WRAPPED = scenario("wrapped_loss_of", of=PPOTrainer.compute_loss)
+
+# Two rows, three real tokens. After 2 the policy gives 1/8, 1/8, 1/4, 1/2, after 3 it is uniform: 1/4.
+#   row 0: token 3 (1/2, it was 1/4: ratio 2), then the stop token (1/4, it was 1/2: ratio 1/2); row 1: token 3, ratio 1
+#   advantages 1, 1, -2. clip_epsilon 0.25: min(2, 1.25) = 1.25; min(0.5, 0.75) = 0.5; -2
+#   policy_loss = -(1.25 + 0.5 - 2) / 3 = 0.25 / 3
+#   values 1 (after 2), 2 (after 3), 1; old 0.5, 2, 2; returns 2, 1, 1.5; value clip 1/8: clipped 0.625, 2, 1.875
+#   larger squares 1.375^2, 1, 0.5^2: value_loss = (1.890625 + 1 + 0.25) / 6 = 3.140625 / 6
+#   entropies 1.75 ln 2, 2 ln 2, 1.75 ln 2: mean 5.5 / 3 ln 2
+AFTER_2 = torch.tensor([0.125, 0.125, 0.25, 0.5], dtype=torch.float64)
+BATCH = {
+    "actor": torch.stack([torch.zeros(4).double(), torch.zeros(4).double(), AFTER_2.log(), torch.zeros(4).double()]),
+    "critic": [9.0, 9.0, 1.0, 2.0],
+    "prompts": [[2], [2]],
+    "responses": [[3, 1], [3, 0]],
+    "mask": [[YES, YES], [YES, NO]],
+    "log_probs": [[-2 * LN2, -LN2], [-LN2, 0.0]],
+    "advantages": [[1.0, 1.0], [-2.0, 0.0]],
+    "values": [[0.5, 2.0], [2.0, 0.0]],
+    "returns": [[2.0, 1.0], [1.5, 0.0]],
+}
+EPSILONS = {"clip_epsilon": 0.25, "value_clip_epsilon": 0.125}
+POLICY_LOSS, VALUE_LOSS, ENTROPY = 0.25 / 3, 3.140625 / 6, 5.5 / 3 * LN2
+# d policy_loss: the first token is clipped. Row 0, token 1: -1/2 (onehot - 1/4) / 3 by the logits after 3; row 1:
+# 2 (onehot - p) / 3 by those after 2.
+POLICY_SLOPE = torch.tensor(
+    [[0.0] * 4, [0.0] * 4, [-0.25 / 3, -0.25 / 3, -0.5 / 3, 1 / 3], [0.125 / 3, -0.375 / 3, 0.125 / 3, 0.125 / 3]],
+    dtype=torch.float64,
+)
+# d entropy = p (-log p - H) for each of the two tokens after 2; the uniform rows are at their maximum.
+ENTROPY_SLOPE = torch.zeros(4, 4, dtype=torch.float64)
+ENTROPY_SLOPE[2] = 2 / 3 * LN2 * torch.tensor([0.15625, 0.15625, 0.0625, -0.375], dtype=torch.float64)
+# d value_loss: the first token is clipped; 1 - 1.5 = -1/2 by the value after 2, 2 - 1 = 1 by that after 3, of 3 tokens
+VALUE_SLOPE = torch.tensor([0.0, 0.0, -0.5 / 3, 1 / 3], dtype=torch.float64)
+
+
+@pytest.mark.parametrize("value_coef, entropy_coef", [(0.5, 0.0), (0.0, 0.25), (2.0, 0.125)])
+@worth(2)
+def test_compute_loss_by_hand(value_coef, entropy_coef):
+    answer = call(LOSS, **BATCH, **EPSILONS, value_coef=value_coef, entropy_coef=entropy_coef)
+    answer.equals(
+        loss=POLICY_LOSS + value_coef * VALUE_LOSS - entropy_coef * ENTROPY,
+        actor_gradient=POLICY_SLOPE - entropy_coef * ENTROPY_SLOPE,
+        critic_gradient=value_coef * VALUE_SLOPE,
+    )
+
+
+def test_compute_loss_statistics():
+    # approx_kl: ratio - 1 - log(ratio) is 1 - ln 2, -1/2 + ln 2 and 0. One token of three is clipped.
+    answer = call(LOSS, **BATCH, **EPSILONS, entropy_coef=0.5)
+    answer.equals(
+        policy_loss=POLICY_LOSS,
+        value_loss=VALUE_LOSS,
+        entropy=ENTROPY,
+        ratio_mean=3.5 / 3,
+        ratio_max=2.0,
+        approx_kl=0.5 / 3,
+        clip_fraction=1 / 3,
+    )
+
+
+def test_compute_loss_statistics_are_those_of_the_interval():
+    # With clip_epsilon 1.5 the ratios 2 and 1/2 are inside: -(2 + 0.5 - 2) / 3, and nothing is clipped.
+    answer = call(LOSS, **BATCH, clip_epsilon=1.5, value_coef=0.0)
+    answer.equals(loss=-0.5 / 3, policy_loss=-0.5 / 3, clip_fraction=0.0, ratio_max=2.0)
+
+
+def test_compute_loss_uses_the_temperature():
+    # Twice the logits at temperature 2 are the same distribution; the gradient by the logits is half as large.
+    batch = {**BATCH, "actor": 2 * BATCH["actor"]}
+    answer = call(LOSS, **batch, **EPSILONS, temperature=2.0, value_coef=0.5, entropy_coef=0.5)
+    answer.equals(
+        loss=POLICY_LOSS + 0.5 * VALUE_LOSS - 0.5 * ENTROPY,
+        actor_gradient=(POLICY_SLOPE - 0.5 * ENTROPY_SLOPE) / 2,
+        critic_gradient=0.5 * VALUE_SLOPE,
+        entropy=ENTROPY,
+        ratio_max=2.0,
+    )
+
+
+def test_compute_loss_ignores_what_stands_under_the_mask():
+    hidden = {
+        name: torch.tensor(BATCH[name], dtype=torch.float64).masked_fill(~torch.tensor(BATCH["mask"]), NAN)
+        for name in ("log_probs", "advantages", "values", "returns")
+    }
+    answer = call(LOSS, **{**BATCH, **hidden}, **EPSILONS, value_coef=0.5, entropy_coef=0.5)
+    answer.equals(
+        loss=POLICY_LOSS + 0.5 * VALUE_LOSS - 0.5 * ENTROPY,
+        actor_gradient=POLICY_SLOPE - 0.5 * ENTROPY_SLOPE,
+        critic_gradient=0.5 * VALUE_SLOPE,
+    )
+
+
+def test_compute_loss_with_the_defaults():
+    # value_coef 0.1, entropy_coef 0; both epsilons 0.2: min(2, 1.2) + min(0.5, 0.8) - 2 = -0.3; clipped value 0.7, 1.8
+    answer = call(LOSS, **BATCH)
+    answer.equals(loss=0.1 + 0.1 * (1.3**2 + 1 + 0.25) / 6, policy_loss=0.1, value_loss=(1.3**2 + 1 + 0.25) / 6)
+
+
+@pytest.mark.parametrize(
+    "advantages, loss",
+    [
+        pytest.param([[1.0, 1.0], [-2.0, 0.0]], 0.0, id="they-cancel"),
+        pytest.param([[1.0, 0.0], [-2.0, 0.0]], 1 / 3, id="a-real-token-with-advantage-0-counts"),
+    ],
+)
+def test_compute_loss_before_the_first_step_is_the_mean_advantage(advantages, loss):
+    # Where nothing has moved every ratio is 1: the loss is minus the mean advantage, the same for any clip_epsilon.
+    old = {"log_probs": [[-LN2, -2 * LN2], [-LN2, 0.0]], "advantages": advantages}
+    answer = call(LOSS, **{**BATCH, **old}, value_coef=0.0)
+    answer.equals(loss=loss, policy_loss=loss, ratio_mean=1.0, ratio_max=1.0, approx_kl=0.0, clip_fraction=0.0)
+
+
+def test_compute_loss_goes_through_the_wrapped_model():
+    # On several processes the wrapper averages the gradients: a pass of the model inside it would leave each alone.
+    answer = call(WRAPPED, **BATCH)
+    answer.equals(loss=0.1 + 0.1 * (1.3**2 + 1 + 0.25) / 6, passes_through_the_wrapper=1)
+    # Gradient checkpointing of a real model works in training mode only.
+    answer.equals(parts_in_training_mode=3)
+
+
+# Adam's first step moves a weight by -lr g / (|g| + adam_epsilon); with lr 1 and adam_epsilon 1: -g / (|g| + 1).
+# Row 0 has one token, row 1 three. Slopes of the actor 4 | 0, 0, 0: mean over tokens 1 (over rows it would be 2);
+# of the critic 0 | -4, -4, -4: mean -3. Norm sqrt(10), not clipped.
+RAGGED = [[YES, NO, NO], [YES, YES, YES]]
+ACTOR_SLOPES = [[4.0, NAN, NAN], [0.0, 0.0, 0.0]]
+CRITIC_SLOPES = [[0.0, NAN, NAN], [-4.0, -4.0, -4.0]]
+CALM = torch.ones(2, 3).double()
+ADAM = {"learning_rate": 1.0, "adam_epsilon": 1.0, "max_grad_norm": 100.0}
+MICROBATCHES = pytest.mark.parametrize(
+    "size",
+    [pytest.param(None, id="one-microbatch"), pytest.param(1, id="row-by-row"), pytest.param(2, id="of-two-rows")],
+)
+
+
+@MICROBATCHES
+@worth(3)
+def test_optimiser_step_does_not_depend_on_the_microbatches(size):
+    answer = call(
+        STEPS,
+        actor_slopes=ACTOR_SLOPES,
+        critic_slopes=CRITIC_SLOPES,
+        mask=RAGGED,
+        ratios=[CALM],
+        micro_batch_size=size,
+        **ADAM,
+    )
+    answer.equals(actor=[-0.5], critic=[0.75], grad_norm=[math.sqrt(10)], skipped_share=[0.0])
+    answer.satisfies(
+        lambda got: got["microbatches"] == ([[0], [1]] if size == 1 else [[0, 1]]),
+        f"microbatches of {size or 'all'} rows, each row in exactly one",
+    )
+
+
+def test_optimiser_step_with_a_smaller_last_microbatch():
+    # Three rows of 1, 2 and 1 tokens in microbatches of 2: means 2/3 * 3/4 + 6 * 1/4 = 2, so -2/3; the critic -1: +1/2
+    answer = call(
+        STEPS,
+        actor_slopes=[[2.0, NAN], [0.0, 0.0], [6.0, NAN]],
+        critic_slopes=[[-1.0, NAN], [-1.0, -1.0], [-1.0, NAN]],
+        mask=[[YES, NO], [YES, YES], [YES, NO]],
+        ratios=[torch.ones(3, 2).double()],
+        micro_batch_size=2,
+        **ADAM,
+    )
+    answer.equals(actor=[-2 / 3], critic=[0.5])
+    answer.satisfies(lambda got: got["microbatches"] == [[0, 1], [2]], "microbatches of rows 0 1 and 2")
+
+
+@MICROBATCHES
+def test_optimiser_step_reports_the_whole_minibatch(size):
+    # Ratios 8 | 1, 1, 2: mean 3 over the tokens (14/3 over the rows), largest 8; policy_loss is the mean slope
+    ratios = torch.tensor([[8.0, NAN, NAN], [1.0, 1.0, 2.0]]).double()
+    options = {"ratios": [ratios], "micro_batch_size": size, **ADAM}
+    answer = call(STEPS, actor_slopes=ACTOR_SLOPES, critic_slopes=CRITIC_SLOPES, mask=RAGGED, **options)
+    answer.equals(policy_loss=[1.0], ratio_mean=[3.0], ratio_max=[8.0])
+
+
+@MICROBATCHES
+@worth(2)
+def test_optimiser_step_clips_the_norm_of_all_gradients(size):
+    # Gradients 3 and -4: norm 5, clipped to 2.5: 1.5 and -2, together for both models. torch adds 1e-6 to the norm.
+    answer = call(
+        STEPS,
+        actor_slopes=[[12.0, NAN, NAN], [0.0, 0.0, 0.0]],
+        critic_slopes=[[-4.0, NAN, NAN], [-4.0, -4.0, -4.0]],
+        mask=RAGGED,
+        ratios=[CALM],
+        micro_batch_size=size,
+        **{**ADAM, "max_grad_norm": 2.5},
+    )
+    answer.equals(actor=[-1.5 / 2.5], critic=[2 / 3], grad_norm=[5.0], skipped_share=[0.0], atol=1e-5)
+
+
+def test_optimiser_step_forgets_its_gradients():
+    # The same gradients again: both of Adam's means stay g and g^2, so the second step is as long as the first.
+    options = {"ratios": [CALM, CALM, CALM], "micro_batch_size": 1, **ADAM}
+    answer = call(STEPS, actor_slopes=ACTOR_SLOPES, critic_slopes=CRITIC_SLOPES, mask=RAGGED, **options)
+    answer.equals(actor=[-0.5, -1.0, -1.5], critic=[0.75, 1.5, 2.25], grad_norm=[math.sqrt(10)] * 3)
+
+
+@pytest.mark.parametrize(
+    "ratio, skipped",
+    [
+        pytest.param(3.9, NO, id="below-the-threshold"),
+        pytest.param(4.0, NO, id="at-the-threshold"),
+        pytest.param(4.1, YES, id="above-the-threshold"),
+        pytest.param(NAN, YES, id="nan"),
+        pytest.param(math.inf, YES, id="infinite"),
+    ],
+)
+@worth(2)
+def test_optimiser_step_skips_a_spike(ratio, skipped):
+    # The spike comes first, then an ordinary step: it must be as if the spike had never been seen.
+    options = {"ratios": [ratio * CALM, CALM], "ratio_threshold": 4.0, **ADAM}
+    answer = call(STEPS, actor_slopes=ACTOR_SLOPES, critic_slopes=CRITIC_SLOPES, mask=RAGGED, **options)
+    answer.equals(
+        actor=[0.0, -0.5] if skipped else [-0.5, -1.0],
+        critic=[0.0, 0.75] if skipped else [0.75, 1.5],
+        grad_norm=[0.0 if skipped else math.sqrt(10), math.sqrt(10)],
+        skipped_share=[float(skipped), 0.0],
+    )
+
+
+@pytest.mark.parametrize(
+    "first, mean, skipped",
+    [
+        # 13 / 4: one microbatch and the largest ratio are above the threshold 4, the mean over tokens is not
+        pytest.param(10.0, 3.25, NO, id="one-rare-token"),
+        # 43 / 4: the last microbatch is below it
+        pytest.param(40.0, 10.75, YES, id="a-spike-in-the-first-microbatch"),
+    ],
+)
+def test_optimiser_step_judges_the_mean_ratio_of_the_minibatch(first, mean, skipped):
+    ratios = torch.tensor([[first, NAN, NAN], [1.0, 1.0, 1.0]]).double()
+    options = {"ratios": [ratios], "ratio_threshold": 4.0, "micro_batch_size": 1, **ADAM}
+    answer = call(STEPS, actor_slopes=ACTOR_SLOPES, critic_slopes=CRITIC_SLOPES, mask=RAGGED, **options)
+    answer.equals(
+        actor=[0.0 if skipped else -0.5],
+        critic=[0.0 if skipped else 0.75],
+        ratio_mean=[mean],
+        skipped_share=[float(skipped)],
+    )
+
+
+QUIET = {"approx_kl": [0.0], "ratio_max": [1.0], "policy_loss": [0.0]}
+
+
+def sizes_of(got):
+    return [len(rows) for rows in got["rows_of_each_step"]]
+
+
+def epochs_in(got, rows):
+    """The row numbers of each epoch, in their order."""
+    flat = [row for step in got["rows_of_each_step"] for row in step]
+    return [flat[first : first + rows] for first in range(0, len(flat), rows)]
+
+
+@pytest.mark.parametrize(
+    "rows, settings, sizes",
+    [
+        pytest.param(5, {"num_epochs": 3, "num_minibatches": 2, "batch_size": 5}, [3, 2] * 3, id="a-smaller-last-one"),
+        pytest.param(
+            6, {"num_epochs": 2, "num_minibatches": 3, "batch_size": 6}, [2, 2, 2] * 2, id="three-of-two-rows"
+        ),
+        pytest.param(8, {"batch_size": 8}, [2, 2, 2, 2] * 4, id="the-defaults-are-4-epochs-of-4"),
+        pytest.param(4, {"num_epochs": 2, "num_minibatches": 1, "batch_size": 4}, [4, 4], id="one-minibatch"),
+    ],
+)
+@worth(2)
+def test_optimise_passes_over_every_row_once_an_epoch(rows, settings, sizes):
+    answer = call(EPOCHS, sizes=(rows,), **QUIET, **settings)
+    answer.satisfies(lambda got: sizes_of(got) == sizes, f"optimiser steps on {', '.join(map(str, sizes))} rows")
+    answer.satisfies(
+        lambda got: all(sorted(epoch) == list(range(rows)) for epoch in epochs_in(got, rows)),
+        f"each of the {rows} rows exactly once in each epoch",
+    )
+    answer.equals(optimiser_steps=float(len(sizes)))
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_optimise_draws_the_order_anew_from_the_shuffling_generator(seed):
+    answer = call(EPOCHS, sizes=(6, 3), **QUIET, num_epochs=3, num_minibatches=3, batch_size=9, seed=seed)
+    answer.satisfies(
+        lambda got: len({tuple(epoch) for epoch in epochs_in(got, 9)}) == 3, "another order of the rows in each epoch"
+    )
+    answer.leaves_global_random_alone().matches_reference()
+
+
+def test_optimise_merges_the_statistics_of_all_steps():
+    # Four steps: means 2.5 and 0.25; the largest ratio; the first step's own
+    script = {
+        "approx_kl": [0.0, 0.0, 0.5, 0.5],
+        "ratio_max": [1.25, 1.0, 3.0, 2.0],
+        "policy_loss": [1.0, 2.0, 3.0, 4.0],
+    }
+    answer = call(EPOCHS, sizes=(4,), **script, num_epochs=2, num_minibatches=2, batch_size=4)
+    answer.equals(policy_loss=2.5, approx_kl=0.25, ratio_max=3.0, first_ratio_max=1.25, optimiser_steps=4.0)
+
+
+@pytest.mark.parametrize(
+    "limit, steps, policy_loss",
+    [
+        pytest.param(0.7, 3, 2.0, id="in-the-middle-of-the-second-epoch"),
+        # (1 + 2) / 2
+        pytest.param(0.2, 2, 1.5, id="at-the-end-of-the-first-epoch"),
+        pytest.param(0.8, 6, 3.5, id="the-limit-itself-is-allowed"),
+        pytest.param(None, 6, 3.5, id="without-a-limit"),
+    ],
+)
+@worth(2)
+def test_optimise_stops_when_the_policy_has_moved_far_enough(limit, steps, policy_loss):
+    script = {
+        "approx_kl": [0.1, 0.3, 0.8, 0.1, 0.1, 0.1],
+        "ratio_max": [1.0],
+        "policy_loss": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0],
+    }
+    settings = {"num_epochs": 3, "num_minibatches": 2, "batch_size": 4, "max_update_kl": limit}
+    answer = call(EPOCHS, sizes=(4,), **script, **settings)
+    answer.equals(optimiser_steps=float(steps), policy_loss=policy_loss)
+    answer.satisfies(lambda got: len(got["rows_of_each_step"]) == steps, f"{steps} optimiser steps")

@@ -1,0 +1,218 @@
+"""Lesson 9, by hand: updates and whole runs."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from testcases.engine import call, scenario, worth
+from tutorial.lesson09_ppo_trainer import PPOTrainer
+
+LN2 = math.log(2)
+# Certain: after 2 always 3, after 3 always the stop token (exp(-1000) is 0).
+SURE = 1000.0
+CHAIN = [[0.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, SURE], [0.0, SURE, 0.0, 0.0]]
+UNIFORM = [[0.0] * 4] * 4
+
+UPDATE = scenario("update_of", of=PPOTrainer.training_step)
+UPDATES = scenario("real_updates_of", of=PPOTrainer.training_step)
+RUN = scenario("run_of", of=PPOTrainer.train)
+
+# The prompts [2] and [3] get the certain responses [3, stop] and [stop]: log-probs 0. The reference is uniform over 4:
+# each token has KL 2 ln 2 and costs 0.5 at the price 0.25 / ln 2. Scores 3.5 (0.5 + 2 + 1, prompt included) and 3.
+#   rewards [-0.5, 3], [2.5]; values [1, 0.5], [0.5]; gamma 1, lam 0.5: deltas -0.5 + 0.5 - 1 = -1, 2.5; 2
+#   advantages [-1 + 0.5 * 2.5, 2.5] = [0.25, 2.5], [2]; returns [1.25, 3], [2.5]
+WORLD = {
+    "actor": CHAIN,
+    "critic": [0.0, 0.0, 1.0, 0.5],
+    "reference": UNIFORM,
+    "reward": [0.0, 1.0, 0.5, 2.0],
+    "prompts": ((2,), (3,)),
+    "lam": 0.5,
+    "kl_coef": 0.25 / LN2,
+}
+RAW = [[0.25, 2.5], [2.0, 0.0]]
+# mean 4.75 / 3; deviations -4, 2.75, 1.25 thirds; variance (16 + 7.5625 + 1.5625) / 9 / 2
+WHITE = torch.tensor([[-4.0, 2.75], [1.25, 0.0]]).double() / 3 / math.sqrt(25.125 / 18 + 1e-8)
+
+
+@worth(2)
+def test_training_step_whitens_the_advantages_but_not_the_returns():
+    call(UPDATE, **WORLD).equals(
+        given_rewards=[[-0.5, 3.0], [2.5, 0.0]],
+        given_advantages=WHITE,
+        given_returns=[[1.25, 3.0], [2.5, 0.0]],
+        given_values=[[1.0, 0.5], [0.5, 0.0]],
+        given_log_probs=[[0.0, 0.0], [0.0, 0.0]],
+    )
+
+
+def test_training_step_leaves_the_advantages_raw_if_told_so():
+    call(UPDATE, **WORLD, whiten_advantages=False).equals(given_advantages=RAW, given_returns=[[1.25, 3.0], [2.5, 0.0]])
+
+
+def test_training_step_returns_the_metrics_of_rollout_and_epochs():
+    # KL 4 ln 2 and 2 ln 2: 3 ln 2 a response. The stand-in for optimise reports 0.5, 0.01 and 8 steps.
+    call(UPDATE, **WORLD).equals(
+        score=3.25,
+        kl=3 * LN2,
+        kl_coef=0.25 / LN2,
+        response_length=1.5,
+        stopped_share=1.0,
+        policy_loss=0.5,
+        approx_kl=0.01,
+        optimiser_steps=8.0,
+    )
+
+
+@pytest.mark.parametrize(
+    "target, factor",
+    [
+        # error 0.1, 2 responses of the horizon 20: 1 + 0.1 * 2 / 20
+        pytest.param(3 * LN2 / 1.1, 1.01, id="a-tenth-too-far"),
+        pytest.param(3 * LN2 / 0.9, 0.99, id="a-tenth-too-near"),
+        pytest.param(LN2, 1.02, id="the-error-is-clipped"),
+        pytest.param(None, 1.0, id="a-fixed-price"),
+    ],
+)
+@worth(2)
+def test_training_step_moves_the_price_after_the_epochs(target, factor):
+    answer = call(UPDATE, **WORLD, kl_target=target, kl_horizon=20)
+    answer.equals(price_in_the_epochs=0.25 / LN2, price_after=factor * 0.25 / LN2, kl_coef=0.25 / LN2)
+
+
+@pytest.mark.parametrize("updates_done, rate", [(6, 0.125), (7, 0.0625)])
+def test_training_step_follows_the_learning_rate_and_counts(updates_done, rate):
+    # 8 updates in all, learning_rate 0.5: a quarter is left before update 6, an eighth before update 7.
+    answer = call(UPDATE, **WORLD, learning_rate=0.5, num_updates=8, updates_done=updates_done)
+    answer.equals(learning_rate=rate, updates_done=updates_done + 1)
+
+
+def test_training_step_calls_optimise_once_and_clears_the_buffer():
+    call(UPDATE, **WORLD).equals(calls_of_optimise=1, left_in_buffer=0)
+
+
+# Random-looking tables over three tokens, 3 prompts, all real.
+REAL = {
+    "actor": [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0], [-2.0, 0.0, 0.5]],
+    "critic": [0.0, 0.25, 0.5],
+    "reference": [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0], [-2.0, 1.0, 0.0]],
+    "reward": [0.0, 1.0, 0.25],
+    "prompts": ((2,), (2, 2), (2, 2, 2), (2, 2)),
+    "batch_size": 4,
+    "num_minibatches": 2,
+    "num_epochs": 2,
+    "max_new_tokens": 4,
+    "num_updates": 3,
+}
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.5])
+@worth(2)
+def test_training_step_that_cannot_move_keeps_the_ratio_at_1(temperature):
+    # The check to make first in any trainer: with a learning rate of almost 0, new and old policy are one.
+    answer = call(UPDATES, **REAL, learning_rate=1e-200, temperature=temperature)
+    for name in ("first_ratio_max", "ratio_max", "ratio_mean"):
+        answer.part(name).equals([1.0], atol=1e-9)
+    answer.equals(clip_fraction=[0.0], skipped_share=[0.0], optimiser_steps=[4.0])
+
+
+def test_training_step_keeps_the_reference_of_the_beginning():
+    # The policy cannot move, and the reference must not: the second update sees a KL from the same reference.
+    answer = call(UPDATES, **REAL, updates=3, learning_rate=0.05, adam_epsilon=0.1, kl_target=0.5, kl_horizon=8)
+    answer.satisfies(lambda got: got["kl"][1:].abs().min() > 1e-3, "a KL from the reference that stays away from 0")
+    answer.matches_reference()
+
+
+def test_training_step_starts_each_update_with_the_ratio_1():
+    answer = call(UPDATES, **REAL, updates=3, learning_rate=0.2, adam_epsilon=0.1)
+    answer.part("first_ratio_max").equals([1.0, 1.0, 1.0], atol=1e-9)
+    answer.satisfies(lambda got: got["ratio_max"].min() > 1.001, "a ratio that leaves 1 in the steps after the first")
+
+
+@worth(2)
+def test_train_uses_each_prompt_once_before_any_comes_again():
+    # 5 prompts (tokens 2 to 6), 5 updates of 2: each prompt twice, and the first five draws are all different.
+    answer = call(RUN, available=5, batch_size=2, num_minibatches=1, num_updates=5)
+    answer.satisfies(lambda got: [len(batch) for batch in got["batches"]] == [2] * 5, "5 batches of 2 prompts")
+    answer.satisfies(
+        lambda got: [sorted(sum(got["batches"], [])[first : first + 5]) for first in (0, 5)] == [[2, 3, 4, 5, 6]] * 2,
+        "each of the five prompts once among the first five, and once among the next five",
+    )
+
+
+@pytest.mark.parametrize("seed", [0, 5])
+def test_train_shuffles_the_prompts(seed):
+    answer = call(RUN, available=12, batch_size=6, num_minibatches=1, num_updates=4, seed=seed)
+    answer.satisfies(
+        lambda got: sum(got["batches"], [])[:12] != list(range(2, 14)), "another order than that of the list"
+    )
+    answer.leaves_global_random_alone().matches_reference()
+
+
+@pytest.mark.parametrize(
+    "done, updates",
+    [pytest.param(0, 4, id="a-new-run"), pytest.param(3, 1, id="resumed"), pytest.param(4, 0, id="over")],
+)
+def test_train_runs_the_updates_that_are_left(done, updates):
+    answer = call(RUN, available=3, batch_size=2, num_minibatches=1, num_updates=4, updates_done=done)
+    answer.satisfies(lambda got: len(got["batches"]) == updates, f"{updates} updates")
+    answer.satisfies(
+        lambda got: [one["score"] for one in got["history"]] == [0.0, 1.0, 2.0, 3.0],
+        "a history of all 4 updates, those before the checkpoint included",
+    )
+    answer.satisfies(lambda got: got["returned"] == got["history"], "the history as the answer")
+
+
+def test_train_calls_on_update_after_each_update():
+    # Each entry: updates done, length of the history, number of updates run
+    answer = call(RUN, available=3, batch_size=2, num_minibatches=1, num_updates=3)
+    answer.satisfies(
+        lambda got: got["on_update"] == [[1, 1, 1], [2, 2, 2], [3, 3, 3]],
+        "on_update after each update, with the trainer, when its metrics are in the history",
+    )
+
+
+def test_train_calls_on_update_only_after_the_checks():
+    # The KL of the third update is infinite: it is in the history, and the run ends before on_update could save it.
+    answer = call(RUN, available=3, batch_size=2, num_minibatches=1, num_updates=5, diverges_in=3)
+    answer.satisfies(lambda got: "stopped at update 3" in (got["error"] or ""), "the DivergedError of the log")
+    answer.satisfies(lambda got: got["on_update"] == [[1, 1, 1], [2, 2, 2]], "on_update after the updates 1 and 2 only")
+    answer.satisfies(lambda got: len(got["history"]) == 3, "a history of 3 updates")
+
+
+def test_train_keeps_the_history_of_an_interrupted_run():
+    answer = call(RUN, available=3, batch_size=2, num_minibatches=1, num_updates=5, stop_after=2)
+    answer.satisfies(lambda got: got["error"] == "stopped by the user", "the error of on_update to come through")
+    answer.satisfies(
+        lambda got: [one["score"] for one in got["history"]] == [0.0, 1.0], "the metrics of both finished updates"
+    )
+
+
+@pytest.mark.parametrize("done", [0, 2])
+def test_train_writes_to_tensorboard(done):
+    answer = call(RUN, available=3, batch_size=2, num_minibatches=1, num_updates=4, updates_done=done, log=True)
+    wanted = [[name, value, step + 1] for step in range(done, 4) for name, value in
+              (("score", float(step)), ("kl", step / 10))]  # fmt: skip
+    answer.satisfies(
+        lambda got: (
+            [[name, round(value, 9), step] for name, value, step in got["tensorboard"][1:-1]]
+            == [[name, round(value, 9), step] for name, value, step in wanted]
+        ),
+        f"score and kl of the updates {done + 1} to 4, each with the number of its update",
+    )
+
+
+@pytest.mark.parametrize("done", [0, 2])
+def test_train_writes_every_update_into_the_metrics_file(done):
+    # A resumed run begins the file with the updates that its history holds.
+    answer = call(RUN, available=3, batch_size=2, num_minibatches=1, num_updates=4, updates_done=done, log=True)
+    wanted = [{"update": step + 1, "score": float(step), "kl": step / 10} for step in range(4)]
+    answer.satisfies(lambda got: got["metrics_file"] == wanted, "one line for each of the updates 1 to 4")
+
+
+def test_train_writes_no_tensorboard_without_a_log_dir():
+    answer = call(RUN, available=3, batch_size=2, num_minibatches=1, num_updates=2)
+    answer.satisfies(lambda got: got["tensorboard"] == [], "nothing written: config.log_dir is None")

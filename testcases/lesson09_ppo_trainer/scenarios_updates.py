@@ -1,0 +1,193 @@
+"""`compute_loss`, `optimiser_step`, `optimise` and `training_step`."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from solutions.lesson08_rollout import Experience, ExperienceBuffer
+from testcases.doubles.policies import Wrapped
+
+from .scenarios_trainer import (
+    EPOCHS,
+    LOSSES,
+    ROLLOUT,
+    STEP,
+    experience,
+    experience_in,
+    kind_of,
+    learning_rate,
+    numbers_of,
+    only,
+    parts_in_training_mode,
+    prompts_of,
+    student,
+    tables_of,
+)
+
+NAN = float("nan")
+
+
+def loss_of(lesson: Any, actor: Tensor, critic: Tensor, **given: Any) -> dict[str, Any]:
+    """`compute_loss` of the batch in `given`, and its gradient by both tables."""
+    batch = experience_in(given)
+    trainer = student(lesson, actor, critic, **given)
+    loss, statistics = _pair(trainer.compute_loss(batch))
+    weights = (trainer.model.policy.table, trainer.model.value_model.table)
+    slopes = [torch.zeros_like(weight) for weight in weights]
+    if isinstance(loss, Tensor) and loss.requires_grad and loss.dim() == 0:
+        found = torch.autograd.grad(loss, weights, allow_unused=True)
+        slopes = [zero if slope is None else slope for zero, slope in zip(slopes, found, strict=True)]
+    return {"loss": loss, "actor_gradient": slopes[0], "critic_gradient": slopes[1], **only(statistics, LOSSES)}
+
+
+def wrapped_loss_of(lesson: Any, actor: Tensor, critic: Tensor, **batch: Tensor) -> dict[str, Any]:
+    """`compute_loss` of a trainer whose model is wrapped, and how many passes went through the wrapper."""
+    trainer = student(lesson, actor, critic)
+    trainer.model = Wrapped(trainer.model)
+    loss, _ = _pair(trainer.compute_loss(experience_in(batch)))
+    return {
+        "loss": loss.detach(),
+        "passes_through_the_wrapper": trainer.model.passes,
+        "parts_in_training_mode": parts_in_training_mode(trainer),
+    }
+
+
+def _pair(answer: Any) -> tuple[Any, dict[str, Any]]:
+    if not isinstance(answer, tuple) or len(answer) != 2 or not isinstance(answer[1], dict):
+        raise ValueError(f"expected compute_loss to return (loss, dict of statistics), got {kind_of(answer)}")
+    return answer
+
+
+def steps_of(
+    lesson: Any, actor_slopes: Tensor, critic_slopes: Tensor, mask: Tensor, ratios: list[Tensor], **settings: Any
+) -> dict[str, Any]:
+    """`optimiser_step`, once for each entry of `ratios`, with a loss made up here in place of `compute_loss`.
+
+    The answer has one entry a call: the weights after it, and its statistics; NaN is shown as -1.
+
+    Actor and critic have one weight each, both start at 0, and
+    loss = mean over real tokens of (actor_slopes * actor) + mean over real tokens of (critic_slopes * critic).
+    Statistics: ratio_mean and ratio_max of `ratios`, and "policy_loss", the mean of actor_slopes.
+    """
+    trainer = student(lesson, torch.zeros_like(mask[:1, :1], dtype=torch.float64), torch.zeros(1).double(), **settings)
+    seen: list[list[int]] = []
+
+    def compute_loss(batch: Experience) -> tuple[Tensor, dict[str, float]]:
+        seen.append(batch.scores.int().tolist())
+        slope, other, ratio = (each[batch.mask] for each in (batch.advantages, batch.returns, batch.values))
+        actor, critic = trainer.model.policy.table[0, 0], trainer.model.value_model.table[0]
+        numbers = {"policy_loss": slope.mean(), "ratio_mean": ratio.mean(), "ratio_max": ratio.max()}
+        return slope.mean() * actor + other.mean() * critic, {name: one.item() for name, one in numbers.items()}
+
+    trainer.compute_loss = compute_loss
+    prompts, zeros = torch.zeros(len(mask), 1, dtype=torch.int64), torch.zeros_like(actor_slopes)
+    steps: list[dict[str, Any]] = []
+    for ratio in ratios:
+        data = {"log_probs": zeros, "advantages": actor_slopes, "values": ratio, "returns": critic_slopes}
+        statistics = trainer.optimiser_step(experience(prompts, mask.long(), mask, **data))
+        weights = {name: table.item() for name, table in tables_of(trainer).items()}
+        steps.append({**weights, **numbers_of(statistics, "optimiser_step", STEP)})
+    columns = {name: numbers.nan_to_num(nan=-1.0) for name, numbers in _columns(steps).items()}
+    return {**columns, "microbatches": seen}
+
+
+def _columns(rows: list[dict[str, Any]]) -> dict[str, Tensor]:
+    """The numbers of each name, one a row."""
+    return {name: torch.tensor([row.get(name, NAN) for row in rows], dtype=torch.float64) for name in rows[0]}
+
+
+def real_step_of(lesson: Any, actor: Tensor, critic: Tensor, **given: Any) -> dict[str, Any]:
+    """`optimiser_step` with the lesson's own `compute_loss`, on a table policy: weights and statistics after it."""
+    batch = experience_in(given)
+    trainer = student(lesson, actor, critic, **given)
+    statistics = trainer.optimiser_step(batch)
+    return {**tables_of(trainer), **numbers_of(statistics, "optimiser_step", STEP)}
+
+
+def epochs_of(
+    lesson: Any, sizes: tuple[int, ...], approx_kl: Tensor, ratio_max: Tensor, policy_loss: Tensor, **settings: Any
+) -> dict[str, Any]:
+    """`optimise` over a buffer filled by batches of these sizes, with scripted statistics in place of real steps.
+
+    Step i reports approx_kl[i], ratio_max[i], policy_loss[i], the last entry for all steps beyond the end.
+    """
+    trainer = student(lesson, torch.zeros(2, 2).double(), torch.zeros(2).double(), **settings)
+    torch.rand(5, generator=trainer.sampling)  # else both generators would draw the same
+    buffer, first, steps = ExperienceBuffer(), 0, []
+    for size in sizes:
+        buffer.append(_numbered(first, size))
+        first += size
+
+    def optimiser_step(minibatch: Experience) -> dict[str, float]:
+        steps.append(minibatch.scores.int().tolist())
+        script = {"approx_kl": approx_kl, "ratio_max": ratio_max, "policy_loss": policy_loss}
+        return {name: each[min(len(steps), len(each)) - 1].item() for name, each in script.items()}
+
+    trainer.optimiser_step = optimiser_step
+    statistics = numbers_of(trainer.optimise(buffer), "optimise", EPOCHS)
+    return {**statistics, "rows_of_each_step": steps, "left_in_buffer": len(buffer)}
+
+
+def _numbered(first: int, size: int) -> Experience:
+    """Experience in which only the row's number matters; batches have other lengths."""
+    mask = torch.ones(size, 1 + first % 3, dtype=torch.bool)
+    zeros = torch.zeros(mask.shape, dtype=torch.float64)
+    batch = experience(
+        torch.ones(size, 1 + first % 2, dtype=torch.int64),
+        zeros.long(),
+        mask,
+        **dict.fromkeys(("log_probs", "advantages", "values", "returns"), zeros),
+    )
+    object.__setattr__(batch, "scores", torch.arange(first, first + size, dtype=torch.float64))
+    return batch
+
+
+def update_of(
+    lesson: Any, prompts: tuple[Any, ...], updates_done: int = 0, calls: int = 1, **given: Any
+) -> dict[str, Any]:
+    """`training_step` with a stand-in for `optimise`: what it was given, and what was done before and after it.
+
+    `calls`: so many updates in a row; what is said of one is said of the last.
+    """
+    trainer = student(lesson, **given)
+    trainer.updates_done = updates_done
+    seen: dict[str, Any] = {}
+    buffers: list[Any] = []  # who is gone needs no clearing
+
+    def optimise(buffer: Any) -> dict[str, float]:
+        buffers.append(weakref.ref(buffer))
+        (rows,) = list(buffer.minibatches(len(buffer), torch.Generator().manual_seed(0)))
+        order = rows.input_ids[:, : rows.prompt_length].sum(dim=1).argsort()
+        for name in ("mask", "log_probs", "values", "rewards", "advantages", "returns"):
+            seen[f"given_{name}"] = getattr(rows, name)[order]
+        seen["learning_rate"] = learning_rate(trainer)
+        seen["price_in_the_epochs"] = float(trainer.kl_controller.value)
+        return {"policy_loss": 0.5, "approx_kl": 0.01, "optimiser_steps": 8.0}
+
+    trainer.optimise = optimise
+    for _ in range(calls):
+        metrics = _metrics(trainer, prompts)
+    left = [buffer() for buffer in buffers]
+    return {
+        **seen,
+        **metrics,
+        "price_after": float(trainer.kl_controller.value),
+        "updates_done": trainer.updates_done,
+        "calls_of_optimise": len(buffers),
+        "left_in_buffer": sum(len(buffer) for buffer in left if buffer is not None),
+    }
+
+
+def real_updates_of(lesson: Any, prompts: tuple[Any, ...], updates: int = 1, **given: Any) -> dict[str, Any]:
+    """`training_step`, so many times on the same prompts, nothing replaced; the metrics have one entry an update."""
+    trainer = student(lesson, **given)
+    metrics = [_metrics(trainer, prompts) for _ in range(updates)]
+    return {**_columns(metrics), **tables_of(trainer), "price_after": float(trainer.kl_controller.value)}
+
+
+def _metrics(trainer: Any, prompts: tuple[Any, ...]) -> dict[str, Any]:
+    return numbers_of(trainer.training_step(prompts_of(prompts)), "training_step", ROLLOUT + EPOCHS)
