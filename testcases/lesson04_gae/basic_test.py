@@ -159,7 +159,8 @@ def test_compute_gae_where_gamma_and_lam_differ():
 
 
 def test_compute_gae_across_two_episodes():
-    # Tells four treatments of `dones` apart. deltas 0.95, 0.5, 0.95, 0.95; 0.95 + 0.72 * 0.5 = 1.31; 0.95 + 0.72 * 0.95 = 1.634
+    # Tells four treatments of `dones` apart.
+    # deltas 0.95, 0.5, 0.95, 0.95; 0.95 + 0.72 * 0.5 = 1.31; 0.95 + 0.72 * 0.95 = 1.634
     answer = call(compute_gae, [[1.0] * 4], [[0.5] * 5], [[False, True, False, False]], 0.9, 0.8)
     answer.equals(advantages=[[1.31, 0.5, 1.634, 0.95]], returns=[[1.81, 1.0, 2.134, 1.45]])
 
