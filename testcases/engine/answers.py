@@ -373,6 +373,13 @@ def _parameter_names(lesson: str, exercise: str) -> tuple[str, ...]:
     return tuple(inspect.signature(session.trusted.function(lesson, exercise)).parameters)
 
 
+def is_optional(exercise: Exercise, parameter: str) -> bool:
+    """Whether the reference's signature has a default for it."""
+    assert isinstance(session.trusted, LocalEvaluator)
+    signature = inspect.signature(session.trusted.function(exercise.lesson, exercise.name))
+    return signature.parameters[parameter].default is not inspect.Parameter.empty
+
+
 @cache
 def _position(lesson: str, exercise: str, part: str) -> str:
     """Where the reference's NamedTuple holds a part: a student may return a plain tuple, which has no names."""

@@ -15,7 +15,11 @@ from typing import Any
 from .contract import TESTCASES, lesson_names
 from .contract import lesson as read_lesson
 
-KINDS = ("basic", "advanced")
+KINDS = ("basic", "advanced", "contract")
+CONTRACT = "contract_test"
+# What the names of the tests end in that `contract_tests` makes.
+AGREEMENT, DEFAULTS = "_agrees_with_the_reference", "_keeps_its_defaults"
+FLOAT32, REFUSALS = "_keeps_float32", "_refuses_bad_arguments"
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,16 @@ class Entry:
     test: str
     """Such as "basic_test.py::test_values"."""
     points: int
+
+    @property
+    def function(self) -> str:
+        """Such as "test_values"."""
+        return self.test.partition("::")[2]
+
+    @property
+    def is_basic(self) -> bool:
+        """In the basic suite, or made by the engine; but for agreement with the reference on drawn numbers."""
+        return not self.test.startswith("advanced") and not self.test.endswith(AGREEMENT)
 
     @property
     def node(self) -> str:
@@ -55,17 +69,50 @@ def manifest() -> Mapping[str, Entry]:
     return found
 
 
-def suites(lesson: str, kind: str | None = None) -> list[str]:
+def suites(lesson: str) -> list[str]:
     """The modules of a lesson's suites, basic ones first: "basic_test", or "basic_sampling_test" where it is long."""
-    folder = TESTCASES / lesson
-    return [path.stem for one in ([kind] if kind else KINDS) for path in sorted(folder.glob(f"{one}*_test.py"))]
+    return [path.stem for kind in KINDS for path in sorted((TESTCASES / lesson).glob(f"{kind}*_test.py"))]
 
 
 def _entries_of(lesson: str, suite: str) -> Iterator[Entry]:
-    path = TESTCASES / lesson / f"{suite}.py"
-    for node in ast.parse(path.read_text("utf-8")).body:
+    if suite == CONTRACT:
+        yield from made_tests(lesson)
+        return
+    for node in _body(lesson, suite):
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
             yield Entry(lesson, exercise_of(lesson, node.name), f"{suite}.py::{node.name}", _worth_of(node))
+
+
+def _body(lesson: str, suite: str) -> list[ast.stmt]:
+    return ast.parse((TESTCASES / lesson / f"{suite}.py").read_text("utf-8")).body
+
+
+@cache
+def made_tests(lesson: str) -> tuple[Entry, ...]:
+    """The tests that `contract_tests` makes of its call in a lesson's contract_test.py, where no suite has its own."""
+    calls = [node.value for node in _body(lesson, CONTRACT) if isinstance(node, ast.Expr)]
+    (asked,) = [node for node in calls if isinstance(node, ast.Call) and ast.unparse(node.func) == "contract_tests"]
+    given = {keyword.arg: keyword.value for keyword in asked.keywords}
+    wanted = [(exercise, AGREEMENT) for exercise in read_lesson(lesson).exercises]
+    for keyword, ending in (("defaults", DEFAULTS), ("float32", FLOAT32), ("refusals", REFUSALS)):
+        wanted += [(exercise, ending) for exercise in _exercises_in(given.get(keyword))]
+    unusual = given.get("agreement", ast.Dict([], []))
+    assert isinstance(unusual, ast.Dict)
+    points = dict(zip(_exercises_in(unusual), map(ast.literal_eval, unusual.values), strict=True))
+    written = {entry.function for suite in suites(lesson) if suite != CONTRACT for entry in _entries_of(lesson, suite)}
+    found = []
+    for exercise, ending in wanted:
+        test = f"test_{_test_names(exercise)[-1]}{ending}"
+        if test not in written:
+            worth = points.get(exercise, 2) if ending == AGREEMENT else 1
+            found.append(Entry(lesson, exercise, f"{CONTRACT}.py::{test}", worth))
+    return tuple(found)
+
+
+def _exercises_in(table: ast.expr | None) -> list[str]:
+    """Those that a list names, or the keys of a dict: compute_gae, ValueModel.forward, scenario("...", of=freeze)."""
+    keys = table.keys if isinstance(table, ast.Dict) else table.elts if isinstance(table, (ast.List, ast.Tuple)) else []
+    return [ast.unparse(key.keywords[0].value if isinstance(key, ast.Call) else key) for key in keys if key]
 
 
 def _worth_of(node: ast.FunctionDef) -> int:

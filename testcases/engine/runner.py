@@ -38,12 +38,12 @@ class Case:
 
 
 @cache
-def cases(lesson: str, kind: str | None = None) -> tuple[Case, ...]:
-    """All cases of a lesson, or those of its "basic" or "advanced" suites."""
+def cases(lesson: str) -> tuple[Case, ...]:
+    """All cases of a lesson."""
     exercises.install()
     by_node = {entry.node: entry for entry in entries(lesson)}
     found = []
-    for name in suites(lesson, kind):
+    for name in suites(lesson):
         module = importlib.import_module(f"testcases.{lesson}.{name}")
         for test, function in vars(module).items():
             if test.startswith("test_") and inspect.isfunction(function):

@@ -82,12 +82,6 @@ def test_combine_losses_agrees_with_the_reference():
 
 
 @worth(2)
-def test_ppo_statistics_agree_with_the_reference():
-    for answer in examples_of(ppo_statistics):
-        answer.matches_reference()
-
-
-@worth(2)
 def test_compute_kl_penalty_loss_agrees_with_the_reference():
     for answer in examples_of(compute_kl_penalty_loss):
         answer.matches_reference()
