@@ -7,6 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from testcases.doubles.drawing import normal_from
 from testcases.engine import Request, request, scenario
 from tutorial.lesson11_scaling import (
     DistributedPPOTrainer,
@@ -85,7 +86,7 @@ def _moments(draw: torch.Generator) -> list[Request]:
 
 def _some_moments(draw: torch.Generator, parts: int) -> Tensor:
     counts = torch.randint(1, 9, (parts,), generator=draw).double()
-    return torch.stack([counts, _normal(draw, parts), _normal(draw, parts).square()], dim=1)
+    return torch.stack([counts, normal_from(draw, parts), normal_from(draw, parts).square()], dim=1)
 
 
 def _whitened(draw: torch.Generator) -> list[Request]:
@@ -93,7 +94,7 @@ def _whitened(draw: torch.Generator) -> list[Request]:
     found = []
     for others, place, shift in ((1, 0, True), (2, 1, False), (3, 3, None), (0, 0, False)):
         mask = torch.tensor([[True, True, False, True], [True, False, False, False], [True, True, True, True]])
-        values = _normal(draw, 3, 4).masked_fill(~mask, float("nan"))
+        values = normal_from(draw, 3, 4).masked_fill(~mask, float("nan"))
         given = {"others": _some_moments(draw, others), "place": place}
         given |= {} if shift is None else {"shift_mean": shift}
         found.append(request(ask, values=values, mask=mask, **given))
@@ -124,15 +125,11 @@ def _steps(draw: torch.Generator) -> list[Request]:
     ):
         ratios = [1.0 + torch.rand(mask.shape, generator=draw, dtype=torch.float64) for _ in range(3)]
         ratios[1] = ratios[1] * torch.tensor([30.0, 1.0, 1.0, 1.0, 60.0]).double().unsqueeze(1)
-        slopes = {"actor_slopes": _normal(draw, 5, 4), "critic_slopes": _normal(draw, 5, 4)}
+        slopes = {"actor_slopes": normal_from(draw, 5, 4), "critic_slopes": normal_from(draw, 5, 4)}
         settings = {"adam_epsilon": 0.3, **settings}
         found.append(request(ask, **slopes, mask=mask, ratios=ratios, n_processes=processes, **settings))
     for ratio in (4.0, float("nan")):  # exactly the threshold, and no number at all
         ratios = [torch.full(mask.shape, ratio).double()]
-        slopes = {"actor_slopes": _normal(draw, 5, 4), "critic_slopes": _normal(draw, 5, 4)}
+        slopes = {"actor_slopes": normal_from(draw, 5, 4), "critic_slopes": normal_from(draw, 5, 4)}
         found.append(request(ask, **slopes, mask=mask, ratios=ratios, n_processes=2, ratio_threshold=4.0))
     return found
-
-
-def _normal(draw: torch.Generator, *shape: int) -> Tensor:
-    return torch.randn(*shape, generator=draw, dtype=torch.float64)
