@@ -159,7 +159,8 @@ def test_compute_gae_where_gamma_and_lam_differ():
 
 
 def test_compute_gae_across_two_episodes():
-    # Tells four treatments of `dones` apart. deltas 0.95, 0.5, 0.95, 0.95; 0.95 + 0.72 * 0.5 = 1.31; 0.95 + 0.72 * 0.95 = 1.634
+    # Tells four treatments of `dones` apart.
+    # deltas 0.95, 0.5, 0.95, 0.95; 0.95 + 0.72 * 0.5 = 1.31; 0.95 + 0.72 * 0.95 = 1.634
     answer = call(compute_gae, [[1.0] * 4], [[0.5] * 5], [[False, True, False, False]], 0.9, 0.8)
     answer.equals(advantages=[[1.31, 0.5, 1.634, 0.95]], returns=[[1.81, 1.0, 2.134, 1.45]])
 
@@ -266,6 +267,7 @@ def test_compute_gae_defaults_are_099_and_095():
         ),
         pytest.param([[3.0, NAN]], [[1.0, NAN]], [[True, False]], [[2.0, 0.0]], [[3.0, 0.0]], id="one-token"),
         pytest.param([[3.0]], [[1.0]], [[True]], [[2.0]], [[3.0]], id="one-column"),
+        pytest.param([[3.0]], [[3.0]], [[True]], [[0.0]], [[3.0]], id="as-expected-is-not-padding"),
         pytest.param(
             [[3.0, NAN], [NAN, NAN]],
             [[1.0, NAN], [NAN, NAN]],
