@@ -267,6 +267,7 @@ def test_compute_gae_defaults_are_099_and_095():
         ),
         pytest.param([[3.0, NAN]], [[1.0, NAN]], [[True, False]], [[2.0, 0.0]], [[3.0, 0.0]], id="one-token"),
         pytest.param([[3.0]], [[1.0]], [[True]], [[2.0]], [[3.0]], id="one-column"),
+        pytest.param([[3.0]], [[3.0]], [[True]], [[0.0]], [[3.0]], id="as-expected-is-not-padding"),
         pytest.param(
             [[3.0, NAN], [NAN, NAN]],
             [[1.0, NAN], [NAN, NAN]],

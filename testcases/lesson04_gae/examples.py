@@ -46,6 +46,8 @@ def examples(seed: int) -> list[Request]:
             options = {"grad_of": GRADIENTS, "grad_through": part}
             found.append(request(compute_response_gae, rewards, values, mask, gamma, lam, **options))
         found.append(request(compute_response_gae, rewards=rewards, values=values, mask=mask, grad_of=GRADIENTS))
+    # What comes is what was expected: the advantage is 0.
+    found.append(request(compute_response_gae, values[:, -1:], values[:, -1:], mask[:, -1:], 0.5, 0.5))
     return found
 
 

@@ -229,6 +229,11 @@ class ComputeGae(Wrong, of="compute_gae"):
         why="the numbers are right but the graph is cut: nothing is detached here, the losses do that",
         read=WRONG,
     )
+    gae_of_detached_values = first(
+        "values = values.detach()",
+        why="the values are detached: these functions cut no gradient, the losses do that",
+        read=WRONG,
+    )
     sign_turned_round = edit(
         "torch.stack(", "-torch.stack(", why="the advantage is subtracted: it has the sign expected minus came"
     )
@@ -263,6 +268,11 @@ class ComputeResponseGae(Wrong, of="compute_response_gae"):
         ".masked_fill(~mask, 0.0)",
         " * mask",
         why="multiplied by the mask: NaN * 0 is NaN, so select with where or masked_fill",
+    )
+    padding_multiplied_away = edit(
+        "rewards.masked_fill(~mask, 0.0), values.masked_fill(~mask, 0.0)",
+        "rewards * mask, values * mask",
+        why="the padding is multiplied by 0, but NaN * 0 is NaN and stands in the returns: use masked_fill",
     )
     gap_decayed_through = edit(
         "torch.where(mask[:, t], values[:, t], next_value)",
@@ -341,9 +351,24 @@ class ComputeResponseGae(Wrong, of="compute_response_gae"):
         ", gamma * lam * next_advantage)",
         why="the gap between two real tokens is counted: the next value is discounted once for each column",
     )
+    carry_decayed_through_a_gap = edit(
+        ", next_advantage)",
+        ", gamma * lam * next_advantage)",
+        why="the carry decays by gamma * lam in a gap as well: it passes a tool's token unchanged",
+    )
+    zero_advantage_taken_for_padding = edit(
+        "stacked + values",
+        "torch.where(stacked != 0, stacked + values, 0.0)",
+        why="an advantage of 0 is taken for padding: the return of a real token is its value then",
+    )
     mask_inverted = first("mask = ~mask", why="the mask is taken for a padding mask: True is a real token")
     response_without_gradient = first(
         "rewards, values = rewards.detach(), values.detach()",
         why="the graph is cut: nothing is detached here, the losses do that",
+        read=WRONG,
+    )
+    response_of_detached_values = first(
+        "values = values.detach()",
+        why="the values are detached: these functions cut no gradient, the losses do that",
         read=WRONG,
     )
