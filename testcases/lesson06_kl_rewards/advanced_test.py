@@ -200,8 +200,8 @@ def test_penalize_missing_stop_is_the_slow_loop(rows, steps):
     responses = torch.randint(0, 6, (rows, steps), generator=torch.Generator().manual_seed(rows))
     scores, expected = normal(rows), []
     for row, score in zip(responses.tolist(), scores.tolist(), strict=True):
-        expected.append(score if 1 in row or 4 in row else score - 0.7)
-    call(penalize_missing_stop, scores, responses, (1, 4), 0.7).equals(expected)
+        expected.append(score if 1 in row or 4 in row else score - 0.75)
+    call(penalize_missing_stop, scores, responses, (1, 4), 0.75).equals(expected)
 
 
 @pytest.mark.parametrize(

@@ -86,14 +86,15 @@ def _penalties(draw: torch.Generator) -> list[Request]:
             at = (row // 2) % steps
             responses[row, at] = stops[(row // 2) % len(stops)]
             responses[row, at + 1 :] = 0
-        scores, penalty = normal_from(draw, rows), 0.3 + float(uniform_from(draw))
+        # In 64ths, exact in float32: what multiplies a bool tensor by it is right.
+        scores, penalty = normal_from(draw, rows), round(20 + 64 * float(uniform_from(draw))) / 64
         found += [
             request(penalize_missing_stop, scores, responses, stops, penalty, grad_of="scores"),
             request(penalize_missing_stop, scores=3 + scores, responses=responses, stop_token_ids=stops, penalty=1.0),
         ]
     padded = torch.tensor([[5, 2, 2, 2], [5, 6, 4, 4], [2, 2, 2, 2], [4, 5, 6, 2]])
-    found.append(request(penalize_missing_stop, normal_from(draw, 4), padded, (2,), 0.7, grad_of="scores"))
-    found.append(request(penalize_missing_stop, normal_from(draw, 4).float(), padded, (2,), 0.7))
+    found.append(request(penalize_missing_stop, normal_from(draw, 4), padded, (2,), 0.75, grad_of="scores"))
+    found.append(request(penalize_missing_stop, normal_from(draw, 4).float(), padded, (2,), 0.75))
     return found
 
 
