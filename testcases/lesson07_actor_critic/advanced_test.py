@@ -76,9 +76,10 @@ def test_value_model_at_the_last_token_reads_what_the_reward_model_reads():
 
 def test_value_model_keeps_float32():
     call(
-        scenario("value_model_float32", of=ValueModel.forward),
+        scenario("value_model", of=ValueModel.forward),
         input_ids=[[9, 7, 5]],
         attention_mask=[[False, True, True]],
+        dtype="float32",
     ).equals(torch.tensor([[0.0, 107.5, 215.5]]))
 
 
@@ -149,10 +150,11 @@ def test_policy_and_value_of_a_square_batch():
 
 def test_policy_and_value_keeps_float32():
     answer = call(
-        scenario("actor_critic_float32", of=PolicyAndValue.forward),
+        scenario("actor_critic", of=PolicyAndValue.forward),
         input_ids=[[7, 5, 3]],
         attention_mask=[[True, True, True]],
         prompt_length=2,
+        dtype="float32",
     )
     answer.equals(logits=torch.tensor([[[215.0, -215.0]]]), values=torch.tensor([[215.5]]))
 
@@ -177,10 +179,11 @@ def test_response_values_are_those_of_the_forward(left):
 
 def test_response_values_keeps_float32():
     call(
-        scenario("values_alone_float32", of=PolicyAndValue.response_values),
+        scenario("values_alone", of=PolicyAndValue.response_values),
         input_ids=[[7, 5, 3]],
         attention_mask=[[True, True, True]],
         prompt_length=1,
+        dtype="float32",
     ).equals(torch.tensor([[107.5, 215.5]]))
 
 
@@ -252,10 +255,11 @@ def test_shared_policy_and_value_of_a_square_batch():
 
 def test_shared_policy_and_value_keeps_float32():
     answer = call(
-        scenario("shared_float32", of=SharedPolicyAndValue.forward),
+        scenario("shared_actor_critic", of=SharedPolicyAndValue.forward),
         input_ids=[[7, 5, 3]],
         attention_mask=[[True, True, True]],
         prompt_length=2,
+        dtype="float32",
     )
     answer.equals(logits=torch.tensor([[[215.0, -215.0]]]), values=torch.tensor([[215.5]]))
 

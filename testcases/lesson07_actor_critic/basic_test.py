@@ -176,7 +176,7 @@ LONG_PROMPT = {"input_ids": [[7, 5, 3, 6, 4]], "attention_mask": [[TEXT] * 5], "
 def test_policy_and_value_computes_no_words_for_the_prompt():
     # The logits of two positions, the last of which is dropped.
     call(scenario("actor_critic_passes", of=PolicyAndValue.forward), **LONG_PROMPT).satisfies(
-        lambda got: got["positions_with_logits"] <= 2, "logits for the response alone: logits_to_keep of 2"
+        lambda got: not got["logits_for_the_prompt"], "logits for the response alone: logits_to_keep of 2"
     )
 
 
@@ -260,7 +260,7 @@ def test_shared_policy_and_value_is_one_pass_of_the_body():
 
 def test_shared_policy_and_value_computes_no_words_for_the_prompt():
     call(scenario("shared_passes", of=SharedPolicyAndValue.forward), **LONG_PROMPT).satisfies(
-        lambda got: got["positions_with_logits"] <= 2, "logits for the response alone: cut the features, then the head"
+        lambda got: not got["logits_for_the_prompt"], "logits for the response alone: cut the features, then the head"
     )
 
 

@@ -27,24 +27,23 @@ def examples(seed: int) -> list[Request]:
     for prompt_length, rows, response_length in ((3, 3, 4), (3, 3, 3), (1, 2, 2), (2, 1, 1)):
         ids, mask = _texts(draw, rows, prompt_length, response_length)
         text = {"input_ids": ids, "attention_mask": mask}
-        found.append(request(scenario("value_model", of=ValueModel.forward), **text))
-        weights = normal_from(draw, *ids.shape)
-        found.append(
-            request(
-                scenario("value_model", of=ValueModel.forward),
-                **text,
-                gain=normal_from(draw, 3),
-                head=normal_from(draw, 1, 3),
-                grad_of=("gain", "head"),
-                grad_weights=weights,
-            )
-        )
-        text["prompt_length"] = prompt_length
-        found += _of_the_response(draw, text, (rows, response_length))
-    found.append(request(scenario("value_model", of=ValueModel.forward), input_ids=[[4]], attention_mask=[[True]]))
-    found.append(
-        request(scenario("value_model_modes", of=ValueModel.forward), input_ids=[[4]], attention_mask=[[True]])
-    )
+        found += _of_the_critic(draw, text)
+        found += _of_the_response(draw, {**text, "prompt_length": prompt_length}, (rows, response_length))
+    for name in ("value_model", "value_model_modes"):
+        found.append(request(scenario(name, of=ValueModel.forward), input_ids=[[4]], attention_mask=[[True]]))
+    return found + _of_copies(draw) + _of_frozen(draw) + _of_adapters(draw)
+
+
+def _of_the_critic(draw: torch.Generator, text: dict[str, Tensor]) -> list[Request]:
+    critic = scenario("value_model", of=ValueModel.forward)
+    weights, given = normal_from(draw, *text["input_ids"].shape), {"gain": normal_from(draw, 3)}
+    given["head"] = normal_from(draw, 1, 3)
+    return [request(critic, **text), request(critic, **text, **given, grad_of=("gain", "head"), grad_weights=weights)]
+
+
+def _of_copies(draw: torch.Generator) -> list[Request]:
+    copied = scenario("critic_of", of=critic_from_reward_model)
+    found = []
     for frozen, trained, dtype in (
         (False, False, torch.float32),
         (False, True, torch.float32),
@@ -55,19 +54,18 @@ def examples(seed: int) -> list[Request]:
     ):
         numbers = normal_from(draw, 7).to(dtype)
         scorer = {"gain": numbers[:3], "weight": numbers[None, 3:6], "bias": numbers[6:]}
-        found.append(
-            request(scenario("critic_of", of=critic_from_reward_model), **scorer, frozen=frozen, trained=trained)
-        )
+        found.append(request(copied, **scorer, frozen=frozen, trained=trained))
+    return found
+
+
+def _of_frozen(draw: torch.Generator) -> list[Request]:
+    found = []
     for frozen, evaluating in (((), ()), (("scale", "2.2.bias"), ("1",)), (("0.weight",), ("", "2.1"))):
-        found.append(request(scenario("frozen_layers", of=freeze), frozen=frozen, evaluating=evaluating))
+        given = {"frozen": frozen, "evaluating": evaluating}
+        found.append(request(scenario("frozen_layers", of=freeze), **given))
         for trained in (0.0, 3.0):
-            found.append(
-                request(
-                    scenario("reference_of", of=make_reference), frozen=frozen, evaluating=evaluating, trained=trained
-                )
-            )
-    found.append(request(scenario("frozen_output", of=freeze), x=normal_from(draw, 3, 2)))
-    return found + _of_adapters(draw)
+            found.append(request(scenario("reference_of", of=make_reference), **given, trained=trained))
+    return [*found, request(scenario("frozen_output", of=freeze), x=normal_from(draw, 3, 2))]
 
 
 def _of_the_response(draw: torch.Generator, text: dict, shape: tuple[int, int]) -> list[Request]:

@@ -116,7 +116,8 @@ class PolicyAndValue(nn.Module):
             prompt_length: P, 1 <= P < L.
 
         Returns:
-            logits (B, T, V) and values (B, T), both taken *before* the token they belong to.
+            logits (B, T, V) and values (B, T), both taken *before* the token they belong to; the vocabulary is not
+            computed for the prompt.
 
         Raises:
             ValueError: shapes disagree, or no response is left after the prompt.
@@ -148,7 +149,7 @@ class SharedPolicyAndValue(nn.Module):
         nn.init.zeros_(self.value_head.bias)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> ResponseOutputs:
-        """Logits (B, T, V) and values (B, T) from one pass of the body; arguments as in `PolicyAndValue`."""
+        """Logits (B, T, V) and values (B, T) from one pass of the body; all else as in `PolicyAndValue`."""
         _check_inputs(input_ids, attention_mask, prompt_length)
         raise NotImplementedError("lesson07: SharedPolicyAndValue.forward")
 

@@ -1,0 +1,177 @@
+"""Models copied and frozen: the critic from the reward model, freeze and the reference."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .scenarios_digits import Digits
+from .scenarios_models import (
+    dropouts_of,
+    fill,
+    first_numbers,
+    give_gradients,
+    gpt2,
+    gradients_of,
+    in_train_mode,
+    listed,
+    logits_of,
+    reward_model_on,
+    shared_tensors,
+    step,
+    trainable_in,
+)
+
+
+def critic_of(
+    lesson: Any,
+    gain: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    frozen: bool = False,
+    trained: bool = False,
+) -> Any:
+    """The critic made from a reward model with these weights; `trained` then adds 1 to all that the critic holds."""
+    reward_model = reward_model_on(lesson, Digits()).to(gain.dtype)
+    with torch.no_grad():
+        reward_model.backbone.gain.copy_(gain)
+        reward_model.backbone.offset.fill_(7.0)
+        reward_model.head.weight.copy_(weight)
+        reward_model.head.bias.copy_(bias)
+    if frozen:
+        reward_model.requires_grad_(False).eval()
+    torch.manual_seed(0)
+    critic = lesson.critic_from_reward_model(reward_model)
+    shared = shared_tensors(critic, reward_model)
+    answer = {
+        "class": type(critic).__name__,
+        "body": critic.backbone.gain.detach().clone(),
+        "buffer": critic.backbone.offset.detach().clone(),
+        "head_weight": critic.head.weight.detach().clone(),
+        "head_bias": critic.head.bias.detach().clone(),
+        "shared": listed(shared),
+        "trainable": listed(trainable_in(critic)),
+    }
+    if trained:
+        with torch.no_grad():
+            for tensor in (*critic.parameters(), *critic.buffers()):
+                tensor.add_(1.0)
+    left = (reward_model.backbone.gain, reward_model.backbone.offset, reward_model.head.weight, reward_model.head.bias)
+    answer["reward_model"] = torch.cat([tensor.detach().flatten() for tensor in left])
+    answer["reward_model_trainable"] = listed(trainable_in(reward_model))
+    return answer
+
+
+def gpt2_critic(lesson: Any, input_ids: Tensor, attention_mask: Tensor, seed: int, dtype: str) -> Any:
+    """The critic at the last token of each row (they have no padding on the right), and the score."""
+    reward_model = reward_model_on(lesson, gpt2(seed).transformer).to(getattr(torch, dtype))
+    fill(reward_model.head, seed)
+    reward_model.requires_grad_(False).eval()
+    critic = lesson.critic_from_reward_model(reward_model)
+    values = critic(input_ids, attention_mask)
+    return {
+        "value": values[:, -1].detach(),
+        "score": reward_model(input_ids, attention_mask),
+        "shared": listed(shared_tensors(critic, reward_model)),
+        "frozen": listed(name for name, parameter in critic.named_parameters() if not parameter.requires_grad),
+    }
+
+
+def _layers() -> nn.Module:
+    """Parameters at three depths, and dropout at two."""
+    model = nn.Sequential(
+        nn.Linear(2, 2), nn.Dropout(0.5), nn.Sequential(nn.LayerNorm(2), nn.Dropout(0.5), nn.Linear(2, 1))
+    )
+    model.scale = nn.Parameter(torch.tensor([1.0]))
+    model.register_buffer("steps", torch.tensor([0.0]))
+    model = model.double()
+    with torch.no_grad():
+        for number, parameter in enumerate(model.parameters()):
+            parameter.fill_(number + 1.0)
+    return model
+
+
+def _prepared(frozen: tuple[str, ...], evaluating: tuple[str, ...]) -> nn.Module:
+    """The layers in train mode, but for the parameters and modules of these names ("" is the whole)."""
+    model = _layers().train()
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(name not in frozen)
+    for name, module in model.named_modules():
+        if name in evaluating:
+            module.training = False
+    return model
+
+
+def frozen_layers(lesson: Any, frozen: tuple[str, ...] = (), evaluating: tuple[str, ...] = ()) -> Any:
+    model = _prepared(frozen, evaluating)
+    result = lesson.freeze(model)
+    return {
+        "same_model": result is model,
+        "trainable": listed(trainable_in(model)),
+        "train_mode": listed(in_train_mode(model)),
+        "weights": first_numbers(model),
+        "new_attributes": listed(sorted(vars(model).keys() - vars(_layers()).keys())),
+    }
+
+
+def frozen_output(lesson: Any, x: Tensor) -> Any:
+    """What a frozen model gives twice: dropout would make them differ, and a gradient would reach its weights."""
+    model = _prepared((), ())
+    lesson.freeze(model)
+    torch.manual_seed(0)
+    first, second = model(x), model(x)
+    return {"first": first, "second": second, "learns": first.requires_grad}
+
+
+def gpt2_frozen(lesson: Any, seed: int) -> Any:
+    model = gpt2(seed, dropout=0.1).train()
+    result = lesson.freeze(model)
+    return {
+        "same_model": result is model,
+        "trainable": listed(trainable_in(model)),
+        "train_mode": listed(in_train_mode(model)),
+    }
+
+
+def reference_of(
+    lesson: Any, frozen: tuple[str, ...] = (), evaluating: tuple[str, ...] = (), trained: float = 0.0
+) -> Any:
+    """The reference of a policy, and both after `trained` was added to all that the policy holds."""
+    policy = _prepared(frozen, evaluating)
+    give_gradients(policy)
+    slopes, dropout = gradients_of(policy), dropouts_of(policy)
+    torch.manual_seed(0)
+    reference = lesson.make_reference(policy)
+    left = {"gradients_as_before": slopes == gradients_of(policy), "dropout_as_before": dropout == dropouts_of(policy)}
+    with torch.no_grad():
+        for tensor in (*policy.parameters(), *policy.buffers()):
+            tensor.add_(trained)
+    return {
+        "class": type(reference).__name__,
+        "weights": first_numbers(reference),
+        "shared": listed(shared_tensors(reference, policy)),
+        "trainable": listed(trainable_in(reference)),
+        "train_mode": listed(in_train_mode(reference)),
+        "policy_weights": first_numbers(policy),
+        "policy_trainable": listed(trainable_in(policy)),
+        "policy_train_mode": listed(in_train_mode(policy)),
+        **{f"policy_{name}": value for name, value in left.items()},
+    }
+
+
+def gpt2_reference(lesson: Any, input_ids: Tensor, attention_mask: Tensor, seed: int) -> Any:
+    """Logits of the reference before and after one step of the policy, and those of the policy before it."""
+    policy = gpt2(seed)
+    before = logits_of(policy, input_ids, attention_mask)
+    reference = lesson.make_reference(policy)
+    at_once = logits_of(reference, input_ids, attention_mask)
+    step(policy, input_ids, attention_mask)
+    return {
+        "policy_before": before.detach(),
+        "reference_before": at_once,
+        "reference_after": logits_of(reference, input_ids, attention_mask),
+        "policy_moved": bool((logits_of(policy, input_ids, attention_mask) - before).abs().max() > 1e-3),
+        "tied": reference.get_input_embeddings().weight is reference.get_output_embeddings().weight,
+    }
