@@ -2,16 +2,55 @@
 
 from __future__ import annotations
 
+from string import ascii_lowercase
+from typing import Any
 
-class Letters:
-    """Token 0 is padding, token 1 stops a response, token 2 is "a", token 3 is "b", and so on."""
+import torch
 
-    special = ("<pad>", "<stop>")
 
-    def __call__(self, text: str) -> dict[str, list[int]]:
-        return {"input_ids": [ord(word) - ord("a") + len(self.special) for word in text.split()]}
+class Words:
+    """Each word is a token; its number is its place in `words`. Those in angle brackets are special.
 
-    def decode(self, ids: list[int], skip_special_tokens: bool) -> str:
-        count = len(self.special)
-        kept = [one for one in ids if one >= count or not skip_special_tokens]
-        return " ".join(self.special[one] if one < count else chr(one - count + ord("a")) for one in kept)
+    Token 0 is padding, token 1 stops a response; a word that is not there becomes "<unk>".
+    """
+
+    pad_token_id, eos_token_id = 0, 1
+
+    def __init__(self, words: tuple[str, ...]) -> None:
+        self.words = words
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __call__(
+        self, text: str | list[str], padding: bool = False, return_tensors: str | None = None, **rest: Any
+    ) -> dict[str, Any]:
+        """Ids and attention mask of one text, or of several; they are padded on the left."""
+        texts = [text] if isinstance(text, str) else text
+        rows = [[self._id_of(word) for word in one.split()] for one in texts]
+        width = max(map(len, rows), default=0) if padding else 0
+        found: dict[str, Any] = {
+            "input_ids": [[self.pad_token_id] * (width - len(row)) + row for row in rows],
+            "attention_mask": [[0] * (width - len(row)) + [1] * len(row) for row in rows],
+        }
+        if return_tensors == "pt":
+            return {name: torch.tensor(ids) for name, ids in found.items()}
+        return {name: ids[0] for name, ids in found.items()} if isinstance(text, str) else found
+
+    def _id_of(self, word: str) -> int:
+        return self.words.index(word if word in self.words else "<unk>")
+
+    def decode(self, ids: Any, skip_special_tokens: bool = False, **rest: Any) -> str:
+        """The text of one row of ids: a tensor, a list or a single number."""
+        words = [self.words[int(one)] for one in torch.as_tensor(ids).flatten().tolist()]
+        return " ".join(word for word in words if not (skip_special_tokens and word.startswith("<")))
+
+    def batch_decode(self, rows: Any, skip_special_tokens: bool = False, **rest: Any) -> list[str]:
+        return [self.decode(row, skip_special_tokens) for row in rows]
+
+
+class Letters(Words):
+    """Token 2 is "a", token 3 is "b", and so on."""
+
+    def __init__(self) -> None:
+        super().__init__(("<pad>", "<stop>", *ascii_lowercase))

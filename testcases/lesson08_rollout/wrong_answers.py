@@ -24,8 +24,8 @@ class SampleToken(Wrong, of="sample_token"):
         "",
         "logits.softmax(dim=1), 1",
         "(logits / temperature).softmax(dim=1), 1",
-        why="top_p cuts at temperature 1, and the temperature comes after: it changes which tokens are in, so it is "
-        "first",
+        why="top_p cuts at temperature 1, and the temperature comes after: it changes which "
+        "tokens are in, so it is first",
         read=CUTS,
     )
     top_k_ignored = first("top_k = 0", why="top_k is ignored: tokens beyond the k likeliest still come")
@@ -72,8 +72,8 @@ class SampleToken(Wrong, of="sample_token"):
         "logits = everything = logits / temperature",
         "logits.softmax(dim=1).sort(",
         "everything.softmax(dim=1).sort(",
-        why="top_p is measured on all tokens, not on what top_k left: cut by top_k, take the softmax, then cut by "
-        "top_p",
+        why="top_p is measured on all tokens, not on what top_k left: cut by top_k, take the "
+        "softmax, then cut by top_p",
     )
     cut_tokens_at_logit_0 = edit(
         "smallest_kept, -torch.inf",
@@ -110,8 +110,8 @@ class Generate(Wrong, of="generate"):
     mask_by_the_pad_token = edit(
         "response_mask(sampled, stop_token_ids)",
         "truncate_after_stop(sampled, stop_token_ids, pad_token_id) != pad_token_id",
-        why="the mask is `!= pad`: where pad is a stop token, or is sampled, real tokens are lost; go by the first "
-        "stop",
+        why="the mask is `!= pad`: where pad is a stop token, or is sampled, real tokens are "
+        "lost; go by the first stop",
         read=PITFALLS,
     )
     mask_of_ones = edit(
@@ -247,8 +247,8 @@ class Generate(Wrong, of="generate"):
     )
     fixed_seed_without_a_generator = first(
         "generator = generator or torch.Generator().manual_seed(0)",
-        why="without a generator every call draws the same: None stands for the global one, which torch.manual_seed "
-        "seeds",
+        why="without a generator every call draws the same: None stands for the global one, which "
+        "torch.manual_seed seeds",
     )
     generated_in_inference_mode = edit(
         "return Generation(",
@@ -529,8 +529,8 @@ class EvaluateResponses(Wrong, of="evaluate_responses"):
         ("training = {module: module.training for module in model.modules()}\nwith nullcontext(model.eval()):"),
         "ref_log_probs = gather",
         ("for module, was_training in training.items():\n    module.training = was_training\nref_log_probs = gather"),
-        why="an error of the critic leaves the model in eval mode: put the modes back in finally, or use "
-        "evaluation_mode",
+        why="an error of the critic leaves the model in eval mode: put the modes back in finally, "
+        "or use evaluation_mode",
     )
     judged_in_inference_mode = edit(
         "return Experience(",

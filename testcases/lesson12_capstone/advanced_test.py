@@ -8,18 +8,16 @@ import pytest
 import torch
 from torch import Tensor
 
+from testcases.doubles.drawing import normal
 from testcases.engine import call, examples_of, reference, scenario, worth
-from testcases.lesson12_capstone.examples import PROMPTS, WORDS, demonstrations, fluent, stages
+from testcases.lesson12_capstone.examples import PROMPTS, demonstrations, fluent, stages
+from testcases.lesson12_capstone.scenarios_models import WORDS
 from tiny_models.gold import gold_score, is_well_formed
 from tutorial.lesson12_capstone import evaluate_policy, sft_loss, train_policy, train_sft
 
 JUDGED = scenario("judged_of", of=evaluate_policy)
 FITTED = scenario("fitted_of", of=train_sft)
 TUNED = scenario("tuned_of", of=train_policy)
-
-
-def normal(*shape: int, seed: int = 1) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 @worth(2)

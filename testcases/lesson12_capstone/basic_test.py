@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from testcases.engine import call, scenario, worth
-from testcases.lesson12_capstone.examples import ALL, MANY, SCRIPT, WORDS, stages
+from testcases.lesson12_capstone.examples import ALL, MANY, SCRIPT, stages
+from testcases.lesson12_capstone.scenarios_models import WORDS
 from tutorial.lesson12_capstone import evaluate_policy, sft_loss, train_policy, train_sft
 
 NAN = math.nan

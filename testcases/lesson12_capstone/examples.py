@@ -9,11 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from testcases.doubles.drawing import normal_from
 from testcases.engine import Request, request, scenario
-from tiny_models.language import VOCABULARY
 from tutorial.lesson12_capstone import evaluate_policy, sft_loss, train_policy, train_sft
 
-WORDS = ("<pad>", "<eos>", "<unk>", *VOCABULARY)
+from .scenarios_models import WORDS
+
 ALL = ("policy", "policy.dropout", "reference", "reference.dropout")
 PROMPTS = ("review the film :", "a friend asks : how was the book ?", "i know nothing of the meal , tell me :")
 # Tables know the last token of a prompt only, so these end in different words. One comes twice.
@@ -45,7 +46,7 @@ def examples(seed: int) -> list[Request]:
 def _losses(draw: torch.Generator) -> list[Request]:
     found = []
     for rows, length, garbage in ((3, 6, False), (4, 4, False), (2, 5, True)):
-        logits = _normal(draw, rows, length, 7)
+        logits = normal_from(draw, rows, length, 7)
         input_ids = torch.randint(7, (rows, length), generator=draw)
         mask = torch.rand((rows, length), generator=draw) < 0.5
         mask[0, 2] = mask[-1, -1] = True
@@ -60,11 +61,11 @@ def _losses(draw: torch.Generator) -> list[Request]:
 
 def _fits(draw: torch.Generator, seed: int) -> list[Request]:
     ask = scenario("fitted_of", of=train_sft)
-    options = {"learning_rate": 0.3, "batch_size": 2, "seed": seed, "places": _normal(draw, 8, 6)}
+    options = {"learning_rate": 0.3, "batch_size": 2, "seed": seed, "places": normal_from(draw, 8, 6)}
     return [
-        request(ask, table=3 * _normal(draw, 6, 6), **demonstrations(draw, 5), **options),
-        request(ask, table=_normal(draw, 6, 6), **demonstrations(draw, 4), learning_rate=1.0, batch_size=3),
-        request(ask, table=_normal(draw, 6, 6), **demonstrations(draw, 5), **options, gain=5.0),
+        request(ask, table=3 * normal_from(draw, 6, 6), **demonstrations(draw, 5), **options),
+        request(ask, table=normal_from(draw, 6, 6), **demonstrations(draw, 4), learning_rate=1.0, batch_size=3),
+        request(ask, table=normal_from(draw, 6, 6), **demonstrations(draw, 5), **options, gain=5.0),
     ]
 
 
@@ -83,9 +84,9 @@ def demonstrations(draw: torch.Generator, count: int) -> dict[str, Tensor]:
 def _evaluations(draw: torch.Generator) -> list[Request]:
     ask = scenario("judged_of", of=evaluate_policy)
     size = len(WORDS)
-    tables = {"policy": fluent(draw), "reference": fluent(draw), "places": 0.1 * _normal(draw, 32, size)}
+    tables = {"policy": fluent(draw), "reference": fluent(draw), "places": 0.1 * normal_from(draw, 32, size)}
     return [
-        request(ask, prompts=tuple(SCRIPT), script=SCRIPT, reference=_normal(draw, size, size)),
+        request(ask, prompts=tuple(SCRIPT), script=SCRIPT, reference=normal_from(draw, size, size)),
         request(ask, prompts=PROMPTS * 4, **tables, temperature=0.7, max_new_tokens=12),
         request(ask, prompts=PROMPTS * 2, **tables, twice=True, max_new_tokens=5, batch_size=6),
         request(ask, prompts=PROMPTS, **tables, in_train_mode=ALL, stop_token_ids=(1, 2), max_new_tokens=8),
@@ -98,7 +99,7 @@ def _evaluations(draw: torch.Generator) -> list[Request]:
 
 def fluent(draw: torch.Generator) -> Tensor:
     """A table that often, not always, writes reviews: after each word the ones that may follow it are likelier."""
-    table = _normal(draw, len(WORDS), len(WORDS))
+    table = normal_from(draw, len(WORDS), len(WORDS))
     follows = {":": ["the"], "?": ["the"], "the": ["film", "book", "sauce"], ".": ["<eos>"], "and": ["good", "the"]}
     follows |= dict.fromkeys(("film", "book", "sauce"), ["was"])
     follows |= {"was": ["good", "bad", "very"], "very": ["dull", "superb"]}
@@ -123,11 +124,7 @@ def _runs(draw: torch.Generator, seed: int) -> list[Request]:
 def stages(draw: torch.Generator) -> dict[str, Any]:
     """Two stages in float32, as real models have it."""
     return {
-        "sft": _normal(draw, len(WORDS), len(WORDS)).float(),
-        "reward_body": _normal(draw, len(WORDS), 3).float(),
-        "reward_head": _normal(draw, 3).float(),
+        "sft": normal_from(draw, len(WORDS), len(WORDS)).float(),
+        "reward_body": normal_from(draw, len(WORDS), 3).float(),
+        "reward_head": normal_from(draw, 3).float(),
     }
-
-
-def _normal(draw: torch.Generator, *shape: int) -> Tensor:
-    return torch.randn(shape, generator=draw, dtype=torch.float64)

@@ -21,7 +21,7 @@ from solutions.lesson12_capstone.evaluation import EVALUATION_SEED, Evaluation
 from solutions.lesson12_capstone.journal import Journal
 from testcases.engine import evaluate, session
 from testcases.engine.runner import cases
-from testcases.lesson12_capstone.scenarios import Words
+from testcases.lesson12_capstone.scenarios_models import TOKENIZER
 from tiny_models import checkpoints, presets
 from tiny_models.gold import gold_score, is_well_formed
 from tiny_models.tokenizer import build_tokenizer
@@ -219,7 +219,7 @@ def test_only_evaluation_sees_the_gold_score():
 
 
 def test_the_suites_tokenizer_speaks_as_the_real_one():
-    real, fake = build_tokenizer(), Words()
+    real, fake = build_tokenizer(), TOKENIZER
     texts = ["review the film :", "how was zebra ?"]
     assert dict(real(texts[1], return_token_type_ids=False)) == fake(texts[1])
     assert dict(real(texts)) == fake(texts)

@@ -1,0 +1,95 @@
+"""Policies of the little world that are tables and scripts instead of neural networks."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from testcases.doubles.backbones import BodyOutput
+from testcases.doubles.policies import Cache, Output, TablePolicy
+from testcases.doubles.tokenizers import Words
+from tiny_models.language import VOCABULARY
+
+PAD, EOS = 0, 1
+WORDS = ("<pad>", "<eos>", "<unk>", *VOCABULARY)
+TOKENIZER = Words(WORDS)
+
+
+def uniform() -> Tensor:
+    return torch.zeros(len(WORDS), len(WORDS), dtype=torch.float64)
+
+
+class WatchedPolicy(TablePolicy):
+    """Its table counts `gain` times. `forwards`: the first token of each row of every batch, after its mode."""
+
+    def __init__(self, table: Tensor, places: Tensor | None = None, gain: float = 1.0) -> None:
+        super().__init__(table, places)
+        self.gain = gain
+        self.forwards: list[list[Any]] = []
+
+    def logits_of(self, input_ids: Tensor) -> Tensor:
+        self.forwards.append([self.training, *input_ids[:, 0].tolist()])
+        return self.gain * super().logits_of(input_ids)
+
+
+class DroppingPolicy(TablePolicy):
+    """In train mode half of the logits are dropped, as chance has it."""
+
+    def __init__(self, table: Tensor, places: Tensor | None = None) -> None:
+        super().__init__(table, places)
+        self.dropout = nn.Dropout(0.5)
+
+    def forward(self, *given: Any, **named: Any) -> Output:
+        output = super().forward(*given, **named)
+        return output._replace(logits=self.dropout(output.logits))
+
+
+class ScriptedPolicy(TablePolicy):
+    """Answers each prompt with the response of a script, for certain; "<eos>" has to be written there."""
+
+    def __init__(self, script: dict[str, str]) -> None:
+        super().__init__(uniform())
+        self.script = {prompt: TOKENIZER(text)["input_ids"] for prompt, text in script.items()}
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, past_key_values: Any = None, **rest: Any) -> Output:
+        cache, new = Cache() if past_key_values is None else past_key_values, input_ids[:, None, :, None]
+        ids = cache.update(new, new, 0)[0][:, 0, :, 0]
+        logits = torch.zeros(*input_ids.shape, len(WORDS), dtype=torch.float64)
+        for row, real in enumerate(attention_mask.bool()):
+            text = TOKENIZER.decode(ids[row][real[: ids.shape[1]]])
+            prompt = next(one for one in self.script if text.startswith(one))
+            spoken = len(text.split()) - len(prompt.split())
+            logits[row, -1, self.script[prompt][spoken] if spoken < len(self.script[prompt]) else PAD] = 1000.0
+        return Output(logits, cache)
+
+
+class TableBackbone(nn.Module):
+    """A body without a head: the hidden state of a token is its row of a table."""
+
+    def __init__(self, table: Tensor) -> None:
+        super().__init__()
+        self.table = nn.Parameter(table.clone())
+        self.config = SimpleNamespace(hidden_size=table.shape[1])
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor, position_ids: Tensor | None = None, use_cache: bool = True
+    ) -> BodyOutput:
+        return BodyOutput(self.table[input_ids])
+
+
+def modules_of(**models: nn.Module) -> dict[str, nn.Module]:
+    """Each model and its parts by name, such as "policy" and "policy.dropout"."""
+    return {
+        f"{name}.{path}".rstrip("."): part for name, model in models.items() for path, part in model.named_modules()
+    }
+
+
+def modes_of(modules: dict[str, nn.Module]) -> dict[str, bool]:
+    return {name: module.training for name, module in modules.items()}
+
+
+def changed_modes(modules: dict[str, nn.Module], before: dict[str, bool]) -> list[str]:
+    return [name for name, mode in modes_of(modules).items() if mode != before[name]]
