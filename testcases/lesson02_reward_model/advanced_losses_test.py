@@ -10,32 +10,8 @@ import torch
 
 from testcases.doubles.arithmetic import nll
 from testcases.doubles.drawing import normal
-from testcases.engine import call, examples_of, reference, worth
+from testcases.engine import call, reference
 from tutorial.lesson02_reward_model import pairwise_loss, preference_accuracy, ranking_loss, token_pairwise_loss
-
-
-@worth(2)
-def test_pairwise_loss_agrees_with_the_reference():
-    for answer in examples_of(pairwise_loss):
-        answer.matches_reference()
-
-
-@worth(2)
-def test_ranking_loss_agrees_with_the_reference():
-    for answer in examples_of(ranking_loss):
-        answer.matches_reference()
-
-
-@worth(2)
-def test_token_pairwise_loss_agrees_with_the_reference():
-    for answer in examples_of(token_pairwise_loss):
-        answer.matches_reference()
-
-
-@worth(2)
-def test_preference_accuracy_agrees_with_the_reference():
-    for answer in examples_of(preference_accuracy):
-        answer.matches_reference()
 
 
 def test_pairwise_loss_of_one_pair_at_a_time():
@@ -62,25 +38,6 @@ def test_pairwise_loss_with_a_margin_of_zeros_is_that_without():
     call(pairwise_loss, chosen, rejected, torch.zeros(5).double()).equals(reference(pairwise_loss, chosen, rejected))
 
 
-def test_pairwise_loss_keeps_float32():
-    call(pairwise_loss, torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.0]), torch.tensor([0.0, 0.0])).equals(
-        torch.tensor(math.log(2.0))
-    )
-
-
-@pytest.mark.parametrize(
-    "changed, mentions",
-    [
-        pytest.param({"rejected": [1.0]}, ["rejected (1,)"], id="rejected-would-broadcast"),
-        pytest.param({"margin": [1.0]}, ["margin (1,)"], id="margin-would-broadcast"),
-        pytest.param({"chosen": [[1.0], [2.0]]}, ["chosen (2, 1)"], id="a-column-would-compare-all-with-all"),
-    ],
-)
-def test_pairwise_loss_refuses_bad_arguments(changed, mentions):
-    good = {"chosen": [1.0, 2.0], "rejected": [0.0, 1.0], "margin": [0.5, 0.5]}
-    call(pairwise_loss, **{**good, **changed}).raises(ValueError, mentions)
-
-
 @pytest.mark.parametrize("rows, count", [(3, 4), (1, 7), (6, 3), (4, 4)])
 def test_ranking_loss_of_each_pair_in_turn(rows, count):
     scores = 2 * normal(rows, count)
@@ -97,17 +54,6 @@ def test_ranking_loss_does_not_know_the_offset_of_a_prompt():
     scores = normal(3, 5)
     expected = reference(ranking_loss, scores)
     call(ranking_loss, scores + torch.tensor([[0.0], [64.0], [-32.0]])).equals(expected)
-
-
-@pytest.mark.parametrize(
-    "scores, mentions",
-    [
-        pytest.param([[1.0], [2.0]], ["K"], id="nothing-to-compare"),
-        pytest.param([1.0, 2.0], ["scores (2,)"], id="one-dimension"),
-    ],
-)
-def test_ranking_loss_refuses_bad_arguments(scores, mentions):
-    call(ranking_loss, scores).raises(ValueError, mentions)
 
 
 def slow_token_loss(chosen_scores, rejected_scores, chosen_ids, rejected_ids, pad: int) -> float:
@@ -160,51 +106,10 @@ def test_token_pairwise_loss_where_the_pad_is_the_stop_token():
     answer.equals((nll(first) + nll(second)) / 2)
 
 
-def test_token_pairwise_loss_keeps_float32():
-    answer = call(token_pairwise_loss, torch.zeros(1, 2), torch.zeros(1, 2), [[1, 2]], [[1, 3]], 9)
-    answer.equals(torch.tensor(math.log(2.0)))
-
-
-@pytest.mark.parametrize(
-    "changed, mentions",
-    [
-        pytest.param({"rejected_ids": [[1, 2, 9], [1, 2, 3]]}, ["identical pair"], id="an-identical-pair"),
-        pytest.param({"chosen_ids": [[9, 1, 2], [1, 2, 4]]}, ["chosen_ids", "right-padded"], id="left-padded"),
-        pytest.param({"rejected_ids": [[1, 3, 9], [1, 9, 3]]}, ["rejected_ids", "right-padded"], id="a-pad-inside"),
-        pytest.param({"chosen_scores": [[1.0, 1.0], [1.0, 1.0]]}, ["chosen_scores (2, 2)"], id="scores-too-short"),
-        pytest.param({"rejected_scores": [[1.0, 1.0, 1.0]]}, ["rejected_scores (1, 3)"], id="would-broadcast"),
-    ],
-)
-def test_token_pairwise_loss_refuses_bad_arguments(changed, mentions):
-    good = {
-        "chosen_scores": [[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]],
-        "rejected_scores": [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]],
-        "chosen_ids": [[1, 2, 9], [1, 2, 4]],
-        "rejected_ids": [[1, 3, 9], [1, 2, 3]],
-        "pad_token_id": 9,
-    }
-    call(token_pairwise_loss, **{**good, **changed}).raises(ValueError, mentions)
-
-
 def test_preference_accuracy_of_each_pair_in_turn():
     chosen, rejected = normal(32).round(decimals=1), normal(32, seed=2).round(decimals=1)
     right = sum(c > r for c, r in zip(chosen.tolist(), rejected.tolist(), strict=True))
     call(preference_accuracy, chosen, rejected).equals(right / 32, dtype=torch.float32)
-
-
-def test_preference_accuracy_of_float32_scores():
-    call(preference_accuracy, torch.tensor([1.0, 0.0]), torch.tensor([0.0, 1.0])).equals(torch.tensor(0.5))
-
-
-@pytest.mark.parametrize(
-    "chosen, mentions",
-    [
-        pytest.param([1.0], ["chosen (1,)"], id="would-broadcast"),
-        pytest.param([[1.0], [2.0]], ["chosen (2, 1)"], id="a-column"),
-    ],
-)
-def test_preference_accuracy_refuses_bad_arguments(chosen, mentions):
-    call(preference_accuracy, chosen, [0.0, 1.0]).raises(ValueError, mentions)
 
 
 def test_pairwise_loss_shows_a_nan():

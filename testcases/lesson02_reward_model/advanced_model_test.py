@@ -9,20 +9,8 @@ import torch
 from torch import Tensor
 
 from testcases.doubles.drawing import normal
-from testcases.engine import call, examples_of, reference, scenario, worth
+from testcases.engine import call, reference, scenario
 from tutorial.lesson02_reward_model import RewardModel, last_token_index
-
-
-@worth(2)
-def test_last_token_index_agrees_with_the_reference():
-    for answer in examples_of(last_token_index):
-        answer.matches_reference()
-
-
-@worth(2)
-def test_reward_model_agrees_with_the_reference():
-    for answer in examples_of(RewardModel.forward):
-        answer.matches_reference()
 
 
 def test_last_token_index_of_every_text():
@@ -30,18 +18,6 @@ def test_last_token_index_of_every_text():
     spans = [(start, end) for start in range(7) for end in range(start + 1, 8)]
     mask = torch.tensor([[start <= place < end for place in range(7)] for start, end in spans])
     call(last_token_index, mask).equals([end - 1 for _, end in spans])
-
-
-@pytest.mark.parametrize(
-    "attention_mask, mentions",
-    [
-        pytest.param([[True, True], [False, False]], ["real token"], id="a-row-of-padding"),
-        pytest.param([[0, 0]], ["real token"], id="a-row-of-zeros"),
-        pytest.param([True, False], ["attention_mask (2,)"], id="one-dimension"),
-    ],
-)
-def test_last_token_index_refuses_bad_arguments(attention_mask, mentions):
-    call(last_token_index, attention_mask).raises(ValueError, mentions)
 
 
 SCORE = scenario("score_rows", of=RewardModel.forward)
@@ -117,16 +93,3 @@ def test_reward_model_keeps_float32():
     ids, mask = torch.tensor([[3, 1, 2], [0, 2, 4]]), torch.tensor([[True, True, True], [False, True, True]])
     expected = reference(SCORE, input_ids=ids, attention_mask=mask, **numbers)
     call(SCORE, input_ids=ids, attention_mask=mask, **numbers).equals(expected)
-
-
-@pytest.mark.parametrize(
-    "changed, mentions",
-    [
-        pytest.param({"attention_mask": [[True, True]]}, ["attention_mask (1, 2)"], id="a-shorter-mask"),
-        pytest.param({"attention_mask": [[True] * 3, [True] * 3]}, ["attention_mask (2, 3)"], id="another-batch"),
-        pytest.param({"attention_mask": [[False] * 3]}, ["real token"], id="a-row-of-padding"),
-    ],
-)
-def test_reward_model_refuses_bad_arguments(changed, mentions):
-    good = {"input_ids": [[1, 2, 3]], "attention_mask": [[True, True, True]], **body()}
-    call(SCORE, **{**good, **changed}).raises(ValueError, mentions)

@@ -88,10 +88,6 @@ def test_estimate_kl_over_all_tokens(estimator, mean):
     )
 
 
-def test_estimate_kl_default_is_k1():
-    call(estimate_kl, log_probs=[-1.0, -4.0], ref_log_probs=[-2.0, -1.0]).equals([1.0, -3.0])
-
-
 def test_estimate_kl_of_close_models_in_float32():
     # r = 2^-13, so k3 = r^2 / 2 = 2^-27 but for 3e-13. exp(-r) - 1 + r gives 0 here: float32 has 24 digits.
     close = torch.tensor([-(2.0**-13)])
@@ -115,10 +111,6 @@ def test_estimate_kl_subtracts_in_float32(dtype):
     log_probs, ref_log_probs = torch.tensor([-1 - step], dtype=dtype), torch.tensor([-step / 2], dtype=dtype)
     call(estimate_kl, log_probs, ref_log_probs, "k1").equals(torch.tensor([-1 - step / 2]))
     call(estimate_kl, log_probs, ref_log_probs, "k2").equals(torch.tensor([(1 + step / 2) ** 2 / 2]))
-
-
-def test_estimate_kl_keeps_float32():
-    call(estimate_kl, torch.tensor([-1.0]), torch.tensor([-3.0]), "k2").equals(torch.tensor([2.0]))
 
 
 # exp(200) is infinite in float32. Capped at 20: exp(20) - 1 - 200; the slope is that of r alone.
@@ -234,17 +226,6 @@ def test_compute_rewards_at_a_price_of_0():
     answer.equals([[0.0, 1.5]])
 
 
-def test_compute_rewards_defaults_are_01_and_5_and_k1():
-    answer = call(
-        compute_rewards,
-        scores=[9.0, -9.0, 3.0],
-        log_probs=[[-1.0, -4.0]] * 3,
-        ref_log_probs=[[-2.0, -2.0]] * 3,
-        mask=[[True, True]] * 3,
-    )
-    answer.equals([[-0.1, 5.2], [-0.1, -4.8], [-0.1, 3.2]])
-
-
 def test_compute_rewards_carries_no_gradient():
     answer = call(
         compute_rewards,
@@ -300,11 +281,6 @@ def test_penalize_missing_stop_gives_a_new_tensor():
 def test_penalize_missing_stop_gradient():
     answer = call(penalize_missing_stop, [4.0, 4.0], [[5, 2, 0], [5, 6, 7]], (2,), 1.5, grad_of="scores")
     answer.gradient_equals(scores=[1.0, 1.0])
-
-
-def test_penalize_missing_stop_keeps_float32():
-    answer = call(penalize_missing_stop, torch.tensor([4.0, 4.0]), [[5, 2], [5, 6]], (2,), 1.5)
-    answer.equals(torch.tensor([4.0, 2.5]))
 
 
 # error = clip(current / target - 1, -0.2, 0.2); value = value * (1 + error * n_steps / horizon)

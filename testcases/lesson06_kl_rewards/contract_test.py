@@ -1,5 +1,63 @@
 """Lesson 6: the tests that are the same for every exercise; the engine makes them."""
 
-from testcases.engine.contract_tests import contract_tests
+import math
 
-contract_tests(globals())
+from testcases.engine import scenario
+from testcases.engine.contract_tests import contract_tests
+from tutorial.lesson06_kl_rewards import AdaptiveKLController, compute_rewards, estimate_kl, penalize_missing_stop
+
+# The checks are given, above the solution; they have to stay there.
+PAIR = {"log_probs": [-1.0, -2.0], "ref_log_probs": [-1.0, -2.0]}
+BATCH = {
+    "scores": [1.0, 2.0],
+    "log_probs": [[-1.0, -1.0], [-1.0, -1.0]],
+    "ref_log_probs": [[-1.0, -1.0], [-1.0, -1.0]],
+    "mask": [[True, True], [True, False]],
+}
+RESPONSES = {"scores": [1.0, 2.0], "responses": [[5, 2], [5, 6]], "stop_token_ids": (2,), "penalty": 1.0}
+ONE_UPDATE = {"kl_coef": 0.1, "target_kl": 6.0, "horizon": 100, "seen": (6.0,), "n_steps": (4,)}
+
+contract_tests(
+    globals(),
+    defaults=[estimate_kl, compute_rewards],
+    float32=[estimate_kl, penalize_missing_stop],
+    refusals={
+        estimate_kl: (
+            PAIR,
+            {
+                "would-broadcast": ({"ref_log_probs": [-1.0]}, ["ref_log_probs (1,)"]),
+                "another-rank": ({"ref_log_probs": [[-1.0, -2.0]]}, ["ref_log_probs (1, 2)"]),
+                "unknown-estimator": ({"estimator": "k4"}, ["k1, k2, k3", "k4"]),
+                "capital-letter": ({"estimator": "K1"}, ["K1"]),
+            },
+        ),
+        compute_rewards: (
+            BATCH,
+            {
+                "scores-in-two-dimensions": ({"scores": [[1.0], [2.0]]}, ["scores (2, 1)"]),
+                "one-score-for-two-rows": ({"scores": [1.0]}, ["scores (1,)"]),
+                "reference-would-broadcast": ({"ref_log_probs": [[-1.0, -1.0]]}, ["ref_log_probs (1, 2)"]),
+                "a-row-without-a-token": ({"mask": [[True, True], [False, False]]}, ["row 1"]),
+                "mask-of-numbers": ({"mask": [[1, 1], [1, 0]]}, ["bool"]),
+                "price-below-0": ({"kl_coef": -0.1}, ["kl_coef"]),
+                "clip-of-0": ({"clip_score": 0.0}, ["clip_score"]),
+            },
+        ),
+        penalize_missing_stop: (
+            RESPONSES,
+            {
+                "penalty-below-0": ({"penalty": -1.0}, ["penalty"]),
+                "one-score-for-two-rows": ({"scores": [1.0]}, ["scores (1,)"]),
+                "no-batch": ({"responses": [5, 2]}, ["responses (2,)"]),
+            },
+        ),
+        scenario("prices", of=AdaptiveKLController.update): (
+            ONE_UPDATE,
+            {
+                "nan": ({"seen": (math.nan,)}, ["current"]),
+                "infinite": ({"seen": (math.inf,)}, ["current"]),
+                "fewer-than-no-responses": ({"n_steps": (-1,)}, ["n_steps"]),
+            },
+        ),
+    },
+)
