@@ -96,12 +96,12 @@ def _working_tree(options: argparse.Namespace, kind: str, limits: object) -> int
 
     from testcases.engine.contract import TUTORIAL
 
-    from . import batch, staging, tables
+    from . import batch, submissions, tables
     from .results import NOT_SANDBOXED
     from .secret import secret_of
 
     secret = secret_of(options.secret) if options.secret else None
-    result = batch.grade_one(staging.from_folder(TUTORIAL, "tutorial"), kind=kind, secret=secret, limits=limits)
+    result = batch.grade_one(submissions.from_folder(TUTORIAL, "tutorial"), kind=kind, secret=secret, limits=limits)
     console = Console(highlight=False)
     if kind == "none":
         console.print(NOT_SANDBOXED, style="bold red", markup=False)

@@ -21,11 +21,12 @@ from typing import Any
 from tqdm import tqdm
 
 from . import kernel, trees
+from .finding import HandIn, find
 from .grade import Grader, empty_result, plan
 from .results import GRADER
 from .sandbox import Course, Limits, Sandbox
 from .secret import Secret, kept_in, new
-from .staging import Entry, Submission, find, stage
+from .submissions import Submission, read_submission
 
 ATTEMPTS = 2
 
@@ -51,7 +52,7 @@ def grade_folder(folder: Path, out: Path, *, kind: str, secret: Secret | None, j
     """
     if out.resolve().is_relative_to(folder.resolve()):
         raise ValueError(f"OUT: expected a folder outside {str(folder)!r}, in which everything is a submission")
-    entries = find(folder)
+    hand_ins = find(folder)
     results = out / "results"
     results.mkdir(parents=True, exist_ok=True)
     secret = secret or kept_in(out)
@@ -66,17 +67,17 @@ def grade_folder(folder: Path, out: Path, *, kind: str, secret: Secret | None, j
         staged = trees.stage(work / "course")
         plan()  # Before the processes of the pool are forked, so that each has the suites.
         make = partial(_make, staged, kind, limits, secret, suite, untouched)
-        with tqdm(total=len(entries), unit="submission", dynamic_ncols=True, disable=None) as bar:
+        with tqdm(total=len(hand_ins), unit="submission", dynamic_ncols=True, disable=None) as bar:
             # The suites' own time is short beside a student's; whoever needs more than this hangs.
-            with _Pool(make, max(1, min(jobs, len(entries))), 2 * limits.submission_seconds + 600) as pool:
-                todo = _todo(entries, results, rows, bar, kind, secret, suite)
+            with _Pool(make, max(1, min(jobs, len(hand_ins))), 2 * limits.submission_seconds + 600) as pool:
+                todo = _todo(hand_ins, results, rows, bar, kind, secret, suite)
                 for submission, result in pool.map(todo):
                     _write(results / f"{submission.file_name}.json", json.dumps(result, indent=1) + "\n")
                     rows[submission.file_name] = _row(submission, result)
                     bar.update()
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    return [rows[entry.file_name] for entry in entries]
+    return [rows[hand_in.file_name] for hand_in in hand_ins]
 
 
 def _make(
@@ -86,15 +87,15 @@ def _make(
 
 
 def _todo(
-    entries: list[Entry], results: Path, rows: dict[str, Row], bar: Any, kind: str, secret: Secret, suite: str
+    hand_ins: list[HandIn], results: Path, rows: dict[str, Row], bar: Any, kind: str, secret: Secret, suite: str
 ) -> Iterator[Submission]:
     """Read one submission after the other, and leave out what has been graded before."""
-    for entry in entries:
-        submission = stage(entry)
-        known = _known(results / f"{entry.file_name}.json")
+    for hand_in in hand_ins:
+        submission = read_submission(hand_in)
+        known = _known(results / f"{hand_in.file_name}.json")
         wanted = {"content": submission.content, "secret": secret.id, "suite": suite, "sandbox": kind}
         if known and all(known.get(key) == value for key, value in wanted.items()) and not has_grader_error(known):
-            rows[entry.file_name] = _row(submission, known)
+            rows[hand_in.file_name] = _row(submission, known)
             bar.update()
         else:
             yield submission

@@ -30,10 +30,12 @@ class Chosen:
     folder: str = ""
     """The folder that was taken, "." for the top one; empty where there is none."""
     files: dict[str, str] = field(default_factory=dict)
-    """Path below `tutorial/` -> name in the submission."""
+    """Path below `tutorial/` -> name in the submission; files of the course, as the lessons are now."""
+    beside: dict[str, str] = field(default_factory=dict)
+    """The same, for what lies beside them: a student's own modules, given files of an older course."""
     notes: list[str] = field(default_factory=list)
-    refused: set[str] = field(default_factory=set)
-    """Names of the course's files that are no student's work."""
+    passed_over: set[str] = field(default_factory=set)
+    """Names of the course's files in other folders."""
 
 
 @dataclass
@@ -86,12 +88,13 @@ def choose(names: Iterable[str], read: Read, origin: str = "") -> Chosen:
     refusals = [(tree, _refusal(tree, origin, copies, repositories)) for tree in _trees(names, read)]
     open_trees = sorted((tree for tree, why in refusals if not why), key=lambda tree: (*tree.rank, tree.root))
     chosen = _together(open_trees)
-    refused = {name for tree, why in refusals if why for name in tree.files.values()}
+    in_trees = {name for tree, _ in refusals for name in tree.files.values()}
     if not open_trees:
-        left = [name for name in names if name not in refused]
+        left = [name for name in names if name not in in_trees]
         chosen = _loose(left, read, lambda tree: not _refusal(tree, origin, copies, repositories))
+    chosen.beside = _beside(names, chosen.files)
     chosen.notes += [f"not graded: {tree.shown}, {why}" for tree, why in refusals if why]
-    chosen.refused = refused
+    chosen.passed_over = in_trees - set(chosen.files.values())
     return chosen
 
 
@@ -168,6 +171,25 @@ def _together(trees: list[_Tree]) -> Chosen:
         elif set(tree.files) - set(first.files):
             chosen.notes.append(f"graded {first.shown}; there are other lessons in {tree.shown}")
     return chosen
+
+
+def _beside(names: Iterable[str], files: dict[str, str]) -> dict[str, str]:
+    """The other modules in the folders of the chosen files, and in the tutorial/ above them."""
+    lessons: dict[str, set[str]] = {}
+    for path, name in files.items():
+        folder, lesson = name.rpartition("/")[0], path.partition("/")[0]
+        lessons.setdefault(folder, set()).add(lesson)
+        if name.endswith(path):
+            root = name.removesuffix(path)
+            lessons.setdefault(root.removesuffix("/"), set()).add("")
+            for other in lesson_names():
+                lessons.setdefault(root + other, set()).add(other)
+    found: dict[str, str] = {}
+    for name in set(names) - set(files.values()):
+        folder, _, file = name.rpartition("/")
+        if file.endswith(".py") and file.removesuffix(".py").isidentifier():
+            found.update({f"{lesson}/{file}".lstrip("/"): name for lesson in lessons.get(folder, ())})
+    return {path: name for path, name in sorted(found.items()) if path not in files}
 
 
 def _loose(names: Iterable[str], read: Read, is_open: Callable[[_Tree], bool]) -> Chosen:

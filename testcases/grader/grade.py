@@ -34,7 +34,7 @@ from .results import (
 )
 from .sandbox import Sandbox, SandboxEvaluator, WorkerError
 from .secret import Secret
-from .staging import Submission, close_match
+from .submissions import Submission, close_match
 
 
 def empty_result(grader: Grader, submission: Submission, status: str, message: str) -> dict[str, Any]:
@@ -79,6 +79,8 @@ class Grader:
         """The result, from the marks by lesson."""
         return {
             "student": submission.student,
+            "aliases": list(submission.aliases),
+            "status": submission.status,
             **{key: sum(lesson[key] for lesson in lessons.values()) for key in ("score", "max_score")},
             "secret": self.secret.id,
             "sandbox": self.sandbox.kind,

@@ -28,13 +28,14 @@ from testcases.grader.reports import (
     gradescope,
     junit,
     pages,
-    records,
     roster,
+    sheets,
     similarity,
     tables,
     write_reports,
 )
 from testcases.grader.reports.text import cell, clean, clean_lines, slug
+from testcases.grader.results import STATUSES
 
 CAUSE = {"name": "dones_ignored", "why": "the carry crosses a done", "read": "The recursion"}
 EVIL = [
@@ -76,6 +77,8 @@ def result(student: str = "ann", exercises: dict[str, Any] | None = None, **more
     score, maximum = (sum(one[key] for one in exercises.values()) for key in ("score", "max_score"))
     found = {
         "student": student,
+        "aliases": [],
+        "status": "graded",
         "score": score,
         "max_score": maximum,
         "secret": "0123456789abcdef",
@@ -96,21 +99,20 @@ def put(out: Path, *results: dict[str, Any]) -> Path:
     return out
 
 
-def batch_rows(out: Path, **statuses: str) -> list[Row]:
+def batch_rows(out: Path) -> list[Row]:
     """What the batch says of each results file."""
-    names = [path.stem for path in sorted((out / "results").glob("*.json"))]
-    return [Row(name, name, 0, 0, statuses.get(name, "graded")) for name in names]
+    return [Row(path.stem, path.stem, 0, 0, "graded") for path in sorted((out / "results").glob("*.json"))]
 
 
-def report(out: Path, roster_file: Path | None = None, **statuses: str) -> list[Path]:
+def report(out: Path, roster_file: Path | None = None) -> list[Path]:
     """All reports, of a batch in which no two submissions are compared."""
     (out / "in").mkdir(exist_ok=True)
-    return write_reports(out, batch_rows(out, **statuses), out / "in", roster_file)
+    return write_reports(out, batch_rows(out), out / "in", roster_file)
 
 
-def load_one(out: Path, data: dict[str, Any]) -> records.Record:
-    (record,) = records.load(put(out, data), batch_rows(out))
-    return record
+def load_one(out: Path, data: dict[str, Any]) -> sheets.MarkSheet:
+    (sheet,) = sheets.load(put(out, data), batch_rows(out))
+    return sheet
 
 
 def read_csv(path: Path) -> list[dict[str, str]]:
@@ -332,13 +334,13 @@ def test_a_submission_whose_results_are_lost_has_a_row_and_an_old_result_has_non
 
 
 def test_an_unknown_status_is_a_grader_error(tmp_path: Path):
-    record = load_one(tmp_path, result(exercises={"td_errors": exercise(0, 2, "<script>")}))
-    assert record.status == "grader-error" and "<script>" in record.exercises[0].message
+    sheet = load_one(tmp_path, result(exercises={"td_errors": exercise(0, 2, "<script>")}))
+    assert sheet.status == "grader-error" and "<script>" in sheet.notes[0]
 
 
 @pytest.mark.usefixtures("no_figures")
 def test_every_status_is_shown_in_words(tmp_path: Path):
-    exercises = {f"e{i}": exercise(0, 2, status) for i, status in enumerate(records.STATUSES[1:])}
+    exercises = {f"e{i}": exercise(0, 2, status) for i, status in enumerate(STATUSES[1:])}
     out = put(tmp_path, result(exercises=exercises))
     report(out)
     text = check_page(next((out / "report" / "students").iterdir())).text
@@ -352,14 +354,15 @@ def test_every_status_is_shown_in_words(tmp_path: Path):
 @pytest.mark.usefixtures("no_figures")
 def test_empty_and_unsandboxed_submissions_are_told_apart(tmp_path: Path):
     missing = {"td_errors": exercise(0, 2, "missing")}
-    out = put(tmp_path, result("ann", missing), result("bob", sandbox="none"), result("eve", missing, notes=["broken"]))
-    report(out, r0000="empty", r0002="unreadable")
+    ann, bob = result("ann", missing, status="empty"), result("bob", sandbox="none")
+    out = put(tmp_path, ann, bob, result("eve", missing, notes=["broken"], status="unreadable"))
+    report(out)
     ann, bob, eve = read_csv(out / "gradebook.csv")
     assert (ann["status"], bob["status"], eve["status"]) == ("empty", "graded", "unreadable")
     assert (ann["flags"], bob["flags"]) == ("", "NOT SANDBOXED")
-    for record in records.load(out, batch_rows(out)):
-        place = out / "report" / "students" / f"{record.page}.html"
-        assert ("NOT SANDBOXED" in check_page(place).text) == (record.student == "bob")
+    for sheet in sheets.load(out, batch_rows(out)):
+        place = out / "report" / "students" / f"{sheet.page}.html"
+        assert ("NOT SANDBOXED" in check_page(place).text) == (sheet.student == "bob")
     assert "NOT SANDBOXED" in check_page(out / "report" / "index.html").text
     assert "NOT SANDBOXED" in (out / "moodle.csv").read_text("utf-8")
 
@@ -442,7 +445,7 @@ def test_a_student_page_does_not_tell_the_secret_or_the_cause_twice(tmp_path: Pa
 @pytest.mark.usefixtures("no_figures")
 def test_the_page_of_what_cannot_be_read_says_why_and_nothing_else(tmp_path: Path):
     missing = {"td_errors": exercise(0, 2, "missing", message="there is no file")}
-    report(put(tmp_path, result("ann", missing, notes=["<broken> archive"])), r0000="unreadable")
+    report(put(tmp_path, result("ann", missing, notes=["<broken> archive"], status="unreadable")))
     (path,) = (tmp_path / "report" / "students").iterdir()
     text = check_page(path).text
     assert "cannot be read" in text and "<broken> archive" in text and "td_errors" not in text
@@ -474,9 +477,10 @@ def test_the_class_page_counts_passes_and_misconceptions(tmp_path: Path):
 # Tables and rosters
 
 
-def named(*students: str) -> list[records.Record]:
+def named(*students: str) -> list[sheets.MarkSheet]:
+    lesson = sheets.LessonMarks("l", 3, 6, ())
     return [
-        records.Record(student, slug(student, f"{i}{student}"), 3, 6, "bwrap", lessons=(records.Lesson("l", 3, 6, ()),))
+        sheets.MarkSheet(student, slug(student, f"{i}{student}"), 3, 6, "bwrap", lessons=(lesson,))
         for i, student in enumerate(students)
     ]
 
@@ -487,11 +491,9 @@ def roster_of(tmp_path: Path, text: str | bytes) -> roster.Roster:
     return roster.read(path)
 
 
-def matched(found: list[records.Record], people: roster.Roster) -> dict[str, str]:
+def matched(found: list[sheets.MarkSheet], people: roster.Roster) -> dict[str, str]:
     matching = roster.match(found, people)
-    return {
-        record.student: matching.person_of[record.page].name for record in found if record.page in matching.person_of
-    }
+    return {sheet.student: matching.person_of[sheet.page].name for sheet in found if sheet.page in matching.person_of}
 
 
 def test_canvas_header_and_points_row(tmp_path: Path):
@@ -506,7 +508,7 @@ def test_canvas_header_and_points_row(tmp_path: Path):
 
 def test_moodle_keeps_the_case_of_an_email_and_has_a_grade_wherever_it_has_feedback(tmp_path: Path):
     people = roster_of(tmp_path, "student,email,id number\nann,Ann.Lee@Example.org,007\nbob,bob@example.org,8\n")
-    found = [*named("ann"), records.Record("bob", "bob-1")]
+    found = [*named("ann"), sheets.MarkSheet("bob", "bob-1")]
     head, *rows = grid(tables.moodle(tmp_path / "m.csv", found, roster.match(found, people)))
     assert head[:2] == ["Email address", "ID number"]
     assert rows == [["Ann.Lee@Example.org", "007", "", "ann", "3", "l 3/6"]]  # bob has no verdict: no row
@@ -539,6 +541,10 @@ def test_a_moodle_worksheet_is_filled_in_and_otherwise_unchanged(tmp_path: Path)
         pytest.param("bo lee", "Bo Lee", id="name-in-other-case"),
         pytest.param("leebo_LATE_22_9911_gae.zip", "Bo Lee", id="canvas-download"),
         pytest.param("jose nunez", "José Núñez", id="accents"),
+        pytest.param("leebo_22", "Bo Lee", id="canvas-flat"),
+        pytest.param("ppo-by-hand-blee", "Bo Lee", id="github-suffix"),
+        pytest.param("blee-ppo-by-hand", "Bo Lee", id="github-prefix"),
+        pytest.param("ppo-blee-alee", None, id="two-logins"),
         pytest.param("nobody", None, id="nobody"),
         pytest.param("", None, id="no-name"),
     ],
@@ -649,8 +655,8 @@ def test_gradescope_fields(tmp_path: Path):
 
 def test_gradescope_gets_no_score_without_a_verdict(tmp_path: Path):
     mixed = load_one(tmp_path, result(exercises={"a": exercise(), "td_errors": exercise(0, 2, "grader-error")}))
-    for record in (records.Record("ann", "ann"), mixed):
-        data = gradescope.results(record)
+    for sheet in (sheets.MarkSheet("ann", "ann"), mixed):
+        data = gradescope.results(sheet)
         assert "score" not in data and data["tests"] == [] and "GRADER ERROR" in data["output"]
 
 
@@ -727,7 +733,7 @@ def test_junit_reads_back(tmp_path: Path):
 
 
 def test_junit_without_a_verdict_is_an_error():
-    root = ElementTree.fromstring(junit.xml(records.Record("ann", "ann", notes=("broken",))).encode())
+    root = ElementTree.fromstring(junit.xml(sheets.MarkSheet("ann", "ann", notes=("broken",))).encode())
     assert (root.get("tests"), root.get("errors")) == ("1", "1")
 
 

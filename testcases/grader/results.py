@@ -1,17 +1,23 @@
-"""The mark of one test function, and what a status means."""
+"""The mark of one test function, and the words for what can come out: each stands here, and only here."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from testcases.engine.plain import Request
-from testcases.engine.points import Entry
+if TYPE_CHECKING:
+    from testcases.engine.plain import Request
+    from testcases.engine.points import Entry
 
 PASSED, WRONG, ERROR, TIMEOUT, MEMORY, CRASH = "passed", "wrong", "error", "timeout", "memory", "crash"
 OUTPUT, NOT_STARTED, MISSING, BLOCKED = "output-limit", "not-started", "missing", "blocked"
 TAMPER, GRADER = "tamper-suspected", "grader-error"
+STATUSES = (PASSED, WRONG, ERROR, TIMEOUT, MEMORY, CRASH, OUTPUT, NOT_STARTED, MISSING, BLOCKED, TAMPER, GRADER)
+ABSENT = (NOT_STARTED, MISSING, BLOCKED)
+"""Not attempted."""
+GRADED, EMPTY, UNREADABLE = "graded", "empty", "unreadable"
+"""What was handed in. The last two are no mark, and no 0."""
 FIRST = (TAMPER, GRADER, CRASH, MEMORY, TIMEOUT)
 """An exercise has these whatever else happened in it."""
 STATUS_OF_FAILURE = {
@@ -24,7 +30,8 @@ STATUS_OF_FAILURE = {
     "raised MemoryError": MEMORY,
 }
 """By `CheckFailed.kind`; what else was raised is an error, and all else is wrong."""
-NOT_SANDBOXED = "NOT SANDBOXED: this code could have changed its own marks, and everything else on this machine"
+UNSAFE = "NOT SANDBOXED"
+NOT_SANDBOXED = f"{UNSAFE}: this code could have changed its own marks, and everything else on this machine"
 
 
 @dataclass

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
-from .staging import printable
+from .reading import printable
 
 if TYPE_CHECKING:
     from .batch import Row

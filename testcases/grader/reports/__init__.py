@@ -45,9 +45,9 @@ def write_reports(
         Gradescope file.
     """
     # Imported here, since gradescope and classroom are also run as programs of their own.
-    from . import gradescope, junit, pages, records, roster, similarity, tables
+    from . import gradescope, junit, pages, roster, sheets, similarity, tables
 
-    found = records.load(out, rows)
+    found = sheets.load(out, rows)
     people = roster.read(roster_file) if roster_file else None
     matching = roster.match(found, people) if people else None
     similar = similarity.look(submissions) if len(found) > 1 else similarity.Report()
@@ -61,10 +61,10 @@ def write_reports(
         written.append(tables.roster_report(out / "roster_report.csv", found, matching))
         if people.is_moodle_worksheet:
             written.append(tables.moodle_worksheet(out / "moodle_worksheet.csv", found, people, matching))
-    for record in found:
-        written.append(gradescope.write(out / "gradescope", record))
-        written.append(junit.write(out / "junit", record))
-        written.append(pages.write_student(out / "report" / "students", record))
+    for sheet in found:
+        written.append(gradescope.write(out / "gradescope", sheet))
+        written.append(junit.write(out / "junit", sheet))
+        written.append(pages.write_student(out / "report" / "students", sheet))
     written += pages.write_class(out / "report", found, similar, matching.problems if matching else ())
     _remove_old(out, set(written))
     return written

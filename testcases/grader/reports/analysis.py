@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from .records import Record
+from testcases.grader.results import ABSENT, GRADER, PASSED
 
-ABSENT = ("not-started", "missing", "blocked")
+from .sheets import MarkSheet
 
 
 @dataclass
@@ -51,19 +51,19 @@ class Item:
         return self.points / self.possible if self.possible else None
 
 
-def items(records: Iterable[Record]) -> list[Item]:
+def items(sheets: Iterable[MarkSheet]) -> list[Item]:
     """One item for each exercise, in the order of the results."""
     found: dict[tuple[str, str], Item] = {}
-    for record in records:
-        for exercise in record.exercises:
+    for sheet in sheets:
+        for exercise in sheet.exercises:
             item = found.setdefault((exercise.lesson, exercise.name), Item(exercise.lesson, exercise.name))
             item.statuses[exercise.status] += 1
-            if exercise.status == "grader-error":
+            if exercise.status == GRADER:
                 item.unknown += 1
                 continue
             item.points += exercise.score
             item.possible += exercise.max_score
-            if exercise.status == "passed":
+            if exercise.status == PASSED:
                 item.passed += 1
             elif exercise.status in ABSENT:
                 item.absent += 1
@@ -71,8 +71,8 @@ def items(records: Iterable[Record]) -> list[Item]:
                 item.partly += 1
             else:
                 item.failed += 1
-            if exercise.cause:
-                item.causes[exercise.cause.name, exercise.cause.why] += 1
+            if exercise.likely_cause:
+                item.causes[exercise.likely_cause.name, exercise.likely_cause.why] += 1
     return list(found.values())
 
 

@@ -14,7 +14,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from .records import Record, only
+from testcases.grader.results import GRADER, PASSED
+
+from .sheets import MarkSheet, only
 from .text import clean, clean_lines
 
 MAX_OUTPUT = 500
@@ -73,38 +75,38 @@ jobs:
 """
 
 
-def points(record: Record) -> dict[str, Any]:
+def points(sheet: MarkSheet) -> dict[str, Any]:
     """The reporter's version 3: one test for each exercise. Without a verdict the status is "error", not 0 points."""
     tests = [
         {
             "name": f"{exercise.lesson} {exercise.name}",
             "status": _status(exercise.status),
             "score": exercise.score,
-            "message": exercise.status + (f": {exercise.cause.why or exercise.cause.name}" if exercise.cause else ""),
-            "output": _quiet(exercise.message)[:MAX_OUTPUT],
+            "message": exercise.status + (f": {exercise.likely_cause.told}" if exercise.likely_cause else ""),
+            "output": _quiet(exercise.told)[:MAX_OUTPUT],
             "test_code": "",
             "task_id": 0,
             "filename": exercise.lesson,
             "line_no": 0,
             "duration": 0,
         }
-        for exercise in record.exercises
+        for exercise in sheet.exercises
     ]
-    status = "error" if not record.final else "pass" if record.score == record.max_score else "fail"
-    return {"version": 3, "status": status, "max_score": record.max_score or 0, "tests": tests}
+    status = "error" if not sheet.final else "pass" if sheet.score == sheet.max_score else "fail"
+    return {"version": 3, "status": status, "max_score": sheet.max_score or 0, "tests": tests}
 
 
 def write_output(out: Path, target: Path) -> int:
     """Append the step's output, in base64, to the file that GitHub names; 0 if there is a verdict."""
-    record = only(out)
-    for exercise in record.exercises:
+    sheet = only(out)
+    for exercise in sheet.exercises:
         print(f"| {exercise.score:3g}/{exercise.max_score:<3g} {exercise.status:17}{exercise.lesson} {exercise.name}")
-    for note in (*record.flags, *record.notes):
+    for note in (*sheet.flags, *sheet.notes):
         print(f"| {_quiet(note)}")
-    text = json.dumps(points(record))
+    text = json.dumps(points(sheet))
     with target.open("a", encoding="utf-8") as file:
         file.write(f"result={base64.b64encode(text.encode()).decode()}\n")
-    return int(not record.final)
+    return int(not sheet.final)
 
 
 def _quiet(text: str) -> str:
@@ -113,7 +115,7 @@ def _quiet(text: str) -> str:
 
 
 def _status(status: str) -> str:
-    return "pass" if status == "passed" else "error" if status == "grader-error" else "fail"
+    return "pass" if status == PASSED else "error" if status == GRADER else "fail"
 
 
 def main(arguments: list[str] | None = None) -> int:

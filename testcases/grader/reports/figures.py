@@ -10,7 +10,7 @@ import matplotlib
 from matplotlib.figure import Figure
 
 from .analysis import Item, misconceptions
-from .records import Lesson, Record
+from .sheets import LessonMarks, MarkSheet
 from .tables import write_text
 
 COLOURS = {"passed": "#1a7f4b", "some points": "#8cc9a1", "no points": "#d1495b", "not attempted": "#c9ced6"}
@@ -18,9 +18,9 @@ COLOURS = {"passed": "#1a7f4b", "some points": "#8cc9a1", "no points": "#d1495b"
 MOST = 15
 
 
-def draw(folder: Path, records: Sequence[Record], items: Sequence[Item]) -> list[Path]:
+def draw(folder: Path, sheets: Sequence[MarkSheet], items: Sequence[Item]) -> list[Path]:
     """All figures of one class; none where there is nothing to draw."""
-    percents = [record.percent for record in records if record.final and record.percent is not None]
+    percents = [sheet.percent for sheet in sheets if sheet.percent is not None]
     written = [_save(folder / "scores.svg", _histogram(percents))] if percents else []
     if any(item.total for item in items):
         written.append(_save(folder / "exercises.svg", _exercises(items)))
@@ -47,7 +47,7 @@ def _exercises(items: Sequence[Item]) -> Figure:
     for i, item in enumerate(items):
         if i == 0 or item.lesson != items[i - 1].lesson:
             place += 1.2
-            lessons.append((place - 0.9, Lesson(item.lesson, 0, 0, ()).short))
+            lessons.append((place - 0.9, LessonMarks(item.lesson, 0, 0, ()).short))
         places.append(place)
         place += 1
     figure = Figure(figsize=(9.4, 0.8 + 0.2 * place), layout="constrained")

@@ -14,7 +14,9 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from .records import Exercise, Record, only
+from testcases.grader.results import PASSED
+
+from .sheets import ExerciseMarks, MarkSheet, only
 from .tables import write_text
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -58,33 +60,33 @@ if [ $? = 2 ]; then grade --sandbox none; fi
 """
 
 
-def results(record: Record) -> dict[str, Any]:
+def results(sheet: MarkSheet) -> dict[str, Any]:
     """What `results.json` holds: one test for each exercise.
 
     Where the grader failed there is no score at all, not even of a test: Gradescope then tells that the autograder
     failed, and gives no 0.
     """
     found: dict[str, Any] = {
-        "execution_time": float(record.seconds),
-        "output": _summary(record),
+        "execution_time": float(sheet.seconds),
+        "output": _summary(sheet),
         "output_format": "text",
         "test_output_format": "text",
         "test_name_format": "text",
         "visibility": "visible",
         "stdout_visibility": "hidden",
-        "extra_data": {"sandbox": record.sandbox},
+        "extra_data": {"sandbox": sheet.sandbox},
         "tests": [
             _test(exercise, f"{i}.{j}")
-            for i, lesson in enumerate(record.lessons, start=1)
+            for i, lesson in enumerate(sheet.lessons, start=1)
             for j, exercise in enumerate(lesson.exercises, start=1)
-            if record.final
+            if sheet.final
         ],
     }
-    return {**found, "score": record.score} if record.final else found
+    return {**found, "score": sheet.score} if sheet.final else found
 
 
-def write(folder: Path, record: Record) -> Path:
-    return write_text(folder / f"{record.page}.json", json.dumps(results(record), indent=1) + "\n")
+def write(folder: Path, sheet: MarkSheet) -> Path:
+    return write_text(folder / f"{sheet.page}.json", json.dumps(results(sheet), indent=1) + "\n")
 
 
 def make_autograder_zip(path: Path) -> Path:
@@ -108,31 +110,32 @@ def hand_over(out: Path, target: Path) -> None:
     write_text(target, json.dumps(results(only(out)), indent=1) + "\n")
 
 
-def _test(exercise: Exercise, number: str) -> dict[str, Any]:
+def _test(exercise: ExerciseMarks, number: str) -> dict[str, Any]:
     lines = [f"status: {exercise.status}"]
-    if exercise.cause:
-        lines.append(f"likely cause: {exercise.cause.why or exercise.cause.name}")
-        lines += [f"read: {exercise.cause.read} (README.md of {exercise.lesson})"] if exercise.cause.read else []
-    if exercise.message:
-        lines += ["", exercise.message]
+    cause = exercise.likely_cause
+    if cause:
+        lines.append(f"likely cause: {cause.told}")
+        lines += [f"read: {cause.read} (README.md of {exercise.lesson})"] if cause.read else []
+    if exercise.told:
+        lines += ["", exercise.told]
     return {
         "name": f"{exercise.lesson} {exercise.name}",
         "number": number,
         "score": exercise.score,
         "max_score": exercise.max_score,
-        "status": "passed" if exercise.status == "passed" else "failed",
+        "status": "passed" if exercise.status == PASSED else "failed",
         "output": "\n".join(lines),
         "tags": [exercise.status],
         "visibility": "visible",
-        "extra_data": {"status": exercise.status, "likely_cause": exercise.cause.name if exercise.cause else None},
+        "extra_data": {"status": exercise.status, "likely_cause": cause.name if cause else None},
     }
 
 
-def _summary(record: Record) -> str:
+def _summary(sheet: MarkSheet) -> str:
     lines = ["GRADER ERROR: this is not a mark. Tell your instructor."]
-    if record.final:
-        lines = [f"{record.score:g} of {record.max_score:g} points"]
-    lines += [*record.flags, *(note for note in record.notes if not note.startswith(record.flags))]
+    if sheet.final:
+        lines = [f"{sheet.score:g} of {sheet.max_score:g} points"]
+    lines += [*sheet.flags, *(note for note in sheet.notes if not note.startswith(sheet.flags))]
     return "\n".join(lines)
 
 

@@ -5,53 +5,53 @@ from __future__ import annotations
 from pathlib import Path
 from xml.etree import ElementTree
 
-from .records import Exercise, Record
+from testcases.grader.results import ABSENT, GRADER, PASSED, WRONG
+
+from .sheets import ExerciseMarks, MarkSheet, TestMark
 from .tables import write_text
 from .text import clean
 
-SKIPPED = ("not-started", "missing", "blocked")
-FAILURES = ("wrong",)
 
-
-def xml(record: Record) -> str:
+def xml(sheet: MarkSheet) -> str:
     """The document. Statuses other than passed, wrong and the skipped ones are errors."""
-    root = ElementTree.Element("testsuites", name=record.shown, time=f"{record.seconds:.3f}")
+    root = ElementTree.Element("testsuites", name=sheet.shown, time=f"{sheet.seconds:.3f}")
     _properties(
-        root, score=record.score, max_score=record.max_score, sandbox=record.sandbox or "unknown", status=record.status
+        root, score=sheet.score, max_score=sheet.max_score, sandbox=sheet.sandbox or "unknown", status=sheet.status
     )
-    for lesson in record.lessons:
+    for lesson in sheet.lessons:
         suite = ElementTree.SubElement(root, "testsuite", name=lesson.name)
         _properties(suite, points=lesson.score, max_points=lesson.max_score)
         statuses = [_case(suite, exercise, test) for exercise in lesson.exercises for test in exercise.tests]
         _count(suite, statuses)
-    if not record.lessons:
+    if not sheet.lessons:
         suite = ElementTree.SubElement(root, "testsuite", name="grader")
         case = ElementTree.SubElement(suite, "testcase", classname="grader", name="results", time="0")
-        ElementTree.SubElement(case, "error", type="grader-error", message=clean(" ".join(record.notes), 500))
-        _count(suite, ["grader-error"])
+        ElementTree.SubElement(case, "error", type=GRADER, message=clean(" ".join(sheet.notes), 500))
+        _count(suite, [GRADER])
     for key in ("tests", "failures", "errors", "skipped"):
         root.set(key, str(sum(int(suite.get(key, "0")) for suite in root.iter("testsuite"))))
     ElementTree.indent(root)
     return "<?xml version='1.0' encoding='utf-8'?>\n" + ElementTree.tostring(root, "unicode") + "\n"
 
 
-def write(folder: Path, record: Record) -> Path:
-    return write_text(folder / f"{record.page}.xml", xml(record))
+def write(folder: Path, sheet: MarkSheet) -> Path:
+    return write_text(folder / f"{sheet.page}.xml", xml(sheet))
 
 
-def _case(suite: ElementTree.Element, exercise: Exercise, test: tuple[str, float, float, str]) -> str:
-    name, score, max_score, status = test
+def _case(suite: ElementTree.Element, exercise: ExerciseMarks, test: TestMark) -> str:
     case = ElementTree.SubElement(
-        suite, "testcase", classname=f"{exercise.lesson}.{exercise.name}", name=name, time="0"
+        suite, "testcase", classname=f"{exercise.lesson}.{exercise.name}", name=test.id, time="0"
     )
-    _properties(case, points=score, max_points=max_score, status=status)
-    if status == "passed":
+    _properties(case, points=test.score, max_points=test.max_score, status=test.status)
+    status = test.status
+    if status == PASSED:
         return status
-    tag = "skipped" if status in SKIPPED else "failure" if status in FAILURES else "error"
-    cause = f"likely cause: {exercise.cause.name}: {exercise.cause.why}" if exercise.cause else f"status: {status}"
-    element = ElementTree.SubElement(case, tag, type=status, message=cause)
+    tag = "skipped" if status in ABSENT else "failure" if status == WRONG else "error"
+    cause = exercise.likely_cause
+    why = f"likely cause: {cause.name}: {cause.why}" if cause else f"status: {status}"
+    element = ElementTree.SubElement(case, tag, type=status, message=why)
     if tag != "skipped":
-        element.text = exercise.message
+        element.text = exercise.told
     return status
 
 
@@ -62,9 +62,9 @@ def _properties(parent: ElementTree.Element, **values: object) -> None:
 
 
 def _count(suite: ElementTree.Element, statuses: list[str]) -> None:
-    failures = sum(status in FAILURES for status in statuses)
-    skipped = sum(status in SKIPPED for status in statuses)
-    passed = sum(status == "passed" for status in statuses)
+    failures = sum(status == WRONG for status in statuses)
+    skipped = sum(status in ABSENT for status in statuses)
+    passed = sum(status == PASSED for status in statuses)
     suite.set("tests", str(len(statuses)))
     suite.set("failures", str(failures))
     suite.set("skipped", str(skipped))

@@ -16,47 +16,51 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from testcases.grader import results
+
 from . import figures
 from .analysis import items, misconceptions
-from .records import NOT_SANDBOXED, Exercise, Record
+from .sheets import ExerciseMarks, MarkSheet
 from .similarity import Report
 from .tables import write_text
 
 TEMPLATES = Path(__file__).parent / "templates"
 WORDS = {
-    "passed": "passed",
-    "wrong": "wrong answer",
-    "error": "raised an error",
-    "timeout": "too slow",
-    "memory": "too much memory",
-    "crash": "crashed",
-    "output-limit": "answer too large",
-    "not-started": "not started",
-    "missing": "missing",
-    "blocked": "waits for another exercise",
-    "tamper-suspected": "tampering suspected",
-    "grader-error": "grader error: no verdict",
+    results.PASSED: "passed",
+    results.WRONG: "wrong answer",
+    results.ERROR: "raised an error",
+    results.TIMEOUT: "too slow",
+    results.MEMORY: "too much memory",
+    results.CRASH: "crashed",
+    results.OUTPUT: "answer too large",
+    results.NOT_STARTED: "not started",
+    results.MISSING: "missing",
+    results.BLOCKED: "waits for another exercise",
+    results.TAMPER: "tampering suspected",
+    results.GRADER: "grader error: no verdict",
 }
-TONES = {"passed": "good", "not-started": "pale", "missing": "pale", "blocked": "pale"}
-ALARMS = ("tamper-suspected", "grader-error")
+TONES = {results.PASSED: "good", **dict.fromkeys(results.ABSENT, "pale")}
+ALARMS = (results.TAMPER, results.GRADER)
 
 
-def write_student(folder: Path, record: Record) -> Path:
+def write_student(folder: Path, sheet: MarkSheet) -> Path:
     """The page of one student."""
-    text = _environment().get_template("student.html").render(record=record, first=_first(record), **_style())
-    return write_text(folder / f"{record.page}.html", text)
+    text = _environment().get_template("student.html").render(sheet=sheet, first=_first(sheet), **_style())
+    return write_text(folder / f"{sheet.page}.html", text)
 
 
-def write_class(folder: Path, records: Sequence[Record], similar: Report, matching: Sequence[tuple] = ()) -> list[Path]:
+def write_class(
+    folder: Path, sheets: Sequence[MarkSheet], similar: Report, matching: Sequence[tuple] = ()
+) -> list[Path]:
     """The class page and its figures; `matching` holds what did not fit the roster."""
-    analysis = items(records)
-    drawn = figures.draw(folder / "figures", records, analysis)
-    percents = [record.percent for record in records if record.final and record.percent is not None]
+    analysis = items(sheets)
+    drawn = figures.draw(folder / "figures", sheets, analysis)
+    percents = [sheet.percent for sheet in sheets if sheet.percent is not None]
     text = (
         _environment()
         .get_template("class.html")
         .render(
-            records=records,
+            sheets=sheets,
             items=analysis,
             misconceptions=misconceptions(analysis),
             similar=similar,
@@ -65,17 +69,17 @@ def write_class(folder: Path, records: Sequence[Record], similar: Report, matchi
             percents=percents,
             mean=statistics.fmean(percents) if percents else None,
             median=statistics.median(percents) if percents else None,
-            alarms=[record for record in records if record.status != "graded" or set(record.flags) - {NOT_SANDBOXED}],
-            unsafe=any(NOT_SANDBOXED in record.flags for record in records),
+            alarms=[sheet for sheet in sheets if sheet.mark is None or set(sheet.flags) - {results.UNSAFE}],
+            unsafe=any(results.UNSAFE in sheet.flags for sheet in sheets),
             **_style(),
         )
     )
     return [write_text(folder / "index.html", text), *drawn]
 
 
-def _first(record: Record) -> Exercise | None:
+def _first(sheet: MarkSheet) -> ExerciseMarks | None:
     """Where to go on: the first exercise that was tried and did not pass, else the first that is open."""
-    open_ones = [item for item in record.exercises if item.status not in ("passed", "grader-error")]
+    open_ones = [item for item in sheet.exercises if item.status not in (results.PASSED, results.GRADER)]
     return next((item for item in open_ones if item.status not in TONES), open_ones[0] if open_ones else None)
 
 

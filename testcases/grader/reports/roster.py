@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .records import Record
+from .sheets import MarkSheet
 from .text import clean
 
 COLUMNS = {
@@ -32,7 +32,7 @@ COLUMNS = {
 }
 """Our name of a column, and the headers it is known by, in any case of letters."""
 MAX_BYTES = 16 * 2**20
-CANVAS_DOWNLOAD = re.compile(r"^[^_]+_(?:LATE_)?(\d+)_\d+_")
+CANVAS_DOWNLOAD = re.compile(r"^[^_]+_(?:LATE_)?(\d+)(?:_\d+_|$)")
 MOODLE_DOWNLOAD = re.compile(r"_(\d+)_assignsubmission_", re.IGNORECASE)
 
 
@@ -76,11 +76,11 @@ class Matching:
     """Who handed in what."""
 
     person_of: dict[str, Person] = field(default_factory=dict)
-    """By `Record.page`."""
+    """By `MarkSheet.page`."""
     absent: list[Person] = field(default_factory=list)
     """Who is on the roster and handed in nothing, as far as the names tell."""
     ambiguous: dict[str, str] = field(default_factory=dict)
-    """By `Record.page`: why nobody is named."""
+    """By `MarkSheet.page`: why nobody is named."""
     problems: list[tuple[str, int | None, str, str]] = field(default_factory=list)
     """Kind, line of the roster, name, and what to do."""
 
@@ -123,25 +123,25 @@ def read(path: Path) -> Roster:
     return roster
 
 
-def match(records: Iterable[Record], roster: Roster) -> Matching:
+def match(sheets: Iterable[MarkSheet], roster: Roster) -> Matching:
     """One person a submission, and one submission a person; everything else is a problem, and none is left out.
 
     The name of the submission is looked for in the columns student, login, sis_id, id, email and name, first exactly,
     then without regard to case and spelling of accents.
     """
-    records = list(records)
+    sheets = list(sheets)
     matching = Matching(problems=[("roster", None, "", problem) for problem in roster.problems])
-    open_records = {record.page: record for record in records}
+    open_sheets = {sheet.page: sheet for sheet in sheets}
     open_people = {person.row: person for person in roster.people}
     ambiguous = matching.ambiguous
-    for keys_of_record, keys_of_person in STEPS:
+    for keys_of_sheet, keys_of_person in STEPS:
         by_key: dict[str, list[Person]] = {}
         for person in open_people.values():
             for key in keys_of_person(person):
                 by_key.setdefault(key, []).append(person)
         wanted: dict[int, list[str]] = {}
-        for page, record in open_records.items():
-            found = {person.row for key in keys_of_record(record) for person in by_key.get(key, ())}
+        for page, sheet in open_sheets.items():
+            found = {person.row for key in keys_of_sheet(sheet) for person in by_key.get(key, ())}
             if len(found) == 1:
                 wanted.setdefault(found.pop(), []).append(page)
             elif found:
@@ -150,14 +150,14 @@ def match(records: Iterable[Record], roster: Roster) -> Matching:
         for row, pages in wanted.items():
             if len(pages) == 1:
                 matching.person_of[pages[0]] = open_people.pop(row)
-                del open_records[pages[0]]
+                del open_sheets[pages[0]]
                 ambiguous.pop(pages[0], None)
             else:
                 for page in pages:
                     ambiguous[page] = f"several submissions fit line {row} of the roster: say in it which one counts"
-    for page, record in open_records.items():
+    for page, sheet in open_sheets.items():
         why = ambiguous.get(page, "no line of the roster fits this submission: its mark is in gradebook.csv only")
-        matching.problems.append(("submission without roster row", None, record.shown, why))
+        matching.problems.append(("submission without roster row", None, sheet.shown, why))
     matching.absent = list(open_people.values())
     for person in matching.absent:
         why = "no submission fits this line of the roster: nothing handed in, or under another name"
@@ -177,18 +177,25 @@ def _loose(text: str) -> str:
     return " ".join(letters.casefold().split())
 
 
-def _record_names(record: Record) -> set[str]:
-    return {_exact(record.student)} - {""}
+def _sheet_names(sheet: MarkSheet) -> set[str]:
+    return {_exact(name) for name in (sheet.student, *sheet.aliases)} - {""}
 
 
-def _downloads(record: Record) -> set[str]:
+def _downloads(sheet: MarkSheet) -> set[str]:
     """The ids in the file names that Canvas and Moodle give to downloaded submissions."""
     found = set()
-    if hit := CANVAS_DOWNLOAD.match(record.student):
+    if hit := CANVAS_DOWNLOAD.match(sheet.student):
         found.add(f"canvas {hit[1]}")
-    if hit := MOODLE_DOWNLOAD.search(record.student):
+    if hit := MOODLE_DOWNLOAD.search(sheet.student):
         found.add(f"moodle {hit[1]}")
     return found
+
+
+def _parts(sheet: MarkSheet) -> set[str]:
+    """Each run of words in the name: GitHub puts a login before or behind the name of the assignment."""
+    words = _loose(sheet.student).split()[:20]
+    runs = {" ".join(words[i:j]) for i in range(len(words)) for j in range(i + 1, len(words) + 1)}
+    return {run for run in runs if len(run) > 2}
 
 
 def _download_ids(person: Person) -> set[str]:
@@ -209,11 +216,12 @@ def _loose_keys(person: Person) -> set[str]:
     return {_loose(value) for value in values} - {""}
 
 
-STEPS: tuple[tuple[Callable[[Record], set[str]], Callable[[Person], set[str]]], ...] = (
-    (_record_names, lambda person: {_exact(person.student)} - {""}),
-    (_record_names, _keys),
+STEPS: tuple[tuple[Callable[[MarkSheet], set[str]], Callable[[Person], set[str]]], ...] = (
+    (_sheet_names, lambda person: {_exact(person.student)} - {""}),
+    (_sheet_names, _keys),
     (_downloads, _download_ids),
-    (lambda record: {_loose(record.student)} - {""}, _loose_keys),
+    (lambda sheet: {_loose(name) for name in (sheet.student, *sheet.aliases)} - {""}, _loose_keys),
+    (_parts, lambda person: {_loose(person.login)} - {""}),
 )
 """How to look, the surest way first: keys of a submission, keys of a person."""
 

@@ -64,22 +64,23 @@ class TooSlow(Exception):
 
 def look(submissions: Path) -> Report:
     """Compare all submissions of a folder. The same folder gives the same report."""
-    from testcases.grader.staging import find, stage
+    from testcases.grader.finding import find
+    from testcases.grader.submissions import read_submission
 
     stubs, known = _given()
     prints: dict[str, dict[str, Any]] = {}
     students: dict[str, str] = {}
     notes: list[str] = []
-    for entry in find(submissions):
-        students[entry.file_name] = entry.student
-        prints[entry.file_name] = {}
-        for path, data in stage(entry).files.items():
+    for hand_in in find(submissions):
+        students[hand_in.file_name] = hand_in.student
+        prints[hand_in.file_name] = {}
+        for path, data in read_submission(hand_in).files.items():
             try:
                 with _in_time(FILE_SECONDS):
                     text = own_text(data.decode("utf-8", "replace"), stubs.get(path, ""))
-                    prints[entry.file_name][path] = np.setdiff1d(fingerprints(text), known.get(path, ()))
+                    prints[hand_in.file_name][path] = np.setdiff1d(fingerprints(text), known.get(path, ()))
             except Exception as error:  # Whatever the text does to the tool, the others are compared.
-                notes.append(clean(f"similarity: {path} of {entry.student} left out ({type(error).__name__})"))
+                notes.append(clean(f"similarity: {path} of {hand_in.student} left out ({type(error).__name__})"))
     pairs = compare(prints)
     if len(pairs) > MAX_PAIRS:
         notes.append(f"similarity: {len(pairs)} pairs, of which the closest {MAX_PAIRS} are named")

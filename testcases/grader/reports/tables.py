@@ -7,8 +7,10 @@ import os
 from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
 
-from .records import Record
+from testcases.grader.results import GRADER
+
 from .roster import Matching, Person, Roster
+from .sheets import MarkSheet
 from .text import cell, clean
 
 TITLE = "PPO by Hand"
@@ -35,31 +37,31 @@ def write_rows(path: Path, rows: Iterable[Sequence[object]], as_is: Container[ob
     return path
 
 
-def gradebook(path: Path, records: Sequence[Record], matching: Matching | None = None) -> Path:
+def gradebook(path: Path, sheets: Sequence[MarkSheet], matching: Matching | None = None) -> Path:
     """One row for every submission, and one for everybody on the roster who handed in nothing."""
-    lessons = _lessons(records)
+    lessons = _lessons(sheets)
     head = ["student", "score", "max_score", "percent", "status", *lessons, "flags", "notes"]
     if matching is not None:
         head.insert(1, "name")
     rows: list[list[object]] = [head]
-    for record in records:
-        scores = {lesson.name: lesson.score for lesson in record.lessons}
+    for sheet in sheets:
+        scores = {lesson.name: lesson.score for lesson in sheet.lessons}
         row = [
-            record.student,
-            record.score,
-            record.max_score,
-            record.percent,
-            record.status,
+            sheet.student,
+            sheet.mark,
+            sheet.max_score,
+            sheet.percent,
+            sheet.status,
             *(scores.get(lesson) for lesson in lessons),
-            " | ".join(record.flags),
-            " | ".join([*record.notes, *_roster_notes(record, matching)]),
+            " | ".join(sheet.flags),
+            " | ".join([*sheet.notes, *_roster_notes(sheet, matching)]),
         ]
         if matching is not None:
-            person = matching.person_of.get(record.page)
+            person = matching.person_of.get(sheet.page)
             row.insert(1, person.name if person else None)
         rows.append(row)
     if matching is not None:
-        most = max((record.max_score or 0 for record in records), default=0)
+        most = max((sheet.max_score or 0 for sheet in sheets), default=0)
         for person in matching.absent:
             student = person.student or person.shown
             blank = [None] * len(lessons)
@@ -69,23 +71,23 @@ def gradebook(path: Path, records: Sequence[Record], matching: Matching | None =
     return write_rows(path, rows)
 
 
-def canvas(path: Path, records: Sequence[Record], matching: Matching | None, title: str = TITLE) -> Path:
+def canvas(path: Path, sheets: Sequence[MarkSheet], matching: Matching | None, title: str = TITLE) -> Path:
     """What Canvas imports: Gradebook, Import. To fill an existing assignment, its title must end in "(its id)".
 
     A submission without a verdict, or with no person where there is a roster, is left out: an empty mark would
     delete one that is there.
     """
-    marked = _marked(records, matching)
-    possible = max((record.max_score or 0 for record in records), default=0)
+    marked = _marked(sheets, matching)
+    possible = max((sheet.max_score or 0 for sheet in sheets), default=0)
     head: list[object] = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", title]
     rows = [head, ["    Points Possible", None, None, None, None, possible]]
-    for record, person in marked:
-        who = person or Person(0, name=record.student)
-        rows.append([_not_points(who.shown), _digits(who.id), who.sis_id, who.login, who.section, record.score])
+    for sheet, person in marked:
+        who = person or Person(0, name=sheet.student)
+        rows.append([_not_points(who.shown), _digits(who.id), who.sis_id, who.login, who.section, sheet.score])
     return write_rows(path, rows)
 
 
-def moodle(path: Path, records: Sequence[Record], matching: Matching | None, title: str = TITLE) -> Path:
+def moodle(path: Path, sheets: Sequence[MarkSheet], matching: Matching | None, title: str = TITLE) -> Path:
     """What Moodle imports: Grades, Import, CSV file; map "Email address" or "ID number" to the user.
 
     Moodle minds the case of an email address, so it is written as the roster has it. Feedback never comes without a
@@ -93,67 +95,67 @@ def moodle(path: Path, records: Sequence[Record], matching: Matching | None, tit
     """
     head: list[object] = ["Email address", "ID number", "Username", "Full name", title, f"{title} feedback"]
     rows = [head]
-    for record, person in _marked(records, matching):
-        who = person or Person(0, name=record.student)
-        rows.append([who.email, who.sis_id, who.login, who.shown, record.score, _feedback(record)])
+    for sheet, person in _marked(sheets, matching):
+        who = person or Person(0, name=sheet.student)
+        rows.append([who.email, who.sis_id, who.login, who.shown, sheet.score, _feedback(sheet)])
     return write_rows(path, rows)
 
 
-def moodle_worksheet(path: Path, records: Sequence[Record], roster: Roster, matching: Matching) -> Path:
+def moodle_worksheet(path: Path, sheets: Sequence[MarkSheet], roster: Roster, matching: Matching) -> Path:
     """The teacher's own grading worksheet, with grades and comments filled in; no other cell changes."""
     names = [name.strip().lower() for name in roster.header]
     grade = names.index("grade")
     comment = names.index("feedback comments") if "feedback comments" in names else None
     maximum = names.index("maximum grade") if "maximum grade" in names else None
     by_row = {person.row: page for page, person in matching.person_of.items()}
-    by_page = {record.page: record for record in records}
+    by_page = {sheet.page: sheet for sheet in sheets}
     rows: list[list[object]] = [list(roster.header)]
     for person in roster.people:
         row: list[object] = list(roster.rows[person.row])
         row += [""] * (len(names) - len(row))
-        record = by_page.get(by_row.get(person.row, ""))
-        if record is not None and record.final and record.score is not None:
-            row[grade] = _scaled(record, row[maximum] if maximum is not None else None)
+        sheet = by_page.get(by_row.get(person.row, ""))
+        if sheet is not None and sheet.mark is not None:
+            row[grade] = _scaled(sheet, row[maximum] if maximum is not None else None)
             if comment is not None:
-                row[comment] = _feedback(record)
+                row[comment] = _feedback(sheet)
         rows.append(row)
     # Moodle writes a lone dash for "none yet" and reads it back; no spreadsheet runs it.
     return write_rows(path, rows, as_is=("-",))
 
 
-def roster_report(path: Path, records: Sequence[Record], matching: Matching) -> Path:
+def roster_report(path: Path, sheets: Sequence[MarkSheet], matching: Matching) -> Path:
     """Whatever did not match, and every submission that is in no import file."""
     rows: list[Sequence[object]] = [["problem", "roster_line", "name", "what_to_do"], *matching.problems]
+    why = {GRADER: "the grader failed here: the mark is in no import file; grade again"}
+    ungraded = "there was nothing to grade: no mark is in any import file; look at it yourself"
     rows += [
-        ("no verdict", None, record.student, "the grader failed here: the mark is in no import file; grade again")
-        for record in records
-        if not record.final
+        ("no verdict", None, sheet.student, why.get(sheet.status, ungraded)) for sheet in sheets if sheet.mark is None
     ]
     return write_rows(path, rows)
 
 
-def _marked(records: Iterable[Record], matching: Matching | None) -> list[tuple[Record, Person | None]]:
+def _marked(sheets: Iterable[MarkSheet], matching: Matching | None) -> list[tuple[MarkSheet, Person | None]]:
     """The submissions whose mark may be imported, and whose they are."""
-    graded = [record for record in records if record.final and record.score is not None]
+    graded = [sheet for sheet in sheets if sheet.mark is not None]
     if matching is None:
-        return [(record, None) for record in graded]
-    return [(record, matching.person_of[record.page]) for record in graded if record.page in matching.person_of]
+        return [(sheet, None) for sheet in graded]
+    return [(sheet, matching.person_of[sheet.page]) for sheet in graded if sheet.page in matching.person_of]
 
 
-def _roster_notes(record: Record, matching: Matching | None) -> list[str]:
-    if matching is None or record.page in matching.person_of:
+def _roster_notes(sheet: MarkSheet, matching: Matching | None) -> list[str]:
+    if matching is None or sheet.page in matching.person_of:
         return []
-    why = matching.ambiguous.get(record.page)
+    why = matching.ambiguous.get(sheet.page)
     return [f"not on the roster: {why}" if why else "not on the roster"]
 
 
-def _lessons(records: Iterable[Record]) -> list[str]:
-    return list(dict.fromkeys(lesson.name for record in records for lesson in record.lessons))
+def _lessons(sheets: Iterable[MarkSheet]) -> list[str]:
+    return list(dict.fromkeys(lesson.name for sheet in sheets for lesson in sheet.lessons))
 
 
-def _feedback(record: Record) -> str:
-    parts = [f"{clean(lesson.name)} {lesson.score:g}/{lesson.max_score:g}" for lesson in record.lessons]
-    return "; ".join([*record.flags, *parts])
+def _feedback(sheet: MarkSheet) -> str:
+    parts = [f"{clean(lesson.name)} {lesson.score:g}/{lesson.max_score:g}" for lesson in sheet.lessons]
+    return "; ".join([*sheet.flags, *parts])
 
 
 def _not_points(name: str) -> str:
@@ -165,13 +167,13 @@ def _digits(text: str) -> object:
     return int(text) if text.isascii() and text.isdigit() and not text.startswith("0") else text
 
 
-def _scaled(record: Record, maximum: object) -> float:
+def _scaled(sheet: MarkSheet, maximum: object) -> float:
     """The score on the scale of the worksheet, with two decimals."""
-    assert record.score is not None
+    assert sheet.score is not None
     try:
         top = float(str(maximum).replace(",", "."))
     except ValueError:
-        return record.score
-    if not 0 < top < 1e9 or not record.max_score:
-        return record.score
-    return round(record.score * top / record.max_score, 2)
+        return sheet.score
+    if not 0 < top < 1e9 or not sheet.max_score:
+        return sheet.score
+    return round(sheet.score * top / sheet.max_score, 2)

@@ -1,0 +1,171 @@
+"""Lesson 4: generalized advantage estimation (GAE): how much better was this step than the critic expected?
+
+`values` holds one entry more than `rewards`: values[..., t] is V(s_t), and the last one bootstraps what the
+recording cut off. Nothing here is whitened or detached: the trainer whitens, the losses detach.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..shapes import check_mask, check_number, check_shapes
+
+
+class AdvantagesAndReturns(NamedTuple):
+    """What GAE gives: the advantages for the policy, and the targets for the critic."""
+
+    advantages: Tensor
+    """Shape of the rewards; raw, not whitened."""
+    returns: Tensor
+    """Same shape: advantages + values."""
+
+
+def td_errors(rewards: Tensor, values: Tensor, dones: Tensor, gamma: float = 0.99) -> Tensor:
+    """One-step surprise: what came minus what the critic expected.
+
+    delta[t] = rewards[t] + gamma * values[t + 1] * (1 - dones[t]) - values[t]
+
+    Args:
+        rewards: (..., T) float.
+        values: (..., T + 1) float, the critic's V(s_0) ... V(s_T).
+        dones: (..., T) bool or 0/1: the episode ends after step t, so V(s_{t+1}) belongs to another episode: it may
+            be anything, NaN included, and nothing of it may enter.
+        gamma: discount in [0, 1].
+
+    Returns:
+        (..., T).
+
+    Raises:
+        ValueError: shapes disagree (`values` needs T + 1 entries), or gamma is out of range.
+    """
+    _check_episode(rewards, values, dones, gamma)
+    # region solution
+    next_values = values[..., 1:].masked_fill(dones.bool(), 0.0)
+    return rewards + gamma * next_values - values[..., :-1]
+    # endregion
+
+
+def n_step_advantages(rewards: Tensor, values: Tensor, dones: Tensor, n: int, gamma: float = 0.99) -> Tensor:
+    """Look n steps ahead, then trust the critic.
+
+    A_n[t] = rewards[t] + gamma rewards[t+1] + ... + gamma^(n-1) rewards[t+n-1] + gamma^n values[t+n] - values[t]
+
+    The same as a recursion: A_n[t] = delta[t] + gamma * (1 - dones[t]) * A_(n-1)[t + 1], with A_0 = 0.
+    The look ahead ends early at the end of an episode, and at T, where values[T] bootstraps.
+
+    Args:
+        rewards: (..., T) float.
+        values: (..., T + 1) float.
+        dones: (..., T) bool or 0/1: the episode ends after step t.
+        n: steps to look ahead, >= 1; beyond T it changes nothing.
+        gamma: discount in [0, 1].
+
+    Returns:
+        (..., T). n = 1 gives the TD errors (GAE with lam = 0); n >= T gives GAE with lam = 1.
+
+    Raises:
+        ValueError: shapes disagree, n < 1, or gamma is out of range.
+    """
+    _check_episode(rewards, values, dones, gamma)
+    check_number("n", n, 1)
+    # region solution
+    deltas = td_errors(rewards, values, dones, gamma)
+    advantages = torch.zeros_like(deltas)
+    for _ in range(min(n, rewards.shape[-1])):
+        next_advantages = torch.cat([advantages[..., 1:], torch.zeros_like(advantages[..., :1])], dim=-1)
+        advantages = deltas + gamma * next_advantages.masked_fill(dones.bool(), 0.0)
+    return advantages
+    # endregion
+
+
+def compute_gae(
+    rewards: Tensor, values: Tensor, dones: Tensor, gamma: float = 0.99, lam: float = 0.95
+) -> AdvantagesAndReturns:
+    """Mix the looks ahead of every length: the n-step advantage gets weight (1 - lam) lam^(n-1).
+
+    advantages[t] = delta[t] + gamma * lam * (1 - dones[t]) * advantages[t + 1]      advantages[T] = 0
+    returns[t]    = advantages[t] + values[t]
+
+    The mix sums to sum_l (gamma lam)^l delta[t + l]: the factor (1 - lam) belongs to the n-step advantages and
+    is gone from the sum over deltas.
+
+    Args:
+        rewards: (..., T) float.
+        values: (..., T + 1) float, the critic's V(s_0) ... V(s_T).
+        dones: (..., T) bool or 0/1: the episode ends after step t. It cuts the bootstrap *and* the carry.
+        gamma: discount in [0, 1].
+        lam: in [0, 1]; 0 trusts the critic (bias), 1 trusts the rewards (variance).
+
+    Returns:
+        AdvantagesAndReturns(advantages, returns), each (..., T), not whitened, not detached.
+
+    Raises:
+        ValueError: shapes disagree (`values` needs T + 1 entries), or gamma or lam is out of range.
+
+    Source: Schulman et al., "High-Dimensional Continuous Control Using GAE", 2016, equation 16.
+    """
+    _check_episode(rewards, values, dones, gamma)
+    check_number("lam", lam, 0.0, 1.0)
+    # region solution
+    deltas = td_errors(rewards, values, dones, gamma)
+    advantages = []
+    next_advantage = torch.zeros_like(deltas[..., 0])
+    for t in reversed(range(rewards.shape[-1])):
+        carry = next_advantage.masked_fill(dones[..., t].bool(), 0.0)
+        next_advantage = deltas[..., t] + gamma * lam * carry
+        advantages.append(next_advantage)
+    stacked = torch.stack(advantages[::-1], dim=-1)
+    return AdvantagesAndReturns(stacked, stacked + values[..., :-1])
+    # endregion
+
+
+def compute_response_gae(
+    rewards: Tensor, values: Tensor, mask: Tensor, gamma: float = 1.0, lam: float = 0.95
+) -> AdvantagesAndReturns:
+    """GAE over padded responses: the episode is the row's real tokens, and ends after the last of them.
+
+    delta[t]      = rewards[t] + gamma * values[t'] - values[t]
+    advantages[t] = delta[t] + gamma * lam * advantages[t']
+
+    where t' is the *next real token* of the row; past the last one both terms are 0. So nothing of the padding
+    enters, and a False inside a row (a tool's token) is skipped over, not decayed through.
+
+    Args:
+        rewards: (B, T) float; under a False mask anything, NaN included.
+        values: (B, T) float, values[t] = V(the text before token t); likewise.
+        mask: (B, T) bool, True on tokens the policy wrote, the stop token included.
+        gamma: discount in [0, 1]; 1 is usual for one response.
+        lam: in [0, 1].
+
+    Returns:
+        AdvantagesAndReturns(advantages, returns), each (B, T), 0 where masked, not whitened, not detached.
+
+    Raises:
+        ValueError: shapes disagree, the mask is not bool or is False everywhere, gamma or lam is out of range.
+    """
+    check_shapes(rewards=(rewards, "B T"), values=(values, "B T"), mask=(mask, "B T"))
+    check_mask(mask)
+    check_number("gamma", gamma, 0.0, 1.0)
+    check_number("lam", lam, 0.0, 1.0)
+    # region solution
+    rewards, values = rewards.masked_fill(~mask, 0.0), values.masked_fill(~mask, 0.0)
+    advantages = []
+    next_value = next_advantage = torch.zeros_like(values[:, 0])
+    for t in reversed(range(rewards.shape[1])):
+        delta = rewards[:, t] + gamma * next_value - values[:, t]
+        advantage = delta + gamma * lam * next_advantage
+        next_value = torch.where(mask[:, t], values[:, t], next_value)
+        next_advantage = torch.where(mask[:, t], advantage, next_advantage)
+        advantages.append(next_advantage)
+    stacked = torch.stack(advantages[::-1], dim=1).masked_fill(~mask, 0.0)
+    return AdvantagesAndReturns(stacked, stacked + values)
+    # endregion
+
+
+def _check_episode(rewards: Tensor, values: Tensor, dones: Tensor, gamma: float) -> None:
+    check_shapes(rewards=(rewards, "... T"), values=(values, "... T+1"), dones=(dones, "... T"))
+    check_number("T, the number of steps", rewards.shape[-1], 1)
+    check_number("gamma", gamma, 0.0, 1.0)

@@ -1,0 +1,241 @@
+"""The mark sheets of a batch, read back from OUT/results/*.json (see ../schema.md).
+
+Whatever is in a file, reading it gives a sheet: one that is not as the schema says is a grader-error without points.
+"""
+
+from __future__ import annotations
+
+import json
+import types
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NewType, get_args, get_origin, get_type_hints
+
+from testcases.grader.results import (
+    EMPTY,
+    GRADED,
+    GRADER,
+    MISSING,
+    NOT_STARTED,
+    STATUSES,
+    TAMPER,
+    UNREADABLE,
+    UNSAFE,
+)
+
+from .text import clean, clean_lines, slug
+
+if TYPE_CHECKING:
+    from testcases.grader.batch import Row
+
+MAX_BYTES = 32 * 2**20
+Raw = NewType("Raw", str)
+"""Text as it was found: whoever shows it cleans it. All other text is clean."""
+Lines = NewType("Lines", str)
+TEXTS = {str: lambda text: clean(text, 500), Lines: clean_lines, Raw: str}
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A wrong answer of ours that the student's agrees with."""
+
+    name: str
+    why: str
+    read: str
+
+    @property
+    def told(self) -> str:
+        return self.why or self.name
+
+
+@dataclass(frozen=True)
+class TestMark:
+    """One test function."""
+
+    __test__ = False
+    id: str
+    score: float
+    max_score: float
+    status: str
+
+
+@dataclass(frozen=True)
+class ExerciseMarks:
+    """The verdict on one exercise."""
+
+    lesson: str
+    name: str
+    score: float
+    max_score: float
+    status: str
+    likely_cause: Cause | None
+    message: Lines
+    tests: tuple[TestMark, ...]
+
+    @property
+    def told(self) -> str:
+        """The message without the cause, which is told beside it."""
+        return self.message.partition("\nLikely cause:")[0] if self.likely_cause else self.message
+
+
+@dataclass(frozen=True)
+class LessonMarks:
+    """The exercises of one lesson."""
+
+    name: str
+    score: float
+    max_score: float
+    exercises: tuple[ExerciseMarks, ...]
+
+    @property
+    def untouched(self) -> str:
+        """The status that all exercises have, if nobody has worked on them; else empty."""
+        statuses = {exercise.status for exercise in self.exercises}
+        return statuses.pop() if len(statuses) == 1 and statuses <= {MISSING, NOT_STARTED} else ""
+
+    @property
+    def short(self) -> str:
+        """Such as "Lesson 4: GAE"."""
+        digits, _, title = self.name.removeprefix("lesson").partition("_")
+        words = [word.upper() if word in ("gae", "kl", "ppo") else word for word in title.split("_")]
+        return f"Lesson {int(digits)}: {' '.join(words)}" if digits.isascii() and digits.isdigit() else self.name
+
+
+@dataclass(frozen=True)
+class MarkSheet:
+    """One submission."""
+
+    student: Raw
+    """The name as it was found: it is what identifies a person."""
+    page: str
+    """A file name, without suffix, that is unique in the batch."""
+    score: float | None = None
+    """None where there is no verdict at all."""
+    max_score: float | None = None
+    sandbox: str = ""
+    seconds: float = 0.0
+    notes: tuple[str, ...] = ()
+    lessons: tuple[LessonMarks, ...] = ()
+    status: str = GRADED
+    """graded, empty, unreadable or grader-error."""
+    aliases: tuple[Raw, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.score is None or any(exercise.status == GRADER for exercise in self.exercises):
+            object.__setattr__(self, "status", GRADER)
+
+    @property
+    def exercises(self) -> list[ExerciseMarks]:
+        return [exercise for lesson in self.lessons for exercise in lesson.exercises]
+
+    @property
+    def shown(self) -> str:
+        """The name for people to read."""
+        return clean(self.student) or "(no name)"
+
+    @property
+    def final(self) -> bool:
+        """Whether there is a verdict."""
+        return self.status != GRADER
+
+    @property
+    def mark(self) -> float | None:
+        """What may go into a gradebook: none where the grader failed, and none where there was nothing to grade."""
+        return self.score if self.status == GRADED else None
+
+    @property
+    def percent(self) -> float | None:
+        return round(100 * self.mark / self.max_score, 2) if self.mark is not None and self.max_score else None
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """What an instructor must look at."""
+        found = [UNSAFE] if self.sandbox != "bwrap" and self.lessons else []
+        for status in (TAMPER, GRADER):
+            count = sum(exercise.status == status for exercise in self.exercises)
+            if count:
+                found.append(f"{status} in {count} exercise{'s' * (count > 1)}")
+        return tuple(found)
+
+
+def load(out: Path, rows: Iterable[Row]) -> list[MarkSheet]:
+    """The sheets of a batch, by name; a submission whose results file is lost has one, too."""
+    sheets = [read(out / "results" / f"{row.file_name}.json", row.student) for row in rows]
+    return sorted(sheets, key=lambda sheet: (sheet.shown.casefold(), sheet.shown, sheet.page))
+
+
+def read(file: Path, student: str) -> MarkSheet:
+    """One results file; `student` is the name where the file cannot be read."""
+    name = file.name.removesuffix(".json")
+    try:
+        if file.stat().st_size > MAX_BYTES:
+            raise ValueError(f"it has more than {MAX_BYTES} bytes")
+        data = json.loads(file.read_bytes().decode("utf-8"))
+        sheet = _parse(MarkSheet, _in_lists({**data, "page": slug(data["student"], name)}))
+        _check(sheet)
+        return sheet
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        # Without the path: the same batch gives the same reports in any folder.
+        reason = clean(f"{type(error).__name__}: {error.strerror if isinstance(error, OSError) else error}")
+        note = f"the results file cannot be read ({reason}): grade again"
+        return MarkSheet(Raw(student), slug(student, name), notes=(note,))
+
+
+def only(out: Path) -> MarkSheet:
+    """The sheet of a batch of one; without a verdict if there is none."""
+    files = sorted((out / "results").glob("*.json"))
+    if len(files) != 1:
+        notes = (f"expected one results file, got {len(files)}: grade again",)
+        return MarkSheet(Raw("submission"), "submission", notes=notes)
+    return read(files[0], "submission")
+
+
+def _in_lists(data: dict[str, Any]) -> dict[str, Any]:
+    """Lessons, by number whatever the order in the file, and exercises as lists, each with its name."""
+    lessons = []
+    for lesson, found in sorted(data["lessons"].items()):
+        exercises = [{**one, "lesson": lesson, "name": name} for name, one in found["exercises"].items()]
+        lessons.append({**found, "name": lesson, "exercises": exercises})
+    return {**data, "lessons": lessons}
+
+
+def _check(sheet: MarkSheet) -> None:
+    """
+    Raises:
+        ValueError: points that do not add up, or a status that nobody gives.
+    """
+    sums: list[tuple[str, Any, Iterable[Any]]] = [("the submission", sheet, sheet.lessons)]
+    sums += [(lesson.name, lesson, lesson.exercises) for lesson in sheet.lessons]
+    sums += [(exercise.name, exercise, exercise.tests) for exercise in sheet.exercises]
+    for name, whole, parts in sums:
+        wanted = sum(part.score for part in parts), sum(part.max_score for part in parts)
+        if whole.score > whole.max_score or (whole.score, whole.max_score) != wanted:
+            got = f"{whole.score}/{whole.max_score}, parts {wanted[0]}/{wanted[1]}"
+            raise ValueError(f"the points of {name} do not add up: {got}")
+    known = {(GRADED, EMPTY, UNREADABLE, GRADER): [sheet.status], STATUSES: [one.status for one in sheet.exercises]}
+    for statuses, found in known.items():
+        if unknown := set(found) - set(statuses):
+            raise ValueError(f"the status {clean(unknown.pop())!r} is none that the grader knows")
+
+
+def _parse(kind: Any, data: Any) -> Any:
+    """JSON as the type that it must have.
+
+    Raises:
+        ValueError: it is of another.
+        KeyError: a field is not there.
+    """
+    options = get_args(kind)
+    if is_dataclass(kind) and type(data) is dict:
+        types_of = get_type_hints(kind)
+        return kind(**{field.name: _parse(types_of[field.name], data[field.name]) for field in fields(kind)})
+    if get_origin(kind) is tuple and type(data) is list:
+        return tuple(_parse(options[0], part) for part in data)
+    if get_origin(kind) is types.UnionType:
+        return None if data is None else _parse(options[0], data)
+    if kind in TEXTS and type(data) is str:
+        return TEXTS[kind](data)
+    if kind is float and type(data) in (int, float) and 0 <= data < 1e9:
+        return int(data) if data == int(data) else data
+    raise ValueError(f"expected {getattr(kind, '__name__', kind)}, got {clean(data)!r}")

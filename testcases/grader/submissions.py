@@ -1,0 +1,233 @@
+"""Reads the few files of a submission that are graded, by their bytes, trusting nothing about them."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import hashlib
+import io
+import multiprocessing
+import os
+import re
+import resource
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from . import kernel
+from .choosing import Chosen, choose, course_files
+from .finding import HandIn
+from .reading import (
+    ARCHIVES,
+    Files,
+    Folder,
+    Source,
+    Unreadable,
+    is_archive,
+    kind_of,
+    open_archive,
+    open_file,
+    printable,
+    stem_of,
+)
+
+MAX_NOTES = 20
+MAX_BESIDE = 200
+"""Modules of the student's own."""
+MAX_BYTES = 20_000_000
+"""Of all files together."""
+MAX_ARCHIVES = 20
+READ_SECONDS = 30
+READ_BYTES = 2**30
+GIVEN = {"__init__.py", "__main__.py", "shapes.py", "conftest.py"}
+"""Nobody misnames a lesson's file to one of these."""
+
+
+@dataclass
+class Submission:
+    """What a student handed in, as far as it is graded."""
+
+    student: str
+    """The name of the folder or archive, without control characters."""
+    file_name: str = ""
+    """Of the result, without ".json"."""
+    aliases: tuple[str, ...] = ()
+    """Other names of the student, by which a roster may know them."""
+    folder: str = ""
+    """Which part of it is graded: a folder in it, "." for the whole."""
+    files: dict[str, bytes] = field(default_factory=dict)
+    """Path below `tutorial/` -> bytes: files of the course, and the modules beside them."""
+    notes: list[str] = field(default_factory=list)
+    others: list[str] = field(default_factory=list)
+    """Other Python files that were found: perhaps one of them was meant."""
+    status: str = "graded"
+
+    @property
+    def content(self) -> str:
+        """A hash of all that the mark depends on."""
+        found = hashlib.sha256(repr((self.student, self.notes, self.others, self.status)).encode("utf-8", "replace"))
+        for path, data in sorted(self.files.items()):
+            found.update(f"{path}\0{len(data)}\0".encode() + data)
+        return found.hexdigest()
+
+    def note(self, text: str) -> None:
+        if len(self.notes) < MAX_NOTES:
+            self.notes.append(printable(text)[:300])
+
+    def has_work(self) -> bool:
+        return any(path in self.files for path in course_files())
+
+
+def close_match(path: str, others: list[str]) -> str:
+    """Such as "; there is lesson04_gae/Gae (1).py: was it renamed?"."""
+    wanted = path.rpartition("/")[2].lower()
+    by_name = {other: other.rpartition("/")[2].lower() for other in others}
+    close = difflib.get_close_matches(wanted, list(by_name.values()), n=1, cutoff=0.75)
+    found = next((other for other, name in by_name.items() if close and name == close[0]), None)
+    return f"; there is {printable(found)}: was it renamed?" if found else ""
+
+
+def read_submission(hand_in: HandIn) -> Submission:
+    """Read one submission, in a process of its own: an archive can make its reader slow, or large.
+
+    Whatever is wrong with it is said in its notes.
+    """
+    context = multiprocessing.get_context("fork")
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_send, args=(theirs, hand_in), daemon=True)
+    process.start()
+    theirs.close()
+    try:
+        found = ours.recv() if ours.poll(READ_SECONDS) else None
+    except (EOFError, OSError):
+        found = None
+    process.kill()
+    process.join()
+    ours.close()
+    if found is None:
+        found = _empty(hand_in)
+        found.status = "unreadable"
+        found.note(f"reading it takes more than {READ_SECONDS} seconds, or too much memory")
+    return found
+
+
+def from_folder(folder: Path, student: str) -> Submission:
+    """One folder as a submission: the working tree."""
+    return read_submission(HandIn(student, student, ((folder, student),)))
+
+
+def _send(connection: Connection, hand_in: HandIn) -> None:
+    with contextlib.suppress(AttributeError, OSError):
+        kernel.die_with_parent()
+    with contextlib.suppress(OSError, ValueError):
+        held = int(Path("/proc/self/statm").read_text("ascii").split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (held + READ_BYTES,) * 2)
+    connection.send(_read(hand_in))
+
+
+def _empty(hand_in: HandIn) -> Submission:
+    return Submission(hand_in.student, hand_in.file_name, hand_in.aliases, notes=list(hand_in.notes))
+
+
+def _read(hand_in: HandIn) -> Submission:
+    submission = _empty(hand_in)
+    problems = []
+    try:
+        for origin, source in _sources(hand_in):
+            try:
+                _take(submission, source(), origin)
+            except Unreadable as error:
+                problems.append(str(error))
+    except Exception as error:  # Whatever an archive can do to its reader must not stop the batch.
+        problems.append(f"cannot be read: {type(error).__name__}: {error}")
+    for problem in problems:
+        submission.note(problem)
+    if submission.folder:
+        place = "the top folder" if submission.folder == "." else printable(submission.folder)[:200]
+        submission.notes.insert(0, f"graded: {place}")
+    if not submission.has_work():
+        submission.status = "unreadable" if problems else "empty"
+        if not problems:
+            submission.note("no file of the course in it")
+    for path in course_files():
+        if path not in submission.files and (close := close_match(path, submission.others)):
+            submission.note(f"no {path}{close}")
+    return submission
+
+
+def _sources(hand_in: HandIn) -> Iterator[tuple[str, Callable[[], Source]]]:
+    """Each part with the name it came under, to be opened; single files are one part together."""
+    # A file has another name in the submission only where an LMS has put the student's name before its own.
+    single = {name: path for path, name in hand_in.parts if name.endswith(".py") and name != path.name}
+    if single:
+        yield hand_in.student, lambda: Files(single)
+    for path, name in hand_in.parts:
+        if name not in single:
+            yield stem_of(name), lambda path=path: _open(path)
+
+
+def _open(path: Path) -> Source:
+    """
+    Raises:
+        Unreadable: it is neither a folder nor an archive, or a broken one.
+    """
+    kind = os.lstat(path).st_mode
+    if stat.S_ISDIR(kind):
+        return Folder(path)
+    if stat.S_ISREG(kind) and is_archive(path.name):
+        return open_archive(path.name, open_file(path))
+    raise Unreadable(f"expected a folder or an archive ({', '.join(ARCHIVES)}), got {kind_of(kind)}")
+
+
+def _take(submission: Submission, source: Source, origin: str, above: str = "", depth: int = 0) -> None:
+    """Choose the files to grade, or those of the archives inside.
+
+    Args:
+        above: the archives in which this one lies, for the reader.
+    """
+    for note in source.notes:
+        submission.note(note)
+    names = list(source.readers)
+    chosen = choose(names, source.read, origin)
+    for note in chosen.notes:
+        submission.note(note)
+    inner = sorted((name for name in names if is_archive(name)), key=_by_number)
+    if not chosen.files and depth < 2:
+        for name in inner[-MAX_ARCHIVES:]:
+            try:
+                archive = open_archive(name, io.BytesIO(source.read(name)))
+            except Unreadable as error:
+                submission.note(f"{name}: {error}")
+            else:
+                _take(submission, archive, stem_of(name), f"{above}{name}/", depth + 1)
+    _read_chosen(submission, source, chosen, above)
+
+
+def _read_chosen(submission: Submission, source: Source, chosen: Chosen, above: str) -> None:
+    if chosen.folder:
+        place = above + ("" if chosen.folder == "." else chosen.folder)
+        submission.folder = ", ".join(filter(None, [submission.folder, place.rstrip("/") or "."]))
+    for path, name in [*chosen.files.items(), *chosen.beside.items()]:
+        try:
+            data = source.read(name)
+        except Unreadable as error:
+            submission.note(f"{name}: {error}")
+            continue
+        if submission.files.get(path, data) != data:
+            submission.note(f"{path} was handed in more than once: graded the one in {above or 'the folder'}{name}")
+        held = sum(map(len, submission.files.values()))
+        if path in chosen.beside and (len(submission.files) >= MAX_BESIDE or held + len(data) > MAX_BYTES):
+            submission.note(f"{name} is one module too many beside the lessons: not read")
+        else:
+            submission.files[path] = data
+    known = {*chosen.files.values(), *chosen.passed_over}
+    others = (name for name in source.readers if name.endswith(".py") and name not in known)
+    others = (printable(name) for name in others if name.rpartition("/")[2] not in GIVEN)
+    submission.others = sorted({*submission.others, *others})[:50]
+
+
+def _by_number(name: str) -> list[tuple[int, str]]:
+    """So that part 10 comes after part 9."""
+    return [(int(part) if part.isdecimal() else -1, part) for part in re.split(r"(\d+)", name)]
