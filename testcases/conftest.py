@@ -13,6 +13,7 @@ import pytest
 
 from testcases.engine import exercises, progress
 from testcases.engine.contract import ROOT, TESTCASES, TUTORIAL, lesson_names
+from testcases.engine.contract import lesson as read_lesson
 from testcases.engine.failures import Blocked, CheckFailed, NotStarted
 from testcases.engine.points import entry_of, function_of
 
@@ -30,7 +31,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     for name in lesson_names():
-        config.addinivalue_line("markers", f"{name[:8]}: the suite of {name}")
+        config.addinivalue_line("markers", f"{read_lesson(name).short}: the suite of {name}")
     subject = config.getoption("--subject")
     if subject != "solutions" and not _folder(subject).is_dir():
         raise pytest.UsageError(f"--subject: there is no folder {subject!r}")
@@ -48,13 +49,13 @@ class _Run:
         self.config = config
         self.subject: str = config.getoption("--subject")
         self.results: dict[str, dict[str, str]] = {}
-        self.chosen = False
+        self.engine: Any = None
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         for item in items:
             if lesson := _lesson_of(item.nodeid):
-                item.add_marker(lesson[:8])
+                item.add_marker(read_lesson(lesson).short)
         # Within a lesson the basic suite comes first; a plugin that shuffles does so after this.
         items.sort(key=lambda item: (_lesson_of(item.nodeid) or "~", "/basic" not in item.nodeid))
 
@@ -64,16 +65,22 @@ class _Run:
             if (TESTCASES / lesson / "scenarios.py").is_file():
                 importlib.import_module(f"testcases.{lesson}.scenarios")
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        if not self.chosen and _lesson_of(item.nodeid):
-            from testcases.engine import evaluate, session
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
+        if not _lesson_of(item.nodeid):
+            return (yield)
+        if self.engine is None:
+            self.engine = self._make_engine()
+        with self.engine.active():
+            return (yield)
 
-            reference = self.subject == "solutions"
-            evaluator = evaluate.solutions() if reference else evaluate.student(_folder(self.subject))
-            session.use(evaluator, self.config.getoption("--suite-seed"))
-            evaluate.on_unstoppable = self._end_process
-            self.chosen = True
+    def _make_engine(self) -> Any:
+        from testcases.engine import evaluate
+        from testcases.engine.session import Engine
+
+        reference = self.subject == "solutions"
+        subject = evaluate.solutions() if reference else evaluate.student(_folder(self.subject), self._end_process)
+        return Engine(subject, seed=self.config.getoption("--suite-seed"))
 
     def _end_process(self, request: Any) -> None:
         """The last resort: an endless loop that swallows what is raised in it would keep pytest for ever."""
@@ -90,9 +97,7 @@ class _Run:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_call(self, item: pytest.Item) -> None:
         if entry := entry_of(item.nodeid):
-            from testcases.engine import session
-
-            session.require_started(entry.lesson, entry.exercise)
+            self.engine.require_started(entry.lesson, entry.exercise)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Any:

@@ -7,10 +7,10 @@ call(td_errors, rewards=..., values=..., dones=..., grad_of="rewards").equals([1
 """
 
 from .answers import Answer, call, examples_of, reference, request, scenario
+from .changes import Right, Wrong, edit, first, instead, misconception
 from .failures import CheckFailed
 from .plain import Outcome, Request
 from .points import worth
-from .wrong_answers import Right, Wrong, edit, first, instead, misconception
 
 __all__ = [
     "Answer",

@@ -5,21 +5,19 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from . import session
 from .compare import Difference, Rules, first_difference, nan_in
 from .contract import lesson as read_lesson
-from .evaluate import LocalEvaluator, part_of, signature_of
+from .evaluate import part_of, signature_of
 from .exercises import Exercise, Scenario
 from .failures import CheckFailed, clean, describe_error, report, show, type_name
 from .plain import Outcome, Record, Request
 from .reading import section_for
-from .wrong_answers import explain, probes
+from .session import current
 
 
 def scenario(name: str, of: Exercise) -> Scenario:
@@ -47,7 +45,7 @@ def request(
         seconds: Python code that runs longer is stopped.
     """
     exercise, through = (target.exercise, target.name) if isinstance(target, Scenario) else (target, None)
-    names = _parameter_names(exercise.lesson, exercise.name)[: len(args)] if args else ()
+    names = list(current().reference.parameters(exercise.lesson, exercise.name))[: len(args)] if args else []
     if len(names) < len(args):
         raise TypeError(f"too many positional arguments for {exercise.name}")
     arguments = {name: as_argument(value) for name, value in {**dict(zip(names, args, strict=True)), **kwargs}.items()}
@@ -66,12 +64,12 @@ def call(target: Exercise | Scenario | Request, /, *args: Any, **options: Any) -
         NotStarted, Blocked: it, or one it needs, is still a stub.
     """
     asked = target if isinstance(target, Request) else request(target, *args, **options)
-    return Answer(asked, session.ask(asked))
+    return Answer(asked, current().ask(asked))
 
 
 def examples_of(exercise: Exercise) -> Iterator[Answer]:
-    """Call an exercise on each of the lesson's examples, drawn from the suite's seed."""
-    for asked in probes(exercise.lesson, exercise.name, session.seed):
+    """Call an exercise on each of the lesson's examples, drawn from the engine's seed."""
+    for asked in current().examples(exercise.lesson, exercise.name):
         yield call(asked)
 
 
@@ -82,7 +80,7 @@ def reference(target: Exercise | Scenario | Request, /, *args: Any, **options: A
         RuntimeError: the reference raised.
     """
     asked = target if isinstance(target, Request) else request(target, *args, **options)
-    outcome = session.trusted.evaluate(asked)
+    outcome = current().reference.evaluate(asked)
     if outcome.error:
         raise RuntimeError(f"the reference raised {outcome.error.type_name}: {outcome.error.message}")
     return outcome.value.values if isinstance(outcome.value, Record) else outcome.value
@@ -138,7 +136,7 @@ class Answer:
 
     def matches_reference(self, *, atol: float | None = None, rtol: float | None = None) -> Answer:
         """Value, gradients and errors of the reference on the same arguments."""
-        wanted = session.trusted.evaluate(self.request)
+        wanted = current().reference.evaluate(self.request)
         if wanted.error and wanted.error.kind != "raised":
             raise RuntimeError(f"the reference failed: {wanted.error.kind}, {wanted.error.message}")
         if wanted.error:
@@ -235,7 +233,7 @@ class Answer:
         return value
 
     def _fields(self) -> tuple[str, ...]:
-        wanted = session.trusted.evaluate(self.request).value
+        wanted = current().reference.evaluate(self.request).value
         return wanted.fields if isinstance(wanted, Record) else ()
 
     def _as_expected(self, expected: Any, dtype: torch.dtype | None, path: tuple[str, ...]) -> Any:
@@ -251,7 +249,7 @@ class Answer:
         return as_tensor(expected, dtype)
 
     def _reference_at(self, path: tuple[str, ...]) -> Any:
-        found = session.trusted.evaluate(self.request).value
+        found = current().reference.evaluate(self.request).value
         for name in path:
             if isinstance(found, Record):
                 found = found.values[found.fields.index(name) if name in found.fields else int(name)]
@@ -326,14 +324,14 @@ class Answer:
             body += [f"printed  {line[:90]}" for line in start[:2]]
             if outcome.printed_length > sum(map(len, start[:2])) + 2:
                 body.append(f"         ... {outcome.printed_length:,} characters in all")
-        cause = explain(asked, outcome, session.subject)
+        cause = current().explanation.cause(asked, outcome)
         tail = []
         if cause:
             place = "" if cause.exercise == asked.exercise else f"in {cause.exercise}, which {asked.exercise} uses: "
             tail.append(f"Likely cause: {place}{cause.name}: {cause.why}")
         heading = cause.read if cause else section_for(asked.lesson, asked.exercise)
         tail.append(f'Read: tutorial/{asked.lesson}/README.md, "{heading}"')
-        tail.append(f"Hint: make hint LESSON={int(asked.lesson[6:8])} EXERCISE={asked.exercise}")
+        tail.append(f"Hint: make hint LESSON={read_lesson(asked.lesson).number} EXERCISE={asked.exercise}")
         raise CheckFailed(report(head, body, tail), asked.lesson, asked.exercise, kind, cause.name if cause else None)
 
 
@@ -367,28 +365,12 @@ def _show_call(asked: Request) -> str:
     return text + (f", checking {asked.exercise}" if asked.scenario else "")
 
 
-@cache
-def _parameter_names(lesson: str, exercise: str) -> tuple[str, ...]:
-    assert isinstance(session.trusted, LocalEvaluator)
-    return tuple(inspect.signature(session.trusted.function(lesson, exercise)).parameters)
-
-
-def is_optional(exercise: Exercise, parameter: str) -> bool:
-    """Whether the reference's signature has a default for it."""
-    assert isinstance(session.trusted, LocalEvaluator)
-    signature = inspect.signature(session.trusted.function(exercise.lesson, exercise.name))
-    return signature.parameters[parameter].default is not inspect.Parameter.empty
-
-
-@cache
 def _position(lesson: str, exercise: str, part: str) -> str:
     """Where the reference's NamedTuple holds a part: a student may return a plain tuple, which has no names."""
-    assert isinstance(session.trusted, LocalEvaluator)
-    function = inspect.unwrap(session.trusted.function(lesson, exercise))
+    function = inspect.unwrap(current().reference.evaluator.function(lesson, exercise))
     fields = getattr(function.__globals__.get(function.__annotations__.get("return")), "_fields", ())
     return str(fields.index(part)) if part in fields else part
 
 
 def _reference_signature(lesson: str, exercise: str) -> str:
-    assert isinstance(session.trusted, LocalEvaluator)
-    return signature_of(session.trusted.function(lesson, exercise))
+    return signature_of(current().reference.evaluator.function(lesson, exercise))

@@ -19,13 +19,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from . import session
-from .answers import call, examples_of, is_optional
+from .answers import call, examples_of
 from .compare import tensors_in
 from .exercises import Exercise, Scenario
 from .plain import Request, copy_plain
 from .points import AGREEMENT, DEFAULTS, FLOAT32, REFUSALS, made_tests
-from .wrong_answers import probes
+from .session import current
 
 Refused = Mapping[str, tuple[dict[str, Any], Sequence[str]]]
 """By the name of the case: what is changed in a good call, and what the message of the ValueError mentions."""
@@ -72,12 +71,14 @@ def _agrees(exercise: Exercise) -> Callable[[], None]:
 
 def _keeps_defaults(exercise: Exercise) -> Callable[[], None]:
     def test() -> None:
+        parameters = current().reference.parameters(exercise.lesson, exercise.name)
+        required = {name for name, parameter in parameters.items() if parameter.default is parameter.empty}
         for asked in _examples(exercise):
-            needed = {name: value for name, value in asked.arguments.items() if not is_optional(exercise, name)}
+            needed = {name: value for name, value in asked.arguments.items() if name in required}
             slopes = tuple(name for name in asked.grad_of if name in needed)
             short = replace(asked, arguments=needed, grad_of=slopes, positional=min(asked.positional, len(needed)))
             # Without its mask, an example may have NaN on real tokens: that says nothing of a default.
-            right = session.trusted.evaluate(short)
+            right = current().reference.evaluate(short)
             if not any(bool(tensor.isnan().any()) for tensor in tensors_in(right.value)):
                 call(short).matches_reference()
 
@@ -114,7 +115,7 @@ TESTS: dict[str, Callable[[Exercise], Callable[[], None]]] = {
 
 def _examples(exercise: Exercise) -> Iterator[Request]:
     """The examples that call the function itself: a scenario's arguments are its own."""
-    direct = [asked for asked in probes(exercise.lesson, exercise.name, session.seed) if not asked.scenario]
+    direct = [asked for asked in current().examples(exercise.lesson, exercise.name) if not asked.scenario]
     if not direct:
         raise LookupError(f"{exercise.name} has no example that calls it without a scenario")
     yield from direct

@@ -31,11 +31,9 @@ PATIENCE = 6
 MAX_INTERRUPTS = 10
 
 
-def on_unstoppable(request: Request) -> None:
-    """Called when student code has swallowed MAX_INTERRUPTS interrupts. pytest's run ends the process here.
-
-    The grader does nothing: it has a limit of its own, and ends the worker from outside.
-    """
+Unstoppable = Callable[[Request], None]
+"""Told that student code has swallowed MAX_INTERRUPTS interrupts: pytest's run ends the process there. The grader does
+not need it: it has a limit of its own, and ends the worker from outside."""
 
 
 class Evaluator(Protocol):
@@ -49,14 +47,15 @@ class LocalEvaluator:
 
     Args:
         view_of: gives the view for a lesson; it is asked once a lesson.
+        unstoppable: told of a request that cannot be ended.
     """
 
-    def __init__(self, view_of: Callable[[str], View]) -> None:
-        self._view_of = view_of
+    def __init__(self, view_of: Callable[[str], View], unstoppable: Unstoppable | None = None) -> None:
+        self._view_of, self._unstoppable = view_of, unstoppable
         self._views: dict[str, View] = {}
 
     def evaluate(self, request: Request) -> Outcome:
-        return run(self._view(request.lesson), request)
+        return run(self._view(request.lesson), request, self._unstoppable)
 
     def function(self, lesson: str, exercise: str) -> Any:
         """The function itself; for the reference only, since loading a student's file may do anything."""
@@ -68,7 +67,7 @@ class LocalEvaluator:
         return self._views[lesson]
 
 
-def student(folder: Path) -> LocalEvaluator:
+def student(folder: Path, unstoppable: Unstoppable | None = None) -> LocalEvaluator:
     """A student's folder: each lesson on the reference versions of the others, the capstone on all of it."""
     folder = folder.resolve()
     stack: list[View] = []
@@ -80,7 +79,7 @@ def student(folder: Path) -> LocalEvaluator:
             stack.append(whole_stack(folder))
         return stack[0]
 
-    return LocalEvaluator(view_of)
+    return LocalEvaluator(view_of, unstoppable)
 
 
 def solutions() -> LocalEvaluator:
@@ -103,7 +102,7 @@ class TookTooLong(BaseException):
     """Raised inside student code when its time is over; not an Exception, so that `except Exception` lets it pass."""
 
 
-def run(view: View, request: Request) -> Outcome:
+def run(view: View, request: Request, unstoppable: Unstoppable | None = None) -> Outcome:
     """Call one exercise. Nothing that student code does to its arguments, its output or global settings lasts."""
     given = copy_plain(request.arguments)
     leaves = {name: given[name].clone().requires_grad_() for name in request.grad_of}
@@ -121,7 +120,7 @@ def run(view: View, request: Request) -> Outcome:
     # What the course itself loads does not count as a student's time.
     scenarios = importlib.import_module(f"testcases.{request.lesson}.scenarios") if request.scenario else None
     # The reference always ends; a slow machine must not make its answer a timeout.
-    limit = _deadline(request) if view.own else nullcontext()
+    limit = _deadline(request, unstoppable) if view.own else nullcontext()
     try:
         with limit, redirect_stdout(output), redirect_stderr(output), _quiet(view):
             function = view.resolve(request.lesson, request.exercise)
@@ -299,7 +298,7 @@ def _quiet(view: View) -> Iterator[None]:
 
 
 @contextmanager
-def _deadline(request: Request) -> Iterator[None]:
+def _deadline(request: Request, unstoppable: Unstoppable | None) -> Iterator[None]:
     """Interrupt Python code after so many seconds, and again until it gives up.
 
     Seconds of work: what a busy machine makes a process wait counts only after PATIENCE times as long.
@@ -316,8 +315,8 @@ def _deadline(request: Request) -> Iterator[None]:
         is_over = time.process_time() - worked >= seconds or time.monotonic() - started >= PATIENCE * seconds
         if armed and is_over:
             interrupts += 1
-            if interrupts > MAX_INTERRUPTS:
-                on_unstoppable(request)
+            if interrupts > MAX_INTERRUPTS and unstoppable:
+                unstoppable(request)
             raise TookTooLong(f"stopped after {seconds:g} seconds")
 
     previous = signal.signal(signal.SIGALRM, stop)

@@ -21,7 +21,7 @@ class CheckFailed(AssertionError):
     Attributes:
         lesson, exercise: what was called.
         kind: short name of the failure, such as "wrong value".
-        cause: name of the misconception that gives this answer, or None.
+        cause: name of the wrong answer that gives this answer, or None.
     """
 
     def __init__(self, text: str, lesson: str, exercise: str, kind: str, cause: str | None = None) -> None:

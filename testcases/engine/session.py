@@ -1,75 +1,118 @@
-"""What this run is about: whose code is called, and with which seed."""
+"""One run of suites: whose code is called, what is right, and on which numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from weakref import WeakKeyDictionary
+from contextvars import ContextVar
+from dataclasses import replace
+from functools import cache
 
-from .evaluate import STUB, Evaluator, solutions
+from .contract import lesson as read_lesson
+from .evaluate import STUB, Evaluator
+from .explanation import Explanation
 from .failures import Blocked, NotStarted
 from .plain import Outcome, Request
-from .wrong_answers import probes
-
-subject: Evaluator = solutions()
-"""Whose code the checks are about."""
-trusted: Evaluator = subject
-"""The reference, on the trusted side."""
-seed: int = 0
-"""Of the fresh random inputs."""
-
-_first_answers: WeakKeyDictionary[Evaluator, dict[tuple[str, str], Outcome | None]] = WeakKeyDictionary()
+from .reference import Reference, drawn, examples
 
 
-def use(evaluator: Evaluator, suite_seed: int = 0) -> None:
-    """Choose the subject and the seed of all checks from here on."""
-    global subject, seed
-    subject, seed = evaluator, suite_seed
+class Engine:
+    """What the suites' verbs (call, examples_of, reference) stand on. Whoever runs a suite makes one:
 
+        with Engine(student(folder)).active():
+            case.run()
 
-@contextmanager
-def using(evaluator: Evaluator, suite_seed: int = 0) -> Iterator[None]:
-    """`use`, for a while."""
-    before = subject, seed
-    use(evaluator, suite_seed)
-    try:
-        yield
-    finally:
-        use(*before)
-
-
-def require_started(lesson: str, exercise: str) -> None:
-    """Find out, once, whether an exercise is still a stub: not every test of it would notice.
-
-    Raises:
-        NotStarted: it is.
+    Args:
+        subject: whose code the checks are about.
+        reference: the reference, if it is shared with other engines.
+        seed: of the fresh random inputs.
+        explanation: finds the cause of a wrong answer.
+        seconds: no call is given more, whatever it asks for.
     """
-    first = _first_answer(lesson, exercise)
-    if first and stub_of(first) == (lesson[6:8], exercise):
-        raise NotStarted(lesson, exercise)
+
+    def __init__(
+        self,
+        subject: Evaluator,
+        *,
+        reference: Reference | None = None,
+        seed: int = 0,
+        explanation: Callable[[Evaluator, Reference], Explanation] = Explanation,
+        seconds: float = math.inf,
+    ) -> None:
+        self.subject, self.seed, self.seconds = subject, seed, seconds
+        self.reference = reference or shared_reference()
+        self.explanation = explanation(subject, self.reference)
+        self._first_answers: dict[tuple[str, str], Outcome | None] = {}
+        self._examples: dict[str, tuple[Request, ...]] = {}
+
+    @contextmanager
+    def active(self) -> Iterator[Engine]:
+        """Until the end of the block the suites' verbs use this engine."""
+        token = _active.set(self)
+        try:
+            yield self
+        finally:
+            _active.reset(token)
+
+    def examples(self, lesson: str, exercise: str) -> list[Request]:
+        """Those of an exercise, drawn from this engine's seed."""
+        if lesson not in self._examples:
+            self._examples[lesson] = drawn(lesson, self.seed)
+        return [request for request in self._examples[lesson] if request.exercise == exercise]
+
+    def require_started(self, lesson: str, exercise: str) -> None:
+        """Find out, once, whether an exercise is still a stub: not every test of it would notice.
+
+        Raises:
+            NotStarted: it is.
+        """
+        first = self._first_answer(lesson, exercise)
+        if first and stub_of(first) == (read_lesson(lesson).number, exercise):
+            raise NotStarted(lesson, exercise)
+
+    def ask(self, request: Request) -> Outcome:
+        """Run a request on the subject. An exercise that hangs on an ordinary example is not called again.
+
+        Raises:
+            NotStarted, Blocked: it, or one that it calls, is still a stub.
+        """
+        self.require_started(request.lesson, request.exercise)
+        first = self._first_answer(request.lesson, request.exercise)
+        hangs = first and first.error and first.error.kind == "timeout"
+        outcome = first if first and hangs else self._evaluate(request)
+        raise_if_unfinished(request, outcome)
+        return outcome
+
+    def _first_answer(self, lesson: str, exercise: str) -> Outcome | None:
+        """What the subject gives on the first example of an exercise, asked once; None without examples."""
+        if (lesson, exercise) not in self._first_answers:
+            asked = examples(lesson, exercise)[:1]
+            self._first_answers[lesson, exercise] = self._evaluate(asked[0]) if asked else None
+        return self._first_answers[lesson, exercise]
+
+    def _evaluate(self, request: Request) -> Outcome:
+        hurried = request if request.seconds <= self.seconds else replace(request, seconds=self.seconds)
+        return self.subject.evaluate(hurried)
 
 
-def ask(request: Request) -> Outcome:
-    """Run a request on the subject. An exercise that hangs on an ordinary example is not called again.
-
-    Raises:
-        NotStarted, Blocked: it, or one that it calls, is still a stub.
-    """
-    require_started(request.lesson, request.exercise)
-    first = _first_answer(request.lesson, request.exercise)
-    hangs = first and first.error and first.error.kind == "timeout"
-    outcome = first if first and hangs else subject.evaluate(request)
-    raise_if_unfinished(request, outcome)
-    return outcome
+@cache
+def shared_reference() -> Reference:
+    """One for all engines of this process that are not given another."""
+    return Reference()
 
 
-def _first_answer(lesson: str, exercise: str) -> Outcome | None:
-    """What the subject gives on the first example of an exercise, asked once; None without examples."""
-    known = _first_answers.setdefault(subject, {})
-    if (lesson, exercise) not in known:
-        examples = probes(lesson, exercise)[:1]
-        known[lesson, exercise] = subject.evaluate(examples[0]) if examples else None
-    return known[lesson, exercise]
+@cache
+def _of_the_reference() -> Engine:
+    return Engine(shared_reference())
+
+
+_active: ContextVar[Engine] = ContextVar("engine")
+
+
+def current() -> Engine:
+    """The active engine; one of the reference where none is, such as while a suite is imported."""
+    return _active.get(None) or _of_the_reference()
 
 
 def raise_if_unfinished(request: Request, outcome: Outcome) -> None:
@@ -82,17 +125,17 @@ def raise_if_unfinished(request: Request, outcome: Outcome) -> None:
     if is_own_stub(request, outcome):
         raise NotStarted(request.lesson, request.exercise)
     if stub := stub_of(outcome):
-        raise Blocked(request.lesson, request.exercise, f"lesson {int(stub[0])} ({stub[1]})")
+        raise Blocked(request.lesson, request.exercise, f"lesson {stub[0]} ({stub[1]})")
 
 
 def is_own_stub(request: Request, outcome: Outcome) -> bool:
-    return stub_of(outcome) == (request.lesson[6:8], request.exercise)
+    return stub_of(outcome) == (read_lesson(request.lesson).number, request.exercise)
 
 
-def stub_of(outcome: Outcome) -> tuple[str, str] | None:
+def stub_of(outcome: Outcome) -> tuple[int, str] | None:
     """Lesson number and exercise of the stub whose error this is."""
     error = outcome.error
     if error is None or error.type_name != "NotImplementedError":
         return None
     found = STUB.match(error.message)
-    return (found[1], found[2]) if found else None
+    return (int(found[1]), found[2]) if found else None

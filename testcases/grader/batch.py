@@ -212,9 +212,6 @@ def _serve(connection: Connection, others: list[Connection], make: Callable[[], 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for other in others:
         other.close()
-    from . import cache
-
-    cache.install()
     grader = make()
     with grader.sandbox:
         while True:
@@ -245,11 +242,8 @@ def _write(path: Path, text: str) -> None:
 
 def grade_one(submission: Submission, *, kind: str, secret: Secret | None, limits: Limits) -> dict[str, Any]:
     """One submission, here and now."""
-    from . import cache
-
     with tempfile.TemporaryDirectory(prefix="check-") as folder:
         os.chmod(folder, 0o755)
         staged: Course = trees.stage(Path(folder) / "course")
-        cache.install()
         with Sandbox(staged, kind, limits) as box:
             return Grader(box, secret or new(), trees.fingerprint(repr(limits)), trees.untouched()).grade(submission)

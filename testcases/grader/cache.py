@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from functools import cache
 from typing import Any
-from weakref import WeakKeyDictionary
 
-from testcases.engine import answers, session
-from testcases.engine import wrong_answers as misconceptions
-from testcases.engine.contract import SOLUTIONS
+from testcases.engine.changes import WrongAnswer
 from testcases.engine.evaluate import Evaluator, LocalEvaluator
+from testcases.engine.explanation import Explanation
 from testcases.engine.plain import Outcome, Request
-from testcases.engine.views import View
+from testcases.engine.reference import Reference
 
 from . import protocol
 
@@ -56,45 +53,23 @@ def packed(request: Request) -> tuple[tuple[Any, bytes], bytes]:
     return _last[1]
 
 
-def install() -> None:
-    """Let the suites of this process ask evaluators that remember."""
-    view = View(SOLUTIONS, [])
-    reference = Remembering(LocalEvaluator(lambda lesson: view))
-    session.trusted = reference
-    misconceptions._reference = lambda: reference  # type: ignore[assignment]
-
-    original = misconceptions.evaluator_of
-
-    @cache
-    def evaluator_of(lesson: str, one: misconceptions.Misconception) -> Remembering:
-        return Remembering(original(lesson, one))
-
-    misconceptions.evaluator_of = evaluator_of  # type: ignore[assignment]
-    answers.explain = explain_sparingly
-
-
-_explained: WeakKeyDictionary[Evaluator, dict[tuple[str, str], int]] = WeakKeyDictionary()
-
-
-def explain_sparingly(request: Request, outcome: Outcome, subject: Evaluator) -> misconceptions.Misconception | None:
-    """One cause an exercise is enough: each search runs all misconceptions, which costs more than the test.
+class Sparing(Explanation):
+    """One cause an exercise is enough: each search runs all wrong answers, which costs more than the test.
 
     Where live objects are made for each call, only those of the exercise itself: a neighbour has a row of its own.
     """
-    known = _explained.setdefault(subject, {})
-    key = request.lesson, request.exercise
-    if known.get(key, 0) >= SEARCHES:
-        return None
-    all_of_lesson = misconceptions.misconceptions
-    if request.scenario:
-        own = tuple(one for one in all_of_lesson(request.lesson) if one.exercise == request.exercise)
-        misconceptions.misconceptions = lambda lesson: own  # type: ignore[assignment]
-    try:
-        cause = misconceptions.explain(request, outcome, subject)
-    finally:
-        misconceptions.misconceptions = all_of_lesson
-    known[key] = SEARCHES if cause else known.get(key, 0) + 1
-    return cause
+
+    def __init__(self, subject: Evaluator, reference: Reference) -> None:
+        super().__init__(subject, reference)
+        self._searches: dict[tuple[str, str], int] = {}
+
+    def cause(self, request: Request, outcome: Outcome, neighbours: bool = True) -> WrongAnswer | None:
+        key = request.lesson, request.exercise
+        if self._searches.get(key, 0) >= SEARCHES:
+            return None
+        cause = super().cause(request, outcome, neighbours and not request.scenario)
+        self._searches[key] = SEARCHES if cause else self._searches.get(key, 0) + 1
+        return cause
 
 
 def _size_of(value: Any) -> int:

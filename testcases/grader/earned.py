@@ -18,11 +18,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from testcases.engine import session
 from testcases.engine.compare import Rules, first_difference
-from testcases.engine.evaluate import Evaluator
 from testcases.engine.plain import Outcome, Request
-from testcases.engine.wrong_answers import probes
+from testcases.engine.reference import drawn
+from testcases.engine.session import Engine
 
 from .results import PASSED, WRONG, Result
 
@@ -33,13 +32,13 @@ BY_HEART = "Right on the numbers of the test file, wrong on others of the same s
 HANDED_OUT = "It checks arguments, which the stub does already: it counts once the exercise answers something right."
 
 
-def earned(subject: Evaluator, results: list[Result], seed: int) -> list[Result]:
+def earned(engine: Engine, results: list[Result]) -> list[Result]:
     """The results of one exercise, those not earned turned to wrong."""
     passed = [result for result in results if result.status == PASSED]
     if not passed or len(passed) == len(results):
         return results
     entry = passed[0].entry
-    honest = {result.entry.test for result in passed if result.requests and _computes(subject, result.requests, seed)}
+    honest = {result.entry.test for result in passed if result.requests and _computes(engine, result.requests)}
     by_value = {result.entry.test for result in passed if result.requests}
     found = []
     for result in results:
@@ -51,22 +50,22 @@ def earned(subject: Evaluator, results: list[Result], seed: int) -> list[Result]
     return found
 
 
-def _computes(subject: Evaluator, requests: Any, seed: int) -> bool:
+def _computes(engine: Engine, requests: Any) -> bool:
     """Whether the student agrees with the reference on one question that is not in the test file."""
-    twins = [twin for request in requests if (twin := twin_of(request, seed))]
-    asked = _agreements(subject, twins)
+    twins = [twin for request in requests if (twin := twin_of(request, engine.seed))]
+    asked = _agreements(engine, twins)
     if not asked:
-        first = requests[0]
-        asked = _agreements(subject, [*probes(first.lesson, first.exercise, seed + 1)][:10])
+        others = drawn(requests[0].lesson, engine.seed + 1)
+        asked = _agreements(engine, [other for other in others if other.exercise == requests[0].exercise][:10])
     return not asked or any(asked)
 
 
-def _agreements(subject: Evaluator, requests: list[Request]) -> list[bool]:
+def _agreements(engine: Engine, requests: list[Request]) -> list[bool]:
     found = []
     for request in requests:
-        right = session.trusted.evaluate(request)
+        right = engine.reference.evaluate(request)
         if right.error is None:
-            found.append(_agree(right, subject.evaluate(request)))
+            found.append(_agree(right, engine.subject.evaluate(request)))
             if found[-1]:
                 break
     return found

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from testcases.engine import session, wrong_answers
+from testcases.engine.changes import wrong_answers
 from testcases.engine.contract import lesson as read_lesson
 from testcases.engine.failures import Blocked, CheckFailed, NotStarted, clean
 from testcases.engine.points import Entry, manifest
+from testcases.engine.reference import Reference
 from testcases.engine.runner import Case, cases
-from testcases.engine.wrong_answers import misconceptions
+from testcases.engine.session import Engine
 
+from .cache import Remembering, Sparing
 from .earned import TWINS, earned
 from .results import (
     BLOCKED,
@@ -55,6 +57,7 @@ class Grader:
     suite: str
     untouched: Mapping[str, bytes]
     """What the files look like before anybody works on them."""
+    reference: Reference = field(default_factory=lambda: Reference(keep=Remembering))
 
     def grade(self, submission: Submission) -> dict[str, Any]:
         """The result, as `schema.md` describes it."""
@@ -64,15 +67,13 @@ class Grader:
         for lesson, exercises in plan().items():
             # One for each lesson, so that no answer is kept longer than that.
             subject = SandboxEvaluator(self.sandbox, submission.files)
-            with session.using(subject, self.secret.seed(lesson, submission.content)):
+            seed = self.secret.seed(lesson, submission.content)
+            with Engine(subject, reference=self.reference, seed=seed, explanation=Sparing).active() as engine:
                 try:
-                    found = {
-                        name: self._exercise(subject, submission, name, tests) for name, tests in exercises.items()
-                    }
+                    found = {name: self._exercise(engine, submission, name, tests) for name, tests in exercises.items()}
                 finally:
                     subject.finish()
             lessons[lesson] = _sum(found)
-        _forget_examples()
         return self.result(submission, lessons, time.monotonic() - start)
 
     def result(self, submission: Submission, lessons: dict[str, Any], seconds: float) -> dict[str, Any]:
@@ -93,7 +94,7 @@ class Grader:
         }
 
     def _exercise(
-        self, subject: SandboxEvaluator, submission: Submission, name: str, tests: Mapping[Entry, tuple[Case, ...]]
+        self, engine: Engine, submission: Submission, name: str, tests: Mapping[Entry, tuple[Case, ...]]
     ) -> dict[str, Any]:
         lesson = next(iter(tests)).lesson
         file = f"{lesson}/{read_lesson(lesson).file_of(name)}"
@@ -103,20 +104,20 @@ class Grader:
             return _summary([Result(entry, MISSING, text) for entry in tests])
         if submission.files[file] == self.untouched.get(file):
             return _summary([Result(entry, NOT_STARTED, f"{lesson}: {name} is not started") for entry in tests])
-        results = [self._test(subject, entry, group) for entry, group in tests.items()]
-        results = earned(subject, results, session.seed)
-        if not subject.settle(lesson, name):
+        results = [self._test(engine, entry, group) for entry, group in tests.items()]
+        results = earned(engine, results)
+        if not engine.subject.settle(lesson, name):
             # Whoever forges one answer may have forged them all.
             text = f"{lesson} · {name} · {TAMPER}\nThe worker sent something that no worker sends. Read this code."
             results = [Result(result.entry, TAMPER, text) for result in results]
         return _summary(results)
 
-    def _test(self, subject: SandboxEvaluator, entry: Entry, group: tuple[Case, ...]) -> Result:
+    def _test(self, engine: Engine, entry: Entry, group: tuple[Case, ...]) -> Result:
         """One test function: passed if all its cases pass; the first that fails says why."""
-        subject.answered.clear()
+        engine.subject.answered.clear()
         for case in group:
             try:
-                session.require_started(entry.lesson, entry.exercise)
+                engine.require_started(entry.lesson, entry.exercise)
                 verdict = case.run()
             except NotStarted as error:
                 return Result(entry, NOT_STARTED, str(error))
@@ -125,26 +126,27 @@ class Grader:
             except WorkerError as error:
                 return Result(entry, GRADER, f"The sandbox failed: {clean(str(error))[:500]}")
             except Exception as error:
-                return self._strange(entry, case, error)
+                return self._strange(engine.seed, entry, case, error)
             if isinstance(verdict, NotStarted):
                 return Result(entry, NOT_STARTED, str(verdict))
             if isinstance(verdict, Blocked):
                 return Result(entry, BLOCKED, str(verdict))
             if verdict is not None:
                 return _failed(entry, verdict)
-        values = subject.answered
+        values = engine.subject.answered
         return Result(entry, PASSED, requests=values[:: max(1, len(values) // TWINS)][:TWINS])
 
-    def _strange(self, entry: Entry, case: Case, error: Exception) -> Result:
+    def _strange(self, seed: int, entry: Entry, case: Case, error: Exception) -> Result:
         """The test itself broke: over an answer that no test foresaw, or because it is wrong."""
         text = f"{entry.lesson} · {entry.exercise} · {case.node}\n{type(error).__name__}: {clean(str(error))[:500]}"
-        return Result(entry, WRONG if _reference_passes(case, session.seed) else GRADER, text)
+        return Result(entry, WRONG if self._reference_passes(case, seed) else GRADER, text)
 
-
-def _forget_examples() -> None:
-    """Another submission is asked others."""
-    for known in (wrong_answers.probes, wrong_answers._examples):
-        known.cache_clear()
+    def _reference_passes(self, case: Case, seed: int) -> bool:
+        with Engine(self.reference.evaluator, reference=self.reference, seed=seed).active():
+            try:
+                return case.run() is None
+            except Exception:
+                return False
 
 
 def _failed(entry: Entry, verdict: Exception) -> Result:
@@ -159,20 +161,6 @@ def _failed(entry: Entry, verdict: Exception) -> Result:
     elif verdict.kind.startswith("raised ") and status == WRONG or verdict.kind.endswith("does not load"):
         status = ERROR
     return Result(entry, status, text, verdict.cause)
-
-
-_sound: dict[tuple[str, str, int], bool] = {}
-
-
-def _reference_passes(case: Case, seed: int) -> bool:
-    key = case.node, case.label, seed
-    if key not in _sound:
-        with session.using(session.trusted, seed):
-            try:
-                _sound[key] = case.run() is None
-            except Exception:
-                _sound[key] = False
-    return _sound[key]
 
 
 @cache
@@ -214,8 +202,8 @@ def _summary(results: list[Result]) -> dict[str, Any]:
 
 
 def _cause(lesson: str, name: str | None) -> dict[str, str] | None:
-    found = next((one for one in misconceptions(lesson) if one.name == name), None)
-    return {"name": found.name, "why": found.why, "read": found.read} if found else None
+    wrong = next((wrong for wrong in wrong_answers(lesson) if wrong.name == name), None)
+    return {"name": wrong.name, "why": wrong.why, "read": wrong.read} if wrong else None
 
 
 def _sum(exercises: dict[str, Any]) -> dict[str, Any]:

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-import dataclasses
 import shutil
 from pathlib import Path
 
 import pytest
 
-from testcases.engine import Request, evaluate, session
+from testcases.engine import Outcome, Request, evaluate
 from testcases.engine.failures import MAX_LINES, CheckFailed
 from testcases.engine.runner import cases
+from testcases.engine.session import Engine
 from testcases.selfcheck.students import FILE, LESSON, independent, pytest_in, replace_body, run_pytest, solved_folder
 
 
 def failures(folder: Path) -> dict[str, list[CheckFailed]]:
     """The failures of lesson 4 by exercise; every case runs, and none ends in anything but a verdict."""
+    return failures_of(Engine(evaluate.student(folder)))
+
+
+def failures_of(engine: Engine) -> dict[str, list[CheckFailed]]:
     found: dict[str, list[CheckFailed]] = {}
-    with session.using(evaluate.student(folder)):
+    with engine.active():
         for case in cases(LESSON):
             verdict = case.run()
             if verdict is not None:
@@ -162,17 +166,24 @@ def test_a_wrong_signature(tmp_path: Path):
     assert "expected compute_gae(rewards, values, dones, gamma=0.99, lam=0.95)" in str(signatures[0])
 
 
-def test_an_endless_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+class Counted:
+    """An evaluator that notes what it is asked."""
+
+    def __init__(self, inner: evaluate.Evaluator) -> None:
+        self.inner, self.asked = inner, []
+
+    def evaluate(self, request: Request) -> Outcome:
+        self.asked.append(request)
+        return self.inner.evaluate(request)
+
+
+def test_an_endless_loop(tmp_path: Path):
     folder = solved_folder(tmp_path)
     independent(folder)
     replace_body(folder, "while True:\n    try:\n        gamma += 0\n    except Exception:\n        pass")
-    asked = []
-    real = evaluate.run
-    monkeypatch.setattr(
-        evaluate, "run", lambda view, request: asked.append(request) or real(view, _in_a_hurry(request))
-    )
-    found = failures(folder)
-    mine = [request for request in asked if request.exercise == "td_errors"]
+    subject = Counted(evaluate.student(folder))
+    found = failures_of(Engine(subject, seconds=0.05))
+    mine = [request for request in subject.asked if request.exercise == "td_errors"]
     assert len(mine) < 50, "the loop is waited for once, not once a test"
     assert set(found) == {"td_errors"}
     assert found["td_errors"][0].kind == "took too long" and "gae.py:" in str(found["td_errors"][0])
@@ -187,10 +198,6 @@ def test_an_endless_loop_that_cannot_be_stopped_ends_pytest_with_a_sentence(tmp_
     done = run_pytest(folder, "-k", "td_errors")
     assert done.returncode == 1
     assert f"{LESSON} · td_errors never ends" in done.stderr and "except BaseException" in done.stderr, done.stderr
-
-
-def _in_a_hurry(request: Request) -> Request:
-    return dataclasses.replace(request, seconds=0.05)
 
 
 def test_a_stub_of_a_neighbour_blocks(tmp_path: Path):

@@ -19,8 +19,9 @@ from solutions.lesson12_capstone import __main__ as command
 from solutions.lesson12_capstone import pipeline
 from solutions.lesson12_capstone.evaluation import EVALUATION_SEED, Evaluation
 from solutions.lesson12_capstone.journal import Journal
-from testcases.engine import evaluate, session
+from testcases.engine import evaluate
 from testcases.engine.runner import cases
+from testcases.engine.session import Engine
 from testcases.lesson12_capstone.scenarios_models import TOKENIZER
 from tiny_models import checkpoints, presets
 from tiny_models.gold import gold_score, is_well_formed
@@ -260,7 +261,7 @@ def evaluated_in_one_go(policy, reference, score, prompts, tokenizer, config):
 
 def test_an_evaluation_that_decodes_all_at_once_passes():
     lesson = "lesson12_capstone"
-    with session.using(evaluate.solutions_with(lesson, "evaluate_policy", evaluated_in_one_go)):
+    with Engine(evaluate.solutions_with(lesson, "evaluate_policy", evaluated_in_one_go)).active():
         for case in cases(lesson):
             if case.entry is not None and case.entry.exercise == "evaluate_policy":
                 verdict = case.run()

@@ -13,14 +13,15 @@ import torch
 
 import solutions.lesson04_gae.gae as reference_gae
 import solutions.lesson06_kl_rewards as reference_kl
-from testcases.engine import call, evaluate, exercises, hint, progress, request, reset, scenario, session, solution
+from testcases.engine import call, evaluate, exercises, hint, progress, request, reset, scenario, solution
+from testcases.engine.changes import wrong_answers
 from testcases.engine.compare import first_difference, nan_in
 from testcases.engine.contract import lesson as read_lesson
 from testcases.engine.contract import regions
 from testcases.engine.exercises import Exercise
 from testcases.engine.failures import Blocked, CheckFailed
 from testcases.engine.plain import Foreign, to_plain
-from testcases.engine.wrong_answers import misconceptions
+from testcases.engine.session import Engine
 from testcases.selfcheck.students import replace_body, solved_folder
 
 exercises.install()
@@ -37,21 +38,21 @@ def prices(kl: tuple[float, ...]):
 
 
 def test_scenario_reaches_a_method():
-    with session.using(evaluate.solutions()):
+    with Engine(evaluate.solutions()).active():
         prices(kl=(60.0, 3.0)).part("update 2").equals(0.1 * 1.02 * 0.98)
 
 
 def test_a_replaced_method_leaves_the_reference_alone():
     original = reference_kl.AdaptiveKLController.update
     broken = evaluate.solutions_with("lesson06_kl_rewards", UPDATE.name, lambda self, current, n_steps: None)
-    with session.using(broken), pytest.raises(CheckFailed, match="wrong value"):
+    with Engine(broken).active(), pytest.raises(CheckFailed, match="wrong value"):
         prices(kl=(60.0,)).part("update 1").equals(0.1 * 1.02)
     assert reference_kl.AdaptiveKLController.update is original
 
 
 def test_a_replaced_function_is_used_by_its_neighbours():
     zeros = evaluate.solutions_with("lesson04_gae", "td_errors", lambda rewards, values, dones, gamma=0.99: 0 * rewards)
-    with session.using(zeros):
+    with Engine(zeros).active():
         call(compute_gae, **EPISODE, lam=0.5).part("advantages").equals([0.0, 0.0])
     assert reference_gae.td_errors.__module__ == "solutions.lesson04_gae.gae"
 
@@ -59,7 +60,7 @@ def test_a_replaced_function_is_used_by_its_neighbours():
 def test_an_earlier_lesson_of_the_student_is_not_used(tmp_path: Path):
     folder = solved_folder(tmp_path)
     (folder / "lesson01_masked_sequences" / "masked.py").write_text("broken(", "utf-8")
-    with session.using(evaluate.student(folder)):
+    with Engine(evaluate.student(folder)).active():
         asked = request(Exercise("lesson03_policy_gradient", "reinforce_loss"), [[1.0]], [[2.0]], [[True]])
         call(asked).equals(-2.0)
 
@@ -74,7 +75,7 @@ def test_the_capstone_uses_the_whole_stack_and_says_what_it_waits_for(tmp_path: 
     path.write_text(text, "utf-8")
     asked = request(Exercise("lesson06_kl_rewards", "compute_rewards"), [1.0], [[0.0]], [[0.0]], [[True]])
     with (
-        session.using(evaluate.student(folder)),
+        Engine(evaluate.student(folder)).active(),
         pytest.raises(Blocked, match=r"waiting for lesson 2 \(last_token_index\)"),
     ):
         call(asked)
@@ -83,7 +84,7 @@ def test_the_capstone_uses_the_whole_stack_and_says_what_it_waits_for(tmp_path: 
 def test_a_cause_in_a_neighbour_is_named(tmp_path: Path):
     folder = solved_folder(tmp_path)
     replace_body(folder, "return rewards + gamma * values[..., 1:] - values[..., :-1]")
-    with session.using(evaluate.student(folder)), pytest.raises(CheckFailed) as failure:
+    with Engine(evaluate.student(folder)).active(), pytest.raises(CheckFailed) as failure:
         call(compute_gae, **{**EPISODE, "dones": [1.0, 0.0]}, lam=0.5).part("advantages").equals([-1.0, 3.0])
     assert "in td_errors, which compute_gae uses: dones_ignored" in str(failure.value)
 
@@ -93,7 +94,7 @@ def test_a_plain_tuple_is_as_good_as_a_named_one():
     plain = evaluate.solutions_with(
         "lesson04_gae", "compute_gae", lambda *args, **options: tuple(named(*args, **options))
     )
-    with session.using(plain):
+    with Engine(plain).active():
         answer = call(compute_gae, **EPISODE, lam=0.5, grad_of="rewards", grad_through="returns")
         answer.part("advantages").equals([1.75, 3.0]).gradient_equals(rewards=[1.0, 1.25])
 
@@ -101,7 +102,7 @@ def test_a_plain_tuple_is_as_good_as_a_named_one():
 def test_two_mistakes_at_once_are_not_given_a_wrong_name(tmp_path: Path):
     folder = solved_folder(tmp_path)
     replace_body(folder, "return rewards * 0.5 + gamma * values[..., 1:] ** 2 - values[..., :-1] + 0.25")
-    with session.using(evaluate.student(folder)), pytest.raises(CheckFailed) as failure:
+    with Engine(evaluate.student(folder)).active(), pytest.raises(CheckFailed) as failure:
         call(td_errors, **EPISODE).equals([1.0, 3.0])
     assert failure.value.cause is None
 
@@ -245,5 +246,5 @@ def test_solution_shows_the_regions_only():
     assert "next_values = values[..., 1:]" in text and "Args:" not in text
 
 
-def test_there_are_misconceptions_to_test():
-    assert len(misconceptions("lesson04_gae")) >= 20
+def test_there_are_wrong_answers_to_test():
+    assert len(wrong_answers("lesson04_gae")) >= 20

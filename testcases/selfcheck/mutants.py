@@ -14,13 +14,15 @@ import copy
 import shutil
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from testcases.engine import answers, evaluate, session
+from testcases.engine import evaluate
 from testcases.engine.contract import SOLUTIONS, Region, regions
 from testcases.engine.contract import lesson as read_lesson
+from testcases.engine.explanation import NoExplanation
 from testcases.engine.runner import cases
+from testcases.engine.session import Engine
 from testcases.engine.stubs import all_stubs
 
 EQUIVALENT = "equivalent_mutants.txt"
@@ -185,9 +187,6 @@ def survivors(lesson: str, exercise: str | None = None) -> Iterator[tuple[Mutant
     for path in all_stubs():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(SOLUTIONS / path, folder / path)
-    explain, run = answers.explain, evaluate.run
-    answers.explain = lambda *arguments: None
-    evaluate.run = lambda view, request: run(view, replace(request, seconds=min(1.0, request.seconds)))
     try:
         for file in sorted((SOLUTIONS / lesson).glob("*.py")):
             target = folder / lesson / file.name
@@ -198,12 +197,11 @@ def survivors(lesson: str, exercise: str | None = None) -> Iterator[tuple[Mutant
                 yield mutant, _passes(lesson, mutant.exercise, folder)
             shutil.copyfile(file, target)
     finally:
-        answers.explain, evaluate.run = explain, run
         shutil.rmtree(folder.parent)
 
 
 def _passes(lesson: str, exercise: str, folder: Path) -> bool:
-    with session.using(evaluate.student(folder)):
+    with Engine(evaluate.student(folder), explanation=NoExplanation, seconds=1.0).active():
         for case in cases(lesson):
             if case.entry and case.entry.exercise == exercise:
                 try:

@@ -6,22 +6,13 @@ import ast
 import inspect
 import textwrap
 
-from testcases.engine.contract import SOLUTIONS, regions
-from testcases.engine.contract import lesson as read_lesson
-from testcases.engine.wrong_answers import Change, Misconception
+from testcases.engine.changes import Change, NamedChange, region_text
 
 
-def region_of(lesson: str, exercise: str) -> str:
-    """What the reference has between `# region solution` and `# endregion`."""
-    path = SOLUTIONS / lesson / read_lesson(lesson).file_of(exercise)
-    region = {region.exercise: region for region in regions(path)}[exercise]
-    return textwrap.dedent("\n".join(path.read_text("utf-8").splitlines()[region.first + 1 : region.last]))
-
-
-def code_of(lesson: str, answer: Misconception) -> str:
+def code_of(lesson: str, answer: NamedChange) -> str:
     """The text of an answer: the changed region, or the function that stands in its place."""
     if isinstance(answer.change, Change):
-        return answer.change.apply(region_of(lesson, answer.exercise))
+        return answer.change.apply(region_text(lesson, answer.exercise))
     function = ast.parse(textwrap.dedent(inspect.getsource(answer.change))).body[0]
     assert isinstance(function, ast.FunctionDef)
     return ast.unparse(ast.Module(function.body, []))

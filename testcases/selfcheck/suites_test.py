@@ -1,10 +1,10 @@
-"""The suites themselves: they pass the solutions, reject every stub and misconception, and name the misconception."""
+"""The suites themselves: they pass the solutions, reject every stub and wrong answer, and name the wrong answer."""
 
 from __future__ import annotations
 
 import pytest
 
-from testcases.engine import evaluate, session
+from testcases.engine.changes import RightAnswer, WrongAnswer, region_text, right_answers, wrong_answers
 from testcases.engine.compare import same_outcome
 from testcases.engine.contract import TESTCASES, TUTORIAL, lesson_names
 from testcases.engine.contract import lesson as read_lesson
@@ -12,41 +12,35 @@ from testcases.engine.failures import MAX_LINES, CheckFailed, NotStarted
 from testcases.engine.hint import hints
 from testcases.engine.points import entries, manifest, suites
 from testcases.engine.reading import headings
+from testcases.engine.reference import examples
 from testcases.engine.runner import cases
-from testcases.engine.wrong_answers import (
-    Misconception,
-    answers_of,
-    evaluator_of,
-    misconceptions,
-    probes,
-    right_answers,
-)
+from testcases.engine.session import Engine, shared_reference
 from testcases.selfcheck.mutants import EQUIVALENT, survivors
-from testcases.selfcheck.same_code import code_of, normalized, region_of
+from testcases.selfcheck.same_code import code_of, normalized
 
 LESSONS = [name for name in lesson_names() if suites(name)]
 EXERCISES = [
-    pytest.param(name, exercise, id=f"{name[:8]}-{exercise}")
+    pytest.param(name, exercise, id=f"{read_lesson(name).short}-{exercise}")
     for name in LESSONS
     for exercise in read_lesson(name).exercises
 ]
-MISCONCEPTIONS = [
-    pytest.param(name, one, id=f"{name[:8]}-{one.exercise}-{one.name}")
+WRONG = [
+    pytest.param(name, one, id=f"{read_lesson(name).short}-{one.exercise}-{one.name}")
     for name in LESSONS
-    for one in misconceptions(name)
+    for one in wrong_answers(name)
 ]
 
 RIGHT = [
-    pytest.param(name, one, id=f"{name[:8]}-{one.exercise}-{one.name}")
+    pytest.param(name, one, id=f"{read_lesson(name).short}-{one.exercise}-{one.name}")
     for name in LESSONS
     for one in right_answers(name)
 ]
 
 
 @pytest.mark.parametrize("lesson, right", RIGHT)
-def test_right_answer_passes_both_suites(lesson: str, right: Misconception):
+def test_right_answer_passes_both_suites(lesson: str, right: RightAnswer):
     for seed in range(5):
-        with session.using(evaluator_of(lesson, right), seed):
+        with Engine(shared_reference().changed(lesson, right), seed=seed).active():
             for case in cases(lesson):
                 if case.entry and case.entry.exercise == right.exercise:
                     verdict = case.run()
@@ -55,17 +49,17 @@ def test_right_answer_passes_both_suites(lesson: str, right: Misconception):
 
 @pytest.mark.parametrize("lesson, exercise", EXERCISES)
 def test_right_answers_differ_from_the_reference_and_each_other(lesson: str, exercise: str):
-    known = {normalized(region_of(lesson, exercise)): "the reference"}
+    known = {normalized(region_text(lesson, exercise)): "the reference"}
     for right in right_answers(lesson):
         if right.exercise == exercise:
             other = known.setdefault(normalized(code_of(lesson, right)), right.name)
             assert other == right.name, f"{right.name} is {other} but for names and layout"
 
 
-@pytest.mark.parametrize("lesson, one", MISCONCEPTIONS)
-def test_basic_suite_rejects_and_names_the_misconception(lesson: str, one: Misconception):
+@pytest.mark.parametrize("lesson, one", WRONG)
+def test_basic_suite_rejects_and_names_the_wrong_answer(lesson: str, one: WrongAnswer):
     named = []
-    with session.using(evaluator_of(lesson, one)):
+    with Engine(shared_reference().changed(lesson, one)).active():
         for case in cases(lesson):
             if case.entry is None or case.entry.exercise != one.exercise or not case.entry.is_basic:
                 continue
@@ -79,26 +73,26 @@ def test_basic_suite_rejects_and_names_the_misconception(lesson: str, one: Misco
     assert named, f"no basic test of {one.exercise} rejects it"
 
 
-@pytest.mark.parametrize("lesson, one", MISCONCEPTIONS)
-def test_misconception_can_be_told_from_the_others(lesson: str, one: Misconception):
-    answers = answers_of(lesson, one, one.exercise)
-    for other in misconceptions(lesson):
+@pytest.mark.parametrize("lesson, one", WRONG)
+def test_wrong_answer_can_be_told_from_the_others(lesson: str, one: WrongAnswer):
+    answers = shared_reference().answers_of(lesson, one, one.exercise)
+    for other in wrong_answers(lesson):
         if other.exercise == one.exercise and other is not one:
-            alike = all(map(same_outcome, answers, answers_of(lesson, other, one.exercise)))
+            alike = all(map(same_outcome, answers, shared_reference().answers_of(lesson, other, one.exercise)))
             assert not alike, f"{one.name} and {other.name} agree on every example"
-    right = [session.trusted.evaluate(probe) for probe in probes(lesson, one.exercise)]
+    right = [shared_reference().evaluate(asked) for asked in examples(lesson, one.exercise)]
     assert not all(map(same_outcome, answers, right)), f"{one.name} is right on every example"
 
 
 @pytest.mark.parametrize("lesson", LESSONS)
-def test_misconception_says_why_and_where(lesson: str):
-    for one in misconceptions(lesson):
+def test_wrong_answer_says_why_and_where(lesson: str):
+    for one in wrong_answers(lesson):
         assert one.exercise in read_lesson(lesson).exercises, f"{one.name}: no exercise {one.exercise}"
         assert "\n" not in one.why and 20 <= len(one.why) <= 160, f"{one.name}: one line of explanation"
         if headings(lesson):
             assert one.read in headings(lesson), f"{one.name}: the README has no heading {one.read!r}"
-    names = [one.name for one in misconceptions(lesson)]
-    assert len(names) == len(set(names)), "two misconceptions of one name"
+    names = [one.name for one in wrong_answers(lesson)]
+    assert len(names) == len(set(names)), "two wrong answers of one name"
 
 
 @pytest.mark.parametrize("lesson, exercise", EXERCISES)
@@ -106,11 +100,11 @@ def test_exercise_is_complete(lesson: str, exercise: str):
     found = [entry for entry in entries(lesson) if entry.exercise == exercise]
     assert any(entry.test.startswith("basic") for entry in found), "no basic test"
     assert any(entry.test.startswith("advanced") for entry in found), "no advanced test"
-    assert len([one for one in misconceptions(lesson) if one.exercise == exercise]) >= 3, (
-        "fewer than three misconceptions"
+    assert len([one for one in wrong_answers(lesson) if one.exercise == exercise]) >= 3, (
+        "fewer than three wrong answers"
     )
     assert len(hints(lesson).get(exercise, [])) >= 2, "fewer than two hints"
-    assert probes(lesson, exercise), "no example: the first one also finds out whether the exercise is started"
+    assert examples(lesson, exercise), "no example: the first one also finds out whether the exercise is started"
 
 
 @pytest.mark.parametrize("lesson", LESSONS)
@@ -130,7 +124,7 @@ def test_points_name_only_lessons_that_exist():
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("lesson", LESSONS)
 def test_solutions_pass(lesson: str, seed: int):
-    with session.using(evaluate.solutions(), seed):
+    with Engine(shared_reference().evaluator, seed=seed).active():
         for case in cases(lesson):
             verdict = case.run()
             assert verdict is None, f"{case.node}[{case.label}]\n{verdict}"
@@ -138,9 +132,8 @@ def test_solutions_pass(lesson: str, seed: int):
 
 @pytest.mark.parametrize("lesson, exercise", EXERCISES)
 def test_stub_is_not_started_and_passes_nothing(lesson: str, exercise: str, stubs):
-    with session.using(stubs):
-        with pytest.raises(NotStarted):
-            session.require_started(lesson, exercise)
+    with pytest.raises(NotStarted):
+        Engine(stubs).require_started(lesson, exercise)
 
 
 @pytest.mark.parametrize("lesson", [name for name in LESSONS if (TESTCASES / name / EQUIVALENT).is_file()])

@@ -1,0 +1,192 @@
+"""Named changes of the reference: wrong answers to an exercise, and other right ones."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from .contract import SOLUTIONS, Region, regions
+from .contract import lesson as read_lesson
+from .reading import section_for
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of the text between `# region solution` and `# endregion`, its indentation taken away."""
+
+    why: str
+    read: str | None
+    replaced: tuple[tuple[str, str], ...] = ()
+    """(old, new) pairs; each `old` must stand in the region exactly once when its turn comes."""
+    first: str = ""
+    """Lines put before the region."""
+    whole: str | None = None
+    """Text in place of the region."""
+
+    def apply(self, region: str) -> str:
+        """The changed region.
+
+        Raises:
+            LookupError: an `old` does not stand there exactly once, or nothing changes.
+        """
+        text = region if self.whole is None else self.whole
+        for old, new in self.replaced:
+            if text.count(old) != 1:
+                raise LookupError(f"expected once in the region, found {text.count(old)} times: {old!r}")
+            text = text.replace(old, new)
+        text = f"{self.first}\n{text}" if self.first else text
+        if text == region:
+            raise LookupError("the change changes nothing")
+        return text
+
+
+def edit(*texts: str, why: str, read: str | None = None) -> Any:
+    """Old text, new text; again old, new; and so on. `read` only where the exercise's own heading does not say it."""
+    return Change(why, read, replaced=tuple(zip(texts[::2], texts[1::2], strict=True)))
+
+
+def first(text: str, *, why: str, read: str | None = None) -> Any:
+    """Put lines before the region: `first("gamma = 0.99", ...)` ignores an argument."""
+    return Change(why, read, first=text)
+
+
+def instead(text: str, *, why: str, read: str | None = None) -> Any:
+    """Put other lines in place of the region."""
+    return Change(why, read, whole=text)
+
+
+@dataclass(frozen=True)
+class NamedChange:
+    """The reference with one exercise written otherwise."""
+
+    exercise: str
+    name: str
+    why: str
+    """One line: what is wrong with it, or what is different."""
+    read: str
+    """Heading in the lesson's README that says it."""
+    change: Change | Callable[..., Any]
+    """What is changed inside the exercise's region, or a function in its place."""
+
+
+class WrongAnswer(NamedChange):
+    """One wrong idea."""
+
+
+class RightAnswer(NamedChange):
+    """Another way that the docstring allows."""
+
+
+class _Bank:
+    """Changes as class attributes, and functions (with the reason as docstring) where none can say it."""
+
+    kind: type[NamedChange]
+
+    def __init_subclass__(cls, of: str = "") -> None:
+        lesson = cls.__module__.split(".")[1] if of else ""
+        for name, change in list(vars(cls).items()) if of else []:
+            if isinstance(change, Change):
+                why, read = change.why, change.read
+            elif inspect.isfunction(change) and not name.startswith("_"):
+                why, read = " ".join((change.__doc__ or "").split()), None
+            else:
+                continue
+            _collected.setdefault(cls.__module__, []).append(
+                cls.kind(of, name, why, read or section_for(lesson, of), change)
+            )
+
+
+_collected: dict[str, list[Any]] = {}
+"""By module: that of the wrong answers, or of the right ones, of a lesson."""
+
+
+class Wrong(_Bank):
+    """The wrong answers to one exercise.
+
+    class TdErrors(Wrong, of="td_errors"):
+        dones_ignored = edit(".masked_fill(dones.bool(), 0.0)", "", why="nothing is cut at a done: ...")
+    """
+
+    kind = WrongAnswer
+
+
+class Right(_Bank):
+    """Other right answers to one exercise, said in the same way: all that its docstring allows must pass.
+
+    class TdErrors(Right, of="td_errors"):
+        by_a_loop = instead("...", why="step by step, without slices")
+    """
+
+    kind = RightAnswer
+
+
+def misconception(exercise: str, *, why: str, read: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register a wrong implementation of an exercise (dotted for a method)."""
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        wrong = WrongAnswer(exercise, function.__name__, why, read, function)
+        _collected.setdefault(function.__module__, []).append(wrong)
+        return function
+
+    return register
+
+
+def wrong_answers(lesson: str) -> tuple[WrongAnswer, ...]:
+    """Those of a lesson, in the order of the file."""
+    return _answers_in(f"testcases.{lesson}.wrong_answers")
+
+
+def right_answers(lesson: str) -> tuple[RightAnswer, ...]:
+    """The other right answers of a lesson, in the order of the file."""
+    return _answers_in(f"testcases.{lesson}.right_answers")
+
+
+@cache
+def _answers_in(module: str) -> tuple[Any, ...]:
+    if not exists(module):
+        return ()
+    importlib.import_module(module)
+    return tuple(_collected.get(module, ()))
+
+
+def exists(module: str) -> bool:
+    """Whether there is such a module."""
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def changed_source(lesson: str, answer: NamedChange) -> tuple[str, str]:
+    """Path below `solutions/` and text of the file with a change in it.
+
+    Raises:
+        LookupError: the change does not apply.
+    """
+    assert isinstance(answer.change, Change)
+    lines, region = _region(lesson, answer.exercise)
+    indent = lines[region.first][: -len(lines[region.first].lstrip())]
+    try:
+        changed = answer.change.apply(region_text(lesson, answer.exercise))
+    except LookupError as error:
+        raise LookupError(f"{answer.name}: {error}") from None
+    lines[region.first + 1 : region.last] = textwrap.indent(changed, indent).splitlines()
+    return f"{lesson}/{region.file}.py", "\n".join(lines) + "\n"
+
+
+def region_text(lesson: str, exercise: str) -> str:
+    """What the reference has between `# region solution` and `# endregion`, its indentation taken away."""
+    lines, region = _region(lesson, exercise)
+    return textwrap.dedent("\n".join(lines[region.first + 1 : region.last]))
+
+
+def _region(lesson: str, exercise: str) -> tuple[list[str], Region]:
+    """The lines of its file, and where the exercise's region is."""
+    path = SOLUTIONS / lesson / read_lesson(lesson).file_of(exercise)
+    return path.read_text("utf-8").splitlines(), {region.exercise: region for region in regions(path)}[exercise]

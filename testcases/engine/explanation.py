@@ -1,0 +1,119 @@
+"""Which of a lesson's wrong answers explains what a student's code gave."""
+
+from __future__ import annotations
+
+from .changes import WrongAnswer, wrong_answers
+from .compare import same_outcome
+from .evaluate import Evaluator
+from .plain import Outcome, Request
+from .reference import Reference, examples
+
+NOT_EXPLAINED = ("load", "missing", "signature", "timeout", "too large")
+
+
+class Explanation:
+    """Holds one subject's answers against those of the wrong answers; whatever has been asked is kept."""
+
+    def __init__(self, subject: Evaluator, reference: Reference) -> None:
+        self._subject, self._reference = subject, reference
+        self._answers: dict[tuple[str, str], list[Outcome]] = {}
+        self._right: dict[tuple[str, str], list[Outcome]] = {}
+        self._agreeing: dict[tuple[str, str, bool], list[WrongAnswer]] = {}
+        self._shares: dict[tuple[str, str], dict[WrongAnswer, float]] = {}
+
+    def cause(self, request: Request, outcome: Outcome, neighbours: bool = True) -> WrongAnswer | None:
+        """The wrong answer that gives the same as the student's code, None if there is none.
+
+        It must reproduce the failing request. First comes one that agrees with the student on every example as well:
+        one of the exercise, else (with `neighbours`) one of another that the exercise calls. Failing that, the one of
+        the exercise that agrees best.
+        """
+        if outcome.error and outcome.error.kind in NOT_EXPLAINED:
+            return None
+        right = self._reference.evaluate(request)
+        for wrong in self._agreeing_with(request.lesson, request.exercise, neighbours):
+            theirs = self._reference.changed(request.lesson, wrong).evaluate(request)
+            # A neighbour's wrong answer that leaves this one right explains nothing, however close it is.
+            if same_outcome(outcome, theirs) and not same_outcome(right, theirs):
+                return wrong
+        return self._closest(request, outcome)
+
+    def _closest(self, request: Request, outcome: Outcome) -> WrongAnswer | None:
+        """The nearest to the student of those that reproduce the failing request."""
+        best, most = None, 0.0
+        for wrong, share in self._shares_of(request.lesson, request.exercise).items():
+            if share > most:
+                theirs = self._reference.changed(request.lesson, wrong).evaluate(request)
+                if same_outcome(outcome, theirs):
+                    best, most = wrong, share
+        return best
+
+    def _shares_of(self, lesson: str, exercise: str) -> dict[WrongAnswer, float]:
+        """Of the examples that the student or the wrong answer gets wrong, the share with one value; at least half."""
+        if (lesson, exercise) not in self._shares:
+            own = [wrong for wrong in wrong_answers(lesson) if wrong.exercise == exercise]
+            shares = {wrong: self._share(lesson, exercise, wrong) for wrong in own}
+            self._shares[lesson, exercise] = {wrong: share for wrong, share in shares.items() if share >= 0.5}
+        return self._shares[lesson, exercise]
+
+    def _share(self, lesson: str, exercise: str, wrong: WrongAnswer) -> float:
+        theirs = self._reference.answers_of(lesson, wrong, exercise)
+        either = agreed = 0
+        rows = zip(self._answers_to(lesson, exercise), theirs, self._right_to(lesson, exercise), strict=True)
+        for mine, their, right in rows:
+            if not all(same_outcome(answer, right, values_only=True) for answer in (mine, their)):
+                either += 1
+                agreed += same_outcome(mine, their, values_only=True)
+        return agreed / max(1, either)
+
+    def _agreeing_with(self, lesson: str, exercise: str, neighbours: bool) -> list[WrongAnswer]:
+        """Wrong answers that agree with the subject on every example.
+
+        First those of a neighbour in which the subject has made just this mistake, then those of the exercise itself.
+        """
+        key = lesson, exercise, neighbours
+        if key not in self._agreeing:
+            # Who is right on every example cannot have gone wrong in a neighbour that the examples go through.
+            neighbours = neighbours and not self._is_right(lesson, exercise)
+            agreeing = [
+                wrong
+                for wrong in wrong_answers(lesson)
+                if (wrong.exercise == exercise or (neighbours and not self._is_right(lesson, wrong.exercise)))
+                and self._agrees(lesson, wrong, exercise)
+            ]
+
+            def place(wrong: WrongAnswer) -> int:
+                return 1 if wrong.exercise == exercise else 0 if self._agrees(lesson, wrong, wrong.exercise) else 2
+
+            self._agreeing[key] = sorted(agreeing, key=place)
+        return self._agreeing[key]
+
+    def _is_right(self, lesson: str, exercise: str) -> bool:
+        """Whether the subject answers every example of an exercise as the reference does."""
+        return all(map(same_outcome, self._answers_to(lesson, exercise), self._right_to(lesson, exercise)))
+
+    def _agrees(self, lesson: str, wrong: WrongAnswer, exercise: str) -> bool:
+        """Whether subject and wrong answer give the same on every example; most are told apart by the first."""
+        answers = self._answers_to(lesson, exercise)
+        return bool(answers) and all(
+            same_outcome(mine, self._reference.answer_of(lesson, wrong, exercise, i)) for i, mine in enumerate(answers)
+        )
+
+    def _answers_to(self, lesson: str, exercise: str) -> list[Outcome]:
+        """The subject's, on all examples."""
+        if (lesson, exercise) not in self._answers:
+            self._answers[lesson, exercise] = [self._subject.evaluate(asked) for asked in examples(lesson, exercise)]
+        return self._answers[lesson, exercise]
+
+    def _right_to(self, lesson: str, exercise: str) -> list[Outcome]:
+        """The reference's."""
+        if (lesson, exercise) not in self._right:
+            self._right[lesson, exercise] = [self._reference.evaluate(asked) for asked in examples(lesson, exercise)]
+        return self._right[lesson, exercise]
+
+
+class NoExplanation(Explanation):
+    """For whoever asks only whether a test passes."""
+
+    def cause(self, request: Request, outcome: Outcome, neighbours: bool = True) -> None:
+        return None

@@ -1,0 +1,85 @@
+"""The reference, the reference with one change in it, and what both answer to the lesson's examples."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable
+from functools import cache
+
+from .changes import Change, NamedChange, changed_source, exists
+from .evaluate import LocalEvaluator, solutions, solutions_changed, solutions_with
+from .plain import Outcome, Request
+
+EXAMPLE_SEED = 20240
+"""Of the examples that tell wrong answers apart; a suite draws its own."""
+
+
+class Reference:
+    """Whose answers are right. Engines may share one: what it has answered once is kept.
+
+    Args:
+        keep: makes of an evaluator one that remembers; the grader asks the same questions of many students.
+    """
+
+    def __init__(self, keep: Callable[[LocalEvaluator], LocalEvaluator] = lambda evaluator: evaluator) -> None:
+        self._keep = keep
+        self.evaluator = keep(solutions())
+        self._changed: dict[tuple[str, NamedChange], LocalEvaluator] = {}
+        self._answers: dict[tuple[str, NamedChange, str, int], Outcome] = {}
+        self._parameters: dict[tuple[str, str], dict[str, inspect.Parameter]] = {}
+
+    def evaluate(self, request: Request) -> Outcome:
+        return self.evaluator.evaluate(request)
+
+    def parameters(self, lesson: str, exercise: str) -> dict[str, inspect.Parameter]:
+        """Of the exercise's function, by name."""
+        if (lesson, exercise) not in self._parameters:
+            signature = inspect.signature(self.evaluator.function(lesson, exercise))
+            self._parameters[lesson, exercise] = dict(signature.parameters)
+        return self._parameters[lesson, exercise]
+
+    def changed(self, lesson: str, answer: NamedChange) -> LocalEvaluator:
+        """The reference with a change in it.
+
+        Raises:
+            LookupError: it does not apply.
+        """
+        if (lesson, answer) not in self._changed:
+            self._changed[lesson, answer] = self._keep(with_change(lesson, answer))
+        return self._changed[lesson, answer]
+
+    def answer_of(self, lesson: str, answer: NamedChange, exercise: str, index: int) -> Outcome:
+        """What the reference with a change in it gives on one example of an exercise."""
+        key = lesson, answer, exercise, index
+        if key not in self._answers:
+            self._answers[key] = self.changed(lesson, answer).evaluate(examples(lesson, exercise)[index])
+        return self._answers[key]
+
+    def answers_of(self, lesson: str, answer: NamedChange, exercise: str) -> list[Outcome]:
+        """The same, on all examples."""
+        return [self.answer_of(lesson, answer, exercise, i) for i in range(len(examples(lesson, exercise)))]
+
+
+def with_change(lesson: str, answer: NamedChange) -> LocalEvaluator:
+    if isinstance(answer.change, Change):
+        path, source = changed_source(lesson, answer)
+        return solutions_changed(lesson, {path: source})
+    return solutions_with(lesson, answer.exercise, answer.change)
+
+
+@cache
+def examples(lesson: str, exercise: str) -> tuple[Request, ...]:
+    """The examples of an exercise that tell wrong answers apart, always the same."""
+    return tuple(request for request in _fixed(lesson) if request.exercise == exercise)
+
+
+@cache
+def _fixed(lesson: str) -> tuple[Request, ...]:
+    return drawn(lesson, EXAMPLE_SEED)
+
+
+def drawn(lesson: str, seed: int) -> tuple[Request, ...]:
+    """All examples of a lesson from one seed."""
+    name = f"testcases.{lesson}.examples"
+    return tuple(importlib.import_module(name).examples(seed)) if exists(name) else ()
