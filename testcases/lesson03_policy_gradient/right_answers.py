@@ -36,7 +36,7 @@ class RewardsToGo(Right, of="rewards_to_go"):
         apart = place.unsqueeze(1) - place.unsqueeze(2)
         later = mask.unsqueeze(1) & mask.unsqueeze(2) & (apart >= 0)
         weights = torch.where(later, gamma ** apart.clamp(min=0).to(rewards.dtype), 0.0)
-        return torch.einsum("btk,bk->bt", weights, rewards.masked_fill(~mask, 0.0)).masked_fill(~mask, 0.0)
+        return torch.einsum("btk,bk->bt", weights, rewards.masked_fill(~mask, 0.0))
         """,
         why="without a loop: real tokens are numbered, and a matrix holds gamma^(places apart)",
     )

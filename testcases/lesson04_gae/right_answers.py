@@ -233,7 +233,7 @@ class ComputeResponseGae(Right, of="compute_response_gae"):
         next_values = ((pairs & (apart == 1)).to(values.dtype) @ values.unsqueeze(2)).squeeze(2)
         deltas = rewards.masked_fill(~mask, 0.0) + gamma * next_values - values
         weights = ((gamma * lam) ** apart.clamp(min=0).to(values.dtype)).masked_fill(~(pairs & (apart >= 0)), 0.0)
-        advantages = torch.einsum("btk,bk->bt", weights, deltas).masked_fill(~mask, 0.0)
+        advantages = torch.einsum("btk,bk->bt", weights, deltas)
         return AdvantagesAndReturns(advantages, advantages + values)
         """,
         why="without a loop: real tokens are numbered, and a matrix holds (gamma lam)^(places apart)",
