@@ -1,6 +1,70 @@
 """Lesson 5: the tests that are the same for every exercise; the engine makes them."""
 
-from testcases.engine.contract_tests import contract_tests
-from tutorial.lesson05_ppo_loss import combine_losses
+import math
 
-contract_tests(globals(), agreement={combine_losses: 1})
+import torch
+
+from testcases.engine.contract_tests import contract_tests
+from tutorial.lesson05_ppo_loss import (
+    combine_losses,
+    compute_kl_penalty_loss,
+    compute_ppo_loss,
+    compute_value_loss,
+    ppo_statistics,
+    update_beta,
+)
+
+# The checks are given, above the solution; they have to stay there.
+POLICY = {"log_probs": [0.0, 0.0], "old_log_probs": [0.0, 0.0], "advantages": [1.0, 2.0]}
+VALUES = {"values": [0.0, 0.0], "old_values": [0.0, 0.0], "returns": [1.0, 2.0]}
+SCALARS = {name: torch.tensor(1.0) for name in ("policy_loss", "value_loss", "entropy")}
+BAD_EPSILON = {
+    "epsilon-0": ({"clip_epsilon": 0.0}, ["clip_epsilon"]),
+    "epsilon-below-0": ({"clip_epsilon": -0.2}, ["clip_epsilon"]),
+    "epsilon-nan": ({"clip_epsilon": math.nan}, ["clip_epsilon"]),
+}
+BAD_TERMS = {
+    "old-would-broadcast": ({"old_log_probs": [0.0]}, ["old_log_probs (1,)"]),
+    "another-rank": ({"advantages": [[1.0, 2.0]]}, ["advantages (1, 2)"]),
+    "mask-of-another-shape": ({"mask": [[True, False]]}, ["mask (1, 2)"]),
+    "mask-of-numbers": ({"mask": [1.0, 0.0]}, ["bool"]),
+    "all-masked": ({"mask": [False, False]}, ["at least one True"]),
+    "no-tokens": ({name: torch.zeros(0) for name in POLICY}, ["at least one token"]),
+}
+BAD_VALUES = {
+    "old-would-broadcast": ({"old_values": [0.0]}, ["old_values (1,)"]),
+    "another-rank": ({"returns": [[1.0, 2.0]]}, ["returns (1, 2)"]),
+    "all-masked": ({"mask": [False, False]}, ["at least one True"]),
+    "mask-of-numbers": ({"mask": [1, 0]}, ["bool"]),
+    "no-tokens": ({name: torch.zeros(0) for name in VALUES}, ["at least one token"]),
+}
+BAD_SCALARS = {
+    "policy-loss-not-reduced": ({"policy_loss": [1.0, 2.0]}, ["policy_loss", "(2,)"]),
+    "value-loss-of-one-number": ({"value_loss": [1.0]}, ["value_loss", "(1,)"]),
+    "entropy-not-reduced": ({"entropy": [[1.0]]}, ["entropy", "(1, 1)"]),
+    "value-coef-below-0": ({"value_coef": -0.1}, ["value_coef"]),
+    "entropy-coef-below-0": ({"entropy_coef": -0.1}, ["entropy_coef"]),
+}
+BAD_NUMBERS = {
+    "beta-below-0": ({"beta": -0.5}, ["beta"]),
+    "target-0": ({"target_kl": 0.0}, ["target_kl"]),
+    "target-below-0": ({"target_kl": -1.0}, ["target_kl"]),
+}
+
+contract_tests(
+    globals(),
+    agreement={combine_losses: 1},
+    defaults=[compute_ppo_loss, compute_value_loss, combine_losses, ppo_statistics],
+    float32=[compute_ppo_loss, compute_value_loss, combine_losses, compute_kl_penalty_loss],
+    refusals={
+        compute_ppo_loss: (POLICY, BAD_TERMS | BAD_EPSILON),
+        compute_value_loss: (VALUES, BAD_VALUES | BAD_EPSILON),
+        combine_losses: (SCALARS, BAD_SCALARS),
+        ppo_statistics: (POLICY, BAD_TERMS | BAD_EPSILON),
+        compute_kl_penalty_loss: (
+            {**POLICY, "beta": 1.0},
+            BAD_TERMS | {"beta-below-0": ({"beta": -0.1}, ["beta"])},
+        ),
+        update_beta: ({"beta": 0.5, "kl": 1.0, "target_kl": 1.0}, BAD_NUMBERS),
+    },
+)

@@ -117,6 +117,11 @@ if mask is not None and mask.dim() > 1:
         why="the sum over real tokens is divided by all columns: the loss shrinks as padding grows",
         read=WRONG,
     )
+    only_tokens_with_an_advantage_counted = edit(
+        ".mean()",
+        ".sum() / (advantages != 0).sum()",
+        why="tokens of advantage 0 are not counted: their loss is 0, but they are real tokens of the mean",
+    )
     mask_multiplied = edit(
         "_select(mask",
         "_select(None",
@@ -356,6 +361,11 @@ class PPOStatistics(Wrong, of="ppo_statistics"):
         "1 - clip_epsilon, 1 +",
         "max=1 +",
         why="clip_fraction sees the upper bound only: bad tokens are clipped below the lower one",
+    )
+    bound_taken_for_clipped = edit(
+        "is_clipped.double()",
+        "(((ratio - 1).abs() >= clip_epsilon) & ((ratio - 1) * advantages > 0)).double()",
+        why="a ratio at the bound itself is counted: there the clip cuts nothing yet, it has to be beyond",
     )
     clip_fraction_always_0 = edit(
         "is_clipped = ",

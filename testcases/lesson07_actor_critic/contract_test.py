@@ -1,8 +1,38 @@
 """Lesson 7: the tests that are the same for every exercise; the engine makes them."""
 
+from testcases.engine import scenario
 from testcases.engine.contract_tests import contract_tests
-from tutorial.lesson07_actor_critic import PolicyAndValue, critic_from_reward_model, freeze, make_reference
+from tutorial.lesson07_actor_critic import (
+    PolicyAndValue,
+    SharedPolicyAndValue,
+    ValueModel,
+    critic_from_reward_model,
+    freeze,
+    make_reference,
+)
+
+# The checks are given, above the solution; they have to stay there.
+TEXT = {"input_ids": [[7, 5, 3]], "attention_mask": [[True, True, True]]}
+RESPONSE = {**TEXT, "prompt_length": 1}
+BAD_TEXT = {
+    "another-length": ({"input_ids": [[7, 5]]}, ["input_ids (1, 2)", "attention_mask (1, 3)"]),
+    "mask-would-broadcast": ({"input_ids": [[7, 5, 3], [7, 5, 3]]}, ["input_ids (2, 3)"]),
+    "no-batch": ({"input_ids": [7, 5, 3]}, ["input_ids (3,)"]),
+}
+BAD_RESPONSE = {
+    "no-prompt": ({"prompt_length": 0}, ["prompt_length"]),
+    "no-response": ({"prompt_length": 3}, ["prompt_length"]),
+    "counted-from-the-end": ({"prompt_length": -1}, ["prompt_length"]),
+    "mask-of-another-length": ({"attention_mask": [[True, True]]}, ["attention_mask (1, 2)"]),
+}
 
 contract_tests(
-    globals(), agreement={critic_from_reward_model: 1, freeze: 1, make_reference: 1, PolicyAndValue.response_values: 1}
+    globals(),
+    agreement={critic_from_reward_model: 1, freeze: 1, make_reference: 1, PolicyAndValue.response_values: 1},
+    refusals={
+        scenario("value_model", of=ValueModel.forward): (TEXT, BAD_TEXT),
+        scenario("actor_critic", of=PolicyAndValue.forward): (RESPONSE, BAD_RESPONSE),
+        scenario("values_alone", of=PolicyAndValue.response_values): (RESPONSE, BAD_RESPONSE),
+        scenario("shared_actor_critic", of=SharedPolicyAndValue.forward): (RESPONSE, BAD_RESPONSE),
+    },
 )

@@ -484,6 +484,11 @@ class ReferenceMode(Wrong, of="reference_mode"):
         '"default" if "default" in policy.peft_config else next(iter(policy.peft_config))',
         why='"default" is switched on afterwards, but the trained adapter may have another name: ask active_adapter',
     )
+    default_switched_on = edit(
+        "set_adapter(trained)",
+        'set_adapter("default")',
+        why='set_adapter("default") afterwards: the trained adapter may have another name, ask active_adapter',
+    )
     gradients_switched_on = edit(
         "with torch.no_grad():",
         "torch.set_grad_enabled(False)\n    if True:",
