@@ -54,7 +54,8 @@ def test_training_step_leaves_the_advantages_raw_if_told_so():
 
 
 def test_training_step_returns_the_metrics_of_rollout_and_epochs():
-    # KL 4 ln 2 and 2 ln 2: 3 ln 2 a response. The stand-in for optimise reports 0.5, 0.01 and 8 steps.
+    # KL 4 ln 2 and 2 ln 2: 3 ln 2 a response.
+    # The stand-in for optimiser_step reports 0.5 and 0.01; 4 epochs of one minibatch.
     call(UPDATE, **WORLD).equals(
         score=3.25,
         kl=3 * LN2,
@@ -63,7 +64,7 @@ def test_training_step_returns_the_metrics_of_rollout_and_epochs():
         stopped_share=1.0,
         policy_loss=0.5,
         approx_kl=0.01,
-        optimiser_steps=8.0,
+        optimiser_steps=4.0,
     )
 
 
@@ -90,8 +91,8 @@ def test_training_step_follows_the_learning_rate_and_counts(updates_done, rate):
     answer.equals(learning_rate=rate, updates_done=updates_done + 1)
 
 
-def test_training_step_calls_optimise_once_and_clears_the_buffer():
-    call(UPDATE, **WORLD).equals(calls_of_optimise=1, left_in_buffer=0)
+def test_training_step_runs_the_epochs_once_and_clears_the_buffer():
+    call(UPDATE, **WORLD).equals(steps=4, left_in_buffer=0)
 
 
 # Random-looking tables over three tokens, 3 prompts, all real.

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from solutions.lesson08_rollout import Experience, ExperienceBuffer
+from solutions.lesson08_rollout import Experience, ExperienceBuffer, merge_experiences
+from solutions.lesson09_ppo_trainer import PPOTrainer as ReferenceTrainer
 from testcases.doubles.policies import Wrapped
 
 from .scenarios_trainer import (
@@ -149,37 +150,48 @@ def _numbered(first: int, size: int) -> Experience:
 def update_of(
     lesson: Any, prompts: tuple[Any, ...], updates_done: int = 0, calls: int = 1, **given: Any
 ) -> dict[str, Any]:
-    """`training_step` with a stand-in for `optimise`: what it was given, and what was done before and after it.
+    """`training_step` with a stand-in for `optimiser_step`: the rows that it was given, and what was done before and
+    after it. `optimise` is the reference's; nothing is said of it where the epochs are written out.
 
     `calls`: so many updates in a row; what is said of one is said of the last.
     """
     trainer = student(lesson, **given)
     trainer.updates_done = updates_done
-    seen: dict[str, Any] = {}
+    steps: list[Experience] = []
+    before: dict[str, Any] = {}
     buffers: list[Any] = []  # who is gone needs no clearing
 
     def optimise(buffer: Any) -> dict[str, float]:
         buffers.append(weakref.ref(buffer))
-        (rows,) = list(buffer.minibatches(len(buffer), torch.Generator().manual_seed(0)))
-        order = rows.input_ids[:, : rows.prompt_length].sum(dim=1).argsort()
-        for name in ("mask", "log_probs", "values", "rewards", "advantages", "returns"):
-            seen[f"given_{name}"] = getattr(rows, name)[order]
-        seen["learning_rate"] = learning_rate(trainer)
-        seen["price_in_the_epochs"] = float(trainer.kl_controller.value)
-        return {"policy_loss": 0.5, "approx_kl": 0.01, "optimiser_steps": 8.0}
+        return ReferenceTrainer.optimise(trainer, buffer)
 
-    trainer.optimise = optimise
+    def optimiser_step(minibatch: Experience) -> dict[str, float]:
+        steps.append(minibatch)
+        before.update(learning_rate=learning_rate(trainer), price_in_the_epochs=float(trainer.kl_controller.value))
+        return {"policy_loss": 0.5, "approx_kl": 0.01, "ratio_max": 1.0}
+
+    trainer.optimise, trainer.optimiser_step = optimise, optimiser_step
     for _ in range(calls):
+        steps.clear()
         metrics = _metrics(trainer, prompts)
     left = [buffer() for buffer in buffers]
     return {
-        **seen,
+        **_rows_of_an_epoch(steps, trainer.config.num_epochs),
+        **before,
         **metrics,
         "price_after": float(trainer.kl_controller.value),
         "updates_done": trainer.updates_done,
-        "calls_of_optimise": len(buffers),
+        "steps": len(steps),
         "left_in_buffer": sum(len(buffer) for buffer in left if buffer is not None),
     }
+
+
+def _rows_of_an_epoch(steps: list[Experience], num_epochs: int) -> dict[str, Tensor]:
+    """What every epoch was given, in the order of the prompts' sums; each row has come as often as there are epochs."""
+    rows = merge_experiences(steps)
+    order = rows.input_ids[:, : rows.prompt_length].sum(dim=1).argsort(stable=True)[::num_epochs]
+    names = ("mask", "log_probs", "values", "rewards", "advantages", "returns")
+    return {f"given_{name}": getattr(rows, name)[order] for name in names}
 
 
 def real_updates_of(lesson: Any, prompts: tuple[Any, ...], updates: int = 1, **given: Any) -> dict[str, Any]:
