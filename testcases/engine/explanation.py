@@ -6,7 +6,7 @@ from .changes import WrongAnswer, wrong_answers
 from .compare import same_outcome
 from .evaluate import Evaluator
 from .plain import Outcome, Request
-from .reference import Reference, examples
+from .trusted import Reference, examples
 
 NOT_EXPLAINED = ("load", "missing", "signature", "timeout", "too large")
 

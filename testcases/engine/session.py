@@ -14,7 +14,7 @@ from .evaluate import STUB, Evaluator
 from .explanation import Explanation
 from .failures import Blocked, NotStarted
 from .plain import Outcome, Request
-from .reference import Reference, drawn, examples
+from .trusted import Reference, drawn, examples
 
 
 class Engine:

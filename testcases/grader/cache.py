@@ -10,7 +10,7 @@ from testcases.engine.changes import WrongAnswer
 from testcases.engine.evaluate import Evaluator, LocalEvaluator
 from testcases.engine.explanation import Explanation
 from testcases.engine.plain import Outcome, Request
-from testcases.engine.reference import Reference
+from testcases.engine.trusted import Reference
 
 from . import protocol
 

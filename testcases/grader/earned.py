@@ -20,8 +20,8 @@ from torch import Tensor
 
 from testcases.engine.compare import Rules, first_difference
 from testcases.engine.plain import Outcome, Request
-from testcases.engine.reference import drawn
 from testcases.engine.session import Engine
+from testcases.engine.trusted import drawn
 
 from .results import PASSED, WRONG, Result
 

@@ -12,9 +12,9 @@ from testcases.engine.changes import wrong_answers
 from testcases.engine.contract import lesson as read_lesson
 from testcases.engine.failures import Blocked, CheckFailed, NotStarted, clean
 from testcases.engine.points import Entry, manifest
-from testcases.engine.reference import Reference
 from testcases.engine.runner import Case, cases
 from testcases.engine.session import Engine
+from testcases.engine.trusted import Reference
 
 from .cache import Remembering, Sparing
 from .earned import TWINS, earned

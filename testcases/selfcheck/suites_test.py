@@ -12,9 +12,9 @@ from testcases.engine.failures import MAX_LINES, CheckFailed, NotStarted
 from testcases.engine.hint import hints
 from testcases.engine.points import entries, manifest, suites
 from testcases.engine.reading import headings
-from testcases.engine.reference import examples
 from testcases.engine.runner import cases
 from testcases.engine.session import Engine, shared_reference
+from testcases.engine.trusted import examples
 from testcases.selfcheck.mutants import EQUIVALENT, survivors
 from testcases.selfcheck.same_code import code_of, normalized
 
