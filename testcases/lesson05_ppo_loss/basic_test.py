@@ -23,8 +23,8 @@ EVERY = ("log_probs", "old_log_probs", "advantages")
 
 
 def at(*ratios: float) -> list[float]:
-    """log_probs whose ratio to old_log_probs of -1 is this; exp(-1000) is 0."""
-    return [(math.log(ratio) if ratio else -1000) - 1 for ratio in ratios]
+    """log_probs whose ratio to old_log_probs of -1 is this."""
+    return [math.log(ratio) - 1 for ratio in ratios]
 
 
 # slope: d loss / d log_probs: -ratio * advantage, and 0 where the objective is held at the edge of the interval.
@@ -253,12 +253,12 @@ def test_combine_losses_gradient():
             {"ratio_mean": 0.5, "ratio_max": 0.5, "approx_kl": LOG2 - 0.5, "clip_fraction": 0.0},
             id="the-largest-ratio-may-be-small",
         ),
-        # The interval from 0 to 2: the first ratio is the lower bound itself.
+        # 1 + 1e-20 is 1: both ratios are at their bound.
         pytest.param(
-            [0.0, 1.0],
-            [-1.0, 1.0],
-            1.0,
-            {"ratio_mean": 0.5, "ratio_max": 1.0, "approx_kl": 499.5, "clip_fraction": 0.0},
+            [1.0, 1.0],
+            [1.0, -1.0],
+            1e-20,
+            {"ratio_mean": 1.0, "ratio_max": 1.0, "approx_kl": 0.0, "clip_fraction": 0.0},
             id="at-the-bound-nothing-is-cut",
         ),
     ],

@@ -42,10 +42,10 @@ def examples(seed: int) -> list[Request]:
             request(ppo_statistics, *terms, clip_epsilon, mask),
             request(compute_kl_penalty_loss, *terms, beta, mask, grad_of=POLICY),
         ]
-    # One bad token became several times as likely, one has no advantage; then one whose ratio is 0, the bound itself.
+    # One bad token became several times as likely, one has no advantage; then a ratio of 1, at the bound itself.
     far = [[-1.0, -0.5, -2.5], [-3.0, -1.0, -2.0], [-1.0, 0.0, 2.0]]
     found.append(request(compute_ppo_loss, *far, 0.3, grad_of=POLICY))
-    found.append(request(ppo_statistics, [-1001.0, -1.0], [-1.0, -1.5], [-1.0, 0.5], 1.0))
+    found.append(request(ppo_statistics, [-1.0, -1.0], [-1.0, -1.5], [1.0, 0.5], 1e-20))
     return found + _at_the_defaults(draw) + _of_numbers(draw)
 
 

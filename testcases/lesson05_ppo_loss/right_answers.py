@@ -125,6 +125,17 @@ class PPOStatistics(Right, of="ppo_statistics"):
         "(log_ratio.double().exp() - 1 - log_ratio.double()).mean().item()",
         why="the docstring's own formula, in float64",
     )
+    log_of_the_ratio = instead(
+        """
+        log_probs, old_log_probs, advantages = _select(mask, log_probs.double(), old_log_probs.double(), advantages)
+        ratio = torch.exp(log_probs - old_log_probs)
+        is_clipped = ((ratio > 1 + clip_epsilon) & (advantages > 0)) | ((ratio < 1 - clip_epsilon) & (advantages < 0))
+        kl = (ratio - 1 - torch.log(ratio)).mean()
+        names = ("ratio_mean", "ratio_max", "approx_kl", "clip_fraction")
+        return dict(zip(names, torch.stack([ratio.mean(), ratio.amax(), kl, is_clipped.double().mean()]).tolist()))
+        """,
+        why="the logarithm taken of the ratio, in float64",
+    )
     in_float64 = edit(
         "log_ratio = log_probs - old_log_probs",
         "log_ratio = log_probs.double() - old_log_probs.double()",

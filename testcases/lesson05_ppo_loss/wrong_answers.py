@@ -364,7 +364,7 @@ class PPOStatistics(Wrong, of="ppo_statistics"):
     )
     bound_taken_for_clipped = edit(
         "is_clipped.double()",
-        "(((ratio - 1).abs() >= clip_epsilon) & ((ratio - 1) * advantages > 0)).double()",
+        "((ratio >= 1 + clip_epsilon) & (advantages > 0) | (ratio <= 1 - clip_epsilon) & (advantages < 0)).double()",
         why="a ratio at the bound itself is counted: there the clip cuts nothing yet, it has to be beyond",
     )
     clip_fraction_always_0 = edit(
