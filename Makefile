@@ -50,7 +50,7 @@ $(LAB_READY): requirements-lab.lock $(READY)
 	@touch $(LAB_READY)
 
 demo: $(READY) ## SFT, reward model and PPO on this machine [PRESET=tiny SEED=0 OUT=runs/demo RESUME=1; PRESET=hub: POLICY= REWARD= PROMPTS= SET=]
-	@$(BIN)/python -m solutions.lesson12_capstone --preset '$(PRESET)' --seed '$(SEED)' --out '$(OUT)' \
+	@$(BIN)/python -m $(STACK).apps --preset '$(PRESET)' --seed '$(SEED)' --out '$(OUT)' \
 	  --policy '$(POLICY)' --reward '$(REWARD)' --prompts '$(PROMPTS)' --set '$(SET)' \
 	  $(if $(filter-out 0,$(RESUME)),--resume)
 

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 from tqdm import tqdm
 
+from ..given.shapes import check_number, check_shapes
 from ..lesson01_masked_sequences import first_true_index, position_ids
-from ..shapes import check_number, check_shapes
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

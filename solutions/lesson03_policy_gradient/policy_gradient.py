@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ..given.shapes import check_mask, check_number, check_shapes
 from ..lesson01_masked_sequences import masked_mean
-from ..shapes import check_mask, check_number, check_shapes
 
 
 def rewards_to_go(rewards: Tensor, mask: Tensor, gamma: float = 1.0) -> Tensor:

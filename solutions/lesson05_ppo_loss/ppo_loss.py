@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..shapes import check_mask, check_number, check_shapes
+from ..given.shapes import check_mask, check_number, check_shapes
 
 
 def compute_ppo_loss(

@@ -1,5 +1,4 @@
 from .kl_rewards import (
-    ESTIMATORS,
     AdaptiveKLController,
     FixedKLController,
     compute_rewards,
@@ -8,7 +7,6 @@ from .kl_rewards import (
 )
 
 __all__ = [
-    "ESTIMATORS",
     "AdaptiveKLController",
     "FixedKLController",
     "compute_rewards",

@@ -1,6 +1,7 @@
+from ..given.config import RolloutConfig
 from .experience import Experience, ExperienceBuffer, merge_experiences
 from .generation import Generation, generate, sample_token
-from .rollout import RolloutConfig, collect_experience, evaluate_responses
+from .rollout import collect_experience, evaluate_responses
 
 __all__ = [
     "Experience",

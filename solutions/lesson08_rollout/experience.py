@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from ..shapes import check_number, check_shapes
+from ..given.shapes import check_number, check_shapes
 
 
 @dataclass(frozen=True)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import torch
 from torch import Tensor
 
+from ..given.config import RolloutConfig
+from ..given.scoring import Scorer
+from ..given.shapes import check_shapes
 from ..lesson01_masked_sequences import gather_log_probs, masked_whiten
 from ..lesson04_gae import compute_response_gae
-from ..lesson06_kl_rewards import ESTIMATORS, compute_rewards, penalize_missing_stop
+from ..lesson06_kl_rewards import compute_rewards, penalize_missing_stop
 from ..lesson07_actor_critic import (
     PolicyAndValue,
     SharedPolicyAndValue,
@@ -20,64 +21,12 @@ from ..lesson07_actor_critic import (
     reference_mode,
     response_logits,
 )
-from ..shapes import check_number, check_shapes
 from .experience import Experience
 from .generation import Generation, generate
 
 if TYPE_CHECKING:
     from peft import PeftModel
     from transformers import PreTrainedModel
-
-Scorer = Callable[[Tensor, Tensor, int], Tensor]
-"""(input_ids (B, L), attention_mask (B, L), prompt_length) -> scores (B,)."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RolloutConfig:
-    """How responses are sampled and turned into rewards and advantages."""
-
-    stop_token_ids: tuple[int, ...]
-    """Any of these ends a response."""
-    pad_token_id: int
-    """Fills the rows that have ended; may be a stop token."""
-    max_new_tokens: int = 24
-    """T at most, >= 1."""
-    temperature: float = 1.0
-    """> 0; the same when sampling, for the reference and in training."""
-    gamma: float = 1.0
-    """Discount in [0, 1]."""
-    lam: float = 0.95
-    """GAE's lambda in [0, 1]."""
-    kl_estimator: str = "k1"
-    """KL price on each token: "k1", "k2" or "k3"."""
-    clip_score: float = 5.0
-    """> 0; scores are clipped to +- this before they become rewards."""
-    missing_stop_penalty: float = 1.0
-    """>= 0; subtracted from the score of a response that never stopped."""
-    whiten_rewards: bool = False
-    """Scale the rewards to variance 1 before GAE, keeping their mean."""
-
-    def __post_init__(self) -> None:
-        if not self.stop_token_ids:
-            raise ValueError("expected at least one stop token in stop_token_ids, got none; no response could end")
-        if self.kl_estimator not in ESTIMATORS:
-            raise ValueError(f"expected kl_estimator to be one of {', '.join(ESTIMATORS)}, got {self.kl_estimator!r}")
-        check_number("pad_token_id", self.pad_token_id, 0)
-        check_number("max_new_tokens", self.max_new_tokens, 1)
-        check_number("temperature", self.temperature, 0.0, open_low=True)
-        check_number("gamma", self.gamma, 0.0, 1.0)
-        check_number("lam", self.lam, 0.0, 1.0)
-        check_number("clip_score", self.clip_score, 0.0, open_low=True)
-        check_number("missing_stop_penalty", self.missing_stop_penalty, 0.0)
-
-    def sampling(self) -> dict[str, Any]:
-        """The keyword arguments of `generate` that the rollout decides."""
-        return {
-            "max_new_tokens": self.max_new_tokens,
-            "stop_token_ids": self.stop_token_ids,
-            "pad_token_id": self.pad_token_id,
-            "temperature": self.temperature,
-        }
 
 
 def collect_experience(

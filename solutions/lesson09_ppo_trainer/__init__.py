@@ -1,8 +1,8 @@
-from .checkpoints import CheckpointFolder
-from .checks import DivergedError
-from .config import PPOConfig
-from .prompts import PromptQueue, encode_prompts
-from .scoring import make_scorer
+from ..given.checkpoints import CheckpointFolder
+from ..given.checks import DivergedError
+from ..given.config import PPOConfig
+from ..given.prompts import PromptQueue, encode_prompts
+from ..given.scoring import make_scorer
 from .trainer import PPOTrainer
 
 __all__ = [

@@ -13,6 +13,11 @@ from accelerate import Accelerator
 from torch import Tensor, nn
 from tqdm import tqdm
 
+from ..given.checkpoints import CHECKPOINT_FILE, VERSION, Generator, global_generators, read_checkpoint
+from ..given.config import PPOConfig
+from ..given.prompts import Prompt, PromptQueue, encode_prompts, tokenize
+from ..given.run_log import RunLog
+from ..given.scoring import RewardFunction, make_scorer
 from ..given.tokens import is_stop
 from ..lesson01_masked_sequences import gather_log_probs, masked_mean, masked_whiten, token_entropy
 from ..lesson02_reward_model import last_token_index
@@ -26,11 +31,6 @@ from ..lesson08_rollout import (
     evaluate_responses,
     generate,
 )
-from .checkpoints import CHECKPOINT_FILE, VERSION, Generator, global_generators, read_checkpoint
-from .config import PPOConfig
-from .prompts import Prompt, PromptQueue, encode_prompts, tokenize
-from .run_log import RunLog
-from .scoring import RewardFunction, make_scorer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

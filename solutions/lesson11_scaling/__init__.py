@@ -1,6 +1,6 @@
+from ..given.processes import Processes
 from .memory import enable_gradient_checkpointing, keep_reference_adapter
 from .merging import global_masked_whiten, masked_moments, merge_moments, merge_statistics
-from .processes import Processes
 from .sharing import gradient_weight, plan_microbatches
 from .trainer import DistributedPPOTrainer
 

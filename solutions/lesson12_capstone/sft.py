@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
+from ..given.shapes import check_mask, check_number, check_shapes
 from ..lesson01_masked_sequences import masked_mean, position_ids, response_log_probs
-from ..shapes import check_mask, check_number, check_shapes
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

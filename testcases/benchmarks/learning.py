@@ -28,11 +28,11 @@ from rich.table import Table
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
+from solutions.apps.demo import ppo_config
 from solutions.lesson02_reward_model import RewardModel
 from solutions.lesson07_actor_critic import PolicyAndValue, critic_from_reward_model, make_reference
 from solutions.lesson09_ppo_trainer import PPOTrainer, make_scorer
 from solutions.lesson12_capstone.evaluation import evaluate_policy
-from solutions.lesson12_capstone.pipeline import ppo_config
 from tiny_models.checkpoints import REWARD_MODEL, SFT
 from tiny_models.language import sample_prompts
 from tiny_models.presets import find_preset

@@ -34,7 +34,7 @@ class Lesson:
     name: str
     """Folder name."""
     names: dict[str, str]
-    """Public name -> module of the lesson that defines it."""
+    """Public name -> module that defines it: of the lesson, or "given.config" where it is given."""
     exercises: tuple[str, ...]
     """Dotted names of the functions with a solution region, in the order of the file."""
 
@@ -68,7 +68,7 @@ def lesson(name: str) -> Lesson:
     folder = SOLUTIONS / found[0]
     names: dict[str, str] = {}
     for node in ast.parse((folder / "__init__.py").read_text("utf-8")).body:
-        if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module:
+        if isinstance(node, ast.ImportFrom) and node.level in (1, 2) and node.module:
             names.update({alias.asname or alias.name: node.module for alias in node.names})
     files = sorted(path.stem for path in folder.glob("*.py"))
     order = [file for file in dict.fromkeys(names.values()) if file in files]

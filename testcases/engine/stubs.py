@@ -7,6 +7,11 @@ from pathlib import Path
 from .contract import SOLUTIONS, lesson_names, regions
 
 PACKAGE = '"""Your lessons: fill in each `raise NotImplementedError(...)`, then run `pytest`."""\n'
+SHARED = {
+    "given": "what your lessons are given",
+    "apps": "whole runs, here on your own lessons",
+}
+"""Packages of `solutions` that `tutorial/` shares, without a copy."""
 
 
 def stub(path: Path) -> str:
@@ -33,8 +38,10 @@ def stubs_of(lesson: str) -> dict[str, str]:
 
 def all_stubs() -> dict[str, str]:
     """Path below `tutorial/` -> text, for the whole tree."""
-    files = {"__init__.py": PACKAGE, "shapes.py": (SOLUTIONS / "shapes.py").read_text("utf-8")}
-    files |= {path.relative_to(SOLUTIONS).as_posix(): path.read_text("utf-8") for path in SOLUTIONS.glob("given/*.py")}
+    files = {"__init__.py": PACKAGE}
+    for name, what in SHARED.items():
+        doc = f'"""Found in `solutions/{name}`, not copied: {what}."""\n'
+        files[f"{name}/__init__.py"] = f"{doc}\nfrom solutions.{name} import __path__ as __path__\n"
     for lesson in lesson_names():
         files.update(stubs_of(lesson))
     return files

@@ -1,7 +1,10 @@
 """Loading a student's lesson on top of the reference versions of all others, without touching either.
 
 A view is a private package, such as `_subject_3`. Inside it, the lessons under test come from a folder, and every
-other lesson and `shapes` *is* the module of `solutions`. Relative imports between lessons resolve inside the view.
+other lesson and what is given *is* the module of `solutions`; `apps` are loaded anew, on the view's lessons. Relative
+imports between lessons resolve inside the view. A file with an exercise in it never comes from `solutions` in place of
+the folder's; a module that `solutions` does not have (older folders had copies of what is given) is the folder's, or
+the given one of that name.
 A lesson's `__init__.py` is not run: its public names are looked up in the files that the contract names, one by one,
 so that a broken file costs only the exercises in it.
 """
@@ -88,6 +91,8 @@ class View:
     def public_name(self, lesson: str, name: str) -> Any:
         """One public name of an own lesson, from the file in which the reference defines it."""
         file = read_lesson(lesson).names[name]
+        if file.startswith("given."):
+            return getattr(importlib.import_module(f"{self.package}.{file}"), name)
         path = f"{self.folder.name}/{lesson}/{file}.py"
         if not (self.folder / lesson / f"{file}.py").is_file():
             others = sorted(other.name for other in (self.folder / lesson).glob("*.py") if other.stem != "__init__")
@@ -96,6 +101,30 @@ class View:
         if not hasattr(module, name):
             raise Missing(f"{path} defines no {name}{_close_match(name, vars(module))}")
         return getattr(module, name)
+
+    def spec(self, name: str, path: str) -> ModuleSpec | None:
+        """Where a module of the view comes from; `path` is such as "lesson04_gae.gae" or "given.shapes"."""
+        top, relative = path.partition(".")[0], path.replace(".", "/")
+        file, reference = self.folder / f"{relative}.py", SOLUTIONS / f"{relative}.py"
+        if top == "apps":
+            inside = [str(reference.with_suffix(""))] if path == top else None
+            file = SOLUTIONS / "apps/__init__.py" if path == top else reference
+            return importlib.util.spec_from_file_location(name, file, submodule_search_locations=inside)
+        if top not in self.own and (SOLUTIONS / top).is_dir():
+            return ModuleSpec(name, _Alias(f"solutions.{path}"), is_package=True)
+        if file.is_file():
+            return self._file_spec(name, file)
+        given = path.rpartition(".")[2]
+        if not reference.is_file() and (SOLUTIONS / "given" / f"{given}.py").is_file():
+            return ModuleSpec(name, _Alias(f"solutions.given.{given}"))
+        return None
+
+    def _file_spec(self, name: str, file: Path) -> ModuleSpec | None:
+        if (source := self.sources.get(file.relative_to(self.folder).as_posix())) is not None:
+            return importlib.util.spec_from_file_location(name, file, loader=_Source(name, str(file), source))
+        # Students edit and run again within a second: only the reference may come from the bytecode cache.
+        loader = SourceFileLoader if self.folder == SOLUTIONS else _FreshLoader
+        return importlib.util.spec_from_file_location(name, file, loader=loader(name, str(file)))
 
     def _load(self, name: str) -> ModuleType:
         if name in self._failures:
@@ -109,7 +138,7 @@ class View:
 
     def _replace(self, dotted: str, function: Callable[..., Any]) -> None:
         (lesson,) = self.own
-        files = sorted({*read_lesson(lesson).names.values()})
+        files = sorted({file for file in read_lesson(lesson).names.values() if not file.startswith("given.")})
         modules = [importlib.import_module(f"{self.package}.{lesson}.{file}") for file in files]
         head, _, method = dotted.partition(".")
         original = self.public_name(lesson, head)
@@ -156,17 +185,7 @@ class _Finder(MetaPathFinder):
         view = self.views.get(package)
         if view is None or not rest:
             return None
-        lesson, _, inner = rest.partition(".")
-        if lesson not in view.own:
-            return ModuleSpec(fullname, _Alias(f"solutions.{rest}"), is_package=True)
-        file = view.folder / lesson / (inner.replace(".", "/") + ".py")
-        if not inner or not file.is_file():
-            return None
-        if (source := view.sources.get(file.relative_to(view.folder).as_posix())) is not None:
-            return importlib.util.spec_from_file_location(fullname, file, loader=_Source(fullname, str(file), source))
-        # Students edit and run again within a second: only the reference may come from the bytecode cache.
-        loader = SourceFileLoader if view.folder == SOLUTIONS else _FreshLoader
-        return importlib.util.spec_from_file_location(fullname, file, loader=loader(fullname, str(file)))
+        return view.spec(fullname, rest)
 
 
 class _FreshLoader(SourceFileLoader):

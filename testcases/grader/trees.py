@@ -72,8 +72,7 @@ def _stage_tree(tree: Path, lesson: str) -> None:
     # The same files under ten names: a worker sees one tree and cannot write to it.
     shutil.copytree(tree.parent / "tiny_models", tree / "tiny_models", copy_function=os.link)
     (tree / "solutions").mkdir()
-    for name in ("__init__.py", "shapes.py"):
-        shutil.copyfile(SOLUTIONS / name, tree / "solutions" / name)
+    shutil.copyfile(SOLUTIONS / "__init__.py", tree / "solutions/__init__.py")
     shutil.copytree(SOLUTIONS / "given", tree / "solutions/given", ignore=shutil.ignore_patterns("__pycache__"))
     for name in lesson_names():
         # The capstone runs on the student's own lessons: it needs the reference of none.

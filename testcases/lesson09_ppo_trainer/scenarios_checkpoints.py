@@ -15,9 +15,9 @@ import numpy
 import torch
 from torch import Tensor
 
+from solutions.given.checkpoints import CHECKPOINT_FILE, global_generators
 from solutions.lesson09_ppo_trainer import PPOConfig as ReferenceConfig
 from solutions.lesson09_ppo_trainer import PPOTrainer as ReferenceTrainer
-from solutions.lesson09_ppo_trainer.checkpoints import CHECKPOINT_FILE, global_generators
 from testcases.doubles.policies import Wrapped
 
 from .scenarios_trainer import (

@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 import torch
 
+from solutions.apps import __main__ as command
+from solutions.apps import demo, output
+from solutions.apps.journal import Journal
 from solutions.lesson01_masked_sequences import gather_log_probs
 from solutions.lesson02_reward_model import RewardModel
 from solutions.lesson06_kl_rewards import estimate_kl
 from solutions.lesson07_actor_critic import evaluation_mode, response_logits
 from solutions.lesson08_rollout import generate
 from solutions.lesson09_ppo_trainer import CheckpointFolder, encode_prompts
-from solutions.lesson12_capstone import __main__ as command
-from solutions.lesson12_capstone import pipeline
 from solutions.lesson12_capstone.evaluation import EVALUATION_SEED, Evaluation
-from solutions.lesson12_capstone.journal import Journal
 from testcases.engine import evaluate
 from testcases.engine.runner import cases
 from testcases.engine.session import Engine
@@ -70,7 +70,7 @@ def test_the_whole_pipeline_writes_models_figures_and_summary(tmp_path, capsys):
     for name in ("training_curves.png", "overoptimisation.png", "response.png"):
         assert (tmp_path / name).stat().st_size > 10_000
     # A new run clears just what a run writes.
-    assert {file.name for file in tmp_path.iterdir() if file.is_file()} == set(pipeline.RESULT_FILES)
+    assert {file.name for file in tmp_path.iterdir() if file.is_file()} == set(output.RESULT_FILES)
     assert {file.name for file in tmp_path.iterdir() if file.is_dir()} == {
         "sft",
         "reward_model",
@@ -87,15 +87,15 @@ def test_the_whole_pipeline_writes_models_figures_and_summary(tmp_path, capsys):
 def test_the_saved_models_load_by_from_pretrained_and_are_the_trained_ones(tmp_path):
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    trained = pipeline.new_run("pocket", 0)
-    pipeline.prepare_output(tmp_path)
-    pipeline.run_capstone(trained, tmp_path, lambda line: None, Journal(tmp_path, trained.settings(), resume=False))
+    plan = demo.make_plan("pocket", 0, tmp_path, lambda line: None)
+    output.prepare_output(tmp_path)
+    trained = demo.run_capstone(plan, Journal(tmp_path, plan.settings(), resume=False))
     loaded = AutoModelForCausalLM.from_pretrained(tmp_path / "policy")
-    for name, parameter in trained.ppo.stage.policy.named_parameters():
+    for name, parameter in trained.ppo.result.policy.named_parameters():
         assert torch.equal(parameter, loaded.get_parameter(name))
     assert AutoTokenizer.from_pretrained(tmp_path / "policy")("the film")["input_ids"]
     reward_model = RewardModel.from_pretrained(tmp_path / "reward_model")
-    assert torch.equal(reward_model.head.bias, trained.stage2.reward_model.head.bias)
+    assert torch.equal(reward_model.head.bias, trained.reward.reward_model.head.bias)
 
 
 def test_the_same_seed_gives_the_same_summary_and_another_seed_another(tmp_path, undisturbed):
@@ -122,7 +122,7 @@ def test_bad_arguments_are_one_sentence_and_exit_code_one(arguments, sentence, t
 
 def test_an_interrupt_keeps_and_names_what_was_finished(tmp_path, capsys, monkeypatch):
     assert run(tmp_path) == 0
-    monkeypatch.setattr(pipeline, "train_policy", interrupted)
+    monkeypatch.setattr(demo, "train_policy", interrupted)
     assert run(tmp_path) == 130
     said = capsys.readouterr().err
     assert "stopped by Ctrl-C" in said and f"the SFT model in {tmp_path / 'sft'}" in said
@@ -149,7 +149,7 @@ def undisturbed(tmp_path_factory) -> Path:
 def test_a_run_stopped_anywhere_and_resumed_has_the_same_summary(dies_in, tmp_path, monkeypatch, capsys, undisturbed):
     with monkeypatch.context() as patch:
         if dies_in == "reward model":
-            patch.setattr(pipeline, "train_reward_stage", interrupted)
+            patch.setattr(demo, "train_reward_stage", interrupted)
         else:
             patch.setattr(CheckpointFolder, "save", interrupting_save([], POCKET.ppo_updates + 1))
         assert run(tmp_path) == 130
@@ -194,7 +194,7 @@ def interrupting_save(saved: list[str], last: int):
 def test_a_run_that_cannot_be_resumed_is_one_sentence(arguments, sentence, tmp_path, monkeypatch, capsys):
     if arguments:
         with monkeypatch.context() as patch:
-            patch.setattr(pipeline, "train_sft_stage", interrupted)
+            patch.setattr(demo, "train_sft_stage", interrupted)
             assert run(tmp_path) == 130
         capsys.readouterr()
     assert run(tmp_path, "--resume", *arguments) == 1

@@ -11,7 +11,7 @@ import shutil
 import torch
 import transformers
 
-from solutions.lesson12_capstone.stages import train_reward_stage, train_sft_stage
+from solutions.apps.stages import train_reward_stage, train_sft_stage
 from tiny_models.checkpoints import DIRECTORY, MANIFEST, REWARD_MODEL, SFT, digests, world_digest
 from tiny_models.presets import find_preset
 from tiny_models.tokenizer import build_tokenizer

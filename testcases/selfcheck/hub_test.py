@@ -27,9 +27,9 @@ from transformers import (
     Qwen2ForCausalLM,
 )
 
+from solutions.apps import __main__ as command
+from solutions.apps import hub, hub_models, hub_prompts, hub_rewards, output
 from solutions.lesson09_ppo_trainer import make_scorer
-from solutions.lesson12_capstone import __main__ as command
-from solutions.lesson12_capstone import hub, hub_models, hub_rewards
 from testcases.selfcheck import hub_test as this_module
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz .:?"
@@ -165,14 +165,14 @@ def test_a_tuned_policy_loads_anywhere_and_has_moved(family, chat, tmp_path):
 
 def test_a_chat_template_is_applied_to_texts_and_conversations():
     words = tokenizer(chat=True)
-    prompt = hub._from_json('{"prompt": "hi"}', "line 1")
-    assert words.decode(hub.encode_prompt(prompt, words)) == "<|user|>hi<|end|><|assistant|>"
+    prompt = hub_prompts._from_json('{"prompt": "hi"}', "line 1")
+    assert words.decode(hub_prompts.encode_prompt(prompt, words)) == "<|user|>hi<|end|><|assistant|>"
     talk = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "yo"}, {"role": "user", "content": "a"}]
-    prompt = hub._from_json(json.dumps({"prompt": talk}), "line 1")
+    prompt = hub_prompts._from_json(json.dumps({"prompt": talk}), "line 1")
     assert prompt.text == "a"
-    ids = hub.encode_prompt(prompt, words)
+    ids = hub_prompts.encode_prompt(prompt, words)
     assert words.decode(ids) == "<|user|>hi<|end|><|assistant|>yo<|end|><|user|>a<|end|><|assistant|>"
-    assert words.decode(hub.encode_prompt(prompt._replace(is_chat=False), tokenizer())) == "a"
+    assert words.decode(hub_prompts.encode_prompt(prompt._replace(is_chat=False), tokenizer())) == "a"
 
 
 def test_every_stop_token_of_the_generation_settings_ends_a_response(gpt2):
@@ -408,7 +408,7 @@ def test_brackets_are_no_markup(tmp_path, gpt2, capsys):
 def test_characters_that_json_allows_do_not_end_a_line(tmp_path, gpt2):
     file = tmp_path / "p.JSONL"
     file.write_text('\ufeff{"prompt": "a\u2028b"}\r\n{"prompt": "c"}\n', encoding="utf-8")
-    assert [prompt.text for prompt in hub.read_prompts(file)] == ["a\u2028b", "c"]
+    assert [prompt.text for prompt in hub_prompts.read_prompts(file)] == ["a\u2028b", "c"]
 
 
 def test_what_a_run_reads_is_not_cleared(tmp_path, capsys):
@@ -510,7 +510,6 @@ def test_a_damaged_journal_is_one_sentence(content, tmp_path, gpt2, capsys):
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a file that is always full")
 def test_a_full_disk_leaves_no_half_policy(tmp_path, gpt2, capsys, monkeypatch):
-    from solutions.lesson12_capstone import pipeline
 
     class Full:
         def save_pretrained(self, folder: Path) -> None:
@@ -518,7 +517,7 @@ def test_a_full_disk_leaves_no_half_policy(tmp_path, gpt2, capsys, monkeypatch):
             with open("/dev/full", "w") as file:
                 file.write("weights")
 
-    monkeypatch.setattr(hub, "save_model", lambda model, words, folder: pipeline.save_model(Full(), words, folder))
+    monkeypatch.setattr(hub, "save_model", lambda model, words, folder: output.save_model(Full(), words, folder))
     assert run(tmp_path, gpt2, f"{HERE}:likes_a") == 1
     said = capsys.readouterr().err
     assert "expected room for a model in" in said and "No space left" in said and "the newest checkpoint is" in said

@@ -177,7 +177,7 @@ def death(folder: Path) -> None:
 
 def hub(folder: Path) -> None:
     """The preset `hub`, as somebody would start it: a policy, a Python function and a file of prompts."""
-    from solutions.lesson12_capstone.__main__ import main as capstone
+    from solutions.apps.__main__ import main as capstone
     from tiny_models import checkpoints
 
     options = {"policy": str(checkpoints.SFT), "reward": "testcases.selfcheck.scaling_run:likes_good"}

@@ -19,9 +19,10 @@ REGION = re.compile(r" *# region solution\n.*?# endregion\n", re.DOTALL)
 def solved_folder(tmp_path: Path) -> Path:
     """A student who has solved everything."""
     folder = tmp_path / "tutorial"
-    for path in all_stubs():
+    for path, text in all_stubs().items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(SOLUTIONS / path, folder / path)
+        solved = (SOLUTIONS / path).read_text("utf-8") if path.startswith("lesson") else text
+        (folder / path).write_text(solved, "utf-8")
     return folder
 
 

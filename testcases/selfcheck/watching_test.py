@@ -8,9 +8,10 @@ import math
 import pytest
 import torch
 
+from solutions.given import checks
+from solutions.given.run_log import METRICS_FILE, RunLog
 from solutions.lesson07_actor_critic import PolicyAndValue, ValueModel, make_reference
-from solutions.lesson09_ppo_trainer import DivergedError, PPOConfig, PPOTrainer, checks
-from solutions.lesson09_ppo_trainer.run_log import METRICS_FILE, RunLog
+from solutions.lesson09_ppo_trainer import DivergedError, PPOConfig, PPOTrainer
 from tiny_models.builders import build_causal_lm
 
 HEALTHY = {

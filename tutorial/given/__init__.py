@@ -1,1 +1,3 @@
-"""What the lessons are given: no exercise in it, and no lesson imported."""
+"""Found in `solutions/given`, not copied: what your lessons are given."""
+
+from solutions.given import __path__ as __path__

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from ..given.shapes import check_mask, check_number, check_shapes
 from ..given.tokens import is_stop
-from ..shapes import check_mask, check_number, check_shapes
 
 
 def gather_log_probs(logits: Tensor, tokens: Tensor, temperature: float = 1.0) -> Tensor:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..shapes import check_mask, check_number, check_shapes
+from ..given.shapes import check_mask, check_number, check_shapes
 
 
 class AdvantagesAndReturns(NamedTuple):

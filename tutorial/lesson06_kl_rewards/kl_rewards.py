@@ -12,11 +12,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from ..given.config import ESTIMATORS
+from ..given.shapes import check_mask, check_number, check_shapes
 from ..given.tokens import is_stop
 from ..lesson02_reward_model import last_token_index
-from ..shapes import check_mask, check_number, check_shapes
 
-ESTIMATORS = ("k1", "k2", "k3")
 MAX_LOG_RATIO = 20.0
 """exp(20) is 5e8: a token that the reference finds likelier than that is never sampled, unless something broke."""
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import torch
 from torch import Tensor, nn
 
+from ..given.shapes import check_number, check_shapes
 from ..lesson01_masked_sequences import position_ids
 from ..lesson02_reward_model import RewardModel
-from ..shapes import check_number, check_shapes
 
 if TYPE_CHECKING:
     from peft import PeftModel

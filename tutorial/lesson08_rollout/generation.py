@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
+from ..given.shapes import check_number, check_shapes
 from ..given.tokens import is_stop
 from ..lesson01_masked_sequences import gather_log_probs, position_ids, response_mask, truncate_after_stop
 from ..lesson07_actor_critic import evaluation_mode
-from ..shapes import check_number, check_shapes
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from ..shapes import check_number, check_shapes
+from ..given.shapes import check_number, check_shapes
 
 
 def plan_microbatches(lengths: Tensor, n_processes: int, micro_batch_size: int | None = None) -> list[list[Tensor]]:

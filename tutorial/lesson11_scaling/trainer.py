@@ -13,14 +13,14 @@ from accelerate import Accelerator
 from accelerate.utils import DistributedType
 from torch import nn
 
+from ..given.processes import Processes
+from ..given.prompts import Prompt
+from ..given.scoring import RewardFunction
 from ..lesson04_gae import compute_response_gae
 from ..lesson07_actor_critic import PolicyAndValue, SharedPolicyAndValue
 from ..lesson08_rollout import Experience, collect_experience, merge_experiences
 from ..lesson09_ppo_trainer import PPOConfig, PPOTrainer
-from ..lesson09_ppo_trainer.prompts import Prompt
-from ..lesson09_ppo_trainer.scoring import RewardFunction
 from .merging import global_masked_whiten, merge_statistics
-from .processes import Processes
 from .sharing import gradient_weight, plan_microbatches
 
 if TYPE_CHECKING:

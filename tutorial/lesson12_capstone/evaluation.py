@@ -10,13 +10,13 @@ import torch
 
 from tiny_models.gold import gold_score, is_well_formed
 
+from ..given.scoring import Scorer
 from ..given.tokens import is_stop
 from ..lesson01_masked_sequences import gather_log_probs
 from ..lesson06_kl_rewards import estimate_kl
 from ..lesson07_actor_critic import evaluation_mode, response_logits
 from ..lesson08_rollout import generate
 from ..lesson09_ppo_trainer import PPOConfig, encode_prompts
-from ..lesson09_ppo_trainer.scoring import Scorer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

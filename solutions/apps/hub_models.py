@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..lesson09_ppo_trainer.scoring import first_line
+from ..given.files import first_line
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

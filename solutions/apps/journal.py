@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ..lesson09_ppo_trainer import CheckpointFolder, DivergedError
+from ..given.checkpoints import CheckpointFolder
+from ..given.checks import DivergedError
+from ..given.files import write_whole
 
 FOLDER = "unfinished"
 VERSION = 1
@@ -47,9 +48,8 @@ class Journal:
     def record(self, **facts: Any) -> None:
         """Add facts, in one piece: a killed run leaves the journal as it was before or as it is after."""
         self.facts |= facts
-        unfinished = self.file.with_suffix(".json.unfinished")
-        unfinished.write_text(json.dumps(self.facts), encoding="utf-8")
-        os.replace(unfinished, self.file)
+        with write_whole(self.file) as unfinished:
+            unfinished.write_text(json.dumps(self.facts), encoding="utf-8")
 
     def checkpoints(self, name: str) -> CheckpointFolder:
         """Where the PPO run of this name keeps its checkpoints."""

@@ -11,8 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..lesson08_rollout.rollout import Scorer
+from .files import first_line
 
+Scorer = Callable[[Tensor, Tensor, int], Tensor]
+"""(input_ids (B, L), attention_mask (B, L), prompt_length) -> scores (B,)."""
 RewardFunction = Callable[[list[str], list[str]], Sequence[float]]
 """(prompts, responses) -> one number for each response."""
 
@@ -89,12 +91,6 @@ def _function_scorer(function: RewardFunction, tokenizer: Any) -> Scorer:
         return torch.tensor([_number(value, name, row) for row, value in enumerate(numbers)], device=input_ids.device)
 
     return score
-
-
-def first_line(error: BaseException) -> str:
-    """Kind and first line of an error, for a message of one sentence."""
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0] if lines else ''}"[:160]
 
 
 def _with_place(error: BaseException) -> str:

@@ -1,6 +1,6 @@
 """A tiny run, given complete: the variance of the policy gradient with and without a baseline.
 
-    python -m tutorial.lesson03_policy_gradient.bandit
+    python -m solutions.apps.bandit
 
 One state, four words, rewards around 10. The true gradient is the same with and without a baseline; the spread of
 its estimates is not.
@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 
 from ..lesson01_masked_sequences import gather_log_probs
-from .policy_gradient import leave_one_out_baseline, reinforce_loss
+from ..lesson03_policy_gradient import leave_one_out_baseline, reinforce_loss
 
 LOGITS = (0.3, -0.2, 0.1, 0.0)
 REWARDS = (9.0, 10.0, 11.0, 10.5)

@@ -16,6 +16,7 @@ from torch import nn
 
 from .checks import DivergedError
 from .config import PPOConfig
+from .files import first_line
 
 CHECKPOINT_FILE = "trainer.pt"
 VERSION = 1
@@ -113,7 +114,7 @@ class CheckpointFolder:
         except (OSError, RuntimeError) as error:  # torch.save speaks of a full disk as a RuntimeError
             if not (target / CHECKPOINT_FILE).exists():
                 shutil.rmtree(target, ignore_errors=True)
-            raise OSError(f"expected room for a checkpoint in {target}, got: {_first_line(error)}") from error
+            raise OSError(f"expected room for a checkpoint in {target}, got: {first_line(error)}") from error
         for old in self._all()[: -self.keep]:
             shutil.rmtree(old, ignore_errors=True)  # another process may be at it
 
@@ -184,7 +185,3 @@ class _NumpyRandom:
 
     def set_state(self, state: Any) -> None:
         numpy.random.set_state(state)
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -1,6 +1,8 @@
 """The command behind `make demo`.
 
-python -m tutorial.lesson12_capstone --preset tiny --seed 0 --out runs/demo
+python -m solutions.apps --preset tiny --seed 0 --out runs/demo
+
+`python -m tutorial.apps` is the same on a student's own lessons.
 """
 
 from __future__ import annotations
@@ -20,10 +22,11 @@ from transformers.utils import logging as transformers_logging
 from tiny_models.gold import GOLD_MAX
 from tiny_models.presets import HUB
 
-from ..shapes import check_number
+from ..given.shapes import check_number
+from .stack import Unfinished, check_finished, not_loaded, own_folder, verdict
 
 if TYPE_CHECKING:
-    from .pipeline import CapstoneRun, Say
+    from .demo import CapstoneRun, Say
 
 SAMPLES = 4
 
@@ -44,22 +47,19 @@ def main(arguments: list[str] | None = None) -> int:
     say = functools.partial(console.print, soft_wrap=True)
     transformers_logging.disable_progress_bar()
     transformers_logging.set_verbosity_error()  # what it would warn of is said here in one sentence
-    out = options.out.expanduser()
-    policy, reward, prompts = (os.path.expanduser(one) for one in (options.policy, options.reward, options.prompts))
+    options.out = options.out.expanduser()
     try:
         check_number("SEED", options.seed, 0, 2**32 - 1)
+        _check_stack()
         if options.preset == HUB:
-            from .hub import run_hub
-
-            file = Path(prompts) if prompts else None
-            return run_hub(policy, reward, file, options.seed, out, say, options.settings, options.resume)
-        if policy or reward or prompts or options.settings:
+            return _hub(options, say)
+        if options.policy or options.reward or options.prompts or options.settings:
             raise ValueError(
                 f"expected POLICY, REWARD, PROMPTS and SET with PRESET=hub only, got PRESET={options.preset}; add it"
             )
-        return _demo(options.preset, options.seed, out, options.resume, console, say)
-    except NotImplementedError as error:
-        print(f"the capstone is waiting for {error}: write it, or run the reference with make demo", file=sys.stderr)
+        return _demo(options, console, say)
+    except Unfinished as error:
+        print(error, file=sys.stderr)
         return 1
     except (ValueError, OSError, RuntimeError) as error:
         print(f"error: {error}", file=sys.stderr)
@@ -67,40 +67,66 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         from .journal import what_is_kept
 
-        print(f"\nstopped by Ctrl-C; {what_is_kept(out)}", file=sys.stderr)
+        print(f"\nstopped by Ctrl-C; {what_is_kept(options.out)}", file=sys.stderr)
         return 130
 
 
-def _demo(preset: str, seed: int, out: Path, resume: bool, console: Console, say: Say) -> int:
+def _check_stack() -> None:
+    """
+    Raises:
+        Unfinished: the student's lessons cannot run.
+    """
+    if (folder := own_folder()) is None:
+        return
+    check_finished(folder)
+    try:
+        from . import demo, hub  # noqa: F401
+    except (Exception, SystemExit) as error:  # a student's file may raise anything
+        raise Unfinished(f"error: {not_loaded(error, folder)}") from error
+
+
+def _hub(options: argparse.Namespace, say: Say) -> int:
+    from .hub import run_hub
+
+    policy, reward, prompts = map(os.path.expanduser, (options.policy, options.reward, options.prompts))
+    file = Path(prompts) if prompts else None
+    return run_hub(policy, reward, file, options.seed, options.out, say, options.settings, options.resume)
+
+
+def _demo(options: argparse.Namespace, console: Console, say: Say) -> int:
+    from .demo import make_plan, run_capstone, write_summary
     from .figures import draw_figures
     from .journal import Journal, said_with_what_is_kept, what_is_kept
-    from .pipeline import new_run, prepare_output, run_capstone, write_summary
+    from .output import finished, prepare_output
 
-    start = time.perf_counter()
-    run = new_run(preset, seed)
-    prepare_output(out, resume)
-    journal = Journal(out, run.settings(), resume)
+    start, out = time.perf_counter(), options.out
+    plan = make_plan(options.preset, options.seed, out, say)
+    prepare_output(out, options.resume)
+    journal = Journal(out, plan.settings(), options.resume)
     try:
         with said_with_what_is_kept(out):
-            run_capstone(run, out, say, journal)
-            figures = draw_figures(run, out)
-            summary = write_summary(run, out)
+            run = run_capstone(plan, journal)
+            files = [*draw_figures(run), write_summary(run)]
     except KeyboardInterrupt:
-        finished = "; ".join(run.finished) or "no stage was finished"
-        print(f"\nstopped by Ctrl-C. Kept: {finished}; {what_is_kept(out)}. No summary was written.", file=sys.stderr)
+        kept = "; ".join(finished(out)) or "no stage was finished"
+        print(f"\nstopped by Ctrl-C. Kept: {kept}; {what_is_kept(out)}. No summary was written.", file=sys.stderr)
         return 130
     journal.finish()
     console.print(_table(run))
     console.print(_samples(run))
-    for file in [*figures, summary]:
+    for file in files:
         console.print(str(file), style="dim")
+    if own_folder() and (sentence := verdict(run.summary())):
+        say(f"\n{sentence}")
     console.print(f"\n{time.perf_counter() - start:.0f} s. The picture to look at: {out / 'overoptimisation.png'}")
     return 0
 
 
 def _table(run: CapstoneRun) -> Table:
     """Gold, proxy, KL and valid share of the three policies."""
-    table = Table(title=f"\npreset {run.preset.name}, seed {run.seed}: the three policies", title_justify="left")
+    table = Table(
+        title=f"\npreset {run.plan.preset.name}, seed {run.plan.seed}: the three policies", title_justify="left"
+    )
     for column in ("", f"gold (max {GOLD_MAX:.0f})", "proxy (std)", "KL (nats)", "valid"):
         table.add_column(column, justify="left" if not column else "right")
     for name, evaluation in run.evaluations().items():
@@ -121,7 +147,7 @@ def _samples(run: CapstoneRun) -> Table:
     for column in ("prompt", *evaluations):
         table.add_column(column, ratio=1)
     for number in range(SAMPLES):
-        table.add_row(run.prompts[number], *(evaluation.responses[number] for evaluation in evaluations.values()))
+        table.add_row(run.plan.prompts[number], *(evaluation.responses[number] for evaluation in evaluations.values()))
     return table
 
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from ..lesson09_ppo_trainer.scoring import RewardFunction, first_line
+from ..given.files import first_line
+from ..given.scoring import RewardFunction
 from .hub_models import context_length, embedding_rows, load_model
 
 if TYPE_CHECKING:

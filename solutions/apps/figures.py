@@ -13,55 +13,54 @@ import matplotlib.pyplot as plt  # noqa: E402
 
 from tiny_models.gold import GOLD_MAX  # noqa: E402
 
+from ..given.prompts import encode_prompts  # noqa: E402
 from ..lesson06_kl_rewards import estimate_kl  # noqa: E402
 from ..lesson08_rollout import Experience, collect_experience  # noqa: E402
-from ..lesson09_ppo_trainer import encode_prompts  # noqa: E402
-from .pipeline import CapstoneRun, PPORun, ppo_config  # noqa: E402
+from .demo import CapstoneRun, PPORun, ppo_config  # noqa: E402
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart.
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#7F7F7F"
 
 
-def draw_figures(run: CapstoneRun, out: Path) -> list[Path]:
-    """Write `training_curves.png`, `overoptimisation.png` and `response.png` into `out`."""
+def draw_figures(run: CapstoneRun) -> list[Path]:
+    """Write `training_curves.png`, `overoptimisation.png` and `response.png` into the run's folder."""
     figures = {
         "training_curves.png": training_curves(run),
         "overoptimisation.png": overoptimisation(run),
         "response.png": response_by_token(run),
     }
     for name, figure in figures.items():
-        figure.savefig(out / name, dpi=120)
+        figure.savefig(run.plan.out / name, dpi=120)
         plt.close(figure)
-    return [out / name for name in figures]
+    return [run.plan.out / name for name in figures]
 
 
 def training_curves(run: CapstoneRun) -> Any:
     """Six panels: the losses of the first two stages, and four metrics of both PPO runs."""
-    assert run.stage1 and run.stage2 and run.ppo and run.no_kl
     figure, axes = plt.subplots(2, 3, figsize=(12, 6.4), layout="constrained")
     figure.suptitle("From imitation to preference: SFT, reward model, PPO")
     sft, accuracy, score, kl, entropy, critic = axes.flat
-    sft.plot(run.stage1.losses, color=GREY, alpha=0.35, linewidth=0.8)
-    sft.plot(_smooth(run.stage1.losses), color=BLUE)
+    sft.plot(run.sft.losses, color=GREY, alpha=0.35, linewidth=0.8)
+    sft.plot(_smooth(run.sft.losses), color=BLUE)
     sft.set(title="SFT learns the grammar", xlabel="optimiser step", ylabel="loss (nats per token)", ylim=(0.8, None))
-    steps = [row["accuracy"] for row in run.stage2.history]
+    steps = [row["accuracy"] for row in run.reward.history]
     accuracy.plot(steps, color=GREY, alpha=0.35, linewidth=0.8)
     accuracy.plot(_smooth(steps), color=BLUE)
     accuracy.axhline(0.5, color=GREY, linestyle=":", label="a coin")
     accuracy.set(
-        title=f"The reward model learns the choices\n(held out: {run.stage2.accuracy:.0%} right)",
+        title=f"The reward model learns the choices\n(held out: {run.reward.accuracy:.0%} right)",
         xlabel="optimiser step",
         ylabel="accuracy on the batch",
     )
     accuracy.legend(loc="lower right")
     panels = (
         (score, "score", "The proxy rises in both runs", "reward model's score (std of SFT)"),
-        (kl, "kl", "Only the price keeps the policy near", "KL from the SFT model (nats per response)"),
+        (kl, "kl", "Only the penalty keeps the policy near", "KL from the SFT model (nats per response)"),
         (entropy, "entropy", "Without it the policy collapses", "entropy (nats per token)"),
         (critic, "explained_variance", "The critic learns to predict", "explained variance of the returns"),
     )
     for axis, name, title, label in panels:
-        for ppo, colour, text in ((run.ppo, BLUE, "with KL price"), (run.no_kl, ORANGE, "without")):
+        for ppo, colour, text in ((run.ppo, BLUE, "with KL penalty"), (run.no_kl, ORANGE, "without")):
             axis.plot(_metric(ppo, name), color=colour, label=text)
         axis.set(title=title, xlabel="PPO update", ylabel=label)
         axis.legend()
@@ -73,9 +72,8 @@ def training_curves(run: CapstoneRun) -> Any:
 
 def overoptimisation(run: CapstoneRun) -> Any:
     """The picture of the course: proxy and gold against the distance from the SFT model, both runs."""
-    assert run.ppo and run.no_kl
     figure, axes = plt.subplots(1, 2, figsize=(11, 4.8), layout="constrained", sharey=True)
-    runs = ((axes[0], run.ppo, f"KL price {run.preset.kl_coef}"), (axes[1], run.no_kl, "no KL price"))
+    runs = ((axes[0], run.ppo, f"kl_coef {run.plan.preset.kl_coef}"), (axes[1], run.no_kl, "no KL penalty"))
     for axis, ppo, name in runs:
         trace = [*ppo.trace, ppo.final]
         distance = [max(point.kl, 0.0) for point in trace]
@@ -105,7 +103,7 @@ def response_by_token(run: CapstoneRun) -> Any:
     experience, tokens = _one_response(run)
     kl = estimate_kl(experience.log_probs, experience.ref_log_probs)[0]
     figure, axes = plt.subplots(4, 1, figsize=(10, 8), layout="constrained", sharex=True)
-    prompt = run.prompts[0]
+    prompt = run.plan.prompts[0]
     figure.suptitle(f'"{prompt}"\nThe score comes once, at the end; the critic and GAE spread it over the tokens')
     rows = (
         (experience.rewards[0], "reward\n(score units)", "bar", ORANGE),
@@ -136,15 +134,14 @@ def response_by_token(run: CapstoneRun) -> Any:
 
 
 def _one_response(run: CapstoneRun) -> tuple[Experience, list[str]]:
-    assert run.ppo and run.stage1
-    trainer = run.ppo.stage.trainer
-    config = ppo_config(run.preset, run.tokenizer, run.seed, run.preset.kl_coef)
-    input_ids, attention_mask = encode_prompts(run.prompts[:1], run.tokenizer, config.pad_token_id)
+    trainer = run.ppo.result.trainer
+    config = ppo_config(run.plan.preset, run.plan.tokenizer, run.plan.seed, run.plan.preset.kl_coef)
+    input_ids, attention_mask = encode_prompts(run.plan.prompts[:1], run.plan.tokenizer, config.pad_token_id)
     device = trainer.accelerator.device
-    sampling = torch.Generator(device=device).manual_seed(run.seed)
+    sampling = torch.Generator(device=device).manual_seed(run.plan.seed)
     experience = collect_experience(
         trainer.accelerator.unwrap_model(trainer.model),
-        run.stage1.policy,
+        run.sft.policy,
         trainer.score,
         input_ids.to(device),
         attention_mask.to(device),
@@ -152,11 +149,11 @@ def _one_response(run: CapstoneRun) -> tuple[Experience, list[str]]:
         config.kl_coef,
         sampling,
     )
-    return experience, run.tokenizer.convert_ids_to_tokens(experience.responses[0].tolist())
+    return experience, run.plan.tokenizer.convert_ids_to_tokens(experience.responses[0].tolist())
 
 
 def _metric(run: PPORun, name: str) -> list[float]:
-    return [metrics[name] for metrics in run.stage.trainer.history]
+    return [metrics[name] for metrics in run.result.trainer.history]
 
 
 def _smooth(numbers: list[float], window: int = 25) -> list[float]:

@@ -1,0 +1,239 @@
+"""The whole of RLHF in the toy environment: SFT, reward model, PPO with and without the KL penalty, evaluation."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tiny_models.gold import GOLD_MAX
+from tiny_models.language import sample_prompts
+from tiny_models.presets import Preset, find_preset
+from tiny_models.tokenizer import build_tokenizer
+
+from ..given.checkpoints import updates_done
+from ..given.config import PPOConfig
+from ..given.files import write_whole
+from ..given.scoring import make_scorer
+from ..lesson09_ppo_trainer import PPOTrainer
+from ..lesson12_capstone import (
+    Evaluation,
+    PPOResult,
+    RewardModelResult,
+    SFTResult,
+    evaluate_policy,
+    train_policy,
+)
+from .journal import Journal
+from .output import save_model
+from .stages import load_reward_stage, load_sft_stage, train_reward_stage, train_sft_stage
+
+Say = Callable[[str], None]
+TRACE_AT = (1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 30, 35, 40, 45, 50)
+"""Updates after which a run is evaluated on the way: dense at first, where the KL moves fastest."""
+TRACE_RESPONSES = 128
+MAX_UPDATE_KL = 0.02
+"""An update ends early when the policy has moved this far: with a critic that is still poor it could go astray."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run is to do, and where."""
+
+    preset: Preset
+    seed: int
+    tokenizer: Any
+    prompts: list[str]
+    """The evaluation's prompts, in the order of each `Evaluation.responses`."""
+    out: Path
+    """Made ready by `prepare_output`."""
+    say: Say
+    """Receives a short account of each stage, a few lines at a time."""
+
+    def settings(self) -> dict[str, Any]:
+        """What decides every number of the run."""
+        return {"PRESET": self.preset.name, "SEED": self.seed, "sizes": asdict(self.preset)}
+
+
+@dataclass(frozen=True)
+class PPORun:
+    """One PPO run, with or without the KL penalty."""
+
+    result: PPOResult
+    trace: list[Evaluation]
+    """Evaluations on the way; the first one is the SFT model."""
+    final: Evaluation
+
+
+@dataclass(frozen=True)
+class CapstoneRun:
+    """Everything that a run made, in memory."""
+
+    plan: Plan
+    sft: SFTResult
+    reward: RewardModelResult
+    before: Evaluation
+    """Of the SFT model."""
+    ppo: PPORun
+    no_kl: PPORun
+    seconds: dict[str, float]
+
+    def evaluations(self) -> dict[str, Evaluation]:
+        """The three policies, by name."""
+        return {"SFT": self.before, "PPO": self.ppo.final, "PPO without KL penalty": self.no_kl.final}
+
+    def summary(self) -> dict[str, Any]:
+        """The numbers of the run as plain data; all but `seconds` are the same for the same seed and machine."""
+        return {
+            "preset": self.plan.preset.name,
+            "seed": self.plan.seed,
+            "gold_max": GOLD_MAX,
+            "seconds": {name: round(value, 2) for name, value in self.seconds.items()},
+            "reward_model": {"accuracy": self.reward.accuracy},
+            "sft": _numbers(self.before, "gold", "proxy", "valid"),
+            "ppo": _numbers(self.ppo.final, "gold", "proxy", "valid", "kl"),
+            "no_kl": _numbers(self.no_kl.final, "gold", "proxy", "valid", "kl"),
+        }
+
+
+def make_plan(preset_name: str, seed: int, out: Path, say: Say) -> Plan:
+    """What to do.
+
+    Raises:
+        ValueError: no preset has this name.
+    """
+    preset = find_preset(preset_name)
+    if preset.threads is not None:
+        torch.set_num_threads(preset.threads)
+    prompts = sample_prompts(preset.evaluation_responses, random.Random(seed + 2))
+    return Plan(preset, seed, build_tokenizer(), prompts, out, say)
+
+
+def run_capstone(plan: Plan, journal: Journal) -> CapstoneRun:
+    """Run every stage, saving each model as soon as it is finished: an interruption leaves what was done.
+
+    Args:
+        plan: what to do.
+        journal: of this run; what it says is finished is read from `plan.out` and not made again.
+    """
+    seconds: dict[str, float] = dict(journal.facts.get("seconds", {}))
+    before, start = sum(seconds.values()), time.perf_counter()
+    sft = _sft(plan, journal, seconds)
+    reward = _reward_model(plan, sft, journal, seconds)
+    evaluation = _evaluate(plan, sft, reward, sft.policy, plan.prompts)
+    preset = plan.preset
+    with _timed(seconds, "ppo"):
+        plan.say(f"3  PPO: {preset.ppo_updates} updates of {preset.ppo_batch_size} responses, kl_coef {preset.kl_coef}")
+        ppo = _ppo_run(plan, sft, reward, preset.kl_coef, "ppo", journal)
+        plan.say("4  The same without the KL penalty: what the reward model never saw, it cannot judge")
+        no_kl = _ppo_run(plan, sft, reward, 0.0, "no_kl", journal)
+    seconds["total"] = before + time.perf_counter() - start
+    return CapstoneRun(plan, sft, reward, evaluation, ppo, no_kl, seconds)
+
+
+def _sft(plan: Plan, journal: Journal, seconds: dict[str, float]) -> SFTResult:
+    plan.say(f"1  SFT: {plan.preset.demonstrations:,} demonstrations by a mediocre writer")
+    if "sft_losses" in journal.facts:
+        result = load_sft_stage(plan.out / "sft", journal.facts["sft_losses"])
+        plan.say(f"   finished before: {plan.out / 'sft'}")
+    else:
+        with _timed(seconds, "sft"):
+            result = train_sft_stage(plan.preset, plan.tokenizer, plan.seed)
+        save_model(result.policy, plan.tokenizer, plan.out / "sft")
+        journal.record(sft_losses=result.losses, seconds=seconds)
+    plan.say(f"   loss {result.losses[0]:.2f} -> {result.losses[-1]:.2f} nats per token")
+    return result
+
+
+def _reward_model(plan: Plan, sft: SFTResult, journal: Journal, seconds: dict[str, float]) -> RewardModelResult:
+    plan.say(f"2  Reward model: {plan.preset.preference_pairs:,} comparisons of its responses by noisy annotators")
+    facts, directory = journal.facts, plan.out / "reward_model"
+    if "reward_history" in facts:
+        result = load_reward_stage(directory, facts["reward_history"], facts["reward_accuracy"])
+        plan.say(f"   finished before: {directory}")
+    else:
+        with _timed(seconds, "reward_model"):
+            result = train_reward_stage(sft.policy, plan.preset, plan.tokenizer, plan.seed)
+        save_model(result.reward_model, plan.tokenizer, directory)
+        journal.record(reward_history=result.history, reward_accuracy=result.accuracy, seconds=seconds)
+    plan.say(f"   accuracy on held-out comparisons {result.accuracy:.3f}")
+    return result
+
+
+def _ppo_run(
+    plan: Plan, sft: SFTResult, reward: RewardModelResult, kl_coef: float, name: str, journal: Journal
+) -> PPORun:
+    """PPO with this KL coefficient, from the newest checkpoint if there is one."""
+    trace_prompts, checkpoints = plan.prompts[:TRACE_RESPONSES], journal.checkpoints(name)
+    start = checkpoints.newest(plan.say)
+    # Evaluations by the number of updates done; those after the checkpoint are made again, with the same result.
+    trace = {int(done): Evaluation(**one) for done, one in journal.facts.get(f"{name}_trace", {}).items()}
+    if start is None:
+        trace[0] = _evaluate(plan, sft, reward, sft.policy, trace_prompts)
+    else:
+        plan.say(f"   going on after update {updates_done(start)}, from {start}")
+
+    def on_update(trainer: PPOTrainer) -> None:
+        if trainer.updates_done in TRACE_AT:
+            trace[trainer.updates_done] = _evaluate(plan, sft, reward, trainer.policy, trace_prompts)
+            journal.record(**{f"{name}_trace": {n: asdict(one) for n, one in trace.items()}})
+        checkpoints.save(trainer)
+
+    config = ppo_config(plan.preset, plan.tokenizer, plan.seed, kl_coef, str(plan.out / "log" / name))
+    prompts = sample_prompts(config.num_updates * config.batch_size, random.Random(plan.seed + 3))
+    result = train_policy(sft, reward, config, plan.tokenizer, prompts, on_update, start)
+    final = _evaluate(plan, sft, reward, result.policy, plan.prompts)
+    save_model(result.policy, plan.tokenizer, plan.out / ("policy" if kl_coef else "no_kl_policy"))
+    plan.say(
+        f"   gold {final.gold:.2f} of {GOLD_MAX:.0f}, proxy {final.proxy:.2f}, KL {final.kl:.1f} nats, "
+        f"valid {final.valid:.0%}"
+    )
+    return PPORun(result, list(trace.values()), final)
+
+
+def _evaluate(plan: Plan, sft: SFTResult, reward: RewardModelResult, policy: Any, prompts: list[str]) -> Evaluation:
+    config = ppo_config(plan.preset, plan.tokenizer, plan.seed, plan.preset.kl_coef)
+    return evaluate_policy(policy, sft.policy, make_scorer(reward.reward_model), prompts, plan.tokenizer, config)
+
+
+def write_summary(run: CapstoneRun) -> Path:
+    """Write `summary.json` in one piece."""
+    file = run.plan.out / "summary.json"
+    with write_whole(file) as unfinished:
+        unfinished.write_text(json.dumps(run.summary(), indent=2) + "\n")
+    return file
+
+
+def ppo_config(preset: Preset, tokenizer: Any, seed: int, kl_coef: float, log_dir: str | None = None) -> PPOConfig:
+    """The PPO settings of a preset."""
+    return PPOConfig(
+        stop_token_ids=(tokenizer.eos_token_id,),
+        pad_token_id=tokenizer.pad_token_id,
+        max_new_tokens=preset.max_new_tokens,
+        num_updates=preset.ppo_updates,
+        batch_size=preset.ppo_batch_size,
+        num_epochs=preset.ppo_epochs,
+        learning_rate=preset.ppo_learning_rate,
+        kl_coef=kl_coef,
+        max_update_kl=MAX_UPDATE_KL,
+        seed=seed,
+        log_dir=log_dir,
+    )
+
+
+def _numbers(evaluation: Evaluation, *names: str) -> dict[str, float]:
+    return {name: getattr(evaluation, name) for name in names}
+
+
+@contextmanager
+def _timed(seconds: dict[str, float], name: str) -> Iterator[None]:
+    start = time.perf_counter()
+    yield
+    seconds[name] = time.perf_counter() - start

@@ -1,0 +1,109 @@
+"""Whose lessons a run is built from: the reference's, or a student's own, which may be unfinished."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..given.files import first_line
+
+SOLUTIONS = Path(__file__).parents[1]
+RECORDED = Path(__file__).with_name("ten_seeds.json")
+"""The summaries of `make demo SEED=0` to `SEED=9`."""
+STUB = re.compile(r'raise NotImplementedError\("lesson(\d\d): ([\w.]+)"\)')
+LEFT_OUT = {
+    2: ("ranking_loss", "token_pairwise_loss"),
+    4: ("td_errors", "n_step_advantages", "compute_gae"),
+    5: ("compute_kl_penalty_loss", "update_beta"),
+    6: ("AdaptiveKLController.update",),
+    7: ("SharedPolicyAndValue.forward", "reference_mode"),
+    9: ("PPOTrainer.load_checkpoint",),
+}
+"""Exercises that the toy environment's run does not use, of the lessons that it does use."""
+COMPARED = ("reward_model accuracy", "sft gold", "ppo gold", "ppo valid")
+MARGIN = 0.5
+"""Of the range's width, on either side: an eleventh seed of the reference falls outside ten others easily."""
+LESSONS = (1, 2, 4, 5, 6, 7, 8, 9, 12)
+
+
+class Unfinished(Exception):
+    """The stack cannot run; the message says which file or exercise is missing, in one sentence."""
+
+
+def own_folder() -> Path | None:
+    """The student's folder that the lessons come from, or None for the reference's."""
+    package = sys.modules[__name__.partition(".")[0]]
+    folder = Path(str(package.__file__)).parent
+    return None if folder == SOLUTIONS else folder
+
+
+def check_finished(folder: Path) -> None:
+    """Look into each file of the lessons that the run needs, before anything is loaded.
+
+    Raises:
+        Unfinished: a file is missing, or an exercise in it is not written.
+    """
+    for number in LESSONS:
+        for file in sorted(SOLUTIONS.glob(f"lesson{number:02d}_*/*.py")):
+            own = folder / file.relative_to(SOLUTIONS)
+            if not own.is_file():
+                raise Unfinished(
+                    f"the capstone is waiting for lesson {number}: there is no file {_short(own, folder)}; "
+                    f"make reset LESSON={number} brings it back"
+                )
+            for _, exercise in STUB.findall(own.read_text("utf-8", errors="replace")):
+                if exercise not in LEFT_OUT.get(number, ()):
+                    raise Unfinished(
+                        f"the capstone is waiting for lesson {number}: `{exercise}` in {_short(own, folder)} is not "
+                        "written yet; run the reference with make demo"
+                    )
+
+
+def not_loaded(error: BaseException, folder: Path) -> str:
+    """A sentence for an error in loading a student's files: which file, and why."""
+    places = [Path(frame.filename) for frame in traceback.extract_tb(error.__traceback__)]
+    if isinstance(error, SyntaxError) and error.filename:
+        places.append(Path(error.filename))
+    own = [place for place in places if place.is_relative_to(folder)]
+    return (
+        f"expected lessons that can be loaded, got {_short(own[-1], folder) if own else folder.name}: "
+        f"{first_line(error)}; is it of another version of the course?"
+    )
+
+
+def verdict(summary: Mapping[str, Any]) -> str | None:
+    """How a run of right blocks compares with the reference's ten; None where its preset was not recorded."""
+    recorded = json.loads(RECORDED.read_text("utf-8"))
+    if summary["preset"] != recorded["preset"]:
+        return None
+    numbers, runs = _flat(summary), [_flat(run) for run in recorded["runs"]]
+    if any(run["seed"] == summary["seed"] and _flat(run) == numbers for run in recorded["runs"]):
+        return "Your blocks give the reference's numbers of this seed, to the last digit."
+    inside: list[str] = []
+    outside: list[str] = []
+    for name in COMPARED:
+        low, high = min(run[name] for run in runs), max(run[name] for run in runs)
+        margin = MARGIN * (high - low)
+        found = inside if low - margin <= numbers[name] <= high + margin else outside
+        found.append(f"{name} {numbers[name]:.2f} ({low:.2f} to {high:.2f})")
+    if not outside:
+        return f"Your blocks landed within the range of the reference's ten seeds: {', '.join(inside)}."
+    return (
+        f"Your blocks landed outside the range of the reference's ten seeds: {', '.join(outside)}. Run another seed; "
+        "if it is outside again, one of your lessons is wrong in a way that no test saw."
+    )
+
+
+def _flat(summary: Mapping[str, Any]) -> dict[str, float]:
+    """The numbers of a summary by names such as "ppo gold"."""
+    parts = {name: part for name, part in summary.items() if isinstance(part, dict) and name != "seconds"}
+    return {f"{name} {key}": float(value) for name, part in parts.items() for key, value in part.items()}
+
+
+def _short(path: Path, folder: Path) -> str:
+    return f"{folder.name}/{path.relative_to(folder).as_posix()}"

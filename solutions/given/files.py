@@ -1,0 +1,39 @@
+"""What is written is whole or not there, and an error fits into one line."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def write_whole(target: Path) -> Iterator[Path]:
+    """A path beside `target`, for a file or a folder; what was written there takes its place when the block is over.
+
+    Where the block raises, or the process is killed, `target` is as it was before.
+    """
+    unfinished = target.with_name(target.name + ".unfinished")
+    _remove(unfinished)
+    try:
+        yield unfinished
+        if target.is_dir():
+            _remove(target)
+        os.replace(unfinished, target)
+    finally:
+        _remove(unfinished)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def first_line(error: BaseException) -> str:
+    """Kind and first line of an error, for a message of one sentence."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"[:160]
