@@ -66,10 +66,6 @@ def test_gather_log_probs_gradient():
     answer.gradient_equals(logits=[[[1.8, -1.8, 0.0], [-0.2, 0.2, 0.0]]])
 
 
-def test_gather_log_probs_default_temperature_is_1():
-    call(gather_log_probs, logits=[[[0.0, log(3)]]], tokens=[[1]]).equals([[log(3 / 4)]])
-
-
 def test_gather_log_probs_computes_bfloat16_in_float32():
     # In bfloat16 2 / 0.7 is 2.859, and the answer has two digits: too few to tell the new policy from the old.
     total = math.exp(2 / 0.7) + math.exp(1 / 0.7) + 1
@@ -119,10 +115,6 @@ def test_response_log_probs_keeps_rows_apart():
     answer.equals([[log(2 / 8), log(2 / 4), log(3 / 5)], [log(8 / 10), log(1 / 5), log(2 / 4)]])
 
 
-def test_response_log_probs_default_temperature_is_1():
-    call(response_log_probs, logits=LOGITS, input_ids=IDS, prompt_length=3).equals([[log(3 / 5)]])
-
-
 def entropy(*probabilities: float) -> float:
     return -sum(p * log(p) for p in probabilities)
 
@@ -161,10 +153,6 @@ def test_token_entropy_gradient(forbidden):
     answer.equals([[high]]).gradient_equals(logits=[[[*slopes, *(0.0 for _ in forbidden)]]])
 
 
-def test_token_entropy_default_temperature_is_1():
-    call(token_entropy, logits=[[[0.0, log(3)]]]).equals([[entropy(1 / 4, 3 / 4)]])
-
-
 def test_token_entropy_computes_bfloat16_in_float32():
     logits = torch.tensor([[[2.0, 1.0, 0.0]]], dtype=torch.bfloat16)
     weights = [math.exp(2 / 0.7), math.exp(1 / 0.7), 1.0]
@@ -198,11 +186,6 @@ def test_masked_mean_gradient(padding):
     # 1 / 6 for each of the six real tokens. `value * mask` would leak: 0 * NaN is NaN.
     answer = call(masked_mean, [[1.0, 2.0, padding, padding], [4.0] * 4], TWO_AND_FOUR, grad_of="values")
     answer.equals(19 / 6).gradient_equals(values=[[1 / 6, 1 / 6, 0.0, 0.0], [1 / 6] * 4])
-
-
-def test_masked_mean_keeps_float32():
-    answer = call(masked_mean, torch.tensor([[1.0, 2.0, 9.0], [4.0, 9.0, 9.0]]), [[True, True, False], [True] * 3])
-    answer.equals(5.0, dtype=torch.float32)
 
 
 # 1 / the root of the variance, with the small number in its place.
@@ -282,15 +265,6 @@ def test_masked_whiten_gradient(shift_mean, kept):
     )
     slopes = [r * 2 / 3 - r**3 / 2 + kept, -r / 3 + kept, -r / 3 + r**3 / 2 + kept]
     answer.gradient_equals(values=[[slopes[0], slopes[1], 0.0], [slopes[2], 0.0, 0.0]])
-
-
-def test_masked_whiten_default_centres():
-    call(masked_whiten, values=[[0.0, 6.0]], mask=[[True, True]]).equals([[-3 * scale(18), 3 * scale(18)]])
-
-
-def test_masked_whiten_keeps_float32():
-    values = torch.tensor([[1.0, 2.0, 9.0], [3.0, 9.0, 9.0]])
-    call(masked_whiten, values, RAGGED).equals([[-1.0, 0.0, 0.0], [1.0, 0.0, 0.0]], dtype=torch.float32)
 
 
 @pytest.mark.parametrize(

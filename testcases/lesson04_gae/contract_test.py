@@ -1,5 +1,49 @@
 """Lesson 4: the tests that are the same for every exercise; the engine makes them."""
 
-from testcases.engine.contract_tests import contract_tests
+import math
 
-contract_tests(globals())
+from testcases.engine.contract_tests import contract_tests
+from tutorial.lesson04_gae import compute_gae, compute_response_gae, n_step_advantages, td_errors
+
+# The checks are given, above the solution; they have to stay there.
+STEPS = {"rewards": [1.0, 2.0], "values": [0.0, 0.0, 0.0], "dones": [0.0, 0.0], "gamma": 0.5}
+BAD_STEPS = {
+    "values-needs-one-more": ({"values": [0.0, 0.0]}, ["values (2,)", "rewards (2,)"]),
+    "dones-would-broadcast": ({"dones": [0.0]}, ["dones (1,)"]),
+    "another-rank": ({"rewards": [[1.0, 2.0]]}, ["rewards (1, 2)"]),
+    "gamma-above-1": ({"gamma": 1.5}, ["gamma"]),
+    "gamma-below-0": ({"gamma": -0.1}, ["gamma"]),
+}
+RESPONSE = {"rewards": [[1.0, 2.0]], "values": [[0.0, 0.0]], "mask": [[True, True]], "gamma": 0.5, "lam": 0.5}
+
+contract_tests(
+    globals(),
+    defaults=[td_errors, n_step_advantages, compute_gae, compute_response_gae],
+    float32=[n_step_advantages, compute_gae, compute_response_gae],
+    refusals={
+        td_errors: (STEPS, BAD_STEPS),
+        n_step_advantages: (
+            {**STEPS, "n": 2},
+            {**BAD_STEPS, "no-step": ({"n": 0}, ["n"]), "steps-back": ({"n": -1}, ["n"])},
+        ),
+        compute_gae: (
+            {**STEPS, "lam": 0.5},
+            {
+                **BAD_STEPS,
+                "lam-below-0": ({"lam": -0.5}, ["lam"]),
+                "lam-above-1": ({"lam": 1.5}, ["lam"]),
+                "lam-nan": ({"lam": math.nan}, ["lam"]),
+            },
+        ),
+        compute_response_gae: (
+            RESPONSE,
+            {
+                "all-masked": ({"mask": [[False, False]]}, ["at least one True"]),
+                "mask-of-numbers": ({"mask": [[1.0, 0.0]]}, ["bool"]),
+                "values-as-long-as-rewards": ({"values": [[0.0, 0.0, 0.0]]}, ["values (1, 3)"]),
+                "mask-would-broadcast": ({"mask": [[True], [True]]}, ["mask (2, 1)"]),
+                "lam-above-1": ({"lam": 1.5}, ["lam"]),
+            },
+        ),
+    },
+)
