@@ -1,5 +1,59 @@
 """Lesson 8: the tests that are the same for every exercise; the engine makes them."""
 
-from testcases.engine.contract_tests import contract_tests
+import math
 
-contract_tests(globals())
+import torch
+
+from testcases.engine import scenario
+from testcases.engine.contract_tests import contract_tests
+from testcases.lesson08_rollout.examples import experience
+from tutorial.lesson08_rollout import (
+    ExperienceBuffer,
+    collect_experience,
+    evaluate_responses,
+    generate,
+    sample_token,
+)
+
+# The checks are given, above the solution; they have to stay there.
+PROMPT = {"input_ids": [[4, 5, 6]], "attention_mask": [[True, True, True]], "max_new_tokens": 2}
+PROMPT |= {"model": 1, "stop_token_ids": (9,), "pad_token_id": 0}
+BAD_LOGITS = {
+    "no-batch": ({"logits": [1.0, 2.0]}, ["logits (2,)"]),
+    "with-time": ({"logits": [[[1.0, 2.0]]]}, ["logits (1, 1, 2)"]),
+    "temperature-0": ({"temperature": 0.0}, ["temperature"]),
+    "temperature-below-0": ({"temperature": -1.0}, ["temperature"]),
+    "top-k-below-0": ({"top_k": -1}, ["top_k"]),
+    "top-p-0": ({"top_p": 0.0}, ["top_p"]),
+    "top-p-above-1": ({"top_p": 1.1}, ["top_p"]),
+}
+RIGHT_PADDED = {"padded-on-the-right": ({"attention_mask": [[True, True, False]]}, ["left-padded"])}
+BAD_PROMPTS = RIGHT_PADDED | {
+    "mask-of-another-shape": ({"attention_mask": [[True, True]]}, ["attention_mask (1, 2)"]),
+    "no-token": ({"max_new_tokens": 0}, ["max_new_tokens"]),
+    "beyond-the-context": ({"max_new_tokens": 22}, ["context of 24", "3 + 22"]),
+    "temperature-0": ({"temperature": 0.0}, ["temperature"]),
+}
+STORED = {"batches": (experience(torch.Generator().manual_seed(0), [2, 1], [3, 1]),), "size": 2, "seed": 0}
+BAD_BUFFERS = {
+    "empty": ({"batches": ()}, ["experience", "got none"]),
+    "size-0": ({"size": 0}, ["size"]),
+}
+BAD_SCORES = {
+    "a-column": ({"scores": [[1.0], [2.0]]}, ["scores (2, 1)"]),
+    "too-many": ({"scores": [1.0, 2.0, 3.0]}, ["2 responses", "got 3"]),
+    "one-for-all": ({"scores": [1.0]}, ["2 responses", "got 1"]),
+    "nan": ({"scores": [1.0, math.nan]}, ["finite", "response 1"]),
+    "infinite": ({"scores": [math.inf, 0.0]}, ["finite", "response 0"]),
+}
+
+contract_tests(
+    globals(),
+    refusals={
+        sample_token: ({"logits": [[1.0, 2.0]]}, BAD_LOGITS),
+        scenario("lm_writes", of=generate): (PROMPT, BAD_PROMPTS),
+        scenario("dealt", of=ExperienceBuffer.minibatches): (STORED, BAD_BUFFERS),
+        scenario("judged_with_scores", of=evaluate_responses): ({}, BAD_SCORES),
+        scenario("lm_collected", of=collect_experience): ({**PROMPT, "kl_coef": 0.3, "seed": 5}, RIGHT_PADDED),
+    },
+)

@@ -236,6 +236,9 @@ class Generate(Wrong, of="generate"):
         "sample_token(logits, 1.0",
         why="the temperature is not handed to sample_token: the log-probs are of another sampler",
     )
+    temperature_never_used = first(
+        "temperature = 1.0", why="the temperature is ignored, by the draw and by the log-probs: both need it"
+    )
     top_p_not_passed_on = edit(
         "top_k, top_p", "top_k, 1.0", why="top_p is not handed to sample_token: the unlikely rest still comes"
     )

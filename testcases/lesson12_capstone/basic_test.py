@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from testcases.engine import call, scenario, worth
-from testcases.lesson12_capstone.examples import ALL, MANY, SCRIPT, stages
+from testcases.lesson12_capstone.examples import ALL, CLIPPED, MANY, SCRIPT, stages
 from testcases.lesson12_capstone.scenarios_models import WORDS
 from tutorial.lesson12_capstone import evaluate_policy, sft_loss, train_policy, train_sft
 
@@ -98,7 +98,7 @@ def test_train_sft_sees_each_demonstration_once(batch_size, sizes):
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_train_sft_draws_the_order_from_its_own_generator(seed):
     answer = call(FITTED, table=UNIFORM, **ROWS, learning_rate=0.1, batch_size=1, seed=seed)
-    answer.leaves_global_random_alone().matches_reference()
+    answer.leaves_global_random_alone().matches_reference(atol=CLIPPED)
 
 
 def test_train_sft_takes_steps_that_shrink():
@@ -135,7 +135,7 @@ def test_train_sft_clips_the_gradients(gain):
     table = torch.zeros(4, 4, dtype=torch.float64)
     table[:, 1] = 6.0 / gain
     answer = call(FITTED, table=table, **ROWS, learning_rate=2.0 / gain, batch_size=1, seed=1, gain=gain)
-    answer.matches_reference()
+    answer.matches_reference(atol=CLIPPED)
 
 
 def test_train_sft_trains_in_train_mode_and_leaves_it():
@@ -167,6 +167,9 @@ def test_evaluate_policy_by_hand(settings):
     answer.satisfies(lambda got: got["pads_with_the_id_of_the_config"], "padding with config.pad_token_id")
     # The second alone, unkind and off its topic: below 0.
     call(JUDGED, prompts=tuple(LONG)[1:2], script=LONG, **settings).equals(gold=-0.5)
+    # However many there are, each counts: 64 times gold 2, 16 times -1/2.
+    prompts = tuple(LONG)[:1] * 64 + tuple(LONG)[1:2] * 16
+    call(JUDGED, prompts=prompts, script=LONG, **settings).equals(gold=1.5)
 
 
 def test_evaluate_policy_counts_a_response_that_was_cut_as_invalid():
@@ -293,4 +296,4 @@ def test_train_policy_runs_to_the_end_and_calls_on_update():
 
 @pytest.mark.parametrize("prompts", [PROMPTS, MANY], ids=["less-than-a-batch", "more-than-a-batch-one-of-them-twice"])
 def test_train_policy_agrees_with_a_run_of_the_reference(prompts):
-    call(TUNED, **STAGES, prompts=prompts, kl_coef=0.2, **RUN).matches_reference(atol=1e-6)
+    call(TUNED, **STAGES, prompts=prompts, kl_coef=0.2, seed=3, **RUN).matches_reference(atol=1e-6)

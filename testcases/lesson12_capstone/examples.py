@@ -34,6 +34,10 @@ SCRIPT = {
     "tell me about the phone :": "the battery was lovely .",
 }
 
+CLIPPED = 1e-5
+"""How far a training with clipped gradients may be off: torch's `clip_grad_norm_` adds 1e-6 to the norm, a student need
+not."""
+
 
 def examples(seed: int) -> list[Request]:
     """Ragged rows, B != L and B == L; a policy of chance and a scripted one; float64, but for whole PPO runs."""
@@ -61,7 +65,7 @@ def _losses(draw: torch.Generator) -> list[Request]:
 
 def _fits(draw: torch.Generator, seed: int) -> list[Request]:
     ask = scenario("fitted_of", of=train_sft)
-    options = {"learning_rate": 0.3, "batch_size": 2, "seed": seed, "places": normal_from(draw, 8, 6)}
+    options = {"learning_rate": 0.3, "batch_size": 2, "seed": seed + 1, "places": normal_from(draw, 8, 6)}
     return [
         request(ask, table=3 * normal_from(draw, 6, 6), **demonstrations(draw, 5), **options),
         request(ask, table=normal_from(draw, 6, 6), **demonstrations(draw, 4), learning_rate=1.0, batch_size=3),
@@ -112,7 +116,7 @@ def fluent(draw: torch.Generator) -> Tensor:
 
 def _runs(draw: torch.Generator, seed: int) -> list[Request]:
     ask = scenario("tuned_of", of=train_policy)
-    common = {"num_updates": 2, "batch_size": 4, "num_epochs": 2, "learning_rate": 0.05, "seed": seed}
+    common = {"num_updates": 2, "batch_size": 4, "num_epochs": 2, "learning_rate": 0.05, "seed": seed + 1}
     return [
         request(ask, **stages(draw), prompts=PROMPTS[:2], frozen=True, **common),
         request(ask, **stages(draw), prompts=PROMPTS, kl_coef=0.3, temperature=0.8, **common),
