@@ -7,11 +7,10 @@ import math
 import pytest
 import torch
 
-from testcases.engine import call, examples_of, scenario, worth
+from testcases.engine import call, scenario, worth
 from tutorial.lesson11_scaling import (
     DistributedPPOTrainer,
     global_masked_whiten,
-    gradient_weight,
     keep_reference_adapter,
     merge_moments,
     merge_statistics,
@@ -22,12 +21,6 @@ PLAN = scenario("plan_of", of=plan_microbatches)
 WHITENED = scenario("whitened_of", of=global_masked_whiten)
 REFUSED = scenario("refused_of", of=keep_reference_adapter)
 STEPS = scenario("steps_of", of=DistributedPPOTrainer.optimiser_step)
-
-
-@worth(2)
-def test_plan_microbatches_agrees_with_the_reference():
-    for answer in examples_of(plan_microbatches):
-        answer.matches_reference()
 
 
 def is_fair(plan, lengths, n_processes):
@@ -55,52 +48,10 @@ def test_plan_microbatches_is_fair(n_processes, size):
     answer.matches_reference()
 
 
-@pytest.mark.parametrize(
-    "changed, mentions",
-    [
-        ({"lengths": torch.zeros(0).long()}, ["at least one row"]),
-        ({"lengths": torch.ones(2, 2).long()}, ["lengths (2, 2)"]),
-        ({"n_processes": 0}, ["n_processes"]),
-        ({"micro_batch_size": 0}, ["micro_batch_size"]),
-    ],
-)
-def test_plan_microbatches_rejects_bad_input(changed, mentions):
-    call(PLAN, **{"lengths": [3, 1], "n_processes": 2, **changed}).raises(ValueError, mentions)
-
-
-def test_gradient_weight_agrees_with_the_reference():
-    for answer in examples_of(gradient_weight):
-        answer.matches_reference()
-
-
-@pytest.mark.parametrize(
-    "tokens, total, processes, mentions",
-    [(1, 0, 1, ["total_tokens"]), (5, 4, 1, ["tokens"]), (-1, 4, 1, ["tokens"]), (1, 4, 0, ["n_processes"])],
-)
-def test_gradient_weight_rejects_bad_input(tokens, total, processes, mentions):
-    call(gradient_weight, tokens, total, processes).raises(ValueError, mentions)
-
-
-def test_merge_statistics_agrees_with_the_reference():
-    for answer in examples_of(merge_statistics):
-        answer.matches_reference()
-
-
 def test_merge_statistics_of_single_tokens_is_their_mean():
     numbers = [0.25, -1.0, 4.0, 0.75]
     parts = [{"ratio_mean": one, "ratio_max": one} for one in numbers]
     call(merge_statistics, parts, (1, 1, 1, 1)).equals({"ratio_mean": 1.0, "ratio_max": 4.0})
-
-
-@pytest.mark.parametrize("tokens", [(1, 2), (0,), ()])
-def test_merge_statistics_rejects_bad_input(tokens):
-    call(merge_statistics, [{"ratio_max": 1.0}], tokens).raises(ValueError, ["tokens"])
-
-
-@worth(2)
-def test_merge_moments_agrees_with_the_reference():
-    for answer in examples_of(merge_moments):
-        answer.matches_reference()
 
 
 @pytest.mark.parametrize("sizes", [(5, 3), (1, 1, 1, 9), (4, 4)])
@@ -110,17 +61,6 @@ def test_merge_moments_are_those_of_all_tokens(sizes):
     parts = [torch.stack([x.new_tensor(len(x)), x.mean(), ((x - x.mean()) ** 2).sum()]) for x in values.split(sizes)]
     wanted = [float(len(values)), values.mean().item(), ((values - values.mean()) ** 2).sum().item()]
     call(merge_moments, torch.stack(parts)).equals(wanted, atol=1e-9)
-
-
-@pytest.mark.parametrize("moments", [torch.zeros(2, 3), torch.ones(3), torch.ones(2, 2), torch.zeros(0, 3)])
-def test_merge_moments_rejects_bad_input(moments):
-    call(merge_moments, moments).raises(ValueError, ["moments"])
-
-
-@worth(2)
-def test_global_masked_whiten_agrees_with_the_reference():
-    for answer in examples_of(global_masked_whiten):
-        answer.matches_reference()
 
 
 @pytest.mark.parametrize("shift_mean", [True, False])
@@ -144,36 +84,6 @@ def test_global_masked_whiten_in_float32():
     deviation = math.sqrt(13)
     wanted = [[-3 / deviation, -1 / deviation]]
     call(WHITENED, **given, place=0).equals(whitened=torch.tensor(wanted), atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    "changed, mentions",
-    [
-        ({"mask": [[False, False]]}, ["mask"]),
-        ({"mask": [[1, 1]]}, ["bool"]),
-        ({"mask": [[True, True, True]]}, ["mask (1, 3)"]),
-    ],
-)
-def test_global_masked_whiten_rejects_bad_input(changed, mentions):
-    given = {"values": [[1.0, 2.0]], "mask": [[True, True]], "others": [[1.0, 8.0, 0.0]], "place": 0, **changed}
-    call(WHITENED, **given).raises(ValueError, mentions)
-
-
-@worth(2)
-def test_keep_reference_adapter_agrees_with_the_reference():
-    for answer in examples_of(keep_reference_adapter):
-        answer.matches_reference()
-
-
-@pytest.mark.parametrize("twice, mentions", [(False, ["peft", "Line"]), (True, ["never refreshed"])])
-def test_keep_reference_adapter_rejects_bad_input(twice, mentions):
-    call(REFUSED, twice=twice, seconds=60.0).raises(ValueError, mentions)
-
-
-@worth(2)
-def test_optimiser_step_agrees_with_the_reference():
-    for answer in examples_of(DistributedPPOTrainer.optimiser_step):
-        answer.matches_reference()
 
 
 @pytest.mark.parametrize("size", [None, 1, 3])

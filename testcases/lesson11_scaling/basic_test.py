@@ -76,10 +76,6 @@ def test_gradient_weight_by_hand(tokens, total_tokens, n_processes, weight):
     call(gradient_weight, tokens, total_tokens, n_processes).equals(weight)
 
 
-def test_gradient_weight_is_of_one_process_by_default():
-    call(gradient_weight, 3, 8).equals(0.375)
-
-
 # 100 tokens at 0.5 and 900 at 0.3: 0.32, where the mean of the two means is 0.4.
 FEW = {"policy_loss": 0.5, "ratio_mean": 2.0, "ratio_max": 3.0}
 MANY = {"policy_loss": 0.3, "ratio_mean": 1.0, "ratio_max": 1.5}

@@ -98,8 +98,8 @@ def test_wrong_answer_says_why_and_where(lesson: str):
 @pytest.mark.parametrize("lesson, exercise", EXERCISES)
 def test_exercise_is_complete(lesson: str, exercise: str):
     found = [entry for entry in entries(lesson) if entry.exercise == exercise]
-    assert any(entry.test.startswith("basic") for entry in found), "no basic test"
-    assert any(entry.test.startswith("advanced") for entry in found), "no advanced test"
+    assert any(entry.is_basic for entry in found), "no basic test"
+    assert any(not entry.is_basic for entry in found), "no advanced test"
     assert len([one for one in wrong_answers(lesson) if one.exercise == exercise]) >= 3, (
         "fewer than three wrong answers"
     )
