@@ -1,4 +1,4 @@
-"""Lesson 2: the reward model, a language model with one number at its end, trained on comparisons (Bradley-Terry)."""
+"""Lesson 2: the reward model, a language model with a scalar head, trained on comparisons (Bradley-Terry)."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ class RewardModelConfig:
     learning_rate: float = 1e-3
     """AdamW step size, > 0; it decays linearly to 0."""
     epochs: int = 1
-    """Passes over the comparisons. More than one overfits quickly (InstructGPT, 2022, section 3.5)."""
+    """Passes over the comparisons. More than one overfits quickly (InstructGPT, 2022, appendix C.2)."""
     batch_size: int = 64
-    """Comparisons in one optimiser step."""
+    """Comparisons in one optimizer step."""
     max_grad_norm: float = 1.0
     """Gradients are scaled down to this norm."""
     seed: int = 0
@@ -61,7 +61,7 @@ class RewardModelConfig:
 
 
 def last_token_index(attention_mask: Tensor) -> Tensor:
-    """Index of the last real token of each row, wherever the padding is.
+    """Index of the last real token of each row, on whichever side the padding is.
 
     Args:
         attention_mask: (B, L) bool or 0/1, padded on the left, on the right or both.
@@ -82,11 +82,11 @@ def last_token_index(attention_mask: Tensor) -> Tensor:
 
 
 class RewardModel(nn.Module):
-    """A transformer body with a linear head that reads the last real token: one score for a prompt and response.
+    """A transformer backbone with a linear head at the last real token: one score for a prompt and its response.
 
     Args:
         backbone: a model without a language-model head (such as `GPT2Model`): called with `input_ids`,
-            `attention_mask`, `position_ids` and `use_cache=False` (nothing is written after the score), it returns an
+            `attention_mask`, `position_ids` and `use_cache=False` (no token is generated after it), it returns an
             object with `last_hidden_state` (B, L, H), and `backbone.config.hidden_size` is H. It is used, not copied.
     """
 
@@ -151,15 +151,17 @@ class RewardModel(nn.Module):
 
 
 def pairwise_loss(chosen: Tensor, rejected: Tensor, margin: Tensor | None = None) -> Tensor:
-    """Negative log-likelihood of the comparisons under Bradley-Terry: mean of -log sigmoid(chosen - rejected - margin).
+    """Negative log-likelihood of the comparisons under the Bradley-Terry model, averaged over the pairs.
+
+    P(chosen preferred) = sigmoid(chosen - rejected - margin)
 
     Args:
         chosen: (B,) scores of the preferred responses.
-        rejected: (B,) scores of the others.
+        rejected: (B,) scores of the other responses, row by row to the same prompt.
         margin: (B,) how much better the chosen one must be, or None for 0 (Llama 2, 2023, section 3.2.2).
 
     Returns:
-        () scalar, >= 0; log 2 when the model cannot tell them apart. Finite for differences of +-200.
+        () scalar, >= 0; log 2 when both scores are equal. Loss and gradient are finite for differences of +-200.
 
     Raises:
         ValueError: shapes disagree.
@@ -198,15 +200,15 @@ def ranking_loss(scores: Tensor) -> Tensor:
 def token_pairwise_loss(
     chosen_scores: Tensor, rejected_scores: Tensor, chosen_ids: Tensor, rejected_ids: Tensor, pad_token_id: int
 ) -> Tensor:
-    """DeepSpeed-Chat's loss: compare the two responses at every position from the first token that differs.
+    """DeepSpeed-Chat's loss: compare the two responses at every position, from the first token that differs.
 
     For each pair, -log sigmoid(chosen_scores[t] - rejected_scores[t]) is averaged over
     first difference <= t < length of the longer of the two; then over the pairs. Before the first difference
-    both rows hold the same prefix, so a causal model scores them alike: they carry no information.
+    both rows hold the same prefix, so a causal model gives them the same score: nothing to learn there.
 
     Args:
-        chosen_scores: (B, L) a score at every position; past the longer row's end anything.
-        rejected_scores: (B, L).
+        chosen_scores: (B, L) a score at every position; after the end of the longer text any value, NaN included.
+        rejected_scores: (B, L), likewise.
         chosen_ids: (B, L) int64, right-padded.
         rejected_ids: (B, L) int64, right-padded.
         pad_token_id: padding starts at its first occurrence, so it must not occur inside a text.
@@ -215,7 +217,7 @@ def token_pairwise_loss(
         () scalar.
 
     Raises:
-        ValueError: shapes disagree, a pad stands before a token, or a pair is identical.
+        ValueError: shapes disagree, a padding token comes before a real one, or a pair is identical.
     """
     check_shapes(
         chosen_scores=(chosen_scores, "B L"),
@@ -246,11 +248,11 @@ def token_pairwise_loss(
 
 
 def preference_accuracy(chosen: Tensor, rejected: Tensor) -> Tensor:
-    """Share of the comparisons in which the chosen response has the strictly higher score; a tie is not right.
+    """Fraction of the comparisons in which the chosen response has the strictly higher score; a tie does not count.
 
     Args:
         chosen: (B,) scores of the preferred responses.
-        rejected: (B,) scores of the others.
+        rejected: (B,) scores of the other responses, row by row to the same prompt.
 
     Returns:
         () float32 in [0, 1], without gradient.
@@ -268,24 +270,24 @@ def preference_accuracy(chosen: Tensor, rejected: Tensor) -> Tensor:
 def calibrate(model: RewardModel, batches: Iterable[tuple[Tensor, Tensor]]) -> None:
     """Shift and scale the head, in place, so that reference responses score mean 0 and standard deviation 1.
 
-    Bradley-Terry fixes differences only: without this the offset of the score is arbitrary, and the meaning
-    of `kl_coef` and `clip_score` changes from one reward model to the next.
+    Bradley-Terry determines differences only: without this step the offset of the score is arbitrary, and
+    `kl_coef` and `clip_score` mean something else with every reward model.
 
     Args:
-        model: in eval mode. The numbers in its `head.weight` and `head.bias` are changed; the backbone is not.
+        model: in eval mode. Its `head.weight` and `head.bias` are updated in place; the backbone is not changed.
         batches: pairs (input_ids (B, L), attention_mask (B, L)) of responses sampled from the policy *before*
-            PPO. It is gone through once. The statistics are those of all rows together (unbiased deviation),
-            not a mean over batches.
+            PPO. They are iterated over once. The statistics are those of all rows together (unbiased standard
+            deviation), not a mean over batches.
 
     Raises:
-        ValueError: fewer than two responses, or all scores are equal (compare the scores: the deviation of equal
-            numbers is often a rounding error above 0).
+        ValueError: fewer than two responses, or all scores are equal (compare the scores themselves: the computed
+            standard deviation of equal numbers is often slightly above 0).
     """
     # region solution
-    # The empty piece is for no batch at all, where some versions of torch raise another error.
+    # The empty tensor is for no batch at all, where some versions of torch raise another error.
     empty = model.head.bias[:0]
     scores = torch.cat([empty, *(model(input_ids, attention_mask) for input_ids, attention_mask in batches)])
-    # Not std == 0: the deviation of equal numbers is often a rounding error above it.
+    # Not std == 0: the computed standard deviation of equal numbers is often slightly above it.
     if scores.unique().numel() < 2:
         raise ValueError(f"expected two or more different scores to calibrate on, got {scores.unique().tolist()}")
     mean, std = scores.mean(), scores.std()
@@ -297,17 +299,17 @@ def calibrate(model: RewardModel, batches: Iterable[tuple[Tensor, Tensor]]) -> N
 def train_reward_model(model: RewardModel, pairs: PreferenceBatch, config: RewardModelConfig) -> list[dict[str, float]]:
     """Fit the model to comparisons with AdamW (no weight decay) and the pairwise loss.
 
-    Of n optimiser steps in all, step k = 0, 1, ... uses learning_rate * (1 - k / n). Before it the gradients of all
-    parameters together are scaled down to the norm `max_grad_norm`, if theirs is larger.
+    Of n optimizer steps in all, step k = 0, 1, ... uses learning_rate * (1 - k / n). Before each step, the gradient of
+    all parameters together is scaled down to the norm `max_grad_norm` if its norm is larger.
 
     Args:
         model: trained in place, in train mode, on the device it is on; left in eval mode.
-        pairs: N comparisons. Each is seen once an epoch, in batches of `batch_size` (the last may be smaller). The
-            order is new each epoch, and drawn from a generator of its own that starts at `config.seed`.
+        pairs: N comparisons. Each is used once per epoch, in batches of `batch_size` (the last may be smaller).
+            The order is new in each epoch, drawn from a separate generator seeded with `config.seed`.
         config: step size, epochs, batch size.
 
     Returns:
-        One dict for each optimiser step: `loss` (nats) and `accuracy`, floats, on the batch before the step.
+        One dict per optimizer step: `loss` (nats) and `accuracy`, as floats, of the batch before the step.
 
     Raises:
         ValueError: there are no pairs.

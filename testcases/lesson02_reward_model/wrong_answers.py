@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from testcases.engine import Wrong, edit, first, instead
 
-PAIRWISE = "pairwise_loss: what a comparison costs"
+PAIRWISE = "pairwise_loss: the loss of a comparison"
 WRONG = "What people get wrong"
 
 

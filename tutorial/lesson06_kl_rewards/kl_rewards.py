@@ -1,7 +1,7 @@
-"""Lesson 6: the reward the policy really sees: the reward model's score at the end, and a price on drifting away.
+"""Lesson 6: the rewards that PPO maximizes: a KL penalty on every token, the reward model's score on the last one.
 
-`ref_log_probs` is the frozen reference model (the SFT model), which never changes during PPO. It is not the
-policy that sampled (`old_log_probs`, lesson 5).
+`ref_log_probs` come from the frozen reference model (the SFT model), which never changes during PPO. They are not
+those of the policy that sampled (`old_log_probs`, lesson 5).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..given.tokens import is_stop
 from ..lesson02_reward_model import last_token_index
 
 MAX_LOG_RATIO = 20.0
-"""exp(20) is 5e8: a token that the reference finds likelier than that is never sampled, unless something broke."""
+"""exp(20) is 5e8: a token that the reference finds that much more likely is never sampled in a correct run."""
 
 
 def estimate_kl(log_probs: Tensor, ref_log_probs: Tensor, estimator: str = "k1") -> Tensor:
@@ -29,8 +29,8 @@ def estimate_kl(log_probs: Tensor, ref_log_probs: Tensor, estimator: str = "k1")
     k2 = r^2 / 2               biased, never negative, low variance
     k3 = exp(-r) - 1 + r       unbiased, never negative, low variance
 
-    Any of them may be reported. In the *reward* only k1 pulls along the gradient of this KL. As a *loss* it is
-    the other way round: the expected gradient of k1 is 0, of k2 that of this KL, of k3 that of the reversed KL.
+    Any of them may be reported. In the *reward* only k1 gives the gradient of this KL. As a *loss*, k2 does: there
+    the expected gradient of k1 is 0, and that of k3 is the gradient of the reversed KL(reference || policy).
 
     Args:
         log_probs: (...) of the policy that sampled the tokens, in nats. float16 and bfloat16 become float32.
@@ -38,7 +38,7 @@ def estimate_kl(log_probs: Tensor, ref_log_probs: Tensor, estimator: str = "k1")
         estimator: "k1", "k2" or "k3". The exponent of k3 is capped at 20, so that it cannot overflow.
 
     Returns:
-        Same shape, in nats; nothing is masked or summed, no gradient is cut.
+        Same shape, in nats; nothing is masked, summed or detached.
 
     Raises:
         ValueError: shapes disagree, or the estimator is unknown.
@@ -61,16 +61,16 @@ def compute_rewards(
     clip_score: float = 5.0,
     estimator: str = "k1",
 ) -> Tensor:
-    """Rewards of each token: minus the KL price everywhere, plus the clipped score on the last real token.
+    """Reward of each token: the KL penalty on every real token, plus the clipped score on the last one.
 
     rewards[t] = -kl_coef * KL[t]      + clip(score, -clip_score, clip_score) at the last real token
 
     Args:
         scores: (B,) of the reward model, one for each response.
-        log_probs: (B, T) of the policy that sampled; under a False mask anything, NaN included.
+        log_probs: (B, T) of the policy that sampled; where the mask is False any value, NaN included.
         ref_log_probs: (B, T) of the reference model; likewise.
         mask: (B, T) bool, True on real tokens, the stop token included; each row has at least one.
-        kl_coef: >= 0, the price of a nat, in units of score.
+        kl_coef: >= 0, the weight beta of the KL penalty: units of score per nat.
         clip_score: > 0. Only the score is clipped, never the KL.
         estimator: as in `estimate_kl`.
 
@@ -92,7 +92,7 @@ def compute_rewards(
 
 
 def penalize_missing_stop(scores: Tensor, responses: Tensor, stop_token_ids: Sequence[int], penalty: float) -> Tensor:
-    """Subtract `penalty` from the score of each response that never stopped by itself.
+    """Subtract `penalty` from the score of each response without a stop token.
 
     Subtracting keeps the order of two unfinished responses; replacing the score by a constant would lose it.
 
@@ -103,7 +103,7 @@ def penalize_missing_stop(scores: Tensor, responses: Tensor, stop_token_ids: Seq
         penalty: >= 0, in units of score.
 
     Returns:
-        (B,), a new tensor; no gradient is cut.
+        (B,), a new tensor; nothing is detached.
 
     Raises:
         ValueError: shapes disagree, or the penalty is negative.
@@ -114,10 +114,10 @@ def penalize_missing_stop(scores: Tensor, responses: Tensor, stop_token_ids: Seq
 
 
 class FixedKLController:
-    """The same price for the whole run.
+    """The same KL coefficient for the whole run.
 
     Args:
-        kl_coef: >= 0, the price of a nat.
+        kl_coef: >= 0, units of score per nat.
     """
 
     def __init__(self, kl_coef: float) -> None:
@@ -129,15 +129,15 @@ class FixedKLController:
 
 
 class AdaptiveKLController:
-    """A proportional controller: raise the price while the KL is above its target, lower it while below.
+    """A proportional controller: raise the KL coefficient while the KL is above its target, lower it while below.
 
-    error = clip(current / target - 1, -0.2, 0.2)
-    value = value * (1 + error * n_steps / horizon)
+    e    = clip(KL / target - 1, -0.2, 0.2)
+    beta <- beta (1 + e n / horizon)       with n responses in the batch
 
     Args:
-        kl_coef: > 0, the price to start with.
-        target: > 0, the KL(policy || reference) of a whole response that is wanted, in nats.
-        horizon: > 0, responses after which an error of 0.2 has moved the price by a fifth.
+        kl_coef: > 0, the coefficient at the start.
+        target: > 0, the desired KL(policy || reference) of a whole response, in nats.
+        horizon: > 0, the number of responses after which an error of 0.2 has changed the coefficient by about a fifth.
 
     Source: Ziegler et al., "Fine-Tuning Language Models from Human Preferences", 2019, section 2.2.
     """
@@ -151,7 +151,7 @@ class AdaptiveKLController:
         self.horizon = horizon
 
     def update(self, current: float, n_steps: int) -> None:
-        """Move `value` after a batch.
+        """Adapt `value` after a batch.
 
         Args:
             current: mean KL(policy || reference) of the responses just seen, in nats; not the approx_kl of lesson 5.

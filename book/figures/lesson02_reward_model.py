@@ -1,0 +1,72 @@
+"""The figures of lesson 2: the loss of one comparison, and the token that the score is read from."""
+
+from __future__ import annotations
+
+import torch
+from matplotlib.figure import Figure
+
+from solutions.lesson02_reward_model import last_token_index, pairwise_loss
+
+from .style import BLUE, GREEN, INK, ORANGE, RULE, VIOLET, canvas
+
+
+def one_comparison() -> tuple[Figure, str]:
+    gap = torch.linspace(-4, 4, 161)
+    losses = torch.stack([pairwise_loss(one[None], torch.zeros(1)) for one in gap])
+    figure, (left, right) = canvas(2.7, 2)
+    left.plot(gap, gap.sigmoid())
+    left.plot(0.7, torch.tensor(0.7).sigmoid(), "o", color=ORANGE)
+    left.annotate("0.7 apart: 0.668", (0.7, 0.668), (-3.9, 0.86), color=ORANGE)
+    left.set(xlabel="score of chosen - score of rejected", ylim=(0, 1.02), title="Probability of the choice")
+    left.axhline(0.5, color=RULE, lw=0.8, ls=":")
+    right.plot(gap, losses)
+    for point, color in ((0.7, ORANGE), (-0.7, VIOLET)):
+        at = torch.tensor([point], requires_grad=True)
+        loss = pairwise_loss(at, torch.zeros(1))
+        (slope,) = torch.autograd.grad(loss, at)
+        loss, slope = loss.item(), slope.item()
+        tangent = torch.tensor([point - 1.8, point + 1.8])
+        right.plot(tangent, loss + slope * (tangent - point), "--", color=color, lw=1.4)
+        right.plot(
+            point, loss, "o", color=color, label=f"difference {point:+.1f}: loss {loss:.3f}, gradient {slope:.3f}"
+        )
+    right.set(xlabel="score of chosen - score of rejected", ylim=(0, 5.2), title="Loss (nats)")
+    right.legend(loc="upper right", fontsize=8.5, handlelength=1)
+    alt = (
+        "Left: the probability that the chosen response is chosen, against the difference of the scores: an "
+        "S-shaped curve through 0.5 at 0 and 0.668 at 0.7. Right: the pairwise loss falls from a straight line to "
+        "0. Tangents: at 0.7 the loss is 0.403 and its gradient -0.332; at -0.7 they are 1.103 and -0.668."
+    )
+    return figure, alt
+
+
+def last_real_token() -> tuple[Figure, str]:
+    words = ["review", "it", ":", "superb", "<eos>"]
+    rows = [("padded on the right", 0), ("padded on the left", 3), ("padded on both sides", 2)]
+    mask = torch.tensor([[left <= place < left + len(words) for place in range(8)] for _, left in rows])
+    last = last_token_index(mask).tolist()
+    figure, (axes,) = canvas(2.5)
+    axes.set(xlim=(-2.6, 9.7), ylim=(-2.9, 0.6))
+    axes.axis("off")
+    for row, (name, left) in enumerate(rows):
+        y = -1.1 * row
+        axes.text(-0.6, y, name, ha="right", va="center", fontsize=9, color=INK)
+        for place in range(8):
+            real = bool(mask[row, place])
+            color = GREEN if place == last[row] else BLUE if real else RULE
+            style = "-" if real else ":"
+            frame = {"boxstyle": "round,pad=0.28", "facecolor": "none", "edgecolor": color, "lw": 1.5, "ls": style}
+            text = words[place - left] if real else "<pad>"
+            axes.text(place, y, text, ha="center", va="center", fontsize=8, color=INK if real else RULE, bbox=frame)
+        arrow = {"arrowstyle": "-|>", "color": GREEN, "lw": 1.4, "connectionstyle": "arc3,rad=0.25"}
+        axes.annotate("", (8.6, y - 0.1), (last[row], y - 0.25), arrowprops=arrow)
+        axes.text(8.7, y, "score 1.2", va="center", fontsize=9, color=GREEN, fontweight="bold")
+    alt = (
+        "The text 'review it : superb <eos>' three times: padded on the right, on the left, and on both sides. In "
+        "each row an arrow leads from the last real token, <eos>, to the score, which is the same in all three "
+        "rows."
+    )
+    return figure, alt
+
+
+FIGURES = {"one-comparison": one_comparison, "last-real-token": last_real_token}

@@ -1,0 +1,99 @@
+"""The figures of lesson 6: the rewards of one response, the three estimators, and the adaptive controller."""
+
+from __future__ import annotations
+
+import torch
+from matplotlib.figure import Figure
+
+from solutions.lesson06_kl_rewards import ESTIMATORS, AdaptiveKLController, compute_rewards, estimate_kl
+
+from .style import BLUE, GREEN, INK, ORANGE, RULE, canvas
+
+COLORS = dict(zip(ESTIMATORS, (BLUE, ORANGE, GREEN), strict=True))
+STYLES = dict(zip(ESTIMATORS, ("-", ":", "--"), strict=True))
+
+
+def rewards_of_a_response() -> tuple[Figure, str]:
+    policy, reference = torch.tensor([[1 / 2, 1 / 2, 1 / 4]]).log(), torch.tensor([[1 / 8, 1 / 4, 1 / 2]]).log()
+    mask = torch.ones(1, 3, dtype=torch.bool)
+    penalty = compute_rewards(torch.zeros(1), policy, reference, mask, kl_coef=0.1)[0].tolist()
+    rewards = compute_rewards(torch.ones(1), policy, reference, mask, kl_coef=0.1)[0].tolist()
+    figure, (axes,) = canvas(2.4)
+    scores = [total - part for total, part in zip(rewards, penalty, strict=True)]
+    axes.bar(range(3), penalty, width=0.5, color=ORANGE, label="KL penalty")
+    axes.bar(range(3), scores, width=0.5, bottom=penalty, color=GREEN, label="score, at the last token")
+    for token, reward in enumerate(rewards):
+        above = max(reward, 0) + 0.03
+        axes.text(token, above, f"reward {reward:+.3f}", ha="center", fontweight="bold", color=INK)
+    axes.axhline(0, color=RULE, lw=0.8)
+    labels = ["token 0\nlog-ratio +1.386", "token 1\nlog-ratio +0.693", "token 2\nlog-ratio -0.693"]
+    axes.set_xticks(range(3), labels)
+    axes.set(ylim=(-0.2, 1.25), ylabel="reward")
+    axes.legend(loc="upper left")
+    alt = (
+        "Rewards of a response of three tokens, kl_coef 0.1 and score 1. Tokens 0 and 1 are more likely under the "
+        "policy than under the reference and get -0.139 and -0.069. Token 2 is less likely and gets +0.069, plus "
+        "the score: 1.069."
+    )
+    return figure, alt
+
+
+def three_estimators() -> tuple[Figure, str]:
+    zero, log_ratio = torch.zeros(201), torch.linspace(-2, 2, 201)
+    probs, reference = torch.tensor([0.5, 0.3, 0.15, 0.05]).double(), torch.full((4,), 0.25).double()
+    policies = [reference + share * (probs - reference) for share in torch.logspace(-1, 0, 30).tolist()]
+    exact = [(policy * (policy / reference).log()).sum().item() for policy in policies]
+    figure, (left, right) = canvas(2.9, 2)
+    for name in ESTIMATORS:
+        left.plot(log_ratio, estimate_kl(log_ratio, zero, name), STYLES[name], color=COLORS[name], label=name)
+        deviations = []
+        for policy in policies:
+            estimates = estimate_kl(policy.log(), reference.log(), name)
+            mean = (policy * estimates).sum()
+            deviations.append((policy * (estimates - mean) ** 2).sum().sqrt().item())
+        right.plot(exact, deviations, STYLES[name], color=COLORS[name], label=name)
+    left.axhline(0, color=RULE, lw=0.8)
+    left.set(xlabel="log-ratio r of the sampled token", ylim=(-2.1, 4.6), title="The estimate (nats)")
+    left.legend(loc="upper center")
+    right.plot(exact, exact, color=RULE, lw=1, label="equal to the KL")
+    right.set(
+        xscale="log", yscale="log", xlabel="KL(policy || reference) (nats)", title="Its standard deviation (nats)"
+    )
+    right.legend(loc="upper left")
+    alt = (
+        "Left: the three estimators against the log-ratio. k1 is a line through 0 and negative for negative "
+        "log-ratios; k2 is a parabola; k3 lies above it for negative and below it for positive log-ratios; k2 and "
+        "k3 are never negative. Right, on log scales: the standard deviation of k1 is far above the KL when the KL "
+        "is small; those of k2 and k3 stay close to it."
+    )
+    return figure, alt
+
+
+def two_horizons() -> tuple[Figure, str]:
+    figure, (left, right) = canvas(2.6, 2)
+    for horizon, style in ((200, "-"), (2000, "--")):
+        controller, kl, coefficients = AdaptiveKLController(kl_coef=0.02, target=6.0, horizon=horizon), [], []
+        for _ in range(400):
+            coefficients.append(controller.value)
+            kl.append(0.6 / controller.value)
+            controller.update(kl[-1], n_steps=64)
+        left.plot(kl, style, label=f"horizon {horizon}")
+        right.plot(coefficients, style)
+    left.axhline(6, color=RULE, lw=0.8)
+    left.text(400, 6.5, "target", ha="right", color=INK)
+    left.set(xlabel="batch of 64 responses", ylim=(0, 31), title="KL of a response (nats)")
+    left.legend(loc="upper right")
+    right.set(xlabel="batch of 64 responses", ylim=(0, 0.11), title="kl_coef")
+    alt = (
+        "Two runs of the adaptive controller on a policy whose KL is 0.6 / kl_coef. With horizon 200 the KL falls "
+        "from 30 to the target 6 within about 30 batches, with horizon 2000 it takes about 320; kl_coef rises from 0.02 "
+        "to 0.1 in both."
+    )
+    return figure, alt
+
+
+FIGURES = {
+    "rewards-of-a-response": rewards_of_a_response,
+    "three-estimators": three_estimators,
+    "two-horizons": two_horizons,
+}
