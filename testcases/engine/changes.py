@@ -53,12 +53,12 @@ def edit(*texts: str, why: str, read: str | None = None) -> Any:
 
 def first(text: str, *, why: str, read: str | None = None) -> Any:
     """Put lines before the region: `first("gamma = 0.99", ...)` ignores an argument."""
-    return Change(why, read, first=text)
+    return Change(why, read, first=textwrap.dedent(text).strip())
 
 
 def instead(text: str, *, why: str, read: str | None = None) -> Any:
     """Put other lines in place of the region."""
-    return Change(why, read, whole=text)
+    return Change(why, read, whole=textwrap.dedent(text).strip())
 
 
 @dataclass(frozen=True)
