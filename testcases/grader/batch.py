@@ -12,7 +12,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -64,26 +64,37 @@ def grade_folder(folder: Path, out: Path, *, kind: str, secret: Secret | None, j
         left.unlink()
     rows: dict[str, Row] = {}
     try:
-        staged = trees.stage(work / "course")
+        course = trees.lay_out(work / "course")
         plan()  # Before the processes of the pool are forked, so that each has the suites.
-        make = partial(_make, staged, kind, limits, secret, suite, untouched)
-        with tqdm(total=len(hand_ins), unit="submission", dynamic_ncols=True, disable=None) as bar:
-            # The suites' own time is short beside a student's; whoever needs more than this hangs.
-            with _Pool(make, max(1, min(jobs, len(hand_ins))), 2 * limits.submission_seconds + 600) as pool:
-                todo = _todo(hand_ins, results, rows, bar, kind, secret, suite)
-                for submission, result in pool.map(todo):
+        make = partial(_make, course, kind, limits, secret, suite, untouched)
+        # The suites' own time is short beside a student's; whoever needs more than this hangs.
+        patience = 2 * limits.submission_seconds + 600
+
+        def mark(submissions: Iterable[Submission], jobs: int) -> list[Submission]:
+            """Write the result of each; those at which the grader failed are returned."""
+            failed = []
+            with _Pool(make, max(1, min(jobs, len(hand_ins))), patience) as pool:
+                for submission, result in pool.map(submissions):
                     _write(results / f"{submission.file_name}.json", json.dumps(result, indent=1) + "\n")
                     rows[submission.file_name] = _row(submission, result)
+                    failed += [submission] if has_grader_error(result) else []
                     bar.update()
+            return failed
+
+        with tqdm(total=len(hand_ins), unit="submission", dynamic_ncols=True, disable=None) as bar:
+            failed = mark(_todo(hand_ins, results, rows, bar, kind, secret, suite), jobs)
+            # Once more, when it is quiet: a neighbour may have taken the machine.
+            bar.total += len(failed)
+            mark(failed, 1)
     finally:
         shutil.rmtree(work, ignore_errors=True)
     return [rows[hand_in.file_name] for hand_in in hand_ins]
 
 
 def _make(
-    staged: Course, kind: str, limits: Limits, secret: Secret, suite: str, untouched: Mapping[str, bytes]
+    course: Course, kind: str, limits: Limits, secret: Secret, suite: str, untouched: Mapping[str, bytes]
 ) -> Grader:
-    return Grader(Sandbox(staged, kind, limits), secret, suite, untouched)
+    return Grader(Sandbox(course, kind, limits), secret, suite, untouched)
 
 
 def _todo(
@@ -183,9 +194,8 @@ class _Pool:
                     yield submission, self._failed(submission, result)
 
     def _failed(self, submission: Submission, why: str) -> dict[str, Any]:
-        grader = self._make()
-        submission.note(f"grader error: {why}")
-        return empty_result(grader, submission, GRADER, why)
+        noted = replace(submission, notes=[*submission.notes, f"grader error: {why}"])
+        return empty_result(self._make(), noted, GRADER, why)
 
     def _start(self) -> Connection:
         ours, theirs = self._context.Pipe()
@@ -244,6 +254,6 @@ def grade_one(submission: Submission, *, kind: str, secret: Secret | None, limit
     """One submission, here and now."""
     with tempfile.TemporaryDirectory(prefix="check-") as folder:
         os.chmod(folder, 0o755)
-        staged: Course = trees.stage(Path(folder) / "course")
-        with Sandbox(staged, kind, limits) as box:
+        course = trees.lay_out(Path(folder) / "course")
+        with Sandbox(course, kind, limits) as box:
             return Grader(box, secret or new(), trees.fingerprint(repr(limits)), trees.untouched()).grade(submission)

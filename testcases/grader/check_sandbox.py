@@ -142,8 +142,8 @@ def main() -> None:
     table = Table("protection", "tried", *(f"SANDBOX={kind}" for kind in kinds))
     with tempfile.TemporaryDirectory(prefix="check-") as folder, tempfile.NamedTemporaryFile(dir=Path.home()) as marker:
         os.chmod(folder, 0o755)
-        staged = trees.stage(Path(folder) / "course")
-        columns = [_try_all(staged, kind, Path(marker.name)) for kind in kinds]
+        course = trees.lay_out(Path(folder) / "course")
+        columns = [_try_all(course, kind, Path(marker.name)) for kind in kinds]
     for (name, tried, _), *found in zip(TRIALS + ENDINGS, *columns, strict=True):
         table.add_row(name, tried, *(Text("holds" if holds else "DOES NOT HOLD", _style(holds)) for holds in found))
     console.print(table)
@@ -165,11 +165,11 @@ def _style(holds: bool) -> str:
     return "green" if holds else "red"
 
 
-def _try_all(staged: sandbox.Course, kind: str, marker: Path) -> list[bool]:
+def _try_all(course: sandbox.Course, kind: str, marker: Path) -> list[bool]:
     """One answer a trial: whether the protection holds."""
     limits = replace(sandbox.Limits(), call_seconds=10.0, memory_mb=1024)
     found = []
-    with sandbox.Sandbox(staged, kind, limits) as box:
+    with sandbox.Sandbox(course, kind, limits) as box:
         for _, _, body in TRIALS:
             body = (
                 body.replace("{home}", str(marker.parent)).replace("{marker}", marker.name).replace("{root}", str(ROOT))

@@ -62,8 +62,8 @@ class Limits:
     """At most, for one call; suites ask for less."""
     grace_seconds: float = 2.0
     """Beyond which a call that cannot be interrupted is ended from outside."""
-    load_seconds: float = 20.0
-    """For starting a worker."""
+    load_seconds: float = 120.0
+    """For starting a worker. No student's code runs yet, but a neighbour's may."""
     exercise_seconds: float = 60.0
     """For all calls of one exercise together."""
     submission_seconds: float = 600.0
@@ -83,11 +83,12 @@ class Course:
     """The staged course: what a worker may see."""
 
     folder: Path
-    preload: Mapping[str, tuple[str, ...]]
     heavy: frozenset[str]
     """Lessons that import more than torch."""
+    modules: tuple[str, ...]
+    """What they import."""
     own: frozenset[str]
-    """Lessons whose scenarios use the reference of the lesson itself."""
+    """Lessons whose scenarios use the reference of the lesson itself: each exercise has a process of its own."""
 
 
 class Sandbox:
@@ -126,7 +127,7 @@ class Sandbox:
                 assert self._control is not None
                 data, theirs = socket.socketpair()
                 status, their_status = socket.socketpair()
-                order = {"lesson": lesson, "exercise": exercise, "own": lesson in self.course.own}
+                order = {"lesson": lesson, "exercise": exercise}
                 try:
                     self._control.settimeout(self.limits.load_seconds)
                     descriptors = [theirs.fileno(), their_status.fileno()]
@@ -152,7 +153,8 @@ class Sandbox:
             "private": private,
             "limits": asdict(self.limits),
             "heavy": sorted(self.course.heavy),
-            "preload": {name: list(modules) for name, modules in self.course.preload.items()},
+            "own": sorted(self.course.own),
+            "modules": self.course.modules,
             "environment": ENVIRONMENT,
             "writable": {place: [path for path in interpreter_folders() if _below(path, place)] for place in WRITABLE},
         }
@@ -175,7 +177,7 @@ class Sandbox:
         )
         theirs.close()
         self._control = ours
-        ours.settimeout(120)
+        ours.settimeout(self.limits.load_seconds)
         try:
             hello = ours.recv(100)
         except OSError:

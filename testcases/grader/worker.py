@@ -13,7 +13,7 @@ files; of the lesson under test it sees the stubs. What it writes is in memory a
 python -P worker.py CONTROL_FD CONFIG, with CONFIG in JSON:
     trees: folder with one tree of the course a lesson, and "own" for single exercises; nested: make namespaces;
     writable: folder -> what is kept in it, of the interpreter; limits: memory_mb, tmp_mb, file_mb, processes;
-    preload: lesson -> modules to import before students come; heavy: lessons that need more than torch.
+    heavy: lessons that need more than torch; modules: what they import, before students come.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _route(control: socket.socket, nursery: socket.socket | None, config: dict[s
             os.close(descriptor)
 
 
-def _preload(names: list[str]) -> None:
+def _import_early(names: list[str]) -> None:
     """Import what will be imported anyway. What cannot be imported here says so when it is used."""
     for name in names:
         module, _, attribute = name.partition(":")
@@ -103,9 +103,7 @@ class _HeavyZygote:
 
     def serve(self) -> None:
         _hide()
-        for lesson in self.config["heavy"]:
-            names = self.config["preload"][lesson]
-            _preload([name for name in names if name.split(".")[0] not in ("solutions", "testcases", "tiny_models")])
+        _import_early(self.config["modules"])
         _route(self.channel, self.nursery, self.config, heavy=True)
 
 
@@ -245,6 +243,7 @@ class _LessonZygote:
     ) -> None:
         self.channel, self.nursery, self.lesson, self.config = channel, nursery, lesson, config
         self.tree = f"{config['trees']}/{lesson}"
+        self.is_own = lesson in config["own"]
 
     def serve(self) -> None:
         _hide()
@@ -252,7 +251,7 @@ class _LessonZygote:
         sys.path.insert(0, self.tree)
         for name in ("evaluate", "views", "plain", "contract"):
             importlib.import_module(f"testcases.engine.{name}")
-        _preload(self.config["preload"].get(self.lesson, []))
+        self._import_lesson()
         # The parts of the grader that a worker needs come as a package of the tree.
         importlib.import_module("testcases.grader.protocol")
         contract = importlib.import_module("testcases.engine.contract")
@@ -278,8 +277,18 @@ class _LessonZygote:
                 os.write(status, json.dumps(report).encode())
             os.close(status)
 
+    def _import_lesson(self) -> None:
+        """Its stubs and its scenarios, for all that they import."""
+        packages = f"solutions.{self.lesson}", f"testcases.{self.lesson}"
+        _import_early([packages[0], f"{packages[1]}.scenarios"])
+        if self.is_own:
+            # In a worker the scenarios find the reference without the exercise in the place of the stubs.
+            for name in [name for name in sys.modules if f"{name}.".startswith(tuple(f"{one}." for one in packages))]:
+                del sys.modules[name]
+
     def _serve_one(self, order: dict[str, Any], data: int, status: int) -> dict[str, Any]:
-        own = self._own(order)
+        # Where the lesson's own reference is, without the exercise.
+        own = f"{self.config['trees']}/own/{order['exercise']}" if self.is_own else ""
         place = {"lesson": self.lesson, "tree": self.tree, "own": own}
         namespaces, init = self._namespaces(place) if self.nursery else ([], 0)
         known = set(_processes())
@@ -305,10 +314,6 @@ class _LessonZygote:
                         os.kill(number, signal.SIGKILL)
                 with contextlib.suppress(OSError):
                     os.killpg(worker, signal.SIGKILL)
-
-    def _own(self, order: dict[str, Any]) -> str:
-        """Where the lesson's own reference is, without the exercise; empty if the lesson's scenarios need none."""
-        return f"{self.config['trees']}/own/{order['exercise']}" if order["own"] else ""
 
     def _namespaces(self, place: dict[str, Any]) -> tuple[list[int], int]:
         assert self.nursery is not None
