@@ -23,8 +23,9 @@ from tqdm import tqdm
 from . import kernel, trees
 from .finding import HandIn, find
 from .grade import Grader, empty_result, plan
+from .limits import Limits
 from .results import GRADER
-from .sandbox import Course, Limits, Sandbox
+from .sandbox import Course, Sandbox
 from .secret import Secret, kept_in, new
 from .submissions import Submission, read_submission
 
@@ -44,7 +45,7 @@ class Row:
 
 
 def grade_folder(folder: Path, out: Path, *, kind: str, secret: Secret | None, jobs: int, limits: Limits) -> list[Row]:
-    """Mark every submission in the folder, and write the results. Without a secret it is the one kept in `out`.
+    """Mark every submission, and write the results. Without a secret it is the one kept in `out`.
 
     Raises:
         NotADirectoryError, ValueError: it is no folder of submissions, or `out` lies in it.
@@ -53,25 +54,19 @@ def grade_folder(folder: Path, out: Path, *, kind: str, secret: Secret | None, j
     if out.resolve().is_relative_to(folder.resolve()):
         raise ValueError(f"OUT: expected a folder outside {str(folder)!r}, in which everything is a submission")
     hand_ins = find(folder)
-    results = out / "results"
-    results.mkdir(parents=True, exist_ok=True)
+    results = _folder_for_results(out)
     secret = secret or kept_in(out)
-    suite = trees.fingerprint(repr(limits))
-    untouched = trees.untouched()
+    suite, untouched = trees.fingerprint(repr(limits)), trees.untouched()
     work = out / ".work"
-    shutil.rmtree(work, ignore_errors=True)
-    for left in results.glob(".*.tmp"):
-        left.unlink()
     rows: dict[str, Row] = {}
     try:
         course = trees.lay_out(work / "course")
         plan()  # Before the processes of the pool are forked, so that each has the suites.
         make = partial(_make, course, kind, limits, secret, suite, untouched)
-        # The suites' own time is short beside a student's; whoever needs more than this hangs.
-        patience = 2 * limits.submission_seconds + 600
+        patience = 2 * limits.submission_seconds + 600  # The suites' own time is short: whoever needs more hangs.
 
         def mark(submissions: Iterable[Submission], jobs: int) -> list[Submission]:
-            """Write the result of each; those at which the grader failed are returned."""
+            """Those at which the grader failed."""
             failed = []
             with _Pool(make, max(1, min(jobs, len(hand_ins))), patience) as pool:
                 for submission, result in pool.map(submissions):
@@ -89,6 +84,16 @@ def grade_folder(folder: Path, out: Path, *, kind: str, secret: Secret | None, j
     finally:
         shutil.rmtree(work, ignore_errors=True)
     return [rows[hand_in.file_name] for hand_in in hand_ins]
+
+
+def _folder_for_results(out: Path) -> Path:
+    """Without what a run that was killed has left there."""
+    results = out / "results"
+    results.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(out / ".work", ignore_errors=True)
+    for left in results.glob(".*.tmp"):
+        left.unlink()
+    return results
 
 
 def _make(
@@ -172,19 +177,11 @@ class _Pool:
             first = min(end for _, _, end in busy.values())
             ready = wait(list(busy), max(0.0, first - time.monotonic()))
             for connection, (submission, attempt, end) in list(busy.items()):
-                result: Any = "the grader's own process died"
-                if connection in ready:
-                    try:
-                        result = connection.recv()
-                        idle.append(connection)
-                    except (EOFError, OSError):
-                        self._end(connection)
-                elif time.monotonic() > end:
-                    result = "the grader was not done in time"
-                    self._end(connection)
-                else:
+                result = self._answer(connection, connection in ready, end)
+                if result is None:
                     continue
                 del busy[connection]
+                idle += [connection] if connection in self._workers else []
                 if isinstance(result, dict):
                     yield submission, result
                 elif attempt < ATTEMPTS:
@@ -192,6 +189,18 @@ class _Pool:
                     more = True
                 else:
                     yield submission, self._failed(submission, result)
+
+    def _answer(self, connection: Connection, is_ready: bool, end: float) -> Any:
+        """A result, or in words why there will be none; None while it is waited for."""
+        if is_ready:
+            with contextlib.suppress(EOFError, OSError):
+                return connection.recv()
+            self._end(connection)
+            return "the grader's own process died"
+        if time.monotonic() > end:
+            self._end(connection)
+            return "the grader was not done in time"
+        return None
 
     def _failed(self, submission: Submission, why: str) -> dict[str, Any]:
         noted = replace(submission, notes=[*submission.notes, f"grader error: {why}"])

@@ -21,7 +21,7 @@ from testcases.engine.contract import lesson as read_lesson
 from testcases.engine.evaluate import CAPSTONE
 from testcases.engine.stubs import stub, stubs_of
 
-from .sandbox import Course
+from .sandbox import WORKER, Course
 
 HERE = Path(__file__).parent
 ENGINE = ("evaluate", "plain", "views", "contract")
@@ -66,7 +66,7 @@ _not_staged = shutil.ignore_patterns("__pycache__", "apps", "lesson*")
 def lay_out(folder: Path) -> Course:
     """Write the trees into a new folder, readable for every user."""
     folder.mkdir(parents=True)
-    for name in ("worker.py", "kernel.py"):
+    for name in WORKER:
         shutil.copyfile(HERE / name, folder / name)
     shutil.copytree(ROOT / "tiny_models", folder / "tiny_models", ignore=_not_staged)
     for lesson in lesson_names():
