@@ -51,13 +51,14 @@ def run(options: argparse.Namespace) -> int:
     import torch
 
     torch.set_num_threads(1)
-    from . import sandbox
+    from . import bubblewrap
+    from .limits import Limits
 
     try:
-        limits = _limits(options.limits, sandbox.Limits())
+        limits = _limits(options.limits, Limits())
         if kind == "bwrap":
-            sandbox.check_bubblewrap()
-    except sandbox.NoSandbox as error:
+            bubblewrap.check_bubblewrap()
+    except bubblewrap.NoSandbox as error:
         return _refuse(str(error).removeprefix("error: "))
     except ValueError as error:
         return _refuse(str(error))

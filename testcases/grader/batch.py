@@ -12,7 +12,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -23,8 +23,9 @@ from tqdm import tqdm
 from . import kernel, trees
 from .finding import HandIn, find
 from .grade import Grader, empty_result, plan
+from .limits import Limits
 from .results import GRADER
-from .sandbox import Course, Limits, Sandbox
+from .sandbox import Course, Sandbox
 from .secret import Secret, kept_in, new
 from .submissions import Submission, read_submission
 
@@ -44,7 +45,7 @@ class Row:
 
 
 def grade_folder(folder: Path, out: Path, *, kind: str, secret: Secret | None, jobs: int, limits: Limits) -> list[Row]:
-    """Mark every submission in the folder, and write the results. Without a secret it is the one kept in `out`.
+    """Mark every submission, and write the results. Without a secret it is the one kept in `out`.
 
     Raises:
         NotADirectoryError, ValueError: it is no folder of submissions, or `out` lies in it.
@@ -53,37 +54,52 @@ def grade_folder(folder: Path, out: Path, *, kind: str, secret: Secret | None, j
     if out.resolve().is_relative_to(folder.resolve()):
         raise ValueError(f"OUT: expected a folder outside {str(folder)!r}, in which everything is a submission")
     hand_ins = find(folder)
-    results = out / "results"
-    results.mkdir(parents=True, exist_ok=True)
+    results = _folder_for_results(out)
     secret = secret or kept_in(out)
-    suite = trees.fingerprint(repr(limits))
-    untouched = trees.untouched()
+    suite, untouched = trees.fingerprint(repr(limits)), trees.untouched()
     work = out / ".work"
-    shutil.rmtree(work, ignore_errors=True)
-    for left in results.glob(".*.tmp"):
-        left.unlink()
     rows: dict[str, Row] = {}
     try:
-        staged = trees.stage(work / "course")
+        course = trees.lay_out(work / "course")
         plan()  # Before the processes of the pool are forked, so that each has the suites.
-        make = partial(_make, staged, kind, limits, secret, suite, untouched)
-        with tqdm(total=len(hand_ins), unit="submission", dynamic_ncols=True, disable=None) as bar:
-            # The suites' own time is short beside a student's; whoever needs more than this hangs.
-            with _Pool(make, max(1, min(jobs, len(hand_ins))), 2 * limits.submission_seconds + 600) as pool:
-                todo = _todo(hand_ins, results, rows, bar, kind, secret, suite)
-                for submission, result in pool.map(todo):
+        make = partial(_make, course, kind, limits, secret, suite, untouched)
+        patience = 2 * limits.submission_seconds + 600  # The suites' own time is short: whoever needs more hangs.
+
+        def mark(submissions: Iterable[Submission], jobs: int) -> list[Submission]:
+            """Those at which the grader failed."""
+            failed = []
+            with _Pool(make, max(1, min(jobs, len(hand_ins))), patience) as pool:
+                for submission, result in pool.map(submissions):
                     _write(results / f"{submission.file_name}.json", json.dumps(result, indent=1) + "\n")
                     rows[submission.file_name] = _row(submission, result)
+                    failed += [submission] if has_grader_error(result) else []
                     bar.update()
+            return failed
+
+        with tqdm(total=len(hand_ins), unit="submission", dynamic_ncols=True, disable=None) as bar:
+            failed = mark(_todo(hand_ins, results, rows, bar, kind, secret, suite), jobs)
+            # Once more, when it is quiet: a neighbour may have taken the machine.
+            bar.total += len(failed)
+            mark(failed, 1)
     finally:
         shutil.rmtree(work, ignore_errors=True)
     return [rows[hand_in.file_name] for hand_in in hand_ins]
 
 
+def _folder_for_results(out: Path) -> Path:
+    """Without what a run that was killed has left there."""
+    results = out / "results"
+    results.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(out / ".work", ignore_errors=True)
+    for left in results.glob(".*.tmp"):
+        left.unlink()
+    return results
+
+
 def _make(
-    staged: Course, kind: str, limits: Limits, secret: Secret, suite: str, untouched: Mapping[str, bytes]
+    course: Course, kind: str, limits: Limits, secret: Secret, suite: str, untouched: Mapping[str, bytes]
 ) -> Grader:
-    return Grader(Sandbox(staged, kind, limits), secret, suite, untouched)
+    return Grader(Sandbox(course, kind, limits), secret, suite, untouched)
 
 
 def _todo(
@@ -161,19 +177,11 @@ class _Pool:
             first = min(end for _, _, end in busy.values())
             ready = wait(list(busy), max(0.0, first - time.monotonic()))
             for connection, (submission, attempt, end) in list(busy.items()):
-                result: Any = "the grader's own process died"
-                if connection in ready:
-                    try:
-                        result = connection.recv()
-                        idle.append(connection)
-                    except (EOFError, OSError):
-                        self._end(connection)
-                elif time.monotonic() > end:
-                    result = "the grader was not done in time"
-                    self._end(connection)
-                else:
+                result = self._answer(connection, connection in ready, end)
+                if result is None:
                     continue
                 del busy[connection]
+                idle += [connection] if connection in self._workers else []
                 if isinstance(result, dict):
                     yield submission, result
                 elif attempt < ATTEMPTS:
@@ -182,10 +190,21 @@ class _Pool:
                 else:
                     yield submission, self._failed(submission, result)
 
+    def _answer(self, connection: Connection, is_ready: bool, end: float) -> Any:
+        """A result, or in words why there will be none; None while it is waited for."""
+        if is_ready:
+            with contextlib.suppress(EOFError, OSError):
+                return connection.recv()
+            self._end(connection)
+            return "the grader's own process died"
+        if time.monotonic() > end:
+            self._end(connection)
+            return "the grader was not done in time"
+        return None
+
     def _failed(self, submission: Submission, why: str) -> dict[str, Any]:
-        grader = self._make()
-        submission.note(f"grader error: {why}")
-        return empty_result(grader, submission, GRADER, why)
+        noted = replace(submission, notes=[*submission.notes, f"grader error: {why}"])
+        return empty_result(self._make(), noted, GRADER, why)
 
     def _start(self) -> Connection:
         ours, theirs = self._context.Pipe()
@@ -244,6 +263,6 @@ def grade_one(submission: Submission, *, kind: str, secret: Secret | None, limit
     """One submission, here and now."""
     with tempfile.TemporaryDirectory(prefix="check-") as folder:
         os.chmod(folder, 0o755)
-        staged: Course = trees.stage(Path(folder) / "course")
-        with Sandbox(staged, kind, limits) as box:
+        course = trees.lay_out(Path(folder) / "course")
+        with Sandbox(course, kind, limits) as box:
             return Grader(box, secret or new(), trees.fingerprint(repr(limits)), trees.untouched()).grade(submission)

@@ -14,9 +14,11 @@ from typing import Any
 
 from testcases.engine import Request
 from testcases.engine.contract import ROOT
-from testcases.engine.plain import Outcome
+from testcases.engine.plain import Outcome, StudentError
 
-from . import sandbox, trees
+from . import bubblewrap, sandbox, trees
+from .asking import SandboxEvaluator
+from .limits import Limits
 
 SECRET = "GRADER_SECRET"
 LESSON, EXERCISE = "lesson04_gae", "td_errors"
@@ -135,20 +137,20 @@ def main() -> None:
     os.environ[SECRET] = "seen"
     kinds = ["bwrap", "none"]
     try:
-        sandbox.check_bubblewrap()
-    except sandbox.NoSandbox as error:
+        bubblewrap.check_bubblewrap()
+    except bubblewrap.NoSandbox as error:
         console.print(str(error), markup=False)
         kinds = ["none"]
     table = Table("protection", "tried", *(f"SANDBOX={kind}" for kind in kinds))
     with tempfile.TemporaryDirectory(prefix="check-") as folder, tempfile.NamedTemporaryFile(dir=Path.home()) as marker:
         os.chmod(folder, 0o755)
-        staged = trees.stage(Path(folder) / "course")
-        columns = [_try_all(staged, kind, Path(marker.name)) for kind in kinds]
+        course = trees.lay_out(Path(folder) / "course")
+        columns = [_try_all(course, kind, Path(marker.name)) for kind in kinds]
     for (name, tried, _), *found in zip(TRIALS + ENDINGS, *columns, strict=True):
         table.add_row(name, tried, *(Text("holds" if holds else "DOES NOT HOLD", _style(holds)) for holds in found))
     console.print(table)
     if kinds[0] == "bwrap":
-        nested = sandbox.nested_works()
+        nested = bubblewrap.nested_works()
         how = "one sandbox, fresh namespaces for each worker" if nested else "a sandbox for each worker (slow)"
         console.print(f"bwrap: {how}; user {'dropped from root' if os.geteuid() == 0 else 'yours'}; no cgroup is used")
     sys.exit(0 if kinds[0] == "bwrap" and all(columns[0]) else 1)
@@ -165,11 +167,11 @@ def _style(holds: bool) -> str:
     return "green" if holds else "red"
 
 
-def _try_all(staged: sandbox.Course, kind: str, marker: Path) -> list[bool]:
+def _try_all(course: sandbox.Course, kind: str, marker: Path) -> list[bool]:
     """One answer a trial: whether the protection holds."""
-    limits = replace(sandbox.Limits(), call_seconds=10.0, memory_mb=1024)
+    limits = replace(Limits(), call_seconds=10.0, memory_mb=1024)
     found = []
-    with sandbox.Sandbox(staged, kind, limits) as box:
+    with sandbox.Sandbox(course, kind, limits) as box:
         for _, _, body in TRIALS:
             body = (
                 body.replace("{home}", str(marker.parent)).replace("{marker}", marker.name).replace("{root}", str(ROOT))
@@ -202,7 +204,7 @@ def _try_all(staged: sandbox.Course, kind: str, marker: Path) -> list[bool]:
     return found
 
 
-_NONE = sandbox.StudentError("", "", "")
+_NONE = StudentError("", "", "")
 
 
 def _ask(box: sandbox.Sandbox, body: str) -> Outcome:
@@ -210,7 +212,7 @@ def _ask(box: sandbox.Sandbox, body: str) -> Outcome:
 
     lines = "\n".join(f"    {line}" for line in body.splitlines())
     source = f"def {EXERCISE}({ARGUMENTS}):\n{lines}\n"
-    subject = sandbox.SandboxEvaluator(box, {f"{LESSON}/gae.py": source.encode()})
+    subject = SandboxEvaluator(box, {f"{LESSON}/gae.py": source.encode()})
     numbers: dict[str, Any] = {name: torch.zeros(2) for name in ("rewards", "values", "dones")}
     try:
         return subject.evaluate(Request(LESSON, EXERCISE, numbers))

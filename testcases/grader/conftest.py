@@ -1,3 +1,24 @@
 """The corpus is data: it holds files that look like tests, and worse."""
 
+from __future__ import annotations
+
+import pytest
+
+from testcases.grader.bubblewrap import NoSandbox, check_bubblewrap
+
 collect_ignore = ["adversarial"]
+
+
+@pytest.fixture
+def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drawing takes most of the time of a small batch."""
+    monkeypatch.setattr("testcases.grader.reports.figures.draw", lambda *_: [])
+
+
+@pytest.fixture(scope="session")
+def bubblewrap() -> None:
+    """What needs the sandbox is skipped where there is none; the rest is not."""
+    try:
+        check_bubblewrap()
+    except NoSandbox:
+        pytest.skip("bubblewrap is missing or may make no namespaces here: make check-sandbox says more")

@@ -16,6 +16,7 @@ from testcases.engine.runner import Case, cases
 from testcases.engine.session import Engine
 from testcases.engine.trusted import Reference
 
+from .asking import SandboxEvaluator
 from .cache import Remembering, Sparing
 from .earned import TWINS, earned
 from .results import (
@@ -34,7 +35,7 @@ from .results import (
     WRONG,
     Result,
 )
-from .sandbox import Sandbox, SandboxEvaluator, WorkerError
+from .sandbox import Sandbox, WorkerError
 from .secret import Secret
 from .submissions import Submission, close_match
 

@@ -13,7 +13,7 @@ files; of the lesson under test it sees the stubs. What it writes is in memory a
 python -P worker.py CONTROL_FD CONFIG, with CONFIG in JSON:
     trees: folder with one tree of the course a lesson, and "own" for single exercises; nested: make namespaces;
     writable: folder -> what is kept in it, of the interpreter; limits: memory_mb, tmp_mb, file_mb, processes;
-    preload: lesson -> modules to import before students come; heavy: lessons that need more than torch.
+    heavy: lessons that need more than torch; modules: what they import, before students come.
 """
 
 from __future__ import annotations
@@ -28,15 +28,12 @@ import signal
 import socket
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import kernel  # noqa: E402
-
-HOME = "/home/student"
-MESSAGE = 60_000
+from nursery import HOME, MESSAGE, Nursery  # noqa: E402
 
 
 def main() -> None:
@@ -51,10 +48,10 @@ def main() -> None:
         kernel.mount("", "/", "", kernel.REC | kernel.PRIVATE)
         nursery, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         if os.fork() == 0:
-            _alone(_Nursery(theirs, config).serve, keep=[theirs.fileno()])
+            _alone(Nursery(theirs, config).serve, keep=[theirs.fileno()])
         theirs.close()
     _import_torch()
-    _hide()
+    kernel.dumpable(False)
     control.send(b"ready")
     _route(control, nursery, config, heavy=False)
 
@@ -86,7 +83,7 @@ def _route(control: socket.socket, nursery: socket.socket | None, config: dict[s
             os.close(descriptor)
 
 
-def _preload(names: list[str]) -> None:
+def _import_early(names: list[str]) -> None:
     """Import what will be imported anyway. What cannot be imported here says so when it is used."""
     for name in names:
         module, _, attribute = name.partition(":")
@@ -102,10 +99,8 @@ class _HeavyZygote:
         self.channel, self.nursery, self.config = channel, nursery, config
 
     def serve(self) -> None:
-        _hide()
-        for lesson in self.config["heavy"]:
-            names = self.config["preload"][lesson]
-            _preload([name for name in names if name.split(".")[0] not in ("solutions", "testcases", "tiny_models")])
+        kernel.dumpable(False)
+        _import_early(self.config["modules"])
         _route(self.channel, self.nursery, self.config, heavy=True)
 
 
@@ -113,7 +108,7 @@ def _alone(work: Any, keep: list[int]) -> None:
     """What a forked process does: its work, with no file of its parent's but these, and never return."""
     code = 1
     try:
-        _close_all_but(keep)
+        kernel.close_all_but(keep)
         kernel.die_with_parent()
         work()
         code = 0
@@ -121,14 +116,6 @@ def _alone(work: Any, keep: list[int]) -> None:
         _complain(error)
     finally:
         os._exit(code)
-
-
-def _close_all_but(keep: list[int]) -> None:
-    low = 3
-    for descriptor in sorted(keep):
-        os.closerange(low, descriptor)
-        low = descriptor + 1
-    os.closerange(low, 4096)
 
 
 def _complain(error: BaseException) -> None:
@@ -143,100 +130,6 @@ def _import_torch() -> None:
     torch.zeros(2, requires_grad=True).sum().backward()
 
 
-def _hide() -> None:
-    """What runs as the same user must not look into this process."""
-    kernel.dumpable(False)
-
-
-class _Nursery:
-    """Makes namespaces: a user without rights, mounts, shared memory, processes."""
-
-    def __init__(self, channel: socket.socket, config: dict[str, Any]) -> None:
-        self.channel, self.config = channel, config
-        self.uid, self.gid = os.getuid(), os.getgid()
-
-    def serve(self) -> None:
-        _hide()
-        while message := self.channel.recv(MESSAGE):
-            if os.fork() == 0:
-                self._make(json.loads(message))
-
-    def _make(self, place: dict[str, Any]) -> None:
-        """Answer with the namespaces, the number of the first process in them, or with what went wrong."""
-        try:
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            descriptors, init = self._enter(place)
-            socket.send_fds(self.channel, [json.dumps({"init": init}).encode()], descriptors)
-        except BaseException as error:
-            self.channel.send(json.dumps({"error": f"{type(error).__name__}: {error}"}).encode())
-        finally:
-            os._exit(0)
-
-    def _enter(self, place: dict[str, Any]) -> tuple[list[int], int]:
-        kernel.dumpable(True)
-        resource.setrlimit(resource.RLIMIT_NPROC, (self.config["limits"]["processes"],) * 2)
-        kernel.unshare(sum(kernel.NAMESPACES.values()))
-        kernel.map_user(self.uid, self.gid)
-        self._furnish(place)
-        with open("/proc/sys/user/max_user_namespaces", "w", encoding="ascii") as file:
-            file.write("0")
-        ready, theirs = socket.socketpair()
-        init = os.fork()
-        if init == 0:
-            self._be_init(theirs)
-        theirs.close()
-        # Before the other mounts its /proc, in which this process is not.
-        names = [name if name != "pid" else "pid_for_children" for name in kernel.NAMESPACES]
-        descriptors = [os.open(f"/proc/self/ns/{name}", os.O_RDONLY) for name in names]
-        ready.send(b"g")
-        if ready.recv(1) != b"r":
-            raise OSError("the first process of the namespace died")
-        return descriptors, init
-
-    def _furnish(self, place: dict[str, Any]) -> None:
-        """The course with one lesson's tree, and empty folders of a bounded size; everything else read-only."""
-        kernel.mount("", "/", "", kernel.REC | kernel.PRIVATE)
-        size = self.config["limits"]["tmp_mb"]
-        trees, tree = self.config["trees"], place["tree"]
-        if place["own"]:
-            kernel.bind(f"{place['own']}/{place['lesson']}", f"{tree}/solutions/{place['lesson']}")
-        _cover(trees, [tree], 1, "755")
-        kernel.read_only(trees)
-        for writable, kept in self.config["writable"].items():
-            _cover(writable, kept, size, "1777")
-        os.mkdir(HOME)
-        if os.path.isdir("/dev/shm"):
-            _cover("/dev/shm", [], size, "1777")
-
-    def _be_init(self, ready: socket.socket) -> None:
-        """Process 1 of the namespace: when it ends, the kernel ends all others."""
-        ready.recv(1)
-        kernel.mount("proc", "/proc", "proc", kernel.NOSUID | kernel.NODEV | kernel.NOEXEC)
-        kernel.drop_capabilities()
-        _hide()
-        ready.send(b"r")
-        _close_all_but([])
-        for number in (0, 1, 2):
-            with contextlib.suppress(OSError):
-                os.close(number)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        while True:
-            try:
-                os.waitpid(-1, 0)
-            except ChildProcessError:
-                time.sleep(0.5)
-
-
-def _cover(place: str, kept: list[str], megabytes: int, mode: str) -> None:
-    """An empty folder in memory over another, in which only these folders stay, read-only."""
-    handles = {folder: os.open(folder, os.O_PATH) for folder in kept}
-    kernel.tmpfs(place, megabytes, mode)
-    for folder, handle in handles.items():
-        os.makedirs(folder)
-        kernel.bind(f"/proc/self/fd/{handle}", folder)
-        os.close(handle)
-
-
 class _LessonZygote:
     """Has imported what an exercise of the lesson may import, and forks a worker for each."""
 
@@ -245,14 +138,15 @@ class _LessonZygote:
     ) -> None:
         self.channel, self.nursery, self.lesson, self.config = channel, nursery, lesson, config
         self.tree = f"{config['trees']}/{lesson}"
+        self.is_own = lesson in config["own"]
 
     def serve(self) -> None:
-        _hide()
+        kernel.dumpable(False)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         sys.path.insert(0, self.tree)
         for name in ("evaluate", "views", "plain", "contract"):
             importlib.import_module(f"testcases.engine.{name}")
-        _preload(self.config["preload"].get(self.lesson, []))
+        self._import_lesson()
         # The parts of the grader that a worker needs come as a package of the tree.
         importlib.import_module("testcases.grader.protocol")
         contract = importlib.import_module("testcases.engine.contract")
@@ -278,8 +172,18 @@ class _LessonZygote:
                 os.write(status, json.dumps(report).encode())
             os.close(status)
 
+    def _import_lesson(self) -> None:
+        """Its stubs and its scenarios, for all that they import."""
+        packages = f"solutions.{self.lesson}", f"testcases.{self.lesson}"
+        _import_early([packages[0], f"{packages[1]}.scenarios"])
+        if self.is_own:
+            # In a worker the scenarios find the reference without the exercise in the place of the stubs.
+            for name in [name for name in sys.modules if f"{name}.".startswith(tuple(f"{one}." for one in packages))]:
+                del sys.modules[name]
+
     def _serve_one(self, order: dict[str, Any], data: int, status: int) -> dict[str, Any]:
-        own = self._own(order)
+        # Where the lesson's own reference is, without the exercise.
+        own = f"{self.config['trees']}/own/{order['exercise']}" if self.is_own else ""
         place = {"lesson": self.lesson, "tree": self.tree, "own": own}
         namespaces, init = self._namespaces(place) if self.nursery else ([], 0)
         known = set(_processes())
@@ -305,10 +209,6 @@ class _LessonZygote:
                         os.kill(number, signal.SIGKILL)
                 with contextlib.suppress(OSError):
                     os.killpg(worker, signal.SIGKILL)
-
-    def _own(self, order: dict[str, Any]) -> str:
-        """Where the lesson's own reference is, without the exercise; empty if the lesson's scenarios need none."""
-        return f"{self.config['trees']}/own/{order['exercise']}" if order["own"] else ""
 
     def _namespaces(self, place: dict[str, Any]) -> tuple[list[int], int]:
         assert self.nursery is not None
@@ -379,7 +279,7 @@ def _work(config: dict[str, Any], data: int, namespaces: list[int]) -> None:
         for descriptor, (name, kind) in zip(namespaces, kernel.NAMESPACES.items(), strict=True):
             if name != "pid":
                 kernel.setns(descriptor, kind)
-        _close_all_but([data])
+        kernel.close_all_but([data])
         os.chdir("/")
         home = HOME
     else:

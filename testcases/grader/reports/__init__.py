@@ -29,20 +29,15 @@ def write_reports(
     roster_file: Path | None = None,
     title: str = "PPO by Hand",
 ) -> list[Path]:
-    """Write all reports of a batch.
+    """Write all reports of a batch, and return the files.
 
     Args:
         out: the folder with `results/`.
         rows: one a submission of this batch; its `file_name` is that of the results file, without ".json". What else
             is in `results/` is of an older batch and is left out.
         submissions: the graded folder, in which similarity is looked at.
-        roster_file: CSV that says who is who (see roster.py). One that cannot be read is a line of
-            roster_report.csv.
+        roster_file: CSV that says who is who (see roster.py); what is wrong with it is in roster_report.csv.
         title: of the assignment, in the Canvas and Moodle files.
-
-    Returns:
-        The files that were written. The same results give the same bytes, but for the time of a JUnit file and of a
-        Gradescope file.
     """
     # Imported here, since gradescope and classroom are also run as programs of their own.
     from . import gradescope, junit, pages, roster, sheets, similarity, tables
@@ -61,10 +56,9 @@ def write_reports(
         written.append(tables.roster_report(out / "roster_report.csv", found, matching))
         if people.is_moodle_worksheet:
             written.append(tables.moodle_worksheet(out / "moodle_worksheet.csv", found, people, matching))
-    for sheet in found:
-        written.append(gradescope.write(out / "gradescope", sheet))
-        written.append(junit.write(out / "junit", sheet))
-        written.append(pages.write_student(out / "report" / "students", sheet))
+    written += [gradescope.write(out / "gradescope", sheet) for sheet in found]
+    written += [junit.write(out / "junit", sheet) for sheet in found]
+    written += [pages.write_student(out / "report" / "students", sheet) for sheet in found]
     written += pages.write_class(out / "report", found, similar, matching.problems if matching else ())
     _remove_old(out, set(written))
     return written

@@ -41,15 +41,23 @@ def _histogram(percents: Sequence[float]) -> Figure:
     return figure
 
 
-def _exercises(items: Sequence[Item]) -> Figure:
-    """One bar an exercise, a gap between lessons."""
-    places, lessons, place = [], [], 0.0
+def _places(items: Sequence[Item]) -> tuple[list[float], list[tuple[float, str]]]:
+    """Of each exercise, and of each lesson's title above its own."""
+    places: list[float] = []
+    lessons, place = [], 0.0
     for i, item in enumerate(items):
         if i == 0 or item.lesson != items[i - 1].lesson:
             place += 1.2
             lessons.append((place - 0.9, LessonMarks(item.lesson, 0, 0, ()).short))
         places.append(place)
         place += 1
+    return places, lessons
+
+
+def _exercises(items: Sequence[Item]) -> Figure:
+    """One bar an exercise, a gap between lessons."""
+    places, lessons = _places(items)
+    place = places[-1] + 1
     figure = Figure(figsize=(9.4, 0.8 + 0.2 * place), layout="constrained")
     axes = figure.subplots()
     shares = {

@@ -1,0 +1,237 @@
+"""Asks a submission's workers, one question at a time, and believes nothing of what comes back."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import secrets
+import signal
+import socket
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from testcases.engine.plain import Outcome, Request, StudentError
+
+from . import protocol
+from .cache import packed
+from .sandbox import Sandbox, WorkerError
+
+
+class SandboxEvaluator:
+    """Answers requests about one submission through workers. It never raises for what a student did.
+
+    A worker serves one lesson, or one exercise where the reference of the lesson's other exercises is in its reach.
+
+    Args:
+        files: path below `tutorial/` -> bytes.
+
+    Attributes:
+        answered: the requests that were answered with a value since it was last cleared.
+    """
+
+    def __init__(self, sandbox: Sandbox, files: Mapping[str, bytes]) -> None:
+        self.sandbox, self.files = sandbox, files
+        self.limits = sandbox.limits
+        self.answered: list[Request] = []
+        self._worker: _Worker | None = None
+        self._ends: dict[tuple[str, str], list[StudentError]] = {}
+        self._spent: dict[tuple[str, str], float] = {}
+
+    def evaluate(self, request: Request) -> Outcome:
+        outcome = self._evaluate(request)
+        if outcome.error is None:
+            self.answered.append(request)
+        return outcome
+
+    def _evaluate(self, request: Request) -> Outcome:
+        key = request.lesson, request.exercise
+        ends, spent = self._ends.setdefault(key, []), self._spent.get(key, 0.0)
+        if any(end.kind == "tamper" for end in ends) or len(ends) >= self.limits.deaths:
+            return Outcome(error=ends[-1])
+        if spent > self.limits.exercise_seconds:
+            return Outcome(error=_late(f"all calls together took more than {self.limits.exercise_seconds:g} seconds"))
+        if self.sandbox.spent > self.limits.submission_seconds:
+            limit = self.limits.submission_seconds
+            return Outcome(error=_late(f"all calls of all exercises together took more than {limit:g} seconds"))
+        serves = request.lesson, request.exercise if request.lesson in self.sandbox.course.own else ""
+        if self._worker and self._worker.serves != serves:
+            self.finish()
+        start = time.monotonic()
+        if self._worker is None:
+            self._worker = self._start(serves)
+        try:
+            outcome = self._worker.ask(request)
+        except _Ended as ended:
+            self._worker = None
+            outcome = Outcome(error=ended.error)
+        except BaseException:
+            self._worker = None
+            self.sandbox.close()
+            raise
+        if outcome.error and outcome.error.kind in ("timeout", "crash", "memory", "tamper"):
+            ends.append(outcome.error)
+        seconds = time.monotonic() - start
+        self._spent[key] = spent + seconds
+        self.sandbox.spent += seconds
+        return outcome
+
+    def _start(self, serves: tuple[str, str]) -> _Worker:
+        """In a sandbox that nothing has happened in if the first try fails; a machine that starts none must say so
+        soon, and not after two tries a test.
+        """
+        error = WorkerError("no worker started before")
+        while self.sandbox.failures < 2:
+            try:
+                return _Worker(self.sandbox, *serves, self.files)
+            except WorkerError as failure:
+                error = failure
+                self.sandbox.failures += 1
+                self.sandbox.close()
+        raise error
+
+    def settle(self, lesson: str, exercise: str) -> bool:
+        """After the last question of an exercise: whether all that came was an answer. A worker that something is wrong
+        with serves no other exercise.
+        """
+        ends = self._ends.setdefault((lesson, exercise), [])
+        problem = self._worker and self._worker.settle()
+        if problem:
+            ends.append(problem)
+        if ends:
+            self.finish()
+        return not any(end.kind == "tamper" for end in ends)
+
+    def finish(self) -> None:
+        """End the worker."""
+        worker, self._worker = self._worker, None
+        if worker:
+            worker.end()
+
+
+class _Ended(Exception):
+    def __init__(self, error: StudentError) -> None:
+        self.error = error
+
+
+class _Worker:
+    """One worker: one lesson, or one exercise, of one submission."""
+
+    def __init__(self, sandbox: Sandbox, lesson: str, exercise: str, files: Mapping[str, bytes]) -> None:
+        self.serves = lesson, exercise
+        self.sandbox, self.limits = sandbox, sandbox.limits
+        self.fresh = True
+        self.channel, self.status = sandbox.open(lesson, exercise)
+        header = {"files": [[path, len(data)] for path, data in files.items()]}
+        deadline = time.monotonic() + self.limits.load_seconds
+        try:
+            protocol.send(self.channel, header, b"".join(files.values()), deadline)
+            answer, _ = protocol.receive(self.channel, deadline)
+        except (protocol.Closed, protocol.Late, protocol.BadFrame) as error:
+            raise WorkerError(f"the worker did not start: {self.end() or type(error).__name__}") from None
+        if answer != {"ready": True}:
+            raise WorkerError("the worker did not start")
+
+    def ask(self, request: Request) -> Outcome:
+        """
+        Raises:
+            _Ended: the worker died, was late or sent nonsense; it is gone now.
+            WorkerError: it never started.
+        """
+        (header, body), _ = packed(request)
+        seconds = min(request.seconds, self.limits.call_seconds)
+        header = {**header, "seconds": seconds}
+        number = secrets.randbits(62)
+        deadline = time.monotonic() + seconds + self.limits.grace_seconds
+        try:
+            if not self.fresh and self._unasked():
+                raise protocol.BadFrame("an answer to no question")
+            protocol.send(self.channel, {"id": number, "request": header}, body, deadline)
+            answer, body_back = protocol.receive(self.channel, deadline)
+            fields = _exactly(answer, {"id", "outcome"})
+            if type(fields["id"]) is not int or fields["id"] != number:
+                raise protocol.BadFrame("an answer to another question")
+            outcome = protocol.unpack_outcome(fields["outcome"], body_back, request)
+        except protocol.BadFrame as error:
+            self.end()
+            raise _Ended(_tamper(str(error))) from None
+        except protocol.Late:
+            self.end()
+            raise _Ended(_late(f"stopped after {seconds:g} seconds")) from None
+        except protocol.Closed:
+            raise _Ended(self._how_it_ended()) from None
+        self.fresh = False
+        return outcome
+
+    def settle(self) -> StudentError | None:
+        """Call its name; anything but the echo was not sent by the worker."""
+        number = secrets.randbits(62)
+        deadline = time.monotonic() + self.limits.grace_seconds
+        try:
+            if self._unasked():
+                raise protocol.BadFrame("an answer to no question")
+            protocol.send(self.channel, {"id": number, "settle": True}, b"", deadline)
+            answer, _ = protocol.receive(self.channel, deadline)
+            if answer != {"id": number, "settle": True}:
+                raise protocol.BadFrame("another echo")
+        except protocol.BadFrame as error:
+            return _tamper(str(error))
+        except protocol.Late:
+            return _late("it does not answer any more")
+        except protocol.Closed:
+            return StudentError("crash", "ProcessExit", "its process is gone")
+        return None
+
+    def _unasked(self) -> bool:
+        """Whether something arrived that nobody asked for."""
+        self.channel.settimeout(0)
+        try:
+            return bool(self.channel.recv(1, socket.MSG_PEEK))
+        except OSError:
+            return False
+
+    def end(self) -> dict[str, Any]:
+        """Kill it; what the lesson zygote says about its end."""
+        report: dict[str, Any] = {}
+        self.channel.close()
+        try:
+            self.status.settimeout(10)
+            self.status.shutdown(socket.SHUT_WR)
+            report = json.loads(self.status.recv(10_000) or b"{}")
+        except (OSError, ValueError):
+            self.sandbox.close()
+        finally:
+            self.status.close()
+        return report
+
+    def _how_it_ended(self) -> StudentError:
+        # A moment for the zygote to see a death that was not ordered.
+        self.status.settimeout(1.0)
+        with contextlib.suppress(OSError):
+            self.status.recv(1, socket.MSG_PEEK)
+        report = self.end()
+        if "error" in report:
+            raise WorkerError(report["error"])
+        if report.get("memory"):
+            megabytes = self.limits.memory_mb
+            return StudentError("memory", "MemoryError", f"it took more than {megabytes:,} MiB and was ended")
+        if report.get("signal"):
+            name = signal.Signals(report["signal"]).name
+            return StudentError("crash", name, f"its process died of {name}")
+        if report.get("exit") is not None:
+            return StudentError("crash", "ProcessExit", f"its process ended itself with exit code {report['exit']}")
+        return StudentError("crash", "ProcessExit", "its process is gone")
+
+
+def _exactly(node: Any, keys: set[str]) -> dict[str, Any]:
+    if type(node) is not dict or set(node) != keys:
+        raise protocol.BadFrame("other fields")
+    return node
+
+
+def _tamper(text: str) -> StudentError:
+    return StudentError("tamper", "ForgedAnswer", f"the worker sent something that no worker sends: {text}")
+
+
+def _late(text: str) -> StudentError:
+    return StudentError("timeout", "TookTooLong", text)

@@ -1,0 +1,178 @@
+"""`make check` over a folder: killed and started again, regraded, and asked in a wrong way."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from testcases.engine.contract import ROOT, SOLUTIONS
+from testcases.grader.running import (
+    SECRET,
+    TARGET,
+    check,
+    grade,
+    gradebook,
+    results,
+    solved,
+    tree,
+    without_times,
+    workers,
+)
+
+pytestmark = pytest.mark.xdist_group("grader")
+
+
+def test_solutions_earn_every_point(bubblewrap: None, tmp_path: Path):
+    solved(tmp_path / "in" / "anna", *(path.name for path in SOLUTIONS.glob("lesson*")))
+    done = check(str(tmp_path / "in"), "--out", str(tmp_path / "out"))
+    assert done.returncode == 0, done.stderr
+    result = results(tmp_path / "out")["anna"]
+    lost = {
+        (lesson, name): exercise["message"]
+        for lesson, found in result["lessons"].items()
+        for name, exercise in found["exercises"].items()
+        if exercise["status"] != "passed"
+    }
+    assert result["score"] == result["max_score"], lost
+
+
+@pytest.fixture(scope="module")
+def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A handful of ordinary submissions."""
+    folder = tmp_path_factory.mktemp("few")
+    for number in range(4):
+        solved(folder / f"student{number}", "lesson04_gae")
+        path = folder / f"student{number}" / TARGET
+        if number % 2:
+            source = path.read_text("utf-8").replace(".masked_fill(dones.bool(), 0.0)", "")
+            path.write_text(source + f"\n# {number}\n", "utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def undisturbed(bubblewrap: None, few: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("undisturbed") / "out"
+    assert grade(few, out, SECRET=SECRET).returncode == 0
+    return out
+
+
+def test_same_secret_same_results(few: Path, undisturbed: Path, tmp_path: Path):
+    assert grade(few, tmp_path / "again", "--jobs", "1", SECRET=SECRET).returncode == 0
+    assert without_times(tmp_path / "again") == without_times(undisturbed)
+    assert (tmp_path / "again/gradebook.csv").read_bytes() == (undisturbed / "gradebook.csv").read_bytes()
+
+
+def test_a_wrong_answer_has_its_cause(undisturbed: Path):
+    exercise = results(undisturbed)["student1"]["lessons"]["lesson04_gae"]["exercises"]["td_errors"]
+    assert exercise["status"] == "wrong" and 0 < exercise["score"] < exercise["max_score"]
+    assert exercise["likely_cause"] and set(exercise["likely_cause"]) == {"name", "why", "read"}
+
+
+@pytest.mark.parametrize("finished", [0, 1, 2])
+def test_killed_and_started_again(few: Path, undisturbed: Path, tmp_path: Path, finished: int):
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "testcases.grader", str(few), "--out", str(out), "--jobs", "2"]
+    environment = {**os.environ, "SECRET": SECRET}
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
+    end = time.monotonic() + 120
+    while len(list((out / "results").glob("*.json"))) < finished and time.monotonic() < end:
+        time.sleep(0.02)
+    if not finished:
+        time.sleep(4.0)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    end = time.monotonic() + 10
+    while workers(out) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert workers(out) == []
+    kept = {path.name: path.stat().st_mtime_ns for path in (out / "results").glob("*.json")}
+    assert grade(few, out, SECRET=SECRET).returncode == 0
+    assert without_times(out) == without_times(undisturbed)
+    assert (out / "gradebook.csv").read_bytes() == (undisturbed / "gradebook.csv").read_bytes()
+    assert {path.name for path in out.iterdir()} == {path.name for path in undisturbed.iterdir()}
+    assert all((out / "results" / name).stat().st_mtime_ns == then for name, then in kept.items()), "graded twice"
+
+
+def test_a_regrade_touches_only_what_changed(few: Path, undisturbed: Path, tmp_path: Path):
+    folder, out = tmp_path / "in", tmp_path / "out"
+    shutil.copytree(few, folder)
+    shutil.copytree(undisturbed, out)
+    before = {path.name: path.stat().st_mtime_ns for path in (out / "results").iterdir()}
+    (folder / "student2" / TARGET).write_text("", "utf-8")
+    (out / "results" / "student3.json").write_text('{"student": "stu', "utf-8")
+    assert grade(folder, out, SECRET=SECRET).returncode == 0
+    after = {path.name: path.stat().st_mtime_ns for path in (out / "results").iterdir()}
+    assert {name for name in after if after[name] != before[name]} == {"student2.json", "student3.json"}
+    assert results(out)["student2"]["lessons"]["lesson04_gae"]["score"] == 0
+    assert without_times(out)["student3"] == without_times(undisturbed)["student3"]
+
+
+def test_the_secret_is_made_kept_and_told_nobody(few: Path, undisturbed: Path, tmp_path: Path):
+    out = tmp_path / "out"
+    shutil.copytree(undisturbed, out)
+    done = grade(few, out)
+    assert done.returncode == 0
+    kept = out / "secret.key"
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600 and len(bytes.fromhex(kept.read_text("ascii"))) == 16
+    ids = {result["secret"] for result in (*results(out).values(), *results(undisturbed).values())}
+    assert len(ids) == 2, "another secret, and nothing was graded again"
+    written = {name: data for name, data in tree(out).items() if name != kept.name}
+    told = "".join(data.decode("utf-8", "replace") for data in written.values()) + done.stdout + done.stderr
+    assert kept.read_text("ascii").strip() not in told and SECRET not in told
+    before = tree(out)
+    assert grade(few, out).returncode == 0
+    after = tree(out)
+    assert after["secret.key"] == before["secret.key"] and results(out) == {
+        Path(name).stem: json.loads(data) for name, data in before.items() if name.startswith("results/")
+    }
+    kept.write_text("", "ascii")
+    assert "SECRET: expected a secret" in grade(few, out).stderr
+
+
+@pytest.mark.parametrize(
+    "arguments, says",
+    [
+        (["no-such-folder"], "there is no folder"),
+        ([str(SOLUTIONS)], "one subfolder (or archive) a student"),
+        (["."], "OUT: expected a folder outside"),
+        ([".", "--jobs", "0"], "JOBS: expected a whole number from 1"),
+        ([".", "--sandbox", "docker"], "SANDBOX: expected bwrap or none"),
+        (["testcases", "--roster", "no-such-file"], "ROSTER: expected a CSV file"),
+    ],
+)
+def test_asked_in_a_wrong_way(bubblewrap: None, tmp_path: Path, arguments: list[str], says: str):
+    out = ROOT / "runs" / "x" if arguments == ["."] else tmp_path / "out"
+    done = check(*arguments, "--out", str(out))
+    assert done.returncode == 2 and says in done.stderr and "Traceback" not in done.stderr, done.stderr
+
+
+def test_an_empty_folder(bubblewrap: None, tmp_path: Path):
+    (tmp_path / "in").mkdir()
+    done = grade(tmp_path / "in", tmp_path / "out")
+    assert done.returncode == 0 and gradebook(tmp_path / "out") == []
+
+
+def test_without_a_sandbox_it_says_so(tmp_path: Path):
+    solved(tmp_path / "in" / "anna", "lesson04_gae")
+    done = grade(tmp_path / "in", tmp_path / "out", "--sandbox", "none")
+    assert done.returncode == 0 and "NOT SANDBOXED" in done.stdout
+    result = results(tmp_path / "out")["anna"]
+    assert result["sandbox"] == "none" and result["notes"][0].startswith("NOT SANDBOXED")
+    assert result["lessons"]["lesson04_gae"]["score"] == result["lessons"]["lesson04_gae"]["max_score"]
+    assert "NOT SANDBOXED" in gradebook(tmp_path / "out")[0]["notes"]
+
+
+def test_without_bubblewrap_it_says_how_to_get_it(tmp_path: Path):
+    (tmp_path / "in").mkdir()
+    done = grade(tmp_path / "in", tmp_path / "out", PATH=str(tmp_path))
+    assert done.returncode == 2
+    assert "apt install bubblewrap" in done.stderr and "SANDBOX=none" in done.stderr and "Traceback" not in done.stderr

@@ -1,0 +1,29 @@
+"""What student code may use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Of one worker, one exercise, one submission."""
+
+    call_seconds: float = 30.0
+    """At most, for one call; suites ask for less."""
+    grace_seconds: float = 2.0
+    """Beyond which a call that cannot be interrupted is ended from outside."""
+    load_seconds: float = 120.0
+    """For starting a worker. No student's code runs yet, but a neighbour's may."""
+    exercise_seconds: float = 60.0
+    """For all calls of one exercise together."""
+    submission_seconds: float = 600.0
+    """For all calls of one submission together."""
+    deaths: int = 3
+    """After so many dead or late workers an exercise is not asked again."""
+    memory_mb: int = 2048
+    """On top of what torch holds; for each process, and for all together."""
+    tmp_mb: int = 64
+    file_mb: int = 32
+    processes: int = 64
+    """Processes and threads."""
