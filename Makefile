@@ -11,6 +11,7 @@ BENCH_READY := $(BENCH)/.ready
 LAB_READY := $(VENV)/.ready-lab
 
 PRESET ?= tiny
+STACK ?= solutions
 SEED ?= 0
 demo: OUT ?= runs/demo
 POLICY ?=
@@ -49,7 +50,9 @@ $(LAB_READY): requirements-lab.lock $(READY)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements.lock -r requirements-lab.lock
 	@touch $(LAB_READY)
 
-demo: $(READY) ## SFT, reward model and PPO on this machine [PRESET=tiny SEED=0 OUT=runs/demo RESUME=1; PRESET=hub: POLICY= REWARD= PROMPTS= SET=]
+demo: $(READY) ## SFT, reward model and PPO on this machine [PRESET=tiny SEED=0 OUT=runs/demo RESUME=1; your lessons: STACK=tutorial; PRESET=hub: POLICY= REWARD= PROMPTS= SET=]
+	@test -f '$(STACK)/apps/__init__.py' || \
+	  { echo "error: expected STACK to be solutions or tutorial, got '$(STACK)' without apps/__init__.py; make stubs writes it"; exit 1; }
 	@$(BIN)/python -m $(STACK).apps --preset '$(PRESET)' --seed '$(SEED)' --out '$(OUT)' \
 	  --policy '$(POLICY)' --reward '$(REWARD)' --prompts '$(PROMPTS)' --set '$(SET)' \
 	  $(if $(filter-out 0,$(RESUME)),--resume)

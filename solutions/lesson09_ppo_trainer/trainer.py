@@ -1,4 +1,18 @@
-"""Lesson 9: the trainer: rollout, then epochs of minibatches of microbatches, and nothing hidden."""
+"""Lesson 9: the trainer: rollout, then epochs of minibatches of microbatches, and nothing hidden. PPO on one screen:
+
+    for each batch of prompts:                                                      train, training_step
+        responses, log_probs = policy.generate(prompts)                             generate_responses
+        ref_log_probs, values, scores = reference, critic, reward model             _evaluate
+        rewards = -kl_coef (log_probs - ref_log_probs), the score on the last token compute_rewards
+        advantages, returns = GAE(rewards, values); whiten the advantages           lessons 4 and 1
+        for each epoch, for each minibatch:                                         optimise
+            ratio = exp(new log_probs - log_probs)                                  compute_loss
+            loss = -min(ratio A, clip(ratio) A) + value_coef value_loss - entropy_coef entropy
+            backward, clip the gradient, step                                       optimiser_step
+        move kl_coef towards its target                                             lesson 6
+
+These methods stand first and in this order; saving and helpers follow.
+"""
 
 from __future__ import annotations
 
@@ -95,6 +109,45 @@ class PPOTrainer:
         """The language model in training, without any wrapper of Accelerate."""
         return self.accelerator.unwrap_model(self.model).policy
 
+    def training_step(self, batch: Sequence[Prompt]) -> dict[str, float]:
+        """One update: rollout on a batch of prompts, then epochs x minibatches of optimiser steps.
+
+        1. collect experience with the policy as it is now
+        2. whiten the advantages over the whole rollout, after the returns were made from the raw ones
+        3. set the learning rate of this update; for each epoch, for each minibatch: accumulate gradients, clip, step
+        4. move the KL price by the KL that was seen, and count the update
+
+        Args:
+            batch: prompts, texts or lists of token ids.
+
+        Returns:
+            Metrics of the update; those of the losses are means over its optimiser steps.
+
+        Raises:
+            ValueError: as `generate_responses` and `compute_rewards`.
+        """
+        # region solution
+        experience = self._collect(batch)
+        metrics = self._rollout_metrics(experience)
+        if self.config.whiten_advantages:
+            experience = replace(experience, advantages=masked_whiten(experience.advantages, experience.mask))
+        buffer = ExperienceBuffer()
+        buffer.append(experience)
+        self._set_learning_rate()
+        metrics |= self.optimise(buffer)
+        buffer.clear()
+        self.kl_controller.update(metrics["kl"], len(experience))
+        self.updates_done += 1
+        return metrics
+        # endregion
+
+    def _collect(self, prompts: Sequence[Prompt]) -> Experience:
+        """The rollout: sample a response to each prompt, then evaluate it. Given; lesson 11 shares it out."""
+        prompts = tokenize(prompts, self.tokenizer)  # once, for both
+        with self.accelerator.autocast():  # the precision that the training passes have; else no first ratio is 1
+            responses = self.generate_responses(prompts)
+        return self._evaluate(responses, prompts)
+
     def generate_responses(self, prompts: Sequence[Prompt]) -> Generation:
         """Sample a response to each prompt from the current policy.
 
@@ -110,6 +163,19 @@ class PPOTrainer:
         # region solution
         return generate(self.policy, *self._encode(prompts), **self.config.sampling(), generator=self.sampling)
         # endregion
+
+    def _evaluate(self, responses: Generation, prompts: Sequence[Prompt]) -> Experience:
+        """Let reference, critic and reward model read sampled responses, each once. Given."""
+        with self.accelerator.autocast():  # the precision that the training passes have
+            return evaluate_responses(
+                self.accelerator.unwrap_model(self.model),
+                self.ref_model,
+                self.score,
+                *self._encode(prompts),
+                responses,
+                self.config,
+                self.kl_controller.value,
+            )
 
     def compute_rewards(self, responses: Generation, prompts: Sequence[Prompt]) -> Tensor:
         """Rewards of sampled responses: the KL price on each token, the clipped score on the last.
@@ -159,36 +225,60 @@ class PPOTrainer:
         }
         # endregion
 
-    def training_step(self, batch: Sequence[Prompt]) -> dict[str, float]:
-        """One update: rollout on a batch of prompts, then epochs x minibatches of optimiser steps.
+    def optimise(self, buffer: ExperienceBuffer) -> dict[str, float]:
+        """Epochs x minibatches of optimiser steps; the order is drawn anew in each epoch.
 
-        1. collect experience with the policy as it is now
-        2. whiten the advantages over the whole rollout, after the returns were made from the raw ones
-        3. set the learning rate of this update; for each epoch, for each minibatch: accumulate gradients, clip, step
-        4. move the KL price by the KL that was seen, and count the update
+        Ends at once when a minibatch's approx_kl exceeds `config.max_update_kl`: the policy has moved far enough.
 
         Args:
-            batch: prompts, texts or lists of token ids.
+            buffer: the experience of one update, advantages ready to use.
 
         Returns:
-            Metrics of the update; those of the losses are means over its optimiser steps.
-
-        Raises:
-            ValueError: as `generate_responses` and `compute_rewards`.
+            Means over the optimiser steps of their statistics, with `ratio_max` the largest; `first_ratio_max` of
+            the first step alone (it is 1: nothing has moved yet), and `optimiser_steps`, their number.
         """
         # region solution
-        experience = self._collect(batch)
-        metrics = self._rollout_metrics(experience)
-        if self.config.whiten_advantages:
-            experience = replace(experience, advantages=masked_whiten(experience.advantages, experience.mask))
-        buffer = ExperienceBuffer()
-        buffer.append(experience)
-        self._set_learning_rate()
-        metrics |= self.optimise(buffer)
-        buffer.clear()
-        self.kl_controller.update(metrics["kl"], len(experience))
-        self.updates_done += 1
-        return metrics
+        config = self.config
+        steps: list[dict[str, float]] = []
+        for _ in range(config.num_epochs):
+            for minibatch in buffer.minibatches(config.minibatch_size, self.shuffling):
+                steps.append(self.optimiser_step(minibatch))
+                if config.max_update_kl is not None and steps[-1]["approx_kl"] > config.max_update_kl:
+                    return _merge(steps)
+        return _merge(steps)
+        # endregion
+
+    def optimiser_step(self, minibatch: Experience) -> dict[str, float]:
+        """Add up the gradients of the microbatches, clip their norm, step once, forget the gradients.
+
+        Each microbatch's loss is weighted by its share of the minibatch's real tokens, so that the step does not
+        depend on `micro_batch_size`. Where the mean ratio exceeds `config.ratio_threshold` (or is NaN) the step is
+        skipped: nothing is learned from a spike.
+
+        Args:
+            minibatch: rows of the experience.
+
+        Returns:
+            Statistics of `compute_loss`, token-weighted over the microbatches (`ratio_max`: the largest),
+            `grad_norm` before clipping (0 if skipped) and `skipped_share` (1 if skipped).
+        """
+        # region solution
+        tokens = int(minibatch.mask.sum())
+        parts, weights = [], []
+        for microbatch in self._microbatches(minibatch):
+            weights.append(int(microbatch.mask.sum()) / tokens)
+            loss, statistics = self.compute_loss(microbatch)
+            self.accelerator.backward(loss * weights[-1])
+            parts.append(statistics)
+        merged = _weighted(parts, weights)
+        is_spike = not merged["ratio_mean"] <= self.config.ratio_threshold
+        if is_spike:
+            grad_norm = 0.0
+        else:
+            grad_norm = float(self.accelerator.clip_grad_norm_(self._parameters, self.config.max_grad_norm))
+            self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        return merged | {"grad_norm": grad_norm, "skipped_share": float(is_spike)}
         # endregion
 
     def train(
@@ -280,26 +370,6 @@ class PPOTrainer:
         input_ids, attention_mask = encode_prompts(prompts, self.tokenizer, self.config.pad_token_id)
         return input_ids.to(self.accelerator.device), attention_mask.to(self.accelerator.device)
 
-    def _evaluate(self, responses: Generation, prompts: Sequence[Prompt]) -> Experience:
-        """Let reference, critic and reward model read sampled responses, each once. Given."""
-        with self.accelerator.autocast():  # the precision that the training passes have
-            return evaluate_responses(
-                self.accelerator.unwrap_model(self.model),
-                self.ref_model,
-                self.score,
-                *self._encode(prompts),
-                responses,
-                self.config,
-                self.kl_controller.value,
-            )
-
-    def _collect(self, prompts: Sequence[Prompt]) -> Experience:
-        """The rollout: sample a response to each prompt, then evaluate it. Given; lesson 11 shares it out."""
-        prompts = tokenize(prompts, self.tokenizer)  # once, for both
-        with self.accelerator.autocast():  # the precision that the training passes have; else no first ratio is 1
-            responses = self.generate_responses(prompts)
-        return self._evaluate(responses, prompts)
-
     def _rollout_metrics(self, experience: Experience) -> dict[str, float]:
         """What the rollout says about the policy; `kl` is the k1 estimate summed over each response."""
         mask = experience.mask
@@ -315,62 +385,6 @@ class PPOTrainer:
             "stopped_share": is_stop(last_tokens, self.config.stop_token_ids).float().mean().item(),
             "explained_variance": 1.0 - unexplained.item(),
         }
-
-    def optimise(self, buffer: ExperienceBuffer) -> dict[str, float]:
-        """Epochs x minibatches of optimiser steps; the order is drawn anew in each epoch.
-
-        Ends at once when a minibatch's approx_kl exceeds `config.max_update_kl`: the policy has moved far enough.
-
-        Args:
-            buffer: the experience of one update, advantages ready to use.
-
-        Returns:
-            Means over the optimiser steps of their statistics, with `ratio_max` the largest; `first_ratio_max` of
-            the first step alone (it is 1: nothing has moved yet), and `optimiser_steps`, their number.
-        """
-        # region solution
-        config = self.config
-        steps: list[dict[str, float]] = []
-        for _ in range(config.num_epochs):
-            for minibatch in buffer.minibatches(config.minibatch_size, self.shuffling):
-                steps.append(self.optimiser_step(minibatch))
-                if config.max_update_kl is not None and steps[-1]["approx_kl"] > config.max_update_kl:
-                    return _merge(steps)
-        return _merge(steps)
-        # endregion
-
-    def optimiser_step(self, minibatch: Experience) -> dict[str, float]:
-        """Add up the gradients of the microbatches, clip their norm, step once, forget the gradients.
-
-        Each microbatch's loss is weighted by its share of the minibatch's real tokens, so that the step does not
-        depend on `micro_batch_size`. Where the mean ratio exceeds `config.ratio_threshold` (or is NaN) the step is
-        skipped: nothing is learned from a spike.
-
-        Args:
-            minibatch: rows of the experience.
-
-        Returns:
-            Statistics of `compute_loss`, token-weighted over the microbatches (`ratio_max`: the largest),
-            `grad_norm` before clipping (0 if skipped) and `skipped_share` (1 if skipped).
-        """
-        # region solution
-        tokens = int(minibatch.mask.sum())
-        parts, weights = [], []
-        for microbatch in self._microbatches(minibatch):
-            weights.append(int(microbatch.mask.sum()) / tokens)
-            loss, statistics = self.compute_loss(microbatch)
-            self.accelerator.backward(loss * weights[-1])
-            parts.append(statistics)
-        merged = _weighted(parts, weights)
-        is_spike = not merged["ratio_mean"] <= self.config.ratio_threshold
-        if is_spike:
-            grad_norm = 0.0
-        else:
-            grad_norm = float(self.accelerator.clip_grad_norm_(self._parameters, self.config.max_grad_norm))
-            self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
-        return merged | {"grad_norm": grad_norm, "skipped_share": float(is_spike)}
-        # endregion
 
     def _microbatches(self, minibatch: Experience) -> list[Experience]:
         if self.config.micro_batch_size is None:

@@ -110,7 +110,7 @@ class View:
             inside = [str(reference.with_suffix(""))] if path == top else None
             file = SOLUTIONS / "apps/__init__.py" if path == top else reference
             return importlib.util.spec_from_file_location(name, file, submodule_search_locations=inside)
-        if top not in self.own and (SOLUTIONS / top).is_dir():
+        if top not in self.own and (reference.is_file() or reference.with_suffix("").is_dir()):
             return ModuleSpec(name, _Alias(f"solutions.{path}"), is_package=True)
         if file.is_file():
             return self._file_spec(name, file)
