@@ -26,7 +26,7 @@ def test_pairwise_loss_does_not_know_the_offset():
     call(pairwise_loss, chosen + 64.0, rejected + 64.0).equals(expected)
 
 
-def test_pairwise_loss_both_ways_round_differ_by_the_difference():
+def test_pairwise_loss_in_both_directions_differ_by_the_difference():
     # -log sigmoid(-x) = x - log sigmoid(x)
     chosen, rejected = normal(5), normal(5, seed=2)
     expected = reference(pairwise_loss, chosen, rejected) + (chosen - rejected).mean()
@@ -98,8 +98,8 @@ def test_token_pairwise_loss_does_not_depend_on_the_prefix():
     call(token_pairwise_loss, *scores, *(torch.cat([prefix, side], dim=1) for side in ids), 9).equals(expected)
 
 
-def test_token_pairwise_loss_where_the_pad_is_the_stop_token():
-    # Each text ends in 9, and 9 is the pad: the text is taken to end before it. Lengths 2 and 3: positions 1 and 2.
+def test_token_pairwise_loss_where_the_padding_token_is_the_stop_token():
+    # Each text ends in 9, the padding token: the text is taken to end before it. Lengths 2 and 3: positions 1 and 2.
     scores = normal(1, 5), normal(1, 5, seed=2)
     first, second = (scores[0] - scores[1])[0, 1:3].tolist()
     answer = call(token_pairwise_loss, *scores, [[1, 2, 9, 9, 9]], [[1, 3, 4, 9, 9]], 9)

@@ -23,7 +23,7 @@ def test_last_token_index_of_every_text():
 SCORE = scenario("score_rows", of=RewardModel.forward)
 
 
-def body(vocabulary: int = 6, length: int = 9, size: int = 3) -> dict[str, Tensor]:
+def backbone(vocabulary: int = 6, length: int = 9, size: int = 3) -> dict[str, Tensor]:
     return {
         "table": normal(vocabulary, size),
         "places": normal(length, size, seed=2),
@@ -34,7 +34,7 @@ def body(vocabulary: int = 6, length: int = 9, size: int = 3) -> dict[str, Tenso
 
 @pytest.mark.parametrize("left, right", [(0, 3), (3, 0), (1, 2), (2, 4)])
 def test_reward_model_does_not_depend_on_the_padding(left, right):
-    text, numbers = torch.tensor([[3, 1, 5, 2], [4, 4, 1, 1]]), body()
+    text, numbers = torch.tensor([[3, 1, 5, 2], [4, 4, 1, 1]]), backbone()
     expected = reference(SCORE, input_ids=text, attention_mask=torch.ones_like(text).bool(), **numbers)
     ids = torch.cat([torch.full((2, left), 5), text, torch.full((2, right), 2)], dim=1)[:, :9]
     mask = torch.zeros_like(ids).bool()
@@ -44,7 +44,7 @@ def test_reward_model_does_not_depend_on_the_padding(left, right):
 
 def test_reward_model_of_a_batch_is_each_row_alone():
     # A score that depends on the batch would change with its size (reward-bench#137).
-    ids, numbers = torch.randint(1, 6, (5, 6), generator=torch.Generator().manual_seed(3)), body()
+    ids, numbers = torch.randint(1, 6, (5, 6), generator=torch.Generator().manual_seed(3)), backbone()
     mask = torch.tensor(
         [
             [True] * 6,
@@ -65,8 +65,8 @@ def test_reward_model_of_a_batch_is_each_row_alone():
 
 @pytest.mark.parametrize("garbage", [math.nan, math.inf], ids=["nan", "infinite"])
 def test_reward_model_keeps_the_padding_out(garbage):
-    # Token 0 stands on padding only, and the body gives it NaN: its state must not come near the score.
-    numbers = body()
+    # Token 0 stands on padding only, and the backbone gives it NaN: its state must not come near the score.
+    numbers = backbone()
     clean = torch.tensor([[3, 1, 5, 1], [1, 2, 4, 1], [5, 1, 1, 1]])
     mask = torch.tensor([[True, True, True, False], [False, True, True, True], [False, True, True, False]])
     expected = reference(SCORE, input_ids=clean, attention_mask=mask, **numbers)
@@ -82,14 +82,14 @@ def test_reward_model_of_a_square_batch_gradient():
         SCORE,
         input_ids=ids,
         attention_mask=mask,
-        **body(),
+        **backbone(),
         grad_of=("table", "places", "weight", "bias"),
         grad_weights=normal(3, seed=5),
     ).matches_reference()
 
 
 def test_reward_model_keeps_float32():
-    numbers = {name: number.float() for name, number in body().items()}
+    numbers = {name: number.float() for name, number in backbone().items()}
     ids, mask = torch.tensor([[3, 1, 2], [0, 2, 4]]), torch.tensor([[True, True, True], [False, True, True]])
     expected = reference(SCORE, input_ids=ids, attention_mask=mask, **numbers)
     call(SCORE, input_ids=ids, attention_mask=mask, **numbers).equals(expected)

@@ -25,7 +25,7 @@ CALIBRATE = scenario("calibrate_model", of=calibrate)
 
 
 @pytest.mark.parametrize("sizes", [(9,), (1, 8), (4, 4, 1), (1,) * 9], ids=str)
-def test_calibrate_gives_mean_0_and_deviation_1(sizes):
+def test_calibrate_gives_mean_0_and_standard_deviation_1(sizes):
     features, weight, bias = normal(9, 3), normal(1, 3, seed=2), normal(1, seed=3)
     scores = (features @ weight[0] + bias).tolist()
     mean = sum(scores) / 9
@@ -75,8 +75,8 @@ def replay(table: Tensor, weight: Tensor, ids: Tensor, mask: Tensor, batches: li
         differences = (better - worse) @ (parameters[0] * parameters[1])
         losses.append(sum(nll(x) for x in differences.tolist()) / len(batch))
         accuracies.append(sum(x > 0 for x in differences.tolist()) / len(batch))
-        pull = -(torch.sigmoid(-differences) @ (better - worse)) / len(batch)
-        slopes = [pull * parameters[1], pull * parameters[0]]
+        gradient = -(torch.sigmoid(-differences) @ (better - worse)) / len(batch)
+        slopes = [gradient * parameters[1], gradient * parameters[0]]
         norm = math.sqrt(sum(float(slope.square().sum()) for slope in slopes))
         norms.append(min(norm, config["max_grad_norm"]))
         rate = config["learning_rate"] * (1 - k / n)
@@ -124,7 +124,7 @@ def test_train_reward_model_is_adamw_on_its_batches(batch_size, epochs, max_grad
 
 @worth(2)
 def test_train_reward_model_learns_from_the_last_token():
-    # Your RewardModel on a small body, texts padded on either side: the one that ends in the larger token is better.
+    # Your RewardModel on a small backbone, texts padded on either side: the better one ends in the larger token.
     answer = call(
         scenario("train_a_reader", of=train_reward_model),
         seed=0,

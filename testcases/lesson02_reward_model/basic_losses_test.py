@@ -19,15 +19,15 @@ WON, LOST, EVEN = math.log(4 / 3), math.log(4.0), math.log(2.0)
 @pytest.mark.parametrize(
     "chosen, rejected, margin, loss",
     [
-        pytest.param([2.0], [2.0], None, EVEN, id="a-tie-costs-log-2"),
+        pytest.param([2.0], [2.0], None, EVEN, id="a-tie-has-the-loss-log-2"),
         pytest.param([LOG3], [0.0], None, WON, id="a-pair-won"),
         pytest.param([0.0], [LOG3], None, LOST, id="a-pair-lost"),
         pytest.param([LOG3 - 5.0], [-5.0], None, WON, id="only-the-difference-counts"),
-        pytest.param([math.log(7.0)], [0.0], None, math.log(8 / 7), id="a-clear-win-costs-little"),
+        pytest.param([math.log(7.0)], [0.0], None, math.log(8 / 7), id="a-clear-win-has-a-small-loss"),
         pytest.param([LOG3, 0.0], [0.0, LOG3], None, (WON + LOST) / 2, id="the-mean-over-pairs"),
         pytest.param([LOG3, 1.0, 4.0], [0.0, 1.0, 4.0], None, (WON + 2 * EVEN) / 3, id="three-pairs"),
         # 2 log 3 - log 3 = log 3 is left
-        pytest.param([2 * LOG3], [0.0], [LOG3], WON, id="the-margin-is-taken-off"),
+        pytest.param([2 * LOG3], [0.0], [LOG3], WON, id="the-margin-is-subtracted"),
         pytest.param([0.0], [0.0], [LOG3], LOST, id="a-tie-is-not-enough-with-a-margin"),
         pytest.param(
             [2 * LOG3, LOG3], [0.0, 0.0], [LOG3, 2 * LOG3], (WON + LOST) / 2, id="each-pair-has-its-own-margin"
@@ -40,7 +40,7 @@ def test_pairwise_loss_by_hand(chosen, rejected, margin, loss):
 
 
 def test_pairwise_loss_gradient():
-    # -(1 - sigmoid) / 2 by the chosen score, the opposite by the rejected one: the pair that is lost pulls harder.
+    # -(1 - sigmoid) / 2 by the chosen score, the opposite by the rejected one: the lost pair has the larger gradient.
     answer = call(pairwise_loss, [LOG3, 0.0], [0.0, LOG3], grad_of=("chosen", "rejected"))
     answer.gradient_equals(chosen=[-0.125, -0.375], rejected=[0.125, 0.375])
 
@@ -75,9 +75,9 @@ def test_pairwise_loss_far_apart_is_finite_in_float32(difference, loss):
         pytest.param([[0.0, LOG3]], LOST, id="the-first-is-the-best"),
         # log 3, 2 log 3 and log 3 apart: sigmoid 3/4, 9/10, 3/4
         pytest.param([[2 * LOG3, LOG3, 0.0]], (2 * WON + math.log(10 / 9)) / 3, id="three-responses-are-three-pairs"),
-        pytest.param([[0.0, LOG3, 2 * LOG3]], (2 * LOST + math.log(10.0)) / 3, id="the-wrong-way-round"),
+        pytest.param([[0.0, LOG3, 2 * LOG3]], (2 * LOST + math.log(10.0)) / 3, id="in-reverse-order"),
         # pairs of the first with both others are won, the second loses to the third by log 3
-        pytest.param([[2 * LOG3, 0.0, LOG3]], (math.log(10 / 9) + WON + LOST) / 3, id="one-pair-the-wrong-way-round"),
+        pytest.param([[2 * LOG3, 0.0, LOG3]], (math.log(10 / 9) + WON + LOST) / 3, id="one-pair-in-reverse-order"),
         pytest.param([[1.0, 1.0, 1.0, 1.0]], EVEN, id="four-ties"),
         # six pairs: four with a gap of log 3, two ties
         pytest.param([[LOG3, LOG3, 0.0, 0.0]], (4 * WON + 2 * EVEN) / 6, id="four-responses-are-six-pairs"),
@@ -106,7 +106,7 @@ def test_ranking_loss_far_apart_is_finite():
     call(ranking_loss, [[-1000.0, 0.0, 1000.0]]).equals(4000 / 3)
 
 
-# Tokens 5, 6, ... are words, 9 is the pad. The prefix [5, 6] is common.
+# Tokens 5, 6, ... are words, 9 is the padding token. The prefix [5, 6] is common.
 @pytest.mark.parametrize(
     "chosen_scores, rejected_scores, chosen_ids, rejected_ids, loss",
     [
@@ -158,7 +158,7 @@ def test_ranking_loss_far_apart_is_finite():
             (2 * WON + LOST) / 3,
             id="the-longer-one-is-the-chosen-one",
         ),
-        # One text goes on where the other stops: they differ at 2, where the first has its pad.
+        # One text goes on where the other stops: they differ at 2, where the first has its padding token.
         pytest.param(
             [[4.0, 8.0, LOG3]], [[2.0, 1.0, 0.0]], [[5, 6, 9]], [[5, 6, 7]], WON, id="one-continues-the-other"
         ),
@@ -186,7 +186,7 @@ def test_token_pairwise_loss_by_hand(chosen_scores, rejected_scores, chosen_ids,
     call(token_pairwise_loss, chosen_scores, rejected_scores, chosen_ids, rejected_ids, 9).equals(loss)
 
 
-def test_token_pairwise_loss_where_the_pad_is_0():
+def test_token_pairwise_loss_where_the_padding_token_is_0():
     # Positions 1 and 2 here; token 9 is a word.
     answer = call(
         token_pairwise_loss,
@@ -241,7 +241,7 @@ def test_token_pairwise_loss_far_apart_is_finite():
         pytest.param([1.0], [2.0], 0.0, id="wrong"),
         pytest.param([1.0], [1.0], 0.0, id="a-tie-is-not-right"),
         pytest.param([-1.0, -3.0, -2.0], [-2.0, -4.0, -9.0], 1.0, id="the-sign-of-a-score-means-nothing"),
-        pytest.param([5.0, 1.0, 3.0, 2.0], [4.0, 3.0, 3.0, 0.0], 0.5, id="a-share-of-the-pairs"),
+        pytest.param([5.0, 1.0, 3.0, 2.0], [4.0, 3.0, 3.0, 0.0], 0.5, id="a-fraction-of-the-pairs"),
         # One large loss does not outweigh three small wins.
         pytest.param([1.0, 2.0, 3.0, 0.0], [0.0, 1.0, 2.0, 100.0], 0.75, id="by-how-much-does-not-matter"),
         pytest.param([10.0, 1.0], [9.0, 0.0], 1.0, id="each-with-its-own-partner"),

@@ -1,4 +1,4 @@
-"""Lesson 2, the model by hand: where a text ends, and a body whose hidden states are whole numbers."""
+"""Lesson 2, the model by hand: where a text ends, and a backbone whose hidden states are whole numbers."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from tutorial.lesson02_reward_model import RewardModel, last_token_index
             [0, 1, 2, 1],
             id="each-row-has-its-own",
         ),
-        # No text has a hole, but the last real token is the last one all the same.
-        pytest.param([[True, False, True, False]], [2], id="a-hole-does-not-end-the-text"),
+        # No text has a gap, but the last real token is the last one all the same.
+        pytest.param([[True, False, True, False]], [2], id="a-gap-does-not-end-the-text"),
     ],
 )
 @worth(3)
@@ -34,9 +34,9 @@ def test_last_token_index_by_hand(attention_mask, index):
     call(last_token_index, attention_mask).equals(index)
 
 
-# The body reads token k as k, and 10 more for each place: e = 3, 11, 22 for the text [3, 1, 2].
+# The backbone reads token k as k, and 10 more for each place: e = 3, 11, 22 for the text [3, 1, 2].
 # hidden[t] = e[t] + half of all real e before: 3, 11 + 1.5 = 12.5, 22 + 7 = 29. Score 2 * 29 + 1 = 59.
-BODY = {
+BACKBONE = {
     "table": [[50.0], [1.0], [2.0], [3.0]],
     "places": [[0.0], [10.0], [20.0], [30.0], [40.0]],
     "weight": [[2.0]],
@@ -55,8 +55,10 @@ SCORE = scenario("score_rows", of=RewardModel.forward)
         pytest.param([[0, 2, 0]], [[False, True, False]], [5.0], id="one-token"),
         pytest.param([[2]], [[True]], [5.0], id="one-row-of-one-token-is-still-a-row"),
         # Token 0 is padding and also ends a text: e = 3, 60; 60 + 1.5 = 61.5. The mask says what is real, not the id.
-        pytest.param([[3, 0, 0, 0]], [[True, True, False, False]], [124.0], id="the-pad-id-may-be-a-real-token"),
-        pytest.param([[0, 0, 3, 0]], [[False, False, True, True]], [124.0], id="the-pad-id-may-be-real-on-the-left"),
+        pytest.param([[3, 0, 0, 0]], [[True, True, False, False]], [124.0], id="the-padding-id-may-be-a-real-token"),
+        pytest.param(
+            [[0, 0, 3, 0]], [[False, False, True, True]], [124.0], id="the-padding-id-may-be-real-on-the-left"
+        ),
         # e of the text [1, 3] = 1, 13; 13 + 0.5 = 13.5
         pytest.param(
             [[3, 1, 2, 0], [0, 3, 1, 2], [1, 3, 0, 0], [0, 0, 0, 2]],
@@ -73,7 +75,7 @@ SCORE = scenario("score_rows", of=RewardModel.forward)
 )
 @worth(4)
 def test_reward_model_by_hand(input_ids, attention_mask, scores):
-    call(SCORE, input_ids=input_ids, attention_mask=attention_mask, **BODY).equals(scores)
+    call(SCORE, input_ids=input_ids, attention_mask=attention_mask, **BACKBONE).equals(scores)
 
 
 def test_reward_model_gradient():
@@ -83,7 +85,7 @@ def test_reward_model_gradient():
         SCORE,
         input_ids=[[3, 1, 0], [0, 0, 2]],
         attention_mask=[[True, True, False], [False, False, True]],
-        **BODY,
+        **BACKBONE,
         grad_of=("table", "places", "weight", "bias"),
     )
     answer.equals([26.0, 5.0]).gradient_equals(

@@ -31,7 +31,7 @@ CALIBRATE = scenario("calibrate_model", of=calibrate)
         # Scores 1 and 1 + 2 sqrt(2): mean 1 + sqrt(2), squares 2 + 2 over 1, deviation 2
         pytest.param([[0.0], [ROOT2]], (1, 1), [[1.0]], [-ROOT2 / 2], id="two-responses-are-enough"),
         # Scores 0.75, 1, 1.25: deviation 0.25: the head grows
-        pytest.param([[-0.125], [0.0], [0.125]], (3,), [[8.0]], [0.0], id="a-small-spread-is-stretched"),
+        pytest.param([[-0.125], [0.0], [0.125]], (3,), [[8.0]], [0.0], id="a-small-standard-deviation-is-scaled-up"),
     ],
 )
 @worth(3)
@@ -51,10 +51,10 @@ def test_calibrate_scales_each_weight_of_the_head():
 def test_calibrate_changes_the_head_in_place_and_nothing_else():
     answer = call(CALIBRATE, features=[[0.0], [1.0], [2.0]], sizes=(3,), weight=[[2.0]], bias=[1.0])
     answer.equals(scale=[1.0]).part("same_parameters").satisfies(
-        lambda same: same is True, "the head's own parameters, changed in place: an optimiser may hold them"
+        lambda same: same is True, "the head's own parameters, changed in place: an optimizer may hold them"
     )
     answer.part("trainable").satisfies(lambda yes: yes is True, "parameters that still require a gradient")
-    answer.part("training").satisfies(lambda on: on is False, "a model that was in eval mode to be in eval mode still")
+    answer.part("training").satisfies(lambda on: on is False, "a model that is still in eval mode")
 
 
 TRAIN = scenario("train_on", of=train_reward_model)
@@ -176,7 +176,7 @@ WATCH = scenario("watch_training", of=train_reward_model)
     [
         pytest.param(5, 1, 2, [2, 2, 1], id="the-last-batch-is-smaller"),
         pytest.param(5, 2, 2, [2, 2, 1, 2, 2, 1], id="an-epoch-ends-with-its-own-last-batch"),
-        pytest.param(4, 3, 4, [4, 4, 4], id="one-batch-an-epoch"),
+        pytest.param(4, 3, 4, [4, 4, 4], id="one-batch-per-epoch"),
         pytest.param(3, 1, 64, [3], id="fewer-than-a-batch"),
     ],
 )
@@ -188,7 +188,7 @@ def test_train_reward_model_uses_each_pair_once_an_epoch(pairs, epochs, batch_si
         lambda yes: yes is True, "chosen and rejected of one comparison in one batch"
     )
     answer.part("entries_in_history").satisfies(
-        lambda count: count == len(sizes), f"a history of {len(sizes)} entries, one a step"
+        lambda count: count == len(sizes), f"a history of {len(sizes)} entries, one per step"
     )
 
 

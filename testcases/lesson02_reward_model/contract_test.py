@@ -69,7 +69,7 @@ contract_tests(
             {
                 "an-identical-pair": ({"rejected_ids": [[1, 2, 9], [1, 2, 3]]}, ["identical pair"]),
                 "left-padded": ({"chosen_ids": [[9, 1, 2], [1, 2, 4]]}, ["chosen_ids", "right-padded"]),
-                "a-pad-inside": ({"rejected_ids": [[1, 3, 9], [1, 9, 3]]}, ["rejected_ids", "right-padded"]),
+                "padding-before-a-token": ({"rejected_ids": [[1, 3, 9], [1, 9, 3]]}, ["rejected_ids", "right-padded"]),
                 "scores-too-short": ({"chosen_scores": [[1.0, 1.0], [1.0, 1.0]]}, ["chosen_scores (2, 2)"]),
                 "would-broadcast": ({"rejected_scores": [[1.0, 1.0, 1.0]]}, ["rejected_scores (1, 3)"]),
             },

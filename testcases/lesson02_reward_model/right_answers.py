@@ -214,7 +214,7 @@ class Calibrate(Right, of="calibrate"):
         "scores.mean(), ((scores - scores.mean()).square().sum() / (len(scores) - 1)).sqrt()",
         ".sub_(mean).div_(std)",
         ".add_(-mean).mul_(1 / std)",
-        why="the unbiased deviation written out",
+        why="the unbiased standard deviation written out",
     )
 
 

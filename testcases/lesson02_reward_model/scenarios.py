@@ -1,6 +1,6 @@
-"""Live objects for lesson 2: a body that is small enough to work out by hand, and a reward model to train on it.
+"""Live objects for lesson 2: a backbone that is small enough to work out by hand, and a reward model to train on it.
 
-No transformers: the body has what matters here, absolute positions and a mask.
+No transformers: the backbone has what matters here, absolute positions and a mask.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-import torch._dynamo  # The first optimiser loads it, which takes seconds: not in a student's time.
+import torch._dynamo  # The first optimizer loads it, which takes seconds: not in a student's time.
 from torch import Tensor, nn
 
 from testcases.doubles.backbones import BodyOutput
 
 
 class Reader(nn.Module):
-    """A causal body: hidden[t] = e[t] + half the sum of e over the real tokens before t.
+    """A causal backbone: hidden[t] = e[t] + half the sum of e over the real tokens before t.
 
     Here e = table[id] + places[position].
 
@@ -51,7 +51,7 @@ class Reader(nn.Module):
 
 
 class Bag(nn.Module):
-    """A body without order, for a model that scores the sum of its tokens' features."""
+    """A backbone without order, for a model that scores the sum of its tokens' features."""
 
     def __init__(self, table: Tensor) -> None:
         super().__init__()
@@ -173,11 +173,11 @@ def train_with_seeds(lesson: Any, pairs: int, batch_size: int, seeds: tuple[int,
 def train_a_reader(lesson: Any, seed: int, pairs: int, **config: Any) -> dict[str, Any]:
     """The student's RewardModel on a Reader: of two ragged texts the better one ends in the larger token."""
     draw = torch.Generator().manual_seed(seed)
-    body = Reader(8, 6, 4)
+    backbone = Reader(8, 6, 4)
     with torch.no_grad():
-        for parameter in body.parameters():
+        for parameter in backbone.parameters():
             parameter.copy_(0.3 * torch.randn(parameter.shape, generator=draw))
-    model = _quietly(lesson, body)
+    model = _quietly(lesson, backbone)
     with torch.no_grad():
         model.head.weight.copy_(0.3 * torch.randn(model.head.weight.shape, generator=draw))
     rows = [], [], [], []
@@ -206,7 +206,7 @@ def train_without_pairs(lesson: Any) -> None:
 
 
 def _train(lesson: Any, model: Any, pairs: Any, config: dict[str, Any]) -> tuple[Any, list[SimpleNamespace]]:
-    """Run the student's loop and note, before each step of an optimiser, what it is about to do."""
+    """Run the student's loop and note, before each step of an optimizer, what it is about to do."""
     from torch.optim.optimizer import register_optimizer_step_pre_hook
 
     side_of = {
@@ -244,8 +244,8 @@ def _known_model(lesson: Any, table: Tensor, weight: Tensor, bias: Tensor) -> An
     """A RewardModel with the student's constructor, but a forward of its own: a slip in theirs must not count twice."""
 
     class Known(lesson.RewardModel):
-        def __init__(self, body: nn.Module) -> None:
-            super().__init__(body)
+        def __init__(self, backbone: nn.Module) -> None:
+            super().__init__(backbone)
             self.seen: list[tuple[int, ...]] = []
             """The texts scored with a gradient."""
 
@@ -271,10 +271,10 @@ def _numbered_pairs(lesson: Any, count: int) -> tuple[Any, Any]:
     return model, lesson.PreferenceBatch(ids[:count], mask, ids[count:], mask)
 
 
-def _quietly(lesson: Any, body: nn.Module) -> Any:
+def _quietly(lesson: Any, backbone: nn.Module) -> Any:
     """The student's RewardModel; its random head draws nothing from the generator of the caller."""
     with torch.random.fork_rng(devices=[]):
-        return lesson.RewardModel(body)
+        return lesson.RewardModel(backbone)
 
 
 def _texts(ids: Tensor, mask: Tensor) -> list[tuple[int, ...]]:

@@ -11,7 +11,7 @@ WRONG = "What people get wrong"
 class LastTokenIndex(Wrong, of="last_token_index"):
     number_of_tokens_minus_one = instead(
         "return attention_mask.long().sum(dim=1) - 1",
-        why="counts the real tokens: that is the last index only if the padding stands on the right",
+        why="counts the real tokens: that gives the last index only if all padding is on the right",
     )
     always_the_last_column = edit(
         "first_true_index(attention_mask.bool().flip(dims=[1]))",
@@ -24,12 +24,12 @@ class LastTokenIndex(Wrong, of="last_token_index"):
     counted_from_the_right = edit(
         "length - 1 - ",
         "",
-        why="counted from the right: the index in the flipped mask has to be turned back, length - 1 - index",
+        why="counted from the right: convert the index in the flipped mask, length - 1 - index",
     )
-    one_past_the_last = edit("length - 1", "length", why="one too far: turned back with length instead of length - 1")
+    one_past_the_last = edit("length - 1", "length", why="one too far: converted with length instead of length - 1")
     before_the_first_pad = instead(
         "return attention_mask.long().argmin(dim=1) - 1",
-        why="the token before the first pad: right only if padding stands on the right, and -1 if there is none",
+        why="the token before the first padding token: right only if all padding is on the right, -1 if there is none",
     )
     the_longest_row_decides = first(
         "attention_mask = attention_mask.bool().any(dim=0).expand_as(attention_mask)",
@@ -38,7 +38,7 @@ class LastTokenIndex(Wrong, of="last_token_index"):
     index_kept_as_a_column = edit(
         "flip(dims=[1]))",
         "flip(dims=[1])).unsqueeze(1)",
-        why="the index comes back as (B, 1): one number a row is due, (B,)",
+        why="the index has the shape (B, 1): return one number per row, (B,)",
     )
     last_pad = first(
         "attention_mask = ~attention_mask.bool()", why="the mask is read as a padding mask: True is a real token"
@@ -47,12 +47,14 @@ class LastTokenIndex(Wrong, of="last_token_index"):
 
 class Forward(Wrong, of="RewardModel.forward"):
     last_column_read = edit(
-        "last_token_index(attention_mask)", "-1", why="reads [:, -1]: in a right-padded row that is the score of a pad"
+        "last_token_index(attention_mask)",
+        "-1",
+        why="reads [:, -1]: in a right-padded row that is the score of a padding token",
     )
     positions_not_passed = edit(
         "position_ids(attention_mask)",
         "None",
-        why="position_ids are not passed: the body then counts the padding on the left, and the score moves with it",
+        why="position_ids are not passed: the backbone counts the padding on the left, and the score depends on it",
     )
     positions_from_one = edit(
         "position_ids(attention_mask)",
@@ -62,7 +64,7 @@ class Forward(Wrong, of="RewardModel.forward"):
     mask_not_passed = edit(
         "=attention_mask",
         "=None",
-        why="the mask is not passed to the body: it reads the padding on the left as text",
+        why="the mask is not passed to the backbone: it reads the padding on the left as text",
     )
     first_token_read = edit(
         "last_token_index(attention_mask)",
@@ -84,33 +86,33 @@ class Forward(Wrong, of="RewardModel.forward"):
         "",
         "squeeze(-1)",
         "squeeze(-1).masked_fill(~attention_mask, 0.0).sum(dim=1)",
-        why="adds up the scores of all tokens: long texts then win by their length",
+        why="adds up the scores of all tokens: long texts then have an advantage",
     )
     read_at_the_number_of_tokens = edit(
         "last_token_index(attention_mask)",
         "attention_mask.sum(dim=1) - 1",
-        why="indexes by the number of real tokens: under left padding that is some token in the middle",
+        why="indexes by the number of real tokens: with left padding that is a token in the middle",
     )
     padding_found_by_its_id = first(
         "attention_mask = input_ids != 0",
-        why="padding is found by its id (0 here): a text may end in that very token, as with pad == eos",
+        why="padding is found by its id (0 here): a text may end in that same token, as with pad == eos",
         read=WRONG,
     )
     score_for_every_position = edit(
         "[rows, last_token_index(attention_mask)]",
         "",
-        why="a score for every position, (B, L): one for each text is due",
+        why="a score for every position, (B, L): return one per text",
     )
     score_kept_as_a_column = edit(".squeeze(-1)", "", why="the head's last dimension is kept: (B, 1) instead of (B,)")
     squeezed_to_a_number = edit(
         "squeeze(-1)",
         "squeeze()",
-        why="squeeze() without a dimension: a batch of one row becomes a number, squeeze(-1) leaves it a row",
+        why="squeeze() without a dimension: a batch of one row becomes a scalar; squeeze(-1) keeps the row",
     )
     score_squashed = edit(
         "squeeze(-1)",
         "squeeze(-1).sigmoid()",
-        why="squashed by a sigmoid: the score may be any number, the sigmoid is in the loss",
+        why="passed through a sigmoid: a score may be any number, the sigmoid belongs to the loss",
         read=PAIRWISE,
     )
     head_without_its_bias = edit(
@@ -118,10 +120,12 @@ class Forward(Wrong, of="RewardModel.forward"):
         "(",
         ".squeeze(-1)",
         " @ self.head.weight[0]",
-        why="the bias of the head is left out: call the head, it adds it",
+        why="the bias of the head is left out: call the head, which adds it",
     )
-    body_detached = edit(
-        "hidden[", "hidden.detach()[", why="the body is cut off (detach or no_grad): body and head are trained together"
+    backbone_detached = edit(
+        "hidden[",
+        "hidden.detach()[",
+        why="the backbone is detached (detach or no_grad): backbone and head are trained together",
     )
 
 
@@ -134,7 +138,7 @@ class PairwiseLoss(Wrong, of="pairwise_loss"):
     log_of_sigmoid_plus_epsilon = edit(
         "logsigmoid(difference)",
         "(difference.sigmoid() + 1e-8).log()",
-        why="a small number inside the logarithm hides the infinity, but bends the loss and kills the gradient",
+        why="a small number inside the logarithm hides the infinity, but changes the loss and makes the gradient 0",
     )
     chosen_and_rejected_swapped = edit(
         "chosen - rejected",
@@ -144,29 +148,27 @@ class PairwiseLoss(Wrong, of="pairwise_loss"):
     minus_forgotten = edit(
         "-logsigmoid",
         "logsigmoid",
-        why="the minus in front is missing: a log-likelihood is maximised, a loss minimised",
+        why="the minus sign is missing: a log-likelihood is maximized, a loss is minimized",
     )
     summed_over_the_pairs = edit("mean()", "sum()", why="the sum over the pairs: it must be their mean")
-    not_averaged = edit(".mean()", "", why="one loss for each pair: their mean is due, a single number")
+    not_averaged = edit(".mean()", "", why="one loss for each pair: return their mean, a single number")
     loss_of_the_mean_difference = edit(
         "(difference).mean()",
         "(difference.mean())",
-        why="the loss of the mean difference: the curve comes first, then the mean",
+        why="the loss of the mean difference: compute the loss of each pair first, then the mean",
     )
     every_chosen_against_every_rejected = edit(
         "chosen - rejected",
         "chosen.unsqueeze(1) - rejected",
         "- margin",
         "- margin.unsqueeze(1)",
-        why="each chosen one against each rejected one: they answer different prompts, only partners are compared",
+        why="each chosen response against each rejected one: they answer different prompts, compare row by row",
     )
     margin_ignored = first("margin = None", why="the margin is ignored")
-    margin_added = edit(
-        "- margin", "+ margin", why="the margin is added: it must be harder to win by more, so it is taken off"
-    )
+    margin_added = edit("- margin", "+ margin", why="the margin is added: it must make winning harder, so subtract it")
     margin_outside_the_sigmoid = instead(
         "return (-logsigmoid(chosen - rejected) + (0.0 if margin is None else margin)).mean()",
-        why="the margin is added to the loss: it belongs into the difference, inside the sigmoid",
+        why="the margin is added to the loss: subtract it from the difference, inside the sigmoid",
     )
     margins_averaged = edit(
         "- margin", "- margin.mean()", why="one margin for all pairs, their mean: each pair has its own"
@@ -174,54 +176,56 @@ class PairwiseLoss(Wrong, of="pairwise_loss"):
     probability_without_logarithm = edit(
         "-logsigmoid(difference)",
         "1 - difference.sigmoid()",
-        why="the probability of being wrong, without a logarithm: it hardly punishes a sure mistake",
+        why="the probability of being wrong, without a logarithm: a confident mistake is hardly penalized",
     )
     hinge_loss = edit(
         "-logsigmoid(difference)",
         "(1 - difference).clamp(min=0)",
-        why="a hinge, max(0, 1 - x): it stops at 1; Bradley-Terry is -log sigmoid(x)",
+        why="a hinge loss, max(0, 1 - x): it is 0 beyond 1; Bradley-Terry gives -log sigmoid(x)",
     )
     squared_error_against_labels = instead(
         "return ((chosen - 1).square() + rejected.square()).mean() / 2",
-        why="squared errors against 1 and 0: no one said what a text is worth, only which one is better",
+        why="squared errors against 1 and 0: comparisons say which text is better, not what a text is worth",
         read=WRONG,
     )
     rejected_detached = edit(
         "- rejected",
         "- rejected.detach()",
-        why="the rejected score is detached: the gradient lifts one and pushes the other down",
+        why="the rejected score is detached: the gradient must raise one score and lower the other",
     )
 
 
 class RankingLoss(Wrong, of="ranking_loss"):
-    neighbours_only = edit(
+    neighbors_only = edit(
         "scores[:, better] - scores[:, worse]",
         "scores[:, :-1] - scores[:, 1:]",
-        why="neighbours only: all K (K - 1) / 2 pairs are compared",
+        why="neighbors only: all K (K - 1) / 2 pairs are compared",
     )
     best_against_the_rest = edit(
         "scores[:, better] - scores[:, worse]",
         "scores[:, :1] - scores[:, 1:]",
-        why="only the best one against the others: the others have an order, too",
+        why="only the best against the others: the others are ordered, too",
     )
     best_against_the_worst = edit(
         "scores[:, better] - scores[:, worse]",
         "scores[:, 0] - scores[:, -1]",
         why="only the best against the worst: all pairs are compared",
     )
-    worst_first = edit("better, worse", "worse, better", why="the order is read backwards: the best one stands first")
-    diagonal_included = edit(
-        "offset=1", "offset=0", why="each response is compared with itself as well: a constant log 2 is mixed in"
+    worst_first = edit(
+        "better, worse", "worse, better", why="the order is read backwards: the best response comes first"
     )
-    both_ways_round = edit(
+    diagonal_included = edit(
+        "offset=1", "offset=0", why="each response is also compared with itself: that adds a constant log 2"
+    )
+    both_directions = edit(
         "return",
         "better, worse = torch.cat([better, worse]), torch.cat([worse, better])\nreturn",
-        why="each pair is taken both ways round: that says that both are better",
+        why="each pair is counted in both directions: that says that each is better than the other",
     )
     all_k_times_k_pairs = edit(
         "scores[:, better] - scores[:, worse]",
         "scores.unsqueeze(2) - scores.unsqueeze(1)",
-        why="all K x K pairs, both ways round and each with itself: only i before j says anything",
+        why="all K x K pairs, both directions and each with itself: count only i < j",
     )
     summed_over_the_pairs_of_a_prompt = edit(
         ".mean()",
@@ -238,7 +242,7 @@ class RankingLoss(Wrong, of="ranking_loss"):
     )
     sorted_by_score = first(
         "scores = scores.sort(dim=1, descending=True).values",
-        why="the scores are sorted first: the order is the label, the scores must not choose it",
+        why="the scores are sorted first: the given order is the label, the scores must not change it",
     )
     pairs_across_prompts = first(
         "scores = scores.reshape(1, -1)",
@@ -249,7 +253,7 @@ class RankingLoss(Wrong, of="ranking_loss"):
         losses = [scores[:, place:].logsumexp(dim=1) - scores[:, place] for place in range(scores.shape[1] - 1)]
         return torch.stack(losses).mean()
         """,
-        why="a softmax over all that are left, place by place (Plackett-Luce): here it is the mean over pairs",
+        why="a softmax over the remaining responses, rank by rank (Plackett-Luce): here it is the mean over pairs",
     )
     ranking_by_log_of_sigmoid = edit(
         "logsigmoid(",
@@ -265,7 +269,7 @@ class TokenPairwiseLoss(Wrong, of="token_pairwise_loss"):
     prefix_compared = edit(
         "(position >= start.unsqueeze(1)) & ",
         "",
-        why="starts at the first token: the common prefix is scored alike and says nothing, start where they differ",
+        why="starts at the first token: a common prefix has equal scores and no information, start where they differ",
     )
     starts_one_late = edit(
         "position >= start",
@@ -281,16 +285,16 @@ class TokenPairwiseLoss(Wrong, of="token_pairwise_loss"):
     one_pad_counted = edit(
         "position < end",
         "position <= end",
-        why="one pad is counted to the text (num_padding_at_beginning = 1 fits OPT only): the end is the first pad",
+        why="one padding token counts as text (num_padding_at_beginning = 1 fits OPT only): end before it",
         read=WRONG,
     )
     padding_compared = edit(
-        " & (position < end.unsqueeze(1))", "", why="all columns to the end: scores on padding mean nothing"
+        " & (position < end.unsqueeze(1))", "", why="all columns to the end: scores at padding positions mean nothing"
     )
     only_where_tokens_differ = edit(
         "end.unsqueeze(1))",
         "end.unsqueeze(1)) & (chosen_ids != rejected_ids)",
-        why="only where the two tokens differ: after the first difference every position reads another text",
+        why="only where the two tokens differ: after the first difference, every position has read another text",
     )
     only_the_first_difference = edit(
         "(position >= start.unsqueeze(1)) & (position < end.unsqueeze(1))",
@@ -320,12 +324,12 @@ class TokenPairwiseLoss(Wrong, of="token_pairwise_loss"):
         "",
         "(losses.sum(dim=1) / compared.sum(dim=1)).mean()",
         "losses.mean()",
-        why="what is not compared is set to a difference of 0, and its log 2 is averaged in",
+        why="positions that are not compared have a difference of 0, and their log 2 is in the mean",
     )
     masked_after_the_loss = edit(
         ".masked_fill(~compared, 0.0)",
         "",
-        why="the mask is multiplied on afterwards: 0 * NaN is NaN, so select before you compute",
+        why="the mask is multiplied in afterwards: 0 * NaN is NaN, so replace values before you compute",
     )
     one_span_for_the_batch = edit(
         "end.unsqueeze(1))",
@@ -345,7 +349,7 @@ class TokenPairwiseLoss(Wrong, of="token_pairwise_loss"):
         "-logsigmoid(losses.sum(dim=1)",
         why="the scores are averaged before they are compared: the loss is taken at each position",
     )
-    pad_fixed_at_0 = first("pad_token_id = 0", why="the pad is taken to be token 0; pad_token_id is ignored")
+    pad_fixed_at_0 = first("pad_token_id = 0", why="the padding token is assumed to be 0; pad_token_id is ignored")
 
 
 class PreferenceAccuracy(Wrong, of="preference_accuracy"):
@@ -357,37 +361,39 @@ class PreferenceAccuracy(Wrong, of="preference_accuracy"):
         "float().add(0.5 * (chosen == rejected))",
         why="a tie counts as half right: only a strictly higher score is right",
     )
-    share_of_mistakes = edit(">", "<", why="chosen and rejected are swapped: this is the share of mistakes")
+    share_of_mistakes = edit(">", "<", why="chosen and rejected are swapped: this is the fraction of mistakes")
     positive_is_right = edit(
-        "rejected", "0", why="asks for a positive score: only the difference of two scores means anything"
+        "rejected", "0", why="checks for a positive score: only the difference of two scores has a meaning"
     )
     mean_scores_compared = edit(
         "(chosen > rejected)",
         "(chosen.mean() > rejected.mean())",
         why="compares the mean scores: each pair is right or wrong by itself",
     )
-    number_of_right_pairs = edit("mean()", "sum()", why="the number of right pairs: their share is due")
-    accuracy_in_per_cent = edit("return ", "return 100 * ", why="in per cent: a share between 0 and 1 is due")
+    number_of_right_pairs = edit("mean()", "sum()", why="the number of right pairs: return their fraction")
+    accuracy_in_per_cent = edit("return ", "return 100 * ", why="in per cent: return a fraction between 0 and 1")
     mean_probability = edit(
         "(chosen > rejected)",
         "(chosen - rejected).sigmoid().detach()",
-        why="the mean probability of the chosen one: a pair that is just won would count about half",
+        why="the mean probability of the chosen response: a pair with a small difference would count about half",
     )
     all_against_all = edit(
         "chosen",
         "chosen.unsqueeze(1)",
-        why="each chosen one against each rejected one: only the partners of one prompt are compared",
+        why="each chosen response against each rejected one: compare row by row, within one prompt",
     )
     accuracy_as_a_python_number = edit(
         "mean()",
         "mean().item()",
-        why="a Python number: return a float32 tensor of shape (), .item() makes a GPU wait",
+        why="a Python number: return a float32 tensor of shape (); .item() makes a GPU wait",
     )
 
 
 class Calibrate(Wrong, of="calibrate"):
     deviation_divided_by_n = edit(
-        "std()", "std(correction=0)", why="the deviation is divided by n: here it is the unbiased one, by n - 1"
+        "std()",
+        "std(correction=0)",
+        why="the standard deviation is divided by n: here it is the unbiased one, by n - 1",
     )
     averaged_over_batches = instead(
         """
@@ -397,11 +403,11 @@ class Calibrate(Wrong, of="calibrate"):
         model.head.weight.div_(std)
         model.head.bias.sub_(mean).div_(std)
         """,
-        why="means and deviations are averaged over the batches: the statistics are those of all rows together",
+        why="statistics are averaged over the batches: compute mean and standard deviation of all rows together",
     )
     the_last_batch_decides = first(
         "batches = list(batches)[-1:]",
-        why="each batch is calibrated in turn: the last one decides, put all rows together first",
+        why="each batch is calibrated in turn, so only the last one counts: put all rows together first",
     )
     the_first_batch_decides = first("batches = list(batches)[:1]", why="only the first batch is used")
     only_shifted = edit(
@@ -409,7 +415,7 @@ class Calibrate(Wrong, of="calibrate"):
         "",
         ".div_(std)",
         "",
-        why="the mean is taken off, but nothing is scaled",
+        why="the mean is subtracted, but nothing is scaled",
     )
     only_scaled = edit(".sub_(mean)", "", why="the scores are scaled, but their mean is not moved to 0")
     bias_not_divided = edit(
@@ -420,7 +426,7 @@ class Calibrate(Wrong, of="calibrate"):
     divided_before_shifted = edit(
         "sub_(mean).div_(std)",
         "div_(std).sub_(mean)",
-        why="first divided, then shifted: the mean is in the old units, take it off before you divide",
+        why="first divided, then shifted: the mean is in the old units, subtract it before you divide",
     )
     only_the_mean_divided = edit(
         "sub_(mean).div_(std)",
@@ -430,23 +436,25 @@ class Calibrate(Wrong, of="calibrate"):
     old_bias_lost = edit(
         "sub_(mean).div_(std)",
         "copy_(-mean / std)",
-        why="the old bias is thrown away: it is part of the scores that were measured",
+        why="the old bias is lost: it is part of the scores that were measured",
     )
-    divided_by_the_variance = edit("std()", "var()", why="divided by the variance: the standard deviation is its root")
+    divided_by_the_variance = edit(
+        "std()", "var()", why="divided by the variance: the standard deviation is its square root"
+    )
     multiplied_by_the_deviation = edit(
         "scores.std()",
         "1 / scores.std()",
-        why="multiplied by the deviation instead of divided: a wide spread gets wider",
+        why="multiplied by the standard deviation instead of divided: it then becomes larger, not 1",
     )
     bias_forgotten = edit(
-        "model.head.bias.sub_(mean).div_(std)", "", why="the weight is scaled, the bias is left as it was"
+        "model.head.bias.sub_(mean).div_(std)", "", why="the weight is scaled, but the bias is unchanged"
     )
     head_replaced = edit(
         "model.head.weight.div_(std)",
         "model.head.weight = nn.Parameter(model.head.weight / std)",
         "model.head.bias.sub_(mean).div_(std)",
         "model.head.bias = nn.Parameter((model.head.bias - mean) / std)",
-        why="new parameters replace those of the head: an optimiser still holds the old ones, change them in place",
+        why="new parameters replace those of the head: an optimizer still holds the old ones, update in place",
     )
     calibrated_into_train_mode = first(
         "model.train()", why="the model is left in train mode: its dropout would then make every score noisy"
@@ -475,12 +483,12 @@ class TrainRewardModel(Wrong, of="train_reward_model"):
     last_batch_dropped = edit(
         "decay =",
         "batches = [index for index in batches if len(index) == len(batches[0])]\ndecay =",
-        why="the smaller last batch is dropped: those comparisons are never seen",
+        why="the smaller last batch is dropped: those comparisons are never used",
     )
     batches_across_epochs = edit(
         "decay =",
         "batches = torch.cat(batches).split(config.batch_size)\ndecay =",
-        why="batches run across the end of an epoch: split each epoch by itself",
+        why="batches cross the end of an epoch: split each epoch separately",
     )
     drawn_with_replacement = edit(
         "torch.randperm(len(pairs.chosen_ids), generator=order)",
@@ -499,7 +507,7 @@ class TrainRewardModel(Wrong, of="train_reward_model"):
         apart = pairs.rows(torch.randperm(len(pairs.chosen_ids), generator=other))
         pairs = pairs._replace(rejected_ids=apart.rejected_ids, rejected_mask=apart.rejected_mask)
         """,
-        why="chosen and rejected are shuffled apart: the two responses then answer different prompts",
+        why="chosen and rejected are shuffled separately: the two responses then answer different prompts",
     )
     trained_on_the_wrong_side = edit(
         "pairwise_loss(chosen, rejected)",
@@ -530,36 +538,38 @@ class TrainRewardModel(Wrong, of="train_reward_model"):
     decay_starts_anew_each_epoch = edit(
         "LinearLR(optimizer, 1.0, 0.0, total_iters=len(batches))",
         "LambdaLR(optimizer, lambda k: 1 - k * config.epochs % len(batches) / len(batches))",
-        why="the learning rate decays in every epoch anew: one line runs over all epochs",
+        why="the decay of the learning rate restarts in every epoch: it is one line over all epochs",
     )
     gradients_not_clipped = edit(
-        "config.max_grad_norm", "torch.inf", why="gradients are not clipped: one odd batch can throw the model far off"
+        "config.max_grad_norm",
+        "torch.inf",
+        why="gradients are not clipped: one unusual batch can change the model by too much",
     )
     norm_fixed_at_1 = edit("config.max_grad_norm", "1.0", why="the norm is fixed at 1: config.max_grad_norm is ignored")
     clipped_by_value = edit(
         "clip_grad_norm_",
         "clip_grad_value_",
-        why="each gradient number is clipped by itself: that turns the direction, clip the norm",
+        why="each component of the gradient is clipped by itself: that changes its direction, clip the norm",
     )
     each_parameter_clipped_alone = edit(
         "nn.utils.clip_grad_norm_(model.parameters(), config.max_grad_norm)",
         "for one in model.parameters():\n        nn.utils.clip_grad_norm_(one, config.max_grad_norm)",
         why="each parameter is clipped by itself: the norm is that of all gradients together",
     )
-    gradients_pile_up = edit(
+    gradients_accumulate = edit(
         "optimizer.zero_grad(set_to_none=True)",
         "",
-        why="gradients are never zeroed: those of all earlier steps pile up",
+        why="gradients are never zeroed: those of all earlier steps are added",
     )
     only_the_head_trained = edit(
         "AdamW(model.parameters()",
         "AdamW(model.head.parameters()",
-        why="only the head is trained: the body learns, too",
+        why="only the head is trained: the backbone is trained, too",
     )
     weight_decay_left_on = edit(
         ", weight_decay=0.0", "", why="AdamW's own weight_decay of 0.01 is left on: this exercise asks for none"
     )
-    plain_gradient_descent = edit("AdamW", "SGD", why="plain gradient descent: the optimiser is AdamW")
+    plain_gradient_descent = edit("AdamW", "SGD", why="plain gradient descent: the optimizer is AdamW")
     left_in_train_mode = edit(
         "model.eval()", "", why="the model is left in train mode: with dropout its scores are then random"
     )
@@ -571,15 +581,15 @@ class TrainRewardModel(Wrong, of="train_reward_model"):
         "        chosen = model(batch.chosen_ids, batch.chosen_mask)\n"
         "        rejected = model(batch.rejected_ids, batch.rejected_mask)\n"
         "    loss = pairwise_loss(chosen, rejected)",
-        why="loss and accuracy are measured after the step, on the pairs it has just learnt: too rosy",
+        why="loss and accuracy are measured after the step, on pairs it has just learned: too optimistic",
     )
     only_the_last_step_reported = edit(
-        "return history", "return history[-1:]", why="only the last step is reported: one dict for each step is due"
+        "return history", "return history[-1:]", why="only the last step is recorded: return one dict per step"
     )
     history_of_tensors = edit(
         "loss.item()",
         "loss.detach()",
         ".item()}",
         "}",
-        why="the history holds tensors: .item() makes numbers of them",
+        why="the history holds tensors: .item() converts them to numbers",
     )

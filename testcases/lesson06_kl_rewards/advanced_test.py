@@ -149,22 +149,22 @@ def test_penalize_missing_stop_is_the_slow_loop(rows, steps):
     call(penalize_missing_stop, scores, responses, (1, 4), 0.75).equals(expected)
 
 
-def updates(*prices):
-    return {f"update {number}": price for number, price in enumerate(prices, start=1)}
+def updates(*coefficients):
+    return {f"update {number}": coefficient for number, coefficient in enumerate(coefficients, start=1)}
 
 
 def update(**arguments):
-    return call(scenario("prices", of=AdaptiveKLController.update), **arguments)
+    return call(scenario("coefficients", of=AdaptiveKLController.update), **arguments)
 
 
 def test_update_over_a_long_run():
     seen = [6 * (1 + 0.4 * math.sin(step)) for step in range(30)]
-    price, prices = 0.2, []
+    coefficient, coefficients = 0.2, []
     for current in seen:
-        price = price * (1 + max(-0.2, min(0.2, current / 6 - 1)) * 64 / 2000)
-        prices.append(price)
+        coefficient = coefficient * (1 + max(-0.2, min(0.2, current / 6 - 1)) * 64 / 2000)
+        coefficients.append(coefficient)
     answer = update(kl_coef=0.2, target_kl=6.0, horizon=2000, seen=tuple(seen), n_steps=(64,) * 30)
-    answer.equals(updates(*prices))
+    answer.equals(updates(*coefficients))
 
 
 @pytest.mark.parametrize("unit", [0.5, 4.0])

@@ -19,11 +19,13 @@ LN2 = math.log(2)
     "estimator, log_probs, ref_log_probs, kl",
     [
         # The policy says 1/2, the reference 1/4: r = ln 2, exp(-r) = 1/2
-        pytest.param("k1", [-LN2], [-2 * LN2], [LN2], id="k1-where-the-policy-is-likelier"),
-        pytest.param("k2", [-LN2], [-2 * LN2], [LN2**2 / 2], id="k2-where-the-policy-is-likelier"),
-        pytest.param("k3", [-LN2], [-2 * LN2], [LN2 - 0.5], id="k3-where-the-policy-is-likelier"),
+        pytest.param("k1", [-LN2], [-2 * LN2], [LN2], id="k1-where-the-policy-finds-the-token-more-likely"),
+        pytest.param("k2", [-LN2], [-2 * LN2], [LN2**2 / 2], id="k2-where-the-policy-finds-the-token-more-likely"),
+        pytest.param("k3", [-LN2], [-2 * LN2], [LN2 - 0.5], id="k3-where-the-policy-finds-the-token-more-likely"),
         # The policy says 1/8, the reference 1/2: r = -2 ln 2, exp(-r) = 4
-        pytest.param("k1", [-3 * LN2], [-LN2], [-2 * LN2], id="k1-is-negative-where-the-reference-is-likelier"),
+        pytest.param(
+            "k1", [-3 * LN2], [-LN2], [-2 * LN2], id="k1-is-negative-where-the-reference-finds-the-token-more-likely"
+        ),
         pytest.param("k2", [-3 * LN2], [-LN2], [2 * LN2**2], id="k2-is-never-negative"),
         pytest.param("k3", [-3 * LN2], [-LN2], [3 - 2 * LN2], id="k3-is-never-negative"),
         pytest.param("k1", [-1.0, -5.0], [-1.0, -5.0], [0.0, 0.0], id="k1-of-equal-models-is-0"),
@@ -141,10 +143,10 @@ def test_estimate_kl_does_not_overflow(dtype):
             [[-2.0, -2.0, -4.0]],
             [[True] * 3],
             [[-0.5, 1.0, -1.5]],
-            id="without-a-score-drifting-costs",
+            id="with-score-0-the-kl-penalty-alone",
         ),
         pytest.param(
-            [1.0], [[-1.0, -4.0]], [[-1.0, -4.0]], [[True] * 2], [[0.0, 1.0]], id="without-drift-the-score-alone"
+            [1.0], [[-1.0, -4.0]], [[-1.0, -4.0]], [[True] * 2], [[0.0, 1.0]], id="equal-models-have-the-score-alone"
         ),
         pytest.param(
             [-7.0], [[-1.0, -1.0]], [[-1.0, -1.0]], [[True] * 2], [[0.0, -2.0]], id="a-bad-score-is-clipped-from-below"
@@ -221,7 +223,7 @@ def test_compute_rewards_uses_the_estimator(estimator, rewards):
     answer.equals(rewards)
 
 
-def test_compute_rewards_at_a_price_of_0():
+def test_compute_rewards_with_kl_coef_0():
     answer = call(compute_rewards, [1.5], [[-1.0, -4.0]], [[-2.0, -2.0]], [[True, True]], 0.0, 2.0)
     answer.equals([[0.0, 1.5]])
 
@@ -247,7 +249,7 @@ def test_compute_rewards_carries_no_gradient():
         pytest.param([[5, 6, 2]], (2, 3), [4.0], [4.0], id="a-stop-in-the-last-column"),
         pytest.param([[5, 2, 0]], (2, 3), [4.0], [4.0], id="a-stop-then-padding"),
         pytest.param([[2, 0, 0]], (2, 3), [4.0], [4.0], id="a-stop-at-once"),
-        pytest.param([[5, 3, 0]], (2, 3), [4.0], [4.0], id="any-of-the-stop-tokens-will-do"),
+        pytest.param([[5, 3, 0]], (2, 3), [4.0], [4.0], id="any-of-the-stop-tokens-counts"),
         pytest.param([[5, 6, 7]], (2, 3), [4.0], [2.5], id="without-a-stop-the-penalty-is-subtracted"),
         pytest.param([[5, 6, 7]], (2,), [-4.0], [-5.5], id="from-a-bad-score-too"),
         pytest.param([[5, 6, 7], [7, 6, 5]], (2, 3), [4.0, 1.0], [2.5, -0.5], id="two-unfinished-keep-their-order"),
@@ -285,7 +287,7 @@ def test_penalize_missing_stop_gradient():
 
 # error = clip(current / target - 1, -0.2, 0.2); value = value * (1 + error * n_steps / horizon)
 @pytest.mark.parametrize(
-    "kl_coef, target_kl, horizon, seen, n_steps, prices",
+    "kl_coef, target_kl, horizon, seen, n_steps, coefficients",
     [
         # 60 / 6 - 1 = 9, clipped to 0.2; 0.2 * 256 / 10000 = 0.00512
         pytest.param(0.1, 6.0, 10_000, (60.0,), (256,), (0.100512,), id="far-above-the-target-clipped-to-a-fifth"),
@@ -294,15 +296,15 @@ def test_penalize_missing_stop_gradient():
         # 4.5 / 4 - 1 = 0.125; 0.125 * 32 / 64 = 0.0625
         pytest.param(2.0, 4.0, 64, (4.5,), (32,), (2.125,), id="a-little-above-in-proportion"),
         pytest.param(2.0, 4.0, 64, (3.5,), (32,), (1.875,), id="a-little-below-in-proportion"),
-        pytest.param(2.0, 4.0, 64, (4.0,), (32,), (2.0,), id="on-target-nothing-moves"),
-        pytest.param(2.0, 4.0, 64, (4.5,), (0,), (2.0,), id="no-responses-nothing-moves"),
+        pytest.param(2.0, 4.0, 64, (4.0,), (32,), (2.0,), id="on-target-nothing-changes"),
+        pytest.param(2.0, 4.0, 64, (4.5,), (0,), (2.0,), id="no-responses-nothing-changes"),
         pytest.param(2.0, 4.0, 64, (-9.0,), (32,), (1.8,), id="an-estimate-below-0-is-allowed"),
         # a whole horizon at 0.2: a fifth
-        pytest.param(2.0, 4.0, 64, (9.0,), (64,), (2.4,), id="a-horizon-moves-it-by-a-fifth"),
+        pytest.param(2.0, 4.0, 64, (9.0,), (64,), (2.4,), id="one-horizon-changes-it-by-a-fifth"),
         # 128 / 64 * 0.2: a batch of two horizons
         pytest.param(2.0, 4.0, 64, (9.0,), (128,), (2.8,), id="two-horizons-at-once"),
-        # 2^-14 * 0.9: no price is too low
-        pytest.param(2.0**-14, 4.0, 64, (0.0,), (32,), (0.9 * 2.0**-14,), id="a-price-may-be-tiny"),
+        # 2^-14 * 0.9: no coefficient is too low
+        pytest.param(2.0**-14, 4.0, 64, (0.0,), (32,), (0.9 * 2.0**-14,), id="a-coefficient-may-be-tiny"),
         # 2 * 1.0625 = 2.125; 2.125 * 0.9375 = 1.9921875; then 0.125 * 64 / 64: * 1.125
         pytest.param(
             2.0, 4.0, 64, (4.5, 3.5, 4.5), (32, 32, 64), (2.125, 1.9921875, 2.2412109375), id="updates-compound"
@@ -310,13 +312,13 @@ def test_penalize_missing_stop_gradient():
     ],
 )
 @worth(4)
-def test_update_by_hand(kl_coef, target_kl, horizon, seen, n_steps, prices):
+def test_update_by_hand(kl_coef, target_kl, horizon, seen, n_steps, coefficients):
     answer = call(
-        scenario("prices", of=AdaptiveKLController.update),
+        scenario("coefficients", of=AdaptiveKLController.update),
         kl_coef=kl_coef,
         target_kl=target_kl,
         horizon=horizon,
         seen=seen,
         n_steps=n_steps,
     )
-    answer.equals({f"update {number}": price for number, price in enumerate(prices, start=1)})
+    answer.equals({f"update {number}": coefficient for number, coefficient in enumerate(coefficients, start=1)})

@@ -39,7 +39,7 @@ contract_tests(
                 "reference-would-broadcast": ({"ref_log_probs": [[-1.0, -1.0]]}, ["ref_log_probs (1, 2)"]),
                 "a-row-without-a-token": ({"mask": [[True, True], [False, False]]}, ["row 1"]),
                 "mask-of-numbers": ({"mask": [[1, 1], [1, 0]]}, ["bool"]),
-                "price-below-0": ({"kl_coef": -0.1}, ["kl_coef"]),
+                "coefficient-below-0": ({"kl_coef": -0.1}, ["kl_coef"]),
                 "clip-of-0": ({"clip_score": 0.0}, ["clip_score"]),
             },
         ),
@@ -51,7 +51,7 @@ contract_tests(
                 "no-batch": ({"responses": [5, 2]}, ["responses (2,)"]),
             },
         ),
-        scenario("prices", of=AdaptiveKLController.update): (
+        scenario("coefficients", of=AdaptiveKLController.update): (
             ONE_UPDATE,
             {
                 "nan": ({"seen": (math.nan,)}, ["current"]),

@@ -1,4 +1,4 @@
-"""Ordinary inputs: they tell misconceptions apart, and drive the comparison with the reference on fresh numbers."""
+"""Ordinary inputs: they tell wrong answers apart, and drive the comparison with the reference on fresh numbers."""
 
 from __future__ import annotations
 
@@ -99,15 +99,17 @@ def _penalties(draw: torch.Generator) -> list[Request]:
 
 
 def _updates(draw: torch.Generator) -> list[Request]:
-    prices = scenario("prices", of=AdaptiveKLController.update)
+    coefficients = scenario("coefficients", of=AdaptiveKLController.update)
     found = []
     for target, horizon in ((6.0, 10_000), (2.0, 100), (0.5, 64)):
         value = 0.05 + float(uniform_from(draw))
         near = tuple(target * (0.85 + 0.3 * float(uniform_from(draw))) for _ in range(4))
         for seen in (near, (10 * target, *near[:2], 0.0), (-target, 1.1 * target)):
             n_steps = (32, 48, 16, 8)[: len(seen)]
-            found.append(request(prices, kl_coef=value, target_kl=target, horizon=horizon, seen=seen, n_steps=n_steps))
-    found.append(request(prices, kl_coef=1e-5, target_kl=3.0, horizon=20, seen=(4.0, 3.1), n_steps=(64, 8)))
+            found.append(
+                request(coefficients, kl_coef=value, target_kl=target, horizon=horizon, seen=seen, n_steps=n_steps)
+            )
+    found.append(request(coefficients, kl_coef=1e-5, target_kl=3.0, horizon=20, seen=(4.0, 3.1), n_steps=(64, 8)))
     return found
 
 

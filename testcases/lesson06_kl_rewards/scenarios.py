@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 
-def prices(lesson, kl_coef, target_kl, horizon, seen, n_steps):
-    """The price after each of several updates of one adaptive controller."""
+def coefficients(lesson, kl_coef, target_kl, horizon, seen, n_steps):
+    """The coefficient after each of several updates of one adaptive controller."""
     controller = lesson.AdaptiveKLController(kl_coef, target_kl, horizon)
     found = {}
     for number, (current, steps) in enumerate(zip(seen, n_steps, strict=True), start=1):

@@ -14,13 +14,13 @@ class EstimateKL(Wrong, of="estimate_kl"):
     k1_clamped_at_zero = edit(
         "return log_ratio\n",
         "return log_ratio.clamp(min=0.0)\n",
-        why="k1 is clamped at 0: the tokens that pay back are lost, so the mean is too large (0.401, the KL is 0.244)",
+        why="k1 is clamped at 0: without its negative terms the mean is too large (0.401 where the KL is 0.244)",
         read=WRONG,
     )
     k1_made_positive = edit(
         "return log_ratio\n",
         "return log_ratio.abs()\n",
-        why="abs() of k1: a token may well have a negative estimate, only the mean may not",
+        why="abs() of k1: the estimate of one token may be negative, only the mean may not",
         read=WRONG,
     )
     k3_ratio_inverted = edit(
@@ -28,7 +28,7 @@ class EstimateKL(Wrong, of="estimate_kl"):
         "log_ratio",
         "+ log_ratio",
         "- log_ratio",
-        why="k3 with the ratio upside down: exp(r) - 1 - r does not estimate this KL; it is exp(-r) - 1 + r",
+        why="k3 with the inverted ratio: exp(r) - 1 - r does not estimate this KL; it is exp(-r) - 1 + r",
         read=WRONG,
     )
     policy_and_reference_swapped = edit(
@@ -39,10 +39,10 @@ class EstimateKL(Wrong, of="estimate_kl"):
     k1_negated = edit(
         "return log_ratio\n",
         "return -log_ratio\n",
-        why="k1 has the sign of a reward: here it is a KL, the minus comes in compute_rewards",
+        why="k1 has the sign of a reward: here it is a KL, compute_rewards adds the minus sign",
     )
     k2_without_the_half = edit(
-        " / 2", "", why="k2 without its half: r^2 / 2 agrees with the KL for close models, r^2 is twice it"
+        " / 2", "", why="k2 without its factor 1/2: r^2 / 2 agrees with the KL for close models, r^2 is twice as large"
     )
     k2_not_squared = edit(".square()", ".abs()", why="k2 as |r| / 2: the log-ratio is squared")
     k3_with_the_wrong_sign_in_the_exponent = edit(
@@ -53,18 +53,18 @@ class EstimateKL(Wrong, of="estimate_kl"):
     k3_minus_the_log_ratio = edit(
         "+ log_ratio",
         "- log_ratio",
-        why="k3 with - r at its end: exp(-r) - 1 + r, so that the swing of both parts cancels",
+        why="k3 with - r at its end: it is exp(-r) - 1 + r, so that the variations of both parts cancel",
     )
     k3_without_the_log_ratio = edit(
         " + log_ratio", "", why="k3 without + r: exp(-r) - 1 alone has the mean 0, whatever the models are"
     )
-    k3_without_minus_one = edit("expm1", "exp", why="k3 without - 1: equal models then seem to differ by 1 nat")
+    k3_without_minus_one = edit("expm1", "exp", why="k3 without - 1: the KL of two equal models would be 1 nat")
     k3_by_exp_minus_one = edit(
         "expm1",
         "exp",
         "+ log_ratio",
         "- 1 + log_ratio",
-        why="exp(-r) - 1 in float32 rounds away a small KL, which is all there is at the start: expm1 keeps it",
+        why="exp(-r) - 1 in float32 rounds away a small KL, and at the start every KL is small: use expm1",
         read=FLOAT32,
     )
     k3_may_overflow = edit(
@@ -84,7 +84,7 @@ class EstimateKL(Wrong, of="estimate_kl"):
         "()",
         "expm1((-log_ratio).clamp(max=MAX_LOG_RATIO))",
         "exp(-log_ratio) - 1",
-        why="the bare formulas: exp(-r) - 1 rounds a small KL away and overflows for a large r, and bfloat16 is kept",
+        why="the formulas as written: exp(-r) - 1 rounds a small KL away and overflows for a large r; bfloat16 stays",
         read=FLOAT32,
     )
     k3_clamped_to_10 = edit(
@@ -97,7 +97,7 @@ class EstimateKL(Wrong, of="estimate_kl"):
     )
     always_k1 = first('estimator = "k1"', why="the estimator is ignored: this is k1 whatever was asked for")
     always_k3 = first('estimator = "k3"', why="the estimator is ignored: this is k3 whatever was asked for")
-    k2_and_k3_swapped = edit('"k2"', '"k3"', why="k2 and k3 have changed places: k2 is r^2 / 2, k3 is exp(-r) - 1 + r")
+    k2_and_k3_swapped = edit('"k2"', '"k3"', why="k2 and k3 are exchanged: k2 is r^2 / 2, k3 is exp(-r) - 1 + r")
 
     def k3_by_default(log_probs, ref_log_probs, estimator="k3"):
         """the default is k3 here: it is k1, unbiased and with the right gradient in the reward"""
@@ -106,25 +106,25 @@ class EstimateKL(Wrong, of="estimate_kl"):
     subtracted_in_half_precision = edit(
         "log_probs.float(), ref_log_probs.float()",
         "(log_probs - ref_log_probs).float(), 0",
-        why="subtracted in half precision, then converted: by then the difference is rounded away, convert first",
+        why="subtracted in half precision, then converted: the difference is already rounded, convert first",
         read=FLOAT32,
     )
     half_precision_kept = edit(
         "(torch.float16, torch.bfloat16)",
         "()",
-        why="half precision stays half precision: the noise is as large as the KL",
+        why="half precision is not converted: its rounding error is as large as the KL",
         read=FLOAT32,
     )
     everything_in_float32 = edit(
         "log_probs.dtype in (torch.float16, torch.bfloat16)",
         "True",
-        why="float64 is cut down to float32: only float16 and bfloat16 are converted",
+        why="float64 is reduced to float32: convert only float16 and bfloat16",
         read=FLOAT32,
     )
     ratio_of_probabilities = edit(
         "log_probs - ref_log_probs",
         "(log_probs.exp() / ref_log_probs.exp()).log()",
-        why="leaves the logarithms: exp() of both, then the ratio, is 0 / 0 for an unlikely token; subtract them",
+        why="divides probabilities: that is 0 / 0 for an unlikely token; subtract the logarithms",
         read=FLOAT32,
     )
     weighted_with_the_probability = edit(
@@ -136,7 +136,7 @@ class EstimateKL(Wrong, of="estimate_kl"):
         "return log_probs.exp() * (torch.expm1(",
         "+ log_ratio",
         "+ log_ratio)",
-        why="weighted with the probability of the token: sampling from the policy has done that already",
+        why="weighted by the probability of the token: sampling from the policy already does that",
     )
     mean_of_the_tokens = edit(
         "return log_ratio\n",
@@ -147,7 +147,7 @@ class EstimateKL(Wrong, of="estimate_kl"):
         "(torch.expm1(",
         "+ log_ratio",
         "+ log_ratio).mean()",
-        why="averaged over the tokens: one number for each token is asked for, unmasked",
+        why="averaged over the tokens: return one number per token, unmasked",
     )
     sum_of_the_response = edit(
         "return log_ratio\n",
@@ -158,18 +158,18 @@ class EstimateKL(Wrong, of="estimate_kl"):
         "(torch.expm1(",
         "+ log_ratio",
         "+ log_ratio).sum(dim=-1)",
-        why="summed over each response: one number for each token is asked for",
+        why="summed over each response: return one number per token",
     )
     kl_without_gradient = edit(
         "log_probs - ref_log_probs",
         "(log_probs - ref_log_probs).detach()",
-        why="the graph is cut: as a loss this would teach nothing; compute_rewards cuts it",
+        why="the estimate is detached: as a loss it would have no gradient; compute_rewards detaches it",
         read=LOSS,
     )
     reference_detached = edit(
         "log_probs - ref_log_probs",
         "log_probs - ref_log_probs.detach()",
-        why="the reference is detached: it is frozen by its owner, no gradient is cut here",
+        why="the reference is detached: freezing it is the caller's task, nothing is detached here",
         read=LOSS,
     )
 
@@ -178,13 +178,13 @@ class ComputeRewards(Wrong, of="compute_rewards"):
     score_one_past_the_end = edit(
         "last_token_index(mask)",
         "(last_token_index(mask) + 1).clamp(max=mask.shape[1] - 1)",
-        why="the score stands one past the last token: it then reaches it discounted by gamma * lam",
+        why="the score is one position after the last token: it reaches that token discounted by gamma * lam",
         read=WRONG,
     )
     score_in_the_last_column = edit(
         "last_token_index(mask)",
         "-1",
-        why="the score stands in the last column: for a short response that is padding",
+        why="the score is in the last column: for a short response that is padding",
     )
     score_at_the_number_of_tokens = edit(
         "last_token_index(mask)",
@@ -194,69 +194,69 @@ class ComputeRewards(Wrong, of="compute_rewards"):
     score_before_the_last_token = edit(
         "last_token_index(mask)",
         "(last_token_index(mask) - 1).clamp(min=0)",
-        why="the score stands on the token before the last: the index is off by one",
+        why="the score is on the token before the last: the index is off by one",
     )
     score_on_the_first_token = edit(
         "last_token_index(mask)",
         "mask.int().argmax(dim=1)",
-        why="the score stands on the first token: it belongs to the last, which ends the text",
+        why="the score is on the first token: it belongs to the last real one",
     )
     score_on_every_token = edit(
         "[rows, last_token_index(mask)]",
         "",
         "clip_score)",
         "clip_score).unsqueeze(1) * mask",
-        why="every token gets the score: a long response then earns it many times",
+        why="every token gets the score: a long response then gets it many times",
     )
     score_spread_evenly = edit(
         "[rows, last_token_index(mask)]",
         "",
         "clip_score)",
         "clip_score).unsqueeze(1) * mask / mask.sum(dim=1, keepdim=True)",
-        why="the score is spread over the tokens: it goes to the last one, whole",
+        why="the score is divided among the tokens: all of it goes to the last one",
     )
     columns_of_all_rows = edit(
         "[rows, ",
         "[:, ",
-        why="rewards[:, last] takes every row's column in every row: pair each row with its own column",
+        why="rewards[:, last] uses every row's column in every row: pair each row with its own column",
     )
-    last_token_pays_nothing = edit("+=", "=", why="the score replaces the KL of the last token: it is added to it")
-    drifting_is_paid = edit(
+    last_token_without_kl = edit("+=", "=", why="the score replaces the KL of the last token: it is added to it")
+    kl_is_rewarded = edit(
         "-kl_coef",
         "kl_coef",
-        why="the KL is added: drifting away is paid instead of priced; it is minus kl_coef",
+        why="the KL is added: leaving the reference is rewarded; the factor is minus kl_coef",
         read=WRONG,
     )
-    score_without_a_price = edit(
-        "-kl_coef", "0.0", why="the KL is left out: nothing holds the policy back from exploiting the score"
+    score_without_the_penalty = edit(
+        "-kl_coef", "0.0", why="the KL is left out: nothing keeps the policy near the reference"
     )
-    price_without_a_score = edit(
-        "scores.clamp(-clip_score, clip_score)", "0.0", why="the score is left out: only the price of drifting is there"
+    penalty_without_the_score = edit(
+        "scores.clamp(-clip_score, clip_score)", "0.0", why="the score is left out: only the KL penalty is there"
     )
-    price_fixed_at_01 = edit("-kl_coef", "-0.1", why="kl_coef is fixed at its default: the argument is ignored")
-    price_on_the_score_too = edit(
+    kl_coef_fixed_at_01 = edit("-kl_coef", "-0.1", why="kl_coef is fixed at its default: the argument is ignored")
+    kl_coef_on_the_score_too = edit(
         "+= ",
         "+= kl_coef * ",
-        why="kl_coef multiplies the score as well: it is the price of a nat, in units of score",
+        why="kl_coef multiplies the score as well: it weighs the KL only",
     )
-    price_clamped_at_zero = edit(
+    penalty_clamped_at_zero = edit(
         "0.0)",
         "0.0).clamp(max=0.0)",
-        why="the KL is clamped at 0: tokens that come back to the reference must be paid back",
+        why="the KL is clamped at 0: tokens with a negative estimate must have a positive KL term",
         read=WRONG,
     )
     score_not_clipped = edit(
         ".clamp(-clip_score, clip_score)",
         "",
-        why="the score is not clipped: one outlier of the reward model rules the batch",
+        why="the score is not clipped: one outlier of the reward model dominates the batch",
     )
     score_clipped_above_only = edit(
         "-clip_score, clip_score",
         "max=clip_score",
-        why="the score is clipped from above only: a very bad one is clipped, too",
+        why="the score is clipped from above only: clip very low scores, too",
     )
     score_clipped_at_zero = edit(
-        "-clip_score", "0.0", why="the score is clipped to [0, clip_score]: a bad response loses its minus"
+        "-clip_score", "0.0", why="the score is clipped to [0, clip_score]: a negative score becomes 0"
     )
     clip_fixed_at_5 = first("clip_score = 5.0", why="clip_score is fixed at its default: the argument is ignored")
     reward_clipped_with_the_kl = edit(
@@ -264,34 +264,34 @@ class ComputeRewards(Wrong, of="compute_rewards"):
         "",
         "return rewards",
         "return rewards.clamp(-clip_score, clip_score)",
-        why="the whole reward is clipped: clip the score, never the KL, or drifting gets a discount",
+        why="the whole reward is clipped: clip the score, never the KL, or a large KL costs no more than a small one",
         read=WRONG,
     )
     clipped_score_and_sum = edit(
         "return rewards",
         "return rewards.clamp(-clip_score, clip_score)",
-        why="the score is clipped, and the sum with the KL again: on the last token drifting far gets a discount",
+        why="the score is clipped, and then the sum with the KL again: that limits the KL penalty of the last token",
         read=WRONG,
     )
     kl_clipped_like_the_score = edit(
         "estimator)",
         "estimator).clamp(-clip_score, clip_score)",
-        why="the KL is clipped like the score: a token far from the reference then costs no more",
+        why="the KL is clipped like the score: the penalty then stops growing with the distance",
         read=WRONG,
     )
     rewards_always_with_k1 = edit(
         "estimator", '"k1"', why="the estimator is ignored: this is k1 whatever was asked for"
     )
-    padding_pays = edit(
+    kl_on_padding = edit(
         ".masked_fill(~mask, 0.0)",
         "",
-        why="the KL of the padding is charged: the policy did not write those tokens",
+        why="padding tokens have a KL penalty: the policy did not sample them",
         read=WRONG,
     )
     rewards_mask_multiplied = edit(
         ".masked_fill(~mask, 0.0)",
         " * mask",
-        why="the mask is multiplied in: 0 * NaN is NaN, so select with masked_fill or where",
+        why="the mask is multiplied in: 0 * NaN is NaN, so replace values with masked_fill or where",
     )
     rewards_mask_inverted = edit("~mask", "mask", why="the mask is taken for a padding mask: True is a real token")
     kl_summed_on_the_last_token = edit(
@@ -299,12 +299,12 @@ class ComputeRewards(Wrong, of="compute_rewards"):
         "total = rewards.masked_fill(~mask, 0.0).sum(dim=1)\nrewards = torch.zeros_like(rewards)",
         "+= ",
         "+= total + ",
-        why="the whole KL stands on the last token: each token pays its own, or credit is lost",
+        why="the whole KL is on the last token: each token gets its own, or credit assignment is lost",
     )
     kl_averaged_over_the_response = edit(
         "0.0)",
         "0.0) / mask.sum(dim=1, keepdim=True)",
-        why="the KL is divided by the length: a long response then drifts for less",
+        why="the KL is divided by the length: a long response then has a smaller penalty per token",
     )
     log_probs_overwritten = edit(
         "return rewards",
@@ -327,7 +327,7 @@ class PenalizeMissingStop(Wrong, of="penalize_missing_stop"):
     stopping_is_penalized = edit(
         "scores, scores - penalty",
         "scores - penalty, scores",
-        why="those that did stop are penalised: the test is the wrong way round",
+        why="responses that did stop are penalized: the condition is inverted",
     )
     penalty_added = edit("scores - penalty", "scores + penalty", why="the penalty is added: not stopping is rewarded")
     only_the_first_stop_token = first(
@@ -339,22 +339,22 @@ class PenalizeMissingStop(Wrong, of="penalize_missing_stop"):
         found = torch.stack([(responses == stop).any(dim=1) for stop in stop_token_ids]).all(dim=0)
         return torch.where(found, scores, scores - penalty)
         """,
-        why="every stop token has to be there: one of them is enough",
+        why="all stop tokens are required: one of them is enough",
     )
     stop_only_in_the_last_column = first(
         "responses = responses[:, -1:]",
-        why="only the last column is looked at: a response that stopped early ends in padding",
+        why="only the last column is checked: a response that stopped early ends in padding",
     )
     last_column_overlooked = first(
-        "responses = responses[:, :-1]", why="the last column is not looked at: a stop there is a stop"
+        "responses = responses[:, :-1]", why="the last column is not checked: a stop token there counts, too"
     )
     first_column_overlooked = first(
-        "responses = responses[:, 1:]", why="the first column is not looked at: a response may stop at once"
+        "responses = responses[:, 1:]", why="the first column is not checked: a response may stop at once"
     )
     one_stop_for_the_batch = edit(
-        "any(dim=1)", "any()", why="one stop anywhere in the batch excuses all rows: each row is judged for itself"
+        "any(dim=1)", "any()", why="one stop token anywhere in the batch counts for all rows: check each row separately"
     )
-    all_penalized = instead("return scores - penalty", why="every response is penalised, whether it stopped or not")
+    all_penalized = instead("return scores - penalty", why="every response is penalized, whether it stopped or not")
     penalty_fixed_at_1 = first("penalty = 1", why="the penalty is fixed at 1: the argument is ignored")
     score_capped_at_the_penalty = edit(
         "scores - penalty",
@@ -369,7 +369,7 @@ class PenalizeMissingStop(Wrong, of="penalize_missing_stop"):
     penalty_for_each_token = edit(
         "- penalty",
         "- penalty * responses.shape[1]",
-        why="the penalty is charged for each token: it is charged once",
+        why="the penalty is subtracted once per token: subtract it once per response",
     )
     penalized_in_place = edit(
         "torch.where(",
@@ -384,7 +384,7 @@ class Update(Wrong, of="AdaptiveKLController.update"):
     error_not_clipped = edit(
         "min(max(current / self.target - 1, -0.2), 0.2)",
         "current / self.target - 1",
-        why="the error is not clipped: ten times the target moves the price by 900 %",
+        why="the error is not clipped: at ten times the target it is 9, clip it to 0.2",
     )
     error_clipped_above_only = edit(
         "max(current / self.target - 1, -0.2)",
@@ -399,7 +399,7 @@ class Update(Wrong, of="AdaptiveKLController.update"):
     horizon_taken_for_a_cap = edit(
         "n_steps / self.horizon",
         "min(n_steps / self.horizon, 1.0)",
-        why="n_steps / horizon is capped at 1: a batch larger than the horizon moves the price by more",
+        why="n_steps / horizon is capped at 1: a batch larger than the horizon changes the coefficient by more",
     )
     product_clipped = edit(
         "current / self.target - 1",
@@ -408,8 +408,8 @@ class Update(Wrong, of="AdaptiveKLController.update"):
         "error",
         why="the product is clipped, not the error: clip first, then scale by n_steps / horizon",
     )
-    price_falls_above_the_target = edit(
-        "1 + error", "1 - error", why="the sign is turned round: above the target the price has to rise"
+    coefficient_falls_above_the_target = edit(
+        "1 + error", "1 - error", why="the sign is inverted: above the target the coefficient has to rise"
     )
     target_by_current = edit(
         "current / self.target",
@@ -419,28 +419,36 @@ class Update(Wrong, of="AdaptiveKLController.update"):
     error_in_nats = edit(
         "current / self.target - 1",
         "current - self.target",
-        why="the error is in nats: divide by the target, it is a proportion",
+        why="the error is in nats: divide by the target, it is relative",
     )
-    one_not_subtracted = edit(" - 1", "", why="1 is not subtracted: on target the price must stay")
+    one_not_subtracted = edit(" - 1", "", why="1 is not subtracted: on target the coefficient must not change")
     always_a_fifth = edit(
         "min(max(current / self.target - 1, -0.2), 0.2)",
         "0.2 * ((current > self.target) - (current < self.target))",
         why="only the sign of the error is used: the step has to shrink near the target",
     )
-    price_only_rises = edit("1 + error", "1 + abs(error)", why="the error loses its sign: the price can only rise")
-    n_steps_ignored = edit(" * n_steps", "", why="n_steps is ignored: many responses move the price further than few")
-    horizon_ignored = edit(" / self.horizon", "", why="the horizon is ignored: it says how slowly the price moves")
+    coefficient_only_rises = edit(
+        "1 + error", "1 + abs(error)", why="the error loses its sign: the coefficient can only rise"
+    )
+    n_steps_ignored = edit(
+        " * n_steps", "", why="n_steps is ignored: many responses change the coefficient by more than few"
+    )
+    horizon_ignored = edit(
+        " / self.horizon", "", why="the horizon is ignored: it determines how slowly the coefficient changes"
+    )
     no_horizon_at_all = edit(
         " * n_steps / self.horizon",
         "",
-        why="neither n_steps nor the horizon is used: the price jumps by a fifth a batch",
+        why="neither n_steps nor the horizon is used: the coefficient changes by up to a fifth per batch",
     )
-    price_moved_by_a_sum = edit("*= 1 +", "+=", why="the step is added to the price: it is a proportion, so multiply")
-    price_times_the_step = edit("1 + ", "", why="the 1 is missing: the price is replaced by a small part of itself")
+    step_added = edit("*= 1 +", "+=", why="the step is added to the coefficient: it is a relative change, so multiply")
+    coefficient_times_the_step = edit(
+        "1 + ", "", why="the 1 is missing: the coefficient becomes a small fraction of itself"
+    )
     exponential_step = edit(
         "1 + error * n_steps / self.horizon",
         "math.exp(error * n_steps / self.horizon)",
-        why="the price grows by exp(step): the rule is 1 + step",
+        why="the coefficient grows by the factor exp(step): the rule is 1 + step",
     )
     doubled_or_halved = instead(
         """
@@ -451,14 +459,14 @@ class Update(Wrong, of="AdaptiveKLController.update"):
         """,
         why="doubled or halved, as PPO-Penalty does with its beta (lesson 5): this controller moves in proportion",
     )
-    always_from_the_first_price = edit(
+    always_from_the_first_coefficient = edit(
         "self.value *= 1 + error * n_steps / self.horizon",
         'self.first = getattr(self, "first", self.value)\n'
         "self.value = self.first * (1 + error * n_steps / self.horizon)",
-        why="each update starts from the first price: value has to keep what it has become",
+        why="each update starts from the first coefficient: value has to keep the last result",
     )
-    price_returned_not_kept = edit(
+    coefficient_returned_not_kept = edit(
         "self.value *= 1 + error * n_steps / self.horizon",
         "return self.value * (1 + error * n_steps / self.horizon)",
-        why="the new price is returned but not kept: set self.value",
+        why="the new coefficient is returned but not stored: set self.value",
     )
