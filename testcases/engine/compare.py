@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .failures import show, show_pair, type_name
-from .plain import Elsewhere, Foreign, Outcome, Record
+from .plain import Elsewhere, Foreign, Outcome, Record, tensors_in
 
 # Relative and absolute: what another sound order of operations reaches on numbers of size 1; a wrong formula is far
 # off.
@@ -168,15 +168,6 @@ def nan_in(arguments: dict[str, Any]) -> str:
     if not pairs:
         return "NaN leaked from an input that must not enter into"
     return SPREAD if any(bool(nan[mask].any()) for nan, mask in pairs) else "NaN leaked from the padding into"
-
-
-def tensors_in(value: Any) -> Iterator[Tensor]:
-    """The tensors of a tree of lists, tuples and dicts."""
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, (list, tuple, dict)):
-        for part in value.values() if isinstance(value, dict) else value:
-            yield from tensors_in(part)
 
 
 def _close(expected: Tensor, got: Tensor, rules: Rules) -> Tensor:

@@ -20,9 +20,8 @@ import torch
 from torch import Tensor
 
 from .answers import call, examples_of
-from .compare import tensors_in
 from .exercises import Exercise, Scenario
-from .plain import Request, copy_plain
+from .plain import Request, copy_plain, tensors_in
 from .points import AGREEMENT, DEFAULTS, FLOAT32, REFUSALS, made_tests
 from .session import current
 

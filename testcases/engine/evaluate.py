@@ -15,6 +15,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -22,7 +23,7 @@ import torch
 from torch import Tensor
 
 from .contract import SOLUTIONS
-from .plain import MAX_TEXT, Frame, Outcome, Request, StudentError, copy_plain, identical, to_plain
+from .plain import MAX_TEXT, Frame, Outcome, Request, StudentError, copy_plain, identical, tensors_in, to_plain
 from .views import Missing, View, whole_stack
 
 STUB = re.compile(r"^lesson(\d\d): ([\w.]+)$")
@@ -109,48 +110,50 @@ def run(view: View, request: Request, unstoppable: Unstoppable | None = None) ->
     # The call gets a copy of each leaf, so that an in-place change is seen as such and not as an autograd error.
     arguments = {**given, **{name: leaf.clone() for name, leaf in leaves.items()}}
     before = copy_plain(arguments, lambda tensor: tensor.detach().clone())
-    versions = _versions(arguments)
-    state = _GlobalState()
-    output = _Bounded()
-    value: Any = None
-    tracked: tuple[str, ...] = ()
-    gradients: dict[str, Tensor | None] = {}
-    error: StudentError | None = None
-    phase = "load"
+    versions = {name: _version(value) for name, value in arguments.items()}
     # What the course itself loads does not count as a student's time.
     scenarios = importlib.import_module(f"testcases.{request.lesson}.scenarios") if request.scenario else None
     # The reference always ends; a slow machine must not make its answer a timeout.
     limit = _deadline(request, unstoppable) if view.own else nullcontext()
+    state, output, attempt = _GlobalState(), _Bounded(), _Attempt(view, request)
     try:
         with limit, redirect_stdout(output), redirect_stderr(output), _quiet(view):
-            function = view.resolve(request.lesson, request.exercise)
-            phase = "raised"
-            answer = _call(view, request, function, scenarios, arguments)
-            phase = "backward"
-            gradients = _gradients(answer, leaves, request) if leaves else {}
-            phase = "answer"
-            value, tracked = to_plain(answer)
-    except BaseException as caught:
-        if isinstance(caught, KeyboardInterrupt):
-            raise
-        error = _describe(caught, phase, view)
+            answered = attempt.answer(scenarios, arguments, leaves)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        answered = Outcome(error=_describe(error, attempt.phase, view))
     left_behind = state.restore()
     changed = tuple(
         name
         for name in arguments
         if not identical(before[name], arguments[name]) or versions[name] != _version(arguments[name])
     )
-    return Outcome(
-        value=None if error else value,
-        gradients={} if error else gradients,
-        tracked=() if error else tracked,
-        error=error,
+    return replace(
+        answered,
         changed=changed,
         left_behind=left_behind,
         used_global_random=state.used_random,
         printed=output.getvalue(),
         printed_length=output.length,
     )
+
+
+class _Attempt:
+    """One call, and how far it has come: the same exception means another thing in each phase."""
+
+    def __init__(self, view: View, request: Request) -> None:
+        self.view, self.request, self.phase = view, request, "load"
+
+    def answer(self, scenarios: Any, arguments: dict[str, Any], leaves: dict[str, Tensor]) -> Outcome:
+        function = self.view.resolve(self.request.lesson, self.request.exercise)
+        self.phase = "raised"
+        answer = _call(self.view, self.request, function, scenarios, arguments)
+        self.phase = "backward"
+        gradients = _gradients(answer, leaves, self.request) if leaves else {}
+        self.phase = "answer"
+        value, tracked = to_plain(answer)
+        return Outcome(value=value, gradients=gradients, tracked=tracked)
 
 
 def _call(view: View, request: Request, function: Any, scenarios: Any, arguments: dict[str, Any]) -> Any:
@@ -175,20 +178,8 @@ def part_of(answer: Any, name: str | None) -> Any:
 
 
 def _gradients(answer: Any, leaves: dict[str, Tensor], request: Request) -> dict[str, Tensor | None]:
-    parts: list[Tensor] = []
-
-    def collect(value: Any) -> None:
-        if isinstance(value, Tensor) and value.requires_grad:
-            parts.append(value)
-        elif isinstance(value, (list, tuple)):
-            for part in value:
-                collect(part)
-        elif isinstance(value, dict):
-            for part in value.values():
-                collect(part)
-
     try:
-        collect(part_of(answer, request.grad_through))
+        parts = [part for part in tensors_in(part_of(answer, request.grad_through)) if part.requires_grad]
     except (KeyError, IndexError, TypeError, ValueError):
         return dict.fromkeys(leaves)  # The answer has another structure, which the checks will say.
     weights = request.grad_weights
@@ -338,7 +329,3 @@ def _version(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_version(part) for part in value]
     return None
-
-
-def _versions(arguments: dict[str, Any]) -> dict[str, Any]:
-    return {name: _version(value) for name, value in arguments.items()}

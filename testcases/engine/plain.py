@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -113,61 +113,86 @@ def to_plain(value: Any) -> tuple[Any, tuple[str, ...]]:
     Raises:
         OverflowError: the answer has more than MAX_ELEMENTS numbers or MAX_PARTS parts.
     """
-    tracked: list[str] = []
-    elements, parts = MAX_ELEMENTS, MAX_PARTS
+    reader = _Reader()
+    return reader.plain(value, "", 0), tuple(reader.tracked)
 
-    def spend(numbers: int, text: str = "") -> None:
-        nonlocal elements, parts
-        elements -= numbers
-        parts -= 1 + len(text) // 4
-        if elements < 0:
-            raise OverflowError(f"the answer holds more than {MAX_ELEMENTS:,} numbers")
-        if parts < 0:
-            raise OverflowError(f"the answer has more than {MAX_PARTS:,} parts")
 
-    def name_of(text: object) -> str:
-        name = str(text)[:MAX_NAME]
-        spend(0, name)
-        return name
+class _Reader:
+    """Reads one answer, and counts what it holds."""
 
-    def convert(value: Any, path: str, depth: int) -> Any:
-        spend(value.numel() if isinstance(value, Tensor) else 0)
+    def __init__(self) -> None:
+        self.tracked: list[str] = []
+        self._elements, self._parts = MAX_ELEMENTS, MAX_PARTS
+
+    def plain(self, value: Any, path: str, depth: int) -> Any:
+        self._spend(value.numel() if isinstance(value, Tensor) else 0)
         if value is None or type(value) in (bool, int, float):
             return value
         if isinstance(value, float):
             return float.__float__(value)  # numpy's
         if type(value) is str:
-            spend(0, value[:MAX_TEXT])
+            self._spend(0, value[:MAX_TEXT])
             return value[:MAX_TEXT]
         if isinstance(value, Tensor):
-            if value.requires_grad:
-                tracked.append(path)
-            if value.device.type != "cpu" or value.layout != torch.strided:
-                return Elsewhere(tuple(value.shape), value.dtype, str(value.device))
-            return torch.empty(value.shape, dtype=value.dtype).copy_(value.detach())
+            return self._tensor(value, path)
         if depth > 8:
-            return Foreign(name_of(type(value).__name__), "nested too deeply")
+            return Foreign(self._name(type(value).__name__), "nested too deeply")
+        if isinstance(value, (list, tuple, dict)):
+            return self._container(value, path, depth + 1)
+        return self._foreign(value)
+
+    def _tensor(self, value: Tensor, path: str) -> Tensor | Elsewhere:
+        if value.requires_grad:
+            self.tracked.append(path)
+        if value.device.type != "cpu" or value.layout != torch.strided:
+            return Elsewhere(tuple(value.shape), value.dtype, str(value.device))
+        return torch.empty(value.shape, dtype=value.dtype).copy_(value.detach())
+
+    def _container(self, value: Any, path: str, depth: int) -> Any:
         if isinstance(value, tuple) and hasattr(value, "_fields"):
-            names = tuple(name_of(name) for name in value._fields)
-            values = tuple(convert(part, _join(path, name), depth + 1) for name, part in zip(names, value, strict=True))
-            return Record(name_of(type(value).__name__), names, values)
+            names = tuple(self._name(name) for name in value._fields)
+            named = zip(names, value, strict=True)
+            parts = tuple(self.plain(part, _join(path, name), depth) for name, part in named)
+            return Record(self._name(type(value).__name__), names, parts)
         if isinstance(value, (list, tuple)):
             kind = list if isinstance(value, list) else tuple
-            return kind(convert(part, _join(path, str(i)), depth + 1) for i, part in enumerate(value))
-        if isinstance(value, dict):
-            found = {}
-            for key, part in value.items():
-                name = name_of(key)
-                found[name] = convert(part, _join(path, name), depth + 1)
-            return found
-        module, name = type(value).__module__, name_of(type(value).__name__)
+            return kind(self.plain(part, _join(path, str(i)), depth) for i, part in enumerate(value))
+        found = {}
+        for key, part in value.items():
+            name = self._name(key)
+            found[name] = self.plain(part, _join(path, name), depth)
+        return found
+
+    def _foreign(self, value: Any) -> Foreign:
+        module, name = type(value).__module__, self._name(type(value).__name__)
         try:
             text = repr(value)[:MAX_NAME]
         except Exception as error:
             text = f"<its repr raised {type(error).__name__}>"
-        return Foreign(name if module == "builtins" else name_of(f"{module}.{name}"), text)
+        return Foreign(name if module == "builtins" else self._name(f"{module}.{name}"), text)
 
-    return convert(value, "", 0), tuple(tracked)
+    def _name(self, text: object) -> str:
+        name = str(text)[:MAX_NAME]
+        self._spend(0, name)
+        return name
+
+    def _spend(self, numbers: int, text: str = "") -> None:
+        self._elements -= numbers
+        self._parts -= 1 + len(text) // 4
+        if self._elements < 0:
+            raise OverflowError(f"the answer holds more than {MAX_ELEMENTS:,} numbers")
+        if self._parts < 0:
+            raise OverflowError(f"the answer has more than {MAX_PARTS:,} parts")
+
+
+def tensors_in(value: Any) -> Iterator[Tensor]:
+    """The tensors of a tree of lists, tuples, records and dicts."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, (list, tuple, dict, Record)):
+        parts = value.values() if isinstance(value, dict) else value.values if isinstance(value, Record) else value
+        for part in parts:
+            yield from tensors_in(part)
 
 
 def copy_plain(value: Any, tensor: Callable[[Tensor], Tensor] = Tensor.clone) -> Any:

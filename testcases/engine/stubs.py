@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from .contract import SOLUTIONS, lesson_names, regions
+from .contract import lesson as read_lesson
 
 PACKAGE = '"""Your lessons: fill in each `raise NotImplementedError(...)`, then run `pytest`."""\n'
 SHARED = {
@@ -17,7 +18,7 @@ SHARED = {
 def stub(path: Path) -> str:
     """The text of one solution file with each region replaced by an error that names the exercise."""
     lines = path.read_text("utf-8").splitlines()
-    short = path.parent.name[:8]
+    short = read_lesson(path.parent.name).short
     for region in reversed(regions(path)):
         marker = lines[region.first]
         indent = marker[: len(marker) - len(marker.lstrip())]

@@ -13,9 +13,10 @@ import ast
 import copy
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from testcases.engine import evaluate
 from testcases.engine.contract import SOLUTIONS, Region, regions
@@ -119,66 +120,80 @@ def _written(region: Region, lines: list[str], node: ast.AST, changed: ast.AST) 
 
 
 def _changes(node: ast.AST) -> Iterator[ast.AST]:
-    def changed(**fields: object) -> ast.AST:
-        other = copy.deepcopy(node)
-        for name, value in fields.items():
-            setattr(other, name, value)
-        return other
+    if type(node) in KINDS:
+        yield from KINDS[type(node)](node)
 
-    if isinstance(node, ast.BinOp):
-        for operator in OPERATORS.get(type(node.op), []):
-            yield changed(op=operator())
-        yield node.left
-        yield node.right
-    elif isinstance(node, ast.UnaryOp):
-        yield node.operand
-    elif isinstance(node, ast.BoolOp):
-        for operator in OPERATORS[type(node.op)]:
-            yield changed(op=operator())
-    elif isinstance(node, ast.Compare) and len(node.ops) == 1:
-        for operator in OPERATORS.get(type(node.ops[0]), []):
-            yield changed(ops=[operator()])
-    elif isinstance(node, ast.Constant) and isinstance(node.value, (int, float)) and not isinstance(node.value, bool):
+
+def _changed(node: ast.AST, **fields: object) -> Any:
+    other = copy.deepcopy(node)
+    for name, value in fields.items():
+        setattr(other, name, value)
+    return other
+
+
+def _of_operation(node: ast.BinOp) -> Iterator[ast.AST]:
+    for operator in OPERATORS.get(type(node.op), []):
+        yield _changed(node, op=operator())
+    yield node.left
+    yield node.right
+
+
+def _of_logic(node: ast.BoolOp) -> Iterator[ast.AST]:
+    for operator in OPERATORS[type(node.op)]:
+        yield _changed(node, op=operator())
+
+
+def _of_comparison(node: ast.Compare) -> Iterator[ast.AST]:
+    for operator in OPERATORS.get(type(node.ops[0]), []) if len(node.ops) == 1 else []:
+        yield _changed(node, ops=[operator()])
+
+
+def _of_constant(node: ast.Constant) -> Iterator[ast.AST]:
+    if isinstance(node.value, bool):
+        yield _changed(node, value=not node.value)
+    elif isinstance(node.value, (int, float)):
         for value in (node.value + 1, node.value - 1, node.value * 1.01):
             if value != node.value and type(value) is type(node.value):
-                yield changed(value=value)
-    elif isinstance(node, ast.Constant) and type(node.value) is bool:
-        yield changed(value=not node.value)
-    elif isinstance(node, ast.Slice):
-        if node.lower:
-            yield changed(lower=None)
-        if node.upper:
-            yield changed(upper=None)
-        if node.step:
-            yield changed(step=None)
-    elif isinstance(node, ast.IfExp):
-        yield node.body
-        yield node.orelse
-    elif isinstance(node, ast.If):
-        return
-    elif isinstance(node, ast.Call):
-        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-        if isinstance(node.func, ast.Attribute) and name in TRANSPARENT:
-            yield node.func.value
-        if name in NAMES:
-            other = copy.deepcopy(node)
-            if isinstance(other.func, ast.Attribute):
-                other.func.attr = NAMES[name]
-            else:
-                other.func.id = NAMES[name]  # type: ignore[attr-defined]
-            yield other
-        for index in range(len(node.args) - 1):
-            other = copy.deepcopy(node)
-            other.args[index], other.args[index + 1] = other.args[index + 1], other.args[index]
-            yield other
-        for index in range(len(node.keywords)):
-            other = copy.deepcopy(node)
-            del other.keywords[index]
-            yield other
-        if len(node.args) > 1:
-            other = copy.deepcopy(node)
-            del other.args[-1]
-            yield other
+                yield _changed(node, value=value)
+
+
+def _of_slice(node: ast.Slice) -> Iterator[ast.AST]:
+    for bound in ("lower", "upper", "step"):
+        if getattr(node, bound):
+            yield _changed(node, **{bound: None})
+
+
+def _of_choice(node: ast.IfExp) -> Iterator[ast.AST]:
+    yield node.body
+    yield node.orelse
+
+
+def _of_call(node: ast.Call) -> Iterator[ast.AST]:
+    field = "attr" if isinstance(node.func, ast.Attribute) else "id"
+    name = getattr(node.func, field, "")
+    if isinstance(node.func, ast.Attribute) and name in TRANSPARENT:
+        yield node.func.value
+    if name in NAMES:
+        yield _changed(node, func=_changed(node.func, **{field: NAMES[name]}))
+    args, keywords = node.args, node.keywords
+    for i in range(len(args) - 1):
+        yield _changed(node, args=[*args[:i], args[i + 1], args[i], *args[i + 2 :]])
+    for i in range(len(keywords)):
+        yield _changed(node, keywords=keywords[:i] + keywords[i + 1 :])
+    if len(args) > 1:
+        yield _changed(node, args=args[:-1])
+
+
+KINDS: dict[type, Callable[[Any], Iterator[ast.AST]]] = {
+    ast.BinOp: _of_operation,
+    ast.UnaryOp: lambda node: iter([node.operand]),
+    ast.BoolOp: _of_logic,
+    ast.Compare: _of_comparison,
+    ast.Constant: _of_constant,
+    ast.Slice: _of_slice,
+    ast.IfExp: _of_choice,
+    ast.Call: _of_call,
+}
 
 
 def survivors(lesson: str, exercise: str | None = None) -> Iterator[tuple[Mutant, bool]]:
