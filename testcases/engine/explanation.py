@@ -17,7 +17,7 @@ class Explanation:
     def __init__(self, subject: Evaluator, reference: Reference) -> None:
         self._subject, self._reference = subject, reference
         self._answers: dict[tuple[str, str], list[Outcome]] = {}
-        self._right: dict[tuple[str, str], list[Outcome]] = {}
+        self._right: dict[tuple[str, str], bool] = {}
         self._agreeing: dict[tuple[str, str, bool], list[WrongAnswer]] = {}
         self._shares: dict[tuple[str, str], dict[WrongAnswer, float]] = {}
 
@@ -59,8 +59,8 @@ class Explanation:
     def _share(self, lesson: str, exercise: str, wrong: WrongAnswer) -> float:
         theirs = self._reference.answers_of(lesson, wrong, exercise)
         either = agreed = 0
-        rows = zip(self._answers_to(lesson, exercise), theirs, self._right_to(lesson, exercise), strict=True)
-        for mine, their, right in rows:
+        right_answers = self._reference.right_answers_to(lesson, exercise)
+        for mine, their, right in zip(self._answers_to(lesson, exercise), theirs, right_answers, strict=True):
             if not all(same_outcome(answer, right, values_only=True) for answer in (mine, their)):
                 either += 1
                 agreed += same_outcome(mine, their, values_only=True)
@@ -90,7 +90,10 @@ class Explanation:
 
     def _is_right(self, lesson: str, exercise: str) -> bool:
         """Whether the subject answers every example of an exercise as the reference does."""
-        return all(map(same_outcome, self._answers_to(lesson, exercise), self._right_to(lesson, exercise)))
+        if (lesson, exercise) not in self._right:
+            right = self._reference.right_answers_to(lesson, exercise)
+            self._right[lesson, exercise] = all(map(same_outcome, self._answers_to(lesson, exercise), right))
+        return self._right[lesson, exercise]
 
     def _agrees(self, lesson: str, wrong: WrongAnswer, exercise: str) -> bool:
         """Whether subject and wrong answer give the same on every example; most are told apart by the first."""
@@ -104,12 +107,6 @@ class Explanation:
         if (lesson, exercise) not in self._answers:
             self._answers[lesson, exercise] = [self._subject.evaluate(asked) for asked in examples(lesson, exercise)]
         return self._answers[lesson, exercise]
-
-    def _right_to(self, lesson: str, exercise: str) -> list[Outcome]:
-        """The reference's."""
-        if (lesson, exercise) not in self._right:
-            self._right[lesson, exercise] = [self._reference.evaluate(asked) for asked in examples(lesson, exercise)]
-        return self._right[lesson, exercise]
 
 
 class NoExplanation(Explanation):

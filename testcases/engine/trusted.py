@@ -27,6 +27,7 @@ class Reference:
         self.evaluator = keep(solutions())
         self._changed: dict[tuple[str, NamedChange], LocalEvaluator] = {}
         self._answers: dict[tuple[str, NamedChange, str, int], Outcome] = {}
+        self._right: dict[tuple[str, str], list[Outcome]] = {}
         self._parameters: dict[tuple[str, str], dict[str, inspect.Parameter]] = {}
 
     def evaluate(self, request: Request) -> Outcome:
@@ -38,6 +39,12 @@ class Reference:
             signature = inspect.signature(self.evaluator.function(lesson, exercise))
             self._parameters[lesson, exercise] = dict(signature.parameters)
         return self._parameters[lesson, exercise]
+
+    def right_answers_to(self, lesson: str, exercise: str) -> list[Outcome]:
+        """On all examples of an exercise."""
+        if (lesson, exercise) not in self._right:
+            self._right[lesson, exercise] = [self.evaluate(asked) for asked in examples(lesson, exercise)]
+        return self._right[lesson, exercise]
 
     def changed(self, lesson: str, answer: NamedChange) -> LocalEvaluator:
         """The reference with a change in it.

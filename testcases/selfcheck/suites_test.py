@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from testcases.engine.changes import RightAnswer, WrongAnswer, region_text, right_answers, wrong_answers
@@ -13,28 +15,23 @@ from testcases.engine.points import entries, suites
 from testcases.engine.reading import headings
 from testcases.engine.runner import cases
 from testcases.engine.session import Engine, shared_reference
-from testcases.engine.trusted import examples
 from testcases.selfcheck import complete
 from testcases.selfcheck.mutants import EQUIVALENT, survivors
 from testcases.selfcheck.same_code import code_of, normalized
 
 LESSONS = [name for name in lesson_names() if suites(name)]
-EXERCISES = [
-    pytest.param(name, exercise, id=f"{read_lesson(name).short}-{exercise}")
-    for name in LESSONS
-    for exercise in read_lesson(name).exercises
-]
-WRONG = [
-    pytest.param(name, one, id=f"{read_lesson(name).short}-{one.exercise}-{one.name}")
-    for name in LESSONS
-    for one in wrong_answers(name)
-]
 
-RIGHT = [
-    pytest.param(name, one, id=f"{read_lesson(name).short}-{one.exercise}-{one.name}")
-    for name in LESSONS
-    for one in right_answers(name)
-]
+
+def _row(lesson: str, exercise: str, *what: WrongAnswer | RightAnswer):
+    """One row of a table of tests. Those of an exercise share what its wrong answers give: one process runs them."""
+    name = "-".join([read_lesson(lesson).short, exercise, *(change.name for change in what)])
+    group = pytest.mark.xdist_group(f"{lesson}-{exercise}")
+    return pytest.param(lesson, *(what or [exercise]), id=name, marks=group)
+
+
+EXERCISES = [_row(lesson, exercise) for lesson in LESSONS for exercise in read_lesson(lesson).exercises]
+WRONG = [_row(lesson, wrong.exercise, wrong) for lesson in LESSONS for wrong in wrong_answers(lesson)]
+RIGHT = [_row(lesson, right.exercise, right) for lesson in LESSONS for right in right_answers(lesson)]
 
 
 @pytest.mark.parametrize("lesson, right", RIGHT)
@@ -56,42 +53,40 @@ def test_right_answers_differ_from_the_reference_and_each_other(lesson: str, exe
             assert other == right.name, f"{right.name} is {other} but for names and layout"
 
 
-@pytest.mark.parametrize("lesson, one", WRONG)
-def test_basic_suite_rejects_and_names_the_wrong_answer(lesson: str, one: WrongAnswer):
+@pytest.mark.parametrize("lesson, wrong", WRONG)
+def test_basic_suite_rejects_and_names_the_wrong_answer(lesson: str, wrong: WrongAnswer):
     named = []
-    with Engine(shared_reference().changed(lesson, one)).active():
+    with Engine(shared_reference().changed(lesson, wrong)).active():
         for case in cases(lesson):
-            if case.entry is None or case.entry.exercise != one.exercise or not case.entry.is_basic:
+            if case.entry is None or case.entry.exercise != wrong.exercise or not case.entry.is_basic:
                 continue
             verdict = case.run()
             if verdict is None:
                 continue
             assert isinstance(verdict, CheckFailed), f"{case.node}[{case.label}]: {verdict!r}"
             assert len(str(verdict).splitlines()) <= MAX_LINES, str(verdict)
-            assert verdict.cause == one.name, f"{case.node}[{case.label}] names {verdict.cause}:\n{verdict}"
+            assert verdict.cause == wrong.name, f"{case.node}[{case.label}] names {verdict.cause}:\n{verdict}"
             named.append(case.label)
-    assert named, f"no basic test of {one.exercise} rejects it"
+    assert named, f"no basic test of {wrong.exercise} rejects it"
 
 
-@pytest.mark.parametrize("lesson, one", WRONG)
-def test_wrong_answer_can_be_told_from_the_others(lesson: str, one: WrongAnswer):
-    answers = shared_reference().answers_of(lesson, one, one.exercise)
-    for other in wrong_answers(lesson):
-        if other.exercise == one.exercise and other is not one:
-            alike = all(map(same_outcome, answers, shared_reference().answers_of(lesson, other, one.exercise)))
-            assert not alike, f"{one.name} and {other.name} agree on every example"
-    right = [shared_reference().evaluate(asked) for asked in examples(lesson, one.exercise)]
-    assert not all(map(same_outcome, answers, right)), f"{one.name} is right on every example"
+@pytest.mark.parametrize("lesson, exercise", EXERCISES)
+def test_wrong_answers_can_be_told_apart(lesson: str, exercise: str):
+    own = [wrong for wrong in wrong_answers(lesson) if wrong.exercise == exercise]
+    answers = {wrong.name: shared_reference().answers_of(lesson, wrong, exercise) for wrong in own}
+    answers["the reference"] = shared_reference().right_answers_to(lesson, exercise)
+    for one, other in itertools.combinations(answers, 2):
+        alike = all(map(same_outcome, answers[one], answers[other]))
+        assert not alike, f"{one} and {other} agree on every example"
 
 
 @pytest.mark.parametrize("lesson", LESSONS)
 def test_wrong_answer_says_why_and_where(lesson: str):
-    for one in wrong_answers(lesson):
-        assert one.exercise in read_lesson(lesson).exercises, f"{one.name}: no exercise {one.exercise}"
-        assert "\n" not in one.why and 20 <= len(one.why) <= 160, f"{one.name}: one line of explanation"
+    for wrong in wrong_answers(lesson):
+        assert "\n" not in wrong.why and 20 <= len(wrong.why) <= 160, f"{wrong.name}: one line of explanation"
         if headings(lesson):
-            assert one.read in headings(lesson), f"{one.name}: the README has no heading {one.read!r}"
-    names = [one.name for one in wrong_answers(lesson)]
+            assert wrong.read in headings(lesson), f"{wrong.name}: the README has no heading {wrong.read!r}"
+    names = [wrong.name for wrong in wrong_answers(lesson)]
     assert len(names) == len(set(names)), "two wrong answers of one name"
 
 
