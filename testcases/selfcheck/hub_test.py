@@ -5,123 +5,33 @@ from __future__ import annotations
 
 import json
 import random
-import sys
 from pathlib import Path
 
-import numpy
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
-    GPT2Config,
     GPT2ForSequenceClassification,
-    GPT2LMHeadModel,
-    LlamaConfig,
-    LlamaForCausalLM,
-    LlamaForSequenceClassification,
-    PreTrainedTokenizerFast,
-    Qwen2Config,
-    Qwen2ForCausalLM,
 )
 
-from solutions.apps import __main__ as command
 from solutions.apps import hub, hub_models, hub_prompts, hub_rewards, output
 from solutions.lesson09_ppo_trainer import make_scorer
-from testcases.selfcheck import hub_test as this_module
-
-LETTERS = "abcdefghijklmnopqrstuvwxyz .:?"
-TEMPLATE = (
-    "{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'] }}<|end|>{% endfor %}"
-    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+from testcases.selfcheck import hub as here
+from testcases.selfcheck.hub import (
+    CALLS,
+    HERE,
+    LETTERS,
+    SET,
+    TEMPLATE,
+    causal,
+    classifier,
+    likes_a,
+    run,
+    save,
+    tokenizer,
 )
-TINY = {"num_updates": 2, "batch_size": 2, "num_epochs": 1, "num_minibatches": 1, "max_new_tokens": 4}
-SET = " ".join(f"{name}={value}" for name, value in TINY.items())
-
-
-def tokenizer(chat: bool = False, pad: bool = True, letters: str = LETTERS) -> PreTrainedTokenizerFast:
-    """One token a letter, with the special tokens of a chat model."""
-    special = ["<|pad|>", "<|end|>", "<|user|>", "<|assistant|>", "<|unk|>"]
-    vocabulary = {token: number for number, token in enumerate([*special, *letters])}
-    words = Tokenizer(models.WordLevel(vocabulary, unk_token="<|unk|>"))
-    words.pre_tokenizer = pre_tokenizers.Split("", "isolated")
-    words.decoder = decoders.Fuse()
-    made = PreTrainedTokenizerFast(
-        tokenizer_object=words,
-        eos_token="<|end|>",
-        unk_token="<|unk|>",
-        additional_special_tokens=["<|user|>", "<|assistant|>"],
-        **({"pad_token": "<|pad|>"} if pad else {}),
-    )
-    made.chat_template = TEMPLATE if chat else None
-    return made
-
-
-SIZES = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
-SIZES |= {"num_key_value_heads": 1, "max_position_embeddings": 64, "tie_word_embeddings": False}
-
-
-def save(folder: Path, model, words: PreTrainedTokenizerFast) -> str:
-    model.save_pretrained(folder)
-    words.save_pretrained(folder)
-    return str(folder)
-
-
-def causal(folder: Path, family: str = "gpt2", words: PreTrainedTokenizerFast | None = None) -> str:
-    words = tokenizer() if words is None else words
-    special = {"vocab_size": len(words), "bos_token_id": None, "eos_token_id": 1, "pad_token_id": words.pad_token_id}
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        if family == "gpt2":
-            model = GPT2LMHeadModel(GPT2Config(n_layer=1, n_embd=16, n_head=2, n_positions=64, **special))
-        elif family == "llama":
-            model = LlamaForCausalLM(LlamaConfig(**SIZES, **special))
-        else:
-            model = Qwen2ForCausalLM(Qwen2Config(**SIZES, **special))
-    return save(folder, model, words)
-
-
-def classifier(folder: Path, words: PreTrainedTokenizerFast, family: str = "gpt2", labels: int = 1) -> str:
-    special = {"vocab_size": len(words), "pad_token_id": words.pad_token_id, "num_labels": labels}
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        if family == "gpt2":
-            config = GPT2Config(n_layer=1, n_embd=16, n_head=2, n_positions=64, **special)
-            return save(folder, GPT2ForSequenceClassification(config), words)
-        return save(folder, LlamaForSequenceClassification(LlamaConfig(**SIZES, **special)), words)
-
-
-CALLS: list[tuple[list[str], list[str]]] = []
-
-
-def likes_a(prompts: list[str], responses: list[str]) -> list[float]:
-    CALLS.append((prompts, responses))
-    return [float(response.count("a")) for response in responses]
-
-
-def raises(prompts, responses):
-    raise KeyError("no such thing")
-
-
-def exits(prompts, responses):
-    sys.exit(0)
-
-
-REWARDS = {
-    "raises_later": lambda prompts, responses: likes_a(prompts, responses) if len(CALLS) < 6 else raises(0, 0),
-    "nan": lambda prompts, responses: [float("nan")] * len(responses),
-    "text": lambda prompts, responses: ["good"] * len(responses),
-    "too_few": lambda prompts, responses: [1.0],
-    "nothing": lambda prompts, responses: None,
-    "arrays": lambda prompts, responses: [torch.zeros(2)] * len(responses),
-    "too_large": lambda prompts, responses: [10**400] * len(responses),
-    "draws": lambda prompts, responses: [random.random() + numpy.random.random() for _ in responses],
-}
-vars(this_module).update(REWARDS)
-NO_FUNCTION = 3
-HERE = "testcases.selfcheck.hub_test"
 
 
 @pytest.fixture(autouse=True)
@@ -133,18 +43,6 @@ def on_its_own(monkeypatch):
 @pytest.fixture(scope="module")
 def gpt2(tmp_path_factory) -> str:
     return causal(tmp_path_factory.mktemp("models") / "gpt2")
-
-
-def prompt_file(folder: Path, *lines: str, name: str = "prompts.txt") -> Path:
-    file = folder / name
-    file.write_text("\n".join(lines) or "the cat\nwhere is it ?\n")
-    return file
-
-
-def run(tmp_path: Path, policy: str, reward: str, *lines: str, name: str = "prompts.txt", more: tuple = ()) -> int:
-    file = prompt_file(tmp_path, *lines, name=name)
-    arguments = ["--preset", "hub", "--policy", policy, "--reward", reward, "--prompts", str(file)]
-    return command.main([*arguments, "--out", str(tmp_path / "out"), "--set", SET, *more])
 
 
 @pytest.mark.parametrize("family", ["gpt2", "llama", "qwen2"])
@@ -241,7 +139,7 @@ BAD = [
     pytest.param(None, "no/colon", {}, "or a model that can be downloaded (or module:function)", id="no-colon"),
     pytest.param(None, "NO_FUNCTION", {}, "to be a function, got", id="no-function"),
     pytest.param(None, "raises", {}, "the reward function raises raised KeyError", id="reward-raises"),
-    pytest.param(None, "exits", {}, "the reward function exits raised SystemExit: 0 (hub_test.py:", id="reward-exits"),
+    pytest.param(None, "exits", {}, "the reward function exits raised SystemExit: 0 (hub.py:", id="reward-exits"),
     pytest.param(None, "nothing", {}, "one number for each of 2 responses, got NoneType", id="reward-none"),
     pytest.param(None, "arrays", {}, "got Tensor for response 0", id="reward-arrays"),
     pytest.param(None, "too_large", {}, "got int for response 0", id="reward-too-large"),
@@ -447,12 +345,12 @@ def test_seed_decides_the_random_numbers_of_a_reward_function(tmp_path, gpt2):
 
 def test_a_run_whose_reward_failed_goes_on_from_its_checkpoint(tmp_path, gpt2, capsys, monkeypatch):
     settings = ("--set", f"{SET} num_updates=7")
-    monkeypatch.setattr(this_module, "flaky", REWARDS["raises_later"], raising=False)
+    monkeypatch.setattr(here, "flaky", here.raises_later, raising=False)
     assert run(tmp_path, gpt2, f"{HERE}:flaky", more=settings) == 1
     said = capsys.readouterr().err
     assert "raised KeyError" in said and "the newest checkpoint is" in said and "update-000005" in said
     assert "add RESUME=1" in said
-    monkeypatch.setattr(this_module, "flaky", likes_a)
+    monkeypatch.setattr(here, "flaky", likes_a)
     assert run(tmp_path, gpt2, f"{HERE}:flaky", more=(*settings, "--resume")) == 0
     resumed = (tmp_path / "out" / "policy" / "model.safetensors").read_bytes()
     again = tmp_path / "again"
@@ -465,7 +363,7 @@ def test_ctrl_c_says_what_is_kept_and_how_to_go_on(tmp_path, gpt2, capsys, monke
     def pressed(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(this_module, "pressed", pressed, raising=False)
+    monkeypatch.setattr(here, "pressed", pressed, raising=False)
     assert run(tmp_path, gpt2, f"{HERE}:pressed") == 130
     assert "stopped by Ctrl-C; there is no checkpoint yet; to go on, add RESUME=1" in capsys.readouterr().err
     monkeypatch.setattr(hub, "load_policy", pressed)
@@ -522,7 +420,3 @@ def test_a_full_disk_leaves_no_half_policy(tmp_path, gpt2, capsys, monkeypatch):
     said = capsys.readouterr().err
     assert "expected room for a model in" in said and "No space left" in said and "the newest checkpoint is" in said
     assert {one.name for one in (tmp_path / "out").iterdir()} == {"log", "unfinished"}
-
-
-def test_the_module_of_the_reward_functions_is_one():
-    assert sys.modules[HERE] is this_module
