@@ -86,8 +86,8 @@ def two_horizons() -> tuple[Figure, str]:
     right.set(xlabel="batch of 64 responses", ylim=(0, 0.11), title="kl_coef")
     alt = (
         "Two runs of the adaptive controller on a policy whose KL is 0.6 / kl_coef. With horizon 200 the KL falls "
-        "from 30 to the target 6 within about 30 batches, with horizon 2000 it takes about 320; kl_coef rises from 0.02 "
-        "to 0.1 in both."
+        "from 30 to the target 6 within about 30 batches, with horizon 2000 it takes about 320; kl_coef rises "
+        "from 0.02 to 0.1 in both."
     )
     return figure, alt
 

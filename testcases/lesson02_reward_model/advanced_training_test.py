@@ -52,7 +52,7 @@ def test_calibrate_keeps_float32():
         pytest.param([[1.0]], (1,), id="one-response"),
         pytest.param(torch.zeros(0, 1, dtype=torch.float64), (), id="no-batch"),
         pytest.param([[1.0], [1.0]], (2,), id="two-equal-scores"),
-        # The mean of three times 0.1 is not quite 0.1, so their deviation is not quite 0: 1.7e-17.
+        # The mean of three times 0.1 is not quite 0.1, so their standard deviation is not quite 0: 1.7e-17.
         pytest.param([[0.1], [0.1], [0.1]], (2, 1), id="equal-scores-that-round"),
     ],
 )

@@ -18,7 +18,7 @@ CALIBRATE = scenario("calibrate_model", of=calibrate)
 @pytest.mark.parametrize(
     "features, sizes, weight, bias",
     [
-        # Scores 1, 3, 5: mean 3, squares 4 + 0 + 4 over n - 1 = 2 are 4, deviation 2. 2 / 2 = 1 and (1 - 3) / 2 = -1.
+        # Scores 1, 3, 5: mean 3, squares 4 + 0 + 4 over n - 1 = 2 are 4, std 2. 2 / 2 = 1 and (1 - 3) / 2 = -1.
         pytest.param([[0.0], [1.0], [2.0]], (3,), [[1.0]], [-1.0], id="one-batch"),
         pytest.param([[0.0], [1.0], [2.0]], (1, 2), [[1.0]], [-1.0], id="batches-of-one-and-two"),
         pytest.param([[0.0], [1.0], [2.0]], (1, 1, 1), [[1.0]], [-1.0], id="batches-of-one"),
@@ -26,11 +26,11 @@ CALIBRATE = scenario("calibrate_model", of=calibrate)
         # mean is 10/3.
         pytest.param([[0.0], [0.0], [1.0], [2.0], [2.0]], (3, 2), [[1.0]], [-1.0], id="all-rows-together"),
         pytest.param([[2.0], [0.0], [0.0], [1.0], [2.0]], (2, 3), [[1.0]], [-1.0], id="batches-that-differ"),
-        # Scores 9, 17, 25: mean 17, deviation 8. 2 / 8 and (1 - 17) / 8
+        # Scores 9, 17, 25: mean 17, std 8. 2 / 8 and (1 - 17) / 8
         pytest.param([[4.0], [8.0], [12.0]], (2, 1), [[0.25]], [-2.0], id="far-from-0"),
-        # Scores 1 and 1 + 2 sqrt(2): mean 1 + sqrt(2), squares 2 + 2 over 1, deviation 2
+        # Scores 1 and 1 + 2 sqrt(2): mean 1 + sqrt(2), squares 2 + 2 over 1, std 2
         pytest.param([[0.0], [ROOT2]], (1, 1), [[1.0]], [-ROOT2 / 2], id="two-responses-are-enough"),
-        # Scores 0.75, 1, 1.25: deviation 0.25: the head grows
+        # Scores 0.75, 1, 1.25: std 0.25: the head grows
         pytest.param([[-0.125], [0.0], [0.125]], (3,), [[8.0]], [0.0], id="a-small-standard-deviation-is-scaled-up"),
     ],
 )

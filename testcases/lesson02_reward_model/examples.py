@@ -121,7 +121,7 @@ def _of_calibrate(draw: torch.Generator) -> list[Request]:
 
 
 def _of_train_reward_model(draw: torch.Generator) -> list[Request]:
-    """One batch an epoch, so that no number depends on the order; then many, of which only facts are told."""
+    """One batch an epoch, so that no number depends on the order; then many, of which only facts are compared."""
     train, watch = scenario("train_on", of=train_reward_model), scenario("watch_training", of=train_reward_model)
     found = []
     for epochs, batch_size, max_grad_norm in ((3, 8, 5.0), (4, 9, 0.05), (2, 64, 1.5)):

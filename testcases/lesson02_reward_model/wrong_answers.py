@@ -390,7 +390,7 @@ class PreferenceAccuracy(Wrong, of="preference_accuracy"):
 
 
 class Calibrate(Wrong, of="calibrate"):
-    deviation_divided_by_n = edit(
+    standard_deviation_divided_by_n = edit(
         "std()",
         "std(correction=0)",
         why="the standard deviation is divided by n: here it is the unbiased one, by n - 1",
@@ -441,7 +441,7 @@ class Calibrate(Wrong, of="calibrate"):
     divided_by_the_variance = edit(
         "std()", "var()", why="divided by the variance: the standard deviation is its square root"
     )
-    multiplied_by_the_deviation = edit(
+    multiplied_by_the_standard_deviation = edit(
         "scores.std()",
         "1 / scores.std()",
         why="multiplied by the standard deviation instead of divided: it then becomes larger, not 1",

@@ -208,7 +208,7 @@ class ComputeRewards(Wrong, of="compute_rewards"):
         "clip_score).unsqueeze(1) * mask",
         why="every token gets the score: a long response then gets it many times",
     )
-    score_spread_evenly = edit(
+    score_divided_evenly = edit(
         "[rows, last_token_index(mask)]",
         "",
         "clip_score)",

@@ -1,0 +1,102 @@
+"""The course speaks the field's language: no word of `words.toml` in a text, docstring, hint, test id or message."""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+import re
+import tokenize
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+WORDS = tomllib.loads(Path(__file__).with_name("words.toml").read_text("utf-8"))
+PHRASES = [(re.compile(one["pattern"], re.IGNORECASE), one["write"]) for one in WORDS["phrase"]]
+
+
+def covered() -> Iterator[Path]:
+    """Every file of the lessons that are done; stubs are made from the solutions."""
+    yield from (ROOT / name for name in WORDS["files"])
+    for lesson in WORDS["lessons"]:
+        number = lesson[len("lesson") :][:2]
+        yield ROOT / "tutorial" / lesson / "README.md"
+        yield from (ROOT / "book" / "figures").glob(f"{lesson}*.py")
+        yield from (ROOT / "solutions" / lesson).glob("*.py")
+        yield from (path for path in (ROOT / "testcases" / lesson).iterdir() if path.suffix in (".py", ".toml"))
+        yield from (ROOT / "notebooks").glob(f"{number}_*.ipynb")
+        yield from (ROOT / "notebooks" / "figures").glob(f"{lesson}*.py")
+
+
+def prose_of(path: Path) -> Iterator[tuple[int, str]]:
+    """What a person reads in a file, with the line it begins in."""
+    text = path.read_text("utf-8")
+    if path.suffix == ".ipynb":
+        for number, cell in enumerate(json.loads(text)["cells"]):
+            source = "".join(cell["source"])
+            yield from (
+                (number, part)
+                for _, part in (prose_of_python(source) if cell["cell_type"] == "code" else [(0, source)])
+            )
+    elif path.suffix == ".py":
+        yield from prose_of_python(text)
+    else:
+        yield 1, text
+
+
+def prose_of_python(source: str) -> Iterator[tuple[int, str]]:
+    """Strings, comments, and the names that a failure shows: those of functions and of a class's entries."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            is_slug = re.fullmatch(r"[\w-]+", node.value)
+            yield node.lineno, re.sub(r"[_-]", " ", node.value) if is_slug else node.value
+        elif isinstance(node, ast.FunctionDef):
+            yield node.lineno, node.name.replace("_", " ")
+        elif isinstance(node, ast.ClassDef):
+            for entry in node.body:
+                if isinstance(entry, ast.Assign) and isinstance(entry.targets[0], ast.Name):
+                    yield entry.lineno, entry.targets[0].id.replace("_", " ")
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
+
+
+def findings(path: Path) -> Iterator[tuple[int, str, str, str]]:
+    """Line (of a notebook: cell), the words, what to write, and the text around them."""
+    for line, prose in prose_of(path):
+        flat, starts = "", []
+        for row in prose.splitlines():
+            starts.append(len(flat))
+            flat += row.strip() + " "
+        for pattern, write in PHRASES:
+            for match in pattern.finditer(flat):
+                row = 0 if path.suffix == ".ipynb" else sum(start <= match.start() for start in starts) - 1
+                yield line + row, match[0], write, flat[max(0, match.start() - 60) : match.end() + 60]
+
+
+def excused(path: Path, around: str) -> bool:
+    return any(ROOT / one["file"] == path and one["text"] in around for one in WORDS["exception"])
+
+
+@pytest.mark.parametrize("path", sorted(covered()), ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_no_house_word(path: Path):
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {words!r}: write {write!r}\n    ... {around} ..."
+        for line, words, write, around in findings(path)
+        if not excused(path, around)
+    ]
+    if found:
+        pytest.fail("\n".join(found), pytrace=False)
+
+
+@pytest.mark.parametrize("phrase", WORDS["phrase"], ids=lambda phrase: phrase["write"])
+def test_phrase_catches_its_example(phrase: dict[str, str]):
+    assert re.search(phrase["pattern"], phrase["example"], re.IGNORECASE)
+
+
+@pytest.mark.parametrize("one", WORDS["exception"], ids=lambda one: one["text"])
+def test_exception_is_needed(one: dict[str, str]):
+    assert any(one["text"] in around for *_, around in findings(ROOT / one["file"])), "nothing there needs it: drop it"
