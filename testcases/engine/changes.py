@@ -126,17 +126,6 @@ class Right(_Bank):
     kind = RightAnswer
 
 
-def misconception(exercise: str, *, why: str, read: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register a wrong implementation of an exercise (dotted for a method)."""
-
-    def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        wrong = WrongAnswer(exercise, function.__name__, why, read, function)
-        _collected.setdefault(function.__module__, []).append(wrong)
-        return function
-
-    return register
-
-
 def wrong_answers(lesson: str) -> tuple[WrongAnswer, ...]:
     """Those of a lesson, in the order of the file."""
     return _answers_in(f"testcases.{lesson}.wrong_answers")

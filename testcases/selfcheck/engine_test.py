@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy
@@ -13,15 +15,19 @@ import torch
 
 import solutions.lesson04_gae.gae as reference_gae
 import solutions.lesson06_kl_rewards as reference_kl
+from solutions.lesson03_policy_gradient import rewards_to_go
 from testcases.engine import call, evaluate, exercises, hint, progress, request, reset, scenario, solution
 from testcases.engine.changes import wrong_answers
 from testcases.engine.compare import first_difference, nan_in
+from testcases.engine.contract import ROOT, regions
 from testcases.engine.contract import lesson as read_lesson
-from testcases.engine.contract import regions
 from testcases.engine.exercises import Exercise
 from testcases.engine.failures import Blocked, CheckFailed
 from testcases.engine.plain import Foreign, to_plain
-from testcases.engine.session import Engine
+from testcases.engine.points import manifest
+from testcases.engine.runner import cases
+from testcases.engine.session import Engine, current
+from testcases.selfcheck import complete
 from testcases.selfcheck.students import replace_body, solved_folder
 
 exercises.install()
@@ -31,22 +37,22 @@ UPDATE = Exercise("lesson06_kl_rewards", "AdaptiveKLController").update
 EPISODE = {"rewards": [1.0, 3.0], "values": [2.0, 4.0, 8.0], "dones": [0.0, 0.0], "gamma": 0.5}
 
 
-def prices(kl: tuple[float, ...]):
-    """The price of a nat after each of these updates."""
+def coefficients(kl: tuple[float, ...]):
+    """The KL coefficient after each of these updates."""
     known = {"kl_coef": 0.1, "target_kl": 6.0, "horizon": 1000, "n_steps": (100,) * len(kl)}
-    return call(scenario("prices", of=UPDATE), **known, seen=kl)
+    return call(scenario("coefficients", of=UPDATE), **known, seen=kl)
 
 
 def test_scenario_reaches_a_method():
     with Engine(evaluate.solutions()).active():
-        prices(kl=(60.0, 3.0)).part("update 2").equals(0.1 * 1.02 * 0.98)
+        coefficients(kl=(60.0, 3.0)).part("update 2").equals(0.1 * 1.02 * 0.98)
 
 
 def test_a_replaced_method_leaves_the_reference_alone():
     original = reference_kl.AdaptiveKLController.update
     broken = evaluate.solutions_with("lesson06_kl_rewards", UPDATE.name, lambda self, current, n_steps: None)
     with Engine(broken).active(), pytest.raises(CheckFailed, match="wrong value"):
-        prices(kl=(60.0,)).part("update 1").equals(0.1 * 1.02)
+        coefficients(kl=(60.0,)).part("update 1").equals(0.1 * 1.02)
     assert reference_kl.AdaptiveKLController.update is original
 
 
@@ -248,3 +254,71 @@ def test_solution_shows_the_regions_only():
 
 def test_there_are_wrong_answers_to_test():
     assert len(wrong_answers("lesson04_gae")) >= 20
+
+
+def _to_go(function):
+    """Lesson 3 with another `rewards_to_go`."""
+    return evaluate.solutions_with("lesson03_policy_gradient", "rewards_to_go", function)
+
+
+@pytest.mark.parametrize(
+    "function, test",
+    [
+        pytest.param(
+            lambda rewards, mask, gamma=0.9: rewards_to_go(rewards, mask, gamma),
+            "test_rewards_to_go_keeps_its_defaults",
+            id="another-default",
+        ),
+        pytest.param(
+            lambda rewards, mask, gamma=1.0: rewards_to_go(rewards.double(), mask, gamma),
+            "test_rewards_to_go_keeps_float32",
+            id="answers-in-float64",
+        ),
+        pytest.param(
+            lambda rewards, mask, gamma=1.0: rewards_to_go(rewards, mask, min(gamma, 1.0)),
+            "test_rewards_to_go_refuses_bad_arguments",
+            id="takes-any-gamma",
+        ),
+        pytest.param(
+            lambda rewards, mask, gamma=1.0: rewards_to_go(rewards, mask, gamma**2),
+            "test_rewards_to_go_agrees_with_the_reference",
+            id="another-answer",
+        ),
+    ],
+)
+def test_a_test_that_the_engine_makes_rejects_what_it_is_for(function, test: str):
+    made = [case for case in cases("lesson03_policy_gradient") if case.node.endswith(f"contract_test.py::{test}")]
+    with Engine(_to_go(function)).active():
+        assert any(isinstance(case.run(), CheckFailed) for case in made)
+
+
+def test_a_test_that_a_suite_has_is_not_made_again():
+    nodes = [entry.node for entry in manifest().values()]
+    names = [(entry.lesson, entry.function) for entry in manifest().values()]
+    assert len(nodes) == len(set(nodes)) and len(names) == len(set(names))
+
+
+def test_points_and_progress_do_not_wait_for_torch():
+    command = "import sys; from testcases.engine import points, progress, hint; points.manifest(); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", command], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "torch" not in done.stdout.split()
+
+
+def test_an_engine_is_active_until_the_end_of_its_block():
+    outside = current()
+    with Engine(evaluate.solutions(), seed=3).active() as engine:
+        with Engine(evaluate.solutions(), seed=4).active() as inner:
+            assert current() is inner
+        assert current() is engine
+        gammas = [drawn.examples("lesson04_gae", "td_errors")[0].arguments["gamma"] for drawn in (engine, inner)]
+        assert gammas[0] != gammas[1]
+    assert current() is outside
+
+
+def test_complete_says_what_an_exercise_lacks(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(complete, "examples", lambda lesson, exercise: ())
+    monkeypatch.setattr(complete, "hints", lambda lesson: {"td_errors": ["one"]})
+    assert complete.sentence("lesson04_gae", "td_errors") == (
+        "lesson 4: td_errors (a region in solutions/lesson04_gae/gae.py) lacks an example in "
+        "testcases/lesson04_gae/examples.py and 1 of 2 hints in testcases/lesson04_gae/hints.toml"
+    )
