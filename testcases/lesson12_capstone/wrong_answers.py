@@ -279,12 +279,12 @@ class TrainPolicy(Wrong, of="train_policy"):
     )
     critic_from_nothing = edit(
         "trainer = PPO",
-        ("for weight in model.value_model.parameters():\n    torch.nn.init.constant_(weight, 0.5)\ntrainer = PPO"),
+        "for weight in model.value_model.parameters():\n    weight.data.fill_(0.5)\ntrainer = PPO",
         why="the critic starts from nothing: a copy of the reward model is already right at the last token",
     )
     critic_with_a_new_head = edit(
         "trainer = PPO",
-        ("for weight in model.value_model.head.parameters():\n    torch.nn.init.zeros_(weight)\ntrainer = PPO"),
+        "for weight in model.value_model.head.parameters():\n    weight.data.zero_()\ntrainer = PPO",
         why="only the reward model's body is taken over, its head is new: copy both",
     )
     critic_shares_the_reward_model = edit(
@@ -308,7 +308,7 @@ class TrainPolicy(Wrong, of="train_policy"):
         why="the reward model can be trained again afterwards: it is frozen, and stays so",
     )
     global_generator_seeded = first(
-        "torch.manual_seed(config.seed)",
+        "import torch\n\ntorch.manual_seed(config.seed)",
         why="torch.manual_seed resets the caller's random numbers: the trainer has generators of "
         "its own, from config.seed",
     )
