@@ -1,4 +1,4 @@
-"""Ordinary inputs: they tell misconceptions apart, and drive the comparison with the reference on fresh numbers."""
+"""Ordinary inputs: they tell wrong answers apart, and drive the comparison with the reference on fresh numbers."""
 
 from __future__ import annotations
 
