@@ -138,6 +138,7 @@ def test_train_uses_each_prompt_once_before_any_comes_again():
     # 5 prompts (tokens 2 to 6), 5 updates of 2: each prompt twice, and the first five draws are all different.
     answer = call(RUN, available=5, batch_size=2, num_minibatches=1, num_updates=5)
     answer.satisfies(lambda got: [len(batch) for batch in got["batches"]] == [2] * 5, "5 batches of 2 prompts")
+    answer.equals(prompts_are_as_before=True)
     answer.satisfies(
         lambda got: [sorted(sum(got["batches"], [])[first : first + 5]) for first in (0, 5)] == [[2, 3, 4, 5, 6]] * 2,
         "each of the five prompts once among the first five, and once among the next five",

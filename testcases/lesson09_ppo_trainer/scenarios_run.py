@@ -70,9 +70,11 @@ class _Run:
 
     def train(self, available: int) -> dict[str, Any]:
         answer, error = None, None
+        prompts = [[2 + number] for number in range(available)]
+        before = [list(prompt) for prompt in prompts]
         with _recorded_writers() as written:
             try:
-                answer = self.trainer.train([[2 + number] for number in range(available)], self.on_update)
+                answer = self.trainer.train(prompts, self.on_update)
             except (Interrupted, self.diverged) as stopped:
                 error = str(stopped)
         return {
@@ -82,6 +84,7 @@ class _Run:
             "history": self.trainer.history,
             "error": error,
             "tensorboard": written,
+            "prompts_are_as_before": prompts == before,
         }
 
 

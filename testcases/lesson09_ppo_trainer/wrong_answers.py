@@ -266,6 +266,11 @@ class OptimiserStep(Wrong, of="PPOTrainer.optimiser_step"):
         "loss / len(self._microbatches(minibatch))",
         why="each microbatch counts the same: with ragged rows its weight is its share of the minibatch's real tokens",
     )
+    every_microbatch_counts_the_same = edit(
+        "int(microbatch.mask.sum()) / tokens",
+        "1 / len(self._microbatches(minibatch))",
+        why="1 / n for gradient and statistics: with ragged rows a microbatch counts by its share of the real tokens",
+    )
     microbatches_summed = edit(
         "loss * weights[-1]",
         "loss",
@@ -616,6 +621,11 @@ class Train(Wrong, of="PPOTrainer.train"):
         "self.history.append(metrics)",
         "self.history[:] = [metrics]",
         why="only the metrics of the last update are kept: append them all to self.history",
+    )
+    callers_prompts_reversed = edit(
+        "return self.history",
+        "prompts.reverse()\nreturn self.history",
+        why="the caller's list of prompts is changed; whoever calls may need it as it was",
     )
     log_dir_ignored = edit("self.config.log_dir", "None", why="nothing is written although config.log_dir is set")
     log_counts_from_the_resume = edit(

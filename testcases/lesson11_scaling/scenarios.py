@@ -251,6 +251,20 @@ def steps_of(
     members = [_Member(lesson, meeting, index, settings) for index in range(n_processes)]
     prompts = torch.zeros(len(mask), 1, dtype=torch.int64)
     batches = [_experience(prompts, mask, actor_slopes, critic_slopes, ratio) for ratio in ratios]
+    if not _run_together(members, batches):
+        return {"waits_for_ever": True}
+    first = members[0].steps
+    table = {name: torch.tensor([step[name] for step in first], dtype=torch.float64) for name in first[0]}
+    return {
+        "waits_for_ever": False,
+        "processes_agree": all(repr(member.steps) == repr(first) for member in members),
+        **{name: numbers.nan_to_num(nan=-1.0) for name, numbers in table.items()},
+        "rows": tuple(tuple(tuple(rows) for rows in member.forwards) for member in members),
+    }
+
+
+def _run_together(members: list[_Member], batches: list[Experience]) -> bool:
+    """Whether every process came to its end, and none would wait for ever; what a student's code raised is raised."""
     threads = [threading.Thread(target=member.run, args=(batches,), daemon=True) for member in members[1:]]
     for thread in threads:
         thread.start()
@@ -261,16 +275,7 @@ def steps_of(
     for error in errors:
         if not isinstance(error, WaitsForEver):
             raise error
-    if errors:
-        return {"waits_for_ever": True}
-    first = members[0].steps
-    table = {name: torch.tensor([step[name] for step in first], dtype=torch.float64) for name in first[0]}
-    return {
-        "waits_for_ever": False,
-        "processes_agree": all(repr(member.steps) == repr(first) for member in members),
-        **{name: numbers.nan_to_num(nan=-1.0) for name, numbers in table.items()},
-        "rows": tuple(tuple(tuple(rows) for rows in member.forwards) for member in members),
-    }
+    return not errors
 
 
 class _Member:

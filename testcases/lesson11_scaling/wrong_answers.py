@@ -364,6 +364,11 @@ class OptimiserStep(Wrong, of="DistributedPPOTrainer.optimiser_step"):
         "is_spike = bool(merged) and not",
         why="an empty microbatch is passed over: this process exchanges nothing, and the others wait; give it weight 0",
     )
+    continued_at_an_empty_microbatch = edit(
+        "    is_last",
+        "    if not len(index):\n        continue\n    is_last",
+        why="continue at an empty microbatch leaves this process out of the last exchange; compute row 0 at weight 0",
+    )
     stand_in_row_counts = edit(
         "lengths[index].sum()",
         "lengths[index if len(index) else 0].sum()",
