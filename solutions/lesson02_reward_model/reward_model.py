@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 from tqdm import tqdm
 
+from ..given.heads import scalar_head
 from ..given.shapes import check_number, check_shapes
 from ..lesson01_masked_sequences import first_true_index, position_ids
 
@@ -93,10 +94,7 @@ class RewardModel(nn.Module):
     def __init__(self, backbone: PreTrainedModel) -> None:
         super().__init__()
         self.backbone = backbone
-        self.head = nn.Linear(backbone.config.hidden_size, 1)
-        # A small head starts all scores near 0, so the first comparisons are near even (Stiennon et al., 2020).
-        nn.init.normal_(self.head.weight, std=1 / (backbone.config.hidden_size + 1) ** 0.5)
-        nn.init.zeros_(self.head.bias)
+        self.head = scalar_head(backbone.config.hidden_size)  # so the first comparisons are near even
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         """Score each row at its last real token.

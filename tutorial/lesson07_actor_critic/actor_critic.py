@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import torch
 from torch import Tensor, nn
 
+from ..given.heads import scalar_head
 from ..given.shapes import check_number, check_shapes
 from ..lesson01_masked_sequences import position_ids
 from ..lesson02_reward_model import RewardModel
@@ -73,9 +74,7 @@ class ValueModel(nn.Module):
     def __init__(self, backbone: PreTrainedModel) -> None:
         super().__init__()
         self.backbone = backbone
-        self.head = nn.Linear(backbone.config.hidden_size, 1)
-        nn.init.normal_(self.head.weight, std=1 / (backbone.config.hidden_size + 1) ** 0.5)
-        nn.init.zeros_(self.head.bias)
+        self.head = scalar_head(backbone.config.hidden_size)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         """Estimate the reward to come after reading the text up to and including each position.
