@@ -124,8 +124,8 @@ class Answer:
             return self
         wanted = self._as_expected(expected, dtype, () if self.part_name is None else (self.part_name,))
         rules = Rules(atol, rtol, equal_nan, nan=nan_in(self.request.arguments))
-        found = first_difference(wanted, self._value(), rules, self.part_name or "")
-        return self._fail_with(found)
+        difference = first_difference(wanted, self._value(), rules, self.part_name or "")
+        return self._fail_with(difference)
 
     def gradient_equals(self, *, atol: float | None = None, rtol: float | None = None, **expected: Any) -> Answer:
         """The gradient by argument: `.gradient_equals(log_probs=[...])`; None: nothing may flow there."""
@@ -145,8 +145,8 @@ class Answer:
         rules = Rules(
             atol, rtol, equal_nan=True, nan=nan_in(self.request.arguments)
         )  # where the reference says NaN, it is right
-        found = first_difference(wanted.value, self.outcome.value, rules)
-        self._fail_with(found)
+        difference = first_difference(wanted.value, self.outcome.value, rules)
+        self._fail_with(difference)
         for name, slope in wanted.gradients.items():
             self._check_gradient(name, slope, atol, rtol)
         if self.outcome.tracked and not wanted.tracked:
@@ -156,15 +156,15 @@ class Answer:
     def raises(self, error: type[Exception] | str, mentions: tuple[str, ...] | list[str] = ()) -> Answer:
         """It raised exactly this error, and the message says these things."""
         wanted = error if isinstance(error, str) else error.__name__
-        came = self.outcome.error
-        if came is None:
+        raised = self.outcome.error
+        if raised is None:
             self._fail("did not raise", [f"expected {wanted}", f"got      {show(self._value(quiet=True))}"])
-        elif came.kind != "raised" or came.type_name != wanted:
+        elif raised.kind != "raised" or raised.type_name != wanted:
             self._fail_of_error(f"expected {wanted}")
         else:
-            lost = [text for text in mentions if text.lower() not in came.message.lower()]
+            lost = [text for text in mentions if text.lower() not in raised.message.lower()]
             if lost:
-                lines = [f"expected a message that mentions {', '.join(map(repr, lost))}", f"got      {came.message}"]
+                lines = [f"expected a message that mentions {', '.join(map(repr, lost))}", f"got      {raised.message}"]
                 self._fail("unclear error message", lines)
         return self
 
@@ -249,13 +249,13 @@ class Answer:
         return as_tensor(expected, dtype)
 
     def _reference_at(self, path: tuple[str, ...]) -> Any:
-        found = current().reference.evaluate(self.request).value
+        part = current().reference.evaluate(self.request).value
         for name in path:
-            if isinstance(found, Record):
-                found = found.values[found.fields.index(name) if name in found.fields else int(name)]
-            elif isinstance(found, (dict, tuple)):
-                found = part_of(found, name)
-        return found
+            if isinstance(part, Record):
+                part = part.values[part.fields.index(name) if name in part.fields else int(name)]
+            elif isinstance(part, (dict, tuple)):
+                part = part_of(part, name)
+        return part
 
     def _check_gradient(self, name: str, expected: Any, atol: float | None, rtol: float | None) -> None:
         if name not in self.request.grad_of:
@@ -271,16 +271,16 @@ class Answer:
             )
             self._fail("no gradient", [f"expected the gradient by {name}: {show(wanted)}", f"got      none: {reason}"])
         got = torch.zeros_like(like) if got is None else got
-        found = first_difference(
+        difference = first_difference(
             wanted, got, Rules(atol, rtol, what="gradient", nan=nan_in(self.request.arguments)), name
         )
-        if found and not bool(wanted.any()) and found.kind == "wrong gradient":
-            found = Difference(found.kind, (*found.lines, f"no gradient may flow into {name}"))
-        self._fail_with(found)
+        if difference and not bool(wanted.any()) and difference.kind == "wrong gradient":
+            difference = Difference(difference.kind, (*difference.lines, f"no gradient may flow into {name}"))
+        self._fail_with(difference)
 
-    def _fail_with(self, found: Difference | None) -> Answer:
-        if found:
-            self._fail(found.kind, list(found.lines))
+    def _fail_with(self, difference: Difference | None) -> Answer:
+        if difference:
+            self._fail(difference.kind, list(difference.lines))
         return self
 
     def _fail_of_error(self, *first: str) -> None:

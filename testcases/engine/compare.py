@@ -95,9 +95,9 @@ def first_difference(expected: Any, got: Any, rules: Rules = EXACT, path: str = 
 
 def _first(parts: Iterable[tuple[str, Any, Any]], rules: Rules, path: str) -> Difference | None:
     for name, expected, got in parts:
-        found = first_difference(expected, got, rules, f"{path}.{name}" if path else name)
-        if found:
-            return found
+        difference = first_difference(expected, got, rules, f"{path}.{name}" if path else name)
+        if difference:
+            return difference
     return None
 
 
@@ -107,10 +107,10 @@ def _tensors(expected: Tensor, got: Any, rules: Rules, where: str, path: str) ->
         return Difference("wrong device", (wanted, f"got      {show(got)}"))
     if not isinstance(got, Tensor):
         wanted = f"expected {where}a tensor of shape {tuple(expected.shape)}, {expected.dtype}"
-        came = "None: is a return missing?" if got is None else f"{type_name(got)}: {show(got)}"
+        shown = "None: is a return missing?" if got is None else f"{type_name(got)}: {show(got)}"
         kind = f"returned {type_name(got).partition(' of ')[0]}"
         kind += " where a tensor is due" if isinstance(got, (int, float)) else ""
-        return Difference(kind, (wanted, f"got      {came}"))
+        return Difference(kind, (wanted, f"got      {shown}"))
     if got.shape != expected.shape:
         lines = (f"expected {where}shape {tuple(expected.shape)}", f"got      shape {tuple(got.shape)}: {show(got)}")
         return Difference("wrong shape", lines)

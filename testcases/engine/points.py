@@ -60,13 +60,13 @@ def manifest() -> Mapping[str, Entry]:
     Raises:
         LookupError: a test function's name begins with no exercise of its lesson.
     """
-    found = {}
+    by_node = {}
     for lesson in lesson_names():
         order = read_lesson(lesson).exercises
         entries = [entry for suite in suites(lesson) for entry in _entries_of(lesson, suite)]
         for entry in sorted(entries, key=lambda entry: order.index(entry.exercise)):
-            found[entry.node] = entry
-    return found
+            by_node[entry.node] = entry
+    return by_node
 
 
 def suites(lesson: str) -> list[str]:
@@ -100,13 +100,13 @@ def made_tests(lesson: str) -> tuple[Entry, ...]:
     assert isinstance(unusual, ast.Dict)
     points = dict(zip(_exercises_in(unusual), map(ast.literal_eval, unusual.values), strict=True))
     written = {entry.function for suite in suites(lesson) if suite != CONTRACT for entry in _entries_of(lesson, suite)}
-    found = []
+    made = []
     for exercise, ending in wanted:
         test = f"test_{_test_names(exercise)[-1]}{ending}"
         if test not in written:
             worth = points.get(exercise, 2) if ending == AGREEMENT else 1
-            found.append(Entry(lesson, exercise, f"{CONTRACT}.py::{test}", worth))
-    return tuple(found)
+            made.append(Entry(lesson, exercise, f"{CONTRACT}.py::{test}", worth))
+    return tuple(made)
 
 
 def _exercises_in(table: ast.expr | None) -> list[str]:

@@ -42,15 +42,15 @@ def cases(lesson: str) -> tuple[Case, ...]:
     """All cases of a lesson."""
     exercises.install()
     by_node = {entry.node: entry for entry in entries(lesson)}
-    found = []
+    collected = []
     for name in suites(lesson):
         module = importlib.import_module(f"testcases.{lesson}.{name}")
         for test, function in vars(module).items():
             if test.startswith("test_") and inspect.isfunction(function):
                 node = f"{lesson}/{name}.py::{test}"
                 for label, parameters in _parameters(function):
-                    found.append(Case(by_node.get(node), node, label, function, parameters))
-    return tuple(found)
+                    collected.append(Case(by_node.get(node), node, label, function, parameters))
+    return tuple(collected)
 
 
 def _parameters(function: Callable[..., None]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -137,5 +137,5 @@ def stub_of(outcome: Outcome) -> tuple[int, str] | None:
     error = outcome.error
     if error is None or error.type_name != "NotImplementedError":
         return None
-    found = STUB.match(error.message)
-    return (int(found[1]), found[2]) if found else None
+    match = STUB.match(error.message)
+    return (int(match[1]), match[2]) if match else None
