@@ -5,10 +5,11 @@ from __future__ import annotations
 import torch
 from matplotlib.figure import Figure
 
-from solutions.lesson06_kl_rewards import ESTIMATORS, AdaptiveKLController, compute_rewards, estimate_kl
+from solutions.lesson06_kl_rewards import AdaptiveKLController, compute_rewards, estimate_kl
 
 from .style import BLUE, GREEN, INK, ORANGE, RULE, canvas
 
+ESTIMATORS = ("k1", "k2", "k3")
 COLORS = dict(zip(ESTIMATORS, (BLUE, ORANGE, GREEN), strict=True))
 STYLES = dict(zip(ESTIMATORS, ("-", ":", "--"), strict=True))
 

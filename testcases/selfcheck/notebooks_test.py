@@ -41,11 +41,24 @@ def test_it_is_stored_executed_clean_and_small(path: Path) -> None:
 def test_its_figures_have_alt_text_and_its_titles_are_asserted(path: Path) -> None:
     notebook = nbformat.read(path, as_version=4)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    figures = sum("image/png" in output.get("data", {}) for cell in code for output in cell.outputs)
+    figures = [output for cell in code for output in cell.outputs if "image/png" in output.get("data", {})]
+    described = sum("alt" in output.metadata.get("image/png", {}) for output in figures)
     prose = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
-    assert prose.count("*Figure:") >= figures, "each figure needs a line *Figure: what it shows*"
+    assert prose.count("*Figure:") + described >= len(figures), "show(figure, alt): each figure needs its text"
     assertions = sum(len(re.findall(r"^\s*assert ", cell.source, re.MULTILINE)) for cell in code)
-    assert assertions >= figures, "each figure's title is a finding that an assertion checks"
+    assert assertions >= len(figures), "each figure's title is a finding that an assertion checks"
+
+
+@EACH
+def test_a_described_figure_has_little_code_before_it_and_its_answer_is_folded(path: Path) -> None:
+    cells = nbformat.read(path, as_version=4).cells
+    for number, cell in enumerate(cells):
+        if any("alt" in output.get("metadata", {}).get("image/png", {}) for output in cell.get("outputs", [])):
+            lines = [line for line in cell.source.splitlines() if line.strip()]
+            assert len(lines) <= 15, f"cell {number}: move what only draws to notebooks/figures"
+            assert "**Predict.**" in cells[number - 1].source and cells[number + 1].source.startswith("<details>"), (
+                number
+            )
 
 
 @EACH

@@ -1,0 +1,26 @@
+"""What the notebooks draw, one module per lesson: a notebook shows the call and the figure, not the drawing."""
+
+from __future__ import annotations
+
+import io
+
+from IPython.display import Image, display
+from matplotlib import pyplot
+from matplotlib.figure import Figure
+
+BLUE, ORANGE, GREEN, PINK, YELLOW, SKY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"
+"""Okabe and Ito's colors, which color-blind readers can tell apart; those of style.mplstyle."""
+SCREEN_DPI = 90
+
+
+def show(figure: Figure, alt: str) -> None:
+    """Show a figure at twice the resolution of the screen, with `alt` for readers who cannot see it."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=2 * SCREEN_DPI)
+    pyplot.close(figure)
+    width, height = (round(SCREEN_DPI * inches) for inches in figure.get_size_inches())
+    display(Image(buffer.getvalue(), width=width, height=height, alt=alt))
+
+
+def suptitle(figure: Figure, text: str) -> None:
+    figure.suptitle(text, fontsize=11, fontweight="bold")
