@@ -35,6 +35,8 @@ def pytest_configure(config: pytest.Config) -> None:
     subject = config.getoption("--subject")
     if subject != "solutions" and not _folder(subject).is_dir():
         raise pytest.UsageError(f"--subject: there is no folder {subject!r}")
+    if config.option.verbose == 0:  # The configuration says -q, so this is -v: the names of the tests are wanted.
+        config.option.verbose = 1
     config.pluginmanager.register(_Run(config), "ppo-by-hand")
 
 
@@ -150,7 +152,7 @@ class _Run:
                 terminalreporter.stats["failed"] = failed
         for exercise, count in hidden.items():
             terminalreporter.write_line(
-                f"{exercise}: {count} more failed; mend the above first, or see all with --full"
+                f"{exercise}: {count} more failed; fix the above first, or see all with --full"
             )
         self._write_bars(terminalreporter)
         return result
@@ -164,7 +166,7 @@ class _Run:
             narrowed = self.config.option.keyword or any("::" in str(arg) for arg in self.config.args)
             progress.update(self.results, whole=not narrowed)
             state = progress.read(progress.STATE)
-        terminalreporter.section("your way" if self.subject == "tutorial" else f"subject: {self.subject}", sep="-")
+        terminalreporter.section("your progress" if self.subject == "tutorial" else f"subject: {self.subject}", sep="-")
         waiting = {
             report.longrepr[2]
             for report in terminalreporter.stats.get("blocked", [])

@@ -10,9 +10,9 @@ import textwrap
 import tomllib
 from functools import cache
 
-from .contract import TESTCASES, Lesson
+from .contract import TESTCASES, Lesson, lesson_names
 from .contract import lesson as read_lesson
-from .progress import FOLDER, STATE, exercise_status, read, write
+from .progress import FOLDER, STATE, exercise_status, is_complete, read, write
 
 SHOWN = FOLDER / "hints.json"
 
@@ -51,20 +51,26 @@ def next_hint(lesson: Lesson, exercise: str | None) -> str:
     lines = [f"{matching[0]}, in tutorial/{lesson.name}/{lesson.file_of(matching[0])}"]
     for number, step in enumerate(steps[:count], start=1):
         lines.append(textwrap.fill(f"{number}. {step}", 100, subsequent_indent="   "))
-    if before >= len(steps):
+    if count == len(steps):
         lines.append(f"That was the last hint. The rest is yours; tutorial/{lesson.name}/README.md has the idea.")
     else:
         lines.append(f"({count} of {len(steps)}; ask again for the next)")
     return "\n".join(lines)
 
 
+def next_open() -> str:
+    """The first lesson that has not passed; the first of all where all have."""
+    state = read(STATE)
+    return next((name for name in lesson_names() if not is_complete(name, state)), lesson_names()[0])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="make hint LESSON=4 [EXERCISE=name]", description="Show one hint more.")
-    parser.add_argument("lesson", help='number or folder name, such as "4"')
+    parser.add_argument("lesson", nargs="?", help='number or folder name, such as "4"; the next open one, if left out')
     parser.add_argument("--exercise", help="the first that has not passed, if left out")
     options = parser.parse_args()
     try:
-        print(next_hint(read_lesson(options.lesson), options.exercise or None))
+        print(next_hint(read_lesson(options.lesson or next_open()), options.exercise or None))
     except LookupError as error:
         parser.exit(2, f"{error.args[0]}\n")
 

@@ -119,4 +119,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except BrokenPipeError:  # Whoever read this, such as `head`, has seen enough.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
