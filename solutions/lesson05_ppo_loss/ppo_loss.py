@@ -1,4 +1,4 @@
-"""Lesson 5: the losses of PPO. Each is minimised; each is a mean over real tokens; `mask=None` means all are real.
+"""Lesson 5: the losses of PPO. Each is minimized; each is a mean over real tokens; `mask=None` means all are real.
 
 `old_log_probs` is the policy that sampled the tokens, frozen while the epochs run. It is not the reference
 model: that one belongs to the reward (lesson 6).
@@ -19,23 +19,23 @@ def compute_ppo_loss(
     clip_epsilon: float = 0.2,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """PPO-Clip: follow the advantage, but take no profit from moving further than the interval.
+    """PPO-Clip: follow the advantage, but gain nothing from moving a token out of the interval around ratio 1.
 
-    ratio = exp(log_probs - old_log_probs)
-    loss  = -mean( min(ratio * advantages, clip(ratio, 1 - clip_epsilon, 1 + clip_epsilon) * advantages) )
+    ratio     = probability of the token now / its probability when it was sampled
+    objective = mean over the tokens of min(ratio A, clip(ratio, 1 - epsilon, 1 + epsilon) A)
 
-    The minimum is taken of the *objectives*, before the sign: a bound that is never too optimistic. So a token
-    that has already moved the wrong way keeps its full gradient.
+    The loss is minus the objective. The minimum is taken of the *objectives*, before the sign: a pessimistic
+    bound. So a token that has already moved the wrong way keeps its full gradient.
 
     Args:
         log_probs: (...) of the policy in training, in nats; the only argument that receives a gradient.
         old_log_probs: same shape, of the policy that sampled.
         advantages: same shape; usually whitened by the caller.
         clip_epsilon: > 0, half the width of the interval.
-        mask: same shape, bool, or None; under a False anything may stand, NaN included.
+        mask: same shape, bool, or None; where it is False the tensors may hold anything, NaN included.
 
     Returns:
-        () scalar to minimise.
+        () scalar to minimize.
 
     Raises:
         ValueError: shapes disagree, no token is real, the mask is not bool, or clip_epsilon is not positive.
@@ -62,8 +62,8 @@ def compute_value_loss(
 ) -> Tensor:
     """Half the larger of two squared errors: of the new value, and of the new value kept near the old one.
 
-    clipped = old_values + clip(values - old_values, -clip_epsilon, clip_epsilon)
-    loss    = mean( 1/2 max((values - returns)^2, (clipped - returns)^2) )
+    clipped V = old V + clip(V - old V, -epsilon, epsilon)
+    loss      = mean over the tokens of 1/2 max((V - R)^2, (clipped V - R)^2),   R the return
 
     The maximum is the pessimistic choice, as the minimum is in the policy loss: a large error stays visible.
 
@@ -72,10 +72,10 @@ def compute_value_loss(
         old_values: same shape, of the critic when the responses were collected.
         returns: same shape, the targets.
         clip_epsilon: > 0, in units of value, not a ratio.
-        mask: same shape, bool, or None; under a False anything may stand, NaN included.
+        mask: same shape, bool, or None; where it is False the tensors may hold anything, NaN included.
 
     Returns:
-        () scalar to minimise, >= 0.
+        () scalar to minimize, >= 0.
 
     Raises:
         ValueError: shapes disagree, no token is real, the mask is not bool, or clip_epsilon is not positive.
@@ -93,19 +93,21 @@ def compute_value_loss(
 def combine_losses(
     policy_loss: Tensor, value_loss: Tensor, entropy: Tensor, value_coef: float = 0.1, entropy_coef: float = 0.0
 ) -> Tensor:
-    """The one number that is minimised: policy_loss + value_coef * value_loss - entropy_coef * entropy.
+    """The one number that is minimized: equation 9 of the PPO paper with all its signs reversed.
 
-    The entropy is a bonus: more of it makes the loss smaller, hence the minus, written here and nowhere else.
+    objective (maximized) = policy objective - c1 value loss + c2 entropy
+
+    The entropy is a bonus: more of it makes the loss smaller. Its sign is set here and nowhere else.
 
     Args:
         policy_loss: () scalar.
         value_loss: () scalar, its one half already inside.
         entropy: () scalar, mean over real tokens, in nats.
-        value_coef: >= 0.
-        entropy_coef: >= 0.
+        value_coef: c1, >= 0.
+        entropy_coef: c2, >= 0.
 
     Returns:
-        () scalar to minimise; gradients 1, value_coef and -entropy_coef.
+        () scalar to minimize; gradients 1, value_coef and -entropy_coef.
 
     Raises:
         ValueError: an argument is not a scalar, or a coefficient is negative.
@@ -128,22 +130,22 @@ def ppo_statistics(
     clip_epsilon: float = 0.2,
     mask: Tensor | None = None,
 ) -> dict[str, float]:
-    """What to watch while the epochs run.
+    """How far the policy has moved from the one that sampled, and how often the clip acts.
 
     Args:
         log_probs: (...) of the policy in training, in nats.
         old_log_probs: same shape, of the policy that sampled.
         advantages: same shape; their sign decides which side of the interval can be clipped.
         clip_epsilon: > 0.
-        mask: same shape, bool, or None; under a False anything may stand, NaN included.
+        mask: same shape, bool, or None; where it is False the tensors may hold anything, NaN included.
 
     Returns:
         dict of four Python floats:
-        ratio_mean: mean ratio; 1 before the first step, and near it ever after.
+        ratio_mean: mean ratio; 1 before the first step, then a few percent from it.
         ratio_max: largest ratio.
         approx_kl: mean of ratio - 1 - log(ratio), in nats: KL(old || new) from samples of the old policy, >= 0.
-            Close to ratio 1 the three terms cancel; `expm1` keeps the digits.
-        clip_fraction: share of tokens whose gradient the clip cuts: clipped objective strictly the smaller.
+            Close to ratio 1 the three terms cancel, and float32 loses digits unless they are computed with care.
+        clip_fraction: share of tokens whose gradient the clip sets to 0: clipped objective strictly the smaller.
 
     Raises:
         ValueError: shapes disagree, no token is real, the mask is not bool, or clip_epsilon is not positive.
@@ -167,9 +169,9 @@ def ppo_statistics(
 def compute_kl_penalty_loss(
     log_probs: Tensor, old_log_probs: Tensor, advantages: Tensor, beta: float, mask: Tensor | None = None
 ) -> Tensor:
-    """PPO-Penalty: instead of a clip, a price on every nat of movement away from the policy that sampled.
+    """PPO-Penalty: in place of the clip, a penalty on the KL from the policy that sampled.
 
-    loss = mean( -ratio * advantages + beta * (ratio - 1 - log(ratio)) )
+    loss = mean over the tokens of -ratio A + beta (ratio - 1 - log(ratio))
 
     The second term estimates KL(old || new) without bias, in value and in gradient, because the tokens come
     from the *old* policy.
@@ -178,11 +180,11 @@ def compute_kl_penalty_loss(
         log_probs: (...) of the policy in training, in nats; the only argument that receives a gradient.
         old_log_probs: same shape, of the policy that sampled.
         advantages: same shape.
-        beta: >= 0, the price of a nat; `update_beta` sets it.
-        mask: same shape, bool, or None; under a False anything may stand, NaN included.
+        beta: >= 0, the coefficient of the KL; `update_beta` adapts it.
+        mask: same shape, bool, or None; where it is False the tensors may hold anything, NaN included.
 
     Returns:
-        () scalar to minimise.
+        () scalar to minimize.
 
     Raises:
         ValueError: shapes disagree, no token is real, the mask is not bool, or beta is negative.
@@ -200,15 +202,17 @@ def compute_kl_penalty_loss(
 
 
 def update_beta(beta: float, kl: float, target_kl: float) -> float:
-    """Steer the price of PPO-Penalty: doubled when kl > 1.5 * target_kl, halved when kl < target_kl / 1.5.
+    """Adapt the coefficient of PPO-Penalty, so that an update moves the policy by about target_kl.
+
+    It is doubled when the KL is above 1.5 targets, and halved when it is below target / 1.5.
 
     Args:
-        beta: the present price, >= 0.
+        beta: the present coefficient, >= 0.
         kl: KL(old || new) measured after an update, in nats.
-        target_kl: > 0, the movement wanted from one update.
+        target_kl: > 0, the KL that one update should have.
 
     Returns:
-        The price for the next update; unchanged between the two bounds, which are themselves inside.
+        The coefficient for the next update; unchanged between the two bounds, which are themselves inside.
 
     Raises:
         ValueError: beta is negative, or target_kl is not positive.

@@ -112,7 +112,7 @@ def test_compute_ppo_loss_far_from_the_old_policy(log_ratio, advantage):
 
 
 def real_and_padded(terms: tuple[Tensor, Tensor, Tensor], garbage: float) -> tuple[list[Tensor], Tensor]:
-    """9 tokens of one long row, spread over rows of 4, 0, 3 and 2 with garbage between them."""
+    """9 tokens of one long row, distributed over rows of 4, 0, 3 and 2 with garbage between them."""
     mask = torch.tensor([[1, 1, 1, 1, 0], [0, 0, 0, 0, 0], [1, 0, 1, 0, 1], [0, 1, 1, 0, 0]], dtype=torch.bool)
     spread = []
     for term in terms:

@@ -298,14 +298,14 @@ def test_ppo_statistics_never_see_the_padding(garbage):
 @pytest.mark.parametrize(
     "ratio, advantage, beta, loss, slope",
     [
-        pytest.param(1.0, 2.0, 4.0, -2.0, -2.0, id="at-ratio-1-the-price-is-0-and-so-is-its-slope"),
+        pytest.param(1.0, 2.0, 4.0, -2.0, -2.0, id="at-ratio-1-the-penalty-is-0-and-so-is-its-slope"),
         # -6 + 4 (1 - log 2); -6 + 4 * 1
         pytest.param(2.0, 3.0, 4.0, -2.0 - 4 * LOG2, -2.0, id="moving-up-costs"),
         # -1.5 + 4 (log 2 - 1/2); -1.5 - 4 * 1/2
         pytest.param(0.5, 3.0, 4.0, 4 * LOG2 - 3.5, -3.5, id="moving-down-costs"),
         pytest.param(2.0, -3.0, 4.0, 10.0 - 4 * LOG2, 10.0, id="a-bad-token"),
         pytest.param(2.0, 3.0, 0.0, -6.0, -6.0, id="beta-0-is-free-and-nothing-is-clipped"),
-        pytest.param(2.0, 0.0, 0.5, 0.5 - 0.5 * LOG2, 0.5, id="the-price-alone"),
+        pytest.param(2.0, 0.0, 0.5, 0.5 - 0.5 * LOG2, 0.5, id="the-penalty-alone"),
     ],
 )
 @worth(3)
@@ -353,18 +353,18 @@ def test_compute_kl_penalty_loss_never_sees_the_padding(garbage):
 @pytest.mark.parametrize(
     "beta, kl, target_kl, after",
     [
-        pytest.param(0.75, 4.5078125, 3.0, 1.5, id="too-far-doubles-the-price"),
-        pytest.param(0.75, 1.9921875, 3.0, 0.375, id="too-near-halves-the-price"),
-        pytest.param(0.75, 3.0, 3.0, 0.75, id="on-target-keeps-the-price"),
-        pytest.param(0.75, 4.4921875, 3.0, 0.75, id="a-little-too-far-keeps-the-price"),
-        pytest.param(0.75, 2.0078125, 3.0, 0.75, id="a-little-too-near-keeps-the-price"),
+        pytest.param(0.75, 4.5078125, 3.0, 1.5, id="too-far-doubles-beta"),
+        pytest.param(0.75, 1.9921875, 3.0, 0.375, id="too-near-halves-beta"),
+        pytest.param(0.75, 3.0, 3.0, 0.75, id="on-target-keeps-beta"),
+        pytest.param(0.75, 4.4921875, 3.0, 0.75, id="a-little-too-far-keeps-beta"),
+        pytest.param(0.75, 2.0078125, 3.0, 0.75, id="a-little-too-near-keeps-beta"),
         pytest.param(0.75, 4.5, 3.0, 0.75, id="the-upper-bound-is-inside"),
         pytest.param(0.75, 2.0, 3.0, 0.75, id="the-lower-bound-is-inside"),
         pytest.param(6.0, 100.0, 3.0, 12.0, id="never-more-than-doubled"),
         pytest.param(6.0, 0.0, 3.0, 3.0, id="never-less-than-halved"),
         pytest.param(6.0, 0.03125, 0.015625, 12.0, id="a-small-target"),
-        pytest.param(2.0**20, 100.0, 3.0, 2.0**21, id="a-high-price-is-doubled-too"),
-        pytest.param(2.0**-20, 0.0, 3.0, 2.0**-21, id="a-low-price-is-halved-too"),
+        pytest.param(2.0**20, 100.0, 3.0, 2.0**21, id="a-high-beta-is-doubled-too"),
+        pytest.param(2.0**-20, 0.0, 3.0, 2.0**-21, id="a-low-beta-is-halved-too"),
     ],
 )
 @worth(3)

@@ -61,7 +61,7 @@ def _at_the_defaults(draw: torch.Generator) -> list[Request]:
 
 
 def _of_numbers(draw: torch.Generator) -> list[Request]:
-    """Scalar losses to combine, and prices to steer."""
+    """Scalar losses to combine, and values of beta to adapt."""
     found = []
     for _ in range(3):
         scalars = {name: normal_from(draw) for name in ("policy_loss", "value_loss", "entropy")}

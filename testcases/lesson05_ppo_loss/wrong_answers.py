@@ -6,7 +6,7 @@ from testcases.engine import Wrong, edit, first, instead
 
 APPROX_KL = "ppo_statistics, continued: approx_kl"
 OLD = "The old policy is not the reference"
-PESSIMIST = "Six cases and a pessimist"
+PESSIMIST = "Six cases and a pessimistic bound"
 WRONG = "What people get wrong"
 
 KL = "log_ratio.expm1() - log_ratio"
@@ -36,7 +36,7 @@ class PPOLoss(Wrong, of="compute_ppo_loss"):
     never_clipped = edit(
         "torch.minimum(unclipped, clipped)",
         "unclipped",
-        why="nothing is clipped: the profit grows with the ratio without end",
+        why="nothing is clipped: the gain grows with the ratio without end",
         read="Why clip",
     )
     clip_epsilon_fixed_at_02 = first(
@@ -45,13 +45,13 @@ class PPOLoss(Wrong, of="compute_ppo_loss"):
     clipped_above_only = edit(
         "1 - clip_epsilon, 1 +",
         "max=1 +",
-        why="only the upper bound is there: bad tokens may fall without end",
+        why="only the upper bound is there: bad tokens may become less likely without end",
         read=PESSIMIST,
     )
     clipped_below_only = edit(
         "1 - clip_epsilon, 1 + clip_epsilon",
         "min=1 - clip_epsilon",
-        why="only the lower bound is there: good tokens may rise without end",
+        why="only the lower bound is there: good tokens may become more likely without end",
         read=PESSIMIST,
     )
     clipped_twice = edit(
@@ -81,15 +81,15 @@ class PPOLoss(Wrong, of="compute_ppo_loss"):
         "1 / (1 + clip_epsilon)",
         why="the lower bound is 1 / (1 + clip_epsilon); it is 1 - clip_epsilon",
     )
-    ratio_turned_over = edit(
+    ratio_inverted = edit(
         "log_probs - old_log_probs",
         "old_log_probs - log_probs",
-        why="the ratio is turned over: it is new / old, exp(log_probs - old_log_probs)",
+        why="the ratio is inverted: it is new / old, exp(log_probs - old_log_probs)",
     )
     exp_forgotten = edit(
         "torch.exp",
         "",
-        why="the difference of log-probabilities is taken for the ratio: it is the ratio's logarithm, exp is missing",
+        why="the difference of log-probabilities is used as the ratio: it is the ratio's logarithm, exp is missing",
     )
     log_probs_divided = edit(
         "torch.exp(log_probs - old_log_probs)",
@@ -97,10 +97,10 @@ class PPOLoss(Wrong, of="compute_ppo_loss"):
         why="log-probabilities are divided; the ratio of probabilities is exp of their difference",
     )
     objective_returned = edit(
-        "-torch", "torch", why="the sign is missing: this is the objective to maximise, a loss is minimised"
+        "-torch", "torch", why="the sign is missing: this is the objective, which is maximized; a loss is minimized"
     )
     tokens_summed = edit(
-        ".mean()", ".sum()", why="summed over the tokens: it is a mean, so that long batches do not step further"
+        ".mean()", ".sum()", why="summed over the tokens: it is a mean, so that larger batches do not make larger steps"
     )
     mean_of_row_means = first(
         """
@@ -110,7 +110,7 @@ if mask is not None and mask.dim() > 1:
 """,
         why="a mean of row means: tokens of short responses then count more; each real token counts once",
     )
-    mask_ignored = first("mask = None", why="the mask is ignored: padding is averaged in like a token", read=WRONG)
+    mask_ignored = first("mask = None", why="the mask is ignored: padding is averaged like a real token", read=WRONG)
     divided_by_every_column = edit(
         ".mean()",
         ".sum() / (ratio if mask is None else mask).numel()",
@@ -139,12 +139,12 @@ if mask is not None and mask.dim() > 1:
         read=WRONG,
     )
     mask_inverted = first(
-        "mask = None if mask is None else ~mask", why="the mask is taken for a padding mask: True is a real token"
+        "mask = None if mask is None else ~mask", why="the mask is read as a padding mask: True is a real token"
     )
     ratio_detached = edit(
         "(log_probs -",
         "(log_probs.detach() -",
-        why="the ratio is detached: it is the only way in for the gradient, and the policy learns nothing",
+        why="the ratio is detached: the gradient has no other way to the policy, which learns nothing",
         read=WRONG,
     )
     ratio_to_itself = first(
@@ -162,7 +162,7 @@ if mask is not None and mask.dim() > 1:
     old_log_probs_not_detached = edit(
         "old_log_probs.detach()",
         "old_log_probs",
-        why="a gradient flows into old_log_probs: the policy that sampled is a recorded number, detach it",
+        why="a gradient flows into old_log_probs: the policy that sampled is a constant, detach it",
         read=WRONG,
     )
     advantages_not_detached = edit(
@@ -233,7 +233,7 @@ class ValueLoss(Wrong, of="compute_value_loss"):
         "(clipped - returns).abs()",
         why="absolute errors in place of squares",
     )
-    error_maximised = edit("0.5", "-0.5", why="the sign is turned round: the error is minimised, not maximised")
+    error_maximized = edit("0.5", "-0.5", why="the sign is reversed: the error is minimized, not maximized")
     larger_of_the_means = edit(
         ".square(), ",
         ".square().mean(), ",
@@ -266,24 +266,24 @@ if mask is not None and mask.dim() > 1:
         read=WRONG,
     )
     value_mask_inverted = first(
-        "mask = None if mask is None else ~mask", why="the mask is taken for a padding mask: True is a real token"
+        "mask = None if mask is None else ~mask", why="the mask is read as a padding mask: True is a real token"
     )
     targets_not_detached = edit(
         "old_values.detach(), returns.detach()",
         "old_values, returns",
-        why="a gradient flows into old_values or returns: both are recorded numbers, detach them",
+        why="a gradient flows into old_values or returns: both are constants of the rollout, detach them",
         read=WRONG,
     )
     returns_not_detached = edit(
         "returns.detach()",
         "returns",
-        why="the returns are left in the graph: a moving target, the critic chases itself",
+        why="the returns are left in the graph: the critic would move its own target",
         read=WRONG,
     )
     old_values_not_detached = edit(
         "old_values.detach()",
         "old_values",
-        why="the old values are left in the graph: they are what the critic said when the responses were collected",
+        why="the old values are left in the graph: they are the critic's estimates when the responses were collected",
         read=WRONG,
     )
     values_detached = first(
@@ -292,12 +292,12 @@ if mask is not None and mask.dim() > 1:
 
 
 class CombineLosses(Wrong, of="combine_losses"):
-    entropy_added = edit("-", "+", why="the entropy is added: minimising the loss then takes the entropy away")
+    entropy_added = edit("-", "+", why="the entropy is added: minimizing the loss then lowers the entropy")
     entropy_left_out = edit(" - entropy_coef * entropy", "", why="the entropy is left out")
     entropy_detached = edit(
         "* entropy",
         "* entropy.detach()",
-        why="the entropy is detached: the bonus is in the number but not in the gradient",
+        why="the entropy is detached: the bonus is in the value of the loss but not in its gradient",
     )
     value_coef_ignored = edit("value_coef * ", "", why="the value loss is not weighted: value_coef is ignored")
     value_coef_fixed_at_01 = edit(
@@ -312,7 +312,7 @@ class CombineLosses(Wrong, of="combine_losses"):
     value_loss_subtracted = edit(
         "+",
         "-",
-        why="the value loss is subtracted: the paper maximises its sum, here each part is already a loss",
+        why="the value loss is subtracted: the paper maximizes its sum, here each part is already a loss",
     )
     policy_loss_negated = edit(
         "policy_loss",
@@ -320,7 +320,7 @@ class CombineLosses(Wrong, of="combine_losses"):
         why="the policy loss is negated a second time: compute_ppo_loss has the minus already",
     )
     coefficients_swapped = first(
-        "value_coef, entropy_coef = entropy_coef, value_coef", why="the two coefficients have changed places"
+        "value_coef, entropy_coef = entropy_coef, value_coef", why="the two coefficients are swapped"
     )
     parts_averaged = edit(
         "policy_loss",
@@ -332,12 +332,12 @@ class CombineLosses(Wrong, of="combine_losses"):
     value_loss_detached = edit(
         "value_loss",
         "value_loss.detach()",
-        why="the value loss is detached: the critic is in the number but never trained",
+        why="the value loss is detached: the critic is in the value of the loss but never trained",
     )
     graph_cut = edit(
         "return",
         "with torch.no_grad():\n    return",
-        why="a number without a graph: nothing can be trained with it",
+        why="a number without a graph is returned: nothing can be trained with it",
     )
 
 
@@ -345,17 +345,17 @@ class PPOStatistics(Wrong, of="ppo_statistics"):
     outside_taken_for_clipped = edit(
         "is_clipped.double()",
         "((ratio - 1).abs() > clip_epsilon).double()",
-        why="clip_fraction counts every token outside the interval; where the token loses, the clip cuts nothing",
+        why="clip_fraction counts every token outside the interval; one that moved the wrong way keeps its gradient",
     )
     unclipped_fraction = edit(
         "<",
         ">=",
-        why="clip_fraction counts the tokens that are left their gradient, not those that lose it",
+        why="clip_fraction counts the tokens that keep their gradient, not those that lose it",
     )
     losing_side_counted = edit(
         "<",
         ">",
-        why="clip_fraction counts the wrong side: where the unclipped objective is the smaller, nothing is cut",
+        why="clip_fraction counts the wrong side: where the unclipped objective is the smaller, nothing is clipped",
     )
     good_tokens_counted_only = edit(
         "1 - clip_epsilon, 1 +",
@@ -365,7 +365,7 @@ class PPOStatistics(Wrong, of="ppo_statistics"):
     bound_taken_for_clipped = edit(
         "is_clipped.double()",
         "((ratio >= 1 + clip_epsilon) & (advantages > 0) | (ratio <= 1 - clip_epsilon) & (advantages < 0)).double()",
-        why="a ratio at the bound itself is counted: there the clip cuts nothing yet, it has to be beyond",
+        why="a ratio at the bound itself is counted: there nothing is clipped yet, the ratio has to be beyond it",
     )
     clip_fraction_always_0 = edit(
         "is_clipped = ",
@@ -394,7 +394,7 @@ class PPOStatistics(Wrong, of="ppo_statistics"):
         why="approx_kl is half the mean square of log(ratio), as PPO2 logs it: near the KL for small steps only",
         read=APPROX_KL,
     )
-    kl_of_the_ratio_turned_over = edit(
+    kl_of_the_ratio_inverted = edit(
         KL,
         "(-log_ratio).expm1() + log_ratio",
         why="approx_kl uses old / new: the tokens come from the old policy, so the ratio in it is new / old",
@@ -413,10 +413,10 @@ class PPOStatistics(Wrong, of="ppo_statistics"):
         read=APPROX_KL,
     )
     kl_summed = edit(f"({KL}).mean()", f"({KL}).sum()", why="approx_kl is summed over the tokens: it is a mean")
-    statistics_of_the_ratio_turned_over = edit(
+    statistics_of_the_ratio_inverted = edit(
         "log_probs - old_log_probs",
         "old_log_probs - log_probs",
-        why="the ratio is turned over: it is new / old",
+        why="the ratio is inverted: it is new / old",
     )
     geometric_mean = edit(
         "ratio.mean()",
@@ -434,14 +434,14 @@ class PPOStatistics(Wrong, of="ppo_statistics"):
         why="ratio_max is the largest distance from 1; it is the largest ratio",
     )
     statistics_mask_ignored = first(
-        "mask = None", why="the mask is ignored: padding is counted like a token", read=WRONG
+        "mask = None", why="the mask is ignored: padding is counted like a real token", read=WRONG
     )
     padding_counted_as_ratio_1 = edit(
         "_select(mask",
         "_select(None",
         "\nratio = ",
         "\nlog_ratio = log_ratio if mask is None else log_ratio.where(mask, 0.0)\nratio = ",
-        why="padding is turned into ratio 1 and counted: it dilutes all four; select the real tokens",
+        why="padding is turned into ratio 1 and counted: it changes all four; select the real tokens",
         read=WRONG,
     )
     tensors_returned = edit(
@@ -454,23 +454,23 @@ class PPOStatistics(Wrong, of="ppo_statistics"):
 
 
 class KLPenaltyLoss(Wrong, of="compute_kl_penalty_loss"):
-    price_subtracted = edit("+ beta", "- beta", why="the price is subtracted: the loss then pays for moving away")
-    advantage_minimised = edit(
+    penalty_subtracted = edit("+ beta", "- beta", why="the penalty is subtracted: the loss then rewards moving away")
+    advantage_minimized = edit(
         "-log_ratio.exp()",
         "log_ratio.exp()",
-        why="the sign of the objective is missing: ratio * advantage is maximised",
+        why="the sign of the objective is missing: ratio * advantage is maximized",
     )
-    beta_ignored = edit("beta * ", "", why="beta is ignored: the price of a nat is 1")
-    no_price = edit(" + beta * kl", "", why="there is no price at all: nothing holds the policy")
+    beta_ignored = edit("beta * ", "", why="beta is ignored: the coefficient of the KL is 1")
+    no_penalty = edit(" + beta * kl", "", why="there is no penalty at all: nothing limits the policy")
     penalty_of_new_minus_old = edit(
         KL,
         "log_ratio",
-        why="the penalty is log(ratio), new - old: its mean over old samples is minus the KL, so it pays for moving",
+        why="the penalty is log(ratio), new - old: its mean over old samples is minus the KL, so it rewards moving",
     )
     penalty_of_old_minus_new = edit(
         KL,
         "-log_ratio",
-        why="the penalty is old - new: right on average, but each token may be paid for moving; "
+        why="the penalty is old - new: right on average, but single tokens may be rewarded for moving; "
         "use ratio - 1 - log(ratio)",
     )
     penalty_of_half_squares = edit(
@@ -478,7 +478,7 @@ class KLPenaltyLoss(Wrong, of="compute_kl_penalty_loss"):
         "0.5 * log_ratio.square()",
         why="the penalty is half the square of log(ratio): near the KL for small steps only",
     )
-    penalty_of_the_ratio_turned_over = edit(
+    penalty_of_the_ratio_inverted = edit(
         KL,
         "(-log_ratio).expm1() + log_ratio",
         why="the penalty uses old / new: the tokens come from the old policy, so the ratio in it is new / old",
@@ -489,17 +489,17 @@ class KLPenaltyLoss(Wrong, of="compute_kl_penalty_loss"):
         why="the penalty is ratio * log(ratio): that weights old samples to KL(new || old), the other direction",
     )
     penalty_detached = edit(
-        "* kl", "* kl.detach()", why="the penalty is detached: it is in the number but holds nothing back"
+        "* kl", "* kl.detach()", why="the penalty is detached: it is in the value of the loss but not in its gradient"
     )
-    clipped_and_priced = edit(
+    clipped_and_penalized = edit(
         "-log_ratio.exp() * advantages",
         "-torch.minimum(log_ratio.exp() * advantages, log_ratio.exp().clamp(0.8, 1.2) * advantages)",
-        why="the ratio is clipped as well: here the price takes the place of the clip",
+        why="the ratio is clipped as well: here the penalty takes the place of the clip",
     )
-    price_without_a_ratio = edit(
+    penalty_without_a_ratio = edit(
         "log_ratio.exp()",
         "log_probs",
-        why="plain policy gradient with a price: the ratio, which corrects for old samples, is missing",
+        why="plain policy gradient with a penalty: the ratio, which corrects for old samples, is missing",
     )
     penalty_loss_summed = edit(".mean()", ".sum()", why="summed over the tokens: it is a mean")
     penalty_mean_of_row_means = first(
@@ -511,7 +511,7 @@ if mask is not None and mask.dim() > 1:
         why="a mean of row means: tokens of short responses then count more; each real token counts once",
     )
     penalty_mask_ignored = first(
-        "mask = None", why="the mask is ignored: padding is averaged in like a token", read=WRONG
+        "mask = None", why="the mask is ignored: padding is averaged like a real token", read=WRONG
     )
     penalty_mask_multiplied = edit(
         "_select(mask",
@@ -524,7 +524,7 @@ if mask is not None and mask.dim() > 1:
     penalty_nothing_detached = edit(
         "old_log_probs.detach(), advantages.detach()",
         "old_log_probs, advantages",
-        why="a gradient flows into old_log_probs or advantages: both are recorded numbers, detach them",
+        why="a gradient flows into old_log_probs or advantages: both are constants of the rollout, detach them",
         read=WRONG,
     )
 
@@ -535,14 +535,14 @@ class UpdateBeta(Wrong, of="update_beta"):
         "beta * 0.5",
         "beta / 2",
         "beta * 2",
-        why="the direction is turned round: moving too far must make movement dearer",
+        why="the direction is reversed: after too large a step beta must grow",
     )
     factor_of_15 = edit(
         "beta * 2",
         "beta * 1.5",
         "beta / 2",
         "beta / 1.5",
-        why="the factor is 1.5: that is the width of the bounds, the price is doubled or halved",
+        why="the factor is 1.5: that is the width of the bounds, beta is doubled or halved",
     )
     bounds_at_2 = edit(
         "1.5 * target_kl",
@@ -560,7 +560,7 @@ class UpdateBeta(Wrong, of="update_beta"):
         "target_kl",
         "target_kl / 1.5",
         "target_kl",
-        why="there are no bounds: the price jumps at every update, even close to the target",
+        why="there are no bounds: beta changes at every update, even close to the target",
     )
     lower_bound_at_half = edit(
         "target_kl / 1.5", "target_kl / 2", why="the lower bound is half the target: it is target_kl / 1.5"
@@ -570,14 +570,12 @@ class UpdateBeta(Wrong, of="update_beta"):
         "1.5 * target_kl",
         why="the lower bound is 1.5 times the target, like the upper: there is no room in between",
     )
-    bounds_outside = edit(
-        ">", ">=", "<", "<=", why="the bounds are taken as outside: at the bound itself the price stays"
-    )
-    never_cheaper = edit("beta / 2", "beta", why="the price only ever rises: it must fall when the policy hardly moves")
-    never_dearer = edit("beta * 2", "beta", why="the price only ever falls: it must rise when the policy moves too far")
+    bounds_outside = edit(">", ">=", "<", "<=", why="the bounds count as outside: at the bound itself beta stays")
+    never_cheaper = edit("beta / 2", "beta", why="beta only ever rises: it must fall when the policy hardly moves")
+    never_raised = edit("beta * 2", "beta", why="beta only ever falls: it must rise when the policy moves too far")
     proportional = instead(
         "return beta * kl / target_kl",
-        why="the price follows the quotient kl / target_kl: it is a rule of two steps, doubled, halved or kept",
+        why="beta follows the quotient kl / target_kl: it is a rule of two steps, doubled, halved or kept",
     )
     target_ignored = first("target_kl = 1.0", why="target_kl is ignored: the KL is compared with 1.5 itself")
     two_added = edit(
@@ -585,5 +583,5 @@ class UpdateBeta(Wrong, of="update_beta"):
         "beta + 2",
         "beta / 2",
         "beta - 2",
-        why="2 is added or taken away: the price is multiplied or divided by 2",
+        why="2 is added or subtracted: beta is multiplied or divided by 2",
     )
