@@ -6,9 +6,11 @@ import json
 import shutil
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from testcases.engine.contract import ROOT
 from testcases.engine.points import manifest
 from testcases.grader.results import STATUSES
 from testcases.grader.running import (
@@ -28,17 +30,29 @@ TOKEN = "a-token-that-no-student-may-see"
 pytestmark = pytest.mark.xdist_group("grader")
 
 
+def expected(name: str) -> dict[str, Any]:
+    return tomllib.loads((CORPUS / name / "expect.toml").read_text("utf-8"))
+
+
+def hand_in(name: str, folder: Path) -> None:
+    """Lay out one submission: its own files, the copies of the course's that it has, and what makes a file large."""
+    if (CORPUS / name / "submission").is_dir():
+        shutil.copytree(CORPUS / name / "submission", folder)
+    for target, source in expected(name).get("copies", {}).items():
+        (folder / target).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / source, folder / target)
+    if pad := expected(name).get("pad", 0):
+        with open(folder / TARGET, "ab") as file:
+            file.write(b"#" * pad)
+
+
 @pytest.fixture(scope="module")
 def batch(bubblewrap: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The whole corpus, graded in one batch."""
     top = tmp_path_factory.mktemp("corpus")
     folder, out = top / "submissions", top / "out"
     for name in NAMES:
-        shutil.copytree(CORPUS / name / "submission", folder / name)
-        pad = tomllib.loads((CORPUS / name / "expect.toml").read_text("utf-8")).get("pad", 0)
-        if pad:
-            with open(folder / name / TARGET, "ab") as file:
-                file.write(b"#" * pad)
+        hand_in(name, folder / name)
     before, around = tree(folder), {path.name for path in top.iterdir()}
     done = grade(folder, out, "--limits", SHORT, SECRET_TOKEN=TOKEN)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -55,14 +69,14 @@ def test_the_corpus_is_large():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_verdict(batch: Path, name: str):
-    expected = tomllib.loads((CORPUS / name / "expect.toml").read_text("utf-8"))
+    wanted = expected(name)
     result = json.loads((batch / "results" / f"{name}.json").read_text("utf-8"))
-    for key, statuses in expected["exercises"].items():
+    for key, statuses in wanted["exercises"].items():
         lesson, _, exercise = key.partition(".")
         found = result["lessons"][lesson]["exercises"][exercise]
         assert found["status"] in statuses, json.dumps(found, indent=1)
-    assert result["score"] == expected["score"]
-    for note in expected.get("notes", ()):
+    assert result["score"] == wanted["score"]
+    for note in wanted.get("notes", ()):
         assert any(note in found for found in result["notes"]), result["notes"]
 
 
