@@ -52,7 +52,7 @@ def test_n_step_advantages_of_a_perfect_critic_is_zero(n):
 
 
 @pytest.mark.parametrize("gamma, lam", [(0.9, 0.8), (0.7, 0.3), (1.0, 0.6)])
-def test_compute_gae_is_the_mix_of_all_looks_ahead(gamma, lam):
+def test_compute_gae_is_the_average_of_all_n_step_advantages(gamma, lam):
     # (1 - lam) sum_n lam^(n-1) A_n: from n = 6 on A_n does not change, and its weights sum to lam^5.
     rewards, values, dones = normal(2, 6), normal(2, 7, seed=2), torch.zeros(2, 6)
     dones[1, 3] = 1
@@ -97,7 +97,7 @@ def test_compute_gae_takes_any_leading_shape(shape):
     call(compute_gae, rewards, values, dones, 0.9, 0.8).part("advantages").equals(expected.reshape(shape))
 
 
-def test_compute_gae_over_a_long_recording():
+def test_compute_gae_over_a_long_rollout():
     rewards, values, dones = normal(400), normal(401, seed=2), normal(400, seed=3) > 2.5
     expected = slow_gae(rewards.tolist(), values.tolist(), dones.tolist(), 0.99, 0.95)
     call(compute_gae, rewards, values, dones, 0.99, 0.95).part("advantages").equals(expected, atol=1e-11)

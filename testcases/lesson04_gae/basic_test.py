@@ -20,19 +20,15 @@ NAN = math.nan
         pytest.param([1.0, 3.0], [2.0, 4.0, 8.0], [0.0, 0.0], 0.5, [1.0, 3.0], id="next-value-is-discounted"),
         # The episode ends after step 0: 1 - 2 = -1. Step 1 begins another one: 3 + 0.5 * 8 - 4 = 3
         pytest.param(
-            [1.0, 3.0], [2.0, 4.0, 8.0], [1.0, 0.0], 0.5, [-1.0, 3.0], id="done-cuts-the-bootstrap-of-its-own-step"
+            [1.0, 3.0], [2.0, 4.0, 8.0], [1.0, 0.0], 0.5, [-1.0, 3.0], id="done-removes-the-next-value-of-its-own-step"
         ),
-        # 3 - 4 = -1: the recording ends because the episode does
+        # 3 - 4 = -1: the rollout ends because the episode does
         pytest.param(
             [1.0, 3.0], [2.0, 4.0, 8.0], [0.0, 1.0], 0.5, [1.0, -1.0], id="done-at-the-end-needs-no-bootstrap"
         ),
-        pytest.param(
-            [1.0, 3.0], [2.0, 4.0, 8.0], [0.0, 0.0], 0.0, [-1.0, -1.0], id="gamma-0-looks-at-this-reward-only"
-        ),
+        pytest.param([1.0, 3.0], [2.0, 4.0, 8.0], [0.0, 0.0], 0.0, [-1.0, -1.0], id="gamma-0-leaves-this-reward-only"),
         pytest.param([1.0, 3.0], [2.0, 4.0, 8.0], [0.0, 0.0], 1.0, [3.0, 7.0], id="gamma-1-does-not-discount"),
-        pytest.param(
-            [0.0, 0.0], [2.0, 1.0, 2.0], [0.0, 0.0], 0.5, [-1.5, 0.0], id="a-wrong-forecast-is-a-surprise-too"
-        ),
+        pytest.param([0.0, 0.0], [2.0, 1.0, 2.0], [0.0, 0.0], 0.5, [-1.5, 0.0], id="a-wrong-value-is-a-td-error-too"),
         pytest.param([5.0], [2.0, 4.0], [0.0], 0.5, [5.0], id="one-step-bootstraps"),
     ],
 )
@@ -41,8 +37,8 @@ def test_td_errors_by_hand(rewards, values, dones, gamma, deltas):
 
 
 def test_td_errors_gradient():
-    # d/d values of the sum: -1 for being the forecast of this step, +gamma for being the forecast after the last one.
-    # values[2] stands behind a done: only its own forecast is left.
+    # d/d values of the sum: -1 as the value of this step, +gamma as the value after the step before.
+    # values[2] stands behind a done: only the -1 of its own step is left.
     answer = call(
         td_errors, [1.0, 1.0, 1.0], [2.0, 4.0, 8.0, 3.0], [False, True, False], 0.5, grad_of=("rewards", "values")
     )
@@ -75,7 +71,7 @@ def test_td_errors_ignores_the_value_behind_a_done(behind):
         pytest.param(3, [0.0, 0.0, 0.0], [3.0, 4.0, 5.0], id="n-3-reaches-the-end"),
         pytest.param(9, [0.0, 0.0, 0.0], [3.0, 4.0, 5.0], id="n-beyond-the-end-changes-nothing"),
         # After step 1 nothing follows: 1 + 0.5 * 2 - 1 = 1; 2 - 2 = 0
-        pytest.param(2, [0.0, 1.0, 0.0], [1.0, 0.0, 5.0], id="done-ends-the-look-ahead"),
+        pytest.param(2, [0.0, 1.0, 0.0], [1.0, 0.0, 5.0], id="done-ends-the-sum-of-rewards"),
         pytest.param(9, [0.0, 1.0, 0.0], [1.0, 0.0, 5.0], id="nothing-crosses-a-done-however-large-n"),
         pytest.param(9, [0.0, 0.0, 1.0], [2.0, 2.0, 1.0], id="done-at-the-end-drops-the-bootstrap"),
     ],
@@ -102,7 +98,7 @@ def test_n_step_advantages_keeps_rows_apart():
         9,
         0.5,
     )
-    # The second row: 8 / 4, 8 / 2, 8. There are fewer rows than steps: the look ahead is over the steps.
+    # The second row: 8 / 4, 8 / 2, 8. There are fewer rows than steps: the sum is over the steps.
     answer.equals([[1.0, 0.0, 5.0], [2.0, 4.0, 8.0]])
 
 
@@ -113,14 +109,24 @@ def test_n_step_advantages_keeps_rows_apart():
     [
         # 1 + 0.25 = 1.25; 1 + 0.25 * 1.25 = 1.3125
         pytest.param(
-            [0.0, 0.0, 0.0], 0.5, 0.5, [1.3125, 1.25, 1.0], [3.3125, 5.25, 9.0], id="carry-decays-by-gamma-lam"
+            [0.0, 0.0, 0.0],
+            0.5,
+            0.5,
+            [1.3125, 1.25, 1.0],
+            [3.3125, 5.25, 9.0],
+            id="next-advantage-is-weighted-by-gamma-lam",
         ),
         pytest.param([0.0, 0.0, 0.0], 0.5, 0.0, [1.0, 1.0, 1.0], [3.0, 5.0, 9.0], id="lam-0-is-the-td-error"),
-        # 1 + 0.5 + 0.25 = 1.75: all rewards and the last value, minus the forecast
+        # 1 + 0.5 + 0.25 = 1.75: all rewards and the last value, minus the value
         pytest.param([0.0, 0.0, 0.0], 0.5, 1.0, [1.75, 1.5, 1.0], [3.75, 5.5, 9.0], id="lam-1-sums-every-reward"),
         # delta[1] = 1 - 4 = -3; 1 + 0.25 * -3 = 0.25
         pytest.param(
-            [0.0, 1.0, 0.0], 0.5, 0.5, [0.25, -3.0, 1.0], [2.25, 1.0, 9.0], id="done-cuts-bootstrap-and-carry"
+            [0.0, 1.0, 0.0],
+            0.5,
+            0.5,
+            [0.25, -3.0, 1.0],
+            [2.25, 1.0, 9.0],
+            id="done-removes-next-value-and-next-advantage",
         ),
         # delta[0] = 1 - 2 = -1, and nothing of step 1 comes back to it
         pytest.param(
@@ -238,7 +244,7 @@ def test_compute_gae_returns_gradient():
             [[True, False, False, True]],
             [[-1.5, 0.0, 0.0, 2.0]],
             [[2.5, 0.0, 0.0, 4.0]],
-            id="gap-of-numbers-is-skipped-not-decayed-through",
+            id="gap-of-numbers-is-skipped-not-a-step",
         ),
         pytest.param(
             [[7.0, 1.0, 4.0]],

@@ -11,7 +11,7 @@ class TdErrors(Wrong, of="td_errors"):
     dones_ignored = edit(
         ".masked_fill(dones.bool(), 0.0)",
         "",
-        why="nothing is cut at a done: the value of the next episode flows into this one",
+        why="nothing is removed at a done: the value of the next episode flows into this one",
     )
     dones_one_step_late = first(
         "dones = torch.cat([torch.zeros_like(dones[..., :1]), dones[..., :-1]], dim=-1)",
@@ -20,12 +20,12 @@ class TdErrors(Wrong, of="td_errors"):
     dones_inverted = edit(
         "dones.bool()",
         "~dones.bool()",
-        why="the flag is read backwards: the bootstrap is kept where the episode ends, and cut elsewhere",
+        why="the flag is inverted: the next value is kept where the episode ends, and dropped elsewhere",
     )
     done_steps_zeroed = edit(
         "rewards + gamma * next_values - values[..., :-1]",
         "(rewards + gamma * next_values - values[..., :-1]).masked_fill(dones.bool(), 0.0)",
-        why="a done cuts the whole next step to 0: only the bootstrap is cut, the reward and the forecast stay",
+        why="a done sets the whole TD error to 0: only the next value is removed, the reward and values[t] stay",
     )
     gamma_forgotten = edit("gamma * ", "", why="the next value is not discounted: gamma is never used")
     gamma_fixed_at_099 = edit("gamma", "0.99", why="gamma is fixed at its default; the argument is ignored")
@@ -37,15 +37,15 @@ class TdErrors(Wrong, of="td_errors"):
     expected_minus_came = edit(
         "rewards + gamma * next_values - values[..., :-1]",
         "values[..., :-1] - rewards - gamma * next_values",
-        why="the sign is turned round: what came minus what was expected, not the reverse",
+        why="the sign is inverted: it is reward plus next value minus values[t], not the reverse",
     )
     value_not_subtracted = edit(
-        " - values[..., :-1]", "", why="the forecast of this step is not subtracted: this is a target, not a surprise"
+        " - values[..., :-1]", "", why="values[t] is not subtracted: this is a target, not a TD error"
     )
     reward_minus_value = edit(
         " + gamma * next_values",
         "",
-        why="the next value is left out: rewards[t] - values[t] looks at no future at all",
+        why="the next value is left out: rewards[t] - values[t] contains nothing of the future",
     )
     value_and_next_value_swapped = edit(
         "values[..., 1:]",
@@ -56,7 +56,7 @@ class TdErrors(Wrong, of="td_errors"):
     )
     last_bootstrap_dropped = first(
         "dones = dones.bool().index_fill(-1, torch.tensor(-1), True)",
-        why="the last step gets no bootstrap: values[T] is there because the recording, not the episode, ended",
+        why="the last step gets no bootstrap: values[T] is there because the rollout, not the episode, ended",
     )
     done_multiplied = edit(
         ".masked_fill(dones.bool(), 0.0)",
@@ -100,9 +100,9 @@ class TdErrors(Wrong, of="td_errors"):
 class NStepAdvantages(Wrong, of="n_step_advantages"):
     one_step_too_many = first("n = n + 1", why="one step too many: n = 1 is one reward and then the critic")
     one_step_too_few = first(
-        "n = n - 1", why="one step too few: n = 1 is one reward and then the critic, not the forecast alone"
+        "n = n - 1", why="one step too few: n = 1 is one reward and then the critic, not the critic alone"
     )
-    always_to_the_end = first("n = rewards.shape[-1]", why="n is ignored: the look ahead always goes to the end")
+    always_to_the_end = first("n = rewards.shape[-1]", why="n is ignored: the sum of rewards always goes to the end")
     always_one_step = first("n = 1", why="n is ignored: this is the TD error, one step")
     sum_crosses_the_done = edit(
         ".masked_fill(dones.bool(), 0.0)",
@@ -129,7 +129,7 @@ class NStepAdvantages(Wrong, of="n_step_advantages"):
     )
     no_bootstrap_at_the_end = first(
         "values = torch.cat([values[..., :-1], torch.zeros_like(values[..., -1:])], dim=-1)",
-        why="at the end of the recording values[T] is dropped, as if every episode ended there",
+        why="at the end of the rollout values[T] is dropped, as if every episode ended there",
     )
     divided_by_n = edit("return advantages", "return advantages / n", why="averaged over n: the n rewards are summed")
     bootstrap_discounted_once_more = edit(
@@ -142,44 +142,46 @@ class NStepAdvantages(Wrong, of="n_step_advantages"):
 
 
 class ComputeGae(Wrong, of="compute_gae"):
-    carry_without_gamma = edit("gamma * lam", "lam", why="the carry decays by lam alone: it needs gamma * lam")
-    carry_without_lam = edit(
-        "gamma * lam", "gamma", why="lam is ignored: the carry decays by gamma alone, which is lam = 1"
+    next_advantage_without_gamma = edit(
+        "gamma * lam", "lam", why="the next advantage is weighted by lam alone: it needs gamma * lam"
     )
-    nothing_carried = first("lam = 0.0", why="nothing is carried: this is the TD error, which is lam = 0")
+    next_advantage_without_lam = edit(
+        "gamma * lam", "gamma", why="lam is ignored: the next advantage is weighted by gamma alone, which is lam = 1"
+    )
+    nothing_carried = first("lam = 0.0", why="the next advantage is left out: this is the TD error, which is lam = 0")
     gamma_and_lam_swapped = first("gamma, lam = lam, gamma", why="gamma and lam have changed places")
     one_minus_lam_kept = edit(
         "torch.stack(",
         "(1 - lam) * torch.stack(",
-        why="the factor (1 - lam) belongs to the n-step advantages; it is gone from the sum over deltas",
-        read="From looks ahead to GAE",
+        why="the factor (1 - lam) belongs to the n-step advantages; it has cancelled in the sum over TD errors",
+        read="From n-step advantages to GAE",
     )
     gae_dones_ignored = first(
         "dones = torch.zeros_like(dones)",
         why="dones are ignored: value and advantage of the next episode flow into this one",
     )
-    done_cuts_bootstrap_only = edit(
+    done_removes_next_value_only = edit(
         ".masked_fill(dones[..., t].bool(), 0.0)",
         "",
-        why="a done cuts the bootstrap but not the carry: it must cut both",
+        why="a done removes the next value but not the next advantage: it must remove both",
     )
-    done_cuts_carry_only = edit(
+    done_removes_next_advantage_only = edit(
         "values, dones,",
         "values, torch.zeros_like(dones),",
-        why="a done cuts the carry but not the bootstrap: it must cut both",
+        why="a done removes the next advantage but not the next value: it must remove both",
     )
     dones_one_step_early = first(
         "dones = torch.cat([dones[..., 1:], torch.zeros_like(dones[..., :1])], dim=-1)",
-        why="dones[t + 1] cuts at step t; dones[t] itself says that the episode ends after step t",
+        why="dones[t + 1] is used at step t; dones[t] itself says that the episode ends after step t",
     )
-    carry_cut_one_step_early = edit(
+    next_advantage_removed_one_step_early = edit(
         "advantages = []",
         "advantages, dones = [], torch.cat([dones[..., 1:], torch.zeros_like(dones[..., :1])], dim=-1)",
-        why="the carry is cut at dones[t + 1]: advantages[t + 1] belongs to another episode at dones[t]",
+        why="the next advantage is removed at dones[t + 1]: it belongs to another episode where dones[t] is set",
     )
     gae_dones_one_step_late = first(
         "dones = torch.cat([torch.zeros_like(dones[..., :1]), dones[..., :-1]], dim=-1)",
-        why="dones[t - 1] cuts at step t; dones[t] says that the episode ends after step t",
+        why="dones[t - 1] is used at step t; dones[t] says that the episode ends after step t",
     )
     loop_runs_forwards = edit(
         "reversed(range(rewards.shape[-1]))",
@@ -188,7 +190,7 @@ class ComputeGae(Wrong, of="compute_gae"):
         "",
         why="the loop runs forwards: advantages[t] needs advantages[t + 1], so the last step comes first",
     )
-    answer_in_reverse_order = edit("[::-1]", "", why="the list is filled from the last step on and never turned round")
+    answer_in_reverse_order = edit("[::-1]", "", why="the list is filled from the last step on and never reversed")
     gae_last_bootstrap_dropped = first(
         "dones = dones.bool().index_fill(-1, torch.tensor(-1), True)",
         why="the last step gets no bootstrap: values[T] must enter delta[T - 1]",
@@ -226,7 +228,7 @@ class ComputeGae(Wrong, of="compute_gae"):
     )
     gae_without_gradient = first(
         "rewards, values = rewards.detach(), values.detach()",
-        why="the numbers are right but the graph is cut: nothing is detached here, the losses do that",
+        why="the numbers are right but no gradient flows: nothing is detached here, the losses do that",
         read=WRONG,
     )
     gae_of_detached_values = first(
@@ -234,9 +236,7 @@ class ComputeGae(Wrong, of="compute_gae"):
         why="the values are detached: these functions cut no gradient, the losses do that",
         read=WRONG,
     )
-    sign_turned_round = edit(
-        "torch.stack(", "-torch.stack(", why="the advantage is subtracted: it has the sign expected minus came"
-    )
+    sign_inverted = edit("torch.stack(", "-torch.stack(", why="the sign is inverted: better than expected is positive")
     delta_without_next_value = edit(
         "td_errors(rewards, values, dones, gamma)",
         "rewards - values[..., :-1]",
@@ -274,27 +274,29 @@ class ComputeResponseGae(Wrong, of="compute_response_gae"):
         "rewards * mask, values * mask",
         why="the padding is multiplied by 0, but NaN * 0 is NaN and stands in the returns: use masked_fill",
     )
-    gap_decayed_through = edit(
+    gap_taken_for_a_step = edit(
         "torch.where(mask[:, t], values[:, t], next_value)",
         "values[:, t]",
         "torch.where(mask[:, t], advantage, next_advantage)",
         "advantage",
-        why="a gap is decayed through: a tool's token counts as a step with reward 0 and value 0",
+        why="a gap costs a factor gamma * lam: a tool's token counts as a step with reward 0 and value 0",
     )
     gap_ends_the_episode = edit(
         ", next_value)",
         ", 0.0)",
         ", next_advantage)",
         ", 0.0)",
-        why="a gap ends the episode: value and carry are cut at the tool's token instead of skipping it",
+        why="a gap ends the episode: next value and next advantage are dropped at the tool's token instead of skipping it",
     )
     gap_skipped_by_the_value_only = edit(
-        ", next_advantage)", ", 0.0)", why="only the value skips a gap; the carry is cut at the tool's token"
+        ", next_advantage)",
+        ", 0.0)",
+        why="only the value skips a gap; the next advantage is dropped at the tool's token",
     )
-    gap_skipped_by_the_carry_only = edit(
+    gap_skipped_by_the_next_advantage_only = edit(
         "torch.where(mask[:, t], values[:, t], next_value)",
         "values[:, t]",
-        why="only the carry skips a gap; the next value is still taken from the next column",
+        why="only the next advantage skips a gap; the next value is still taken from the next column",
     )
     last_token_bootstraps_from_itself = edit(
         "gamma * next_value",
@@ -306,7 +308,7 @@ class ComputeResponseGae(Wrong, of="compute_response_gae"):
         "append(torch.where(mask[:, t], advantage, next_advantage))",
         "dim=1).masked_fill(~mask, 0.0)",
         "dim=1)",
-        why="the padding is not set to 0 in the answer: the advantage of a neighbour stands there",
+        why="the padding is not set to 0 in the answer: the advantage of a neighboring token stands there",
     )
     returns_not_masked = edit(
         "rewards, values = rewards",
@@ -315,8 +317,12 @@ class ComputeResponseGae(Wrong, of="compute_response_gae"):
         "stacked + unmasked",
         why="the returns are not masked: what the critic says about padding stands in them",
     )
-    response_without_lam = edit("gamma * lam", "gamma", why="lam is ignored: the carry decays by gamma alone")
-    response_without_gamma = first("gamma = 1.0", why="gamma is ignored: it must discount the next value and the carry")
+    response_without_lam = edit(
+        "gamma * lam", "gamma", why="lam is ignored: the next advantage is weighted by gamma alone"
+    )
+    response_without_gamma = first(
+        "gamma = 1.0", why="gamma is ignored: it must discount the next value and the next advantage"
+    )
     response_returns_without_values = edit(
         "stacked + values", "stacked", why="returns are the advantages alone: the value has to be added back"
     )
@@ -351,10 +357,10 @@ class ComputeResponseGae(Wrong, of="compute_response_gae"):
         ", gamma * lam * next_advantage)",
         why="the gap between two real tokens is counted: the next value is discounted once for each column",
     )
-    carry_decayed_through_a_gap = edit(
+    next_advantage_weighted_in_a_gap = edit(
         ", next_advantage)",
         ", gamma * lam * next_advantage)",
-        why="the carry decays by gamma * lam in a gap as well: it passes a tool's token unchanged",
+        why="the next advantage is weighted by gamma * lam in a gap as well: it passes a tool's token unchanged",
     )
     zero_advantage_taken_for_padding = edit(
         "stacked + values",
@@ -364,7 +370,7 @@ class ComputeResponseGae(Wrong, of="compute_response_gae"):
     mask_inverted = first("mask = ~mask", why="the mask is taken for a padding mask: True is a real token")
     response_without_gradient = first(
         "rewards, values = rewards.detach(), values.detach()",
-        why="the graph is cut: nothing is detached here, the losses do that",
+        why="no gradient flows: nothing is detached here, the losses do that",
         read=WRONG,
     )
     response_of_detached_values = first(

@@ -1,7 +1,7 @@
 """Lesson 4: generalized advantage estimation (GAE): how much better was this step than the critic expected?
 
-`values` holds one entry more than `rewards`: values[..., t] is V(s_t), and the last one bootstraps what the
-recording cut off. Nothing here is whitened or detached: the trainer whitens, the losses detach.
+`values` holds one entry more than `rewards`: values[..., t] is V(s_t), and the last one estimates the rewards after
+the end of the rollout (bootstrapping). Nothing here is whitened or detached: the trainer whitens, the losses detach.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..given.shapes import check_mask, check_number, check_shapes
 
 
 class AdvantagesAndReturns(NamedTuple):
-    """What GAE gives: the advantages for the policy, and the targets for the critic."""
+    """The result of GAE: the advantages for the policy, and the targets for the critic."""
 
     advantages: Tensor
     """Shape of the rewards; raw, not whitened."""
@@ -24,7 +24,7 @@ class AdvantagesAndReturns(NamedTuple):
 
 
 def td_errors(rewards: Tensor, values: Tensor, dones: Tensor, gamma: float = 0.99) -> Tensor:
-    """One-step surprise: what came minus what the critic expected.
+    """TD error of each step: the reward plus the discounted next value, minus the value before the step.
 
     delta[t] = rewards[t] + gamma * values[t + 1] * (1 - dones[t]) - values[t]
 
@@ -46,18 +46,18 @@ def td_errors(rewards: Tensor, values: Tensor, dones: Tensor, gamma: float = 0.9
 
 
 def n_step_advantages(rewards: Tensor, values: Tensor, dones: Tensor, n: int, gamma: float = 0.99) -> Tensor:
-    """Look n steps ahead, then trust the critic.
+    """Advantage estimates from n real rewards and the critic's value after them.
 
     A_n[t] = rewards[t] + gamma rewards[t+1] + ... + gamma^(n-1) rewards[t+n-1] + gamma^n values[t+n] - values[t]
 
     The same as a recursion: A_n[t] = delta[t] + gamma * (1 - dones[t]) * A_(n-1)[t + 1], with A_0 = 0.
-    The look ahead ends early at the end of an episode, and at T, where values[T] bootstraps.
+    The sum of rewards ends early at the end of an episode, and at T, where values[T] bootstraps.
 
     Args:
         rewards: (..., T) float.
         values: (..., T + 1) float.
         dones: (..., T) bool or 0/1: the episode ends after step t.
-        n: steps to look ahead, >= 1; beyond T it changes nothing.
+        n: number of rewards, >= 1; a number beyond T changes nothing.
         gamma: discount in [0, 1].
 
     Returns:
@@ -74,20 +74,20 @@ def n_step_advantages(rewards: Tensor, values: Tensor, dones: Tensor, n: int, ga
 def compute_gae(
     rewards: Tensor, values: Tensor, dones: Tensor, gamma: float = 0.99, lam: float = 0.95
 ) -> AdvantagesAndReturns:
-    """Mix the looks ahead of every length: the n-step advantage gets weight (1 - lam) lam^(n-1).
+    """Average of the n-step advantages over all n, with the weights (1 - lam) lam^(n-1).
 
     advantages[t] = delta[t] + gamma * lam * (1 - dones[t]) * advantages[t + 1]      advantages[T] = 0
     returns[t]    = advantages[t] + values[t]
 
-    The mix sums to sum_l (gamma lam)^l delta[t + l]: the factor (1 - lam) belongs to the n-step advantages and
-    is gone from the sum over deltas.
+    The average equals sum_l (gamma lam)^l delta[t + l]: the factor (1 - lam) belongs to the n-step advantages and
+    has cancelled in the sum over TD errors.
 
     Args:
         rewards: (..., T) float.
         values: (..., T + 1) float, the critic's V(s_0) ... V(s_T).
-        dones: (..., T) bool or 0/1: the episode ends after step t. It cuts the bootstrap *and* the carry.
+        dones: (..., T) bool or 0/1: the episode ends after step t. It removes the next value *and* the next advantage.
         gamma: discount in [0, 1].
-        lam: in [0, 1]; 0 trusts the critic (bias), 1 trusts the rewards (variance).
+        lam: in [0, 1]; 0 relies on the critic (bias), 1 on the rewards (variance).
 
     Returns:
         AdvantagesAndReturns(advantages, returns), each (..., T), not whitened, not detached.
@@ -111,7 +111,7 @@ def compute_response_gae(
     advantages[t] = delta[t] + gamma * lam * advantages[t']
 
     where t' is the *next real token* of the row; past the last one both terms are 0. So nothing of the padding
-    enters, and a False inside a row (a tool's token) is skipped over, not decayed through.
+    enters, and a False inside a row (a tool's token) is skipped without a factor gamma * lam.
 
     Args:
         rewards: (B, T) float; under a False mask anything, NaN included.
