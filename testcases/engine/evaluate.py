@@ -180,7 +180,7 @@ def part_of(answer: Any, name: str | None) -> Any:
 def _gradients(answer: Any, leaves: dict[str, Tensor], request: Request) -> dict[str, Tensor | None]:
     try:
         parts = [part for part in tensors_in(part_of(answer, request.grad_through)) if part.requires_grad]
-    except (KeyError, IndexError, TypeError, ValueError):
+    except (KeyError, IndexError, TypeError, ValueError, RecursionError):
         return dict.fromkeys(leaves)  # The answer has another structure, which the checks will say.
     weights = request.grad_weights
     if not parts or (weights is not None and weights.shape != parts[0].shape):
