@@ -33,13 +33,13 @@ def six_cases() -> tuple[Figure, str]:
             axes.annotate(
                 "gradient 0" if slope == 0 else f"gradient {slope:+.1f}",
                 (ratio, value),
-                (0, -16 if advantage > 0 else 10),
+                (9, -9 if advantage > 0 else 3) if slope else (0, 9 if advantage > 0 else -17),
                 textcoords="offset points",
-                ha="center",
+                ha="left" if slope else "center",
                 fontsize=9,
                 color=INK,
             )
-        axes.set(xlabel="ratio", title=name)
+        axes.set(xlabel="ratio", title=name, xlim=(0.2, 2.0))
     panels[0].set(ylabel="objective (maximized)", ylim=(0, 1.9))
     panels[1].set(ylim=(-1.9, 0))
     panels[0].legend(loc="upper left", fontsize=9)

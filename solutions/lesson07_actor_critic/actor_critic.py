@@ -26,16 +26,16 @@ REFERENCE = "reference"
 
 
 class ResponseOutputs(NamedTuple):
-    """What one forward of actor and critic gives for the response tokens."""
+    """What one forward pass of actor and critic gives for the response tokens."""
 
     logits: Tensor
     """(B, T, V): logits[:, t] is the distribution that token t was drawn from (before the temperature)."""
     values: Tensor
-    """(B, T): values[:, t] = V(the text before token t)."""
+    """(B, T): values[:, t] = V(s_t), the value of the text before token t."""
 
 
 def response_logits(policy: nn.Module, input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> Tensor:
-    """Logits that predict the response tokens, without computing the vocabulary for the prompt.
+    """Logits that predict the response tokens, without logits over the vocabulary for the prompt.
 
     Given, not an exercise: it is lesson 1's shift, done inside the model. Of the T + 1 last positions the last one
     predicts what would come after the response, and is dropped.
@@ -64,11 +64,11 @@ def response_logits(policy: nn.Module, input_ids: Tensor, attention_mask: Tensor
 
 
 class ValueModel(nn.Module):
-    """The critic: a transformer body with a linear head that reads *every* position.
+    """The critic: a transformer backbone with a linear head that reads *every* position.
 
     Args:
-        backbone: as in `RewardModel`; its own copy, not the policy's body (two optimisers on one body would
-            undo each other's steps; see `SharedPolicyAndValue`).
+        backbone: as in `RewardModel`; its own copy, not the policy's backbone (two optimizers on one
+            backbone would undo each other's steps; see `SharedPolicyAndValue`).
     """
 
     def __init__(self, backbone: PreTrainedModel) -> None:
@@ -84,7 +84,7 @@ class ValueModel(nn.Module):
             attention_mask: (B, L) bool.
 
         Returns:
-            (B, L); on padding the number means nothing.
+            (B, L); at padding positions the number means nothing.
 
         Raises:
             ValueError: shapes disagree.
@@ -102,7 +102,7 @@ class ValueModel(nn.Module):
 
 
 class PolicyAndValue(nn.Module):
-    """Actor and critic as one module, so that one optimiser and one checkpoint hold both.
+    """Actor and critic as one module, so that one optimizer and one checkpoint hold both.
 
     Args:
         policy: a Hugging Face causal language model.
@@ -123,8 +123,8 @@ class PolicyAndValue(nn.Module):
             prompt_length: P, 1 <= P < L.
 
         Returns:
-            logits (B, T, V) and values (B, T), both taken *before* the token they belong to; the vocabulary is not
-            computed for the prompt.
+            logits (B, T, V) and values (B, T), both taken *before* the token they belong to; no logits over the
+            vocabulary are computed for the prompt.
 
         Raises:
             ValueError: shapes disagree, or no response is left after the prompt.
@@ -136,7 +136,7 @@ class PolicyAndValue(nn.Module):
         # endregion
 
     def response_values(self, input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> Tensor:
-        """Values (B, T) alone: V(the text before token t), without a pass of the policy; arguments as in `forward`."""
+        """Values (B, T) alone: V(s_t), without a forward pass of the policy; arguments as in `forward`."""
         _check_inputs(input_ids, attention_mask, prompt_length)
         # region solution
         return self.value_model(input_ids, attention_mask)[:, prompt_length - 1 : -1]
@@ -144,13 +144,13 @@ class PolicyAndValue(nn.Module):
 
 
 class SharedPolicyAndValue(nn.Module):
-    """Actor and critic on one body: half the memory, one pass, and two losses that pull on the same weights.
+    """Actor and critic on one backbone: half the memory, one forward pass, and two losses on the same weights.
 
-    It must be trained by *one* optimiser over `parameters()`: with one for the policy and one for the critic,
-    each would step the shared body with its own momentum, on gradients that the other has already zeroed.
+    It must be trained by *one* optimizer over `parameters()`: with one for the policy and one for the critic,
+    each would move the shared backbone with its own momentum, on gradients that the other has already zeroed.
 
     Args:
-        policy: a Hugging Face causal language model; the value head is put beside its language-model head.
+        policy: a Hugging Face causal language model; the value head is added beside its language-model head.
     """
 
     def __init__(self, policy: PreTrainedModel) -> None:
@@ -161,7 +161,7 @@ class SharedPolicyAndValue(nn.Module):
         nn.init.zeros_(self.value_head.bias)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> ResponseOutputs:
-        """Logits (B, T, V) and values (B, T) from one pass of the body; all else as in `PolicyAndValue`."""
+        """Logits (B, T, V) and values (B, T) from one forward pass of the backbone; all else as in `PolicyAndValue`."""
         _check_inputs(input_ids, attention_mask, prompt_length)
         # region solution
         hidden = self._response_hidden(input_ids, attention_mask, prompt_length)
@@ -175,7 +175,7 @@ class SharedPolicyAndValue(nn.Module):
         return self.value_head(self._response_hidden(input_ids, attention_mask, prompt_length)).squeeze(-1)
 
     def _response_hidden(self, input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> Tensor:
-        """(B, T, H): what the body knows just before each response token."""
+        """(B, T, H): the hidden state just before each response token."""
         hidden = self.policy.base_model(
             input_ids=input_ids,
             attention_mask=attention_mask,
@@ -186,7 +186,7 @@ class SharedPolicyAndValue(nn.Module):
 
 
 def critic_from_reward_model(reward_model: RewardModel) -> ValueModel:
-    """A critic that starts as a copy of the reward model, body and head: at the last token it is already right.
+    """A critic that starts as a copy of the reward model, backbone and head: it is right at the last token.
 
     Args:
         reward_model: left as it is, and never trained through the critic.
@@ -265,7 +265,7 @@ def reference_mode(policy: PeftModel) -> Iterator[PeftModel]:
 
 
 def shared_parameters(first: nn.Module, second: nn.Module) -> list[str]:
-    """Names, in `first`, of the parameters that `second` holds too: empty where two optimisers are safe."""
+    """Names, in `first`, of the parameters that `second` holds too: empty where two optimizers are safe."""
     held = {id(parameter) for parameter in second.parameters()}
     return [name for name, parameter in first.named_parameters() if id(parameter) in held]
 

@@ -70,7 +70,7 @@ def test_value_model_at_the_last_token_reads_what_the_reward_model_reads():
     )
     answer.matches_reference().satisfies(
         lambda both: torch.allclose(both["value"], both["score"], rtol=0, atol=1e-12),
-        "the value at the last token to be the score, with one body and one head",
+        "the value at the last token to be the score, with one backbone and one head",
     )
 
 
@@ -89,7 +89,7 @@ PROMPT = 4
 
 
 def conversation(left: int = 0) -> dict[str, Tensor]:
-    """Prompts of 4 real tokens behind `left` pads; responses of 4, 2, 3 and 1 tokens."""
+    """Prompts of 4 real tokens behind `left` padding tokens; responses of 4, 2, 3 and 1 tokens."""
     ids = torch.cat([text(left, 4, seed=7), text(PROMPT + 4, 4, seed=8)], dim=1)
     columns = torch.arange(left + PROMPT + 4)
     ends = torch.tensor([[4], [2], [3], [1]]) + left + PROMPT
@@ -97,7 +97,7 @@ def conversation(left: int = 0) -> dict[str, Tensor]:
 
 
 def sliced(logits: Tensor, mask: Tensor, prompt_length: int) -> Tensor:
-    """Of the logits of every position those that foresee a response token, 0 where there is none."""
+    """Of the logits of every position those that predict a response token, 0 where there is none."""
     length = logits.shape[1]
     columns = [logits[:, position - 1] for position in range(prompt_length, length)]
     return torch.stack(columns, dim=1) * mask[:, prompt_length:, None]

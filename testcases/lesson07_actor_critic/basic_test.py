@@ -64,7 +64,7 @@ def test_value_model_by_hand(input_ids, attention_mask, values):
 
 @worth(2)
 def test_value_model_gradient():
-    # 1 x the first value + 2 x the second: (7, 0, 1) + 2 (5, 1, 2) = (17, 2, 5), for the body times the digits
+    # 1 x the first value + 2 x the second: (7, 0, 1) + 2 (5, 1, 2) = (17, 2, 5), for the backbone times the digits
     answer = call(
         scenario("value_model", of=ValueModel.forward),
         input_ids=[[7, 5, 9]],
@@ -78,7 +78,7 @@ def test_value_model_gradient():
 
 
 def test_value_model_leaves_the_modes_as_they_are():
-    # The head is in eval mode before, the body in train mode.
+    # The head is in eval mode before, the backbone in train mode.
     call(
         scenario("value_model_modes", of=ValueModel.forward), input_ids=[[7, 5]], attention_mask=[[TEXT, TEXT]]
     ).equals(modes_as_before=True)
@@ -90,7 +90,7 @@ RESPONSES = pytest.mark.parametrize(
     "input_ids, attention_mask, prompt_length, digits",
     [
         # Before the response token 3 stands the prompt's 5, second of its text: 215. Before 6 stands the 3: 323.
-        pytest.param([[7, 5, 3, 6]], [[TEXT] * 4], 2, [[215.0, 323.0]], id="first-token-is-foreseen-by-the-prompt"),
+        pytest.param([[7, 5, 3, 6]], [[TEXT] * 4], 2, [[215.0, 323.0]], id="first-token-is-predicted-by-the-prompt"),
         pytest.param([[7, 5, 3]], [[TEXT] * 3], 1, [[107.0, 215.0]], id="prompt-of-one-token"),
         pytest.param([[7, 5, 3]], [[TEXT] * 3], 2, [[215.0]], id="response-of-one-token"),
         pytest.param([[9, 7, 5, 3]], [[PAD, TEXT, TEXT, TEXT]], 2, [[107.0, 215.0]], id="prompt-padded-on-the-left"),
@@ -249,13 +249,13 @@ def test_shared_policy_and_value_gradient_of_the_logits():
 
 
 def test_shared_policy_and_value_gradient_of_the_values():
-    # The value loss pulls on the body as well: this is what sharing means.
+    # The value loss trains the backbone as well: this is what sharing means.
     answer = call(scenario("shared_actor_critic", of=SharedPolicyAndValue.forward), **SHARED, grad_through="values")
     answer.gradient_equals(gain=[12.0, 10.0, 300.0], value_head=[[12.0, 1.0, 3.0]], word_head=None, word_bias=None)
 
 
-def test_shared_policy_and_value_is_one_pass_of_the_body():
-    call(scenario("shared_passes", of=SharedPolicyAndValue.forward), **PAIR).equals(passes_of_the_body=1)
+def test_shared_policy_and_value_is_one_pass_of_the_backbone():
+    call(scenario("shared_passes", of=SharedPolicyAndValue.forward), **PAIR).equals(passes_of_the_backbone=1)
 
 
 def test_shared_policy_and_value_computes_no_words_for_the_prompt():
@@ -264,7 +264,7 @@ def test_shared_policy_and_value_computes_no_words_for_the_prompt():
     )
 
 
-# critic_from_reward_model: a reward model with body (1, 2, 4), a buffer of sevens, head (8, 16, 32) and bias 64
+# critic_from_reward_model: a reward model with backbone (1, 2, 4), a buffer of sevens, head (8, 16, 32) and bias 64
 
 SCORER = {
     "gain": torch.tensor([1.0, 2.0, 4.0]),
@@ -276,11 +276,11 @@ SCORER_PARAMETERS = "backbone.gain, head.weight, head.bias"
 
 
 @worth(3)
-def test_critic_from_reward_model_copies_body_and_head():
+def test_critic_from_reward_model_copies_backbone_and_head():
     answer = call(scenario("critic_of", of=critic_from_reward_model), **SCORER)
     answer.equals(
         **{"class": "ValueModel"},
-        body=SCORER["gain"],
+        backbone=SCORER["gain"],
         buffer=torch.full((3,), 7.0),
         head_weight=SCORER["weight"],
         head_bias=SCORER["bias"],
@@ -308,7 +308,7 @@ def test_critic_from_reward_model_keeps_the_dtype():
         weight=[[8.0, 16.0, 32.0]],
         bias=[64.0],
     )
-    answer.equals(body=[1.0, 2.0, 4.0], head_weight=[[8.0, 16.0, 32.0]], head_bias=[64.0])
+    answer.equals(backbone=[1.0, 2.0, 4.0], head_weight=[[8.0, 16.0, 32.0]], head_bias=[64.0])
 
 
 # freeze and make_reference: layers filled with 1 to 7, and a buffer of 0

@@ -32,7 +32,7 @@ class LogitsAndValues(Right, of="PolicyAndValue.forward"):
         logits = self.policy.get_output_embeddings()(hidden[:, prompt_length - 1 : -1])
         return ResponseOutputs(logits, self.response_values(input_ids, attention_mask, prompt_length))
         """,
-        why="the body for the whole text, the head for the T places before the response tokens",
+        why="the backbone for the whole text, the head for the T positions before the response tokens",
     )
     places_named = instead(
         """
@@ -62,7 +62,7 @@ class ValuesAlone(Right, of="PolicyAndValue.response_values"):
     )
     last_token_not_shown = instead(
         "return self.value_model(input_ids[:, :-1], attention_mask[:, :-1])[:, prompt_length - 1 :]",
-        why="nothing is foreseen from the last token, and a causal critic need not read it",
+        why="nothing is predicted from the last token, and a causal critic need not read it",
     )
 
 
@@ -84,9 +84,9 @@ class OneBody(Right, of="SharedPolicyAndValue.forward"):
         hidden = output.hidden_states[-1][:, prompt_length - 1 : -1]
         return ResponseOutputs(output.logits[:, :-1], self.value_head(hidden)[..., 0])
         """,
-        why="one pass of the policy, which also says what its body gave",
+        why="one forward pass of the policy, which also returns the hidden states",
     )
-    body_run_here = edit(
+    backbone_run_here = edit(
         "self._response_hidden(input_ids, attention_mask, prompt_length)",
         "self.policy.base_model(input_ids=input_ids, attention_mask=attention_mask, "
         "position_ids=position_ids(attention_mask)).last_hidden_state[:, prompt_length - 1 : -1]",

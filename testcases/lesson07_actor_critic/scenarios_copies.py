@@ -47,7 +47,7 @@ def critic_of(
     shared = shared_tensors(critic, reward_model)
     answer = {
         "class": type(critic).__name__,
-        "body": critic.backbone.gain.detach().clone(),
+        "backbone": critic.backbone.gain.detach().clone(),
         "buffer": critic.backbone.offset.detach().clone(),
         "head_weight": critic.head.weight.detach().clone(),
         "head_bias": critic.head.bias.detach().clone(),

@@ -1,4 +1,4 @@
-"""Toys whose answers can be read off: each number shows what the body was told.
+"""Toy models whose outputs are digits: each number shows what the backbone was given.
 
 `Digits` gives token `id` at position `pos`, with `seen` real tokens up to and including it, the features (id, pos,
 seen). A head of weights (1, 10, 100) turns them into digits: the second token of a text, a 5, gives 215.
@@ -27,7 +27,7 @@ class LanguageModelOutput(NamedTuple):
 
 
 class Digits(nn.Module):
-    """A body without attention: features (id, pos, seen), times `gain`.
+    """A backbone without attention: features (id, pos, seen), times `gain`.
 
     As with GPT-2, the second positional argument is not the mask.
     """

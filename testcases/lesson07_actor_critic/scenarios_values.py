@@ -49,7 +49,7 @@ def gpt2_values(lesson: Any, input_ids: Tensor, attention_mask: Tensor, seed: in
 
 
 def gpt2_last_value_and_score(lesson: Any, input_ids: Tensor, attention_mask: Tensor, seed: int) -> Any:
-    """The critic at the last token, and the reward model with the same body and head."""
+    """The critic at the last token, and the reward model with the same backbone and head."""
     critic = lesson.ValueModel(gpt2(seed).transformer).double()
     fill(critic.head, seed)
     scorer = reward_model_on(lesson, critic.backbone)
@@ -126,7 +126,7 @@ def shared_passes(lesson: Any, input_ids: Tensor, attention_mask: Tensor, prompt
     policy = DigitPolicy()
     lesson.SharedPolicyAndValue(policy).double()(input_ids, attention_mask, prompt_length)
     return {
-        "passes_of_the_body": policy.transformer.calls,
+        "passes_of_the_backbone": policy.transformer.calls,
         "logits_for_the_prompt": _has_words_for_the_prompt(policy, attention_mask, prompt_length),
     }
 

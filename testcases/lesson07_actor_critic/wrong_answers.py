@@ -30,20 +30,20 @@ class Values(Wrong, of="ValueModel.forward"):
         "return self.head(hidden[torch.arange(len(hidden)), last])",
         why="one number for each row, as a reward model gives: the critic reads every position, each token needs one",
     )
-    columns_taken_for_positions = edit(
+    columns_used_as_positions = edit(
         f"{POSITIONS},",
         "",
-        why="without position_ids the body counts columns, so padding on the left moves the text to other positions",
+        why="without position_ids the backbone counts columns, so padding on the left moves the text",
     )
     positions_from_one = edit(
         "position_ids(attention_mask)",
         "attention_mask.long().cumsum(dim=1)",
-        why="the positions count from 1: the body was pretrained with 0 for the first token (lesson 1's position_ids)",
+        why="the positions count from 1: the backbone was pretrained with 0 for the first token (see lesson 1)",
     )
     padding_read_as_text = edit(
         "attention_mask=attention_mask,",
         "",
-        why="without attention_mask the body reads the padding as if it were text",
+        why="without attention_mask the backbone reads the padding as if it were text",
     )
     last_dimension_left = edit(
         ".squeeze(-1)", "", why="the last dimension is left: (B, L, 1) has to become (B, L) with squeeze(-1)"
@@ -56,7 +56,7 @@ class Values(Wrong, of="ValueModel.forward"):
     only_the_head_learns = edit(
         "self.head(hidden)",
         "self.head(hidden.detach())",
-        why="the body is cut off from the gradient: the critic's own body is trained, not its head alone",
+        why="no gradient reaches the backbone: the critic's whole backbone is trained, not its head alone",
     )
     values_without_gradient = edit(
         "return",
@@ -66,18 +66,18 @@ class Values(Wrong, of="ValueModel.forward"):
     shifted_inside_the_critic = edit(
         "self.head(hidden).squeeze(-1)",
         "nn.functional.pad(self.head(hidden).squeeze(-1), (1, -1))",
-        why="the values are shifted here already: this model says V up to and including each position, "
+        why="the values are shifted here already: this model gives V up to and including each position, "
         "the caller shifts",
         read=SHIFT,
     )
     values_squashed = edit(
         "squeeze(-1)",
         "squeeze(-1).tanh()",
-        why="the values are squashed: returns have no bounds, so the head stays linear",
+        why="the values are squashed: returns are not limited to an interval, so the head stays linear",
     )
-    body_left_in_eval_mode = first(
+    backbone_left_in_eval_mode = first(
         "self.backbone.eval()",
-        why="the body is put into eval mode and stays there: dropout is the caller's, who has evaluation_mode",
+        why="the backbone stays in eval mode afterwards: the caller sets the mode, with evaluation_mode",
     )
 
 
@@ -85,19 +85,19 @@ class LogitsAndValues(Wrong, of="PolicyAndValue.forward"):
     plain_tuple_returned = edit(
         "ResponseOutputs",
         "",
-        why="a plain tuple is returned: the trainer asks for outputs.logits, so wrap both in ResponseOutputs",
+        why="a plain tuple is returned: the trainer reads outputs.logits, so wrap both in ResponseOutputs",
     )
     logits_after_the_token = edit(
         LOGITS,
         ALL_LOGITS + AFTER,
-        why="the logits are not shifted: those at a token's own place foresee the next one, "
-        "its own stand one place before",
+        why="the logits are not shifted: those at a token's own position predict the next one, "
+        "its own are one position earlier",
         read=SHIFT,
     )
     values_after_the_token = edit(
         VALUES,
         ALL_VALUES + AFTER,
-        why="the values are taken after the token: V(s_t) stands before it, at the place of its logits",
+        why="the values are taken after the token: V(s_t) is before it, at the position of its logits",
         read=SHIFT,
     )
     one_column_too_early = edit(
@@ -105,7 +105,7 @@ class LogitsAndValues(Wrong, of="PolicyAndValue.forward"):
         f"{ALL_LOGITS}[:, prompt_length - 2 : -2]",
         VALUES,
         f"{ALL_VALUES}[:, prompt_length - 2 : -2]",
-        why="one column too early: the token before the first response token, at prompt_length - 1, foresees it",
+        why="one column too early: the position before the first response token, prompt_length - 1, predicts it",
         read=SHIFT,
     )
     words_for_the_whole_prompt = edit(
@@ -119,7 +119,7 @@ class LogitsAndValues(Wrong, of="PolicyAndValue.forward"):
         f"{ALL_LOGITS}[:, prompt_length - 1 :]",
         VALUES,
         f"{ALL_VALUES}[:, prompt_length - 1 :]",
-        why="the last position is kept: it foresees a token after the response, and T + 1 columns match no mask",
+        why="the last position is kept: it predicts a token after the response, and T + 1 columns match no mask",
         read=SHIFT,
     )
     prompt_left_in = edit(
@@ -127,7 +127,7 @@ class LogitsAndValues(Wrong, of="PolicyAndValue.forward"):
         ALL_LOGITS,
         VALUES,
         ALL_VALUES,
-        why="the prompt is still in the answer: only the T response tokens are actions of the policy",
+        why="the prompt is still in the result: only the T response tokens are actions of the policy",
     )
     policy_counts_columns = edit(
         LOGITS,
@@ -145,12 +145,12 @@ class LogitsAndValues(Wrong, of="PolicyAndValue.forward"):
         why="log-probabilities are returned as logits: the temperature has to divide the logits first",
     )
     values_before_logits = edit(
-        "(logits, ", "(values=logits, logits=", why="the two parts have changed places: logits first, then values"
+        "(logits, ", "(values=logits, logits=", why="the two parts are swapped: logits first, then values"
     )
     critic_cut_off = edit(
         VALUES,
         f"{VALUES}.detach()",
-        why="the critic is cut off: this forward is the one that is trained, and the value loss needs its gradient",
+        why="the critic gets no gradient: this forward is the one that is trained, and the value loss needs it",
     )
     policy_without_gradient = edit(
         "logits =",
@@ -158,7 +158,7 @@ class LogitsAndValues(Wrong, of="PolicyAndValue.forward"):
         why="the policy runs without gradient: only the rollout does that, training calls this forward too",
     )
     policy_run_twice = first(
-        LOGITS, why="the policy is run twice for the same logits: one pass of each model is all it takes"
+        LOGITS, why="the policy is run twice for the same logits: one forward pass of each model is enough"
     )
 
 
@@ -166,24 +166,24 @@ class ValuesAlone(Wrong, of="PolicyAndValue.response_values"):
     value_at_the_token_itself = edit(
         BEFORE,
         AFTER,
-        why="the column of the token itself is read: there the critic knows the token already, "
-        "V(s_t) stands one before",
+        why="the column of the token itself is read: there the critic has already seen the token, "
+        "V(s_t) is one position earlier",
         read=SHIFT,
     )
     critic_left_in_eval_mode = first(
         "self.value_model.eval()",
-        why="the critic is put into eval mode and stays there: its mode is the caller's, who has evaluation_mode",
+        why="the critic stays in eval mode afterwards: the caller sets the mode, with evaluation_mode",
     )
     value_two_tokens_before = edit(
         "prompt_length - 1 : -1",
         "prompt_length - 2 : -2",
-        why="shifted twice: the value before the first response token stands at prompt_length - 1, not - 2",
+        why="shifted twice: the value before the first response token is at prompt_length - 1, not - 2",
         read=SHIFT,
     )
     value_after_the_end_kept = edit(
         ": -1",
         ":",
-        why="T + 1 values: the one after the last token is that of nothing, since the episode is over there",
+        why="T + 1 values: there is no value after the last token, since the episode is over there",
         read=SHIFT,
     )
     values_of_the_prompt_too = edit(
@@ -191,7 +191,7 @@ class ValuesAlone(Wrong, of="PolicyAndValue.response_values"):
     )
     policy_run_for_nothing = first(
         LOGITS,
-        why="the policy is run and thrown away: this method is there so that a rollout can do without that pass",
+        why="the policy is run for nothing: this method exists so that a rollout can do without that forward pass",
     )
     values_detached = edit(
         BEFORE,
@@ -209,8 +209,8 @@ class OneBody(Wrong, of="SharedPolicyAndValue.forward"):
     head_by_its_name_in_gpt2 = edit(
         "get_output_embeddings()",
         "lm_head",
-        why="lm_head is a name of GPT-2 and Llama, other models have another: "
-        "get_output_embeddings() is in all of them",
+        why="lm_head is the name in GPT-2 and Llama, other models have another: "
+        "all of them have get_output_embeddings()",
     )
     input_embeddings_taken_for_the_head = edit(
         WORDS,
@@ -226,27 +226,27 @@ class OneBody(Wrong, of="SharedPolicyAndValue.forward"):
     shared_plain_tuple_returned = edit(
         "ResponseOutputs",
         "",
-        why="a plain tuple is returned: both classes answer with ResponseOutputs, so that one can stand for the other",
+        why="a plain tuple is returned: both classes return ResponseOutputs, so that one can replace the other",
     )
-    body_run_twice = edit(
+    backbone_run_twice = edit(
         WORDS,
         LOGITS,
-        why="the body is run twice, once for each head: sharing it is meant to save that pass",
+        why="the backbone is run twice, once for each head: sharing it is meant to save that forward pass",
     )
     value_loss_stops_at_the_head = edit(
         "value_head(hidden)",
         "value_head(hidden.detach())",
-        why="the value head reads a detached body: that is a choice of some, but here both losses pull on the body",
+        why="the value head reads detached hidden states: some programs do, but here both losses train the backbone",
     )
     policy_loss_stops_at_the_head = edit(
         "()(hidden)",
         "()(hidden.detach())",
-        why="the logits read a detached body, so the policy learns in its last layer only",
+        why="the logits are computed from detached hidden states, so the policy learns in its last layer only",
     )
     both_after_the_token = edit(
         HIDDEN,
         ALL_HIDDEN + AFTER,
-        why="both heads read the place of the token itself: what foresees it stands one place before",
+        why="both heads read the position of the token itself: what predicts it is one position earlier",
         read=SHIFT,
     )
     only_logits_shifted = edit(
@@ -256,7 +256,7 @@ class OneBody(Wrong, of="SharedPolicyAndValue.forward"):
         f"()(hidden{BEFORE})",
         "value_head(hidden)",
         f"value_head(hidden{AFTER})",
-        why="only the logits are shifted: the value of a token stands before it as well",
+        why="only the logits are shifted: the value of a token is before it as well",
         read=SHIFT,
     )
     shared_words_for_the_prompt = edit(
@@ -268,10 +268,10 @@ class OneBody(Wrong, of="SharedPolicyAndValue.forward"):
         f"value_head(hidden{BEFORE})",
         why="the whole vocabulary is computed for the prompt and thrown away: cut to the response before the head",
     )
-    shared_body_counts_columns = edit(
+    shared_backbone_counts_columns = edit(
         HIDDEN,
         f"self.policy.base_model({INPUTS}).last_hidden_state{BEFORE}",
-        why="the body gets no position_ids and counts columns: padding on the left moves the text",
+        why="the backbone gets no position_ids and counts columns: padding on the left moves the text",
     )
     shared_values_not_squeezed = edit(
         ".squeeze(-1)",
@@ -281,17 +281,17 @@ class OneBody(Wrong, of="SharedPolicyAndValue.forward"):
 
 
 class CriticFromRewardModel(Wrong, of="critic_from_reward_model"):
-    body_borrowed = edit(
+    backbone_borrowed = edit(
         "copy.deepcopy(reward_model.backbone)",
         "reward_model.backbone",
-        why="the critic trains the reward model's own body: deepcopy it, or the judge changes with every step",
+        why="the critic trains the reward model's own backbone: deepcopy it, or the reward model changes, too",
     )
     head_borrowed = edit(
         "copy.deepcopy(reward_model.head)",
         "reward_model.head",
         why="the critic trains the reward model's own head: deepcopy it too",
     )
-    shallow_copy_of_the_body = edit(
+    shallow_copy_of_the_backbone = edit(
         "deepcopy(reward_model.backbone)",
         "copy(reward_model.backbone)",
         "deepcopy(reward_model.head)",
@@ -301,17 +301,17 @@ class CriticFromRewardModel(Wrong, of="critic_from_reward_model"):
     head_begins_at_random = edit(
         HEAD_COPIED,
         "critic.to(reward_model.head.weight.dtype)",
-        why="the head starts anew, at random: what the reward model knows about scores sits in its head as well",
+        why="the head starts at random: its weights, too, contain what the reward model knows about scores",
     )
     bias_forgotten = edit(
         "return",
         "nn.init.zeros_(critic.head.bias)\nreturn",
         why="only the head's weight is copied: without its bias every value is off by one constant",
     )
-    body_begins_anew = edit(
+    backbone_begins_at_random = edit(
         "copy.deepcopy(reward_model.backbone)",
         "type(reward_model.backbone)().to(reward_model.head.weight.dtype)",
-        why="the body starts anew: only the head of the reward model is used",
+        why="the backbone starts at random: only the head of the reward model is used",
     )
     frozen_with_the_reward_model = edit(
         ".requires_grad_(True)",
@@ -323,16 +323,16 @@ class CriticFromRewardModel(Wrong, of="critic_from_reward_model"):
         "critic.head",
         "(True)",
         "(True)\nreturn critic",
-        why="a new head is trainable, but the copied body is as frozen as the reward model: switch it all on",
+        why="a new head is trainable, but the copied backbone is as frozen as the reward model: switch it all on",
     )
     reward_model_thawed = first(
         "reward_model.requires_grad_(True)",
-        why="the reward model itself is made trainable: switch the gradients of the copy on, not those of the judge",
+        why="the reward model itself is made trainable: only the copy needs gradients",
     )
     reward_model_frozen = edit(
         "return",
         "freeze(reward_model)\nreturn",
-        why="the reward model is frozen on the way: it is to be left as it is",
+        why="the reward model is frozen as well: it is to be left as it is",
     )
     reward_model_copied_whole = instead(
         "return copy.deepcopy(reward_model).requires_grad_(True)",
@@ -354,19 +354,19 @@ class Freeze(Wrong, of="freeze"):
         "",
         why="eval() stops dropout, not training: the parameters still require gradients",
     )
-    attribute_nobody_reads = edit(
+    attribute_without_effect = edit(
         "return model.requires_grad_(False)",
         "model.requires_grad = False\nreturn model",
-        why="model.requires_grad = False sets an attribute that nobody reads: the method is requires_grad_(False)",
+        why="model.requires_grad = False creates an attribute that PyTorch ignores: use requires_grad_(False)",
     )
     copy_frozen_instead = edit(
-        "model", "copy.deepcopy(model)", why="a frozen copy is returned, and the model itself goes on training"
+        "model", "copy.deepcopy(model)", why="a frozen copy is returned, and the model itself is still trained"
     )
-    nothing_returned = edit("return ", "", why="nothing is returned: the model itself is to be given back")
+    nothing_returned = edit("return ", "", why="nothing is returned: the model itself is expected")
     outermost_parameters_only = edit(
         "return model.requires_grad_(False)",
         "for parameter in model.parameters(recurse=False):\n    parameter.requires_grad = False\nreturn model",
-        why="recurse=False: only the parameters of the outermost module are frozen, its layers go on training",
+        why="recurse=False: only the parameters of the outermost module are frozen, its layers are still trained",
     )
     only_the_outer_module_in_eval = edit(
         "return",
@@ -382,7 +382,7 @@ class MakeReference(Wrong, of="make_reference"):
     policy_is_its_own_reference = edit(
         "copy.deepcopy(policy)",
         "policy",
-        why="no copy is made: the policy freezes itself, and the KL to itself is 0 for ever",
+        why="no copy is made: the policy freezes itself, and its KL to itself is always 0",
     )
     weights_shared_with_the_policy = edit(
         POLICY_COPIED,
@@ -398,30 +398,28 @@ class MakeReference(Wrong, of="make_reference"):
     reference_still_trainable = edit(
         POLICY_COPIED,
         "copy.deepcopy(policy).eval()",
-        why="the copy still requires gradients: it costs memory, and an optimiser may pick it up",
+        why="the copy still requires gradients: it costs memory, and an optimizer may change it",
     )
     policy_frozen_as_well = edit(
         POLICY_COPIED,
         "copy.deepcopy(freeze(policy))",
         why="the policy is frozen before it is copied, and can no longer be trained: freeze the copy",
     )
-    policy_left_in_eval_mode = first(
-        "policy.eval()", why="the policy is put into eval mode on the way: it is to be left as it is"
-    )
+    policy_left_in_eval_mode = first("policy.eval()", why="the policy is left in eval mode: it is to be left as it is")
     weights_made_anew = edit(
         "return",
         "reference =",
         "(policy))",
         "(policy))\nfor parameter in reference.parameters():\n    parameter.data.zero_()\nreturn reference",
-        why="a reference with weights of its own is not the model the policy started from",
+        why="a reference with new weights is not the model the policy started from",
     )
     dropout_of_the_policy_removed = first(
         "disable_dropout(policy)",
-        why="the policy's own dropout is set to 0 on the way: it is to be left as it is",
+        why="the policy's own dropout is set to 0: it is to be left as it is",
     )
     gradients_of_the_policy_forgotten = first(
         "policy.zero_grad()",
-        why="the policy's gradients are thrown away before the copy: it is to be left as it is",
+        why="the policy's gradients are deleted before the copy: it is to be left as it is",
     )
 
 
@@ -433,12 +431,12 @@ class ReferenceMode(Wrong, of="reference_mode"):
     )
     policy_answers_for_the_reference = instead(
         "with torch.no_grad():\n    yield policy",
-        why="nothing is switched: the policy is compared with itself, and the KL is 0 for ever",
+        why="nothing is switched: the policy is compared with itself, and the KL is always 0",
         read=WRONG,
     )
     base_model_with_its_adapters = instead(
         "with torch.no_grad():\n    yield policy.get_base_model()",
-        why="the base model inside still holds the adapter layers: they have to be switched off, not walked round",
+        why="the base model inside still holds the adapter layers: they have to be switched off",
     )
     reference_with_gradients = edit(
         "with torch.no_grad():",
@@ -465,7 +463,7 @@ class ReferenceMode(Wrong, of="reference_mode"):
     requires_grad_not_restored = edit(
         "parameter.requires_grad_(trainable[name])",
         "pass",
-        why="set_adapter and disable_adapter decide anew what requires a gradient: note it before, restore it after",
+        why="set_adapter and disable_adapter change what requires a gradient: store it before, restore it after",
     )
     reference_stays_on = edit(
         "policy.set_adapter(trained)",
@@ -477,9 +475,9 @@ class ReferenceMode(Wrong, of="reference_mode"):
     adapters_stay_off = edit(
         "with policy.disable_adapter():\n    ",
         "policy.base_model.disable_adapter_layers()\n",
-        why="the adapters stay off afterwards: the policy is the bare base model from here on",
+        why="the adapters stay off afterwards: the policy is then the bare base model",
     )
-    default_taken_for_the_trained_one = edit(
+    default_used_for_the_trained_one = edit(
         "policy.active_adapter",
         '"default" if "default" in policy.peft_config else next(iter(policy.peft_config))',
         why='"default" is switched on afterwards, but the trained adapter may have another name: ask active_adapter',
@@ -495,12 +493,12 @@ class ReferenceMode(Wrong, of="reference_mode"):
         "finally:",
         "finally:\n    torch.set_grad_enabled(True)",
         why="gradients are switched on afterwards even where the caller had them off: "
-        "no_grad() puts back what was there",
+        "no_grad() restores what was there",
     )
     exception_swallowed = edit(
         "finally:",
         "except Exception:\n    pass\nfinally:",
-        why="the exception is swallowed: a context that tidies up must let the error through",
+        why="the exception is swallowed: a context that restores things must let the error through",
     )
     inference_mode_inside = edit(
         "torch.no_grad()",
@@ -509,19 +507,19 @@ class ReferenceMode(Wrong, of="reference_mode"):
     )
     eval_mode_left_on = first(
         "policy.eval()",
-        why="the policy is left in eval mode: afterwards everything is as before; evaluation_mode is the caller's",
+        why="the policy is left in eval mode: afterwards everything is to be as before",
     )
     train_mode_switched_on = edit(
         "try:",
         "policy.eval()\ntry:",
         "finally:",
         "finally:\n    policy.train()",
-        why="train() switches on what was off before: the modes are the caller's, who has evaluation_mode",
+        why="train() switches on what was off before: the caller sets the modes, with evaluation_mode",
     )
     gradients_forgotten = edit(
         "finally:",
         "finally:\n    policy.zero_grad()",
-        why="the gradients that have been added up are thrown away: afterwards everything is as before",
+        why="the gradients that have been summed up are deleted: afterwards everything is to be as before",
     )
     policy_not_yielded = edit(
         "yield policy\n        else",
