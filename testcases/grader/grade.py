@@ -18,6 +18,7 @@ from testcases.engine.trusted import Reference
 
 from .asking import SandboxEvaluator
 from .cache import Remembering, Sparing
+from .copies import copies
 from .earned import TWINS, earned
 from .results import (
     BLOCKED,
@@ -90,6 +91,7 @@ class Grader:
             "content": submission.content,
             "suite": self.suite,
             "notes": [*([NOT_SANDBOXED] if self.sandbox.kind == "none" else []), *submission.notes],
+            "copies": copies(submission.files),
             "seconds": round(seconds, 2),
             "lessons": lessons,
         }
