@@ -26,6 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 from testcases.engine.contract import ROOT, SOLUTIONS, lesson_names, regions
+from testcases.engine.stubs import emptied
 from testcases.grader.choosing import course_files
 from testcases.selfcheck.mutants import mutants
 
@@ -47,14 +48,8 @@ def write_submission(folder: Path, number: int) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         planted = mistakes(path) if chance.random() < MISTAKE else []
         target.write_text(chance.choice(planted) if planted else (SOLUTIONS / path).read_text("utf-8"), "utf-8")
-        lines = target.read_text("utf-8").splitlines()
-        lesson = path[:8]
-        for region in reversed(regions(target)):
-            if chance.random() < NOT_STARTED:
-                indent = lines[region.first][: -len(lines[region.first].lstrip())]
-                stub = f'{indent}raise NotImplementedError("{lesson}: {region.exercise}")'
-                lines[region.first : region.last + 1] = [stub]
-        target.write_text("\n".join([*lines, f"# student {number}"]) + "\n", "utf-8")
+        absent = [region.exercise for region in regions(target) if chance.random() < NOT_STARTED]
+        target.write_text(f"{emptied(target, absent)}# student {number}\n", "utf-8")
 
 
 class Memory(threading.Thread):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from .contract import SOLUTIONS, lesson_names, regions
@@ -15,19 +16,23 @@ SHARED = {
 """Packages of `solutions` that `tutorial/` shares, without a copy."""
 
 
-def stub(path: Path) -> str:
-    """The text of one solution file with each region replaced by an error that names the exercise."""
+def emptied(path: Path, exercises: Iterable[str]) -> str:
+    """The text of a solution file with each region of these exercises replaced by an error that names the exercise."""
     lines = path.read_text("utf-8").splitlines()
     short = read_lesson(path.parent.name).short
     for region in reversed(regions(path)):
-        marker = lines[region.first]
-        indent = marker[: len(marker) - len(marker.lstrip())]
-        lines[region.first : region.last + 1] = [f'{indent}raise NotImplementedError("{short}: {region.exercise}")']
+        if region.exercise in exercises:
+            marker = lines[region.first]
+            indent = marker[: len(marker) - len(marker.lstrip())]
+            lines[region.first : region.last + 1] = [f'{indent}raise NotImplementedError("{short}: {region.exercise}")']
+    return "\n".join(lines) + "\n"
+
+
+def stub(path: Path) -> str:
+    """A solution file as it is handed out."""
+    text = emptied(path, [region.exercise for region in regions(path)])
     # Only in a command to run or a path to open; imports between lessons are relative.
-    return (
-        "\n".join(lines).replace("solutions.lesson", "tutorial.lesson").replace("solutions/lesson", "tutorial/lesson")
-        + "\n"
-    )
+    return text.replace("solutions.lesson", "tutorial.lesson").replace("solutions/lesson", "tutorial/lesson")
 
 
 def stubs_of(lesson: str) -> dict[str, str]:

@@ -39,6 +39,7 @@ def result(student: str = "ann", exercises: dict[str, Any] | None = None, **more
         "content": "",
         "suite": "",
         "notes": [],
+        "copies": {"regions": [], "of": 0},
         "seconds": 1.5,
         "lessons": {"lesson04_gae": {"score": score, "max_score": maximum, "exercises": exercises}},
     }

@@ -14,12 +14,14 @@ import hashlib
 import os
 import py_compile
 import shutil
+from collections.abc import Iterable
+from importlib.util import cache_from_source
 from pathlib import Path
 
-from testcases.engine.contract import ROOT, SOLUTIONS, TESTCASES, lesson_names, regions
+from testcases.engine.contract import ROOT, SOLUTIONS, TESTCASES, lesson_names
 from testcases.engine.contract import lesson as read_lesson
 from testcases.engine.evaluate import CAPSTONE
-from testcases.engine.stubs import stub, stubs_of
+from testcases.engine.stubs import emptied, stub, stubs_of
 
 from .sandbox import WORKER, Course
 
@@ -74,11 +76,24 @@ def lay_out(folder: Path) -> Course:
         for exercise in read_lesson(lesson).exercises if lesson in OWN_PROCESS else ():
             _lay_out_own(folder / "own" / exercise / lesson, lesson, exercise)
     # What a worker imports by itself, it imports again and again.
-    for path in (*folder.glob("own/*/*/*.py"), *folder.glob("*/testcases/*/*.py")):
-        py_compile.compile(str(path), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+    _compile([*folder.glob("own/*/*/*.py"), *folder.glob("*/testcases/*/*.py")])
     for path in (folder, *folder.rglob("*")):
         path.chmod(0o755 if path.is_dir() else 0o644)
     return Course(folder, HEAVY, HEAVY_MODULES, OWN_PROCESS)
+
+
+def _compile(paths: Iterable[Path]) -> None:
+    """Once for all files with the same text."""
+    compiled: dict[bytes, str] = {}
+    for path in paths:
+        text, target = path.read_bytes(), Path(cache_from_source(str(path)))
+        if text in compiled:
+            target.parent.mkdir(exist_ok=True)
+            os.link(compiled[text], target)
+        else:
+            compiled[text] = py_compile.compile(
+                str(path), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH, doraise=True
+            )
 
 
 def _lay_out_tree(tree: Path, lesson: str) -> None:
@@ -107,15 +122,8 @@ def _lay_out_tree(tree: Path, lesson: str) -> None:
 def _lay_out_own(folder: Path, lesson: str, exercise: str) -> None:
     """The lesson's reference without one exercise."""
     folder.mkdir(parents=True)
-    short = lesson[:8]
     for path in sorted((SOLUTIONS / lesson).glob("*.py")):
-        lines = path.read_text("utf-8").splitlines()
-        for region in regions(path):
-            if region.exercise == exercise:
-                marker = lines[region.first]
-                indent = marker[: len(marker) - len(marker.lstrip())]
-                lines[region.first : region.last + 1] = [f'{indent}raise NotImplementedError("{short}: {exercise}")']
-        (folder / path.name).write_text("\n".join(lines) + "\n", "utf-8")
+        (folder / path.name).write_text(emptied(path, [exercise]), "utf-8")
 
 
 def fingerprint(*extra: str) -> str:

@@ -103,6 +103,14 @@ class LessonMarks:
 
 
 @dataclass(frozen=True)
+class Copies:
+    """Of the long regions that were worked on, those that are the reference's."""
+
+    regions: tuple[str, ...] = ()
+    of: float = 0
+
+
+@dataclass(frozen=True)
 class MarkSheet:
     """One submission."""
 
@@ -120,6 +128,7 @@ class MarkSheet:
     status: str = GRADED
     """graded, empty, unreadable or grader-error."""
     aliases: tuple[Raw, ...] = ()
+    copies: Copies = Copies()
 
     def __post_init__(self) -> None:
         if self.score is None or any(exercise.status == GRADER for exercise in self.exercises):
@@ -152,6 +161,9 @@ class MarkSheet:
     def flags(self) -> tuple[str, ...]:
         """What an instructor must look at."""
         found = [UNSAFE] if self.sandbox != "bwrap" and self.lessons else []
+        if copied := len(self.copies.regions):
+            share = f"{100 * copied / self.copies.of:.0f}%"
+            found.append(f"the reference's own: {copied} of {self.copies.of:g} long regions ({share})")
         for status in (TAMPER, GRADER):
             count = sum(exercise.status == status for exercise in self.exercises)
             if count:

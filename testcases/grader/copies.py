@@ -1,0 +1,77 @@
+"""Regions that are the reference's own, but for names, comments and layout: a flag for the instructor, never a mark."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping
+from functools import cache
+from keyword import iskeyword
+from typing import Any
+
+from testcases.engine.contract import SOLUTIONS, regions
+
+from .choosing import course_files
+
+LONG = 6
+"""Statements. Two people write the same five, each alone."""
+MOST_PLACES = 100
+"""Where one region may stand in a file: a bound for files that are made to be slow."""
+Tokens = list[tuple[str, str]]
+"""Each with its shape: all names have one, except those after a dot."""
+
+
+def copies(files: Mapping[str, bytes]) -> dict[str, Any]:
+    """Of the long regions that were worked on, those that are the reference's, and how many there are."""
+    found, count = [], 0
+    for path, long in long_regions().items():
+        text = files.get(path, b"").decode("utf-8", "replace")
+        student = tokens(text)
+        for exercise, region in long.items():
+            if not student or f'"{path[:8]}: {exercise}"' in text:  # The stub's own error: not started.
+                continue
+            count += 1
+            if _stands_in(student, region):
+                found.append(f"{path.partition('/')[0]}.{exercise}")
+    return {"regions": found, "of": count}
+
+
+@cache
+def long_regions() -> dict[str, dict[str, Tokens]]:
+    """Path below `solutions/` -> exercise -> its region, for all that are long."""
+    found: dict[str, dict[str, Tokens]] = {}
+    for path in course_files():
+        text = (SOLUTIONS / path).read_text("utf-8")
+        starts = [node.lineno - 1 for node in ast.walk(ast.parse(text)) if isinstance(node, ast.stmt)]
+        for region in regions(SOLUTIONS / path):
+            if sum(region.first < line < region.last for line in starts) >= LONG:
+                inside = "\n".join(text.splitlines()[region.first + 1 : region.last])
+                found.setdefault(path, {})[region.exercise] = tokens(inside)
+    return found
+
+
+def tokens(text: str) -> Tokens:
+    """Words and signs, without comments, layout, and a comma before a closing bracket. It takes any text."""
+    words = [word for word in re.findall(r"#.*|\w+|[^\w\s]", text.replace("'", '"')) if word[0] != "#"]
+    found: Tokens = []
+    for before, word, after in zip(["", *words], words, [*words[1:], ""], strict=False):
+        is_name = word.isidentifier() and not iskeyword(word) and before != "."
+        if word != "," or after not in list(")]}"):
+            found.append((word, "name" if is_name else word))
+    return found
+
+
+def _stands_in(student: Tokens, region: Tokens) -> bool:
+    """Whether the region is somewhere in it, each of its names replaced by one other."""
+    whole, part = ("\n" + "".join(f"{shape}\n" for _, shape in one) for one in (student, region))
+    place = -1
+    for _ in range(MOST_PLACES):
+        place = whole.find(part, place + 1)
+        if place < 0:
+            return False
+        first = whole.count("\n", 0, place)
+        window = student[first : first + len(region)]
+        pairs = {(mine, theirs) for (mine, shape), (theirs, _) in zip(window, region, strict=True) if shape == "name"}
+        if len(pairs) == len({mine for mine, _ in pairs}) == len({theirs for _, theirs in pairs}):
+            return True
+    return False

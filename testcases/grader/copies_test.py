@@ -1,0 +1,75 @@
+"""Which regions are the reference's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from testcases.engine.contract import SOLUTIONS
+from testcases.engine.stubs import all_stubs
+from testcases.grader.choosing import course_files
+from testcases.grader.copies import LONG, copies, long_regions
+from testcases.grader.reports_data import load_one, read_csv, report, result
+
+GAE = "lesson04_gae/gae.py"
+SOURCE = (SOLUTIONS / GAE).read_text("utf-8")
+ALL = {"regions": [f"lesson04_gae.{name}" for name in ("n_step_advantages", "compute_gae", "compute_response_gae")]}
+
+
+def test_long_regions_have_more_than_five_statements():
+    found = {f"{path}:{exercise}" for path, exercises in long_regions().items() for exercise in exercises}
+    assert LONG == 6 and len(found) >= 20
+    assert f"{GAE}:compute_gae" in found and f"{GAE}:td_errors" not in found
+
+
+def test_the_solutions_are_copies_and_the_stubs_are_not():
+    solutions = copies({path: (SOLUTIONS / path).read_bytes() for path in course_files()})
+    assert len(solutions["regions"]) == solutions["of"] == sum(map(len, long_regions().values()))
+    assert copies({path: all_stubs()[path].encode() for path in course_files()}) == {"regions": [], "of": 0}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda text: text, id="as-it-is"),
+        pytest.param(lambda text: text.replace("advantage", "carry").replace("delta", "surprise"), id="other-names"),
+        pytest.param(lambda text: text.replace("\n", "  # mine\n\n"), id="other-comments-and-layout"),
+        pytest.param(lambda text: "\n".join(line for line in text.splitlines() if "region" not in line), id="no-marks"),
+        pytest.param(lambda text: text.replace(")", ",)").replace("(,)", "()"), id="trailing-commas"),
+        pytest.param(lambda text: "mine = 1\n" + text.replace("def ", "def my_"), id="elsewhere"),
+    ],
+)
+def test_names_comments_and_layout_hide_no_copy(change: Callable[[str], str]):
+    assert copies({GAE: change(SOURCE).encode()}) == {**ALL, "of": 3}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(("deltas[..., t] + gamma", "gamma * deltas[..., t]"), id="another-computation"),
+        pytest.param(("next_advantage", "advantage"), id="two-names-have-become-one"),
+        pytest.param(("advantages.append(advantage)", "advantages.insert(0, advantage)"), id="another-method"),
+    ],
+)
+def test_another_computation_is_no_copy(change: tuple[str, str]):
+    assert change[0] in SOURCE
+    found = copies({GAE: SOURCE.replace(*change).encode()})
+    assert "lesson04_gae.compute_gae" not in found["regions"] and found["of"] == 3
+
+
+@pytest.mark.parametrize("text", ["", "\x00" * 1000, "'\"\\" * 10_000, "n = n\n" * 20_000, "(" * 100_000, "\ud800"])
+def test_any_text_can_be_asked(text: str):
+    assert copies({GAE: text.encode("utf-8", "surrogatepass")})["regions"] == []
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_a_copy_is_flagged_by_its_share_and_keeps_its_mark(tmp_path: Path):
+    copied = result("ann", copies={"regions": ["lesson04_gae.compute_gae"], "of": 4})
+    sheet = load_one(tmp_path, copied)
+    assert sheet.flags == ("the reference's own: 1 of 4 long regions (25%)",) and sheet.mark == 3
+    report(tmp_path)
+    (row,) = read_csv(tmp_path / "gradebook.csv")
+    assert row["flags"] == sheet.flags[0] and row["score"] == "3"
+    assert "1 of 4 long regions" in (tmp_path / "report" / "index.html").read_text("utf-8")
