@@ -99,7 +99,7 @@ def test_response_log_probs_answers_bfloat16_in_float32():
 
 
 @TEMPERATURES
-def test_token_entropy_is_the_mean_surprise(temperature):
+def test_token_entropy_is_the_mean_of_minus_log_p(temperature):
     # H = -sum_v p_v log p_v, each log p_v by gather_log_probs.
     logits = normal(2, 3, 5)
     scores = torch.stack(

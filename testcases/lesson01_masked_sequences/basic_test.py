@@ -302,7 +302,9 @@ def test_first_true_index_of_each_row():
         pytest.param([[5, 3, 2, 7]], (2, 3), [[True, True, False, False]], id="the-second-id-comes-first"),
         pytest.param([[5, 2, 3, 7]], (2, 3), [[True, True, False, False]], id="the-first-id-comes-first"),
         pytest.param([[5, 4, 6, 7]], (2, 6), [[True, True, True, False]], id="ids-between-two-stop-ids-are-no-stops"),
-        pytest.param([[5, 0, 6, 2, 0]], (2,), [[True, True, True, True, False]], id="a-pad-id-is-a-token-like-others"),
+        pytest.param(
+            [[5, 0, 6, 2, 0]], (2,), [[True, True, True, True, False]], id="the-padding-id-is-a-token-like-others"
+        ),
         pytest.param([[5, 2, 6]], (), [[True, True, True]], id="no-stop-ids"),
     ],
 )
@@ -325,7 +327,7 @@ def test_response_mask_keeps_rows_apart():
         pytest.param([[5, 6, 7]], (2,), 9, [[5, 6, 7]], id="never-stopped-is-left-alone"),
         pytest.param([[5, 6, 2]], (2,), 9, [[5, 6, 2]], id="stopped-in-the-last-column"),
         pytest.param([[5, 3, 2, 7]], (2, 3), 9, [[5, 3, 9, 9]], id="the-second-id-comes-first"),
-        pytest.param([[5, 9, 6, 2, 7]], (2,), 9, [[5, 9, 6, 2, 9]], id="a-pad-id-inside-does-not-end-it"),
+        pytest.param([[5, 9, 6, 2, 7]], (2,), 9, [[5, 9, 6, 2, 9]], id="the-padding-id-inside-does-not-end-it"),
         pytest.param([[5, 2, 6]], (), 9, [[5, 2, 6]], id="no-stop-ids"),
         pytest.param([[5, 6, 2, 7]], (2,), 0, [[5, 6, 2, 0]], id="pad-0"),
     ],

@@ -16,7 +16,7 @@ class GatherLogProbs(Wrong, of="gather_log_probs"):
         "",
         "chosen - scaled.logsumexp(dim=-1)",
         "(chosen - scaled.logsumexp(dim=-1)) / temperature",
-        why="log-probabilities are divided by temperature: they no longer sum to 1; divide the logits, then normalise",
+        why="log-probabilities are divided by temperature: they no longer sum to 1; divide the logits, then normalize",
     )
     logits_times_temperature = edit(
         "/ temperature",
@@ -28,7 +28,7 @@ class GatherLogProbs(Wrong, of="gather_log_probs"):
         "_at_least_float32(logits).logsumexp",
         why="temperature divides the chosen logit but not those in the logsumexp: both need the same logits",
     )
-    logit_not_normalised = edit(
+    logit_not_normalized = edit(
         " - scaled.logsumexp(dim=-1)",
         "",
         why="the logit itself is returned: without subtracting the logsumexp it is no log-probability",
@@ -100,10 +100,10 @@ class GatherLogProbs(Wrong, of="gather_log_probs"):
     float64_cut_down = edit(
         "_at_least_float32(logits)",
         "logits.float()",
-        why="float64 is cut down to float32: only bfloat16 and float16 are converted",
+        why="float64 is converted to float32: only bfloat16 and float16 are converted",
     )
     scored_without_gradient = first(
-        "logits = logits.detach()", why="the graph is cut: the policy learns through exactly this log-probability"
+        "logits = logits.detach()", why="no gradient flows: the policy learns through exactly this log-probability"
     )
 
 
@@ -149,10 +149,10 @@ class ResponseLogProbs(Wrong, of="response_log_probs"):
     )
     computed_first_cut_later = instead(
         "return gather_log_probs(logits[:, :-1], input_ids[:, 1:], temperature)[:, prompt_length - 1 :]",
-        why="all positions are computed, then cut: NaN logits of padding reach the gradient; cut the logits first",
+        why="all positions are computed, then sliced: NaN logits of padding reach the gradient; slice the logits first",
     )
     response_scored_without_gradient = first(
-        "logits = logits.detach()", why="the graph is cut: the policy learns through exactly these numbers"
+        "logits = logits.detach()", why="no gradient flows: the policy learns through exactly these numbers"
     )
 
 
@@ -213,12 +213,12 @@ class TokenEntropy(Wrong, of="token_entropy"):
         "sum(dim=-1) / math.log(logits.shape[-1])",
         why="divided by log V: the scale is nats, between 0 and log V, not 0 to 1",
     )
-    surprises_not_weighted = edit(
+    log_probs_not_weighted = edit(
         "probs * ", "", why="the probabilities are left out: -log p[v] has to be weighted by p[v]"
     )
-    surprise_of_the_likeliest_token = instead(
+    only_the_most_likely_token = instead(
         "return -(_at_least_float32(logits) / temperature).log_softmax(dim=-1).amax(dim=-1)",
-        why="only the likeliest token is looked at; entropy is the mean surprise of all",
+        why="only the most likely token is used; entropy is the mean of -log p over all tokens",
     )
     logits_taken_for_log_probs = edit(
         ".log_softmax(dim=-1)",
@@ -243,7 +243,7 @@ class TokenEntropy(Wrong, of="token_entropy"):
         why="the probabilities are detached: what is left has the gradient 0, so the bonus does nothing",
     )
     entropy_without_gradient = first(
-        "logits = logits.detach()", why="the graph is cut: an entropy bonus has to reach the logits"
+        "logits = logits.detach()", why="no gradient flows: an entropy bonus has to reach the logits"
     )
     entropy_in_bfloat16 = edit(
         "log_probs = (_at_least_float32(logits)",
@@ -288,7 +288,7 @@ class MaskedMean(Wrong, of="masked_mean"):
         "sum() / (mask.sum() + 1e-6)",
         why="a small number is added to the count: the answer is a little off; an empty mask is an error instead",
     )
-    mean_without_gradient = edit("mean()", "mean().detach()", why="the graph is cut: losses are made with this mean")
+    mean_without_gradient = edit("mean()", "mean().detach()", why="no gradient flows: losses are made with this mean")
     padding_overwritten = first(
         "values.masked_fill_(~mask, 0.0)",
         why="the padding of the caller's tensor is overwritten: masked_fill, not masked_fill_",
@@ -299,7 +299,7 @@ class MaskedWhiten(Wrong, of="masked_whiten"):
     shift_mean_inverted = edit(
         "not shift_mean",
         "shift_mean",
-        why="the flag is inverted: shift_mean=True has to centre, and the mean is added back only if it is False",
+        why="the flag is inverted: shift_mean=True has to center, and the mean is added back only if it is False",
         read=WRONG,
     )
     mean_always_removed = first("shift_mean = True", why="shift_mean is ignored: the mean is always removed")
@@ -307,7 +307,7 @@ class MaskedWhiten(Wrong, of="masked_whiten"):
     mean_scaled_too = edit(
         "whitened + mean",
         "real * torch.rsqrt(variance + 1e-8)",
-        why="shift_mean=False leaves the mean in before the division: it is scaled too; centre, divide, add the mean",
+        why="shift_mean=False leaves the mean in before the division: it is scaled too; center, divide, add the mean",
     )
     biased_variance = edit(
         "max(real.numel() - 1, 1)",
@@ -389,7 +389,7 @@ class MaskedWhiten(Wrong, of="masked_whiten"):
         why="mean and variance are detached: each number also moves them, and that belongs to the gradient",
     )
     whitened_without_gradient = first(
-        "values = values.detach()", why="the graph is cut; the caller decides what is detached"
+        "values = values.detach()", why="no gradient flows; the caller decides what is detached"
     )
     whitened_in_place = edit(
         "torch.zeros_like(values).masked_scatter(mask, whitened)",
@@ -511,7 +511,7 @@ class TruncateAfterStop(Wrong, of="truncate_after_stop"):
         "stops = is_stop(responses, stop_token_ids)\n"
         "after_the_last = stops.flip(1).cumsum(dim=1).flip(1) == 0\n"
         "return responses.masked_fill(after_the_last & stops.any(dim=1, keepdim=True), pad_token_id)",
-        why="it is cut after the last stop token; the first one ends it",
+        why="it is truncated after the last stop token; the first one ends it",
     )
     cut_at_the_first_stop_id_only = first(
         "stop_token_ids = stop_token_ids[:1]", why="only the first of the stop ids is looked for; any of them ends it"
@@ -531,7 +531,7 @@ class TruncateAfterStop(Wrong, of="truncate_after_stop"):
     columns_cut_off = edit(
         "pad_token_id)",
         "pad_token_id)[:, : response_mask(responses, stop_token_ids).sum(dim=1).max()]",
-        why="columns are cut off: the tensor keeps its size, other tensors of the batch must fit it",
+        why="columns are removed: the tensor keeps its size, other tensors of the batch must fit it",
     )
     unfinished_rows_overwritten = edit(
         "~response_mask(responses, stop_token_ids)",
@@ -545,7 +545,7 @@ class PositionIds(Wrong, of="position_ids"):
         "return torch.arange(attention_mask.shape[1]).repeat(len(attention_mask), 1)",
         why="the columns are numbered, so left padding moves the text: count the real tokens only",
     )
-    counted_from_one = edit(" - 1", "", why="counted from 1; the first real token stands at position 0")
+    counted_from_one = edit(" - 1", "", why="counted from 1; the first real token is at position 0")
     minus_one_on_left_padding = edit(
         " * is_real", "", why="left padding gets -1, which no table of positions has; padding gets 0"
     )
@@ -570,7 +570,7 @@ class PositionIds(Wrong, of="position_ids"):
     left_padding_assumed = edit(
         "is_real.cumsum(dim=1) - 1)",
         "torch.arange(is_real.shape[1]) - (1 - is_real).sum(dim=1, keepdim=True)).clamp(min=0)",
-        why="the number of pads is subtracted from the column: right for left padding only",
+        why="the number of padding tokens is subtracted from the column: right for left padding only",
     )
     columns_from_the_first_real_token = edit(
         "is_real.cumsum(dim=1) - 1",

@@ -286,7 +286,7 @@ class ComputeResponseGae(Wrong, of="compute_response_gae"):
         ", 0.0)",
         ", next_advantage)",
         ", 0.0)",
-        why="a gap ends the episode: next value and next advantage are dropped at the tool's token, not carried",
+        why="a gap ends the episode: next value and advantage are dropped at the tool's token; skip it",
     )
     gap_skipped_by_the_value_only = edit(
         ", next_advantage)",

@@ -1,7 +1,7 @@
-"""Lesson 1: tokens, masks and log-probabilities, the ground every later lesson stands on.
+"""Lesson 1: tokens, masks and log-probabilities, which every later lesson uses.
 
 B batch, P prompt length, T response length, L = P + T, V vocabulary. A mask is bool, True on a real token.
-What stands under a False mask may be anything, NaN included: select first, then compute.
+Values where the mask is False are arbitrary, they may be NaN: select first, then compute.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from ..given.tokens import is_stop
 
 
 def gather_log_probs(logits: Tensor, tokens: Tensor, temperature: float = 1.0) -> Tensor:
-    """Log-probability of each token under the logits that stand at its own position.
+    """Log-probability of each token under the logits at its own position.
 
-    log pi(token) = logits[token] / temperature - logsumexp(logits / temperature)
+    log pi(v) = x[v] - log sum_u exp(x[u])      with x = logits / temperature
 
     Args:
-        logits: (B, T, V) float; -inf marks a forbidden token. bfloat16 and float16 are turned into float32 first.
+        logits: (B, T, V) float; -inf marks a forbidden token. bfloat16 and float16 are converted to float32 first.
         tokens: (B, T) int64, each in [0, V).
-        temperature: > 0. It divides the *logits*: dividing log-probabilities would leave them unnormalised.
+        temperature: > 0. It divides the *logits*: dividing log-probabilities would leave them unnormalized.
 
     Returns:
         (B, T) log-probabilities in nats, <= 0, differentiable in `logits`; float32 or float64.
@@ -39,8 +39,8 @@ def gather_log_probs(logits: Tensor, tokens: Tensor, temperature: float = 1.0) -
 def response_log_probs(logits: Tensor, input_ids: Tensor, prompt_length: int, temperature: float = 1.0) -> Tensor:
     """Log-probabilities of the response tokens inside a prompt + response sequence: the shift.
 
-    logits[:, i] predicts input_ids[:, i + 1], so the first response token, at position P, is scored by the
-    last *prompt* position, P - 1, and the logits of the last position score nothing.
+    The logits at position i predict the token at i + 1. So the first response token, at position P, is scored by the
+    logits at the last *prompt* position, P - 1, and the logits at the last position score nothing.
 
     Args:
         logits: (B, L, V) of a causal language model run over `input_ids`. At positions that score no response
@@ -66,7 +66,7 @@ def token_entropy(logits: Tensor, temperature: float = 1.0) -> Tensor:
 
     Args:
         logits: (B, T, V) float; -inf marks a forbidden token, which contributes 0 (p log p -> 0), and 0 to the
-            gradient. bfloat16 and float16 are turned into float32 first.
+            gradient. bfloat16 and float16 are converted to float32 first.
         temperature: > 0, divides the logits.
 
     Returns:
@@ -81,7 +81,7 @@ def token_entropy(logits: Tensor, temperature: float = 1.0) -> Tensor:
 
 
 def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
-    """Mean over the real tokens of the whole batch: each token counts once, each pad never.
+    """Mean over the real tokens of the whole batch: each real token counts once, padding never.
 
     Args:
         values: (B, T) float; under a False mask anything, NaN included.
@@ -108,7 +108,7 @@ def masked_whiten(values: Tensor, mask: Tensor, shift_mean: bool = True) -> Tens
     Args:
         values: (B, T) float; under a False mask anything, NaN included.
         mask: (B, T) bool, True on real tokens.
-        shift_mean: True centres the values; False keeps their mean (used for rewards).
+        shift_mean: True centers the values; False keeps their mean (used for rewards).
 
     Returns:
         (B, T), 0 where masked. Nothing is detached: mean and variance are part of the gradient.
@@ -158,7 +158,7 @@ def response_mask(responses: Tensor, stop_token_ids: Sequence[int]) -> Tensor:
 
 
 def truncate_after_stop(responses: Tensor, stop_token_ids: Sequence[int], pad_token_id: int) -> Tensor:
-    """Replace everything after the first stop token by padding; the stop token stays.
+    """Replace everything after the first stop token by padding tokens; the stop token stays.
 
     Args:
         responses: (B, T) int64.
