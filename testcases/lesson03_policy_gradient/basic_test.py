@@ -122,7 +122,7 @@ def test_leave_one_out_baseline_gradient(weights, gradient):
 @pytest.mark.parametrize(
     "log_probs, weights, mask, loss, slope",
     [
-        pytest.param([[-2.0]], [[3.0]], [[True]], 6.0, [[-3.0]], id="descending-makes-a-good-token-likelier"),
+        pytest.param([[-2.0]], [[3.0]], [[True]], 6.0, [[-3.0]], id="descending-makes-a-good-token-more-likely"),
         pytest.param([[-2.0]], [[-3.0]], [[True]], -6.0, [[3.0]], id="and-a-bad-token-less-likely"),
         # (3 - 1) / 2
         pytest.param(

@@ -13,13 +13,13 @@ class RewardsToGo(Wrong, of="rewards_to_go"):
         "to_go_t.unsqueeze(1).expand_as(rewards)",
         why="every token gets the return of the whole response, what came before it included",
     )
-    answer_in_reverse_order = edit("[::-1]", "", why="the list is filled from the last token on and never turned round")
+    answer_in_reverse_order = edit("[::-1]", "", why="the list is filled from the last token on and never reversed")
     rewards_so_far = edit(
         "reversed(range(rewards.shape[1]))",
         "range(rewards.shape[1])",
         "[::-1]",
         "",
-        why="summed forwards: a token is paid for its past, which it can no longer change",
+        why="summed forwards: a token gets the rewards of its past, which it can no longer change",
     )
     gamma_ignored = first("gamma = 1.0", why="gamma is never used: later rewards count as much as this one")
 
@@ -65,7 +65,7 @@ class RewardsToGo(Wrong, of="rewards_to_go"):
     gap_decays = edit(
         "torch.where(mask[:, t], rewards[:, t] + gamma * to_go_t, to_go_t)",
         "rewards[:, t] + gamma * to_go_t",
-        why="gamma is applied in each column, so a gap decays what follows: skip it instead",
+        why="gamma is applied in each column, so a gap discounts what follows: skip it instead",
     )
     gap_ends_the_sum = edit(
         ", to_go_t)", ", 0.0)", why="a gap ends the sum: nothing behind it reaches the tokens before it"
@@ -75,7 +75,7 @@ class RewardsToGo(Wrong, of="rewards_to_go"):
         "rewards",
         "torch.where(mask[:, t], rewards[:, t] + gamma * to_go_t, to_go_t)",
         "rewards[:, t] + gamma * to_go_t",
-        why="what stands under the mask is summed too: a pad and a tool's token earn nothing",
+        why="values under the mask are summed too: padding and a tool's token earn nothing",
     )
     mask_multiplied = edit(
         "rewards.masked_fill(~mask, 0.0)",
@@ -122,7 +122,7 @@ class RewardsToGo(Wrong, of="rewards_to_go"):
     )
     to_go_without_gradient = first(
         "rewards = rewards.detach()",
-        why="the graph is cut: nothing is detached here, the loss does that",
+        why="no gradient flows: nothing is detached here, the loss does that",
         read=WRONG,
     )
 
@@ -166,9 +166,9 @@ class LeaveOneOutBaseline(Wrong, of="leave_one_out_baseline"):
         "return scores -",
         why="the baseline is subtracted already: return the baseline, the caller subtracts",
     )
-    score_of_the_neighbour = instead(
+    score_of_the_neighbor = instead(
         "return scores.roll(1, dims=1)",
-        why="each takes the score of its neighbour: one other response, not the mean of all",
+        why="each takes the score of its neighbor: one other response, not the mean of all",
     )
     best_of_the_others = instead(
         "own = torch.eye(scores.shape[1], dtype=torch.bool)\n"
@@ -182,14 +182,14 @@ class LeaveOneOutBaseline(Wrong, of="leave_one_out_baseline"):
     minus_the_baseline = edit(
         "return",
         "return -",
-        why="the sign is turned round: the caller subtracts, so the baseline itself is asked for",
+        why="the sign is inverted: the caller subtracts, so the baseline itself is asked for",
     )
     mean_of_the_earlier = instead(
         "return (scores.cumsum(dim=1) - scores) / torch.arange(scores.shape[1]).clamp(min=1)",
         why="only the responses before this one are averaged: all K - 1 others count",
     )
     baseline_without_gradient = first(
-        "scores = scores.detach()", why="the graph is cut: nothing is detached here, the loss does that", read=WRONG
+        "scores = scores.detach()", why="no gradient flows: nothing is detached here, the loss does that", read=WRONG
     )
     scores_changed_in_place = edit(
         "(scores.sum(dim=1, keepdim=True) - scores)",
@@ -274,7 +274,7 @@ class ReinforceLoss(Wrong, of="reinforce_loss"):
     sign_of_the_weight_lost = edit(
         "weights * log_probs",
         "weights.abs() * log_probs",
-        why="the size of the weight counts but not its sign: bad tokens are made likelier",
+        why="the size of the weight counts but not its sign: bad tokens are made more likely",
     )
     means_multiplied = edit(
         "masked_mean(weights * log_probs, mask)",

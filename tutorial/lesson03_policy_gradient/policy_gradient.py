@@ -10,11 +10,11 @@ from ..lesson01_masked_sequences import masked_mean
 
 
 def rewards_to_go(rewards: Tensor, mask: Tensor, gamma: float = 1.0) -> Tensor:
-    """Discounted sum of the rewards from each token on: what the token can still influence.
+    """Discounted sum of the rewards from each token on: those that the token can still influence.
 
     G[t] = rewards[t] + gamma * G[t + 1]      over the real tokens; G = 0 past the last
 
-    A False inside a row (a tool's token) is skipped over: it neither adds its reward nor decays what follows.
+    A False inside a row (a tool's token) is skipped: it adds no reward and no factor gamma.
 
     Args:
         rewards: (B, T) float; under a False mask anything, NaN included.
@@ -22,7 +22,7 @@ def rewards_to_go(rewards: Tensor, mask: Tensor, gamma: float = 1.0) -> Tensor:
         gamma: discount in [0, 1].
 
     Returns:
-        (B, T), 0 where masked; a new tensor, no gradient is cut.
+        (B, T), 0 where masked; a new tensor, nothing is detached.
 
     Raises:
         ValueError: shapes disagree, the mask is not bool or is False everywhere, gamma is out of range.
@@ -36,16 +36,16 @@ def rewards_to_go(rewards: Tensor, mask: Tensor, gamma: float = 1.0) -> Tensor:
 def leave_one_out_baseline(scores: Tensor) -> Tensor:
     """For each of K responses to a prompt, the mean score of the K - 1 others.
 
-    baseline[i] = (sum_j scores[j] - scores[i]) / (K - 1)
+    baseline[i] = 1 / (K - 1) * (sum of scores[j] over all j != i)
 
-    It does not depend on the response it is subtracted from, so the gradient's mean stays what it was;
-    the mean over all K does depend on it, and shrinks the gradient by (K - 1) / K.
+    It does not depend on the response it is subtracted from, so the mean of the gradient does not change;
+    the mean over all K does depend on it, and makes the gradient too small by (K - 1) / K.
 
     Args:
         scores: (B, K), K responses to each of B prompts, K >= 2.
 
     Returns:
-        (B, K), the baseline itself, not yet subtracted; no gradient is cut.
+        (B, K), the baseline itself, not yet subtracted; nothing is detached.
 
     Raises:
         ValueError: `scores` is not (B, K), or K < 2.
@@ -65,11 +65,11 @@ def reinforce_loss(log_probs: Tensor, weights: Tensor, mask: Tensor) -> Tensor:
 
     Args:
         log_probs: (B, T) of the policy that sampled, in nats; under a False mask anything, NaN included.
-        weights: (B, T), how good each token turned out to be; likewise.
+        weights: (B, T), how good each token was; under a False mask anything.
         mask: (B, T) bool, True on real tokens.
 
     Returns:
-        () scalar to minimise.
+        () scalar to minimize.
 
     Raises:
         ValueError: shapes disagree, the mask is not bool or is False everywhere.
