@@ -59,8 +59,15 @@ def which_rewards_count() -> tuple[Figure, str]:
                 weight = weights[token, reward].item()
                 center = reward, token
                 if weight:
-                    box = {"boxstyle": "square,pad=0.45", "facecolor": BLUE, "edgecolor": "none", "alpha": 0.2 + 0.8 * weight}
-                    axes.text(*center, "      ", ha="center", va="center", fontsize=9, bbox=box)
+                    box = {"boxstyle": "square,pad=0.45", "facecolor": BLUE, "edgecolor": "none"}
+                    axes.text(
+                        *center,
+                        "      ",
+                        ha="center",
+                        va="center",
+                        fontsize=9,
+                        bbox=box | {"alpha": 0.2 + 0.8 * weight},
+                    )
                     axes.text(*center, f"{weight:g}", ha="center", va="center", fontsize=9)
                 else:
                     axes.text(*center, "·", ha="center", va="center", color=RULE)
