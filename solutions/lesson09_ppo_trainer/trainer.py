@@ -1,4 +1,4 @@
-"""Lesson 9: the trainer: rollout, then epochs of minibatches of microbatches, and nothing hidden. PPO on one screen:
+"""Lesson 9: the trainer: a rollout, then epochs of minibatches of microbatches. PPO on one screen:
 
     for each batch of prompts:                                                      train, training_step
         responses, log_probs = policy.generate(prompts)                             generate_responses
@@ -9,7 +9,7 @@
             ratio = exp(new log_probs - log_probs)                                  compute_loss
             loss = -min(ratio A, clip(ratio) A) + value_coef value_loss - entropy_coef entropy
             backward, clip the gradient, step                                       optimiser_step
-        move kl_coef towards its target                                             lesson 6
+        adapt kl_coef to its target                                                 lesson 6
 
 These methods stand first and in this order; saving and helpers follow.
 """
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 class PPOTrainer:
-    """Proximal policy optimisation of a language model against a reward.
+    """Proximal policy optimization of a language model against a reward.
 
     Args:
         model: actor and critic; trained in place, its dropout is switched off.
@@ -62,11 +62,11 @@ class PPOTrainer:
         tokenizer: needed where prompts are texts or the reward is a function.
 
     Attributes:
-        updates_done: int, rollout + optimisation rounds so far.
+        updates_done: int, updates so far, each a rollout and its optimizer steps.
         history: one dict of metrics for each of them.
 
     Raises:
-        ValueError: it was started in several processes, which would all do the same work.
+        ValueError: it runs in several processes, which would all do the same work.
     """
 
     def __init__(
@@ -110,18 +110,18 @@ class PPOTrainer:
         return self.accelerator.unwrap_model(self.model).policy
 
     def training_step(self, batch: Sequence[Prompt]) -> dict[str, float]:
-        """One update: rollout on a batch of prompts, then epochs x minibatches of optimiser steps.
+        """One update: rollout on a batch of prompts, then epochs x minibatches of optimizer steps.
 
         1. collect experience with the policy as it is now
-        2. whiten the advantages over the whole rollout, after the returns were made from the raw ones
+        2. whiten the advantages over the whole rollout; the returns were made from the raw ones and stay
         3. set the learning rate of this update; for each epoch, for each minibatch: accumulate gradients, clip, step
-        4. move the KL price by the KL that was seen, and count the update
+        4. update the KL coefficient with the KL of the rollout, and count the update
 
         Args:
             batch: prompts, texts or lists of token ids.
 
         Returns:
-            Metrics of the update; those of the losses are means over its optimiser steps.
+            Metrics of the update; those of the losses are means over its optimizer steps.
 
         Raises:
             ValueError: as `generate_responses` and `compute_rewards`.
@@ -142,7 +142,7 @@ class PPOTrainer:
         # endregion
 
     def _collect(self, prompts: Sequence[Prompt]) -> Experience:
-        """The rollout: sample a response to each prompt, then evaluate it. Given; lesson 11 shares it out."""
+        """The rollout: sample a response to each prompt, then evaluate it. Given; lesson 11 splits it."""
         prompts = tokenize(prompts, self.tokenizer)  # once, for both
         with self.accelerator.autocast():  # the precision that the training passes have; else no first ratio is 1
             responses = self.generate_responses(prompts)
@@ -178,14 +178,14 @@ class PPOTrainer:
             )
 
     def compute_rewards(self, responses: Generation, prompts: Sequence[Prompt]) -> Tensor:
-        """Rewards of sampled responses: the KL price on each token, the clipped score on the last.
+        """Rewards of sampled responses: the KL penalty on each token, the clipped score on the last.
 
         Args:
             responses: what `generate_responses(prompts)` gave.
             prompts: the same B prompts.
 
         Returns:
-            (B, T), 0 where masked, without gradient, at the controller's present price.
+            (B, T), 0 where masked, without gradient, with the controller's present coefficient.
 
         Raises:
             ValueError: the reward model gives anything but one finite number for each response.
@@ -195,7 +195,7 @@ class PPOTrainer:
         # endregion
 
     def compute_loss(self, batch: Experience) -> tuple[Tensor, dict[str, float]]:
-        """The loss of PPO on a batch of experience, and what to watch.
+        """The loss of PPO on a batch of experience, and its statistics.
 
         loss = policy_loss + value_coef * value_loss - entropy_coef * entropy, each a mean over real tokens
 
@@ -226,7 +226,7 @@ class PPOTrainer:
         # endregion
 
     def optimise(self, buffer: ExperienceBuffer) -> dict[str, float]:
-        """Epochs x minibatches of optimiser steps; the order is drawn anew in each epoch.
+        """Epochs x minibatches of optimizer steps; each epoch draws a new order.
 
         Ends at once when a minibatch's approx_kl exceeds `config.max_update_kl`: the policy has moved far enough.
 
@@ -234,7 +234,7 @@ class PPOTrainer:
             buffer: the experience of one update, advantages ready to use.
 
         Returns:
-            Means over the optimiser steps of their statistics, with `ratio_max` the largest; `first_ratio_max` of
+            Means over the optimizer steps of their statistics, with `ratio_max` the largest; `first_ratio_max` of
             the first step alone (it is 1: nothing has moved yet), and `optimiser_steps`, their number.
         """
         # region solution
@@ -249,7 +249,7 @@ class PPOTrainer:
         # endregion
 
     def optimiser_step(self, minibatch: Experience) -> dict[str, float]:
-        """Add up the gradients of the microbatches, clip their norm, step once, forget the gradients.
+        """Add up the gradients of the microbatches, clip their norm, step once, clear the gradients.
 
         Each microbatch's loss is weighted by its share of the minibatch's real tokens, so that the step does not
         depend on `micro_batch_size`. Where the mean ratio exceeds `config.ratio_threshold` (or is NaN) the step is
@@ -317,7 +317,7 @@ class PPOTrainer:
     def save_checkpoint(self, directory: str | Path) -> None:
         """Write everything that a resumed run needs; an interrupted write leaves the previous checkpoint whole.
 
-        Models, optimiser, learning rate, KL price, queue of prompts, random states, metrics so far.
+        Models, optimizer, learning rate, KL coefficient, queue of prompts, random states, metrics so far.
 
         Args:
             directory: created where missing.
@@ -342,7 +342,7 @@ class PPOTrainer:
         Raises:
             FileNotFoundError: there is no whole checkpoint in the directory.
             ValueError: it is damaged, or belongs to another version, to other settings or to models of other shapes.
-                Optimiser, price, queue, counter, history and random states are then as they were.
+                Optimizer, KL coefficient, queue, counter, history and random states are then as they were.
         """
         state = read_checkpoint(directory, self._state())
         # region solution
@@ -359,7 +359,7 @@ class PPOTrainer:
         # endregion
 
     def _check_processes(self) -> None:
-        """Refuse to be one of several processes; lesson 11's trainer asks for something else."""
+        """Refuse to be one of several processes; lesson 11's trainer has another rule."""
         if self.accelerator.num_processes > 1:
             raise ValueError(
                 f"expected one process, got {self.accelerator.num_processes}, which would all do the same work; "
@@ -371,7 +371,7 @@ class PPOTrainer:
         return input_ids.to(self.accelerator.device), attention_mask.to(self.accelerator.device)
 
     def _rollout_metrics(self, experience: Experience) -> dict[str, float]:
-        """What the rollout says about the policy; `kl` is the k1 estimate summed over each response."""
+        """Metrics of the rollout; `kl` is the k1 estimate summed over each response."""
         mask = experience.mask
         kl = estimate_kl(experience.log_probs, experience.ref_log_probs).masked_fill(~mask, 0.0).sum(dim=1)
         returns, values = experience.returns[mask], experience.values[mask]
@@ -393,7 +393,7 @@ class PPOTrainer:
         return [minibatch.rows(index) for index in rows.split(self.config.micro_batch_size)]
 
     def _set_learning_rate(self) -> None:
-        """Up in a line over `warmup_updates`, down in a line to 0 at `num_updates`."""
+        """Linear warm-up over `warmup_updates`, then linear decay to 0 at `num_updates`."""
         config = self.config
         warm = (self.updates_done + 1) / (config.warmup_updates + 1)
         left = 1.0 - self.updates_done / config.num_updates
@@ -429,6 +429,6 @@ def _weighted(parts: list[dict[str, float]], weights: list[float]) -> dict[str, 
 
 
 def _merge(steps: list[dict[str, float]]) -> dict[str, float]:
-    """Statistics of an update from those of its optimiser steps."""
+    """Statistics of an update from those of its optimizer steps."""
     merged = _weighted(steps, [1 / len(steps)] * len(steps))
     return merged | {"first_ratio_max": steps[0]["ratio_max"], "optimiser_steps": float(len(steps))}

@@ -19,7 +19,7 @@ def keep_reference_adapter(policy: PeftModel) -> PeftModel:
     """Remember the LoRA adapter as it is now: a frozen copy named "reference", for `reference_mode`.
 
     A policy that starts from an SFT *adapter* has base + adapter as its reference. With the adapters off, the KL
-    would be measured against the base model: large before the first step, and the price would pull SFT out again.
+    would be measured against the base model: large before the first step, and the penalty would undo SFT.
 
     Args:
         policy: a `peft` model with one adapter in training, before the trainer is made from it.

@@ -1,4 +1,4 @@
-"""Lesson 11, second part: what each process knows of its own rows, put together to what is true of all."""
+"""Lesson 11, second part: merge statistics that each process has of its own rows."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def merge_statistics(parts: Sequence[dict[str, float]], tokens: Sequence[int]) -
 def masked_moments(values: Tensor, mask: Tensor) -> Tensor:
     """(3,): number of real tokens, their mean, the sum of their squared deviations; zeros where there is no token.
 
-    Given. `values` is (B, T), `mask` (B, T) bool; what stands under a False mask may be anything.
+    Given. `values` is (B, T), `mask` (B, T) bool; values under a False mask are arbitrary.
     """
     check_shapes(values=(values, "B T"), mask=(mask, "B T"))
     real = values[mask]
@@ -59,7 +59,7 @@ def merge_moments(moments: Tensor) -> Tensor:
     mean    = sum(count_i * mean_i) / sum(count_i)
     squares = sum(squares_i + count_i * (mean_i - mean)^2)
 
-    The second term is what the parts' means differ by: without it the variance is that *within* the parts. A part
+    The second term measures how the parts' means differ: without it the variance is that *within* the parts. A part
     without tokens is ignored, even where its mean is NaN; NaN in a part with tokens makes the answer NaN.
 
     Args:
@@ -89,13 +89,13 @@ def global_masked_whiten(values: Tensor, mask: Tensor, gather: Gather, shift_mea
     whitened = (values - mean) / sqrt(variance + 1e-8)      (+ mean, if not shift_mean)
 
     Mean and (unbiased) variance are those of all tokens of all processes; a single one has variance 0. The values
-    stay where they are: only three numbers of each process travel.
+    stay in their process: only three numbers per process are exchanged.
 
     Args:
         values: (B, T) float, the rows of this process; under a False mask anything, NaN included.
         mask: (B, T) bool, True on real tokens.
         gather: (3,) of this process -> (N, 3) of all; every process calls it exactly once.
-        shift_mean: True centres the values; False keeps their mean (used for rewards).
+        shift_mean: True centers the values; False keeps their mean (used for rewards).
 
     Returns:
         (B, T), 0 where masked.

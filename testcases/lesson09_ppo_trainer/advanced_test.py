@@ -47,7 +47,7 @@ def test_generate_responses_takes_texts():
     call(RESPONSES, prompts=((2,), (3, 2, 3), (4, 2)), **options).matches_reference()
 
 
-JUDGED = {
+EVALUATED_ROWS = {
     "actor": normal(5, 5),
     "reference": normal(5, 5, seed=2),
     "prompts": ((2,), (3, 2)),
@@ -59,7 +59,7 @@ JUDGED = {
 
 def test_compute_rewards_calls_a_function_with_texts():
     # "a" and "b b": 1 word + 2/4; "b a" and "a": 2 words. No special token may reach the function.
-    answer = call(REWARDS, **JUDGED, reward="words of the prompt + 1/4 for each b", kl_coef=0.0)
+    answer = call(REWARDS, **EVALUATED_ROWS, reward="words of the prompt + 1/4 for each b", kl_coef=0.0)
     answer.equals([[0.0, 0.0, 1.5], [0.0, 2.0, 0.0]], atol=1e-12)
 
 
@@ -67,17 +67,17 @@ def test_compute_rewards_calls_a_function_with_texts():
     "settings", [{"whiten_rewards": True}, {"kl_estimator": "k2"}, {"kl_estimator": "k3"}], ids=str
 )
 def test_compute_rewards_follows_the_config(settings):
-    judged = {**JUDGED, "reward": normal(5, seed=4), "places": normal(12, 5, seed=5)}
-    call(REWARDS, **judged, price=0.4, temperature=0.6, **settings).has_no_gradient().matches_reference()
+    rows = {**EVALUATED_ROWS, "reward": normal(5, seed=4), "places": normal(12, 5, seed=5)}
+    call(REWARDS, **rows, coefficient=0.4, temperature=0.6, **settings).has_no_gradient().matches_reference()
 
 
 def test_compute_rewards_of_a_row_does_not_depend_on_the_others():
     # Alone, the first row has no padding on its left: positions and rewards have to stay.
-    judged = {**JUDGED, "reward": normal(5, seed=4), "places": normal(12, 5, seed=5)}
-    together = call(REWARDS, **judged, price=0.4).value
-    alone = {**judged, "prompts": judged["prompts"][:1]}
-    alone |= {name: judged[name][:1] for name in ("responses", "log_probs", "mask")}
-    call(REWARDS, **alone, price=0.4).equals(together[:1]).matches_reference()
+    rows = {**EVALUATED_ROWS, "reward": normal(5, seed=4), "places": normal(12, 5, seed=5)}
+    together = call(REWARDS, **rows, coefficient=0.4).value
+    alone = {**rows, "prompts": rows["prompts"][:1]}
+    alone |= {name: rows[name][:1] for name in ("responses", "log_probs", "mask")}
+    call(REWARDS, **alone, coefficient=0.4).equals(together[:1]).matches_reference()
 
 
 def batch(padding: int = 0) -> dict[str, Any]:
@@ -223,7 +223,7 @@ def test_training_step_at_a_learning_rate_of_0_keeps_every_ratio_at_1(size, temp
         pytest.param({"max_update_kl": 0.02}, id="stops-early"),
         pytest.param({"ratio_threshold": 1.001}, id="skips-spikes"),
         pytest.param({"micro_batch_size": 1, "max_grad_norm": 0.05}, id="microbatches-and-clip"),
-        pytest.param({"kl_target": 0.2, "kl_horizon": 12, "whiten_advantages": False}, id="adaptive-price"),
+        pytest.param({"kl_target": 0.2, "kl_horizon": 12, "whiten_advantages": False}, id="adaptive-kl-coef"),
         pytest.param({"entropy_coef": 0.3, "gamma": 0.9, "lam": 0.6, "temperature": 0.7}, id="other-numbers"),
     ],
 )
@@ -274,7 +274,15 @@ def test_load_checkpoint_makes_the_resumed_run_equal_the_undisturbed_one(save_af
         lambda got: all(
             str(got[f"resumed_{name}"]) == str(got[f"undisturbed_{name}"])
             and bool(torch.as_tensor(got[f"resumed_{name}"] == got[f"undisturbed_{name}"]).all())
-            for name in ("actor", "critic", "momentum", "price", "history", "next_draw_sampling", "prompts_waiting")
+            for name in (
+                "actor",
+                "critic",
+                "momentum",
+                "coefficient",
+                "history",
+                "next_draw_sampling",
+                "prompts_waiting",
+            )
         ),
         "a resumed run with the very numbers of the undisturbed one, to the last bit",
     )

@@ -18,7 +18,7 @@ MODE_AFTER_SAVING = scenario("parts_in_training_mode_after", of=PPOTrainer.save_
 MODE_AFTER_LOADING = scenario("parts_in_training_mode_after", of=PPOTrainer.load_checkpoint)
 
 # A trainer in the middle of a run; the file it leaves is read by the reference's load_checkpoint.
-IN_THE_MIDDLE = {"updates_done": 3, "learning_rate": 0.025, "scores_in_history": [0.0, 2.0, 4.0], "price": 0.125}
+IN_THE_MIDDLE = {"updates_done": 3, "learning_rate": 0.025, "scores_in_history": [0.0, 2.0, 4.0], "coefficient": 0.125}
 
 
 @pytest.mark.parametrize("as_path", [YES, NO], ids=["path", "text"])
@@ -49,7 +49,7 @@ def test_save_checkpoint_leaves_the_model_in_its_mode():
 
 def test_save_checkpoint_replaces_an_older_one():
     answer = call(SAVED, marks=(1.0, 4.0), kl_target=6.0)
-    answer.equals(price=0.25, updates_done=3, scores_in_history=[0.0, 4.0, 8.0])
+    answer.equals(coefficient=0.25, updates_done=3, scores_in_history=[0.0, 4.0, 8.0])
     answer.satisfies(lambda got: got["files"] == ["trainer.pt"], "one file, trainer.pt")
     answer.matches_reference()
 
@@ -61,11 +61,11 @@ def test_save_checkpoint_replaces_an_older_one():
 )
 @worth(2)
 def test_save_checkpoint_that_is_interrupted_leaves_the_old_one(while_renaming, error):
-    # The disk fails while the second checkpoint (price 1 / 16) is written: the first (price 3 / 16) must be whole.
+    # The disk fails while the second checkpoint (KL coefficient 1 / 16) is written: the first (3 / 16) must be whole.
     answer = call(INTERRUPTED, first=3.0, second=1.0, while_renaming=while_renaming)
     answer.satisfies(lambda got: got["error"] == error, "the OSError to come through")
     answer.satisfies(lambda got: not got["written_elsewhere"], "the unfinished file in the directory itself")
-    answer.equals(price=0.1875, scores_in_history=[0.0, 3.0, 6.0])
+    answer.equals(coefficient=0.1875, scores_in_history=[0.0, 3.0, 6.0])
     answer.matches_reference()
 
 
@@ -84,8 +84,8 @@ def test_load_checkpoint_restores_what_the_next_update_needs(as_path):
     answer.matches_reference()
 
 
-def test_load_checkpoint_restores_the_adaptive_price():
-    call(LOADED, mark=4.0, kl_target=6.0, kl_coef=0.7).equals(price=0.25).matches_reference()
+def test_load_checkpoint_restores_the_adaptive_kl_coef():
+    call(LOADED, mark=4.0, kl_target=6.0, kl_coef=0.7).equals(coefficient=0.25).matches_reference()
 
 
 def test_load_checkpoint_leaves_nothing_of_another_run():
@@ -107,11 +107,11 @@ def test_load_checkpoint_leaves_the_model_in_its_mode():
 
 
 @pytest.mark.parametrize("wrapped", [NO, YES], ids=["one-process", "wrapped"])
-def test_load_checkpoint_leaves_optimiser_and_models_together(wrapped):
+def test_load_checkpoint_leaves_optimizer_and_models_together(wrapped):
     # One step with gradient 1 after loading: it has to move the weights that the trainer uses.
     answer = call(LOADED, mark=1.0, learning_rate=0.5, wrapped=wrapped)
     answer.satisfies(
-        lambda got: (got["actor_one_step_later"] < got["actor"] - 0.01).all(), "an optimiser step that moves the actor"
+        lambda got: (got["actor_one_step_later"] < got["actor"] - 0.01).all(), "an optimizer step that moves the actor"
     )
     answer.matches_reference()
 
@@ -122,7 +122,7 @@ def test_load_checkpoint_refuses_models_of_another_shape(content):
 
 
 def test_load_checkpoint_that_is_refused_leaves_the_run_as_it_was():
-    # Price 3 / 16 and history of the run that goes on; the file of the other, wider models has 1 / 16 and 0, 1, 2.
+    # kl_coef 3 / 16 and history of the run that goes on; the file of the other, wider models has 1 / 16 and 0, 1, 2.
     answer = call(REFUSED, mark=1.0, mark_before=3.0, width=4)
-    answer.equals(error="ValueError", price=0.1875, scores_in_history=[0.0, 3.0, 6.0])
+    answer.equals(error="ValueError", coefficient=0.1875, scores_in_history=[0.0, 3.0, 6.0])
     answer.matches_reference()

@@ -253,7 +253,7 @@ def test_optimiser_step_skips_a_spike(ratio, skipped):
         pytest.param(40.0, 10.75, YES, id="a-spike-in-the-first-microbatch"),
     ],
 )
-def test_optimiser_step_judges_the_mean_ratio_of_the_minibatch(first, mean, skipped):
+def test_optimiser_step_tests_the_mean_ratio_of_the_minibatch(first, mean, skipped):
     ratios = torch.tensor([[first, NAN, NAN], [1.0, 1.0, 1.0]]).double()
     options = {"ratios": [ratios], "ratio_threshold": 4.0, "micro_batch_size": 1, **ADAM}
     answer = call(STEPS, actor_slopes=ACTOR_SLOPES, critic_slopes=CRITIC_SLOPES, mask=RAGGED, **options)
@@ -292,7 +292,7 @@ def epochs_in(got, rows):
 @worth(2)
 def test_optimise_passes_over_every_row_once_an_epoch(rows, settings, sizes):
     answer = call(EPOCHS, sizes=(rows,), **QUIET, **settings)
-    answer.satisfies(lambda got: sizes_of(got) == sizes, f"optimiser steps on {', '.join(map(str, sizes))} rows")
+    answer.satisfies(lambda got: sizes_of(got) == sizes, f"optimizer steps on {', '.join(map(str, sizes))} rows")
     answer.satisfies(
         lambda got: all(sorted(epoch) == list(range(rows)) for epoch in epochs_in(got, rows)),
         f"each of the {rows} rows exactly once in each epoch",
@@ -340,4 +340,4 @@ def test_optimise_stops_when_the_policy_has_moved_far_enough(limit, steps, polic
     settings = {"num_epochs": 3, "num_minibatches": 2, "batch_size": 4, "max_update_kl": limit}
     answer = call(EPOCHS, sizes=(4,), **script, **settings)
     answer.equals(optimiser_steps=float(steps), policy_loss=policy_loss)
-    answer.satisfies(lambda got: len(got["rows_of_each_step"]) == steps, f"{steps} optimiser steps")
+    answer.satisfies(lambda got: len(got["rows_of_each_step"]) == steps, f"{steps} optimizer steps")

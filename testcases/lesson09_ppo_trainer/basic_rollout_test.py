@@ -1,4 +1,4 @@
-"""Lesson 9, by hand: what the policy writes and what it is paid, every number worked out in a comment.
+"""Lesson 9, by hand: what the policy samples and the rewards of it, every number worked out in a comment.
 
 A table policy has a row of logits for the token before. Token 0 is padding, 1 stops.
 """
@@ -26,7 +26,7 @@ SURE = 1000.0
 CHAIN = [[0.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, SURE], [0.0, SURE, 0.0, 0.0]]
 CIRCLE = [[0.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, SURE], [0.0, 0.0, SURE, 0.0]]
 # After 2, at temperature 2: half the logits, so the stop token with 1/4 and 2 with 3/4.
-COIN = [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0], [-SURE, 0.0, 2 * math.log(3.0)]]
+RANDOM = [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0], [-SURE, 0.0, 2 * math.log(3.0)]]
 
 
 @pytest.mark.parametrize(
@@ -57,15 +57,15 @@ def test_generate_responses_by_hand(actor, prompts, settings, responses, mask):
     answer.equals(responses=responses, log_probs=[[0.0] * len(mask[0])] * 2, mask=mask)
 
 
-def is_a_coin(responses, log_probs, mask):
+def is_random(responses, log_probs, mask):
     return (log_probs.exp() - torch.where(responses == 1, 0.25, 0.75))[mask].abs().max() < 1e-12
 
 
 def test_generate_responses_uses_the_temperature():
     # With 1/4 and 3/4 a row goes on for 3 more tokens on average; at temperature 1 it would be 1/10 and 9/10, so 9.
-    answer = call(RESPONSES, actor=COIN, prompts=((2,),) * 64, temperature=2.0, max_new_tokens=3, seed=1)
+    answer = call(RESPONSES, actor=RANDOM, prompts=((2,),) * 64, temperature=2.0, max_new_tokens=3, seed=1)
     answer.satisfies(
-        lambda got: is_a_coin(*got.values),
+        lambda got: is_random(*got.values),
         "log_probs of log(1/4) for the stop token and log(3/4) for token 2: the logits are divided by 2",
     )
     answer.matches_reference()
@@ -73,7 +73,7 @@ def test_generate_responses_uses_the_temperature():
 
 @pytest.mark.parametrize("calls", [1, 2, 3])
 def test_generate_responses_draws_from_the_sampling_generator(calls):
-    answer = call(RESPONSES, actor=COIN, prompts=((2,),) * 5, temperature=2.0, max_new_tokens=4, calls=calls, seed=3)
+    answer = call(RESPONSES, actor=RANDOM, prompts=((2,),) * 5, temperature=2.0, max_new_tokens=4, calls=calls, seed=3)
     answer.leaves_global_random_alone().matches_reference()
 
 
@@ -96,7 +96,7 @@ def test_generate_responses_leaves_the_wrapped_model_in_its_mode():
 # 0.25 for the stop token. The policy of now (CHAIN) is another one than the policy that sampled.
 UNIFORM = [[0.0] * 4] * 4
 POINTS = [0.0, 0.25, 0.0, 2.0]
-PRICE = 0.5 / LN2
+COEFFICIENT = 0.5 / LN2
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,9 @@ def test_compute_rewards_by_hand(responses, log_probs, mask, settings, rewards):
     log_probs = LN2 * torch.tensor(log_probs, dtype=torch.float64)
     prompts = ((2,),) * len(mask)
     world = {"actor": CHAIN, "reference": UNIFORM, "reward": POINTS, "prompts": prompts}
-    answer = call(REWARDS, **world, responses=responses, log_probs=log_probs, mask=mask, price=PRICE, **settings)
+    answer = call(
+        REWARDS, **world, responses=responses, log_probs=log_probs, mask=mask, coefficient=COEFFICIENT, **settings
+    )
     answer.equals(rewards).has_no_gradient()
 
 
@@ -156,15 +158,15 @@ def test_compute_rewards_reads_the_reference_at_the_temperature():
         responses=[[1]],
         log_probs=[[-LN2]],
         mask=[[YES]],
-        price=PRICE,
+        coefficient=COEFFICIENT,
         temperature=2.0,
     )
     # KL = ln(1/2) - ln(1/8) = 2 ln 2 costs 1
     answer.equals([[0.25 - 1.0]])
 
 
-def test_compute_rewards_at_the_price_of_now():
-    # config.kl_coef is where the price began: 0.7. By now the controller has come to 0.25 / ln 2.
+def test_compute_rewards_with_the_present_kl_coef():
+    # config.kl_coef is the initial coefficient: 0.7. By now the controller is at 0.25 / ln 2.
     answer = call(
         REWARDS,
         actor=CHAIN,
@@ -174,7 +176,7 @@ def test_compute_rewards_at_the_price_of_now():
         responses=[[3, 1]],
         log_probs=[[-LN2, -3 * LN2]],
         mask=[[YES, YES]],
-        price=0.25 / LN2,
+        coefficient=0.25 / LN2,
         kl_coef=0.7,
     )
     answer.equals([[-0.25, 2.5]])
@@ -190,7 +192,7 @@ def test_compute_rewards_of_a_wrapped_model():
         responses=[[3, 1]],
         log_probs=[[-LN2, -3 * LN2]],
         mask=[[YES, YES]],
-        price=PRICE,
+        coefficient=COEFFICIENT,
         wrapped=YES,
     )
     answer.equals([[-0.5, 2.75]])

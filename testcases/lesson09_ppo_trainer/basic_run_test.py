@@ -21,7 +21,8 @@ UPDATES = scenario("real_updates_of", of=PPOTrainer.training_step)
 RUN = scenario("run_of", of=PPOTrainer.train)
 
 # The prompts [2] and [3] get the certain responses [3, stop] and [stop]: log-probs 0. The reference is uniform over 4:
-# each token has KL 2 ln 2 and costs 0.5 at the price 0.25 / ln 2. Scores 3.5 (0.5 + 2 + 1, prompt included) and 3.
+# each token has KL 2 ln 2 and, with coefficient 0.25 / ln 2, a penalty of 0.5. Scores 3.5 (0.5 + 2 + 1, with the
+# prompt) and 3.
 #   rewards [-0.5, 3], [2.5]; values [1, 0.5], [0.5]; gamma 1, lam 0.5: deltas -0.5 + 0.5 - 1 = -1, 2.5; 2
 #   advantages [-1 + 0.5 * 2.5, 2.5] = [0.25, 2.5], [2]; returns [1.25, 3], [2.5]
 WORLD = {
@@ -34,7 +35,7 @@ WORLD = {
     "kl_coef": 0.25 / LN2,
 }
 RAW = [[0.25, 2.5], [2.0, 0.0]]
-# mean 4.75 / 3; deviations -4, 2.75, 1.25 thirds; variance (16 + 7.5625 + 1.5625) / 9 / 2
+# mean 4.75 / 3; squared deviations of -4, 2.75, 1.25 thirds; variance (16 + 7.5625 + 1.5625) / 9 / 2
 WHITE = torch.tensor([[-4.0, 2.75], [1.25, 0.0]]).double() / 3 / math.sqrt(25.125 / 18 + 1e-8)
 
 
@@ -75,13 +76,13 @@ def test_training_step_returns_the_metrics_of_rollout_and_epochs():
         pytest.param(3 * LN2 / 1.1, 1.01, id="a-tenth-too-far"),
         pytest.param(3 * LN2 / 0.9, 0.99, id="a-tenth-too-near"),
         pytest.param(LN2, 1.02, id="the-error-is-clipped"),
-        pytest.param(None, 1.0, id="a-fixed-price"),
+        pytest.param(None, 1.0, id="a-fixed-kl-coef"),
     ],
 )
 @worth(2)
-def test_training_step_moves_the_price_after_the_epochs(target, factor):
+def test_training_step_changes_the_kl_coef_after_the_epochs(target, factor):
     answer = call(UPDATE, **WORLD, kl_target=target, kl_horizon=20)
-    answer.equals(price_in_the_epochs=0.25 / LN2, price_after=factor * 0.25 / LN2, kl_coef=0.25 / LN2)
+    answer.equals(coefficient_in_the_epochs=0.25 / LN2, coefficient_after=factor * 0.25 / LN2, kl_coef=0.25 / LN2)
 
 
 @pytest.mark.parametrize("updates_done, rate", [(6, 0.125), (7, 0.0625)])

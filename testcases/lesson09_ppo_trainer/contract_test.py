@@ -3,7 +3,7 @@
 from testcases.doubles.drawing import normal
 from testcases.engine import scenario
 from testcases.engine.contract_tests import contract_tests
-from testcases.lesson09_ppo_trainer.advanced_test import JUDGED
+from testcases.lesson09_ppo_trainer.advanced_test import EVALUATED_ROWS
 from tutorial.lesson09_ppo_trainer import PPOTrainer
 
 SAMPLED = {"actor": normal(5, 5), "places": normal(12, 5), "max_new_tokens": 5}
@@ -27,7 +27,7 @@ contract_tests(
             },
         ),
         scenario("rewards_of", of=PPOTrainer.compute_rewards): (
-            JUDGED,
+            EVALUATED_ROWS,
             {
                 "one-number-too-few": ({"reward": "one number too few"}, ["one number for each of 2"]),
                 "nan": ({"reward": "nan"}, ["finite"]),

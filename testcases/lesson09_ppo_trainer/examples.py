@@ -30,7 +30,7 @@ def examples(seed: int) -> list[Request]:
         *_epochs(draw, seed),
         *_steps(draw),
     ]
-    # The first optimiser of a process imports a large part of torch: seconds, on a busy machine.
+    # The first optimizer of a process imports a large part of torch: seconds, on a busy machine.
     return [replace(asked, seconds=20.0) for asked in found]
 
 
@@ -50,7 +50,7 @@ def _responses(draw: torch.Generator, seed: int) -> list[Request]:
 def _rewards(draw: torch.Generator) -> list[Request]:
     ask = scenario("rewards_of", of=PPOTrainer.compute_rewards)
     found = []
-    for price, settings in (
+    for coefficient, settings in (
         (0.3, {"kl_coef": 0.7, "temperature": 0.8, "missing_stop_penalty": 0.25}),
         (0.2, {"clip_score": 0.5, "kl_estimator": "k3", "gamma": 0.9, "lam": 0.5}),
         (None, {}),
@@ -70,7 +70,7 @@ def _rewards(draw: torch.Generator) -> list[Request]:
                 responses=responses,
                 log_probs=_old(draw, mask),
                 mask=mask,
-                price=price,
+                coefficient=coefficient,
                 places=normal_from(draw, 12, 5),
                 **settings,
             )
@@ -104,7 +104,7 @@ def _updates(draw: torch.Generator, seed: int) -> list[Request]:
     ):
         found.append(request(ask, **_world(draw), seed=seed, batch_size=5, max_new_tokens=4, **settings))
     found.append(request(ask, **_world(draw), seed=seed, batch_size=5, num_updates=4, updates_done=2, calls=2))
-    # A certain policy, 2 -> 3 -> stop, and a uniform reference: KL 3 ln 2 a response, 2 ln 2 a token; the target is
+    # A certain policy, 2 -> 3 -> stop, and a uniform reference: KL 3 ln 2 per response, 2 ln 2 per token; the target is
     # between the two, and near enough to both for the error not to be clipped.
     chain = torch.zeros(4, 4, dtype=torch.float64)
     chain[2, 3] = chain[3, 1] = 1000.0

@@ -55,12 +55,12 @@ class ComputeRewards(Right, of="PPOTrainer.compute_rewards"):
         """
         from ..lesson06_kl_rewards import compute_rewards, penalize_missing_stop
 
-        config, judged = self.config, self._evaluate(responses, prompts)
+        config, evaluated = self.config, self._evaluate(responses, prompts)
         scores = penalize_missing_stop(
-            judged.scores, responses.responses, config.stop_token_ids, config.missing_stop_penalty
+            evaluated.scores, responses.responses, config.stop_token_ids, config.missing_stop_penalty
         )
         rewards = compute_rewards(
-            scores, responses.log_probs, judged.ref_log_probs, responses.mask, self.kl_controller.value,
+            scores, responses.log_probs, evaluated.ref_log_probs, responses.mask, self.kl_controller.value,
             config.clip_score, config.kl_estimator,
         )
         return masked_whiten(rewards, responses.mask, shift_mean=False) if config.whiten_rewards else rewards
@@ -204,7 +204,7 @@ class TrainingStep(Right, of="PPOTrainer.training_step"):
         "        continue\n"
         "    break\n"
         "metrics |= _merge(steps)",
-        why="optimise is not called: its loops stand here",
+        why="`optimise` is not called: its loops stand here",
     )
     rolled_out_by_hand = instead(
         """
@@ -226,7 +226,7 @@ class TrainingStep(Right, of="PPOTrainer.training_step"):
         self.kl_controller.update(rollout["kl"], experience.responses.shape[0])
         return metrics
         """,
-        why="the given rollout and the whitening written out, the rate set earlier, the price moved at the very end",
+        why="the given rollout and the whitening written out, the rate set earlier, kl_coef changed at the end",
     )
 
 

@@ -82,7 +82,7 @@ def _state_of(trainer: Any) -> dict[str, Any]:
         **tables_of(trainer),
         "momentum": torch.stack([moment.double().mean() for moment in moments]),
         "learning_rate": learning_rate(trainer),
-        "price": float(trainer.kl_controller.value),
+        "coefficient": float(trainer.kl_controller.value),
         "prompts_waiting": torch.tensor(trainer.prompt_queue.waiting, dtype=torch.int64),
         "updates_done": trainer.updates_done,
         "scores_in_history": torch.tensor([one["score"] for one in trainer.history], dtype=torch.float64),
@@ -204,7 +204,7 @@ def loaded_of(
     with_global_draws: bool = False,
     **settings: Any,
 ) -> dict[str, Any]:
-    """`load_checkpoint` of a file that the reference wrote in the middle of a run; then the optimiser takes one step.
+    """`load_checkpoint` of a file that the reference wrote in the middle of a run; then the optimizer takes one step.
 
     `mark_before`: the trainer that loads is itself in the middle of another run; 0 is a new one. `content`: one of
     `_write`. `wrapped`: the model of the trainer that loads is, as on several processes. `with_global_draws`: the

@@ -37,19 +37,19 @@ def rewards_of(
     reference: Tensor,
     reward: Tensor | str,
     prompts: tuple[Any, ...],
-    price: float | None = None,
+    coefficient: float | None = None,
     wrapped: bool = False,
     **given: Any,
 ) -> Any:
-    """`compute_rewards` of the `responses`, `log_probs` and `mask` in `given`; `price` is where the controller is now.
+    """`compute_rewards` of the `responses`, `log_probs` and `mask` in `given`; `coefficient`: the present one.
 
     `reward`: a table, or the name of a Python function below. `wrapped`: the model is, as on several processes.
     """
     responses = Generation(*(given.pop(name) for name in Generation._fields))
-    judge = FUNCTIONS[reward] if isinstance(reward, str) else reward
-    trainer = student(lesson, actor, torch.ones_like(actor[0]), reference, judge, **given)
-    if price is not None:
-        trainer.kl_controller.value = price
+    score = FUNCTIONS[reward] if isinstance(reward, str) else reward
+    trainer = student(lesson, actor, torch.ones_like(actor[0]), reference, score, **given)
+    if coefficient is not None:
+        trainer.kl_controller.value = coefficient
     if wrapped:
         trainer.model = Wrapped(trainer.model)
     return trainer.compute_rewards(responses, prompts_of(prompts))

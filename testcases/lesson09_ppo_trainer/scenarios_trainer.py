@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-import torch._dynamo  # The first optimiser loads it, which takes seconds: not in a student's time.
+import torch._dynamo  # The first optimizer loads it, which takes seconds: not in a student's time.
 from torch import Tensor
 
 from solutions.lesson07_actor_critic import PolicyAndValue
@@ -42,10 +42,10 @@ def trainer_over(
 ) -> Any:
     """A trainer of the student (or of the reference) over these tables."""
     model = PolicyAndValue(TablePolicy(actor, places), TableCritic(critic, places is not None))
-    judge = TableReward(torch.zeros_like(critic) if reward is None else reward) if not callable(reward) else reward
+    score = TableReward(torch.zeros_like(critic) if reward is None else reward) if not callable(reward) else reward
     frozen = TablePolicy(actor if reference is None else reference, places)
     settings = {"stop_token_ids": (STOP,), "pad_token_id": PAD, **settings}
-    return make(model, judge, frozen, config(**settings), Letters())
+    return make(model, score, frozen, config(**settings), Letters())
 
 
 def student(lesson: Any, *tables: Any, **settings: Any) -> Any:

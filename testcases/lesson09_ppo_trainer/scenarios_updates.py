@@ -97,7 +97,7 @@ def steps_of(
 
 
 def _columns(rows: list[dict[str, Any]]) -> dict[str, Tensor]:
-    """The numbers of each name, one a row."""
+    """The numbers of each name, one for each row."""
     return {name: torch.tensor([row.get(name, NAN) for row in rows], dtype=torch.float64) for name in rows[0]}
 
 
@@ -167,7 +167,9 @@ def update_of(
 
     def optimiser_step(minibatch: Experience) -> dict[str, float]:
         steps.append(minibatch)
-        before.update(learning_rate=learning_rate(trainer), price_in_the_epochs=float(trainer.kl_controller.value))
+        before.update(
+            learning_rate=learning_rate(trainer), coefficient_in_the_epochs=float(trainer.kl_controller.value)
+        )
         return {"policy_loss": 0.5, "approx_kl": 0.01, "ratio_max": 1.0}
 
     trainer.optimise, trainer.optimiser_step = optimise, optimiser_step
@@ -179,7 +181,7 @@ def update_of(
         **_rows_of_an_epoch(steps, trainer.config.num_epochs),
         **before,
         **metrics,
-        "price_after": float(trainer.kl_controller.value),
+        "coefficient_after": float(trainer.kl_controller.value),
         "updates_done": trainer.updates_done,
         "steps": len(steps),
         "left_in_buffer": sum(len(buffer) for buffer in left if buffer is not None),
@@ -198,7 +200,7 @@ def real_updates_of(lesson: Any, prompts: tuple[Any, ...], updates: int = 1, **g
     """`training_step`, so many times on the same prompts, nothing replaced; the metrics have one entry an update."""
     trainer = student(lesson, **given)
     metrics = [_metrics(trainer, prompts) for _ in range(updates)]
-    return {**_columns(metrics), **tables_of(trainer), "price_after": float(trainer.kl_controller.value)}
+    return {**_columns(metrics), **tables_of(trainer), "coefficient_after": float(trainer.kl_controller.value)}
 
 
 def _metrics(trainer: Any, prompts: tuple[Any, ...]) -> dict[str, Any]:

@@ -24,10 +24,10 @@ class GenerateResponses(Wrong, of="PPOTrainer.generate_responses"):
         '.sampling() | {"temperature": 1.0}',
         why="config.temperature is not passed on: the policy samples at 1, and the loss then asks about another one",
     )
-    always_the_likeliest_token = edit(
+    always_the_most_likely_token = edit(
         ".sampling()",
         '.sampling() | {"top_k": 1}',
-        why="the likeliest token is taken: without chance the policy never tries anything, and PPO has nothing to "
+        why="the most likely token is taken: without randomness the policy tries nothing new, and PPO has nothing to "
         "compare",
     )
     sampled_with_the_global_generator = edit(
@@ -85,23 +85,23 @@ class GenerateResponses(Wrong, of="PPOTrainer.generate_responses"):
 
 
 class ComputeRewards(Wrong, of="PPOTrainer.compute_rewards"):
-    price_of_the_beginning = edit(
+    initial_kl_coef = edit(
         *EVALUATED,
         "self.kl_controller.value",
         "self.config.kl_coef",
-        why="config.kl_coef is only where the price starts: the controller moves it, so ask self.kl_controller.value",
+        why="config.kl_coef is only the initial one: the controller changes it, so use self.kl_controller.value",
     )
-    score_without_kl_price = edit(
+    score_without_kl_penalty = edit(
         *EVALUATED,
         "self.kl_controller.value",
         "0.0",
-        why="the KL price is left out: only the score is paid, and nothing keeps the policy near the reference",
+        why="the KL penalty is missing: only the score is rewarded, and nothing keeps the policy near the reference",
     )
     kl_is_rewarded = edit(
         *EVALUATED,
         "self.kl_controller.value).rewards",
         "0.0).rewards * 2 - self._evaluate(responses, prompts).rewards",
-        why="the KL is added, not subtracted: the policy is paid for leaving the reference",
+        why="the KL is added, not subtracted: the policy is rewarded for leaving the reference",
     )
     policy_as_its_own_reference = edit(
         *EVALUATED,
@@ -109,10 +109,10 @@ class ComputeRewards(Wrong, of="PPOTrainer.compute_rewards"):
         "self.policy",
         why="the policy is compared with itself: the KL needs the log-probs of the frozen self.ref_model",
     )
-    new_responses_judged = edit(
+    new_responses_evaluated = edit(
         "(responses,",
         "(self.generate_responses(prompts),",
-        why="new responses are sampled: the ones that were handed in are to be judged, with their own log-probs",
+        why="new responses are sampled: evaluate the responses of the argument, with their own log-probs",
     )
     log_probs_of_the_present_policy = first(
         "batch = self._evaluate(responses, prompts)\n"
@@ -125,13 +125,13 @@ class ComputeRewards(Wrong, of="PPOTrainer.compute_rewards"):
     returns_in_place_of_rewards = edit(
         ".rewards",
         ".returns",
-        why="these are the returns, the sums of what comes; the rewards are what each token itself is paid",
+        why="these are the returns, sums of later rewards; return the reward of each single token",
     )
     no_penalty_for_a_missing_stop = edit(
         *EVALUATED,
         "self.config",
         "replace(self.config, missing_stop_penalty=0.0)",
-        why="a response that never stopped is paid in full: config.missing_stop_penalty is subtracted from its score",
+        why="an unfinished response keeps its full score: config.missing_stop_penalty is subtracted from its score",
     )
     reference_at_temperature_1 = edit(
         *EVALUATED,
@@ -143,15 +143,15 @@ class ComputeRewards(Wrong, of="PPOTrainer.compute_rewards"):
         *EVALUATED,
         "self.accelerator.unwrap_model(self.model)",
         "self.model",
-        why="self.model may be wrapped, and a wrapper has no critic: hand in self.accelerator.unwrap_model(self.model)",
+        why="self.model may be wrapped, and a wrapper has no critic: pass self.accelerator.unwrap_model(self.model)",
     )
     score_on_every_token = instead(
         "batch = self._evaluate(responses, prompts)\n"
         "kl = estimate_kl(batch.log_probs, batch.ref_log_probs, self.config.kl_estimator)\n"
-        "price = (self.kl_controller.value * kl).masked_fill(~batch.mask, 0.0)\n"
-        "scores = (batch.rewards + price).sum(dim=1, keepdim=True)\n"
-        "return (scores - price).masked_fill(~batch.mask, 0.0)",
-        why="the score is given to every token: it is paid once, on the last real one",
+        "penalty = (self.kl_controller.value * kl).masked_fill(~batch.mask, 0.0)\n"
+        "scores = (batch.rewards + penalty).sum(dim=1, keepdim=True)\n"
+        "return (scores - penalty).masked_fill(~batch.mask, 0.0)",
+        why="the score is given to every token: it is added once, at the last real token",
     )
 
 
@@ -479,7 +479,7 @@ class TrainingStep(Wrong, of="PPOTrainer.training_step"):
     whitened_around_the_old_mean = edit(
         "experience.mask))\n",
         "experience.mask, shift_mean=False))\n",
-        why="scaled but not centred: whitened advantages have mean 0",
+        why="scaled but not centered: whitened advantages have mean 0",
     )
     controller_fed_with_approx_kl = edit(
         'metrics["kl"]',
@@ -489,7 +489,7 @@ class TrainingStep(Wrong, of="PPOTrainer.training_step"):
     controller_told_the_tokens = edit(
         "len(experience)",
         "int(experience.mask.sum())",
-        why="the controller is told the number of tokens: its horizon counts responses",
+        why="the controller gets the number of tokens; its horizon counts responses",
     )
     controller_fed_with_kl_of_a_token = edit(
         'metrics["kl"]',
@@ -499,14 +499,14 @@ class TrainingStep(Wrong, of="PPOTrainer.training_step"):
     controller_never_moved = edit(
         'self.kl_controller.update(metrics["kl"], len(experience))\n',
         "",
-        why="the KL price never moves: update the controller once an update",
+        why="the KL coefficient never changes: call the controller once per update",
     )
-    price_moved_too_early = edit(
+    kl_coef_changed_too_early = edit(
         'self.kl_controller.update(metrics["kl"], len(experience))\n',
         "",
         "buffer = ",
         'self.kl_controller.update(metrics["kl"], len(experience))\nbuffer = ',
-        why="the price moves before the epochs: it moves when the update is over, by the KL that was seen",
+        why="the KL coefficient changes before the epochs: change it when the update is over, by the KL of its rollout",
     )
     buffer_not_cleared = edit(
         "buffer = ExperienceBuffer()",
@@ -543,12 +543,12 @@ class TrainingStep(Wrong, of="PPOTrainer.training_step"):
         why="the reference is refreshed with the policy at each update: in RLHF it stays the SFT model for the whole "
         "run",
     )
-    rollout_at_the_price_of_the_beginning = edit(
+    rollout_at_the_initial_kl_coef = edit(
         "experience = self._collect(batch)",
-        "price, self.kl_controller.value = self.kl_controller.value, self.config.kl_coef\n"
+        "before, self.kl_controller.value = self.kl_controller.value, self.config.kl_coef\n"
         "experience = self._collect(batch)\n"
-        "self.kl_controller.value = price",
-        why="the price of the beginning is charged in every rollout: it is self.kl_controller.value that counts",
+        "self.kl_controller.value = before",
+        why="every rollout uses the initial KL coefficient: use self.kl_controller.value",
     )
 
 
@@ -571,7 +571,7 @@ class Train(Wrong, of="PPOTrainer.train"):
     prompts_in_their_order = edit(
         "self.prompt_queue.take(self.config.batch_size, len(prompts))",
         "[(self.updates_done * self.config.batch_size + i) % len(prompts) for i in range(self.config.batch_size)]",
-        why="the prompts come in the order of the list; the queue deals them out shuffled",
+        why="the prompts come in the order of the list; the queue returns them shuffled",
     )
     always_the_first_prompts = edit(
         "self.prompt_queue.take(self.config.batch_size, len(prompts))",
@@ -581,7 +581,7 @@ class Train(Wrong, of="PPOTrainer.train"):
     new_queue_in_every_update = edit(
         "self.prompt_queue.take",
         "PromptQueue(self.config.seed).take",
-        why="a new queue in every update deals out the same prompts again: keep to self.prompt_queue",
+        why="a new queue in every update returns the same prompts again: use self.prompt_queue",
     )
     on_update_before_the_history = edit(
         "        if on_update is not None:\n            on_update(self)\n",
@@ -701,7 +701,7 @@ class SaveCheckpoint(Wrong, of="PPOTrainer.save_checkpoint"):
     only_the_models_saved = edit(
         "self._state()",
         '{"model": self._state()["model"]}',
-        why="only the models are saved: a resumed run also needs optimiser, price, prompts, random states and counters",
+        why="only the models are saved: a resumed run also needs optimizer, kl_coef, prompts, random states, counters",
     )
     critic_not_saved = edit(
         "torch.save(self._state()",
@@ -711,15 +711,15 @@ class SaveCheckpoint(Wrong, of="PPOTrainer.save_checkpoint"):
         "torch.save(state",
         why="only the policy is saved: the critic has learned as well, and starts from nothing when it is not kept",
     )
-    optimiser_not_saved = edit(
+    optimizer_not_saved = edit(
         "torch.save(self._state()",
         'state = self._state()\nstate["optimizer"]["state"] = {}\ntorch.save(state',
-        why="the optimiser's moments are not saved: Adam starts again, with steps that are too large",
+        why="the optimizer's moments are not saved: Adam starts again, with steps that are too large",
     )
-    price_of_the_config_saved = edit(
+    kl_coef_of_the_config_saved = edit(
         "self._state()",
         'self._state() | {"kl_coef": self.config.kl_coef}',
-        why="the price of the config is saved, not the one that the controller has come to",
+        why="the KL coefficient of the config is saved, not the present one of the controller",
     )
     random_states_not_saved = edit(
         "torch.save(self._state()",
@@ -735,7 +735,7 @@ class LoadCheckpoint(Wrong, of="PPOTrainer.load_checkpoint"):
     only_the_models_restored = edit(
         "self.optimizer",
         "return\nself.optimizer",
-        why="only the models are restored: the run goes on with a new optimiser, price, queue and other random numbers",
+        why="only the models are restored: the run goes on with new optimizer, kl_coef, queue and random numbers",
     )
     restored_before_the_models = first(
         'self.optimizer.load_state_dict(state["optimizer"])\n'
@@ -754,15 +754,15 @@ class LoadCheckpoint(Wrong, of="PPOTrainer.load_checkpoint"):
         "critic = self.accelerator.unwrap_model(self.model).value_model.state_dict()\ntry:",
         why="the critic keeps its fresh weights: restore both models",
     )
-    optimiser_not_restored = edit(
+    optimizer_not_restored = edit(
         'self.optimizer.load_state_dict(state["optimizer"])\n',
         "",
-        why="the optimiser is not restored: Adam's moments start at 0, and the learning rate is that of a new run",
+        why="the optimizer is not restored: Adam's moments start at 0, and the learning rate is that of a new run",
     )
-    price_not_restored = edit(
+    kl_coef_not_restored = edit(
         'self.kl_controller.value = state["kl_coef"]\n',
         "",
-        why="the KL price is not restored: it starts again at config.kl_coef",
+        why="the KL coefficient is not restored: it starts again at config.kl_coef",
     )
     waiting_prompts_not_restored = edit(
         'self.prompt_queue.waiting = state["prompts_waiting"]\n',
@@ -827,9 +827,9 @@ class LoadCheckpoint(Wrong, of="PPOTrainer.load_checkpoint"):
         why="torch's RuntimeError comes through: a checkpoint of other shapes is bad input, so a ValueError that says "
         "so",
     )
-    optimiser_holds_the_old_model = first(
+    optimizer_holds_the_old_model = first(
         "from copy import deepcopy\n\nself.model = deepcopy(self.model)",
-        why="a new model is put in place: the optimiser still holds the old one's weights, and trains those",
+        why="a new model is put in place: the optimizer still holds the old one's weights, and trains those",
     )
     shape_error_swallowed = edit(
         "except RuntimeError",

@@ -81,8 +81,8 @@ def test_global_masked_whiten_of_two_processes_is_masked_whiten_of_one(shift_mea
 
 def test_global_masked_whiten_in_float32():
     given = {"values": torch.tensor([[1.0, 3.0]]), "mask": [[True, True]], "others": torch.tensor([[1.0, 8.0, 0.0]])}
-    deviation = math.sqrt(13)
-    wanted = [[-3 / deviation, -1 / deviation]]
+    scale = math.sqrt(13)
+    wanted = [[-3 / scale, -1 / scale]]
     call(WHITENED, **given, place=0).equals(whitened=torch.tensor(wanted), atol=1e-6)
 
 

@@ -34,7 +34,7 @@ def rows(*numbers):
 @pytest.mark.parametrize(
     "lengths, n_processes, micro_batch_size, plan",
     [
-        # longest first: rows 1 (9 tokens), 3 (7), 0 (4), 2 (2); dealt out: 1 and 0 | 3 and 2
+        # longest first: rows 1 (9 tokens), 3 (7), 0 (4), 2 (2); assigned: 1 and 0 | 3 and 2
         pytest.param([4, 9, 2, 7], 2, None, ((rows(1, 0),), (rows(3, 2),)), id="longest-first-like-cards"),
         pytest.param([4, 9, 2, 7], 1, None, ((rows(1, 3, 0, 2),),), id="one-process-takes-all"),
         pytest.param(
@@ -42,7 +42,7 @@ def rows(*numbers):
         ),
         pytest.param([4, 9, 2, 7], 2, 1, ((rows(1), rows(0)), (rows(3), rows(2))), id="each-process-cuts-its-own"),
         pytest.param([5, 5, 5, 5], 2, None, ((rows(0, 2),), (rows(1, 3),)), id="of-equal-rows-the-earlier-first"),
-        # hands 4 2 0 | 3 1: the second process has no row for its second microbatch, and comes along with none
+        # rows 4 2 0 | 3 1: the second process has no row for its second microbatch, and comes along with none
         pytest.param(
             [1, 2, 3, 4, 5],
             2,
@@ -138,7 +138,7 @@ def test_merge_statistics_by_hand(parts, tokens, merged):
             [[1.0, 1.0, 0.0], [2.0, 3.0, 2.0], [3.0, 5.0, 8.0]], [6.0, 11 / 3, 70 / 3], id="three-ragged-parts"
         ),
         # 20 * 0.5^2; a difference of two sums near 1e17 would lose it.
-        pytest.param([[10.0, 1e8, 0.0], [10.0, 1e8 + 1, 0.0]], [20.0, 1e8 + 0.5, 5.0], id="large-mean-small-spread"),
+        pytest.param([[10.0, 1e8, 0.0], [10.0, 1e8 + 1, 0.0]], [20.0, 1e8 + 0.5, 5.0], id="large-mean-small-variance"),
         pytest.param([[1.0, NAN, 0.0], [2.0, 3.0, 4.0]], [3.0, NAN, NAN], id="nan-of-a-part-with-tokens"),
     ],
 )
@@ -154,7 +154,7 @@ DEVIATION = math.sqrt(13 + 1e-8)
 
 
 @pytest.mark.parametrize(
-    "others, place, mean, deviation",
+    "others, place, mean, scale",
     [
         pytest.param(OTHER, 0, 4.0, DEVIATION, id="the-first-of-two"),
         pytest.param(OTHER, 1, 4.0, DEVIATION, id="the-second-of-two"),
@@ -166,11 +166,11 @@ DEVIATION = math.sqrt(13 + 1e-8)
 )
 @pytest.mark.parametrize("shift_mean", [YES, NO])
 @worth(4)
-def test_global_masked_whiten_by_hand(others, place, mean, deviation, shift_mean):
+def test_global_masked_whiten_by_hand(others, place, mean, scale, shift_mean):
     kept = 0.0 if shift_mean else mean
     answer = call(WHITENED, **OWN, others=others, place=place, shift_mean=shift_mean)
     answer.equals(
-        whitened=[[(1 - mean) / deviation + kept, 0.0], [(3 - mean) / deviation + kept, 0.0]],
+        whitened=[[(1 - mean) / scale + kept, 0.0], [(3 - mean) / scale + kept, 0.0]],
         gathered=1,
     )
 
@@ -227,7 +227,7 @@ SLOPES = {
     "mask": RAGGED,
 }
 CALM = torch.ones(2, 3).double()
-# The first optimiser of a process imports a large part of torch: seconds, on a busy machine.
+# The first optimizer of a process imports a large part of torch: seconds, on a busy machine.
 ADAM = {"learning_rate": 1.0, "adam_epsilon": 1.0, "max_grad_norm": 100.0, "seconds": 60.0}
 
 
@@ -236,7 +236,7 @@ ADAM = {"learning_rate": 1.0, "adam_epsilon": 1.0, "max_grad_norm": 100.0, "seco
 def test_optimiser_step_does_not_depend_on_the_processes(n_processes):
     answer = call(STEPS, **SLOPES, ratios=[CALM], n_processes=n_processes, **ADAM)
     answer.equals(
-        waits_for_ever=False,
+        waits_forever=False,
         processes_agree=True,
         actor=[-0.5],
         critic=[0.75],
@@ -272,7 +272,7 @@ def test_optimiser_step_does_not_depend_on_the_microbatches(n_processes, size, f
         **ADAM,
     )
     answer.equals(
-        waits_for_ever=False,
+        waits_forever=False,
         actor=[-2 / 3],
         critic=[-0.5],
         policy_loss=[2.0],
@@ -309,7 +309,7 @@ def test_optimiser_step_is_skipped_by_all_or_by_none(n_processes, size, ratios, 
     ratios = [torch.tensor(ratios).double(), CALM]
     answer = call(STEPS, **SLOPES, ratios=ratios, n_processes=n_processes, micro_batch_size=size, **ADAM)
     answer.equals(
-        waits_for_ever=False,
+        waits_forever=False,
         processes_agree=True,
         skipped_share=[skipped, 0.0],
         exchanges=[1.0 - skipped, 1.0],

@@ -32,7 +32,7 @@ def examples(seed: int) -> list[Request]:
         *_references(draw),
         *_steps(draw),
     ]
-    # peft, and the first optimiser of a process, import a large part of their libraries.
+    # peft, and the first optimizer of a process, import a large part of their libraries.
     return [replace(asked, seconds=60.0) for asked in found]
 
 

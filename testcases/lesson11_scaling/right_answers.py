@@ -20,7 +20,7 @@ class PlanMicrobatches(Right, of="plan_microbatches"):
         """,
         why="lists of numbers; Python's sort is stable, and the first hand is the fullest",
     )
-    dealt_one_by_one = instead(
+    assigned_one_by_one = instead(
         """
         import torch
 
@@ -136,8 +136,8 @@ class MergeMoments(Right, of="merge_moments"):
         counts, means, squares = moments[moments[:, 0] > 0].T
         total, shifted = counts.sum(), means - means[0]
         mean = (counts * shifted).sum() / total
-        spread = squares.sum() + (counts * shifted.square()).sum() - total * mean.square()
-        return torch.stack([total, means[0] + mean, spread])
+        total_squares = squares.sum() + (counts * shifted.square()).sum() - total * mean.square()
+        return torch.stack([total, means[0] + mean, total_squares])
         """,
         why="sums of squares around one of the means, so that no large numbers are subtracted",
     )
@@ -165,8 +165,8 @@ class GlobalMaskedWhiten(Right, of="global_masked_whiten"):
     selected_with_where = instead(
         """
         count, mean, squares = merge_moments(gather(masked_moments(values, mask)))
-        deviation = torch.sqrt(squares / torch.clamp(count - 1, min=1) + 1e-8)
-        whitened = (values - mean) / deviation
+        scale = torch.sqrt(squares / torch.clamp(count - 1, min=1) + 1e-8)
+        whitened = (values - mean) / scale
         if not shift_mean:
             whitened = whitened + mean
         return torch.where(mask, whitened, torch.zeros_like(values))

@@ -124,8 +124,8 @@ class WaitsForEver(Exception):
     """Real processes would hang here."""
 
 
-class Meeting:
-    """Processes that meet to exchange things; each meeting has a kind, and needs all of them."""
+class Collective:
+    """A collective operation among threads: it has a kind, and every process must take part."""
 
     def __init__(self, count: int) -> None:
         self.brought: list[list[tuple[str, Any]]] = [[] for _ in range(count)]
@@ -157,20 +157,20 @@ class Meeting:
 class ThreadProcesses(Processes):
     """`Processes` whose others are threads."""
 
-    def __init__(self, meeting: Meeting, index: int) -> None:
-        self.count, self.index = len(meeting.brought), index
-        self.meeting = meeting
+    def __init__(self, collective: Collective, index: int) -> None:
+        self.count, self.index = len(collective.brought), index
+        self.collective = collective
 
     def collect(self, things: list[Any]) -> list[Any]:
-        return [one for each in self.meeting.exchange(self.index, "collect", list(things)) for one in each]
+        return [one for each in self.collective.exchange(self.index, "collect", list(things)) for one in each]
 
 
 class ThreadAccelerator:
     """What a step asks of Accelerate. As in `DistributedDataParallel`, the *forward* decides whether the backward
     that follows exchanges gradients, and the exchange takes the mean of what has been added up."""
 
-    def __init__(self, real: Any, meeting: Meeting, index: int) -> None:
-        self.real, self.meeting, self.index = real, meeting, index
+    def __init__(self, real: Any, collective: Collective, index: int) -> None:
+        self.real, self.collective, self.index = real, collective, index
         self.is_quiet = self.forward_was_quiet = False
         self.exchanges = self.clips = self.backwards_outside = 0
 
@@ -206,7 +206,7 @@ class ThreadAccelerator:
     def _take_the_mean(self) -> None:
         weights = list(self.model.parameters())
         own = [torch.zeros_like(one) if one.grad is None else one.grad.clone() for one in weights]
-        everyone = self.meeting.exchange(self.index, "gradients", own)
+        everyone = self.collective.exchange(self.index, "gradients", own)
         for number, weight in enumerate(weights):
             weight.grad = torch.stack([each[number] for each in everyone]).mean(dim=0)
 
@@ -245,18 +245,18 @@ def steps_of(
     The answer: `processes_agree`, then (of the first process) the weights and statistics after each call, NaN shown
     as -1; how often gradients were exchanged in each call and clipped by Accelerate, how many backwards were outside
     `no_sync` though their forward was inside, and how many weights have a gradient left; `rows`: for each process the
-    rows of each forward in the first call. If a process would wait for ever the answer is {"waits_for_ever": True}.
+    rows of each forward in the first call. If a process would wait forever the answer is {"waits_forever": True}.
     """
-    meeting = Meeting(n_processes)
-    members = [_Member(lesson, meeting, index, settings) for index in range(n_processes)]
+    collective = Collective(n_processes)
+    members = [_Member(lesson, collective, index, settings) for index in range(n_processes)]
     prompts = torch.zeros(len(mask), 1, dtype=torch.int64)
     batches = [_experience(prompts, mask, actor_slopes, critic_slopes, ratio) for ratio in ratios]
     if not _run_together(members, batches):
-        return {"waits_for_ever": True}
+        return {"waits_forever": True}
     first = members[0].steps
     table = {name: torch.tensor([step[name] for step in first], dtype=torch.float64) for name in first[0]}
     return {
-        "waits_for_ever": False,
+        "waits_forever": False,
         "processes_agree": all(repr(member.steps) == repr(first) for member in members),
         **{name: numbers.nan_to_num(nan=-1.0) for name, numbers in table.items()},
         "rows": tuple(tuple(tuple(rows) for rows in member.forwards) for member in members),
@@ -264,7 +264,7 @@ def steps_of(
 
 
 def _run_together(members: list[_Member], batches: list[Experience]) -> bool:
-    """Whether every process came to its end, and none would wait for ever; what a student's code raised is raised."""
+    """Whether every process came to its end, and none would wait forever; what a student's code raised is raised."""
     threads = [threading.Thread(target=member.run, args=(batches,), daemon=True) for member in members[1:]]
     for thread in threads:
         thread.start()
@@ -281,15 +281,15 @@ def _run_together(members: list[_Member], batches: list[Experience]) -> bool:
 class _Member:
     """One process: its own trainer, its own copy of the weights."""
 
-    def __init__(self, lesson: Any, meeting: Meeting, index: int, settings: dict[str, Any]) -> None:
+    def __init__(self, lesson: Any, collective: Collective, index: int, settings: dict[str, Any]) -> None:
         config = PPOConfig(stop_token_ids=(1,), pad_token_id=0, **settings)
         self.trainer = lesson.DistributedPPOTrainer(TwoWeights(), _no_reward, None, config, object())
-        self.accelerator = ThreadAccelerator(self.trainer.accelerator, meeting, index)
+        self.accelerator = ThreadAccelerator(self.trainer.accelerator, collective, index)
         self.accelerator.model = self.trainer.model
         self.trainer.accelerator = self.accelerator
-        self.trainer.processes = ThreadProcesses(meeting, index)
+        self.trainer.processes = ThreadProcesses(collective, index)
         self.trainer.compute_loss = self.compute_loss
-        self.meeting, self.index = meeting, index
+        self.collective, self.index = collective, index
         self.forwards: list[list[int]] = []
         self.steps: list[dict[str, float]] = []
         self.error: BaseException | None = None
@@ -318,7 +318,7 @@ class _Member:
         except BaseException as error:
             self.error = error
         finally:
-            self.meeting.leave(self.index)
+            self.collective.leave(self.index)
 
 
 def _no_reward(prompts: list[str], responses: list[str]) -> list[float]:

@@ -6,15 +6,15 @@ from testcases.engine import Wrong, edit, first, instead
 
 
 class PlanMicrobatches(Wrong, of="plan_microbatches"):
-    dealt_without_sorting = edit(
+    assigned_without_sorting = edit(
         "lengths.argsort",
         "lengths.mul(0).argsort",
-        why="the rows are dealt in the order in which they came: one process may get all long ones; sort them first",
+        why="the rows are assigned in the order of the minibatch: one process may get all long ones; sort them first",
     )
     shortest_first = edit(
         "descending=True, ",
         "",
-        why="shortest first: the row over, where it does not divide, is then the longest; deal the longest first",
+        why="shortest first: a row left over by an uneven division is then the longest; sort the longest first",
     )
     later_of_equals_first = edit(
         "descending=True, stable=True)",
@@ -57,20 +57,20 @@ class PlanMicrobatches(Wrong, of="plan_microbatches"):
         "-(-most_rows // (micro_batch_size or 1))",
         why="micro_batch_size is taken as the number of microbatches; it is the number of rows in each",
     )
-    dealt_like_a_snake = edit(
+    assigned_in_a_snake = edit(
         "hands =",
         "turn = 2 * n_processes\nhands =",
         "longest_first[process::n_processes]",
         "longest_first[[i for i in range(len(lengths)) if i % turn in (process, turn - 1 - process)]]",
-        why="dealt there and back like a snake: the i-th row goes to process i % n_processes, always from the first on",
+        why="assigned forward, then backward: the i-th row goes to process i % n_processes, always from the first on",
     )
-    microbatches_dealt = edit(
+    microbatches_assigned = edit(
         "hands = [longest_first[process::n_processes] for process in range(n_processes)]",
         "pieces = [*longest_first.split(size)]\npieces += [longest_first[:0]] * (-len(pieces) % n_processes)",
         "[[hand[start : start + size] for start in starts] for hand in hands]",
         "[pieces[process::n_processes] for process in range(n_processes)]",
-        why="cut first, then whole microbatches are dealt: the first gets the longest rows; deal rows, then cut each "
-        "hand",
+        why="microbatches are assigned, not rows: the first process gets the longest ones; assign rows, then split "
+        "the rows of each process",
     )
     one_microbatch_too_many = edit(
         "(0, most_rows, size)",
@@ -252,7 +252,7 @@ class GlobalMaskedWhiten(Wrong, of="global_masked_whiten"):
         why="one is taken from n in each process; of all tokens together it is taken once",
     )
     shift_upside_down = edit(
-        "not shift_mean", "shift_mean", why="shift_mean is upside down: True centres the values, False keeps their mean"
+        "not shift_mean", "shift_mean", why="shift_mean is inverted: True centers the values, False keeps their mean"
     )
     shift_ignored = first("shift_mean = True", why="shift_mean is ignored: rewards would lose their mean")
     own_mean_kept = edit(
@@ -296,7 +296,7 @@ class KeepReferenceAdapter(Wrong, of="keep_reference_adapter"):
     reference_left_trainable = edit(
         "return policy",
         "[weight.requires_grad_() for name, weight in policy.named_parameters() if REFERENCE in name]\nreturn policy",
-        why="the reference is left trainable: the optimiser takes it in, and weight by weight it may move",
+        why="the reference is left trainable: the optimizer gets its parameters, and may change them",
     )
     reference_shares_tensors = edit(
         "return policy",
@@ -379,7 +379,7 @@ class OptimiserStep(Wrong, of="DistributedPPOTrainer.optimiser_step"):
         "nullcontext()",
         why="gradients are exchanged in every backward; once, in the last one, is enough: the others under no_sync",
     )
-    spike_judged_alone = edit(
+    spike_decided_alone = edit(
         "self.processes.collect(parts)",
         "([part for part in parts if part[1]] or [(statistics, 1)])",
         why="each process looks at its own ratio: one skips the step, the other waits for its gradients; merge first",
@@ -389,12 +389,11 @@ class OptimiserStep(Wrong, of="DistributedPPOTrainer.optimiser_step"):
         "return merge_statistics(*zip(*([part for part in parts if part[1]] or [(statistics, 1)]), strict=True))",
         why="each process reports its own rows; the statistics are those of the whole minibatch",
     )
-    worst_microbatch_judged = edit(
+    worst_microbatch_rows = edit(
         "self.processes.collect(parts), strict=True))",
         "(everyones := self.processes.collect(parts)), strict=True)) | {\n"
         '    "ratio_mean": max(part["ratio_mean"] for part, count in everyones if count)}',
-        why="the largest of the microbatches' mean ratios is judged: one rare row stops all; judge the mean over "
-        "tokens",
+        why="the largest of the microbatches' mean ratios decides: one rare row stops all; test the mean over tokens",
     )
     spikes_trained_on = edit(
         'if not merged["ratio_mean"] <= self.config.ratio_threshold:',

@@ -27,8 +27,9 @@ def covered() -> Iterator[Path]:
         yield from (ROOT / "book" / "figures").glob(f"{lesson}*.py")
         yield from (ROOT / "solutions" / lesson).glob("*.py")
         yield from (path for path in (ROOT / "testcases" / lesson).iterdir() if path.suffix in (".py", ".toml"))
-        yield from (ROOT / "notebooks").glob(f"{number}_*.ipynb")
-        yield from (ROOT / "notebooks" / "figures").glob(f"{lesson}*.py")
+        if number in WORDS["notebooks"]:
+            yield from (ROOT / "notebooks").glob(f"{number}_*.ipynb")
+            yield from (ROOT / "notebooks" / "figures").glob(f"{lesson}*.py")
 
 
 def prose_of(path: Path) -> Iterator[tuple[int, str]]:

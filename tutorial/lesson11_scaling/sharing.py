@@ -1,4 +1,4 @@
-"""Lesson 11, first part: sharing a minibatch out, so that the gradients add up to those of the whole."""
+"""Lesson 11, first part: split a minibatch over processes so that the gradients add up to those of the whole."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from ..given.shapes import check_number, check_shapes
 def plan_microbatches(lengths: Tensor, n_processes: int, micro_batch_size: int | None = None) -> list[list[Tensor]]:
     """Which rows of a minibatch each process computes, microbatch by microbatch; the same plan in every process.
 
-    The rows, longest first (of two that are equally long the earlier one first), are dealt out like cards: the i-th
+    Sort the rows by length, longest first (equal lengths in their old order), and assign them round-robin: the i-th
     goes to process i % n_processes. So row counts differ by at most one, and with equally many rows the tokens
-    differ by less than the longest row. Each process then cuts its cards, in the order in which
-    they came, into microbatches of `micro_batch_size` rows: rows of like length, little padding.
+    differ by less than the longest row. Each process then splits its rows, in this order, into microbatches of
+    `micro_batch_size` rows: rows of similar length, little padding.
 
-    Every process makes as many microbatches as the one with the most rows. Where its rows are used up, they are
-    empty: a process that stays away from a pass leaves the others waiting for ever.
+    Every process makes as many microbatches as the one with the most rows. When its rows are used up, the rest are
+    empty: if a process skipped a forward pass, the others would wait for it forever.
 
     Args:
         lengths: (M,) int64, real tokens of each row.
@@ -41,10 +41,10 @@ def plan_microbatches(lengths: Tensor, n_processes: int, micro_batch_size: int |
 def gradient_weight(tokens: int, total_tokens: int, n_processes: int = 1) -> float:
     """What a microbatch's mean loss is multiplied by before its backward.
 
-    gradient of the whole = sum over all microbatches of (tokens / total_tokens) * gradient of its mean
+    gradient of the whole = sum over all microbatches of its share of the tokens times the gradient of its mean
 
-    Within a process gradients add up, so this share is enough. Over processes `DistributedDataParallel` takes the
-    *mean*: it divides the sum by n_processes, and the weight has to make up for that.
+    Within a process gradients add up, so the share is enough. Over processes `DistributedDataParallel` takes the
+    *mean*: it divides the sum by n_processes, and the weight has to cancel that.
 
     Args:
         tokens: real tokens of the microbatch, 0 where it is empty.

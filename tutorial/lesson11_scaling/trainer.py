@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 class DistributedPPOTrainer(PPOTrainer):
     """`PPOTrainer` for any number of processes, started with `accelerate launch`; the update is that of one process.
 
-    Each process samples and judges its share of the prompts. Then every process gets the experience of all: token
-    ids and seven numbers a token, little beside the models. So whitening, statistics, KL price and the order of the
-    minibatches are those of one process, in each of them, without a word between them. The work of each optimiser
-    step is shared out again by tokens; gradients and statistics are merged, and every process decides from the
-    merged numbers whether to skip a step or to end an update: none waits for a step that another has skipped.
+    Each process samples and scores its share of the prompts. Then every process gets the experience of all: token
+    ids, six floats and two mask values per token, little beside the models. So whitening, statistics, KL coefficient
+    and the order of the minibatches are those of one process, in each of them, without further communication. The
+    work of each optimizer step is split again by tokens; gradients and statistics are merged, and every process
+    decides from the merged numbers whether to skip a step or to end an update: none waits for a skipped step.
 
     Responses differ from those of one process: each samples from a stream of its own. The update that is made from
     the same responses is the same, to float tolerance.
@@ -42,7 +42,7 @@ class DistributedPPOTrainer(PPOTrainer):
     Args: as `PPOTrainer`; every process is given the same.
 
     Raises:
-        ValueError: there are more processes than prompts in a batch, or a setting that DeepSpeed cannot honour.
+        ValueError: there are more processes than prompts in a batch, or a setting that DeepSpeed does not support.
     """
 
     def __init__(
@@ -72,9 +72,9 @@ class DistributedPPOTrainer(PPOTrainer):
     def whole_model(self) -> Iterator[PolicyAndValue | SharedPolicyAndValue]:
         """Actor and critic without wrapper, and with all their weights in this process; every process must enter.
 
-        FSDP splits the weights and brings those of a block together for each of its passes. A rollout cannot work
-        so: processes make different numbers of passes, and would wait for each other. Here all weights are brought
-        together once, and split again at the end. To save a policy: `model.policy.save_pretrained` in the first
+        FSDP splits the weights and gathers those of a block for each of its forward passes. A rollout cannot do
+        that: processes make different numbers of passes, and would wait for each other. Here all weights are
+        gathered once, and split again at the end. To save a policy: `model.policy.save_pretrained` in the first
         process, inside this context.
 
         Yields:
@@ -107,14 +107,14 @@ class DistributedPPOTrainer(PPOTrainer):
             return super().training_step(batch)
 
     def optimiser_step(self, minibatch: Experience) -> dict[str, float]:
-        """One optimiser step on a minibatch that every process holds and of which each computes its share.
+        """One optimizer step on a minibatch that every process holds and of which each computes its share.
 
         1. take this process's microbatches of the plan; for an empty one compute row 0, at weight 0
         2. add up gradients, each microbatch's mean loss times its `gradient_weight`; processes exchange gradients
            in the last backward only, in all others `accelerator.no_sync(model)` holds for forward *and* backward
         3. before the last backward merge the statistics of all processes; if their mean ratio exceeds
            `config.ratio_threshold` (or is NaN) leave it out and skip the step, as every other process does
-        4. clip, step, forget the gradients
+        4. clip, step, clear the gradients
 
         Args:
             minibatch: the same rows in every process.
@@ -128,7 +128,7 @@ class DistributedPPOTrainer(PPOTrainer):
         """As `PPOTrainer.save_checkpoint`; every process must call it, the first one writes.
 
         Raises:
-            ValueError: weights or optimiser are split among the processes, so no process could write them whole.
+            ValueError: weights or optimizer are split among the processes, so no process could write them whole.
         """
         if self.accelerator.distributed_type in (DistributedType.FSDP, DistributedType.DEEPSPEED):
             raise ValueError(
@@ -178,7 +178,7 @@ class DistributedPPOTrainer(PPOTrainer):
 
 
 def _prepare_deepspeed(config: PPOConfig) -> None:
-    """Tell DeepSpeed what it wants to know before it sees the model; nothing where it is not in use.
+    """Give DeepSpeed the settings that it needs before it sees the model; nothing if it is not in use.
 
     Raises:
         ValueError: ZeRO stage 3 or microbatches: see the README's table.
