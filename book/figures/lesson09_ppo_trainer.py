@@ -1,0 +1,67 @@
+"""The figures of lesson 9: what a wrong accumulation reports, and the four loops."""
+
+from __future__ import annotations
+
+import torch
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyBboxPatch
+
+from solutions.lesson01_masked_sequences import masked_mean
+
+from .style import BLUE, GREEN, INK, ORANGE, RED, VIOLET, canvas
+
+
+def accumulated_loss() -> tuple[Figure, str]:
+    losses = torch.tensor([[4.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
+    mask = torch.tensor([[True, False, False], [True, True, True]])
+    whole = masked_mean(losses, mask).item()
+    means = [masked_mean(losses[row : row + 1], mask[row : row + 1]).item() for row in range(2)]
+    shares = (mask.sum(dim=1) / mask.sum()).tolist()
+    weighted = sum(share * mean for share, mean in zip(shares, means, strict=True))
+    names = ["all four tokens\nin one batch", "mean of the\nmicrobatches' means", "each mean weighted\nby its tokens"]
+    heights = [whole, sum(means) / 2, weighted]
+    figure, (axes,) = canvas(2.4)
+    for place, (height, color) in enumerate(zip(heights, (BLUE, RED, GREEN), strict=True)):
+        axes.bar(place, height, width=0.5, color=color)
+        axes.text(place, height + 0.05, f"{height:g}", ha="center", fontweight="bold", color=INK)
+    axes.axhline(whole, color=BLUE, lw=1, ls="--")
+    axes.set_xticks(range(3), names)
+    axes.set(ylim=(0, 2.4), ylabel="loss of the minibatch")
+    alt = (
+        "Bars of the loss of two rows, one with one token of loss 4, one with three tokens of loss 0: 1 for all "
+        "tokens in one batch, 2 for the mean of the microbatches' means, 1 when each mean is weighted by its tokens."
+    )
+    return figure, alt
+
+
+def four_loops() -> tuple[Figure, str]:
+    levels = (
+        ("update", "num_updates", "rollout, whiten; at the end adapt kl_coef", BLUE),
+        ("epoch", "num_epochs", "draw a new order of the rows", GREEN),
+        ("minibatch", "num_minibatches", "at the end clip, step, clear the gradients", ORANGE),
+        ("microbatch", "of micro_batch_size rows", "loss times its share of the tokens, then backward", VIOLET),
+    )
+    figure, (axes,) = canvas(3.2)
+    axes.set(xlim=(0, 10), ylim=(0, 5.4))
+    axes.axis("off")
+    for depth, (name, setting, work, color) in enumerate(levels):
+        left, bottom = 0.05 + 0.4 * depth, 0.1 + 0.3 * depth
+        height = 5.2 - 1.0 * depth - bottom
+        frame = {"edgecolor": color, "facecolor": "none", "lw": 1.8}
+        shape = FancyBboxPatch((left, bottom), 9.9 - 0.8 * depth, height, "round,pad=0,rounding_size=0.15", **frame)
+        axes.add_patch(shape)
+        top = bottom + height - 0.5
+        axes.text(left + 0.25, top, f"for each {name}", color=INK, va="center", fontweight="bold")
+        axes.text(left + 2.6, top, setting, color=color, va="center", family="monospace", fontsize=8.5)
+        line = top - 0.42 if depth == 3 else top
+        axes.text(left + 9.65 - 0.8 * depth, line, work, color=INK, va="center", ha="right", fontsize=8.5)
+    alt = (
+        "Four nested boxes. An update (num_updates of them) makes a rollout, whitens, and at the end adapts kl_coef. "
+        "In it, each epoch (num_epochs) draws a new order of the rows. In it, each minibatch (num_minibatches) ends "
+        "with clipping, one step and cleared gradients. In it, each microbatch computes its loss, weighted by its "
+        "tokens, and the backward."
+    )
+    return figure, alt
+
+
+FIGURES = {"accumulated-loss": accumulated_loss, "four-loops": four_loops}
