@@ -68,8 +68,9 @@ def test_any_text_can_be_asked(text: str):
 def test_a_copy_is_flagged_by_its_share_and_keeps_its_mark(tmp_path: Path):
     copied = result("ann", copies={"regions": ["lesson04_gae.compute_gae"], "of": 4})
     sheet = load_one(tmp_path, copied)
-    assert sheet.flags == ("the reference's own: 1 of 4 long regions (25%)",) and sheet.mark == 3
+    assert sheet.alarms == ("the reference's own: 1 of 4 long regions (25%)",) and sheet.mark == 3
     report(tmp_path)
     (row,) = read_csv(tmp_path / "gradebook.csv")
-    assert row["flags"] == sheet.flags[0] and row["score"] == "3"
-    assert "1 of 4 long regions" in (tmp_path / "report" / "index.html").read_text("utf-8")
+    assert row["flags"] == sheet.alarms[0] and row["score"] == "3"
+    told = {path.name for path in tmp_path.rglob("*.*") if "1 of 4 long regions" in path.read_text("utf-8")}
+    assert told == {"gradebook.csv", "index.html"}, "for the instructor alone"

@@ -69,7 +69,7 @@ def write_class(
             percents=percents,
             mean=statistics.fmean(percents) if percents else None,
             median=statistics.median(percents) if percents else None,
-            alarms=[sheet for sheet in sheets if sheet.mark is None or set(sheet.flags) - {results.UNSAFE}],
+            alarms=[sheet for sheet in sheets if sheet.mark is None or set(sheet.alarms) - {results.UNSAFE}],
             unsafe=any(results.UNSAFE in sheet.flags for sheet in sheets),
             **_style(),
         )

@@ -161,14 +161,18 @@ class MarkSheet:
     def flags(self) -> tuple[str, ...]:
         """What an instructor must look at."""
         found = [UNSAFE] if self.sandbox != "bwrap" and self.lessons else []
-        if copied := len(self.copies.regions):
-            share = f"{100 * copied / self.copies.of:.0f}%"
-            found.append(f"the reference's own: {copied} of {self.copies.of:g} long regions ({share})")
         for status in (TAMPER, GRADER):
             count = sum(exercise.status == status for exercise in self.exercises)
             if count:
                 found.append(f"{status} in {count} exercise{'s' * (count > 1)}")
         return tuple(found)
+
+    @property
+    def alarms(self) -> tuple[str, ...]:
+        """The flags, and what is for the instructor alone: a copy may be explained, and nobody is told before."""
+        copied, of = len(self.copies.regions), self.copies.of
+        share = f"the reference's own: {copied} of {of:g} long regions ({100 * copied / max(1, of):.0f}%)"
+        return (*self.flags, *([share] if copied else []))
 
 
 def load(out: Path, rows: Iterable[Row]) -> list[MarkSheet]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import os
 from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
@@ -27,14 +28,11 @@ def write_text(path: Path, text: str) -> Path:
 
 def write_rows(path: Path, rows: Iterable[Sequence[object]], as_is: Container[object] = ()) -> Path:
     """Write a CSV file (UTF-8, commas), each cell made safe but for the values in `as_is`."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.new")
-    with beside.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows(
-            [value if value in as_is else cell(value) for value in row] for row in rows
-        )
-    os.replace(beside, path)
-    return path
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(
+        [value if value in as_is else cell(value) for value in row] for row in rows
+    )
+    return write_text(path, text.getvalue())
 
 
 def gradebook(path: Path, sheets: Sequence[MarkSheet], matching: Matching | None = None) -> Path:
@@ -53,7 +51,7 @@ def gradebook(path: Path, sheets: Sequence[MarkSheet], matching: Matching | None
             sheet.percent,
             sheet.status,
             *(scores.get(lesson) for lesson in lessons),
-            " | ".join(sheet.flags),
+            " | ".join(sheet.alarms),
             " | ".join([*sheet.notes, *_roster_notes(sheet, matching)]),
         ]
         if matching is not None:
