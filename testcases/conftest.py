@@ -159,9 +159,7 @@ class _Run:
             if failed:
                 terminalreporter.stats["failed"] = failed
         for exercise, count in hidden.items():
-            terminalreporter.write_line(
-                f"{exercise}: {count} more failed; fix the above first, or see all with --full"
-            )
+            terminalreporter.write_line(f"{exercise}: {count} more failed; fix the above first, or see all with --full")
         self._write_bars(terminalreporter)
         return result
 
