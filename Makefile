@@ -1,6 +1,6 @@
 # Every target does all of its set-up by itself; a second run installs nothing.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test progress hint reset solution check check-sandbox gradescope stubs checkpoints notebooks lab bench lint
+.PHONY: help setup demo test progress hint reset solution check check-sandbox gradescope stubs figures checkpoints notebooks lab bench lint
 
 PYTHON ?= python3
 VENV := .venv
@@ -60,6 +60,7 @@ demo: $(READY) ## SFT, reward model and PPO on this machine [PRESET=tiny SEED=0 
 test: $(READY) $(LAB_READY) ## Check the course itself: everything (students: run pytest instead)
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/python -m testcases.selfcheck.stubs --check
+	@$(BIN)/python -m book.figures --check
 	@$(BIN)/mypy
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest testcases --subject=solutions -n 2 --dist loadgroup
 
@@ -88,6 +89,9 @@ gradescope: $(READY) ## Write runs/gradescope.zip, an autograder to upload
 stubs: $(READY) ## Write tutorial/ from the solution regions of solutions/
 	@$(BIN)/python -m testcases.selfcheck.stubs
 
+figures: $(READY) ## Draw the figures of the lesson texts
+	@$(BIN)/python -m book.figures
+
 checkpoints: $(READY) ## Rebuild the small models shipped in tiny_models/checkpoints
 	@$(BIN)/python -m testcases.selfcheck.checkpoints
 
@@ -112,5 +116,5 @@ bench: $(READY) $(BENCH_READY) ## How fast the trainer is: against TRL 1.12.0, t
 
 lint: $(READY) ## Style (ruff) and types (mypy)
 	@$(BIN)/ruff check .
-	@$(BIN)/ruff format --check solutions testcases tiny_models
+	@$(BIN)/ruff format --check solutions testcases tiny_models book
 	@$(BIN)/mypy
