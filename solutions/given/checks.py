@@ -21,10 +21,10 @@ LOWEST_KL = -1.0
 KL_A_TOKEN = 2.0
 """Nats: a policy this far away writes what the reference almost never would."""
 LEAST_ENTROPY = 0.01
-"""Nats in a token: one surprise in about a thousand."""
+"""Nats per token: one unlikely token in about a thousand."""
 CLIPPED_SHARE = 0.5
 UPDATE_KL = 0.5
-"""Nats in a token, from the policy that sampled; 0.01 is usual."""
+"""Nats per token, from the policy that sampled; 0.01 is usual."""
 CUT_OFF_SHARE = 0.5
 CRITIC_UPDATES = 10
 """A critic may be worse than none at first, but not for so many updates in a row."""
@@ -91,7 +91,7 @@ def entropy_is_left(history: Sequence[Metrics]) -> str | None:
     entropy = history[-1].get("entropy", 1.0)
     if not -1e-6 <= entropy < LEAST_ENTROPY:
         return None
-    return f"the entropy fell to {entropy:.3f} nats a token: raise kl_coef, or lower learning_rate"
+    return f"the entropy fell to {entropy:.3f} nats per token: raise kl_coef, or lower learning_rate"
 
 
 def policy_moves(history: Sequence[Metrics]) -> str | None:
@@ -108,25 +108,25 @@ def steps_are_small(history: Sequence[Metrics]) -> str | None:
     if share <= CLIPPED_SHARE and kl <= UPDATE_KL:
         return None
     return (
-        f"the steps of one update moved the policy by {kl:.2f} nats a token, and {share:.0%} of the tokens were "
+        f"the steps of one update moved the policy by {kl:.2f} nats per token, and {share:.0%} of the tokens were "
         "clipped: lower learning_rate or num_epochs, or set max_update_kl"
     )
 
 
 def kl_stays_near(history: Sequence[Metrics]) -> str | None:
-    """The KL price keeps the policy near the reference."""
+    """The KL penalty keeps the policy near the reference."""
     metrics = history[-1]
     kl = metrics.get("kl", 0.0) / max(metrics.get("response_length", 1.0), 1.0)
     if kl <= KL_A_TOKEN:
         return None
     return (
-        f"the KL from the reference is {kl:.1f} nats a token: read the responses, and raise kl_coef or lower "
+        f"the KL from the reference is {kl:.1f} nats per token: read the responses, and raise kl_coef or lower "
         "learning_rate if they are no good"
     )
 
 
 def responses_stop(history: Sequence[Metrics]) -> str | None:
-    """A response that never stops is judged for half of what it says."""
+    """A response that never stops is scored before it is finished."""
     share = 1.0 - history[-1].get("stopped_share", 1.0)
     if share <= CUT_OFF_SHARE:
         return None

@@ -28,7 +28,7 @@ class RolloutConfig:
     lam: float = 0.95
     """GAE's lambda in [0, 1]."""
     kl_estimator: str = "k1"
-    """KL price on each token: "k1", "k2" or "k3"."""
+    """KL penalty on each token: "k1", "k2" or "k3"."""
     clip_score: float = 5.0
     """> 0; scores are clipped to +- this before they become rewards."""
     missing_stop_penalty: float = 1.0
@@ -92,11 +92,11 @@ class PPOConfig(RolloutConfig):
     whiten_advantages: bool = True
     """Mean 0, variance 1 over the real tokens of each rollout; after the returns are made."""
     kl_coef: float = 0.05
-    """>= 0, price of a nat of KL(policy || reference); where the controller starts."""
+    """>= 0, the coefficient (beta) of KL(policy || reference); where the controller starts."""
     kl_target: float | None = None
     """Nats in a whole response that the adaptive controller steers to; None keeps kl_coef fixed."""
     kl_horizon: int = 10_000
-    """Responses after which an error of 0.2 has moved the price by a fifth."""
+    """Responses after which an error of 0.2 has changed `kl_coef` by a fifth."""
     max_update_kl: float | None = None
     """Stop the epochs of an update when a minibatch's approx_kl exceeds this; None never does."""
     ratio_threshold: float = 10.0

@@ -31,7 +31,7 @@ class Experience:
     scores: Tensor
     """(B,) of the reward model, before any penalty or clip."""
     rewards: Tensor
-    """(B, T): the KL price on each token and the score on the last."""
+    """(B, T): the KL penalty on each token and the score on the last."""
     advantages: Tensor
     """(B, T), raw."""
     returns: Tensor

@@ -1,4 +1,4 @@
-"""Lesson 8, third part: the rollout. The policy writes; reward model, reference and critic judge."""
+"""Lesson 8, third part: the rollout. The policy writes; reward model, reference and critic evaluate."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def collect_experience(
     kl_coef: float,
     generator: torch.Generator | None = None,
 ) -> Experience:
-    """Sample a response to each prompt, then judge it.
+    """Sample a response to each prompt, then evaluate it.
 
     Args:
         model: actor and critic.
@@ -48,7 +48,7 @@ def collect_experience(
         input_ids: (B, P) int64, left-padded prompts.
         attention_mask: (B, P) bool.
         config: sampling and reward settings.
-        kl_coef: >= 0, the present price of a nat.
+        kl_coef: >= 0, the KL coefficient of this rollout.
         generator: source of the sampling's randomness; None uses the global one.
 
     Returns:
@@ -79,7 +79,7 @@ def evaluate_responses(
 
     1. reference and critic read prompt + response, `model` with dropout off; the mode of both is as before afterwards
     2. `score` reads the same; its scores are stored as they come
-    3. a response without a stop token loses `missing_stop_penalty`, then the score is clipped and the KL priced
+    3. a response without a stop token loses `missing_stop_penalty`, then the score is clipped and the KL penalty subtracted
     4. with `whiten_rewards` the rewards are scaled, keeping their mean, before advantages and returns are made
 
     Args: as `collect_experience`, and

@@ -46,7 +46,7 @@ SICK = [
     pytest.param(checks.steps_are_small, {"clip_fraction": 0.6}, "60% of the tokens were clipped", id="large-steps"),
     pytest.param(checks.steps_are_small, {"approx_kl": 3.8}, "moved the policy by 3.80 nats", id="large-update"),
     pytest.param(checks.entropy_is_left, {"entropy": 0.002}, "fell to 0.002 nats", id="collapsed"),
-    pytest.param(checks.kl_stays_near, {"kl": 27.0}, "3.0 nats a token", id="far-from-the-reference"),
+    pytest.param(checks.kl_stays_near, {"kl": 27.0}, "3.0 nats per token", id="far-from-the-reference"),
     pytest.param(checks.responses_stop, {"stopped_share": 0.2}, "80% of the responses were cut off", id="cut-off"),
 ]
 

@@ -50,12 +50,12 @@ def evaluate_policy(
     tokenizer: Any,
     config: PPOConfig,
 ) -> Evaluation:
-    """Sample one response to each prompt, and judge it.
+    """Sample one response to each prompt, and evaluate it.
 
     The random numbers come from a generator that starts at EVALUATION_SEED, so they are the same for every policy.
 
     Args:
-        policy: the language model to judge; each of its parts is left in the mode it was in.
+        policy: the language model to evaluate; each of its parts is left in the mode it was in.
         reference: the SFT model; read with dropout off, and likewise left in its mode.
         score: the reward model as a scorer.
         prompts: texts.
