@@ -45,6 +45,8 @@ class Engine:
         self.explanation = explanation(subject, self.reference)
         self._first_answers: dict[tuple[str, str], Outcome | None] = {}
         self._examples: dict[str, tuple[Request, ...]] = {}
+        self.draws = 0
+        """How often examples were asked for: a test that asks for none does not depend on the seed."""
 
     @contextmanager
     def active(self) -> Iterator[Engine]:
@@ -57,6 +59,7 @@ class Engine:
 
     def examples(self, lesson: str, exercise: str) -> list[Request]:
         """Those of an exercise, drawn from this engine's seed."""
+        self.draws += 1
         if lesson not in self._examples:
             self._examples[lesson] = drawn(lesson, self.seed)
         return [request for request in self._examples[lesson] if request.exercise == exercise]
