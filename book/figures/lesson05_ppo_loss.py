@@ -33,7 +33,7 @@ def six_cases() -> tuple[Figure, str]:
             axes.annotate(
                 "gradient 0" if slope == 0 else f"gradient {slope:+.1f}",
                 (ratio, value),
-                (9, -9 if advantage > 0 else 3) if slope else (0, 9 if advantage > 0 else -17),
+                (9, -9 if advantage > 0 else 3) if slope else (30 if advantage > 0 else 0, -17),
                 textcoords="offset points",
                 ha="left" if slope else "center",
                 fontsize=9,
