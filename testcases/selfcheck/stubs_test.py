@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from testcases.engine.contract import SOLUTIONS, lesson_names, regions
 from testcases.engine.contract import lesson as read_lesson
 from testcases.engine.stubs import all_stubs, stub
-from testcases.selfcheck.stubs import drift
+from testcases.selfcheck.stubs import drift, export
 
 CONTRACT = {
     1: "gather_log_probs response_log_probs token_entropy masked_mean masked_whiten first_true_index response_mask "
@@ -56,8 +57,21 @@ def test_drift_is_seen(tmp_path: Path):
 def test_solution_keeps_the_contract(lesson: str):
     module = importlib.import_module(f"solutions.{lesson}")
     promised = set(CONTRACT.get(int(lesson[6:8]), "").split())
-    assert promised <= set(module.__all__)
-    assert sorted(module.__all__) == sorted(read_lesson(lesson).names)
+    assert promised <= set(read_lesson(lesson).names)
+    assert all(hasattr(module, name) for name in read_lesson(lesson).names)
+
+
+def test_a_new_exercise_becomes_a_public_name(tmp_path: Path):
+    folder = shutil.copytree(SOLUTIONS / "lesson03_policy_gradient", tmp_path / "lesson03_policy_gradient")
+    file, before = folder / "policy_gradient.py", (folder / "__init__.py").read_text("utf-8")
+    export(folder)
+    assert (folder / "__init__.py").read_text("utf-8") == before
+    new = "\n\ndef zeta():\n    # region solution\n    return 1\n    # endregion\n"
+    file.write_text(file.read_text("utf-8") + new + new.replace("zeta", "Alpha"), "utf-8")
+    export(folder)
+    assert (folder / "__init__.py").read_text("utf-8") == before.replace("import ", "import Alpha, ").replace(
+        "rewards_to_go", "rewards_to_go, zeta"
+    )
 
 
 @pytest.mark.parametrize("lesson", lesson_names())

@@ -2,15 +2,3 @@ from ..given.config import RolloutConfig
 from .experience import Experience, ExperienceBuffer, merge_experiences
 from .generation import Generation, generate, sample_token
 from .rollout import collect_experience, evaluate_responses
-
-__all__ = [
-    "Experience",
-    "ExperienceBuffer",
-    "Generation",
-    "RolloutConfig",
-    "collect_experience",
-    "evaluate_responses",
-    "generate",
-    "merge_experiences",
-    "sample_token",
-]
