@@ -15,7 +15,7 @@ from tutorial.lesson08_rollout import generate, sample_token
 T, F = True, False
 OUT = -math.inf
 
-# sample_token: 6,000 draws from each row, their shares rounded to tenths
+# sample_token: 3,000 draws from each row, their shares rounded to tenths
 
 
 @pytest.mark.parametrize(

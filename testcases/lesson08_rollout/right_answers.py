@@ -37,18 +37,21 @@ class SampleToken(Right, of="sample_token"):
     )
     row_by_row = instead(
         """
+        import math
+
         drawn = []
-        for row in logits:
-            weights = (row.double() / temperature - row.max() / temperature).exp()
+        for row in logits.double().tolist():
+            weights = [math.exp((logit - max(row)) / temperature) for logit in row]
             if top_k:
-                weights[weights < weights.sort(descending=True).values[:top_k][-1]] = 0.0
-            reached = 0.0
-            total = float(weights.sum())
-            for token in weights.argsort(descending=True).tolist():
+                smallest = sorted(weights, reverse=True)[:top_k][-1]
+                weights = [weight if weight >= smallest else 0.0 for weight in weights]
+            reached, total = 0.0, sum(weights)
+            for token in sorted(range(len(row)), key=weights.__getitem__, reverse=True):
+                weight = weights[token]
                 if reached >= top_p * total and top_p < 1:
                     weights[token] = 0.0
-                reached += float(weights[token])
-            drawn.append(torch.multinomial(weights, 1, generator=generator))
+                reached += weight
+            drawn.append(torch.multinomial(torch.tensor(weights), 1, generator=generator))
         return torch.cat(drawn)
         """,
         why="a loop over rows and tokens, on weights that do not sum to 1",
