@@ -102,8 +102,8 @@ class _Bank:
             )
 
 
-_collected: dict[str, list[Any]] = {}
-"""By module: that of the wrong answers, or of the right ones, of a lesson."""
+_collected: dict[str, list[NamedChange]] = {}
+"""By the module of a lesson's answers."""
 
 
 class Wrong(_Bank):
@@ -128,16 +128,17 @@ class Right(_Bank):
 
 def wrong_answers(lesson: str) -> tuple[WrongAnswer, ...]:
     """Those of a lesson, in the order of the file."""
-    return _answers_in(f"testcases.{lesson}.wrong_answers")
+    return tuple(answer for answer in _answers(lesson) if isinstance(answer, WrongAnswer))
 
 
 def right_answers(lesson: str) -> tuple[RightAnswer, ...]:
     """The other right answers of a lesson, in the order of the file."""
-    return _answers_in(f"testcases.{lesson}.right_answers")
+    return tuple(answer for answer in _answers(lesson) if isinstance(answer, RightAnswer))
 
 
 @cache
-def _answers_in(module: str) -> tuple[Any, ...]:
+def _answers(lesson: str) -> tuple[NamedChange, ...]:
+    module = f"testcases.{lesson}.answers"
     if not exists(module):
         return ()
     importlib.import_module(module)

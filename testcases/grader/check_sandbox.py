@@ -48,8 +48,8 @@ TRIALS: list[tuple[str, str, str]] = [
     ),
     (
         "suites and points out of reach",
-        "wrong_answers.py and basic_test.py",
-        "import os\nfound = [p for p in ('lesson04_gae/wrong_answers.py', 'lesson04_gae/basic_test.py') "
+        "answers.py and basic_test.py",
+        "import os\nfound = [p for p in ('lesson04_gae/answers.py', 'lesson04_gae/basic_test.py') "
         "if os.path.exists('{root}/testcases/' + p)]\nassert found\nreturn found",
     ),
     (

@@ -1,8 +1,8 @@
-"""Wrong ideas about reward models, as code. Each is rejected by the basic suite, and named when it is submitted."""
+"""Wrong and right answers to lesson 2, as changes of the reference."""
 
 from __future__ import annotations
 
-from testcases.engine import Wrong, edit, first, instead
+from testcases.engine import Right, Wrong, edit, first, instead
 
 PAIRWISE = "pairwise_loss: the loss of a comparison"
 WRONG = "What people get wrong"
@@ -42,6 +42,24 @@ class LastTokenIndex(Wrong, of="last_token_index"):
     )
     last_pad = first(
         "attention_mask = ~attention_mask.bool()", why="the mask is read as a padding mask: True is a real token"
+    )
+
+
+class RightLastTokenIndex(Right, of="last_token_index"):
+    largest_real_column = instead(
+        "return torch.where(attention_mask.bool(), torch.arange(attention_mask.shape[1]), -1).max(dim=1).values",
+        why="the largest column number among the real ones",
+    )
+    argmax_of_the_count = instead(
+        "return attention_mask.long().cumsum(dim=1).argmax(dim=1)",
+        why="the count of real tokens reaches its maximum at the last one; argmax takes the first place of it",
+    )
+    argmax_from_the_right = instead(
+        "return attention_mask.shape[1] - 1 - attention_mask.int().flip(1).argmax(dim=1)",
+        why="the first maximum of the flipped mask",
+    )
+    row_by_row = instead(
+        "return torch.stack([row.nonzero()[-1, 0] for row in attention_mask])", why="a loop over the rows"
     )
 
 
@@ -129,6 +147,39 @@ class Forward(Wrong, of="RewardModel.forward"):
     )
 
 
+class RightForward(Right, of="RewardModel.forward"):
+    all_positions_scored_and_one_taken = edit(
+        "rows = torch.arange(len(input_ids), device=input_ids.device)",
+        "scores = self.head(hidden).squeeze(-1)",
+        "self.head(hidden[rows, last_token_index(attention_mask)]).squeeze(-1)",
+        "scores.gather(1, last_token_index(attention_mask).unsqueeze(1)).squeeze(1)",
+        why="the head reads every position, and one score of each row is gathered",
+    )
+    states_taken_along_the_dimension = edit(
+        "rows = torch.arange(len(input_ids), device=input_ids.device)",
+        "last = last_token_index(attention_mask).view(-1, 1, 1)",
+        "self.head(hidden[rows, last_token_index(attention_mask)]).squeeze(-1)",
+        "self.head(hidden.take_along_dim(last, dim=1)).flatten()",
+        why="take_along_dim in place of an index",
+    )
+    positions_and_head_by_hand = instead(
+        """
+        positions = (attention_mask.long().cumsum(dim=1) - 1).clamp(min=0)
+        hidden = self.backbone(input_ids=input_ids, attention_mask=attention_mask.long(), position_ids=positions)[0]
+        read = hidden[torch.arange(len(hidden)), last_token_index(attention_mask)]
+        return read @ self.head.weight[0] + self.head.bias
+        """,
+        why="the output by its place, positions on padding behind the text anything, the head multiplied out",
+    )
+    row_by_row = edit(
+        "rows = torch.arange(len(input_ids), device=input_ids.device)",
+        "ends = last_token_index(attention_mask).tolist()",
+        "self.head(hidden[rows, last_token_index(attention_mask)]).squeeze(-1)",
+        "torch.cat([self.head(row[end]) for row, end in zip(hidden, ends, strict=True)])",
+        why="a loop over the rows",
+    )
+
+
 class PairwiseLoss(Wrong, of="pairwise_loss"):
     log_of_a_rounded_sigmoid = edit(
         "logsigmoid(difference)",
@@ -192,6 +243,31 @@ class PairwiseLoss(Wrong, of="pairwise_loss"):
         "- rejected",
         "- rejected.detach()",
         why="the rejected score is detached: the gradient must raise one score and lower the other",
+    )
+
+
+class RightPairwiseLoss(Right, of="pairwise_loss"):
+    softplus = edit(
+        "-logsigmoid(difference)", "nn.functional.softplus(-difference)", why="softplus(-x) is -log sigmoid(x)"
+    )
+    binary_cross_entropy = edit(
+        "-logsigmoid(difference).mean()",
+        "nn.functional.binary_cross_entropy_with_logits(difference, torch.ones_like(difference))",
+        why="a classifier whose label is always 1",
+    )
+    cross_entropy_over_two = instead(
+        """
+        logits = torch.stack([chosen if margin is None else chosen - margin, rejected], dim=1)
+        return nn.functional.cross_entropy(logits, torch.zeros(len(logits), dtype=torch.int64))
+        """,
+        why="a softmax over the two responses, the first of which is right",
+    )
+    logaddexp = instead(
+        """
+        needed = rejected if margin is None else rejected + margin
+        return (torch.logaddexp(chosen, needed) - chosen).mean()
+        """,
+        why="log(exp(chosen) + exp(rejected)) - chosen, and the margin on the other side",
     )
 
 
@@ -262,6 +338,45 @@ class RankingLoss(Wrong, of="ranking_loss"):
         "worse]))",
         why="log(sigmoid(x)) is -infinity where sigmoid rounds to 0; use logsigmoid",
         read=PAIRWISE,
+    )
+
+
+class RightRankingLoss(Right, of="ranking_loss"):
+    combinations = instead(
+        """
+        from itertools import combinations
+
+        pairs = combinations(scores.unbind(dim=1), 2)
+        return torch.stack([pairwise_loss(better, worse) for better, worse in pairs]).mean()
+        """,
+        why="the pairwise loss of each pair of columns",
+    )
+    upper_triangle = instead(
+        """
+        difference = scores.unsqueeze(2) - scores.unsqueeze(1)
+        is_pair = torch.ones(difference.shape[1:], dtype=torch.bool).triu(diagonal=1)
+        return -logsigmoid(difference[:, is_pair]).mean()
+        """,
+        why="all differences at once, of which the upper triangle is kept",
+    )
+    by_distance = instead(
+        """
+        count, total = scores.shape[1], 0.0
+        for distance in range(1, count):
+            total = total - logsigmoid(scores[:, :-distance] - scores[:, distance:]).sum(dim=1)
+        return (total / (count * (count - 1) / 2)).mean()
+        """,
+        why="neighbors first, then those two places apart, and so on",
+    )
+    prompt_by_prompt = instead(
+        """
+        losses = []
+        for row in scores:
+            pairs = torch.combinations(row)
+            losses.append(nn.functional.softplus(pairs[:, 1] - pairs[:, 0]).mean())
+        return torch.stack(losses).mean()
+        """,
+        why="torch.combinations of each prompt's scores",
     )
 
 
@@ -352,6 +467,45 @@ class TokenPairwiseLoss(Wrong, of="token_pairwise_loss"):
     pad_fixed_at_0 = first("pad_token_id = 0", why="the padding token is assumed to be 0; pad_token_id is ignored")
 
 
+class RightTokenPairwiseLoss(Right, of="token_pairwise_loss"):
+    pair_by_pair = instead(
+        """
+        losses = []
+        for pair in range(len(chosen_ids)):
+            differs = (chosen_ids[pair] != rejected_ids[pair]).nonzero()
+            real = ((chosen_ids[pair] != pad_token_id) | (rejected_ids[pair] != pad_token_id)).nonzero()
+            span = slice(int(differs[0]), int(real[-1]) + 1)
+            losses.append(pairwise_loss(chosen_scores[pair, span], rejected_scores[pair, span]))
+        return torch.stack(losses).mean()
+        """,
+        why="DeepSpeed-Chat's own loop",
+    )
+    differed_until_now = instead(
+        """
+        has_differed = (chosen_ids != rejected_ids).cumsum(dim=1) > 0
+        compared = has_differed & ((chosen_ids != pad_token_id) | (rejected_ids != pad_token_id))
+        difference = torch.where(compared, chosen_scores - rejected_scores, 0.0)
+        share = compared / compared.sum(dim=1, keepdim=True, dtype=difference.dtype)
+        return -(logsigmoid(difference) * share).sum(dim=1).mean()
+        """,
+        why="no positions: a running count says what has differed, and each place has a share of 1",
+    )
+    only_compared_positions_computed = edit(
+        "difference = (chosen_scores - rejected_scores).masked_fill(~compared, 0.0)\n"
+        "losses = -logsigmoid(difference) * compared\n",
+        "losses = torch.zeros_like(chosen_scores)\n"
+        "losses[compared] = -logsigmoid(chosen_scores[compared] - rejected_scores[compared])\n",
+        why="the mask selects before the difference",
+    )
+    each_side_selected = edit(
+        "(chosen_scores - rejected_scores).masked_fill(~compared, 0.0)",
+        "chosen_scores.where(compared, 0.0) - rejected_scores.where(compared, 0.0)",
+        "-logsigmoid(difference) * compared",
+        "nn.functional.softplus(-difference).masked_fill(~compared, 0.0)",
+        why="scores outside the span become 0 on both sides",
+    )
+
+
 class PreferenceAccuracy(Wrong, of="preference_accuracy"):
     ties_are_right = edit(
         ">", ">=", why="a tie counts as right: a model that gives every text one score would be perfect"
@@ -386,6 +540,23 @@ class PreferenceAccuracy(Wrong, of="preference_accuracy"):
         "mean()",
         "mean().item()",
         why="a Python number: return a float32 tensor of shape (); .item() makes a GPU wait",
+    )
+
+
+class RightPreferenceAccuracy(Right, of="preference_accuracy"):
+    positive_differences = instead(
+        "return ((chosen - rejected) > 0).to(torch.float32).mean()", why="asks for the sign of the difference"
+    )
+    counted = instead("return torch.count_nonzero(chosen > rejected) / len(chosen)", why="a count over the number")
+    no_loss_and_no_tie = instead(
+        "return 1 - (chosen <= rejected).float().mean()", why="one minus the share of losses and ties"
+    )
+    python_numbers = instead(
+        """
+        pairs = zip(chosen.tolist(), rejected.tolist(), strict=True)
+        return torch.tensor([float(better > worse) for better, worse in pairs]).mean()
+        """,
+        why="pair by pair, in Python",
     )
 
 
@@ -458,6 +629,48 @@ class Calibrate(Wrong, of="calibrate"):
     )
     calibrated_into_train_mode = first(
         "model.train()", why="the model is left in train mode: its dropout would then make every score noisy"
+    )
+
+
+class RightCalibrate(Right, of="calibrate"):
+    python_statistics = instead(
+        """
+        import statistics
+
+        scores = [score for batch in batches for score in model(*batch).tolist()]
+        if len(set(scores)) < 2:
+            raise ValueError("expected two different scores")
+        mean, std = statistics.fmean(scores), statistics.stdev(scores)
+        model.head.weight /= std
+        model.head.bias -= mean
+        model.head.bias /= std
+        """,
+        why="scores as Python numbers",
+    )
+    copied_into_the_head = instead(
+        """
+        parts = [model(input_ids, attention_mask) for input_ids, attention_mask in batches]
+        if not parts or torch.cat(parts).max() == torch.cat(parts).min():
+            raise ValueError("expected two different scores")
+        std, mean = torch.std_mean(torch.cat(parts))
+        model.head.weight.copy_(model.head.weight / std)
+        model.head.bias.copy_((model.head.bias - mean) / std)
+        """,
+        why="new numbers copied in",
+    )
+    through_data_of_the_parameters = edit(
+        "model.head.weight.div_(std)",
+        "model.head.weight.data = model.head.weight / std",
+        "model.head.bias.sub_(mean).div_(std)",
+        "model.head.bias.data = (model.head.bias - mean) / std",
+        why="the same parameters with other data",
+    )
+    sum_of_squares = edit(
+        "scores.mean(), scores.std()",
+        "scores.mean(), ((scores - scores.mean()).square().sum() / (len(scores) - 1)).sqrt()",
+        ".sub_(mean).div_(std)",
+        ".add_(-mean).mul_(1 / std)",
+        why="the unbiased standard deviation written out",
     )
 
 
@@ -592,4 +805,68 @@ class TrainRewardModel(Wrong, of="train_reward_model"):
         ".item()}",
         "}",
         why="the history holds tensors: .item() converts them to numbers",
+    )
+
+
+class RightTrainRewardModel(Right, of="train_reward_model"):
+    nested_loops = instead(
+        """
+        optimizer = torch.optim.AdamW(model.parameters(), lr=config.learning_rate, weight_decay=0)
+        count, draw, history = len(pairs.chosen_ids), torch.Generator(), []
+        draw.manual_seed(config.seed)
+        steps = config.epochs * -(-count // config.batch_size)
+        model.train()
+        for _ in range(config.epochs):
+            order = torch.randperm(count, generator=draw)
+            for start in range(0, count, config.batch_size):
+                batch = pairs.rows(order[start : start + config.batch_size])
+                chosen = model(batch.chosen_ids, batch.chosen_mask)
+                rejected = model(batch.rejected_ids, batch.rejected_mask)
+                loss = pairwise_loss(chosen, rejected)
+                for group in optimizer.param_groups:
+                    group["lr"] = config.learning_rate * (1 - len(history) / steps)
+                loss.backward()
+                torch.nn.utils.clip_grad_norm_(model.parameters(), config.max_grad_norm)
+                optimizer.step()
+                optimizer.zero_grad()
+                history.append({"accuracy": float(preference_accuracy(chosen, rejected)), "loss": float(loss)})
+        model.eval()
+        return history
+        """,
+        why="two forward passes a step, and the rate set by hand",
+    )
+    data_loader = edit(
+        "order = torch.Generator().manual_seed(config.seed)\n",
+        "from torch.utils.data import DataLoader, TensorDataset\n\n"
+        "order = torch.Generator().manual_seed(config.seed)\n"
+        "rows = TensorDataset(torch.arange(len(pairs.chosen_ids)))\n"
+        "loader = DataLoader(rows, config.batch_size, shuffle=True, generator=order)\n",
+        "    index\n"
+        "    for _ in range(config.epochs)\n"
+        "    for index in torch.randperm(len(pairs.chosen_ids), generator=order).split(config.batch_size)\n",
+        "    index for _ in range(config.epochs) for (index,) in loader\n",
+        why="a DataLoader with a generator of its own",
+    )
+    shuffled_by_python = edit(
+        "order = torch.Generator().manual_seed(config.seed)\n",
+        "import random\n\norder = random.Random(config.seed)\nrows = range(len(pairs.chosen_ids))\n",
+        "torch.randperm(len(pairs.chosen_ids), generator=order)",
+        "torch.tensor(order.sample(rows, len(rows)))",
+        why="another generator of its own, seeded alike",
+    )
+    scaled_to_exactly_the_norm = edit(
+        "nn.utils.clip_grad_norm_(model.parameters(), config.max_grad_norm)",
+        "slopes = [parameter.grad for parameter in model.parameters()]\n"
+        "    norm = torch.cat([slope.flatten() for slope in slopes]).norm()\n"
+        "    if norm > config.max_grad_norm:\n"
+        "        for slope in slopes:\n"
+        "            slope.mul_(config.max_grad_norm / norm)",
+        why="as the docstring says; torch divides by the norm + 1e-6",
+    )
+    plain_adam = edit(
+        "AdamW(model.parameters(), lr=config.learning_rate, weight_decay=0.0)",
+        "Adam(model.parameters(), lr=config.learning_rate)",
+        "LinearLR(optimizer, 1.0, 0.0, total_iters=len(batches))",
+        "LambdaLR(optimizer, lambda k: 1 - k / len(batches))",
+        why="without weight decay Adam and AdamW are one; the rate as a function of the step",
     )

@@ -1,9 +1,9 @@
-"""Wrong ideas about the KL and the rewards, as code. Each is rejected by the basic suite, and named when submitted."""
+"""Wrong and right answers to lesson 6, as changes of the reference."""
 
 from __future__ import annotations
 
 from solutions.lesson06_kl_rewards import estimate_kl
-from testcases.engine import Wrong, edit, first, instead
+from testcases.engine import Right, Wrong, edit, first, instead
 
 LOSS = "The same estimate as a loss"
 FLOAT32 = "Small and large log-ratios"
@@ -174,6 +174,50 @@ class EstimateKL(Wrong, of="estimate_kl"):
     )
 
 
+class RightEstimateKL(Right, of="estimate_kl"):
+    in_float64_and_rounded_once = instead(
+        """
+        dtype = torch.promote_types(torch.promote_types(log_probs.dtype, ref_log_probs.dtype), torch.float32)
+        log_ratio = log_probs.double() - ref_log_probs.double()
+        estimates = {
+            "k1": log_ratio,
+            "k2": 0.5 * log_ratio**2,
+            "k3": torch.expm1((-log_ratio).clamp(max=MAX_LOG_RATIO)) + log_ratio,
+        }
+        return estimates[estimator].to(dtype)
+        """,
+        why="wider than needed, so a small KL keeps more digits",
+    )
+    reference_minus_policy = instead(
+        """
+        dtype = torch.promote_types(log_probs.dtype, torch.float32)
+        inverse = ref_log_probs.to(dtype) - log_probs.to(dtype)
+        if estimator == "k1":
+            return -inverse
+        if estimator == "k2":
+            return inverse * inverse * 0.5
+        return torch.expm1(torch.where(inverse > 20.0, 20.0, inverse)) - inverse
+        """,
+        why="the logarithm of the inverse ratio, as in Schulman's text, its exponent capped by a where",
+    )
+    series_near_zero = edit(
+        "return torch.expm1((-log_ratio).clamp(max=MAX_LOG_RATIO)) + log_ratio",
+        "x = -log_ratio\n"
+        "series = x.square() / 2 * (1 + x / 3 * (1 + x / 4 * (1 + x / 5 * (1 + x / 6))))\n"
+        "return torch.where(x.abs() < 0.05, series, x.clamp(max=20.0).exp() - 1 - x)",
+        why="the power series where exp(-r) - 1 would round, the plain formula elsewhere",
+    )
+    always_as_float32_or_wider = edit(
+        "if log_probs.dtype in (torch.float16, torch.bfloat16):\n"
+        "    log_probs, ref_log_probs = log_probs.float(), ref_log_probs.float()\n"
+        "log_ratio = log_probs - ref_log_probs",
+        "log_ratio = log_probs - ref_log_probs\n"
+        "if log_ratio.dtype in (torch.float16, torch.bfloat16):\n"
+        "    log_ratio = log_probs.float().sub(ref_log_probs)",
+        why="asks for the dtype of the difference; a float32 tensor lifts a half-precision one",
+    )
+
+
 class ComputeRewards(Wrong, of="compute_rewards"):
     score_one_past_the_end = edit(
         "last_token_index(mask)",
@@ -318,6 +362,49 @@ class ComputeRewards(Wrong, of="compute_rewards"):
     )
 
 
+class RightComputeRewards(Right, of="compute_rewards"):
+    added_to_a_one_hot = instead(
+        """
+        penalty = kl_coef * estimate_kl(log_probs, ref_log_probs, estimator)
+        is_last = torch.nn.functional.one_hot(last_token_index(mask), mask.shape[1]).bool()
+        clipped = scores.clamp(-clip_score, clip_score).unsqueeze(1)
+        return torch.where(is_last, clipped, 0.0) - torch.where(mask, penalty, 0.0)
+        """,
+        why="no index: the score is selected at the last token, then the KL is subtracted",
+    )
+    row_by_row = instead(
+        """
+        kl = estimate_kl(log_probs, ref_log_probs, estimator)
+        rewards = torch.zeros_like(kl)
+        for row, real in enumerate(mask):
+            rewards[row, real] = -kl_coef * kl[row, real]
+            rewards[row, real.nonzero()[-1]] += scores[row].clamp(-clip_score, clip_score)
+        return rewards
+        """,
+        why="a loop over the responses",
+    )
+    only_real_tokens_estimated = instead(
+        """
+        kl = estimate_kl(log_probs[mask], ref_log_probs[mask], estimator)
+        rewards = kl.new_zeros(mask.shape)
+        rewards[mask] = -kl_coef * kl
+        last = last_token_index(mask).unsqueeze(1)
+        clipped = scores.clamp(-clip_score, clip_score).unsqueeze(1).to(rewards.dtype)
+        return rewards.scatter_add(1, last, clipped)
+        """,
+        why="the mask selects before the estimate; the score comes by scatter_add",
+    )
+    last_token_by_a_count_from_the_right = instead(
+        """
+        is_last = mask & (mask.flip(dims=[1]).cumsum(dim=1).flip(dims=[1]) == 1)
+        kl = estimate_kl(log_probs, ref_log_probs, estimator).masked_fill(~mask, 0.0)
+        clipped = torch.minimum(torch.maximum(scores, -scores.new_tensor(clip_score)), scores.new_tensor(clip_score))
+        return torch.where(is_last, clipped.unsqueeze(1) - kl_coef * kl, -kl_coef * kl)
+        """,
+        why="the last token is the one with no real token to its right",
+    )
+
+
 class PenalizeMissingStop(Wrong, of="penalize_missing_stop"):
     score_replaced_by_the_penalty = edit(
         "scores - penalty",
@@ -377,6 +464,39 @@ class PenalizeMissingStop(Wrong, of="penalize_missing_stop"):
         "- penalty)",
         "- penalty))",
         why="the caller's scores are changed in place: make a new tensor",
+    )
+
+
+class RightPenalizeMissingStop(Right, of="penalize_missing_stop"):
+    python_lists = instead(
+        """
+        unfinished = [not any(token in stop_token_ids for token in row) for row in responses.tolist()]
+        return scores - penalty * torch.tensor(unfinished, dtype=scores.dtype)
+        """,
+        why="rows as lists; the penalty is multiplied by 0 or 1",
+    )
+    compared_with_each_stop_token = instead(
+        """
+        stops = torch.tensor(stop_token_ids).view(1, 1, -1)
+        has_stopped = (responses.unsqueeze(-1) == stops).flatten(1).any(dim=1)
+        return scores.where(has_stopped, scores - penalty)
+        """,
+        why="all tokens against all stop tokens by broadcasting",
+    )
+    own_copy_changed = instead(
+        """
+        penalized = scores.clone()
+        penalized[~is_stop(responses, stop_token_ids).any(dim=1)] -= penalty
+        return penalized
+        """,
+        why="in place, on a copy of its own",
+    )
+    stop_tokens_counted = instead(
+        """
+        count = sum((responses == stop).sum(dim=1) for stop in stop_token_ids)
+        return scores - (count == 0) * penalty
+        """,
+        why="counts the stop tokens of each row",
     )
 
 
@@ -469,4 +589,37 @@ class Update(Wrong, of="AdaptiveKLController.update"):
         "self.value *= 1 + error * n_steps / self.horizon",
         "return self.value * (1 + error * n_steps / self.horizon)",
         why="the new coefficient is returned but not stored: set self.value",
+    )
+
+
+class RightUpdate(Right, of="AdaptiveKLController.update"):
+    numpy_clip = instead(
+        """
+        import numpy as np
+
+        error = np.clip(current / self.target - 1, -0.2, 0.2)
+        self.value = self.value * (1 + error * n_steps / self.horizon)
+        """,
+        why="a numpy.float64 is a float",
+    )
+    tensor_clamp = edit(
+        "min(max(current / self.target - 1, -0.2), 0.2)",
+        "torch.tensor(current / self.target - 1, dtype=torch.float64).clamp(-0.2, 0.2).item()",
+        why="clipped by torch, in float64",
+    )
+    branches = instead(
+        """
+        error = (current - self.target) / self.target
+        if error > 0.2:
+            error = 0.2
+        elif error < -0.2:
+            error = -0.2
+        self.value += self.value * error * (n_steps / self.horizon)
+        """,
+        why="without min and max, and the step added",
+    )
+    middle_of_three = edit(
+        "min(max(current / self.target - 1, -0.2), 0.2)",
+        "sorted([-0.2, current / self.target - 1, 0.2])[1]",
+        why="clipping is the middle one of three numbers",
     )
