@@ -98,8 +98,12 @@ checkpoints: $(READY) ## Rebuild the small models shipped in tiny_models/checkpo
 notebooks: $(READY) ## Run all notebooks and refresh their outputs
 	@$(BIN)/python -m testcases.selfcheck.notebooks
 
+# In a container one is root; the news window asks the network.
+LAB_OPTIONS := --allow-root --LabApp.default_url=/lab/tree/notebooks --LabApp.news_url=None \
+  --LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate
+
 lab: $(LAB_READY) ## The notebooks in JupyterLab, in your browser [OPTIONS=--no-browser]
-	@$(BIN)/python -m jupyterlab --LabApp.default_url=/lab/tree/notebooks $(OPTIONS)
+	@$(BIN)/python -m jupyterlab $(LAB_OPTIONS) $(OPTIONS)
 
 # torch comes first, so that nothing else chooses a build of it.
 $(BENCH_READY): testcases/benchmarks/trl.lock
