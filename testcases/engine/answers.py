@@ -324,11 +324,9 @@ class Answer:
             body += [f"printed  {line[:90]}" for line in start[:2]]
             if outcome.printed_length > sum(map(len, start[:2])) + 2:
                 body.append(f"         ... {outcome.printed_length:,} characters in all")
-        cause = current().explanation.cause(asked, outcome)
-        tail = []
-        if cause:
-            place = "" if cause.exercise == asked.exercise else f"in {cause.exercise}, which {asked.exercise} uses: "
-            tail.append(f"Likely cause: {place}{cause.name}: {cause.why}")
+        diagnosis = current().explanation.diagnose(asked, outcome)
+        cause = diagnosis.listed
+        tail = diagnosis.lines(asked.exercise)
         heading = cause.read if cause else section_for(asked.lesson, asked.exercise)
         tail.append(f'Read: tutorial/{asked.lesson}/README.md, "{heading}"')
         tail.append(f"Hint: make hint LESSON={read_lesson(asked.lesson).number} EXERCISE={asked.exercise}")
