@@ -146,7 +146,7 @@ def test_generate_does_not_depend_on_the_amount_of_padding(extra):
 
 def test_generate_gives_data_without_gradient():
     options = {"max_new_tokens": 5, "stop_token_ids": (9,), "pad_token_id": 0}
-    call(scenario("lm_writes", of=generate), model=2, **PROMPTS, **options).has_no_gradient()
+    call(scenario("lm_writes", of=generate), model=2, **PROMPTS, **options).has_no_gradient().matches_reference()
 
 
 def test_generate_fills_the_context_to_its_last_place():
@@ -258,7 +258,7 @@ def test_collect_experience_is_sampling_then_judging(shared, options):
 def test_collect_experience_gives_data_without_gradient():
     call(
         scenario("lm_collected", of=collect_experience), model=4, **ROWS, kl_coef=0.3, seed=5, max_new_tokens=4
-    ).has_no_gradient()
+    ).has_no_gradient().matches_reference()
 
 
 def response(extra: int = 0) -> dict[str, Tensor]:
@@ -292,7 +292,7 @@ def test_evaluate_responses_does_not_depend_on_the_padding():
 
 def test_evaluate_responses_gives_data_without_gradient():
     judged = scenario("lm_judged", of=evaluate_responses)
-    call(judged, model=1, **ROWS, **response(), kl_coef=0.3).has_no_gradient()
+    call(judged, model=1, **ROWS, **response(), kl_coef=0.3).has_no_gradient().matches_reference()
 
 
 def test_evaluate_responses_of_one_response_at_a_time():
