@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from testcases.grader.assignment import asked_for, everything, from_dict, from_file, course_points
+from testcases.grader.assignment import asked_for, course_points, everything, from_dict, from_file
 from testcases.grader.reports.gradescope import toml_of
 
 WHOLE = """

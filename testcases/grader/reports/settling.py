@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, tzinfo
 
 from testcases.grader.assignment import BEST, FILES, Assignment, Due
-from testcases.grader.results import GRADED
+from testcases.grader.results import GRADED, GRADER
 
 from .overrides import FILE, Override
 from .roster import Matching, Person, Roster
-from .sheets import ExerciseMarks, LessonMarks, MarkSheet
+from .sheets import ExerciseMarks, LessonMarks, MarkSheet, tidy
 from .text import clean
 
 TIMES = (
@@ -117,12 +117,6 @@ def _added_up(sheet: MarkSheet, lessons: Sequence[LessonMarks], assignment: Assi
     return replace(sheet, lessons=tuple(lessons), score=score, max_score=tidy(assignment.points or most))
 
 
-def tidy(points: float) -> float:
-    """With two decimals, as a mark is written."""
-    rounded = round(points, 2)
-    return int(rounded) if rounded == int(rounded) else rounded
-
-
 def _by_page(
     found: Class, assignment: Assignment, overrides: Sequence[Override], problems: list[str]
 ) -> dict[str, list[Override]]:
@@ -162,7 +156,10 @@ def _given_exercises(sheet: MarkSheet, overrides: Sequence[Override]) -> MarkShe
         lessons.append(_lesson_of(lesson, exercises))
     if not sheet.lessons or sheet.score is None:
         return sheet
-    return replace(sheet, lessons=tuple(lessons), score=tidy(sum(lesson.score for lesson in lessons)))
+    failed = any(one.status == GRADER and not one.given for lesson in lessons for one in lesson.exercises)
+    status = GRADED if sheet.status == GRADER and not failed else sheet.status
+    score = tidy(sum(lesson.score for lesson in lessons))
+    return replace(sheet, lessons=tuple(lessons), score=score, status=status)
 
 
 def _late(sheet: MarkSheet, found: Class, assignment: Assignment, overrides: Sequence[Override]) -> MarkSheet:

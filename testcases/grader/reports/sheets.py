@@ -224,6 +224,12 @@ class MarkSheet:
         return (*self.flags, *([share] if copied else []))
 
 
+def tidy(points: float) -> float:
+    """With two decimals, as a mark is written."""
+    rounded = round(points, 2)
+    return int(rounded) if rounded == int(rounded) else rounded
+
+
 def load(out: Path, rows: Iterable[Row]) -> list[MarkSheet]:
     """The sheets of a batch, by name; a submission whose results file is lost has one, too."""
     sheets = [read(out / "results" / f"{row.file_name}.json", row.student) for row in rows]

@@ -12,7 +12,7 @@ from testcases.grader.assignment import TITLE
 from testcases.grader.results import GRADER, OTHER_ATTEMPT
 
 from .roster import Matching, Person, Roster
-from .sheets import MarkSheet
+from .sheets import MarkSheet, tidy
 from .text import cell, clean
 
 
@@ -43,7 +43,7 @@ def gradebook(path: Path, sheets: Sequence[MarkSheet], matching: Matching | None
         head.insert(1, "name")
     rows: list[list[object]] = [head]
     for sheet in sheets:
-        scores = {lesson.name: round(lesson.score, 2) for lesson in sheet.lessons}
+        scores = {lesson.name: tidy(lesson.score) for lesson in sheet.lessons}
         row = [
             sheet.student,
             sheet.mark,
