@@ -1,6 +1,6 @@
 # Every target does all of its set-up by itself; a second run installs nothing.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test progress hint reset solution check check-sandbox gradescope stubs figures checkpoints notebooks lab bench lint
+.PHONY: help setup demo test progress hint reset solution check merge check-sandbox gradescope stubs figures checkpoints notebooks lab bench lint
 
 PYTHON ?= python3
 VENV := .venv
@@ -24,6 +24,13 @@ SUBMISSIONS ?=
 JOBS ?=
 ROSTER ?=
 SANDBOX ?=
+LESSONS ?=
+POINTS ?=
+ASSIGNMENT ?=
+SHARD ?=
+DRY ?=
+PARTS ?=
+ASSIGNED = --assignment '$(ASSIGNMENT)' --lessons '$(LESSONS)' --points '$(POINTS)'
 # Not an argument of a command, which ps would show: make hands it on in the environment.
 export SECRET ?=
 
@@ -76,15 +83,19 @@ reset: $(READY) ## Start a lesson afresh; asks first and keeps a copy [LESSON=4]
 solution: $(READY) ## The solution of a lesson that you have passed [LESSON=4]
 	@$(BIN)/python -m testcases.engine.solution $(LESSON)
 
-check: $(READY) ## Grade your lessons, or a folder [SUBMISSIONS=dir OUT=runs/check JOBS= SECRET= ROSTER= SANDBOX=]
-	@$(BIN)/python -m testcases.grader '$(SUBMISSIONS)' --out '$(OUT)' --jobs '$(JOBS)' \
-	  --roster '$(ROSTER)' --sandbox '$(SANDBOX)'
+check: $(READY) ## Grade your lessons, or a folder [SUBMISSIONS=dir OUT=runs/check ROSTER= LESSONS="1 3" POINTS=20 or ASSIGNMENT=file; SHARD=3/16 DRY=1 JOBS= SECRET= SANDBOX=]
+	@$(BIN)/python -m testcases.grader '$(SUBMISSIONS)' --out '$(OUT)' --jobs '$(JOBS)' $(ASSIGNED) \
+	  --roster '$(ROSTER)' --sandbox '$(SANDBOX)' --shard '$(SHARD)' --dry '$(DRY)'
+
+merge: $(READY) ## Join the parts of a class graded with SHARD= [OUT=runs/check PARTS= SUBMISSIONS=dir ROSTER= ASSIGNMENT=]
+	@$(BIN)/python -m testcases.grader.merge --out '$(OUT)' --parts '$(PARTS)' $(ASSIGNED) \
+	  --submissions '$(SUBMISSIONS)' --roster '$(ROSTER)'
 
 check-sandbox: $(READY) ## Which protections of the grader hold on this machine: tries each
 	@$(BIN)/python -m testcases.grader.check_sandbox
 
-gradescope: $(READY) ## Write runs/gradescope.zip, an autograder to upload
-	@$(BIN)/python -m testcases.grader.reports.gradescope zip runs/gradescope.zip
+gradescope: $(READY) ## Write runs/gradescope.zip, an autograder to upload [LESSONS="1 3" POINTS=20 or ASSIGNMENT=file]
+	@$(BIN)/python -m testcases.grader.reports.gradescope zip runs/gradescope.zip $(ASSIGNED)
 
 stubs: $(READY) ## Write tutorial/ from the solution regions of solutions/
 	@$(BIN)/python -m testcases.selfcheck.stubs

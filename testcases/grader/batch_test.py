@@ -18,6 +18,7 @@ from testcases.grader.running import (
     check,
     grade,
     gradebook,
+    join,
     results,
     solved,
     start,
@@ -89,6 +90,32 @@ def test_killed_again_and_again_and_then_left_alone(few: Path, undisturbed: Path
     assert kept.items() <= _times(out).items(), "graded twice"
 
 
+def test_parts_killed_and_joined_are_one_run(few: Path, undisturbed: Path, tmp_path: Path):
+    out = tmp_path / "out"
+    arguments = str(few), "--out", str(out), "--jobs", "1", "--shard"
+    _kill(start(tmp_path, *arguments, "1/2", SECRET=SECRET), out / "shard-1-of-2", 1)
+    assert join(out).returncode == 2, "a part that is not complete was joined"
+    for shard in ("1/2", "2/2"):
+        assert check(*arguments, shard, SECRET=SECRET).returncode == 0
+    joined = join(out, "--submissions", str(few))
+    assert joined.returncode == 0, joined.stderr
+    assert without_times(out) == without_times(undisturbed)
+    for name in ("gradebook.csv", "canvas.csv", "moodle.csv", "similarity.csv"):
+        assert (out / name).read_bytes() == (undisturbed / name).read_bytes()
+    assert not [name for name in tree(out) if "secret" in name]
+
+
+def test_a_part_needs_the_secret_of_the_others(few: Path, tmp_path: Path):
+    done = check(str(few), "--out", str(tmp_path), "--shard", "1/2")
+    assert done.returncode == 2 and "SHARD: the parts of a class share one secret" in done.stderr
+
+
+def test_dry_says_what_would_be_graded(few: Path, tmp_path: Path):
+    done = check(str(few), "--out", str(tmp_path / "out"), "--dry", "1", "--lessons", "4", "--points", "20")
+    assert done.returncode == 0 and "4 found (4 folder): 4 to grade, 0 not" in done.stdout
+    assert "PPO by Hand: 4 exercises, 20 points: lesson04_gae" in done.stdout and not (tmp_path / "out").exists()
+
+
 def _kill(process: Any, out: Path, finished: int) -> None:
     """When so many are done and the next are at work."""
     end = time.monotonic() + 120
@@ -153,6 +180,9 @@ def test_the_secret_is_made_kept_and_told_nobody(few: Path, undisturbed: Path, t
         ([".", "--jobs", "0"], "JOBS: expected a whole number from 1"),
         ([".", "--sandbox", "docker"], "SANDBOX: expected bwrap or none"),
         (["testcases", "--roster", "no-such-file"], "ROSTER: expected a CSV file"),
+        (["testcases", "--lessons", "13"], "LESSONS: there is no lesson '13'"),
+        (["testcases", "--shard", "3"], "SHARD: expected a part and how many there are"),
+        (["testcases", "--assignment", "no-such-file"], "No such file"),
     ],
 )
 def test_asked_in_a_wrong_way(bubblewrap: None, tmp_path: Path, arguments: list[str], says: str):

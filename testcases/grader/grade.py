@@ -17,6 +17,7 @@ from testcases.engine.session import Engine
 from testcases.engine.trusted import Reference
 
 from .asking import SandboxEvaluator
+from .assignment import Exercise
 from .cache import Remembering, Sparing
 from .copies import copies
 from .earned import TWINS, earned
@@ -44,7 +45,7 @@ from .submissions import Submission, close_match
 def empty_result(grader: Grader, submission: Submission, status: str, message: str) -> dict[str, Any]:
     """A result in which every test has one status and no points."""
     lessons = {}
-    for lesson, exercises in plan().items():
+    for lesson, exercises in plan(grader.exercises).items():
         found = {name: [Result(entry, status, message) for entry in tests] for name, tests in exercises.items()}
         lessons[lesson] = _sum({name: _summary(results) for name, results in found.items()})
     return grader.result(submission, lessons, 0.0)
@@ -59,6 +60,8 @@ class Grader:
     suite: str
     untouched: Mapping[str, bytes]
     """What the files look like before anybody works on them."""
+    exercises: tuple[Exercise, ...] = ()
+    """Those of the assignment."""
     reference: Reference = field(default_factory=lambda: Reference(keep=Remembering))
 
     def grade(self, submission: Submission) -> dict[str, Any]:
@@ -66,7 +69,7 @@ class Grader:
         start = time.monotonic()
         self.sandbox.begin()
         lessons: dict[str, Any] = {}
-        for lesson, exercises in plan().items():
+        for lesson, exercises in plan(self.exercises).items():
             # One for each lesson, so that no answer is kept longer than that.
             subject = SandboxEvaluator(self.sandbox, submission.files)
             seed = self.secret.seed(lesson, submission.content)
@@ -86,6 +89,9 @@ class Grader:
             "student": submission.student,
             "aliases": list(submission.aliases),
             "status": submission.status,
+            "handed_in": submission.handed_in,
+            "system": submission.system,
+            "exported": list(submission.exported),
             **{key: sum(lesson[key] for lesson in lessons.values()) for key in ("score", "max_score")},
             "secret": self.secret.id,
             "sandbox": self.sandbox.kind,
@@ -93,7 +99,7 @@ class Grader:
             "content": submission.content,
             "suite": self.suite,
             "notes": [*([NOT_SANDBOXED] if self.sandbox.kind == "none" else []), *submission.notes],
-            "copies": copies(submission.files),
+            "copies": copies(_of_lessons(submission.files, lessons)),
             "seconds": round(seconds, 2),
             "lessons": lessons,
         }
@@ -157,6 +163,10 @@ class Grader:
                 return False
 
 
+def _of_lessons(files: Mapping[str, bytes], lessons: Mapping[str, Any]) -> dict[str, bytes]:
+    return {path: data for path, data in files.items() if path.partition("/")[0] in lessons}
+
+
 def _failed(entry: Entry, verdict: Exception) -> Result:
     if not isinstance(verdict, CheckFailed):
         text = f"{entry.lesson} · {entry.exercise} · wrong answer\n{clean(str(verdict))[:2000]}"
@@ -172,7 +182,7 @@ def _failed(entry: Entry, verdict: Exception) -> Result:
 
 
 @cache
-def plan() -> dict[str, dict[str, dict[Entry, tuple[Case, ...]]]]:
+def plan(exercises: tuple[Exercise, ...]) -> dict[str, dict[str, dict[Entry, tuple[Case, ...]]]]:
     """Lesson -> exercise -> test -> its cases, in the order of the points.
 
     Raises:
@@ -180,6 +190,8 @@ def plan() -> dict[str, dict[str, dict[Entry, tuple[Case, ...]]]]:
     """
     plan: dict[str, dict[str, dict[Entry, tuple[Case, ...]]]] = {}
     for entry in manifest().values():
+        if (entry.lesson, entry.exercise) not in exercises:
+            continue
         found = tuple(case for case in cases(entry.lesson) if case.node == entry.node)
         if not found:
             raise LookupError(f"the suites have {entry.node}, and there is no such test")

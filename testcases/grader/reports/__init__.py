@@ -6,6 +6,7 @@
 - moodle_worksheet.csv: with a Moodle grading worksheet as the roster, that worksheet filled in
 - roster_report.csv: with a roster, whatever did not match
 - similarity.csv: pairs of submissions that resemble each other
+- feedback/: what students get back, and the zips that Moodle and Canvas take for it (see feedback.py)
 - gradescope/*.json, junit/*.xml: one a submission
 - report/index.html: the class, for the instructor
 - report/students/*.html: a page for each student, to hand out
@@ -15,41 +16,68 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from testcases.grader.batch import Row
+    from testcases.grader.assignment import Assignment
+    from testcases.grader.reporting import Row
+
+    from .overrides import Override
+    from .sheets import MarkSheet
+
+
+@dataclass
+class Reports:
+    """What was written."""
+
+    sheets: Sequence[MarkSheet]
+    problems: Sequence[str]
+    """What could not be settled, in a sentence each."""
+    files: list[Path]
 
 
 def write_reports(
     out: Path,
     rows: Sequence[Row],
-    submissions: Path,
+    submissions: Path | None,
     roster_file: Path | None = None,
-    title: str = "PPO by Hand",
-) -> list[Path]:
-    """Write all reports of a batch, and return the files.
+    assignment: Assignment | None = None,
+    overrides: Sequence[Override] = (),
+) -> Reports:
+    """Write all reports of a batch.
 
     Args:
         out: the folder with `results/`.
         rows: one a submission of this batch; its `file_name` is that of the results file, without ".json". What else
             is in `results/` is of an older batch and is left out.
-        submissions: the graded folder, in which similarity is looked at.
+        submissions: the graded folder, in which similarity is looked at; without it nobody is compared.
         roster_file: CSV that says who is who (see roster.py); what is wrong with it is in roster_report.csv.
-        title: of the assignment, in the Canvas and Moodle files.
+        assignment: what counts (default: all exercises, with the points of the tests).
+        overrides: the instructor's.
+
+    Raises:
+        ValueError: the roster lacks a column that the assignment names.
     """
     # Imported here, since gradescope and classroom are also run as programs of their own.
-    from . import gradescope, junit, pages, roster, sheets, similarity, tables
+    from testcases.grader.assignment import everything
 
-    found = sheets.load(out, rows)
+    from . import feedback, gradescope, junit, pages, roster, settling, sheets, similarity, tables
+
+    assignment = assignment or everything()
     people = roster.read(roster_file) if roster_file else None
-    matching = roster.match(found, people) if people else None
-    similar = similarity.look(submissions) if len(found) > 1 else similarity.Report()
+    found = sheets.load(out, rows)
+    matching = roster.match(found, people, bool(assignment.attempts)) if people else None
+    settled = settling.settle(settling.Class(found, people, matching), assignment, overrides)
+    found = settled.sheets
+    similar = similarity.Report(notes=() if submissions else ("Nobody was compared: SUBMISSIONS was not given.",))
+    if submissions and len(found) > 1:
+        similar = similarity.look(submissions)
     written = [
         tables.gradebook(out / "gradebook.csv", found, matching),
-        tables.canvas(out / "canvas.csv", found, matching, title),
-        tables.moodle(out / "moodle.csv", found, matching, title),
+        tables.canvas(out / "canvas.csv", found, matching, assignment.title),
+        tables.moodle(out / "moodle.csv", found, matching, assignment.title),
         tables.write_rows(out / "similarity.csv", similarity.rows(similar)),
     ]
     if people and matching:
@@ -58,10 +86,13 @@ def write_reports(
             written.append(tables.moodle_worksheet(out / "moodle_worksheet.csv", found, people, matching))
     written += [gradescope.write(out / "gradescope", sheet) for sheet in found]
     written += [junit.write(out / "junit", sheet) for sheet in found]
-    written += [pages.write_student(out / "report" / "students", sheet) for sheet in found]
-    written += pages.write_class(out / "report", found, similar, matching.problems if matching else ())
+    written += [pages.write_student(out / "report" / "students", sheet, assignment.title) for sheet in found]
+    problems = [("overrides", None, "", problem) for problem in settled.problems]
+    problems += matching.problems if matching else []
+    written += pages.write_class(out / "report", found, similar, problems, assignment)
+    written += feedback.write(out / "feedback", found, assignment.title)
     _remove_old(out, set(written))
-    return written
+    return Reports(found, settled.problems, written)
 
 
 def _remove_old(out: Path, written: set[Path]) -> None:

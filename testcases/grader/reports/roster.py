@@ -91,8 +91,8 @@ def read(path: Path) -> Roster:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise ValueError(f"it has more than {MAX_BYTES} bytes")
-        text = _decode(path.read_bytes())
-        rows = list(csv.reader(io.StringIO(text), delimiter=_delimiter(text)))
+        text = decode(path.read_bytes())
+        rows = list(csv.reader(io.StringIO(text), delimiter=delimiter_of(text)))
     except (OSError, ValueError, csv.Error) as error:
         roster.problems.append(clean(f"the roster cannot be read: {type(error).__name__}: {error}", 500))
         return roster
@@ -123,11 +123,14 @@ def read(path: Path) -> Roster:
     return roster
 
 
-def match(sheets: Iterable[MarkSheet], roster: Roster) -> Matching:
+def match(sheets: Iterable[MarkSheet], roster: Roster, attempts: bool = False) -> Matching:
     """One person a submission, and one submission a person; everything else is a problem, and none is left out.
 
     The name of the submission is looked for in the columns student, login, sis_id, id, email and name, first exactly,
     then without regard to case and spelling of accents.
+
+    Args:
+        attempts: whether several submissions may be one person's, where they are found in the same way.
     """
     sheets = list(sheets)
     matching = Matching(problems=[("roster", None, "", problem) for problem in roster.problems])
@@ -148,10 +151,12 @@ def match(sheets: Iterable[MarkSheet], roster: Roster) -> Matching:
                 lines = ", ".join(map(str, sorted(found)))
                 ambiguous[page] = f"fits several lines of the roster ({lines}): add a column student with folder names"
         for row, pages in wanted.items():
-            if len(pages) == 1:
-                matching.person_of[pages[0]] = open_people.pop(row)
-                del open_sheets[pages[0]]
-                ambiguous.pop(pages[0], None)
+            if len(pages) == 1 or attempts:
+                person = open_people.pop(row)
+                for page in pages:
+                    matching.person_of[page] = person
+                    del open_sheets[page]
+                    ambiguous.pop(page, None)
             else:
                 for page in pages:
                     ambiguous[page] = f"several submissions fit line {row} of the roster: say in it which one counts"
@@ -226,7 +231,8 @@ STEPS: tuple[tuple[Callable[[MarkSheet], set[str]], Callable[[Person], set[str]]
 """How to look, the surest way first: keys of a submission, keys of a person."""
 
 
-def _decode(data: bytes) -> str:
+def decode(data: bytes) -> str:
+    """A text as spreadsheets save it."""
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return data.decode("utf-16")
     try:
@@ -235,7 +241,7 @@ def _decode(data: bytes) -> str:
         return data.decode("cp1252", "replace")
 
 
-def _delimiter(text: str) -> str:
+def delimiter_of(text: str) -> str:
     header = text.partition("\n")[0]
     return max(",;\t", key=header.count)
 
