@@ -116,5 +116,5 @@ bench: $(READY) $(BENCH_READY) ## How fast the trainer is: against TRL 1.12.0, t
 
 lint: $(READY) ## Style (ruff) and types (mypy)
 	@$(BIN)/ruff check .
-	@$(BIN)/ruff format --check solutions testcases tiny_models book
+	@$(BIN)/ruff format --check solutions testcases tiny_models ppo_by_hand book
 	@$(BIN)/mypy
