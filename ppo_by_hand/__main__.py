@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 from pathlib import Path
 
@@ -23,7 +24,8 @@ def main(arguments: list[str] | None = None) -> int:
     train.add_argument("--prompts", required=True, type=Path, help="a text file, one prompt per line, or JSONL")
     train.add_argument("--out", required=True, type=Path, help="folder for the tuned policy, metrics and checkpoints")
     train.add_argument("--seed", type=int, default=0, help="decides every random number")
-    train.add_argument("--set", default="", dest="settings", help='of PPOConfig: "num_updates=200 kl_coef=0.1"')
+    train.add_argument("--value", default="policy", help="what the critic starts from: policy, reward, or a model")
+    train.add_argument("--set", default="", dest="settings", help='options such as "num_updates=200 kl_coef=0.1"')
     train.add_argument("--resume", action="store_true", help="go on with the unfinished run in --out")
     commands.add_parser("configs", help="print the folder of configuration files for accelerate launch")
     options = parser.parse_args(arguments)
@@ -45,7 +47,8 @@ def _train(options: argparse.Namespace) -> int:
     policy, reward = (os.path.expanduser(name) for name in (options.policy, options.reward))
     prompts, out = (path.expanduser() for path in (options.prompts, options.out))
     try:
-        return run_hub(policy, reward, prompts, options.seed, out, print, options.settings, options.resume)
+        settings = f"{options.settings} value={shlex.quote(os.path.expanduser(options.value))}"
+        return run_hub(policy, reward, prompts, options.seed, out, print, settings, options.resume)
     except (ValueError, OSError, RuntimeError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

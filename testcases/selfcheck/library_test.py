@@ -66,8 +66,8 @@ def test_the_wheel_holds_the_lessons_under_one_name_and_nothing_else(wheel):
     assert {name.split("/")[0] for name in names} == {"ppo_by_hand"}
     below = {name.split("/")[1] for name in names if name.count("/") > 1}
     assert below == {"apps", "configs", "given", *library_lessons()}
-    apps = {Path(name).stem for name in names if "/apps/" in name}
-    assert apps == {"__init__", "hub", "hub_models", "hub_prompts", "hub_rewards", "journal", "output"}
+    hub_parts = {path.stem for path in (ROOT / "solutions" / "apps").glob("hub*.py")}
+    assert {Path(name).stem for name in names if "/apps/" in name} == {"__init__", "journal", "output", *hub_parts}
     assert {path.name for path in (ROOT / PARTS[2]).iterdir()} == {Path(n).name for n in names if "/configs/" in n}
 
 

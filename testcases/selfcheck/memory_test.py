@@ -7,6 +7,9 @@ import torch
 
 from solutions.given import rows
 from solutions.lesson01_masked_sequences import gather_log_probs, token_entropy
+from solutions.lesson07_actor_critic import PolicyAndValue, ValueModel, make_reference
+from solutions.lesson09_ppo_trainer import PPOConfig, PPOTrainer
+from tiny_models.builders import build_causal_lm
 
 
 def both(function, logits, *rest):
@@ -61,3 +64,61 @@ def test_no_copy_of_the_logits_is_kept(monkeypatch):
     assert kept() >= 3
     monkeypatch.setattr(rows, "AT_ONCE", 1000)
     assert kept() == 1
+
+
+def small_trainer(**settings) -> PPOTrainer:
+    policy = build_causal_lm("gpt2", 12, n_layer=1, n_embd=16, n_head=2, eos_token_id=1, pad_token_id=0, seed=1)
+    torch.manual_seed(0)
+    model = PolicyAndValue(policy, ValueModel(make_reference(policy).base_model.requires_grad_(True))).double()
+    options = {"num_updates": 2, "batch_size": 5, "max_new_tokens": 6, "num_minibatches": 2, "num_epochs": 2}
+    config = PPOConfig(stop_token_ids=(1, 2), pad_token_id=0, **options | settings)
+    return PPOTrainer(model, TokenSum(), make_reference(policy), config)
+
+
+class TokenSum(torch.nn.Module):
+    """A reward model that notices any token, and the mask."""
+
+    def forward(self, input_ids, attention_mask):
+        return (input_ids * attention_mask).double().sum(dim=1) / 10
+
+
+PROMPTS = [[5, 6, 7], [8, 9], [10, 11, 5, 6], [4], [7, 7]]
+
+
+def fields_of(experience):
+    return {name: getattr(experience, name) for name in vars(experience)}
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4])
+@pytest.mark.parametrize("whiten", [False, True], ids=["raw-rewards", "whitened-rewards"])
+def test_responses_evaluated_in_parts_are_the_same_experience(size, whiten):
+    whole, parts = small_trainer(whiten_rewards=whiten), small_trainer(whiten_rewards=whiten, rollout_batch_size=size)
+    responses = whole.generate_responses(PROMPTS)
+    expected, found = (fields_of(one._evaluate(responses, PROMPTS)) for one in (whole, parts))
+    for name, tensor in expected.items():
+        real = expected["mask"] if tensor.shape == expected["mask"].shape else torch.ones_like(tensor, dtype=torch.bool)
+        real = expected["attention_mask"] if name == "input_ids" else real
+        torch.testing.assert_close(found[name][real], tensor[real], rtol=0, atol=1e-12)
+    assert torch.allclose(parts.compute_rewards(responses, PROMPTS), expected["rewards"], rtol=0, atol=1e-12)
+
+
+def test_no_model_reads_more_rows_at_once_than_asked():
+    trainer, sizes = small_trainer(rollout_batch_size=2, micro_batch_size=2), []
+    for model in (trainer.policy, trainer.ref_model, trainer.model.value_model.backbone):
+        model.register_forward_pre_hook(
+            lambda _, args, options: sizes.append(len(options["input_ids"])), with_kwargs=True
+        )
+    trainer.train(PROMPTS)
+    assert set(sizes) == {1, 2}
+
+
+def test_responses_sampled_in_parts_are_those_of_each_part():
+    trainer, alone = small_trainer(rollout_batch_size=2), small_trainer()
+    together = trainer._generate(PROMPTS)
+    for start in (0, 2, 4):
+        part = alone.generate_responses(PROMPTS[start : start + 2])
+        width = part.mask.shape[1]
+        rows = slice(start, start + 2)
+        assert torch.equal(together.mask[rows, :width], part.mask) and not together.mask[rows, width:].any()
+        assert torch.equal(together.responses[rows, :width][part.mask], part.responses[part.mask])
+        torch.testing.assert_close(together.log_probs[rows, :width], part.log_probs, rtol=0, atol=1e-12)
