@@ -17,6 +17,7 @@ demo: OUT ?= runs/demo
 POLICY ?=
 REWARD ?=
 PROMPTS ?=
+VALUE ?=
 SET ?=
 RESUME ?=
 OPTIONS ?=
@@ -57,11 +58,11 @@ $(LAB_READY): requirements-lab.lock $(READY)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements.lock -r requirements-lab.lock
 	@touch $(LAB_READY)
 
-demo: $(READY) ## SFT, reward model and PPO on this machine [PRESET=tiny SEED=0 OUT=runs/demo RESUME=1; your lessons: STACK=tutorial; PRESET=hub: POLICY= REWARD= PROMPTS= SET=]
+demo: $(READY) ## SFT, reward model and PPO on this machine [PRESET=tiny SEED=0 OUT=runs/demo RESUME=1; your lessons: STACK=tutorial; PRESET=hub: POLICY= REWARD= PROMPTS= VALUE= SET=]
 	@test -f '$(STACK)/apps/__init__.py' || \
 	  { echo "error: expected STACK to be solutions or tutorial, got '$(STACK)' without apps/__init__.py; make stubs writes it"; exit 1; }
 	@$(BIN)/python -m $(STACK).apps --preset '$(PRESET)' --seed '$(SEED)' --out '$(OUT)' \
-	  --policy '$(POLICY)' --reward '$(REWARD)' --prompts '$(PROMPTS)' --set '$(SET)' \
+	  --policy '$(POLICY)' --reward '$(REWARD)' --prompts '$(PROMPTS)' --value '$(VALUE)' --set '$(SET)' \
 	  $(if $(filter-out 0,$(RESUME)),--resume)
 
 test: $(READY) $(LAB_READY) ## Check the course itself: everything (students: run pytest instead)
@@ -131,5 +132,5 @@ bench: $(READY) $(BENCH_READY) ## How fast the trainer is: against TRL 1.12.0, t
 
 lint: $(READY) ## Style (ruff) and types (mypy)
 	@$(BIN)/ruff check .
-	@$(BIN)/ruff format --check solutions testcases tiny_models book
+	@$(BIN)/ruff format --check solutions testcases tiny_models ppo_by_hand book
 	@$(BIN)/mypy

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from ..given.shapes import check_number, check_shapes
 from ..given.tokens import is_stop
@@ -135,6 +136,17 @@ def generate(
         mask,
     )
     # endregion
+
+
+def merge_generations(parts: Sequence[Generation], pad_token_id: int) -> Generation:
+    """The responses of all parts, row after row, padded on the right to the longest."""
+    length = max(part.mask.shape[1] for part in parts)
+
+    def joined(tensors: Sequence[Tensor], filler: int) -> Tensor:
+        return torch.cat([pad(tensor, (0, length - tensor.shape[1]), value=filler) for tensor in tensors])
+
+    responses, log_probs, masks = zip(*parts, strict=True)
+    return Generation(joined(responses, pad_token_id), joined(log_probs, 0), joined(masks, 0))
 
 
 def _check_prompts(policy: PreTrainedModel, attention_mask: Tensor, max_new_tokens: int) -> None:

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from accelerate import Accelerator
 from accelerate.utils import DistributedType
-from torch import nn
+from torch import Tensor, nn
 
 from ..given.processes import Processes
-from ..given.prompts import Prompt
+from ..given.prompts import Prompt, tokenize
 from ..given.scoring import RewardFunction
-from ..lesson04_gae import compute_response_gae
 from ..lesson07_actor_critic import PolicyAndValue, SharedPolicyAndValue
-from ..lesson08_rollout import Experience, collect_experience, merge_experiences
+from ..lesson08_rollout import Experience, merge_experiences
 from ..lesson09_ppo_trainer import PPOConfig, PPOTrainer
 from .merging import global_masked_whiten, merge_statistics
 from .sharing import gradient_weight, plan_microbatches
@@ -176,30 +175,19 @@ class DistributedPPOTrainer(PPOTrainer):
         if self.processes.count > 1:
             self.sampling.manual_seed(self.processes.seed(self.config.seed, self.updates_done))
         with self.processes.together():
-            own = self._judge_own(self.processes.share(list(prompts)))
+            own = self._judge_own(self.processes.share(tokenize(prompts, self.tokenizer)))
         if self.config.whiten_rewards:
             own = self._with_rewards_whitened(own)
         device = self.accelerator.device
         return _moved(merge_experiences(self.processes.collect([_moved(own, torch.device("cpu"))])), device)
 
     def _judge_own(self, prompts: list[Prompt]) -> Experience:
-        config = replace(self.config, whiten_rewards=False)  # that takes the rewards of all processes
-        with self.accelerator.autocast(), self.whole_model() as model:
-            return collect_experience(
-                model,
-                self.ref_model,
-                self.score,
-                *self._encode(prompts),
-                config,
-                self.kl_controller.value,
-                self.sampling,
-            )
+        """Sampled and evaluated by this process; the rewards are whitened with those of all processes, later."""
+        with self.whole_model():
+            return self._evaluate_parts(self._generate(prompts), prompts)
 
-    def _with_rewards_whitened(self, experience: Experience) -> Experience:
-        mask, config = experience.mask, self.config
-        rewards = global_masked_whiten(experience.rewards, mask, self.processes.gather, shift_mean=False)
-        advantages, returns = compute_response_gae(rewards, experience.values, mask, config.gamma, config.lam)
-        return replace(experience, rewards=rewards, advantages=advantages, returns=returns)
+    def _whiten(self, rewards: Tensor, mask: Tensor) -> Tensor:
+        return global_masked_whiten(rewards, mask, self.processes.gather, shift_mean=False)
 
 
 def _prepare_deepspeed(config: PPOConfig) -> None:
