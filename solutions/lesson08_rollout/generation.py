@@ -36,13 +36,13 @@ def sample_token(
     top_p: float = 1.0,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """Draw one token from each row's distribution, optionally cut to its likeliest tokens.
+    """Draw one token from each row's distribution, optionally cut to its most likely tokens.
 
     Args:
         logits: (B, V) float.
-        temperature: > 0, divides the logits before anything else. For the likeliest token, use top_k=1.
-        top_k: keep the k likeliest tokens and those tied with the last of them; 0 keeps all.
-        top_p: of what top_k left, keep the fewest likeliest tokens whose probabilities reach top_p, at least one;
+        temperature: > 0, divides the logits before anything else. For the most likely token, use top_k=1.
+        top_k: keep the k most likely tokens and those tied with the last of them; 0 keeps all.
+        top_p: of what top_k left, keep the fewest most likely tokens whose probabilities reach top_p, at least one;
             1 keeps all.
         generator: source of randomness; None uses the global one.
 
@@ -152,7 +152,7 @@ def merge_generations(parts: Sequence[Generation], pad_token_id: int) -> Generat
 def _check_prompts(policy: PreTrainedModel, attention_mask: Tensor, max_new_tokens: int) -> None:
     if not attention_mask[:, -1].all():
         raise ValueError(
-            "expected left-padded prompts, got padding at the end of a row; generation would start from a pad"
+            "expected left-padded prompts, got padding at the end of a row; generation would start from a padding token"
         )
     context = getattr(policy.config, "max_position_embeddings", None)
     longest = int(attention_mask.sum(dim=1).max())

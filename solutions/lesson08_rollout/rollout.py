@@ -75,7 +75,7 @@ def evaluate_responses(
     config: RolloutConfig,
     kl_coef: float,
 ) -> Experience:
-    """Judge sampled responses: reference log-probs, values, scores, rewards, advantages, returns, in this order.
+    """Evaluate sampled responses: reference log-probs, values, scores, rewards, advantages, returns, in this order.
 
     1. reference and critic read prompt + response, `model` with dropout off; the mode of both is as before afterwards
     2. `score` reads the same; its scores are stored as they come

@@ -70,9 +70,7 @@ class Search:
                 return found[:MAX_NAMED]
         return []
 
-    def _found(
-        self, layer: int, request: Request, right: Outcome, mine: Outcome, values_only: bool
-    ) -> list[Suspect]:
+    def _found(self, layer: int, request: Request, right: Outcome, mine: Outcome, values_only: bool) -> list[Suspect]:
         ask = self._known.bench.ask
         if same_outcome(right, mine, values_only):
             return []
