@@ -13,10 +13,13 @@ from dataclasses import dataclass, replace
 from types import CodeType
 from typing import Any
 
+import torch
+
+from .compare import alike
 from .contract import SOLUTIONS, regions
 from .contract import lesson as read_lesson
 from .evaluate import LocalEvaluator
-from .plain import Outcome, Request
+from .plain import Outcome, Request, copy_plain, to_plain
 from .trusted import examples
 from .views import View
 
@@ -56,22 +59,40 @@ class Bench:
         self._seen_answers: dict[str, Any] = {}
         self._answers: dict[tuple[tuple[int, int], int], Outcome] = {}
         self._inside = 0
+        self.is_slow = any(request.scenario for request in examples(lesson, exercise))
         self.function = self._view.resolve(lesson, exercise)
         self.plain = inspect.unwrap(self.function)
         self.module = sys.modules[self.plain.__module__]
         self.tree, self.region = _region(lesson, exercise)
+        self.origins: dict[str, set[str]] = {}
         self._right = compiled(self._hooked())
         self.helpers = self._helpers()
         self._install()
 
     def ask(self, suspect: Suspect, request: Request) -> Outcome:
         """What the exercise answers with this one thing changed."""
+        with self._suspected(suspect):
+            return self._evaluator.evaluate(replace(request, seconds=min(request.seconds, SECONDS)))
+
+    @contextmanager
+    def _suspected(self, suspect: Suspect) -> Iterator[None]:
         self._suspect = suspect
         try:
             self.plain.__code__ = suspect.code() if suspect.code else self._right
-            return self._evaluator.evaluate(replace(request, seconds=min(request.seconds, SECONDS)))
+            yield
         finally:
             self._suspect, self._inside, self.plain.__code__ = None, 0, self._right
+
+    def may_give(self, suspect: Suspect, request: Request, mine: Outcome) -> bool:
+        """Whether the value may be this one, found without gradients and guards: most suspects are told apart here."""
+        if request.scenario or mine.error:
+            return True
+        with self._suspected(suspect), torch.no_grad():
+            try:
+                function = self._view.resolve(self.lesson, self.exercise)
+                return alike(to_plain(function(**copy_plain(request.arguments)))[0], mine.value)
+            except Exception:
+                return False
 
     def ask_example(self, number: tuple[int, int], suspect: Suspect, index: int) -> Outcome:
         """The same on an example, kept for the next student; `number` stands for the suspect."""
