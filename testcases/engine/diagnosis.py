@@ -18,7 +18,7 @@ LAYERS: tuple[Callable[[Bench], Iterator[Suspect]], ...] = (altered_questions, o
 MAX_ASKED = 1_000
 MAX_ASKED_OF_SCENARIOS = 400
 """Suspects of a layer. Counted, so that the same code is told the same on each machine."""
-MAX_SECONDS = 6.0
+MAX_SECONDS = 4.0
 """Of work, for one layer: what it has not asked by then is left out."""
 MAX_SEARCHES = 2
 MAX_NAMED = 2
@@ -85,9 +85,7 @@ class Search:
         self._failed = [*self._failed, (request, mine)][-MAX_FAILED:]
         return found[:MAX_NAMED]
 
-    def _found(
-        self, layer: int, request: Request, right: Outcome, mine: Outcome, values_only: bool
-    ) -> list[Suspect]:
+    def _found(self, layer: int, request: Request, right: Outcome, mine: Outcome, values_only: bool) -> list[Suspect]:
         ask = self._known.bench.ask
         if same_outcome(right, mine, values_only):
             return []
@@ -114,22 +112,20 @@ class Search:
     def _agreeing_in(self, layer: int, values_only: bool) -> list[tuple[int, Suspect]]:
         """Those that agree with the student on every example; most are told apart by the first that is wrong."""
         if (layer, values_only) not in self._agreeing:
-            numbered = enumerate(self._known.of_layer(layer))
+            numbered = list(enumerate(self._known.of_layer(layer))) if values_only else self._agreeing_in(layer, True)
             self._agreeing[layer, values_only] = [
                 (number, suspect)
-                for number, suspect in _in_time(list(numbered))
+                for number, suspect in _in_time(numbered)
                 if self._agrees(layer, number, suspect, values_only)
             ]
         return self._agreeing[layer, values_only]
 
     def _agrees(self, layer: int, number: int, suspect: Suspect, values_only: bool) -> bool:
-        rest = [i for i in range(len(self._mine)) if i not in self._wrong]
-        ask, first = self._known.bench.ask_example, (self._wrong or rest)[0]
-        if not self._known.may_agree(suspect, first, self._mine[first]):
+        first, *others = [*self._wrong, *(i for i in range(len(self._mine)) if i not in self._wrong)]
+        if values_only and not self._known.may_agree(suspect, first, self._mine[first]):
             return False
-        return all(
-            same_outcome(self._mine[i], ask((layer, number), suspect, i), values_only) for i in [*self._wrong, *rest]
-        )
+        ask = self._known.bench.ask_example
+        return all(same_outcome(self._mine[i], ask((layer, number), suspect, i), values_only) for i in (first, *others))
 
 
 def _in_time(chosen: list[tuple[int, Suspect]]) -> Iterator[tuple[int, Suspect]]:

@@ -121,6 +121,8 @@ def _code(bench: Bench, slot: Slot, new: Any) -> CodeType:
     """Of the function with something else in one slot."""
     parent, field, index = slot
     holder, key = (parent.__dict__, field) if index is None else (getattr(parent, field), index)
+    for one in new if isinstance(new, list) else [new]:
+        ast.fix_missing_locations(ast.copy_location(one, parent))
     old, holder[key] = holder[key], new
     try:
         return compiled(bench.tree)
@@ -313,9 +315,7 @@ def _of_loop(one: ast.For) -> Iterator[tuple[str, list[ast.stmt]]]:
             yield "a step before the loop that belongs inside it", [step, _changed(one, body=rest)]
             yield "a step after the loop that belongs inside it", [_changed(one, body=rest), step]
     yield "a loop that ends after its first turn", [_changed(one, body=[*one.body, ast.Break()])]
-    rest = ast.Subscript(
-        ast.Call(ast.Name("list", ast.Load()), [one.iter], []), ast.Slice(ast.Constant(1)), ast.Load()
-    )
+    rest = ast.Subscript(ast.Call(ast.Name("list", ast.Load()), [one.iter], []), ast.Slice(ast.Constant(1)), ast.Load())
     yield "a loop without its first turn", [_changed(one, iter=rest)]
     turned = _changed(rest, slice=ast.Slice(None, ast.UnaryOp(ast.USub(), ast.Constant(1))))
     yield "a loop without its last turn", [_changed(one, iter=turned)]

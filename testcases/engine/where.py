@@ -1,4 +1,4 @@
-"""Where a student's answers differ from the right ones: on which questions, in which part, at which places, by how much."""
+"""Where answers differ from the right ones: on which questions, in which part, at which places, and by how much."""
 
 from __future__ import annotations
 
