@@ -255,19 +255,23 @@ def images_of(answer: Any) -> tuple[Row, ...]:
 # ---- sizes by which an answer may be off
 
 SIZES: tuple[tuple[str, Callable[[Tensor, Tensor], Any]], ...] = (
-    ("the number of real tokens", lambda tensor, mask: mask.sum()),
+    ("the number of real tokens", lambda tensor, mask: _count(mask)),
     ("the number of entries", lambda tensor, mask: tensor.numel()),
     ("the number of rows", lambda tensor, mask: len(tensor)),
     ("the number of columns", lambda tensor, mask: tensor.shape[-1]),
-    ("the share of real tokens", lambda tensor, mask: mask.double().mean()),
-    ("the share of rows with a real token", lambda tensor, mask: mask.any(-1).double().mean()),
-    ("n / (n - 1), n the number of real tokens", lambda tensor, mask: mask.sum() / (mask.sum() - 1)),
+    ("the share of real tokens", lambda tensor, mask: _count(mask) / mask.numel()),
+    ("the share of rows with a real token", lambda tensor, mask: _count(mask.any(-1)) / len(mask)),
+    ("n / (n - 1), n the number of real tokens", lambda tensor, mask: _count(mask) / (_count(mask) - 1)),
     ("n / (n - 1), n the number of rows", lambda tensor, mask: len(tensor) / (len(tensor) - 1)),
     ("n / (n - 1), n the number of columns", lambda tensor, mask: tensor.shape[-1] / (tensor.shape[-1] - 1)),
-    ("the number of real tokens per column", lambda tensor, mask: mask.sum() / tensor.shape[-1]),
-    ("the number of real tokens per row", lambda tensor, mask: mask.sum() / len(tensor)),
-    ("the number of real tokens of its row", lambda tensor, mask: mask.sum(-1, keepdim=True)),
+    ("the number of real tokens per column", lambda tensor, mask: _count(mask) / tensor.shape[-1]),
+    ("the number of real tokens per row", lambda tensor, mask: _count(mask) / len(tensor)),
+    ("the number of real tokens of its row", lambda tensor, mask: mask.sum(-1, keepdim=True).to(tensor.dtype)),
 )
+
+
+def _count(flags: Tensor) -> int:
+    return int(flags.sum())
 
 
 def scaled() -> Iterator[tuple[str, Callable[[Any, Tensor, Tensor], Any]]]:

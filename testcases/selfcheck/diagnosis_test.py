@@ -42,7 +42,6 @@ return -torch.min(ratio * advantages, ratio.clamp(1 - clip_epsilon, 1 + clip_eps
 ROW_MEANS = "return torch.stack([row[real].mean() for row, real in zip(values, mask) if real.any()]).mean()"
 UNLISTED = [
     (1, "masked_mean", instead("return values.masked_fill(~mask, 0.0).sum() / values.shape[1]", why=""), "per column"),
-    (1, "response_mask", edit("== 0", "> 0", why=""), "inverted"),
     (4, "td_errors", edit("gamma *", "gamma**2 *", why=""), "`gamma` squared: is it applied twice?"),
     (4, "td_errors", edit("return rewards +", "return", why=""), "`rewards` = 0: is `rewards` used?"),
     (4, "td_errors", edit("- values[..., :-1]", "- values[..., :-1].detach()", why=""), "must carry the gradient"),
