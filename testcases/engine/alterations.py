@@ -81,10 +81,7 @@ FLOATS: tuple[Row, ...] = (
     ("with `{}` squared", torch.square),
     ("with the sign of `{}` alone", torch.sign),
     ("with only the positive entries of `{}`", lambda x: x.clamp(min=0)),
-    ("with `{}` whitened first", spread),
-    ("with the mean of `{}` subtracted first", lambda x: x - x.mean()),
     ("with the mean of each row of `{}` subtracted first", lambda x: x - x.mean(-1, keepdim=True)),
-    ("with the mean of `{}` in place of each entry", lambda x: x.mean().expand_as(x)),
     ("with the mean of each row of `{}` in place of each entry", lambda x: x.mean(-1, keepdim=True).expand_as(x)),
     ("with `{}` summed up from the start (`cumsum`)", lambda x: x.cumsum(-1)),
     ("with the last entry of `{}` set to 0", lambda x: torch.cat([x[..., :-1], 0 * x[..., -1:]], -1)),
@@ -115,6 +112,14 @@ SEQUENCES: tuple[Row, ...] = (
     ("without the last of `{}`", lambda x: x[:-1]),
     ("without the first of `{}`", lambda x: x[1:]),
     ("with `{}` sorted", lambda x: type(x)(sorted(x))),
+)
+
+
+OF_REAL_TOKENS: tuple[Row, ...] = (
+    ("with `{}` whitened first", spread),
+    ("with the mean of `{}` subtracted first", lambda x: x - x.mean()),
+    ("with `{}` divided by its standard deviation first", lambda x: x / (x.std() + 1e-8)),
+    ("with the mean of `{}` in place of each entry", lambda x: x.mean().expand_as(x)),
 )
 
 
@@ -196,6 +201,10 @@ OVER_TIME: tuple[Row, ...] = (
     ("summed up from the start (`cumsum`)", lambda x: x.cumsum(-1)),
     ("summed up from the end", lambda x: x.flip(-1).cumsum(-1).flip(-1)),
     ("as differences of neighbors", lambda x: torch.cat([x[..., :1], x.diff(dim=-1)], -1)),
+    ("with the first entry of each row for all of its entries", lambda x: x[..., :1].expand_as(x).clone()),
+    ("with the last entry of each row for all of its entries", lambda x: x[..., -1:].expand_as(x).clone()),
+    ("with the mean of each row for all of its entries", lambda x: x.mean(-1, keepdim=True).expand_as(x).clone()),
+    ("with the first row for all rows", lambda x: x[:1].expand_as(x).clone()),
     ("summed over the last dimension", lambda x: x.sum(-1)),
     ("averaged over the last dimension", lambda x: x.mean(-1)),
     ("summed over everything", lambda x: x.sum()),
@@ -216,6 +225,11 @@ OVER_TIME: tuple[Row, ...] = (
 BOOLS: tuple[Row, ...] = (
     ("inverted: True and False have changed places", lambda x: ~x),
     *OVER_TIME[:2],
+    ("inverted, and one step late", lambda x: ~torch.cat([x[..., :1], x[..., :-1]], -1)),
+    ("inverted, and one step early", lambda x: ~torch.cat([x[..., 1:], torch.zeros_like(x[..., :1])], -1)),
+    ("True everywhere but at the last True of each row", lambda x: ~_last_true(x)),
+    ("True at the last True of each row only", lambda x: _last_true(x)),
+    ("without the last True of each row", lambda x: x & ~_last_true(x)),
     ("reversed in time", lambda x: x.flip(-1)),
     ("True everywhere", torch.ones_like),
     ("False everywhere", torch.zeros_like),
@@ -241,17 +255,23 @@ def images_of(answer: Any) -> tuple[Row, ...]:
 # ---- sizes by which an answer may be off
 
 SIZES: tuple[tuple[str, Callable[[Tensor, Tensor], Any]], ...] = (
-    ("the number of real tokens", lambda tensor, mask: mask.sum()),
+    ("the number of real tokens", lambda tensor, mask: _count(mask)),
     ("the number of entries", lambda tensor, mask: tensor.numel()),
     ("the number of rows", lambda tensor, mask: len(tensor)),
     ("the number of columns", lambda tensor, mask: tensor.shape[-1]),
-    ("the share of real tokens", lambda tensor, mask: mask.double().mean()),
-    ("the share of rows with a real token", lambda tensor, mask: mask.any(-1).double().mean()),
-    ("n / (n - 1), n the number of real tokens", lambda tensor, mask: mask.sum() / (mask.sum() - 1)),
+    ("the share of real tokens", lambda tensor, mask: _count(mask) / mask.numel()),
+    ("the share of rows with a real token", lambda tensor, mask: _count(mask.any(-1)) / len(mask)),
+    ("n / (n - 1), n the number of real tokens", lambda tensor, mask: _count(mask) / (_count(mask) - 1)),
     ("n / (n - 1), n the number of rows", lambda tensor, mask: len(tensor) / (len(tensor) - 1)),
     ("n / (n - 1), n the number of columns", lambda tensor, mask: tensor.shape[-1] / (tensor.shape[-1] - 1)),
-    ("real tokens per row", lambda tensor, mask: mask.sum(-1, keepdim=True)),
+    ("the number of real tokens per column", lambda tensor, mask: _count(mask) / tensor.shape[-1]),
+    ("the number of real tokens per row", lambda tensor, mask: _count(mask) / len(tensor)),
+    ("the number of real tokens of its row", lambda tensor, mask: mask.sum(-1, keepdim=True).to(tensor.dtype)),
 )
+
+
+def _count(flags: Tensor) -> int:
+    return int(flags.sum())
 
 
 def scaled() -> Iterator[tuple[str, Callable[[Any, Tensor, Tensor], Any]]]:

@@ -1,8 +1,9 @@
-"""One exercise of the reference, asked with one thing changed: an argument, its answer, a helper's call, or its code."""
+"""One exercise of the reference with one thing changed: an argument, its answer, a helper's call, or its code."""
 
 from __future__ import annotations
 
 import ast
+import copy
 import functools
 import inspect
 import sys
@@ -13,10 +14,13 @@ from dataclasses import dataclass, replace
 from types import CodeType
 from typing import Any
 
+import torch
+
+from .compare import alike
 from .contract import SOLUTIONS, regions
 from .contract import lesson as read_lesson
 from .evaluate import LocalEvaluator
-from .plain import Outcome, Request
+from .plain import Outcome, Request, copy_plain, to_plain
 from .trusted import examples
 from .views import View
 
@@ -56,22 +60,40 @@ class Bench:
         self._seen_answers: dict[str, Any] = {}
         self._answers: dict[tuple[tuple[int, int], int], Outcome] = {}
         self._inside = 0
+        self.is_slow = any(request.scenario for request in examples(lesson, exercise))
         self.function = self._view.resolve(lesson, exercise)
         self.plain = inspect.unwrap(self.function)
         self.module = sys.modules[self.plain.__module__]
         self.tree, self.region = _region(lesson, exercise)
+        self.origins: dict[str, set[str]] = {}
         self._right = compiled(self._hooked())
         self.helpers = self._helpers()
         self._install()
 
     def ask(self, suspect: Suspect, request: Request) -> Outcome:
         """What the exercise answers with this one thing changed."""
+        with self._suspected(suspect):
+            return self._evaluator.evaluate(replace(request, seconds=min(request.seconds, SECONDS)))
+
+    @contextmanager
+    def _suspected(self, suspect: Suspect) -> Iterator[None]:
         self._suspect = suspect
         try:
             self.plain.__code__ = suspect.code() if suspect.code else self._right
-            return self._evaluator.evaluate(replace(request, seconds=min(request.seconds, SECONDS)))
+            yield
         finally:
             self._suspect, self._inside, self.plain.__code__ = None, 0, self._right
+
+    def may_give(self, suspect: Suspect, request: Request, mine: Outcome) -> bool:
+        """Whether the value may be this one, found without gradients and guards: most suspects are told apart here."""
+        if request.scenario or mine.error:
+            return True
+        with self._suspected(suspect), torch.no_grad():
+            try:
+                function = self._view.resolve(self.lesson, self.exercise)
+                return alike(to_plain(function(**copy_plain(request.arguments)))[0], mine.value)
+            except Exception:
+                return False
 
     def ask_example(self, number: tuple[int, int], suspect: Suspect, index: int) -> Outcome:
         """The same on an example, kept for the next student; `number` stands for the suspect."""
@@ -101,15 +123,16 @@ class Bench:
         self._seen_answers.setdefault(place, answer)
         return answer
 
-    def _hooked(self) -> ast.FunctionDef | ast.AsyncFunctionDef:
+    def _hooked(self) -> ast.FunctionDef:
         """The function, its region preceded by `a, b = hook(a=a, b=b)`: after the checks, which a student has too."""
         names = parameters(self.tree)
         keywords = [ast.keyword(name, ast.Name(name, ast.Load())) for name in names]
         targets = ast.Tuple([ast.Name(name, ast.Store()) for name in names], ast.Store())
         hook = ast.Assign([targets], ast.Call(ast.Name(HOOK, ast.Load()), [], keywords))
-        body = list(self.tree.body)
-        body.insert(next(i for i, one in enumerate(body) if self.contains(one)), hook)
-        return _with_body(self.tree, body)
+        hooked = copy.copy(self.tree)
+        first = next(i for i, one in enumerate(self.tree.body) if self.contains(one))
+        hooked.body = [*self.tree.body[:first], hook, *self.tree.body[first:]]
+        return ast.fix_missing_locations(hooked)
 
     def contains(self, node: ast.AST) -> bool:
         """Whether a node stands in the region."""
@@ -206,7 +229,7 @@ def _of_the_course(function: Any) -> bool:
     return package[0] == "solutions" or package[0].startswith("_subject_")
 
 
-def parameters(tree: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
+def parameters(tree: ast.FunctionDef) -> list[str]:
     """The names of a function's parameters."""
     given = tree.args
     starred = [one for one in (given.vararg, given.kwarg) if one]
@@ -226,27 +249,25 @@ def _region(lesson: str, exercise: str) -> tuple[ast.FunctionDef, tuple[int, int
     node: Any = _tree(str(path))
     for name in exercise.split("."):
         node = next(child for child in node.body if getattr(child, "name", "") == name)
-    return node, (region.first + 1, region.last + 1)
+    return _bare(node), (region.first + 1, region.last + 1)
 
 
-def _with_body(tree: ast.FunctionDef, body: list[ast.stmt]) -> ast.FunctionDef:
-    fields = {name: value for name, value in ast.iter_fields(tree) if name not in ("body", "decorator_list")}
-    return ast.copy_location(ast.FunctionDef(body=body, decorator_list=[], **fields), tree)
+def _bare(tree: ast.FunctionDef) -> ast.FunctionDef:
+    """A function without decorators, annotations and docstring: its code is compiled many times."""
+    bare = copy.copy(tree)
+    bare.decorator_list, bare.returns, bare.args = [], None, copy.deepcopy(tree.args)
+    for node in ast.walk(bare.args):
+        if isinstance(node, ast.arg):
+            node.annotation = None
+    bare.body = list(tree.body[1:] if ast.get_docstring(tree) is not None else tree.body)
+    return bare
 
 
 def compiled(tree: ast.FunctionDef) -> CodeType:
-    """The code of a function, to be put in place of another's; in a class, so that `super()` finds its cell."""
-    tree = _with_body(tree, tree.body)
-    holder = ast.ClassDef("Holder", [], [], [tree], [])
+    """The code of a bare function, to be put in place of another's; in a class, so that `super()` finds its cell."""
+    holder = ast.copy_location(ast.ClassDef("Holder", [], [], [tree], []), tree)
     if sys.version_info >= (3, 12):
         holder.type_params = []
-    module = ast.fix_missing_locations(ast.Module([holder], []))
-    code = compile(module, "<changed reference>", "exec", flags=annotations_flag(), dont_inherit=True)
+    code = compile(ast.Module([holder], []), "<changed reference>", "exec", dont_inherit=True)
     inner = next(one for one in code.co_consts if isinstance(one, CodeType))
     return next(one for one in inner.co_consts if isinstance(one, CodeType) and one.co_name == tree.name)
-
-
-def annotations_flag() -> int:
-    import __future__
-
-    return __future__.annotations.compiler_flag

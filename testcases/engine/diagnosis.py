@@ -1,52 +1,62 @@
-"""What may be wrong with an answer that no listed wrong answer gives: altered questions, then one-edit variants."""
+"""What may be wrong with an answer that no listed wrong answer gives: altered questions, one-edit variants, pairs."""
 
 from __future__ import annotations
 
 import itertools
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from functools import cache
 
 from .bench import Bench, Suspect
 from .compare import same_outcome
 from .plain import Outcome, Request
-from .suspects import altered_questions
+from .suspects import altered_questions, altered_twice
 from .trusted import examples
 from .variants import one_edit_variants
 
-LAYERS: tuple[Callable[[Bench], Iterator[Suspect]], ...] = (altered_questions, one_edit_variants)
+LAYERS: tuple[Callable[[Bench], Iterator[Suspect]], ...] = (altered_questions, one_edit_variants, altered_twice)
 MAX_ASKED = 1_000
 MAX_ASKED_OF_SCENARIOS = 400
 """Suspects of a layer. Counted, so that the same code is told the same on each machine."""
-MAX_SECONDS = 6.0
-"""A layer that takes longer is left out; a busy machine takes a tenth of it."""
+MAX_SECONDS = 4.0
+"""Of work, for one layer: what it has not asked by then is left out."""
 MAX_SEARCHES = 2
 MAX_NAMED = 2
+MAX_FAILED = 4
+"""Failed questions, beside the examples, that a cause has to explain as well."""
 
 
-@dataclass
 class Known:
-    """What all students of this process share about one exercise."""
+    """What all students of this process share about one exercise: the suspects, and how long its examples take."""
 
-    bench: Bench
-    suspects: dict[int, list[Suspect]] = field(default_factory=dict)
+    def __init__(self, lesson: str, exercise: str) -> None:
+        self.bench = Bench(lesson, exercise)
+        self._asked = examples(lesson, exercise)
+        self._suspects: dict[int, list[Suspect]] = {}
+        self._seconds: dict[int, float] = {}
 
     def of_layer(self, layer: int) -> list[Suspect]:
-        if layer not in self.suspects:
-            most = MAX_ASKED_OF_SCENARIOS if examples(*self.key)[0].scenario else MAX_ASKED
-            self.suspects[layer] = list(itertools.islice(LAYERS[layer](self.bench), most))
-        return self.suspects[layer]
+        if layer not in self._suspects:
+            most = MAX_ASKED_OF_SCENARIOS if self.bench.is_slow else MAX_ASKED
+            self._suspects[layer] = list(itertools.islice(LAYERS[layer](self.bench), most))
+        return self._suspects[layer]
 
-    @property
-    def key(self) -> tuple[str, str]:
-        return self.bench.lesson, self.bench.exercise
+    def may_agree(self, suspect: Suspect, index: int, mine: Outcome) -> bool:
+        return self.bench.may_give(suspect, self._asked[index], mine)
+
+    def seconds(self, index: int) -> float:
+        """That an example takes. It decides only which one tells most suspects apart, never what is told."""
+        if index not in self._seconds:
+            started = time.perf_counter()
+            self.bench.ask(Suspect(""), self._asked[index])
+            self._seconds[index] = time.perf_counter() - started
+        return self._seconds[index]
 
 
 @cache
 def known(lesson: str, exercise: str) -> Known:
     """Made when it is first asked for."""
-    return Known(Bench(lesson, exercise))
+    return Known(lesson, exercise)
 
 
 class Search:
@@ -57,8 +67,12 @@ class Search:
     """
 
     def __init__(self, known: Known, right: list[Outcome], mine: list[Outcome]) -> None:
-        self._known, self._right, self._mine = known, right, mine
-        self._wrong = [i for i, pair in enumerate(zip(right, mine, strict=True)) if not same_outcome(*pair)]
+        self._known, self._mine = known, mine
+        wrong = [i for i, pair in enumerate(zip(right, mine, strict=True)) if not same_outcome(*pair)]
+        # What is wrong in value too tells more than what is wrong in gradient only.
+        in_value = [i for i in wrong if not same_outcome(right[i], mine[i], values_only=True)]
+        self._wrong = sorted(in_value or wrong, key=known.seconds)
+        self._failed: list[tuple[Request, Outcome]] = []
         self._agreeing: dict[tuple[int, bool], list[tuple[int, Suspect]]] = {}
         self._searches = 0
 
@@ -67,8 +81,9 @@ class Search:
         for values_only, layer in itertools.product((False, True), range(len(LAYERS))):
             found = self._found(layer, request, right, mine, values_only)
             if found:
-                return found[:MAX_NAMED]
-        return []
+                break
+        self._failed = [*self._failed, (request, mine)][-MAX_FAILED:]
+        return found[:MAX_NAMED]
 
     def _found(self, layer: int, request: Request, right: Outcome, mine: Outcome, values_only: bool) -> list[Suspect]:
         ask = self._known.bench.ask
@@ -83,9 +98,13 @@ class Search:
             return []
         found, texts = [], set()
         for number, suspect in _in_time(chosen):
+            if not self._known.bench.may_give(suspect, request, mine):
+                continue
             theirs = ask(suspect, request)
             if same_outcome(mine, theirs, values_only) and not same_outcome(right, theirs, values_only):
-                if suspect.text not in texts and (self._wrong or self._agrees(layer, number, suspect, False)):
+                agrees = self._wrong or self._agrees(layer, number, suspect, False)
+                agrees = agrees and all(same_outcome(ask(suspect, one[0]), one[1], values_only) for one in self._failed)
+                if suspect.text not in texts and agrees:
                     texts.add(suspect.text)
                     found.append(suspect)
         return found
@@ -93,26 +112,26 @@ class Search:
     def _agreeing_in(self, layer: int, values_only: bool) -> list[tuple[int, Suspect]]:
         """Those that agree with the student on every example; most are told apart by the first that is wrong."""
         if (layer, values_only) not in self._agreeing:
-            numbered = enumerate(self._known.of_layer(layer))
+            numbered = list(enumerate(self._known.of_layer(layer))) if values_only else self._agreeing_in(layer, True)
             self._agreeing[layer, values_only] = [
                 (number, suspect)
-                for number, suspect in _in_time(list(numbered))
+                for number, suspect in _in_time(numbered)
                 if self._agrees(layer, number, suspect, values_only)
             ]
         return self._agreeing[layer, values_only]
 
     def _agrees(self, layer: int, number: int, suspect: Suspect, values_only: bool) -> bool:
-        rest = [i for i in range(len(self._mine)) if i not in self._wrong]
+        first, *others = [*self._wrong, *(i for i in range(len(self._mine)) if i not in self._wrong)]
+        if values_only and not self._known.may_agree(suspect, first, self._mine[first]):
+            return False
         ask = self._known.bench.ask_example
-        return all(
-            same_outcome(self._mine[i], ask((layer, number), suspect, i), values_only) for i in [*self._wrong, *rest]
-        )
+        return all(same_outcome(self._mine[i], ask((layer, number), suspect, i), values_only) for i in (first, *others))
 
 
 def _in_time(chosen: list[tuple[int, Suspect]]) -> Iterator[tuple[int, Suspect]]:
     """As many as there is time for."""
-    started = time.monotonic()
+    started = time.process_time()
     for one in chosen:
-        if time.monotonic() - started > MAX_SECONDS:
+        if time.process_time() - started > MAX_SECONDS:
             return
         yield one

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from .bench import Suspect
 from .changes import WrongAnswer, wrong_answers
 from .compare import same_outcome
-from .diagnosis import Search, known
+from .diagnosis import MAX_FAILED, Search, known
 from .evaluate import Evaluator
 from .plain import Outcome, Request
 from .trusted import Reference, examples
 from .where import where
 
+NEAR = 0.75
 STRICT = False
+"""Whether a diagnosis that fails is an error, and not left out."""
 NOT_EXPLAINED = ("load", "missing", "signature", "timeout", "too large")
 
 
@@ -46,6 +48,7 @@ class Explanation:
         self._agreeing: dict[tuple[str, str, bool], list[WrongAnswer]] = {}
         self._shares: dict[tuple[str, str], dict[WrongAnswer, float]] = {}
         self._searches: dict[tuple[str, str], Search] = {}
+        self._failed: dict[tuple[str, str], list[tuple[Request, Outcome]]] = {}
 
     def diagnose(self, request: Request, outcome: Outcome, neighbours: bool = True) -> Diagnosis:
         """In layers: each is asked only where those before it found nothing.
@@ -56,7 +59,10 @@ class Explanation:
         """
         if outcome.error and outcome.error.kind in NOT_EXPLAINED:
             return Diagnosis()
-        if listed := self._listed(request, outcome, neighbours):
+        listed = self._listed(request, outcome, neighbours)
+        failed = self._failed.setdefault((request.lesson, request.exercise), [])
+        failed[:] = [*failed, (request, outcome)][-MAX_FAILED:]
+        if listed:
             return Diagnosis(listed)
         right = self._reference.evaluate(request)
         try:
@@ -89,9 +95,15 @@ class Explanation:
         for wrong in self._agreeing_with(request.lesson, request.exercise, neighbours):
             theirs = self._reference.changed(request.lesson, wrong).evaluate(request)
             # A neighbour's wrong answer that leaves this one right explains nothing, however close it is.
-            if same_outcome(outcome, theirs) and not same_outcome(right, theirs):
+            if same_outcome(outcome, theirs) and not same_outcome(right, theirs) and self._explains_all(wrong, request):
                 return wrong
         return None
+
+    def _explains_all(self, wrong: WrongAnswer, request: Request) -> bool:
+        """Whether it gives what was given to the last questions, too, that failed."""
+        changed = self._reference.changed(request.lesson, wrong)
+        failed = self._failed.get((request.lesson, request.exercise), [])
+        return all(same_outcome(mine, changed.evaluate(asked)) for asked, mine in failed)
 
     def _closest(self, request: Request, outcome: Outcome) -> WrongAnswer | None:
         """The nearest to the student of those that reproduce the failing request."""
@@ -104,11 +116,11 @@ class Explanation:
         return best
 
     def _shares_of(self, lesson: str, exercise: str) -> dict[WrongAnswer, float]:
-        """Of the examples that the student or the wrong answer gets wrong, the share with one value; at least half."""
+        """Of the examples that the student or the wrong answer gets wrong, the share with one value; NEAR at least."""
         if (lesson, exercise) not in self._shares:
             own = [wrong for wrong in wrong_answers(lesson) if wrong.exercise == exercise]
             shares = {wrong: self._share(lesson, exercise, wrong) for wrong in own}
-            self._shares[lesson, exercise] = {wrong: share for wrong, share in shares.items() if share >= 0.5}
+            self._shares[lesson, exercise] = {wrong: share for wrong, share in shares.items() if share >= NEAR}
         return self._shares[lesson, exercise]
 
     def _share(self, lesson: str, exercise: str, wrong: WrongAnswer) -> float:

@@ -14,10 +14,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .alterations import images_of, is_flags, rows_for, scaled
+from .alterations import OF_REAL_TOKENS, OVER_TIME, images_of, is_flags, rows_for, scaled
 from .bench import Arguments, Bench, Suspect
 
 Path = tuple[str, ...]
+MAX_IMAGES, MAX_ROWS_OF_HELPERS = 8, 10
 
 
 def altered_questions(bench: Bench) -> Iterator[Suspect]:
@@ -53,21 +54,26 @@ def of_arguments(bench: Bench, place: str) -> Iterator[Suspect]:
                 text = f"with `{'.'.join(kept)}` in place of `{'.'.join(lost)}`"
                 yield Suspect(when + text, place, arguments=functools.partial(_copied, kept, lost))
     for path, values in found.items():
-        for text, change in rows_for(next((value for value in values if value is not None), None)):
+        rows = rows_for(next((value for value in values if value is not None), None))
+        for text, change in rows[: MAX_ROWS_OF_HELPERS if place and bench.is_slow else None]:
             yield Suspect(when + text.format(".".join(path)), place, arguments=_set(path, change))
     yield from _masked(found, place, when)
 
 
 def _masked(found: dict[Path, list[Any]], place: str, when: str) -> Iterator[Suspect]:
     """A tensor set to 0 where a mask of its shape is False, or True."""
-    masks = [path for path, values in found.items() if is_flags(values[0])]
+    seen = {path: [value for value in values if value is not None] for path, values in found.items()}
+    masks = [path for path, values in seen.items() if is_flags(values[0])]
     for path, mask in itertools.product(found, masks):
-        first, flags = found[path][0], found[mask][0]
-        if path != mask and isinstance(first, Tensor) and first.shape == flags.shape:
+        first, flags = seen[path][0], seen[mask][0]
+        if path != mask and isinstance(first, Tensor) and first.dim() == flags.dim():
             names = ".".join(path), ".".join(mask)
             for keep, word in ((True, "False"), (False, "True")):
                 text = f"with `{names[0]}` set to 0 where `{names[1]}` is {word}"
                 yield Suspect(when + text, place, arguments=functools.partial(_filled, path, mask, keep))
+            for text, change in OF_REAL_TOKENS if first.is_floating_point() else ():
+                text = text.format(names[0])
+                yield Suspect(when + text, place, arguments=functools.partial(_of_real, change, path, mask))
 
 
 def of_settings(bench: Bench) -> Iterator[Suspect]:
@@ -89,7 +95,7 @@ def of_settings(bench: Bench) -> Iterator[Suspect]:
         if default is not None and default not in (0, 1):
             text = f"with `{path[-1]}` at its default {default!r}: is `{path[-1]}` used?"
             yield Suspect(text, around=functools.partial(_with_setting, path, lambda value, default=default: default))
-        for text, change in rows_for(value):
+        for text, change in rows_for(value)[: None if path[-1] in read else 3]:
             yield Suspect(text.format(path[-1]), around=functools.partial(_with_setting, path, change))
 
 
@@ -106,7 +112,8 @@ def of_answers(bench: Bench, place: str) -> Iterator[Suspect]:
         subject = prefix or ("with its answer " if name is None else f"with `{name}` ")
         subject = f"{prefix}changed in `{name}`: " if prefix and name is not None else subject
         sample = parts[name] if name is not None else next(iter(parts.values()), None)
-        for text, image in images_of(sample):
+        images = images_of(sample)
+        for text, image in images[: MAX_ROWS_OF_HELPERS if place and bench.is_slow else None]:
             yield Suspect(subject + text, place, answer=functools.partial(_imaged, image, name))
     for one, other in itertools.combinations(parts, 2):
         if _alike(parts[one], parts[other]):
@@ -117,7 +124,11 @@ def of_answers(bench: Bench, place: str) -> Iterator[Suspect]:
             )
     if not place and any(isinstance(part, (Tensor, float)) for part in parts.values()):
         for text, change in scaled():
-            yield Suspect(f"{text}", around=functools.partial(_scaled, change))
+            yield Suspect(f"with its answer {text}", around=functools.partial(_scaled, change))
+        masks = [path[0] for path, values in _values(bench, "").items() if is_flags(values[0]) and len(path) == 1]
+        for mask, (text, image) in itertools.product(masks, OVER_TIME):
+            around = functools.partial(_imaged_and_masked, image, mask)
+            yield Suspect(f"with its answer {text}, and 0 where `{mask}` is False", around=around)
 
 
 def _together(bench: Bench) -> Iterator[Suspect]:
@@ -135,6 +146,29 @@ def _left_out(bench: Bench, helper: str) -> Iterator[Suspect]:
         if len(path) == 1 and _alike(values[0], answer):
             text = f"with `{path[0]}` as it is in place of the answer of `{_short(helper)}`"
             yield Suspect(text, helper, around=lambda function, given, name=path[0]: given[name])
+
+
+USED = "is `"
+"""In the text of those that leave an argument unused."""
+
+
+def altered_twice(bench: Bench) -> Iterator[Suspect]:
+    """Two arguments unused, or one unused and the answer an image."""
+    unused = [suspect for suspect in of_arguments(bench, "") if USED in suspect.text and suspect.arguments]
+    short = {id(suspect): suspect.text.partition(":")[0].removesuffix("?") for suspect in unused}
+    for one, other in itertools.combinations(unused, 2):
+        text = f"{short[id(one)]} and {short[id(other)]}: are both used?"
+        yield Suspect(text, arguments=functools.partial(_both, one.arguments, other.arguments))
+    images = [suspect for suspect in of_answers(bench, "") if suspect.answer][:MAX_IMAGES]
+    for one, image in itertools.product(unused, images):
+        yield Suspect(f"{short[id(one)]} and {image.text}", arguments=one.arguments, answer=image.answer)
+    for one, other in itertools.combinations(images, 2):
+        text = f"{one.text}, then {other.text.removeprefix('with its answer ')}"
+        yield Suspect(text, answer=functools.partial(_both, one.answer, other.answer))
+
+
+def _both(first: Callable[[Any], Any], second: Callable[[Any], Any], value: Any) -> Any:
+    return second(first(value))
 
 
 # ---- values by path
@@ -209,6 +243,12 @@ def _filled(path: Path, mask: Path, keep: bool, given: Arguments) -> Arguments:
     return _put(given, path, _get(given, path).masked_fill(~flags if keep else flags, 0))
 
 
+def _of_real(change: Callable[[Tensor], Tensor], path: Path, mask: Path, given: Arguments) -> Arguments:
+    value, flags = _get(given, path), _get(given, mask)
+    flags = torch.ones_like(value, dtype=torch.bool) if flags is None else flags.bool()
+    return _put(given, path, torch.zeros_like(value).masked_scatter(flags, change(value[flags])))
+
+
 def _alike(one: Any, other: Any) -> bool:
     """Whether one may stand where the other belongs."""
     if isinstance(one, Tensor) and isinstance(other, Tensor):
@@ -278,6 +318,12 @@ def _is_number(part: Any) -> bool:
 def _exchanged(one: str, other: str, answer: Any) -> Any:
     parts = _parts(answer)
     return _rebuilt(answer, {**parts, one: parts[other], other: parts[one]})
+
+
+def _imaged_and_masked(image: Callable[[Any], Any], mask: str, function: Callable[..., Any], given: Arguments) -> Any:
+    answer = function(**given)
+    flags = given[mask].bool()
+    return _imaged(lambda part: image(part).masked_fill(~flags, 0), None, answer)
 
 
 def _scaled(change: Callable[..., Any], function: Callable[..., Any], given: Arguments) -> Any:

@@ -19,6 +19,8 @@ from .contract import lesson as read_lesson
 Edit = tuple[str, ast.AST]
 """Its kind, and what stands in a node's place."""
 
+MAX_FIELDS = 12
+"""A record with more is a configuration, whose fields are altered one by one."""
 UNSAFE = {"os", "shutil", "rmtree", "unlink", "rename", "replace_file", "open", "save", "save_pretrained"}
 """A region that touches files has no variants: nobody knows which files one of them would touch."""
 
@@ -73,12 +75,31 @@ def one_edit_variants(bench: Bench) -> Iterator[Suspect]:
 
 
 def _text(bench: Bench, kind: str, place: list[ast.AST]) -> str:
-    """The kind, and which arguments stand there: that is known to everybody."""
+    """The kind, and which arguments stand there, if only in what was made from them: they are known to everybody."""
     arguments = [name for name in parameters(bench.tree) if name != "self"]
     named = {node.id for one in place for node in ast.walk(one) if isinstance(node, ast.Name)}
-    near = [f"`{name}`" for name in arguments if name in named]
-    where = f" (near {' and '.join(near)})" if 0 < len(near) <= 2 and not any(one in kind for one in near) else ""
-    return f"with {kind}{where}"
+    near = [name for name in arguments if name in named]
+    if not near:
+        sources = {name for local in named for name in _origins(bench).get(local, ())}
+        near = [name for name in arguments if name in sources]
+    said = [f"`{name}`" for name in near]
+    return f"with {kind}" + (f" (near {' and '.join(said)})" if 0 < len(said) <= 2 and said[0] not in kind else "")
+
+
+def _origins(bench: Bench) -> dict[str, set[str]]:
+    """The arguments from which each variable of the region is made."""
+    if not bench.origins:
+        known = {name: {name} for name in parameters(bench.tree)}
+        for node in bench.nodes():
+            if isinstance(node, ast.Assign):
+                names = {one.id for one in ast.walk(node.value) if isinstance(one, ast.Name)}
+                sources = {source for name in names for source in known.get(name, ())}
+                for target in node.targets:
+                    for one in ast.walk(target):
+                        if isinstance(one, ast.Name):
+                            known.setdefault(one.id, set()).update(sources)
+        bench.origins = known
+    return bench.origins
 
 
 Slot = tuple[ast.AST, str, int | None]
@@ -100,6 +121,8 @@ def _code(bench: Bench, slot: Slot, new: Any) -> CodeType:
     """Of the function with something else in one slot."""
     parent, field, index = slot
     holder, key = (parent.__dict__, field) if index is None else (getattr(parent, field), index)
+    for one in new if isinstance(new, list) else [new]:
+        ast.fix_missing_locations(ast.copy_location(one, parent))
     old, holder[key] = holder[key], new
     try:
         return compiled(bench.tree)
@@ -348,7 +371,7 @@ def _other_names(bench: Bench, told: Callable[[str], bool]) -> Iterator[Place]:
     attributes: dict[str, set[str]] = {}
     for node in nodes:
         if isinstance(node, ast.Attribute):
-            attributes.setdefault(ast.unparse(node.value), set()).add(node.attr)
+            attributes.setdefault(ast.unparse(node.value), set()).update({node.attr} | _beside(bench, node.attr))
     for slot, node in _slots(bench):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in names and slot[1] != "func":
             for other in names:
@@ -361,6 +384,14 @@ def _other_names(bench: Bench, told: Callable[[str], bool]) -> Iterator[Place]:
                 both = told(node.attr) and told(other)
                 kind = f"`{other}` where `{node.attr}` belongs" if both else "one field where another belongs"
                 yield [], kind, slot, _changed(node, attr=other)
+
+
+def _beside(bench: Bench, name: str) -> set[str]:
+    """The fields of the records that the file knows, and that have one of this name."""
+    records = [value for value in vars(bench.module).values() if isinstance(value, type)]
+    fields = [set(getattr(one, "__dataclass_fields__", ())) | set(getattr(one, "_fields", ())) for one in records]
+    few = [one for one in fields if name in one and len(one) <= MAX_FIELDS]
+    return set().union(*few)
 
 
 def _variable(name: str, other: str, public: set[str]) -> str:

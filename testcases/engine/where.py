@@ -1,4 +1,4 @@
-"""Where a student's answers differ from the right ones: on which questions, in which part, at which places, by how much."""
+"""Where answers differ from the right ones: on which questions, in which part, at which places, and by how much."""
 
 from __future__ import annotations
 
@@ -191,6 +191,7 @@ def _part(names: set[str], wrong: list[Seen]) -> str:
 
 def _places(names: set[str], wrong: list[Seen]) -> str:
     """The narrowest set of places, said by an argument, that holds all differences and not all entries."""
+    names = {name for name in names if not name.startswith("gradient")} - {"*"} or names
     found: dict[str, list[int]] | None = None
     for asked, right, mine in wrong:
         left, got = _flat(right), _flat(mine)
@@ -291,9 +292,20 @@ def _amount(names: set[str], wrong: list[Seen]) -> str:
     offsets = [_offset(*pair) for pair in pairs]
     if all(offset is not None for offset in offsets):
         return f"by a constant: {', '.join(dict.fromkeys(show(offset) for offset in offsets[:4]))}"
+    if text := _growth(pairs):
+        return text
     above = [bool((other >= one).all()) for one, other in pairs]
     if all(above) or all(bool((other <= one).all()) for one, other in pairs):
         return f"never too {'small' if all(above) else 'large'}" if len(pairs) > 2 else ""
+    return ""
+
+
+def _growth(pairs: list[tuple[Tensor, Tensor]]) -> str:
+    """Whether the error is largest at one end of each row, as that of a recursion with a wrong start is."""
+    wide = [(other - one).abs() for one, other in pairs if one.dim() and one.shape[-1] > 2]
+    for index, text in ((-1, "last"), (0, "first")):
+        if len(wide) > 1 and all(bool((error[..., index] >= error.max(-1).values).all()) for error in wide):
+            return f"most in the {text} column"
     return ""
 
 
