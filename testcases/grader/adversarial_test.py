@@ -88,7 +88,7 @@ def test_the_results_are_as_the_schema_says(batch: Path):
     most = sum(entry.points for entry in manifest().values())
     for name, result in results(batch).items():
         keys = ["student", "aliases", "status", "score", "max_score", "secret", "sandbox", "folder", "content", "suite"]
-        keys += ["notes", "copies", "seconds", "lessons"]
+        keys += ["limits", "notes", "copies", "seconds", "lessons"]
         assert list(result) == keys and result["student"] == name and result["sandbox"] == "bwrap"
         assert result["max_score"] == most
         tests = []

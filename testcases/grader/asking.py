@@ -17,6 +17,7 @@ from . import protocol
 from .cache import packed
 from .patience import Clock, Handed, shake_hands, within
 from .sandbox import Sandbox, WorkerError
+from .shares import Group
 
 
 class SandboxEvaluator:
@@ -130,10 +131,12 @@ class _Worker:
         }
         self.handed = Handed()
         self.process: int | None = None
+        self.group: Group | None = None
         self.import_seconds = self.limits.import_seconds
         deadline = within(self.limits.load_seconds)
         try:
             self.process = shake_hands(self.channel, self.handed, deadline)
+            self.group = sandbox.group(self.process) if self.process else None
             protocol.send(self.channel, header, b"".join(files.values()), deadline)
             answer, _ = protocol.receive(self.channel, deadline)
         except (OSError, protocol.Closed, protocol.Late, protocol.BadFrame) as error:
@@ -224,6 +227,8 @@ class _Worker:
             self.sandbox.close()
         finally:
             self.status.close()
+            if self.group:
+                self.group.close()
         return report
 
     def _how_it_ended(self) -> StudentError:

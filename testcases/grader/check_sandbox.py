@@ -16,7 +16,7 @@ from testcases.engine import Request
 from testcases.engine.contract import ROOT
 from testcases.engine.plain import Outcome, StudentError
 
-from . import bubblewrap, sandbox, trees
+from . import apart, bubblewrap, sandbox, shares, trees
 from .asking import SandboxEvaluator
 from .limits import Limits
 
@@ -90,6 +90,16 @@ TRIALS: list[tuple[str, str, str]] = [
         "import os\nos.close(os.memfd_create('x'))\nreturn 'made'",
     ),
     (
+        "no memory of the kernel's",
+        "a pair of sockets",
+        "import socket\nsocket.socketpair()\nreturn 'made'",
+    ),
+    (
+        "a neighbour's core out of reach",
+        "to run on any core",
+        "import os\nos.sched_setaffinity(0, range(os.cpu_count()))\nreturn 'made'",
+    ),
+    (
         "no way to the host of a virtual machine",
         "a vsock socket",
         "import socket\nsocket.socket(40, socket.SOCK_STREAM)\nreturn 'made'",
@@ -152,7 +162,10 @@ def main() -> None:
     if kinds[0] == "bwrap":
         nested = bubblewrap.nested_works()
         how = "one sandbox, fresh namespaces for each worker" if nested else "a sandbox for each worker (slow)"
-        console.print(f"bwrap: {how}; user {'dropped from root' if os.geteuid() == 0 else 'yours'}; no cgroup is used")
+        console.print(f"bwrap: {how}; user {'dropped from root' if os.geteuid() == 0 else 'yours'}")
+    hierarchy = shares.find()
+    console.print(hierarchy.said if hierarchy else shares.WITHOUT)
+    console.print(f"SANDBOX=none: {apart.said()}")
     sys.exit(0 if kinds[0] == "bwrap" and all(columns[0]) else 1)
 
 
