@@ -62,7 +62,7 @@ def close(folders: Iterable[Path]) -> dict[Path, int]:
     """Let nobody else into these folders, and into what is private of the course; what to give to `reopen`."""
     before = {}
     for folder in (*folders, *(ROOT / name for name in PRIVATE)):
-        if users() and folder.is_dir():
+        if users() and folder.exists():
             before[folder] = stat.S_IMODE(folder.stat().st_mode)
             folder.chmod(before[folder] & 0o700)
     return before

@@ -184,7 +184,10 @@ class _Worker:
         found = self.handed.get(place) if place else body
         if found == body:
             return ()
-        now = protocol.unpack_request(header, bytearray(found)).arguments
+        try:
+            now = protocol.unpack_request(header, bytearray(found)).arguments
+        except protocol.BadFrame:
+            return tuple(request.arguments)  # A bool that is neither.
         return tuple(name for name, value in request.arguments.items() if not identical(value, now[name]))
 
     def settle(self) -> StudentError | None:

@@ -33,6 +33,7 @@ import signal
 import socket
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -209,7 +210,7 @@ class _LessonZygote:
             os.close(descriptor)
         os.close(data)
         try:
-            return self._watch(worker, status, known)
+            return self._watch(worker, status, lambda: self._processes_of(worker, user, known))
         finally:
             if init:
                 _end_namespace(init)
@@ -231,7 +232,12 @@ class _LessonZygote:
             raise OSError(answer["error"])
         return list(descriptors), answer["init"]
 
-    def _watch(self, worker: int, status: int, known: set[int]) -> dict[str, Any]:
+    def _processes_of(self, worker: int, user: int, known: set[int]) -> set[int]:
+        """A worker and what it has started. Without a process namespace others start processes as well."""
+        found = set(_processes()) - known
+        return found if self.config["private"] else {one for one in found if _belongs(one, worker, user)}
+
+    def _watch(self, worker: int, status: int, processes: Callable[[], set[int]]) -> dict[str, Any]:
         """Wait for the worker's end, or for the trusted side to hang up; keep an eye on its memory meanwhile."""
         limit = self.config["limits"]["memory_mb"] * 2**20
         handle = os.pidfd_open(worker)
@@ -243,7 +249,7 @@ class _LessonZygote:
             ready = watcher.poll(100)
             if ready:
                 break
-            if _memory(set(_processes()) - known) > limit:
+            if _memory(processes()) > limit:
                 memory = True
                 break
         with contextlib.suppress(OSError):
@@ -281,6 +287,16 @@ def _end_user(user: int) -> None:
                 if entry.stat(follow_symlinks=False).st_uid == user:
                     is_folder = entry.is_dir(follow_symlinks=False)
                     shutil.rmtree(entry.path, ignore_errors=True) if is_folder else os.unlink(entry.path)
+
+
+def _belongs(process: int, worker: int, user: int) -> bool:
+    """By its user if it has one of its own, or else by its session."""
+    with contextlib.suppress(OSError, ValueError):
+        if not user:
+            return os.getsid(process) == worker
+        with open(f"/proc/{process}/status", encoding="utf-8", errors="replace") as file:
+            return any(line.split()[1] == str(user) for line in file if line.startswith("Uid:"))
+    return False
 
 
 def _processes() -> list[int]:
