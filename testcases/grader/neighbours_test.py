@@ -16,18 +16,17 @@ def td_errors(rewards, values, dones, gamma=0.99):
     while True:
         pass
 """
-SHORT = "call_seconds=1,grace_seconds=0.5,deaths=1,import_seconds=1"
+SHORT = "call_seconds=0.5,grace_seconds=0.2,deaths=1,import_seconds=0.3"
 
 
 def test_an_honest_submission_beside_a_hostile_one(bubblewrap: None, no_figures: None, tmp_path: Path):
     folder, out = tmp_path / "in", tmp_path / "out"
     solved(folder / "honest", "lesson04_gae")
-    for number in range(2):
-        (folder / f"a-greedy-{number}" / TARGET).parent.mkdir(parents=True)
-        (folder / f"a-greedy-{number}" / TARGET).write_text(GREEDY, "utf-8")
-    done = check(str(folder), "--out", str(out), "--jobs", "3", "--limits", SHORT)
+    (folder / "greedy" / TARGET).parent.mkdir(parents=True)
+    (folder / "greedy" / TARGET).write_text(GREEDY, "utf-8")
+    done = check(str(folder), "--out", str(out), "--jobs", "2", "--limits", SHORT)
     assert done.returncode == 0, done.stdout + done.stderr
     found = results(out)
     honest = found["honest"]["lessons"]["lesson04_gae"]
     assert honest["score"] == honest["max_score"]
-    assert found["a-greedy-0"]["score"] == 0
+    assert found["greedy"]["score"] == 0
