@@ -17,6 +17,7 @@ from . import protocol
 from .cache import packed
 from .patience import Clock, Handed, shake_hands, within
 from .sandbox import Sandbox, WorkerError
+from .shares import Group
 
 
 class SandboxEvaluator:
@@ -130,10 +131,12 @@ class _Worker:
         }
         self.handed = Handed()
         self.process: int | None = None
+        self.group: Group | None = None
         self.import_seconds = self.limits.import_seconds
         deadline = within(self.limits.load_seconds)
         try:
             self.process = shake_hands(self.channel, self.handed, deadline)
+            self.group = sandbox.group(self.process) if self.process else None
             protocol.send(self.channel, header, b"".join(files.values()), deadline)
             answer, _ = protocol.receive(self.channel, deadline)
         except (OSError, protocol.Closed, protocol.Late, protocol.BadFrame) as error:
@@ -181,7 +184,10 @@ class _Worker:
         found = self.handed.get(place) if place else body
         if found == body:
             return ()
-        now = protocol.unpack_request(header, bytearray(found)).arguments
+        try:
+            now = protocol.unpack_request(header, bytearray(found)).arguments
+        except protocol.BadFrame:
+            return tuple(request.arguments)  # A bool that is neither.
         return tuple(name for name, value in request.arguments.items() if not identical(value, now[name]))
 
     def settle(self) -> StudentError | None:
@@ -224,6 +230,8 @@ class _Worker:
             self.sandbox.close()
         finally:
             self.status.close()
+            if self.group:
+                self.group.close()
         return report
 
     def _how_it_ended(self) -> StudentError:

@@ -21,7 +21,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from . import kernel, trees
+from . import apart, kernel, trees
 from .assignment import Assignment
 from .finding import HandIn, find_outside
 from .grade import Grader, empty_result, plan
@@ -81,6 +81,7 @@ def grade_folder(folder: Path, out: Path, batch: Batch) -> list[Row]:
     results = _folder_for_results(out)
     work = out / ".work"
     rows: dict[str, Row] = {}
+    closed = apart.close([folder, out]) if batch.kind == "none" else {}
     try:
         course = trees.lay_out(work / "course")
         plan(batch.assignment.exercises)  # Before the processes of the pool are forked, so that each has the suites.
@@ -104,6 +105,7 @@ def grade_folder(folder: Path, out: Path, batch: Batch) -> list[Row]:
             bar.total += len(failed)
             mark(failed, 1)
     finally:
+        apart.reopen(closed)
         shutil.rmtree(work, ignore_errors=True)
     if batch.shard:
         _as_part(everybody, hand_ins, batch).write(out)

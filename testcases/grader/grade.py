@@ -16,6 +16,7 @@ from testcases.engine.runner import Case, cases
 from testcases.engine.session import Engine
 from testcases.engine.trusted import Reference
 
+from . import apart
 from .asking import SandboxEvaluator
 from .assignment import Exercise
 from .cache import Remembering, Sparing
@@ -29,11 +30,11 @@ from .results import (
     GRADER,
     MEMORY,
     MISSING,
-    NOT_SANDBOXED,
     NOT_STARTED,
     PASSED,
     STATUS_OF_FAILURE,
     TAMPER,
+    UNSAFE,
     WRONG,
     Result,
 )
@@ -98,7 +99,8 @@ class Grader:
             "folder": submission.folder,
             "content": submission.content,
             "suite": self.suite,
-            "notes": [*([NOT_SANDBOXED] if self.sandbox.kind == "none" else []), *submission.notes],
+            "limits": self.sandbox.limited,
+            "notes": [*([f"{UNSAFE}: {apart.said()}"] if self.sandbox.kind == "none" else []), *submission.notes],
             "copies": copies(_of_lessons(submission.files, lessons)),
             "seconds": round(seconds, 2),
             "lessons": lessons,
@@ -109,6 +111,9 @@ class Grader:
     ) -> dict[str, Any]:
         lesson = next(iter(tests)).lesson
         file = f"{lesson}/{read_lesson(lesson).file_of(name)}"
+        if file not in submission.files and file in submission.damaged:
+            text = f"{lesson} · {name} · cannot be read\ntutorial/{file} is there, and is {submission.damaged[file]}"
+            return _summary([Result(entry, ERROR, text) for entry in tests])
         if file not in submission.files:
             text = f"{lesson} · {name} · missing\nthere is no file tutorial/{file}"
             text += close_match(file, submission.others)

@@ -61,6 +61,8 @@ class Submission:
     files: dict[str, bytes] = field(default_factory=dict)
     """Path below `tutorial/` -> bytes: files of the course, and the modules beside them."""
     notes: list[str] = field(default_factory=list)
+    damaged: dict[str, str] = field(default_factory=dict)
+    """Path below `tutorial/` -> why the file that is there cannot be read."""
     others: list[str] = field(default_factory=list)
     """Other Python files that were found: perhaps one of them was meant."""
     status: str = "graded"
@@ -236,6 +238,7 @@ def _read_chosen(submission: Submission, source: Source, chosen: Chosen, above: 
             data = source.read(name)
         except Unreadable as error:
             submission.note(f"{name}: {error}")
+            submission.damaged[path] = str(error)
             continue
         if submission.files.get(path, data) != data:
             submission.note(f"{path} was handed in more than once: graded the one in {above or 'the folder'}{name}")
