@@ -84,7 +84,10 @@ def _unmatched(found: list[Submission], given: Given) -> list[str]:
     """Who is on the roster without a submission, and the other way round."""
     if not given.roster:
         return []
-    sheets = [MarkSheet(Raw(one.student), one.file_name, 0, 0, aliases=tuple(map(Raw, one.aliases))) for one in found]
+    sheets = [
+        MarkSheet(Raw(one.student), one.file_name, 0, 0, aliases=tuple(map(Raw, one.aliases)), system=one.system)
+        for one in found
+    ]
     matching = roster.match(sheets, roster.read(given.roster), bool(given.assignment.attempts))
     matched = f"the roster names {len(matching.person_of)} of {len(found)}"
     return [matched, *(f"{kind}: {name}: {why}" for kind, _, name, why in matching.problems)]

@@ -19,16 +19,24 @@ from .sheets import MarkSheet
 from .text import clean
 
 COLUMNS = {
-    "student": ("student", "folder", "folder name", "submission", "student/folder name", "directory"),
+    "student": (
+        "student",
+        "folder",
+        "folder name",
+        "submission",
+        "student/folder name",
+        "directory",
+        "student_repository_name",
+    ),
     "name": ("name", "full name", "student name", "display name"),
     "first": ("first name", "firstname", "given name"),
     "last": ("last name", "surname", "lastname", "family name"),
     "id": ("id", "canvas id", "canvas user id", "user id"),
     "sis_id": ("sis_id", "sis id", "sis user id", "id number", "idnumber", "student id"),
-    "login": ("login", "sis login id", "login id", "username", "user name"),
+    "login": ("login", "sis login id", "login id", "username", "user name", "github_username"),
     "email": ("email", "e-mail", "email address", "mail"),
     "section": ("section", "sections", "group", "groups"),
-    "identifier": ("identifier",),
+    "identifier": ("identifier", "roster_identifier"),
 }
 """Our name of a column, and the headers it is known by, in any case of letters."""
 MAX_BYTES = 16 * 2**20
@@ -196,6 +204,19 @@ def _downloads(sheet: MarkSheet) -> set[str]:
     return found
 
 
+def _name_in_download(sheet: MarkSheet) -> set[str]:
+    """Moodle's "Ann Lee_12_assignsubmission_file_", Canvas's "leeann_12"."""
+    name = _loose(sheet.student.partition("_")[0])
+    return {f"{sheet.system} {name}"} if sheet.system in ("Moodle", "Canvas") else set()
+
+
+def _names(person: Person) -> set[str]:
+    """As Moodle writes a name, and as Canvas does: the last name first, in one word. Where there is no surer number."""
+    words = _loose(person.name).split()
+    turned = {"Canvas " + "".join(words[i:] + words[:i]) for i in range(1, len(words))}
+    return (set() if person.id else turned) | (set() if person.identifier else {f"Moodle {' '.join(words)}"})
+
+
 def _parts(sheet: MarkSheet) -> set[str]:
     """Each run of words in the name: GitHub puts a login before or behind the name of the assignment."""
     words = _loose(sheet.student).split()[:20]
@@ -226,6 +247,7 @@ STEPS: tuple[tuple[Callable[[MarkSheet], set[str]], Callable[[Person], set[str]]
     (_sheet_names, _keys),
     (_downloads, _download_ids),
     (lambda sheet: {_loose(name) for name in (sheet.student, *sheet.aliases)} - {""}, _loose_keys),
+    (_name_in_download, _names),
     (_parts, lambda person: {_loose(person.login)} - {""}),
 )
 """How to look, the surest way first: keys of a submission, keys of a person."""
