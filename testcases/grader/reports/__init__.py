@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from testcases.grader.assignment import Assignment
-    from testcases.grader.reporting import Row
+    from testcases.grader.records import Row
 
     from .overrides import Override
     from .sheets import MarkSheet
