@@ -11,7 +11,7 @@ import csv
 import io
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -168,14 +168,19 @@ def match(sheets: Iterable[MarkSheet], roster: Roster, attempts: bool = False) -
             else:
                 for page in pages:
                     ambiguous[page] = f"several submissions fit line {row} of the roster: say in it which one counts"
-    for page, sheet in open_sheets.items():
-        why = ambiguous.get(page, "no line of the roster fits this submission: its mark is in gradebook.csv only")
+    _tell_the_rest(matching, open_sheets, list(open_people.values()))
+    return matching
+
+
+def _tell_the_rest(matching: Matching, sheets: Mapping[str, MarkSheet], people: list[Person]) -> None:
+    for page, sheet in sheets.items():
+        why = "no line of the roster fits this submission: its mark is in gradebook.csv only"
+        why = matching.ambiguous.get(page, why)
         matching.problems.append(("submission without roster row", None, sheet.shown, why))
-    matching.absent = list(open_people.values())
-    for person in matching.absent:
+    matching.absent = people
+    for person in people:
         why = "no submission fits this line of the roster: nothing handed in, or under another name"
         matching.problems.append(("roster row without submission", person.row, clean(person.shown), why))
-    return matching
 
 
 def _exact(text: str) -> str:

@@ -128,7 +128,7 @@ class Settled:
     tests: float | None = None
     """Points before lateness."""
     days_late: int = 0
-    late_points: float = 0.0
+    late_points: float = 0
     given: bool = False
     """The mark is the instructor's."""
     counts: bool = True
