@@ -24,6 +24,7 @@ from testcases.engine.contract import TUTORIAL  # noqa: E402
 from . import reporting, shards  # noqa: E402
 from .assignment import asked_for  # noqa: E402
 from .limits import Limits  # noqa: E402
+from .records import Row, has_grader_error  # noqa: E402
 from .secret import FILE, Secret, kept_in, new, secret_of  # noqa: E402
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ def _secret(options: argparse.Namespace, out: Path, shard: shards.Shard | None) 
     return kept_in(out)
 
 
-def _graded(options: argparse.Namespace, batch: Batch) -> list[reporting.Row]:
+def _graded(options: argparse.Namespace, batch: Batch) -> list[Row]:
     from .batch import grade_folder
 
     out = Path(options.out or OUT)
@@ -141,7 +142,7 @@ def _working_tree(options: argparse.Namespace, batch: Batch) -> int:
     from rich.console import Console
 
     from . import submissions, tables
-    from .batch import grade_one, has_grader_error
+    from .batch import grade_one
     from .results import NOT_SANDBOXED
 
     result = grade_one(submissions.from_folder(TUTORIAL, "tutorial"), batch)

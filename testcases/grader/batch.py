@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
 import multiprocessing
 import os
 import shutil
@@ -26,7 +24,7 @@ from .assignment import Assignment
 from .finding import HandIn, find_outside
 from .grade import Grader, empty_result, plan
 from .limits import Limits
-from .reporting import Row
+from .records import Row, has_grader_error, read_result, row_of, suite_of, write_result
 from .results import GRADER
 from .sandbox import Course, Sandbox
 from .secret import Secret
@@ -64,11 +62,6 @@ class Batch:
         return all(result.get(key) == value for key, value in wanted.items()) and not has_grader_error(result)
 
 
-def suite_of(course: str, assignment: Assignment) -> str:
-    """A hash of all that a mark depends on but the submission: the course, and which exercises are asked."""
-    return hashlib.sha256("\n".join([course, *assignment.names]).encode()).hexdigest()
-
-
 def grade_folder(folder: Path, out: Path, batch: Batch) -> list[Row]:
     """Mark every submission, or those of one part, and write the results.
 
@@ -93,7 +86,7 @@ def grade_folder(folder: Path, out: Path, batch: Batch) -> list[Row]:
             failed = []
             with _Pool(make, max(1, min(jobs, len(hand_ins))), patience) as pool:
                 for submission, result in pool.map(submissions):
-                    write(results / f"{submission.file_name}.json", json.dumps(result, indent=1) + "\n")
+                    write_result(results / f"{submission.file_name}.json", result)
                     rows[submission.file_name] = row_of(submission.file_name, result)
                     failed += [submission] if has_grader_error(result) else []
                     bar.update()
@@ -150,33 +143,11 @@ def _todo(hand_ins: list[HandIn], results: Path, rows: dict[str, Row], bar: Any,
             }
             if any(known.get(key) != value for key, value in told.items()):
                 known.update(told)
-                write(path, json.dumps(known, indent=1) + "\n")
+                write_result(path, known)
             rows[hand_in.file_name] = row_of(hand_in.file_name, known)
             bar.update()
         else:
             yield submission
-
-
-def read_result(path: Path) -> dict[str, Any] | None:
-    try:
-        found = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
-        return None
-    return found if isinstance(found, dict) and isinstance(found.get("lessons"), dict) else None
-
-
-def has_grader_error(result: dict[str, Any]) -> bool:
-    return any(
-        test["status"] == GRADER
-        for lesson in result["lessons"].values()
-        for exercise in lesson["exercises"].values()
-        for test in exercise["tests"]
-    )
-
-
-def row_of(file_name: str, result: dict[str, Any]) -> Row:
-    status = "grader-error" if has_grader_error(result) else result["status"]
-    return Row(result["student"], file_name, result["score"], result["max_score"], status, list(result["notes"]))
 
 
 class _Pool:
@@ -285,16 +256,6 @@ def _serve(connection: Connection, others: list[Connection], make: Callable[[], 
                 connection.send(answer)
             except OSError:
                 return
-
-
-def write(path: Path, text: str) -> None:
-    """The file is there whole, or not at all, even if the machine stops."""
-    beside = path.with_name(f".{path.name}.tmp")
-    with beside.open("w", encoding="utf-8", newline="") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(beside, path)
 
 
 def grade_one(submission: Submission, batch: Batch) -> dict[str, Any]:

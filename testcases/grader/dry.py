@@ -11,10 +11,12 @@ from rich.text import Text
 
 from testcases.engine.contract import TUTORIAL
 
+from .assignment import FILES, Due
 from .choosing import course_files
 from .finding import HandIn, find_outside
 from .reporting import Given
 from .reports import roster
+from .reports.settling import Class
 from .reports.sheets import MarkSheet, Raw
 from .shards import Shard
 from .submissions import Submission, from_folder, read_submission
@@ -35,14 +37,15 @@ def show(folder: Path | None, given: Given, shard: Shard | None) -> int:
         found = [_read(one) for one in mine]
         if shard:
             console.print(f"shard {shard.number} of {shard.of}: {len(mine)} of {len(hand_ins)} submissions")
-    console.print(_table(found, given))
+    known = _known(found, given)
+    console.print(_table(found, known, given))
     formats = Counter(one.system or "folder" for one in found)
     ungraded = sum(one.status != "graded" for one in found)
     told = ", ".join(f"{count} {name}" for name, count in formats.most_common())
     console.print(
         f"{len(found)} found ({told or 'none'}), {len(found) - ungraded} to grade, {ungraded} not to be graded"
     )
-    for problem in _unmatched(found, given):
+    for problem in _unmatched(known):
         console.print(problem, markup=False)
     console.print("DRY: nothing was graded, and nothing was written")
     return 0
@@ -67,24 +70,34 @@ def _assignment(given: Given) -> Text:
     return Text("\n".join(lines))
 
 
-def _table(found: list[Submission], given: Given) -> Table:
+def _table(found: list[Submission], known: Class, given: Given) -> Table:
     table = Table()
     for heading in ("student", "format", "graded part", "files", "handed in", "notes"):
         table.add_column(heading, overflow="fold")
     lessons = given.assignment.lessons
-    for one in found:
+    due = given.assignment.due or Due()
+    for one, sheet in zip(found, known.sheets, strict=True):
         files = [path for path in course_files() if path in one.files and path[: path.index("/")] in lessons]
         part = one.folder if one.status == "graded" else one.status
+        when = one.handed_in[:16] if due.handed_in == FILES else known.cell(sheet, due.handed_in)
         notes = "\n".join(one.notes[:3])
-        table.add_row(*map(Text, (one.student, one.system, part, str(len(files)), one.handed_in[:16], notes)))
+        table.add_row(*map(Text, (sheet.shown, one.system, part, str(len(files)), when, notes)))
     return table
 
 
-def _unmatched(found: list[Submission], given: Given) -> list[str]:
+def _known(found: list[Submission], given: Given) -> Class:
+    """Who is who, as far as the roster tells."""
+    sheets = [
+        MarkSheet(Raw(one.student), one.file_name, 0, 0, aliases=tuple(map(Raw, one.aliases)), system=one.system)
+        for one in found
+    ]
+    people = roster.read(given.roster) if given.roster else None
+    return Class(sheets, people, roster.match(sheets, people, bool(given.assignment.attempts)) if people else None)
+
+
+def _unmatched(known: Class) -> list[str]:
     """Who is on the roster without a submission, and the other way round."""
-    if not given.roster:
+    if not known.matching:
         return []
-    sheets = [MarkSheet(Raw(one.student), one.file_name, 0, 0, aliases=tuple(map(Raw, one.aliases))) for one in found]
-    matching = roster.match(sheets, roster.read(given.roster), bool(given.assignment.attempts))
-    matched = f"the roster names {len(matching.person_of)} of {len(found)}"
-    return [matched, *(f"{kind}: {name}: {why}" for kind, _, name, why in matching.problems)]
+    matched = f"the roster names {len(known.matching.person_of)} of {len(known.sheets)}"
+    return [matched, *(f"{kind}: {name}: {why}" for kind, _, name, why in known.matching.problems)]

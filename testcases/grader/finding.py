@@ -21,14 +21,19 @@ from testcases.engine.contract import lesson_names
 
 from .reading import Unreadable, is_archive, printable, read_file, stem_of
 
-CANVAS = re.compile(r"(?P<student>[^_]+_)(?P<late>LATE_)?(?P<id>\d+)_(?P<number>\d+)_(?P<file>.+)")
+CANVAS = re.compile(
+    r"(?P<student>[^_]+_)(?P<late>LATE_)?(?P<id>\d+|(?:(?<=^anon_)|(?<=^anon_LATE_))\w{5})_(?P<number>\d+)_(?P<file>.+)"
+)
+"""Graded anonymously, everybody is called "anon", and has five letters or digits."""
 CANVAS_VERSION = re.compile(r"-(\d+)(?=\.[^.]+(\.[^.]+)?$)")
 MOODLE = re.compile(r"(?P<student>.+_\d+_assignsubmission_)(file|onlinetext)(_(?P<file>.*))?", re.IGNORECASE)
 BLACKBOARD = re.compile(r".+_(?P<student>[^_]+)_attempt_(?P<time>\d{4}(-\d\d){5})(_(?P<file>.+)|\.txt)")
 METADATA = "submission_metadata.yml"
 NOT_SUBMITTED = re.compile(
-    r"__MACOSX|__pycache__|\.git|\.venv|\.ipynb_checkpoints|\.DS_Store|\._.*|Thumbs\.db|desktop\.ini|" + METADATA
+    r"__MACOSX|__pycache__|\.git|\.venv|\.ipynb_checkpoints|\.DS_Store|\._.*|Thumbs\.db|desktop\.ini"
+    r"|README(\.\w+)?|[^_]+\.(csv|toml|xlsx)|" + METADATA
 )
+"""The system's, and what an instructor keeps beside the submissions."""
 
 
 @dataclass(frozen=True)
@@ -109,18 +114,18 @@ def find_outside(folder: Path, out: Path) -> list[HandIn]:
 def _add(groups: dict[tuple[str, str], _Group], path: Path) -> None:
     """Put one thing in the folder where it belongs."""
     name = path.name
-    is_loose = not path.is_dir() and (is_archive(name) or name.endswith(".py"))
+    is_loose = not path.is_dir()
     if is_loose and (hit := CANVAS.fullmatch(name)):
         student = hit["student"] + hit["id"]
         group = groups.setdefault(("canvas", student), _Group(f"canvas\0{student}", student, system="Canvas"))
         group.notes += ["handed in late, as Canvas says"] if hit["late"] else []
         group.parts.append((path, CANVAS_VERSION.sub("", hit["file"])))
         group.parts.sort(key=_version)
-    elif (hit := MOODLE.fullmatch(name)) and (is_loose or path.is_dir()):
+    elif hit := MOODLE.fullmatch(name):
         student = f"{hit['student']}file_" if is_loose else name
         group = groups.setdefault(("moodle", hit["student"]), _Group(student, student, system="Moodle"))
         group.parts.append((path, hit["file"] or name))
-    elif (hit := BLACKBOARD.fullmatch(name)) and not path.is_dir():
+    elif is_loose and (hit := BLACKBOARD.fullmatch(name)):
         student, day, clock = hit["student"], hit["time"][:10], hit["time"][11:].replace("-", ":")
         made = _Group(f"blackboard\0{student}\0{hit['time']}", student, system="Blackboard", handed_in=f"{day}T{clock}")
         group = groups.setdefault(("blackboard", made.key), made)

@@ -7,14 +7,13 @@ python -m testcases.grader.merge --out OUT --parts "a b c"    these folders
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 
 from .__main__ import OUT, add_assignment, refuse
 from .assignment import asked_for, from_dict
-from .batch import read_result, row_of, suite_of, write
-from .reporting import Given, Row, given_for, report
+from .records import Row, read_result, row_of, suite_of, write_result
+from .reporting import Given, given_for, report
 from .shards import Part, check_parts, read_part
 
 
@@ -75,7 +74,7 @@ def join(out: Path, parts: list[tuple[Path, Part]]) -> list[Row]:
     (out / "results").mkdir(parents=True, exist_ok=True)
     rows = []
     for _, file_name, result in sorted(found, key=lambda one: one[0]):
-        write(out / "results" / f"{file_name}.json", json.dumps(result, indent=1) + "\n")
+        write_result(out / "results" / f"{file_name}.json", result)
         rows.append(row_of(file_name, result))
     return rows
 

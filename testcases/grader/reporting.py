@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from .assignment import Assignment
+from .records import Row
 from .reports import overrides, roster, settling
 from .results import NOT_SANDBOXED
-
-
-@dataclass
-class Row:
-    """One line of the gradebook."""
-
-    student: str
-    file_name: str
-    score: int
-    max_score: int
-    status: str
-    notes: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-from testcases.grader.reporting import Row
+from testcases.grader.records import Row
 from testcases.grader.reports import (
     sheets,
     write_reports,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from testcases.grader.assignment import Assignment, from_dict
-from testcases.grader.reporting import Row
+from testcases.grader.records import Row
 from testcases.grader.reports import Reports, overrides, roster, settling, sheets, write_reports
 from testcases.grader.reports_data import batch_rows, exercise, grid, put, read_csv, result
 

@@ -10,8 +10,8 @@ import pytest
 
 from testcases.grader import merge
 from testcases.grader.assignment import Assignment, asked_for
-from testcases.grader.batch import suite_of
 from testcases.grader.finding import HandIn
+from testcases.grader.records import suite_of
 from testcases.grader.reports_data import read_csv, result
 from testcases.grader.running import tree
 from testcases.grader.shards import Part, Shard, shard_of

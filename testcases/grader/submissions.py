@@ -202,7 +202,8 @@ def _open(path: Path) -> Source:
         archive = open_archive(path.name, open_file(path))
         archive.newest = os.lstat(path).st_mtime
         return archive
-    raise Unreadable(f"expected a folder or an archive ({', '.join(ARCHIVES)}), got {kind_of(kind)}")
+    what = f"{kind_of(kind)}, {path.name}"
+    raise Unreadable(f"expected a folder or an archive ({', '.join(ARCHIVES)}), got {what}: not read")
 
 
 def _take(submission: Submission, source: Source, origin: str, above: str = "", depth: int = 0) -> None:

@@ -22,9 +22,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from testcases.grader.assignment import Assignment
-    from testcases.grader.reporting import Row
+    from testcases.grader.records import Row
 
     from .overrides import Override
+    from .settling import Class
     from .sheets import MarkSheet
 
 
@@ -63,36 +64,50 @@ def write_reports(
     # Imported here, since gradescope and classroom are also run as programs of their own.
     from testcases.grader.assignment import everything
 
-    from . import feedback, gradescope, junit, pages, roster, settling, sheets, similarity, tables
+    from . import roster, settling, sheets
 
     assignment = assignment or everything()
     people = roster.read(roster_file) if roster_file else None
     found = sheets.load(out, rows)
     matching = roster.match(found, people, bool(assignment.attempts)) if people else None
     settled = settling.settle(settling.Class(found, people, matching), assignment, overrides)
-    found = settled.sheets
-    similar = similarity.Report(notes=() if submissions else ("Nobody was compared: SUBMISSIONS was not given.",))
-    if submissions and len(found) > 1:
-        similar = similarity.look(submissions)
+    written = [*_tables(out, settled, assignment), *_pages(out, settled, assignment, submissions)]
+    _remove_old(out, set(written))
+    return Reports(settled.sheets, settled.problems, written)
+
+
+def _tables(out: Path, settled: Class, assignment: Assignment) -> list[Path]:
+    """What other systems read."""
+    from . import gradescope, junit, tables
+
+    found, people, matching = settled.sheets, settled.roster, settled.matching
     written = [
         tables.gradebook(out / "gradebook.csv", found, matching),
         tables.canvas(out / "canvas.csv", found, matching, assignment.title),
         tables.moodle(out / "moodle.csv", found, matching, assignment.title),
-        tables.write_rows(out / "similarity.csv", similarity.rows(similar)),
     ]
     if people and matching:
         written.append(tables.roster_report(out / "roster_report.csv", found, matching))
         if people.is_moodle_worksheet:
             written.append(tables.moodle_worksheet(out / "moodle_worksheet.csv", found, people, matching))
     written += [gradescope.write(out / "gradescope", sheet) for sheet in found]
-    written += [junit.write(out / "junit", sheet) for sheet in found]
-    written += [pages.write_student(out / "report" / "students", sheet, assignment.title) for sheet in found]
+    return [*written, *(junit.write(out / "junit", sheet) for sheet in found)]
+
+
+def _pages(out: Path, settled: Class, assignment: Assignment, submissions: Path | None) -> list[Path]:
+    """What people read."""
+    from . import feedback, pages, similarity, tables
+
+    found = settled.sheets
+    similar = similarity.Report(notes=() if submissions else ("Nobody was compared: SUBMISSIONS was not given.",))
+    if submissions and len(found) > 1:
+        similar = similarity.look(submissions)
     problems = [("overrides", None, "", problem) for problem in settled.problems]
-    problems += matching.problems if matching else []
+    problems += settled.matching.problems if settled.matching else []
+    written = [tables.write_rows(out / "similarity.csv", similarity.rows(similar))]
+    written += [pages.write_student(out / "report" / "students", sheet, assignment.title) for sheet in found]
     written += pages.write_class(out / "report", found, similar, problems, assignment)
-    written += feedback.write(out / "feedback", found, assignment.title)
-    _remove_old(out, set(written))
-    return Reports(found, settled.problems, written)
+    return written + feedback.write(out / "feedback", found, assignment.title)
 
 
 def _remove_old(out: Path, written: set[Path]) -> None:

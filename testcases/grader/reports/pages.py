@@ -85,11 +85,16 @@ def write_class(
             mean=statistics.fmean(percents) if percents else None,
             median=statistics.median(percents) if percents else None,
             alarms=[sheet for sheet in counting if sheet.mark is None or set(sheet.alarms) - {results.UNSAFE}],
+            copied=sorted(filter(_has_copies, counting), key=lambda sheet: (-sheet.copies.share, sheet.shown)),
             unsafe=any(results.UNSAFE in sheet.flags for sheet in sheets),
             **_style(),
         )
     )
     return [write_text(folder / "index.html", text), *drawn]
+
+
+def _has_copies(sheet: MarkSheet) -> bool:
+    return bool(sheet.copies.regions)
 
 
 def _told_due(assignment: Assignment | None) -> str:

@@ -11,7 +11,7 @@ import csv
 import io
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,16 +19,24 @@ from .sheets import MarkSheet
 from .text import clean
 
 COLUMNS = {
-    "student": ("student", "folder", "folder name", "submission", "student/folder name", "directory"),
+    "student": (
+        "student",
+        "folder",
+        "folder name",
+        "submission",
+        "student/folder name",
+        "directory",
+        "student_repository_name",
+    ),
     "name": ("name", "full name", "student name", "display name"),
     "first": ("first name", "firstname", "given name"),
     "last": ("last name", "surname", "lastname", "family name"),
     "id": ("id", "canvas id", "canvas user id", "user id"),
     "sis_id": ("sis_id", "sis id", "sis user id", "id number", "idnumber", "student id"),
-    "login": ("login", "sis login id", "login id", "username", "user name"),
+    "login": ("login", "sis login id", "login id", "username", "user name", "github_username"),
     "email": ("email", "e-mail", "email address", "mail"),
     "section": ("section", "sections", "group", "groups"),
-    "identifier": ("identifier",),
+    "identifier": ("identifier", "roster_identifier"),
 }
 """Our name of a column, and the headers it is known by, in any case of letters."""
 MAX_BYTES = 16 * 2**20
@@ -160,14 +168,19 @@ def match(sheets: Iterable[MarkSheet], roster: Roster, attempts: bool = False) -
             else:
                 for page in pages:
                     ambiguous[page] = f"several submissions fit line {row} of the roster: say in it which one counts"
-    for page, sheet in open_sheets.items():
-        why = ambiguous.get(page, "no line of the roster fits this submission: its mark is in gradebook.csv only")
+    _tell_the_rest(matching, open_sheets, list(open_people.values()))
+    return matching
+
+
+def _tell_the_rest(matching: Matching, sheets: Mapping[str, MarkSheet], people: list[Person]) -> None:
+    for page, sheet in sheets.items():
+        why = "no line of the roster fits this submission: its mark is in gradebook.csv only"
+        why = matching.ambiguous.get(page, why)
         matching.problems.append(("submission without roster row", None, sheet.shown, why))
-    matching.absent = list(open_people.values())
-    for person in matching.absent:
+    matching.absent = people
+    for person in people:
         why = "no submission fits this line of the roster: nothing handed in, or under another name"
         matching.problems.append(("roster row without submission", person.row, clean(person.shown), why))
-    return matching
 
 
 def _exact(text: str) -> str:
@@ -194,6 +207,19 @@ def _downloads(sheet: MarkSheet) -> set[str]:
     if hit := MOODLE_DOWNLOAD.search(sheet.student):
         found.add(f"moodle {hit[1]}")
     return found
+
+
+def _name_in_download(sheet: MarkSheet) -> set[str]:
+    """Moodle's "Ann Lee_12_assignsubmission_file_", Canvas's "leeann_12"."""
+    name = _loose(sheet.student.partition("_")[0])
+    return {f"{sheet.system} {name}"} if sheet.system in ("Moodle", "Canvas") else set()
+
+
+def _names(person: Person) -> set[str]:
+    """As Moodle writes a name, and as Canvas does: the last name first, in one word. Where there is no surer number."""
+    words = _loose(person.name).split()
+    turned = {"Canvas " + "".join(words[i:] + words[:i]) for i in range(1, len(words))}
+    return (set() if person.id else turned) | (set() if person.identifier else {f"Moodle {' '.join(words)}"})
 
 
 def _parts(sheet: MarkSheet) -> set[str]:
@@ -226,6 +252,7 @@ STEPS: tuple[tuple[Callable[[MarkSheet], set[str]], Callable[[Person], set[str]]
     (_sheet_names, _keys),
     (_downloads, _download_ids),
     (lambda sheet: {_loose(name) for name in (sheet.student, *sheet.aliases)} - {""}, _loose_keys),
+    (_name_in_download, _names),
     (_parts, lambda person: {_loose(person.login)} - {""}),
 )
 """How to look, the surest way first: keys of a submission, keys of a person."""

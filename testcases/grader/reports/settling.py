@@ -231,7 +231,7 @@ def _given_mark(sheet: MarkSheet, assignment: Assignment, overrides: Sequence[Ov
     scores = [one.score for one in whole if one.score is not None]
     if not scores:
         return sheet
-    settled = replace(sheet.settled, given=True, days_late=0, late_points=0.0)
+    settled = replace(sheet.settled, given=True, days_late=0, late_points=0)
     most = sheet.max_score if sheet.max_score is not None else tidy(assignment.total)
     return replace(sheet, settled=settled, status=GRADED, score=tidy(scores[0]), max_score=most)
 

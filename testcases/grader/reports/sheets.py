@@ -27,7 +27,7 @@ from testcases.grader.results import (
 from .text import clean, clean_lines, slug
 
 if TYPE_CHECKING:
-    from testcases.grader.reporting import Row
+    from testcases.grader.records import Row
 
 MAX_BYTES = 32 * 2**20
 Raw = NewType("Raw", str)
@@ -116,6 +116,10 @@ class Copies:
     regions: tuple[str, ...] = ()
     of: float = 0
 
+    @property
+    def share(self) -> float:
+        return len(self.regions) / max(1, self.of)
+
 
 @dataclass(frozen=True)
 class Settled:
@@ -124,7 +128,7 @@ class Settled:
     tests: float | None = None
     """Points before lateness."""
     days_late: int = 0
-    late_points: float = 0.0
+    late_points: float = 0
     given: bool = False
     """The mark is the instructor's."""
     counts: bool = True
@@ -220,7 +224,7 @@ class MarkSheet:
     def alarms(self) -> tuple[str, ...]:
         """The flags, and what is for the instructor alone: a copy may be explained, and nobody is told before."""
         copied, of = len(self.copies.regions), self.copies.of
-        share = f"the reference's own: {copied} of {of:g} long regions ({100 * copied / max(1, of):.0f}%)"
+        share = f"the reference's own: {copied} of {of:g} long regions ({100 * self.copies.share:.0f}%)"
         return (*self.flags, *([share] if copied else []))
 
 
