@@ -15,14 +15,13 @@ import torch
 from accelerate import Accelerator
 from accelerate.utils import set_seed
 
-from ..given.checkpoints import MAY_DIFFER
 from ..given.config import PPOConfig
 from ..given.scoring import RewardFunction
 from ..lesson09_ppo_trainer import PPOTrainer
 from .hub_actor_critic import make_models, whole_policy
 from .hub_evaluation import HeldOut, Tracker
 from .hub_models import context_length, embedding_rows, load_policy, named_tokens, saved_dtype, stop_token_ids
-from .hub_options import HubOptions, split_settings
+from .hub_options import MAY_CHANGE, HubOptions, split_settings
 from .hub_prompts import check_context, columns_of, encode_all, originals_of, read_prompts
 from .hub_rewards import load_reward
 from .journal import Journal, said_with_what_is_kept
@@ -184,7 +183,7 @@ def _each(*functions: Callable[[PPOTrainer], None]) -> Callable[[PPOTrainer], No
 
 def _that_decide(chosen: dict[str, Any], options: HubOptions) -> dict[str, Any]:
     """The settings that a resumed run must share."""
-    return {name: value for name, value in (chosen | dataclasses.asdict(options)).items() if name not in MAY_DIFFER}
+    return {name: value for name, value in (chosen | dataclasses.asdict(options)).items() if name not in MAY_CHANGE}
 
 
 def _leave() -> None:

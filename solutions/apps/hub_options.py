@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from ..given.checkpoints import MAY_DIFFER
 from ..given.config import PPOConfig
 from ..given.shapes import check_number
 
@@ -19,6 +20,8 @@ DEFAULTS_OF_REWARDS = {"clip_score": None}
 """A user's reward has a scale of its own."""
 DECIDED = ("stop_token_ids", "pad_token_id", "seed", "log_dir")
 """Settings that follow from the tokenizer, SEED and OUT."""
+MAY_CHANGE = (*MAY_DIFFER, "eval_prompts", "eval_every", "tracker")
+"""Settings that a resumed run may change."""
 DTYPES = ("auto", "float32", "bfloat16")
 LONG_PROMPTS = ("refuse", "drop", "truncate")
 

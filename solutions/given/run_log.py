@@ -84,8 +84,9 @@ class RunLog:
             self._write_line(update, metrics)
             for name, value in metrics.items():
                 self.tensorboard.add_scalar(name, value, update)
-            speed = self.clock.per_second(metrics.get("response_tokens", 0.0))
-            self.tensorboard.add_scalar("tokens_per_second", speed, update)
+            if "response_tokens" in metrics:
+                speed = self.clock.per_second(metrics["response_tokens"])
+                self.tensorboard.add_scalar("tokens_per_second", speed, update)
         for sentence in self.checks.see(metrics):
             if self.is_main:
                 tqdm.write(f"check: {sentence}", file=sys.stderr)
