@@ -15,14 +15,14 @@ import torch
 from accelerate import Accelerator
 from accelerate.utils import set_seed
 
-from ..given.checkpoints import MAY_DIFFER
 from ..given.config import PPOConfig
 from ..given.scoring import RewardFunction
 from ..lesson09_ppo_trainer import PPOTrainer
 from .hub_actor_critic import make_models, whole_policy
+from .hub_evaluation import HeldOut, Tracker
 from .hub_models import context_length, embedding_rows, load_policy, named_tokens, saved_dtype, stop_token_ids
-from .hub_options import HubOptions, split_settings
-from .hub_prompts import check_context, columns_of, encode_prompt, fit_prompts, originals_of, read_prompts
+from .hub_options import MAY_CHANGE, HubOptions, split_settings
+from .hub_prompts import check_context, columns_of, encode_all, originals_of, read_prompts
 from .hub_rewards import load_reward
 from .journal import Journal, said_with_what_is_kept
 from .output import prepare_output, save_model
@@ -42,6 +42,8 @@ class Parts(NamedTuple):
     options: HubOptions
     value: torch.nn.Module | None
     """The reward model that the critic starts from; None: the policy's backbone."""
+    held_out_ids: list[list[int]]
+    """Prompts of `eval_prompts`, or none."""
 
 
 def run_hub(
@@ -92,8 +94,10 @@ def run_hub(
         say(f"going on after update {trainer.updates_done}, from {start}")
     updates, size = parts.config.num_updates, parts.config.batch_size
     say(f"PPO: {updates} updates of {size} responses to {len(parts.prompt_ids)} prompts")
-    with said_with_what_is_kept(out):
-        history = trainer.train(parts.prompt_ids, checkpoints.save)
+    held_out = HeldOut(parts.held_out_ids, options.eval_every, out, saved_dtype(policy), journal, say)
+    with said_with_what_is_kept(out), Tracker(options.tracker, out, chosen) as tracker:
+        held_out.start(trainer)
+        history = trainer.train(parts.prompt_ids, _each(held_out, tracker, checkpoints.save))
         if is_first:
             save_model(whole_policy(trainer.policy, saved_dtype(policy)), parts.tokenizer, out / "policy")
             journal.finish()
@@ -108,17 +112,19 @@ def _load(
 ) -> Parts:
     """Models, tokenizer and prompts, checked against each other before any training starts."""
     given = read_prompts(prompts)
+    held_out = read_prompts(Path(options.eval_prompts)) if options.eval_prompts else []
     model, tokenizer = load_policy(policy, say, options.dtype)
     stops = named_tokens(options.stop_tokens, tokenizer) or stop_token_ids(model, tokenizer)
     config = PPOConfig(stop_token_ids=stops, pad_token_id=tokenizer.pad_token_id, **settings)
-    prompt_ids = [encode_prompt(prompt, tokenizer) for prompt in given]
     context, longest = context_length(model), options.max_prompt_length
     if longest is None and context is not None and options.long_prompts != "refuse":
         longest = context - config.max_new_tokens
-    given, prompt_ids = fit_prompts(given, prompt_ids, longest, options.long_prompts, say)
-    check_context(prompt_ids, config.max_new_tokens, context, "POLICY")
-    originals = originals_of(prompt_ids, given, tokenizer)
-    columns = columns_of(prompt_ids, given, tokenizer)
+    given, prompt_ids = encode_all(given, tokenizer, longest, options.long_prompts, say)
+    held_out, held_out_ids = encode_all(held_out, tokenizer, longest, options.long_prompts, say)
+    all_ids = prompt_ids + held_out_ids
+    check_context(all_ids, config.max_new_tokens, context, "POLICY")
+    originals = originals_of(all_ids, given + held_out, tokenizer)
+    columns = columns_of(all_ids, given + held_out, tokenizer)
     scorer = load_reward(reward, tokenizer, embedding_rows(model), originals, say, options.frozen_dtype, columns)
     value = scorer if options.value == "reward" else None
     if options.value not in ("policy", "reward"):
@@ -129,8 +135,8 @@ def _load(
             "model of other tokens; leave it out to start from the policy's backbone"
         )
     if isinstance(scorer, torch.nn.Module):
-        check_context(prompt_ids, config.max_new_tokens, context_length(scorer), "REWARD")
-    return Parts(model, tokenizer, scorer, prompt_ids, config, options, value)
+        check_context(all_ids, config.max_new_tokens, context_length(scorer), "REWARD")
+    return Parts(model, tokenizer, scorer, prompt_ids, config, options, value, held_out_ids)
 
 
 def _fingerprints(parts: Parts, policy: str, reward: str, prompts: Path) -> dict[str, Any]:
@@ -165,9 +171,19 @@ def _make_trainer(parts: Parts) -> PPOTrainer:
     return trainer(model, parts.reward, reference, parts.config, parts.tokenizer)
 
 
+def _each(*functions: Callable[[PPOTrainer], None]) -> Callable[[PPOTrainer], None]:
+    """One function for `on_update` that calls several."""
+
+    def on_update(trainer: PPOTrainer) -> None:
+        for function in functions:
+            function(trainer)
+
+    return on_update
+
+
 def _that_decide(chosen: dict[str, Any], options: HubOptions) -> dict[str, Any]:
     """The settings that a resumed run must share."""
-    return {name: value for name, value in (chosen | dataclasses.asdict(options)).items() if name not in MAY_DIFFER}
+    return {name: value for name, value in (chosen | dataclasses.asdict(options)).items() if name not in MAY_CHANGE}
 
 
 def _leave() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from ..given.checkpoints import MAY_DIFFER
 from ..given.config import PPOConfig
 from ..given.shapes import check_number
 
@@ -19,6 +20,8 @@ DEFAULTS_OF_REWARDS = {"clip_score": None}
 """A user's reward has a scale of its own."""
 DECIDED = ("stop_token_ids", "pad_token_id", "seed", "log_dir")
 """Settings that follow from the tokenizer, SEED and OUT."""
+MAY_CHANGE = (*MAY_DIFFER, "eval_prompts", "eval_every", "tracker")
+"""Settings that a resumed run may change."""
 DTYPES = ("auto", "float32", "bfloat16")
 LONG_PROMPTS = ("refuse", "drop", "truncate")
 
@@ -48,17 +51,34 @@ class HubOptions:
     long_prompts: str = "refuse"
     """What happens to longer ones: refuse the run, drop them, or truncate them to their last tokens."""
 
+    eval_prompts: str = ""
+    """A file like PROMPTS: held-out prompts, scored every `eval_every` updates; the best policy is kept in OUT/best."""
+    eval_every: int = 10
+    """Updates between two evaluations, >= 1; the last update is always evaluated."""
+    tracker: str = ""
+    """One that Accelerate knows, such as wandb, beside the TensorBoard files that are always written."""
+
     def __post_init__(self) -> None:
         for name, allowed in (("dtype", DTYPES), ("frozen_dtype", DTYPES), ("long_prompts", LONG_PROMPTS)):
             if getattr(self, name) not in allowed:
                 raise ValueError(f"expected {name} to be one of {', '.join(allowed)}, got {getattr(self, name)!r}")
         check_number("lora_rank", self.lora_rank, 0)
         check_number("lora_alpha", self.lora_alpha, 0.0, open_low=True)
+        check_number("eval_every", self.eval_every, 1)
+        self._check_tracker()
         if self.max_prompt_length is not None:
             check_number("max_prompt_length", self.max_prompt_length, 1)
         if "bfloat16" in (self.dtype, self.frozen_dtype) and torch.cuda.is_available():
             if not torch.cuda.is_bf16_supported(including_emulation=False):
                 raise ValueError("expected a device with bfloat16, got a GPU without it; use float32")
+
+    def _check_tracker(self) -> None:
+        from accelerate.tracking import LOGGER_TYPE_TO_CLASS, get_available_trackers
+
+        installed = [str(tracker.value) for tracker in get_available_trackers()] if self.tracker else [""]
+        if self.tracker not in installed:
+            fix = f"pip install {self.tracker}" if self.tracker in LOGGER_TYPE_TO_CLASS else "leave it out"
+            raise ValueError(f"expected tracker to be installed ({', '.join(installed)}), got {self.tracker!r}; {fix}")
 
 
 def parse_settings(text: str) -> dict[str, Any]:

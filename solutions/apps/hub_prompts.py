@@ -124,6 +124,13 @@ def columns_of(
     return columns
 
 
+def encode_all(
+    given: list[HubPrompt], tokenizer: Any, longest: int | None, how: str, say: Callable[[str], None]
+) -> tuple[list[HubPrompt], list[list[int]]]:
+    """The prompts with their token ids; arguments and errors as `encode_prompt` and `fit_prompts` have them."""
+    return fit_prompts(given, [encode_prompt(prompt, tokenizer) for prompt in given], longest, how, say)
+
+
 def fit_prompts(
     given: list[HubPrompt], prompt_ids: list[list[int]], longest: int | None, how: str, say: Callable[[str], None]
 ) -> tuple[list[HubPrompt], list[list[int]]]:

@@ -30,6 +30,7 @@ def rollout_metrics(experience: Any, config: PPOConfig, kl_coef: float, updates_
         "return_std": returns.std(correction=0).item(),
         "kl": kl.mean().item(),
         "kl_coef": kl_coef,
+        "response_tokens": float(mask.sum()),
         "response_length": mask.sum(dim=1).float().mean().item(),
         "stopped_share": is_stopped.float().mean().item(),
         "explained_variance": 1.0 - unexplained.item(),

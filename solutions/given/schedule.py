@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import nn
 
 from .config import PPOConfig
@@ -33,6 +34,19 @@ def parameter_groups(model: nn.Module, config: PPOConfig) -> list[dict[str, Any]
         [parameter for parameter in trainable if id(parameter) not in own],
     )
     return [{"params": group, "lr": rate} for group, rate in zip(groups, learning_rates(config, 0), strict=True)]
+
+
+def make_optimizer(model: nn.Module, config: PPOConfig) -> torch.optim.AdamW:
+    """AdamW without weight decay over actor and critic."""
+    groups = parameter_groups(model, config)
+    return torch.optim.AdamW(groups, eps=config.adam_epsilon, weight_decay=0.0, fused=True)
+
+
+def set_learning_rates(optimizer: torch.optim.Optimizer, config: PPOConfig, updates_done: int) -> None:
+    """Give each group its rate for the update after so many."""
+    rates = learning_rates(config, updates_done)
+    for group, rate in zip(optimizer.param_groups, rates, strict=False):  # one group for both, or two
+        group["lr"] = rate
 
 
 def learning_rates(config: PPOConfig, updates_done: int) -> tuple[float, float]:

@@ -32,10 +32,9 @@ from ..given.config import PPOConfig
 from ..given.metrics import rollout_metrics
 from ..given.prompts import Prompt, PromptQueue, encode_prompts, tokenize
 from ..given.run_log import RunLog
-from ..given.schedule import learning_rates, parameter_groups
+from ..given.schedule import make_optimizer, set_learning_rates
 from ..given.scoring import RewardFunction, make_scorer
 from ..lesson01_masked_sequences import gather_log_probs, masked_mean, masked_whiten, token_entropy
-from ..lesson04_gae import compute_response_gae
 from ..lesson05_ppo_loss import combine_losses, compute_ppo_loss, compute_value_loss, ppo_statistics
 from ..lesson06_kl_rewards import AdaptiveKLController, FixedKLController
 from ..lesson07_actor_critic import PolicyAndValue, SharedPolicyAndValue, disable_dropout, freeze
@@ -43,10 +42,12 @@ from ..lesson08_rollout import (
     Experience,
     ExperienceBuffer,
     Generation,
+    checked_generation,
     evaluate_responses,
     generate,
     merge_experiences,
     merge_generations,
+    with_rewards_whitened,
 )
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ class PPOTrainer:
         ref_model: the frozen reference, or None for a LoRA policy that is its own (`reference_mode`).
         config: every number of the run.
         tokenizer: needed where prompts are texts or the reward is a function.
+        sampler: in the place of lesson 8's `generate`, with its arguments and its answer.
 
     Attributes:
         updates_done: int, updates so far, each a rollout and its optimizer steps.
@@ -79,8 +81,10 @@ class PPOTrainer:
         ref_model: PreTrainedModel | None,
         config: PPOConfig,
         tokenizer: Any = None,
+        sampler: Callable[..., Generation] | None = None,
     ) -> None:
         self.config = config
+        self.sampler = sampler
         self.tokenizer = tokenizer
         self.accelerator = Accelerator()
         self._check_processes()
@@ -90,10 +94,7 @@ class PPOTrainer:
         if isinstance(reward_model, nn.Module):
             freeze(reward_model.to(device))
         self.score = make_scorer(reward_model, tokenizer)
-        optimizer = torch.optim.AdamW(
-            parameter_groups(model, config), eps=config.adam_epsilon, weight_decay=0.0, fused=True
-        )
-        self.model, self.optimizer = self.accelerator.prepare(model, optimizer)
+        self.model, self.optimizer = self.accelerator.prepare(model, make_optimizer(model, config))
         self._parameters = list(self.model.parameters())
         self.kl_controller = (
             FixedKLController(config.kl_coef)
@@ -149,10 +150,17 @@ class PPOTrainer:
         return self._evaluate(self._generate(prompts), prompts)
 
     def _generate(self, prompts: Sequence[Prompt]) -> Generation:
-        """`generate_responses` for `rollout_batch_size` prompts at a time. Given."""
+        """Responses to `rollout_batch_size` prompts at a time, by the sampler where there is one. Given."""
+        sample = self.generate_responses if self.sampler is None else self._sample
         with self.accelerator.autocast():  # the precision that the training passes have; else no first ratio is 1
-            parts = [self.generate_responses(prompts[part]) for part in self._parts(len(prompts))]
+            parts = [sample(prompts[part]) for part in self._parts(len(prompts))]
         return parts[0] if len(parts) == 1 else merge_generations(parts, self.config.pad_token_id)
+
+    def _sample(self, prompts: Sequence[Prompt]) -> Generation:
+        assert self.sampler is not None
+        sampling = self.config.sampling()
+        answer = self.sampler(self.policy, *self._encode(prompts), **sampling, generator=self.sampling)
+        return checked_generation(answer, len(prompts))
 
     def generate_responses(self, prompts: Sequence[Prompt]) -> Generation:
         """Sample a response to each prompt from the current policy.
@@ -173,7 +181,9 @@ class PPOTrainer:
     def _evaluate(self, responses: Generation, prompts: Sequence[Prompt]) -> Experience:
         """Let reference, critic and reward model read sampled responses, each once. Given."""
         experience = self._evaluate_parts(responses, prompts)
-        return self._with_rewards_whitened(experience) if self.config.whiten_rewards else experience
+        if self.config.whiten_rewards:
+            experience = with_rewards_whitened(experience, self.config, masked_whiten)
+        return experience
 
     def _evaluate_parts(self, responses: Generation, prompts: Sequence[Prompt]) -> Experience:
         """The same for `rollout_batch_size` rows at a time, before the rewards are whitened: that takes all of them."""
@@ -193,15 +203,6 @@ class PPOTrainer:
                 for part in self._parts(len(prompts))
             ]
         return parts[0] if len(parts) == 1 else merge_experiences(parts)
-
-    def _with_rewards_whitened(self, experience: Experience) -> Experience:
-        mask, config = experience.mask, self.config
-        rewards = self._whiten(experience.rewards, mask)
-        advantages, returns = compute_response_gae(rewards, experience.values, mask, config.gamma, config.lam)
-        return replace(experience, rewards=rewards, advantages=advantages, returns=returns)
-
-    def _whiten(self, rewards: Tensor, mask: Tensor) -> Tensor:
-        return masked_whiten(rewards, mask, shift_mean=False)
 
     def _parts(self, count: int) -> list[slice]:
         """Rows that are sampled and evaluated at once, so that memory does not grow with the batch."""
@@ -411,9 +412,7 @@ class PPOTrainer:
         return rollout_metrics(experience, self.config, self.kl_controller.value, self.updates_done)
 
     def _set_learning_rate(self) -> None:
-        rates = learning_rates(self.config, self.updates_done)
-        for group, rate in zip(self.optimizer.param_groups, rates, strict=False):  # one group for both, or two
-            group["lr"] = rate
+        set_learning_rates(self.optimizer, self.config, self.updates_done)
 
     def _generators(self) -> dict[str, Generator]:
         own: dict[str, Generator] = {

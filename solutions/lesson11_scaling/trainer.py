@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from accelerate import Accelerator
 from accelerate.utils import DistributedType
-from torch import Tensor, nn
+from torch import nn
 
 from ..given.processes import Processes
 from ..given.prompts import Prompt, tokenize
 from ..given.scoring import RewardFunction
 from ..lesson07_actor_critic import PolicyAndValue, SharedPolicyAndValue
-from ..lesson08_rollout import Experience, merge_experiences
+from ..lesson08_rollout import Experience, Generation, merge_experiences, with_rewards_whitened
 from ..lesson09_ppo_trainer import PPOConfig, PPOTrainer
 from .merging import global_masked_whiten, merge_statistics
 from .sharing import gradient_weight, plan_microbatches
@@ -51,11 +52,12 @@ class DistributedPPOTrainer(PPOTrainer):
         ref_model: PreTrainedModel | None,
         config: PPOConfig,
         tokenizer: Any = None,
+        sampler: Callable[..., Generation] | None = None,
     ) -> None:
         # Accelerate's FSDP asks the model which of its blocks to split by
         setattr(model, "_no_split_modules", getattr(model.policy, "_no_split_modules", None))  # noqa: B010
         _prepare_deepspeed(config)
-        super().__init__(model, reward_model, ref_model, config, tokenizer)
+        super().__init__(model, reward_model, ref_model, config, tokenizer, sampler)
         self._has_passed = False
         self.processes = Processes(self.accelerator)
 
@@ -177,7 +179,7 @@ class DistributedPPOTrainer(PPOTrainer):
         with self.processes.together():
             own = self._judge_own(self.processes.share(tokenize(prompts, self.tokenizer)))
         if self.config.whiten_rewards:
-            own = self._with_rewards_whitened(own)
+            own = with_rewards_whitened(own, self.config, partial(global_masked_whiten, gather=self.processes.gather))
         device = self.accelerator.device
         return _moved(merge_experiences(self.processes.collect([_moved(own, torch.device("cpu"))])), device)
 
@@ -185,9 +187,6 @@ class DistributedPPOTrainer(PPOTrainer):
         """Sampled and evaluated by this process; the rewards are whitened with those of all processes, later."""
         with self.whole_model():
             return self._evaluate_parts(self._generate(prompts), prompts)
-
-    def _whiten(self, rewards: Tensor, mask: Tensor) -> Tensor:
-        return global_masked_whiten(rewards, mask, self.processes.gather, shift_mean=False)
 
 
 def _prepare_deepspeed(config: PPOConfig) -> None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer
 
-from solutions.apps import hub_actor_critic, hub_models, hub_prompts, hub_rewards
+from solutions.apps import hub_actor_critic, hub_evaluation, hub_models, hub_prompts, hub_rewards
 from solutions.apps.hub_options import HubOptions, parse_settings, split_settings
 from testcases.selfcheck import hub as here
 from testcases.selfcheck.hub import CALLS, HERE, SET, causal, classifier, run, save, tokenizer
@@ -224,3 +224,74 @@ def test_a_value_with_a_blank_is_quoted():
     assert parse_settings("value='my model' kl_coef=1") == {"value": "my model", "kl_coef": 1}
     chosen, options = split_settings("value='my model'")
     assert options.value == "my model" and chosen["clip_score"] is None
+
+
+def held_out(tmp_path, *lines: str) -> str:
+    (tmp_path / "held_out.txt").write_text("\n".join(lines) + "\n")
+    return f"{SETTINGS} num_updates=4 eval_every=2 eval_prompts='{tmp_path / 'held_out.txt'}'"
+
+
+def test_held_out_prompts_are_scored_shown_and_choose_the_best_policy(tmp_path, gpt2, monkeypatch, capsys):
+    seen = []
+
+    def by_update(prompts, responses):
+        seen.append((tuple(prompts), tuple(responses)))
+        return [float(len(seen))] * len(responses)
+
+    monkeypatch.setattr(here, "by_update", by_update, raising=False)
+    assert run(tmp_path, gpt2, f"{HERE}:by_update", more=("--set", held_out(tmp_path, "the", "dog", "cat"))) == 0
+    out = tmp_path / "out"
+    found = [json.loads(line) for line in (out / "log" / "evaluations.jsonl").read_text().splitlines()]
+    assert [one["update"] for one in found] == [0, 2, 4]
+    assert [one["score"] for one in found] == pytest.approx([(1 + 1 + 2) / 3, (5 + 5 + 6) / 3, (9 + 9 + 10) / 3])
+    table = (out / "samples" / "update-000002.md").read_text().splitlines()
+    assert len(table) == 5 and table[2].startswith("| 5.00 | the | ")
+    assert hub_evaluation._cell("a | b\n c") == "a \\| b c"
+    assert "update 4: held-out score 9.33, the best so far" in capsys.readouterr().out
+    best, last = (AutoModelForCausalLM.from_pretrained(out / name) for name in ("best", "policy"))
+    assert all(torch.equal(one, two) for one, two in zip(best.parameters(), last.parameters(), strict=True))
+
+
+def test_an_evaluation_changes_nothing_in_the_training_and_a_resumed_run_repeats_it(tmp_path, gpt2, monkeypatch):
+    def fails(prompts, responses):
+        return here.raises(prompts, responses) if len(CALLS) > 9 else scored(prompts, responses)
+
+    def scored(prompts, responses):
+        CALLS.append((prompts, responses))
+        return here.draws(prompts, responses)
+
+    monkeypatch.setattr(here, "scored", scored, raising=False)
+    settings = held_out(tmp_path, "dog", "cat").replace("num_updates=4", "num_updates=7") + " lora_rank=2"
+    without = settings[: settings.index(" eval_every")] + " lora_rank=2"
+    weights = []
+    for name, chosen in (("with", settings), ("without", without), ("resumed", settings)):
+        (tmp_path / name).mkdir()
+        more = ("--set", chosen)
+        if name == "resumed":
+            CALLS.clear()
+            monkeypatch.setattr(here, "scored", fails)
+            assert run(tmp_path / name, gpt2, f"{HERE}:scored", more=more) == 1
+            monkeypatch.setattr(here, "scored", scored)
+            more = (*more, "--resume")
+        assert run(tmp_path / name, gpt2, f"{HERE}:scored", more=more) == 0
+        weights.append((tmp_path / name / "out" / "policy" / "model.safetensors").read_bytes())
+    assert weights[0] == weights[1] == weights[2]
+    found = [(tmp_path / name / "out" / "log" / "evaluations.jsonl").read_text() for name in ("with", "resumed")]
+    assert found[0] == found[1] and found[0].count("\n") == 5
+    best = [(tmp_path / name / "out" / "best" / "model.safetensors").read_bytes() for name in ("with", "resumed")]
+    assert best[0] == best[1]
+
+
+def test_a_tracker_of_accelerate_gets_every_metric(tmp_path, gpt2):
+    assert run(tmp_path, gpt2, f"{HERE}:likes_a", more=("--set", f"{SET} tracker=tensorboard")) == 0
+    files = list((tmp_path / "out" / "log" / "ppo-by-hand").rglob("events*"))
+    assert any(b"tokens_per_second" in file.read_bytes() for file in files)
+    own = [file for file in (tmp_path / "out" / "log").glob("events*")]
+    assert all(b"tokens_per_second" in file.read_bytes() for file in own) and own
+
+
+@pytest.mark.parametrize("tracker, fix", [("wandb", "pip install wandb"), ("nothing", "leave it out")])
+def test_a_tracker_that_is_not_installed_is_one_sentence(tracker, fix, monkeypatch):
+    monkeypatch.setattr("accelerate.tracking.get_available_trackers", lambda: [])
+    with pytest.raises(ValueError, match=f"expected tracker to be installed.*got '{tracker}'; {fix}"):
+        HubOptions(tracker=tracker)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import shutil
@@ -14,11 +15,19 @@ from pathlib import Path
 import pytest
 
 import ppo_by_hand
+from solutions.apps.hub_options import HubOptions
+from solutions.given.config import PPOConfig
 from testcases.engine.contract import ROOT, lesson_names
 from testcases.selfcheck import hub
 
 PARTS = ("ppo_by_hand", "solutions", "tutorial/lesson11_scaling/configs")
-SCRIPTS = re.findall(r"```python\n(.*?)```", (ROOT / "book/pages/library.md").read_text("utf-8"), flags=re.DOTALL)
+
+
+def scripts_of(page: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", (ROOT / "book/pages" / page).read_text("utf-8"), flags=re.DOTALL)
+
+
+SCRIPTS = scripts_of("library.md")
 REWARD = "def count_words(prompts, responses):\n    return [float(len(response)) for response in responses]\n"
 
 
@@ -81,6 +90,12 @@ def test_every_module_of_the_wheel_is_named_in_the_configuration():
     assert {name.partition(".")[2] for name in settings["packages"]} == {"", "configs", "given", *library_lessons()}
 
 
+def test_the_table_beside_trl_has_every_setting():
+    named = set(re.findall(r"`(\w+)`", (ROOT / "book/pages/from_trl.md").read_text("utf-8")))
+    settings = {field.name for kind in (PPOConfig, HubOptions) for field in dataclasses.fields(kind)}
+    assert settings <= named
+
+
 def test_every_public_name_is_there_and_documented():
     for name in ppo_by_hand.__all__:
         assert getattr(ppo_by_hand, name).__doc__, name
@@ -97,7 +112,7 @@ assert place.startswith({str(wheel.parent)!r}), place
 assert not {{"solutions", "tutorial", "testcases", "tiny_models"}} & set(sys.modules)
 sys.exit(main([*{command!r}.split(), "--set", {hub.SET!r}]) or main(["configs"]))
 """
-    said = run("\n".join([*SCRIPTS[:2], by_command]), folder, wheel)
+    said = run("\n".join([*SCRIPTS[:2], *scripts_of("from_trl.md"), by_command]), folder, wheel)
     assert "score " in said and "saved tuned-by-command/policy" in said
     assert Path(said.splitlines()[-1], "ddp.yaml").is_file()
     for result in ("tuned", "tuned-lora", "tuned-by-command/policy"):

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from ..given.shapes import check_number, check_shapes
+from ..given.shapes import check_mask, check_number, check_shapes
 from ..given.tokens import is_stop
 from ..lesson01_masked_sequences import gather_log_probs, position_ids, response_mask, truncate_after_stop
 from ..lesson07_actor_critic import evaluation_mode
@@ -107,6 +107,24 @@ def merge_generations(parts: Sequence[Generation], pad_token_id: int) -> Generat
 
     responses, log_probs, masks = zip(*parts, strict=True)
     return Generation(joined(responses, pad_token_id), joined(log_probs, 0), joined(masks, 0))
+
+
+def checked_generation(answer: Generation, count: int) -> Generation:
+    """What somebody else's sampler gave, if it is what `generate` would give.
+
+    Raises:
+        ValueError: shapes disagree, a row is empty or has a real token after a masked one, or a log-prob is none.
+    """
+    answer = Generation(*answer)
+    layouts = {name: (tensor, "B T") for name, tensor in answer._asdict().items()}
+    check_shapes(rows=(answer.responses.new_empty(count), "B"), **layouts)
+    check_mask(answer.mask, per_row=True)
+    if not answer.mask[:, 0].all() or (~answer.mask[:, :-1] & answer.mask[:, 1:]).any():
+        raise ValueError("expected right-padded responses from the sampler, got a real token after a masked one")
+    real = answer.log_probs[answer.mask]
+    if not real.isfinite().all() or (real > 1e-3).any():
+        raise ValueError("expected finite log-probabilities from the sampler, at most 0, got others on real tokens")
+    return answer
 
 
 def _check_prompts(policy: PreTrainedModel, attention_mask: Tensor, max_new_tokens: int) -> None:
