@@ -39,13 +39,12 @@ def train_chain(noise: Tensor, payoff: Tensor, start: Tensor, rate: float, decay
         Tables, and what was logged.
     """
     # region solution
-    updates, walkers, length = noise.shape
+    _, walkers, length = noise.shape
     places = torch.arange(length)
-    scores, critic = start.clone(), payoff.new_zeros(length)
-    value_loss, reward = payoff.new_zeros(updates), payoff.new_zeros(updates)
-    for update in range(updates):
+    scores, critic, logged = start.clone(), payoff.new_zeros(length), []
+    for draws in noise:
         chances = scores.softmax(dim=1)
-        actions = (noise[update].unsqueeze(-1) > chances.cumsum(dim=1)[:, :-1]).sum(dim=-1)
+        actions = (draws.unsqueeze(-1) > chances.cumsum(dim=1)[:, :-1]).sum(dim=-1)
         batch = {"earned": payoff[places, actions], "credit": payoff.new_zeros(walkers, length)}
         credit: list[Tensor] = []
         carry = payoff.new_zeros(walkers)
@@ -57,9 +56,9 @@ def train_chain(noise: Tensor, payoff: Tensor, start: Tensor, rate: float, decay
         batch = {**batch, "credit": advantage, "target": advantage + critic}
         centered = batch["credit"] - batch["credit"].mean()
         chosen = torch.nn.functional.one_hot(actions, payoff.shape[1])
-        value_loss[update] = (batch["target"] - critic).square().mean()
-        reward[update] = batch["earned"].sum(dim=1).mean()
+        value_loss, reward = (batch["target"] - critic).square().mean(), batch["earned"].sum(dim=1).mean()
+        logged.append(torch.stack([value_loss, reward]))
         scores = scores + rate * (centered.unsqueeze(-1) * (chosen - chances)).mean(dim=0)
         critic = critic + rate * (batch["target"] - critic).mean(dim=0)
-    return ChainRun(scores, critic, value_loss, reward)
+    return ChainRun(scores, critic, *torch.stack(logged, dim=1))
     # endregion

@@ -183,7 +183,7 @@ def _failed(entry: Entry, verdict: Exception) -> Result:
         status = MEMORY
     elif verdict.kind.startswith("raised ") and status == WRONG or verdict.kind.endswith("does not load"):
         status = ERROR
-    return Result(entry, status, text, verdict.cause)
+    return Result(entry, status, text, verdict.cause, share=verdict.share if status == WRONG else 0.0)
 
 
 @cache

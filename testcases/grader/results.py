@@ -47,9 +47,12 @@ class Result:
     requests: Sequence[Request] = ()
     """Some of those that were answered with a value, where the test passed."""
 
+    share: float = 0.0
+    """Of the points, where the test did not pass."""
+
     @property
     def score(self) -> int:
-        return self.entry.points if self.status == PASSED else 0
+        return self.entry.points if self.status == PASSED else int(self.entry.points * self.share)
 
     def as_json(self) -> dict[str, Any]:
         return {

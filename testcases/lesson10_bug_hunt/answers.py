@@ -3,7 +3,7 @@ and never where the bug is."""
 
 from __future__ import annotations
 
-from testcases.engine import Right, Wrong, edit, instead
+from testcases.engine import Right, Wrong, edit, first, instead
 
 
 class CreditPacked(Wrong, of="credit_packed"):
@@ -439,3 +439,82 @@ class RightTrainContexts(Right, of="train_contexts"):
         "leaf.softmax(dim=1)[questions, answers] / chosen",
         why="probabilities divided",
     )
+
+
+NOTHING = "nothing is asserted about what comes back: a test earns something only if some mistake makes it fail"
+PLAIN = "only the plainest case is tested, in which most mistakes do not show"
+STRICT = "a number is expected that no right implementation gives: work it out by hand once more"
+
+
+class TestComputeGae(Wrong, of="test_compute_gae"):
+    gae_without_an_assertion = instead("compute_gae(leaf([1.0]), leaf([2.0, 4.0]), torch.tensor([0]))", why=NOTHING)
+    gae_of_a_single_step = instead(
+        "assert close(compute_gae(leaf([1.0]), leaf([2.0, 4.0]), torch.tensor([0]), 0.5, 0.25)[0], [1.0])", why=PLAIN
+    )
+    gae_expects_another_number = instead(
+        "assert close(compute_gae(leaf([1.0]), leaf([2.0, 4.0]), torch.tensor([0]), 0.5, 0.5)[0], [2.0])", why=STRICT
+    )
+
+
+class RightTestComputeGae(Right, of="test_compute_gae"):
+    more_numbers = edit(
+        "assert close(slopes[0], [[4.0, 4.5]])",
+        "assert close(slopes[0], [[4.0, 4.5]]) and advantages.shape == returns.shape",
+        why="more cases",
+    )
+    seeded_first = first("torch.manual_seed(3)", why="with a seed, which nothing here needs")
+
+
+class TestComputePpoLoss(Wrong, of="test_compute_ppo_loss"):
+    ppo_loss_without_an_assertion = instead("compute_ppo_loss(leaf([-1.0]), leaf([-1.0]), leaf([1.0]))", why=NOTHING)
+    ppo_loss_where_nothing_has_moved = instead(
+        "assert close(compute_ppo_loss(leaf([0.0, 0.0]), leaf([0.0, 0.0]), leaf([1.0, -3.0])), 1.0)", why=PLAIN
+    )
+    ppo_loss_expects_another_number = instead(
+        "assert close(compute_ppo_loss(leaf([0.0, 0.0]), leaf([0.0, 0.0]), leaf([1.0, -3.0])), -1.0)", why=STRICT
+    )
+
+
+class RightTestComputePpoLoss(Right, of="test_compute_ppo_loss"):
+    more_numbers = edit("(0.2, 0.5, None)", "(0.2, 0.5, 0.3, None)", why="more cases")
+    seeded_first = first("torch.manual_seed(3)", why="with a seed, which nothing here needs")
+
+
+class TestComputeRewards(Wrong, of="test_compute_rewards"):
+    rewards_without_an_assertion = instead(
+        "compute_rewards(leaf([1.0]), leaf([[-1.0]]), leaf([[-1.0]]), torch.tensor([[True]]))", why=NOTHING
+    )
+    rewards_of_equal_models = instead(
+        """
+        real = torch.tensor([[True, True]])
+        assert close(compute_rewards(leaf([1.0]), leaf([[-1.0, -2.0]]), leaf([[-1.0, -2.0]]), real), [[0.0, 1.0]])
+        """,
+        why=PLAIN,
+    )
+    rewards_expects_another_number = instead(
+        """
+        real = torch.tensor([[True, True]])
+        assert close(compute_rewards(leaf([1.0]), leaf([[-1.0, -2.0]]), leaf([[-1.0, -2.0]]), real), [[1.0, 1.0]])
+        """,
+        why=STRICT,
+    )
+
+
+class RightTestComputeRewards(Right, of="test_compute_rewards"):
+    more_numbers = edit("[9.0, -9.0, 7.0]", "[9.0, -11.0, 6.0]", why="more cases")
+    seeded_first = first("torch.manual_seed(3)", why="with a seed, which nothing here needs")
+
+
+class TestResponseMask(Wrong, of="test_response_mask"):
+    mask_without_an_assertion = instead("response_mask(torch.tensor([[5, 2, 2]]), (2,))", why=NOTHING)
+    mask_of_one_row = instead(
+        "assert response_mask(torch.tensor([[5, 6, 2, 7]]), (2,)).tolist() == [[True, True, True, False]]", why=PLAIN
+    )
+    mask_expects_another_number = instead(
+        "assert response_mask(torch.tensor([[5, 6, 2, 7]]), (2,)).tolist() == [[True, True, False, False]]", why=STRICT
+    )
+
+
+class RightTestResponseMask(Right, of="test_response_mask"):
+    more_numbers = edit("(40, length)", "(50, length)", why="more cases")
+    seeded_first = first("torch.manual_seed(3)", why="with a seed, which nothing here needs")

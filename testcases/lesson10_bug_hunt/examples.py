@@ -20,12 +20,21 @@ from tutorial.lesson10_bug_hunt import (
     train_contexts,
     train_sliced,
 )
+from tutorial.lesson10_bug_hunt import test_compute_gae as of_gae
+from tutorial.lesson10_bug_hunt import test_compute_ppo_loss as of_ppo_loss
+from tutorial.lesson10_bug_hunt import test_compute_rewards as of_rewards
+from tutorial.lesson10_bug_hunt import test_response_mask as of_mask
+
+from .grading import FEW, asked
+
+TESTS = of_gae, of_ppo_loss, of_rewards, of_mask
 
 
 def examples(seed: int) -> list[Request]:
     """Blocks on ragged rows, signs of both kinds and values beyond every bound; trainers on a few updates."""
     draw = torch.Generator().manual_seed(seed)
-    return [*_packed(draw), *_losses(draw), *_scores(draw), *_rows(draw), *_tables(draw), *_sliced(draw)]
+    blocks = [*_packed(draw), *_losses(draw), *_scores(draw), *_rows(draw), *_tables(draw), *_sliced(draw)]
+    return [*blocks, *(asked(exercise, f"{seed}.example", FEW) for exercise in TESTS)]
 
 
 def _packed(draw: torch.Generator) -> list[Request]:
