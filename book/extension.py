@@ -11,7 +11,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util import logging
 
-from . import links, mathml, navigation, pictures
+from . import links, mathml, navigation, pictures, playgrounds
 
 logger = logging.getLogger(__name__)
 
@@ -20,6 +20,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_html_math_renderer("mathml", (_visit_math, None), (_visit_math_block, None))
     app.connect("source-read", navigation.add_contents)
     app.connect("source-read", navigation.check_notebook)
+    app.connect("doctree-read", navigation.check_titles)
     app.connect("doctree-read", pictures.convert)
     app.connect("doctree-read", pictures.describe)
     app.connect("doctree-read", _check_math)
@@ -28,6 +29,8 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("doctree-resolved", links.link_names)
     app.connect("doctree-resolved", links.link_terms)
     app.connect("html-page-context", navigation.relate)
+    app.connect("html-page-context", playgrounds.add_scripts)
+    app.connect("builder-inited", playgrounds.write_recorded)
     app.connect("builder-inited", _write_font)
     app.connect("build-finished", _copy_first_page)
     return {"parallel_read_safe": True, "parallel_write_safe": True, "version": "1"}

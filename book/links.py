@@ -1,4 +1,4 @@
-"""Links that the texts do not write: from a name to its reference, from a term to the glossary, to a project's issue."""
+"""Links that the texts do not write: from a name to its reference, a term to the glossary, a project's issue to it."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _pages() -> dict[str, str]:
 
 
 def link_terms(app: Sphinx, doctree: nodes.document, docname: str) -> None:
-    """The first use of a term that another lesson explains, at most one in a paragraph; and the glossary's own links."""
+    """The first use of a term that another lesson explains, at most one in a paragraph; the glossary's own links."""
     if docname == GLOSSARY:
         _link_lessons(app, doctree)
     own = re.match(r"(?:tutorial/lesson|notebooks/|book/playgrounds/)(\d\d)", docname)

@@ -1,4 +1,4 @@
-"""Formulas as MathML, which every browser typesets by itself: no script, nothing to load, and screen readers read it."""
+"""Formulas as MathML, which browsers typeset by themselves: no script, nothing to load, and screen readers read it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 from latex2mathml.converter import convert
 
 FUNCTIONS = {"log", "ln", "exp", "clip", "sin", "cos"}
+MINUS = {"-", "\u2212", "+"}
 NAMESPACE = "{http://www.w3.org/1998/Math/MathML}"
 
 
@@ -40,7 +41,7 @@ def mathml(tex: str, block: bool) -> str:
     if unknown:
         raise NotTypeset(f"commands that latex2mathml knows, not {' '.join(unknown)}")
     for node in root.iter():
-        _space_functions(node)
+        _space(node)
     ElementTree.register_namespace("", NAMESPACE[1:-1])
     return ElementTree.tostring(root, "unicode")
 
@@ -55,26 +56,39 @@ def _depth(tex: str) -> int:
     return depth
 
 
-def _space_functions(parent: ElementTree.Element) -> None:
-    """The thin spaces that TeX sets around `log`: after it unless a bracket follows, before it after an operand."""
+def _space(parent: ElementTree.Element) -> None:
+    """What TeX does by itself: thin spaces around `log` and `min`, none after a minus that is a sign."""
     if not parent.tag.endswith(("mrow", "math", "mtd", "mstyle")):
         return
     children, spaced = list(parent), []
     for before, child, after in zip([None, *children], children, [*children[1:], None], strict=False):
+        if child.tag.endswith("}mo") and child.text in MINUS and (before is None or _opens(before)):
+            child.set("form", "prefix")
         if not _is_function(child):
             spaced.append(child)
             continue
-        if before is not None and not before.tag.endswith(("mo", "mspace")):
+        if before is not None and not _opens(before) and not before.tag.endswith("mspace"):
             spaced.append(_thin())
         spaced.append(child)
-        if after is not None and not (after.tag.endswith("mo") and after.text in "([{"):
+        if after is not None and not (after.tag.endswith("}mo") and after.text in "([{"):
             spaced.append(_thin())
     parent[:] = spaced
 
 
+def _opens(node: ElementTree.Element) -> bool:
+    """An operator after which an operand begins: a sign, a relation, an opening bracket."""
+    return node.tag.endswith("}mo") and (node.text or "") not in {")", "]", "}", "|", "!"} and not _is_function(node)
+
+
 def _is_function(node: ElementTree.Element) -> bool:
-    base = node[0] if node.tag.endswith(("msub", "msup", "msubsup")) and len(node) else node
-    return base.tag.endswith(("mi", "mo")) and (base.text or "") in FUNCTIONS
+    """`log`, `min`, also with an index: all but its spaces is as TeX has it."""
+    base = node[0] if node.tag.endswith(("msub", "msup", "msubsup", "munder")) and len(node) else node
+    name = base.text or ""
+    if base.tag.endswith("}mo") and name.isalpha() and name.isascii():
+        base.set("lspace", "0")
+        base.set("rspace", "0")
+        return True
+    return base.tag.endswith("}mi") and name in FUNCTIONS
 
 
 def _thin() -> ElementTree.Element:

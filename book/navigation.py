@@ -6,6 +6,7 @@ import json
 import re
 from typing import Any
 
+from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util import logging
 
@@ -48,6 +49,12 @@ def check_notebook(app: Sphinx, docname: str, source: list[str]) -> None:
         code = [cell for cell in json.loads(source[0])["cells"] if cell["cell_type"] == "code"]
         if code and not any(cell["outputs"] for cell in code):
             logger.warning("a notebook without outputs: run make notebooks", location=(docname, 1), type="book")
+
+
+def check_titles(app: Sphinx, doctree: nodes.document) -> None:
+    """A text has one title: a second one would stand in the table of contents beside the lessons."""
+    for section in [node for node in doctree.children if isinstance(node, nodes.section)][1:]:
+        logger.warning("a second title, %r: use ##", section[0].astext(), location=section[0], type="book")
 
 
 def relate(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:

@@ -1,4 +1,4 @@
-"""Figures: those that texts write as HTML for code hosts, those of notebooks, and what each says to who cannot see it."""
+"""Figures: those that texts write as HTML for code hosts, those of notebooks, and the text that stands for each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DESCRIBED = re.compile(r"\*Figure: (.*?)\*\s*(?:\n\s*\n|\n*</details>|\Z)", re.D
 
 
 def convert(app: Sphinx, doctree: nodes.document) -> None:
-    """`<picture>` and `<img>` become images that Sphinx knows and copies; a source for dark mode is shown there only."""
+    """`<picture>` and `<img>` become images that Sphinx copies; a source for dark mode is shown in dark mode only."""
     for raw in list(doctree.findall(nodes.raw)):
         if not PICTURE.search(raw.astext()):
             continue

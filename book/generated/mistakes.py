@@ -15,8 +15,8 @@ TITLE = "What people get wrong"
 PROJECTS = Path(__file__).with_name("projects.toml")
 INTRODUCTION = f"""# {TITLE}
 
-From all lessons, on one page: search it for the symptom that you have. A name with a number is an issue or a pull request
-of a real project in which this was found; the [last section](#by-project) lists them all by project.
+From all lessons, on one page: search it for the symptom that you have. A name with a number is an issue or a pull
+request of a real project in which this was found; the [last section](#by-project) lists them all by project.
 """
 
 

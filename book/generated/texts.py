@@ -73,7 +73,11 @@ def with_parts(chosen: Section, among: list[Section]) -> str:
 
 def moved(text: str, folder: str) -> str:
     """The text with its relative links as they read from a generated page."""
-    return LINK.sub(lambda match: f"{match[1]}{TOP}{posixpath.normpath(posixpath.join(folder, match[2]))}{match[3]}", text)
+
+    def link(match: re.Match[str]) -> str:
+        return match[1] + TOP + posixpath.normpath(posixpath.join(folder, match[2])) + match[3]
+
+    return LINK.sub(link, text)
 
 
 def table_rows(text: str) -> list[list[str]]:
