@@ -26,7 +26,6 @@ def _stamp() -> str:
 project = "PPO by Hand"
 author = "the authors of PPO by Hand"
 release = _stamp()
-project_copyright = f"MIT license. Version {release}"
 language = os.environ.get("BOOK_LANGUAGE") or "en"
 locale_dirs = [str(ROOT / "book" / "locale")]
 gettext_compact = "book"
@@ -56,6 +55,7 @@ html_static_path = ["static"]
 html_css_files = ["print.css" if printed else "book.css"]
 templates_path = ["templates"]
 html_copy_source = False
+html_show_copyright = False
 html_show_sphinx = False
 html_theme_options = {"nosidebar": True} if printed else {"top_of_page_buttons": []}
 html_permalinks = not printed

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from pathlib import Path
 
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.util import logging
 
+from testcases.engine.contract import TUTORIAL, lesson_names
 from testcases.engine.contract import lesson as read_lesson
-from testcases.engine.contract import lesson_names
 
 from .generated.mistakes import repository
 from .generated.texts import REFERENCE, slugify, table_rows
@@ -76,7 +75,7 @@ def link_terms(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     own = re.match(r"(?:tutorial/lesson|notebooks/|book/playgrounds/)(\d\d)", docname)
     if own is None:
         return
-    terms = _terms(Path(app.srcdir) / f"{GLOSSARY}.md")
+    terms = _terms() if GLOSSARY in app.env.all_docs else {}
     waiting = {alias: entry for alias, entry in terms.items() if entry["lesson"] != str(int(own[1]))}
     for paragraph in doctree.findall(nodes.paragraph):
         if waiting and not _inside(paragraph, (nodes.table,)):
@@ -101,10 +100,11 @@ def _link_first(app: Sphinx, paragraph: nodes.paragraph, docname: str, waiting: 
 
 
 @cache
-def _terms(path: Path) -> dict[str, dict[str, str]]:
+def _terms() -> dict[str, dict[str, str]]:
     """Every way to write a term -> its entry."""
     terms = {}
-    for term, chinese, what, lesson in (row for row in table_rows(path.read_text("utf-8")) if len(row) == 4):
+    rows = table_rows((TUTORIAL / "glossary.md").read_text("utf-8"))
+    for term, chinese, what, lesson in (row for row in rows if len(row) == 4):
         if term == "term" or set(term) <= set("-"):
             continue
         entry = {"anchor": anchor_of(term), "chinese": chinese, "what": what.replace("`", ""), "lesson": lesson}

@@ -101,7 +101,7 @@ def write_font(path: Path) -> None:
 
     logging.getLogger("fontTools").setLevel(logging.ERROR)
     source = Path(str(files("ziamath"))) / "fonts" / "STIXTwoMath-Regular.ttf"
-    options = subset.Options(flavor="woff", layout_features=["*"], notdef_outline=True)
+    options = subset.Options(flavor="woff", layout_features=["ssty", "dtls", "flac", "kern"], notdef_outline=True)
     font = subset.load_font(source, options)
     subsetter = subset.Subsetter(options)
     subsetter.populate(unicodes=CODE_POINTS)
@@ -116,12 +116,15 @@ CODE_POINTS = [
     *range(0x300, 0x339),
     *range(0x391, 0x3F7),  # Greek
     *range(0x2010, 0x2070),
-    *range(0x2100, 0x214F),  # letter-like: expectation, reals
-    *range(0x2190, 0x2200),
-    *range(0x2200, 0x2300),  # operators
+    *range(0x2100, 0x214F),  # letter-like: reals, Planck's h, which stands for the italic h
+    *range(0x2190, 0x21D6),
+    *range(0x2200, 0x22F2),  # operators
     *range(0x23B4, 0x23E1),  # braces above and below
     *range(0x27E6, 0x27F0),
     *range(0x27F5, 0x2800),  # long arrows
     *range(0x2A7D, 0x2A80),
-    *range(0x1D400, 0x1D7CC),  # mathematical alphabets
+    *range(0x1D400, 0x1D49C),  # bold and italic
+    *range(0x1D49C, 0x1D4D0),  # script
+    *range(0x1D538, 0x1D56C),  # blackboard
+    *range(0x1D6A4, 0x1D71C),  # Greek
 ]

@@ -209,7 +209,9 @@ def settings(page: Any, seed: int) -> list[dict[str, float]]:
     ranges = page.evaluate("[...document.querySelectorAll('input[type=range]')].map(i => [i.name, +i.min, +i.max])")
     draw = random.Random(seed)
     drawn = [{name: draw.uniform(low, high) for name, low, high in ranges} for _ in range(ROUNDS)]
-    ends = [dict(zip([name for name, *_ in ranges[:4]], chosen)) for chosen in product(*(r[1:] for r in ranges[:4]))]
+    few = ranges[:4]
+    names = [name for name, *_ in few]
+    ends = [dict(zip(names, chosen, strict=True)) for chosen in product(*(both for _, *both in few))]
     each = [{name: end} for name, *both in ranges for end in both]
     return drawn + [draw.choice(drawn) | some for some in ends + each]
 
@@ -314,9 +316,8 @@ def test_over_optimization_shows_what_was_recorded(playground: Callable[[str], A
     recorded = json.loads((ROOT / "book" / "playgrounds" / "overoptimization.json").read_text("utf-8"))
     assert page.evaluate("recorded") == recorded
     for run, at in product((0, len(recorded["runs"]) - 1), (0, len(recorded["updates"]) - 1)):
-        page.evaluate(
-            f"{{ const p = document.querySelector('.playground').playground; p.set('run', {run}); p.set('at', {at}) }}"
-        )
+        for name, value in (("run", run), ("at", at)):
+            page.evaluate(f"document.querySelector('.playground').playground.set('{name}', {value})")
         shown = page.locator(".playground .sentence").inner_text().replace("\u2212", "-")
         numbers = recorded["runs"][run]
         assert f"gold {numbers['gold'][at] + 0.0:.2f}" in shown and f"proxy {numbers['proxy'][at]:.2f}" in shown, shown

@@ -48,7 +48,7 @@ function playground(root, { controls, draw }) {
   panel.addEventListener("reset", () => setTimeout(() => {
     for (const input of panel.querySelectorAll("input")) input.dispatchEvent(new Event("input", { bubbles: true }));
   }));
-  root.replaceChildren(panel, figure, sentence);
+  root.replaceChildren(panel, sentence, figure);
   root.playground = { state, set, update };
   let width = 0;
   new ResizeObserver(() => { if (width !== (width = figure.clientWidth)) update(); }).observe(figure);
@@ -84,7 +84,7 @@ function chooser({ name, label, value, choices }, state, update) {
 
 /* Axes of the figure's width. Returns the SVG and the scales; what is drawn uses classes, so that dark mode follows. */
 function chart(figure, { x, y, height = 240, xlabel = "", ylabel = "", ticks = 5, names = null, title }) {
-  const width = Math.max(figure.clientWidth, 240), left = 48, right = 12, top = 14, bottom = xlabel ? 44 : 26;
+  const width = Math.max(figure.clientWidth, 240), left = 48, right = 12, top = 26, bottom = xlabel ? 44 : 26;
   const svg = shape("svg", { width, height, role: "img", "aria-label": title });
   const at_x = (value) => left + ((value - x[0]) / (x[1] - x[0])) * (width - left - right);
   const at_y = (value) => height - bottom - ((value - y[0]) / (y[1] - y[0])) * (height - top - bottom);
@@ -103,7 +103,7 @@ function chart(figure, { x, y, height = 240, xlabel = "", ylabel = "", ticks = 5
   });
   if (y[0] < 0 && y[1] > 0) svg.append(shape("line", { x1: left, x2: width - right, y1: at_y(0), y2: at_y(0), class: "axis" }));
   if (xlabel) svg.append(shape("text", { x: (left + width - right) / 2, y: height - 6, "text-anchor": "middle" }, xlabel));
-  if (ylabel) svg.append(shape("text", { x: 2, y: 10, class: "label" }, ylabel));
+  if (ylabel) svg.append(shape("text", { x: 2, y: 12 }, ylabel));
   figure.append(svg);
   return { svg, at_x, at_y, from_y, unit: (width - left - right) / (x[1] - x[0]) };
 }
@@ -152,6 +152,7 @@ function table(figure, head, rows) {
   };
   const body = rows.map(([name, ...cells]) => element("tr", {}, element("th", { scope: "row" }, name), ...cells.map(cell)));
   const heads = head.map((name) => element("th", { scope: "col" }, name));
-  const made = element("table", {}, element("thead", {}, element("tr", {}, ...heads)), element("tbody", {}, ...body));
+  const prose = rows.some((row) => row.slice(1).some((value) => String(value).length > 12 && typeof value === "string"));
+  const made = element("table", prose ? { class: "prose" } : {}, element("thead", {}, element("tr", {}, ...heads)), element("tbody", {}, ...body));
   figure.append(element("div", { class: "numbers", tabindex: "0", role: "region", "aria-label": "The numbers" }, made));
 }

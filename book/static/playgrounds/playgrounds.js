@@ -19,11 +19,11 @@ function credit(root) {
       const { td_errors, advantages, returns } = arithmetic.compute_gae(rewards, given, state.gamma, state.lam);
       const largest = Math.max(1, Math.ceil(Math.max(...[...td_errors, ...advantages].map(Math.abs))));
       const range = { x: [-0.6, 4.6], y: [-largest, largest], names: WORDS, ticks: 4 };
-      const above = chart(figure, { ...range, y: [-2, 2], height: 190, ylabel: "values (drag) and returns", title: "The critic's values and the returns of each token; the table below has the numbers" });
+      const above = chart(figure, { ...range, y: [-2, 2], height: 190, ylabel: "values (drag) and returns", title: "The critic's values and the returns of each token; the table has the numbers" });
       line(above, given.map((value, t) => [t, value]), "line-a");
       returns.forEach((value, t) => dot(above, t, value, "dot-b"));
       given.forEach((value, t) => draggable(dot(above, t, value, "dot-a"), above, (moved) => set(`value_${t}`, moved)));
-      const below = chart(figure, { ...range, height: 220, ylabel: "TD errors and advantages", title: "TD errors and advantages of each token; the table below has the numbers" });
+      const below = chart(figure, { ...range, height: 220, ylabel: "TD errors and advantages", title: "TD errors and advantages of each token; the table has the numbers" });
       WORDS.forEach((_, t) => {
         bar(below, below.at_x(t) - below.unit * 0.17, below.unit * 0.3, td_errors[t], "fill-c");
         bar(below, below.at_x(t) + below.unit * 0.17, below.unit * 0.3, advantages[t], "fill-a");
@@ -45,9 +45,10 @@ function clip(root) {
     ],
     draw({ ratio, advantage, clip_epsilon }, figure) {
       const now = arithmetic.compute_ppo_loss(ratio, advantage, clip_epsilon);
-      const axes = chart(figure, { x: [0, 2.5], y: [-4, 4], ticks: 5, height: 280, xlabel: "ratio", ylabel: "objective (maximized)", title: "The clipped objective against the ratio; the sentence below says what it does here" });
+      const largest = Math.max(1, Math.ceil(2.5 * Math.abs(advantage)));
+      const axes = chart(figure, { x: [0, 2.5], y: [-largest, largest], ticks: 4, height: 280, xlabel: "ratio", ylabel: "objective (maximized)", title: "The clipped objective against the ratio; the sentence above it says what it does here" });
       const from = axes.at_x(1 - clip_epsilon), to = axes.at_x(1 + clip_epsilon);
-      axes.svg.prepend(shape("rect", { x: from, y: 14, width: to - from, height: 222, class: "band" }));
+      axes.svg.prepend(shape("rect", { x: from, y: 26, width: to - from, height: 210, class: "band" }));
       const ratios = [0.01, 1 - clip_epsilon, 1, 1 + clip_epsilon, 2.5];
       line(axes, ratios.map((r) => [r, r * advantage]), "line-b dashed");
       line(axes, ratios.map((r) => [r, arithmetic.compute_ppo_loss(r, advantage, clip_epsilon).objective]), "line-a");
@@ -77,7 +78,7 @@ function estimators(root) {
       };
       const p = read("p"), q = read("q");
       const kl = arithmetic.estimate_kl(p, q);
-      const axes = chart(figure, { x: [-0.6, 3.6], y: [0, 1], names: ["word 0", "word 1", "word 2", "word 3"], ylabel: "probability (drag)", title: "Probabilities of four words under policy and reference; the table below has the estimates" });
+      const axes = chart(figure, { x: [-0.6, 3.6], y: [0, 1], names: ["word 0", "word 1", "word 2", "word 3"], ylabel: "probability (drag)", title: "Probabilities of four words under policy and reference; the table has the estimates" });
       const total = (model) => POLICY.reduce((all, _, word) => all + state[`${model}_${word}`], 0);
       p.forEach((_, word) => [["p", p, -0.18, "fill-a"], ["q", q, 0.18, "fill-b"]].forEach(([model, of, shift, kind]) => {
         const drawn = bar(axes, axes.at_x(word) + axes.unit * shift, axes.unit * 0.32, of[word], kind);
@@ -110,7 +111,7 @@ function sampling(root) {
       const before = arithmetic.softmax(logits.map((logit) => logit / temperature));
       const after = arithmetic.sampling_distribution(logits, temperature, top_k, top_p);
       const narrow = figure.clientWidth < 520;
-      const axes = chart(figure, { x: [-0.6, 9.6], y: [0, 1], names: narrow ? words.map((_, i) => i) : words, ylabel: "probability", title: "Probabilities of ten words before and after truncation; the table below has the numbers" });
+      const axes = chart(figure, { x: [-0.6, 9.6], y: [0, 1], names: narrow ? words.map((_, i) => i) : words, ylabel: "probability", title: "Probabilities of ten words before and after truncation; the table has the numbers" });
       words.forEach((_, word) => {
         bar(axes, axes.at_x(word) - axes.unit * 0.2, axes.unit * 0.36, before[word], "fill-c");
         bar(axes, axes.at_x(word) + axes.unit * 0.2, axes.unit * 0.36, after[word], "fill-a");
@@ -164,7 +165,7 @@ function overoptimization(root) {
     draw({ run, at }, figure) {
       const chosen = runs[run];
       const top = Math.max(...runs.flatMap((other) => [...other.proxy, ...other.gold]));
-      const axes = chart(figure, { x: [0, updates[last]], y: [-0.5, Math.ceil(2 * top) / 2], height: 280, xlabel: "updates", ylabel: "gold (2 at best) and proxy", title: "Gold and proxy reward over the updates of one run; the sentence below has the numbers" });
+      const axes = chart(figure, { x: [0, updates[last]], y: [-0.5, Math.ceil(2 * top) / 2], height: 280, xlabel: "updates", ylabel: "gold (2 at best) and proxy", title: "Gold and proxy reward over the updates of one run; the sentence above it has the numbers" });
       for (const other of runs) line(axes, updates.map((update, i) => [update, other.gold[i]]), "line-a faint");
       line(axes, updates.map((update, i) => [update, chosen.proxy[i]]), "line-b");
       line(axes, updates.map((update, i) => [update, chosen.gold[i]]), "line-a");
