@@ -53,6 +53,7 @@ html_title = "PPO by Hand"
 html_short_title = html_title
 html_static_path = ["static"]
 html_css_files = ["print.css" if printed else "book.css"]
+html_js_files = [] if printed else [("book.js", {"defer": "defer"})]
 templates_path = ["templates"]
 html_copy_source = False
 html_show_copyright = False

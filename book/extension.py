@@ -29,6 +29,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("doctree-resolved", links.link_names)
     app.connect("doctree-resolved", links.link_terms)
     app.connect("html-page-context", navigation.relate)
+    app.connect("html-page-context", navigation.make_accessible, priority=900)
     app.connect("html-page-context", playgrounds.add_scripts)
     app.connect("builder-inited", playgrounds.write_recorded)
     app.connect("builder-inited", _write_font)
@@ -42,7 +43,7 @@ def _visit_math(self: Any, node: nodes.math) -> None:
 
 
 def _visit_math_block(self: Any, node: nodes.math_block) -> None:
-    self.body.append(f'<div class="formula" tabindex="0">{mathml.mathml(node.astext(), block=True)}</div>')
+    self.body.append(f'<div class="formula">{mathml.mathml(node.astext(), block=True)}</div>')
     raise nodes.SkipNode
 
 

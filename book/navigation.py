@@ -77,5 +77,13 @@ def relate(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any
     context["lesson_number"] = int(match[1])
 
 
+def make_accessible(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
+    """Headings of the sidebar have a level, and an empty cell above a column of names is no heading."""
+    tree = context.get("furo_navigation_tree", "")
+    context["furo_navigation_tree"] = tree.replace('role="heading"', 'role="heading" aria-level="2"')
+    if "body" in context:
+        context["body"] = re.sub(r'<th class="head[^"]*">(<p></p>)?</th>', "<td></td>", context["body"])
+
+
 def _has_exercises(number: int) -> bool:
     return any(read_lesson(name).number == number and read_lesson(name).exercises for name in lesson_names())

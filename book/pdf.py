@@ -27,7 +27,8 @@ PREPARE = """() => {
     });
 }"""
 CONTENTS = """depth => {
-    const list = document.createElement("nav"), headings = [...document.querySelectorAll("h1, h2, h3, h4, h5, h6")];
+    const list = document.createElement("nav");
+    const headings = [...document.querySelectorAll("h1, h2, h3, h4, h5, h6")].filter(one => one.getClientRects().length);
     list.className = "contents";
     headings.forEach((heading, number) => {
         const level = Number(heading.tagName[1]);

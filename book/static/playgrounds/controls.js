@@ -151,7 +151,7 @@ function table(figure, head, rows) {
     return element("td", typeof value === "number" && !Number.isFinite(value) ? { class: "leak" } : {}, text);
   };
   const body = rows.map(([name, ...cells]) => element("tr", {}, element("th", { scope: "row" }, name), ...cells.map(cell)));
-  const heads = head.map((name) => element("th", { scope: "col" }, name));
+  const heads = head.map((name) => (name ? element("th", { scope: "col" }, name) : element("td")));
   const prose = rows.some((row) => row.slice(1).some((value) => String(value).length > 12 && typeof value === "string"));
   const made = element("table", prose ? { class: "prose" } : {}, element("thead", {}, element("tr", {}, ...heads)), element("tbody", {}, ...body));
   figure.append(element("div", { class: "numbers", tabindex: "0", role: "region", "aria-label": "The numbers" }, made));
