@@ -25,14 +25,28 @@ PREPARE = """() => {
         instead.append("(Here the site has a figure that moves.)");
         root.replaceWith(instead);
     });
+    for (const box of document.querySelectorAll("pre, details")) {
+        if (box.offsetHeight < 300) box.style.breakInside = "avoid";
+    }
+    // Sphinx puts every page below the last section of the first one.
+    for (const mark of document.querySelectorAll("span[id^='document-']")) {
+        const page = mark.nextElementSibling, title = page?.querySelector("h1, h2, h3, h4, h5, h6");
+        const headings = title ? [...page.querySelectorAll("h1, h2, h3, h4, h5, h6")] : [];
+        const above = title ? Number(title.tagName[1]) - 1 : 0;
+        for (const heading of headings) {
+            const level = document.createElement(`h${Number(heading.tagName[1]) - above}`);
+            level.append(...heading.childNodes);
+            heading.replaceWith(level);
+        }
+    }
 }"""
 CONTENTS = """depth => {
     const list = document.createElement("nav");
     const headings = [...document.querySelectorAll("h1, h2, h3, h4, h5, h6")].filter(one => one.getClientRects().length);
-    list.className = "contents";
+    list.className = "book-contents";
     headings.forEach((heading, number) => {
         const level = Number(heading.tagName[1]);
-        if (level > depth || !number) return;
+        if (level > depth) return;
         heading.id ||= `heading-${number}`;
         const line = Object.assign(document.createElement("a"), {href: `#${heading.id}`, className: `level-${level}`});
         const text = heading.cloneNode(true);
@@ -53,7 +67,7 @@ TITLE = """([title, version]) => {
     page.append(Object.assign(document.createElement("div"), {textContent: version}));
     document.body.prepend(page);
 }"""
-NUMBER = """pages => document.querySelectorAll(".contents .page").forEach(cell => {
+NUMBER = """pages => document.querySelectorAll(".book-contents .page").forEach(cell => {
     cell.textContent = pages[cell.dataset.heading] + 1;
 })"""
 TOO_WIDE = """() => [...document.querySelectorAll("pre, table, img, math, p, li")]
