@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,8 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("builder-inited", playgrounds.write_recorded)
     app.connect("builder-inited", _write_font)
     app.connect("build-finished", _copy_first_page)
-    return {"parallel_read_safe": True, "parallel_write_safe": True, "version": "1"}
+    sources = b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
+    return {"parallel_read_safe": True, "parallel_write_safe": True, "env_version": zlib.crc32(sources)}
 
 
 def _visit_math(self: Any, node: nodes.math) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from pathlib import Path
 
 from docutils import nodes
 from sphinx import addnodes
@@ -136,11 +137,14 @@ def _link_lessons(app: Sphinx, doctree: nodes.document) -> None:
 
 
 def link_folders(app: Sphinx, doctree: nodes.document) -> None:
-    """A link to a folder of the repository leads to the page that lists what is in it."""
-    for link in doctree.findall(addnodes.pending_xref):
-        page = FOLDERS.get(link["reftarget"].rstrip("/").rpartition("/")[2])
-        if page and link.get("refdomain") is None:
-            link["refdomain"], link["reftarget"], link["reftargetid"] = "doc", page, None
+    """A link to a folder of the repository leads to the page that lists what is in it, or is only text."""
+    for link in list(doctree.findall(addnodes.pending_xref)):
+        path = Path(app.env.relfn2path(link["reftarget"], app.env.docname)[1])
+        if link.get("refdomain") is None and path.is_dir():
+            if path.name in FOLDERS:
+                link["refdomain"], link["reftarget"], link["reftargetid"] = "doc", FOLDERS[path.name], None
+            else:
+                link.replace_self(link.children)
 
 
 def _uri(app: Sphinx, docname: str, page: str, anchor: str = "") -> str:

@@ -42,7 +42,8 @@ PREPARE = """() => {
 }"""
 CONTENTS = """depth => {
     const list = document.createElement("nav");
-    const headings = [...document.querySelectorAll("h1, h2, h3, h4, h5, h6")].filter(one => one.getClientRects().length);
+    const shown = heading => heading.getClientRects().length;
+    const headings = [...document.querySelectorAll("h1, h2, h3, h4, h5, h6")].filter(shown);
     list.className = "book-contents";
     headings.forEach((heading, number) => {
         const level = Number(heading.tagName[1]);
