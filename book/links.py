@@ -21,6 +21,21 @@ logger = logging.getLogger(__name__)
 GLOSSARY = "tutorial/glossary"
 APART = (nodes.reference, nodes.literal, nodes.title, nodes.literal_block, nodes.math, nodes.raw)
 """Inside these nothing is linked."""
+ORDINARY = {
+    "action",
+    "clip",
+    "done",
+    "freeze",
+    "head",
+    "margin",
+    "moments",
+    "process",
+    "return",
+    "score",
+    "state",
+    "value",
+}
+"""Terms that are words of everyday English or code as well: a link would often be wrong."""
 FOLDERS = {"notebooks": "book/made/pictures", "playgrounds": "book/playgrounds/README"}
 
 
@@ -111,7 +126,7 @@ def _terms() -> dict[str, dict[str, str]]:
         entry = {"anchor": anchor_of(term), "chinese": chinese, "what": what.replace("`", ""), "lesson": lesson}
         plain = re.sub(r"\s*\(.*?\)", "", term)
         for alias in [*plain.split(", "), *re.findall(r"\(([A-Z]\w*)\)", term)]:
-            if len(alias) > 2 and alias not in ("state", "action", "head", "done", "process", "value"):
+            if len(alias) > 2 and alias not in ORDINARY:
                 terms[alias] = entry
     return terms
 

@@ -20,7 +20,7 @@ CONTENTS = {
     "Playgrounds": ["book/playgrounds/README", "book/playgrounds/[0-9]*"],
     "Look up": [
         "tutorial/glossary",
-        *(f"book/made/{name}" for name in ("exercises", "mistakes", "messages", "reference", "reference_*")),
+        *(f"book/made/{name}" for name in ("exercises", "mistakes", "messages", "reference")),
     ],
     "Use and teach": ["book/pages/*", "testcases/grader/schema", "CONTRIBUTING", "CHANGELOG"],
 }

@@ -14,6 +14,8 @@ from testcases.engine.contract import lesson as read_lesson
 from .texts import title_of
 
 SECTIONS = ("Args", "Returns", "Raises", "Yields", "Source", "Attributes")
+PLAIN = re.compile(r"(?<!\w)\*(?!\w)|(?<=\w)\*(?=\w)|[\\_<>\[\]$#|~]")
+"""What Markdown would read as its own; *emphasis* is meant as such."""
 Definition = ast.FunctionDef | ast.ClassDef
 
 
@@ -21,7 +23,7 @@ def pages() -> dict[str, str]:
     made = {f"reference_{lesson}.md": _lesson_page(lesson) for lesson in lesson_names()}
     given = [path for path in sorted((SOLUTIONS / "given").glob("*.py")) if path.stem != "__init__"]
     made["reference_given.md"] = _page("What is given", "Below the lessons: used by all of them.", given)
-    listed = "\n".join(f"- [{text.splitlines()[0][2:]}]({name})" for name, text in made.items())
+    listed = "\n".join(["```{toctree}", *made, "```"])
     made["reference.md"] = (
         "# Reference\n\nShapes, errors, sources and the solution of every function, from the docstrings. "
         "A student's own file has the same names: `from tutorial.lesson04_gae import compute_gae`.\n\n" + listed + "\n"
@@ -124,4 +126,4 @@ def _code_or_text(block: str) -> str:
 def _plain(text: str) -> str:
     """Prose whose stars, brackets and dollars mean themselves; `code` stays code."""
     parts = re.split(r"(`[^`]+`)", " ".join(text.split()))
-    return "".join(part if part.startswith("`") else re.sub(r"([\\*_<>\[\]$#|~])", r"\\\1", part) for part in parts)
+    return "".join(part if part.startswith("`") else PLAIN.sub(r"\\\g<0>", part) for part in parts)
