@@ -1,6 +1,6 @@
 # Every target does all of its set-up by itself; a second run installs nothing.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test progress hint reset solution check merge check-sandbox gradescope stubs figures checkpoints notebooks lab bench lint
+.PHONY: help setup demo test progress hint reset solution check merge check-sandbox gradescope stubs figures checkpoints notebooks lab book book-pdf book-serve book-catalogues bench lint
 
 PYTHON ?= python3
 VENV := .venv
@@ -52,9 +52,9 @@ $(READY): requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
 	@touch $(READY)
 
-# Apart, since the exercises and the demo need no browser.
+# Apart, since the exercises and the demo need neither a browser nor the book.
 $(LAB_READY): requirements-lab.lock $(READY)
-	@echo "installing JupyterLab into $(VENV) (once) ..."
+	@echo "installing JupyterLab and Sphinx into $(VENV) (once) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements.lock -r requirements-lab.lock
 	@touch $(LAB_READY)
 
@@ -116,6 +116,28 @@ LAB_OPTIONS := --allow-root --LabApp.default_url=/lab/tree/notebooks --LabApp.ne
 
 lab: $(LAB_READY) ## The notebooks in JupyterLab, in your browser [OPTIONS=--no-browser]
 	@$(BIN)/python -m jupyterlab $(LAB_OPTIONS) $(OPTIONS)
+
+BOOK := runs/book
+SPHINX = BOOK_LANGUAGE='$(BOOK_LANGUAGE)' OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W -q -j auto -c book
+BOOK_LANGUAGE ?=
+PORT ?= 8000
+
+book: $(LAB_READY) ## The course as a site, in runs/book: open runs/book/index.html [BOOK_LANGUAGE=]
+	@$(BIN)/python -m book.stage
+	@$(SPHINX) -b html -d $(BOOK)-doctrees . $(BOOK)
+
+book-pdf: $(LAB_READY) ## The same as one PDF, runs/ppo-by-hand.pdf (needs Chromium)
+	@$(BIN)/python -m book.stage
+	@$(SPHINX) -b singlehtml -t pdf -d $(BOOK)-pdf-doctrees . $(BOOK)-pdf
+	@$(BIN)/python -m book.pdf $(BOOK)-pdf/README.html runs/ppo-by-hand.pdf
+
+book-serve: $(LAB_READY) ## The site at http://127.0.0.1:8000, built again whenever a text is saved [PORT=8000]
+	@$(BIN)/python -m sphinx_autobuild --port $(PORT) --pre-build '$(BIN)/python -m book.stage' \
+	  --ignore '$(CURDIR)/runs/*' --ignore '$(CURDIR)/book/made/*' --ignore '*/.*' -q -c book -d $(BOOK)-doctrees . $(BOOK)
+
+book-catalogues: $(LAB_READY) ## What a translation starts from: runs/book-catalogues/*.pot
+	@$(BIN)/python -m book.stage
+	@$(SPHINX) -b gettext -d $(BOOK)-doctrees . $(BOOK)-catalogues
 
 # torch comes first, so that nothing else chooses a build of it.
 $(BENCH_READY): testcases/benchmarks/trl.lock

@@ -20,7 +20,8 @@ from testcases.grader.shards import shard_of
 READY = Path(__file__).parent / "ready"
 MATRIX = (READY / "github-matrix.yml").read_text("utf-8")
 SLURM = (READY / "slurm.sh").read_text("utf-8")
-WORKFLOWS = {"matrix": MATRIX, "classroom": classroom.WORKFLOW}
+BOOK = (ROOT / ".github" / "workflows" / "book.yml").read_text("utf-8")
+WORKFLOWS = {"matrix": MATRIX, "classroom": classroom.WORKFLOW, "book": BOOK}
 
 
 def steps(workflow: str) -> list[dict[str, Any]]:
