@@ -33,7 +33,7 @@ STATUS_OF_FAILURE = {
 }
 """By `CheckFailed.kind`; what else was raised is an error, and all else is wrong."""
 UNSAFE = "NOT SANDBOXED"
-NOT_SANDBOXED = f"{UNSAFE}: this code could have changed its own marks, and everything else on this machine"
+NOT_SANDBOXED = f"{UNSAFE}: unless a note says what held, this code could have changed its marks and this machine"
 
 
 @dataclass

@@ -119,7 +119,7 @@ class Group:
 
 
 def _settings(version: int, limits: Limits) -> list[tuple[str, str, str]]:
-    """Controller, file and value. A worker weighs half of what the grader does, whatever number of processes it has."""
+    """Controller, file and value. A worker weighs as much as one process outside, however many it has."""
     memory, processes = str((limits.memory_mb + HEADROOM_MB) * 2**20), str(limits.processes)
     if version == 2:
         return [
@@ -127,13 +127,13 @@ def _settings(version: int, limits: Limits) -> list[tuple[str, str, str]]:
             ("memory", "memory.swap.max", "0"),
             ("memory", "memory.oom.group", "1"),
             ("pids", "pids.max", processes),
-            ("cpu", "cpu.weight", "50"),
+            ("cpu", "cpu.weight", "100"),
         ]
     return [
         ("memory", "memory.limit_in_bytes", memory),
         ("memory", "memory.memsw.limit_in_bytes", memory),
         ("pids", "pids.max", processes),
-        ("cpu", "cpu.shares", "512"),
+        ("cpu", "cpu.shares", "1024"),
     ]
 
 

@@ -61,7 +61,7 @@ def test_version_2_hands_its_controllers_on_and_moves_out_of_the_way(tmp_path: P
         "memory.swap.max": "0",
         "memory.oom.group": "1",
         "pids.max": "64",
-        "cpu.weight": "50",
+        "cpu.weight": "100",
     }
 
 
@@ -78,7 +78,7 @@ def test_version_1_has_a_folder_for_each_controller(tmp_path: Path, files: None)
     group.admit(77)
     assert (tmp_path / "memory/worker-1/memory.limit_in_bytes").read_text() == str(768 * 2**20)
     assert (tmp_path / "pids/worker-1/pids.max").read_text() == "64"
-    assert (tmp_path / "cpu,cpuacct/worker-1/cpu.shares").read_text() == "512"
+    assert (tmp_path / "cpu,cpuacct/worker-1/cpu.shares").read_text() == "1024"
     assert {path.read_text() for path in tmp_path.glob("*/worker-1/cgroup.procs")} == {"77"}
 
 

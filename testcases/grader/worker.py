@@ -326,7 +326,6 @@ def _work(config: dict[str, Any], data: int, namespaces: list[int], user: int) -
     if config["core"] is not None:
         with contextlib.suppress(OSError, AttributeError):
             os.sched_setaffinity(0, {config["core"]})
-    os.nice(5)  # The trusted side, whom everybody waits for, goes first.
     if user:
         kernel.become(user)
         kernel.die_with_parent()
