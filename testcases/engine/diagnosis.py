@@ -72,6 +72,8 @@ class Search:
         # What is wrong in value too tells more than what is wrong in gradient only.
         in_value = [i for i in wrong if not same_outcome(right[i], mine[i], values_only=True)]
         self._wrong = sorted(in_value or wrong, key=known.seconds)
+        # Many changes raise an error of the same type: alone it explains nothing.
+        self._tells = any(not mine[i].error for i in wrong)
         self._failed: list[tuple[Request, Outcome]] = []
         self._agreeing: dict[tuple[int, bool], list[tuple[int, Suspect]]] = {}
         self._searches = 0
@@ -87,7 +89,7 @@ class Search:
 
     def _found(self, layer: int, request: Request, right: Outcome, mine: Outcome, values_only: bool) -> list[Suspect]:
         ask = self._known.bench.ask
-        if same_outcome(right, mine, values_only):
+        if same_outcome(right, mine, values_only) or (mine.error and not self._tells):
             return []
         if self._wrong:
             chosen = self._agreeing_in(layer, values_only)

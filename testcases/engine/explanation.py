@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from .bench import Suspect
 from .changes import WrongAnswer, wrong_answers
 from .compare import same_outcome
+from .contract import lesson as read_lesson
 from .diagnosis import MAX_FAILED, Search, known
 from .evaluate import Evaluator
 from .plain import Outcome, Request
@@ -34,7 +35,7 @@ class Diagnosis:
             return [f"Likely cause: {place}{self.listed.name}: {self.listed.why}"]
         if self.general:
             texts = " Or ".join(f"{suspect.text}." for suspect in self.general).replace("?.", "?")
-            return [f"Likely cause: this is what {exercise} gives {texts}".removesuffix(".")]
+            return [f"Likely cause: this is what `{exercise}` gives {texts}".removesuffix(".")]
         return [f"Where it differs: {self.where}"] if self.where else []
 
 
@@ -76,11 +77,18 @@ class Explanation:
         key = request.lesson, request.exercise
         seen = list(zip(examples(*key), self._reference.right_answers_to(*key), self._answers_to(*key), strict=True))
         try:
+            if neighbours and (other := self._wrong_neighbour(*key)):
+                return Diagnosis(where=f"`{other}`, which `{key[1]}` uses, is wrong as well: fix it first")
             return Diagnosis(where=where(seen, (request, right, outcome)))
         except Exception:
             if STRICT:
                 raise
             return Diagnosis()
+
+    def _wrong_neighbour(self, lesson: str, exercise: str) -> str:
+        """An exercise that this one calls, and that the subject has wrong too; empty if there is none."""
+        used = set(known(lesson, exercise).bench.helpers) & set(read_lesson(lesson).exercises) - {exercise}
+        return next((other for other in sorted(used) if not self._is_right(lesson, other)), "")
 
     def _search(self, lesson: str, exercise: str) -> Search:
         key = lesson, exercise

@@ -179,7 +179,8 @@ def _of_constant(node: ast.Constant, told: Callable[[str], bool]) -> Iterator[Ed
             yield "a count, index or dimension off by one", _changed(node, value=value)
         yield "-1 in place of another index or dimension", _changed(node, value=-node.value if node.value else -1)
     elif isinstance(node.value, float):
-        for value in (0.0, 1.0, node.value * 2, node.value / 2, node.value * 10, node.value / 10, -node.value):
+        others = (1e-4, 1e-5, 1e-6, 1e-7, 1e-12) if 0 < node.value < 1e-3 else (1.0, 2 * node.value, node.value / 2)
+        for value in (0.0, *others, 10 * node.value, node.value / 10, -node.value):
             if value != node.value:
                 yield "another constant", _changed(node, value=value)
 

@@ -181,8 +181,9 @@ def _part(names: set[str], wrong: list[Seen]) -> str:
     if not values and slopes:
         lost = all(_flat(mine).get(name) is None for _, _, mine in wrong for name in slopes if name in _flat(mine))
         return f"only in the {' and the '.join(slopes)}" + (": none arrives" if lost else "") + ", the value is right"
+    every = {name for name in _flat(wrong[0][1]) if not name.startswith(("gradient", "the "))}
     if values and values != [""]:
-        return "only in " + ", ".join(f"`{name}`" for name in values)
+        return "" if set(values) == every else "only in " + ", ".join(f"`{name}`" for name in values)
     return "only in the value, the gradient is right" if values and not slopes else ""
 
 
@@ -292,6 +293,9 @@ def _amount(names: set[str], wrong: list[Seen]) -> str:
     offsets = [_offset(*pair) for pair in pairs]
     if all(offset is not None for offset in offsets):
         return f"by a constant: {', '.join(dict.fromkeys(show(offset) for offset in offsets[:4]))}"
+    fits = [_is_affine(*pair) for pair in pairs]
+    if False not in fits and fits.count(True) > 1:
+        return "by a factor and a constant"
     if text := _growth(pairs):
         return text
     above = [bool((other >= one).all()) for one, other in pairs]
@@ -307,6 +311,19 @@ def _growth(pairs: list[tuple[Tensor, Tensor]]) -> str:
         if len(wide) > 1 and all(bool((error[..., index] >= error.max(-1).values).all()) for error in wide):
             return f"most in the {text} column"
     return ""
+
+
+def _is_affine(one: Tensor, other: Tensor) -> bool | None:
+    """Whether all wrong entries are the right ones times a number, plus a number; None if they are too few to tell."""
+    wrong = ~_close(one, other)
+    one, other = one[wrong], other[wrong]
+    if one.numel() < 4:
+        return None
+    if not bool((one.isfinite() & other.isfinite()).all()):
+        return False
+    one, other = one - one.mean(), other - other.mean()
+    slope = (one * other).sum() / one.square().sum()
+    return bool(((other - slope * one).abs() <= 1e-6 * (1 + other.abs().max())).all()) and bool(slope != 0)
 
 
 def _number(value: Any) -> Tensor | None:

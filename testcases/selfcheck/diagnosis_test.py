@@ -35,7 +35,7 @@ return advantages, advantages + values[..., :-1]
 PPO = """
 old_log_probs, advantages = old_log_probs.detach(), advantages.detach()
 log_probs, old_log_probs, advantages = _select(mask, log_probs, old_log_probs, advantages)
-advantages = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
+advantages = advantages - advantages.mean()
 ratio = (log_probs - old_log_probs).exp()
 return -torch.min(ratio * advantages, ratio.clamp(1 - clip_epsilon, 1 + clip_epsilon) * advantages).mean()
 """
@@ -50,8 +50,8 @@ UNLISTED = [
     (4, "compute_gae", edit("stacked + values", "stacked - values", why=""), "sign between two terms (near `values`"),
     (4, "compute_gae", edit("dones, gamma)", "dones, 1.0)", why=""), "`td_errors` is called with `gamma` = 1"),
     (4, "compute_response_gae", edit("torch.where(mask[:, t], values", "torch.where(mask[:, t].all(), values", why=""),
-     "only with `mask` False between two True; only in `advantages`, `returns`; only where `mask` is True"),
-    (5, "compute_ppo_loss", instead(PPO, why=""), "`advantages` whitened first"),
+     "only with `mask` False between two True; only where `mask` is True"),
+    (5, "compute_ppo_loss", instead(PPO, why=""), "with the mean of `advantages` subtracted first"),
     (5, "combine_losses", edit("- entropy_coef", "- value_coef", why=""), "`value_coef` in place of `entropy_coef`"),
     (5, "ppo_statistics", edit("expm1() -", "expm1() +", why=""), "a wrong sign between two terms"),
     (5, "ppo_statistics", edit("ratio.max()", "ratio.median()", why=""), "only in `ratio_max`; by a factor"),
