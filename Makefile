@@ -84,7 +84,7 @@ reset: $(READY) ## Start a lesson afresh; asks first and keeps a copy [LESSON=4]
 solution: $(READY) ## The solution of a lesson that you have passed [LESSON=4]
 	@$(BIN)/python -m testcases.engine.solution $(LESSON)
 
-check: $(READY) ## Grade your lessons, or a folder [SUBMISSIONS=dir OUT=runs/check ROSTER= LESSONS="1 3" POINTS=20 or ASSIGNMENT=file; SHARD=3/16 DRY=1 JOBS= SECRET= SANDBOX=]
+check: $(READY) ## Grade your lessons, or a folder [SUBMISSIONS=dir OUT=runs/check ROSTER= LESSONS="1 3" POINTS=20 ASSIGNMENT= DRY=1 SHARD=3/16 JOBS= SECRET= SANDBOX=]
 	@$(BIN)/python -m testcases.grader '$(SUBMISSIONS)' --out '$(OUT)' --jobs '$(JOBS)' $(ASSIGNED) \
 	  --roster '$(ROSTER)' --sandbox '$(SANDBOX)' --shard '$(SHARD)' --dry '$(DRY)'
 

@@ -149,7 +149,7 @@ def _working_tree(options: argparse.Namespace, batch: Batch) -> int:
     console = Console(highlight=False)
     if batch.kind == "none":
         console.print(NOT_SANDBOXED, style="bold red", markup=False)
-    console.print(tables.exercises(result))
+    console.print(tables.exercises(result, batch.assignment))
     for note in result["notes"]:
         console.print(note, markup=False)
     if options.out:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from testcases.grader import tables
 from testcases.grader.assignment import Assignment, from_dict
 from testcases.grader.records import Row
 from testcases.grader.reports import Reports, overrides, roster, settling, sheets, write_reports
@@ -196,3 +197,8 @@ def test_without_a_rule_nobody_is_chosen(tmp_path: Path):
     found = sheets.load(put(tmp_path, result("ann")), [Row("ann", "r0000", 0, 0, "graded")])
     again = settling.settle(settling.Class([*found, *found]), asked)
     assert [sheet.settled.counts for sheet in again.sheets] == [True, True]
+
+
+def test_ones_own_lessons_are_shown_on_the_same_scale():
+    table = tables.exercises(result(), from_dict(GAE))
+    assert list(table.columns[2].cells) == ["6.67/6.67", "3.33/13.33", "10/20"]
