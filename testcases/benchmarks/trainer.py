@@ -46,6 +46,7 @@ SIZES = (Workload(n_layer=2, n_embd=64), Workload(n_layer=4, n_embd=128))
 TRL_PYTHON = ROOT / ".venv-bench" / "bin" / "python"
 OUT = ROOT / "runs" / "bench"
 PHASES = ("generation", "scoring", "update")
+FIGURES = ("ratio", "ratio_stock", "ratio_cpu", "over_bare", "over_bare_cpu", "trl_over_bare", "floor")
 
 
 def compare(work: Workload, pairs: int, updates: int, contestants: tuple[str, ...]) -> dict[str, Any]:
@@ -113,19 +114,7 @@ def measure(sizes: tuple[Workload, ...], pairs: int, updates: int, say: Callable
             "matrix_rate": matrix_rate(sizes[0].threads),
         },
         "versions": {"python": platform.python_version(), "torch": torch.__version__},
-        **{
-            name: {}
-            for name in (
-                "ratio",
-                "ratio_stock",
-                "ratio_cpu",
-                "over_bare",
-                "over_bare_cpu",
-                "trl_over_bare",
-                "floor",
-                "sizes",
-            )
-        },
+        **{name: {} for name in (*FIGURES, "sizes")},
     }
     for work in sizes:
         say(f"{work.name}: {len(LABELS)} contestants, {pairs} rounds of {updates} updates ...")
@@ -183,7 +172,8 @@ def show(report: dict[str, Any], console: Console) -> None:
             f"{size}: TRL / ours {report['ratio'][size]:.2f} (stock GPT-2 {report['ratio_stock'][size]:.2f}, CPU time "
             f"{report['ratio_cpu'][size]:.2f}), "
             f"ours / bare {report['over_bare'][size]:.2f} (CPU time {report['over_bare_cpu'][size]:.2f}), "
-            f"TRL / bare {report['trl_over_bare'][size]:.2f}, floor {report['floor'][size] * 1e3:.0f} ms.\n  The bare passes are: {shares}; the machine multiplies "
+            f"TRL / bare {report['trl_over_bare'][size]:.2f}, "
+            f"floor {report['floor'][size] * 1e3:.0f} ms.\n  The bare passes are: {shares}; the machine multiplies "
             f"large matrices at {machine['matrix_rate'] / 1e9:.0f} GFLOP/s, this model's at "
             f"{report['sizes'][size]['model_rate'] / 1e9:.0f}."
         )
