@@ -149,6 +149,7 @@ $(BENCH_READY): testcases/benchmarks/trl.lock
 
 bench: $(READY) $(BENCH_READY) ## How fast the trainer is: against TRL 1.12.0, the bare model passes and the machine
 	@$(BIN)/python -m testcases.benchmarks.trainer
+	@$(BIN)/python -m testcases.benchmarks.memory
 	@$(BIN)/python -m testcases.benchmarks.costs
 	@$(BIN)/python -m testcases.benchmarks.gpu
 

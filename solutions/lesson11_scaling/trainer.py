@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import fields
@@ -62,6 +63,12 @@ class DistributedPPOTrainer(PPOTrainer):
         self.processes = Processes(self.accelerator)
 
     def _check_processes(self) -> None:
+        found = self.accelerator.distributed_type
+        if os.environ.get("ACCELERATE_USE_FSDP", "").lower() == "true" and found != DistributedType.FSDP:
+            raise ValueError(
+                f"expected FSDP, which the configuration asks for, got {found.value}: Accelerate has no FSDP for this "
+                "device or this number of processes, and would train whole models; use ddp.yaml"
+            )
         size, count = self.config.batch_size, self.accelerator.num_processes
         if size < count:
             raise ValueError(

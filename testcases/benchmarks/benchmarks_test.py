@@ -11,7 +11,7 @@ import torch
 from rich.console import Console
 from torch.utils.flop_counter import FlopCounterMode
 
-from testcases.benchmarks import figures, floor, gpu, run_bare, run_ours, trainer
+from testcases.benchmarks import figures, floor, gpu, memory, run_bare, run_ours, trainer
 from testcases.benchmarks.relay import Child
 from testcases.benchmarks.workload import Workload
 
@@ -110,9 +110,7 @@ def test_table_and_figure_of_the_comparison(tmp_path):
     contestant = {"median": numbers, "memory_mib": {"before": 300.0, "peak": 340.0}}
     report = {
         "machine": {"processor": "any", "threads": 2, "load_before": 0.1, "matrix_rate": 1e11},
-        **{
-            name: {"2x64": 2.0} for name in ("ratio", "ratio_stock", "ratio_cpu", "over_bare", "trl_over_bare", "floor")
-        },
+        **{name: {"2x64": 2.0} for name in trainer.FIGURES},
         "sizes": {
             "2x64": {
                 "model_rate": 5e10,
@@ -132,3 +130,13 @@ def test_table_and_figure_of_the_comparison(tmp_path):
 def test_without_a_gpu_the_third_part_says_so_and_succeeds(capsys):
     assert gpu.main([]) == 0
     assert "no GPU" in capsys.readouterr().out
+
+
+def test_the_memory_row_keeps_to_its_pieces():
+    work = dataclasses.replace(SMALL, minibatches=1, rollout=2, micro=4)
+    made, sizes = run_ours.make_trainer(work), []
+    note = lambda _, args, options: sizes.append(len(options["input_ids"]))  # noqa: E731
+    made.policy.register_forward_pre_hook(note, with_kwargs=True)
+    made.training_step(work.prompts(work.batch))
+    assert set(sizes) == {2, 4}
+    assert dataclasses.replace(memory.BASE, batch=256).minibatch == 256 and memory.LOGITS_MIB > 70

@@ -9,7 +9,6 @@ import torch
 
 from solutions.lesson02_reward_model import RewardModel
 from solutions.lesson07_actor_critic import PolicyAndValue, ValueModel
-from solutions.lesson08_rollout import rollout
 from solutions.lesson09_ppo_trainer import PPOConfig, PPOTrainer
 
 from .relay import Relay
@@ -29,6 +28,8 @@ def make_trainer(work: Workload) -> PPOTrainer:
         batch_size=work.batch,
         num_epochs=work.epochs,
         num_minibatches=work.minibatches,
+        rollout_batch_size=work.rollout,
+        micro_batch_size=work.micro,
         learning_rate=LEARNING_RATE,
         adam_epsilon=ADAM_EPSILON,
     )
@@ -42,8 +43,8 @@ def main() -> None:
     work = Workload.from_json(sys.argv[1])
     os.environ["ACCELERATE_MIXED_PRECISION"] = work.precision  # where Accelerator() looks for it
     trainer, relay = make_trainer(work), Relay()
-    rollout.generate = relay.timed("generation", rollout.generate)
-    rollout.evaluate_responses = relay.timed("scoring", rollout.evaluate_responses)
+    trainer._generate = relay.timed("generation", trainer._generate)
+    trainer._evaluate = relay.timed("scoring", trainer._evaluate)
     trainer.optimise = relay.timed("update", trainer.optimise)
     relay.wait()
     trainer.train(work.prompts(), lambda _: relay.update_done())

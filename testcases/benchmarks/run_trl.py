@@ -4,6 +4,7 @@ What was set, so that TRL does the same work as the course's trainer and none th
 
 - `per_device_train_batch_size` is the whole batch and `gradient_accumulation_steps` 1. With a minibatch's size and
   accumulation, TRL would step its optimiser once for several minibatches; so it steps epochs x minibatches times.
+  (The memory row has one minibatch, in microbatches: there accumulation is what is meant.)
 - `gradient_checkpointing=False` and `bf16=False`: TRL's defaults trade speed for memory, and float32 for bfloat16.
 - `num_sample_generations=0`, `save_strategy="no"`, `report_to="none"`, `disable_tqdm=True`, and the callback that
   prints each log is taken out: no evaluation, checkpoints or printing.
@@ -78,11 +79,11 @@ def make_trainer(work: Workload, folder: str) -> PPOTrainer:
     on_cpu = not torch.cuda.is_available()
     config = PPOConfig(
         output_dir=folder,
-        per_device_train_batch_size=work.batch,
-        gradient_accumulation_steps=1,
+        per_device_train_batch_size=work.micro or work.batch,
+        gradient_accumulation_steps=work.batch // (work.micro or work.batch),
         num_mini_batches=work.minibatches,
         num_ppo_epochs=work.epochs,
-        local_rollout_forward_batch_size=work.batch,
+        local_rollout_forward_batch_size=work.rollout or work.batch,
         total_episodes=ENDLESS * work.batch,
         response_length=work.response,
         temperature=1.0,

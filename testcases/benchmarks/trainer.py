@@ -10,7 +10,8 @@ run_bare.py. The JSON holds:
     ratio_stock     the same, TRL with a GPT-2 as transformers builds it by default: its GELU is eight operations
     ratio_cpu       the same by CPU time, which other programs on the machine disturb less
     over_bare       one of our updates over the bare passes of the same models on the same batches
-    trl_over_bare   the same for TRL
+    over_bare_cpu   the same by CPU time
+    trl_over_bare   the same as over_bare for TRL
     floor           seconds that the floating-point operations of an update take at the machine's matrix rate
     sizes           the raw seconds of each update, the phases, memory, and what the bare passes spend their time on
 """
@@ -45,6 +46,7 @@ SIZES = (Workload(n_layer=2, n_embd=64), Workload(n_layer=4, n_embd=128))
 TRL_PYTHON = ROOT / ".venv-bench" / "bin" / "python"
 OUT = ROOT / "runs" / "bench"
 PHASES = ("generation", "scoring", "update")
+FIGURES = ("ratio", "ratio_stock", "ratio_cpu", "over_bare", "over_bare_cpu", "trl_over_bare", "floor")
 
 
 def compare(work: Workload, pairs: int, updates: int, contestants: tuple[str, ...]) -> dict[str, Any]:
@@ -112,7 +114,7 @@ def measure(sizes: tuple[Workload, ...], pairs: int, updates: int, say: Callable
             "matrix_rate": matrix_rate(sizes[0].threads),
         },
         "versions": {"python": platform.python_version(), "torch": torch.__version__},
-        **{name: {} for name in ("ratio", "ratio_stock", "ratio_cpu", "over_bare", "trl_over_bare", "floor", "sizes")},
+        **{name: {} for name in (*FIGURES, "sizes")},
     }
     for work in sizes:
         say(f"{work.name}: {len(LABELS)} contestants, {pairs} rounds of {updates} updates ...")
@@ -122,6 +124,7 @@ def measure(sizes: tuple[Workload, ...], pairs: int, updates: int, say: Callable
         report["ratio_stock"][work.name] = paired_ratio(result, STOCK, OURS)
         report["ratio_cpu"][work.name] = paired_ratio(result, TRL, OURS, "cpu")
         report["over_bare"][work.name] = paired_ratio(result, OURS, BARE)
+        report["over_bare_cpu"][work.name] = paired_ratio(result, OURS, BARE, "cpu")
         report["trl_over_bare"][work.name] = paired_ratio(result, TRL, BARE)
         report["floor"][work.name] = sum(operations.values()) / report["machine"]["matrix_rate"]
         report["sizes"][work.name] = {
@@ -149,16 +152,16 @@ def show(report: dict[str, Any], console: Console) -> None:
     )
     for size, result in report["sizes"].items():
         table = Table(title=f"\n{size}, ms", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-        for column in ("", *PHASES, "whole", "MiB", "x bare", "x floor"):
+        for column in ("", *PHASES, "whole", "CPU", "MiB", "x bare", "x bare, CPU", "x floor"):
             table.add_column(column, justify="right" if column else "left")
-        bare = result[LABELS[BARE]]["median"]["wall"]
+        bare = result[LABELS[BARE]]["median"]
         for label in LABELS.values():
             numbers = result[label]["median"]
             table.add_row(
                 label,
-                *(f"{numbers[key] * 1e3:.0f}" for key in (*PHASES, "wall")),
+                *(f"{numbers[key] * 1e3:.0f}" for key in (*PHASES, "wall", "cpu")),
                 f"{result[label]['memory_mib']['peak']:.0f}",
-                f"{numbers['wall'] / bare:.2f}",
+                *(f"{numbers[clock] / bare[clock]:.2f}" for clock in ("wall", "cpu")),
                 f"{numbers['wall'] / report['floor'][size]:.1f}",
             )
         console.print(table)
@@ -168,7 +171,8 @@ def show(report: dict[str, Any], console: Console) -> None:
         console.print(
             f"{size}: TRL / ours {report['ratio'][size]:.2f} (stock GPT-2 {report['ratio_stock'][size]:.2f}, CPU time "
             f"{report['ratio_cpu'][size]:.2f}), "
-            f"ours / bare {report['over_bare'][size]:.2f}, TRL / bare {report['trl_over_bare'][size]:.2f}, "
+            f"ours / bare {report['over_bare'][size]:.2f} (CPU time {report['over_bare_cpu'][size]:.2f}), "
+            f"TRL / bare {report['trl_over_bare'][size]:.2f}, "
             f"floor {report['floor'][size] * 1e3:.0f} ms.\n  The bare passes are: {shares}; the machine multiplies "
             f"large matrices at {machine['matrix_rate'] / 1e9:.0f} GFLOP/s, this model's at "
             f"{report['sizes'][size]['model_rate'] / 1e9:.0f}."

@@ -40,6 +40,10 @@ class Workload:
     threads: int = 2
     precision: str = "no"
     """As Accelerate calls it: "no" is float32, "bf16" autocasts."""
+    rollout: int | None = None
+    """Rows sampled and scored at once; None: the batch."""
+    micro: int | None = None
+    """Rows in one forward and backward; None: the minibatch."""
     stock: bool = False
     """GELU as `GPT2Config` has it unless told otherwise: the same function as that of the course's builder, but put
     together from eight operations instead of one."""

@@ -20,6 +20,7 @@ from solutions.given.config import PPOConfig
 from testcases.engine.contract import ROOT, lesson_names
 from testcases.selfcheck import hub
 
+LAUNCH = "--multi_gpu --num_processes 2 --num_machines 1 --mixed_precision no --dynamo_backend no --main_process_port 0"
 PARTS = ("ppo_by_hand", "solutions", "tutorial/lesson11_scaling/configs")
 
 
@@ -63,7 +64,7 @@ def run(code: str, folder: Path, wheel: Path, *command: str) -> str:
     code = f"import sys; sys.path.insert(0, {str(wheel.parent / 'site')!r})\n{code}"
     (folder / "script.py").write_text(code)
     (environment := dict(os.environ)).pop("PYTHONPATH", None)
-    environment |= {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+    environment |= {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true"}
     start = command or (sys.executable, "-P")
     result = subprocess.run([*start, "script.py"], cwd=folder, env=environment, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
@@ -120,6 +121,7 @@ sys.exit(main([*{command!r}.split(), "--set", {hub.SET!r}]) or main(["configs"])
 
 
 def test_the_script_for_several_processes_runs_on_two(wheel, folder):
-    launch = (sys.executable, "-m", "accelerate.commands.launch", "--cpu", "--num_processes", "2")
-    run(SCRIPTS[2], folder, wheel, *launch)
+    launch = (sys.executable, "-m", "accelerate.commands.launch", *LAUNCH.split())
+    counted = SCRIPTS[2].replace("processes.leave()", "print(processes.index, processes.count)\nprocesses.leave()")
+    assert sorted(run(counted, folder, wheel, *launch).split()) == ["0", "1", "2", "2"]
     assert (folder / "tuned-by-two" / "model.safetensors").is_file()

@@ -9,7 +9,8 @@ from solutions.given.checks import policy_moves, scores_are_not_clipped
 from solutions.given.config import NO_CLIP, PPOConfig
 from solutions.given.prompts import PromptQueue
 from solutions.given.schedule import learning_rates
-from testcases.selfcheck.memory_test import PROMPTS, small_trainer
+from solutions.lesson11_scaling import DistributedPPOTrainer
+from testcases.selfcheck.memory_test import PROMPTS, TokenSum, small_trainer
 
 
 def rates(**settings) -> list[tuple[float, float]]:
@@ -92,3 +93,10 @@ def test_the_penalty_of_a_missing_stop_counts_for_the_clip():
     assert trainer._rollout_metrics(experience)["score_clip_fraction"] == pytest.approx(
         1.0 - trainer._rollout_metrics(experience)["stopped_share"]
     )
+
+
+def test_fsdp_that_would_silently_be_something_else_is_refused(monkeypatch):
+    monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
+    plain = small_trainer()
+    with pytest.raises(ValueError, match="expected FSDP, which the configuration asks for, got NO"):
+        DistributedPPOTrainer(plain.model, TokenSum(), plain.ref_model, plain.config)
