@@ -2,6 +2,7 @@ from .bandit import BanditRun, train_bandit
 from .bounded import bounded_error
 from .chain import ChainRun, train_chain
 from .contexts import ContextRun, train_contexts
+from .diagnosis import FAULTS, diagnose
 from .drift import sampled_drift
 from .grouped import sum_in_groups
 from .labels import Rows, label_replies

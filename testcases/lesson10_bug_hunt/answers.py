@@ -518,3 +518,41 @@ class TestResponseMask(Wrong, of="test_response_mask"):
 class RightTestResponseMask(Right, of="test_response_mask"):
     more_numbers = edit("(40, length)", "(50, length)", why="more cases")
     seeded_first = first("torch.manual_seed(3)", why="with a seed, which nothing here needs")
+
+
+class Diagnose(Wrong, of="diagnose"):
+    always_healthy = instead('return "healthy"', why="every run is called healthy: compare the logs of two of them")
+    clip_fraction_only = instead(
+        """
+        if max(log["clip_fraction"]) == 0.0:
+            return "old_follows_new"
+        return "step_too_large" if max(log["clip_fraction"][:4]) > 0.73 else "healthy"
+        """,
+        why="only the clip fraction is read: other faults leave it as it is",
+    )
+    end_of_the_run_only = edit(
+        'abs(log["kl"][0]) > 1e-3',
+        'abs(log["kl"][-1]) > 1e-3',
+        why="a KL at the end of a run is no fault: every policy that learns has one",
+    )
+
+
+class RightDiagnose(Right, of="diagnose"):
+    reference_first = edit(
+        """if max(abs(ratio - 1) for ratio in log["first_ratio"]) > 1e-3:
+    return "sampling_mismatch"
+if abs(log["kl"][0]) > 1e-3:
+    return "wrong_reference"
+""",
+        """if abs(log["kl"][0]) > 0.01:
+    return "wrong_reference"
+if any(abs(ratio - 1) > 0.01 for ratio in log["first_ratio"]):
+    return "sampling_mismatch"
+""",
+        why="the two checks of the first step in the other order",
+    )
+    critic_before_the_clip = edit(
+        'max(map(abs, log["explained_variance"])) < 1e-3',
+        'not any(share > 1e-3 for share in log["explained_variance"])',
+        why="no update explains anything",
+    )

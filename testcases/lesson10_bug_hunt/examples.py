@@ -9,6 +9,7 @@ from testcases.engine import Request, request
 from tutorial.lesson10_bug_hunt import (
     bounded_error,
     credit_packed,
+    diagnose,
     label_replies,
     merge_moments,
     pessimistic_gain,
@@ -26,6 +27,7 @@ from tutorial.lesson10_bug_hunt import test_compute_rewards as of_rewards
 from tutorial.lesson10_bug_hunt import test_response_mask as of_mask
 
 from .grading import FEW, asked
+from .runs import FAULTS, run
 
 TESTS = of_gae, of_ppo_loss, of_rewards, of_mask
 
@@ -34,6 +36,7 @@ def examples(seed: int) -> list[Request]:
     """Blocks on ragged rows, signs of both kinds and values beyond every bound; trainers on a few updates."""
     draw, seed = generator(seed), as_argument(seed)  # In a question the seed itself would stand.
     blocks = [*_packed(draw), *_losses(draw), *_scores(draw), *_rows(draw), *_tables(draw), *_sliced(draw)]
+    blocks += [request(diagnose, log=run(fault, 1000 * seed % 2**40 + 7)) for fault in FAULTS]
     return [*blocks, *(asked(exercise, f"{seed}.example", FEW) for exercise in TESTS)]
 
 

@@ -1,0 +1,189 @@
+"""The figures of lesson 10: what each suspect shows, computed by the suspect as it is handed out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import torch
+from matplotlib.figure import Figure
+
+from testcases.engine.changes import suspects
+from testcases.engine.trusted import with_change
+
+from .style import BLUE, GREEN, ORANGE, RED, RULE, pyplot
+
+LESSON = "lesson10_bug_hunt"
+
+
+@cache
+def suspect(name: str) -> Callable[..., Any]:
+    """The function of an exercise with the bug that is handed out."""
+    return with_change(LESSON, suspects(LESSON)[name]).function(LESSON, name)
+
+
+def _draw(*shape: int, seed: int = 0, uniform: bool = False) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return (torch.rand if uniform else torch.randn)(shape, generator=generator, dtype=torch.float64)
+
+
+def _packed(axes: Any) -> None:
+    sizes, gaps = [1, 2, 4, 8, 16], []
+    for rows in sizes:
+        lengths = [6] * rows
+        rewards, critic = _draw(6 * rows), 3 + _draw(6 * rows, seed=1)
+        gaps.append(suspect("credit_packed")(rewards, critic, lengths, 1.0, 0.95).mean().item())
+    axes.plot(sizes, gaps, "o-", color=RED)
+    axes.set(title="credit_packed", xlabel="responses per stream", ylabel="mean credit", xscale="log")
+
+
+def _pessimism(axes: Any) -> None:
+    log_ratios, seen = _draw(64, seed=2) * 0.15, []
+    merits = _draw(64, seed=3)
+    for _ in range(40):
+        leaf = log_ratios.clone().requires_grad_()
+        gain = suspect("pessimistic_gain")(leaf.exp(), merits, 0.2)
+        log_ratios = log_ratios + 2 * torch.autograd.grad(gain, leaf)[0]
+        seen.append(log_ratios.exp().max().item())
+    axes.plot(seen, color=RED)
+    axes.axhline(1.2, color=RULE, ls="--", lw=1)
+    axes.set(title="pessimistic_gain", xlabel="gradient step", ylabel="largest ratio", yscale="log")
+
+
+def _bounded(axes: Any) -> None:
+    anchors, targets, seen = torch.zeros(64).double(), 2 + _draw(64, seed=4), []
+    estimates = anchors + 0.5 * _draw(64, seed=5)
+    for _ in range(40):
+        leaf = estimates.clone().requires_grad_()
+        error = suspect("bounded_error")(leaf, anchors, targets, 0.2)
+        estimates = estimates - 6 * torch.autograd.grad(error, leaf)[0]
+        seen.append((estimates - anchors).abs().max().item())
+    axes.plot(seen, color=RED)
+    axes.axhline(0.2, color=RULE, ls="--", lw=1)
+    axes.set(title="bounded_error", xlabel="gradient step", ylabel="farthest move (room 0.2)")
+
+
+def _moments(axes: Any) -> None:
+    for size, color in ((1, GREEN), (4, BLUE), (16, RED)):
+        moments, means = (200.0, 0.0, 1.0), []
+        scores = 5 + _draw(320, 1, seed=6)
+        for batch in scores.reshape(-1, 2, size).split(1):
+            moments = suspect("merge_moments")(*moments, batch[0])
+            means.append(moments[1])
+        axes.plot(torch.linspace(0, 320, len(means)), means, color=color, label=f"{size} responses per prompt")
+    axes.legend(fontsize=7)
+    axes.set(title="merge_moments", xlabel="scores added to 200 of mean 0", ylabel="mean of all")
+
+
+def _drift(axes: Any) -> None:
+    logits, heats = 2 * _draw(64, 8, 12, seed=7), [0.5, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0]
+    means = []
+    for heat in heats:
+        chances = (logits / heat).softmax(-1).reshape(-1, 12)
+        generator = torch.Generator().manual_seed(1)
+        tokens = torch.multinomial(chances, 1, generator=generator).reshape(64, 8)
+        means.append(suspect("sampled_drift")(logits, logits, tokens, heat).mean().item())
+    axes.plot(heats, means, "o-", color=RED)
+    axes.axhline(0, color=RULE, lw=1)
+    axes.set(title="sampled_drift", xlabel="temperature", ylabel="drift at step 0")
+
+
+def _reader(axes: Any) -> None:
+    words, places, tokens = _draw(9, 4, seed=8), _draw(12, 4, seed=9), torch.tensor([1, 2, 3, 4])
+    alone = suspect("read_prompts")(words, places, tokens[None], torch.ones(1, 4).bool())
+    found = []
+    for extra in range(9):
+        row = torch.cat([torch.zeros(extra, dtype=torch.long), tokens])[None]
+        visible = torch.arange(4 + extra)[None] >= extra
+        found.append((suspect("read_prompts")(words, places, row, visible) - alone).norm().item())
+    axes.plot(range(9), found, "o-", color=RED)
+    axes.set(title="read_prompts", xlabel="longest prompt minus this one", ylabel="change of its vector")
+
+
+def _grouped(axes: Any) -> None:
+    lengths = torch.randint(1, 9, (64,), generator=torch.Generator().manual_seed(0))
+    numbers = torch.ones(64, 8).double()
+    axes.scatter(lengths, suspect("sum_in_groups")(numbers, lengths, 32), s=12, color=RED)
+    axes.set(title="sum_in_groups", xlabel="length of a row of ones", ylabel="its sum")
+
+
+def _labels(axes: Any) -> None:
+    prompts = [[7, 8]] * 6
+    replies = [[5] * size + [2] for size in (1, 2, 3, 4, 5, 6)]
+    labels = suspect("label_replies")(prompts, replies, 2)[1]
+    learned = [(labels == token).sum().item() / sum(row.count(token) for row in replies) for token in (5, 2)]
+    axes.bar(["other\ntokens", "end of\ntext"], learned, width=0.5, color=[BLUE, RED])
+    axes.set(title="label_replies", ylabel="share with a label", ylim=(0, 1.1))
+
+
+def _chain(axes: Any) -> None:
+    noise, payoff = _draw(60, 32, 5, uniform=True), 1 + _draw(5, 3, seed=2)
+    run = suspect("train_chain")(noise, payoff, torch.zeros(5, 3).double(), 0.2, 0.95)
+    axes.plot(run.reward, color=BLUE, label="reward")
+    axes.plot(run.value_loss, color=RED, label="value loss")
+    axes.legend(fontsize=7)
+    axes.set(title="train_chain", xlabel="update")
+
+
+def _bandit(axes: Any) -> None:
+    noise, payoff = _draw(40, 32, uniform=True), torch.tensor([0.0, 0.4, 0.5, 0.1]).double()
+    for curiosity, color in ((0.0, GREEN), (0.1, ORANGE), (0.3, RED)):
+        run = suspect("train_bandit")(noise, payoff, torch.zeros(4).double(), 0.5, 0.2, 3, curiosity)
+        axes.plot(run.entropy, color=color, label=f"curiosity {curiosity:g}")
+    axes.legend(fontsize=7)
+    axes.set(title="train_bandit", xlabel="update", ylabel="entropy")
+
+
+def _sliced(axes: Any) -> None:
+    replies = torch.randint(0, 5, (12, 10), generator=torch.Generator().manual_seed(3))
+    lengths, weights = torch.tensor([1, 10, 2, 9, 1, 1, 8, 10, 2, 1, 3, 10]), _draw(12, seed=1)
+    sizes, found = [1, 2, 3, 4, 6, 12], []
+    for rows in sizes:
+        table = suspect("train_sliced")(replies, lengths, weights, torch.zeros(5, 5).double(), 1.0, 5, rows)
+        found.append(table.std().item())
+    axes.plot(sizes, found, "o-", color=RED)
+    axes.set(title="train_sliced", xlabel="replies per slice", ylabel="size of what is learned")
+
+
+def _contexts(axes: Any) -> None:
+    noise, payoff = _draw(30, 16, 4, uniform=True), _draw(4, 3, seed=5)
+    run = suspect("train_contexts")(noise, payoff, torch.zeros(4, 3).double(), 6.0, 0.2, 8)
+    axes.plot(run.ratio, color=BLUE, label="largest ratio, pass 8")
+    axes.plot(run.outside, color=RED, label="share outside")
+    axes.legend(fontsize=7)
+    axes.set(title="train_contexts", xlabel="update", ylim=(-0.1, 1.6))
+
+
+BLOCKS = (_packed, _pessimism, _bounded, _moments, _drift, _reader, _grouped, _labels)
+TRAINERS = (_chain, _bandit, _sliced, _contexts)
+
+
+def _panels(panels: tuple[Callable[[Any], None], ...], height: float) -> Figure:
+    figure, grid = pyplot.subplots(len(panels) // 2, 2, figsize=(7.2, height), layout="constrained")
+    for axes, panel in zip(grid.flat, panels, strict=True):
+        panel(axes)
+    return figure
+
+
+def symptoms_of_the_blocks() -> tuple[Figure, str]:
+    alt = (
+        "Eight panels, one for each block as it is handed out: the mean credit changes with the number of responses in "
+        "a stream; the largest ratio grows past 1.2 without end; estimates move farther than their room; the mean of "
+        "the same scores depends on the responses per prompt; equal models have a drift other than 0 except at "
+        "temperature 1; a prompt's vector changes with the longest prompt; sums of ones are not the lengths; "
+        "end-of-text tokens have no label."
+    )
+    return _panels(BLOCKS, 9.2), alt
+
+
+def symptoms_of_the_trainers() -> tuple[Figure, str]:
+    alt = (
+        "Four panels, one for each trainer as it is handed out: the value loss of train_chain is 0 in every update; "
+        "the entropy of train_bandit falls sooner with more curiosity; what train_sliced learns depends on the replies "
+        "per slice; the ratio of train_contexts is 1 in every update and nothing lies outside."
+    )
+    return _panels(TRAINERS, 4.8), alt
+
+
+FIGURES = {"symptoms-of-the-blocks": symptoms_of_the_blocks, "symptoms-of-the-trainers": symptoms_of_the_trainers}

@@ -1,0 +1,49 @@
+"""Part 2: name the fault of a run from its log."""
+
+from __future__ import annotations
+
+FAULTS = (
+    "healthy",
+    "sampling_mismatch",
+    "wrong_reference",
+    "old_follows_new",
+    "entropy_sign",
+    "critic_frozen",
+    "length_rewarded",
+    "step_too_large",
+)
+"""healthy: nothing is wrong. sampling_mismatch: the stored log-probabilities are not those of the trained policy.
+wrong_reference: the reference is not the model that training began with. old_follows_new: the old log-probabilities are
+computed anew in each minibatch. entropy_sign: the entropy term lowers the entropy. critic_frozen: the critic does not
+learn. length_rewarded: the score rises with every token that is written. step_too_large: the learning rate."""
+
+
+def diagnose(log: dict[str, list[float]]) -> str:
+    """The fault of a run.
+
+    Args:
+        log: one number for each update, under the names first_ratio (mean probability ratio in the first minibatch),
+            kl (of the policy from the reference, in nats per response), entropy (nats per token), explained_variance
+            (of the critic, before its update), clip_fraction (of all minibatches but the first), length (tokens) and
+            truncated (share of responses that did not end by themselves).
+
+    Returns:
+        One of FAULTS.
+    """
+    # region solution
+    if max(abs(ratio - 1) for ratio in log["first_ratio"]) > 1e-3:
+        return "sampling_mismatch"
+    if abs(log["kl"][0]) > 1e-3:
+        return "wrong_reference"
+    if max(log["clip_fraction"]) == 0.0:
+        return "old_follows_new"
+    if max(log["clip_fraction"][:4]) > 0.73:
+        return "step_too_large"
+    if max(map(abs, log["explained_variance"])) < 1e-3:
+        return "critic_frozen"
+    if min(log["truncated"][-4:]) > 0.3:
+        return "length_rewarded"
+    if log["entropy"][7] < 0.55 * log["entropy"][0]:
+        return "entropy_sign"
+    return "healthy"
+    # endregion

@@ -1,0 +1,56 @@
+"""Lesson 10, the diagnosis: logs of runs that this run's seed draws, so that each fault is known or not."""
+
+from __future__ import annotations
+
+from testcases.engine import call, worth
+from testcases.engine.session import current
+from tutorial.lesson10_bug_hunt import diagnose
+
+from .runs import run
+
+
+def expect(fault: str) -> None:
+    """Two runs with this fault."""
+    current().draws += 1
+    for number in range(2):
+        call(diagnose, log=run(fault, 1000 * current().seed % 2**40 + number)).equals(fault)
+
+
+@worth(2)
+def test_diagnose_knows_a_healthy_run():
+    expect("healthy")
+
+
+@worth(2)
+def test_diagnose_sees_log_probs_of_another_policy():
+    expect("sampling_mismatch")
+
+
+@worth(2)
+def test_diagnose_sees_a_wrong_reference():
+    expect("wrong_reference")
+
+
+@worth(2)
+def test_diagnose_sees_that_nothing_is_clipped():
+    expect("old_follows_new")
+
+
+@worth(2)
+def test_diagnose_sees_a_collapse():
+    expect("entropy_sign")
+
+
+@worth(2)
+def test_diagnose_sees_a_critic_that_does_not_learn():
+    expect("critic_frozen")
+
+
+@worth(2)
+def test_diagnose_sees_growing_responses():
+    expect("length_rewarded")
+
+
+@worth(2)
+def test_diagnose_sees_steps_that_are_too_large():
+    expect("step_too_large")
