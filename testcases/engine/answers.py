@@ -14,7 +14,7 @@ from .compare import Difference, Rules, first_difference, nan_in
 from .contract import lesson as read_lesson
 from .evaluate import part_of, signature_of
 from .exercises import Exercise, Scenario
-from .failures import CheckFailed, clean, describe_error, report, show, type_name
+from .failures import CheckFailed, clean, describe_error, printed_lines, report, show, type_name
 from .plain import Outcome, Record, Request
 from .reading import section_for
 from .session import current
@@ -319,11 +319,6 @@ class Answer:
         head = f"{asked.lesson} · {asked.exercise} · {clean(kind)}"
         body = [_show_call(asked)] if loaded else []
         body += lines
-        if outcome.printed.strip():
-            start = outcome.printed.strip().splitlines()
-            body += [f"printed  {line[:90]}" for line in start[:2]]
-            if outcome.printed_length > sum(map(len, start[:2])) + 2:
-                body.append(f"         ... {outcome.printed_length:,} characters in all")
         cause = current().explanation.cause(asked, outcome)
         tail = []
         if cause:
@@ -332,7 +327,9 @@ class Answer:
         heading = cause.read if cause else section_for(asked.lesson, asked.exercise)
         tail.append(f'Read: tutorial/{asked.lesson}/README.md, "{heading}"')
         tail.append(f"Hint: make hint LESSON={read_lesson(asked.lesson).number} EXERCISE={asked.exercise}")
-        raise CheckFailed(report(head, body, tail), asked.lesson, asked.exercise, kind, cause.name if cause else None)
+        raise CheckFailed(
+            report(head, body, tail, printed_lines(outcome)), asked, outcome, kind, cause.name if cause else None
+        )
 
 
 def as_tensor(value: Any, dtype: torch.dtype | None = None) -> Any:

@@ -8,9 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .plain import Elsewhere, Foreign, Record, StudentError
+from .plain import Elsewhere, Foreign, Outcome, Record, Request, StudentError
 
 MAX_LINES = 25
+SCREEN = 24
 WIDTH = 110
 MAX_SHOWN = 24
 
@@ -22,11 +23,13 @@ class CheckFailed(AssertionError):
         lesson, exercise: what was called.
         kind: short name of the failure, such as "wrong value".
         cause: name of the wrong answer that gives this answer, or None.
+        request, outcome: the call that it reports.
     """
 
-    def __init__(self, text: str, lesson: str, exercise: str, kind: str, cause: str | None = None) -> None:
+    def __init__(self, text: str, request: Request, outcome: Outcome, kind: str, cause: str | None = None) -> None:
         super().__init__(text)
-        self.lesson, self.exercise, self.kind, self.cause = lesson, exercise, kind, cause
+        self.lesson, self.exercise, self.kind, self.cause = request.lesson, request.exercise, kind, cause
+        self.request, self.outcome = request, outcome
 
 
 class NotStarted(Exception):
@@ -45,14 +48,24 @@ class Blocked(Exception):
         self.lesson, self.exercise, self.waits_for = lesson, exercise, waits_for
 
 
-def report(title: str, body: list[str], tail: list[str]) -> str:
-    """At most MAX_LINES lines: the title, as much of the body as fits, and the whole tail."""
+def report(title: str, body: list[str], tail: list[str], printed: list[str] | None = None) -> str:
+    """The title, as much of the body as fits into MAX_LINES, what was printed, and the whole tail."""
     lines = [line for text in body for line in wrap(text)]
     tail = [line for text in tail for line in wrap(text)]
     room = MAX_LINES - 1 - len(tail)
     if len(lines) > room:
         lines = [*lines[: room - 1], "..."]
-    return "\n".join([title, *lines, *tail])
+    return "\n".join([title, *lines, *(printed or ()), *tail])
+
+
+def printed_lines(outcome: Outcome) -> list[str]:
+    """What a call printed, up to a screen."""
+    lines = [line for text in outcome.printed.strip("\n").rstrip().splitlines() for line in wrap("    " + text)]
+    if not lines:
+        return []
+    if len(lines) > SCREEN or outcome.printed_length > len(outcome.printed):
+        lines = lines[:SCREEN] + [f"    ... cut: {outcome.printed_length:,} characters in all; pytest -s shows them"]
+    return ["printed", *lines]
 
 
 def wrap(text: str) -> list[str]:

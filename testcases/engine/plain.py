@@ -13,6 +13,7 @@ MAX_ELEMENTS = 2_000_000
 MAX_PARTS = 50_000
 """Lists, names and numbers outside of tensors; four letters of a text count as one."""
 MAX_TEXT = 2_000
+MAX_PRINTED = 20_000
 MAX_NAME = 200
 
 
@@ -105,6 +106,8 @@ class Outcome:
     used_global_random: bool = False
     printed: str = ""
     printed_length: int = 0
+    at_breakpoint: bool = False
+    """It came to a `breakpoint()`, which was passed over."""
 
 
 def to_plain(value: Any) -> tuple[Any, tuple[str, ...]]:

@@ -13,6 +13,7 @@ from .contract import lesson as read_lesson
 from .evaluate import STUB, Evaluator
 from .explanation import Explanation
 from .failures import Blocked, NotStarted
+from .onlooker import asked_by_a_test
 from .plain import Outcome, Request
 from .trusted import Reference, drawn, examples
 
@@ -29,6 +30,7 @@ class Engine:
         seed: of the fresh random inputs.
         explanation: finds the cause of a wrong answer.
         seconds: no call is given more, whatever it asks for.
+        echo: show what a test's own calls print.
     """
 
     def __init__(
@@ -39,12 +41,15 @@ class Engine:
         seed: int = 0,
         explanation: Callable[[Evaluator, Reference], Explanation] = Explanation,
         seconds: float = math.inf,
+        echo: bool = False,
     ) -> None:
-        self.subject, self.seed, self.seconds = subject, seed, seconds
+        self.subject, self.seed, self.seconds, self.echo = subject, seed, seconds, echo
         self.reference = reference or shared_reference()
         self.explanation = explanation(subject, self.reference)
         self._first_answers: dict[tuple[str, str], Outcome | None] = {}
         self._examples: dict[str, tuple[Request, ...]] = {}
+        self.at_breakpoint: list[Request] = []
+        """The tests' calls that came to a `breakpoint()`."""
         self.draws = 0
         """How often examples were asked for: a test that asks for none does not depend on the seed."""
 
@@ -72,6 +77,8 @@ class Engine:
         """
         first = self._first_answer(lesson, exercise)
         if first and stub_of(first) == (read_lesson(lesson).number, exercise):
+            if first.at_breakpoint:
+                self.at_breakpoint.append(examples(lesson, exercise)[0])
             raise NotStarted(lesson, exercise)
 
     def ask(self, request: Request) -> Outcome:
@@ -83,7 +90,10 @@ class Engine:
         self.require_started(request.lesson, request.exercise)
         first = self._first_answer(request.lesson, request.exercise)
         hangs = first and first.error and first.error.kind == "timeout"
-        outcome = first if first and hangs else self._evaluate(request)
+        with asked_by_a_test(self.echo):
+            outcome = first if first and hangs else self._evaluate(request)
+        if outcome.at_breakpoint:
+            self.at_breakpoint.append(request)
         raise_if_unfinished(request, outcome)
         return outcome
 

@@ -16,10 +16,12 @@ from testcases.engine.contract import ROOT, TESTCASES, TUTORIAL, lesson_names
 from testcases.engine.contract import lesson as read_lesson
 from testcases.engine.failures import Blocked, CheckFailed, NotStarted
 from testcases.engine.points import entry_of, function_of
+from testcases.engine.stops import Stops, lesson_of, place
 
 exercises.install()
 
 SHOWN_PER_EXERCISE = 2
+WRONG = "wrong answer"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -37,7 +39,9 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"--subject: there is no folder {subject!r}")
     if config.option.verbose == 0:  # The configuration says -q, so this is -v: the names of the tests are wanted.
         config.option.verbose = 1
-    config.pluginmanager.register(_Run(config), "ppo-by-hand")
+    stops = Stops(config)
+    config.pluginmanager.register(stops, "ppo-by-hand-stops")
+    config.pluginmanager.register(_Run(config, stops), "ppo-by-hand")
 
 
 @pytest.hookimpl(trylast=True)
@@ -55,8 +59,8 @@ def _folder(subject: str) -> Path:
 class _Run:
     """The state of one pytest run."""
 
-    def __init__(self, config: pytest.Config) -> None:
-        self.config = config
+    def __init__(self, config: pytest.Config, stops: Stops) -> None:
+        self.config, self.stops = config, stops
         self.subject: str = config.getoption("--subject")
         self.results: dict[str, dict[str, str]] = {}
         self.engine: Any = None
@@ -64,23 +68,24 @@ class _Run:
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         for item in items:
-            if lesson := _lesson_of(item.nodeid):
+            if lesson := lesson_of(item.nodeid):
                 item.add_marker(read_lesson(lesson).short)
         # Within a lesson the basic suite comes first; a plugin that shuffles does so after this.
-        items.sort(key=lambda item: (_lesson_of(item.nodeid) or "~", "/basic" not in item.nodeid))
+        self.places = {item.nodeid: index for index, item in enumerate(items)}
+        items.sort(key=lambda item: (lesson_of(item.nodeid) or "~", "/basic" not in item.nodeid))
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Load what the lessons' scenarios need, such as peft: seconds that belong to no test."""
-        for lesson in sorted({_lesson_of(item.nodeid) or "" for item in session.items}):
+        for lesson in sorted({lesson_of(item.nodeid) or "" for item in session.items}):
             if (TESTCASES / lesson / "scenarios.py").is_file():
                 importlib.import_module(f"testcases.{lesson}.scenarios")
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
-        if not _lesson_of(item.nodeid):
+        if not lesson_of(item.nodeid):
             return (yield)
         if self.engine is None:
-            self.engine = self._make_engine()
+            self.engine = self.stops.engine = self._make_engine()
         with self.engine.active():
             return (yield)
 
@@ -90,7 +95,8 @@ class _Run:
 
         reference = self.subject == "solutions"
         subject = evaluate.solutions() if reference else evaluate.student(_folder(self.subject), self._end_process)
-        return Engine(subject, seed=self.config.getoption("--suite-seed"))
+        echo = self.config.getoption("capture") == "no"
+        return Engine(subject, seed=self.config.getoption("--suite-seed"), echo=echo)
 
     def _end_process(self, request: Any) -> None:
         """The last resort: an endless loop that swallows what is raised in it would keep pytest for ever."""
@@ -111,24 +117,23 @@ class _Run:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
-        error = call.excinfo.value if call.excinfo else None
-        if _lesson_of(item.nodeid) is None or not isinstance(error, (AssertionError, NotStarted, Blocked)):
+        if lesson_of(item.nodeid) is None:
             return (yield)
-        entry = entry_of(item.nodeid)
-        kind = error.kind if isinstance(error, CheckFailed) else "wrong answer"
-        text = str(error)
-        if entry and not isinstance(error, CheckFailed):
-            text = f"{entry.lesson} · {entry.exercise} · {kind}\n{text}"
-        # pytest would render the frames of the engine, which costs more than the test.
-        item.repr_failure = lambda *args, **options: text  # type: ignore[method-assign]
+        error = call.excinfo.value if call.excinfo else None
+        if isinstance(error, (AssertionError, NotStarted, Blocked)):
+            # pytest would render the frames of the engine, which costs more than the test.
+            item.repr_failure = lambda *args, **options: _text_of(item, error)  # type: ignore[method-assign]
         report = yield
+        report.course_place = self.places.get(item.nodeid, 0)
         if isinstance(error, (NotStarted, Blocked)):
             report.outcome = "skipped"
             report.longrepr = (str(item.path), item.location[1] or 0, str(error))
             report.course_status = "not started" if isinstance(error, NotStarted) else "blocked"
-        else:
-            report.course_kind = f"{kind}: {error.cause or ''}" if isinstance(error, CheckFailed) else kind
+        elif isinstance(error, AssertionError):
+            report.course_kind = f"{error.kind}: {error.cause or ''}" if isinstance(error, CheckFailed) else WRONG
             report.sections = []
+        if call.when == "call":
+            self.stops.note(item, error, report)
         return report
 
     def pytest_report_teststatus(self, report: Any) -> Any:
@@ -150,7 +155,7 @@ class _Run:
     def pytest_terminal_summary(self, terminalreporter: Any) -> Iterator[None]:
         """One or two failures of each exercise in full, the others counted; then the bars."""
         failed = terminalreporter.stats.get("failed", [])
-        shown, hidden = (sorted(failed, key=_place), {}) if self.config.getoption("--full") else _first_of_each(failed)
+        shown, hidden = (sorted(failed, key=place), {}) if self.config.getoption("--full") else _first_of_each(failed)
         if failed:
             terminalreporter.stats["failed"] = shown
         try:
@@ -186,12 +191,19 @@ class _Run:
             terminalreporter.write_line(following)
 
 
+def _text_of(item: pytest.Item, error: BaseException) -> str:
+    entry = entry_of(item.nodeid)
+    if entry is None or isinstance(error, CheckFailed):
+        return str(error)
+    return f"{entry.lesson} · {entry.exercise} · {WRONG}\n{error}"
+
+
 def _first_of_each(failed: list[Any]) -> tuple[list[Any], dict[str, int]]:
     """The failures to show, and how many of each exercise are left out."""
     shown: list[Any] = []
     kinds: dict[tuple[str, str], set[str]] = {}
     hidden: dict[str, int] = {}
-    for report in sorted(failed, key=_place):
+    for report in sorted(failed, key=place):
         entry = entry_of(report.nodeid)
         if entry is None or not hasattr(report, "course_kind"):
             shown.append(report)
@@ -204,17 +216,6 @@ def _first_of_each(failed: list[Any]) -> tuple[list[Any], dict[str, int]]:
             seen.add(report.course_kind)
             shown.append(report)
     return shown, hidden
-
-
-def _place(report: Any) -> tuple[Any, ...]:
-    """Order of the suites, whatever the order of the run."""
-    _, line, name = report.location
-    return _lesson_of(report.nodeid) or "~", "/basic" not in report.nodeid, line or 0, name
-
-
-def _lesson_of(nodeid: str) -> str | None:
-    folder = nodeid.replace("\\", "/").rpartition("testcases/")[2].partition("/")[0]
-    return folder if folder in lesson_names() else None
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
