@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from testcases.engine import exercises, progress
+from testcases.engine import exercises, progress, replay
 from testcases.engine.contract import ROOT, TESTCASES, TUTORIAL, lesson_names
 from testcases.engine.contract import lesson as read_lesson
 from testcases.engine.failures import Blocked, CheckFailed, NotStarted
@@ -28,6 +28,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("PPO by Hand")
     group.addoption("--subject", default="tutorial", help='whose code: a copy of tutorial/ (default), or "solutions"')
     group.addoption("--suite-seed", type=int, default=0, help="of the fresh random inputs")
+    group.addoption("--snippet", action="store_true", help="show each failure's call as Python")
     group.addoption("--full", action="store_true", help="show every failure, not only the first ones of each exercise")
 
 
@@ -62,8 +63,13 @@ class _Run:
     def __init__(self, config: pytest.Config, stops: Stops) -> None:
         self.config, self.stops = config, stops
         self.subject: str = config.getoption("--subject")
+        self.places: dict[str, int] = {}
         self.results: dict[str, dict[str, str]] = {}
         self.engine: Any = None
+
+    def pytest_itemcollected(self, item: pytest.Item) -> None:
+        """In the order of the suites: a plugin may shuffle them afterwards."""
+        self.places[item.nodeid] = len(self.places)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -71,7 +77,6 @@ class _Run:
             if lesson := lesson_of(item.nodeid):
                 item.add_marker(read_lesson(lesson).short)
         # Within a lesson the basic suite comes first; a plugin that shuffles does so after this.
-        self.places = {item.nodeid: index for index, item in enumerate(items)}
         items.sort(key=lambda item: (lesson_of(item.nodeid) or "~", "/basic" not in item.nodeid))
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
@@ -158,6 +163,11 @@ class _Run:
         shown, hidden = (sorted(failed, key=place), {}) if self.config.getoption("--full") else _first_of_each(failed)
         if failed:
             terminalreporter.stats["failed"] = shown
+        if self.subject == "tutorial" and not self.config.getoption("--snippet"):
+            replay.keep([report.nodeid for report in shown], self.config.getoption("--suite-seed"))
+            for number, report in enumerate(shown, start=1):
+                if isinstance(report.longrepr, str):
+                    report.longrepr += f"\nAgain: {replay.COMMAND} {number}"
         try:
             result = yield
         finally:
@@ -193,6 +203,10 @@ class _Run:
 
 def _text_of(item: pytest.Item, error: BaseException) -> str:
     entry = entry_of(item.nodeid)
+    if isinstance(error, CheckFailed) and item.config.getoption("--snippet"):
+        from testcases.engine.snippet import snippet
+
+        return f"{error}\n\n{snippet(error.request)}\n"
     if entry is None or isinstance(error, CheckFailed):
         return str(error)
     return f"{entry.lesson} · {entry.exercise} · {WRONG}\n{error}"

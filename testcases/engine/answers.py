@@ -14,7 +14,7 @@ from .compare import Difference, Rules, first_difference, nan_in
 from .contract import lesson as read_lesson
 from .evaluate import part_of, signature_of
 from .exercises import Exercise, Scenario
-from .failures import CheckFailed, clean, describe_error, printed_lines, report, show, type_name
+from .failures import CheckFailed, clean, describe_error, printed_lines, report, show, show_argument, type_name
 from .plain import Outcome, Record, Request
 from .reading import section_for
 from .session import current
@@ -355,10 +355,10 @@ def _is_numbers(value: list[Any]) -> bool:
 
 def _show_call(asked: Request) -> str:
     name = asked.scenario or asked.exercise
-    shown = [f"{key}={show(value)}" for key, value in asked.arguments.items()]
-    text = f"called   {name}({', '.join(shown)})"
+    text = f"called   {name}({', '.join(f'{key}={show_argument(value)}' for key, value in asked.arguments.items())})"
     if len(text) > 660:
-        text = f"called   {name}({', '.join(f'{key}={show(value, 8)}' for key, value in asked.arguments.items())})"
+        shown = [f"{key}={show_argument(value, 8)}" for key, value in asked.arguments.items()]
+        text = f"called   {name}({', '.join(shown)})"
     return text + (f", checking {asked.exercise}" if asked.scenario else "")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from typing import Any
 
@@ -14,6 +15,8 @@ MAX_LINES = 25
 SCREEN = 24
 WIDTH = 110
 MAX_SHOWN = 24
+WHOLE = re.compile(r"(?<![\w.+-])-?\d+(?=[,\]]|$)")
+"""A number without a point."""
 
 
 class CheckFailed(AssertionError):
@@ -111,6 +114,13 @@ def show(value: Any, limit: int = MAX_SHOWN) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     return repr(value)
+
+
+def show_argument(value: Any, limit: int = MAX_SHOWN) -> str:
+    """As `show`, and floats keep their point: dones=[0., 1.] are other numbers to torch than dones=[0, 1]."""
+    text = show(value, limit)
+    is_float = isinstance(value, float) or (isinstance(value, Tensor) and value.is_floating_point())
+    return WHOLE.sub(r"\g<0>.", text) if is_float and "tensor" not in text else text
 
 
 def show_pair(expected: float, got: float) -> tuple[str, str]:
