@@ -38,6 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
     subject = config.getoption("--subject")
     if subject != "solutions" and not _folder(subject).is_dir():
         raise pytest.UsageError(f"--subject: there is no folder {subject!r}")
+    config.args = list(dict.fromkeys(suite for arg in config.args for suite in _suites_of(config, arg)))
     if config.option.verbose == 0:  # The configuration says -q, so this is -v: the names of the tests are wanted.
         config.option.verbose = 1
     stops = Stops(config)
@@ -53,6 +54,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item._id = type(item._id).parse(f"{item.nodeid}@{mark.args[0]}")  # type: ignore[attr-defined]
 
 
+def _suites_of(config: pytest.Config, arg: str) -> list[str]:
+    """What to run for an argument of pytest: for a lesson's folder or file in `tutorial/`, the lesson's suite."""
+    path = (config.invocation_params.dir / arg).resolve()
+    if not path.is_relative_to(TUTORIAL):
+        return [arg]
+    inside = path.relative_to(TUTORIAL).parts[:1]
+    return [str(TESTCASES / name) for name in lesson_names() if not inside or name == inside[0]] or [arg]
+
+
 def _folder(subject: str) -> Path:
     return TUTORIAL if subject == "tutorial" else Path(subject).resolve()
 
@@ -64,6 +74,8 @@ class _Run:
         self.config, self.stops = config, stops
         self.subject: str = config.getoption("--subject")
         self.places: dict[str, int] = {}
+        self.first_of_file: dict[tuple[str, str], str] = {}
+        self.endless: set[str] = set()
         self.results: dict[str, dict[str, str]] = {}
         self.engine: Any = None
 
@@ -101,7 +113,7 @@ class _Run:
         reference = self.subject == "solutions"
         subject = evaluate.solutions() if reference else evaluate.student(_folder(self.subject), self._end_process)
         echo = self.config.getoption("capture") == "no"
-        return Engine(subject, seed=self.config.getoption("--suite-seed"), echo=echo)
+        return Engine(subject, seed=self.config.getoption("--suite-seed"), echo=echo, impatient=not reference)
 
     def _end_process(self, request: Any) -> None:
         """The last resort: an endless loop that swallows what is raised in it would keep pytest for ever."""
@@ -128,18 +140,45 @@ class _Run:
         if isinstance(error, (AssertionError, NotStarted, Blocked)):
             # pytest would render the frames of the engine, which costs more than the test.
             item.repr_failure = lambda *args, **options: _text_of(item, error)  # type: ignore[method-assign]
+        blocked_by = self._said_before(item, error)
         report = yield
         report.course_place = self.places.get(item.nodeid, 0)
-        if isinstance(error, (NotStarted, Blocked)):
+        if blocked_by or isinstance(error, (NotStarted, Blocked)):
             report.outcome = "skipped"
-            report.longrepr = (str(item.path), item.location[1] or 0, str(error))
+            report.longrepr = (str(item.path), item.location[1] or 0, blocked_by or str(error))
             report.course_status = "not started" if isinstance(error, NotStarted) else "blocked"
+            report.course_waits = f" by {error.waits_for}" if isinstance(error, Blocked) else ""
         elif isinstance(error, AssertionError):
             report.course_kind = f"{error.kind}: {error.cause or ''}" if isinstance(error, CheckFailed) else WRONG
             report.sections = []
         if call.when == "call":
             self.stops.note(item, error, report)
         return report
+
+    def _said_before(self, item: pytest.Item, error: BaseException | None) -> str | None:
+        """What a test waits for whose failure another test reports: a file that does not load fails in the first test
+        of its exercises, an endless loop in the test that met it."""
+        found = error.outcome.error if isinstance(error, CheckFailed) else None
+        entry = entry_of(item.nodeid)
+        if found is None or entry is None:
+            return None
+        if found.is_of_file:
+            file = read_lesson(entry.lesson).file_of(entry.exercise)
+            if item.nodeid == self._first_of_file(item.session, entry.lesson, file):
+                return None
+            return f"{entry.lesson}: {entry.exercise} is waiting for {file} to load"
+        if found.kind != "timeout" or entry.exercise not in self.endless:
+            self.endless.add(entry.exercise) if found.kind == "timeout" else None
+            return None
+        return f"{entry.lesson}: {entry.exercise} is not called again, since one call did not end"
+
+    def _first_of_file(self, session: pytest.Session, lesson: str, file: str) -> str:
+        if (lesson, file) not in self.first_of_file:
+            nodes = [item.nodeid for item in session.items]
+            mine = [(entry_of(node), node) for node in nodes if lesson_of(node) == lesson]
+            fitting = [node for entry, node in mine if entry and read_lesson(lesson).file_of(entry.exercise) == file]
+            self.first_of_file[lesson, file] = min(fitting, key=lambda node: ("/basic" not in node, self.places[node]))
+        return self.first_of_file[lesson, file]
 
     def pytest_report_teststatus(self, report: Any) -> Any:
         status = getattr(report, "course_status", None)
@@ -153,6 +192,7 @@ class _Run:
         if entry_of(report.nodeid) is None or (report.when != "call" and not report.failed):
             return
         status = getattr(report, "course_status", "passed" if report.passed else "failed")
+        status += getattr(report, "course_waits", "")
         function, _, parameters = report.nodeid.partition("[")
         self.results.setdefault(function_of(function), {})[parameters.rstrip("]")] = status
 

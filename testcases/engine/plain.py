@@ -15,6 +15,7 @@ MAX_PARTS = 50_000
 MAX_TEXT = 2_000
 MAX_PRINTED = 20_000
 MAX_NAME = 200
+NO_FILE = "there is no file "
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,12 @@ class StudentError:
     type_name: str
     message: str
     frames: tuple[Frame, ...] = ()
+
+    @property
+    def is_of_file(self) -> bool:
+        """No exercise of the file can be called: it is not there, does not load, or never ends to load."""
+        never_loads = self.kind == "timeout" and self.frames[-1:] and self.frames[-1].function == "<module>"
+        return self.kind == "load" or bool(never_loads) or self.message.startswith(NO_FILE)
 
 
 @dataclass(frozen=True)
