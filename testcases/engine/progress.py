@@ -124,6 +124,12 @@ def next_step(lessons: Iterable[str], results: Results) -> str:
     return ""
 
 
+def open_exercise(lesson: str, results: Results) -> str:
+    """The first exercise of a lesson that has not passed; the first of all where all have."""
+    names = read_lesson(lesson).exercises
+    return next((name for name in names if exercise_status(lesson, name, results) != "passed"), names[0])
+
+
 def _step(lesson: str, exercise: str) -> str:
     return f"Next: {exercise}, in tutorial/{lesson}/{read_lesson(lesson).file_of(exercise)}."
 
