@@ -71,7 +71,7 @@ watch: $(READY) ## Run a lesson at each save; n: next hint, h: text, q: quit [LE
 	@$(BIN)/python -m testcases.engine.watch $(LESSON)
 
 chat: $(READY) ## Ask the policies of a run, side by side [STACK=tutorial OUT=runs/mine]
-	@$(BIN)/python -m solutions.apps.chat '$(OUT)'
+	@$(BIN)/python -m $(STACK).apps.chat '$(OUT)' --seed '$(SEED)'
 
 hint: $(READY) ## One more hint [LESSON=4] [EXERCISE=compute_gae]
 	@$(BIN)/python -m testcases.engine.hint $(LESSON) $(if $(EXERCISE),--exercise $(EXERCISE))

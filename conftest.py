@@ -239,6 +239,8 @@ class _Run:
             terminalreporter.write_line(line)
         if self.subject == "tutorial" and (following := progress.next_step(lessons, state)):
             terminalreporter.write_line(following)
+        if self.subject == "tutorial" and (offer := progress.the_end(lessons, state)):
+            terminalreporter.write_line(offer)
 
 
 def _text_of(item: pytest.Item, error: BaseException) -> str:

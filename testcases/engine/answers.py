@@ -319,17 +319,19 @@ class Answer:
         head = f"{asked.lesson} · {asked.exercise} · {clean(kind)}"
         body = [_show_call(asked)] if loaded else []
         body += lines
-        cause = current().explanation.cause(asked, outcome)
-        tail = []
-        if cause:
-            place = "" if cause.exercise == asked.exercise else f"in {cause.exercise}, which {asked.exercise} uses: "
-            tail.append(f"Likely cause: {place}{cause.name}: {cause.why}")
-        heading = cause.read if cause else section_for(asked.lesson, asked.exercise)
-        tail.append(f'Read: tutorial/{asked.lesson}/README.md, "{heading}"')
-        tail.append(f"Hint: make hint LESSON={read_lesson(asked.lesson).number} EXERCISE={asked.exercise}")
-        raise CheckFailed(
-            report(head, body, tail, printed_lines(outcome)), asked, outcome, kind, cause.name if cause else None
-        )
+        tail, cause = current().upstream(asked), None
+        if not tail:
+            cause = current().explanation.cause(asked, outcome)
+            if cause:
+                place = (
+                    "" if cause.exercise == asked.exercise else f"in {cause.exercise}, which {asked.exercise} uses: "
+                )
+                tail.append(f"Likely cause: {place}{cause.name}: {cause.why}")
+            heading = cause.read if cause else section_for(asked.lesson, asked.exercise)
+            tail.append(f'Read: tutorial/{asked.lesson}/README.md, "{heading}"')
+            tail.append(f"Hint: make hint LESSON={read_lesson(asked.lesson).number} EXERCISE={asked.exercise}")
+        text = report(head, body, tail, printed_lines(outcome))
+        raise CheckFailed(text, asked, outcome, kind, cause.name if cause else None)
 
 
 def as_tensor(value: Any, dtype: torch.dtype | None = None) -> Any:

@@ -124,6 +124,16 @@ def next_step(lessons: Iterable[str], results: Results) -> str:
     return ""
 
 
+def the_end(lessons: Iterable[str], results: Results) -> str:
+    """What a student can do whose capstone passes; empty while it does not."""
+    if not any(lesson.startswith("lesson12") and is_complete(lesson, results) for lesson in lessons):
+        return ""
+    return (
+        "The capstone passes. Train on your own blocks, beside the reference's run:  make demo STACK=tutorial "
+        "OUT=runs/mine\nThen ask your policy:  make chat OUT=runs/mine"
+    )
+
+
 def open_exercise(lesson: str, results: Results) -> str:
     """The first exercise of a lesson that has not passed; the first of all where all have."""
     names = read_lesson(lesson).exercises
@@ -151,6 +161,8 @@ def main() -> None:
     for line in bars(lesson_names(), state):
         print(line)
     print("\n" + (next_step(lesson_names(), state) or "All lessons are done."))
+    if offer := the_end(lesson_names(), state):
+        print(offer)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import cache
+from typing import TYPE_CHECKING
 
 from .contract import lesson as read_lesson
 from .evaluate import STUB, Evaluator
@@ -16,6 +17,9 @@ from .failures import Blocked, NotStarted
 from .onlooker import asked_by_a_test
 from .plain import Outcome, Request, StudentError
 from .trusted import Reference, drawn, examples
+
+if TYPE_CHECKING:
+    from .upstream import Upstream
 
 
 class Engine:
@@ -53,6 +57,7 @@ class Engine:
         self._endless: dict[tuple[str, str], Outcome] = {}
         self._first_answers: dict[tuple[str, str], Outcome | None] = {}
         self._examples: dict[str, tuple[Request, ...]] = {}
+        self._upstream: Upstream | None = None
         self.at_breakpoint: list[Request] = []
         """The tests' calls that came to a `breakpoint()`."""
         self.draws = 0
@@ -73,6 +78,13 @@ class Engine:
         if lesson not in self._examples:
             self._examples[lesson] = drawn(lesson, self.seed)
         return [request for request in self._examples[lesson] if request.exercise == exercise]
+
+    def upstream(self, request: Request) -> list[str]:
+        """What a report says where an earlier lesson of the student is at fault."""
+        from .upstream import Upstream
+
+        self._upstream = self._upstream or Upstream(self.subject, self.reference)
+        return self._upstream.lines(request)
 
     def require_started(self, lesson: str, exercise: str) -> None:
         """Find out, once, whether an exercise is still a stub: not every test of it would notice.

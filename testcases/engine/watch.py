@@ -130,6 +130,8 @@ class Watch:
             print("Nothing is wrong so far.")
         print("\n" + "\n".join(progress.bars([self.lesson], state)))
         print(progress.next_step([self.lesson], state) or progress.next_step(lesson_names(), state))
+        if offer := progress.the_end([self.lesson], state):
+            print(offer)
         if sys.stdin.isatty():
             print(KEYS)
         sys.stdout.flush()
