@@ -79,7 +79,7 @@ class Chat:
                     policy, input_ids, attention_mask, MAX_NEW_TOKENS, (stop,), pad, generator=self.sampling
                 )
             real = written.responses[0][written.mask[0]]
-            found[name] = self.tokenizer.decode(real, skip_special_tokens=True)
+            found[name] = str(self.tokenizer.decode(real, skip_special_tokens=True))
         return found
 
 
