@@ -41,7 +41,7 @@ def read(path: Path) -> dict[str, Any]:
 def write(path: Path, state: Mapping[str, Any]) -> None:
     """Atomically, so that an interrupted run leaves the old state."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    ignore = FOLDER / ".gitignore"
+    ignore = path.parent / ".gitignore"
     if not ignore.exists():
         ignore.write_text("*\n", "utf-8")
     temporary = path.with_name(f"{path.name}.{os.getpid()}")

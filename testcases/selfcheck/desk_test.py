@@ -78,7 +78,7 @@ def answers(terminal: pexpect.spawn, *typed: str) -> Iterator[str]:
         yield terminal.before
 
 
-def test_the_debugger_stops_once_in_the_students_code_at_the_reported_call(course: Path, file: Path):
+def test_the_debugger_stops_once_in_the_students_code_at_the_reported_call(course: Path, file: Path, tmp_path: Path):
     replace_body(course / "tutorial", WRONG)
     by_hand = [f"testcases/{LESSON}/basic_test.py", "-k", "td_errors_by_hand"]
     inside = str(course / "tutorial" / LESSON)
@@ -88,6 +88,11 @@ def test_the_debugger_stops_once_in_the_students_code_at_the_reported_call(cours
         (str(course), ["--pdb", *by_hand]),
     ]
     terminal = session(course, "-c", RUNS, json.dumps(runs))
+
+    terminal.expect(PROMPT)
+    assert terminal.before.count("seen") > 7, "with -s every test's call is heard"
+    terminal.sendline("c")
+    terminal.expect("END 1")
 
     terminal.expect(PROMPT)
     report = terminal.before
@@ -101,21 +106,10 @@ def test_the_debugger_stops_once_in_the_students_code_at_the_reported_call(cours
     assert "Again: python -m testcases.engine.replay 1" in rest
 
     terminal.expect(PROMPT)
-    assert terminal.before.count("seen") > 7, "with -s every test's call is heard"
-    terminal.sendline("c")
-    terminal.expect("END 1")
-
-    terminal.expect(PROMPT)
     assert "_check_episode(rewards, values, dones, gamma)" in terminal.before
     terminal.sendline("q")
     terminal.expect("you left the debugger.*END 2")
-    terminal.wait()
 
-
-def test_in_code_that_passes_the_debugger_stops_at_the_first_listed_test(course: Path, file: Path):
-    replace_body(course / "tutorial", RIGHT + "breakpoint()\nreturn right")
-    runs = [(str(course), [f"testcases/{LESSON}", "-k", "td_errors_by_hand"])]
-    terminal = session(course, "-c", RUNS, json.dumps(runs))
     terminal.expect(PROMPT)
     assert "breakpoint() in test_td_errors_by_hand[next-value-is-discounted], which passed" in terminal.before
     terminal.sendline("c")
