@@ -82,11 +82,10 @@ def test_the_debugger_stops_once_in_the_students_code_at_the_reported_call(cours
     replace_body(course / "tutorial", WRONG)
     by_hand = [f"testcases/{LESSON}/basic_test.py", "-k", "td_errors_by_hand"]
     inside = str(course / "tutorial" / LESSON)
-    runs = [
-        (str(course), by_hand),
-        (inside, ["-s", "-k", "td_errors_by_hand"]),
-        (str(course), ["--pdb", *by_hand]),
-    ]
+    passes = solved_folder(tmp_path)
+    replace_body(passes, RIGHT + "breakpoint()\nreturn right")
+    subjects = (by_hand, ["--pdb", *by_hand], [*by_hand, f"--subject={passes}"])
+    runs = [(inside, ["-s", "-k", "td_errors_by_hand"]), *((str(course), run) for run in subjects)]
     terminal = session(course, "-c", RUNS, json.dumps(runs))
 
     terminal.expect(PROMPT)
