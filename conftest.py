@@ -17,6 +17,7 @@ from testcases.engine.contract import lesson as read_lesson
 from testcases.engine.failures import Blocked, CheckFailed, NotStarted
 from testcases.engine.points import entry_of, function_of
 from testcases.engine.stops import Stops, lesson_of, place
+from testcases.engine.stories import told
 
 exercises.install()
 
@@ -158,7 +159,7 @@ class _Run:
     def _said_before(self, item: pytest.Item, error: BaseException | None) -> str | None:
         """What a test waits for whose failure another test reports: a file that does not load fails in the first test
         of its exercises, an endless loop in the test that met it."""
-        found = error.outcome.error if isinstance(error, CheckFailed) else None
+        found = error.outcome.error if isinstance(error, CheckFailed) and error.outcome else None
         entry = entry_of(item.nodeid)
         if found is None or entry is None:
             return None
@@ -224,9 +225,12 @@ class _Run:
         lessons = [name for name in lesson_names() if any(function.startswith(name + "/") for function in self.results)]
         state: progress.Results = self.results
         if self.subject == "tutorial":
+            before = progress.read(progress.STATE)
             narrowed = self.config.option.keyword or any("::" in str(arg) for arg in self.config.args)
             progress.update(self.results, whole=not narrowed)
             state = progress.read(progress.STATE)
+            for line in told(lessons, before, state):
+                terminalreporter.write_line(line)
         terminalreporter.section("your progress" if self.subject == "tutorial" else f"subject: {self.subject}", sep="-")
         waiting = {
             report.longrepr[2]
@@ -245,7 +249,7 @@ class _Run:
 
 def _text_of(item: pytest.Item, error: BaseException) -> str:
     entry = entry_of(item.nodeid)
-    if isinstance(error, CheckFailed) and item.config.getoption("--snippet"):
+    if isinstance(error, CheckFailed) and error.request and item.config.getoption("--snippet"):
         from testcases.engine.snippet import snippet
 
         return f"{error}\n\n{snippet(error.request)}\n"

@@ -10,16 +10,3 @@ from .reward_model import (
     token_pairwise_loss,
     train_reward_model,
 )
-
-__all__ = [
-    "PreferenceBatch",
-    "RewardModel",
-    "RewardModelConfig",
-    "calibrate",
-    "last_token_index",
-    "pairwise_loss",
-    "preference_accuracy",
-    "ranking_loss",
-    "token_pairwise_loss",
-    "train_reward_model",
-]

@@ -1,3 +1,1 @@
 from .gae import compute_gae, compute_response_gae, n_step_advantages, td_errors
-
-__all__ = ["compute_gae", "compute_response_gae", "n_step_advantages", "td_errors"]

@@ -6,12 +6,3 @@ from .ppo_loss import (
     ppo_statistics,
     update_beta,
 )
-
-__all__ = [
-    "combine_losses",
-    "compute_kl_penalty_loss",
-    "compute_ppo_loss",
-    "compute_value_loss",
-    "ppo_statistics",
-    "update_beta",
-]

@@ -4,13 +4,3 @@ from ..given.config import PPOConfig
 from ..given.prompts import PromptQueue, encode_prompts
 from ..given.scoring import make_scorer
 from .trainer import PPOTrainer
-
-__all__ = [
-    "CheckpointFolder",
-    "DivergedError",
-    "PPOConfig",
-    "PPOTrainer",
-    "PromptQueue",
-    "encode_prompts",
-    "make_scorer",
-]

@@ -3,16 +3,3 @@ from .memory import enable_gradient_checkpointing, keep_reference_adapter
 from .merging import global_masked_whiten, masked_moments, merge_moments, merge_statistics
 from .sharing import gradient_weight, plan_microbatches
 from .trainer import DistributedPPOTrainer
-
-__all__ = [
-    "DistributedPPOTrainer",
-    "Processes",
-    "enable_gradient_checkpointing",
-    "global_masked_whiten",
-    "gradient_weight",
-    "keep_reference_adapter",
-    "masked_moments",
-    "merge_moments",
-    "merge_statistics",
-    "plan_microbatches",
-]

@@ -171,7 +171,7 @@ class Answer:
     def has_no_gradient(self) -> Answer:
         """The answer is data: no gradient flows through it."""
         self._is_sound()
-        if self.outcome.tracked:
+        if self.outcome.tracked and current().believes:
             where = ", ".join(path or "the answer" for path in self.outcome.tracked)
             self._fail("carries a gradient", [f"expected data without gradient; {where} requires grad"])
         return self
@@ -179,7 +179,7 @@ class Answer:
     def leaves_global_random_alone(self) -> Answer:
         """It drew nothing from, and did not seed, the global random generators."""
         self._is_sound()
-        if self.outcome.used_global_random:
+        if self.outcome.used_global_random and current().believes:
             self._fail(
                 "uses the global random generator", ["expected no draw from torch's or Python's global generator"]
             )
@@ -213,7 +213,7 @@ class Answer:
                 "(x = x + y instead of x += y; masked_fill instead of masked_fill_; clone() before x[...] = y)"
             )
             self._fail(f"changed its input {names} in place", lines)
-        if self.outcome.left_behind:
+        if self.outcome.left_behind and current().believes:
             self._fail("left a global setting changed", [f"after the call: {', '.join(self.outcome.left_behind)}"])
 
     def _value(self, quiet: bool = False) -> Any:
@@ -319,19 +319,18 @@ class Answer:
         head = f"{asked.lesson} · {asked.exercise} · {clean(kind)}"
         body = [_show_call(asked)] if loaded else []
         body += lines
-        tail, cause = current().upstream(asked), None
+        tail, listed = current().upstream(asked), None
         if not tail:
-            cause = current().explanation.cause(asked, outcome)
-            if cause:
-                place = (
-                    "" if cause.exercise == asked.exercise else f"in {cause.exercise}, which {asked.exercise} uses: "
-                )
-                tail.append(f"Likely cause: {place}{cause.name}: {cause.why}")
-            heading = cause.read if cause else section_for(asked.lesson, asked.exercise)
+            diagnosis = current().explanation.diagnose(asked, outcome)
+            listed = diagnosis.listed
+            tail = diagnosis.lines(asked.exercise)
+            heading = listed.read if listed else section_for(asked.lesson, asked.exercise)
             tail.append(f'Read: tutorial/{asked.lesson}/README.md, "{heading}"')
             tail.append(f"Hint: make hint LESSON={read_lesson(asked.lesson).number} EXERCISE={asked.exercise}")
         text = report(head, body, tail, printed_lines(outcome))
-        raise CheckFailed(text, asked, outcome, kind, cause.name if cause else None)
+        failed = CheckFailed(text, asked.lesson, asked.exercise, kind, listed.name if listed else None)
+        failed.request, failed.outcome = asked, outcome
+        raise failed
 
 
 def as_tensor(value: Any, dtype: torch.dtype | None = None) -> Any:

@@ -26,13 +26,18 @@ class CheckFailed(AssertionError):
         lesson, exercise: what was called.
         kind: short name of the failure, such as "wrong value".
         cause: name of the wrong answer that gives this answer, or None.
-        request, outcome: the call that it reports.
+        share: of the test's points that are earned all the same.
+        request, outcome: the call that it reports, where it reports one.
     """
 
-    def __init__(self, text: str, request: Request, outcome: Outcome, kind: str, cause: str | None = None) -> None:
+    request: Request | None = None
+    outcome: Outcome | None = None
+
+    def __init__(
+        self, text: str, lesson: str, exercise: str, kind: str, cause: str | None = None, share: float = 0.0
+    ) -> None:
         super().__init__(text)
-        self.lesson, self.exercise, self.kind, self.cause = request.lesson, request.exercise, kind, cause
-        self.request, self.outcome = request, outcome
+        self.lesson, self.exercise, self.kind, self.cause, self.share = lesson, exercise, kind, cause, share
 
 
 class NotStarted(Exception):

@@ -6,25 +6,26 @@ python -m testcases.engine.hint 4 [--exercise compute_gae]
 from __future__ import annotations
 
 import argparse
+import re
 import textwrap
-import tomllib
 from functools import cache
 
-from .contract import TESTCASES, Lesson, lesson_names
+from .contract import TUTORIAL, Lesson, lesson_names
 from .contract import lesson as read_lesson
 from .progress import FOLDER, STATE, exercise_status, is_complete, read, write
 
 SHOWN = FOLDER / "hints.json"
+STEP = re.compile(r"^\d+\. ", re.MULTILINE)
 
 
 @cache
 def hints(lesson: str) -> dict[str, list[str]]:
-    """The steps of each exercise of a lesson, from its hints.toml; dotted exercises are quoted keys there."""
-    path = TESTCASES / lesson / "hints.toml"
-    if not path.is_file():
-        return {}
-    found = tomllib.loads(path.read_text("utf-8"))
-    return {exercise: [" ".join(step.split()) for step in steps] for exercise, steps in found.items()}
+    """The steps of each exercise of a lesson: the numbered lists, each folded, of its text's section "Hints"."""
+    path = TUTORIAL / lesson / "README.md"
+    text = path.read_text("utf-8") if path.is_file() else ""
+    section = text.partition("\n## Hints\n")[2].partition("\n## ")[0]
+    folded = re.findall(r"<summary>([\w.]+)</summary>\n(.*?)</details>", section, re.DOTALL)
+    return {exercise: [" ".join(step.split()) for step in STEP.split(steps)[1:]] for exercise, steps in folded}
 
 
 def next_hint(lesson: Lesson, exercise: str | None) -> str:

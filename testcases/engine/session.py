@@ -37,6 +37,8 @@ class Engine:
         echo: show what a test's own calls print.
         impatient: an exercise that took too long once is not called again, by no test and by no other exercise; the
             subject is a LocalEvaluator.
+        believes: whether what the subject's process says of itself counts. It may say anything, so in a graded run it
+            costs nothing to say that a global setting was changed, and earns nothing not to.
     """
 
     def __init__(
@@ -47,10 +49,12 @@ class Engine:
         seed: int = 0,
         explanation: Callable[[Evaluator, Reference], Explanation] = Explanation,
         seconds: float = math.inf,
+        believes: bool = True,
         echo: bool = False,
         impatient: bool = False,
     ) -> None:
-        self.subject, self.seed, self.seconds, self.echo = subject, seed, seconds, echo
+        self.subject, self.seed, self.seconds, self.believes = subject, seed, seconds, believes
+        self.echo = echo
         self.reference = reference or shared_reference()
         self.explanation = explanation(subject, self.reference)
         self.impatient = impatient

@@ -33,17 +33,17 @@ class Stops:
     def note(self, item: pytest.Item, error: BaseException | None, report: Any) -> None:
         """What a finished test says about breakpoints."""
         reached, self.engine.at_breakpoint = self.engine.at_breakpoint, []
-        failed = isinstance(error, CheckFailed) and error.outcome.at_breakpoint
+        outcome = error.outcome if isinstance(error, CheckFailed) else None
+        failed = error.request if isinstance(error, CheckFailed) and outcome and outcome.at_breakpoint else None
         if failed or reached:
-            report.course_breakpoint = True
             text = str(error) if failed else f"breakpoint() in {item.name}, which {_said(report)}"
-            self._reached.append((not failed, place(report), text, error.request if failed else reached[0]))
+            self._reached.append((failed is None, place(report), text, failed or reached[0]))
 
     def pytest_exception_interact(self, node: Any, call: pytest.CallInfo[Any], report: Any) -> None:
         if self._plain_pdb is None or report.outcome == "skipped":
             return
         error = call.excinfo.value if call.excinfo else None
-        if not isinstance(error, CheckFailed):
+        if not isinstance(error, CheckFailed) or error.request is None or error.outcome is None:
             self._plain_pdb.pytest_exception_interact(node, call, report)
         elif self._enter(str(error), error.request, error.outcome.error):
             node.session.shouldstop = "you left the debugger"

@@ -39,13 +39,13 @@ class Upstream:
                 "It is right on the reference's other lessons: one of yours is wrong in a way that no example shows."
             ]
         asked, outcome = self._fault
-        number, cause = read_lesson(asked.lesson).number, None
-        if outcome.error is None or outcome.error.kind != "timeout":
-            cause = Explanation(alone, self._reference).cause(asked, outcome)
-        said = f"Likely cause: {cause.name}: {cause.why}" if cause else f"Run: pytest testcases/{asked.lesson}"
+        number = read_lesson(asked.lesson).number
+        diagnosis = Explanation(alone, self._reference).diagnose(asked, outcome)
+        cause, likely = diagnosis.listed, diagnosis.lines(asked.exercise)
         heading = cause.read if cause else section_for(asked.lesson, asked.exercise)
         return [
-            f"This exercise is right. Lesson {number} is not: {asked.exercise}. {said}",
+            f"This exercise is right. Lesson {number} is not: {asked.exercise}.",
+            *(likely or [f"Run: pytest testcases/{asked.lesson}"]),
             f'Read: tutorial/{asked.lesson}/README.md, "{heading}"',
             f"Hint: make hint LESSON={number} EXERCISE={asked.exercise}",
         ]

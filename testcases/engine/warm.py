@@ -196,7 +196,7 @@ def _verdict(case: Any) -> tuple[str, str, bool]:
         return "not started", str(verdict), False
     if isinstance(verdict, Blocked):
         return f"blocked by {verdict.waits_for}", str(verdict), False
-    error = verdict.outcome.error if isinstance(verdict, CheckFailed) else None
+    error = verdict.outcome.error if isinstance(verdict, CheckFailed) and verdict.outcome else None
     return "failed", str(verdict), bool(error and error.is_of_file)
 
 

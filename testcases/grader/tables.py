@@ -9,9 +9,11 @@ from rich.table import Table
 from rich.text import Text
 
 from .reading import printable
+from .reports.tables import points
+from .results import OTHER_ATTEMPT
 
 if TYPE_CHECKING:
-    from .batch import Row
+    from .reports.sheets import MarkSheet
 
 STYLES = {"passed": "green", "not-started": "cyan", "blocked": "yellow", "missing": "yellow"}
 
@@ -37,13 +39,15 @@ def exercises(result: dict[str, Any]) -> Table:
     return table
 
 
-def gradebook(rows: Sequence[Row]) -> Table:
+def gradebook(sheets: Sequence[MarkSheet]) -> Table:
     """A batch: student, points, status, notes."""
     table = Table()
     for heading in ("student", "points", "status", "notes"):
         table.add_column(heading, overflow="fold")
-    for row in rows:
-        points = f"{row.score}/{row.max_score}"
-        notes = Text("\n".join(row.notes[:3]) + ("\n..." if len(row.notes) > 3 else ""))
-        table.add_row(Text(row.student), points, Text(row.status), notes)
+    for sheet in sheets:
+        score = "" if sheet.mark is None else points(sheet.mark)
+        told = [*filter(None, [sheet.lateness]), *sheet.all_notes]
+        notes = Text("\n".join(told[:3]) + ("\n..." if len(told) > 3 else ""))
+        status = sheet.status if sheet.settled.counts else OTHER_ATTEMPT
+        table.add_row(Text(sheet.shown), f"{score}/{points(sheet.max_score or 0)}", Text(status), notes)
     return table

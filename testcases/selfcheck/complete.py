@@ -48,9 +48,9 @@ def lacking(lesson: str, exercise: str) -> Iterator[str]:
         yield f"an example in {here}/examples.py"
     rights = 4 if read_lesson(lesson).number <= 6 else 2
     counts = (
-        (len(_of(wrong_answers(lesson), exercise)), WRONG, f"wrong answers in {here}/wrong_answers.py"),
-        (len(_of(right_answers(lesson), exercise)), rights, f"right answers in {here}/right_answers.py"),
-        (len(hints(lesson).get(exercise, [])), HINTS, f"hints in {here}/hints.toml"),
+        (len(_of(wrong_answers(lesson), exercise)), WRONG, f"wrong answers in {here}/answers.py"),
+        (len(_of(right_answers(lesson), exercise)), rights, f"right answers in {here}/answers.py"),
+        (len(hints(lesson).get(exercise, [])), HINTS, f"hints in tutorial/{lesson}/README.md"),
     )
     for count, wanted, what in counts:
         if count < wanted:
@@ -74,9 +74,8 @@ def _of(answers: Sequence[NamedChange], exercise: str) -> list[NamedChange]:
 def left_over(lesson: str) -> Iterator[str]:
     """What belongs to no exercise."""
     known = read_lesson(lesson).exercises
-    named = {exercise: "hints.toml" for exercise in hints(lesson)}
-    named |= {answer.exercise: "wrong_answers.py" for answer in wrong_answers(lesson)}
-    named |= {answer.exercise: "right_answers.py" for answer in right_answers(lesson)}
+    named = {exercise: "README.md's hints" for exercise in hints(lesson)}
+    named |= {answer.exercise: "answers.py" for answer in (*wrong_answers(lesson), *right_answers(lesson))}
     for exercise, file in named.items():
         if exercise not in known:
             yield f"lesson {read_lesson(lesson).number}: {file} has {exercise}, which is no exercise of it"

@@ -6,10 +6,11 @@ python -m testcases.selfcheck.stubs [--check]
 from __future__ import annotations
 
 import argparse
+import ast
 import sys
 from pathlib import Path
 
-from testcases.engine.contract import TUTORIAL
+from testcases.engine.contract import SOLUTIONS, TUTORIAL, lesson_names, regions
 from testcases.engine.stubs import all_stubs
 
 TEXTS = {".md", ".png", ".svg", ".yaml"}
@@ -32,7 +33,26 @@ def drift(tutorial: Path = TUTORIAL) -> list[str]:
     return found
 
 
+def export(folder: Path) -> None:
+    """Add a lesson's exercises to the imports of its `__init__.py`, where one is not there yet."""
+    path = folder / "__init__.py"
+    for file in sorted(folder.glob("*.py")):
+        text = path.read_text("utf-8")
+        known = [node for node in ast.parse(text).body if isinstance(node, ast.ImportFrom) and node.module == file.stem]
+        names = {alias.name for node in known for alias in node.names}
+        if added := {region.exercise.partition(".")[0] for region in regions(file)} - names:
+            # As ruff sorts them: CONSTANTS, Classes, functions.
+            ordered = sorted(names | added, key=lambda name: (not name.isupper(), not name[0].isupper(), name))
+            line = f"from .{file.stem} import {', '.join(ordered)}\n"
+            if len(line) > 120:
+                line = f"from .{file.stem} import (\n" + "".join(f"    {name},\n" for name in ordered) + ")\n"
+            old = "".join(text.splitlines(keepends=True)[known[0].lineno - 1 : known[0].end_lineno]) if known else ""
+            path.write_text(text.replace(old, line) if old else text + line, "utf-8")
+
+
 def write(tutorial: Path = TUTORIAL) -> None:
+    for lesson in lesson_names():
+        export(SOLUTIONS / lesson)
     for path, text in all_stubs().items():
         (tutorial / path).parent.mkdir(parents=True, exist_ok=True)
         (tutorial / path).write_text(text, "utf-8")

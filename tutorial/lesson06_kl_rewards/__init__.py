@@ -5,11 +5,3 @@ from .kl_rewards import (
     estimate_kl,
     penalize_missing_stop,
 )
-
-__all__ = [
-    "AdaptiveKLController",
-    "FixedKLController",
-    "compute_rewards",
-    "estimate_kl",
-    "penalize_missing_stop",
-]
