@@ -1,6 +1,6 @@
 # Every target does all of its set-up by itself; a second run installs nothing.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test progress hint reset solution check merge check-sandbox gradescope stubs figures checkpoints notebooks lab book book-pdf book-serve book-catalogues bench lint
+.PHONY: help setup demo test progress watch chat hint reset solution check merge check-sandbox gradescope stubs figures checkpoints notebooks lab book book-pdf book-serve book-catalogues bench lint
 
 PYTHON ?= python3
 VENV := .venv
@@ -74,6 +74,12 @@ test: $(READY) $(LAB_READY) ## Check the course itself: everything (students: ru
 
 progress: $(READY) ## How far you are, lesson by lesson
 	@$(BIN)/python -m testcases.engine.progress
+
+watch: $(READY) ## Run a lesson at each save; n: next hint, h: text, q: quit [LESSON=4]
+	@$(BIN)/python -m testcases.engine.watch $(LESSON)
+
+chat: $(READY) ## Ask the policies of a run, side by side [STACK=tutorial OUT=runs/mine]
+	@$(BIN)/python -m $(STACK).apps.chat '$(OUT)' --seed '$(SEED)'
 
 hint: $(READY) ## One more hint [LESSON=4] [EXERCISE=compute_gae]
 	@$(BIN)/python -m testcases.engine.hint $(LESSON) $(if $(EXERCISE),--exercise $(EXERCISE))

@@ -97,6 +97,7 @@ def _hub(options: argparse.Namespace, say: Say) -> int:
 
 
 def _demo(options: argparse.Namespace, console: Console, say: Say) -> int:
+    from .comparison import comparison
     from .demo import make_plan, run_capstone, write_summary
     from .figures import draw_figures
     from .journal import Journal, said_with_what_is_kept, what_is_kept
@@ -119,9 +120,11 @@ def _demo(options: argparse.Namespace, console: Console, say: Say) -> int:
     console.print(_samples(run))
     for file in files:
         console.print(str(file), style="dim")
-    if own_folder() and (sentence := verdict(run.summary())):
-        say(f"\n{sentence}")
+    if own_folder() and (beside := comparison(run.summary())):
+        console.print(beside)
+        say(f"\n{verdict(run.summary())}")
     console.print(f"\n{time.perf_counter() - start:.0f} s. The picture to look at: {out / 'overoptimisation.png'}")
+    console.print(f"Ask the policies yourself: make chat OUT={out}", soft_wrap=True)
     return 0
 
 

@@ -16,7 +16,9 @@ from tiny_models.gold import GOLD_MAX  # noqa: E402
 from ..given.prompts import encode_prompts  # noqa: E402
 from ..lesson06_kl_rewards import estimate_kl  # noqa: E402
 from ..lesson08_rollout import Experience, collect_experience  # noqa: E402
+from .comparison import reference_runs  # noqa: E402
 from .demo import CapstoneRun, PPORun, ppo_config  # noqa: E402
+from .stack import own_folder  # noqa: E402
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart.
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#7F7F7F"
@@ -71,10 +73,18 @@ def training_curves(run: CapstoneRun) -> Any:
 
 
 def overoptimisation(run: CapstoneRun) -> Any:
-    """The picture of the course: proxy and gold against the distance from the SFT model, both runs."""
+    """The picture of the course: proxy and gold against the distance from the SFT model, both runs.
+
+    On a student's own lessons the ends of the reference's ten seeds stand behind it, as a yardstick.
+    """
+    reference = reference_runs(run.plan.preset.name) if own_folder() else []
     figure, axes = plt.subplots(1, 2, figsize=(11, 4.8), layout="constrained", sharey=True)
     runs = ((axes[0], run.ppo, f"kl_coef {run.plan.preset.kl_coef}"), (axes[1], run.no_kl, "no KL penalty"))
     for axis, ppo, name in runs:
+        for one in reference:
+            ends = one["ppo" if ppo is run.ppo else "no_kl"]
+            size = 60 if one["seed"] == run.plan.seed else 16
+            axis.scatter([ends["kl"]] * 2, [ends["proxy"], ends["gold"]], s=size, c=[ORANGE, BLUE], alpha=0.35)
         trace = [*ppo.trace, ppo.final]
         distance = [max(point.kl, 0.0) for point in trace]
         gold, proxy = [point.gold for point in trace], [point.proxy for point in trace]
@@ -91,10 +101,12 @@ def overoptimisation(run: CapstoneRun) -> Any:
             xlabel="KL from the SFT model (nats per response, square-root scale)",
         )
         axis.set_xscale("function", functions=(lambda x: abs(x) ** 0.5, lambda x: x**2))
-        axis.set_xlim(0, max(distance) * 1.05)
+        ends_at = [one["ppo" if ppo is run.ppo else "no_kl"]["kl"] for one in reference]
+        axis.set_xlim(0, max([*distance, *ends_at]) * 1.05)
     axes[0].set_ylabel("score")
     axes[0].legend(loc="lower right")
-    figure.suptitle("Reward over-optimisation (open markers: end of training)")
+    beside = "; pale: the ends of the reference's ten seeds, this seed's larger" if reference else ""
+    figure.suptitle(f"Reward over-optimisation (open markers: end of training{beside})")
     return figure
 
 

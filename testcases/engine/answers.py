@@ -14,7 +14,7 @@ from .compare import Difference, Rules, first_difference, nan_in
 from .contract import lesson as read_lesson
 from .evaluate import part_of, signature_of
 from .exercises import Exercise, Scenario
-from .failures import CheckFailed, clean, describe_error, report, show, type_name
+from .failures import CheckFailed, clean, describe_error, printed_lines, report, show, show_argument, type_name
 from .plain import Outcome, Record, Request
 from .reading import section_for
 from .session import current
@@ -319,18 +319,18 @@ class Answer:
         head = f"{asked.lesson} · {asked.exercise} · {clean(kind)}"
         body = [_show_call(asked)] if loaded else []
         body += lines
-        if outcome.printed.strip():
-            start = outcome.printed.strip().splitlines()
-            body += [f"printed  {line[:90]}" for line in start[:2]]
-            if outcome.printed_length > sum(map(len, start[:2])) + 2:
-                body.append(f"         ... {outcome.printed_length:,} characters in all")
-        diagnosis = current().explanation.diagnose(asked, outcome)
-        cause = diagnosis.listed
-        tail = diagnosis.lines(asked.exercise)
-        heading = cause.read if cause else section_for(asked.lesson, asked.exercise)
-        tail.append(f'Read: tutorial/{asked.lesson}/README.md, "{heading}"')
-        tail.append(f"Hint: make hint LESSON={read_lesson(asked.lesson).number} EXERCISE={asked.exercise}")
-        raise CheckFailed(report(head, body, tail), asked.lesson, asked.exercise, kind, cause.name if cause else None)
+        tail, listed = current().upstream(asked), None
+        if not tail:
+            diagnosis = current().explanation.diagnose(asked, outcome)
+            listed = diagnosis.listed
+            tail = diagnosis.lines(asked.exercise)
+            heading = listed.read if listed else section_for(asked.lesson, asked.exercise)
+            tail.append(f'Read: tutorial/{asked.lesson}/README.md, "{heading}"')
+            tail.append(f"Hint: make hint LESSON={read_lesson(asked.lesson).number} EXERCISE={asked.exercise}")
+        text = report(head, body, tail, printed_lines(outcome))
+        failed = CheckFailed(text, asked.lesson, asked.exercise, kind, listed.name if listed else None)
+        failed.request, failed.outcome = asked, outcome
+        raise failed
 
 
 def as_tensor(value: Any, dtype: torch.dtype | None = None) -> Any:
@@ -356,10 +356,10 @@ def _is_numbers(value: list[Any]) -> bool:
 
 def _show_call(asked: Request) -> str:
     name = asked.scenario or asked.exercise
-    shown = [f"{key}={show(value)}" for key, value in asked.arguments.items()]
-    text = f"called   {name}({', '.join(shown)})"
+    text = f"called   {name}({', '.join(f'{key}={show_argument(value)}' for key, value in asked.arguments.items())})"
     if len(text) > 660:
-        text = f"called   {name}({', '.join(f'{key}={show(value, 8)}' for key, value in asked.arguments.items())})"
+        shown = [f"{key}={show_argument(value, 8)}" for key, value in asked.arguments.items()]
+        text = f"called   {name}({', '.join(shown)})"
     return text + (f", checking {asked.exercise}" if asked.scenario else "")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import io
 import linecache
 import random
 import re
@@ -14,7 +13,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,6 +22,7 @@ import torch
 from torch import Tensor
 
 from .contract import SOLUTIONS
+from .onlooker import Onlooker, Unseen, is_traced
 from .plain import MAX_TEXT, Frame, Outcome, Request, StudentError, copy_plain, identical, tensors_in, to_plain
 from .views import Missing, View, whole_stack
 
@@ -70,13 +70,17 @@ class LocalEvaluator:
         self._views: dict[str, View] = {}
 
     def evaluate(self, request: Request) -> Outcome:
-        return run(self._view(request.lesson), request, self._unstoppable, self._terms)
+        return run(self.view(request.lesson), request, self._unstoppable, self._terms)
+
+    def put_aside(self, lesson: str, exercise: str) -> None:
+        """An exercise that never ends: the others that call it shall not wait for it as well."""
+        self.view(lesson).put_aside(lesson, exercise)
 
     def function(self, lesson: str, exercise: str) -> Any:
         """The function itself; for the reference only, since loading a student's file may do anything."""
-        return self._view(lesson).resolve(lesson, exercise)
+        return self.view(lesson).resolve(lesson, exercise)
 
-    def _view(self, lesson: str) -> View:
+    def view(self, lesson: str) -> View:
         if lesson not in self._views:
             self._views[lesson] = self._view_of(lesson)
         return self._views[lesson]
@@ -122,6 +126,7 @@ def run(
     request: Request,
     unstoppable: Unstoppable | None = None,
     terms: Terms = Terms(),  # noqa: B008
+    onlooker: Onlooker | None = None,
 ) -> Outcome:
     """Call one exercise. Nothing that student code does to its arguments, its output or global settings lasts."""
     given = copy_plain(request.arguments, terms.handed)
@@ -133,14 +138,17 @@ def run(
     # What the course itself loads does not count as a student's time.
     scenarios = importlib.import_module(f"testcases.{request.lesson}.scenarios") if request.scenario else None
     # The reference always ends; a slow machine must not make its answer a timeout.
-    limit = _deadline(view, request, unstoppable, terms.load_seconds) if view.own else nullcontext()
-    state, output, attempt = _GlobalState(), _Bounded(), _Attempt(view, request)
+    onlooker = onlooker or Unseen()
+    is_limited = view.own and onlooker.limited and not is_traced()
+    limit = _deadline(view, request, unstoppable, terms.load_seconds) if is_limited else nullcontext()
+    state, attempt = _GlobalState(), _Attempt(view, request)
     try:
-        with limit, redirect_stdout(output), redirect_stderr(output), _quiet(view):
+        with limit, onlooker.watching(), _quiet(view):
             answered = attempt.answer(scenarios, arguments, leaves)
     except KeyboardInterrupt:
         raise
     except BaseException as error:
+        onlooker.error = error
         answered = Outcome(error=_describe(error, attempt.phase, view))
     left_behind = state.restore()
     changed = tuple(
@@ -153,8 +161,9 @@ def run(
         changed=changed,
         left_behind=left_behind,
         used_global_random=state.used_random,
-        printed=output.getvalue(),
-        printed_length=output.length,
+        printed=onlooker.printed.getvalue(),
+        printed_length=onlooker.printed.length,
+        at_breakpoint=onlooker.at_breakpoint,
     )
 
 
@@ -284,26 +293,6 @@ class _GlobalState:
             torch.set_rng_state(self.torch_state)
             random.setstate(self.python_state)
         return tuple(changed)
-
-
-class _Bounded(io.TextIOBase):
-    """Keeps the beginning of what is printed, and counts the rest."""
-
-    def __init__(self) -> None:
-        self.length = 0
-        self._kept: list[str] = []
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, text: str) -> int:
-        if self.length < MAX_TEXT:
-            self._kept.append(text[: MAX_TEXT - self.length])
-        self.length += len(text)
-        return len(text)
-
-    def getvalue(self) -> str:
-        return "".join(self._kept)
 
 
 @contextmanager

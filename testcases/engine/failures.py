@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from .plain import Elsewhere, Foreign, Record, StudentError
+from .plain import Elsewhere, Foreign, Outcome, Record, Request, StudentError
 
 MAX_LINES = 25
+SCREEN = 24
 WIDTH = 110
 MAX_SHOWN = 24
+WHOLE = re.compile(r"(?<![\w.+-])-?\d+(?=[,\]]|$)")
+"""A number without a point."""
 
 
 class CheckFailed(AssertionError):
@@ -23,7 +27,11 @@ class CheckFailed(AssertionError):
         kind: short name of the failure, such as "wrong value".
         cause: name of the wrong answer that gives this answer, or None.
         share: of the test's points that are earned all the same.
+        request, outcome: the call that it reports, where it reports one.
     """
+
+    request: Request | None = None
+    outcome: Outcome | None = None
 
     def __init__(
         self, text: str, lesson: str, exercise: str, kind: str, cause: str | None = None, share: float = 0.0
@@ -48,14 +56,24 @@ class Blocked(Exception):
         self.lesson, self.exercise, self.waits_for = lesson, exercise, waits_for
 
 
-def report(title: str, body: list[str], tail: list[str]) -> str:
-    """At most MAX_LINES lines: the title, as much of the body as fits, and the whole tail."""
+def report(title: str, body: list[str], tail: list[str], printed: list[str] | None = None) -> str:
+    """The title, as much of the body as fits into MAX_LINES, what was printed, and the whole tail."""
     lines = [line for text in body for line in wrap(text)]
     tail = [line for text in tail for line in wrap(text)]
     room = MAX_LINES - 1 - len(tail)
     if len(lines) > room:
         lines = [*lines[: room - 1], "..."]
-    return "\n".join([title, *lines, *tail])
+    return "\n".join([title, *lines, *(printed or ()), *tail])
+
+
+def printed_lines(outcome: Outcome) -> list[str]:
+    """What a call printed, up to a screen."""
+    lines = [line for text in outcome.printed.strip("\n").rstrip().splitlines() for line in wrap("    " + text)]
+    if not lines:
+        return []
+    if len(lines) > SCREEN or outcome.printed_length > len(outcome.printed):
+        lines = lines[:SCREEN] + [f"    ... cut: {outcome.printed_length:,} characters in all; pytest -s shows them"]
+    return ["printed", *lines]
 
 
 def wrap(text: str) -> list[str]:
@@ -101,6 +119,13 @@ def show(value: Any, limit: int = MAX_SHOWN) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     return repr(value)
+
+
+def show_argument(value: Any, limit: int = MAX_SHOWN) -> str:
+    """As `show`, and floats keep their point: dones=[0., 1.] are other numbers to torch than dones=[0, 1]."""
+    text = show(value, limit)
+    is_float = isinstance(value, float) or (isinstance(value, Tensor) and value.is_floating_point())
+    return WHOLE.sub(r"\g<0>.", text) if is_float and "tensor" not in text else text
 
 
 def show_pair(expected: float, got: float) -> tuple[str, str]:

@@ -13,7 +13,9 @@ MAX_ELEMENTS = 2_000_000
 MAX_PARTS = 50_000
 """Lists, names and numbers outside of tensors; four letters of a text count as one."""
 MAX_TEXT = 2_000
+MAX_PRINTED = 20_000
 MAX_NAME = 200
+NO_FILE = "there is no file "
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,12 @@ class StudentError:
     message: str
     frames: tuple[Frame, ...] = ()
 
+    @property
+    def is_of_file(self) -> bool:
+        """No exercise of the file can be called: it is not there, does not load, or never ends to load."""
+        never_loads = self.kind == "timeout" and self.frames[-1:] and self.frames[-1].function == "<module>"
+        return self.kind == "load" or bool(never_loads) or self.message.startswith(NO_FILE)
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -105,6 +113,8 @@ class Outcome:
     used_global_random: bool = False
     printed: str = ""
     printed_length: int = 0
+    at_breakpoint: bool = False
+    """It came to a `breakpoint()`, which was passed over."""
 
 
 def to_plain(value: Any) -> tuple[Any, tuple[str, ...]]:

@@ -8,6 +8,9 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
+import shutil
+import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,9 +22,11 @@ from .points import Entry, entries
 FOLDER = ROOT / ".progress"
 STATE = FOLDER / "tests.json"
 BAR = 24
+WIDE = 200
 
 Results = Mapping[str, Mapping[str, str]]
-"""Test function -> parameters -> "passed", "failed", "not started" or "blocked"."""
+"""Test function -> parameters -> "passed", "failed", "not started", or "blocked by " what it waits for."""
+WAITS = re.compile(r"lesson (\d+) \(([\w.]+)\)")
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -36,7 +41,7 @@ def read(path: Path) -> dict[str, Any]:
 def write(path: Path, state: Mapping[str, Any]) -> None:
     """Atomically, so that an interrupted run leaves the old state."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    ignore = FOLDER / ".gitignore"
+    ignore = path.parent / ".gitignore"
     if not ignore.exists():
         ignore.write_text("*\n", "utf-8")
     temporary = path.with_name(f"{path.name}.{os.getpid()}")
@@ -48,13 +53,15 @@ def update(results: Results, whole: bool) -> None:
     """Put a run's results into the state; with `whole` a function's former parameters are forgotten."""
     state = read(STATE)
     for function, cases in results.items():
-        state[function] = dict(cases) if whole else {**state.get(function, {}), **cases}
+        # A reset writes "not started" for a function without its cases.
+        before = {case: found for case, found in state.get(function, {}).items() if case}
+        state[function] = dict(cases) if whole else {**before, **cases}
     write(STATE, state)
 
 
 def status(entry: Entry, results: Results) -> str:
     """Of one test function: "passed" if all its cases passed, else the worst of them; "not run" without any."""
-    cases = set(results.get(entry.node, {}).values())
+    cases = {found.partition(" by ")[0] for found in results.get(entry.node, {}).values()}
     for worst in ("failed", "blocked", "not started", "passed"):
         if worst in cases:
             return worst
@@ -76,7 +83,7 @@ def is_complete(lesson: str, results: Results) -> bool:
     return bool(found) and all(status(entry, results) == "passed" for entry in found)
 
 
-def bar(lesson: str, results: Results) -> str:
+def bar(lesson: str, results: Results, columns: int = WIDE) -> str:
     """One line: "lesson04_gae  ######......  12/20 points  left: compute_gae (failed)"."""
     found = entries(lesson)
     total = sum(entry.points for entry in found)
@@ -87,25 +94,63 @@ def bar(lesson: str, results: Results) -> str:
     left = [(name, state) for name, state in left if state != "passed"]
     width = max(map(len, lesson_names()))
     line = f"{lesson:{width}}  {'#' * filled}{'.' * (BAR - filled)}  {earned:3}/{total} points"
+    if columns < 100:
+        line = f"{lesson[:8]} {earned:3}/{total} points"
     if not left:
         return f"{line}  done"
     shown = ", ".join(f"{name} ({state})" for name, state in left[:3])
-    return f"{line}  {len(left)} left: {shown}{', ...' if len(left) > 3 else ''}"
+    line = f"{line}  {len(left)} left: {shown}{', ...' if len(left) > 3 else ''}"
+    return line if len(line) <= columns or columns >= 100 else f"{line[: columns - 3]}..."
 
 
 def bars(lessons: Iterable[str], results: Results) -> list[str]:
-    """One line a lesson, for those that have points."""
-    return [bar(lesson, results) for lesson in lessons if entries(lesson)]
+    """One line a lesson, for those that have points; short ones in a narrow terminal."""
+    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDE
+    return [bar(lesson, results, columns) for lesson in lessons if entries(lesson)]
 
 
 def next_step(lessons: Iterable[str], results: Results) -> str:
-    """The first exercise of these lessons that is not done, and where it is; empty if there is none."""
+    """The first exercise of these lessons that is not done, or the one of another lesson that it waits for, and where
+    it is; empty if there is none."""
     for lesson in lessons:
         for name in dict.fromkeys(entry.exercise for entry in entries(lesson)):
-            if exercise_status(lesson, name, results) != "passed":
-                file = read_lesson(lesson).file_of(name)
-                return f"Next: {name}, in tutorial/{lesson}/{file}. Read tutorial/{lesson}/README.md first."
+            state = exercise_status(lesson, name, results)
+            waits = _waits_for(lesson, name, results) if state == "blocked" else None
+            if waits:
+                number, waited = waits
+                return f"{_step(read_lesson(number).name, waited)} {name} of lesson {int(lesson[6:8])} waits for it."
+            if state != "passed":
+                return f"{_step(lesson, name)} Read tutorial/{lesson}/README.md first."
     return ""
+
+
+def the_end(lessons: Iterable[str], results: Results) -> str:
+    """What a student can do whose capstone passes; empty while it does not."""
+    if not any(lesson.startswith("lesson12") and is_complete(lesson, results) for lesson in lessons):
+        return ""
+    return (
+        "The capstone passes. Train on your own blocks, beside the reference's run:  make demo STACK=tutorial "
+        "OUT=runs/mine\nThen ask your policy:  make chat OUT=runs/mine"
+    )
+
+
+def open_exercise(lesson: str, results: Results) -> str:
+    """The first exercise of a lesson that has not passed; the first of all where all have."""
+    names = read_lesson(lesson).exercises
+    return next((name for name in names if exercise_status(lesson, name, results) != "passed"), names[0])
+
+
+def _step(lesson: str, exercise: str) -> str:
+    return f"Next: {exercise}, in tutorial/{lesson}/{read_lesson(lesson).file_of(exercise)}."
+
+
+def _waits_for(lesson: str, exercise: str, results: Results) -> tuple[str, str] | None:
+    """Number and exercise that a blocked exercise waits for."""
+    nodes = [entry.node for entry in entries(lesson) if entry.exercise == exercise]
+    found = sorted(
+        {match.groups() for node in nodes for said in results.get(node, {}).values() if (match := WAITS.search(said))}
+    )
+    return found[0] if found else None
 
 
 def main() -> None:
@@ -116,6 +161,8 @@ def main() -> None:
     for line in bars(lesson_names(), state):
         print(line)
     print("\n" + (next_step(lesson_names(), state) or "All lessons are done."))
+    if offer := the_end(lesson_names(), state):
+        print(offer)
 
 
 if __name__ == "__main__":

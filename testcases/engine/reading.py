@@ -33,3 +33,16 @@ def section_for(lesson: str, exercise: str) -> str:
             if re.search(rf"\b{re.escape(name)}\b", heading):
                 return heading
     return DEFAULT
+
+
+def section_of(lesson: str, exercise: str) -> str:
+    """Where the text explains an exercise, and what it says there."""
+    path, heading = TUTORIAL / lesson / "README.md", section_for(lesson, exercise)
+    lines = path.read_text("utf-8").splitlines() if path.is_file() else []
+    begins = [number for number, line in enumerate(lines) if line.startswith("#")]
+    plain = [line.replace("`", "").replace("*", "").lstrip("#").strip() for line in lines]
+    start = next((number for number in begins if plain[number] == heading), None)
+    if start is None:
+        return f"Read {path}"
+    end = next((number for number in begins if number > start and not lines[number].startswith("####")), len(lines))
+    return "\n".join([*lines[start:end], f"(tutorial/{lesson}/README.md, line {start + 1})"])

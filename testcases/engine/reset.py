@@ -12,6 +12,7 @@ from pathlib import Path
 
 from .contract import ROOT, TUTORIAL, Lesson
 from .contract import lesson as read_lesson
+from .points import entries
 from .progress import FOLDER, STATE, read, write
 from .stubs import stubs_of
 
@@ -34,7 +35,7 @@ def reset(lesson: Lesson, tutorial: Path = TUTORIAL) -> Path | None:
         (tutorial / path).parent.mkdir(parents=True, exist_ok=True)
         (tutorial / path).write_text(text, "utf-8")
     state = read(STATE)
-    write(STATE, {function: cases for function, cases in state.items() if not function.startswith(lesson.name + "/")})
+    write(STATE, {**state, **{entry.node: {"": "not started"} for entry in entries(lesson.name)}})
     return kept
 
 

@@ -67,8 +67,9 @@ def _parameters(function: Callable[..., None]) -> Iterator[tuple[str, dict[str, 
         names = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
         rows = []
         for index, row in enumerate(values):
-            label = getattr(row, "id", None) or str(index)
+            label = getattr(row, "id", None)
             row = row.values if hasattr(row, "marks") else (row if len(names) > 1 else (row,))
+            label = label or _label(names, row, mark.kwargs.get("ids"), index)
             rows.append((label, dict(zip(names, row, strict=True))))
         tables.append(rows)
     wanted = set(inspect.signature(function).parameters)
@@ -77,3 +78,12 @@ def _parameters(function: Callable[..., None]) -> Iterator[tuple[str, dict[str, 
         if set(parameters) != wanted:
             raise TypeError(f"{function.__name__} takes {sorted(wanted)}, its marks give {sorted(parameters)}")
         yield "-".join(label for label, _ in chosen), parameters
+
+
+def _label(names: list[str], row: Any, ids: Any, index: int) -> str:
+    """As pytest names a row that has no id of its own."""
+    if ids and not callable(ids):
+        return str(ids[index])
+    plain = (str, int, float, type(None))
+    given = [str(value) if ids or isinstance(value, plain) else None for value in row]
+    return "-".join(label or f"{name}{index}" for name, label in zip(names, given, strict=True))

@@ -354,7 +354,7 @@ def pack_outcome(outcome: Outcome) -> tuple[Any, bytes]:
         "changed": list(outcome.changed),
         "left_behind": list(outcome.left_behind),
         "used_global_random": outcome.used_global_random,
-        "printed": outcome.printed,
+        "printed": outcome.printed[:MAX_TEXT],
         "printed_length": min(outcome.printed_length, MAX_INT - 1),
     }
     return header, packer.body

@@ -11,22 +11,25 @@ from typing import Any
 
 import pytest
 
-from testcases.engine import exercises, progress
+from testcases.engine import exercises, progress, replay
 from testcases.engine.contract import ROOT, TESTCASES, TUTORIAL, lesson_names
 from testcases.engine.contract import lesson as read_lesson
 from testcases.engine.failures import Blocked, CheckFailed, NotStarted
 from testcases.engine.points import entry_of, function_of
+from testcases.engine.stops import Stops, lesson_of, place
 from testcases.engine.stories import told
 
 exercises.install()
 
 SHOWN_PER_EXERCISE = 2
+WRONG = "wrong answer"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("PPO by Hand")
     group.addoption("--subject", default="tutorial", help='whose code: a copy of tutorial/ (default), or "solutions"')
     group.addoption("--suite-seed", type=int, default=0, help="of the fresh random inputs")
+    group.addoption("--snippet", action="store_true", help="show each failure's call as Python")
     group.addoption("--full", action="store_true", help="show every failure, not only the first ones of each exercise")
 
 
@@ -36,9 +39,12 @@ def pytest_configure(config: pytest.Config) -> None:
     subject = config.getoption("--subject")
     if subject != "solutions" and not _folder(subject).is_dir():
         raise pytest.UsageError(f"--subject: there is no folder {subject!r}")
+    config.args = list(dict.fromkeys(suite for arg in config.args for suite in _suites_of(config, arg)))
     if config.option.verbose == 0:  # The configuration says -q, so this is -v: the names of the tests are wanted.
         config.option.verbose = 1
-    config.pluginmanager.register(_Run(config), "ppo-by-hand")
+    stops = Stops(config)
+    config.pluginmanager.register(stops, "ppo-by-hand-stops")
+    config.pluginmanager.register(_Run(config, stops), "ppo-by-hand")
 
 
 @pytest.hookimpl(trylast=True)
@@ -49,6 +55,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item._id = type(item._id).parse(f"{item.nodeid}@{mark.args[0]}")  # type: ignore[attr-defined]
 
 
+def _suites_of(config: pytest.Config, arg: str) -> list[str]:
+    """What to run for an argument of pytest: for a lesson's folder or file in `tutorial/`, the lesson's suite."""
+    path = (config.invocation_params.dir / arg).resolve()
+    if not path.is_relative_to(TUTORIAL):
+        return [arg]
+    inside = path.relative_to(TUTORIAL).parts[:1]
+    return [str(TESTCASES / name) for name in lesson_names() if not inside or name == inside[0]] or [arg]
+
+
 def _folder(subject: str) -> Path:
     return TUTORIAL if subject == "tutorial" else Path(subject).resolve()
 
@@ -56,32 +71,39 @@ def _folder(subject: str) -> Path:
 class _Run:
     """The state of one pytest run."""
 
-    def __init__(self, config: pytest.Config) -> None:
-        self.config = config
+    def __init__(self, config: pytest.Config, stops: Stops) -> None:
+        self.config, self.stops = config, stops
         self.subject: str = config.getoption("--subject")
+        self.places: dict[str, int] = {}
+        self.first_of_file: dict[tuple[str, str], str] = {}
+        self.endless: set[str] = set()
         self.results: dict[str, dict[str, str]] = {}
         self.engine: Any = None
+
+    def pytest_itemcollected(self, item: pytest.Item) -> None:
+        """In the order of the suites: a plugin may shuffle them afterwards."""
+        self.places[item.nodeid] = len(self.places)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         for item in items:
-            if lesson := _lesson_of(item.nodeid):
+            if lesson := lesson_of(item.nodeid):
                 item.add_marker(read_lesson(lesson).short)
         # Within a lesson the basic suite comes first; a plugin that shuffles does so after this.
-        items.sort(key=lambda item: (_lesson_of(item.nodeid) or "~", "/basic" not in item.nodeid))
+        items.sort(key=lambda item: (lesson_of(item.nodeid) or "~", "/basic" not in item.nodeid))
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Load what the lessons' scenarios need, such as peft: seconds that belong to no test."""
-        for lesson in sorted({_lesson_of(item.nodeid) or "" for item in session.items}):
+        for lesson in sorted({lesson_of(item.nodeid) or "" for item in session.items}):
             if (TESTCASES / lesson / "scenarios.py").is_file():
                 importlib.import_module(f"testcases.{lesson}.scenarios")
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
-        if not _lesson_of(item.nodeid):
+        if not lesson_of(item.nodeid):
             return (yield)
         if self.engine is None:
-            self.engine = self._make_engine()
+            self.engine = self.stops.engine = self._make_engine()
         with self.engine.active():
             return (yield)
 
@@ -91,7 +113,8 @@ class _Run:
 
         reference = self.subject == "solutions"
         subject = evaluate.solutions() if reference else evaluate.student(_folder(self.subject), self._end_process)
-        return Engine(subject, seed=self.config.getoption("--suite-seed"))
+        echo = self.config.getoption("capture") == "no"
+        return Engine(subject, seed=self.config.getoption("--suite-seed"), echo=echo, impatient=not reference)
 
     def _end_process(self, request: Any) -> None:
         """The last resort: an endless loop that swallows what is raised in it would keep pytest for ever."""
@@ -112,25 +135,51 @@ class _Run:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
-        error = call.excinfo.value if call.excinfo else None
-        if _lesson_of(item.nodeid) is None or not isinstance(error, (AssertionError, NotStarted, Blocked)):
+        if lesson_of(item.nodeid) is None:
             return (yield)
-        entry = entry_of(item.nodeid)
-        kind = error.kind if isinstance(error, CheckFailed) else "wrong answer"
-        text = str(error)
-        if entry and not isinstance(error, CheckFailed):
-            text = f"{entry.lesson} · {entry.exercise} · {kind}\n{text}"
-        # pytest would render the frames of the engine, which costs more than the test.
-        item.repr_failure = lambda *args, **options: text  # type: ignore[method-assign]
+        error = call.excinfo.value if call.excinfo else None
+        if isinstance(error, (AssertionError, NotStarted, Blocked)):
+            # pytest would render the frames of the engine, which costs more than the test.
+            item.repr_failure = lambda *args, **options: _text_of(item, error)  # type: ignore[method-assign]
+        blocked_by = self._said_before(item, error)
         report = yield
-        if isinstance(error, (NotStarted, Blocked)):
+        report.course_place = self.places.get(item.nodeid, 0)
+        if blocked_by or isinstance(error, (NotStarted, Blocked)):
             report.outcome = "skipped"
-            report.longrepr = (str(item.path), item.location[1] or 0, str(error))
+            report.longrepr = (str(item.path), item.location[1] or 0, blocked_by or str(error))
             report.course_status = "not started" if isinstance(error, NotStarted) else "blocked"
-        else:
-            report.course_kind = f"{kind}: {error.cause or ''}" if isinstance(error, CheckFailed) else kind
+            report.course_waits = f" by {error.waits_for}" if isinstance(error, Blocked) else ""
+        elif isinstance(error, AssertionError):
+            report.course_kind = f"{error.kind}: {error.cause or ''}" if isinstance(error, CheckFailed) else WRONG
             report.sections = []
+        if call.when == "call":
+            self.stops.note(item, error, report)
         return report
+
+    def _said_before(self, item: pytest.Item, error: BaseException | None) -> str | None:
+        """What a test waits for whose failure another test reports: a file that does not load fails in the first test
+        of its exercises, an endless loop in the test that met it."""
+        found = error.outcome.error if isinstance(error, CheckFailed) and error.outcome else None
+        entry = entry_of(item.nodeid)
+        if found is None or entry is None:
+            return None
+        if found.is_of_file:
+            file = read_lesson(entry.lesson).file_of(entry.exercise)
+            if item.nodeid == self._first_of_file(item.session, entry.lesson, file):
+                return None
+            return f"{entry.lesson}: {entry.exercise} is waiting for {file} to load"
+        if found.kind != "timeout" or entry.exercise not in self.endless:
+            self.endless.add(entry.exercise) if found.kind == "timeout" else None
+            return None
+        return f"{entry.lesson}: {entry.exercise} is not called again, since one call did not end"
+
+    def _first_of_file(self, session: pytest.Session, lesson: str, file: str) -> str:
+        if (lesson, file) not in self.first_of_file:
+            nodes = [item.nodeid for item in session.items]
+            mine = [(entry_of(node), node) for node in nodes if lesson_of(node) == lesson]
+            fitting = [node for entry, node in mine if entry and read_lesson(lesson).file_of(entry.exercise) == file]
+            self.first_of_file[lesson, file] = min(fitting, key=lambda node: ("/basic" not in node, self.places[node]))
+        return self.first_of_file[lesson, file]
 
     def pytest_report_teststatus(self, report: Any) -> Any:
         status = getattr(report, "course_status", None)
@@ -144,6 +193,7 @@ class _Run:
         if entry_of(report.nodeid) is None or (report.when != "call" and not report.failed):
             return
         status = getattr(report, "course_status", "passed" if report.passed else "failed")
+        status += getattr(report, "course_waits", "")
         function, _, parameters = report.nodeid.partition("[")
         self.results.setdefault(function_of(function), {})[parameters.rstrip("]")] = status
 
@@ -151,9 +201,14 @@ class _Run:
     def pytest_terminal_summary(self, terminalreporter: Any) -> Iterator[None]:
         """One or two failures of each exercise in full, the others counted; then the bars."""
         failed = terminalreporter.stats.get("failed", [])
-        shown, hidden = (sorted(failed, key=_place), {}) if self.config.getoption("--full") else _first_of_each(failed)
+        shown, hidden = (sorted(failed, key=place), {}) if self.config.getoption("--full") else _first_of_each(failed)
         if failed:
             terminalreporter.stats["failed"] = shown
+        if self.subject == "tutorial" and not self.config.getoption("--snippet"):
+            replay.keep([report.nodeid for report in shown], self.config.getoption("--suite-seed"))
+            for number, report in enumerate(shown, start=1):
+                if isinstance(report.longrepr, str):
+                    report.longrepr += f"\nAgain: {replay.COMMAND} {number}"
         try:
             result = yield
         finally:
@@ -188,6 +243,19 @@ class _Run:
             terminalreporter.write_line(line)
         if self.subject == "tutorial" and (following := progress.next_step(lessons, state)):
             terminalreporter.write_line(following)
+        if self.subject == "tutorial" and (offer := progress.the_end(lessons, state)):
+            terminalreporter.write_line(offer)
+
+
+def _text_of(item: pytest.Item, error: BaseException) -> str:
+    entry = entry_of(item.nodeid)
+    if isinstance(error, CheckFailed) and error.request and item.config.getoption("--snippet"):
+        from testcases.engine.snippet import snippet
+
+        return f"{error}\n\n{snippet(error.request)}\n"
+    if entry is None or isinstance(error, CheckFailed):
+        return str(error)
+    return f"{entry.lesson} · {entry.exercise} · {WRONG}\n{error}"
 
 
 def _first_of_each(failed: list[Any]) -> tuple[list[Any], dict[str, int]]:
@@ -195,7 +263,7 @@ def _first_of_each(failed: list[Any]) -> tuple[list[Any], dict[str, int]]:
     shown: list[Any] = []
     kinds: dict[tuple[str, str], set[str]] = {}
     hidden: dict[str, int] = {}
-    for report in sorted(failed, key=_place):
+    for report in sorted(failed, key=place):
         entry = entry_of(report.nodeid)
         if entry is None or not hasattr(report, "course_kind"):
             shown.append(report)
@@ -208,17 +276,6 @@ def _first_of_each(failed: list[Any]) -> tuple[list[Any], dict[str, int]]:
             seen.add(report.course_kind)
             shown.append(report)
     return shown, hidden
-
-
-def _place(report: Any) -> tuple[Any, ...]:
-    """Order of the suites, whatever the order of the run."""
-    _, line, name = report.location
-    return _lesson_of(report.nodeid) or "~", "/basic" not in report.nodeid, line or 0, name
-
-
-def _lesson_of(nodeid: str) -> str | None:
-    folder = nodeid.replace("\\", "/").rpartition("testcases/")[2].partition("/")[0]
-    return folder if folder in lesson_names() else None
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:

@@ -1,0 +1,107 @@
+"""pytest's side of the debugger: at which call a run stops, and that it ends as usual."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from .contract import lesson_names
+from .failures import CheckFailed
+from .plain import Request
+
+
+class Stops:
+    """A plugin of one run. `breakpoint()` stops once, when all tests have run: at the first failure whose reported call
+    comes to it, else at the first listed test that does. `--pdb` stops at each failure.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.engine: Any = None
+        self._reached: list[tuple[bool, tuple[Any, ...], str, Request]] = []
+        self._entered = False
+        self._plain_pdb: Any = None
+
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        plugins = session.config.pluginmanager
+        if plugins.has_plugin("pdbinvoke"):
+            self._plain_pdb = plugins.unregister(name="pdbinvoke")
+
+    def note(self, item: pytest.Item, error: BaseException | None, report: Any) -> None:
+        """What a finished test says about breakpoints."""
+        reached, self.engine.at_breakpoint = self.engine.at_breakpoint, []
+        outcome = error.outcome if isinstance(error, CheckFailed) else None
+        failed = error.request if isinstance(error, CheckFailed) and outcome and outcome.at_breakpoint else None
+        if failed or reached:
+            text = str(error) if failed else f"breakpoint() in {item.name}, which {_said(report)}"
+            self._reached.append((failed is None, place(report), text, failed or reached[0]))
+
+    def pytest_exception_interact(self, node: Any, call: pytest.CallInfo[Any], report: Any) -> None:
+        if self._plain_pdb is None or report.outcome == "skipped":
+            return
+        error = call.excinfo.value if call.excinfo else None
+        if not isinstance(error, CheckFailed) or error.request is None or error.outcome is None:
+            self._plain_pdb.pytest_exception_interact(node, call, report)
+        elif self._enter(str(error), error.request, error.outcome.error):
+            node.session.shouldstop = "you left the debugger"
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> Iterator[None]:
+        try:
+            result = yield
+        except session.Failed:  # -x
+            self._stop_once()
+            raise
+        self._stop_once()
+        return result
+
+    def _stop_once(self) -> None:
+        if self._reached and not self._entered and not hasattr(self.config, "workerinput"):
+            _, _, text, request = min(self._reached, key=lambda one: one[:2])
+            self._enter(text, request, breakpoints=True)
+
+    def _enter(self, text: str, request: Request, error: Any = None, breakpoints: bool = False) -> bool:
+        """Open the debugger at a call; whether the student left it."""
+        from .debugger import KEYS, look_at_error, step_through
+
+        self._entered = True
+        view = self.engine.subject.view(request.lesson)
+        raised = error is not None and error.kind not in ("timeout", "missing", "signature")
+        with self._terminal() as write:
+            write(f"\n{text}\n\ndebugger: {KEYS}")
+            left = look_at_error(view, request) if raised and not breakpoints else None
+            if raised and left is None and not breakpoints or error is not None and error.kind == "missing":
+                write("No line of yours has run: there is nothing to step through.")
+                return False
+            return step_through(view, request, from_the_start=not breakpoints) if left is None else left
+
+    @contextmanager
+    def _terminal(self) -> Iterator[Any]:
+        """Nothing is captured until the end of the block."""
+        capture = self.config.pluginmanager.getplugin("capturemanager")
+        if capture:
+            capture.suspend_global_capture(in_=True)
+        try:
+            yield lambda line: print(line, flush=True)
+        finally:
+            if capture:
+                capture.resume_global_capture()
+
+
+def _said(report: Any) -> str:
+    return getattr(report, "course_status", report.outcome).replace("not", "is not")
+
+
+def lesson_of(nodeid: str) -> str | None:
+    folder = nodeid.replace("\\", "/").rpartition("testcases/")[2].partition("/")[0]
+    return folder if folder in lesson_names() else None
+
+
+def place(report: Any) -> tuple[Any, ...]:
+    """Order of the suites, whatever the order of the run."""
+    _, line, name = report.location
+    listed = getattr(report, "course_place", 0)
+    return lesson_of(report.nodeid) or "~", "/basic" not in report.nodeid, line or 0, listed, name
