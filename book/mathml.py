@@ -33,14 +33,21 @@ def mathml(tex: str, block: bool) -> str:
     if _depth(tex):
         raise NotTypeset("braces that match")
     source = re.sub(r"\\(begin|end)\{aligned\}", r"\\\1{align*}", tex)
+    source = re.sub(r"\\arg(?![a-z])", r"\\operatorname{arg}", source).replace(r"\nonumber", "")
     try:
         root = ElementTree.fromstring(convert(source, display="block" if block else "inline"))
     except Exception as error:  # latex2mathml raises many kinds, most of them its own
         raise NotTypeset(f"a formula that latex2mathml reads ({type(error).__name__})") from None
+    for node in root.iter(f"{NAMESPACE}mtext"):
+        if re.search(r"(?<!\\)\$", node.text or ""):
+            raise NotTypeset(f"no formula inside \\text, not {node.text}")
+        node.text = re.sub(r"\\([_%#&$])", r"\1", node.text or "")
     unknown = [node.text for node in root.iter() if node.text and "\\" in node.text]
     if unknown:
         raise NotTypeset(f"commands that latex2mathml knows, not {' '.join(unknown)}")
     for node in root.iter():
+        if node.tag.endswith("}mi") and node.text == "\u27fa":
+            node.tag = f"{NAMESPACE}mo"  # \iff is a relation
         _space(node)
     ElementTree.register_namespace("", NAMESPACE[1:-1])
     return ElementTree.tostring(root, "unicode")
@@ -67,7 +74,7 @@ def _space(parent: ElementTree.Element) -> None:
         if not _is_function(child):
             spaced.append(child)
             continue
-        if before is not None and not _opens(before) and not before.tag.endswith("mspace"):
+        if before is not None and not _opens(before) and not spaced[-1].tag.endswith("mspace"):
             spaced.append(_thin())
         spaced.append(child)
         if after is not None and not (after.tag.endswith("}mo") and after.text in "([{"):

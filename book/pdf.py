@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -136,6 +137,9 @@ def main() -> None:
         finally:
             browser.close()
     print(f"{options.out}: {count} pages")
+    fonts = shutil.which("fc-list")
+    if fonts and not subprocess.run([fonts, ":lang=zh"], capture_output=True).stdout:
+        print("note: no Chinese font here, so the glossary's Chinese is boxes; Debian and Ubuntu: fonts-noto-cjk")
 
 
 if __name__ == "__main__":

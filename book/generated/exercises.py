@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 
-from testcases.engine.contract import TUTORIAL, lesson_names
+from testcases.engine.contract import ROOT, TUTORIAL, lesson_names
 from testcases.engine.contract import lesson as read_lesson
 from testcases.engine.points import entries
 from testcases.engine.reading import section_for
 
 from .texts import TOP, sections, table_rows, title_of
 
+PLAYGROUNDS = ROOT / "book" / "playgrounds"
 INTRODUCTION = """# Exercises
 
 Every exercise of the course. Points are tests passed; minutes are for people who use PyTorch every day / for whom this
@@ -31,7 +32,7 @@ def _table(lesson: str) -> str:
     text = path.read_text("utf-8")
     effort = {row[-4].strip("`"): row[-2:] for row in table_rows(text) if len(row) >= 4 and "●" in row[-2]}
     anchors = {section.title.replace("`", "").replace("*", ""): section.anchor for section in sections(text)}
-    lines = [f"## [{title_of(path)}]({TOP}tutorial/{lesson}/README.md)", ""]
+    lines = [f"## [{title_of(path)}]({TOP}tutorial/{lesson}/README.md)", "", _elsewhere(lesson), ""]
     lines += ["| exercise | points | difficulty | minutes | look up |", "|---|---|---|---|---|"]
     for exercise in read_lesson(lesson).exercises:
         points = sum(entry.points for entry in entries(lesson) if entry.exercise == exercise)
@@ -41,6 +42,14 @@ def _table(lesson: str) -> str:
         page = f"reference_{lesson}.md#{_anchor(exercise)}"
         lines.append(f"| [{exercise}]({link}) | {points} | {difficulty} | {minutes} | [reference]({page}) |")
     return "\n".join([*lines, ""])
+
+
+def _elsewhere(lesson: str) -> str:
+    """Where the same lesson can be seen and moved."""
+    number = lesson[6:8]
+    notebooks = [(f"notebooks/{path.name}", "notebook") for path in (ROOT / "notebooks").glob(f"{number}_*.ipynb")]
+    moving = [(f"book/playgrounds/{path.name}", "playground") for path in PLAYGROUNDS.glob(f"{number}_*.md")]
+    return " · ".join(f"[{name}]({TOP}{path})" for path, name in notebooks + moving)
 
 
 def _anchor(exercise: str) -> str:
