@@ -56,10 +56,10 @@ def overoptimization() -> tuple[Figure, str]:
         for reward, color, label in (("proxy", ORANGE, "proxy reward"), ("gold", BLUE, "gold reward")):
             heights = [point[reward] for point in run[name]["trace"]]
             axes.plot(updates, heights, "o-", ms=4, color=color)
-            axes.text(updates[-1] + 1, heights[-1], label, color=color, va="center", fontsize=9)
+            axes.text(updates[-1] + 1, heights[-1] + 0.02, label, color=color, va="bottom", fontsize=9)
         axes.axhline(2.0, color=RULE, lw=1, ls=":")
         axes.set(title=title, xlabel="PPO update", xlim=(0, updates[-1] * 1.42), ylim=(-0.25, 2.5))
-        axes.set_xticks(updates[:: max(1, len(updates) // 5)])
+        axes.set_xticks(range(0, updates[-1] + 1, 10))
     figure.axes[0].set(ylabel="reward")
     figure.axes[0].text(0.5, 2.06, "best possible gold reward", color=RULE, fontsize=8)
     samples = figure.add_subplot(grid[1, :])
@@ -69,7 +69,7 @@ def overoptimization() -> tuple[Figure, str]:
         height = 0.95 - 0.36 * row
         samples.text(0.0, height, name, color=color, fontweight="bold", va="top", fontsize=9)
         shown = textwrap.shorten(one["response"], 92, placeholder=" ...")
-        samples.text(0.16, height, f"\u201c{shown}\u201d", color=INK, va="top", fontsize=9)
+        samples.text(0.2, height, f"\u201c{shown}\u201d", color=INK, va="top", fontsize=9)
     alt = (
         "Proxy and gold reward over the PPO updates of one run. With the KL penalty both rise together, the gold "
         f"reward from {run['sft']['gold']:.2f} to {run['ppo']['gold']:.2f}. Without it the proxy reward rises to "

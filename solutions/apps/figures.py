@@ -1,4 +1,4 @@
-"""The three figures of a capstone run: the training, the over-optimisation, and one response taken apart."""
+"""The three figures of a capstone run: the training, the over-optimization, and one response taken apart."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from .comparison import reference_runs  # noqa: E402
 from .demo import CapstoneRun, PPORun, ppo_config  # noqa: E402
 from .stack import own_folder  # noqa: E402
 
-# Okabe and Ito's colours, which colour-blind readers can tell apart.
+# Okabe and Ito's colors, which color-blind readers can tell apart.
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#7F7F7F"
 
 
 def draw_figures(run: CapstoneRun) -> list[Path]:
-    """Write `training_curves.png`, `overoptimisation.png` and `response.png` into the run's folder."""
+    """Write `training_curves.png`, `overoptimization.png` and `response.png` into the run's folder."""
     figures = {
         "training_curves.png": training_curves(run),
-        "overoptimisation.png": overoptimisation(run),
+        "overoptimization.png": overoptimization(run),
         "response.png": response_by_token(run),
     }
     for name, figure in figures.items():
@@ -44,14 +44,14 @@ def training_curves(run: CapstoneRun) -> Any:
     sft, accuracy, score, kl, entropy, critic = axes.flat
     sft.plot(run.sft.losses, color=GREY, alpha=0.35, linewidth=0.8)
     sft.plot(_smooth(run.sft.losses), color=BLUE)
-    sft.set(title="SFT learns the grammar", xlabel="optimiser step", ylabel="loss (nats per token)", ylim=(0.8, None))
+    sft.set(title="SFT learns the grammar", xlabel="optimizer step", ylabel="loss (nats per token)", ylim=(0.8, None))
     steps = [row["accuracy"] for row in run.reward.history]
     accuracy.plot(steps, color=GREY, alpha=0.35, linewidth=0.8)
     accuracy.plot(_smooth(steps), color=BLUE)
-    accuracy.axhline(0.5, color=GREY, linestyle=":", label="a coin")
+    accuracy.axhline(0.5, color=GREY, linestyle=":", label="chance")
     accuracy.set(
         title=f"The reward model learns the choices\n(held out: {run.reward.accuracy:.0%} right)",
-        xlabel="optimiser step",
+        xlabel="optimizer step",
         ylabel="accuracy on the batch",
     )
     accuracy.legend(loc="lower right")
@@ -62,8 +62,8 @@ def training_curves(run: CapstoneRun) -> Any:
         (critic, "explained_variance", "The critic learns to predict", "explained variance of the returns"),
     )
     for axis, name, title, label in panels:
-        for ppo, colour, text in ((run.ppo, BLUE, "with KL penalty"), (run.no_kl, ORANGE, "without")):
-            axis.plot(_metric(ppo, name), color=colour, label=text)
+        for ppo, color, text in ((run.ppo, BLUE, "with KL penalty"), (run.no_kl, ORANGE, "without")):
+            axis.plot(_metric(ppo, name), color=color, label=text)
         axis.set(title=title, xlabel="PPO update", ylabel=label)
         axis.legend()
     kl.set_yscale("symlog", linthresh=5)
@@ -72,7 +72,7 @@ def training_curves(run: CapstoneRun) -> Any:
     return figure
 
 
-def overoptimisation(run: CapstoneRun) -> Any:
+def overoptimization(run: CapstoneRun) -> Any:
     """The picture of the course: proxy and gold against the distance from the SFT model, both runs.
 
     On a student's own lessons the ends of the reference's ten seeds stand behind it, as a yardstick.
@@ -106,7 +106,7 @@ def overoptimisation(run: CapstoneRun) -> Any:
     axes[0].set_ylabel("score")
     axes[0].legend(loc="lower right")
     beside = "; pale: the ends of the reference's ten seeds, this seed's larger" if reference else ""
-    figure.suptitle(f"Reward over-optimisation (open markers: end of training{beside})")
+    figure.suptitle(f"Reward over-optimization (open markers: end of training{beside})")
     return figure
 
 
@@ -123,11 +123,11 @@ def response_by_token(run: CapstoneRun) -> Any:
         (experience.values[0], "value before\nthe token", "line", BLUE),
         (experience.advantages[0], "advantage\n(raw)", "bar", GREY),
     )
-    for axis, (numbers, label, kind, colour) in zip(axes, rows, strict=True):
+    for axis, (numbers, label, kind, color) in zip(axes, rows, strict=True):
         if kind == "bar":
-            axis.bar(range(len(tokens)), numbers.tolist(), color=colour)
+            axis.bar(range(len(tokens)), numbers.tolist(), color=color)
         else:
-            axis.plot(range(len(tokens)), numbers.tolist(), "o-", color=colour)
+            axis.plot(range(len(tokens)), numbers.tolist(), "o-", color=color)
         axis.axhline(0.0, color="black", linewidth=0.6)
         axis.set_ylabel(label)
         axis.margins(y=0.25)

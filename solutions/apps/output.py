@@ -21,7 +21,7 @@ MODELS = {
 }
 """Folder -> what lies in it when it is finished."""
 RESULT_FOLDERS = (*MODELS, "log", "samples", FOLDER)
-RESULT_FILES = ("summary.json", "training_curves.png", "overoptimisation.png", "response.png")
+RESULT_FILES = ("summary.json", "training_curves.png", "overoptimization.png", "response.png")
 
 
 def prepare_output(out: Path, resume: bool = False, inputs: Sequence[Path] = ()) -> None:

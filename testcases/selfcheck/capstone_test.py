@@ -67,7 +67,7 @@ def test_the_whole_pipeline_writes_models_figures_and_summary(tmp_path, capsys):
     result = summary(tmp_path)
     assert (result["preset"], result["seed"], result["gold_max"]) == ("pocket", 3, 2.0)
     assert {name: set(result[name]) for name in NUMBERS} == NUMBERS
-    for name in ("training_curves.png", "overoptimisation.png", "response.png"):
+    for name in ("training_curves.png", "overoptimization.png", "response.png"):
         assert (tmp_path / name).stat().st_size > 10_000
     # A new run clears just what a run writes.
     assert {file.name for file in tmp_path.iterdir() if file.is_file()} == set(output.RESULT_FILES)
