@@ -7,7 +7,6 @@ It reads one JSON line for each run, {"run": 3, "lessons": [...]} or {"run": 3, 
 from __future__ import annotations
 
 import gc
-import importlib
 import json
 import os
 import select
@@ -99,7 +98,6 @@ class Warm:
         from .session import Engine
 
         say({"run": self.run, "loading": lesson})
-        importlib.import_module(f"testcases.{lesson}.examples")
         with Engine(self.reference.evaluator, reference=self.reference, explanation=NoExplanation).active():
             for case in cases(lesson):
                 case.run()

@@ -1,10 +1,78 @@
-"""Wrong and right answers to lesson 4, as changes of the reference."""
+"""What lesson 4 is asked, and wrong and right answers to it, as changes of the reference."""
 
 from __future__ import annotations
 
-from testcases.engine import Right, Wrong, edit, first, instead
+import math
+
+import torch
+from torch import Tensor
+
+from testcases.doubles.drawing import generator, normal_from, ragged_from
+from testcases.engine import Request, Right, Wrong, edit, first, instead, request
+from tutorial.lesson04_gae import compute_gae, compute_response_gae, n_step_advantages, td_errors
 
 WRONG = "What people get wrong"
+
+
+GRADIENTS = ("rewards", "values")
+
+
+def examples(seed: int) -> list[Request]:
+    """O(1) numbers in float64; done inside and at the end; ragged rows with a gap; B != T, B == T and no batch."""
+    draw = generator(seed)
+    found = []
+    for shape in ((3, 7), (4, 4), (5,), (2, 2, 3)):
+        rewards, values, dones = _episodes(draw, shape)
+        gamma, lam = _fraction(draw), _fraction(draw)
+        found += [
+            request(td_errors, rewards, values, dones, gamma, grad_of=GRADIENTS),
+            request(n_step_advantages, rewards, values, dones, 2, gamma, grad_of=GRADIENTS),
+            request(n_step_advantages, rewards, values, dones, 3, gamma, grad_of=GRADIENTS),
+            request(n_step_advantages, rewards, values, dones, 50, gamma, grad_of=GRADIENTS),
+            request(compute_gae, rewards, values, dones, gamma, lam, grad_of=GRADIENTS, grad_through="advantages"),
+            request(compute_gae, rewards, values, dones, gamma, lam, grad_of=GRADIENTS, grad_through="returns"),
+        ]
+    rewards, values, dones = _episodes(draw, (3, 6))
+    for asked in (td_errors, n_step_advantages, compute_gae):
+        extra = {"n": 2} if asked == n_step_advantages else {}
+        found += [
+            request(asked, rewards=rewards, values=values, dones=dones, grad_of=GRADIENTS, **extra),
+            request(asked, rewards=rewards, values=values, dones=dones.double(), gamma=0.7, **extra),
+        ]
+    # What stands behind the end of the last episode is nobody's value.
+    dones, nowhere = dones.index_fill(-1, torch.tensor(-1), True), values.index_fill(-1, torch.tensor(-1), math.nan)
+    found.append(request(td_errors, rewards, nowhere, dones, 0.8, grad_of="rewards"))
+    for rows, steps, garbage in ((4, 7, True), (3, 3, False), (2, 5, True)):
+        rewards, values, mask = _responses(draw, rows, steps, garbage)
+        gamma, lam = _fraction(draw), _fraction(draw)
+        for part in ("advantages", "returns"):
+            options = {"grad_of": GRADIENTS, "grad_through": part}
+            found.append(request(compute_response_gae, rewards, values, mask, gamma, lam, **options))
+        found.append(request(compute_response_gae, rewards=rewards, values=values, mask=mask, grad_of=GRADIENTS))
+    # What comes is what was expected: the advantage is 0.
+    found.append(request(compute_response_gae, values[:, -1:], values[:, -1:], mask[:, -1:], 0.5, 0.5))
+    return found
+
+
+def _episodes(draw: torch.Generator, shape: tuple[int, ...]) -> tuple[Tensor, Tensor, Tensor]:
+    rewards, values = normal_from(draw, *shape), normal_from(draw, *shape[:-1], shape[-1] + 1)
+    dones = torch.rand(shape, generator=draw) < 0.1
+    dones[..., 1] = True
+    dones[..., -1] = False
+    return rewards, values, dones
+
+
+def _responses(draw: torch.Generator, rows: int, steps: int, garbage: bool) -> tuple[Tensor, Tensor, Tensor]:
+    rewards, values = normal_from(draw, rows, steps), normal_from(draw, rows, steps)
+    mask = ragged_from(draw, rows, steps, shortest=2)
+    if garbage:
+        rewards, values = rewards.masked_fill(~mask, math.nan), values.masked_fill(~mask, math.nan)
+    return rewards, values, mask
+
+
+def _fraction(draw: torch.Generator) -> float:
+    """Between 0.5 and 0.9: far from 0 and 1, where mistakes hide."""
+    return 0.5 + 0.4 * float(torch.rand((), generator=draw))
 
 
 class TdErrors(Wrong, of="td_errors"):

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from testcases.engine import exercises
-from testcases.engine.changes import NamedChange, right_answers, wrong_answers
+from testcases.engine.changes import NamedChange, exists, right_answers, wrong_answers
 from testcases.engine.contract import TUTORIAL, lesson_names
 from testcases.engine.contract import lesson as read_lesson
 from testcases.engine.hint import hints
@@ -45,7 +45,7 @@ def lacking(lesson: str, exercise: str) -> Iterator[str]:
     if all(entry.is_basic for entry in tests):
         yield f"agreement with the reference: {here}/contract_test.py"
     if not examples(lesson, exercise):
-        yield f"an example in {here}/examples.py"
+        yield f"an example in {here}/{'examples' if exists(f'testcases.{lesson}.examples') else 'answers'}.py"
     rights = 4 if read_lesson(lesson).number <= 6 else 2
     counts = (
         (len(_of(wrong_answers(lesson), exercise)), WRONG, f"wrong answers in {here}/answers.py"),
