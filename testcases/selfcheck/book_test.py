@@ -62,20 +62,19 @@ def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def browser() -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 
-    profile = tmp_path_factory.mktemp("profile")
     with sync_playwright() as playwright:
-        context = playwright.chromium.launch_persistent_context(profile, executable_path=CHROMIUM, args=FLAGS)
-        yield context
-        context.close()
+        launched = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield launched.new_context()
+        launched.close()
 
 
 @pytest.fixture(scope="module")
 def playground(book: Path, browser: Any) -> Callable[[str], Any]:
     """A page with this playground; what goes wrong in its scripts fails the test."""
-    page = browser.pages[0]
+    page = browser.new_page()
 
     def opened(name: str) -> Any:
         page.set_viewport_size(DESK)
