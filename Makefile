@@ -143,7 +143,7 @@ book-serve: $(LAB_READY) ## The site at http://127.0.0.1:8000, built again whene
 
 book-catalogues: $(LAB_READY) ## What a translation starts from: runs/book-catalogues/*.pot
 	@$(BIN)/python -m book.stage
-	@$(SPHINX) -b gettext -d $(BOOK)-doctrees . $(BOOK)-catalogues
+	@$(SPHINX) -b gettext -d $(BOOK)-catalogues-doctrees . $(BOOK)-catalogues
 
 # torch comes first, so that nothing else chooses a build of it.
 $(BENCH_READY): testcases/benchmarks/trl.lock
