@@ -155,11 +155,14 @@ def link_folders(app: Sphinx, doctree: nodes.document) -> None:
     """A link to a folder of the repository leads to the page that lists what is in it, or is only text."""
     for link in list(doctree.findall(addnodes.pending_xref)):
         path = Path(app.env.relfn2path(link["reftarget"], app.env.docname)[1])
-        if link.get("refdomain") is None and path.is_dir():
-            if path.name in FOLDERS:
-                link["refdomain"], link["reftarget"], link["reftargetid"] = "doc", FOLDERS[path.name], None
-            else:
-                link.replace_self(link.children)
+        if link.get("refdomain") is not None:
+            continue
+        if path.is_dir() and path.name in FOLDERS:
+            link["refdomain"], link["reftarget"], link["reftargetid"] = "doc", FOLDERS[path.name], None
+        elif path.is_dir():
+            link.replace_self(link.children)
+        else:
+            app.env.note_reread()  # what is missing now may be there at the next build
 
 
 def _uri(app: Sphinx, docname: str, page: str, anchor: str = "") -> str:
