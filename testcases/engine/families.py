@@ -177,8 +177,9 @@ def _sizes(direct: Sequence[Request]) -> Iterator[Request]:
 
 
 def _lead(question: Request) -> Tensor | None:
-    """The first tensor with a dimension: batch first, then time."""
-    return next((own for own in question.arguments.values() if torch.is_tensor(own) and own.dim()), None)
+    """The first tensor with batch and time; where there is none, with one of them."""
+    tensors = [own for own in question.arguments.values() if torch.is_tensor(own)]
+    return next((own for dims in (2, 1) for own in tensors if own.dim() >= dims), None)
 
 
 def _has_plain_sizes(question: Request) -> bool:
