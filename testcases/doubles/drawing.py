@@ -2,8 +2,32 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import torch
 from torch import Generator, Tensor
+
+TORCH_BITS = 32
+"""Of a seed, torch's `manual_seed` uses no more on the CPU."""
+
+
+def generator(seed: int) -> Generator:
+    """A generator in which every bit of a seed counts; one that torch can take whole is torch's own."""
+    draw = Generator().manual_seed(seed % 2**TORCH_BITS)
+    if seed >= 2**TORCH_BITS:
+        state = draw.get_state()
+        words = hashlib.shake_256(str(seed).encode()).digest(4 * 624)
+        # The words of the Mersenne twister, each in 64 bits, come after a header of 24 bytes.
+        state[24 : 24 + 8 * 624] = torch.frombuffer(bytearray(words), dtype=torch.uint32).long().view(torch.uint8)
+        draw.set_state(state)
+    return draw
+
+
+def as_argument(seed: int) -> int:
+    """A seed for a configuration: it stands in a question, and says nothing about the one that it comes from."""
+    if seed < 2**TORCH_BITS:
+        return seed
+    return int.from_bytes(hashlib.sha256(f"argument {seed}".encode()).digest()[:8], "big") >> 33
 
 
 def normal(*shape: int, seed: int = 1) -> Tensor:
@@ -16,6 +40,11 @@ def normal_from(draw: Generator, *shape: int) -> Tensor:
 
 def uniform_from(draw: Generator, *shape: int) -> Tensor:
     return torch.rand(shape, generator=draw, dtype=torch.float64)
+
+
+def word_from(draw: Generator, length: int = 6) -> str:
+    """Small letters."""
+    return "".join(chr(97 + int(number)) for number in torch.randint(26, (length,), generator=draw))
 
 
 def ragged_from(draw: Generator, rows: int, steps: int, shortest: int = 1) -> Tensor:

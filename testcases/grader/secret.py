@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 FILE = "secret.key"
-SEED_BITS = 62
-"""A seed is an argument of some exercises, and those hold less than 63 bits."""
+SEED_BITS = 128
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ class Secret:
 
     def seed(self, lesson: str, content: str) -> int:
         """Of the fresh inputs of one lesson of one submission."""
-        return int.from_bytes(self._hash(f"seed\0{lesson}\0{content}")[:8], "big") >> (64 - SEED_BITS)
+        return int.from_bytes(self._hash(f"seed\0{lesson}\0{content}")[: SEED_BITS // 8], "big")
 
     def _hash(self, text: str) -> bytes:
         return hmac.digest(self._key, text.encode(), "sha256")

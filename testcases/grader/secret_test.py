@@ -8,7 +8,7 @@ from testcases.grader import secret
 def test_seeds_are_wide_and_differ_by_secret_lesson_and_submission():
     one, other = secret.secret_of("a"), secret.new()
     seeds = {kind.seed(lesson, content) for kind in (one, other) for lesson in "45" for content in ("x", "y")}
-    assert len(seeds) == 8 and all(2**40 < seed < 2**62 for seed in seeds)
+    assert len(seeds) == 8 and all(2**90 < seed < 2**128 for seed in seeds)
     assert one.seed("4", "x") == secret.secret_of(" a\n").seed("4", "x")
 
 

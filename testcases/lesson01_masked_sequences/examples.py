@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from testcases.doubles.drawing import normal_from, ragged_from
+from testcases.doubles.drawing import generator, normal_from, ragged_from
 from testcases.engine import Request, request
 from tutorial.lesson01_masked_sequences import (
     first_true_index,
@@ -24,7 +24,7 @@ from tutorial.lesson01_masked_sequences import (
 
 def examples(seed: int) -> list[Request]:
     """O(1) numbers in float64; ragged rows with gaps, NaN under the mask; forbidden tokens; B == T == V and B != T."""
-    draw = torch.Generator().manual_seed(seed)
+    draw = generator(seed)
     return [*_logits(draw), *_responses(draw), *_values(draw), *_flags(draw), *_tokens(draw), *_masks(draw)]
 
 

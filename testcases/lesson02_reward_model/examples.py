@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from testcases.doubles.drawing import normal_from
+from testcases.doubles.drawing import generator, normal_from
 from testcases.engine import Request, request, scenario
 from tutorial.lesson02_reward_model import (
     RewardModel,
@@ -23,7 +23,7 @@ from tutorial.lesson02_reward_model import (
 
 def examples(seed: int) -> list[Request]:
     """O(1) numbers in float64; padding on either side; one row, square batches, ties and scores far apart."""
-    draw = torch.Generator().manual_seed(seed)
+    draw = generator(seed)
     return [
         *_of_last_token_index(draw),
         *_of_forward(draw),

@@ -6,14 +6,14 @@ import math
 
 import torch
 
-from testcases.doubles.drawing import normal_from, ragged_from
+from testcases.doubles.drawing import generator, normal_from, ragged_from
 from testcases.engine import Request, request
 from tutorial.lesson03_policy_gradient import leave_one_out_baseline, reinforce_loss, rewards_to_go
 
 
 def examples(seed: int) -> list[Request]:
     """O(1) numbers in float64; ragged rows, each with a gap in the first; B != T, B == T and one row."""
-    draw = torch.Generator().manual_seed(seed)
+    draw = generator(seed)
     found = []
     for rows, steps, garbage in ((3, 6, None), (4, 4, None), (4, 7, math.nan), (1, 5, math.nan), (2, 3, 1e6)):
         mask = ragged_from(draw, rows, steps)

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from testcases.doubles.drawing import normal_from, ragged_from
+from testcases.doubles.drawing import generator, normal_from, ragged_from
 from testcases.engine import Request, request
 from tutorial.lesson04_gae import compute_gae, compute_response_gae, n_step_advantages, td_errors
 
@@ -16,7 +16,7 @@ GRADIENTS = ("rewards", "values")
 
 def examples(seed: int) -> list[Request]:
     """O(1) numbers in float64; done inside and at the end; ragged rows with a gap; B != T, B == T and no batch."""
-    draw = torch.Generator().manual_seed(seed)
+    draw = generator(seed)
     found = []
     for shape in ((3, 7), (4, 4), (5,), (2, 2, 3)):
         rewards, values, dones = _episodes(draw, shape)

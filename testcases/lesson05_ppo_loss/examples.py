@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from testcases.doubles.drawing import normal_from
+from testcases.doubles.drawing import generator, normal_from
 from testcases.engine import Request, request
 from tutorial.lesson05_ppo_loss import (
     combine_losses,
@@ -24,7 +24,7 @@ VALUE = ("values", "old_values", "returns")
 
 def examples(seed: int) -> list[Request]:
     """O(1) numbers in float64, half of the tokens outside the interval; 16 real tokens, ragged, or 8 without a mask."""
-    draw = torch.Generator().manual_seed(seed)
+    draw = generator(seed)
     found = []
     for shape, masked, garbage in (
         ((3, 7), True, 9.0),

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from testcases.doubles.drawing import normal_from, uniform_from
+from testcases.doubles.drawing import generator, normal_from, uniform_from
 from testcases.engine import Request, request, scenario
 from tutorial.lesson06_kl_rewards import AdaptiveKLController, compute_rewards, estimate_kl, penalize_missing_stop
 
@@ -16,7 +16,7 @@ BOTH = ("log_probs", "ref_log_probs")
 
 def examples(seed: int) -> list[Request]:
     """Log-ratios of both signs in float64; ragged rows with a gap; scores beyond the clip; B != T and B == T."""
-    draw = torch.Generator().manual_seed(seed)
+    draw = generator(seed)
     return [*_estimates(draw), *_rewards(draw), *_penalties(draw), *_updates(draw)]
 
 

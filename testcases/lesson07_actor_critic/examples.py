@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from testcases.doubles.drawing import normal_from
+from testcases.doubles.drawing import generator, normal_from, uniform_from, word_from
 from testcases.engine import Request, request, scenario
 from tutorial.lesson07_actor_critic import (
     PolicyAndValue,
@@ -22,7 +22,7 @@ PAD_ID = 9
 
 def examples(seed: int) -> list[Request]:
     """Ragged texts on toy models; one row, one token and B == T among them."""
-    draw = torch.Generator().manual_seed(seed)
+    draw = generator(seed)
     found = []
     for prompt_length, rows, response_length in ((3, 3, 4), (3, 3, 3), (1, 2, 2), (2, 1, 1)):
         ids, mask = _texts(draw, rows, prompt_length, response_length)
@@ -31,7 +31,7 @@ def examples(seed: int) -> list[Request]:
         found += _of_the_response(draw, {**text, "prompt_length": prompt_length}, (rows, response_length))
     for name in ("value_model", "value_model_modes"):
         found.append(request(scenario(name, of=ValueModel.forward), input_ids=[[4]], attention_mask=[[True]]))
-    return found + _of_copies(draw) + _of_frozen(draw) + _of_adapters(draw)
+    return found + _of_copies(draw) + _of_frozen(draw, generator(seed)) + _of_adapters(draw)
 
 
 def _of_the_critic(draw: torch.Generator, text: dict[str, Tensor]) -> list[Request]:
@@ -58,12 +58,19 @@ def _of_copies(draw: torch.Generator) -> list[Request]:
     return found
 
 
-def _of_frozen(draw: torch.Generator) -> list[Request]:
+def _of_frozen(draw: torch.Generator, own: torch.Generator) -> list[Request]:
+    """Each with numbers, and with the name of a parameter, that no other seed has: what else there is to ask is little.
+
+    Args:
+        own: a generator for these alone.
+    """
     found = []
-    for frozen, evaluating in (((), ()), (("scale", "2.2.bias"), ("1",)), (("0.weight",), ("", "2.1"))):
-        given = {"frozen": frozen, "evaluating": evaluating}
+    for frozen, evaluating in (((), ()), (("", "2.2.bias"), ("1",)), (("0.weight",), ("", "2.1"))):
+        scale = word_from(own)
+        given = {"frozen": tuple(name or scale for name in frozen), "evaluating": evaluating, "scale": scale}
+        given["numbers"] = normal_from(own, 7)
         found.append(request(scenario("frozen_layers", of=freeze), **given))
-        for trained in (0.0, 3.0):
+        for trained in (0.0, 2 + float(uniform_from(own))):
             found.append(request(scenario("reference_of", of=make_reference), **given, trained=trained))
     return [*found, request(scenario("frozen_output", of=freeze), x=normal_from(draw, 3, 2))]
 

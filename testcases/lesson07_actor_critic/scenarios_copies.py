@@ -79,23 +79,23 @@ def gpt2_critic(lesson: Any, input_ids: Tensor, attention_mask: Tensor, seed: in
     }
 
 
-def _layers() -> nn.Module:
-    """Parameters at three depths, and dropout at two."""
+def _layers(numbers: Tensor | None = None, scale: str = "scale") -> nn.Module:
+    """Parameters at three depths, and dropout at two; each is filled with its number, the one in front by this name."""
     model = nn.Sequential(
         nn.Linear(2, 2), nn.Dropout(0.5), nn.Sequential(nn.LayerNorm(2), nn.Dropout(0.5), nn.Linear(2, 1))
     )
-    model.scale = nn.Parameter(torch.tensor([1.0]))
+    model.register_parameter(scale, nn.Parameter(torch.tensor([1.0])))
     model.register_buffer("steps", torch.tensor([0.0]))
     model = model.double()
     with torch.no_grad():
         for number, parameter in enumerate(model.parameters()):
-            parameter.fill_(number + 1.0)
+            parameter.fill_(number + 1.0 if numbers is None else numbers[number])
     return model
 
 
-def _prepared(frozen: tuple[str, ...], evaluating: tuple[str, ...]) -> nn.Module:
+def _prepared(frozen: tuple[str, ...], evaluating: tuple[str, ...], **made: Any) -> nn.Module:
     """The layers in train mode, but for the parameters and modules of these names ("" is the whole)."""
-    model = _layers().train()
+    model = _layers(**made).train()
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(name not in frozen)
     for name, module in model.named_modules():
@@ -104,15 +104,15 @@ def _prepared(frozen: tuple[str, ...], evaluating: tuple[str, ...]) -> nn.Module
     return model
 
 
-def frozen_layers(lesson: Any, frozen: tuple[str, ...] = (), evaluating: tuple[str, ...] = ()) -> Any:
-    model = _prepared(frozen, evaluating)
+def frozen_layers(lesson: Any, frozen: tuple[str, ...] = (), evaluating: tuple[str, ...] = (), **made: Any) -> Any:
+    model = _prepared(frozen, evaluating, **made)
     result = lesson.freeze(model)
     return {
         "same_model": result is model,
         "trainable": listed(trainable_in(model)),
         "train_mode": listed(in_train_mode(model)),
         "weights": first_numbers(model),
-        "new_attributes": listed(sorted(vars(model).keys() - vars(_layers()).keys())),
+        "new_attributes": listed(sorted(vars(model).keys() - vars(_layers(**made)).keys())),
     }
 
 
@@ -136,10 +136,10 @@ def gpt2_frozen(lesson: Any, seed: int) -> Any:
 
 
 def reference_of(
-    lesson: Any, frozen: tuple[str, ...] = (), evaluating: tuple[str, ...] = (), trained: float = 0.0
+    lesson: Any, frozen: tuple[str, ...] = (), evaluating: tuple[str, ...] = (), trained: float = 0.0, **made: Any
 ) -> Any:
     """The reference of a policy, and both after `trained` was added to all that the policy holds."""
-    policy = _prepared(frozen, evaluating)
+    policy = _prepared(frozen, evaluating, **made)
     give_gradients(policy)
     slopes, dropout = gradients_of(policy), dropouts_of(policy)
     torch.manual_seed(0)

@@ -8,7 +8,7 @@ import math
 import torch
 from torch import Tensor
 
-from testcases.doubles.drawing import normal_from
+from testcases.doubles.drawing import generator, normal_from
 from testcases.engine import Request, reference, request, scenario
 from tutorial.lesson08_rollout import (
     Experience,
@@ -27,7 +27,7 @@ JUDGED = scenario("judged", of=evaluate_responses)
 
 def examples(seed: int) -> list[Request]:
     """Ragged rows, temperatures and discounts away from 1, prompts padded on the left, B != T and B == T."""
-    draw = torch.Generator().manual_seed(seed)
+    draw = generator(seed)
     return [
         *_sampling(draw),
         *_scripted(draw),

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from testcases.doubles.drawing import normal_from, uniform_from
+from testcases.doubles.drawing import as_argument, generator, normal_from, uniform_from, word_from
 from testcases.engine import Request, request, scenario
 from tutorial.lesson09_ppo_trainer import PPOTrainer
 
@@ -18,15 +18,16 @@ LENGTHS = (2, 1, 4, 3)
 
 def examples(seed: int) -> list[Request]:
     """Tables over five tokens, O(1) logits in float64; ragged prompts and responses; settings off their defaults."""
-    draw = torch.Generator().manual_seed(seed)
+    saved, loaded = generator(seed), generator(seed + 1)
+    draw, seed = generator(seed), as_argument(seed)
     found = [
         *_responses(draw, seed),
         *_rewards(draw),
         *_losses(draw),
         *_updates(draw, seed),
         *_runs(seed),
-        *_saved(),
-        *_loaded(draw, seed),
+        *_saved(saved),
+        *_loaded(loaded),
         *_epochs(draw, seed),
         *_steps(draw),
     ]
@@ -139,31 +140,38 @@ def _runs(seed: int) -> list[Request]:
     ]
 
 
-def _saved() -> list[Request]:
+def _saved(draw: torch.Generator) -> list[Request]:
     ask = scenario("saved_of", of=PPOTrainer.save_checkpoint)
     interrupted = scenario("interrupted_save_of", of=PPOTrainer.save_checkpoint)
+    folder = f"runs/{word_from(draw)}/checkpoint"
     return [
-        request(ask, marks=(1.0,), batch_size=2, num_minibatches=1),
-        request(ask, marks=(2.0, 3.0), folder="runs/one/checkpoint", as_path=False, kl_target=6.0),
-        request(interrupted, first=2.0, second=1.0),
-        request(interrupted, first=3.0, second=4.0, while_renaming=True),
+        request(ask, marks=(_mark(draw),), batch_size=2, num_minibatches=1),
+        request(ask, marks=(_mark(draw), _mark(draw)), folder=folder, as_path=False, kl_target=6.0),
+        request(interrupted, first=_mark(draw), second=_mark(draw)),
+        request(interrupted, first=_mark(draw), second=_mark(draw), while_renaming=True),
         request(scenario("parts_in_training_mode_after", of=PPOTrainer.save_checkpoint), method="save_checkpoint"),
     ]
 
 
-def _loaded(draw: torch.Generator, seed: int) -> list[Request]:
+def _loaded(draw: torch.Generator) -> list[Request]:
     ask = scenario("loaded_of", of=PPOTrainer.load_checkpoint)
+    refused = scenario("refused_load_of", of=PPOTrainer.load_checkpoint)
     return [
-        request(ask, mark=2.0, learning_rate=0.1),
-        request(ask, mark=3.0, as_path=False, kl_target=6.0),
-        request(ask, mark=1.0, content="4 wide"),
-        request(ask, mark=2.0, mark_before=1.0),
-        request(ask, mark=2.0, wrapped=True),
-        request(ask, mark=1.0, with_global_draws=True),
-        request(ask, mark=1.0, content="of other names"),
+        request(ask, mark=_mark(draw), learning_rate=0.1),
+        request(ask, mark=_mark(draw), as_path=False, kl_target=6.0),
+        request(ask, mark=_mark(draw), content="4 wide"),
+        request(ask, mark=_mark(draw), mark_before=_mark(draw)),
+        request(ask, mark=_mark(draw), wrapped=True),
+        request(ask, mark=_mark(draw), with_global_draws=True),
+        request(ask, mark=_mark(draw), content="of other names"),
         request(scenario("parts_in_training_mode_after", of=PPOTrainer.load_checkpoint), method="load_checkpoint"),
-        request(scenario("refused_load_of", of=PPOTrainer.load_checkpoint), mark=2.0, mark_before=1.0, width=2),
+        request(refused, mark=_mark(draw), mark_before=_mark(draw), width=2),
     ]
+
+
+def _mark(draw: torch.Generator) -> float:
+    """Where a trainer is in its run, between 1 and 4: everything in a checkpoint follows from it."""
+    return 1 + 3 * float(uniform_from(draw))
 
 
 def _epochs(draw: torch.Generator, seed: int) -> list[Request]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from testcases.doubles.drawing import normal_from
+from testcases.doubles.drawing import generator, normal_from
 from testcases.engine import Request, request, scenario
 from tutorial.lesson11_scaling import (
     DistributedPPOTrainer,
@@ -22,7 +22,7 @@ from tutorial.lesson11_scaling import (
 
 def examples(seed: int) -> list[Request]:
     """Ragged rows, one to four processes, with and without microbatches, spikes and empty parts."""
-    draw = torch.Generator().manual_seed(seed)
+    draw = generator(seed)
     found = [
         *_plans(draw),
         *_weights(draw),

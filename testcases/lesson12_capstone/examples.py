@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from testcases.doubles.drawing import normal_from
+from testcases.doubles.drawing import as_argument, generator, normal_from
 from testcases.engine import Request, request, scenario
 from tutorial.lesson12_capstone import evaluate_policy, sft_loss, train_policy, train_sft
 
@@ -41,7 +41,7 @@ not."""
 
 def examples(seed: int) -> list[Request]:
     """Ragged rows, B != L and B == L; a policy of chance and a scripted one; float64, but for whole PPO runs."""
-    draw = torch.Generator().manual_seed(seed)
+    draw, seed = generator(seed), as_argument(seed)
     found = [*_losses(draw), *_fits(draw, seed), *_evaluations(draw), *_runs(draw, seed)]
     # The first optimiser of a process imports a large part of torch: seconds, on a busy machine.
     return [replace(asked, seconds=20.0) for asked in found]
