@@ -21,7 +21,7 @@ STATE = FOLDER / "tests.json"
 BAR = 24
 
 Results = Mapping[str, Mapping[str, str]]
-"""Test function -> parameters -> "passed", "failed", "not started" or "blocked"."""
+"""Test function -> parameters -> "passed", "failed", "not started", "blocked" or "not earned"."""
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def update(results: Results, whole: bool) -> None:
 def status(entry: Entry, results: Results) -> str:
     """Of one test function: "passed" if all its cases passed, else the worst of them; "not run" without any."""
     cases = set(results.get(entry.node, {}).values())
-    for worst in ("failed", "blocked", "not started", "passed"):
+    for worst in ("failed", "blocked", "not started", "not earned", "passed"):
         if worst in cases:
             return worst
     return "not run"
@@ -64,7 +64,7 @@ def status(entry: Entry, results: Results) -> str:
 def exercise_status(lesson: str, exercise: str, results: Results) -> str:
     """Of all tests of an exercise together."""
     found = {status(entry, results) for entry in entries(lesson) if entry.exercise == exercise}
-    for worst in ("failed", "blocked", "not started", "not run"):
+    for worst in ("failed", "blocked", "not started", "not run", "not earned"):
         if worst in found:
             return worst
     return "passed" if found else "not run"

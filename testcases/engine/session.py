@@ -47,6 +47,8 @@ class Engine:
         self._examples: dict[str, tuple[Request, ...]] = {}
         self.draws = 0
         """How often examples were asked for: a test that asks for none does not depend on the seed."""
+        self.answered: list[Request] = []
+        """The tests' questions that were answered with a value since this was last cleared."""
 
     @contextmanager
     def active(self) -> Iterator[Engine]:
@@ -85,6 +87,8 @@ class Engine:
         hangs = first and first.error and first.error.kind == "timeout"
         outcome = first if first and hangs else self._evaluate(request)
         raise_if_unfinished(request, outcome)
+        if outcome.error is None:
+            self.answered.append(request)
         return outcome
 
     def _first_answer(self, lesson: str, exercise: str) -> Outcome | None:

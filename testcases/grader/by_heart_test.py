@@ -54,8 +54,9 @@ class ByHeart:
 
 
 def _kind(request: Request) -> Any:
-    shapes = [(name, *(tuple(tensor.shape) for tensor in tensors_in(value)))
-              for name, value in request.arguments.items()]
+    shapes = [
+        (name, *(tuple(tensor.shape) for tensor in tensors_in(value))) for name, value in request.arguments.items()
+    ]
     return request.exercise, request.scenario, request.grad_of, request.grad_through, str(shapes)
 
 
