@@ -1,6 +1,6 @@
 # Every target does all of its set-up by itself; a second run installs nothing.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test progress hint reset solution check check-sandbox gradescope stubs figures checkpoints notebooks lab bench lint
+.PHONY: help setup demo test progress hint reset dispute solution check check-sandbox gradescope stubs figures checkpoints notebooks lab bench lint
 
 PYTHON ?= python3
 VENV := .venv
@@ -21,6 +21,7 @@ SET ?=
 RESUME ?=
 OPTIONS ?=
 SUBMISSIONS ?=
+DISPUTES ?=
 JOBS ?=
 ROSTER ?=
 SANDBOX ?=
@@ -73,12 +74,15 @@ hint: $(READY) ## One more hint [LESSON=4] [EXERCISE=compute_gae]
 reset: $(READY) ## Start a lesson afresh; asks first and keeps a copy [LESSON=4]
 	@$(BIN)/python -m testcases.engine.reset $(LESSON)
 
+dispute: $(READY) ## Object to a failure: a file for your instructor [LESSON=4 EXERCISE=compute_gae]
+	@$(BIN)/python -m testcases.engine.dispute '$(LESSON)' '$(EXERCISE)'
+
 solution: $(READY) ## The solution of a lesson that you have passed [LESSON=4]
 	@$(BIN)/python -m testcases.engine.solution $(LESSON)
 
-check: $(READY) ## Grade your lessons, or a folder [SUBMISSIONS=dir OUT=runs/check JOBS= SECRET= ROSTER= SANDBOX=]
+check: $(READY) ## Grade your lessons, or a folder [SUBMISSIONS=dir OUT=runs/check JOBS= SECRET= ROSTER= SANDBOX= DISPUTES=]
 	@$(BIN)/python -m testcases.grader '$(SUBMISSIONS)' --out '$(OUT)' --jobs '$(JOBS)' \
-	  --roster '$(ROSTER)' --sandbox '$(SANDBOX)'
+	  --roster '$(ROSTER)' --sandbox '$(SANDBOX)' --disputes '$(DISPUTES)'
 
 check-sandbox: $(READY) ## Which protections of the grader hold on this machine: tries each
 	@$(BIN)/python -m testcases.grader.check_sandbox

@@ -47,6 +47,8 @@ class Engine:
         self._examples: dict[str, tuple[Request, ...]] = {}
         self.draws = 0
         """How often examples were asked for: a test that asks for none does not depend on the seed."""
+        self.asked: Request | None = None
+        """The last question that a test has asked."""
         self.answered: list[Request] = []
         """The tests' questions that were answered with a value since this was last cleared."""
 
@@ -85,6 +87,7 @@ class Engine:
         self.require_started(request.lesson, request.exercise)
         first = self._first_answer(request.lesson, request.exercise)
         hangs = first and first.error and first.error.kind == "timeout"
+        self.asked = request
         outcome = first if first and hangs else self._evaluate(request)
         raise_if_unfinished(request, outcome)
         if outcome.error is None:

@@ -31,7 +31,7 @@ def _marks(name: str, value: Any, depth: int = 0) -> Marks:
     if isinstance(value, nn.Module):
         return _marks_of_module(name, value)
     if isinstance(value, torch.Generator):
-        return {name: value.get_state().numpy().tobytes()}
+        return {name: value.get_state().numpy().tobytes(), f"{name}.initial_seed()": value.initial_seed()}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         parts, found = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}, {}
     elif isinstance(value, dict):

@@ -28,6 +28,7 @@ def main() -> None:
     parser.add_argument("--roster", default="", help="CSV of the course's students, with a header")
     parser.add_argument("--sandbox", default="", help='"bwrap" (default), or "none": only for code that you trust')
     parser.add_argument("--limits", default="", help="such as call_seconds=2,memory_mb=1024")
+    parser.add_argument("--disputes", default="", help="folder with files that make dispute wrote: which reproduce?")
     options = parser.parse_args()
     # A process started from here needs it as little as the make above, which repeats it.
     given = [os.environ.pop(name, "") for name in ("SECRET", "MAKEFLAGS", "MAKEOVERRIDES")][0]
@@ -62,6 +63,8 @@ def run(options: argparse.Namespace) -> int:
         return _refuse(str(error).removeprefix("error: "))
     except ValueError as error:
         return _refuse(str(error))
+    if options.disputes:
+        return _disputes(options, kind, limits)
     if options.submissions:
         return _folder(options, kind, jobs, limits)
     return _working_tree(options, kind, limits)
@@ -90,6 +93,17 @@ def _folder(options: argparse.Namespace, kind: str, jobs: int, limits: object) -
     console.print(tables.gradebook(rows))
     console.print(f"{len(rows)} in {out / 'gradebook.csv'}; the class: {out / 'report' / 'index.html'}", markup=False)
     return 1 if any(row.status == "grader-error" for row in rows) else 0
+
+
+def _disputes(options: argparse.Namespace, kind: str, limits: object) -> int:
+    from .disputes import judged
+
+    try:
+        for line in judged(Path(options.disputes), kind=kind, limits=limits):  # type: ignore[arg-type]
+            print(line)
+    except OSError as error:
+        return _refuse(str(error))
+    return 0
 
 
 def _working_tree(options: argparse.Namespace, kind: str, limits: object) -> int:

@@ -1,0 +1,46 @@
+"""Files that `make dispute` wrote, as cases: does the disputed test fail here as well?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from testcases.engine.dispute import Dispute, read_dispute
+
+from . import batch
+from .limits import Limits
+from .reading import printable
+from .results import ABSENT, PASSED
+from .submissions import Submission
+
+
+def judged(folder: Path, *, kind: str, limits: Limits) -> Iterator[str]:
+    """A line for each file of the folder.
+
+    Raises:
+        NotADirectoryError: it is no folder.
+    """
+    if not folder.is_dir():
+        raise NotADirectoryError(f"DISPUTES: expected a folder, got {str(folder)!r}")
+    for path in sorted(folder.glob("*.md")):
+        try:
+            dispute = read_dispute(path)
+        except (OSError, ValueError) as error:
+            yield printable(f"{path.name}: {error}")
+        else:
+            yield printable(f"{path.name}: {dispute.exercise}: {_verdict(dispute, kind, limits)}")
+
+
+def _verdict(dispute: Dispute, kind: str, limits: Limits) -> str:
+    submission = Submission(dispute.exercise, files={dispute.path: dispute.code.encode()})
+    result = batch.grade_one(submission, kind=kind, secret=None, limits=limits)
+    exercise = result["lessons"][dispute.lesson]["exercises"][dispute.exercise]
+    test = next((test for test in exercise["tests"] if dispute.test.endswith(f"/{test['id']}")), None)
+    if test is None:
+        return f"there is no test {dispute.test} any more"
+    name, earned = test["id"].partition("::")[2], f"{exercise['score']} of {exercise['max_score']} points"
+    if test["status"] == PASSED:
+        return f"does not reproduce: {name} passes here ({earned})"
+    if test["status"] in ABSENT:
+        return f"{name}: {test['status']}"
+    return f"reproduces: {name}: {test['status']} ({earned})"
