@@ -171,7 +171,8 @@ def _sizes(direct: Sequence[Request]) -> Iterator[Request]:
         assert lead is not None
         dim = min(1, lead.dim() - 1)
         steps, enough = lead.shape[dim], LONG if _floats(question) else MANY
-        yield _stretched(question, dim, steps, _odd(-(-enough // steps)))
+        if _counts(question):
+            yield _stretched(question, dim, steps, _odd(-(-enough // steps)))
         if lead.dim() > 1:
             yield _stretched(question, 0, lead.shape[0], _uncountable(question, lead))
 
@@ -189,6 +190,11 @@ def _has_plain_sizes(question: Request) -> bool:
         return False
     sizes = [*lead.shape, lead.shape[min(1, lead.dim() - 1)] + 1]  # that of values in lesson 4
     return len(set(sizes)) == len(sizes) and _is_double(question)
+
+
+def _counts(question: Request) -> bool:
+    """There are masks, dones or tokens: else the second dimension may be the responses to a prompt, paired off."""
+    return any(torch.is_tensor(own) and not own.is_floating_point() for own in question.arguments.values())
 
 
 def _is_double(question: Request) -> bool:
