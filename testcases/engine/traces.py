@@ -53,7 +53,6 @@ def _marks_of_module(name: str, module: nn.Module) -> Marks:
         f"{name}.training": [part.training for part in module.modules()],
         f"{name}.requires_grad": [weight.requires_grad for weight in weights],
         f"{name}.grad": [_gradient(weight) for weight in weights],
-        f"{name}.hooks": [len(part._forward_hooks) + len(part._forward_pre_hooks) for part in module.modules()],
     }
 
 
