@@ -42,7 +42,10 @@ def check_families(exercise: Exercise) -> None:
 
 
 def _is_defined(outcome: Outcome) -> bool:
-    return outcome.error is None and not any(bool(tensor.isnan().any()) for tensor in tensors_in(outcome.value))
+    """There is one right answer, and no NaN in it."""
+    if outcome.error or outcome.used_global_random:
+        return False
+    return not any(bool(tensor.isnan().any()) for tensor in tensors_in(outcome.value))
 
 
 @lru_cache(maxsize=64)
