@@ -1,6 +1,6 @@
 # Every target does all of its set-up by itself; a second run installs nothing.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test progress hint reset dispute solution check check-sandbox gradescope stubs figures checkpoints notebooks lab bench lint
+.PHONY: help setup demo test progress hint reset dispute solution check merge check-sandbox gradescope stubs figures checkpoints notebooks lab book book-pdf book-serve book-catalogues bench lint
 
 PYTHON ?= python3
 VENV := .venv
@@ -17,6 +17,7 @@ demo: OUT ?= runs/demo
 POLICY ?=
 REWARD ?=
 PROMPTS ?=
+VALUE ?=
 SET ?=
 RESUME ?=
 OPTIONS ?=
@@ -25,6 +26,13 @@ DISPUTES ?=
 JOBS ?=
 ROSTER ?=
 SANDBOX ?=
+LESSONS ?=
+POINTS ?=
+ASSIGNMENT ?=
+SHARD ?=
+DRY ?=
+PARTS ?=
+ASSIGNED = --assignment '$(ASSIGNMENT)' --lessons '$(LESSONS)' --points '$(POINTS)'
 # Not an argument of a command, which ps would show: make hands it on in the environment.
 export SECRET ?=
 
@@ -45,17 +53,17 @@ $(READY): requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
 	@touch $(READY)
 
-# Apart, since the exercises and the demo need no browser.
+# Apart, since the exercises and the demo need neither a browser nor the book.
 $(LAB_READY): requirements-lab.lock $(READY)
-	@echo "installing JupyterLab into $(VENV) (once) ..."
+	@echo "installing JupyterLab and Sphinx into $(VENV) (once) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements.lock -r requirements-lab.lock
 	@touch $(LAB_READY)
 
-demo: $(READY) ## SFT, reward model and PPO on this machine [PRESET=tiny SEED=0 OUT=runs/demo RESUME=1; your lessons: STACK=tutorial; PRESET=hub: POLICY= REWARD= PROMPTS= SET=]
+demo: $(READY) ## SFT, reward model and PPO on this machine [PRESET=tiny SEED=0 OUT=runs/demo RESUME=1; your lessons: STACK=tutorial; PRESET=hub: POLICY= REWARD= PROMPTS= VALUE= SET=]
 	@test -f '$(STACK)/apps/__init__.py' || \
 	  { echo "error: expected STACK to be solutions or tutorial, got '$(STACK)' without apps/__init__.py; make stubs writes it"; exit 1; }
 	@$(BIN)/python -m $(STACK).apps --preset '$(PRESET)' --seed '$(SEED)' --out '$(OUT)' \
-	  --policy '$(POLICY)' --reward '$(REWARD)' --prompts '$(PROMPTS)' --set '$(SET)' \
+	  --policy '$(POLICY)' --reward '$(REWARD)' --prompts '$(PROMPTS)' --value '$(VALUE)' --set '$(SET)' \
 	  $(if $(filter-out 0,$(RESUME)),--resume)
 
 test: $(READY) $(LAB_READY) ## Check the course itself: everything (students: run pytest instead)
@@ -80,15 +88,19 @@ dispute: $(READY) ## Object to a failure: a file for your instructor [LESSON=4 E
 solution: $(READY) ## The solution of a lesson that you have passed [LESSON=4]
 	@$(BIN)/python -m testcases.engine.solution $(LESSON)
 
-check: $(READY) ## Grade your lessons, or a folder [SUBMISSIONS=dir OUT=runs/check JOBS= SECRET= ROSTER= SANDBOX= DISPUTES=]
-	@$(BIN)/python -m testcases.grader '$(SUBMISSIONS)' --out '$(OUT)' --jobs '$(JOBS)' \
-	  --roster '$(ROSTER)' --sandbox '$(SANDBOX)' --disputes '$(DISPUTES)'
+check: $(READY) ## Grade your lessons, or a folder [SUBMISSIONS=dir OUT=runs/check ROSTER= LESSONS="1 3" POINTS=20 ASSIGNMENT= DRY=1 SHARD=3/16 JOBS= SECRET= SANDBOX= DISPUTES=]
+	@$(BIN)/python -m testcases.grader '$(SUBMISSIONS)' --out '$(OUT)' --jobs '$(JOBS)' $(ASSIGNED) \
+	  --roster '$(ROSTER)' --sandbox '$(SANDBOX)' --shard '$(SHARD)' --dry '$(DRY)' --disputes '$(DISPUTES)'
+
+merge: $(READY) ## Join the parts of a class graded with SHARD= [OUT=runs/check PARTS= SUBMISSIONS=dir ROSTER= ASSIGNMENT=]
+	@$(BIN)/python -m testcases.grader.merge --out '$(OUT)' --parts '$(PARTS)' $(ASSIGNED) \
+	  --submissions '$(SUBMISSIONS)' --roster '$(ROSTER)'
 
 check-sandbox: $(READY) ## Which protections of the grader hold on this machine: tries each
 	@$(BIN)/python -m testcases.grader.check_sandbox
 
-gradescope: $(READY) ## Write runs/gradescope.zip, an autograder to upload
-	@$(BIN)/python -m testcases.grader.reports.gradescope zip runs/gradescope.zip
+gradescope: $(READY) ## Write runs/gradescope.zip, an autograder to upload [LESSONS="1 3" POINTS=20 or ASSIGNMENT=file]
+	@$(BIN)/python -m testcases.grader.reports.gradescope zip runs/gradescope.zip $(ASSIGNED)
 
 stubs: $(READY) ## Write tutorial/ from the solution regions of solutions/
 	@$(BIN)/python -m testcases.selfcheck.stubs
@@ -102,8 +114,34 @@ checkpoints: $(READY) ## Rebuild the small models shipped in tiny_models/checkpo
 notebooks: $(READY) ## Run all notebooks and refresh their outputs
 	@$(BIN)/python -m testcases.selfcheck.notebooks
 
+# In a container one is root; the news window asks the network.
+LAB_OPTIONS := --allow-root --LabApp.default_url=/lab/tree/notebooks --LabApp.news_url=None \
+  --LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate
+
 lab: $(LAB_READY) ## The notebooks in JupyterLab, in your browser [OPTIONS=--no-browser]
-	@$(BIN)/python -m jupyterlab --LabApp.default_url=/lab/tree/notebooks $(OPTIONS)
+	@$(BIN)/python -m jupyterlab $(LAB_OPTIONS) $(OPTIONS)
+
+BOOK := runs/book
+SPHINX = BOOK_LANGUAGE='$(BOOK_LANGUAGE)' OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W -q -j auto -c book
+BOOK_LANGUAGE ?=
+PORT ?= 8000
+
+book: $(LAB_READY) ## The course as a site, in runs/book: open runs/book/index.html [BOOK_LANGUAGE=]
+	@$(BIN)/python -m book.stage
+	@$(SPHINX) -b html -d $(BOOK)-doctrees . $(BOOK)
+
+book-pdf: $(LAB_READY) ## The same as one PDF, runs/ppo-by-hand.pdf (needs Chromium)
+	@$(BIN)/python -m book.stage
+	@$(SPHINX) -b singlehtml -t pdf -d $(BOOK)-pdf-doctrees . $(BOOK)-pdf
+	@$(BIN)/python -m book.pdf $(BOOK)-pdf/README.html runs/ppo-by-hand.pdf
+
+book-serve: $(LAB_READY) ## The site at http://127.0.0.1:8000, built again whenever a text is saved [PORT=8000]
+	@$(BIN)/python -m sphinx_autobuild --port $(PORT) --pre-build '$(BIN)/python -m book.stage' \
+	  --ignore '$(CURDIR)/runs/*' --ignore '$(CURDIR)/book/made/*' --ignore '*/.*' -q -c book -d $(BOOK)-doctrees . $(BOOK)
+
+book-catalogues: $(LAB_READY) ## What a translation starts from: runs/book-catalogues/*.pot
+	@$(BIN)/python -m book.stage
+	@$(SPHINX) -b gettext -d $(BOOK)-doctrees . $(BOOK)-catalogues
 
 # torch comes first, so that nothing else chooses a build of it.
 $(BENCH_READY): testcases/benchmarks/trl.lock
@@ -120,5 +158,5 @@ bench: $(READY) $(BENCH_READY) ## How fast the trainer is: against TRL 1.12.0, t
 
 lint: $(READY) ## Style (ruff) and types (mypy)
 	@$(BIN)/ruff check .
-	@$(BIN)/ruff format --check solutions testcases tiny_models book
+	@$(BIN)/ruff format --check solutions testcases tiny_models ppo_by_hand book
 	@$(BIN)/mypy

@@ -16,6 +16,7 @@ from testcases.engine.contract import ROOT, TESTCASES, TUTORIAL, lesson_names
 from testcases.engine.contract import lesson as read_lesson
 from testcases.engine.failures import Blocked, CheckFailed, NotStarted
 from testcases.engine.points import entries, entry_of, function_of, manifest
+from testcases.engine.stories import told
 
 exercises.install()
 
@@ -194,9 +195,12 @@ class _Run:
         lessons = [name for name in lesson_names() if any(function.startswith(name + "/") for function in self.results)]
         state: progress.Results = self.results
         if self.subject == "tutorial":
+            before = progress.read(progress.STATE)
             narrowed = self.config.option.keyword or any("::" in str(arg) for arg in self.config.args)
             progress.update(self.results, whole=not narrowed)
             state = progress.read(progress.STATE)
+            for line in told(lessons, before, state):
+                terminalreporter.write_line(line)
         terminalreporter.section("your progress" if self.subject == "tutorial" else f"subject: {self.subject}", sep="-")
         waiting = {
             report.longrepr[2]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import functools
 import os
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -40,6 +41,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--policy", default="", help="hub only: a causal language model, name or folder (POLICY=)")
     parser.add_argument("--reward", default="", help="hub only: a reward model, or module:function (REWARD=)")
     parser.add_argument("--prompts", default="", help="hub only: a text file, one prompt a line, or JSONL (PROMPTS=)")
+    parser.add_argument("--value", default="", help="hub only: what the critic starts from (VALUE=)")
     parser.add_argument("--set", default="", dest="settings", help="hub only: num_updates=200 kl_coef=0.1 (SET=)")
     parser.add_argument("--resume", action="store_true", help="go on with the unfinished run in --out (RESUME=1)")
     options = parser.parse_args(arguments)
@@ -53,9 +55,9 @@ def main(arguments: list[str] | None = None) -> int:
         _check_stack()
         if options.preset == HUB:
             return _hub(options, say)
-        if options.policy or options.reward or options.prompts or options.settings:
+        if options.policy or options.reward or options.prompts or options.settings or options.value:
             raise ValueError(
-                f"expected POLICY, REWARD, PROMPTS and SET with PRESET=hub only, got PRESET={options.preset}; add it"
+                f"expected POLICY, REWARD, PROMPTS, VALUE and SET with PRESET=hub only, got {options.preset}; add it"
             )
         return _demo(options, console, say)
     except Unfinished as error:
@@ -90,7 +92,8 @@ def _hub(options: argparse.Namespace, say: Say) -> int:
 
     policy, reward, prompts = map(os.path.expanduser, (options.policy, options.reward, options.prompts))
     file = Path(prompts) if prompts else None
-    return run_hub(policy, reward, file, options.seed, options.out, say, options.settings, options.resume)
+    settings = options.settings + (f" value={shlex.quote(os.path.expanduser(options.value))}" if options.value else "")
+    return run_hub(policy, reward, file, options.seed, options.out, say, settings, options.resume)
 
 
 def _demo(options: argparse.Namespace, console: Console, say: Say) -> int:

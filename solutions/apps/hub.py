@@ -5,13 +5,11 @@ make demo PRESET=hub POLICY=path/or/name REWARD=module:function PROMPTS=prompts.
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import hashlib
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from accelerate import Accelerator
@@ -19,21 +17,18 @@ from accelerate.utils import set_seed
 
 from ..given.config import PPOConfig
 from ..given.scoring import RewardFunction
-from ..lesson07_actor_critic import PolicyAndValue, ValueModel, make_reference
 from ..lesson09_ppo_trainer import PPOTrainer
-from .hub_models import context_length, embedding_rows, load_policy, stop_token_ids
-from .hub_prompts import check_context, encode_prompt, originals_of, read_prompts
+from .hub_actor_critic import make_models, whole_policy
+from .hub_evaluation import HeldOut, Tracker
+from .hub_models import context_length, embedding_rows, load_policy, named_tokens, saved_dtype, stop_token_ids
+from .hub_options import MAY_CHANGE, HubOptions, split_settings
+from .hub_prompts import check_context, columns_of, encode_all, originals_of, read_prompts
 from .hub_rewards import load_reward
 from .journal import Journal, said_with_what_is_kept
 from .output import prepare_output, save_model
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
-
-DEFAULTS = {"num_updates": 20, "batch_size": 16, "num_epochs": 2, "micro_batch_size": 4, "learning_rate": 1e-5}
-"""Where a large model wants other settings than `PPOConfig` has for tiny ones."""
-DECIDED = ("stop_token_ids", "pad_token_id", "seed", "log_dir")
-"""Settings that follow from the tokenizer, SEED and OUT."""
 
 
 class Parts(NamedTuple):
@@ -44,6 +39,11 @@ class Parts(NamedTuple):
     reward: torch.nn.Module | RewardFunction
     prompt_ids: list[list[int]]
     config: PPOConfig
+    options: HubOptions
+    value: torch.nn.Module | None
+    """The reward model that the critic starts from; None: the policy's backbone."""
+    held_out_ids: list[list[int]]
+    """Prompts of `eval_prompts`, or none."""
 
 
 def run_hub(
@@ -66,7 +66,7 @@ def run_hub(
         seed: decides every random number.
         out: folder for the result.
         say: receives a short account.
-        settings: "name=value name=value" of `PPOConfig`.
+        settings: "name=value name=value" of `PPOConfig` and `HubOptions`.
         resume: go on with the unfinished run in `out`.
 
     Returns:
@@ -79,12 +79,12 @@ def run_hub(
     """
     if not policy or not reward or prompts is None:
         raise ValueError("expected POLICY=, REWARD= and PROMPTS= with PRESET=hub; see make help and the README")
-    chosen = DEFAULTS | parse_settings(settings)
+    chosen, options = split_settings(settings)
     is_first = Accelerator().is_main_process  # of the processes that `accelerate launch` has started
     say = say if is_first else _say_nothing
     set_seed(seed)  # the critic's head starts from random weights, and a reward function may draw from any source
-    parts = _load(policy, reward, prompts, chosen | {"seed": seed, "log_dir": str(out / "log")}, say)
-    named = _fingerprints(parts, policy, reward, prompts) | {"SEED": seed, "SET": chosen}
+    parts = _load(policy, reward, prompts, chosen | {"seed": seed, "log_dir": str(out / "log")}, options, say)
+    named = _fingerprints(parts, policy, reward, prompts) | {"SEED": seed, "SET": _that_decide(chosen, options)}
     journal = _open_journal(out, named, resume, inputs=[Path(policy), Path(reward), prompts])
     trainer = _make_trainer(parts)
     checkpoints = journal.checkpoints("ppo")
@@ -94,10 +94,12 @@ def run_hub(
         say(f"going on after update {trainer.updates_done}, from {start}")
     updates, size = parts.config.num_updates, parts.config.batch_size
     say(f"PPO: {updates} updates of {size} responses to {len(parts.prompt_ids)} prompts")
-    with said_with_what_is_kept(out):
-        history = trainer.train(parts.prompt_ids, checkpoints.save)
+    held_out = HeldOut(parts.held_out_ids, options.eval_every, out, saved_dtype(policy), journal, say)
+    with said_with_what_is_kept(out), Tracker(options.tracker, out, chosen) as tracker:
+        held_out.start(trainer)
+        history = trainer.train(parts.prompt_ids, _each(held_out, tracker, checkpoints.save))
         if is_first:
-            save_model(trainer.policy, parts.tokenizer, out / "policy")
+            save_model(whole_policy(trainer.policy, saved_dtype(policy)), parts.tokenizer, out / "policy")
             journal.finish()
     say(f"score {history[0]['score']:.2f} -> {history[-1]['score']:.2f}, KL {history[-1]['kl']:.2f} nats")
     say(f"saved {out / 'policy'}; the metrics of each update are in {out / 'log'}")
@@ -105,24 +107,43 @@ def run_hub(
     return 0
 
 
-def _load(policy: str, reward: str, prompts: Path, settings: dict[str, Any], say: Callable[[str], None]) -> Parts:
+def _load(
+    policy: str, reward: str, prompts: Path, settings: dict[str, Any], options: HubOptions, say: Callable[[str], None]
+) -> Parts:
     """Models, tokenizer and prompts, checked against each other before any training starts."""
     given = read_prompts(prompts)
-    model, tokenizer = load_policy(policy, say)
-    prompt_ids = [encode_prompt(prompt, tokenizer) for prompt in given]
-    config = PPOConfig(stop_token_ids=stop_token_ids(model, tokenizer), pad_token_id=tokenizer.pad_token_id, **settings)
-    check_context(prompt_ids, config.max_new_tokens, context_length(model), "POLICY")
-    originals = originals_of(prompt_ids, given, tokenizer)
-    scorer = load_reward(reward, tokenizer, embedding_rows(model), originals, say)
+    held_out = read_prompts(Path(options.eval_prompts)) if options.eval_prompts else []
+    model, tokenizer = load_policy(policy, say, options.dtype)
+    stops = named_tokens(options.stop_tokens, tokenizer) or stop_token_ids(model, tokenizer)
+    config = PPOConfig(stop_token_ids=stops, pad_token_id=tokenizer.pad_token_id, **settings)
+    context, longest = context_length(model), options.max_prompt_length
+    if longest is None and context is not None and options.long_prompts != "refuse":
+        longest = context - config.max_new_tokens
+    given, prompt_ids = encode_all(given, tokenizer, longest, options.long_prompts, say)
+    held_out, held_out_ids = encode_all(held_out, tokenizer, longest, options.long_prompts, say)
+    all_ids = prompt_ids + held_out_ids
+    check_context(all_ids, config.max_new_tokens, context, "POLICY")
+    originals = originals_of(all_ids, given + held_out, tokenizer)
+    columns = columns_of(all_ids, given + held_out, tokenizer)
+    scorer = load_reward(reward, tokenizer, embedding_rows(model), originals, say, options.frozen_dtype, columns)
+    value = scorer if options.value == "reward" else None
+    if options.value not in ("policy", "reward"):
+        value = load_reward(options.value, tokenizer, embedding_rows(model), {}, say, options.dtype)
+    if value is not None and not isinstance(value, torch.nn.Module):
+        raise ValueError(
+            f"expected VALUE to be a reward model of the policy's tokenizer, got {options.value}, a function or a "
+            "model of other tokens; leave it out to start from the policy's backbone"
+        )
     if isinstance(scorer, torch.nn.Module):
-        check_context(prompt_ids, config.max_new_tokens, context_length(scorer), "REWARD")
-    return Parts(model, tokenizer, scorer, prompt_ids, config)
+        check_context(all_ids, config.max_new_tokens, context_length(scorer), "REWARD")
+    return Parts(model, tokenizer, scorer, prompt_ids, config, options, value, held_out_ids)
 
 
 def _fingerprints(parts: Parts, policy: str, reward: str, prompts: Path) -> dict[str, Any]:
     """What the user named, each with a few letters that change with its content."""
     weights = f" ({fingerprint(parts.reward)})" if isinstance(parts.reward, torch.nn.Module) else ""
-    return {
+    value = {} if parts.value is None else {"VALUE": fingerprint(parts.value)}
+    return value | {
         "PRESET": "hub",
         "POLICY": f"{policy} ({fingerprint(parts.policy)})",
         "REWARD": reward + weights,
@@ -146,9 +167,23 @@ def _make_trainer(parts: Parts) -> PPOTrainer:
         from ..lesson11_scaling import DistributedPPOTrainer
 
         trainer = DistributedPPOTrainer
-    critic = ValueModel(cast("PreTrainedModel", copy.deepcopy(parts.policy.base_model)))
-    actor_critic = PolicyAndValue(parts.policy, critic)
-    return trainer(actor_critic, parts.reward, make_reference(parts.policy), parts.config, parts.tokenizer)
+    model, reference = make_models(parts.policy, parts.value, parts.options)
+    return trainer(model, parts.reward, reference, parts.config, parts.tokenizer)
+
+
+def _each(*functions: Callable[[PPOTrainer], None]) -> Callable[[PPOTrainer], None]:
+    """One function for `on_update` that calls several."""
+
+    def on_update(trainer: PPOTrainer) -> None:
+        for function in functions:
+            function(trainer)
+
+    return on_update
+
+
+def _that_decide(chosen: dict[str, Any], options: HubOptions) -> dict[str, Any]:
+    """The settings that a resumed run must share."""
+    return {name: value for name, value in (chosen | dataclasses.asdict(options)).items() if name not in MAY_CHANGE}
 
 
 def _leave() -> None:
@@ -161,40 +196,6 @@ def _leave() -> None:
 
 def _say_nothing(text: str) -> None:
     """What all processes but the first say."""
-
-
-def parse_settings(text: str) -> dict[str, Any]:
-    """ "num_updates=200 kl_coef=0.1" as keyword arguments of `PPOConfig`.
-
-    Raises:
-        ValueError: a name is no setting, or a value is not of its type.
-    """
-    kinds = {field.name: str(field.type) for field in dataclasses.fields(PPOConfig) if field.name not in DECIDED}
-    chosen: dict[str, Any] = {}
-    for pair in text.split():
-        name, _, value = pair.partition("=")
-        if name not in kinds:
-            raise ValueError(f"expected SET to have settings of PPOConfig, got {name!r}; there are {', '.join(kinds)}")
-        chosen[name] = value if kinds[name] == "str" else _parsed(value)
-        if not _is_of_kind(chosen[name], kinds[name]):
-            raise ValueError(
-                f"expected {name} in SET to be {kinds[name]}, got {value!r}; write true, false and null as in JSON"
-            )
-    return chosen
-
-
-def _parsed(value: str) -> Any:
-    """Numbers, true, false and null as JSON has them; anything else stays a text."""
-    try:
-        return json.loads(value)
-    except json.JSONDecodeError:
-        return value
-
-
-def _is_of_kind(value: Any, kind: str) -> bool:
-    """Whether a value fits an annotation such as "int | None"; True is no number."""
-    types = {"int": (int,), "float": (int, float), "bool": (bool,), "str": (str,), "None": (type(None),)}
-    return type(value) in {one for name in kind.split(" | ") for one in types[name]}
 
 
 def fingerprint(model: torch.nn.Module) -> str:

@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-def load_policy(name: str, say: Callable[[str], None]) -> tuple[PreTrainedModel, Any]:
-    """A causal language model in float32 and its tokenizer; without a pad token, the stop token serves.
+def load_policy(name: str, say: Callable[[str], None], dtype: str = "float32") -> tuple[PreTrainedModel, Any]:
+    """A causal language model and its tokenizer; without a pad token, the stop token serves.
 
     Raises:
         ValueError: it cannot be loaded (no folder, no network), has no trained head, or does not fit its tokenizer.
     """
     from transformers import AutoModelForCausalLM
 
-    model, tokenizer = load_model(AutoModelForCausalLM, "POLICY", name, "a causal language model")
-    if hasattr(model, "peft_config"):
+    if Path(name, "adapter_config.json").is_file():
         raise ValueError(
             f"expected POLICY to be a whole model, got an adapter in {name}; call merge_and_unload and save it again"
         )
+    model, tokenizer = load_model(AutoModelForCausalLM, "POLICY", name, "a causal language model", dtype)
     if tokenizer.eos_token_id is None:
         raise ValueError(f"expected the tokenizer of {name} to have a stop (eos) token, got none")
     if tokenizer.pad_token_id is None:
@@ -37,14 +37,17 @@ def load_policy(name: str, say: Callable[[str], None]) -> tuple[PreTrainedModel,
     return model, tokenizer
 
 
-def load_model(auto_class: Any, variable: str, name: str, what: str) -> tuple[PreTrainedModel, Any]:
-    """A model in float32, on the CPU and in eval mode, with its tokenizer.
+def load_model(
+    auto_class: Any, variable: str, name: str, what: str, dtype: str = "float32"
+) -> tuple[PreTrainedModel, Any]:
+    """A model on the CPU and in eval mode, with its tokenizer.
 
     Args:
         auto_class: one of transformers' AutoModel classes.
         variable: what the user calls it, for the message.
         name: a folder, or a name on the Hub.
         what: the kind of model, for the message.
+        dtype: of its weights; "auto" is that in which they were saved.
 
     Raises:
         ValueError: it cannot be loaded, weights are missing, or the tokenizer has tokens that the model has not.
@@ -53,7 +56,7 @@ def load_model(auto_class: Any, variable: str, name: str, what: str) -> tuple[Pr
 
     _check_available(variable, name)
     try:
-        model, report = auto_class.from_pretrained(name, dtype=torch.float32, output_loading_info=True)
+        model, report = auto_class.from_pretrained(name, dtype=dtype, output_loading_info=True)
         tokenizer = AutoTokenizer.from_pretrained(name)
     except Exception as error:  # each layer below has its own exceptions for a folder that is not what it should be
         raise ValueError(f"{_not_loaded(variable, name)} ({first_line(error)})") from error
@@ -84,6 +87,29 @@ def stop_token_ids(model: PreTrainedModel, tokenizer: Any) -> tuple[int, ...]:
     if not all(type(one) is int for one in listed):
         raise ValueError(f"expected eos_token_id in POLICY's generation_config.json to be token ids, got {more!r}")
     return tuple(sorted({tokenizer.eos_token_id, *listed}))
+
+
+def named_tokens(text: str, tokenizer: Any) -> tuple[int, ...]:
+    """The numbers of tokens that the user has listed, with commas between them, by name or by number.
+
+    Raises:
+        ValueError: the tokenizer has no such token.
+    """
+    vocabulary = tokenizer.get_vocab()
+    found = []
+    for name in filter(None, text.split(",")):
+        number = int(name) if name.isdigit() and name not in vocabulary else vocabulary.get(name, -1)
+        if not 0 <= number < len(tokenizer):
+            raise ValueError(f"expected stop_tokens to be tokens of POLICY or their numbers, got {name!r}")
+        found.append(number)
+    return tuple(sorted(set(found)))
+
+
+def saved_dtype(name: str) -> torch.dtype:
+    """That of the weights in a folder or on the Hub; float32 where the configuration does not say."""
+    from transformers import AutoConfig
+
+    return getattr(AutoConfig.from_pretrained(name), "dtype", None) or torch.float32
 
 
 def embedding_rows(model: PreTrainedModel) -> int:

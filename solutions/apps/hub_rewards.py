@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Callable, Mapping
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +20,18 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
+Columns = Mapping[str, Mapping[str, Any] | None]
+"""By the text that a prompt's tokens decode to; None where different prompts have the same text."""
+
+
 def load_reward(
-    name: str, policy_tokenizer: Any, policy_rows: int, originals: Mapping[str, str], say: Callable[[str], None]
+    name: str,
+    policy_tokenizer: Any,
+    policy_rows: int,
+    originals: Mapping[str, str],
+    say: Callable[[str], None],
+    dtype: str = "float32",
+    columns: Columns | None = None,
 ) -> nn.Module | RewardFunction:
     """The reward as `PPOTrainer` takes it.
 
@@ -30,15 +41,21 @@ def load_reward(
         policy_rows: how many tokens the policy can write: often more than its tokenizer has.
         originals: the user's prompt by the text that its tokens decode to; a chat template adds words of its own.
         say: is told how the reward model reads.
+        dtype: of a reward model's weights; "auto" is that in which they were saved.
+        columns: what else the user's prompts have, for a reward function that names it.
 
     Raises:
-        ValueError: it cannot be imported or loaded, has more than one label, or nothing to pad with.
+        ValueError: it cannot be imported or loaded, has more than one label, or nothing to pad
+            with, or a reward function needs a column that is not there.
     """
     if ":" in name and not Path(name).exists():
-        return with_original_prompts(_import(name), originals)
+        function = _import(name)
+        return with_original_prompts(function, originals, columns or {}, wanted_columns(function, columns or {}))
     from transformers import AutoModelForSequenceClassification
 
-    model, tokenizer = load_model(AutoModelForSequenceClassification, "REWARD", name, "a sequence-classification model")
+    model, tokenizer = load_model(
+        AutoModelForSequenceClassification, "REWARD", name, "a sequence-classification model", dtype
+    )
     if model.config.num_labels != 1:
         raise ValueError(f"expected REWARD to have one label, the score; got {name} with {model.config.num_labels}")
     if tokenizer.pad_token_id is None:
@@ -98,14 +115,45 @@ def _longest(model: PreTrainedModel, tokenizer: Any) -> int | None:
     return limit if limit < VERY_LARGE_INTEGER else None
 
 
-def with_original_prompts(function: RewardFunction, originals: Mapping[str, str]) -> RewardFunction:
-    """The same function, called with the prompts as the user wrote them."""
+def with_original_prompts(
+    function: RewardFunction, originals: Mapping[str, str], columns: Columns | None = None, wanted: Sequence[str] = ()
+) -> RewardFunction:
+    """The same function, called with the prompts as the user wrote them, and the wanted columns of theirs by name."""
 
     @functools.wraps(function)
     def wrapped(prompts: list[str], responses: list[str]) -> Any:
-        return function([originals[prompt] for prompt in prompts], responses)
+        rows = [(columns or {}).get(prompt) or {} for prompt in prompts]
+        more: dict[str, Any] = {name: [row.get(name) for row in rows] for name in wanted}
+        return function([originals[prompt] for prompt in prompts], responses, **more)
 
     return wrapped
+
+
+def wanted_columns(function: Callable[..., Any], columns: Columns) -> list[str]:
+    """The columns that a reward function takes by name: all of them, if it has `**columns`.
+
+    Raises:
+        ValueError: it needs one that a prompt does not have, or that is not the same for equal prompts.
+    """
+    try:
+        parameters = list(inspect.signature(function).parameters.values())[2:]
+    except (TypeError, ValueError):  # written in C
+        return []
+    there = {name for row in columns.values() for name in row or {}}
+    takes_all = any(one.kind is one.VAR_KEYWORD for one in parameters)
+    named = [one for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
+    needed = [one.name for one in named if one.default is one.empty]
+    wanted = sorted(there | set(needed)) if takes_all else [one.name for one in named if one.name in {*there, *needed}]
+    for text, row in columns.items():
+        if wanted and row is None:
+            raise ValueError(f"expected equal prompts to have equal columns, got two different rows for {text[:60]!r}")
+        missing = [name for name in needed if name not in (row or {})]
+        if missing:
+            raise ValueError(
+                f"expected each prompt to have the column {missing[0]!r}, which the reward function "
+                f"{function.__name__} takes, got none in {text[:60]!r}"
+            )
+    return wanted
 
 
 def _import(name: str) -> RewardFunction:

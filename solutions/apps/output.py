@@ -16,10 +16,11 @@ MODELS = {
     "sft": "the SFT model",
     "reward_model": "the reward model",
     "policy": "the policy",
+    "best": "the best policy by its held-out score",
     "no_kl_policy": "the policy without KL penalty",
 }
 """Folder -> what lies in it when it is finished."""
-RESULT_FOLDERS = (*MODELS, "log", FOLDER)
+RESULT_FOLDERS = (*MODELS, "log", "samples", FOLDER)
 RESULT_FILES = ("summary.json", "training_curves.png", "overoptimisation.png", "response.png")
 
 

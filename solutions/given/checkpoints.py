@@ -22,8 +22,8 @@ CHECKPOINT_FILE = "trainer.pt"
 VERSION = 1
 """Of what a checkpoint holds; another one cannot be read."""
 PREFIX = "update-"
-MAY_DIFFER = ("log_dir",)
-"""Settings that a resumed run may change: they do not reach its numbers."""
+MAY_DIFFER = ("log_dir", "num_updates", "rollout_batch_size")
+"""Settings that a resumed run may change: the updates before are the same, those after follow the new setting."""
 
 
 def read_checkpoint(directory: str | Path, expected: Mapping[str, Any]) -> dict[str, Any]:

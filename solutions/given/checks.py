@@ -26,6 +26,7 @@ CLIPPED_SHARE = 0.5
 UPDATE_KL = 0.5
 """Nats per token, from the policy that sampled; 0.01 is usual."""
 CUT_OFF_SHARE = 0.5
+CLIPPED_SCORES = 0.2
 CRITIC_UPDATES = 10
 """A critic may be worse than none at first, but not for so many updates in a row."""
 
@@ -97,6 +98,8 @@ def entropy_is_left(history: Sequence[Metrics]) -> str | None:
 def policy_moves(history: Sequence[Metrics]) -> str | None:
     """After the first step the ratio leaves 1, if only a little."""
     metrics = history[-1]
+    if metrics.get("learning_rate", 1.0) == 0.0:
+        return None  # only the critic learns
     if metrics.get("optimiser_steps", 0.0) < 2 or abs(metrics.get("ratio_max", 0.0) - 1.0) > ROUNDING:
         return None
     return "the ratio stayed 1 in all steps: frozen weights, a detached loss, or old log-probs that are made anew"
@@ -123,6 +126,14 @@ def kl_stays_near(history: Sequence[Metrics]) -> str | None:
         f"the KL from the reference is {kl:.1f} nats per token: read the responses, and raise kl_coef or lower "
         "learning_rate if they are no good"
     )
+
+
+def scores_are_not_clipped(history: Sequence[Metrics]) -> str | None:
+    """A clipped score is the same for every response beyond the clip: nothing in it to learn from."""
+    share = history[-1].get("score_clip_fraction", 0.0)
+    if share <= CLIPPED_SCORES:
+        return None
+    return f"{share:.0%} of the scores were clipped to +- clip_score: raise it, or scale the reward"
 
 
 def responses_stop(history: Sequence[Metrics]) -> str | None:
@@ -155,6 +166,7 @@ CHECKS: tuple[Check, ...] = (
     a_step_was_taken,
     steps_are_small,
     kl_stays_near,
+    scores_are_not_clipped,
     responses_stop,
     critic_explains,
 )

@@ -9,6 +9,9 @@ from .shapes import check_number
 
 ESTIMATORS = ("k1", "k2", "k3")
 """Of the KL: lesson 6 has all three."""
+SCHEDULERS = ("linear", "cosine", "constant")
+NO_CLIP = 3e38
+"""A `clip_score` that no float32 exceeds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,13 +33,15 @@ class RolloutConfig:
     kl_estimator: str = "k1"
     """KL penalty on each token: "k1", "k2" or "k3"."""
     clip_score: float = 5.0
-    """> 0; scores are clipped to +- this before they become rewards."""
+    """> 0; scores are clipped to +- this before they become rewards. None clips none, and is kept as `NO_CLIP`."""
     missing_stop_penalty: float = 1.0
     """>= 0; subtracted from the score of a response that never stopped."""
     whiten_rewards: bool = False
     """Scale the rewards to variance 1 before GAE, keeping their mean."""
 
     def __post_init__(self) -> None:
+        if self.clip_score is None:
+            object.__setattr__(self, "clip_score", NO_CLIP)
         if not self.stop_token_ids:
             raise ValueError("expected at least one stop token in stop_token_ids, got none; no response could end")
         if self.kl_estimator not in ESTIMATORS:
@@ -67,6 +72,10 @@ class PPOConfig(RolloutConfig):
     """Rollout + optimisation rounds in the run, >= 1."""
     batch_size: int = 64
     """Prompts, and so responses, in one update, >= 1."""
+    samples_per_prompt: int = 1
+    """Responses to each prompt of an update, a divisor of batch_size."""
+    rollout_batch_size: int | None = None
+    """Responses sampled and evaluated at once, at most batch_size: memory does not grow with more. None: all."""
     num_epochs: int = 4
     """Passes over the responses of one update, >= 1."""
     num_minibatches: int = 4
@@ -74,9 +83,15 @@ class PPOConfig(RolloutConfig):
     micro_batch_size: int | None = None
     """Rows in one forward and backward; gradients add up to the minibatch's. None: the whole minibatch."""
     learning_rate: float = 1e-3
-    """> 0, AdamW, for actor and critic; after the warm-up it decays linearly to 0 over the run."""
+    """> 0, AdamW, for actor and critic; after the warm-up it decays to 0 over the run."""
     warmup_updates: int = 5
     """>= 0; the learning rate rises linearly over these: Adam's first steps do not know the gradients' scale yet."""
+    scheduler: str = "linear"
+    """How the learning rate decays: "linear", "cosine", or "constant", which does not."""
+    critic_learning_rate: float | None = None
+    """> 0; None: that of the policy."""
+    critic_warmup_updates: int = 0
+    """>= 0; in these first updates only the critic learns: the policy's learning rate is 0."""
     adam_epsilon: float = 1e-5
     """> 0; PyTorch's 1e-8 makes the first steps large where gradients are small."""
     max_grad_norm: float = 1.0
@@ -119,6 +134,12 @@ class PPOConfig(RolloutConfig):
             )
         if self.micro_batch_size is not None:
             check_number("micro_batch_size", self.micro_batch_size, 1)
+        self._check_rollout()
+        if self.scheduler not in SCHEDULERS:
+            raise ValueError(f"expected scheduler to be one of {', '.join(SCHEDULERS)}, got {self.scheduler!r}")
+        if self.critic_learning_rate is not None:
+            check_number("critic_learning_rate", self.critic_learning_rate, 0.0, open_low=True)
+        check_number("critic_warmup_updates", self.critic_warmup_updates, 0)
         check_number("learning_rate", self.learning_rate, 0.0, open_low=True)
         check_number("warmup_updates", self.warmup_updates, 0)
         check_number("adam_epsilon", self.adam_epsilon, 0.0, open_low=True)
@@ -135,6 +156,21 @@ class PPOConfig(RolloutConfig):
         if self.max_update_kl is not None:
             check_number("max_update_kl", self.max_update_kl, 0.0, open_low=True)
         check_number("ratio_threshold", self.ratio_threshold, 1.0, open_low=True)
+
+    def _check_rollout(self) -> None:
+        check_number("samples_per_prompt", self.samples_per_prompt, 1)
+        if self.batch_size % self.samples_per_prompt:
+            raise ValueError(
+                f"expected batch_size to be a multiple of samples_per_prompt, got {self.batch_size} and "
+                f"{self.samples_per_prompt}; batch_size counts the responses"
+            )
+        if self.rollout_batch_size is not None:
+            check_number("rollout_batch_size", self.rollout_batch_size, 1)
+            if self.rollout_batch_size > self.batch_size:
+                raise ValueError(
+                    f"expected rollout_batch_size to be at most batch_size, got {self.rollout_batch_size} and "
+                    f"{self.batch_size}; lower it, or leave it out to sample all at once"
+                )
 
     @property
     def minibatch_size(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NoReturn, TypeVar
 
@@ -40,11 +40,11 @@ class Processes:
         """True in the one process that writes files."""
         return self.index == 0
 
-    def share(self, things: list[Thing]) -> list[Thing]:
+    def share(self, things: Sequence[Thing]) -> list[Thing]:
         """What this process takes of a list: consecutive, the first processes one more where it does not divide."""
         size, larger = divmod(len(things), self.count)
         start = self.index * size + min(self.index, larger)
-        return things[start : start + size + (self.index < larger)]
+        return list(things[start : start + size + (self.index < larger)])
 
     def seed(self, seed: int, update: int) -> int:
         """Seed of what this process samples in one update: another one in each process, the same in a resumed run."""

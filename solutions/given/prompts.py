@@ -51,15 +51,18 @@ class PromptQueue:
 
     Args:
         seed: decides the order.
+        samples: how often each number comes, one after the other.
     """
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, samples: int = 1) -> None:
+        self.samples = samples
         self.generator = torch.Generator().manual_seed(seed)
         self.waiting: list[int] = []
 
     def take(self, size: int, available: int) -> list[int]:
         """The next `size` numbers in [0, available); the queue is refilled as often as it takes."""
+        size //= self.samples
         while len(self.waiting) < size:
             self.waiting += torch.randperm(available, generator=self.generator).tolist()
         taken, self.waiting = self.waiting[:size], self.waiting[size:]
-        return taken
+        return [number for number in taken for _ in range(self.samples)]

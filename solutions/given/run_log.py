@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,12 +19,25 @@ from .checks import LiveChecks, Metrics
 METRICS_FILE = "metrics.jsonl"
 
 
+class Clock:
+    """Speed between one call and the next."""
+
+    def __init__(self) -> None:
+        self.last = time.perf_counter()
+
+    def per_second(self, count: float) -> float:
+        """How many there were per second since the last call."""
+        before, self.last = self.last, time.perf_counter()
+        return count / (self.last - before)
+
+
 class RunLog:
     """Takes the metrics of one update after the other; a context that closes its files, also after Ctrl-C.
 
     In `log_dir` it writes TensorBoard's files and `metrics.jsonl`. A line of the latter has `update` (1 is the first)
-    and every metric; NaN and infinity become null, since JSON has neither. What a check has to say goes to stderr.
-    Of several processes only the main one writes.
+    and every metric; NaN and infinity become null, since JSON has neither. Tokens per second are in TensorBoard alone,
+    so that the same run writes the same lines. What a check has to say goes to stderr. Of several processes only the
+    main one writes.
 
     Args:
         log_dir: created where missing; None writes no files, and checks all the same.
@@ -38,6 +52,7 @@ class RunLog:
         self.open_files = ExitStack()
         self.lines: IO[str] | None = None
         self.tensorboard: Any = None
+        self.clock = Clock()
 
     def __enter__(self) -> RunLog:
         if self.log_dir is not None:
@@ -69,6 +84,9 @@ class RunLog:
             self._write_line(update, metrics)
             for name, value in metrics.items():
                 self.tensorboard.add_scalar(name, value, update)
+            if "response_tokens" in metrics:
+                speed = self.clock.per_second(metrics["response_tokens"])
+                self.tensorboard.add_scalar("tokens_per_second", speed, update)
         for sentence in self.checks.see(metrics):
             if self.is_main:
                 tqdm.write(f"check: {sentence}", file=sys.stderr)

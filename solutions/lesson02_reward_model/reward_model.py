@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 from tqdm import tqdm
 
-from ..given.heads import scalar_head
+from ..given.heads import dtype_of, scalar_head
 from ..given.shapes import check_number, check_shapes
 from ..lesson01_masked_sequences import first_true_index, position_ids
 
@@ -94,7 +94,8 @@ class RewardModel(nn.Module):
     def __init__(self, backbone: PreTrainedModel) -> None:
         super().__init__()
         self.backbone = backbone
-        self.head = scalar_head(backbone.config.hidden_size)  # so the first comparisons are near even
+        # Small weights: the first comparisons are near even.
+        self.head = scalar_head(backbone.config.hidden_size, dtype_of(backbone))
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         """Score each row at its last real token.

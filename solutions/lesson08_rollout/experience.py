@@ -1,4 +1,4 @@
-"""Lesson 8, second part: what a rollout remembers, and the buffer that deals it out in minibatches."""
+"""Lesson 8, second part: what a rollout remembers, and the buffer that yields it in minibatches."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Experience:
 
 
 class ExperienceBuffer:
-    """Collects the experience of one policy, deals it out in minibatches, and forgets it."""
+    """Collects the experience of one policy, yields it in minibatches, and forgets it."""
 
     def __init__(self) -> None:
         self._stored: list[Experience] = []

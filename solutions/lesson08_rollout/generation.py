@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
-from ..given.shapes import check_number, check_shapes
+from ..given.shapes import check_mask, check_number, check_shapes
 from ..given.tokens import is_stop
 from ..lesson01_masked_sequences import gather_log_probs, position_ids, response_mask, truncate_after_stop
 from ..lesson07_actor_critic import evaluation_mode
@@ -35,13 +36,13 @@ def sample_token(
     top_p: float = 1.0,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """Draw one token from each row's distribution, optionally cut to its likeliest tokens.
+    """Draw one token from each row's distribution, optionally cut to its most likely tokens.
 
     Args:
         logits: (B, V) float.
-        temperature: > 0, divides the logits before anything else. For the likeliest token, use top_k=1.
-        top_k: keep the k likeliest tokens and those tied with the last of them; 0 keeps all.
-        top_p: of what top_k left, keep the fewest likeliest tokens whose probabilities reach top_p, at least one;
+        temperature: > 0, divides the logits before anything else. For the most likely token, use top_k=1.
+        top_k: keep the k most likely tokens and those tied with the last of them; 0 keeps all.
+        top_p: of what top_k left, keep the fewest most likely tokens whose probabilities reach top_p, at least one;
             1 keeps all.
         generator: source of randomness; None uses the global one.
 
@@ -137,10 +138,39 @@ def generate(
     # endregion
 
 
+def merge_generations(parts: Sequence[Generation], pad_token_id: int) -> Generation:
+    """The responses of all parts, row after row, padded on the right to the longest."""
+    length = max(part.mask.shape[1] for part in parts)
+
+    def joined(tensors: Sequence[Tensor], filler: int) -> Tensor:
+        return torch.cat([pad(tensor, (0, length - tensor.shape[1]), value=filler) for tensor in tensors])
+
+    responses, log_probs, masks = zip(*parts, strict=True)
+    return Generation(joined(responses, pad_token_id), joined(log_probs, 0), joined(masks, 0))
+
+
+def checked_generation(answer: Generation, count: int) -> Generation:
+    """What somebody else's sampler gave, if it is what `generate` would give.
+
+    Raises:
+        ValueError: shapes disagree, a row is empty or has a real token after a masked one, or a log-prob is none.
+    """
+    answer = Generation(*answer)
+    layouts = {name: (tensor, "B T") for name, tensor in answer._asdict().items()}
+    check_shapes(rows=(answer.responses.new_empty(count), "B"), **layouts)
+    check_mask(answer.mask, per_row=True)
+    if not answer.mask[:, 0].all() or (~answer.mask[:, :-1] & answer.mask[:, 1:]).any():
+        raise ValueError("expected right-padded responses from the sampler, got a real token after a masked one")
+    real = answer.log_probs[answer.mask]
+    if not real.isfinite().all() or (real > 1e-3).any():
+        raise ValueError("expected finite log-probabilities from the sampler, at most 0, got others on real tokens")
+    return answer
+
+
 def _check_prompts(policy: PreTrainedModel, attention_mask: Tensor, max_new_tokens: int) -> None:
     if not attention_mask[:, -1].all():
         raise ValueError(
-            "expected left-padded prompts, got padding at the end of a row; generation would start from a pad"
+            "expected left-padded prompts, got padding at the end of a row; generation would start from a padding token"
         )
     context = getattr(policy.config, "max_position_embeddings", None)
     longest = int(attention_mask.sum(dim=1).max())

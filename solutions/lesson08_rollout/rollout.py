@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import torch
@@ -75,7 +77,7 @@ def evaluate_responses(
     config: RolloutConfig,
     kl_coef: float,
 ) -> Experience:
-    """Judge sampled responses: reference log-probs, values, scores, rewards, advantages, returns, in this order.
+    """Evaluate sampled responses: reference log-probs, values, scores, rewards, advantages, returns, in this order.
 
     1. reference and critic read prompt + response, `model` with dropout off; the mode of both is as before afterwards
     2. `score` reads the same; its scores are stored as they come
@@ -132,6 +134,19 @@ def evaluate_responses(
         returns=returns,
     )
     # endregion
+
+
+def with_rewards_whitened(experience: Experience, config: RolloutConfig, whiten: Callable[..., Tensor]) -> Experience:
+    """The same responses with their rewards scaled, and advantages and returns made from these.
+
+    Args:
+        experience: of a whole rollout, its rewards as they were made.
+        whiten: `masked_whiten`, or one that knows the rewards of other processes.
+    """
+    mask = experience.mask
+    rewards = whiten(experience.rewards, mask, shift_mean=False)
+    advantages, returns = compute_response_gae(rewards, experience.values, mask, config.gamma, config.lam)
+    return replace(experience, rewards=rewards, advantages=advantages, returns=returns)
 
 
 def _checked_scores(scores: Tensor, count: int) -> Tensor:

@@ -29,21 +29,25 @@ from tqdm import tqdm
 
 from ..given.checkpoints import CHECKPOINT_FILE, VERSION, Generator, global_generators, read_checkpoint
 from ..given.config import PPOConfig
+from ..given.metrics import rollout_metrics
 from ..given.prompts import Prompt, PromptQueue, encode_prompts, tokenize
 from ..given.run_log import RunLog
+from ..given.schedule import make_optimizer, set_learning_rates
 from ..given.scoring import RewardFunction, make_scorer
-from ..given.tokens import is_stop
 from ..lesson01_masked_sequences import gather_log_probs, masked_mean, masked_whiten, token_entropy
-from ..lesson02_reward_model import last_token_index
 from ..lesson05_ppo_loss import combine_losses, compute_ppo_loss, compute_value_loss, ppo_statistics
-from ..lesson06_kl_rewards import AdaptiveKLController, FixedKLController, estimate_kl
+from ..lesson06_kl_rewards import AdaptiveKLController, FixedKLController
 from ..lesson07_actor_critic import PolicyAndValue, SharedPolicyAndValue, disable_dropout, freeze
 from ..lesson08_rollout import (
     Experience,
     ExperienceBuffer,
     Generation,
+    checked_generation,
     evaluate_responses,
     generate,
+    merge_experiences,
+    merge_generations,
+    with_rewards_whitened,
 )
 
 if TYPE_CHECKING:
@@ -60,6 +64,7 @@ class PPOTrainer:
         ref_model: the frozen reference, or None for a LoRA policy that is its own (`reference_mode`).
         config: every number of the run.
         tokenizer: needed where prompts are texts or the reward is a function.
+        sampler: in the place of lesson 8's `generate`, with its arguments and its answer.
 
     Attributes:
         updates_done: int, updates so far, each a rollout and its optimizer steps.
@@ -76,8 +81,10 @@ class PPOTrainer:
         ref_model: PreTrainedModel | None,
         config: PPOConfig,
         tokenizer: Any = None,
+        sampler: Callable[..., Generation] | None = None,
     ) -> None:
         self.config = config
+        self.sampler = sampler
         self.tokenizer = tokenizer
         self.accelerator = Accelerator()
         self._check_processes()
@@ -87,11 +94,7 @@ class PPOTrainer:
         if isinstance(reward_model, nn.Module):
             freeze(reward_model.to(device))
         self.score = make_scorer(reward_model, tokenizer)
-        trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        optimizer = torch.optim.AdamW(
-            trainable, lr=config.learning_rate, eps=config.adam_epsilon, weight_decay=0.0, fused=True
-        )
-        self.model, self.optimizer = self.accelerator.prepare(model, optimizer)
+        self.model, self.optimizer = self.accelerator.prepare(model, make_optimizer(model, config))
         self._parameters = list(self.model.parameters())
         self.kl_controller = (
             FixedKLController(config.kl_coef)
@@ -100,7 +103,7 @@ class PPOTrainer:
         )
         self.sampling = torch.Generator(device=device).manual_seed(config.seed)
         self.shuffling = torch.Generator().manual_seed(config.seed)
-        self.prompt_queue = PromptQueue(config.seed)
+        self.prompt_queue = PromptQueue(config.seed, config.samples_per_prompt)
         self.updates_done = 0
         self.history: list[dict[str, float]] = []
 
@@ -144,9 +147,20 @@ class PPOTrainer:
     def _collect(self, prompts: Sequence[Prompt]) -> Experience:
         """The rollout: sample a response to each prompt, then evaluate it. Given; lesson 11 splits it."""
         prompts = tokenize(prompts, self.tokenizer)  # once, for both
+        return self._evaluate(self._generate(prompts), prompts)
+
+    def _generate(self, prompts: Sequence[Prompt]) -> Generation:
+        """Responses to `rollout_batch_size` prompts at a time, by the sampler where there is one. Given."""
+        sample = self.generate_responses if self.sampler is None else self._sample
         with self.accelerator.autocast():  # the precision that the training passes have; else no first ratio is 1
-            responses = self.generate_responses(prompts)
-        return self._evaluate(responses, prompts)
+            parts = [sample(prompts[part]) for part in self._parts(len(prompts))]
+        return parts[0] if len(parts) == 1 else merge_generations(parts, self.config.pad_token_id)
+
+    def _sample(self, prompts: Sequence[Prompt]) -> Generation:
+        assert self.sampler is not None
+        sampling = self.config.sampling()
+        answer = self.sampler(self.policy, *self._encode(prompts), **sampling, generator=self.sampling)
+        return checked_generation(answer, len(prompts))
 
     def generate_responses(self, prompts: Sequence[Prompt]) -> Generation:
         """Sample a response to each prompt from the current policy.
@@ -166,16 +180,34 @@ class PPOTrainer:
 
     def _evaluate(self, responses: Generation, prompts: Sequence[Prompt]) -> Experience:
         """Let reference, critic and reward model read sampled responses, each once. Given."""
+        experience = self._evaluate_parts(responses, prompts)
+        if self.config.whiten_rewards:
+            experience = with_rewards_whitened(experience, self.config, masked_whiten)
+        return experience
+
+    def _evaluate_parts(self, responses: Generation, prompts: Sequence[Prompt]) -> Experience:
+        """The same for `rollout_batch_size` rows at a time, before the rewards are whitened: that takes all of them."""
+        config = replace(self.config, whiten_rewards=False)
+        prompts = tokenize(prompts, self.tokenizer)
         with self.accelerator.autocast():  # the precision that the training passes have
-            return evaluate_responses(
-                self.accelerator.unwrap_model(self.model),
-                self.ref_model,
-                self.score,
-                *self._encode(prompts),
-                responses,
-                self.config,
-                self.kl_controller.value,
-            )
+            parts = [
+                evaluate_responses(
+                    self.accelerator.unwrap_model(self.model),
+                    self.ref_model,
+                    self.score,
+                    *self._encode(prompts[part]),
+                    Generation(*(tensor[part] for tensor in responses)),
+                    config,
+                    self.kl_controller.value,
+                )
+                for part in self._parts(len(prompts))
+            ]
+        return parts[0] if len(parts) == 1 else merge_experiences(parts)
+
+    def _parts(self, count: int) -> list[slice]:
+        """Rows that are sampled and evaluated at once, so that memory does not grow with the batch."""
+        size = self.config.rollout_batch_size or count
+        return [slice(start, start + size) for start in range(0, count, size)]
 
     def compute_rewards(self, responses: Generation, prompts: Sequence[Prompt]) -> Tensor:
         """Rewards of sampled responses: the KL penalty on each token, the clipped score on the last.
@@ -370,35 +402,17 @@ class PPOTrainer:
         input_ids, attention_mask = encode_prompts(prompts, self.tokenizer, self.config.pad_token_id)
         return input_ids.to(self.accelerator.device), attention_mask.to(self.accelerator.device)
 
-    def _rollout_metrics(self, experience: Experience) -> dict[str, float]:
-        """Metrics of the rollout; `kl` is the k1 estimate summed over each response."""
-        mask = experience.mask
-        kl = estimate_kl(experience.log_probs, experience.ref_log_probs).masked_fill(~mask, 0.0).sum(dim=1)
-        returns, values = experience.returns[mask], experience.values[mask]
-        unexplained = (returns - values).var(correction=0) / returns.var(correction=0).clamp(min=1e-8)
-        last_tokens = experience.responses.gather(1, last_token_index(mask).unsqueeze(1))
-        return {
-            "score": experience.scores.mean().item(),
-            "kl": kl.mean().item(),
-            "kl_coef": self.kl_controller.value,
-            "response_length": mask.sum(dim=1).float().mean().item(),
-            "stopped_share": is_stop(last_tokens, self.config.stop_token_ids).float().mean().item(),
-            "explained_variance": 1.0 - unexplained.item(),
-        }
-
     def _microbatches(self, minibatch: Experience) -> list[Experience]:
         if self.config.micro_batch_size is None:
             return [minibatch]
         rows = torch.arange(len(minibatch), device=minibatch.mask.device)
         return [minibatch.rows(index) for index in rows.split(self.config.micro_batch_size)]
 
+    def _rollout_metrics(self, experience: Experience) -> dict[str, float]:
+        return rollout_metrics(experience, self.config, self.kl_controller.value, self.updates_done)
+
     def _set_learning_rate(self) -> None:
-        """Linear warm-up over `warmup_updates`, then linear decay to 0 at `num_updates`."""
-        config = self.config
-        warm = (self.updates_done + 1) / (config.warmup_updates + 1)
-        left = 1.0 - self.updates_done / config.num_updates
-        for group in self.optimizer.param_groups:
-            group["lr"] = config.learning_rate * min(warm, left)
+        set_learning_rates(self.optimizer, self.config, self.updates_done)
 
     def _generators(self) -> dict[str, Generator]:
         own: dict[str, Generator] = {

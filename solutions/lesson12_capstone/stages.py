@@ -28,7 +28,7 @@ class SFTResult:
 
 @dataclass(frozen=True)
 class RewardModelResult:
-    """What reward modelling leaves."""
+    """What reward modeling leaves."""
 
     reward_model: RewardModel
     """Calibrated: mean 0 and standard deviation 1 on the SFT model's responses."""

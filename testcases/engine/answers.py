@@ -171,7 +171,7 @@ class Answer:
     def has_no_gradient(self) -> Answer:
         """The answer is data: no gradient flows through it."""
         self._is_sound()
-        if self.outcome.tracked:
+        if self.outcome.tracked and current().believes:
             where = ", ".join(path or "the answer" for path in self.outcome.tracked)
             self._fail("carries a gradient", [f"expected data without gradient; {where} requires grad"])
         return self
@@ -182,7 +182,7 @@ class Answer:
         return self._draws_nothing()
 
     def _draws_nothing(self) -> Answer:
-        if self.outcome.used_global_random:
+        if self.outcome.used_global_random and current().believes:
             self._fail(
                 "uses the global random generator", ["expected no draw from torch's or Python's global generator"]
             )
@@ -222,7 +222,7 @@ class Answer:
                 "(x = x + y instead of x += y; masked_fill instead of masked_fill_; clone() before x[...] = y)"
             )
             self._fail(f"changed its input {names} in place", lines)
-        if self.outcome.left_behind or self.outcome.used_global_random:
+        if current().believes and (self.outcome.left_behind or self.outcome.used_global_random):
             self._leaves_nothing_behind()
 
     def _leaves_nothing_behind(self) -> None:
@@ -347,11 +347,9 @@ class Answer:
             body += [f"printed  {line[:90]}" for line in start[:2]]
             if outcome.printed_length > sum(map(len, start[:2])) + 2:
                 body.append(f"         ... {outcome.printed_length:,} characters in all")
-        cause = current().explanation.cause(asked, outcome)
-        tail = []
-        if cause:
-            place = "" if cause.exercise == asked.exercise else f"in {cause.exercise}, which {asked.exercise} uses: "
-            tail.append(f"Likely cause: {place}{cause.name}: {cause.why}")
+        diagnosis = current().explanation.diagnose(asked, outcome)
+        cause = diagnosis.listed
+        tail = diagnosis.lines(asked.exercise)
         heading = cause.read if cause else section_for(asked.lesson, asked.exercise)
         tail.append(f'Read: tutorial/{asked.lesson}/README.md, "{heading}"')
         tail.append(f"Hint: make hint LESSON={read_lesson(asked.lesson).number} EXERCISE={asked.exercise}")

@@ -79,6 +79,10 @@ class WrongAnswer(NamedChange):
     """One wrong idea."""
 
 
+class Suspect(WrongAnswer):
+    """What is handed out in the place of a stub: the reference with one bug, to be found and repaired."""
+
+
 class RightAnswer(NamedChange):
     """Another way that the docstring allows."""
 
@@ -103,7 +107,7 @@ class _Bank:
 
 
 _collected: dict[str, list[NamedChange]] = {}
-"""By the module of a lesson's answers."""
+"""By module: that of a lesson's answers, or of its suspects."""
 
 
 class Wrong(_Bank):
@@ -114,6 +118,12 @@ class Wrong(_Bank):
     """
 
     kind = WrongAnswer
+
+
+class Planted(_Bank):
+    """The bug of an exercise that is handed out as a suspect, said in the same way."""
+
+    kind = Suspect
 
 
 class Right(_Bank):
@@ -127,18 +137,26 @@ class Right(_Bank):
 
 
 def wrong_answers(lesson: str) -> tuple[WrongAnswer, ...]:
-    """Those of a lesson, in the order of the file."""
-    return tuple(answer for answer in _answers(lesson) if isinstance(answer, WrongAnswer))
+    """Those of a lesson, in the order of the file; first the suspects, which are wrong answers too."""
+    return (
+        *suspects(lesson).values(),
+        *(answer for answer in _answers_in(f"testcases.{lesson}.answers") if isinstance(answer, WrongAnswer)),
+    )
+
+
+def suspects(lesson: str) -> dict[str, Suspect]:
+    """By exercise: those that are handed out with a bug in them. Most lessons have none."""
+    found = _answers_in(f"testcases.{lesson}.suspects")
+    return {suspect.exercise: suspect for suspect in found if isinstance(suspect, Suspect)}
 
 
 def right_answers(lesson: str) -> tuple[RightAnswer, ...]:
     """The other right answers of a lesson, in the order of the file."""
-    return tuple(answer for answer in _answers(lesson) if isinstance(answer, RightAnswer))
+    return tuple(answer for answer in _answers_in(f"testcases.{lesson}.answers") if isinstance(answer, RightAnswer))
 
 
 @cache
-def _answers(lesson: str) -> tuple[NamedChange, ...]:
-    module = f"testcases.{lesson}.answers"
+def _answers_in(module: str) -> tuple[NamedChange, ...]:
     if not exists(module):
         return ()
     importlib.import_module(module)

@@ -186,7 +186,7 @@ def same_outcome(a: Outcome, b: Outcome, values_only: bool = False) -> bool:
     if a.error or b.error:
         return bool(a.error and b.error and (a.error.kind, a.error.type_name) == (b.error.kind, b.error.type_name))
     if values_only:
-        return _alike(a.value, b.value)
+        return alike(a.value, b.value)
     if (a.changed, a.left_behind) != (b.changed, b.left_behind):
         return False
     if bool(a.tracked) != bool(b.tracked) or a.gradients.keys() != b.gradients.keys():
@@ -195,12 +195,13 @@ def same_outcome(a: Outcome, b: Outcome, values_only: bool = False) -> bool:
         other = b.gradients[name]
         slope = torch.zeros_like(other) if slope is None and other is not None else slope
         other = torch.zeros_like(slope) if other is None and slope is not None else other
-        if not _alike(slope, other):
+        if not alike(slope, other):
             return False
-    return _alike(a.value, b.value)
+    return alike(a.value, b.value)
 
 
-def _alike(a: Any, b: Any) -> bool:
+def alike(a: Any, b: Any) -> bool:
+    """The same plain value, up to rounding."""
     a, b = _parts(a)[0], _parts(b)[0]
     if isinstance(a, Tensor) and isinstance(b, Tensor):
         if a.shape != b.shape or a.dtype != b.dtype:
@@ -210,9 +211,9 @@ def _alike(a: Any, b: Any) -> bool:
     if type(a) is not type(b):
         return False
     if isinstance(a, dict):
-        return a.keys() == b.keys() and all(_alike(a[key], b[key]) for key in a)
+        return a.keys() == b.keys() and all(alike(a[key], b[key]) for key in a)
     if isinstance(a, (list, tuple)):
-        return len(a) == len(b) and all(_alike(x, y) for x, y in zip(a, b, strict=True))
+        return len(a) == len(b) and all(alike(x, y) for x, y in zip(a, b, strict=True))
     if isinstance(a, float):
         return a == b or (a != a and b != b) or abs(a - b) <= 1e-9 * (1 + abs(a))
     if isinstance(a, Foreign):

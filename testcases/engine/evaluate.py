@@ -14,7 +14,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -29,12 +29,23 @@ from .views import Missing, View, whole_stack
 STUB = re.compile(r"^lesson(\d\d): ([\w.]+)$")
 CAPSTONE = "lesson12"
 PATIENCE = 6
+LOAD_SECONDS = 15.0
+"""For what the files of a lesson import: it is not the call that is slow."""
 MAX_INTERRUPTS = 10
 
 
 Unstoppable = Callable[[Request], None]
 """Told that student code has swallowed MAX_INTERRUPTS interrupts: pytest's run ends the process there. The grader does
 not need it: it has a limit of its own, and ends the worker from outside."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How a call is made."""
+
+    handed: Callable[[Tensor], Tensor] = Tensor.clone
+    """What the call gets of each tensor: a copy, or (the grader) the tensor itself, in memory that others see too."""
+    load_seconds: float = LOAD_SECONDS
 
 
 class Evaluator(Protocol):
@@ -49,14 +60,17 @@ class LocalEvaluator:
     Args:
         view_of: gives the view for a lesson; it is asked once a lesson.
         unstoppable: told of a request that cannot be ended.
+        terms: of each call.
     """
 
-    def __init__(self, view_of: Callable[[str], View], unstoppable: Unstoppable | None = None) -> None:
-        self._view_of, self._unstoppable = view_of, unstoppable
+    def __init__(
+        self, view_of: Callable[[str], View], unstoppable: Unstoppable | None = None, terms: Terms | None = None
+    ) -> None:
+        self._view_of, self._unstoppable, self._terms = view_of, unstoppable, terms or Terms()
         self._views: dict[str, View] = {}
 
     def evaluate(self, request: Request) -> Outcome:
-        return run(self._view(request.lesson), request, self._unstoppable)
+        return run(self._view(request.lesson), request, self._unstoppable, self._terms)
 
     def function(self, lesson: str, exercise: str) -> Any:
         """The function itself; for the reference only, since loading a student's file may do anything."""
@@ -68,7 +82,7 @@ class LocalEvaluator:
         return self._views[lesson]
 
 
-def student(folder: Path, unstoppable: Unstoppable | None = None) -> LocalEvaluator:
+def student(folder: Path, unstoppable: Unstoppable | None = None, terms: Terms | None = None) -> LocalEvaluator:
     """A student's folder: each lesson on the reference versions of the others, the capstone on all of it."""
     folder = folder.resolve()
     stack: list[View] = []
@@ -80,7 +94,7 @@ def student(folder: Path, unstoppable: Unstoppable | None = None) -> LocalEvalua
             stack.append(whole_stack(folder))
         return stack[0]
 
-    return LocalEvaluator(view_of, unstoppable)
+    return LocalEvaluator(view_of, unstoppable, terms)
 
 
 def solutions() -> LocalEvaluator:
@@ -103,18 +117,23 @@ class TookTooLong(BaseException):
     """Raised inside student code when its time is over; not an Exception, so that `except Exception` lets it pass."""
 
 
-def run(view: View, request: Request, unstoppable: Unstoppable | None = None) -> Outcome:
+def run(
+    view: View,
+    request: Request,
+    unstoppable: Unstoppable | None = None,
+    terms: Terms = Terms(),  # noqa: B008
+) -> Outcome:
     """Call one exercise. Nothing that student code does to its arguments, its output or global settings lasts."""
-    given = copy_plain(request.arguments)
+    given = copy_plain(request.arguments, terms.handed)
     leaves = {name: given[name].clone().requires_grad_() for name in request.grad_of}
     # The call gets a copy of each leaf, so that an in-place change is seen as such and not as an autograd error.
-    arguments = {**given, **{name: leaf.clone() for name, leaf in leaves.items()}}
+    arguments = {**given, **{name: _copy_in(given[name], leaf) for name, leaf in leaves.items()}}
     before = copy_plain(arguments, lambda tensor: tensor.detach().clone())
     marks = marks_of(arguments)
     # What the course itself loads does not count as a student's time.
     scenarios = importlib.import_module(f"testcases.{request.lesson}.scenarios") if request.scenario else None
     # The reference always ends; a slow machine must not make its answer a timeout.
-    limit = _deadline(request, unstoppable) if view.own else nullcontext()
+    limit = _deadline(view, request, unstoppable, terms.load_seconds) if view.own else nullcontext()
     state, output, attempt = GlobalState(), _Bounded(), _Attempt(view, request)
     try:
         with limit, redirect_stdout(output), redirect_stderr(output), _quiet(view):
@@ -134,6 +153,13 @@ def run(view: View, request: Request, unstoppable: Unstoppable | None = None) ->
         printed=output.getvalue(),
         printed_length=output.length,
     )
+
+
+def _copy_in(place: Tensor, leaf: Tensor) -> Tensor:
+    """A copy of a leaf, with its gradient, that has its numbers in the memory of another tensor."""
+    copy = leaf.clone()
+    copy.data = place
+    return copy
 
 
 class _Attempt:
@@ -265,29 +291,31 @@ def _quiet(view: View) -> Iterator[None]:
 
 
 @contextmanager
-def _deadline(request: Request, unstoppable: Unstoppable | None) -> Iterator[None]:
+def _deadline(view: View, request: Request, unstoppable: Unstoppable | None, load_seconds: float) -> Iterator[None]:
     """Interrupt Python code after so many seconds, and again until it gives up.
 
-    Seconds of work: what a busy machine makes a process wait counts only after PATIENCE times as long.
+    Seconds of work: what a busy machine makes a process wait counts only after PATIENCE times as long. What the
+    folder's files import is slow at its first call only, and counts after `load_seconds`.
     """
     if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
         yield
         return
 
-    seconds = request.seconds
+    loaded = view.load_seconds
     armed, worked, started, interrupts = True, time.process_time(), time.monotonic(), 0
 
     def stop(signum: int, frame: Any) -> None:
         nonlocal interrupts
+        seconds = request.seconds + min(view.load_seconds - loaded, load_seconds)
         is_over = time.process_time() - worked >= seconds or time.monotonic() - started >= PATIENCE * seconds
         if armed and is_over:
             interrupts += 1
             if interrupts > MAX_INTERRUPTS and unstoppable:
                 unstoppable(request)
-            raise TookTooLong(f"stopped after {seconds:g} seconds")
+            raise TookTooLong(f"stopped after {request.seconds:g} seconds")
 
     previous = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds, 0.5)
+    signal.setitimer(signal.ITIMER_REAL, request.seconds, 0.5)
     try:
         yield
     finally:

@@ -2,13 +2,41 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from .bench import Suspect
 from .changes import WrongAnswer, wrong_answers
 from .compare import same_outcome
+from .contract import lesson as read_lesson
+from .diagnosis import MAX_FAILED, Search, known
 from .evaluate import Evaluator
 from .plain import Outcome, Request
 from .trusted import Reference, examples
+from .where import where
 
+NEAR = 0.75
+STRICT = False
+"""Whether a diagnosis that fails is an error, and not left out."""
 NOT_EXPLAINED = ("load", "missing", "signature", "timeout", "too large")
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What is said about a wrong answer: a listed cause, else general ones, else where it differs."""
+
+    listed: WrongAnswer | None = None
+    general: tuple[Suspect, ...] = ()
+    where: str = ""
+
+    def lines(self, exercise: str) -> list[str]:
+        if self.listed:
+            other = self.listed.exercise
+            place = "" if other == exercise else f"in {other}, which {exercise} uses: "
+            return [f"Likely cause: {place}{self.listed.name}: {self.listed.why}"]
+        if self.general:
+            texts = " Or ".join(f"{suspect.text}." for suspect in self.general).replace("?.", "?")
+            return [f"Likely cause: this is what `{exercise}` gives {texts}".removesuffix(".")]
+        return [f"Where it differs: {self.where}"] if self.where else []
 
 
 class Explanation:
@@ -20,23 +48,70 @@ class Explanation:
         self._right: dict[tuple[str, str], bool] = {}
         self._agreeing: dict[tuple[str, str, bool], list[WrongAnswer]] = {}
         self._shares: dict[tuple[str, str], dict[WrongAnswer, float]] = {}
+        self._searches: dict[tuple[str, str], Search] = {}
+        self._failed: dict[tuple[str, str], list[tuple[Request, Outcome]]] = {}
 
-    def cause(self, request: Request, outcome: Outcome, neighbours: bool = True) -> WrongAnswer | None:
-        """The wrong answer that gives the same as the student's code, None if there is none.
+    def diagnose(self, request: Request, outcome: Outcome, neighbours: bool = True) -> Diagnosis:
+        """In layers: each is asked only where those before it found nothing.
 
-        It must reproduce the failing request. First comes one that agrees with the student on every example as well:
-        one of the exercise, else (with `neighbours`) one of another that the exercise calls. Failing that, the one of
-        the exercise that agrees best.
+        First a listed wrong answer that agrees with the student on every example: one of the exercise, else (with
+        `neighbours`) one of another that the exercise calls. Then general causes that agree as well. Failing them, the
+        listed one of the exercise that agrees best. At last, where the answers differ.
         """
         if outcome.error and outcome.error.kind in NOT_EXPLAINED:
-            return None
+            return Diagnosis()
+        listed = self._listed(request, outcome, neighbours)
+        failed = self._failed.setdefault((request.lesson, request.exercise), [])
+        failed[:] = [*failed, (request, outcome)][-MAX_FAILED:]
+        if listed:
+            return Diagnosis(listed)
+        right = self._reference.evaluate(request)
+        try:
+            if general := self._search(request.lesson, request.exercise).causes(request, right, outcome):
+                return Diagnosis(general=tuple(general))
+        except Exception:  # A changed reference may fail in any way; what cannot be told is left out.
+            if STRICT:
+                raise
+        if listed := self._closest(request, outcome):
+            return Diagnosis(listed)
+        key = request.lesson, request.exercise
+        seen = list(zip(examples(*key), self._reference.right_answers_to(*key), self._answers_to(*key), strict=True))
+        try:
+            if neighbours and (other := self._wrong_neighbour(*key)):
+                return Diagnosis(where=f"`{other}`, which `{key[1]}` uses, is wrong as well: fix it first")
+            return Diagnosis(where=where(seen, (request, right, outcome)))
+        except Exception:
+            if STRICT:
+                raise
+            return Diagnosis()
+
+    def _wrong_neighbour(self, lesson: str, exercise: str) -> str:
+        """An exercise that this one calls, and that the subject has wrong too; empty if there is none."""
+        used = set(known(lesson, exercise).bench.helpers) & set(read_lesson(lesson).exercises) - {exercise}
+        return next((other for other in sorted(used) if not self._is_right(lesson, other)), "")
+
+    def _search(self, lesson: str, exercise: str) -> Search:
+        key = lesson, exercise
+        if key not in self._searches:
+            right = self._reference.right_answers_to(lesson, exercise)
+            self._searches[key] = Search(known(lesson, exercise), right, self._answers_to(*key))
+        return self._searches[key]
+
+    def _listed(self, request: Request, outcome: Outcome, neighbours: bool) -> WrongAnswer | None:
+        """The wrong answer of the list that gives this answer, and agrees with the student on every example."""
         right = self._reference.evaluate(request)
         for wrong in self._agreeing_with(request.lesson, request.exercise, neighbours):
             theirs = self._reference.changed(request.lesson, wrong).evaluate(request)
             # A neighbour's wrong answer that leaves this one right explains nothing, however close it is.
-            if same_outcome(outcome, theirs) and not same_outcome(right, theirs):
+            if same_outcome(outcome, theirs) and not same_outcome(right, theirs) and self._explains_all(wrong, request):
                 return wrong
-        return self._closest(request, outcome)
+        return None
+
+    def _explains_all(self, wrong: WrongAnswer, request: Request) -> bool:
+        """Whether it gives what was given to the last questions, too, that failed."""
+        changed = self._reference.changed(request.lesson, wrong)
+        failed = self._failed.get((request.lesson, request.exercise), [])
+        return all(same_outcome(mine, changed.evaluate(asked)) for asked, mine in failed)
 
     def _closest(self, request: Request, outcome: Outcome) -> WrongAnswer | None:
         """The nearest to the student of those that reproduce the failing request."""
@@ -49,11 +124,11 @@ class Explanation:
         return best
 
     def _shares_of(self, lesson: str, exercise: str) -> dict[WrongAnswer, float]:
-        """Of the examples that the student or the wrong answer gets wrong, the share with one value; at least half."""
+        """Of the examples that the student or the wrong answer gets wrong, the share with one value; NEAR at least."""
         if (lesson, exercise) not in self._shares:
             own = [wrong for wrong in wrong_answers(lesson) if wrong.exercise == exercise]
             shares = {wrong: self._share(lesson, exercise, wrong) for wrong in own}
-            self._shares[lesson, exercise] = {wrong: share for wrong, share in shares.items() if share >= 0.5}
+            self._shares[lesson, exercise] = {wrong: share for wrong, share in shares.items() if share >= NEAR}
         return self._shares[lesson, exercise]
 
     def _share(self, lesson: str, exercise: str, wrong: WrongAnswer) -> float:
@@ -112,5 +187,5 @@ class Explanation:
 class NoExplanation(Explanation):
     """For whoever asks only whether a test passes."""
 
-    def cause(self, request: Request, outcome: Outcome, neighbours: bool = True) -> None:
-        return None
+    def diagnose(self, request: Request, outcome: Outcome, neighbours: bool = True) -> Diagnosis:
+        return Diagnosis()

@@ -22,11 +22,14 @@ class CheckFailed(AssertionError):
         lesson, exercise: what was called.
         kind: short name of the failure, such as "wrong value".
         cause: name of the wrong answer that gives this answer, or None.
+        share: of the test's points that are earned all the same.
     """
 
-    def __init__(self, text: str, lesson: str, exercise: str, kind: str, cause: str | None = None) -> None:
+    def __init__(
+        self, text: str, lesson: str, exercise: str, kind: str, cause: str | None = None, share: float = 0.0
+    ) -> None:
         super().__init__(text)
-        self.lesson, self.exercise, self.kind, self.cause = lesson, exercise, kind, cause
+        self.lesson, self.exercise, self.kind, self.cause, self.share = lesson, exercise, kind, cause, share
 
 
 class NotStarted(Exception):

@@ -53,20 +53,21 @@ def worth(points: int) -> Callable[[Any], Any]:
     return lambda function: function
 
 
-@cache
 def manifest() -> Mapping[str, Entry]:
-    """All entries by node: lesson by lesson, exercise by exercise, the basic suite first.
+    """All entries by node, lesson by lesson.
 
     Raises:
         LookupError: a test function's name begins with no exercise of its lesson.
     """
-    by_node = {}
-    for lesson in lesson_names():
-        order = read_lesson(lesson).exercises
-        entries = [entry for suite in suites(lesson) for entry in _entries_of(lesson, suite)]
-        for entry in sorted(entries, key=lambda entry: order.index(entry.exercise)):
-            by_node[entry.node] = entry
-    return by_node
+    return {node: entry for lesson in lesson_names() for node, entry in _by_node(lesson).items()}
+
+
+@cache
+def _by_node(lesson: str) -> Mapping[str, Entry]:
+    """Those of one lesson, exercise by exercise, the basic suite first."""
+    order = read_lesson(lesson).exercises
+    entries = [entry for suite in suites(lesson) for entry in _entries_of(lesson, suite)]
+    return {entry.node: entry for entry in sorted(entries, key=lambda entry: order.index(entry.exercise))}
 
 
 def suites(lesson: str) -> list[str]:
@@ -147,12 +148,14 @@ def _test_names(exercise: str) -> list[str]:
 
 
 def entries(lesson: str) -> list[Entry]:
-    return [entry for entry in manifest().values() if entry.lesson == lesson]
+    return list(_by_node(lesson).values())
 
 
 def entry_of(nodeid: str) -> Entry | None:
     """The entry of a pytest node id, with or without its parameters."""
-    return manifest().get(function_of(nodeid))
+    node = function_of(nodeid)
+    lesson = node.partition("/")[0]
+    return _by_node(lesson).get(node) if lesson in lesson_names() else None
 
 
 def function_of(nodeid: str) -> str:

@@ -29,6 +29,8 @@ class Engine:
         seed: of the fresh random inputs.
         explanation: finds the cause of a wrong answer.
         seconds: no call is given more, whatever it asks for.
+        believes: whether what the subject's process says of itself counts. It may say anything, so in a graded run it
+            costs nothing to say that a global setting was changed, and earns nothing not to.
     """
 
     def __init__(
@@ -39,8 +41,9 @@ class Engine:
         seed: int = 0,
         explanation: Callable[[Evaluator, Reference], Explanation] = Explanation,
         seconds: float = math.inf,
+        believes: bool = True,
     ) -> None:
-        self.subject, self.seed, self.seconds = subject, seed, seconds
+        self.subject, self.seed, self.seconds, self.believes = subject, seed, seconds, believes
         self.reference = reference or shared_reference()
         self.explanation = explanation(subject, self.reference)
         self._first_answers: dict[tuple[str, str], Outcome | None] = {}

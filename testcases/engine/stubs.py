@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable
 from pathlib import Path
 
+from .changes import Change, region_text, suspects
 from .contract import SOLUTIONS, lesson_names, regions
 from .contract import lesson as read_lesson
 
@@ -17,14 +19,19 @@ SHARED = {
 
 
 def emptied(path: Path, exercises: Iterable[str]) -> str:
-    """The text of a solution file with each region of these exercises replaced by an error that names the exercise."""
+    """The text of a solution file with each region of these exercises replaced by an error that names the exercise, or
+    by the suspect that is handed out."""
     lines = path.read_text("utf-8").splitlines()
-    short = read_lesson(path.parent.name).short
+    lesson = read_lesson(path.parent.name)
     for region in reversed(regions(path)):
         if region.exercise in exercises:
             marker = lines[region.first]
             indent = marker[: len(marker) - len(marker.lstrip())]
-            lines[region.first : region.last + 1] = [f'{indent}raise NotImplementedError("{short}: {region.exercise}")']
+            text = f'raise NotImplementedError("{lesson.short}: {region.exercise}")'
+            if suspect := suspects(lesson.name).get(region.exercise):
+                assert isinstance(suspect.change, Change)
+                text = suspect.change.apply(region_text(lesson.name, region.exercise))
+            lines[region.first : region.last + 1] = textwrap.indent(text, indent).splitlines()
     return "\n".join(lines) + "\n"
 
 

@@ -16,6 +16,7 @@ import importlib
 import importlib.util
 import itertools
 import sys
+import time
 from collections.abc import Callable, Collection, Mapping
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
@@ -58,6 +59,8 @@ class View:
         self.sources = sources or {}
         self.package = f"{PREFIX}{next(self._numbers)}"
         self._failures: dict[str, BaseException] = {}
+        self._loading_since: float | None = None
+        self._loaded_in = 0.0
         top = ModuleType(self.package)
         top.__path__ = []
         sys.modules[self.package] = top
@@ -129,12 +132,23 @@ class View:
     def _load(self, name: str) -> ModuleType:
         if name in self._failures:
             raise self._failures[name]
+        is_first = self._loading_since is None
+        if is_first:
+            self._loading_since = time.process_time()
         try:
             return importlib.import_module(name)
         except BaseException as error:
             # A file is loaded once: the second exercise in it must not wait for the same endless loop again.
             self._failures[name] = error
             raise
+        finally:
+            if is_first:
+                self._loaded_in, self._loading_since = self.load_seconds, None
+
+    @property
+    def load_seconds(self) -> float:
+        """Of work, that loading the folder's files and all that they import has taken so far."""
+        return self._loaded_in + (time.process_time() - self._loading_since if self._loading_since is not None else 0.0)
 
     def _replace(self, dotted: str, function: Callable[..., Any]) -> None:
         (lesson,) = self.own

@@ -12,21 +12,39 @@ import os
 import sys
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[_name] = "1"
 # The answers of the reference are computed as a student's are: on the CPU, with one thread, without the network.
 os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", ACCELERATE_USE_CPU="true")
 
+from testcases.engine.contract import TUTORIAL  # noqa: E402
+
+from . import reporting, shards  # noqa: E402
+from .assignment import asked_for  # noqa: E402
+from .limits import Limits  # noqa: E402
+from .records import Row, has_grader_error  # noqa: E402
+from .secret import FILE, Secret, kept_in, new, secret_of  # noqa: E402
+
+if TYPE_CHECKING:
+    from .batch import Batch
+
+OUT = "runs/check"
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="make check", description="Grade your lessons, or a folder of submissions.")
     parser.add_argument("submissions", nargs="?", default="", help="folder with a subfolder or an archive a student")
-    parser.add_argument("--out", default="", help="where results go (default: runs/check)")
+    parser.add_argument("--out", default="", help=f"where results go (default: {OUT})")
     parser.add_argument("--jobs", default="", help="submissions at the same time (default: one a core)")
     parser.add_argument("--secret", default="", help="of fresh inputs (default: $SECRET, or made and kept in OUT)")
     parser.add_argument("--roster", default="", help="CSV of the course's students, with a header")
+    add_assignment(parser)
+    parser.add_argument("--shard", default="", help="one part of the class, such as 3/16, into OUT/shard-3-of-16")
+    parser.add_argument("--dry", default="", help="not empty: say what would be graded, and grade nothing")
     parser.add_argument("--sandbox", default="", help='"bwrap" (default), or "none": only for code that you trust')
+    parser.add_argument("--disputes", default="", help="folder with files that make dispute wrote: which reproduce?")
     parser.add_argument("--limits", default="", help="such as call_seconds=2,memory_mb=1024")
     parser.add_argument("--disputes", default="", help="folder with files that make dispute wrote: which reproduce?")
     options = parser.parse_args()
@@ -39,94 +57,111 @@ def main() -> None:
         sys.exit("stopped; what is graded stays graded: run the same command again to go on")
 
 
+def add_assignment(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--assignment", default="", help="TOML file that says what counts")
+    parser.add_argument("--lessons", default="", help='or the lessons, such as "1 3 4"')
+    parser.add_argument("--points", default="", help="and the points of the whole")
+
+
 def run(options: argparse.Namespace) -> int:
     """0 when everything was graded, 1 when the grader failed at something, 2 when it was asked in a wrong way."""
     try:
-        jobs = _number(options.jobs or _default_jobs(), "JOBS", 1)
-        kind = options.sandbox or "bwrap"
-        if kind not in ("bwrap", "none"):
-            raise ValueError(f"SANDBOX: expected bwrap or none, got {kind!r}")
-    except ValueError as error:
-        return _refuse(str(error))
+        given = reporting.given_for(
+            Path(options.out or OUT),
+            options.roster,
+            asked_for(options.assignment, options.lessons, options.points),
+        )
+        shard = shards.shard_of(options.shard)
+        if options.dry not in ("", "0"):
+            from . import dry
+
+            return dry.show(Path(options.submissions) if options.submissions else None, given, shard)
+        batch = _batch(options, given, shard)
+        if options.disputes:
+            from . import disputes
+
+            return disputes.show(Path(options.disputes), batch)
+        if not options.submissions:
+            return _working_tree(options, batch)
+        rows = _graded(options, batch)
+    except (OSError, ValueError) as error:
+        return refuse(str(error))
+    if batch.shard:
+        place = given.out / batch.shard.folder
+        print(f"{len(rows)} graded in {place}; with all parts in place: make merge OUT={given.out}")
+        return int(any(row.status == "grader-error" for row in rows))
+    return reporting.report(given, rows, Path(options.submissions), batch.kind)
+
+
+def _batch(options: argparse.Namespace, given: reporting.Given, shard: shards.Shard | None) -> Batch:
+    """
+    Raises:
+        ValueError, OSError: something was asked in a wrong way, or there is no sandbox and it was not renounced.
+    """
+    jobs = _number(options.jobs or _default_jobs(), "JOBS", 1)
+    kind = options.sandbox or "bwrap"
+    if kind not in ("bwrap", "none"):
+        raise ValueError(f"SANDBOX: expected bwrap or none, got {kind!r}")
 
     import torch
 
     torch.set_num_threads(1)
     from . import bubblewrap
-    from .limits import Limits
+    from .batch import Batch
 
-    try:
-        limits = _limits(options.limits, Limits())
-        if kind == "bwrap":
+    limits = _limits(options.limits, Limits())
+    if kind == "bwrap":
+        try:
             bubblewrap.check_bubblewrap()
-    except bubblewrap.NoSandbox as error:
-        return _refuse(str(error).removeprefix("error: "))
-    except ValueError as error:
-        return _refuse(str(error))
-    if options.disputes:
-        return _disputes(options, kind, limits)
-    if options.submissions:
-        return _folder(options, kind, jobs, limits)
-    return _working_tree(options, kind, limits)
+        except bubblewrap.NoSandbox as error:
+            raise ValueError(str(error).removeprefix("error: ")) from None
+    return Batch(kind, _secret(options, given.out, shard), jobs, limits, given.assignment, shard)
 
 
-def _folder(options: argparse.Namespace, kind: str, jobs: int, limits: object) -> int:
+def _secret(options: argparse.Namespace, out: Path, shard: shards.Shard | None) -> Secret:
+    """
+    Raises:
+        ValueError: parts of a class need one that they share.
+        OSError: the file with it cannot be read or written.
+    """
+    if options.secret:
+        return secret_of(options.secret)
+    if not options.submissions:
+        return new()
+    if shard and not (out / FILE).exists():
+        raise ValueError(f"SHARD: the parts of a class share one secret, expected SECRET= or the file {out / FILE}")
+    from .finding import find_outside
+
+    find_outside(Path(options.submissions), out)
+    out.mkdir(parents=True, exist_ok=True)
+    return kept_in(out)
+
+
+def _graded(options: argparse.Namespace, batch: Batch) -> list[Row]:
+    from .batch import grade_folder
+
+    out = Path(options.out or OUT)
+    return grade_folder(Path(options.submissions), out / batch.shard.folder if batch.shard else out, batch)
+
+
+def _working_tree(options: argparse.Namespace, batch: Batch) -> int:
     from rich.console import Console
 
-    from . import batch, reports, tables
+    from . import submissions, tables
+    from .batch import grade_one
     from .results import NOT_SANDBOXED
-    from .secret import secret_of
 
-    folder, out = Path(options.submissions), Path(options.out or "runs/check")
-    roster = Path(options.roster) if options.roster else None
-    if roster and not roster.is_file():
-        return _refuse(f"ROSTER: expected a CSV file, and there is none at {options.roster!r}")
-    try:
-        secret = secret_of(options.secret) if options.secret else None
-        rows = batch.grade_folder(folder, out, kind=kind, secret=secret, jobs=jobs, limits=limits)
-    except (OSError, ValueError) as error:
-        return _refuse(str(error))
-    reports.write_reports(out, rows, folder, roster)
+    result = grade_one(submissions.from_folder(TUTORIAL, "tutorial"), batch)
     console = Console(highlight=False)
-    if kind == "none":
+    if batch.kind == "none":
         console.print(NOT_SANDBOXED, style="bold red", markup=False)
-    console.print(tables.gradebook(rows))
-    console.print(f"{len(rows)} in {out / 'gradebook.csv'}; the class: {out / 'report' / 'index.html'}", markup=False)
-    return 1 if any(row.status == "grader-error" for row in rows) else 0
-
-
-def _disputes(options: argparse.Namespace, kind: str, limits: object) -> int:
-    from .disputes import judged
-
-    try:
-        for line in judged(Path(options.disputes), kind=kind, limits=limits):  # type: ignore[arg-type]
-            print(line)
-    except OSError as error:
-        return _refuse(str(error))
-    return 0
-
-
-def _working_tree(options: argparse.Namespace, kind: str, limits: object) -> int:
-    from rich.console import Console
-
-    from testcases.engine.contract import TUTORIAL
-
-    from . import batch, submissions, tables
-    from .results import NOT_SANDBOXED
-    from .secret import secret_of
-
-    secret = secret_of(options.secret) if options.secret else None
-    result = batch.grade_one(submissions.from_folder(TUTORIAL, "tutorial"), kind=kind, secret=secret, limits=limits)
-    console = Console(highlight=False)
-    if kind == "none":
-        console.print(NOT_SANDBOXED, style="bold red", markup=False)
-    console.print(tables.exercises(result))
+    console.print(tables.exercises(result, batch.assignment))
     for note in result["notes"]:
         console.print(note, markup=False)
     if options.out:
         Path(options.out).mkdir(parents=True, exist_ok=True)
         (Path(options.out) / "tutorial.json").write_text(json.dumps(result, indent=1) + "\n", "utf-8")
-    return 1 if batch.has_grader_error(result) else 0
+    return int(has_grader_error(result))
 
 
 def _number(text: str | int, name: str, least: int) -> int:
@@ -144,17 +179,17 @@ def _default_jobs() -> int:
     return max(1, min(cores, memory // 2**31))
 
 
-def _limits(text: str, limits: object) -> object:
-    kinds = {field.name: type(getattr(limits, field.name)) for field in fields(limits)}  # type: ignore[arg-type]
+def _limits(text: str, limits: Limits) -> Limits:
+    kinds = {field.name: type(getattr(limits, field.name)) for field in fields(limits)}
     for part in filter(None, text.split(",")):
         name, _, value = part.partition("=")
         if name not in kinds:
             raise ValueError(f"limits: expected one of {', '.join(kinds)}, got {name!r}")
-        limits = replace(limits, **{name: kinds[name](value)})  # type: ignore[type-var]
+        limits = replace(limits, **{name: kinds[name](value)})
     return limits
 
 
-def _refuse(text: str) -> int:
+def refuse(text: str) -> int:
     print(f"error: {text}", file=sys.stderr)
     return 2
 

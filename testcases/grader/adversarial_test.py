@@ -24,7 +24,7 @@ from testcases.grader.running import (
 
 CORPUS = Path(__file__).parent / "adversarial"
 NAMES = sorted(path.parent.name for path in CORPUS.glob("*/expect.toml"))
-SHORT = "call_seconds=2,grace_seconds=0.5,deaths=1,memory_mb=512,exercise_seconds=20"
+SHORT = "call_seconds=2,grace_seconds=0.5,deaths=1,memory_mb=512,exercise_seconds=20,import_seconds=2"
 """Limits for those who will reach them; what is right needs milliseconds."""
 JOBS = 3
 """A dozen of them wait for the end of their time, and need no core for it."""
@@ -87,8 +87,8 @@ def test_verdict(batch: Path, name: str):
 def test_the_results_are_as_the_schema_says(batch: Path):
     most = sum(entry.points for entry in manifest().values())
     for name, result in results(batch).items():
-        keys = ["student", "aliases", "status", "score", "max_score", "secret", "sandbox", "folder", "content", "suite"]
-        keys += ["notes", "copies", "seconds", "lessons"]
+        keys = ["student", "aliases", "status", "handed_in", "system", "exported", "score", "max_score", "secret"]
+        keys += ["sandbox", "limits", "folder", "content", "suite", "notes", "copies", "seconds", "lessons"]
         assert list(result) == keys and result["student"] == name and result["sandbox"] == "bwrap"
         assert result["max_score"] == most
         tests = []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import multiprocessing
 import os
 import shutil
@@ -12,7 +11,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -20,70 +19,98 @@ from typing import Any
 
 from tqdm import tqdm
 
-from . import kernel, trees
-from .finding import HandIn, find
+from . import apart, kernel, trees
+from .assignment import Assignment
+from .finding import HandIn, find_outside
 from .grade import Grader, empty_result, plan
 from .limits import Limits
+from .records import Row, has_grader_error, read_result, row_of, suite_of, write_result
 from .results import GRADER
 from .sandbox import Course, Sandbox
-from .secret import Secret, kept_in, new
+from .secret import Secret
+from .shards import FILE, Part, Shard, of_everybody
 from .submissions import Submission, read_submission
 
 ATTEMPTS = 2
 
 
 @dataclass
-class Row:
-    """One line of the gradebook."""
+class Batch:
+    """How a folder is graded."""
 
-    student: str
-    file_name: str
-    score: int
-    max_score: int
-    status: str
-    notes: list[str] = field(default_factory=list)
+    kind: str
+    secret: Secret
+    jobs: int
+    limits: Limits
+    assignment: Assignment
+    shard: Shard | None = None
+    course: str = ""
+    suite: str = ""
+
+    def __post_init__(self) -> None:
+        self.course = trees.fingerprint(repr(self.limits))
+        self.suite = suite_of(self.course, self.assignment)
+
+    def fits(self, result: dict[str, Any], submission: Submission) -> bool:
+        """Whether this submission would get this result again."""
+        wanted = {
+            "content": submission.content,
+            "secret": self.secret.id,
+            "suite": self.suite,
+            "sandbox": self.kind,
+        }
+        return all(result.get(key) == value for key, value in wanted.items()) and not has_grader_error(result)
 
 
-def grade_folder(folder: Path, out: Path, *, kind: str, secret: Secret | None, jobs: int, limits: Limits) -> list[Row]:
-    """Mark every submission, and write the results. Without a secret it is the one kept in `out`.
+def grade_folder(folder: Path, out: Path, batch: Batch) -> list[Row]:
+    """Mark every submission, or those of one part, and write the results.
 
     Raises:
         NotADirectoryError, ValueError: it is no folder of submissions, or `out` lies in it.
         OSError: `out` cannot be written.
     """
-    if out.resolve().is_relative_to(folder.resolve()):
-        raise ValueError(f"OUT: expected a folder outside {str(folder)!r}, in which everything is a submission")
-    hand_ins = find(folder)
+    everybody = find_outside(folder, out)
+    hand_ins = [one for one in everybody if not batch.shard or batch.shard.holds(one)]
     results = _folder_for_results(out)
-    secret = secret or kept_in(out)
-    suite, untouched = trees.fingerprint(repr(limits)), trees.untouched()
     work = out / ".work"
     rows: dict[str, Row] = {}
+    closed = apart.close([folder, out]) if batch.kind == "none" else {}
     try:
         course = trees.lay_out(work / "course")
-        plan()  # Before the processes of the pool are forked, so that each has the suites.
-        make = partial(_make, course, kind, limits, secret, suite, untouched)
-        patience = 2 * limits.submission_seconds + 600  # The suites' own time is short: whoever needs more hangs.
+        plan(batch.assignment.exercises)  # Before the processes of the pool are forked, so that each has the suites.
+        make = partial(_make, course, batch, trees.untouched())
+        patience = 2 * batch.limits.submission_seconds + 600  # The suites' own time is short: whoever needs more hangs.
 
         def mark(submissions: Iterable[Submission], jobs: int) -> list[Submission]:
             """Those at which the grader failed."""
             failed = []
             with _Pool(make, max(1, min(jobs, len(hand_ins))), patience) as pool:
                 for submission, result in pool.map(submissions):
-                    _write(results / f"{submission.file_name}.json", json.dumps(result, indent=1) + "\n")
-                    rows[submission.file_name] = _row(submission, result)
+                    write_result(results / f"{submission.file_name}.json", result)
+                    rows[submission.file_name] = row_of(submission.file_name, result)
                     failed += [submission] if has_grader_error(result) else []
                     bar.update()
             return failed
 
         with tqdm(total=len(hand_ins), unit="submission", dynamic_ncols=True, disable=None) as bar:
-            failed = mark(_todo(hand_ins, results, rows, bar, kind, secret, suite), jobs)
+            failed = mark(_todo(hand_ins, results, rows, bar, batch), batch.jobs)
             # Once more, when it is quiet: a neighbour may have taken the machine.
             bar.total += len(failed)
             mark(failed, 1)
     finally:
+        apart.reopen(closed)
         shutil.rmtree(work, ignore_errors=True)
+    if batch.shard:
+        _as_part(everybody, hand_ins, batch).write(out)
     return [rows[hand_in.file_name] for hand_in in hand_ins]
+
+
+def _as_part(everybody: list[HandIn], hand_ins: list[HandIn], batch: Batch) -> Part:
+    assert batch.shard
+    places = {hand_in.file_name: place for place, hand_in in enumerate(everybody)}
+    rows = [[places[one.file_name], one.student, one.file_name] for one in hand_ins]
+    made = batch.secret.id, batch.course, batch.suite, batch.kind, batch.assignment.as_dict()
+    return Part(batch.shard.number, batch.shard.of, *made, of_everybody(everybody), rows)
 
 
 def _folder_for_results(out: Path) -> Path:
@@ -91,54 +118,36 @@ def _folder_for_results(out: Path) -> Path:
     results = out / "results"
     results.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(out / ".work", ignore_errors=True)
+    (out / FILE).unlink(missing_ok=True)
     for left in results.glob(".*.tmp"):
         left.unlink()
     return results
 
 
-def _make(
-    course: Course, kind: str, limits: Limits, secret: Secret, suite: str, untouched: Mapping[str, bytes]
-) -> Grader:
-    return Grader(Sandbox(course, kind, limits), secret, suite, untouched)
+def _make(course: Course, batch: Batch, untouched: Mapping[str, bytes]) -> Grader:
+    box = Sandbox(course, batch.kind, batch.limits)
+    return Grader(box, batch.secret, batch.suite, untouched, batch.assignment.exercises)
 
 
-def _todo(
-    hand_ins: list[HandIn], results: Path, rows: dict[str, Row], bar: Any, kind: str, secret: Secret, suite: str
-) -> Iterator[Submission]:
+def _todo(hand_ins: list[HandIn], results: Path, rows: dict[str, Row], bar: Any, batch: Batch) -> Iterator[Submission]:
     """Read one submission after the other, and leave out what has been graded before."""
     for hand_in in hand_ins:
         submission = read_submission(hand_in)
-        known = _known(results / f"{hand_in.file_name}.json")
-        wanted = {"content": submission.content, "secret": secret.id, "suite": suite, "sandbox": kind}
-        if known and all(known.get(key) == value for key, value in wanted.items()) and not has_grader_error(known):
-            rows[hand_in.file_name] = _row(submission, known)
+        path = results / f"{hand_in.file_name}.json"
+        known = read_result(path)
+        if known and batch.fits(known, submission):
+            told = {
+                "handed_in": submission.handed_in,
+                "system": submission.system,
+                "exported": list(submission.exported),
+            }
+            if any(known.get(key) != value for key, value in told.items()):
+                known.update(told)
+                write_result(path, known)
+            rows[hand_in.file_name] = row_of(hand_in.file_name, known)
             bar.update()
         else:
             yield submission
-
-
-def _known(path: Path) -> dict[str, Any] | None:
-    try:
-        found = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
-        return None
-    return found if isinstance(found, dict) and isinstance(found.get("lessons"), dict) else None
-
-
-def has_grader_error(result: dict[str, Any]) -> bool:
-    return any(
-        test["status"] == GRADER
-        for lesson in result["lessons"].values()
-        for exercise in lesson["exercises"].values()
-        for test in exercise["tests"]
-    )
-
-
-def _row(submission: Submission, result: dict[str, Any]) -> Row:
-    status = "grader-error" if has_grader_error(result) else submission.status
-    return Row(
-        submission.student, submission.file_name, result["score"], result["max_score"], status, list(result["notes"])
-    )
 
 
 class _Pool:
@@ -249,20 +258,11 @@ def _serve(connection: Connection, others: list[Connection], make: Callable[[], 
                 return
 
 
-def _write(path: Path, text: str) -> None:
-    """The file is there whole, or not at all, even if the machine stops."""
-    beside = path.with_name(f".{path.name}.tmp")
-    with beside.open("w", encoding="utf-8", newline="") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(beside, path)
-
-
-def grade_one(submission: Submission, *, kind: str, secret: Secret | None, limits: Limits) -> dict[str, Any]:
+def grade_one(submission: Submission, batch: Batch) -> dict[str, Any]:
     """One submission, here and now."""
     with tempfile.TemporaryDirectory(prefix="check-") as folder:
         os.chmod(folder, 0o755)
         course = trees.lay_out(Path(folder) / "course")
-        with Sandbox(course, kind, limits) as box:
-            return Grader(box, secret or new(), trees.fingerprint(repr(limits)), trees.untouched()).grade(submission)
+        grader = _make(course, batch, trees.untouched())
+        with grader.sandbox:
+            return grader.grade(submission)

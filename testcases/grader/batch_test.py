@@ -18,6 +18,7 @@ from testcases.grader.running import (
     check,
     grade,
     gradebook,
+    join,
     results,
     solved,
     start,
@@ -25,6 +26,7 @@ from testcases.grader.running import (
     without_times,
     workers,
 )
+from testcases.grader.shards import read_part
 
 pytestmark = pytest.mark.xdist_group("grader-batches")
 
@@ -87,6 +89,33 @@ def test_killed_again_and_again_and_then_left_alone(few: Path, undisturbed: Path
     assert (out / "gradebook.csv").read_bytes() == (undisturbed / "gradebook.csv").read_bytes()
     assert {path.name for path in out.iterdir()} == {path.name for path in undisturbed.iterdir()}
     assert kept.items() <= _times(out).items(), "graded twice"
+
+
+def test_parts_killed_and_joined_are_one_run(few: Path, undisturbed: Path, tmp_path: Path):
+    out = tmp_path / "out"
+    arguments = str(few), "--out", str(out), "--jobs", "1", "--shard"
+    _kill(start(tmp_path, *arguments, "1/2", SECRET=SECRET), out / "shard-1-of-2", 1)
+    with pytest.raises(ValueError, match="this part is not complete"):
+        read_part(out / "shard-1-of-2")
+    for shard in ("1/2", "2/2"):
+        assert check(*arguments, shard, SECRET=SECRET).returncode == 0
+    joined = join(out, "--submissions", str(few))
+    assert joined.returncode == 0, joined.stderr
+    assert without_times(out) == without_times(undisturbed)
+    for name in ("gradebook.csv", "canvas.csv", "moodle.csv", "similarity.csv"):
+        assert (out / name).read_bytes() == (undisturbed / name).read_bytes()
+    assert not [name for name in tree(out) if "secret" in name]
+
+
+def test_a_part_needs_the_secret_of_the_others(few: Path, tmp_path: Path):
+    done = check(str(few), "--out", str(tmp_path), "--shard", "1/2")
+    assert done.returncode == 2 and "SHARD: the parts of a class share one secret" in done.stderr
+
+
+def test_dry_says_what_would_be_graded(few: Path, tmp_path: Path):
+    done = check(str(few), "--out", str(tmp_path / "out"), "--dry", "1", "--lessons", "4", "--points", "20")
+    assert done.returncode == 0 and "4 found (4 folder), 4 to grade" in done.stdout
+    assert "PPO by Hand: 4 exercises, 20 points: lesson04_gae" in done.stdout and not (tmp_path / "out").exists()
 
 
 def _kill(process: Any, out: Path, finished: int) -> None:
@@ -153,6 +182,9 @@ def test_the_secret_is_made_kept_and_told_nobody(few: Path, undisturbed: Path, t
         ([".", "--jobs", "0"], "JOBS: expected a whole number from 1"),
         ([".", "--sandbox", "docker"], "SANDBOX: expected bwrap or none"),
         (["testcases", "--roster", "no-such-file"], "ROSTER: expected a CSV file"),
+        (["testcases", "--lessons", "13"], "LESSONS: there is no lesson '13'"),
+        (["testcases", "--shard", "3"], "SHARD: expected a part and how many there are"),
+        (["testcases", "--assignment", "no-such-file"], "No such file"),
     ],
 )
 def test_asked_in_a_wrong_way(bubblewrap: None, tmp_path: Path, arguments: list[str], says: str):

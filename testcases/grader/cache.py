@@ -6,9 +6,8 @@ import json
 from collections import OrderedDict
 from typing import Any
 
-from testcases.engine.changes import WrongAnswer
 from testcases.engine.evaluate import Evaluator, LocalEvaluator
-from testcases.engine.explanation import Explanation
+from testcases.engine.explanation import Diagnosis, Explanation
 from testcases.engine.plain import Outcome, Request
 from testcases.engine.trusted import Reference
 
@@ -61,15 +60,15 @@ class Sparing(Explanation):
 
     def __init__(self, subject: Evaluator, reference: Reference) -> None:
         super().__init__(subject, reference)
-        self._searches: dict[tuple[str, str], int] = {}
+        self._tried: dict[tuple[str, str], int] = {}
 
-    def cause(self, request: Request, outcome: Outcome, neighbours: bool = True) -> WrongAnswer | None:
+    def diagnose(self, request: Request, outcome: Outcome, neighbours: bool = True) -> Diagnosis:
         key = request.lesson, request.exercise
-        if self._searches.get(key, 0) >= SEARCHES:
-            return None
-        cause = super().cause(request, outcome, neighbours and not request.scenario)
-        self._searches[key] = SEARCHES if cause else self._searches.get(key, 0) + 1
-        return cause
+        if self._tried.get(key, 0) >= SEARCHES:
+            return Diagnosis()
+        found = super().diagnose(request, outcome, neighbours and not request.scenario)
+        self._tried[key] = SEARCHES if found.listed or found.general else self._tried.get(key, 0) + 1
+        return found
 
 
 def _size_of(value: Any) -> int:

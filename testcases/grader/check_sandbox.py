@@ -16,7 +16,7 @@ from testcases.engine import Request
 from testcases.engine.contract import ROOT
 from testcases.engine.plain import Outcome, StudentError
 
-from . import bubblewrap, sandbox, trees
+from . import apart, bubblewrap, sandbox, shares, trees
 from .asking import SandboxEvaluator
 from .limits import Limits
 
@@ -55,7 +55,7 @@ TRIALS: list[tuple[str, str, str]] = [
     (
         "the solution out of reach",
         "the lesson's own reference",
-        "import inspect, os\nif os.path.exists('{root}/solutions'):\n    return 'read'\n"
+        "import inspect, os\nif os.path.exists('{root}/solutions'):\n    return os.listdir('{root}/solutions')\n"
         "from solutions.lesson04_gae import td_errors as known\n"
         "assert 'NotImplementedError' not in inspect.getsource(known)\nreturn 'read'",
     ),
@@ -88,6 +88,16 @@ TRIALS: list[tuple[str, str, str]] = [
         "no memory that belongs to nobody",
         "a file in memory",
         "import os\nos.close(os.memfd_create('x'))\nreturn 'made'",
+    ),
+    (
+        "no memory of the kernel's",
+        "a pair of sockets",
+        "import socket\nsocket.socketpair()\nreturn 'made'",
+    ),
+    (
+        "a neighbour's core out of reach",
+        "to run on any core",
+        "import os\nos.sched_setaffinity(0, range(os.cpu_count()))\nreturn 'made'",
     ),
     (
         "no way to the host of a virtual machine",
@@ -145,14 +155,23 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="check-") as folder, tempfile.NamedTemporaryFile(dir=Path.home()) as marker:
         os.chmod(folder, 0o755)
         course = trees.lay_out(Path(folder) / "course")
-        columns = [_try_all(course, kind, Path(marker.name)) for kind in kinds]
+        columns = [_try_all(course, kind, Path(marker.name)) for kind in kinds[:-1]]
+        closed = apart.close([])
+        try:
+            columns.append(_try_all(course, "none", Path(marker.name)))
+            without = apart.said()
+        finally:
+            apart.reopen(closed)
     for (name, tried, _), *found in zip(TRIALS + ENDINGS, *columns, strict=True):
         table.add_row(name, tried, *(Text("holds" if holds else "DOES NOT HOLD", _style(holds)) for holds in found))
     console.print(table)
     if kinds[0] == "bwrap":
         nested = bubblewrap.nested_works()
         how = "one sandbox, fresh namespaces for each worker" if nested else "a sandbox for each worker (slow)"
-        console.print(f"bwrap: {how}; user {'dropped from root' if os.geteuid() == 0 else 'yours'}; no cgroup is used")
+        console.print(f"bwrap: {how}; user {'dropped from root' if os.geteuid() == 0 else 'yours'}")
+    hierarchy = shares.find()
+    console.print(hierarchy.said if hierarchy else shares.WITHOUT)
+    console.print(f"SANDBOX=none: {without}")
     sys.exit(0 if kinds[0] == "bwrap" and all(columns[0]) else 1)
 
 
@@ -177,7 +196,7 @@ def _try_all(course: sandbox.Course, kind: str, marker: Path) -> list[bool]:
                 body.replace("{home}", str(marker.parent)).replace("{marker}", marker.name).replace("{root}", str(ROOT))
             )
             if "/tmp/left" in body:
-                if kind == "none":
+                if kind == "none" and not box.users:
                     found.append(False)
                     continue
                 _ask(box, body)
@@ -197,7 +216,8 @@ def _try_all(course: sandbox.Course, kind: str, marker: Path) -> list[bool]:
             "time.sleep(0.3)\nreturn 1"
         )
         _ask(box, daemon)
-        left = [path for path in Path("/proc").glob("[0-9]*/comm") if _read(path).strip() == name[:15]]
+        named = [path for path in Path("/proc").glob("[0-9]*/comm") if _read(path).strip() == name[:15]]
+        left = [path for path in named if "(zombie)" not in _read(path.with_name("status"))]
         found.append(not left)
         for path in left:
             os.kill(int(path.parent.name), 9)

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
+from testcases.engine.contract import lesson as read_lesson
 from testcases.engine.dispute import Dispute, read_dispute
 
-from . import batch
-from .limits import Limits
+from .assignment import asked_for
+from .batch import Batch, grade_one
 from .reading import printable
 from .results import ABSENT, PASSED
 from .submissions import Submission
 
 
-def judged(folder: Path, *, kind: str, limits: Limits) -> Iterator[str]:
+def show(folder: Path, batch: Batch) -> int:
+    """
+    Raises:
+        NotADirectoryError: it is no folder.
+    """
+    for line in judged(folder, batch):
+        print(line)
+    return 0
+
+
+def judged(folder: Path, batch: Batch) -> Iterator[str]:
     """A line for each file of the folder.
 
     Raises:
@@ -28,12 +40,13 @@ def judged(folder: Path, *, kind: str, limits: Limits) -> Iterator[str]:
         except (OSError, ValueError) as error:
             yield printable(f"{path.name}: {error}")
         else:
-            yield printable(f"{path.name}: {dispute.exercise}: {_verdict(dispute, kind, limits)}")
+            yield printable(f"{path.name}: {dispute.exercise}: {_verdict(dispute, batch)}")
 
 
-def _verdict(dispute: Dispute, kind: str, limits: Limits) -> str:
+def _verdict(dispute: Dispute, batch: Batch) -> str:
     submission = Submission(dispute.exercise, files={dispute.path: dispute.code.encode()})
-    result = batch.grade_one(submission, kind=kind, secret=None, limits=limits)
+    lesson = asked_for(lessons=str(read_lesson(dispute.lesson).number))
+    result = grade_one(submission, replace(batch, assignment=lesson))
     exercise = result["lessons"][dispute.lesson]["exercises"][dispute.exercise]
     test = next((test for test in exercise["tests"] if dispute.test.endswith(f"/{test['id']}")), None)
     if test is None:

@@ -3,7 +3,8 @@
 - a subfolder or an archive for each student, of any name; Moodle's folders are that
 - Canvas: `smithjohn_1_22_gae.py`, `smithjohn_LATE_1_23_rest-2.zip`: the files of one student are one submission
 - Moodle without folders: `Ann Lee_12_assignsubmission_file_gae.py`
-- Gradescope: `submission_12/` and `submission_metadata.yml`, which says whose they are
+- Blackboard: `Homework 2_s123_attempt_2026-11-20-23-10-11_gae.py`, each attempt a submission
+- Gradescope: `submission_12/` and `submission_metadata.yml`, which says whose they are, and when they came
 """
 
 from __future__ import annotations
@@ -20,13 +21,19 @@ from testcases.engine.contract import lesson_names
 
 from .reading import Unreadable, is_archive, printable, read_file, stem_of
 
-CANVAS = re.compile(r"(?P<student>[^_]+_)(?P<late>LATE_)?(?P<id>\d+)_(?P<number>\d+)_(?P<file>.+)")
+CANVAS = re.compile(
+    r"(?P<student>[^_]+_)(?P<late>LATE_)?(?P<id>\d+|(?:(?<=^anon_)|(?<=^anon_LATE_))\w{5})_(?P<number>\d+)_(?P<file>.+)"
+)
+"""Graded anonymously, everybody is called "anon", and has five letters or digits."""
 CANVAS_VERSION = re.compile(r"-(\d+)(?=\.[^.]+(\.[^.]+)?$)")
 MOODLE = re.compile(r"(?P<student>.+_\d+_assignsubmission_)(file|onlinetext)(_(?P<file>.*))?", re.IGNORECASE)
+BLACKBOARD = re.compile(r".+_(?P<student>[^_]+)_attempt_(?P<time>\d{4}(-\d\d){5})(_(?P<file>.+)|\.txt)")
 METADATA = "submission_metadata.yml"
 NOT_SUBMITTED = re.compile(
-    r"__MACOSX|__pycache__|\.git|\.venv|\.ipynb_checkpoints|\.DS_Store|\._.*|Thumbs\.db|desktop\.ini|" + METADATA
+    r"__MACOSX|__pycache__|\.git|\.venv|\.ipynb_checkpoints|\.DS_Store|\._.*|Thumbs\.db|desktop\.ini"
+    r"|README(\.\w+)?|[^_]+\.(csv|toml|xlsx)|" + METADATA
 )
+"""The system's, and what an instructor keeps beside the submissions."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +48,10 @@ class HandIn:
     notes: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
     """Other names of the student: an email address, a number."""
+    system: str = ""
+    """Whose layout it is, such as "Canvas"."""
+    handed_in: str = ""
+    """When, where the export says so: an ISO date."""
 
 
 @dataclass
@@ -54,6 +65,16 @@ class _Group:
     """Where they are, and their names in the submission."""
     notes: list[str] = field(default_factory=list)
     aliases: tuple[str, ...] = ()
+    system: str = ""
+    handed_in: str = ""
+
+
+@dataclass
+class _Uploaded:
+    """What Gradescope's list says of one submission."""
+
+    authors: list[dict[str, str]] = field(default_factory=list)
+    handed_in: str = ""
 
 
 def find(folder: Path) -> list[HandIn]:
@@ -71,31 +92,49 @@ def find(folder: Path) -> list[HandIn]:
             f"expected a folder with one subfolder (or archive) a student, got one with {own[0]} in it: "
             f"put it into a folder of the student's name"
         )
-    people = _people(folder / METADATA)
+    uploads = _uploads(folder / METADATA)
     names = [name for name in names if not NOT_SUBMITTED.fullmatch(name) and not _is_hidden_file(folder / name)]
     groups: dict[tuple[str, str], _Group] = {}
     for name in names:
         _add(groups, folder / name)
-    found = [one for group in groups.values() for one in _of_gradescope(group, people)]
+    found = [one for group in groups.values() for one in _of_gradescope(group, uploads)]
     return _named(found)
+
+
+def find_outside(folder: Path, out: Path) -> list[HandIn]:
+    """
+    Raises:
+        NotADirectoryError, ValueError: it is no folder of submissions, or `out` lies in it.
+    """
+    if out.resolve().is_relative_to(folder.resolve()):
+        raise ValueError(f"OUT: expected a folder outside {str(folder)!r}, in which everything is a submission")
+    return find(folder)
 
 
 def _add(groups: dict[tuple[str, str], _Group], path: Path) -> None:
     """Put one thing in the folder where it belongs."""
     name = path.name
-    is_loose = not path.is_dir() and (is_archive(name) or name.endswith(".py"))
+    is_loose = not path.is_dir()
     if is_loose and (hit := CANVAS.fullmatch(name)):
         student = hit["student"] + hit["id"]
-        group = groups.setdefault(("canvas", student), _Group(f"canvas\0{student}", student))
+        group = groups.setdefault(("canvas", student), _Group(f"canvas\0{student}", student, system="Canvas"))
         group.notes += ["handed in late, as Canvas says"] if hit["late"] else []
         group.parts.append((path, CANVAS_VERSION.sub("", hit["file"])))
         group.parts.sort(key=_version)
-    elif (hit := MOODLE.fullmatch(name)) and (is_loose or path.is_dir()):
+    elif hit := MOODLE.fullmatch(name):
         student = f"{hit['student']}file_" if is_loose else name
-        group = groups.setdefault(("moodle", hit["student"]), _Group(student, student))
+        group = groups.setdefault(("moodle", hit["student"]), _Group(student, student, system="Moodle"))
         group.parts.append((path, hit["file"] or name))
+    elif is_loose and (hit := BLACKBOARD.fullmatch(name)):
+        student, day, clock = hit["student"], hit["time"][:10], hit["time"][11:].replace("-", ":")
+        made = _Group(f"blackboard\0{student}\0{hit['time']}", student, system="Blackboard", handed_in=f"{day}T{clock}")
+        group = groups.setdefault(("blackboard", made.key), made)
+        # The .txt that comes with each attempt is Blackboard's own.
+        group.parts += [(path, hit["file"])] if hit["file"] else []
     else:
-        groups["", name] = _Group(name, stem_of(name), [(path, name)])
+        system = "folder" if path.is_dir() else "archive" if is_archive(name) else "file"
+        system = "repository" if (path / ".git").exists() else system
+        groups["", name] = _Group(name, stem_of(name), [(path, name)], system=system)
 
 
 def _version(part: tuple[Path, str]) -> tuple[int, int]:
@@ -110,42 +149,41 @@ def _is_hidden_file(path: Path) -> bool:
     return path.name.startswith(".") and not path.is_dir() and not is_archive(path.name)
 
 
-def _of_gradescope(group: _Group, people: dict[str, list[tuple[str, ...]]]) -> Iterator[_Group]:
+def _of_gradescope(group: _Group, uploads: dict[str, _Uploaded]) -> Iterator[_Group]:
     """One for each of its authors, where the export tells them."""
-    authors = people.get(group.student, [])
+    upload = uploads.get(group.student, _Uploaded())
+    found = [tuple(filter(None, map(author.get, ("name", "email", "sid")))) for author in upload.authors]
+    authors = [names for names in found if names]
     for names in authors:
         others = f"handed in by {len(authors)} people together" if len(authors) > 1 else ""
         notes = [*group.notes, *filter(None, [others])]
-        yield _Group(f"{group.key}\0{names[0]}", names[0], group.parts, notes, (*names[1:], group.student))
+        aliases = (*names[1:], group.student)
+        key = f"{group.key}\0{names[0]}"
+        yield _Group(key, names[0], group.parts, notes, aliases, "Gradescope", upload.handed_in)
     if not authors:
         yield group
 
 
-def _people(metadata: Path) -> dict[str, list[tuple[str, ...]]]:
-    """Folder -> the names (name, email address, number) of each of its authors, from Gradescope's list."""
+def _uploads(metadata: Path) -> dict[str, _Uploaded]:
+    """By folder, from Gradescope's list."""
     try:
         text = read_file(metadata, 50_000_000).decode("utf-8", "replace")
     except Unreadable:
         return {}
-    found: dict[str, list[dict[str, str]]] = {}
-    folder, inside = "", False
+    found: dict[str, _Uploaded] = {}
+    upload, inside = _Uploaded(), False
     for line in text.splitlines():
         if hit := re.fullmatch(r"['\"]?([^\s:'\"][^:'\"]*)['\"]?:\s*", line):
-            folder, inside = hit[1], False
-        elif hit := re.fullmatch(r"  :(\w+):.*", line):
+            upload, inside = found.setdefault(hit[1], _Uploaded()), False
+        elif hit := re.fullmatch(r"  :(\w+):(.*)", line):
             inside = hit[1] == "submitters"
+            upload.handed_in = hit[2].strip().strip("'\"") if hit[1] == "created_at" else upload.handed_in
         elif inside and (hit := re.fullmatch(r"\s+(- )?:(name|email|sid):\s*(.*)", line)):
-            authors = found.setdefault(folder, [])
             if hit[1]:
-                authors.append({})
-            if authors:
-                authors[-1][hit[2]] = hit[3].strip().strip("'\"")
-    return {
-        folder: [
-            names for author in authors if (names := tuple(filter(None, map(author.get, ("name", "email", "sid")))))
-        ]
-        for folder, authors in found.items()
-    }
+                upload.authors.append({})
+            if upload.authors:
+                upload.authors[-1][hit[2]] = hit[3].strip().strip("'\"")
+    return found
 
 
 def _named(groups: Sequence[_Group]) -> list[HandIn]:
@@ -160,7 +198,7 @@ def _named(groups: Sequence[_Group]) -> list[HandIn]:
             file += "~" + hashlib.sha256(os.fsencode(group.key)).hexdigest()[:8]
         if same[group.student.lower()] > 1:
             notes.append("another submission has the same name, or one that differs only in capital letters")
-        named.append(
-            HandIn(printable(group.student)[:200], file.lstrip("."), tuple(group.parts), tuple(notes), group.aliases)
-        )
+        shown = printable(group.student)[:200]
+        told = group.aliases, group.system, group.handed_in
+        named.append(HandIn(shown, file.lstrip("."), tuple(group.parts), tuple(notes), *told))
     return named

@@ -16,7 +16,9 @@ from testcases.engine.runner import Case, cases
 from testcases.engine.session import Engine
 from testcases.engine.trusted import Reference
 
+from . import apart
 from .asking import SandboxEvaluator
+from .assignment import Exercise
 from .cache import Remembering, Sparing
 from .copies import copies
 from .earned import earned
@@ -28,11 +30,11 @@ from .results import (
     GRADER,
     MEMORY,
     MISSING,
-    NOT_SANDBOXED,
     NOT_STARTED,
     PASSED,
     STATUS_OF_FAILURE,
     TAMPER,
+    UNSAFE,
     WRONG,
     Result,
 )
@@ -44,7 +46,7 @@ from .submissions import Submission, close_match
 def empty_result(grader: Grader, submission: Submission, status: str, message: str) -> dict[str, Any]:
     """A result in which every test has one status and no points."""
     lessons = {}
-    for lesson, exercises in plan().items():
+    for lesson, exercises in plan(grader.exercises).items():
         found = {name: [Result(entry, status, message) for entry in tests] for name, tests in exercises.items()}
         lessons[lesson] = _sum({name: _summary(results) for name, results in found.items()})
     return grader.result(submission, lessons, 0.0)
@@ -59,6 +61,8 @@ class Grader:
     suite: str
     untouched: Mapping[str, bytes]
     """What the files look like before anybody works on them."""
+    exercises: tuple[Exercise, ...] = ()
+    """Those of the assignment."""
     reference: Reference = field(default_factory=lambda: Reference(keep=Remembering))
 
     def grade(self, submission: Submission) -> dict[str, Any]:
@@ -66,11 +70,13 @@ class Grader:
         start = time.monotonic()
         self.sandbox.begin()
         lessons: dict[str, Any] = {}
-        for lesson, exercises in plan().items():
+        for lesson, exercises in plan(self.exercises).items():
             # One for each lesson, so that no answer is kept longer than that.
             subject = SandboxEvaluator(self.sandbox, submission.files)
             seed = self.secret.seed(lesson, submission.content)
-            with Engine(subject, reference=self.reference, seed=seed, explanation=Sparing).active() as engine:
+            with Engine(
+                subject, reference=self.reference, seed=seed, explanation=Sparing, believes=False
+            ).active() as engine:
                 try:
                     found = {name: self._exercise(engine, submission, name, tests) for name, tests in exercises.items()}
                 finally:
@@ -84,14 +90,18 @@ class Grader:
             "student": submission.student,
             "aliases": list(submission.aliases),
             "status": submission.status,
+            "handed_in": submission.handed_in,
+            "system": submission.system,
+            "exported": list(submission.exported),
             **{key: sum(lesson[key] for lesson in lessons.values()) for key in ("score", "max_score")},
             "secret": self.secret.id,
             "sandbox": self.sandbox.kind,
+            "limits": self.sandbox.limited,
             "folder": submission.folder,
             "content": submission.content,
             "suite": self.suite,
-            "notes": [*([NOT_SANDBOXED] if self.sandbox.kind == "none" else []), *submission.notes],
-            "copies": copies(submission.files),
+            "notes": [*([f"{UNSAFE}: {apart.said()}"] if self.sandbox.kind == "none" else []), *submission.notes],
+            "copies": copies(_of_lessons(submission.files, lessons)),
             "seconds": round(seconds, 2),
             "lessons": lessons,
         }
@@ -101,6 +111,9 @@ class Grader:
     ) -> dict[str, Any]:
         lesson = next(iter(tests)).lesson
         file = f"{lesson}/{read_lesson(lesson).file_of(name)}"
+        if file not in submission.files and file in submission.damaged:
+            text = f"{lesson} · {name} · cannot be read\ntutorial/{file} is there, and is {submission.damaged[file]}"
+            return _summary([Result(entry, ERROR, text) for entry in tests])
         if file not in submission.files:
             text = f"{lesson} · {name} · missing\nthere is no file tutorial/{file}"
             text += close_match(file, submission.others)
@@ -154,6 +167,10 @@ class Grader:
                 return False
 
 
+def _of_lessons(files: Mapping[str, bytes], lessons: Mapping[str, Any]) -> dict[str, bytes]:
+    return {path: data for path, data in files.items() if path.partition("/")[0] in lessons}
+
+
 def _failed(entry: Entry, verdict: Exception) -> Result:
     if not isinstance(verdict, CheckFailed):
         text = f"{entry.lesson} · {entry.exercise} · wrong answer\n{clean(str(verdict))[:2000]}"
@@ -165,11 +182,11 @@ def _failed(entry: Entry, verdict: Exception) -> Result:
         status = MEMORY
     elif verdict.kind.startswith("raised ") and status == WRONG or verdict.kind.endswith("does not load"):
         status = ERROR
-    return Result(entry, status, text, verdict.cause)
+    return Result(entry, status, text, verdict.cause, share=verdict.share if status == WRONG else 0.0)
 
 
 @cache
-def plan() -> dict[str, dict[str, dict[Entry, tuple[Case, ...]]]]:
+def plan(exercises: tuple[Exercise, ...]) -> dict[str, dict[str, dict[Entry, tuple[Case, ...]]]]:
     """Lesson -> exercise -> test -> its cases, in the order of the points.
 
     Raises:
@@ -177,6 +194,8 @@ def plan() -> dict[str, dict[str, dict[Entry, tuple[Case, ...]]]]:
     """
     plan: dict[str, dict[str, dict[Entry, tuple[Case, ...]]]] = {}
     for entry in manifest().values():
+        if (entry.lesson, entry.exercise) not in exercises:
+            continue
         found = tuple(case for case in cases(entry.lesson) if case.node == entry.node)
         if not found:
             raise LookupError(f"the suites have {entry.node}, and there is no such test")

@@ -15,6 +15,8 @@ class Limits:
     """Beyond which a call that cannot be interrupted is ended from outside."""
     load_seconds: float = 120.0
     """For starting a worker. No student's code runs yet, but a neighbour's may."""
+    import_seconds: float = 15.0
+    """For what a student's files import, on top of the calls; for all calls of one worker together."""
     exercise_seconds: float = 60.0
     """For all calls of one exercise together."""
     submission_seconds: float = 600.0

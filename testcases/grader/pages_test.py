@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from testcases.grader.batch import Row
+from testcases.grader.records import Row
 from testcases.grader.reports import (
     sheets,
     write_reports,

@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-from testcases.grader.batch import Row
+from testcases.grader.records import Row
 from testcases.grader.reports import (
     sheets,
     write_reports,
@@ -32,6 +32,9 @@ def result(student: str = "ann", exercises: dict[str, Any] | None = None, **more
         "student": student,
         "aliases": [],
         "status": "graded",
+        "handed_in": "2026-11-20T12:00:00+00:00",
+        "system": "folder",
+        "exported": [student],
         "score": score,
         "max_score": maximum,
         "secret": "0123456789abcdef",
@@ -61,7 +64,7 @@ def batch_rows(out: Path) -> list[Row]:
 def report(out: Path, roster_file: Path | None = None) -> list[Path]:
     """All reports, of a batch in which no two submissions are compared."""
     (out / "in").mkdir(exist_ok=True)
-    return write_reports(out, batch_rows(out), out / "in", roster_file)
+    return write_reports(out, batch_rows(out), out / "in", roster_file).files
 
 
 def load_one(out: Path, data: dict[str, Any]) -> sheets.MarkSheet:

@@ -18,6 +18,8 @@ ABSENT = (NOT_STARTED, MISSING, BLOCKED)
 """Not attempted."""
 GRADED, EMPTY, UNREADABLE = "graded", "empty", "unreadable"
 """What was handed in. The last two are no mark, and no 0."""
+OTHER_ATTEMPT = "other-attempt"
+"""In the gradebook: another submission of the same student counts."""
 FIRST = (TAMPER, GRADER, CRASH, MEMORY, TIMEOUT)
 """An exercise has these whatever else happened in it."""
 STATUS_OF_FAILURE = {
@@ -31,7 +33,7 @@ STATUS_OF_FAILURE = {
 }
 """By `CheckFailed.kind`; what else was raised is an error, and all else is wrong."""
 UNSAFE = "NOT SANDBOXED"
-NOT_SANDBOXED = f"{UNSAFE}: this code could have changed its own marks, and everything else on this machine"
+NOT_SANDBOXED = f"{UNSAFE}: unless a note says what held, this code could have changed its marks and this machine"
 
 
 @dataclass
@@ -45,9 +47,12 @@ class Result:
     requests: Sequence[Request] = ()
     """Some of those that were answered with a value, where the test passed."""
 
+    share: float = 0.0
+    """Of the points, where the test did not pass."""
+
     @property
     def score(self) -> int:
-        return self.entry.points if self.status == PASSED else 0
+        return self.entry.points if self.status == PASSED else int(self.entry.points * self.share)
 
     def as_json(self) -> dict[str, Any]:
         return {

@@ -64,6 +64,12 @@ def grade(folder: Path, out: Path, *arguments: str, **environment: str) -> subpr
     return check(str(folder), "--out", str(out), "--jobs", "1", *arguments, **environment)
 
 
+def join(out: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """`make merge`."""
+    command = [sys.executable, "-m", "testcases.grader.merge", "--out", str(out), *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=400, check=False)
+
+
 def results(out: Path) -> dict[str, dict[str, Any]]:
     return {path.stem: json.loads(path.read_text("utf-8")) for path in sorted((out / "results").glob("*.json"))}
 

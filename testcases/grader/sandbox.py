@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -18,6 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from . import apart, shares
 from .bubblewrap import ENVIRONMENT, WRITABLE, command_line, kept_below, nested_works
 from .limits import Limits
 
@@ -49,15 +51,21 @@ class Sandbox:
     Args:
         course: what workers see.
         kind: "bwrap" or "none".
+        cgroups: whether to use them where they are to be had.
     """
 
-    def __init__(self, course: Course, kind: str, limits: Limits) -> None:
+    def __init__(self, course: Course, kind: str, limits: Limits, cgroups: bool = True) -> None:
         self.course, self.kind, self.limits = course, kind, limits
         self.nested = kind == "bwrap" and nested_works()
         self.failures = 0
         """How often no worker started for the submission that is graded now."""
         self.spent = 0.0
         """The seconds that its calls have taken so far."""
+        self.users = apart.users() if kind == "none" else []
+        self._copy: Path | None = None
+        self.hierarchy = shares.find() if cgroups else None
+        self._why = ""
+        self.core = shares.Core(course.folder.parent)
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
 
@@ -102,10 +110,10 @@ class Sandbox:
         worker = f"{config['trees']}/worker.py"
         command = [sys.executable, "-P", "-s", "-B", worker, str(theirs.fileno()), json.dumps(config)]
         if private:
-            course = [(str(self.course.folder), COURSE)]
+            course = [(str(self._folder()), COURSE)]
             if not nested:
                 names = [*WORKER, lesson, *([f"own/{exercise}"] if lesson in self.course.own else [])]
-                course = [(f"{self.course.folder}/{name}", f"{COURSE}/{name}") for name in names]
+                course = [(f"{self._folder()}/{name}", f"{COURSE}/{name}") for name in names]
             command = command_line(command, course, self.limits, nested)
         self._process = subprocess.Popen(
             command,
@@ -129,13 +137,37 @@ class Sandbox:
             self.close()
             raise WorkerError(f"the sandbox did not start: {said}")
 
+    def _folder(self) -> Path:
+        if self.users and self._copy is None:
+            self._copy = apart.open_copy(self.course.folder)
+        return self._copy or self.course.folder
+
+    def group(self, process: int) -> shares.Group | None:
+        """Put a new worker into a group of its own, if there are groups here."""
+        if self.hierarchy is None:
+            return None
+        try:
+            group = shares.Group(self.hierarchy, f"ppo-{os.getpid()}-{process}", self.limits)
+            group.admit(process)
+        except OSError as error:
+            self.hierarchy, self._why = None, f" ({error.strerror})"
+            return None
+        return group
+
+    @property
+    def limited(self) -> str:
+        """What bounds a submission here, in one sentence."""
+        return self.hierarchy.said if self.hierarchy else shares.WITHOUT + self._why
+
     def _config(self) -> dict[str, Any]:
         """What worker.py is told."""
         private = self.kind == "bwrap"
         return {
-            "trees": COURSE if private else str(self.course.folder),
+            "trees": COURSE if private else str(self._folder()),
+            "users": self.users,
             "run": run_of(self.course.folder),
             "nested": self.nested,
+            "core": self.core.number,
             "private": private,
             "limits": asdict(self.limits),
             "heavy": sorted(self.course.heavy),
@@ -165,6 +197,9 @@ class Sandbox:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+        self.core.close()
+        if self._copy:
+            shutil.rmtree(self._copy.parent, ignore_errors=True)
 
 
 def run_of(folder: Path) -> str:

@@ -13,6 +13,7 @@ import resource
 import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -60,9 +61,17 @@ class Submission:
     files: dict[str, bytes] = field(default_factory=dict)
     """Path below `tutorial/` -> bytes: files of the course, and the modules beside them."""
     notes: list[str] = field(default_factory=list)
+    damaged: dict[str, str] = field(default_factory=dict)
+    """Path below `tutorial/` -> why the file that is there cannot be read."""
     others: list[str] = field(default_factory=list)
     """Other Python files that were found: perhaps one of them was meant."""
     status: str = "graded"
+    handed_in: str = ""
+    """When: an ISO date, as the export says it, else of the newest file."""
+    system: str = ""
+    """Whose layout it came in, such as "Canvas"."""
+    exported: tuple[str, ...] = ()
+    """The names of its files and folders in the export: an LMS takes feedback under the same ones."""
 
     @property
     def content(self) -> str:
@@ -128,20 +137,33 @@ def _send(connection: Connection, hand_in: HandIn) -> None:
 
 
 def _empty(hand_in: HandIn) -> Submission:
-    return Submission(hand_in.student, hand_in.file_name, hand_in.aliases, notes=list(hand_in.notes))
+    return Submission(
+        hand_in.student,
+        hand_in.file_name,
+        hand_in.aliases,
+        notes=list(hand_in.notes),
+        handed_in=hand_in.handed_in,
+        system=hand_in.system,
+        exported=tuple(path.name for path, _ in hand_in.parts),
+    )
 
 
 def _read(hand_in: HandIn) -> Submission:
     submission = _empty(hand_in)
     problems = []
+    newest = 0.0
     try:
         for origin, source in _sources(hand_in):
             try:
-                _take(submission, source(), origin)
+                opened = source()
+                newest = max(newest, opened.newest)
+                _take(submission, opened, origin)
             except Unreadable as error:
                 problems.append(str(error))
     except Exception as error:  # Whatever an archive can do to its reader must not stop the batch.
         problems.append(f"cannot be read: {type(error).__name__}: {error}")
+    if newest and not submission.handed_in:
+        submission.handed_in = datetime.fromtimestamp(int(newest), UTC).isoformat()
     for problem in problems:
         submission.note(problem)
     if submission.folder:
@@ -177,8 +199,11 @@ def _open(path: Path) -> Source:
     if stat.S_ISDIR(kind):
         return Folder(path)
     if stat.S_ISREG(kind) and is_archive(path.name):
-        return open_archive(path.name, open_file(path))
-    raise Unreadable(f"expected a folder or an archive ({', '.join(ARCHIVES)}), got {kind_of(kind)}")
+        archive = open_archive(path.name, open_file(path))
+        archive.newest = os.lstat(path).st_mtime
+        return archive
+    what = f"{kind_of(kind)}, {path.name}"
+    raise Unreadable(f"expected a folder or an archive ({', '.join(ARCHIVES)}), got {what}: not read")
 
 
 def _take(submission: Submission, source: Source, origin: str, above: str = "", depth: int = 0) -> None:
@@ -214,6 +239,7 @@ def _read_chosen(submission: Submission, source: Source, chosen: Chosen, above: 
             data = source.read(name)
         except Unreadable as error:
             submission.note(f"{name}: {error}")
+            submission.damaged[path] = str(error)
             continue
         if submission.files.get(path, data) != data:
             submission.note(f"{path} was handed in more than once: graded the one in {above or 'the folder'}{name}")

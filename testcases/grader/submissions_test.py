@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from testcases.grader.finding import find
-from testcases.grader.submissions import Submission, read_submission
+from testcases.grader.submissions import Submission, from_folder, read_submission
 
 GAE, LOSS = "lesson04_gae/gae.py", "lesson05_ppo_loss/ppo_loss.py"
 
@@ -195,3 +195,15 @@ def test_what_cannot_be_read_is_no_mark_of_0(tmp_path: Path, name: str):
     put(tmp_path, name)
     submission = only(tmp_path)
     assert submission.status == "unreadable" and "expected a folder or an archive" in " ".join(submission.notes)
+
+
+def test_a_damaged_file_is_not_missing(tmp_path: Path):
+    """Its name is there, and its bytes are not what the archive says of them."""
+    (tmp_path / "one").mkdir()
+    with zipfile.ZipFile(tmp_path / "one" / "work.zip", "w") as archive:
+        archive.writestr("tutorial/lesson04_gae/gae.py", "x = 1234567\n")
+        archive.writestr("tutorial/lesson05_ppo_loss/ppo_loss.py", "y = 1\n")
+    path = tmp_path / "one" / "work.zip"
+    path.write_bytes(path.read_bytes().replace(b"x = 1234567", b"x = 7654321"))
+    found = from_folder(tmp_path / "one", "one")
+    assert found.status == "graded" and "damaged" in found.damaged["lesson04_gae/gae.py"]

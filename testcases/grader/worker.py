@@ -12,6 +12,8 @@ files; of the lesson under test it sees the stubs. What it writes is in memory a
 
 python -P worker.py CONTROL_FD CONFIG, with CONFIG in JSON:
     trees: folder with one tree of the course a lesson, and "own" for single exercises; nested: make namespaces;
+    core: where workers run, null for any;
+    users: as root and without namespaces, those that workers become, one after the other;
     writable: folder -> what is kept in it, of the interpreter; limits: memory_mb, tmp_mb, file_mb, processes;
     heavy: lessons that need more than torch; modules: what they import, before students come.
 """
@@ -20,16 +22,23 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import itertools
 import json
+import mmap
 import os
 import resource
 import select
+import shutil
 import signal
 import socket
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+FIRST = 1000
+"""In /proc/self/oom_score_adj: when memory runs out, a worker goes before everything else."""
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import kernel  # noqa: E402
@@ -139,6 +148,7 @@ class _LessonZygote:
         self.channel, self.nursery, self.lesson, self.config = channel, nursery, lesson, config
         self.tree = f"{config['trees']}/{lesson}"
         self.is_own = lesson in config["own"]
+        self.users = itertools.cycle(config["users"])
 
     def serve(self) -> None:
         kernel.dumpable(False)
@@ -187,6 +197,7 @@ class _LessonZygote:
         place = {"lesson": self.lesson, "tree": self.tree, "own": own}
         namespaces, init = self._namespaces(place) if self.nursery else ([], 0)
         known = set(_processes())
+        user = next(self.users, 0)
         if namespaces:
             # Only for children: the next one lives in the new process namespace, this process stays where it is.
             kernel.setns(namespaces[-1], kernel.NEWPID)
@@ -194,15 +205,17 @@ class _LessonZygote:
         if worker == 0:
             if own and not namespaces:
                 importlib.import_module("solutions").__path__.insert(0, own)
-            _alone(lambda: _work(self.config, data, namespaces), keep=[data, *namespaces])
+            _alone(lambda: _work(self.config, data, namespaces, user), keep=[data, *namespaces])
         for descriptor in namespaces:
             os.close(descriptor)
         os.close(data)
         try:
-            return self._watch(worker, status, known)
+            return self._watch(worker, status, lambda: self._processes_of(worker, user, known))
         finally:
             if init:
                 _end_namespace(init)
+            elif user:
+                _end_user(user)
             else:
                 for number in set(_processes()) - known if self.config["private"] else ():
                     with contextlib.suppress(OSError):
@@ -219,7 +232,12 @@ class _LessonZygote:
             raise OSError(answer["error"])
         return list(descriptors), answer["init"]
 
-    def _watch(self, worker: int, status: int, known: set[int]) -> dict[str, Any]:
+    def _processes_of(self, worker: int, user: int, known: set[int]) -> set[int]:
+        """A worker and what it has started. Without a process namespace others start processes as well."""
+        found = set(_processes()) - known
+        return found if self.config["private"] else {one for one in found if _belongs(one, worker, user)}
+
+    def _watch(self, worker: int, status: int, processes: Callable[[], set[int]]) -> dict[str, Any]:
         """Wait for the worker's end, or for the trusted side to hang up; keep an eye on its memory meanwhile."""
         limit = self.config["limits"]["memory_mb"] * 2**20
         handle = os.pidfd_open(worker)
@@ -231,7 +249,7 @@ class _LessonZygote:
             ready = watcher.poll(100)
             if ready:
                 break
-            if _memory(set(_processes()) - known) > limit:
+            if _memory(processes()) > limit:
                 memory = True
                 break
         with contextlib.suppress(OSError):
@@ -253,6 +271,34 @@ def _end_namespace(init: int) -> None:
         os.close(handle)
 
 
+def _end_user(user: int) -> None:
+    """Kill all of a user's processes, and remove what it has left."""
+    killer = os.fork()
+    if killer == 0:
+        try:
+            kernel.become(user)
+            os.kill(-1, signal.SIGKILL)
+        finally:
+            os._exit(0)
+    os.waitpid(killer, 0)
+    for folder in ("/tmp", "/var/tmp", "/dev/shm"):
+        with contextlib.suppress(OSError), os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.stat(follow_symlinks=False).st_uid == user:
+                    is_folder = entry.is_dir(follow_symlinks=False)
+                    shutil.rmtree(entry.path, ignore_errors=True) if is_folder else os.unlink(entry.path)
+
+
+def _belongs(process: int, worker: int, user: int) -> bool:
+    """By its user if it has one of its own, or else by its session."""
+    with contextlib.suppress(OSError, ValueError):
+        if not user:
+            return os.getsid(process) == worker
+        with open(f"/proc/{process}/status", encoding="utf-8", errors="replace") as file:
+            return any(line.split()[1] == str(user) for line in file if line.startswith("Uid:"))
+    return False
+
+
 def _processes() -> list[int]:
     with contextlib.suppress(OSError):
         return [int(name) for name in os.listdir("/proc") if name.isdigit()]
@@ -271,10 +317,18 @@ def _memory(processes: set[int]) -> int:
     return total * resource.getpagesize()
 
 
-def _work(config: dict[str, Any], data: int, namespaces: list[int]) -> None:
+def _work(config: dict[str, Any], data: int, namespaces: list[int], user: int) -> None:
     """Be a worker."""
     # A signal to its own group must not reach the zygotes, which are in other namespaces but in one group.
     os.setsid()
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
+        file.write(str(FIRST))
+    if config["core"] is not None:
+        with contextlib.suppress(OSError, AttributeError):
+            os.sched_setaffinity(0, {config["core"]})
+    if user:
+        kernel.become(user)
+        kernel.die_with_parent()
     if namespaces:
         for descriptor, (name, kind) in zip(namespaces, kernel.NAMESPACES.items(), strict=True):
             if name != "pid":
@@ -292,6 +346,9 @@ def _work(config: dict[str, Any], data: int, namespaces: list[int]) -> None:
         kernel.drop_capabilities()
     if config["private"]:
         kernel.forbid_calls()
+    else:
+        with contextlib.suppress(OSError, AttributeError):
+            kernel.forbid_calls()
     kernel.dumpable(True)
     os.environ.clear()
     os.environ.update(config["environment"], HOME=home, TMPDIR=home if not namespaces else "/tmp")
@@ -301,8 +358,6 @@ def _work(config: dict[str, Any], data: int, namespaces: list[int]) -> None:
         _answer(socket.socket(fileno=data), Path(home))
     finally:
         if not namespaces:
-            import shutil
-
             os.chdir("/")
             shutil.rmtree(home, ignore_errors=True)
 
@@ -328,6 +383,8 @@ def _answer(channel: socket.socket, home: Path) -> None:
     from testcases.engine import evaluate
     from testcases.grader import protocol
 
+    _, (questions,), _, _ = socket.recv_fds(channel, 1, 1)
+    channel.send(b"w")
     header, body = protocol.receive(channel)
     folder, start = home / "tutorial", 0
     for path, size in header["files"]:
@@ -335,7 +392,8 @@ def _answer(channel: socket.socket, home: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(body[start : start + size])
         start += size
-    evaluator = evaluate.student(folder)
+    terms = evaluate.Terms(handed=lambda tensor: tensor, load_seconds=header["import_seconds"])
+    evaluator = evaluate.student(folder, terms=terms)
     # From here on the clock of a call is the student's alone.
     protocol.send(channel, {"ready": True})
     while True:
@@ -343,7 +401,11 @@ def _answer(channel: socket.socket, home: Path) -> None:
         if header.get("settle"):
             protocol.send(channel, {"id": header["id"], "settle": True})
             continue
-        outcome = evaluator.evaluate(protocol.unpack_request(header["request"], body))
+        place: Any = body
+        if header["place"]:
+            start, size = header["place"]
+            place = mmap.mmap(questions, size, offset=start)
+        outcome = evaluator.evaluate(protocol.unpack_request(header["request"], place))
         try:
             answer, body = protocol.pack_outcome(outcome)
         except (TypeError, ValueError, RuntimeError) as error:

@@ -160,7 +160,7 @@ def test_train_reward_model_draws_nothing_from_the_global_generator(seed):
     answer = call(
         scenario("watch_training", of=train_reward_model), pairs=6, epochs=2, batch_size=4, seed=seed, seconds=20.0
     )
-    answer.leaves_global_random_alone()
+    answer.leaves_global_random_alone().matches_reference()
 
 
 def test_train_reward_model_needs_a_pair():

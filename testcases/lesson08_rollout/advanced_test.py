@@ -105,7 +105,7 @@ def test_generate_gives_the_log_probs_of_a_full_pass(model, temperature):
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_generate_masks_and_pads_what_it_sampled(seed):
+def test_generate_masks_and_fills_what_it_sampled(seed):
     options = {"max_new_tokens": 8, "stop_token_ids": (3, 9, 0), "pad_token_id": 0, "temperature": 1.5}
     answer = call(scenario("lm_writes", of=generate), model=5, **PROMPTS, seed=seed, **options)
 
@@ -146,7 +146,7 @@ def test_generate_does_not_depend_on_the_amount_of_padding(extra):
 
 def test_generate_gives_data_without_gradient():
     options = {"max_new_tokens": 5, "stop_token_ids": (9,), "pad_token_id": 0}
-    call(scenario("lm_writes", of=generate), model=2, **PROMPTS, **options).has_no_gradient()
+    call(scenario("lm_writes", of=generate), model=2, **PROMPTS, **options).has_no_gradient().matches_reference()
 
 
 def test_generate_fills_the_context_to_its_last_place():
@@ -194,7 +194,7 @@ def test_minibatches_of_many_ragged_batches(size):
         lengths = torch.randint(1, 6, (2, 3), generator=draw).tolist()
         batches.append(stored(*lengths, first=first))
     answer = call(
-        scenario("dealt", of=ExperienceBuffer.minibatches), batches=tuple(batches), size=size, seed=1, epochs=2
+        scenario("yielded", of=ExperienceBuffer.minibatches), batches=tuple(batches), size=size, seed=1, epochs=2
     )
     answer.matches_reference()
 
@@ -224,7 +224,7 @@ ROWS = {
 }
 
 
-@pytest.mark.parametrize("shared", [False, True], ids=["two-bodies", "one-body"])
+@pytest.mark.parametrize("shared", [False, True], ids=["two-backbones", "one-backbone"])
 @pytest.mark.parametrize(
     "options",
     [
@@ -234,15 +234,15 @@ ROWS = {
     ],
 )
 @worth(2)
-def test_collect_experience_is_sampling_then_judging(shared, options):
-    # Whatever was sampled: judged again by the reference, it gives the same experience.
+def test_collect_experience_is_sampling_then_evaluating(shared, options):
+    # Whatever was sampled: evaluated again by the reference, it gives the same experience.
     options = {"max_new_tokens": 6, "stop_token_ids": (1, 3), **options}
     answer = call(
         scenario("lm_collected", of=collect_experience), model=4, **ROWS, kl_coef=0.3, seed=5, shared=shared, **options
     )
     ids, mask = answer.part("input_ids").value, answer.part("mask").value
     written = {"responses": ids[:, 3:], "log_probs": answer.part("log_probs").value, "mask": mask}
-    again = scenario("lm_judged", of=evaluate_responses)
+    again = scenario("lm_evaluated", of=evaluate_responses)
     expected = reference(again, model=4, **ROWS, **written, kl_coef=0.3, shared=shared, **options)
     expected["log_probs"] = reference(
         scenario("read_again", of=generate),
@@ -258,7 +258,7 @@ def test_collect_experience_is_sampling_then_judging(shared, options):
 def test_collect_experience_gives_data_without_gradient():
     call(
         scenario("lm_collected", of=collect_experience), model=4, **ROWS, kl_coef=0.3, seed=5, max_new_tokens=4
-    ).has_no_gradient()
+    ).has_no_gradient().matches_reference()
 
 
 def response(extra: int = 0) -> dict[str, Tensor]:
@@ -272,12 +272,12 @@ def response(extra: int = 0) -> dict[str, Tensor]:
 
 
 def test_evaluate_responses_does_not_depend_on_the_padding():
-    judged = scenario("lm_judged", of=evaluate_responses)
-    expected = reference(judged, model=1, **ROWS, **response(), kl_coef=0.3, gamma=0.9)
+    evaluated = scenario("lm_evaluated", of=evaluate_responses)
+    expected = reference(evaluated, model=1, **ROWS, **response(), kl_coef=0.3, gamma=0.9)
     ids, mask = torch.tensor(ROWS["input_ids"]), torch.tensor(ROWS["attention_mask"])
     junk = torch.full((3, 2), 11)
     answer = call(
-        judged,
+        evaluated,
         model=1,
         input_ids=torch.cat([junk, ids], dim=1),
         attention_mask=torch.cat([junk < 0, mask], dim=1),
@@ -291,15 +291,15 @@ def test_evaluate_responses_does_not_depend_on_the_padding():
 
 
 def test_evaluate_responses_gives_data_without_gradient():
-    judged = scenario("lm_judged", of=evaluate_responses)
-    call(judged, model=1, **ROWS, **response(), kl_coef=0.3).has_no_gradient()
+    evaluated = scenario("lm_evaluated", of=evaluate_responses)
+    call(evaluated, model=1, **ROWS, **response(), kl_coef=0.3).has_no_gradient().matches_reference()
 
 
 def test_evaluate_responses_of_one_response_at_a_time():
     # But for whitening, no response has anything to do with the others.
-    judged, whole = scenario("lm_judged", of=evaluate_responses), {**ROWS, **response()}
-    together = reference(judged, model=1, **whole, kl_coef=0.3, lam=0.6)
+    evaluated, whole = scenario("lm_evaluated", of=evaluate_responses), {**ROWS, **response()}
+    together = reference(evaluated, model=1, **whole, kl_coef=0.3, lam=0.6)
     for row in range(3):
         alone = {name: torch.as_tensor(tensor)[row : row + 1] for name, tensor in whole.items()}
         expected = {name: tensor[row : row + 1] for name, tensor in together.items()}
-        call(judged, model=1, **alone, kl_coef=0.3, lam=0.6).equals(expected)
+        call(evaluated, model=1, **alone, kl_coef=0.3, lam=0.6).equals(expected)

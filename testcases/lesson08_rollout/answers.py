@@ -24,16 +24,16 @@ class SampleToken(Wrong, of="sample_token"):
         "",
         "logits.softmax(dim=1), 1",
         "(logits / temperature).softmax(dim=1), 1",
-        why="top_p cuts at temperature 1, and the temperature comes after: it changes which "
+        why="top_p is applied at temperature 1, and the temperature comes after: it changes which "
         "tokens are in, so it is first",
         read=CUTS,
     )
-    top_k_ignored = first("top_k = 0", why="top_k is ignored: tokens beyond the k likeliest still come")
+    top_k_ignored = first("top_k = 0", why="top_k is ignored: tokens beyond the k most likely still come")
     top_p_ignored = first("top_p = 1.0", why="top_p is ignored: the unlikely rest still comes")
     least_likely_tokens_kept = edit(
         ", descending=True",
         "",
-        why="sorted from the least likely on, the unlikely tokens fill top_p and the likeliest may go: descending=True",
+        why="sorted in ascending order, unlikely tokens fill top_p and the most likely may go: descending=True",
         read=CUTS,
     )
     crossing_token_dropped = edit(
@@ -57,7 +57,7 @@ class SampleToken(Wrong, of="sample_token"):
     kth_token_dropped = edit(
         "logits < smallest_kept",
         "logits <= smallest_kept",
-        why="the k-th likeliest token is cut as well: < the smallest that is kept, not <=",
+        why="the k-th most likely token is cut as well: < the smallest that is kept, not <=",
     )
     ties_cut_by_their_number = edit(
         "logits.masked_fill(logits < smallest_kept, -torch.inf)",
@@ -65,7 +65,7 @@ class SampleToken(Wrong, of="sample_token"):
         why="of tokens tied at the k-th place some are cut by chance of their number: equal tokens stay together",
     )
     argmax_taken = instead(
-        "return logits.argmax(dim=1)", why="the likeliest token is taken, not drawn: argmax explores nothing"
+        "return logits.argmax(dim=1)", why="the most likely token is taken, not drawn: argmax explores nothing"
     )
     top_p_of_all_tokens = edit(
         "logits = logits / temperature",
@@ -231,7 +231,7 @@ class Generate(Wrong, of="generate"):
     padding_counted_in_the_positions = edit(
         "position_ids=positions",
         "position_ids=None",
-        why="no position_ids: the model then counts the padding, and a row's text depends on its neighbours' length",
+        why="no position_ids: the model then counts the padding, and a row's text depends on its neighbors' length",
         read=CACHE,
     )
     position_stands_still = edit(
@@ -260,7 +260,7 @@ class Generate(Wrong, of="generate"):
             "next_ids = torch.cat([next_ids, tokens.unsqueeze(1)], dim=1)\n"
             "        positions = torch.cat([positions, positions[:, -1:] + 1], dim=1)"
         ),
-        why="the whole text is read again for each token: hand past_key_values back and feed only the new token",
+        why="the whole text is read again for each token: pass past_key_values on and feed only the new token",
         read=CACHE,
     )
     dropout_left_on = edit(
@@ -323,7 +323,7 @@ class Generate(Wrong, of="generate"):
     argmax_in_the_loop = edit(
         "sample_token(logits, temperature, top_k, top_p, generator)",
         "logits.argmax(dim=1)",
-        why="the likeliest token is taken in each step, without a draw: call sample_token",
+        why="the most likely token is taken in each step, without a draw: call sample_token",
     )
 
 
@@ -422,7 +422,7 @@ class Rows(Wrong, of="Experience.rows"):
         "(self.input_ids != 0)[index",
         "self.mask[index]",
         "(self.responses != 0)[index]",
-        why="padding is recognised by token number 0: it may be a real token; the masks know",
+        why="padding is recognized by token number 0: it may be a real token; the masks know",
     )
     order_of_the_index_lost = first(
         "index = index.sort().values", why="the rows come back sorted: index says which rows, and in which order"
@@ -486,18 +486,18 @@ class Minibatches(Wrong, of="ExperienceBuffer.minibatches"):
     rest_dropped = edit(
         "    yield",
         "    if len(index) == size:\n        yield",
-        why="the rows left over at the end are dropped: every row is dealt, the last minibatch is smaller",
+        why="the rows left over at the end are dropped: every row is yielded, the last minibatch is smaller",
     )
     drawn_with_replacement = edit(
         "torch.randperm(len(self)",
         "torch.randint(len(self), (len(self),)",
-        why="rows are drawn with replacement: some come twice, others never; a permutation deals each once",
+        why="rows are drawn with replacement: some come twice, others never; a permutation has each once",
     )
     batches_never_mixed = instead(
         "for stored in self._stored:\n"
         "    for index in torch.randperm(len(stored), generator=generator).split(size):\n"
         "        yield stored.rows(index)",
-        why="each appended batch is dealt for itself: a minibatch takes rows of all of them",
+        why="each appended batch is yielded for itself: a minibatch takes rows of all of them",
     )
     padding_of_the_whole_buffer_kept = edit(
         "self._stored[0].rows(index)",
@@ -509,7 +509,7 @@ class Minibatches(Wrong, of="ExperienceBuffer.minibatches"):
         ("parts = torch.arange(len(self)).split(size)\nfor number in torch.randperm(len(parts), generator=generator)"),
         "rows(index)",
         "rows(parts[number])",
-        why="neighbours stay together: only the minibatches are shuffled, not the rows",
+        why="neighbors stay together: only the minibatches are shuffled, not the rows",
     )
     rows_shuffled_within_minibatches = edit(
         "torch.randperm(len(self), generator=generator)",
@@ -525,7 +525,7 @@ class Minibatches(Wrong, of="ExperienceBuffer.minibatches"):
     )
     same_order_in_every_epoch = first(
         "generator = torch.Generator().manual_seed(generator.initial_seed() if generator else 0)",
-        why="the generator is seeded anew: every epoch then deals the rows in the same order",
+        why="the generator is seeded anew: every epoch then yields the rows in the same order",
     )
     emptied_by_the_first_epoch = edit(
         "for index",
@@ -541,7 +541,7 @@ class Minibatches(Wrong, of="ExperienceBuffer.minibatches"):
         "pass",
         "len(self),",
         "len(self._stored[0]),",
-        why="only the first appended batch is dealt: all of them are stored",
+        why="only the first appended batch is yielded: all of them are stored",
     )
     size_taken_for_the_number_of_minibatches = edit(
         ".split(size)",
@@ -580,7 +580,7 @@ class RightMinibatches(Right, of="ExperienceBuffer.minibatches"):
         for index in BatchSampler(RandomSampler(range(len(self)), generator=generator), size, drop_last=False):
             yield whole.rows(torch.tensor(index))
         """,
-        why="torch's own samplers deal the row numbers",
+        why="torch's own samplers give the row numbers",
     )
     order_of_random_numbers = edit(
         "torch.randperm(len(self), generator=generator)",
@@ -642,15 +642,15 @@ class EvaluateResponses(Wrong, of="evaluate_responses"):
         "    1e9,\n",
         "penalize_missing_stop(scores",
         "penalize_missing_stop(scores.clamp(-config.clip_score, config.clip_score)",
-        why="the penalty is taken off after the clip: a high score should be able to pay it",
+        why="the penalty is taken off after the clip: a high score should be reduced by it before it is clipped",
     )
-    missing_stop_not_penalised = edit(
-        "config.missing_stop_penalty", "0.0", why="a response that never stopped is not penalised"
+    missing_stop_not_penalized = edit(
+        "config.missing_stop_penalty", "0.0", why="a response that never stopped is not penalized"
     )
-    other_stop_tokens_penalised = edit(
+    other_stop_tokens_penalized = edit(
         "config.stop_token_ids",
         "config.stop_token_ids[:1]",
-        why="only the first stop token counts: a response that ended with another one is penalised",
+        why="only the first stop token counts: a response that ended with another one is penalized",
         read=PITFALLS,
     )
     score_replaced_by_the_penalty = edit(
@@ -680,7 +680,7 @@ class EvaluateResponses(Wrong, of="evaluate_responses"):
         "advantages=masked_whiten(advantages, generation.mask)",
         why="the advantages are whitened here: experience holds raw ones, the trainer whitens after the returns",
     )
-    kl_price_fixed = first("kl_coef = 0.1", why="kl_coef is fixed at 0.1; it is the present price of a nat")
+    kl_coef_fixed = first("kl_coef = 0.1", why="kl_coef is fixed at 0.1; it is the coefficient of this rollout")
     kl_estimator_ignored = edit(
         "config.kl_estimator", '"k1"', why="kl_estimator is accepted and never used", read=PITFALLS
     )
@@ -690,7 +690,7 @@ class EvaluateResponses(Wrong, of="evaluate_responses"):
     critic_with_dropout = edit(
         "evaluation_mode(model)",
         "nullcontext()",
-        why="dropout is on while the critic judges: its values are noise; use evaluation_mode",
+        why="dropout is on while the critic evaluates: its values are noise; use evaluation_mode",
         read=PITFALLS,
     )
     model_left_in_eval_mode = first(
@@ -709,7 +709,7 @@ class EvaluateResponses(Wrong, of="evaluate_responses"):
         why="an error of the critic leaves the model in eval mode: put the modes back in finally, "
         "or use evaluation_mode",
     )
-    judged_in_inference_mode = edit(
+    evaluated_in_inference_mode = edit(
         "return Experience(",
         "with torch.inference_mode():\n    return Experience(",
         why="inference_mode gives tensors that no later gradient may touch: training reads them, so no_grad",
@@ -747,7 +747,7 @@ class EvaluateResponses(Wrong, of="evaluate_responses"):
     visible_by_the_pad_token = edit(
         "attention_mask.bool(), generation.mask",
         "attention_mask.bool(), generation.responses != config.pad_token_id",
-        why="real tokens are found by `!= pad`: a stop token that is also the pad, or a sampled pad, is then invisible",
+        why="real tokens are found by `!= pad`: a stop token that is the padding token, or a sampled one, is lost",
         read=PITFALLS,
     )
     response_scored_without_its_prompt = edit(
@@ -773,7 +773,7 @@ class RightEvaluateResponses(Right, of="evaluate_responses"):
         "        ).logits[:, prompt_length - 1 : -1]",
         why="the reference computes the logits of the prompt as well",
     )
-    judges_in_another_order = instead(
+    evaluates_in_another_order = instead(
         """
         mask, prompt_length = generation.mask, input_ids.shape[1]
         sequences = torch.cat([input_ids, generation.responses], dim=1)
@@ -790,16 +790,22 @@ class RightEvaluateResponses(Right, of="evaluate_responses"):
         chosen = (logits / config.temperature).log_softmax(dim=-1).gather(2, generation.responses[..., None])[..., 0]
         ref_log_probs = torch.where(mask, chosen, torch.zeros_like(chosen))
         values = torch.where(mask, values.to(chosen.dtype), torch.zeros_like(chosen))
-        paid = penalize_missing_stop(
+        penalized = penalize_missing_stop(
             scores, generation.responses, config.stop_token_ids, config.missing_stop_penalty
         ).clamp(-config.clip_score, config.clip_score)
         rewards = compute_rewards(
-            paid, generation.log_probs, ref_log_probs, mask, kl_coef, config.clip_score, estimator=config.kl_estimator
+            penalized,
+            generation.log_probs,
+            ref_log_probs,
+            mask,
+            kl_coef,
+            config.clip_score,
+            estimator=config.kl_estimator,
         )
         rewards = masked_whiten(rewards, mask, False) if config.whiten_rewards else rewards
         found = compute_response_gae(rewards, values, mask, gamma=config.gamma, lam=config.lam)
-        judged = (generation.log_probs, ref_log_probs, values, scores, rewards, *found)
-        return Experience(sequences, visible, mask, *judged)
+        evaluated = (generation.log_probs, ref_log_probs, values, scores, rewards, *found)
+        return Experience(sequences, visible, mask, *evaluated)
         """,
         why="scores first, then values, then the reference; masked before use; clipped by hand",
     )
@@ -834,7 +840,7 @@ class CollectExperience(Wrong, of="collect_experience"):
     rollout_without_chance = edit(
         "generator=generator",
         "generator=generator, top_k=1",
-        why="the likeliest tokens are taken: then there is no other action to compare with, and nothing to learn from",
+        why="the most likely tokens are taken: there is no other action to compare with, and nothing to learn from",
         read=CUTS,
     )
     rollout_with_one_stop_token = edit(
@@ -865,8 +871,8 @@ class CollectExperience(Wrong, of="collect_experience"):
         why="the reference's log-probs are stored as the old ones: the ratio would not be 1 before the first step",
         read=FOUR,
     )
-    rollout_at_a_fixed_price = edit(
-        "config, kl_coef", "config, 0.1", why="kl_coef is not handed on: the rewards carry another price"
+    rollout_at_a_fixed_kl_coef = edit(
+        "config, kl_coef", "config, 0.1", why="kl_coef is not passed on: the rewards contain another KL penalty"
     )
     rollout_reads_the_padding = first(
         "attention_mask = torch.ones_like(attention_mask)",

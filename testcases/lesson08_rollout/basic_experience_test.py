@@ -94,7 +94,7 @@ def test_minibatches_deal_every_row_once(size, sizes, epochs):
     first, second = readable([2, 1], [3, 1]), readable([1, 3, 2], [2, 4, 1], first=2)
     rows = [*cut_rows([2, 1], [3, 1]), *cut_rows([1, 3, 2], [2, 4, 1], first=2)]
     answer = call(
-        scenario("dealt", of=ExperienceBuffer.minibatches), batches=(first, second), size=size, seed=5, epochs=epochs
+        scenario("yielded", of=ExperienceBuffer.minibatches), batches=(first, second), size=size, seed=5, epochs=epochs
     )
     answer.part("sizes").equals(sizes)
     answer.part("rows in the buffer").equals(5)
@@ -132,8 +132,8 @@ def test_minibatches_are_shuffled_by_the_generator():
             "other seed": False,
             "as they were stored": False,
             "each minibatch as it was stored": False,
-            "each minibatch of neighbours": False,
-            "most rows beside their neighbour": False,
+            "each minibatch of neighbors": False,
+            "most rows beside their neighbor": False,
         }
     )
     answer.leaves_global_random_alone()
@@ -142,7 +142,7 @@ def test_minibatches_are_shuffled_by_the_generator():
 @pytest.mark.parametrize("forget, scores", [(False, [0.0, 1.0, 2.0, 3.0, 4.0]), (True, [2.0, 3.0, 4.0])])
 def test_minibatches_deal_what_is_stored_now(forget, scores):
     answer = call(
-        scenario("dealt_after_more", of=ExperienceBuffer.minibatches),
+        scenario("yielded_after_more", of=ExperienceBuffer.minibatches),
         first=readable([2, 1], [3, 1]),
         second=readable([1, 3, 2], [2, 4, 1], first=2),
         forget=forget,

@@ -29,8 +29,8 @@ OUT = -math.inf
         ),
         pytest.param([36.0, 9.0, 1.0], {"temperature": 2.0}, [0.6, 0.3, 0.1], id="high-temperature-takes-the-root"),
         pytest.param([2.0, 6.0, 1.0, 4.0], {"top_k": 2}, [0.0, 0.6, 0.0, 0.4], id="top-k-2-keeps-two-and-rescales"),
-        pytest.param([2.0, 6.0, 1.0, 4.0], {"top_k": 1}, [0.0, 1.0, 0.0, 0.0], id="top-k-1-takes-the-likeliest"),
-        # Three tokens share the second place: none of them is likelier than the others, so all stay.
+        pytest.param([2.0, 6.0, 1.0, 4.0], {"top_k": 1}, [0.0, 1.0, 0.0, 0.0], id="top-k-1-takes-the-most-likely"),
+        # Three tokens share the second place: none of them is more likely than the others, so all stay.
         pytest.param([2.0, 4.0, 2.0, 2.0], {"top_k": 2}, [0.2, 0.4, 0.2, 0.2], id="top-k-keeps-ties"),
         pytest.param([5.0, 3.0, 2.0], {"top_k": 0}, [0.5, 0.3, 0.2], id="top-k-0-keeps-all"),
         pytest.param([5.0, 3.0, 2.0], {"top_k": 3}, [0.5, 0.3, 0.2], id="top-k-of-the-whole-vocabulary"),
@@ -278,7 +278,7 @@ def test_generate_uses_the_cache(rows, columns):
         top_k=1,
     )
     answer.part("columns fed in each call").equals(columns)
-    answer.part("cache handed back").equals(True)
+    answer.part("cache passed on").equals(True)
     answer.part("mask wider than the text can get").equals(False)
     if columns == [3, 1, 1, 1]:
         answer.part("tokens fed after the prompt").equals([[2, 3, 4], [3, 4, 2]])

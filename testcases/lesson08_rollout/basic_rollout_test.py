@@ -1,4 +1,4 @@
-"""Lesson 8, by hand: what a rollout judges and stores, with tables for policy, reference and critic."""
+"""Lesson 8, by hand: what a rollout evaluates and stores, with tables for policy, reference and critic."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ LOG2 = math.log(2)
 T, F = True, False
 
 
-# evaluate_responses. 0 pads, 1 stops. The reference: after 2 comes 3 with probability 1/2, after 3 comes 1 with 1/4,
-# after 4 comes 1 with 1/2. The price is 0.5 for each bit. What stands in the rows of 0 and 1 (after the end) is NaN.
+# evaluate_responses. 0 is padding, 1 stops. The reference: after 2 comes 3 with probability 1/2, after 3 comes 1 with
+# 1/4, after 4 comes 1 with 1/2. The KL penalty is 0.5 for each bit. The rows of 0 and 1 (after the end) are NaN.
 REFERENCE = logs([NAN] * 5, [NAN] * 5, [0.0, 1.0, 0.0, 2.0, 1.0], [0.0, 1.0, 2.0, 0.0, 1.0], [0.0, 2.0, 1.0, 1.0, 0.0])
 WORTH = [NAN, NAN, 1.0, 2.0, 4.0]
 PER_BIT = 0.5 / LOG2
@@ -36,8 +36,8 @@ CASE = {
 }
 
 
-def judged(**changed: object) -> object:
-    return call(scenario("judged", of=evaluate_responses), **{**CASE, **changed})
+def evaluated(**changed: object) -> object:
+    return call(scenario("evaluated", of=evaluate_responses), **{**CASE, **changed})
 
 
 @worth(3)
@@ -45,7 +45,7 @@ def test_evaluate_responses_by_hand():
     # Reference: 1/2, 1/4 and 1/2, so -1, -2 and -1 bits. k1 in bits: -2 + 1 = -1, -1 + 2 = 1, -3 + 1 = -2.
     # Rewards: +0.5, -0.5 + 4 = 3.5; +1 - 2 = -1. Values: V after 2 is 1, after 3 is 2; after 4 is 4.
     # delta 3.5 - 2 = 1.5, 0.5 + 0.5 * 2 - 1 = 0.5; advantages 0.5 + 1.5 / 4 = 0.875. Second row: -1 - 4 = -5.
-    judged().equals(
+    evaluated().equals(
         {
             "input_ids": [[0, 2, 3, 1, 0], [3, 4, 1, 0, 0]],
             "attention_mask": [[F, T, T, T, F], [T, T, T, F, F]],
@@ -67,9 +67,9 @@ def test_evaluate_responses_by_hand():
         # Scores 4 and -2 become 3 and -2
         pytest.param({"clip_score": 3.0}, [[0.5, 2.5, 0.0], [-1.0, 0.0, 0.0]], id="the-score-is-clipped"),
         pytest.param({"scores": [9.0, -8.0]}, [[0.5, 4.5, 0.0], [-4.0, 0.0, 0.0]], id="clip-score-is-5"),
-        pytest.param({"kl_coef": 0.0}, [[0.0, 4.0, 0.0], [-2.0, 0.0, 0.0]], id="without-a-price-only-the-score"),
-        pytest.param({"kl_coef": 2 * PER_BIT}, [[1.0, 3.0, 0.0], [0.0, 0.0, 0.0]], id="twice-the-price"),
-        # k2 = r^2 / 2 with r = -1, 1, -2 bits: price 0.5 / LOG2 of LOG2^2 / 2, LOG2^2 / 2, 2 LOG2^2
+        pytest.param({"kl_coef": 0.0}, [[0.0, 4.0, 0.0], [-2.0, 0.0, 0.0]], id="without-a-penalty-only-the-score"),
+        pytest.param({"kl_coef": 2 * PER_BIT}, [[1.0, 3.0, 0.0], [0.0, 0.0, 0.0]], id="twice-the-coefficient"),
+        # k2 = r^2 / 2 with r = -1, 1, -2 bits: kl_coef 0.5 / LOG2 of LOG2^2 / 2, LOG2^2 / 2, 2 LOG2^2
         pytest.param(
             {"kl_estimator": "k2"}, [[-LOG2 / 4, 4 - LOG2 / 4, 0.0], [-2 - LOG2, 0.0, 0.0]], id="kl-estimator-k2"
         ),
@@ -94,14 +94,14 @@ def test_evaluate_responses_by_hand():
 )
 @worth(2)
 def test_evaluate_responses_makes_the_rewards(changed, rewards):
-    answer = judged(**changed)
+    answer = evaluated(**changed)
     answer.part("rewards").equals(rewards)
     answer.part("scores").equals(changed.get("scores", [4.0, -2.0]))
 
 
 def test_evaluate_responses_tempers_the_reference():
     # T = 0.5 squares the weights 2, 1, 1 to 4, 1, 1: 2/3, 1/6 and 2/3
-    answer = judged(temperature=0.5)
+    answer = evaluated(temperature=0.5)
     high, low = math.log(2 / 3), math.log(1 / 6)
     answer.part("ref_log_probs").equals([[high, low, 0.0], [high, 0.0, 0.0]])
     answer.part("log_probs").equals(CASE["log_probs"])
@@ -112,7 +112,7 @@ def test_evaluate_responses_whitens_the_rewards_but_keeps_their_mean():
     # Rewards 0.5, 3.5, -1: mean 1, squares of the differences 0.25 + 6.25 + 4 = 10.5, variance 5.25
     scale = (5.25 + 1e-8) ** -0.5
     first, last, other = 1 - 0.5 * scale, 1 + 2.5 * scale, 1 - 2 * scale
-    answer = judged(whiten_rewards=True)
+    answer = evaluated(whiten_rewards=True)
     answer.part("rewards").equals([[first, last, 0.0], [other, 0.0, 0.0]])
     # delta: last - 2 and first + 0.5 * 2 - 1 = first
     answer.part("advantages").equals([[first + (last - 2) / 4, last - 2, 0.0], [other - 4, 0.0, 0.0]])
@@ -122,15 +122,15 @@ def test_evaluate_responses_whitens_the_rewards_but_keeps_their_mean():
 
 def test_evaluate_responses_where_gamma_and_lam_differ():
     # delta 1.5 and 0.5; 0.5 + 0.5 * 0.8 * 1.5 = 1.1
-    judged(lam=0.8).part("advantages").equals([[1.1, 1.5, 0.0], [-5.0, 0.0, 0.0]])
+    evaluated(lam=0.8).part("advantages").equals([[1.1, 1.5, 0.0], [-5.0, 0.0, 0.0]])
     # delta 1.5 and 0.5 + 0.8 * 2 - 1 = 1.1; 1.1 + 0.8 * 0.5 * 1.5 = 1.7
-    judged(gamma=0.8).part("advantages").equals([[1.7, 1.5, 0.0], [-5.0, 0.0, 0.0]])
+    evaluated(gamma=0.8).part("advantages").equals([[1.7, 1.5, 0.0], [-5.0, 0.0, 0.0]])
 
 
 def test_evaluate_responses_defaults_are_gamma_1_and_lam_095():
     # delta 1.5 and 0.5 + 2 - 1 = 1.5; 1.5 + 0.95 * 1.5 = 2.925
     plain = {name: value for name, value in CASE.items() if name not in ("gamma", "lam")}
-    answer = call(scenario("judged", of=evaluate_responses), **plain)
+    answer = call(scenario("evaluated", of=evaluate_responses), **plain)
     answer.part("advantages").equals([[2.925, 1.5, 0.0], [-5.0, 0.0, 0.0]])
 
 
@@ -178,7 +178,7 @@ def test_evaluate_responses_restores_the_modes_after_an_error(training):
 
 def test_evaluate_responses_of_a_critic_in_bfloat16():
     # 1, 2 and 4 are the same in 16 bits, so everything else is as by hand.
-    answer = judged(worth=torch.tensor(WORTH, dtype=torch.bfloat16))
+    answer = evaluated(worth=torch.tensor(WORTH, dtype=torch.bfloat16))
     answer.part("values").equals([[1.0, 2.0, 0.0], [4.0, 0.0, 0.0]])
     answer.part("advantages").equals([[0.875, 1.5, 0.0], [-5.0, 0.0, 0.0]])
 
@@ -186,7 +186,7 @@ def test_evaluate_responses_of_a_critic_in_bfloat16():
 def test_evaluate_responses_of_a_lora_policy_switches_its_adapter_off():
     # The base gives 1/2 and 1/4 where the adapted policy gives 1/4 and 1/2.
     answer = call(
-        scenario("judged_by_its_own_base", of=evaluate_responses),
+        scenario("evaluated_by_its_own_base", of=evaluate_responses),
         input_ids=[[2]],
         responses=[[3, 1]],
         table=logs(*[[1.0, 2.0, 0.0, 1.0]] * 4),

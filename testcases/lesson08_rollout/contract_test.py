@@ -52,8 +52,8 @@ contract_tests(
     refusals={
         sample_token: ({"logits": [[1.0, 2.0]]}, BAD_LOGITS),
         scenario("lm_writes", of=generate): (PROMPT, BAD_PROMPTS),
-        scenario("dealt", of=ExperienceBuffer.minibatches): (STORED, BAD_BUFFERS),
-        scenario("judged_with_scores", of=evaluate_responses): ({}, BAD_SCORES),
+        scenario("yielded", of=ExperienceBuffer.minibatches): (STORED, BAD_BUFFERS),
+        scenario("evaluated_with_scores", of=evaluate_responses): ({}, BAD_SCORES),
         scenario("lm_collected", of=collect_experience): ({**PROMPT, "kl_coef": 0.3, "seed": 5}, RIGHT_PADDED),
     },
 )

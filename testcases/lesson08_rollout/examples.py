@@ -21,8 +21,8 @@ from tutorial.lesson08_rollout import (
 
 SHARES = scenario("shares", of=sample_token)
 WRITES = scenario("lm_writes", of=generate)
-DEALT = scenario("dealt", of=ExperienceBuffer.minibatches)
-JUDGED = scenario("judged", of=evaluate_responses)
+YIELDED = scenario("yielded", of=ExperienceBuffer.minibatches)
+EVALUATED = scenario("evaluated", of=evaluate_responses)
 
 
 def examples(seed: int) -> list[Request]:
@@ -36,9 +36,9 @@ def examples(seed: int) -> list[Request]:
         *_watched(draw),
         *_rows(draw),
         *_minibatches(draw),
-        *_judging(draw),
-        *_judging_by_models(draw),
-        *_judging_in_special_cases(draw),
+        *_evaluating(draw),
+        *_evaluating_by_models(draw),
+        *_evaluating_in_special_cases(draw),
         *_collecting(draw),
         *_sampled_rollouts(draw),
     ]
@@ -202,13 +202,13 @@ def _rows(draw: torch.Generator) -> list[Request]:
 
 def _minibatches(draw: torch.Generator) -> list[Request]:
     order = scenario("order_agreement", of=ExperienceBuffer.minibatches)
-    after = scenario("dealt_after_more", of=ExperienceBuffer.minibatches)
+    after = scenario("yielded_after_more", of=ExperienceBuffer.minibatches)
     first, second = experience(draw, [2, 1], [3, 1]), experience(draw, [1, 3, 2], [2, 4, 1], first=2)
     found = [
-        request(DEALT, batches=(first, second), size=size, seed=_number(draw), epochs=epochs)
+        request(YIELDED, batches=(first, second), size=size, seed=_number(draw), epochs=epochs)
         for size, epochs in ((2, 1), (1, 1), (5, 2), (3, 1), (7, 1))
     ]
-    found.append(request(DEALT, batches=(second, first), size=2, seed=_number(draw), epochs=2))
+    found.append(request(YIELDED, batches=(second, first), size=2, seed=_number(draw), epochs=2))
     found.append(request(order, batches=(experience(draw, [2] * 30, [3] * 30),), size=4, seed=_number(draw)))
     for forget in (False, True):
         found.append(request(after, first=first, second=second, forget=forget, seed=_number(draw)))
@@ -239,7 +239,7 @@ SETTINGS: list[dict[str, object]] = [
 ]
 
 
-def _judging(draw: torch.Generator) -> list[Request]:
+def _evaluating(draw: torch.Generator) -> list[Request]:
     found = []
     for settings in SETTINGS:
         asked = {
@@ -250,11 +250,11 @@ def _judging(draw: torch.Generator) -> list[Request]:
             **_responses(draw, [4, 2, 1], 6),
             "scores": torch.tensor([6.5, -0.5, 0.5], dtype=torch.float64) + 0.2 * normal_from(draw, 3),
         }
-        found.append(request(JUDGED, **asked, kl_coef=0.3, **settings))
+        found.append(request(EVALUATED, **asked, kl_coef=0.3, **settings))
     return found
 
 
-def _judging_by_models(draw: torch.Generator) -> list[Request]:
+def _evaluating_by_models(draw: torch.Generator) -> list[Request]:
     found = []
     for prompts, responses, shared, settings in (
         ([2, 4, 1], [3, 5, 2], False, {"gamma": 0.9, "temperature": 0.7}),
@@ -262,15 +262,15 @@ def _judging_by_models(draw: torch.Generator) -> list[Request]:
         ([2, 2, 3], [3, 2, 1], False, {}),
     ):
         asked = {**_prompts(draw, prompts), "model": _number(draw), **_responses(draw, responses, 12, least=0)}
-        by_models = scenario("lm_judged", of=evaluate_responses)
+        by_models = scenario("lm_evaluated", of=evaluate_responses)
         found.append(request(by_models, **asked, kl_coef=0.2, shared=shared, **settings))
     return found
 
 
-def _judging_in_special_cases(draw: torch.Generator) -> list[Request]:
+def _evaluating_in_special_cases(draw: torch.Generator) -> list[Request]:
     seen = scenario("seen_by_score", of=evaluate_responses)
     broken = scenario("modes_after_an_error_of_the_critic", of=evaluate_responses)
-    own_base = scenario("judged_by_its_own_base", of=evaluate_responses)
+    own_base = scenario("evaluated_by_its_own_base", of=evaluate_responses)
     prompts = {
         "input_ids": torch.randint(2, 6, (2, 2), generator=draw),
         "attention_mask": [[False, True], [True, True]],
@@ -281,7 +281,7 @@ def _judging_in_special_cases(draw: torch.Generator) -> list[Request]:
         request(seen, **prompts, responses=text["responses"] * (torch.arange(3) != 1), mask=text["mask"]),
         request(broken, training=[True, False, True, False]),
         request(
-            JUDGED,
+            EVALUATED,
             input_ids=[[2, 3]],
             attention_mask=[[True, True]],
             responses=[[4, 1]],

@@ -4,12 +4,12 @@ models. A scripted policy has no weights that matter: its logits come from a tab
 
 # ruff: noqa: F401  looked up by name
 from .scenarios_experience import (
-    dealt,
-    dealt_after_more,
     order_agreement,
     order_agreement_without_generator,
     picked,
     place_shares,
+    yielded,
+    yielded_after_more,
 )
 from .scenarios_generation import (
     agreement,
@@ -31,11 +31,11 @@ from .scenarios_rollout import (
     collected_agreement,
     collected_agreement_without_generator,
     collected_shares,
-    judged,
-    judged_by_its_own_base,
-    judged_with_scores,
+    evaluated,
+    evaluated_by_its_own_base,
+    evaluated_with_scores,
     lm_collected,
-    lm_judged,
+    lm_evaluated,
     modes_after_an_error_of_the_critic,
     modes_after_collecting,
     seen_by_score,

@@ -20,7 +20,9 @@ def picked(lesson: Any, tensors: dict[str, Tensor], index: Tensor) -> dict[str, 
     return plain(lesson.Experience(**tensors).rows(index))
 
 
-def dealt(lesson: Any, batches: tuple[dict[str, Tensor], ...], size: int, seed: int, epochs: int = 1) -> dict[str, Any]:
+def yielded(
+    lesson: Any, batches: tuple[dict[str, Tensor], ...], size: int, seed: int, epochs: int = 1
+) -> dict[str, Any]:
     """The last of some epochs, in an order that does not depend on how the rows were shuffled.
 
     Gives the sizes of the minibatches, how many columns are padding in all rows of a minibatch, and every row cut to
@@ -42,13 +44,13 @@ def dealt(lesson: Any, batches: tuple[dict[str, Tensor], ...], size: int, seed: 
 def order_agreement(lesson: Any, batches: tuple[dict[str, Tensor], ...], size: int, seed: int) -> dict[str, bool]:
     """Which epochs deal their rows in the same order."""
     buffer = _filled(lesson, *batches)
-    dealt = _scores(buffer.minibatches(size, generator(seed)))
+    yielded = _scores(buffer.minibatches(size, generator(seed)))
     return {
         **agreement_of(lambda source: _scores(buffer.minibatches(size, source)), seed, "same generator, next epoch"),
-        "as they were stored": torch.equal(dealt, torch.cat([batch["scores"] for batch in batches])),
-        "each minibatch as it was stored": all(torch.equal(part, part.sort().values) for part in dealt.split(size)),
-        "each minibatch of neighbours": all(len(part) == part.max() - part.min() + 1 for part in dealt.split(size)),
-        "most rows beside their neighbour": bool((dealt.diff().abs() == 1).sum() > len(dealt) // 2),
+        "as they were stored": torch.equal(yielded, torch.cat([batch["scores"] for batch in batches])),
+        "each minibatch as it was stored": all(torch.equal(part, part.sort().values) for part in yielded.split(size)),
+        "each minibatch of neighbors": all(len(part) == part.max() - part.min() + 1 for part in yielded.split(size)),
+        "most rows beside their neighbor": bool((yielded.diff().abs() == 1).sum() > len(yielded) // 2),
     }
 
 
@@ -59,16 +61,16 @@ def order_agreement_without_generator(lesson: Any, batches: tuple[dict[str, Tens
 
 
 def place_shares(lesson: Any, batches: tuple[dict[str, Tensor], ...], size: int, seed: int) -> Tensor:
-    """How often each row is dealt first, in tenths; the scores are 0, 1, 2, ..."""
+    """How often each row is yielded first, in tenths; the scores are 0, 1, 2, ..."""
     buffer, source = _filled(lesson, *batches), generator(seed)
     first = [next(iter(buffer.minibatches(size, source))).scores[0].item() for _ in range(2000)]
     return tenths(torch.tensor(first)[None], len(buffer))[0]
 
 
-def dealt_after_more(
+def yielded_after_more(
     lesson: Any, first: dict[str, Tensor], second: dict[str, Tensor], forget: bool, seed: int
 ) -> Tensor:
-    """Scores dealt after an epoch, then (`forget`) a clear, then another append; small ones first."""
+    """Scores yielded after an epoch, then (`forget`) a clear, then another append; small ones first."""
     buffer, source = _filled(lesson, first), generator(seed)
     list(buffer.minibatches(2, source))
     if forget:

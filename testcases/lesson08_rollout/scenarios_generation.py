@@ -62,7 +62,7 @@ def fed_to_policy(
     longest = input_ids.shape[1] + options["max_new_tokens"]
     return {
         "columns fed in each call": torch.tensor([call.input_ids.shape[1] for call in calls]),
-        "cache handed back": all(call.had_cache for call in calls[1:]),
+        "cache passed on": all(call.had_cache for call in calls[1:]),
         "tokens fed after the prompt": torch.cat([call.input_ids for call in calls[1:]] or [input_ids[:, :0]], dim=1),
         # Hugging Face ignores columns beyond the text; a mask that grows too fast is costly all the same.
         "mask wider than the text can get": any(call.columns_of_the_mask > longest for call in calls),

@@ -19,7 +19,7 @@ from testcases.doubles.policies import Output, TableCritic, TablePolicy
 class Table(TablePolicy):
     """The next token depends on the last one alone. It writes down how it was called.
 
-    In train mode the logits are turned round, as dropout would make them wrong.
+    In train mode the logits are reversed, as dropout would make them wrong.
     """
 
     def __init__(self, table: Tensor) -> None:
@@ -100,7 +100,7 @@ def actor_critic(lesson: Any, policy: nn.Module, critic: nn.Module) -> nn.Module
 
 
 def tiny_actor_critic(lesson: Any, seed: int, shared: bool) -> nn.Module:
-    """Actor and critic on tiny language models, `shared` on one body."""
+    """Actor and critic on tiny language models, `shared` on one backbone."""
     if shared:
         model = _lesson07(lesson).SharedPolicyAndValue(TinyLM(seed)).double()
         head = model.value_head

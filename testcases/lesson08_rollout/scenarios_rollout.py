@@ -57,7 +57,7 @@ def _two_tokens() -> dict[str, Tensor]:
     return {**prompts, "responses": ids, "log_probs": zeros, "mask": ids > -1}
 
 
-def judged(
+def evaluated(
     lesson: Any, scores: Tensor, reference: Tensor, worth: Tensor, kl_coef: float, **given: Any
 ) -> dict[str, Tensor]:
     """Evaluate responses: `reference` is the table of the reference policy, `worth` the critic's."""
@@ -114,7 +114,7 @@ def modes_after_an_error_of_the_critic(lesson: Any, training: Tensor) -> Tensor:
     raise RuntimeError("the critic was not asked")
 
 
-def judged_by_its_own_base(
+def evaluated_by_its_own_base(
     lesson: Any, input_ids: Tensor, responses: Tensor, table: Tensor, base: Tensor
 ) -> dict[str, Any]:
     """Evaluate a LoRA policy without a reference model: ref_log_probs, and whether its adapter is on afterwards."""
@@ -134,14 +134,14 @@ def judged_by_its_own_base(
     return {"ref_log_probs": found.ref_log_probs, "adapter on": policy.is_on}
 
 
-def judged_with_scores(lesson: Any, scores: Any) -> Tensor:
+def evaluated_with_scores(lesson: Any, scores: Any) -> Tensor:
     """Rewards of two responses when the reward model answers with these scores."""
     table = torch.zeros(5, 5, dtype=torch.float64)
     model = actor_critic(lesson, Table(table), Critic(table[0]))
     return _evaluate(lesson, model, Table(table).eval(), lambda *text: scores, **_two_tokens()).rewards
 
 
-def lm_judged(lesson: Any, model: int, kl_coef: float, shared: bool = False, **given: Any) -> dict[str, Tensor]:
+def lm_evaluated(lesson: Any, model: int, kl_coef: float, shared: bool = False, **given: Any) -> dict[str, Tensor]:
     """Evaluate responses with tiny language models: absolute positions, padding on both sides."""
     reference = TinyLM(model + 1).eval()
     return plain(_evaluate(lesson, tiny_actor_critic(lesson, model, shared), reference, mean_token, kl_coef, **given))

@@ -15,7 +15,7 @@ from testcases.lesson12_capstone.scenarios_models import WORDS
 from tiny_models.gold import gold_score, is_well_formed
 from tutorial.lesson12_capstone import evaluate_policy, sft_loss, train_policy, train_sft
 
-JUDGED = scenario("judged_of", of=evaluate_policy)
+JUDGED = scenario("evaluation_of", of=evaluate_policy)
 FITTED = scenario("fitted_of", of=train_sft)
 TUNED = scenario("tuned_of", of=train_policy)
 
@@ -68,15 +68,15 @@ def test_train_sft_with_any_batch_size(batch_size, seed):
 
 
 def test_train_sft_learns():
-    # 60 times the same four demonstrations: what can be learned is learned, and the first token of each stays a guess.
+    # 60 times the same four demonstrations: what can be learned is learned; the first token of each cannot.
     data = {name: tensor.repeat(60, 1) for name, tensor in demonstrations(torch.Generator().manual_seed(1), 4).items()}
     answer = call(FITTED, table=torch.zeros(6, 6).double(), **data, learning_rate=0.1, batch_size=4)
     answer.satisfies(lambda got: got["losses"][-1] < 0.75 * got["losses"][0], "a loss that falls by a quarter or more")
 
 
 @pytest.mark.parametrize("temperature", [0.6, 1.3])
-def test_evaluate_policy_judges_what_it_returns(temperature):
-    # Gold and validity are those of the returned texts; 24 tokens are more than any review of the fluent table needs.
+def test_evaluate_policy_evaluates_what_it_returns(temperature):
+    # Gold reward and grammar are those of the returned texts; no review of the fluent table needs all 24 tokens.
     draw = torch.Generator().manual_seed(8)
     tables = {"policy": fluent(draw), "reference": fluent(draw)}
     answer = call(JUDGED, prompts=PROMPTS * 5, **tables, temperature=temperature, max_new_tokens=24)

@@ -35,8 +35,8 @@ class SFTLoss(Wrong, of="sft_loss"):
         "torch.ones_like(loss_mask[:, 1:])",
         why="the mask is not used: prompt and padding are learned as well",
     )
-    likelihood_minimised = edit(
-        "-masked", "masked", why="the mean log-likelihood without the minus: minimised, it unlearns"
+    likelihood_minimized = edit(
+        "-masked", "masked", why="the mean log-likelihood without the minus: minimized, it unlearns"
     )
     tokens_summed = edit(
         "loss_mask[:, 1:])",
@@ -129,7 +129,7 @@ class TrainSFT(Wrong, of="train_sft"):
         why="each slope is cut to [-1, 1] by itself, which turns the step: scale all to the norm 1, clip_grad_norm_",
     )
     weights_decayed = edit(
-        "weight_decay=0.0, ", "", why="AdamW's default weight decay pulls the weights to 0; here it is 0"
+        "weight_decay=0.0, ", "", why="AdamW's default weight decay moves the weights to 0; here it is 0"
     )
     trained_in_eval_mode = edit(
         "policy.train()", "policy.eval()", why="trained in eval mode: dropout, where a model has it, is never used"
@@ -189,7 +189,7 @@ class EvaluatePolicy(Wrong, of="evaluate_policy"):
     pad_at_the_end_means_stopped = edit(
         "is_stop(responses, config.stop_token_ids)",
         "is_stop(responses[:, -1:], (*config.stop_token_ids, config.pad_token_id))",
-        why="a pad in the last column counts as a stop: the policy may have written it itself; look for a stop token",
+        why="padding in the last column counts as a stop: the policy may have written it itself; look for a stop token",
     )
     padded_with_another_id = edit(
         "tokenizer, config.pad_token_id",
@@ -201,7 +201,7 @@ class EvaluatePolicy(Wrong, of="evaluate_policy"):
     padding_told_by_its_id = edit(
         "sequences = torch.cat(",
         "mask = responses != config.pad_token_id\nsequences = torch.cat(",
-        why="padding is told by its id: where the stop token pads as well, the stop is lost; generate returns the mask",
+        why="padding is found by its id: where that is the stop token's, the stop is lost; generate returns the mask",
     )
     reference_read_with_dropout = edit(
         "with evaluation_mode(reference):",
@@ -270,12 +270,12 @@ class EvaluatePolicy(Wrong, of="evaluate_policy"):
     gold_of_the_valid_only = edit(
         "sum(gold) / len(gold)",
         "sum(gold) / max(1, sum(valid))",
-        why="gold is averaged over the valid responses only: an invalid one counts, with 0",
+        why="gold is averaged over the grammatical responses only: any other one counts, with 0",
     )
     gold_kept_above_0 = edit(
         "sum(gold) / len(gold)",
         "max(0.0, sum(gold) / len(gold))",
-        why="a mean gold below 0 is raised to 0: an unkind review off topic is worse than nothing, and has to show",
+        why="a mean gold below 0 is raised to 0: a negative review off topic is worse than nothing, and has to show",
     )
     gold_against_the_first_prompt = edit(
         "zip(prompts, texts",
@@ -285,7 +285,7 @@ class EvaluatePolicy(Wrong, of="evaluate_policy"):
     evaluated_without_chance = edit(
         "generator=generator",
         "generator=generator, top_k=1",
-        why="the likeliest token is always taken: PPO trains the distribution, so samples of it are to be judged",
+        why="the most likely token is always taken: PPO trains the distribution, so samples of it are to be evaluated",
     )
     evaluated_with_the_global_generator = edit(
         ", generator=generator",
@@ -296,7 +296,7 @@ class EvaluatePolicy(Wrong, of="evaluate_policy"):
     scorer_told_no_prompt = edit(
         "score(sequences, visible, input_ids.shape[1])",
         "score(sequences, visible, 0)",
-        why="the scorer is told a prompt length of 0: it gets the padded one, so that it can cut the response out",
+        why="the scorer gets a prompt length of 0; it needs the padded one, to find where the response begins",
     )
 
 
@@ -369,18 +369,18 @@ class TrainPolicy(Wrong, of="train_policy"):
     critic_with_a_new_head = edit(
         "trainer = PPO",
         "for weight in model.value_model.head.parameters():\n    weight.data.zero_()\ntrainer = PPO",
-        why="only the reward model's body is taken over, its head is new: copy both",
+        why="only the reward model's backbone is taken over, its head is new: copy both",
     )
     critic_shares_the_reward_model = edit(
         "trainer = PPO",
         "model.value_model.backbone = reward.reward_model.backbone\ntrainer = PPO",
-        why="the critic shares the reward model's body: frozen with it, or changing the reward "
+        why="the critic shares the reward model's backbone: frozen with it, or changing the reward "
         "while it learns; copy it",
     )
-    sft_model_handed_back = edit(
+    sft_model_returned = edit(
         "PPOResult(trainer.policy",
         "PPOResult(sft.policy",
-        why="the SFT model is handed back: the tuned policy is trainer.policy",
+        why="the SFT model is returned: the tuned policy is trainer.policy",
     )
     sft_model_left_in_eval_mode = first(
         "sft.policy.eval()",

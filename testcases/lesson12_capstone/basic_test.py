@@ -15,7 +15,7 @@ from tutorial.lesson12_capstone import evaluate_policy, sft_loss, train_policy, 
 NAN = math.nan
 LN2 = math.log(2)
 NO, YES = False, True
-JUDGED = scenario("judged_of", of=evaluate_policy)
+JUDGED = scenario("evaluation_of", of=evaluate_policy)
 FITTED = scenario("fitted_of", of=train_sft)
 TUNED = scenario("tuned_of", of=train_policy)
 
@@ -92,7 +92,7 @@ def test_train_sft_sees_each_demonstration_once(batch_size, sizes):
     answer.satisfies(
         lambda got: sorted(sum(got["first_tokens"], [])) == [0, 1, 2, 3], "each of the four rows exactly once"
     )
-    answer.satisfies(lambda got: len(got["losses"]) == len(sizes), f"{len(sizes)} losses, one a step")
+    answer.satisfies(lambda got: len(got["losses"]) == len(sizes), f"{len(sizes)} a loss per step")
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
@@ -155,8 +155,8 @@ LONG = dict(list(SCRIPT.items())[:4])
         pytest.param({}, id="by-default"),
         # The KL is the sum of k1, whichever estimator the rewards of the training use.
         pytest.param({"kl_estimator": "k3"}, id="rewards-use-k3"),
-        # As on many models of the Hub: the stop token pads as well.
-        pytest.param({"pad_token_id": 1}, id="the-stop-token-pads"),
+        # As on many models of the Hub: the stop token is also padding.
+        pytest.param({"pad_token_id": 1}, id="the-stop-token-is-padding"),
     ],
 )
 @worth(2)
@@ -164,7 +164,7 @@ def test_evaluate_policy_by_hand(settings):
     answer = call(JUDGED, prompts=tuple(LONG), script=LONG, max_new_tokens=12, **settings)
     # The reference is uniform, the policy certain: each token has KL ln V. The prompts have 4, 9, 10 and 4 tokens.
     answer.equals(gold=(2 - 0.5 + 1 + 0) / 4, valid=3 / 4, kl=33 / 4 * math.log(len(WORDS)), proxy=(27 + 33 / 8) / 4)
-    answer.satisfies(lambda got: got["pads_with_the_id_of_the_config"], "padding with config.pad_token_id")
+    answer.satisfies(lambda got: got["fills_with_the_id_of_the_config"], "padding with config.pad_token_id")
     # The second alone, unkind and off its topic: below 0.
     call(JUDGED, prompts=tuple(LONG)[1:2], script=LONG, **settings).equals(gold=-0.5)
     # However many there are, each counts: 64 times gold 2, 16 times -1/2.
@@ -259,9 +259,12 @@ def test_train_policy_starts_actor_and_critic_where_the_stages_ended():
     # At a learning rate of almost 0 nothing moves: the policy is the SFT model, the critic the reward model.
     answer = call(TUNED, **STAGES, prompts=PROMPTS, **{**RUN, "learning_rate": 1e-30})
     answer.equals(
-        policy=STAGES["sft"], critic_body=STAGES["reward_body"], critic_head=STAGES["reward_head"], kl=torch.zeros(2),
+        policy=STAGES["sft"],
+        critic_backbone=STAGES["reward_backbone"],
+        critic_head=STAGES["reward_head"],
+        kl=torch.zeros(2),
         atol=1e-6,
-    )  # fmt: skip
+    )
 
 
 def test_train_policy_goes_on_from_a_checkpoint():
@@ -274,17 +277,17 @@ def test_train_policy_goes_on_from_a_checkpoint():
 def test_train_policy_trains_the_critic_and_not_the_reward_model():
     answer = call(TUNED, **STAGES, prompts=PROMPTS, **RUN)
     answer.equals(
-        reward_body_afterwards=STAGES["reward_body"],
+        reward_backbone_afterwards=STAGES["reward_backbone"],
         reward_head_afterwards=STAGES["reward_head"],
         reward_bias_afterwards=0.25,
         reward_requires_gradients_afterwards=NO,
     )
     answer.satisfies(
         lambda got: (
-            (got["critic_body"] - STAGES["reward_body"]).abs().max() > 0.01
+            (got["critic_backbone"] - STAGES["reward_backbone"]).abs().max() > 0.01
             and (got["critic_head"] - STAGES["reward_head"]).abs().max() > 0.01
         ),
-        "a critic whose body and head have moved",
+        "a critic whose backbone and head have moved",
     )
 
 

@@ -43,7 +43,7 @@ def examples(seed: int) -> list[Request]:
     """Ragged rows, B != L and B == L; a policy of chance and a scripted one; float64, but for whole PPO runs."""
     draw, seed = generator(seed), as_argument(seed)
     found = [*_losses(draw), *_fits(draw, seed), *_evaluations(draw), *_runs(draw, seed)]
-    # The first optimiser of a process imports a large part of torch: seconds, on a busy machine.
+    # The first optimizer of a process imports a large part of torch: seconds, on a busy machine.
     return [replace(asked, seconds=20.0) for asked in found]
 
 
@@ -86,7 +86,7 @@ def demonstrations(draw: torch.Generator, count: int) -> dict[str, Tensor]:
 
 
 def _evaluations(draw: torch.Generator) -> list[Request]:
-    ask = scenario("judged_of", of=evaluate_policy)
+    ask = scenario("evaluation_of", of=evaluate_policy)
     size = len(WORDS)
     tables = {"policy": fluent(draw), "reference": fluent(draw), "places": 0.1 * normal_from(draw, 32, size)}
     return [
@@ -102,7 +102,7 @@ def _evaluations(draw: torch.Generator) -> list[Request]:
 
 
 def fluent(draw: torch.Generator) -> Tensor:
-    """A table that often, not always, writes reviews: after each word the ones that may follow it are likelier."""
+    """A table that often, not always, writes reviews: after each word the ones that may follow it are more likely."""
     table = normal_from(draw, len(WORDS), len(WORDS))
     follows = {":": ["the"], "?": ["the"], "the": ["film", "book", "sauce"], ".": ["<eos>"], "and": ["good", "the"]}
     follows |= dict.fromkeys(("film", "book", "sauce"), ["was"])
@@ -129,6 +129,6 @@ def stages(draw: torch.Generator) -> dict[str, Any]:
     """Two stages in float32, as real models have it."""
     return {
         "sft": normal_from(draw, len(WORDS), len(WORDS)).float(),
-        "reward_body": normal_from(draw, len(WORDS), 3).float(),
+        "reward_backbone": normal_from(draw, len(WORDS), 3).float(),
         "reward_head": normal_from(draw, 3).float(),
     }

@@ -1,4 +1,4 @@
-"""Live objects for the capstone: tables and scripts instead of neural networks, over the words of the little world."""
+"""Live objects for the capstone: tables and scripts instead of networks, over the words of the toy environment."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import torch
-import torch._dynamo  # The first optimiser loads it, which takes seconds: not in a student's time.
+import torch._dynamo  # The first optimizer loads it, which takes seconds: not in a student's time.
 from torch import Tensor
 
 from .scenarios_models import (
@@ -32,14 +32,14 @@ from .scenarios_models import (
 os.environ.setdefault("ACCELERATE_USE_CPU", "true")
 
 
-def _neighbour(lesson: Any, name: str) -> ModuleType:
+def _neighbor(lesson: Any, name: str) -> ModuleType:
     """Another lesson of the same stack: in the capstone all of them are the student's."""
     return import_module(f"{lesson.__name__.rpartition('.')[0]}.{name}")
 
 
 def _config(lesson: Any, **settings: Any) -> Any:
     settings = {"stop_token_ids": (EOS,), "pad_token_id": PAD, **settings}
-    return _neighbour(lesson, "lesson09_ppo_trainer").PPOConfig(**settings)
+    return _neighbor(lesson, "lesson09_ppo_trainer").PPOConfig(**settings)
 
 
 def fitted_of(
@@ -64,7 +64,7 @@ def fitted_of(
     }
 
 
-def judged_of(
+def evaluation_of(
     lesson: Any,
     prompts: tuple[str, ...],
     script: dict[str, str] | None = None,
@@ -101,7 +101,7 @@ def judged_of(
         "kl": found.kl,
         "responses": " | ".join(found.responses),
         "responses_are_a": type(found.responses).__name__,
-        "pads_with_the_id_of_the_config": set(padding) <= {config.pad_token_id},
+        "fills_with_the_id_of_the_config": set(padding) <= {config.pad_token_id},
         "left_in_another_mode": changed_modes(modules, before),
     }
 
@@ -117,7 +117,7 @@ class Stopped(Exception):
 def tuned_of(
     lesson: Any,
     sft: Tensor,
-    reward_body: Tensor,
+    reward_backbone: Tensor,
     reward_head: Tensor,
     prompts: tuple[str, ...],
     frozen: bool = False,
@@ -133,7 +133,7 @@ def tuned_of(
     policy = DroppingPolicy(sft).requires_grad_(not frozen).train(not frozen)
     modules = modules_of(sft=policy)
     before = modes_of(modules)
-    reward_model = _reward_model(lesson, reward_body, reward_head)
+    reward_model = _reward_model(lesson, reward_backbone, reward_head)
     stages = (SimpleNamespace(policy=policy), SimpleNamespace(reward_model=reward_model))
     config = _config(lesson, **{"max_new_tokens": 4, "num_minibatches": 1, **settings})
     with torch.random.fork_rng(devices=[]):
@@ -149,7 +149,7 @@ def tuned_of(
         "sft_left_in_another_mode": changed_modes(modules, before),
         "seeds_the_global_generator": seeds_the_global_generator,
         "reward_requires_gradients_afterwards": any(weight.requires_grad for weight in reward_model.parameters()),
-        "reward_body_afterwards": reward_model.backbone.table.detach(),
+        "reward_backbone_afterwards": reward_model.backbone.table.detach(),
         "reward_head_afterwards": reward_model.head.weight.detach()[0],
         "reward_bias_afterwards": reward_model.head.bias.item(),
     }
@@ -157,7 +157,7 @@ def tuned_of(
 
 def _reward_model(lesson: Any, body: Tensor, head: Tensor) -> Any:
     with torch.random.fork_rng(devices=[]):
-        reward_model = _neighbour(lesson, "lesson02_reward_model").RewardModel(TableBackbone(body))
+        reward_model = _neighbor(lesson, "lesson02_reward_model").RewardModel(TableBackbone(body))
     with torch.no_grad():
         reward_model.head.weight.copy_(head.unsqueeze(0))
         reward_model.head.bias.fill_(0.25)
@@ -192,7 +192,7 @@ def _report(trainer: Any) -> dict[str, Any]:
     names = ("score", "kl", "entropy", "value_loss", "grad_norm")
     return {
         "policy_of_the_trainer": trainer.policy.table.detach(),
-        "critic_body": model.value_model.backbone.table.detach(),
+        "critic_backbone": model.value_model.backbone.table.detach(),
         "critic_head": model.value_model.head.weight.detach()[0],
         "reference": trainer.ref_model.table.detach(),
         "updates_done": trainer.updates_done,

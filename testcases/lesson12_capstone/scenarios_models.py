@@ -1,4 +1,4 @@
-"""Policies of the little world that are tables and scripts instead of neural networks."""
+"""Policies of the toy environment that are tables and scripts instead of neural networks."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class ScriptedPolicy(TablePolicy):
 
 
 class TableBackbone(nn.Module):
-    """A body without a head: the hidden state of a token is its row of a table."""
+    """A backbone without a head: the hidden state of a token is its row of a table."""
 
     def __init__(self, table: Tensor) -> None:
         super().__init__()

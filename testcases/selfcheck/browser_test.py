@@ -18,6 +18,7 @@ from urllib.request import urlopen
 
 import pytest
 
+from testcases.engine.contract import ROOT
 from testcases.selfcheck.students import course_copy
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -55,6 +56,10 @@ REDRAWN = """([before, bad]) => {
 }"""
 
 
+def _dry_run(target: str) -> list[str]:
+    return subprocess.run(["make", "-n", target], cwd=ROOT, capture_output=True, text=True).stdout.splitlines()
+
+
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a JupyterLab on a copy of the course, without anybody's settings."""
@@ -62,11 +67,11 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     home = folder / "home"
     environment = {f"JUPYTER_{kind.upper()}_DIR": str(home / kind) for kind in ("config", "data", "runtime")}
     environment |= {"JUPYTERLAB_SETTINGS_DIR": str(home / "settings"), "OMP_NUM_THREADS": "1"}
-    settings = home / "settings" / "@jupyterlab" / "apputils-extension" / "notification.jupyterlab-settings"
-    settings.parent.mkdir(parents=True)
-    settings.write_text('{"fetchNews": "false", "checkForUpdates": false}', "utf-8")  # it would ask the network
-    options = ["--no-browser", "--allow-root", "--expose-app-in-browser", "--ServerApp.port=0"]
-    options += [f"--IdentityProvider.token={TOKEN}"]
+    home.mkdir()
+    # Those of `make lab`, and a server that this test finds.
+    (line,) = [line for line in _dry_run("lab") if "-m jupyterlab" in line]
+    options = [*line.split("-m jupyterlab")[1].split(), "--no-browser", "--expose-app-in-browser"]
+    options += ["--ServerApp.port=0", f"--IdentityProvider.token={TOKEN}"]
     with (home / "log.txt").open("w") as log:
         server = subprocess.Popen(
             [sys.executable, "-m", "jupyterlab", *options],

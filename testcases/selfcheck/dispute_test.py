@@ -11,9 +11,13 @@ from testcases.engine.contract import SOLUTIONS, TUTORIAL
 from testcases.engine.dispute import read_dispute, written
 from testcases.engine.evaluate import student
 from testcases.engine.session import Engine
+from testcases.grader.assignment import asked_for
+from testcases.grader.batch import Batch
 from testcases.grader.disputes import judged
 from testcases.grader.limits import Limits
+from testcases.grader.secret import new
 
+BATCH = Batch("none", new(), 1, Limits(), asked_for())
 LESSON, EXERCISE, FILE = "lesson04_gae", "compute_gae", "lesson04_gae/gae.py"
 WRONG = """    deltas = td_errors(rewards, values, dones, gamma)
     # ``` a fence in the code must not end the block
@@ -46,7 +50,7 @@ def test_a_dispute_is_written_and_read_back(folder: Path, tmp_path: Path):
     secret = region.partition("# region solution\n")[2].partition("# endregion")[0].splitlines()
     assert not [line for line in secret[1:] if len(line.strip()) > 12 and line in text]
     (tmp_path / "not-one.md").write_text("# A letter", "utf-8")
-    lines = list(judged(tmp_path, kind="none", limits=Limits()))
+    lines = list(judged(tmp_path, BATCH))
     assert lines[0].startswith("ada.md: compute_gae: reproduces: test_compute_gae"), lines
     assert lines[1:] == ["not-one.md: not-one.md is no file that make dispute has written"]
 
@@ -68,4 +72,4 @@ def test_there_is_no_such_exercise(folder: Path):
 
 def test_a_folder_of_disputes_is_one(tmp_path: Path):
     with pytest.raises(NotADirectoryError, match="DISPUTES"):
-        list(judged(tmp_path / "nowhere", kind="none", limits=Limits()))
+        list(judged(tmp_path / "nowhere", BATCH))

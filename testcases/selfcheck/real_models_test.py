@@ -1,12 +1,23 @@
-"""The rollout's blocks on real Hugging Face models: absolute positions (GPT-2) and rotary ones (Llama)."""
+"""The trainer's blocks on real Hugging Face models: absolute positions (GPT-2), rotary ones (Llama, Qwen), a sliding
+window (Gemma), positions from the padding (RoBERTa). A padded batch gives what the library gives for one row alone."""
 
 from __future__ import annotations
 
 import pytest
 import torch
-from transformers import AutoModelForSequenceClassification, GPT2Config, LlamaConfig, Qwen2Config, RobertaConfig
+from transformers import (
+    AutoModel,
+    AutoModelForCausalLM,
+    AutoModelForSequenceClassification,
+    Gemma3TextConfig,
+    GPT2Config,
+    LlamaConfig,
+    Qwen2Config,
+    RobertaConfig,
+)
 
-from solutions.lesson01_masked_sequences import response_log_probs
+from solutions.lesson01_masked_sequences import gather_log_probs, response_log_probs
+from solutions.lesson02_reward_model import RewardModel
 from solutions.lesson07_actor_critic import PolicyAndValue, SharedPolicyAndValue, ValueModel, make_reference
 from solutions.lesson08_rollout import RolloutConfig, collect_experience, generate
 from solutions.lesson09_ppo_trainer import encode_prompts, make_scorer
@@ -85,29 +96,68 @@ def build_body(policy):
 
 
 SIZES = {"hidden_size": 16, "intermediate_size": 32, "num_attention_heads": 2, "num_hidden_layers": 2}
-CLASSIFIERS = {
+FAMILIES = {
     "gpt2": (GPT2Config, {"n_embd": 16, "n_head": 2, "n_layer": 2}),
     "llama": (LlamaConfig, {**SIZES, "num_key_value_heads": 2}),
     "qwen2": (Qwen2Config, {**SIZES, "num_key_value_heads": 1}),
-    "roberta": (RobertaConfig, SIZES),
+    "gemma3": (Gemma3TextConfig, {**SIZES, "num_key_value_heads": 1, "head_dim": 8, "sliding_window": 4}),
 }
+CLASSIFIERS = FAMILIES | {"roberta": (RobertaConfig, SIZES)}
+
+
+def config_of(family: str, pad: int):
+    make, sizes = CLASSIFIERS[family]
+    torch.manual_seed(3)
+    return make(vocab_size=VOCABULARY, pad_token_id=pad, bos_token_id=None, eos_token_id=STOP, num_labels=1, **sizes)
+
+
+def padded(pad: int = PAD):
+    """Texts as a rollout has them: prompts padded on the left, a response cut to one token padded on the right."""
+    texts = [[5, 6, 7, 8, 9, 10, 11, STOP], [11, 12, STOP], [13, 14, 15, 16]]
+    input_ids, attention_mask = encode_prompts([text[:-2] for text in texts], None, pad)
+    ids = torch.cat([input_ids, torch.tensor([text[-2:] for text in texts])], dim=1)
+    visible = torch.cat([attention_mask, torch.tensor([[True, True], [True, False], [True, True]])], dim=1)
+    return ids.masked_fill(~visible, pad), visible, input_ids.shape[1]
 
 
 @pytest.mark.parametrize("own_pad", [PAD, STOP, 22], ids=["its-own-pad", "pad-is-eos", "another-pad"])
 @pytest.mark.parametrize("family", CLASSIFIERS)
 def test_a_hugging_face_classifier_scores_a_padded_row_as_it_scores_the_text_alone(family, own_pad) -> None:
-    make, sizes = CLASSIFIERS[family]
-    torch.manual_seed(3)
-    config = make(vocab_size=VOCABULARY, pad_token_id=own_pad, eos_token_id=STOP, num_labels=1, **sizes)
-    judge = AutoModelForSequenceClassification.from_config(config).double().eval()
-    texts = [[5, 6, 7, 8, 9, 10, 11, STOP], [11, 12, STOP], [13, 14, 15, 16]]
-    prompts, responses = [text[:-2] for text in texts], [text[-2:] for text in texts]
-    input_ids, attention_mask = encode_prompts(prompts, None, PAD)
-    # The second response is cut to one token, so that there is padding on both sides.
-    ids = torch.cat([input_ids, torch.tensor(responses)], dim=1)
-    visible = torch.cat([attention_mask, torch.tensor([[True, True], [True, False], [True, True]])], dim=1)
-    ids = ids.masked_fill(~visible, PAD)
-    scores = make_scorer(judge)(ids, visible, input_ids.shape[1])
-    alone = [judge(input_ids=ids[row : row + 1, visible[row]]).logits.item() for row in range(len(texts))]
+    judge = AutoModelForSequenceClassification.from_config(config_of(family, own_pad)).double().eval()
+    ids, visible, prompt_length = padded()
+    scores = make_scorer(judge)(ids, visible, prompt_length)
+    alone = [judge(input_ids=row[real].unsqueeze(0)).logits.item() for row, real in zip(ids, visible, strict=True)]
     assert scores.tolist() == pytest.approx(alone, abs=1e-6)
     assert max(alone) - min(alone) > 1e-3
+
+
+@pytest.mark.parametrize("pad", [PAD, STOP], ids=["pad-is-not-eos", "pad-is-eos"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_model_of_a_run_reads_a_padded_row_as_the_library_reads_the_text_alone(family, pad) -> None:
+    config = config_of(family, pad)
+    policy = AutoModelForCausalLM.from_config(config).double().eval()
+    critic, judge = ValueModel(AutoModel.from_config(config)), RewardModel(AutoModel.from_config(config))
+    model = PolicyAndValue(policy, critic).double().eval()
+    judge.double().eval()
+    ids, visible, prompt_length = padded(pad)
+    logits, values = model(ids, visible, prompt_length)
+    log_probs, scores = gather_log_probs(logits, ids[:, prompt_length:]), judge(ids, visible)
+    for row, real in enumerate(visible):
+        text, count = ids[row : row + 1, real], int(real[prompt_length:].sum())
+        theirs = policy(input_ids=text).logits.log_softmax(-1)[:, :-1].gather(-1, text[:, 1:, None])[0, :, 0]
+        hidden = critic.backbone(input_ids=text).last_hidden_state[0]
+        last = judge.backbone(input_ids=text).last_hidden_state[0, -1]
+        torch.testing.assert_close(log_probs[row, :count], theirs[-count:], rtol=0, atol=1e-9)
+        torch.testing.assert_close(values[row, :count], critic.head(hidden)[-count - 1 : -1, 0], rtol=0, atol=1e-9)
+        torch.testing.assert_close(scores[row], judge.head(last)[0], rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_row_writes_beside_longer_ones_what_the_library_writes_alone(family) -> None:
+    policy = AutoModelForCausalLM.from_config(config_of(family, STOP)).double().eval()
+    _, _, (responses, _, mask) = sample(policy, PROMPTS, pad=STOP, top_k=1)
+    for row, prompt in enumerate(PROMPTS):
+        theirs = policy.generate(
+            input_ids=torch.tensor([prompt]), max_new_tokens=9, do_sample=False, pad_token_id=STOP
+        )[0, len(prompt) :]
+        assert responses[row, mask[row]].tolist() == theirs.tolist()

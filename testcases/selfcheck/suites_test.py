@@ -8,7 +8,7 @@ from functools import cache
 
 import pytest
 
-from testcases.engine.changes import RightAnswer, WrongAnswer, region_text, right_answers, wrong_answers
+from testcases.engine.changes import RightAnswer, WrongAnswer, region_text, right_answers, suspects, wrong_answers
 from testcases.engine.compare import same_outcome
 from testcases.engine.contract import TESTCASES, TUTORIAL, lesson_names
 from testcases.engine.contract import lesson as read_lesson
@@ -131,6 +131,12 @@ def test_all_belongs_to_an_exercise(lesson: str):
 
 @pytest.mark.parametrize("lesson, exercise", EXERCISES)
 def test_stub_is_not_started_and_passes_nothing(lesson: str, exercise: str, stubs):
+    if exercise in suspects(lesson):
+        with Engine(stubs).active():
+            for entry in (entry for entry in entries(lesson) if entry.exercise == exercise):
+                verdicts = [case.run() for case in cases(lesson) if case.entry == entry]
+                assert any(verdicts), f"{entry.node} passes the file as it is handed out"
+        return
     with pytest.raises(NotStarted):
         Engine(stubs).require_started(lesson, exercise)
 

@@ -11,10 +11,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from ..given.rows import few_positions_at_once
 from ..given.shapes import check_mask, check_number, check_shapes
 from ..given.tokens import is_stop
 
 
+@few_positions_at_once  # given: large logits come in parts, so that no copy of them is kept
 def gather_log_probs(logits: Tensor, tokens: Tensor, temperature: float = 1.0) -> Tensor:
     """Log-probability of each token under the logits at its own position.
 
@@ -61,6 +63,7 @@ def response_log_probs(logits: Tensor, input_ids: Tensor, prompt_length: int, te
     raise NotImplementedError("lesson01: response_log_probs")
 
 
+@few_positions_at_once  # given: large logits come in parts, so that no copy of them is kept
 def token_entropy(logits: Tensor, temperature: float = 1.0) -> Tensor:
     """Entropy of the next-token distribution at each position, H = -sum_v p_v log p_v.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import torch
 from torch import Tensor, nn
 
-from ..given.heads import scalar_head
+from ..given.heads import dtype_of, scalar_head
 from ..given.shapes import check_number, check_shapes
 from ..lesson01_masked_sequences import position_ids
 from ..lesson02_reward_model import RewardModel
@@ -74,7 +74,7 @@ class ValueModel(nn.Module):
     def __init__(self, backbone: PreTrainedModel) -> None:
         super().__init__()
         self.backbone = backbone
-        self.head = scalar_head(backbone.config.hidden_size)
+        self.head = scalar_head(backbone.config.hidden_size, dtype_of(backbone))
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         """Estimate the reward to come after reading the text up to and including each position.
@@ -143,7 +143,7 @@ class SharedPolicyAndValue(nn.Module):
     def __init__(self, policy: PreTrainedModel) -> None:
         super().__init__()
         self.policy = policy
-        self.value_head = nn.Linear(policy.config.hidden_size, 1)
+        self.value_head = nn.Linear(policy.config.hidden_size, 1, dtype=dtype_of(policy))
         nn.init.zeros_(self.value_head.weight)
         nn.init.zeros_(self.value_head.bias)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import fields, replace
+from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +15,10 @@ from accelerate.utils import DistributedType
 from torch import nn
 
 from ..given.processes import Processes
-from ..given.prompts import Prompt
+from ..given.prompts import Prompt, tokenize
 from ..given.scoring import RewardFunction
-from ..lesson04_gae import compute_response_gae
 from ..lesson07_actor_critic import PolicyAndValue, SharedPolicyAndValue
-from ..lesson08_rollout import Experience, collect_experience, merge_experiences
+from ..lesson08_rollout import Experience, Generation, merge_experiences, with_rewards_whitened
 from ..lesson09_ppo_trainer import PPOConfig, PPOTrainer
 from .merging import global_masked_whiten, merge_statistics
 from .sharing import gradient_weight, plan_microbatches
@@ -52,11 +52,12 @@ class DistributedPPOTrainer(PPOTrainer):
         ref_model: PreTrainedModel | None,
         config: PPOConfig,
         tokenizer: Any = None,
+        sampler: Callable[..., Generation] | None = None,
     ) -> None:
         # Accelerate's FSDP asks the model which of its blocks to split by
         setattr(model, "_no_split_modules", getattr(model.policy, "_no_split_modules", None))  # noqa: B010
         _prepare_deepspeed(config)
-        super().__init__(model, reward_model, ref_model, config, tokenizer)
+        super().__init__(model, reward_model, ref_model, config, tokenizer, sampler)
         self._has_passed = False
         self.processes = Processes(self.accelerator)
 
@@ -151,30 +152,16 @@ class DistributedPPOTrainer(PPOTrainer):
         if self.processes.count > 1:
             self.sampling.manual_seed(self.processes.seed(self.config.seed, self.updates_done))
         with self.processes.together():
-            own = self._judge_own(self.processes.share(list(prompts)))
+            own = self._judge_own(self.processes.share(tokenize(prompts, self.tokenizer)))
         if self.config.whiten_rewards:
-            own = self._with_rewards_whitened(own)
+            own = with_rewards_whitened(own, self.config, partial(global_masked_whiten, gather=self.processes.gather))
         device = self.accelerator.device
         return _moved(merge_experiences(self.processes.collect([_moved(own, torch.device("cpu"))])), device)
 
     def _judge_own(self, prompts: list[Prompt]) -> Experience:
-        config = replace(self.config, whiten_rewards=False)  # that takes the rewards of all processes
-        with self.accelerator.autocast(), self.whole_model() as model:
-            return collect_experience(
-                model,
-                self.ref_model,
-                self.score,
-                *self._encode(prompts),
-                config,
-                self.kl_controller.value,
-                self.sampling,
-            )
-
-    def _with_rewards_whitened(self, experience: Experience) -> Experience:
-        mask, config = experience.mask, self.config
-        rewards = global_masked_whiten(experience.rewards, mask, self.processes.gather, shift_mean=False)
-        advantages, returns = compute_response_gae(rewards, experience.values, mask, config.gamma, config.lam)
-        return replace(experience, rewards=rewards, advantages=advantages, returns=returns)
+        """Sampled and evaluated by this process; the rewards are whitened with those of all processes, later."""
+        with self.whole_model():
+            return self._evaluate_parts(self._generate(prompts), prompts)
 
 
 def _prepare_deepspeed(config: PPOConfig) -> None:

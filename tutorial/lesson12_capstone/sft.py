@@ -41,7 +41,7 @@ class SFTConfig:
 
 
 def encode_demonstrations(tokenizer: Any, prompts: Sequence[str], responses: Sequence[str]) -> Demonstrations:
-    """Tokenise prompt + response + stop token, and mark what is to be learned."""
+    """Tokenize prompt + response + stop token, and mark what is to be learned."""
     prompt_ids = [tokenizer(prompt)["input_ids"] for prompt in prompts]
     response_ids = [tokenizer(response)["input_ids"] + [tokenizer.eos_token_id] for response in responses]
     lengths = [(len(prompt), len(response)) for prompt, response in zip(prompt_ids, response_ids, strict=True)]

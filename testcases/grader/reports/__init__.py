@@ -6,6 +6,7 @@
 - moodle_worksheet.csv: with a Moodle grading worksheet as the roster, that worksheet filled in
 - roster_report.csv: with a roster, whatever did not match
 - similarity.csv: pairs of submissions that resemble each other
+- feedback/: what students get back, and the zips that Moodle and Canvas take for it (see feedback.py)
 - gradescope/*.json, junit/*.xml: one a submission
 - report/index.html: the class, for the instructor
 - report/students/*.html: a page for each student, to hand out
@@ -15,53 +16,98 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from testcases.grader.batch import Row
+    from testcases.grader.assignment import Assignment
+    from testcases.grader.records import Row
+
+    from .overrides import Override
+    from .settling import Class
+    from .sheets import MarkSheet
+
+
+@dataclass
+class Reports:
+    """What was written."""
+
+    sheets: Sequence[MarkSheet]
+    problems: Sequence[str]
+    """What could not be settled, in a sentence each."""
+    files: list[Path]
 
 
 def write_reports(
     out: Path,
     rows: Sequence[Row],
-    submissions: Path,
+    submissions: Path | None,
     roster_file: Path | None = None,
-    title: str = "PPO by Hand",
-) -> list[Path]:
-    """Write all reports of a batch, and return the files.
+    assignment: Assignment | None = None,
+    overrides: Sequence[Override] = (),
+) -> Reports:
+    """Write all reports of a batch.
 
     Args:
         out: the folder with `results/`.
         rows: one a submission of this batch; its `file_name` is that of the results file, without ".json". What else
             is in `results/` is of an older batch and is left out.
-        submissions: the graded folder, in which similarity is looked at.
+        submissions: the graded folder, in which similarity is looked at; without it nobody is compared.
         roster_file: CSV that says who is who (see roster.py); what is wrong with it is in roster_report.csv.
-        title: of the assignment, in the Canvas and Moodle files.
+        assignment: what counts (default: all exercises, with the points of the tests).
+        overrides: the instructor's.
+
+    Raises:
+        ValueError: the roster lacks a column that the assignment names.
     """
     # Imported here, since gradescope and classroom are also run as programs of their own.
-    from . import gradescope, junit, pages, roster, sheets, similarity, tables
+    from testcases.grader.assignment import everything
 
-    found = sheets.load(out, rows)
+    from . import roster, settling, sheets
+
+    assignment = assignment or everything()
     people = roster.read(roster_file) if roster_file else None
-    matching = roster.match(found, people) if people else None
-    similar = similarity.look(submissions) if len(found) > 1 else similarity.Report()
+    found = sheets.load(out, rows)
+    matching = roster.match(found, people, bool(assignment.attempts)) if people else None
+    settled = settling.settle(settling.Class(found, people, matching), assignment, overrides)
+    written = [*_tables(out, settled, assignment), *_pages(out, settled, assignment, submissions)]
+    _remove_old(out, set(written))
+    return Reports(settled.sheets, settled.problems, written)
+
+
+def _tables(out: Path, settled: Class, assignment: Assignment) -> list[Path]:
+    """What other systems read."""
+    from . import gradescope, junit, tables
+
+    found, people, matching = settled.sheets, settled.roster, settled.matching
     written = [
         tables.gradebook(out / "gradebook.csv", found, matching),
-        tables.canvas(out / "canvas.csv", found, matching, title),
-        tables.moodle(out / "moodle.csv", found, matching, title),
-        tables.write_rows(out / "similarity.csv", similarity.rows(similar)),
+        tables.canvas(out / "canvas.csv", found, matching, assignment.title),
+        tables.moodle(out / "moodle.csv", found, matching, assignment.title),
     ]
     if people and matching:
         written.append(tables.roster_report(out / "roster_report.csv", found, matching))
         if people.is_moodle_worksheet:
             written.append(tables.moodle_worksheet(out / "moodle_worksheet.csv", found, people, matching))
     written += [gradescope.write(out / "gradescope", sheet) for sheet in found]
-    written += [junit.write(out / "junit", sheet) for sheet in found]
-    written += [pages.write_student(out / "report" / "students", sheet) for sheet in found]
-    written += pages.write_class(out / "report", found, similar, matching.problems if matching else ())
-    _remove_old(out, set(written))
-    return written
+    return [*written, *(junit.write(out / "junit", sheet) for sheet in found)]
+
+
+def _pages(out: Path, settled: Class, assignment: Assignment, submissions: Path | None) -> list[Path]:
+    """What people read."""
+    from . import feedback, pages, similarity, tables
+
+    found = settled.sheets
+    similar = similarity.Report(notes=() if submissions else ("Nobody was compared: SUBMISSIONS was not given.",))
+    if submissions and len(found) > 1:
+        similar = similarity.look(submissions)
+    problems = [("overrides", None, "", problem) for problem in settled.problems]
+    problems += settled.matching.problems if settled.matching else []
+    written = [tables.write_rows(out / "similarity.csv", similarity.rows(similar))]
+    written += [pages.write_student(out / "report" / "students", sheet, assignment.title) for sheet in found]
+    written += pages.write_class(out / "report", found, similar, problems, assignment)
+    return written + feedback.write(out / "feedback", found, assignment.title)
 
 
 def _remove_old(out: Path, written: set[Path]) -> None:

@@ -14,16 +14,21 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from testcases.engine.contract import ROOT
+from testcases.grader.assignment import everything, from_file
 from testcases.grader.results import GRADER, PASSED
 
+from . import settling
 from .sheets import MarkSheet, only
+from .tables import points as points_of
 from .text import clean, clean_lines
 
 MAX_OUTPUT = 500
 
 WORKFLOW = """\
-# Grades each push. A student can change this file and the grader beside it: list .github/ and testcases/ as protected
-# files of the assignment, and for marks that count collect the repositories and run make check SUBMISSIONS=dir.
+# Grades each push. A student can change this file and the grader beside it: list .github/, testcases/ and
+# assignment.toml as protected files of the assignment, and for marks that count collect the repositories and run
+# make check SUBMISSIONS=dir.
 name: Autograding Tests
 on:
   - push
@@ -61,6 +66,8 @@ jobs:
           mkdir -p "$RUNNER_TEMP/in" && cp -r tutorial "$RUNNER_TEMP/in/submission"
           if bwrap --unshare-all --ro-bind / / true; then sandbox=bwrap; else sandbox=none; fi
           if [ "$sandbox" = none ]; then export SANDBOX=none; fi
+          # What counts, where the repository says so.
+          if [ -f assignment.toml ]; then export ASSIGNMENT=assignment.toml; fi
           # The log obeys lines such as "::error::": none may come from a student.
           make check SUBMISSIONS="$RUNNER_TEMP/in" OUT="$RUNNER_TEMP/out" 2>&1 |
             sed 's/^/| /; s/##\\[/# #[/g' || true
@@ -81,7 +88,7 @@ def points(sheet: MarkSheet) -> dict[str, Any]:
         {
             "name": f"{exercise.lesson} {exercise.name}",
             "status": _status(exercise.status),
-            "score": exercise.score,
+            "score": round(exercise.score, 2),
             "message": exercise.status + (f": {exercise.likely_cause.told}" if exercise.likely_cause else ""),
             "output": _quiet(exercise.told)[:MAX_OUTPUT],
             "test_code": "",
@@ -98,10 +105,12 @@ def points(sheet: MarkSheet) -> dict[str, Any]:
 
 def write_output(out: Path, target: Path) -> int:
     """Append the step's output, in base64, to the file that GitHub names; 0 if there is a verdict."""
-    sheet = only(out)
+    asked = from_file(ROOT / "assignment.toml") if (ROOT / "assignment.toml").exists() else everything()
+    sheet = settling.settle(settling.Class([only(out)]), asked).sheets[0]
     for exercise in sheet.exercises:
-        print(f"| {exercise.score:3g}/{exercise.max_score:<3g} {exercise.status:17}{exercise.lesson} {exercise.name}")
-    for note in (*sheet.flags, *sheet.notes):
+        score = f"{points_of(exercise.score):>5}/{points_of(exercise.max_score):<5}"
+        print(f"| {score} {exercise.status:17}{exercise.lesson} {exercise.name}")
+    for note in (*sheet.flags, *sheet.all_notes):
         print(f"| {_quiet(note)}")
     text = json.dumps(points(sheet))
     with target.open("a", encoding="utf-8") as file:

@@ -11,13 +11,16 @@ import json
 import os
 import stat
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from testcases.grader.assignment import Assignment, asked_for, everything, from_file
 from testcases.grader.results import PASSED
 
+from . import settling
 from .sheets import ExerciseMarks, MarkSheet, only
-from .tables import write_text
+from .tables import points, write_text
 
 ROOT = Path(__file__).resolve().parents[3]
 CARRIED = ("Makefile", "pyproject.toml", "requirements.lock", "LICENSE", "solutions", "testcases", "tiny_models")
@@ -51,7 +54,8 @@ mkdir "$work/in"
 cp -a /autograder/submission "$work/in/submission"
 grade() {
   # The secret is made anew in each run: nothing is gained by handing in the answers of the last one.
-  /autograder/venv/bin/python -m testcases.grader "$work/in" --out "$work/out" --jobs 1 "$@"
+  /autograder/venv/bin/python -m testcases.grader "$work/in" --out "$work/out" --jobs 1 \
+    --assignment assignment.toml "$@"
 }
 grade
 # 2: bubblewrap may make no namespaces in this container. The marks then say NOT SANDBOXED.
@@ -89,25 +93,37 @@ def write(folder: Path, sheet: MarkSheet) -> Path:
     return write_text(folder / f"{sheet.page}.json", json.dumps(results(sheet), indent=1) + "\n")
 
 
-def make_autograder_zip(path: Path) -> Path:
-    """The zip to upload: setup.sh and run_autograder at its root, the course beside them.
+def make_autograder_zip(path: Path, assignment: Assignment | None = None) -> Path:
+    """The zip to upload: setup.sh and run_autograder at its root, the course beside them, with what counts.
 
-    The same tree gives the same bytes.
+    The same tree gives the same bytes. Due dates and attempts are Gradescope's own: it knows of extensions.
     """
+    asked = replace(assignment or everything(), due=None, late=None, attempts="")
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.new")
     with zipfile.ZipFile(beside, "w", zipfile.ZIP_DEFLATED) as archive:
         _add(archive, "setup.sh", SETUP.encode(), 0o755)
         _add(archive, "run_autograder", RUN.encode(), 0o755)
+        _add(archive, "course/assignment.toml", toml_of(asked).encode(), 0o644)
         for file in _carried():
             _add(archive, f"course/{file.relative_to(ROOT).as_posix()}", file.read_bytes(), 0o644)
     os.replace(beside, path)
     return path
 
 
-def hand_over(out: Path, target: Path) -> None:
+def hand_over(out: Path, target: Path, assignment: Assignment | None = None) -> None:
     """Write the results.json of the one submission that was graded into `out`, or one that says that there is none."""
-    write_text(target, json.dumps(results(only(out)), indent=1) + "\n")
+    settled = settling.settle(settling.Class([only(out)]), assignment or everything())
+    write_text(target, json.dumps(results(settled.sheets[0]), indent=1) + "\n")
+
+
+def toml_of(assignment: Assignment) -> str:
+    """The file that gives this assignment again: JSON's texts, numbers and lists are TOML's, too."""
+    data = assignment.as_dict()
+    weights = data.pop("weights", {})
+    lines = [f"{key} = {json.dumps(value)}" for key, value in data.items()]
+    lines += ["[weights]"] if weights else []
+    return "\n".join([*lines, *(f"{json.dumps(name)} = {weight}" for name, weight in weights.items())]) + "\n"
 
 
 def _test(exercise: ExerciseMarks, number: str) -> dict[str, Any]:
@@ -121,8 +137,8 @@ def _test(exercise: ExerciseMarks, number: str) -> dict[str, Any]:
     return {
         "name": f"{exercise.lesson} {exercise.name}",
         "number": number,
-        "score": exercise.score,
-        "max_score": exercise.max_score,
+        "score": round(exercise.score, 4),
+        "max_score": round(exercise.max_score, 4),
         "status": "passed" if exercise.status == PASSED else "failed",
         "output": "\n".join(lines),
         "tags": [exercise.status],
@@ -134,8 +150,9 @@ def _test(exercise: ExerciseMarks, number: str) -> dict[str, Any]:
 def _summary(sheet: MarkSheet) -> str:
     lines = ["GRADER ERROR: this is not a mark. Tell your instructor."]
     if sheet.final:
-        lines = [f"{sheet.score:g} of {sheet.max_score:g} points"]
-    lines += [*sheet.flags, *(note for note in sheet.notes if not note.startswith(sheet.flags))]
+        lines = [f"{points(sheet.score or 0)} of {points(sheet.max_score or 0)} points"]
+    lines += [sheet.lateness] if sheet.lateness else []
+    lines += [*sheet.comments, *sheet.flags, *(note for note in sheet.all_notes if not note.startswith(sheet.flags))]
     return "\n".join(lines)
 
 
@@ -156,15 +173,23 @@ def _add(archive: zipfile.ZipFile, name: str, data: bytes, mode: int) -> None:
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Gradescope: results.json, and the autograder zip to upload.")
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("zip", help="write the autograder zip").add_argument("path", type=Path)
+    made = commands.add_parser("zip", help="write the autograder zip")
+    made.add_argument("path", type=Path)
+    for name in ("assignment", "lessons", "points"):
+        made.add_argument(f"--{name}", default="")
     one = commands.add_parser("results", help="write the results.json of one graded submission")
     one.add_argument("out", type=Path)
     one.add_argument("target", type=Path)
     options = parser.parse_args(arguments)
-    if options.command == "zip":
-        print(f"wrote {make_autograder_zip(options.path)}: upload it as the assignment's autograder")
-    else:
-        hand_over(options.out, options.target)
+    if options.command == "results":
+        carried = ROOT / "assignment.toml"
+        return hand_over(options.out, options.target, from_file(carried) if carried.exists() else None)
+    try:
+        asked = asked_for(options.assignment, options.lessons, options.points)
+    except (OSError, ValueError) as error:
+        parser.error(str(error))
+    path = make_autograder_zip(options.path, asked)
+    print(f"wrote {path}: upload it as the assignment's autograder, of {asked.total:g} points")
 
 
 if __name__ == "__main__":

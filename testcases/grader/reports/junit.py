@@ -8,19 +8,18 @@ from xml.etree import ElementTree
 from testcases.grader.results import ABSENT, GRADER, PASSED, WRONG
 
 from .sheets import ExerciseMarks, MarkSheet, TestMark
-from .tables import write_text
+from .tables import points, write_text
 from .text import clean
 
 
 def xml(sheet: MarkSheet) -> str:
     """The document. Statuses other than passed, wrong and the skipped ones are errors."""
     root = ElementTree.Element("testsuites", name=sheet.shown, time=f"{sheet.seconds:.3f}")
-    _properties(
-        root, score=sheet.score, max_score=sheet.max_score, sandbox=sheet.sandbox or "unknown", status=sheet.status
-    )
+    sandbox = sheet.sandbox or "unknown"
+    _properties(root, score=sheet.score, max_score=sheet.max_score, sandbox=sandbox, status=sheet.status)
     for lesson in sheet.lessons:
         suite = ElementTree.SubElement(root, "testsuite", name=lesson.name)
-        _properties(suite, points=lesson.score, max_points=lesson.max_score)
+        _properties(suite, points=points(lesson.score), max_points=points(lesson.max_score))
         statuses = [_case(suite, exercise, test) for exercise in lesson.exercises for test in exercise.tests]
         _count(suite, statuses)
     if not sheet.lessons:
@@ -42,7 +41,7 @@ def _case(suite: ElementTree.Element, exercise: ExerciseMarks, test: TestMark) -
     case = ElementTree.SubElement(
         suite, "testcase", classname=f"{exercise.lesson}.{exercise.name}", name=test.id, time="0"
     )
-    _properties(case, points=test.score, max_points=test.max_score, status=test.status)
+    _properties(case, points=points(test.score), max_points=points(test.max_score), status=test.status)
     status = test.status
     if status == PASSED:
         return status

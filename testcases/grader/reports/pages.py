@@ -17,12 +17,14 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from testcases.grader import results
+from testcases.grader.assignment import TITLE, Assignment, everything
 
 from . import figures
 from .analysis import items, misconceptions
 from .sheets import ExerciseMarks, MarkSheet
 from .similarity import Report
-from .tables import write_text
+from .tables import points, write_text
+from .text import clean
 
 TEMPLATES = Path(__file__).parent / "templates"
 WORDS = {
@@ -43,24 +45,37 @@ TONES = {results.PASSED: "good", **dict.fromkeys(results.ABSENT, "pale")}
 ALARMS = (results.TAMPER, results.GRADER)
 
 
-def write_student(folder: Path, sheet: MarkSheet) -> Path:
+def student_page(sheet: MarkSheet, title: str = TITLE) -> str:
     """The page of one student."""
-    text = _environment().get_template("student.html").render(sheet=sheet, first=_first(sheet), **_style())
-    return write_text(folder / f"{sheet.page}.html", text)
+    template = _environment().get_template("student.html")
+    return template.render(sheet=sheet, first=_first(sheet), heading=clean(title), **_style())
+
+
+def write_student(folder: Path, sheet: MarkSheet, title: str = TITLE) -> Path:
+    return write_text(folder / f"{sheet.page}.html", student_page(sheet, title))
 
 
 def write_class(
-    folder: Path, sheets: Sequence[MarkSheet], similar: Report, matching: Sequence[tuple] = ()
+    folder: Path,
+    sheets: Sequence[MarkSheet],
+    similar: Report,
+    matching: Sequence[tuple] = (),
+    assignment: Assignment | None = None,
 ) -> list[Path]:
     """The class page and its figures; `matching` holds what did not fit the roster."""
-    analysis = items(sheets)
-    drawn = figures.draw(folder / "figures", sheets, analysis)
+    counting = [sheet for sheet in sheets if sheet.settled.counts]
+    analysis = items(counting)
+    drawn = figures.draw(folder / "figures", counting, analysis)
     percents = [sheet.percent for sheet in sheets if sheet.percent is not None]
     text = (
         _environment()
         .get_template("class.html")
         .render(
             sheets=sheets,
+            assignment=assignment or everything(),
+            due=_told_due(assignment),
+            late=sum(sheet.settled.days_late > 0 for sheet in counting),
+            given=sum(sheet.settled.given or any(one.given for one in sheet.exercises) for sheet in counting),
             items=analysis,
             misconceptions=misconceptions(analysis),
             similar=similar,
@@ -69,12 +84,29 @@ def write_class(
             percents=percents,
             mean=statistics.fmean(percents) if percents else None,
             median=statistics.median(percents) if percents else None,
-            alarms=[sheet for sheet in sheets if sheet.mark is None or set(sheet.alarms) - {results.UNSAFE}],
+            alarms=[sheet for sheet in counting if sheet.mark is None or set(sheet.alarms) - {results.UNSAFE}],
+            copied=sorted(filter(_has_copies, counting), key=lambda sheet: (-sheet.copies.share, sheet.shown)),
             unsafe=any(results.UNSAFE in sheet.flags for sheet in sheets),
             **_style(),
         )
     )
     return [write_text(folder / "index.html", text), *drawn]
+
+
+def _has_copies(sheet: MarkSheet) -> bool:
+    return bool(sheet.copies.regions)
+
+
+def _told_due(assignment: Assignment | None) -> str:
+    """Such as "due 2026-12-01 23:59 (UTC+01:00), 10% a day, at most 50%"."""
+    if not assignment or not assignment.due:
+        return ""
+    due, late = assignment.due, assignment.late
+    parts = [f"due {due.at:%Y-%m-%d %H:%M} ({due.at.tzname()})"] if due.at else []
+    parts += [f"each one's own date: column {clean(due.column)}"] if due.column else []
+    if late:
+        parts.append(f"late: {late.percent_per_day:g}% a day, at most {late.at_most_percent:g}%")
+    return ", ".join(parts)
 
 
 def _first(sheet: MarkSheet) -> ExerciseMarks | None:
@@ -101,7 +133,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals.update(bar=_bar, words=WORDS, tones=TONES, alarm_statuses=ALARMS)
+    environment.globals.update(number=points, bar=_bar, words=WORDS, tones=TONES, alarm_statuses=ALARMS)
     return environment
 
 

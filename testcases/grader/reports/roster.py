@@ -11,7 +11,7 @@ import csv
 import io
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,16 +19,24 @@ from .sheets import MarkSheet
 from .text import clean
 
 COLUMNS = {
-    "student": ("student", "folder", "folder name", "submission", "student/folder name", "directory"),
+    "student": (
+        "student",
+        "folder",
+        "folder name",
+        "submission",
+        "student/folder name",
+        "directory",
+        "student_repository_name",
+    ),
     "name": ("name", "full name", "student name", "display name"),
     "first": ("first name", "firstname", "given name"),
     "last": ("last name", "surname", "lastname", "family name"),
     "id": ("id", "canvas id", "canvas user id", "user id"),
     "sis_id": ("sis_id", "sis id", "sis user id", "id number", "idnumber", "student id"),
-    "login": ("login", "sis login id", "login id", "username", "user name"),
+    "login": ("login", "sis login id", "login id", "username", "user name", "github_username"),
     "email": ("email", "e-mail", "email address", "mail"),
     "section": ("section", "sections", "group", "groups"),
-    "identifier": ("identifier",),
+    "identifier": ("identifier", "roster_identifier"),
 }
 """Our name of a column, and the headers it is known by, in any case of letters."""
 MAX_BYTES = 16 * 2**20
@@ -91,8 +99,8 @@ def read(path: Path) -> Roster:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise ValueError(f"it has more than {MAX_BYTES} bytes")
-        text = _decode(path.read_bytes())
-        rows = list(csv.reader(io.StringIO(text), delimiter=_delimiter(text)))
+        text = decode(path.read_bytes())
+        rows = list(csv.reader(io.StringIO(text), delimiter=delimiter_of(text)))
     except (OSError, ValueError, csv.Error) as error:
         roster.problems.append(clean(f"the roster cannot be read: {type(error).__name__}: {error}", 500))
         return roster
@@ -123,11 +131,14 @@ def read(path: Path) -> Roster:
     return roster
 
 
-def match(sheets: Iterable[MarkSheet], roster: Roster) -> Matching:
+def match(sheets: Iterable[MarkSheet], roster: Roster, attempts: bool = False) -> Matching:
     """One person a submission, and one submission a person; everything else is a problem, and none is left out.
 
     The name of the submission is looked for in the columns student, login, sis_id, id, email and name, first exactly,
     then without regard to case and spelling of accents.
+
+    Args:
+        attempts: whether several submissions may be one person's, where they are found in the same way.
     """
     sheets = list(sheets)
     matching = Matching(problems=[("roster", None, "", problem) for problem in roster.problems])
@@ -148,21 +159,28 @@ def match(sheets: Iterable[MarkSheet], roster: Roster) -> Matching:
                 lines = ", ".join(map(str, sorted(found)))
                 ambiguous[page] = f"fits several lines of the roster ({lines}): add a column student with folder names"
         for row, pages in wanted.items():
-            if len(pages) == 1:
-                matching.person_of[pages[0]] = open_people.pop(row)
-                del open_sheets[pages[0]]
-                ambiguous.pop(pages[0], None)
+            if len(pages) == 1 or attempts:
+                person = open_people.pop(row)
+                for page in pages:
+                    matching.person_of[page] = person
+                    del open_sheets[page]
+                    ambiguous.pop(page, None)
             else:
                 for page in pages:
                     ambiguous[page] = f"several submissions fit line {row} of the roster: say in it which one counts"
-    for page, sheet in open_sheets.items():
-        why = ambiguous.get(page, "no line of the roster fits this submission: its mark is in gradebook.csv only")
+    _tell_the_rest(matching, open_sheets, list(open_people.values()))
+    return matching
+
+
+def _tell_the_rest(matching: Matching, sheets: Mapping[str, MarkSheet], people: list[Person]) -> None:
+    for page, sheet in sheets.items():
+        why = "no line of the roster fits this submission: its mark is in gradebook.csv only"
+        why = matching.ambiguous.get(page, why)
         matching.problems.append(("submission without roster row", None, sheet.shown, why))
-    matching.absent = list(open_people.values())
-    for person in matching.absent:
+    matching.absent = people
+    for person in people:
         why = "no submission fits this line of the roster: nothing handed in, or under another name"
         matching.problems.append(("roster row without submission", person.row, clean(person.shown), why))
-    return matching
 
 
 def _exact(text: str) -> str:
@@ -189,6 +207,19 @@ def _downloads(sheet: MarkSheet) -> set[str]:
     if hit := MOODLE_DOWNLOAD.search(sheet.student):
         found.add(f"moodle {hit[1]}")
     return found
+
+
+def _name_in_download(sheet: MarkSheet) -> set[str]:
+    """Moodle's "Ann Lee_12_assignsubmission_file_", Canvas's "leeann_12"."""
+    name = _loose(sheet.student.partition("_")[0])
+    return {f"{sheet.system} {name}"} if sheet.system in ("Moodle", "Canvas") else set()
+
+
+def _names(person: Person) -> set[str]:
+    """As Moodle writes a name, and as Canvas does: the last name first, in one word. Where there is no surer number."""
+    words = _loose(person.name).split()
+    turned = {"Canvas " + "".join(words[i:] + words[:i]) for i in range(1, len(words))}
+    return (set() if person.id else turned) | (set() if person.identifier else {f"Moodle {' '.join(words)}"})
 
 
 def _parts(sheet: MarkSheet) -> set[str]:
@@ -221,12 +252,14 @@ STEPS: tuple[tuple[Callable[[MarkSheet], set[str]], Callable[[Person], set[str]]
     (_sheet_names, _keys),
     (_downloads, _download_ids),
     (lambda sheet: {_loose(name) for name in (sheet.student, *sheet.aliases)} - {""}, _loose_keys),
+    (_name_in_download, _names),
     (_parts, lambda person: {_loose(person.login)} - {""}),
 )
 """How to look, the surest way first: keys of a submission, keys of a person."""
 
 
-def _decode(data: bytes) -> str:
+def decode(data: bytes) -> str:
+    """A text as spreadsheets save it."""
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return data.decode("utf-16")
     try:
@@ -235,7 +268,7 @@ def _decode(data: bytes) -> str:
         return data.decode("cp1252", "replace")
 
 
-def _delimiter(text: str) -> str:
+def delimiter_of(text: str) -> str:
     header = text.partition("\n")[0]
     return max(",;\t", key=header.count)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import types
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NewType, get_args, get_origin, get_type_hints
 
@@ -27,13 +27,17 @@ from testcases.grader.results import (
 from .text import clean, clean_lines, slug
 
 if TYPE_CHECKING:
-    from testcases.grader.batch import Row
+    from testcases.grader.records import Row
 
 MAX_BYTES = 32 * 2**20
 Raw = NewType("Raw", str)
 """Text as it was found: whoever shows it cleans it. All other text is clean."""
 Lines = NewType("Lines", str)
 TEXTS = {str: lambda text: clean(text, 500), Lines: clean_lines, Raw: str}
+
+
+LATER = {"later": True}
+"""A field that is in no results file."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,9 @@ class ExerciseMarks:
     likely_cause: Cause | None
     message: Lines
     tests: tuple[TestMark, ...]
+    given: bool = field(default=False, metadata=LATER)
+    """The instructor's points, and not the tests'."""
+    comments: tuple[str, ...] = field(default=(), metadata=LATER)
 
     @property
     def told(self) -> str:
@@ -109,6 +116,26 @@ class Copies:
     regions: tuple[str, ...] = ()
     of: float = 0
 
+    @property
+    def share(self) -> float:
+        return len(self.regions) / max(1, self.of)
+
+
+@dataclass(frozen=True)
+class Settled:
+    """What the assignment and the instructor made of the points (see settling.py)."""
+
+    tests: float | None = None
+    """Points before lateness."""
+    days_late: int = 0
+    late_points: float = 0
+    given: bool = False
+    """The mark is the instructor's."""
+    counts: bool = True
+    """Not where another attempt of the same student does."""
+    comments: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
 
 @dataclass(frozen=True)
 class MarkSheet:
@@ -129,9 +156,14 @@ class MarkSheet:
     """graded, empty, unreadable or grader-error."""
     aliases: tuple[Raw, ...] = ()
     copies: Copies = Copies()
+    handed_in: str = ""
+    system: str = ""
+    exported: tuple[Raw, ...] = ()
+    settled: Settled = field(default=Settled(), metadata=LATER)
 
     def __post_init__(self) -> None:
-        if self.score is None or any(exercise.status == GRADER for exercise in self.exercises):
+        failed = any(exercise.status == GRADER and not exercise.given for exercise in self.exercises)
+        if (self.score is None or failed) and not self.settled.given:
             object.__setattr__(self, "status", GRADER)
 
     @property
@@ -151,11 +183,32 @@ class MarkSheet:
     @property
     def mark(self) -> float | None:
         """What may go into a gradebook: none where the grader failed, and none where there was nothing to grade."""
-        return self.score if self.status == GRADED else None
+        return self.score if self.status == GRADED and self.settled.counts else None
 
     @property
     def percent(self) -> float | None:
         return round(100 * self.mark / self.max_score, 2) if self.mark is not None and self.max_score else None
+
+    @property
+    def told_when(self) -> str:
+        return self.handed_in or self.page
+
+    @property
+    def all_notes(self) -> tuple[str, ...]:
+        """Those of the grader, and those of the assignment."""
+        return (*self.notes, *self.settled.notes)
+
+    @property
+    def comments(self) -> tuple[str, ...]:
+        """The instructor's, on the whole and on each exercise."""
+        of_exercises = [f"{one.name}: {comment}" for one in self.exercises for comment in one.comments]
+        return (*self.settled.comments, *of_exercises)
+
+    @property
+    def lateness(self) -> str:
+        """Such as "2 days late: -3 points"; empty if it is in time."""
+        days = self.settled.days_late
+        return f"{days} day{'s' * (days > 1)} late: -{self.settled.late_points:g} points" if days else ""
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -171,8 +224,14 @@ class MarkSheet:
     def alarms(self) -> tuple[str, ...]:
         """The flags, and what is for the instructor alone: a copy may be explained, and nobody is told before."""
         copied, of = len(self.copies.regions), self.copies.of
-        share = f"the reference's own: {copied} of {of:g} long regions ({100 * copied / max(1, of):.0f}%)"
+        share = f"the reference's own: {copied} of {of:g} long regions ({100 * self.copies.share:.0f}%)"
         return (*self.flags, *([share] if copied else []))
+
+
+def tidy(points: float) -> float:
+    """With two decimals, as a mark is written."""
+    rounded = round(points, 2)
+    return int(rounded) if rounded == int(rounded) else rounded
 
 
 def load(out: Path, rows: Iterable[Row]) -> list[MarkSheet]:
@@ -245,7 +304,8 @@ def _parse(kind: Any, data: Any) -> Any:
     options = get_args(kind)
     if is_dataclass(kind) and type(data) is dict:
         types_of = get_type_hints(kind)
-        return kind(**{field.name: _parse(types_of[field.name], data[field.name]) for field in fields(kind)})
+        stored = [one.name for one in fields(kind) if not one.metadata.get("later")]
+        return kind(**{name: _parse(types_of[name], data[name]) for name in stored})
     if get_origin(kind) is tuple and type(data) is list:
         return tuple(_parse(options[0], part) for part in data)
     if get_origin(kind) is types.UnionType:

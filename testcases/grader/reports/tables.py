@@ -8,13 +8,12 @@ import os
 from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
 
-from testcases.grader.results import GRADER
+from testcases.grader.assignment import TITLE
+from testcases.grader.results import GRADER, OTHER_ATTEMPT
 
 from .roster import Matching, Person, Roster
-from .sheets import MarkSheet
+from .sheets import MarkSheet, tidy
 from .text import cell, clean
-
-TITLE = "PPO by Hand"
 
 
 def write_text(path: Path, text: str) -> Path:
@@ -38,21 +37,25 @@ def write_rows(path: Path, rows: Iterable[Sequence[object]], as_is: Container[ob
 def gradebook(path: Path, sheets: Sequence[MarkSheet], matching: Matching | None = None) -> Path:
     """One row for every submission, and one for everybody on the roster who handed in nothing."""
     lessons = _lessons(sheets)
-    head = ["student", "score", "max_score", "percent", "status", *lessons, "flags", "notes"]
+    head = ["student", "score", "max_score", "percent", "status", *lessons]
+    head += ["days_late", "late_points", "flags", "comments", "notes"]
     if matching is not None:
         head.insert(1, "name")
     rows: list[list[object]] = [head]
     for sheet in sheets:
-        scores = {lesson.name: lesson.score for lesson in sheet.lessons}
+        scores = {lesson.name: tidy(lesson.score) for lesson in sheet.lessons}
         row = [
             sheet.student,
             sheet.mark,
             sheet.max_score,
             sheet.percent,
-            sheet.status,
+            sheet.status if sheet.settled.counts else OTHER_ATTEMPT,
             *(scores.get(lesson) for lesson in lessons),
+            sheet.settled.days_late,
+            sheet.settled.late_points,
             " | ".join(sheet.alarms),
-            " | ".join([*sheet.notes, *_roster_notes(sheet, matching)]),
+            " | ".join(sheet.comments),
+            " | ".join([*sheet.all_notes, *_roster_notes(sheet, matching)]),
         ]
         if matching is not None:
             person = matching.person_of.get(sheet.page)
@@ -62,9 +65,9 @@ def gradebook(path: Path, sheets: Sequence[MarkSheet], matching: Matching | None
         most = max((sheet.max_score or 0 for sheet in sheets), default=0)
         for person in matching.absent:
             student = person.student or person.shown
-            blank = [None] * len(lessons)
+            blank = [None] * (len(lessons) + 2)
             rows.append(
-                [student, person.name, 0, most, 0, "no-submission", *blank, "", "on the roster, nothing handed in"]
+                [student, person.name, 0, most, 0, "no-submission", *blank, "", "", "on the roster, nothing handed in"]
             )
     return write_rows(path, rows)
 
@@ -105,8 +108,8 @@ def moodle_worksheet(path: Path, sheets: Sequence[MarkSheet], roster: Roster, ma
     grade = names.index("grade")
     comment = names.index("feedback comments") if "feedback comments" in names else None
     maximum = names.index("maximum grade") if "maximum grade" in names else None
-    by_row = {person.row: page for page, person in matching.person_of.items()}
-    by_page = {sheet.page: sheet for sheet in sheets}
+    by_page = {sheet.page: sheet for sheet in sheets if sheet.settled.counts}
+    by_row = {person.row: page for page, person in matching.person_of.items() if page in by_page}
     rows: list[list[object]] = [list(roster.header)]
     for person in roster.people:
         row: list[object] = list(roster.rows[person.row])
@@ -126,9 +129,8 @@ def roster_report(path: Path, sheets: Sequence[MarkSheet], matching: Matching) -
     rows: list[Sequence[object]] = [["problem", "roster_line", "name", "what_to_do"], *matching.problems]
     why = {GRADER: "the grader failed here: the mark is in no import file; grade again"}
     ungraded = "there was nothing to grade: no mark is in any import file; look at it yourself"
-    rows += [
-        ("no verdict", None, sheet.student, why.get(sheet.status, ungraded)) for sheet in sheets if sheet.mark is None
-    ]
+    without = [sheet for sheet in sheets if sheet.mark is None and sheet.settled.counts]
+    rows += [("no verdict", None, sheet.student, why.get(sheet.status, ungraded)) for sheet in without]
     return write_rows(path, rows)
 
 
@@ -152,13 +154,19 @@ def _lessons(sheets: Iterable[MarkSheet]) -> list[str]:
 
 
 def _feedback(sheet: MarkSheet) -> str:
-    parts = [f"{clean(lesson.name)} {lesson.score:g}/{lesson.max_score:g}" for lesson in sheet.lessons]
-    return "; ".join([*sheet.flags, *parts])
+    parts = [f"{clean(lesson.name)} {points(lesson.score)}/{points(lesson.max_score)}" for lesson in sheet.lessons]
+    late = [sheet.lateness] if sheet.lateness else []
+    return "; ".join([*sheet.flags, *parts, *late, *sheet.comments])
 
 
 def _not_points(name: str) -> str:
     """Canvas takes a row that begins so for the row with the points: nobody is called that."""
     return f"({clean(name)})" if "points possible" in clean(name).lower() else name
+
+
+def points(value: float) -> str:
+    """With two decimals at most."""
+    return f"{round(value, 2):.10g}"
 
 
 def _digits(text: str) -> object:

@@ -1,0 +1,64 @@
+"""How Sphinx builds the book. `make book` first writes the pages that are made from code: book/stage.py."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+
+def _stamp() -> str:
+    """The version, and the commit where there is one."""
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
+    git = ["git", "-C", str(ROOT), "log", "-1", "--format=%h, %cs"]
+    try:
+        commit = subprocess.run(git, capture_output=True, text=True, timeout=10).stdout.strip()
+    except (OSError, subprocess.TimeoutExpired):
+        commit = ""
+    return f"{version} ({commit})" if commit else version
+
+
+project = "PPO by Hand"
+author = "the authors of PPO by Hand"
+release = _stamp()
+language = os.environ.get("BOOK_LANGUAGE") or "en"
+locale_dirs = [str(ROOT / "book" / "locale")]
+gettext_compact = "book"
+
+extensions = ["myst_nb", "sphinx_copybutton", "book.extension"]
+root_doc = "README"
+source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb"}
+include_patterns = ["*.md", "tutorial/**.md", "notebooks/*.ipynb", "testcases/grader/schema.md"]
+include_patterns += ["book/pages/*.md", "book/playgrounds/*.md", "book/made/*.md"]
+exclude_patterns = ["**/.*", "runs", "solutions", "tiny_models", "testcases/[!g]*", "testcases/grader/*/**"]
+
+nb_execution_mode = "off"
+nb_merge_streams = True
+myst_enable_extensions = ["amsmath", "deflist", "dollarmath"]
+myst_dmath_allow_labels = False
+myst_heading_anchors = 4
+myst_links_external_new_tab = False
+math_number_all = False
+html_math_renderer = "mathml"
+copybutton_exclude = ".linenos, .gp, .go"
+
+printed = tags.has("pdf")  # noqa: F821  (given by Sphinx)
+html_theme = "basic" if printed else "furo"
+html_title = "PPO by Hand"
+html_short_title = html_title
+html_static_path = ["static"]
+html_css_files = ["print.css" if printed else "book.css"]
+html_js_files = [] if printed else [("book.js", {"defer": "defer"})]
+templates_path = ["templates"]
+html_copy_source = False
+html_show_copyright = False
+html_show_sphinx = False
+html_theme_options = {"nosidebar": True} if printed else {"top_of_page_buttons": []}
+html_permalinks = not printed
+pygments_style = "a11y-high-contrast-light"
+pygments_dark_style = "a11y-high-contrast-dark"

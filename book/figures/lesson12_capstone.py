@@ -1,0 +1,106 @@
+"""The figures of lesson 12: a run with and without the KL penalty, and gold reward against the KL for several of them.
+
+The first is drawn from one recorded run of `make demo`. To record it again:
+
+    python -m book.figures.lesson12_capstone
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import textwrap
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from .style import BLUE, GREEN, INK, ORANGE, RED, RULE, canvas, pyplot
+
+RECORDED = Path(__file__).with_name("demo_seed0.json")
+SWEEP = Path(__file__).parents[1] / "playgrounds" / "overoptimization.json"
+RUNS = {"ppo": "with KL penalty (kl_coef 0.09)", "no_kl": "without KL penalty"}
+SHOWN_KL_COEFS = {0.0: RED, 0.01: ORANGE, 0.08: BLUE, 0.3: GREEN}
+
+
+def record(seed: int = 0) -> None:
+    """Run `make demo` once and keep what the figure and the texts show of it (a minute)."""
+    from solutions.apps.demo import TRACE_AT, make_plan, run_capstone
+    from solutions.apps.journal import Journal
+    from solutions.apps.output import prepare_output
+
+    with tempfile.TemporaryDirectory() as folder:
+        plan = make_plan("tiny", seed, Path(folder), print)
+        prepare_output(plan.out, resume=False)
+        run = run_capstone(plan, Journal(plan.out, plan.settings(), resume=False))
+    kept: dict[str, Any] = {"seed": seed, "kl_coef": plan.preset.kl_coef, "sft": _row(run.before)}
+    for name, ppo in (("ppo", run.ppo), ("no_kl", run.no_kl)):
+        kept[name] = _row(ppo.final) | {"trace": [_row(one) for one in ppo.trace]}
+    kept["updates"] = [0, *sorted(TRACE_AT)]
+    RECORDED.write_text(json.dumps(kept, indent=1) + "\n", "utf-8")
+
+
+def _row(evaluation: Any) -> dict[str, Any]:
+    numbers = {name: round(getattr(evaluation, name), 4) for name in ("gold", "proxy", "kl", "valid")}
+    return numbers | {"response": evaluation.responses[0]}
+
+
+def overoptimization() -> tuple[Figure, str]:
+    run = json.loads(RECORDED.read_text("utf-8"))
+    figure = pyplot.figure(figsize=(7.2, 4.1), layout="constrained")
+    grid = figure.add_gridspec(2, 2, height_ratios=(3.0, 1.2))
+    shared = None
+    for column, (name, title) in enumerate(RUNS.items()):
+        shared = axes = figure.add_subplot(grid[0, column], sharey=shared)
+        updates = run["updates"]
+        for reward, color, label in (("proxy", ORANGE, "proxy reward"), ("gold", BLUE, "gold reward")):
+            heights = [point[reward] for point in run[name]["trace"]]
+            axes.plot(updates, heights, "o-", ms=4, color=color)
+            axes.text(updates[-1] + 1, heights[-1], label, color=color, va="center", fontsize=9)
+        axes.axhline(2.0, color=RULE, lw=1, ls=":")
+        axes.set(title=title, xlabel="PPO update", xlim=(0, updates[-1] * 1.42), ylim=(-0.25, 2.5))
+        axes.set_xticks(updates[:: max(1, len(updates) // 5)])
+    figure.axes[0].set(ylabel="reward")
+    figure.axes[0].text(0.5, 2.06, "best possible gold reward", color=RULE, fontsize=8)
+    samples = figure.add_subplot(grid[1, :])
+    samples.axis("off")
+    texts = (("SFT", run["sft"], RULE), ("PPO", run["ppo"], BLUE), ("without penalty", run["no_kl"], RED))
+    for row, (name, one, color) in enumerate(texts):
+        height = 0.95 - 0.36 * row
+        samples.text(0.0, height, name, color=color, fontweight="bold", va="top", fontsize=9)
+        shown = textwrap.shorten(one["response"], 92, placeholder=" ...")
+        samples.text(0.16, height, f"\u201c{shown}\u201d", color=INK, va="top", fontsize=9)
+    alt = (
+        "Proxy and gold reward over the PPO updates of one run. With the KL penalty both rise together, the gold "
+        f"reward from {run['sft']['gold']:.2f} to {run['ppo']['gold']:.2f}. Without it the proxy reward rises to "
+        f"{run['no_kl']['proxy']:.2f} and the gold reward falls to {run['no_kl']['gold']:.2f}. Below, one response "
+        "each of the SFT model, of PPO, and of PPO without the penalty, which is no sentence."
+    )
+    return figure, alt
+
+
+def gold_against_kl() -> tuple[Figure, str]:
+    runs = json.loads(SWEEP.read_text("utf-8"))["runs"]
+    figure, (axes,) = canvas(3.1)
+    for run in runs:
+        if run["kl_coef"] in SHOWN_KL_COEFS:
+            distances = [max(kl, 0.0) ** 0.5 for kl in run["kl"]]
+            color = SHOWN_KL_COEFS[run["kl_coef"]]
+            axes.plot(distances, run["gold"], "o-", ms=3.5, lw=1.5, color=color, label=f"kl_coef {run['kl_coef']:g}")
+            axes.plot(distances[-1], run["gold"][-1], "s", ms=8, color=color)
+    ticks = (0, 1, 2, 4, 9, 16, 25, 36)
+    axes.set_xticks([tick**0.5 for tick in ticks], ticks)
+    axes.set(xlabel="KL from the SFT model in nats (square-root scale)", ylabel="gold reward", ylim=(-0.1, 2.1))
+    axes.legend(loc="lower left", fontsize=9)
+    alt = (
+        "Gold reward against the KL from the SFT model for kl_coef 0, 0.01, 0.08 and 0.3, one run each; squares mark "
+        "the last update. All curves rise together from 0.8 to about 1.6 at 2 nats. With 0 the curve goes on and falls "
+        "to 0 above 30 nats, with 0.01 to 0.8 at 10 nats; with 0.08 and 0.3 it stays at 3 and 2 nats and rises to 1.8."
+    )
+    return figure, alt
+
+
+FIGURES = {"overoptimization": overoptimization, "gold-against-kl": gold_against_kl}
+
+if __name__ == "__main__":
+    record()

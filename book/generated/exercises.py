@@ -1,0 +1,48 @@
+"""The index of exercises: points, difficulty and minutes of each, with links to its text and its reference page."""
+
+from __future__ import annotations
+
+import re
+
+from testcases.engine.contract import TUTORIAL, lesson_names
+from testcases.engine.contract import lesson as read_lesson
+from testcases.engine.points import entries
+from testcases.engine.reading import section_for
+
+from .texts import TOP, sections, table_rows, title_of
+
+INTRODUCTION = """# Exercises
+
+Every exercise of the course. Points are tests passed; minutes are for people who use PyTorch every day / for whom this
+is new. The first link leads to the explanation, the second to shapes and errors (and to the solution, folded).
+"""
+
+
+def pages() -> dict[str, str]:
+    parts = [INTRODUCTION]
+    for lesson in lesson_names():
+        if (TUTORIAL / lesson / "README.md").is_file():
+            parts.append(_table(lesson))
+    return {"exercises.md": "\n".join(parts)}
+
+
+def _table(lesson: str) -> str:
+    path = TUTORIAL / lesson / "README.md"
+    text = path.read_text("utf-8")
+    effort = {row[-4].strip("`"): row[-2:] for row in table_rows(text) if len(row) >= 4 and "●" in row[-2]}
+    anchors = {section.title.replace("`", "").replace("*", ""): section.anchor for section in sections(text)}
+    lines = [f"## [{title_of(path)}]({TOP}tutorial/{lesson}/README.md)", ""]
+    lines += ["| exercise | points | difficulty | minutes | look up |", "|---|---|---|---|---|"]
+    for exercise in read_lesson(lesson).exercises:
+        points = sum(entry.points for entry in entries(lesson) if entry.exercise == exercise)
+        difficulty, minutes = effort.get(exercise, ["", ""])
+        heading = section_for(lesson, exercise)
+        link = f"{TOP}tutorial/{lesson}/README.md" + (f"#{anchors[heading]}" if heading in anchors else "")
+        page = f"reference_{lesson}.md#{_anchor(exercise)}"
+        lines.append(f"| [{exercise}]({link}) | {points} | {difficulty} | {minutes} | [reference]({page}) |")
+    return "\n".join([*lines, ""])
+
+
+def _anchor(exercise: str) -> str:
+    """Of the heading on the reference page: that of the function, or of the class whose method it is."""
+    return re.sub(r"\W", "", exercise.partition(".")[0].lower())

@@ -1,0 +1,68 @@
+"""The page of failure messages: the course's own wrong answers, run through its own suites."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+from testcases.engine.contract import ROOT, SOLUTIONS, TESTCASES
+from testcases.engine.contract import lesson as read_lesson
+
+LESSONS = (1, 3, 4, 5, 6)
+"""Those that need torch alone: the others take half a minute more and show nothing new."""
+CACHE = ROOT / "runs" / "book-cache"
+INTRODUCTION = """# Failure messages
+
+What `pytest` says when an exercise is wrong: what was called, what was expected, what came, the likely cause, where to
+read. One wrong answer to each exercise of the lessons that need PyTorch alone; these messages were made by the suites
+when this book was built. An exercise that has not been touched is "not started", and never fails.
+"""
+
+
+def pages() -> dict[str, str]:
+    parts = [INTRODUCTION]
+    for number in LESSONS:
+        lesson = read_lesson(str(number)).name
+        parts.append(f"## Lesson {number}\n")
+        for exercise, message in _kept(lesson).items():
+            parts.append(f"### {exercise}\n\n```text\n{message}\n```\n")
+    return {"messages.md": "\n".join(parts)}
+
+
+def _kept(lesson: str) -> dict[str, str]:
+    """From the last build, unless something that could change them has changed since."""
+    folders = (TESTCASES / "engine", TESTCASES / lesson, SOLUTIONS / lesson, SOLUTIONS / "given")
+    files = [path for folder in folders for path in sorted(folder.glob("*.py"))]
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
+    kept = CACHE / f"{lesson}-{digest}.json"
+    if not kept.is_file():
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        for stale in kept.parent.glob(f"{lesson}-*.json"):
+            stale.unlink()
+        made = _messages(lesson)
+        _write(kept, json.dumps(made, indent=1))
+    return json.loads(kept.read_text("utf-8"))
+
+
+def _write(path: Path, text: str) -> None:
+    """All of it or nothing: a build that is interrupted leaves no half file."""
+    unfinished = path.with_suffix(".part")
+    unfinished.write_text(text, "utf-8")
+    unfinished.replace(path)
+
+
+def _messages(lesson: str) -> dict[str, str]:
+    from testcases.engine.changes import wrong_answers  # here, since a build with kept messages needs no torch
+    from testcases.engine.failures import CheckFailed
+    from testcases.engine.runner import cases
+    from testcases.engine.session import Engine, shared_reference
+
+    made = {}
+    for exercise in read_lesson(lesson).exercises:
+        wrong = next(wrong for wrong in wrong_answers(lesson) if wrong.exercise == exercise)
+        own = [case for case in cases(lesson) if case.entry and case.entry.exercise == exercise]
+        with Engine(shared_reference().changed(lesson, wrong)).active():
+            verdicts = (case.run() for case in own)
+            made[exercise] = str(next(verdict for verdict in verdicts if isinstance(verdict, CheckFailed)))
+    return made

@@ -1,0 +1,89 @@
+"""The book's order, and from every page the way to the others about the same lesson."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util import logging
+
+from testcases.engine.contract import lesson as read_lesson
+from testcases.engine.contract import lesson_names
+
+logger = logging.getLogger(__name__)
+CONTENTS = {
+    "Learn": ["tutorial/README", "tutorial/lesson*/README"],
+    "In pictures": ["book/made/pictures", "notebooks/*"],
+    "Playgrounds": ["book/playgrounds/README", "book/playgrounds/[0-9]*"],
+    "Look up": [
+        "tutorial/glossary",
+        *(f"book/made/{name}" for name in ("exercises", "mistakes", "messages", "reference")),
+    ],
+    "Use and teach": ["book/pages/*", "testcases/grader/schema", "CONTRIBUTING", "CHANGELOG"],
+}
+LESSON = re.compile(r"(?:tutorial/lesson|notebooks/|book/made/reference_lesson|book/playgrounds/)(\d\d)_")
+KINDS = (
+    ("Text", "tutorial/lesson"),
+    ("Notebook", "notebooks/"),
+    ("Playground", "book/playgrounds/"),
+    ("Reference", "book/made/reference_lesson"),
+)
+
+
+def add_contents(app: Sphinx, docname: str, source: list[str]) -> None:
+    """The table of contents is written here, since README.md is read on code hosts as well."""
+    if docname != app.config.root_doc:
+        return
+    for caption, pages in CONTENTS.items():
+        lines = ["", "```{toctree}", ":hidden:", ":glob:", f":caption: {caption}", "", *pages, "```", ""]
+        source[0] += "\n".join(lines)
+
+
+def check_notebook(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Nothing is executed here, so a notebook that was stored without outputs would show none."""
+    path = app.env.doc2path(docname)
+    if path.suffix == ".ipynb":
+        code = [cell for cell in json.loads(source[0])["cells"] if cell["cell_type"] == "code"]
+        if code and not any(cell["outputs"] for cell in code):
+            logger.warning("a notebook without outputs: run make notebooks", location=(docname, 1), type="book")
+
+
+def check_titles(app: Sphinx, doctree: nodes.document) -> None:
+    """A text has one title: a second one would stand in the table of contents beside the lessons."""
+    for section in [node for node in doctree.children if isinstance(node, nodes.section)][1:]:
+        logger.warning("a second title, %r: use ##", section[0].astext(), location=section[0], type="book")
+
+
+def relate(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
+    """What the line below a page's title leads to."""
+    match = LESSON.match(pagename)
+    if match is None or doctree is None:
+        return
+    about = [name for name in sorted(app.env.found_docs) if (other := LESSON.match(name)) and other[1] == match[1]]
+    related = []
+    for label, prefix in KINDS:
+        for name in about:
+            if name.startswith(prefix):
+                uri = None if name == pagename else app.builder.get_relative_uri(pagename, name)
+                related.append((label, uri))
+    text = next((name for name in about if name.startswith("tutorial/")), "")
+    if text and _has_exercises(int(match[1])):
+        uri = app.builder.get_relative_uri(pagename, text)
+        related.insert(1, ("Exercises", f"{uri if text != pagename else ''}#the-exercises"))
+    context["related"] = related
+    context["lesson_number"] = int(match[1])
+
+
+def make_accessible(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
+    """Headings of the sidebar have a level, and an empty cell above a column of names is no heading."""
+    tree = context.get("furo_navigation_tree", "")
+    context["furo_navigation_tree"] = tree.replace('role="heading"', 'role="heading" aria-level="2"')
+    if "body" in context:
+        context["body"] = re.sub(r'<th class="head[^"]*">(<p></p>)?</th>', "<td></td>", context["body"])
+
+
+def _has_exercises(number: int) -> bool:
+    return any(read_lesson(name).number == number and read_lesson(name).exercises for name in lesson_names())

@@ -1,0 +1,142 @@
+"""Print the book: python -m book.pdf runs/book-pdf/README.html runs/ppo-by-hand.pdf.
+
+Chromium sets the pages and writes the outline; a second printing has the page numbers of the first in its contents.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pypdfium2
+from playwright.sync_api import sync_playwright
+
+WIDTH = 658
+"""Pixels between the margins of A4, where book/static/print.css sets them."""
+PREPARE = """() => {
+    document.querySelectorAll("details").forEach(details => { details.open = true; });
+    document.querySelectorAll(".playground").forEach(root => {
+        const instead = document.createElement("p");
+        instead.append("(Here the site has a figure that moves.)");
+        root.replaceWith(instead);
+    });
+    for (const box of document.querySelectorAll("pre, details")) {
+        if (box.offsetHeight < 300) box.style.breakInside = "avoid";
+    }
+    // Sphinx puts every page below the last section of the first one.
+    for (const mark of document.querySelectorAll("span[id^='document-']")) {
+        const page = mark.nextElementSibling, title = page?.querySelector("h1, h2, h3, h4, h5, h6");
+        const headings = title ? [...page.querySelectorAll("h1, h2, h3, h4, h5, h6")] : [];
+        const above = title ? Number(title.tagName[1]) - 1 : 0;
+        for (const heading of headings) {
+            const level = document.createElement(`h${Number(heading.tagName[1]) - above}`);
+            level.append(...heading.childNodes);
+            heading.replaceWith(level);
+        }
+    }
+}"""
+CONTENTS = """depth => {
+    const list = document.createElement("nav");
+    const shown = heading => heading.getClientRects().length;
+    const headings = [...document.querySelectorAll("h1, h2, h3, h4, h5, h6")].filter(shown);
+    list.className = "book-contents";
+    headings.forEach((heading, number) => {
+        const level = Number(heading.tagName[1]);
+        if (level > depth) return;
+        heading.id ||= `heading-${number}`;
+        const line = Object.assign(document.createElement("a"), {href: `#${heading.id}`, className: `level-${level}`});
+        const text = heading.cloneNode(true);
+        text.querySelectorAll(".headerlink").forEach(link => link.remove());
+        const page = Object.assign(document.createElement("span"), {className: "page", textContent: "000"});
+        page.dataset.heading = number;
+        const title = Object.assign(document.createElement("span"), {textContent: text.textContent});
+        line.append(title, page);
+        list.append(line);
+    });
+    document.querySelector(".book-title").after(list);
+    return headings.length;
+}"""
+TITLE = """([title, version]) => {
+    const page = document.createElement("header");
+    page.className = "book-title";
+    page.append(Object.assign(document.createElement("div"), {className: "name", textContent: title}));
+    page.append(Object.assign(document.createElement("div"), {textContent: version}));
+    document.body.prepend(page);
+}"""
+NUMBER = """pages => document.querySelectorAll(".book-contents .page").forEach(cell => {
+    cell.textContent = pages[cell.dataset.heading] + 1;
+})"""
+TOO_WIDE = """() => [...document.querySelectorAll("pre, table, img, math, p, li")]
+    .filter(node => node.getBoundingClientRect().right > document.documentElement.clientWidth + 1)
+    .map(node => `${node.closest("section")?.id}: <${node.localName}> ${node.textContent.trim().slice(0, 80)}`)"""
+
+
+class Unfit(RuntimeError):
+    """Something would be cut on paper."""
+
+
+def make(page: Any, out: Path, version: str) -> int:
+    """Write the PDF of the open page and return its number of pages.
+
+    Raises:
+        Unfit: a table, formula or line is wider than the paper, or the outline does not match the headings.
+    """
+    page.emulate_media(media="print", color_scheme="light")
+    page.set_viewport_size({"width": WIDTH, "height": 1000})
+    page.evaluate(PREPARE)
+    page.evaluate(TITLE, ["PPO by Hand", version])
+    wide = page.evaluate(TOO_WIDE)
+    if wide:
+        raise Unfit("wider than the paper:\n" + "\n".join(wide))
+    count = page.evaluate(CONTENTS, 2)
+    pages = _outline(_printed(page))
+    if len(pages) != count:
+        raise Unfit(f"expected {count} headings in the outline, got {len(pages)}")
+    page.evaluate(NUMBER, pages)
+    out.write_bytes(_printed(page))
+    if _outline(out.read_bytes()) != pages:
+        raise Unfit("the contents moved the pages that they name")
+    return len(pypdfium2.PdfDocument(out))
+
+
+def _printed(page: Any) -> bytes:
+    return page.pdf(prefer_css_page_size=True, print_background=True, outline=True, tagged=True)
+
+
+def _outline(pdf: bytes) -> list[int]:
+    """The page of each heading, from 0."""
+    return [entry.get_dest().get_index() for entry in pypdfium2.PdfDocument(pdf).get_toc(max_depth=9)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="make book-pdf")
+    parser.add_argument("html", type=Path)
+    parser.add_argument("out", type=Path)
+    options = parser.parse_args()
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if chromium is None:
+        sys.exit("error: expected Chromium on the PATH; Debian and Ubuntu: apt install chromium")
+    version = re.search(r'<meta name="version" content="([^"]*)"', options.html.read_text("utf-8"))
+    with sync_playwright() as playwright, tempfile.TemporaryDirectory() as profile:
+        browser = playwright.chromium.launch_persistent_context(
+            profile, executable_path=chromium, args=["--no-sandbox", "--disable-gpu"]
+        )
+        page = browser.pages[0]
+        page.set_default_timeout(300_000)
+        page.goto(options.html.resolve().as_uri())
+        try:
+            count = make(page, options.out, version[1] if version else "")
+        except Unfit as error:
+            sys.exit(f"error: {error}")
+        finally:
+            browser.close()
+    print(f"{options.out}: {count} pages")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""Record the runs of the over-optimization playground: python -m book.playgrounds.record (some minutes).
+
+From the shipped SFT and reward model, one PPO run for each KL coefficient, evaluated on the way.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+from contextlib import redirect_stderr
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.utils import logging
+
+from solutions.given.config import PPOConfig
+from solutions.given.scoring import make_scorer
+from solutions.lesson02_reward_model import RewardModel
+from solutions.lesson12_capstone import Evaluation, RewardModelResult, SFTResult, evaluate_policy, train_policy
+from tiny_models import checkpoints
+from tiny_models.language import sample_prompts
+from tiny_models.presets import find_preset
+
+from . import RECORDED
+
+KL_COEFS = (0.0, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 0.6)
+EVALUATED_AT = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 18, 21, 24, 28, 32, 36, 40)
+SHOWN = 3
+"""So many responses of each evaluation are kept, to be read."""
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
+    tokenizer = AutoTokenizer.from_pretrained(checkpoints.SFT)
+    prompts = sample_prompts(160, random.Random(1))
+    runs = []
+    for kl_coef in KL_COEFS:
+        trace = _run(tokenizer, prompts, kl_coef)
+        runs.append({"kl_coef": kl_coef} | _numbers(trace))
+        print(f"kl_coef {kl_coef}: gold {trace[-1].gold:.2f}, proxy {trace[-1].proxy:.2f}, KL {trace[-1].kl:.1f}")
+    recorded = {"updates": [0, *EVALUATED_AT], "prompts": prompts[:SHOWN], "runs": runs}
+    RECORDED.write_text(json.dumps(recorded, separators=(",", ":")).replace('{"kl', '\n{"kl') + "\n", "utf-8")
+
+
+def _run(tokenizer: Any, prompts: list[str], kl_coef: float) -> list[Evaluation]:
+    """Evaluations of one run: of the SFT model, and after each update of EVALUATED_AT."""
+    preset = find_preset("tiny")
+    policy: Any = AutoModelForCausalLM.from_pretrained(checkpoints.SFT).eval()
+    reward = RewardModel.from_pretrained(checkpoints.REWARD_MODEL)
+    config = PPOConfig(
+        stop_token_ids=(tokenizer.eos_token_id,),
+        pad_token_id=tokenizer.pad_token_id,
+        max_new_tokens=preset.max_new_tokens,
+        num_updates=EVALUATED_AT[-1],
+        batch_size=64,
+        num_epochs=2,
+        learning_rate=1.4e-3,
+        warmup_updates=12,  # a slow start, so that the path is seen in small steps
+        max_update_kl=0.02,  # an update ends early once the policy has moved this far
+        kl_coef=kl_coef,
+    )
+    score = make_scorer(reward)
+
+    def evaluated(tuned: Any) -> Evaluation:
+        return evaluate_policy(tuned, policy, score, prompts, tokenizer, config)
+
+    trace = [evaluated(policy)]
+    tasks = sample_prompts(config.num_updates * config.batch_size, random.Random(3))
+
+    def on_update(trainer: Any) -> None:
+        if trainer.updates_done in EVALUATED_AT:
+            trace.append(evaluated(trainer.policy))
+
+    with redirect_stderr(io.StringIO()):  # without a penalty the trainer's own checks complain, rightly
+        train_policy(SFTResult(policy, []), RewardModelResult(reward, [], 0.0), config, tokenizer, tasks, on_update)
+    return trace
+
+
+def _numbers(trace: list[Evaluation]) -> dict[str, Any]:
+    names = ("gold", "proxy", "kl", "valid")
+    numbers: dict[str, Any] = {name: [round(getattr(point, name), 4) for point in trace] for name in names}
+    return numbers | {"responses": [list(point.responses[:SHOWN]) for point in trace]}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""PPO for language models: the public names of the solved lessons. Each name's own docstring says what it takes.
+
+What is listed here is stable: a name or an argument goes only after a release that warns of it. Modules may move.
+"""
+
+from pathlib import Path
+
+_HERE = Path(__file__).parent
+if not (_HERE / "given").is_dir():  # a wheel holds the lessons itself; in the repository they are in solutions/
+    __path__.append(str(_HERE.parent / "solutions"))
+
+# ruff: noqa: E402, I001  (after the path, and in the order of the lessons)
+from .given.checkpoints import CheckpointFolder
+from .given.checks import DivergedError
+from .given.config import PPOConfig, RolloutConfig
+from .lesson01_masked_sequences import (
+    gather_log_probs,
+    masked_mean,
+    masked_whiten,
+    position_ids,
+    response_log_probs,
+    response_mask,
+    token_entropy,
+)
+from .lesson02_reward_model import (
+    PreferenceBatch,
+    RewardModel,
+    RewardModelConfig,
+    calibrate,
+    pairwise_loss,
+    ranking_loss,
+    train_reward_model,
+)
+from .lesson04_gae import compute_gae, compute_response_gae
+from .lesson05_ppo_loss import compute_ppo_loss, compute_value_loss
+from .lesson06_kl_rewards import AdaptiveKLController, FixedKLController, compute_rewards, estimate_kl
+from .lesson07_actor_critic import (
+    PolicyAndValue,
+    SharedPolicyAndValue,
+    ValueModel,
+    critic_from_reward_model,
+    freeze,
+    make_reference,
+)
+from .lesson08_rollout import Experience, Generation, generate
+from .lesson09_ppo_trainer import PPOTrainer
+from .lesson11_scaling import DistributedPPOTrainer, Processes, enable_gradient_checkpointing, keep_reference_adapter
+
+CONFIGS = _HERE / "configs" if (_HERE / "configs").is_dir() else _HERE.parent / "tutorial/lesson11_scaling/configs"
+"""Folder of configuration files for `accelerate launch --config_file`: ddp.yaml, fsdp.yaml, zero2.yaml, ..."""
+
+__all__ = [
+    "CONFIGS",
+    "AdaptiveKLController",
+    "CheckpointFolder",
+    "DistributedPPOTrainer",
+    "DivergedError",
+    "Experience",
+    "FixedKLController",
+    "Generation",
+    "PPOConfig",
+    "PPOTrainer",
+    "PolicyAndValue",
+    "PreferenceBatch",
+    "Processes",
+    "RewardModel",
+    "RewardModelConfig",
+    "RolloutConfig",
+    "SharedPolicyAndValue",
+    "ValueModel",
+    "calibrate",
+    "compute_gae",
+    "compute_ppo_loss",
+    "compute_response_gae",
+    "compute_rewards",
+    "compute_value_loss",
+    "critic_from_reward_model",
+    "enable_gradient_checkpointing",
+    "estimate_kl",
+    "freeze",
+    "gather_log_probs",
+    "generate",
+    "keep_reference_adapter",
+    "make_reference",
+    "masked_mean",
+    "masked_whiten",
+    "pairwise_loss",
+    "position_ids",
+    "ranking_loss",
+    "response_log_probs",
+    "response_mask",
+    "token_entropy",
+    "train_reward_model",
+]

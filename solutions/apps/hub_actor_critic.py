@@ -1,0 +1,98 @@
+"""Actor, critic and reference of the preset `hub`, made from the user's models; and the policy that is saved."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from typing import TYPE_CHECKING, Any, cast
+
+import torch
+from torch import nn
+
+from ..given.files import first_line
+from ..lesson07_actor_critic import PolicyAndValue, ValueModel, make_reference
+from .hub_options import HubOptions
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+def make_models(
+    policy: PreTrainedModel, value: nn.Module | None, options: HubOptions
+) -> tuple[PolicyAndValue, PreTrainedModel | None]:
+    """Actor and critic, and the reference: None for a LoRA policy, which is its own.
+
+    Args:
+        policy: becomes the actor.
+        value: a sequence classifier to start the critic from; None takes the policy's backbone and a new head.
+        options: dtype of the reference, adapters, gradient checkpointing.
+
+    Raises:
+        ValueError: the classifier's head is not one linear layer, or no module has a name of `lora_targets`.
+    """
+    critic = make_critic(policy, value)
+    reference = None
+    if options.lora_rank:
+        critic.backbone = with_adapter(critic.backbone, options)
+        policy = with_adapter(policy, options)
+    else:
+        reference = make_reference(policy)
+        if options.frozen_dtype != "auto":
+            reference = reference.to(getattr(torch, options.frozen_dtype))
+    model = PolicyAndValue(policy, critic)
+    if options.gradient_checkpointing:
+        from ..lesson11_scaling import enable_gradient_checkpointing
+
+        enable_gradient_checkpointing(model)
+    return model, reference
+
+
+def make_critic(policy: PreTrainedModel, value: nn.Module | None) -> ValueModel:
+    """A critic in the policy's dtype, with a backbone of its own."""
+    source: Any = policy if value is None else value
+    critic = ValueModel(cast("PreTrainedModel", copy.deepcopy(source.base_model)))
+    if value is not None:
+        head = getattr(value, "score", None)
+        if not isinstance(head, nn.Linear):
+            raise ValueError(
+                f"expected VALUE to be a reward model whose head is one linear layer, got {type(value).__name__}; "
+                "leave VALUE out to start from the policy's backbone"
+            )
+        with torch.no_grad():
+            critic.head.weight.copy_(head.weight)
+            if head.bias is not None:
+                critic.head.bias.copy_(head.bias)
+    return critic.to(policy.dtype).requires_grad_(True)
+
+
+def with_adapter(model: PreTrainedModel, options: HubOptions) -> PreTrainedModel:
+    """The model with a new LoRA adapter, all other weights frozen; its answers are the same until a step is made.
+
+    Raises:
+        ValueError: no module has a name of `lora_targets`.
+    """
+    from peft import LoraConfig, get_peft_model
+    from transformers.pytorch_utils import Conv1D
+
+    targets = options.lora_targets
+    config = LoraConfig(
+        r=options.lora_rank,
+        lora_alpha=options.lora_alpha,  # type: ignore[arg-type]
+        target_modules=targets if targets == "all-linear" else targets.split(","),
+        lora_dropout=0.0,
+        fan_in_fan_out=any(isinstance(module, Conv1D) for module in model.modules()),
+    )
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # peft asks transformers by an older name
+            return cast("PreTrainedModel", get_peft_model(model, config))
+    except ValueError as error:
+        raise ValueError(
+            f"expected lora_targets to name modules of {type(model).__name__}, got {targets!r} ({first_line(error)})"
+        ) from error
+
+
+def whole_policy(policy: Any, dtype: torch.dtype) -> PreTrainedModel:
+    """The policy as it is saved: without adapters, which are merged into it, and in the dtype that it came in."""
+    whole = policy.merge_and_unload() if hasattr(policy, "peft_config") else policy
+    return cast("PreTrainedModel", whole.to(dtype))

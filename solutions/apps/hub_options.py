@@ -1,0 +1,128 @@
+"""What SET= chooses in the preset `hub`: settings of `PPOConfig`, and what is made of the user's models and prompts."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shlex
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ..given.checkpoints import MAY_DIFFER
+from ..given.config import PPOConfig
+from ..given.shapes import check_number
+
+DEFAULTS = {"num_updates": 20, "batch_size": 16, "num_epochs": 2, "micro_batch_size": 4, "learning_rate": 1e-5}
+"""Where a large model wants other settings than `PPOConfig` has for tiny ones."""
+DEFAULTS_OF_REWARDS = {"clip_score": None}
+"""A user's reward has a scale of its own."""
+DECIDED = ("stop_token_ids", "pad_token_id", "seed", "log_dir")
+"""Settings that follow from the tokenizer, SEED and OUT."""
+MAY_CHANGE = (*MAY_DIFFER, "eval_prompts", "eval_every", "tracker")
+"""Settings that a resumed run may change."""
+DTYPES = ("auto", "float32", "bfloat16")
+LONG_PROMPTS = ("refuse", "drop", "truncate")
+
+
+@dataclass(frozen=True, kw_only=True)
+class HubOptions:
+    """How models and prompts are made ready. A field out of range is an error."""
+
+    dtype: str = "float32"
+    """Of policy and critic in training: float32, bfloat16, or auto: as the policy was saved."""
+    frozen_dtype: str = "auto"
+    """Of reference and reward model: float32, bfloat16, or auto: as the policy is trained, as the reward was saved."""
+    gradient_checkpointing: bool = False
+    """Compute activations again in the backward: less memory, one more forward."""
+    lora_rank: int = 0
+    """> 0 trains LoRA adapters of this rank in policy and critic, and needs no reference model; 0 trains all."""
+    lora_alpha: float = 16.0
+    """> 0; the adapters are scaled by lora_alpha / lora_rank."""
+    lora_targets: str = "all-linear"
+    """Names of the modules that get an adapter, with commas between them."""
+    value: str = "policy"
+    """What the critic starts from: policy (and a new head), reward, or a reward model's name or folder (VALUE=)."""
+    stop_tokens: str = ""
+    """Tokens or their numbers, with commas between them, which alone end a response; else those of the model."""
+    max_prompt_length: int | None = None
+    """Tokens; None: what the policy's context leaves."""
+    long_prompts: str = "refuse"
+    """What happens to longer ones: refuse the run, drop them, or truncate them to their last tokens."""
+
+    eval_prompts: str = ""
+    """A file like PROMPTS: held-out prompts, scored every `eval_every` updates; the best policy is kept in OUT/best."""
+    eval_every: int = 10
+    """Updates between two evaluations, >= 1; the last update is always evaluated."""
+    tracker: str = ""
+    """One that Accelerate knows, such as wandb, beside the TensorBoard files that are always written."""
+
+    def __post_init__(self) -> None:
+        for name, allowed in (("dtype", DTYPES), ("frozen_dtype", DTYPES), ("long_prompts", LONG_PROMPTS)):
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"expected {name} to be one of {', '.join(allowed)}, got {getattr(self, name)!r}")
+        check_number("lora_rank", self.lora_rank, 0)
+        check_number("lora_alpha", self.lora_alpha, 0.0, open_low=True)
+        check_number("eval_every", self.eval_every, 1)
+        self._check_tracker()
+        if self.max_prompt_length is not None:
+            check_number("max_prompt_length", self.max_prompt_length, 1)
+        if "bfloat16" in (self.dtype, self.frozen_dtype) and torch.cuda.is_available():
+            if not torch.cuda.is_bf16_supported(including_emulation=False):
+                raise ValueError("expected a device with bfloat16, got a GPU without it; use float32")
+
+    def _check_tracker(self) -> None:
+        from accelerate.tracking import LOGGER_TYPE_TO_CLASS, get_available_trackers
+
+        installed = [str(tracker.value) for tracker in get_available_trackers()] if self.tracker else [""]
+        if self.tracker not in installed:
+            fix = f"pip install {self.tracker}" if self.tracker in LOGGER_TYPE_TO_CLASS else "leave it out"
+            raise ValueError(f"expected tracker to be installed ({', '.join(installed)}), got {self.tracker!r}; {fix}")
+
+
+def parse_settings(text: str) -> dict[str, Any]:
+    """ "num_updates=200 kl_coef=0.1" as keyword arguments of `PPOConfig` and `HubOptions`; quotes keep a blank.
+
+    Raises:
+        ValueError: a name is no setting, or a value is not of its type.
+    """
+    kinds = {field.name: str(field.type) for field in dataclasses.fields(PPOConfig) if field.name not in DECIDED}
+    kinds |= {"clip_score": "float | None"} | {field.name: str(field.type) for field in dataclasses.fields(HubOptions)}
+    chosen: dict[str, Any] = {}
+    for pair in shlex.split(text):
+        name, _, value = pair.partition("=")
+        if name not in kinds:
+            raise ValueError(f"expected SET to have settings of PPOConfig, got {name!r}; there are {', '.join(kinds)}")
+        chosen[name] = value if kinds[name] == "str" else _parsed(value)
+        if not _is_of_kind(chosen[name], kinds[name]):
+            raise ValueError(
+                f"expected {name} in SET to be {kinds[name]}, got {value!r}; write true, false and null as in JSON"
+            )
+    return chosen
+
+
+def split_settings(text: str) -> tuple[dict[str, Any], HubOptions]:
+    """The keyword arguments of `PPOConfig` with the defaults of the preset, and the options.
+
+    Raises:
+        ValueError: as `parse_settings`, or an option is out of range.
+    """
+    names = {field.name for field in dataclasses.fields(HubOptions)}
+    chosen = parse_settings(text)
+    options = HubOptions(**{name: value for name, value in chosen.items() if name in names})
+    return DEFAULTS | DEFAULTS_OF_REWARDS | {n: value for n, value in chosen.items() if n not in names}, options
+
+
+def _parsed(value: str) -> Any:
+    """Numbers, true, false and null as JSON has them; anything else stays a text."""
+    try:
+        return json.loads(value)
+    except json.JSONDecodeError:
+        return value
+
+
+def _is_of_kind(value: Any, kind: str) -> bool:
+    """Whether a value fits an annotation such as "int | None"; True is no number."""
+    types = {"int": (int,), "float": (int, float), "bool": (bool,), "str": (str,), "None": (type(None),)}
+    return type(value) in {one for name in kind.split(" | ") for one in types[name]}

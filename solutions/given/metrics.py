@@ -1,0 +1,38 @@
+"""What one update says of its rollout, before anything is trained on it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .config import PPOConfig
+from .schedule import learning_rates
+from .tokens import is_stop
+
+
+def rollout_metrics(experience: Any, config: PPOConfig, kl_coef: float, updates_done: int) -> dict[str, float]:
+    """Metrics of the rollout; `kl` is the k1 estimate summed over each response.
+
+    Args:
+        experience: lesson 8's `Experience` of one update.
+        kl_coef: its KL coefficient.
+        updates_done: how many there were before.
+    """
+    mask, scores = experience.mask, experience.scores
+    kl = (experience.log_probs - experience.ref_log_probs).masked_fill(~mask, 0.0).sum(dim=1)
+    returns, values = experience.returns[mask], experience.values[mask]
+    unexplained = (returns - values).var(correction=0) / returns.var(correction=0).clamp(min=1e-8)
+    is_stopped = (is_stop(experience.responses, config.stop_token_ids) & mask).any(dim=1)
+    clipped = scores - config.missing_stop_penalty * (~is_stopped).to(scores.dtype)
+    return {
+        "score": scores.mean().item(),
+        "score_std": scores.std(correction=0).item(),
+        "score_clip_fraction": (clipped.abs() > config.clip_score).float().mean().item(),
+        "return_std": returns.std(correction=0).item(),
+        "kl": kl.mean().item(),
+        "kl_coef": kl_coef,
+        "response_tokens": float(mask.sum()),
+        "response_length": mask.sum(dim=1).float().mean().item(),
+        "stopped_share": is_stopped.float().mean().item(),
+        "explained_variance": 1.0 - unexplained.item(),
+        "learning_rate": learning_rates(config, updates_done)[0],
+    }

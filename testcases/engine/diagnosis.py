@@ -1,0 +1,139 @@
+"""What may be wrong with an answer that no listed wrong answer gives: altered questions, one-edit variants, pairs."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator
+from functools import cache
+
+from .bench import Bench, Suspect
+from .compare import same_outcome
+from .plain import Outcome, Request
+from .suspects import altered_questions, altered_twice
+from .trusted import examples
+from .variants import one_edit_variants
+
+LAYERS: tuple[Callable[[Bench], Iterator[Suspect]], ...] = (altered_questions, one_edit_variants, altered_twice)
+MAX_ASKED = 1_000
+MAX_ASKED_OF_SCENARIOS = 400
+"""Suspects of a layer. Counted, so that the same code is told the same on each machine."""
+MAX_SECONDS = 4.0
+"""Of work, for one layer: what it has not asked by then is left out."""
+MAX_SEARCHES = 2
+MAX_NAMED = 2
+MAX_FAILED = 4
+"""Failed questions, beside the examples, that a cause has to explain as well."""
+
+
+class Known:
+    """What all students of this process share about one exercise: the suspects, and how long its examples take."""
+
+    def __init__(self, lesson: str, exercise: str) -> None:
+        self.bench = Bench(lesson, exercise)
+        self._asked = examples(lesson, exercise)
+        self._suspects: dict[int, list[Suspect]] = {}
+        self._seconds: dict[int, float] = {}
+
+    def of_layer(self, layer: int) -> list[Suspect]:
+        if layer not in self._suspects:
+            most = MAX_ASKED_OF_SCENARIOS if self.bench.is_slow else MAX_ASKED
+            self._suspects[layer] = list(itertools.islice(LAYERS[layer](self.bench), most))
+        return self._suspects[layer]
+
+    def may_agree(self, suspect: Suspect, index: int, mine: Outcome) -> bool:
+        return self.bench.may_give(suspect, self._asked[index], mine)
+
+    def seconds(self, index: int) -> float:
+        """That an example takes. It decides only which one tells most suspects apart, never what is told."""
+        if index not in self._seconds:
+            started = time.perf_counter()
+            self.bench.ask(Suspect(""), self._asked[index])
+            self._seconds[index] = time.perf_counter() - started
+        return self._seconds[index]
+
+
+@cache
+def known(lesson: str, exercise: str) -> Known:
+    """Made when it is first asked for."""
+    return Known(lesson, exercise)
+
+
+class Search:
+    """One student's answers to the examples of an exercise, held against all suspects.
+
+    A suspect explains an answer if it gives the same there, where the reference does not, and on every example as
+    well, where the student is right too.
+    """
+
+    def __init__(self, known: Known, right: list[Outcome], mine: list[Outcome]) -> None:
+        self._known, self._mine = known, mine
+        wrong = [i for i, pair in enumerate(zip(right, mine, strict=True)) if not same_outcome(*pair)]
+        # What is wrong in value too tells more than what is wrong in gradient only.
+        in_value = [i for i in wrong if not same_outcome(right[i], mine[i], values_only=True)]
+        self._wrong = sorted(in_value or wrong, key=known.seconds)
+        # Many changes raise an error of the same type: alone it explains nothing.
+        self._tells = any(not mine[i].error for i in wrong)
+        self._failed: list[tuple[Request, Outcome]] = []
+        self._agreeing: dict[tuple[int, bool], list[tuple[int, Suspect]]] = {}
+        self._searches = 0
+
+    def causes(self, request: Request, right: Outcome, mine: Outcome) -> list[Suspect]:
+        """At most MAX_NAMED; first those that agree in value and gradient, then those that agree in value only."""
+        for values_only, layer in itertools.product((False, True), range(len(LAYERS))):
+            found = self._found(layer, request, right, mine, values_only)
+            if found:
+                break
+        self._failed = [*self._failed, (request, mine)][-MAX_FAILED:]
+        return found[:MAX_NAMED]
+
+    def _found(self, layer: int, request: Request, right: Outcome, mine: Outcome, values_only: bool) -> list[Suspect]:
+        ask = self._known.bench.ask
+        if same_outcome(right, mine, values_only) or (mine.error and not self._tells):
+            return []
+        if self._wrong:
+            chosen = self._agreeing_in(layer, values_only)
+        elif self._searches < MAX_SEARCHES * len(LAYERS) and not values_only:
+            self._searches += 1
+            chosen = list(enumerate(self._known.of_layer(layer)))
+        else:
+            return []
+        found, texts = [], set()
+        for number, suspect in _in_time(chosen):
+            if not self._known.bench.may_give(suspect, request, mine):
+                continue
+            theirs = ask(suspect, request)
+            if same_outcome(mine, theirs, values_only) and not same_outcome(right, theirs, values_only):
+                agrees = self._wrong or self._agrees(layer, number, suspect, False)
+                agrees = agrees and all(same_outcome(ask(suspect, one[0]), one[1], values_only) for one in self._failed)
+                if suspect.text not in texts and agrees:
+                    texts.add(suspect.text)
+                    found.append(suspect)
+        return found
+
+    def _agreeing_in(self, layer: int, values_only: bool) -> list[tuple[int, Suspect]]:
+        """Those that agree with the student on every example; most are told apart by the first that is wrong."""
+        if (layer, values_only) not in self._agreeing:
+            numbered = list(enumerate(self._known.of_layer(layer))) if values_only else self._agreeing_in(layer, True)
+            self._agreeing[layer, values_only] = [
+                (number, suspect)
+                for number, suspect in _in_time(numbered)
+                if self._agrees(layer, number, suspect, values_only)
+            ]
+        return self._agreeing[layer, values_only]
+
+    def _agrees(self, layer: int, number: int, suspect: Suspect, values_only: bool) -> bool:
+        first, *others = [*self._wrong, *(i for i in range(len(self._mine)) if i not in self._wrong)]
+        if values_only and not self._known.may_agree(suspect, first, self._mine[first]):
+            return False
+        ask = self._known.bench.ask_example
+        return all(same_outcome(self._mine[i], ask((layer, number), suspect, i), values_only) for i in (first, *others))
+
+
+def _in_time(chosen: list[tuple[int, Suspect]]) -> Iterator[tuple[int, Suspect]]:
+    """As many as there is time for."""
+    started = time.process_time()
+    for one in chosen:
+        if time.process_time() - started > MAX_SECONDS:
+            return
+        yield one

@@ -1,0 +1,176 @@
+"""Exports as five systems lay them out: every student is found, none twice, and the roster knows whose each is."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import pytest
+
+from testcases.grader.finding import find
+from testcases.grader.reports import roster
+from testcases.grader.reports.sheets import MarkSheet, Raw
+from testcases.grader.submissions import read_submission as read
+
+GAE = "def td_errors(): ...\n"
+TREE = {"tutorial/lesson04_gae/gae.py": GAE}
+COURSE = {**TREE, "Makefile": "", "README.md": "", "solutions/lesson04_gae/gae.py": GAE, "tiny_models/x.py": ""}
+CLONE = {**COURSE, ".git/HEAD": "ref: refs/heads/main"}
+CANVAS = (
+    'Student,ID,SIS User ID,SIS Login ID,Section,HW (77)\n    Points Possible,,,,,20\n"Lee, Ann",11,s1,al,A,\n'
+    '"Smith, Bob",12,s2,bs,A,\n"Öz, Cem",13,s3,co,A,\n"Student, Test",99,,abc,A,\n'
+)
+WORKSHEET = (
+    "Identifier,Full name,Email address,Grade,Last modified (grade)\nParticipant 21,Ann Lee,a@x.edu,,-\n"
+    "Participant 22,Bob Smith,b@x.edu,,-\nParticipant 23,Cem Öz,c@x.edu,,-\n"
+)
+ANONYMOUS = "Identifier,Grade,Last modified (grade)\nParticipant 21,,-\nParticipant 22,,-\nParticipant 23,,-\n"
+NAMES = "First name,Last name\nAnn,Lee\nBob,Smith\nCem,Öz\n"
+EMAILS = "name,email\nAnn Lee,a@x.edu\nBob Smith,b@x.edu\nCem Öz,c@x.edu\nDan Day,d@x.edu\n"
+CLASSROOM = "identifier,github_username,github_id,name\na@x.edu,ann,1,\nb@x.edu,bob-s,2,\nc@x.edu,cemoz,3,\n"
+GRADES = "github_username,student_repository_name\nann,hw2-ann\nbob-s,hw2-bob-s\ncemoz,hw2-cemoz\n"
+BLACKBOARD = "Last Name\tFirst Name\tUsername\nLee\tAnn\tal\nSmith\tBob\tbs\nÖz\tCem\tco\n"
+ANN, BOB, CEM = (f"{name}_assignsubmission_file" for name in ("Ann Lee_21", "Bob Smith_22", "Cem Öz_23"))
+LOGINS = ("ann", "bob-s", "cemoz")
+LISTED = "submission_metadata.yml"
+
+
+def metadata(*groups: str) -> str:
+    """Gradescope's list, of submissions with their authors."""
+    text = "---\n"
+    for number, group in enumerate(groups, 1):
+        text += f"submission_{number}:\n  :submitters:\n"
+        for name in group.split(", "):
+            text += f"  - :name: {name}\n    :sid: '{number}'\n    :email: {name[0].lower()}@x.edu\n"
+        text += "  :created_at: 2026-11-20 22:10:11.938405000 Z\n  :history:\n"
+        text += "  - :id: 1\n    :created_at: 2020-01-01 00:00:00 Z\n"
+    return text
+
+
+def packed(files: Mapping[str, str]) -> bytes:
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    return data.getvalue()
+
+
+def each(pattern: str, names: Iterable[str], files: Mapping[str, str]) -> dict[str, str | bytes]:
+    return {f"{pattern.format(name)}/{path}": text for name in names for path, text in files.items()}
+
+
+def attempt(login: str, time: str = "10-11", file: str = "_gae.py") -> str:
+    return f"Home_work 2_{login}_attempt_2026-11-20-23-{time}{file}"
+
+
+ZIP, WHOLE, ONE = packed(TREE), packed(COURSE), {"gae.py": GAE}
+THREE = metadata("Ann Lee", "Bob Smith", "Cem Öz")
+CANVAS_FILES = {"leeann_11_5_gae.py": GAE, "smithbob_12_6_gae.py": GAE, "özcem_13_7_gae.py": GAE}
+EXPORTS: dict[str, tuple[Mapping[str, str | bytes], str, str]] = {
+    "canvas": (CANVAS_FILES, CANVAS, "ggg"),
+    "canvas-by-name": (CANVAS_FILES, NAMES, "ggg"),
+    "canvas-zips": (
+        {"leeann_11_5_a.zip": ZIP, "smithbob_LATE_12_6_a.zip": ZIP, "özcem_13_7_a-2.zip": WHOLE},
+        *(CANVAS, "ggg"),
+    ),
+    "canvas-several-files": (
+        {**CANVAS_FILES, "leeann_11_6_my.py": "", "leeann_11_8_a.pdf": "", "smithbob_12_9_gae-1.py": GAE},
+        *(CANVAS, "ggg"),
+    ),
+    "canvas-anonymous": (
+        {"anon_Ab3xZ_5_gae.py": GAE, "anon_LATE_q9Yt2_6_gae.py": GAE, "anon_00000_7_gae.py": GAE},
+        *("", "ggg"),
+    ),
+    "canvas-broken": (
+        {"leeann_11_5_a.tar.gz": "", "smithbob_12_6_gae.py": GAE, "özcem_13_7_a.rar": "Rar!", "özcem_13_7_a.ipynb": ""},
+        *(CANVAS, "ugu"),
+    ),
+    "moodle": ({f"{ANN}_/gae.py": GAE, f"{BOB}_/a.zip": ZIP, f"{CEM}_/a.zip": WHOLE}, WORKSHEET, "ggg"),
+    "moodle-4.1": ({f"{ANN}/gae.py": GAE, f"{BOB}/a.zip": ZIP, f"{CEM}/tutorial.zip": ZIP}, WORKSHEET, "ggg"),
+    "moodle-flat": (
+        {f"{ANN}_gae.py": GAE, f"{ANN}_my.py": "", f"{BOB}_a.zip": ZIP, f"{CEM}_note.pdf": ""},
+        *(WORKSHEET, "ggu"),
+    ),
+    "moodle-anonymous": (each("Participant {0}_{0}_assignsubmission_file_", "12 34 56".split(), TREE), "", "ggg"),
+    "moodle-numbers": (each("Participant {0}_{0}_assignsubmission_file_", "21 22 23".split(), TREE), ANONYMOUS, "ggg"),
+    "moodle-text": (
+        {f"{ANN}_/gae.py": GAE, f"{ANN[:-4]}onlinetext_/onlinetext.html": "", f"{CEM[:-4]}onlinetext_/a.html": ""},
+        *(WORKSHEET, "ge"),
+    ),
+    "moodle-by-name": (each("{}_", (ANN, BOB, CEM), ONE), NAMES, "ggg"),
+    "gradescope": ({**each("submission_{}", "123", TREE), LISTED: THREE}, "", "ggg"),
+    "gradescope-flat": ({**each("submission_{}", "123", ONE), LISTED: THREE}, EMAILS, "ggg"),
+    "gradescope-zips": ({**{f"submission_{i}/a.zip": WHOLE for i in "123"}, LISTED: THREE}, EMAILS, "ggg"),
+    "gradescope-whole": ({**each("submission_{}", "123", CLONE), LISTED: THREE}, EMAILS, "ggg"),
+    "gradescope-without-list": (each("submission_{}", "123", TREE), "", "ggg"),
+    "gradescope-together": (
+        {**each("submission_{}", "12", TREE), LISTED: metadata("Ann Lee, Bob Smith", "Cem Öz")},
+        *(EMAILS, "ggg"),
+    ),
+    "github": (each("hw2-{}", LOGINS, CLONE), CLASSROOM, "ggg"),
+    "github-behind": (each("{}-hw2", LOGINS, CLONE), CLASSROOM, "ggg"),
+    "github-zips": ({f"hw2-{one}-main.zip": WHOLE for one in LOGINS}, CLASSROOM, "ggg"),
+    "github-logins": (each("{}", LOGINS, COURSE), CLASSROOM, "ggg"),
+    "github-grades": (each("hw2-{}", LOGINS, CLONE), GRADES, "ggg"),
+    "github-beside-others": (
+        {**each("hw2-{}", LOGINS, CLONE), ".git/config": "", "README.md": "", "grades.csv": "", "assignment.toml": ""},
+        *(CLASSROOM, "ggg"),
+    ),
+    "blackboard": (
+        {attempt(one, file=end): GAE for one in ("al", "bs", "co") for end in ("_gae.py", ".txt")},
+        *(BLACKBOARD, "ggg"),
+    ),
+    "blackboard-zips": ({attempt(one, file="_my_work.zip"): WHOLE for one in ("al", "bs", "co")}, BLACKBOARD, "ggg"),
+    "blackboard-attempts": (
+        {attempt("al"): GAE, attempt("al", "59-59"): GAE, attempt("bs"): GAE, attempt("co"): GAE},
+        *(BLACKBOARD, "gggg"),
+    ),
+    "blackboard-nothing": ({attempt("al"): GAE, attempt("bs", file=".txt"): ""}, BLACKBOARD, "ge"),
+    "blackboard-several": (
+        {attempt("al"): GAE, attempt("al", file="_my.py"): "", attempt("co"): GAE},
+        *(BLACKBOARD, "gg"),
+    ),
+    "folders": ({**each("{}", LOGINS[:2], TREE), "cemoz.zip": WHOLE}, CLASSROOM, "ggg"),
+}
+"""Name -> files, roster, and the first letter of each submission's status."""
+
+
+@pytest.mark.parametrize("name", EXPORTS)
+def test_everybody_is_found_once(tmp_path: Path, name: str):
+    files, people, statuses = EXPORTS[name]
+    for path, data in files.items():
+        place = tmp_path / "in" / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(data if isinstance(data, bytes) else data.encode())
+    found = [read(hand_in) for hand_in in find(tmp_path / "in")]
+    assert "".join(one.status[0] for one in found) == statuses, [(one.student, one.notes) for one in found]
+    assert {one.system.lower() for one in found} <= {name.partition("-")[0], "folder", "archive", "repository"}
+    if people:
+        (tmp_path / "class.csv").write_text(people, "utf-8")
+        sheets = [
+            MarkSheet(Raw(one.student), str(i), 0, 0, aliases=tuple(map(Raw, one.aliases)), system=one.system)
+            for i, one in enumerate(found)
+        ]
+        matching = roster.match(sheets, roster.read(tmp_path / "class.csv"), attempts=name == "blackboard-attempts")
+        assert len(matching.person_of) == len(found), matching.problems
+
+
+def test_two_people_of_one_name_are_told_apart_by_their_numbers_or_not_at_all():
+    people = roster.Roster([roster.Person(2, name="Ann Lee", id="11"), roster.Person(3, name="Bob Day")])
+    sheets = [
+        MarkSheet(Raw("leeann_12"), "1", 0, 0, system="Canvas"),
+        MarkSheet(Raw("daybob_13"), "2", 0, 0, system="Canvas"),
+    ]
+    assert {page: person.row for page, person in roster.match(sheets, people).person_of.items()} == {"2": 3}
+
+
+def test_when_it_was_handed_in(tmp_path: Path):
+    exports = {"b": {attempt("al"): GAE}, "g": {"submission_1/gae.py": GAE, LISTED: THREE}}
+    for folder, files in exports.items():
+        for path, text in files.items():
+            (tmp_path / folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / folder / path).write_text(text, "utf-8")
+    times = [read(find(tmp_path / folder)[0]).handed_in for folder in exports]
+    assert times == ["2026-11-20T23:10:11", "2026-11-20 22:10:11.938405000 Z"]

@@ -1,0 +1,83 @@
+"""make merge: join the parts of a class, graded with SHARD=, into the same gradebook as one run would give.
+
+python -m testcases.grader.merge --out OUT                    all OUT/shard-*
+python -m testcases.grader.merge --out OUT --parts "a b c"    these folders
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from .__main__ import OUT, add_assignment, refuse
+from .assignment import asked_for, from_dict
+from .records import Row, read_result, row_of, suite_of, write_result
+from .reporting import Given, given_for, report
+from .shards import Part, check_parts, read_part
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="make merge", description="Join the parts of a class.")
+    parser.add_argument("--out", default="", help=f"where the joined results go (default: {OUT})")
+    parser.add_argument("--parts", default="", help="folders of the parts (default: OUT/shard-*)")
+    parser.add_argument("--submissions", default="", help="the graded folder, in which similarity is looked at")
+    parser.add_argument("--roster", default="", help="CSV of the course's students, with a header")
+    add_assignment(parser)
+    options = parser.parse_args()
+    try:
+        given, parts = _parts(options)
+        submissions = Path(options.submissions) if options.submissions else None
+        if submissions and not submissions.is_dir():
+            raise ValueError(f"SUBMISSIONS: expected a folder, and there is none at {options.submissions!r}")
+        rows = join(given.out, parts)
+    except (OSError, ValueError) as error:
+        sys.exit(refuse(str(error)))
+    sys.exit(report(given, rows, submissions, parts[0][1].sandbox))
+
+
+def _parts(options: argparse.Namespace) -> tuple[Given, list[tuple[Path, Part]]]:
+    """
+    Raises:
+        ValueError: the parts are no whole class, or this assignment asks for other exercises than they did.
+    """
+    out = Path(options.out or OUT)
+    folders = [Path(name) for name in options.parts.split()] or sorted(out.glob("shard-*-of-*"))
+    if not folders:
+        raise ValueError(f"PARTS: expected folders that make check SHARD= wrote, there are none in {out}")
+    parts = [(folder, read_part(folder)) for folder in folders]
+    check_parts(parts)
+    first = parts[0][1]
+    assignment = from_dict(first.assignment)
+    if options.assignment or options.lessons or options.points:
+        # Another weight or due date is a matter of the reports; other exercises would have to be graded.
+        assignment = asked_for(options.assignment, options.lessons, options.points)
+    if suite_of(first.course, assignment) != first.suite:
+        raise ValueError("ASSIGNMENT: expected the exercises that the parts were graded for, got others: grade again")
+    return given_for(out, options.roster, assignment), parts
+
+
+def join(out: Path, parts: list[tuple[Path, Part]]) -> list[Row]:
+    """Copy all results into one folder; the rows in the order of the class.
+
+    Raises:
+        ValueError: a result is not there, or of another run.
+    """
+    found = []
+    for folder, part in parts:
+        for place, student, file_name in part.rows:
+            result = read_result(folder / "results" / f"{file_name}.json")
+            wanted = {"secret": part.secret, "suite": part.suite, "sandbox": part.sandbox}
+            if result is None or any(result.get(key) != value for key, value in wanted.items()):
+                raise ValueError(f"{folder}: the result of {student!r} is missing or of another run, grade it again")
+            found.append((place, file_name, result))
+    (out / "results").mkdir(parents=True, exist_ok=True)
+    rows = []
+    for _, file_name, result in sorted(found, key=lambda one: one[0]):
+        write_result(out / "results" / f"{file_name}.json", result)
+        rows.append(row_of(file_name, result))
+    return rows
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,201 @@
+"""Lesson 10, the blocks: each test fails on the file as it is handed out."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from testcases.doubles.drawing import normal
+from testcases.engine import call, reference, worth
+from tutorial.lesson10_bug_hunt import (
+    bounded_error,
+    credit_packed,
+    label_replies,
+    merge_moments,
+    pessimistic_gain,
+    read_prompts,
+    sampled_drift,
+    sum_in_groups,
+)
+
+NAN, LOG_3 = math.nan, math.log(3)
+
+
+@pytest.mark.parametrize(
+    "rewards, critic, lengths, factor, credit",
+    [
+        # 4; 2 + 4; 1 + 6
+        pytest.param([1.0, 2.0, 4.0], [0.0, 0.0, 0.0], (3,), 1.0, [7.0, 6.0, 4.0], id="one-response"),
+        pytest.param([0.0, 1.0, 2.0], [0.0, 0.0, 100.0], (2, 1), 1.0, [1.0, 1.0, -98.0], id="two-responses"),
+        # 4 - 4; 3 + 2 - 3 + 0; 2 - 2; 1 + 1 - 1 + 0
+        pytest.param([1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 4.0], (2, 2), 0.5, [1.0, 0.0, 2.0, 0.0], id="discounted"),
+        pytest.param([5.0, 6.0, 7.0], [1.0, 2.0, 3.0], (1, 1, 1), 0.5, [4.0, 4.0, 4.0], id="three-of-one-token"),
+    ],
+)
+@worth(3)
+def test_credit_packed_by_hand(rewards, critic, lengths, factor, credit):
+    call(credit_packed, rewards, critic, lengths=lengths, discount=factor, decay=factor).equals(credit)
+
+
+@pytest.mark.parametrize("lengths", [(3, 2), (1, 4), (2, 1, 2)], ids=str)
+def test_credit_packed_is_that_of_each_response_alone(lengths):
+    rewards, critic = normal(5), 2 + normal(5, seed=2)
+    options = {"discount": 0.9, "decay": 0.8}
+    pairs = zip(rewards.split(lengths), critic.split(lengths), lengths, strict=True)
+    alone = [reference(credit_packed, *pair, lengths=(size,), **options) for *pair, size in pairs]
+    call(credit_packed, rewards, critic, lengths=lengths, **options).equals(torch.cat(alone))
+
+
+@pytest.mark.parametrize(
+    "ratio, merit, gain, slope",
+    [
+        pytest.param(1.0, 1.0, 1.0, 1.0, id="nothing-has-moved"),
+        pytest.param(1.5, 1.0, 1.2, 0.0, id="good-and-more-likely"),
+        pytest.param(0.5, 1.0, 0.5, 1.0, id="good-and-less-likely"),
+        pytest.param(0.5, -1.0, -0.8, 0.0, id="bad-and-less-likely"),
+        pytest.param(1.5, -1.0, -1.5, -1.0, id="bad-and-more-likely"),
+    ],
+)
+@worth(3)
+def test_pessimistic_gain_by_hand(ratio, merit, gain, slope):
+    answer = call(pessimistic_gain, [ratio], [merit], 0.2, grad_of=("ratios", "merits"))
+    answer.equals(gain).gradient_equals(ratios=[slope], merits=None)
+
+
+def test_pessimistic_gain_is_the_mean_over_tokens():
+    # 1.2 and 2 * -0.8
+    answer = call(pessimistic_gain, [1.5, 0.5], [1.0, -2.0], 0.2, grad_of="ratios")
+    answer.equals(-0.2).gradient_equals(ratios=[0.0, 0.0])
+
+
+@pytest.mark.parametrize(
+    "estimate, target, error, slope",
+    [
+        pytest.param(1.1, 2.0, 0.405, -0.9, id="within-the-room"),
+        pytest.param(1.5, 2.0, 0.32, 0.0, id="towards-the-target-and-too-far"),
+        pytest.param(0.5, 2.0, 1.125, -1.5, id="away-from-the-target"),
+        pytest.param(1.5, 1.3, 0.02, 0.2, id="past-the-target"),
+    ],
+)
+@worth(3)
+def test_bounded_error_by_hand(estimate, target, error, slope):
+    answer = call(bounded_error, [estimate], [1.0], [target], 0.2, grad_of=("estimates", "anchors", "targets"))
+    answer.equals(error).gradient_equals(estimates=[slope], anchors=None, targets=None)
+
+
+def test_bounded_error_is_the_mean_over_tokens():
+    # 0.32 and 1.125, halved
+    answer = call(bounded_error, [1.5, 0.5], [1.0, 1.0], [2.0, 2.0], 0.2, grad_of="estimates")
+    answer.equals(0.7225).gradient_equals(estimates=[0.0, -0.75])
+
+
+@pytest.mark.parametrize(
+    "scores",
+    [
+        pytest.param([[4.0, 4.0]], id="one-prompt"),
+        pytest.param([[4.0], [4.0]], id="one-response-each"),
+    ],
+)
+@worth(3)
+def test_merge_moments_by_hand(scores):
+    # 0 and 2 were seen; of 0, 2, 4, 4 the mean is 2.5, the variance (6.25 + 0.25 + 2.25 + 2.25) / 4
+    call(merge_moments, 2.0, 1.0, 1.0, scores).equals(seen=4.0, mean=2.5, variance=2.75)
+
+
+@pytest.mark.parametrize("shape", [(4, 3), (2, 8), (5, 1)], ids=str)
+def test_merge_moments_are_those_of_all_scores_together(shape):
+    scores, earlier = 3 * normal(*shape), normal(6, seed=2)
+    together = torch.cat([scores.flatten(), earlier])
+    before = 6.0, earlier.mean().item(), earlier.var(unbiased=False).item()
+    answer = call(merge_moments, *before, scores)
+    mean, variance = together.mean().item(), together.var(unbiased=False).item()
+    answer.equals(seen=6.0 + scores.numel(), mean=mean, variance=variance)
+
+
+@pytest.mark.parametrize(
+    "heat, token, drift",
+    [
+        # At temperature 2 the policy has 3/4 and 1/4, the frozen model 1/10 and 9/10; at 1: 9/10, and 1/82.
+        pytest.param(2.0, 0, math.log(7.5), id="warm-and-more-likely"),
+        pytest.param(2.0, 1, math.log(5 / 18), id="warm-and-less-likely"),
+        pytest.param(1.0, 0, math.log(73.8), id="temperature-1"),
+    ],
+)
+@worth(3)
+def test_sampled_drift_by_hand(heat, token, drift):
+    logits = [[[2 * LOG_3, 0.0]]], [[[0.0, 4 * LOG_3]]]
+    call(sampled_drift, *logits, [[token]], heat).equals([[drift]], atol=1e-12)
+
+
+@pytest.mark.parametrize("heat", [0.5, 1.0, 3.0])
+def test_sampled_drift_of_equal_models_is_zero(heat):
+    logits = 2 * normal(2, 3, 4)
+    call(sampled_drift, logits, logits, [[0, 1, 2], [3, 0, 1]], heat).equals(torch.zeros(2, 3).double(), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "tokens, visible, vector",
+    [
+        # (1 + 20 + 300) / 3
+        pytest.param([[0, 1, 2]], [[True, True, True]], [[107.0]], id="the-longest-prompt"),
+        # (1 + 20) / 2
+        pytest.param([[2, 0, 1]], [[False, True, True]], [[10.5]], id="a-shorter-prompt"),
+        pytest.param([[1, 1, 2]], [[False, False, True]], [[3.0]], id="one-token"),
+    ],
+)
+@worth(3)
+def test_read_prompts_by_hand(tokens, visible, vector):
+    call(read_prompts, [[1.0], [2.0], [3.0]], [[1.0], [10.0], [100.0]], tokens, visible).equals(vector)
+
+
+def test_read_prompts_does_not_depend_on_the_batch():
+    words, places, tokens = normal(5, 2), normal(4, 2, seed=2), torch.tensor([[1, 2, 3, 4], [0, 0, 3, 4]])
+    visible = torch.tensor([[1, 1, 1, 1], [0, 0, 1, 1]]).bool()
+    alone = reference(read_prompts, words, places, tokens[1:, 2:], visible[1:, 2:])
+    long = reference(read_prompts, words, places, tokens[:1], visible[:1])
+    call(read_prompts, words, places, tokens, visible).equals(torch.cat([long, alone]))
+
+
+@pytest.mark.parametrize("budget", [1, 4, 100])
+@worth(3)
+def test_sum_in_groups_by_hand(budget):
+    numbers = [[1.0, 2.0, 4.0], [8.0, NAN, NAN], [16.0, 32.0, NAN]]
+    call(sum_in_groups, numbers, [3, 1, 2], budget).equals([7.0, 8.0, 48.0])
+
+
+def test_sum_in_groups_keeps_each_sum_beside_its_row():
+    numbers, lengths = normal(6, 5), torch.tensor([2, 5, 1, 4, 3, 2])
+    expected = torch.stack([row[:length].sum() for row, length in zip(numbers, lengths.tolist(), strict=True)])
+    call(sum_in_groups, numbers, lengths, 7).equals(expected)
+
+
+@pytest.mark.parametrize(
+    "prompts, replies, tokens, labels",
+    [
+        pytest.param(
+            ([5, 6], [4]),
+            ([7, 2], [8, 9, 2]),
+            [[5, 6, 7, 2], [4, 8, 9, 2]],
+            [[-100, -100, 7, 2], [-100, 8, 9, 2]],
+            id="rows-of-one-length",
+        ),
+        pytest.param(
+            ([5], [4]),
+            ([7, 2], [8, 9, 3, 2]),
+            [[5, 7, 2, 2, 2], [4, 8, 9, 3, 2]],
+            [[-100, 7, 2, -100, -100], [-100, 8, 9, 3, 2]],
+            id="rows-of-two-lengths",
+        ),
+    ],
+)
+@worth(3)
+def test_label_replies_by_hand(prompts, replies, tokens, labels):
+    call(label_replies, prompts=prompts, replies=replies, end=2).equals(tokens=tokens, labels=labels)
+
+
+def test_label_replies_learns_what_was_written_and_nothing_else():
+    # The first reply was cut off; the second prompt contains the end-of-text token.
+    answer = call(label_replies, prompts=([5], [2, 6], [4]), replies=([7, 8], [9, 2], [9, 9, 9, 2]), end=2)
+    answer.equals(labels=[[-100, 7, 8, -100, -100], [-100, -100, 9, 2, -100], [-100, 9, 9, 9, 2]])

@@ -1,0 +1,96 @@
+"""Lesson 10, the whole small trainers: each test fails on the file as it is handed out."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from testcases.doubles.drawing import normal, uniform_from
+from testcases.engine import call, reference, worth
+from tutorial.lesson10_bug_hunt import train_bandit, train_chain, train_contexts, train_sliced
+
+
+def noise(*shape: int, seed: int = 3) -> torch.Tensor:
+    return uniform_from(torch.Generator().manual_seed(seed), *shape)
+
+
+@pytest.mark.parametrize(
+    "decay, value_loss, critic",
+    [
+        # Targets 1 + 3 and 3 in both updates, the critic goes halfway: losses (16 + 9) / 2, (4 + 2.25) / 2
+        pytest.param(1.0, [12.5, 3.125], [3.0, 2.25], id="sums-of-rewards"),
+        # Targets 1, 3, then 1 + 1.5, 3; the critic is at 0.5, 1.5 in between: losses (1 + 9) / 2, (4 + 2.25) / 2
+        pytest.param(0.0, [5.0, 3.125], [1.5, 2.25], id="one-step"),
+    ],
+)
+@worth(3)
+def test_train_chain_by_hand(decay, value_loss, critic):
+    # One action, so that only the critic can learn; it earns 1, then 3.
+    answer = call(train_chain, noise(2, 1, 2), [[1.0], [3.0]], [[0.0], [0.0]], 0.5, decay)
+    answer.equals(value_loss=value_loss, critic=critic, reward=[4.0, 4.0], scores=[[0.0], [0.0]])
+
+
+def test_train_chain_at_rate_0_logs_the_same_loss_in_each_update():
+    answer = call(train_chain, noise(3, 1, 2), [[1.0], [3.0]], [[0.0], [0.0]], 0.0, 1.0)
+    answer.equals(value_loss=[12.5, 12.5, 12.5], critic=[0.0, 0.0])
+
+
+@pytest.mark.parametrize("curiosity", [0.5, 1.0, 0.0])
+@worth(3)
+def test_train_bandit_without_any_payoff_follows_its_curiosity(curiosity):
+    # d entropy / d score = -p * (log p + entropy)
+    p = 1 / (1 + math.exp(-1))
+    entropy = -p * math.log(p) - (1 - p) * math.log(1 - p)
+    slopes = [-share * (math.log(share) + entropy) for share in (p, 1 - p)]
+    answer = call(train_bandit, noise(1, 4), [0.0, 0.0], [1.0, 0.0], 0.8, 0.2, 1, curiosity)
+    answer.equals(scores=[1.0 + 0.8 * curiosity * slopes[0], 0.8 * curiosity * slopes[1]], entropy=[entropy])
+
+
+def test_train_bandit_learns_and_stays_undecided_for_longer():
+    drawn, payoff, start = noise(12, 16), [0.0, 1.0, 0.5], [0.0, 0.0, 0.0]
+    answer = call(train_bandit, drawn, payoff, start, 0.5, 0.2, 3, curiosity=0.3)
+    plain = reference(train_bandit, drawn, payoff, start, 0.5, 0.2, 3, curiosity=0.0)[1]
+    answer.part("entropy").satisfies(
+        lambda entropy: entropy[-1] > plain[-1], f"an entropy above {plain[-1]:.3f} at last"
+    )
+    answer.part("scores").satisfies(lambda scores: scores.argmax() == 1, "the best answer to be the most likely")
+
+
+@pytest.mark.parametrize("rows", [1, 2, 5])
+@worth(3)
+def test_train_sliced_by_hand(rows):
+    # Three tokens of probability 1/2: 0 to 1 (weight 1), 1 to 1 (weight 1), 0 to 0 (weight 2)
+    answer = call(
+        train_sliced, [[1, 1], [0, 1]], [2, 1], [1.0, 2.0], [[0.0, 0.0], [0.0, 0.0]], rate=1.0, steps=1, rows=rows
+    )
+    answer.equals([[1 / 6, -1 / 6], [-1 / 6, 1 / 6]])
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_train_sliced_does_not_depend_on_the_size_of_a_slice(rows):
+    replies = torch.tensor([[1, 2, 0, 1], [2, 0, 0, 0], [0, 1, 2, 0], [1, 1, 0, 0]])
+    batch = replies, [4, 1, 3, 2], [1.0, -2.0, 0.5, 1.5], normal(3, 3), 0.7, 3
+    call(train_sliced, *batch, rows).equals(reference(train_sliced, *batch, len(replies)))
+
+
+@pytest.mark.parametrize(
+    "passes, score, ratio, outside",
+    [
+        pytest.param(1, 0.5, 1.0, 0.0, id="one-pass-is-the-policy-gradient"),
+        # After the first pass the probabilities are 0.73 and 0.27, both further than 0.2 from 1/2 in ratio.
+        pytest.param(3, 0.5, 2 / (1 + math.exp(-1)), 1.0, id="three-passes-stop-at-the-width"),
+    ],
+)
+@worth(3)
+def test_train_contexts_by_hand(passes, score, ratio, outside):
+    # One question with two answers, each drawn once: merits 1 and -1
+    answer = call(train_contexts, [[[0.2], [0.7]]], [[1.0, -1.0]], [[0.0, 0.0]], 1.0, 0.2, passes)
+    answer.equals(scores=[[score, -score]], ratio=[ratio], outside=[outside], reward=[0.0])
+
+
+@pytest.mark.parametrize("passes", [1, 6])
+def test_train_contexts_over_several_updates(passes):
+    batch = noise(3, 12, 2), normal(2, 4), normal(2, 4, seed=2)
+    call(train_contexts, *batch, 8.0, 0.05, passes).matches_reference()

@@ -1,0 +1,83 @@
+"""What a student's tests earn: the share of the wrong implementations that they refuse, once they accept the right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from testcases.engine import Answer, CheckFailed, call, request, scenario
+from testcases.engine.contract import lesson as read_lesson
+from testcases.engine.exercises import Exercise
+from testcases.engine.failures import clean, report, show
+from testcases.engine.plain import Request
+from testcases.engine.reading import section_for
+from testcases.engine.session import current
+
+from .bank import FAMILIES, Implementation, drawn, packed
+from .probes import PROBES
+
+SIZE = 40
+"""Wrong implementations that a student's tests meet,"""
+FEW = 12
+"""and in a second draw, and in the examples."""
+
+
+def asked(exercise: Exercise, seed: str, size: int) -> Request:
+    """The question of a test exercise, such as test_compute_gae: which of these implementations do you refuse?"""
+    function = exercise.name.removeprefix("test_")
+    _, bank = drawn(function, seed, size)
+    return request(scenario("verdicts", of=exercise), function=function, bank=bank, seconds=20.0)
+
+
+def grade(exercise: Exercise, draw: int = 0) -> None:
+    """Run a student's tests on implementations that this run's seed draws.
+
+    It is not counted among the engine's draws: bank_test.py runs the reference's tests on the whole bank.
+
+    Raises:
+        CheckFailed: they break a rule, refuse a right implementation, or accept a wrong one; then with the share.
+    """
+    function, seed = exercise.name.removeprefix("test_"), f"{current().seed}.{draw}"
+    size = SIZE if draw == 0 else FEW
+    chosen, _ = drawn(function, seed, size)
+    answer = call(asked(exercise, seed, size))
+    verdict = answer.value
+    if verdict["problem"]:
+        _fail(answer, "a rule is broken", [verdict["problem"]])
+    _require_right_ones(answer, function, chosen)
+    wrong = [(one, refused) for one, refused in zip(chosen, verdict["refused"], strict=True) if one.probe is not None]
+    missed = sorted({one.probe for one, refused in wrong if not refused and one.probe is not None})
+    if missed:
+        caught = sum(refused for _, refused in wrong)
+        lines = [
+            f"{caught} of {len(wrong)} wrong implementations are caught, and every right one is accepted",
+            f"a question that your tests leave open: {PROBES[function][missed[0]].question}",
+        ]
+        _fail(answer, "mistakes not caught", lines, caught / len(wrong))
+
+
+def _require_right_ones(answer: Answer, function: str, chosen: Sequence[Implementation]) -> None:
+    exercise = Exercise(answer.request.lesson, answer.request.exercise)
+    for one, is_refused in zip(chosen, answer.value["refused"], strict=True):
+        if one.probe is None and is_refused:
+            source = packed([one.source])
+            detail = call(scenario("refusal", of=exercise), function=function, bank=source, seconds=20.0).value
+            lines = [f"{detail.get('test', exercise.name)} refuses a right implementation, so nothing is earned"]
+            if "options" in detail:
+                parts = [show(part) for part in detail["positional"]]
+                parts += [f"{name}={show(part)}" for name, part in detail["options"].items()]
+                lines.append(f"called   {function}({', '.join(parts)})")
+                lines.append(f"got      {show(detail['answer'])}, which is right")
+            _fail(answer, "a right implementation is refused", [*lines, clean(str(detail.get("error", "")))])
+
+
+def _fail(answer: Answer, kind: str, lines: list[str], share: float = 0.0) -> None:
+    lesson, exercise = answer.request.lesson, answer.request.exercise
+    cause = current().explanation.cause(answer.request, answer.outcome, neighbours=False)
+    tail = [f"Likely cause: {cause.name}: {cause.why}"] if cause else []
+    tail.append(f'Read: tutorial/{lesson}/README.md, "{section_for(lesson, exercise)}"')
+    tail.append(f"Hint: make hint LESSON={read_lesson(lesson).number} EXERCISE={exercise}")
+    text = report(f"{lesson} · {exercise} · {kind}", [line for line in lines if line], tail)
+    raise CheckFailed(text, lesson, exercise, kind, cause.name if cause else None, share)
+
+
+assert set(FAMILIES) == set(PROBES)

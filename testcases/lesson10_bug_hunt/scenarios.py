@@ -1,0 +1,151 @@
+"""Runs a student's tests on implementations that come as text, each under the one name that the tests import."""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+import itertools
+import json
+import random
+import types
+import zlib
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any
+
+import torch
+
+from .scenarios_rules import FUNCTIONS, problem
+
+FLAKY = "two runs on one function do not agree: a test depends on the order, on chance or on another test"
+
+
+def verdicts(lesson: Any, function: str, bank: torch.Tensor) -> dict[str, Any]:
+    """Which implementations the tests of one function refuse.
+
+    Every implementation meets a fresh copy of the test file. A second run, each test alone and in reverse order, must
+    come to the same verdict; where one failed, that one is enough.
+    """
+    file = _TestFile(lesson, function)
+    answer: dict[str, Any] = {"problem": file.problem, "refused": [], "tests": 0}
+    if answer["problem"]:
+        return answer
+    answer["tests"] = len(file.tests(_Subject(lambda *args, **options: None)))
+    for source in json.loads(zlib.decompress(bank.numpy().tobytes())):
+        subject = file.subject(source)
+        refused = file.refusal(subject, alone=False)
+        again = file.refusal(subject, alone=True, first=refused["place"] if refused else None)
+        if bool(refused) != bool(again):
+            return {**answer, "problem": f"my_tests.py: {FLAKY}", "refused": []}
+        answer["refused"].append(bool(refused))
+    return answer
+
+
+def refusal(lesson: Any, function: str, bank: torch.Tensor) -> dict[str, Any]:
+    """The test that refuses the first implementation of a bank, and the last call before: its arguments and answer."""
+    file = _TestFile(lesson, function)
+    (source,) = json.loads(zlib.decompress(bank.numpy().tobytes()))
+    subject = file.subject(source)
+    return file.refusal(subject, alone=False) or file.refusal(subject, alone=True) or {}
+
+
+class _Subject:
+    """One implementation, called through its public name; it remembers its last call."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.last: dict[str, Any] = {}
+
+        def call(*args: Any, **options: Any) -> Any:
+            self.last = {"positional": args, "options": options, "answer": None}
+            self.last["answer"] = function(*args, **options)
+            return self.last["answer"]
+
+        self.call = call
+
+
+class _TestFile:
+    """A student's my_tests.py, made anew for each implementation."""
+
+    def __init__(self, lesson: Any, function: str) -> None:
+        self.function, self.runs = function, 0
+        self.package = lesson.__name__.rpartition(".")[0]
+        module = importlib.import_module(f"{lesson.__name__}.my_tests")
+        source = module.__loader__.get_data(module.__file__).decode()
+        self.name = module.__name__
+        self.problem = problem(source)
+        self.code = compile(source, "my_tests.py", "exec", dont_inherit=True)
+        self.home = next(lesson for lesson, name in FUNCTIONS.items() if name == function)
+
+    def subject(self, source: str) -> _Subject:
+        """The function of an implementation. Its file has no place on a disk, so nobody can look into it."""
+        space = {"__name__": f"{self.package}.{self.home}.subject", "__package__": f"{self.package}.{self.home}"}
+        exec(_compiled(source), space)
+        return _Subject(space[self.function])
+
+    def tests(self, subject: _Subject) -> list[tuple[str, Callable[..., None], dict[str, Any]]]:
+        """The tests of this function, in the order of the file, from a fresh copy of it."""
+
+        def give(name: str, *rest: Any) -> Any:
+            level = rest[3] if len(rest) > 3 else 0
+            if level and name in FUNCTIONS:
+                given = importlib.import_module(f"{self.package}.{name}")
+                found = subject.call if name == self.home else getattr(given, FUNCTIONS[name])
+                return types.SimpleNamespace(**{FUNCTIONS[name]: found})
+            return builtins.__import__(name, *rest)
+
+        space = {"__name__": self.name, "__builtins__": {**vars(builtins), "__import__": give}}
+        exec(self.code, space)
+        return [
+            (name, function, parameters)
+            for name, function in space.items()
+            if name.startswith(f"test_{self.function}") and isinstance(function, types.FunctionType)
+            for parameters in _parameters(function)
+        ]
+
+    def refusal(self, subject: _Subject, alone: bool, first: int | None = None) -> dict[str, Any] | None:
+        """The first test that fails, None if all pass; with `alone` in reverse order, each in a copy of its own, and
+        the one at the place `first` before all others."""
+        self.runs += 1
+        torch.default_generator.manual_seed(self.runs)  # manual_seed asks for every device there may be
+        random.seed(self.runs)
+        tests = self.tests(subject)
+        order = [place for place in reversed(range(len(tests))) if place != first] if alone else range(len(tests))
+        for place in order if first is None else (first, *order):
+            name, function, parameters = self.tests(subject)[place] if alone else tests[place]
+            subject.last = {}
+            if error := _error_of(function, parameters):
+                return {"place": place, "test": name, "error": error, **subject.last}
+        return None
+
+
+@cache
+def _compiled(source: str) -> types.CodeType:
+    return compile(source, "<implementation>", "exec", dont_inherit=True)
+
+
+def _error_of(function: Callable[..., None], parameters: dict[str, Any]) -> str:
+    """What a test raised; "" if it passed."""
+    try:
+        function(**parameters)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}".strip()[:300]
+    except BaseException as error:
+        # pytest.fail and pytest.skip are no Exceptions; the end of the time, and Ctrl-C, must pass.
+        if type(error).__name__ in ("Failed", "SystemExit"):
+            return f"{type(error).__name__}: {error}"[:300]
+        if type(error).__name__ != "Skipped":
+            raise
+    return ""
+
+
+def _parameters(function: Callable[..., None]) -> Iterator[dict[str, Any]]:
+    """What `pytest.mark.parametrize` would pass."""
+    tables = []
+    for mark in getattr(function, "pytestmark", []):
+        if mark.name == "parametrize":
+            names, values = mark.args[0], mark.args[1]
+            names = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
+            rows = [row.values if hasattr(row, "marks") else (row if len(names) > 1 else (row,)) for row in values]
+            tables.append([dict(zip(names, row, strict=True)) for row in rows])
+    for chosen in itertools.product(*tables):
+        yield {name: value for row in chosen for name, value in row.items()}

@@ -1,0 +1,319 @@
+"""The book: it builds without a warning, refuses what is broken, and reads and moves in a real browser, offline."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from solutions.lesson01_masked_sequences import masked_mean
+from solutions.lesson04_gae import compute_response_gae
+from solutions.lesson05_ppo_loss import compute_ppo_loss
+from solutions.lesson06_kl_rewards import estimate_kl
+from solutions.lesson08_rollout import sample_token
+from testcases.engine.contract import ROOT
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+MISSING = [name for name in ("sphinx", "playwright", "axe_playwright_python") if find_spec(name) is None]
+IN_BROWSER = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on the PATH; Debian: apt install chromium")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.xdist_group("book"),
+    pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}; `make book` does it"),
+]
+FLAGS = (
+    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync"
+).split()
+PHONE, DESK = {"width": 400, "height": 800}, {"width": 1400, "height": 900}
+ROUNDS = 40
+"""Settings drawn for each playground, besides all combinations of ends."""
+PROBED = {
+    "light": ("tutorial/lesson04_gae/README", "notebooks/07_actor_critic", "book/playgrounds/04_credit", "search"),
+    "dark": ("book/made/mistakes", "book/playgrounds/01_masks"),
+}
+"""The check takes seconds on a long page, so it reads one of each kind."""
+
+
+def build(source: Path, out: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "sphinx", "-W", "-q", "-c", str(ROOT / "book"), str(source), str(out)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+
+
+@pytest.fixture(scope="module")
+def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("book")
+    subprocess.run([sys.executable, "-m", "book.stage"], cwd=ROOT, check=True)
+    built = build(ROOT, out)
+    assert built.returncode == 0, built.stderr
+    return out
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    profile = tmp_path_factory.mktemp("profile")
+    with sync_playwright() as playwright:
+        context = playwright.chromium.launch_persistent_context(profile, executable_path=CHROMIUM, args=FLAGS)
+        yield context
+        context.close()
+
+
+@pytest.fixture(scope="module")
+def playground(book: Path, browser: Any) -> Callable[[str], Any]:
+    """A page with this playground; what goes wrong in its scripts fails the test."""
+    page = browser.pages[0]
+
+    def opened(name: str) -> Any:
+        page.set_viewport_size(DESK)
+        page.goto((book / "book" / "playgrounds" / f"{name}.html").as_uri())
+        return page
+
+    return opened
+
+
+FAULTS = {
+    "README.md": "# Course\n",
+    "tutorial/lesson04_gae/README.md": """# Lesson
+
+A [link](../nowhere.md) that leads nowhere, and [a heading](#nothing) that is not there.
+
+![](figure.svg)
+
+A formula $\\frob{x}$ and another $\\frac{1}{2$.
+
+This was unheardof#12.
+
+#### Too deep
+""",
+    "notebooks/04_gae.ipynb": json.dumps(
+        {
+            "cells": [
+                {"cell_type": "markdown", "metadata": {}, "source": ["# Title"], "id": "a"},
+                {
+                    "cell_type": "code",
+                    "metadata": {},
+                    "source": ["1"],
+                    "outputs": [],
+                    "execution_count": None,
+                    "id": "b",
+                },
+            ],
+            "metadata": {"kernelspec": {"name": "python3", "display_name": "", "language": "python"}},
+            "nbformat": 4,
+            "nbformat_minor": 5,
+        }
+    ),
+}
+
+
+def test_what_is_broken_fails_the_build_and_is_named_with_file_and_line(tmp_path: Path) -> None:
+    for name, text in FAULTS.items():
+        path = tmp_path / "source" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+    (tmp_path / "source" / "tutorial" / "lesson04_gae" / "figure.svg").write_text(
+        '<svg xmlns="http://www.w3.org/2000/svg"/>'
+    )
+    built = build(tmp_path / "source", tmp_path / "out")
+    assert built.returncode != 0
+    text, notebook = "lesson04_gae/README.md:{}: ", "04_gae.ipynb:1: "
+    for line, reason in (
+        (3, "../nowhere.md"),
+        (3, "nothing"),
+        (5, "without alternative text"),
+        (7, r"\\frob"),
+        (7, "braces that match"),
+        (9, "unheardof"),
+        (11, "header level"),
+    ):
+        said = [warning for warning in built.stderr.splitlines() if text.format(line) in warning]
+        assert any(reason in warning for warning in said), f"line {line}, {reason}:\n{built.stderr}"
+    assert f"{notebook}WARNING: a notebook without outputs" in built.stderr
+
+
+@IN_BROWSER
+def test_every_page_opens_on_a_phone_without_another_host_an_error_or_a_sideways_scroll(
+    book: Path, browser: Any
+) -> None:
+    page, asked, errors, wide = browser.new_page(), [], [], []
+    page.set_viewport_size(PHONE)
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("requestfailed", lambda request: errors.append(f"not found: {request.url}"))
+    page.on("pageerror", lambda error: errors.append(f"{page.url}: {error}"))
+    pages = sorted(book.rglob("*.html"))
+    assert len(pages) > 40
+    for path in pages:
+        page.goto(path.as_uri())
+        if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
+            wide.append(path.name)
+    page.close()
+    assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
+    assert errors == [] and wide == []
+
+
+@IN_BROWSER
+@pytest.mark.parametrize("scheme", PROBED)
+def test_pages_pass_the_accessibility_check(book: Path, browser: Any, scheme: str) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    page = browser.new_page()
+    page.emulate_media(color_scheme=scheme)
+    page.set_viewport_size(DESK)
+    found = []
+    for name in PROBED[scheme]:
+        page.goto((book / f"{name}.html").as_uri())
+        page.evaluate("document.querySelectorAll('details').forEach(details => { details.open = true })")
+        results = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
+        found += [f"{name}: {one['id']}: {node['html'][:200]}" for one in results for node in one["nodes"]]
+    page.close()
+    assert found == []
+
+
+@IN_BROWSER
+def test_answers_and_controls_work_by_keyboard(playground: Callable[[str], Any]) -> None:
+    page = playground("05_clip")
+    page.locator("article summary").first.press("Enter")
+    assert page.locator("article details").first.get_attribute("open") is not None
+    for name in ("01_masks", "04_credit", "05_clip", "06_estimators", "08_sampling", "12_overoptimization"):
+        page = playground(name)
+        for control in page.locator("input[type=range]").all():
+            for key, end in (("Home", "min"), ("End", "max")):
+                control.press(key)
+                state = page.evaluate("document.querySelector('.playground').playground.state")
+                value = state[control.get_attribute("name")]
+                assert value == pytest.approx(float(control.get_attribute(end))), f"{name}: {key}"
+        page.get_by_role("button", name="Reset").press("Enter")
+        assert page.locator(".playground .sentence").inner_text()
+
+
+def settings(page: Any, seed: int) -> list[dict[str, float]]:
+    """All combinations of the ends of the first four controls, and settings drawn within the controls' ranges."""
+    ranges = page.evaluate("[...document.querySelectorAll('input[type=range]')].map(i => [i.name, +i.min, +i.max])")
+    draw = random.Random(seed)
+    drawn = [{name: draw.uniform(low, high) for name, low, high in ranges} for _ in range(ROUNDS)]
+    few = ranges[:4]
+    names = [name for name, *_ in few]
+    ends = [dict(zip(names, chosen, strict=True)) for chosen in product(*(both for _, *both in few))]
+    each = [{name: end} for name, *both in ranges for end in both]
+    return drawn + [draw.choice(drawn) | some for some in ends + each]
+
+
+def asked(page: Any, function: str, arguments: list[list[Any]]) -> list[Any]:
+    return page.evaluate(f"arguments => arguments.map(some => arithmetic.{function}(...some))", arguments)
+
+
+def close(got: Any, wanted: torch.Tensor | list[float]) -> None:
+    torch.testing.assert_close(
+        torch.tensor(got, dtype=torch.float64),
+        torch.as_tensor(wanted, dtype=torch.float64),
+        rtol=0,
+        atol=1e-6,
+        equal_nan=True,
+    )
+
+
+def row(numbers: list[float]) -> torch.Tensor:
+    return torch.tensor([numbers], dtype=torch.float64)
+
+
+@IN_BROWSER
+def test_credit_is_that_of_lesson_4(playground: Callable[[str], Any]) -> None:
+    page = playground("04_credit")
+    chosen = settings(page, 4)
+    values = [[one[f"value_{t}"] for t in range(5)] for one in chosen]
+    rewards = [[0.0] * 4 + [one["score"]] for one in chosen]
+    given = [[r, v, one["gamma"], one["lam"]] for r, v, one in zip(rewards, values, chosen, strict=True)]
+    for got, (r, v, gamma, lam) in zip(asked(page, "compute_gae", given), given, strict=True):
+        mask = torch.ones(1, 5, dtype=torch.bool)
+        right = compute_response_gae(row(r), row(v), mask, gamma, lam)
+        close(got["advantages"], right.advantages[0])
+        close(got["returns"], right.returns[0])
+        close(got["td_errors"], compute_response_gae(row(r), row(v), mask, gamma, 0.0).advantages[0])
+
+
+@IN_BROWSER
+def test_the_clipped_objective_is_that_of_lesson_5(playground: Callable[[str], Any]) -> None:
+    page = playground("05_clip")
+    given = [[one["ratio"], one["advantage"], one["clip_epsilon"]] for one in settings(page, 5)]
+    for got, (ratio, advantage, epsilon) in zip(asked(page, "compute_ppo_loss", given), given, strict=True):
+        log_probs = row([ratio]).log().requires_grad_()
+        loss = compute_ppo_loss(log_probs, row([0.0]), row([advantage]), epsilon)
+        close(got["loss"], loss.detach())
+        if min(abs(ratio - 1 - epsilon), abs(ratio - 1 + epsilon)) > 1e-9:  # at the corner there is no derivative
+            loss.backward()
+            close(got["slope"], -log_probs.grad[0, 0])
+
+
+@IN_BROWSER
+def test_the_estimators_are_those_of_lesson_6(playground: Callable[[str], Any]) -> None:
+    page = playground("06_estimators")
+    weights = [[torch.tensor([one[f"{model}_{w}"] for w in range(4)]) for model in "pq"] for one in settings(page, 6)]
+    given = [[(weight.double() / weight.sum()).tolist() for weight in pair] for pair in weights]
+    for got, (p, q) in zip(asked(page, "estimate_kl", given), given, strict=True):
+        for name in ("k1", "k2", "k3"):
+            right = estimate_kl(row(p).log(), row(q).log(), name)[0]
+            mean = (right * row(p)[0]).sum()
+            close(got[name], right)
+            close(got["mean"][name], mean)
+            close(got["deviation"][name], (row(p)[0] * (right - mean) ** 2).sum().sqrt())
+
+
+@IN_BROWSER
+def test_sampling_is_that_of_lesson_8(playground: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    page = playground("08_sampling")
+    logits = page.evaluate("Object.values(VOCABULARY)")
+    given = [[logits, one["temperature"], round(one["top_k"]), one["top_p"]] for one in settings(page, 8)]
+    drawn_from: list[torch.Tensor] = []
+    token = torch.zeros(1, 1, dtype=torch.int64)
+    monkeypatch.setattr(torch, "multinomial", lambda probabilities, *_, **__: drawn_from.append(probabilities) or token)
+    for got, (_, temperature, top_k, top_p) in zip(asked(page, "sampling_distribution", given), given, strict=True):
+        sample_token(row(logits), temperature, top_k, top_p)
+        close(got, drawn_from[-1][0])
+
+
+@IN_BROWSER
+@pytest.mark.parametrize("way", ["multiply", "choose", "fill"])
+def test_masks_are_those_of_lesson_1(playground: Callable[[str], Any], way: str) -> None:
+    page = playground("01_masks")
+    log_ratios = page.evaluate("LOG_RATIOS")
+    given = []
+    for real, padding in product(range(1, 7), (0.0, 3.0, float("inf"), float("nan"))):
+        given.append([log_ratios[:real] + [padding] * (6 - real), [t < real for t in range(6)], way])
+    for got, (numbers, real, _) in zip(asked(page, "mean_ratio", given), given, strict=True):
+        x, mask = row(numbers).requires_grad_(), torch.tensor([real])
+        if way == "multiply":
+            mean = (x.exp() * mask).sum() / mask.sum()
+        elif way == "choose":
+            mean = torch.where(mask, x.exp(), 0.0).sum() / mask.sum()
+        else:
+            mean = masked_mean(x.masked_fill(~mask, 0.0).exp(), mask)
+        mean.backward()
+        close(got["mean"], mean.detach())
+        close(got["gradient"], x.grad[0])
+
+
+@IN_BROWSER
+def test_over_optimization_shows_what_was_recorded(playground: Callable[[str], Any]) -> None:
+    page = playground("12_overoptimization")
+    recorded = json.loads((ROOT / "book" / "playgrounds" / "overoptimization.json").read_text("utf-8"))
+    assert page.evaluate("recorded") == recorded
+    for run, at in product((0, len(recorded["runs"]) - 1), (0, len(recorded["updates"]) - 1)):
+        for name, value in (("run", run), ("at", at)):
+            page.evaluate(f"document.querySelector('.playground').playground.set('{name}', {value})")
+        shown = page.locator(".playground .sentence").inner_text().replace("\u2212", "-")
+        numbers = recorded["runs"][run]
+        assert f"gold {numbers['gold'][at] + 0.0:.2f}" in shown and f"proxy {numbers['proxy'][at]:.2f}" in shown, shown

@@ -1,0 +1,165 @@
+"""Lesson 10's bank of implementations, and what tests of several kinds earn on it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testcases.engine import CheckFailed, request, scenario
+from testcases.engine.compare import same_outcome
+from testcases.engine.evaluate import solutions_changed
+from testcases.engine.exercises import Exercise
+from testcases.engine.explanation import NoExplanation
+from testcases.engine.runner import cases
+from testcases.engine.session import Engine, shared_reference
+from testcases.lesson10_bug_hunt import bank
+from testcases.lesson10_bug_hunt.grading import grade
+from testcases.lesson10_bug_hunt.probes import PROBES
+
+LESSON = "lesson10_bug_hunt"
+EACH = pytest.mark.parametrize("function", bank.FAMILIES)
+HEAD = """
+import torch
+import pytest
+from ..lesson01_masked_sequences import response_mask
+from ..lesson04_gae import compute_gae
+from ..lesson05_ppo_loss import compute_ppo_loss
+from ..lesson06_kl_rewards import compute_rewards
+"""
+ONE = "compute_gae(torch.ones(1), torch.ones(2), torch.zeros(1))"
+GAE = f"{HEAD}\ndef test_compute_gae():\n    "
+
+
+def verdict(function: str, source: str | None = None, chosen: Any = None) -> dict[str, Any]:
+    """What the scenario answers about a test file; the reference's own without one."""
+    subject = shared_reference().evaluator
+    if source is not None:
+        subject = solutions_changed(LESSON, {f"{LESSON}/my_tests.py": source})
+    packed = bank.packed([one.source for one in chosen])
+    asked = request(scenario("verdicts", of=Exercise(LESSON, f"test_{function}")), function=function, bank=packed)
+    outcome = subject.evaluate(asked)
+    assert outcome.error is None, outcome.error
+    return outcome.value
+
+
+@EACH
+def test_bank_holds_enough_of_both_kinds(function: str):
+    assert len(bank.right(function)) >= 5 and len(bank.wrong(function)) >= 40
+    assert len({one.source for one in (*bank.right(function), *bank.wrong(function))}) == len(
+        bank.right(function) + bank.wrong(function)
+    )
+
+
+@EACH
+def test_each_wrong_one_differs_from_the_reference_where_the_bank_says(function: str):
+    questions = bank.requests(function)
+    right = [shared_reference().evaluate(asked) for asked in questions]
+    for one in bank.wrong(function):
+        evaluator = bank.evaluator_of(function, one.source)
+        assert one.probe is not None and not same_outcome(evaluator.evaluate(questions[one.probe]), right[one.probe])
+    for one in bank.right(function):
+        evaluator = bank.evaluator_of(function, one.source)
+        assert all(
+            same_outcome(evaluator.evaluate(asked), answer) for asked, answer in zip(questions, right, strict=True)
+        )
+
+
+@EACH
+def test_reference_tests_accept_all_right_and_refuse_all_wrong_ones(function: str):
+    chosen = [*bank.right(function), *bank.wrong(function)]
+    found = verdict(function, chosen=chosen)
+    assert not found["problem"]
+    assert found["refused"] == [one.probe is not None for one in chosen]
+
+
+@EACH
+def test_basic_suite_catches_95_percent(function: str):
+    lesson, (own, *_) = bank.FAMILIES[function]
+    suite = [case for case in cases(lesson) if case.entry and case.entry.exercise == own and "/basic" in case.node]
+    caught = 0
+    for one in bank.wrong(function):
+        with Engine(bank.evaluator_of(function, one.source), explanation=NoExplanation).active():
+            caught += any(case.run() is not None for case in suite)
+    assert caught >= 0.95 * len(bank.wrong(function))
+
+
+WEAK = {
+    "compute_gae": ONE,
+    "compute_ppo_loss": "compute_ppo_loss(torch.ones(2), torch.ones(2), torch.ones(2))",
+    "compute_rewards": "compute_rewards(torch.ones(1), torch.ones(1, 2), torch.ones(1, 2), torch.ones(1, 2).bool())",
+    "response_mask": "response_mask(torch.tensor([[5, 2, 6]]), (2,))",
+}
+
+
+@EACH
+@pytest.mark.parametrize("test", ["pass", "assert True", "shape"])
+def test_tests_that_look_at_nothing_or_at_shapes_earn_less_than_a_tenth(function: str, test: str):
+    call = WEAK[function]
+    body = f"first, second = {call}, {call}\n    assert type(first) is type(second)\n    assert len(PARTS) and all("
+    body += "part.shape == other.shape and part.dtype == other.dtype and part.dim() < 3 for part, other in PARTS)"
+    parts = "zip(first, second)" if function == "compute_gae" else "[(first, second)]"
+    body = body.replace("len(PARTS) and ", "").replace("PARTS", parts) if test == "shape" else test
+    found = verdict(function, f"{HEAD}\ndef test_{function}():\n    {body}\n", bank.wrong(function))
+    assert not found["problem"] and sum(found["refused"]) < 0.1 * len(found["refused"])
+
+
+@pytest.mark.parametrize(
+    "body, says",
+    [
+        pytest.param("import inspect\n    inspect.getsource(compute_gae)", "import of inspect", id="reads-the-source"),
+        pytest.param("assert compute_gae.__name__ == 'compute_gae'", "use of .__name__", id="reads-the-name"),
+        pytest.param("import os\n    os.remove('x')", "import of os", id="deletes-a-file"),
+        pytest.param("open('x', 'w')", "use of open", id="writes-a-file"),
+        pytest.param("import urllib.request", "import of urllib.request", id="needs-the-network"),
+        pytest.param("torch.exp = None", "assignment to .exp", id="patches-torch"),
+        pytest.param("setattr(torch, 'exp', None)", "use of setattr", id="patches-by-name"),
+        pytest.param("from ..lesson04_gae import td_errors", "import of td_errors", id="another-function-as-oracle"),
+        pytest.param("from solutions.lesson04_gae import compute_gae", "import of solutions", id="the-solution"),
+        pytest.param("assert torch.rand(1) < 0.5", "do not agree", id="by-chance"),
+        pytest.param(
+            "seen.append(1)\n    assert len(seen) < 2\n\nseen = []\ntest_compute_gae_again = test_compute_gae",
+            "do not agree",
+            id="passes-only-alone",
+        ),
+        pytest.param(
+            "seen.append(1)\n\nseen = []\ndef test_compute_gae_again():\n    assert seen",
+            "do not agree",
+            id="passes-only-in-one-order",
+        ),
+    ],
+)
+def test_a_file_that_breaks_a_rule_earns_nothing_and_reads_one_sentence(body: str, says: str):
+    subject = solutions_changed(LESSON, {f"{LESSON}/my_tests.py": f"{GAE}{body}\n"})
+    with Engine(subject, explanation=NoExplanation).active(), pytest.raises(CheckFailed) as caught:
+        grade(Exercise(LESSON, "test_compute_gae"))
+    assert caught.value.share == 0.0
+    assert says in str(caught.value) or "raised" in caught.value.kind, str(caught.value)
+
+
+def test_a_test_that_refuses_a_right_one_reads_the_call_and_its_answer():
+    body = "assert compute_gae(torch.ones(1), torch.tensor([1.0, 3.0]), torch.zeros(1), 0.5, 0.5)[0].item() == 2\n"
+    with Engine(solutions_changed(LESSON, {f"{LESSON}/my_tests.py": GAE + body})).active():
+        with pytest.raises(CheckFailed) as caught:
+            grade(Exercise(LESSON, "test_compute_gae"))
+    text = str(caught.value)
+    assert caught.value.share == 0.0 and caught.value.kind == "a right implementation is refused"
+    assert "compute_gae([1] (float32), [1, 3] (float32), [0] (float32), 0.5, 0.5)" in text and "1.5" in text
+
+
+def test_half_of_the_mistakes_are_half_of_the_points_and_one_question():
+    body = "assert compute_gae(torch.ones(1), torch.tensor([1.0, 3.0]), torch.zeros(1), 0.5, 0.5)[0].item() == 1.5\n"
+    with Engine(solutions_changed(LESSON, {f"{LESSON}/my_tests.py": GAE + body})).active():
+        with pytest.raises(CheckFailed) as caught:
+            grade(Exercise(LESSON, "test_compute_gae"))
+    assert 0.1 < caught.value.share < 0.9 and any(
+        probe.question in str(caught.value) for probe in PROBES["compute_gae"]
+    )
+    assert not any(one.name in str(caught.value) for one in bank.wrong("compute_gae"))
+
+
+def test_bank_is_sorted_as_it_is_written():
+    kept = json.loads(Path(bank.BANK).read_text("utf-8"))
+    assert set(kept) == set(bank.FAMILIES) == set(PROBES)

@@ -1,0 +1,134 @@
+"""What is said about wrong answers that no list holds: a sample, its limits, and that no text of a solution is told."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+
+from testcases.engine import exercises
+from testcases.engine.bench import Suspect
+from testcases.engine.changes import Change, WrongAnswer, edit, instead, region_text
+from testcases.engine.compare import same_outcome
+from testcases.engine.contract import lesson as read_lesson
+from testcases.engine.diagnosis import LAYERS, known
+from testcases.engine.evaluate import Evaluator
+from testcases.engine.explanation import Explanation
+from testcases.engine.failures import CheckFailed
+from testcases.engine.runner import cases
+from testcases.engine.session import Engine, shared_reference
+from testcases.engine.trusted import examples, with_change
+
+exercises.install()
+
+GAE = """
+advantages, advantage = [], torch.zeros_like(rewards[..., 0])
+for t in reversed(range(rewards.shape[-1])):
+    ends = dones[..., t].bool()
+    delta = rewards[..., t] + gamma * values[..., t + 1].masked_fill(ends, 0.0) - values[..., t]
+    advantage = delta + {weight} * advantage.masked_fill(ends, 0.0)
+    advantages.insert(0, advantage)
+advantages = torch.stack(advantages, dim=-1)
+return advantages, advantages + values[..., :-1]
+"""
+PPO = """
+old_log_probs, advantages = old_log_probs.detach(), advantages.detach()
+log_probs, old_log_probs, advantages = _select(mask, log_probs, old_log_probs, advantages)
+advantages = advantages - advantages.mean()
+ratio = (log_probs - old_log_probs).exp()
+return -torch.min(ratio * advantages, ratio.clamp(1 - clip_epsilon, 1 + clip_epsilon) * advantages).mean()
+"""
+ROW_MEANS = "return torch.stack([row[real].mean() for row, real in zip(values, mask) if real.any()]).mean()"
+UNLISTED = [
+    (1, "masked_mean", instead("return values.masked_fill(~mask, 0.0).sum() / values.shape[1]", why=""), "per column"),
+    (4, "td_errors", edit("gamma *", "gamma**2 *", why=""), "`gamma` squared: is it applied twice?"),
+    (4, "td_errors", edit("return rewards +", "return", why=""), "`rewards` = 0: is `rewards` used?"),
+    (4, "td_errors", edit("- values[..., :-1]", "- values[..., :-1].detach()", why=""), "must carry the gradient"),
+    (4, "n_step_advantages", edit("deltas + gamma *", "deltas + gamma**2 *", why=""), "only before the last column"),
+    (4, "compute_gae", instead(GAE.format(weight="gamma * lam**2"), why=""), "`lam` squared"),
+    (4, "compute_gae", edit("stacked + values", "stacked - values", why=""), "sign between two terms (near `values`"),
+    (4, "compute_gae", edit("dones, gamma)", "dones, 1.0)", why=""), "`td_errors` is called with `gamma` = 1"),
+    (4, "compute_response_gae", edit("torch.where(mask[:, t], values", "torch.where(mask[:, t].all(), values", why=""),
+     "only with `mask` False between two True; only where `mask` is True"),
+    (5, "compute_ppo_loss", instead(PPO, why=""), "with the mean of `advantages` subtracted first"),
+    (5, "combine_losses", edit("- entropy_coef", "- value_coef", why=""), "`value_coef` in place of `entropy_coef`"),
+    (5, "ppo_statistics", edit("expm1() -", "expm1() +", why=""), "a wrong sign between two terms"),
+    (5, "ppo_statistics", edit("ratio.max()", "ratio.median()", why=""), "only in `ratio_max`; by a factor"),
+    (5, "update_beta", edit("kl > 1.5", "kl >= 1.5", why=""), "decides otherwise on the bound itself"),
+    (8, "evaluate_responses", edit("config.gamma, config.lam", "config.lam, config.gamma", why=""),
+     "`config.gamma` and `config.lam` swapped"),
+]  # fmt: skip
+
+
+def first_failure(subject: Evaluator, lesson: str, exercise: str) -> str:
+    """The report on the first test that fails, on one line."""
+    with Engine(subject).active():
+        for case in cases(lesson):
+            if case.entry and case.entry.exercise == exercise:
+                verdict = case.run()
+                if isinstance(verdict, CheckFailed):
+                    return " ".join(str(verdict).split())
+    return ""
+
+
+def subject_of(lesson: str, exercise: str, change: Change) -> Evaluator:
+    return with_change(lesson, WrongAnswer(exercise, "unlisted", "", "", change))
+
+
+@pytest.mark.parametrize(
+    "number, exercise, change, told", [pytest.param(*row, id=f"{row[1]}-{i}") for i, row in enumerate(UNLISTED)]
+)
+def test_a_wrong_answer_that_no_list_holds_is_explained(number: int, exercise: str, change: Change, told: str):
+    lesson = read_lesson(str(number)).name
+    said = first_failure(subject_of(lesson, exercise, change), lesson, exercise)
+    assert "Likely cause: this is what" in said or "Where it differs:" in said, said
+    assert told in said, said
+
+
+PLAIN = [
+    ("lesson04_gae", "compute_gae"),
+    ("lesson05_ppo_loss", "ppo_statistics"),
+    ("lesson01_masked_sequences", "position_ids"),
+]
+
+
+@pytest.mark.parametrize("lesson, exercise", PLAIN)
+def test_the_bench_gives_the_right_answer_when_nothing_is_changed(lesson: str, exercise: str):
+    bench = known(lesson, exercise).bench
+    right = shared_reference().right_answers_to(lesson, exercise)
+    for _ in range(2):
+        assert all(map(same_outcome, right, (bench.ask(Suspect(""), asked) for asked in examples(lesson, exercise))))
+        for suspect in known(lesson, exercise).of_layer(1)[::20]:
+            bench.ask(suspect, examples(lesson, exercise)[0])
+
+
+@pytest.mark.parametrize("lesson, exercise", PLAIN)
+def test_no_suspect_tells_the_solution(lesson: str, exercise: str):
+    """A sentence names single words, never a piece of the region's code."""
+    region = region_text(lesson, exercise)
+    for layer in range(len(LAYERS)):
+        for suspect in known(lesson, exercise).of_layer(layer):
+            for quoted in re.findall(r"`([^`]+)`", suspect.text):
+                assert re.fullmatch(r"[\w.]+", quoted), suspect.text
+                assert "." not in quoted or quoted not in region, suspect.text
+
+
+def test_a_diagnosis_is_short():
+    """Half a second for all layers when nothing is found; the limit is for a busy machine."""
+    lesson, exercise = PLAIN[0]
+    odd = instead("return AdvantagesAndReturns(rewards.sin() + dones, values[..., 1:].cos())", why="")
+    started = time.process_time()
+    said = first_failure(subject_of(lesson, exercise, odd), lesson, exercise)
+    assert "Likely cause" not in said
+    assert time.process_time() - started < 6.0
+
+
+def test_a_diagnosis_that_fails_is_left_out(monkeypatch: pytest.MonkeyPatch):
+    def broken(self: Explanation, lesson: str, exercise: str) -> None:
+        raise RecursionError
+
+    monkeypatch.setattr(Explanation, "_search", broken)
+    change = edit("stacked + values", "stacked - values", why="")
+    said = first_failure(subject_of("lesson04_gae", "compute_gae", change), "lesson04_gae", "compute_gae")
+    assert "Likely cause" not in said and "Where it differs: only in `returns`" in said

@@ -1,0 +1,125 @@
+"""The library: the wheel holds the solved lessons under one name; the page's scripts run on it in an empty folder."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import ppo_by_hand
+from solutions.apps.hub_options import HubOptions
+from solutions.given.config import PPOConfig
+from testcases.engine.contract import ROOT, lesson_names
+from testcases.selfcheck import hub
+
+PARTS = ("ppo_by_hand", "solutions", "tutorial/lesson11_scaling/configs")
+
+
+def scripts_of(page: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", (ROOT / "book/pages" / page).read_text("utf-8"), flags=re.DOTALL)
+
+
+SCRIPTS = scripts_of("library.md")
+REWARD = "def count_words(prompts, responses):\n    return [float(len(response)) for response in responses]\n"
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> Path:
+    """Built from a copy, so that nothing is left in the repository; without a network."""
+    source = tmp_path_factory.mktemp("source")
+    for part in PARTS:
+        shutil.copytree(ROOT / part, source / part, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    build = "from setuptools import build_meta; build_meta.build_wheel('dist')"
+    subprocess.run([sys.executable, "-c", build], cwd=source, check=True, capture_output=True)
+    (built,) = (source / "dist").glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def folder(wheel, tmp_path_factory) -> Path:
+    """An empty folder with two small models in it; the unpacked wheel lies elsewhere."""
+    zipfile.ZipFile(wheel).extractall(wheel.parent / "site")
+    made = tmp_path_factory.mktemp("empty")
+    words = hub.tokenizer()
+    hub.causal(made / "my-policy", "llama", words)
+    hub.classifier(made / "my-reward-model", words, "llama")
+    hub.prompt_file(made)
+    (made / "my_reward.py").write_text(REWARD)
+    return made
+
+
+def run(code: str, folder: Path, wheel: Path, *command: str) -> str:
+    """What a Python that sees the wheel, and nothing of the repository, prints."""
+    code = f"import sys; sys.path.insert(0, {str(wheel.parent / 'site')!r})\n{code}"
+    (folder / "script.py").write_text(code)
+    (environment := dict(os.environ)).pop("PYTHONPATH", None)
+    environment |= {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+    start = command or (sys.executable, "-P")
+    result = subprocess.run([*start, "script.py"], cwd=folder, env=environment, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def test_the_wheel_holds_the_lessons_under_one_name_and_nothing_else(wheel):
+    names = [name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name]
+    assert {name.split("/")[0] for name in names} == {"ppo_by_hand"}
+    below = {name.split("/")[1] for name in names if name.count("/") > 1}
+    assert below == {"apps", "configs", "given", *library_lessons()}
+    hub_parts = {path.stem for path in (ROOT / "solutions" / "apps").glob("hub*.py")}
+    assert {Path(name).stem for name in names if "/apps/" in name} == {"__init__", "journal", "output", *hub_parts}
+    assert {path.name for path in (ROOT / PARTS[2]).iterdir()} == {Path(n).name for n in names if "/configs/" in n}
+
+
+def library_lessons() -> set[str]:
+    """Every lesson but the last, which trains in the toy environment, and those that are all exercise and no block."""
+    return {name for name in lesson_names() if name[:8] not in ("lesson10", "lesson12")}
+
+
+def test_every_module_of_the_wheel_is_named_in_the_configuration():
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"]
+    assert {name.partition(".")[2] for name in settings["packages"]} == {"", "configs", "given", *library_lessons()}
+
+
+def test_the_table_beside_trl_has_every_setting():
+    named = set(re.findall(r"`(\w+)`", (ROOT / "book/pages/from_trl.md").read_text("utf-8")))
+    settings = {field.name for kind in (PPOConfig, HubOptions) for field in dataclasses.fields(kind)}
+    assert settings <= named
+
+
+def test_every_public_name_is_there_and_documented():
+    for name in ppo_by_hand.__all__:
+        assert getattr(ppo_by_hand, name).__doc__, name
+    assert (ppo_by_hand.CONFIGS / "fsdp.yaml").is_file()
+
+
+def test_the_scripts_of_the_page_and_the_command_run_in_an_empty_folder(wheel, folder):
+    command = "train --policy my-policy --reward my_reward:count_words --prompts prompts.txt --out tuned-by-command"
+    assert f"ppo-by-hand {command}" in (ROOT / "book/pages/library.md").read_text("utf-8")
+    by_command = f"""
+from ppo_by_hand import __file__ as place
+from ppo_by_hand.__main__ import main
+assert place.startswith({str(wheel.parent)!r}), place
+assert not {{"solutions", "tutorial", "testcases", "tiny_models"}} & set(sys.modules)
+sys.exit(main([*{command!r}.split(), "--set", {hub.SET!r}]) or main(["configs"]))
+"""
+    said = run("\n".join([*SCRIPTS[:2], *scripts_of("from_trl.md"), by_command]), folder, wheel)
+    assert "score " in said and "saved tuned-by-command/policy" in said
+    assert Path(said.splitlines()[-1], "ddp.yaml").is_file()
+    for result in ("tuned", "tuned-lora", "tuned-by-command/policy"):
+        assert (folder / result / "model.safetensors").is_file(), result
+
+
+def test_the_script_for_several_processes_runs_on_two(wheel, folder):
+    launch = (sys.executable, "-m", "accelerate.commands.launch", "--cpu", "--num_processes", "2")
+    run(SCRIPTS[2], folder, wheel, *launch)
+    assert (folder / "tuned-by-two" / "model.safetensors").is_file()

@@ -1,0 +1,124 @@
+"""Memory that does not grow with the rollout: each way to need less of it gives the numbers of the plain way."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from solutions.given import rows
+from solutions.lesson01_masked_sequences import gather_log_probs, token_entropy
+from solutions.lesson07_actor_critic import PolicyAndValue, ValueModel, make_reference
+from solutions.lesson09_ppo_trainer import PPOConfig, PPOTrainer
+from tiny_models.builders import build_causal_lm
+
+
+def both(function, logits, *rest):
+    """The answer and its gradient, with logits that require one."""
+    logits = logits.clone().requires_grad_(True)
+    answer = function(logits[:, :-1], *rest)
+    (answer * torch.arange(answer.numel()).reshape(answer.shape)).sum().backward()
+    return answer.detach(), logits.grad
+
+
+@pytest.mark.parametrize("at_once", [1, 11, 30, 44, 90], ids="{} logits at once".format)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16], ids=str)
+def test_large_logits_in_parts_give_the_same_bits(at_once, dtype, monkeypatch):
+    logits = torch.randn(3, 5, 11, dtype=dtype, generator=torch.Generator().manual_seed(0))
+    logits[0, 0, :4] = -torch.inf
+    tokens = torch.tensor([[5, 10, 0, 3], [1, 2, 3, 4], [9, 9, 9, 9]])
+    plain = [both(gather_log_probs, logits, tokens, 0.7), both(token_entropy, logits, 0.7)]
+    monkeypatch.setattr(rows, "AT_ONCE", at_once)
+    calls = []
+    monkeypatch.setattr(rows, "_places", lambda logits, places=rows._places: calls.append(0) or places(logits))
+    parts = [both(gather_log_probs, logits, tokens, 0.7), both(token_entropy, logits, 0.7)]
+    for (answer, gradient), (expected, slope) in zip(parts, plain, strict=True):
+        assert torch.equal(answer, expected) and torch.equal(gradient, slope)
+    assert len(calls) == 4
+    with torch.no_grad():
+        assert torch.equal(gather_log_probs(logits=logits[:, :-1], tokens=tokens, temperature=0.7), plain[0][0])
+
+
+def test_wrong_shapes_are_said_as_without_parts(monkeypatch):
+    monkeypatch.setattr(rows, "AT_ONCE", 1)
+    with pytest.raises(ValueError, match="expected logits"):
+        gather_log_probs(torch.zeros(3, 5, 11), torch.zeros(3, 4, dtype=torch.int64))
+
+
+def test_no_copy_of_the_logits_is_kept(monkeypatch):
+    """What the plain way keeps for the backward are three copies; in parts it is the logits themselves."""
+    logits = torch.randn(4, 8, 1000, requires_grad=True)
+    tokens = torch.zeros(4, 8, dtype=torch.int64)
+
+    def kept() -> int:
+        found = {}
+
+        def pack(tensor):
+            found[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+            answer = gather_log_probs(logits, tokens, 0.7) - token_entropy(logits, 0.7)
+        assert answer.requires_grad
+        return sum(found.values()) // (4 * logits.numel())
+
+    assert kept() >= 3
+    monkeypatch.setattr(rows, "AT_ONCE", 1000)
+    assert kept() == 1
+
+
+def small_trainer(**settings) -> PPOTrainer:
+    policy = build_causal_lm("gpt2", 12, n_layer=1, n_embd=16, n_head=2, eos_token_id=1, pad_token_id=0, seed=1)
+    torch.manual_seed(0)
+    model = PolicyAndValue(policy, ValueModel(make_reference(policy).base_model.requires_grad_(True))).double()
+    options = {"num_updates": 2, "batch_size": 5, "max_new_tokens": 6, "num_minibatches": 2, "num_epochs": 2}
+    config = PPOConfig(stop_token_ids=(1, 2), pad_token_id=0, **options | settings)
+    return PPOTrainer(model, TokenSum(), make_reference(policy), config)
+
+
+class TokenSum(torch.nn.Module):
+    """A reward model that notices any token, and the mask."""
+
+    def forward(self, input_ids, attention_mask):
+        return (input_ids * attention_mask).double().sum(dim=1) / 10
+
+
+PROMPTS = [[5, 6, 7], [8, 9], [10, 11, 5, 6], [4], [7, 7]]
+
+
+def fields_of(experience):
+    return {name: getattr(experience, name) for name in vars(experience)}
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4])
+@pytest.mark.parametrize("whiten", [False, True], ids=["raw-rewards", "whitened-rewards"])
+def test_responses_evaluated_in_parts_are_the_same_experience(size, whiten):
+    whole, parts = small_trainer(whiten_rewards=whiten), small_trainer(whiten_rewards=whiten, rollout_batch_size=size)
+    responses = whole.generate_responses(PROMPTS)
+    expected, found = (fields_of(one._evaluate(responses, PROMPTS)) for one in (whole, parts))
+    for name, tensor in expected.items():
+        real = expected["mask"] if tensor.shape == expected["mask"].shape else torch.ones_like(tensor, dtype=torch.bool)
+        real = expected["attention_mask"] if name == "input_ids" else real
+        torch.testing.assert_close(found[name][real], tensor[real], rtol=0, atol=1e-12)
+    assert torch.allclose(parts.compute_rewards(responses, PROMPTS), expected["rewards"], rtol=0, atol=1e-12)
+
+
+def test_no_model_reads_more_rows_at_once_than_asked():
+    trainer, sizes = small_trainer(rollout_batch_size=2, micro_batch_size=2), []
+    for model in (trainer.policy, trainer.ref_model, trainer.model.value_model.backbone):
+        model.register_forward_pre_hook(
+            lambda _, args, options: sizes.append(len(options["input_ids"])), with_kwargs=True
+        )
+    trainer.train(PROMPTS)
+    assert set(sizes) == {1, 2}
+
+
+def test_responses_sampled_in_parts_are_those_of_each_part():
+    trainer, alone = small_trainer(rollout_batch_size=2), small_trainer()
+    together = trainer._generate(PROMPTS)
+    for start in (0, 2, 4):
+        part = alone.generate_responses(PROMPTS[start : start + 2])
+        width = part.mask.shape[1]
+        rows = slice(start, start + 2)
+        assert torch.equal(together.mask[rows, :width], part.mask) and not together.mask[rows, width:].any()
+        assert torch.equal(together.responses[rows, :width][part.mask], part.responses[part.mask])
+        torch.testing.assert_close(together.log_probs[rows, :width], part.log_probs, rtol=0, atol=1e-12)
