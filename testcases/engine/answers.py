@@ -233,9 +233,7 @@ class Answer:
         # Who trains a model may leave its gradients filled, or clear them.
         left = [text for text in left if text.removesuffix(".grad") not in wanted.left_behind]
         if left:
-            self._fail(
-                "left something of the caller's changed", [f"after the call it is another one: {', '.join(left)}"]
-            )
+            self._fail("left something of its caller's changed", [f"not as before the call: {', '.join(left)}"])
         if self.outcome.used_global_random and not (wanted.used_global_random or self.request.scenario):
             self._draws_nothing()
 
