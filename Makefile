@@ -1,6 +1,6 @@
 # Every target does all of its set-up by itself; a second run installs nothing.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test progress watch chat hint reset solution check merge check-sandbox gradescope stubs figures checkpoints notebooks lab book book-pdf book-serve book-catalogues bench lint
+.PHONY: help setup demo test progress watch chat hint reset dispute solution check merge check-sandbox gradescope stubs figures checkpoints notebooks lab book book-pdf book-serve book-catalogues bench lint
 
 PYTHON ?= python3
 VENV := .venv
@@ -22,6 +22,7 @@ SET ?=
 RESUME ?=
 OPTIONS ?=
 SUBMISSIONS ?=
+DISPUTES ?=
 JOBS ?=
 ROSTER ?=
 SANDBOX ?=
@@ -87,12 +88,15 @@ hint: $(READY) ## One more hint [LESSON=4] [EXERCISE=compute_gae]
 reset: $(READY) ## Start a lesson afresh; asks first and keeps a copy [LESSON=4]
 	@$(BIN)/python -m testcases.engine.reset $(LESSON)
 
+dispute: $(READY) ## Object to a failure: a file for your instructor [LESSON=4 EXERCISE=compute_gae]
+	@$(BIN)/python -m testcases.engine.dispute '$(LESSON)' '$(EXERCISE)'
+
 solution: $(READY) ## The solution of a lesson that you have passed [LESSON=4]
 	@$(BIN)/python -m testcases.engine.solution $(LESSON)
 
-check: $(READY) ## Grade your lessons, or a folder [SUBMISSIONS=dir OUT=runs/check ROSTER= LESSONS="1 3" POINTS=20 ASSIGNMENT= DRY=1 SHARD=3/16 JOBS= SECRET= SANDBOX=]
+check: $(READY) ## Grade your lessons, or a folder [SUBMISSIONS=dir OUT=runs/check ROSTER= LESSONS="1 3" POINTS=20 ASSIGNMENT= DRY=1 SHARD=3/16 JOBS= SECRET= SANDBOX= DISPUTES=]
 	@$(BIN)/python -m testcases.grader '$(SUBMISSIONS)' --out '$(OUT)' --jobs '$(JOBS)' $(ASSIGNED) \
-	  --roster '$(ROSTER)' --sandbox '$(SANDBOX)' --shard '$(SHARD)' --dry '$(DRY)'
+	  --roster '$(ROSTER)' --sandbox '$(SANDBOX)' --shard '$(SHARD)' --dry '$(DRY)' --disputes '$(DISPUTES)'
 
 merge: $(READY) ## Join the parts of a class graded with SHARD= [OUT=runs/check PARTS= SUBMISSIONS=dir ROSTER= ASSIGNMENT=]
 	@$(BIN)/python -m testcases.grader.merge --out '$(OUT)' --parts '$(PARTS)' $(ASSIGNED) \

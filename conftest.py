@@ -15,7 +15,7 @@ from testcases.engine import exercises, progress, replay
 from testcases.engine.contract import ROOT, TESTCASES, TUTORIAL, lesson_names
 from testcases.engine.contract import lesson as read_lesson
 from testcases.engine.failures import Blocked, CheckFailed, NotStarted
-from testcases.engine.points import entry_of, function_of
+from testcases.engine.points import entries, entry_of, function_of
 from testcases.engine.stops import Stops, lesson_of, place
 from testcases.engine.stories import told
 
@@ -78,6 +78,8 @@ class _Run:
         self.first_of_file: dict[tuple[str, str], str] = {}
         self.endless: set[str] = set()
         self.results: dict[str, dict[str, str]] = {}
+        self.asked: dict[str, list[Any]] = {}
+        """Test function -> its questions that were answered with a value."""
         self.engine: Any = None
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
@@ -104,8 +106,11 @@ class _Run:
             return (yield)
         if self.engine is None:
             self.engine = self.stops.engine = self._make_engine()
+        self.engine.answered.clear()
         with self.engine.active():
-            return (yield)
+            result = yield
+        self.asked.setdefault(function_of(item.nodeid), []).extend(self.engine.answered)
+        return result
 
     def _make_engine(self) -> Any:
         from testcases.engine import evaluate
@@ -219,9 +224,30 @@ class _Run:
         self._write_bars(terminalreporter)
         return result
 
+    def _take_back_what_is_not_earned(self) -> list[str]:
+        """Passed tests that nothing stands behind earn nothing, as the grader has it; a line for each exercise."""
+        from testcases.engine.earned import EARNS_NOTHING, not_earned
+
+        lines = []
+        tested = [entry for node in self.results if (entry := entry_of(node))]
+        for lesson, exercise in dict.fromkeys((entry.lesson, entry.exercise) for entry in tested):
+            own = [entry.node for entry in entries(lesson) if entry.exercise == exercise]
+            passed = [node for node in own if set(self.results.get(node, {}).values()) == {"passed"}]
+            if not passed or len(passed) == len(own):
+                continue
+            with self.engine.active():
+                why = not_earned(self.engine, lesson, exercise, {node: self.asked[node] for node in passed})
+            for node in why:
+                self.results[node] = dict.fromkeys(self.results[node], "not earned")
+            if why:
+                lines.append(f"{lesson} {exercise}: {EARNS_NOTHING} ({len(why)} passed)")
+        return lines
+
     def _write_bars(self, terminalreporter: Any) -> None:
         if not self.results or hasattr(self.config, "workerinput"):
             return
+        for line in self._take_back_what_is_not_earned() if self.engine else ():
+            terminalreporter.write_line(line)
         lessons = [name for name in lesson_names() if any(function.startswith(name + "/") for function in self.results)]
         state: progress.Results = self.results
         if self.subject == "tutorial":

@@ -142,7 +142,7 @@ def ppo_statistics(
     Returns:
         dict of four Python floats:
         ratio_mean: mean ratio; 1 before the first step, then a few percent from it.
-        ratio_max: largest ratio.
+        ratio_max: largest ratio; NaN if there is one, which Python's `max` may hide.
         approx_kl: mean of ratio - 1 - log(ratio), in nats: KL(old || new) from samples of the old policy, >= 0.
             Close to ratio 1 the three terms cancel, and float32 loses digits unless they are computed with care.
         clip_fraction: share of tokens whose gradient the clip sets to 0: clipped objective strictly the smaller.

@@ -179,11 +179,20 @@ class Answer:
     def leaves_global_random_alone(self) -> Answer:
         """It drew nothing from, and did not seed, the global random generators."""
         self._is_sound()
+        return self._draws_nothing()
+
+    def _draws_nothing(self) -> Answer:
         if self.outcome.used_global_random and current().believes:
             self._fail(
                 "uses the global random generator", ["expected no draw from torch's or Python's global generator"]
             )
         return self
+
+    def remembers(self, sign: str) -> None:
+        """Fail: something of an earlier call is in this answer."""
+        lines = [f"got      {show(self.outcome.value)}: {sign}"]
+        lines.append("Is something kept from call to call: in a global, a default argument, a cache by shape?")
+        self._fail("remembers an earlier call", lines)
 
     def satisfies(self, test: Callable[[Any], Any], text: str) -> Answer:
         """`test` is true of the plain value; `text` says what it tests."""
@@ -213,8 +222,20 @@ class Answer:
                 "(x = x + y instead of x += y; masked_fill instead of masked_fill_; clone() before x[...] = y)"
             )
             self._fail(f"changed its input {names} in place", lines)
-        if self.outcome.left_behind and current().believes:
-            self._fail("left a global setting changed", [f"after the call: {', '.join(self.outcome.left_behind)}"])
+        if current().believes and (self.outcome.left_behind or self.outcome.used_global_random):
+            self._leaves_nothing_behind()
+
+    def _leaves_nothing_behind(self) -> None:
+        """Neither global settings nor what belongs to the caller; what the reference changes (train it, draw from it)
+        is meant."""
+        wanted = current().reference.evaluate(self.request)
+        left = [text for text in self.outcome.left_behind if text not in wanted.left_behind]
+        # Who trains a model may leave its gradients filled, or clear them.
+        left = [text for text in left if text.removesuffix(".grad") not in wanted.left_behind]
+        if left:
+            self._fail("left something of its caller's changed", [f"not as before the call: {', '.join(left)}"])
+        if self.outcome.used_global_random and not (wanted.used_global_random or self.request.scenario):
+            self._draws_nothing()
 
     def _value(self, quiet: bool = False) -> Any:
         value = self.outcome.value

@@ -187,7 +187,9 @@ def same_outcome(a: Outcome, b: Outcome, values_only: bool = False) -> bool:
         return bool(a.error and b.error and (a.error.kind, a.error.type_name) == (b.error.kind, b.error.type_name))
     if values_only:
         return alike(a.value, b.value)
-    if a.changed != b.changed or bool(a.tracked) != bool(b.tracked) or a.gradients.keys() != b.gradients.keys():
+    if (a.changed, a.left_behind) != (b.changed, b.left_behind):
+        return False
+    if bool(a.tracked) != bool(b.tracked) or a.gradients.keys() != b.gradients.keys():
         return False
     for name, slope in a.gradients.items():
         other = b.gradients[name]

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from .answers import call, examples_of
 from .exercises import Exercise, Scenario
+from .families import check_families
 from .plain import Request, copy_plain, tensors_in
 from .points import AGREEMENT, DEFAULTS, FLOAT32, REFUSALS, made_tests
 from .session import current
@@ -64,6 +65,7 @@ def _agrees(exercise: Exercise) -> Callable[[], None]:
     def test() -> None:
         for answer in examples_of(exercise):
             answer.matches_reference()
+        check_families(exercise)
 
     return test
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import inspect
 import linecache
-import random
 import re
 import signal
 import threading
@@ -24,6 +23,7 @@ from torch import Tensor
 from .contract import SOLUTIONS
 from .onlooker import Onlooker, Unseen, is_traced
 from .plain import MAX_TEXT, Frame, Outcome, Request, StudentError, copy_plain, identical, tensors_in, to_plain
+from .traces import GlobalState, changed_since, marks_of, watched
 from .views import Missing, View, whole_stack
 
 STUB = re.compile(r"^lesson(\d\d): ([\w.]+)$")
@@ -134,14 +134,14 @@ def run(
     # The call gets a copy of each leaf, so that an in-place change is seen as such and not as an autograd error.
     arguments = {**given, **{name: _copy_in(given[name], leaf) for name, leaf in leaves.items()}}
     before = copy_plain(arguments, lambda tensor: tensor.detach().clone())
-    versions = {name: _version(value) for name, value in arguments.items()}
+    marks = marks_of(arguments)
     # What the course itself loads does not count as a student's time.
     scenarios = importlib.import_module(f"testcases.{request.lesson}.scenarios") if request.scenario else None
     # The reference always ends; a slow machine must not make its answer a timeout.
     onlooker = onlooker or Unseen()
     is_limited = view.own and onlooker.limited and not is_traced()
     limit = _deadline(view, request, unstoppable, terms.load_seconds) if is_limited else nullcontext()
-    state, attempt = _GlobalState(), _Attempt(view, request)
+    state, attempt = GlobalState(), _Attempt(view, request)
     try:
         with limit, onlooker.watching(), _quiet(view):
             answered = attempt.answer(scenarios, arguments, leaves)
@@ -151,15 +151,12 @@ def run(
         onlooker.error = error
         answered = Outcome(error=_describe(error, attempt.phase, view))
     left_behind = state.restore()
-    changed = tuple(
-        name
-        for name in arguments
-        if not identical(before[name], arguments[name]) or versions[name] != _version(arguments[name])
-    )
+    touched = changed_since(marks, marks_of(arguments))
+    changed = tuple(name for name in arguments if name in touched or not identical(before[name], arguments[name]))
     return replace(
         answered,
         changed=changed,
-        left_behind=left_behind,
+        left_behind=(*left_behind, *sorted(touched - set(changed)), *sorted(attempt.touched)),
         used_global_random=state.used_random,
         printed=onlooker.printed.getvalue(),
         printed_length=onlooker.printed.length,
@@ -179,11 +176,17 @@ class _Attempt:
 
     def __init__(self, view: View, request: Request) -> None:
         self.view, self.request, self.phase = view, request, "load"
+        self.touched: set[str] = set()
+        """What was changed of the live objects that a scenario handed over."""
 
     def answer(self, scenarios: Any, arguments: dict[str, Any], leaves: dict[str, Tensor]) -> Outcome:
         function = self.view.resolve(self.request.lesson, self.request.exercise)
         self.phase = "raised"
-        answer = _call(self.view, self.request, function, scenarios, arguments)
+        if self.request.scenario:
+            with watched(self.view.lesson(self.request.lesson), self.request.exercise, self.touched) as lesson:
+                answer = getattr(scenarios, self.request.scenario)(lesson, **arguments)
+        else:
+            answer = _call(self.request, function, arguments)
         self.phase = "backward"
         gradients = _gradients(answer, leaves, self.request) if leaves else {}
         self.phase = "answer"
@@ -191,9 +194,7 @@ class _Attempt:
         return Outcome(value=value, gradients=gradients, tracked=tracked)
 
 
-def _call(view: View, request: Request, function: Any, scenarios: Any, arguments: dict[str, Any]) -> Any:
-    if request.scenario:
-        return getattr(scenarios, request.scenario)(view.lesson(request.lesson), **arguments)
+def _call(request: Request, function: Any, arguments: dict[str, Any]) -> Any:
     if not callable(function):
         raise Missing(f"{request.exercise} is not a function but {type(function).__name__}")
     names = list(arguments)
@@ -270,31 +271,6 @@ def signature_of(function: Any) -> str:
     return str(inspect.Signature(plain))
 
 
-class _GlobalState:
-    """What a call must not change for those that come after it."""
-
-    def __init__(self) -> None:
-        self.grad = torch.is_grad_enabled()
-        self.dtype = torch.get_default_dtype()
-        self.torch_state = torch.get_rng_state()
-        self.python_state = random.getstate()
-        self.used_random = False
-
-    def restore(self) -> tuple[str, ...]:
-        changed = []
-        if torch.is_grad_enabled() != self.grad:
-            changed.append(f"gradients switched {'off' if self.grad else 'on'}")
-            torch.set_grad_enabled(self.grad)
-        if torch.get_default_dtype() != self.dtype:
-            changed.append(f"the default dtype set to {torch.get_default_dtype()}")
-            torch.set_default_dtype(self.dtype)
-        if not torch.equal(torch.get_rng_state(), self.torch_state) or random.getstate() != self.python_state:
-            self.used_random = True
-            torch.set_rng_state(self.torch_state)
-            random.setstate(self.python_state)
-        return tuple(changed)
-
-
 @contextmanager
 def _quiet(view: View) -> Iterator[None]:
     """A student's warnings are not printed; those of the reference are errors."""
@@ -335,14 +311,3 @@ def _deadline(view: View, request: Request, unstoppable: Unstoppable | None, loa
         armed = False
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, previous)
-
-
-def _version(value: Any) -> Any:
-    """The write counters of the tensors in an argument."""
-    if isinstance(value, Tensor):
-        return value._version
-    if isinstance(value, dict):
-        return [_version(part) for part in value.values()]
-    if isinstance(value, (list, tuple)):
-        return [_version(part) for part in value]
-    return None

@@ -25,7 +25,7 @@ BAR = 24
 WIDE = 200
 
 Results = Mapping[str, Mapping[str, str]]
-"""Test function -> parameters -> "passed", "failed", "not started", or "blocked by " what it waits for."""
+"""Test -> parameters -> "passed", "failed", "not started", "not earned", or "blocked by " what it waits for."""
 WAITS = re.compile(r"lesson (\d+) \(([\w.]+)\)")
 
 
@@ -62,7 +62,7 @@ def update(results: Results, whole: bool) -> None:
 def status(entry: Entry, results: Results) -> str:
     """Of one test function: "passed" if all its cases passed, else the worst of them; "not run" without any."""
     cases = {found.partition(" by ")[0] for found in results.get(entry.node, {}).values()}
-    for worst in ("failed", "blocked", "not started", "passed"):
+    for worst in ("failed", "blocked", "not started", "not earned", "passed"):
         if worst in cases:
             return worst
     return "not run"
@@ -71,7 +71,7 @@ def status(entry: Entry, results: Results) -> str:
 def exercise_status(lesson: str, exercise: str, results: Results) -> str:
     """Of all tests of an exercise together."""
     found = {status(entry, results) for entry in entries(lesson) if entry.exercise == exercise}
-    for worst in ("failed", "blocked", "not started", "not run"):
+    for worst in ("failed", "blocked", "not started", "not run", "not earned"):
         if worst in found:
             return worst
     return "passed" if found else "not run"

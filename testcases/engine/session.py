@@ -66,6 +66,10 @@ class Engine:
         """The tests' calls that came to a `breakpoint()`."""
         self.draws = 0
         """How often examples were asked for: a test that asks for none does not depend on the seed."""
+        self.asked: Request | None = None
+        """The last question that a test has asked."""
+        self.answered: list[Request] = []
+        """The tests' questions that were answered with a value since this was last cleared."""
 
     @contextmanager
     def active(self) -> Iterator[Engine]:
@@ -110,6 +114,7 @@ class Engine:
         """
         self.require_started(request.lesson, request.exercise)
         first = self._first_answer(request.lesson, request.exercise)
+        self.asked = request
         known = self._endless.get((request.lesson, request.exercise)) or (
             first if first and is_timeout(first) else None
         )
@@ -121,6 +126,8 @@ class Engine:
         if stub and (request.lesson, stub[1]) in self._endless:
             raise Blocked(request.lesson, request.exercise, f"{stub[1]}, of which one call did not end")
         raise_if_unfinished(request, outcome)
+        if outcome.error is None:
+            self.answered.append(request)
         return outcome
 
     def _first_answer(self, lesson: str, exercise: str) -> Outcome | None:

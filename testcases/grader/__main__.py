@@ -44,7 +44,9 @@ def main() -> None:
     parser.add_argument("--shard", default="", help="one part of the class, such as 3/16, into OUT/shard-3-of-16")
     parser.add_argument("--dry", default="", help="not empty: say what would be graded, and grade nothing")
     parser.add_argument("--sandbox", default="", help='"bwrap" (default), or "none": only for code that you trust')
+    parser.add_argument("--disputes", default="", help="folder with files that make dispute wrote: which reproduce?")
     parser.add_argument("--limits", default="", help="such as call_seconds=2,memory_mb=1024")
+    parser.add_argument("--disputes", default="", help="folder with files that make dispute wrote: which reproduce?")
     options = parser.parse_args()
     # A process started from here needs it as little as the make above, which repeats it.
     given = [os.environ.pop(name, "") for name in ("SECRET", "MAKEFLAGS", "MAKEOVERRIDES")][0]
@@ -75,6 +77,10 @@ def run(options: argparse.Namespace) -> int:
 
             return dry.show(Path(options.submissions) if options.submissions else None, given, shard)
         batch = _batch(options, given, shard)
+        if options.disputes:
+            from . import disputes
+
+            return disputes.show(Path(options.disputes), batch)
         if not options.submissions:
             return _working_tree(options, batch)
         rows = _graded(options, batch)

@@ -30,7 +30,7 @@ def examples(seed: int) -> list[Request]:
 
 def _logits(draw: torch.Generator) -> list[Request]:
     found = []
-    for shape, temperature in (((2, 4, 5), 0.6), ((3, 3, 3), 1.7), ((3, 1, 4), 0.9)):
+    for shape, temperature in (((2, 4, 7), 0.6), ((3, 3, 3), 1.7), ((3, 1, 4), 0.9)):
         logits, tokens = normal_from(draw, *shape), torch.randint(shape[-1], shape[:2], generator=draw)
         weights = {"grad_of": "logits", "grad_weights": normal_from(draw, *shape[:2])}
         forbidden = _forbid(logits, tokens)

@@ -67,8 +67,13 @@ class Bag(nn.Module):
 def score_rows(
     lesson: Any, input_ids: Tensor, attention_mask: Tensor, table: Tensor, places: Tensor, weight: Tensor, bias: Tensor
 ) -> Tensor:
-    """The student's RewardModel on a Reader, with all numbers given so that gradients can be asked for."""
+    """The student's RewardModel on a Reader, with all numbers given so that gradients can be asked for.
+
+    It has read another batch of the same shape before.
+    """
     model = _quietly(lesson, Reader(len(table), len(places), table.shape[1])).to(table.dtype)
+    with torch.no_grad():
+        model(input_ids.flip(0), attention_mask.flip(0))
     numbers = {"backbone.table": table, "backbone.places": places, "head.weight": weight, "head.bias": bias}
     return torch.func.functional_call(model, numbers, (input_ids, attention_mask))
 

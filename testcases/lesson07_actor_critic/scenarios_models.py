@@ -28,7 +28,12 @@ class _Method(nn.Module):
 def with_parameters(
     model: nn.Module, parameters: dict[str, Tensor | None], *arguments: Any, method: str = "forward"
 ) -> Any:
-    """Call a model with these parameters in place of its own: gradients then reach the tensors that were given."""
+    """Call a model with these parameters in place of its own: gradients then reach the tensors that were given.
+
+    It has read another batch of the same shape before.
+    """
+    with torch.no_grad():
+        getattr(model, method)(*(part.flip(0) if isinstance(part, Tensor) else part for part in arguments))
     given = {f"model.{name}": value for name, value in parameters.items() if value is not None}
     return functional_call(_Method(model, method), given, arguments)
 

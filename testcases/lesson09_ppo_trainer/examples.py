@@ -44,6 +44,7 @@ def _responses(draw: torch.Generator, seed: int) -> list[Request]:
         request(ask, **common, max_new_tokens=3, pad_token_id=1, calls=2),
         request(ask, **common, max_new_tokens=4, temperature=1.7, places=normal_from(draw, 12, 5)),
         request(ask, **common),
+        request(ask, **common | {"prompts": _some_prompts(draw, 70)}, max_new_tokens=2),
         request(scenario("wrapped_responses_of", of=PPOTrainer.generate_responses), **common, max_new_tokens=5),
     ]
 

@@ -1,0 +1,157 @@
+"""A student may object: one file with their code, the question, both answers and the failure, for the instructor.
+
+python -m testcases.engine.dispute 4 compute_gae        (make dispute LESSON=4 EXERCISE=compute_gae)
+make check DISPUTES=runs/disputes                       reads such files back and says which fail here as well
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .contract import ROOT, TUTORIAL
+from .contract import lesson as read_lesson
+
+if TYPE_CHECKING:
+    from .session import Engine
+
+FOLDER = ROOT / "runs" / "disputes"
+MAX_BYTES = 1_000_000
+
+
+@dataclass(frozen=True)
+class Dispute:
+    """What of such a file is read back."""
+
+    lesson: str
+    exercise: str
+    test: str
+    """Node of the test that failed, such as "lesson04_gae/basic_test.py::test_compute_gae_by_hand"."""
+    path: str
+    """Of the student's file, below `tutorial/`."""
+    code: str
+
+
+def exercise_named(lesson: str, name: str) -> str:
+    """The exercise of this name, with or without its class.
+
+    Raises:
+        LookupError: there is none.
+    """
+    exercises = read_lesson(lesson).exercises
+    matching = [exercise for exercise in exercises if name in (exercise, exercise.rpartition(".")[2])]
+    if not matching:
+        raise LookupError(f"{lesson} has no exercise {name!r}; it has {', '.join(exercises)}")
+    return matching[0]
+
+
+def first_failure(engine: Engine, lesson: str, exercise: str) -> tuple[str, str]:
+    """Node and text of the first test that fails; `engine.asked` is its question then.
+
+    Raises:
+        LookupError: nothing fails, or the exercise is not written yet.
+    """
+    from .failures import Blocked, NotStarted
+    from .runner import cases
+
+    with engine.active():
+        for case in cases(lesson):
+            if case.entry is None or case.entry.exercise != exercise:
+                continue
+            verdict = case.run()
+            if isinstance(verdict, (NotStarted, Blocked)):
+                raise LookupError(f"{verdict}: there is nothing to dispute yet")
+            if verdict is not None:
+                return case.node, str(verdict)
+    raise LookupError(f"{exercise} passes: there is nothing to dispute")
+
+
+def written(engine: Engine, lesson: str, exercise: str, folder: Path = TUTORIAL) -> str:
+    """The file. Of the reference it has the answer only.
+
+    Raises:
+        LookupError: as `first_failure`.
+    """
+    import torch
+
+    from .snippet import as_python, snippet
+
+    node, failure = first_failure(engine, lesson, exercise)
+    path = f"{lesson}/{read_lesson(lesson).file_of(exercise)}"
+    head = {"lesson": lesson, "exercise": exercise, "test": node, "path": path, "seed": engine.seed}
+    head |= {"python": platform.python_version(), "torch": torch.__version__}
+    code = (folder / path).read_text("utf-8", "replace") if (folder / path).is_file() else ""
+    parts = [("json", json.dumps(head, indent=1)), ("The failure", failure)]
+    if engine.asked is not None:
+        parts.append(("The question", snippet(engine.asked)))
+        for title, evaluator in (("Expected", engine.reference), ("Got", engine.subject)):
+            parts.append((title, _shown(evaluator.evaluate(engine.asked), as_python)))
+    parts.append(("The code", code))
+    body = [_block("json", text) if title == "json" else f"## {title}\n\n{_block('', text)}" for title, text in parts]
+    why = "## Why I think that this is right\n\n(Write it here.)"
+    return "\n\n".join([f"# Dispute: {exercise} of {lesson}", body[0], why, *body[1:]]) + "\n"
+
+
+def _shown(outcome: Any, as_python: Any) -> str:
+    if outcome.error:
+        return f"{outcome.error.type_name}: {outcome.error.message}"
+    slopes = [f"gradient by {name}: {as_python(slope)}" for name, slope in outcome.gradients.items()]
+    return "\n".join([as_python(outcome.value), *slopes])
+
+
+def _block(kind: str, text: str) -> str:
+    """Fenced with more backticks than the text has anywhere in a row."""
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
+    return f"{fence}{kind}\n{text.rstrip()}\n{fence}"
+
+
+def read_dispute(path: Path) -> Dispute:
+    """What `written` has written; whoever sends one may have sent anything.
+
+    Raises:
+        ValueError: it is no such file.
+    """
+    text = path.read_bytes()[:MAX_BYTES].decode("utf-8", "replace")
+    head = re.search(r"^```json\n(.*?)\n```$", text, re.M | re.S)
+    code = re.search(r"^## The code\n\n(`{3,})\n(.*?)\n\1$", text, re.M | re.S)
+    try:
+        found = json.loads(head[1]) if head else {}
+        lesson = read_lesson(found["lesson"]).name
+        exercise = exercise_named(lesson, found["exercise"])
+        assert code is not None
+        return Dispute(
+            lesson, exercise, str(found["test"]), f"{lesson}/{read_lesson(lesson).file_of(exercise)}", code[2]
+        )
+    except (ValueError, LookupError, TypeError, AttributeError, AssertionError):
+        raise ValueError(f"{path.name} is no file that make dispute has written") from None
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="make dispute LESSON=4 EXERCISE=name", description="Object to a failure.")
+    parser.add_argument("lesson", help='number or folder name, such as "4"')
+    parser.add_argument("exercise", help='such as "compute_gae"')
+    options = parser.parse_args()
+    try:
+        lesson = read_lesson(options.lesson).name
+        exercise = exercise_named(lesson, options.exercise)
+        from .evaluate import student
+        from .session import Engine
+
+        text = written(Engine(student(TUTORIAL)), lesson, exercise)
+    except LookupError as error:
+        parser.exit(2, f"{error.args[0]}\n")
+    path = FOLDER / f"{read_lesson(lesson).short}-{exercise}.md"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")
+    print(
+        f"{path.relative_to(ROOT)}: say in it why you think that your answer is right, and send it to your instructor."
+    )
+
+
+if __name__ == "__main__":
+    main()

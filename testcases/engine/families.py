@@ -1,0 +1,237 @@
+"""Questions that the engine makes of a lesson's examples, where mistakes of a kind hide in every exercise alike.
+
+Something kept between two calls; an option left out, at 0, at 1, or another than usual; numbers that are exactly 0 or
+equal; many rows, and rows so long that bfloat16 (256) and float16 (2,048) cannot count their tokens.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from inspect import Parameter
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .answers import call
+from .compare import same_outcome
+from .exercises import Exercise
+from .plain import Outcome, Request, copy_plain, tensors_in
+from .session import current
+from .trusted import drawn
+
+CHEAP = 5.0
+"""Seconds that an example is given unless it trains: those that take more are asked for less often."""
+LONG, MANY = 520, 2_100
+
+
+def check_families(exercise: Exercise) -> None:
+    """The exercise answers all of these questions as the reference does, and the first one again."""
+    asked = current().examples(exercise.lesson, exercise.name)
+    others = _drawn(exercise.lesson, exercise.name, current().seed + 1)
+    for question, other in _for_memory(asked, others):
+        _remembers_nothing(question, other)
+    direct = [question for question in asked if not question.scenario]
+    for question in (made for make in FAMILIES for made in make(direct)):
+        # What the reference refuses, or is not defined for, says nothing of the exercise.
+        if _is_defined(current().reference.evaluate(question)):
+            call(question).matches_reference()
+
+
+def _is_defined(outcome: Outcome) -> bool:
+    """There is one right answer, and no NaN in it."""
+    if outcome.error or outcome.used_global_random:
+        return False
+    return not any(bool(tensor.isnan().any()) for tensor in tensors_in(outcome.value))
+
+
+@lru_cache(maxsize=64)
+def _drawn(lesson: str, exercise: str, seed: int) -> list[Request]:
+    return [question for question in drawn(lesson, seed) if question.exercise == exercise]
+
+
+# Kept between calls
+
+
+def _for_memory(asked: Sequence[Request], others: Sequence[Request]) -> Iterator[tuple[Request, Request]]:
+    """The first two examples with others of the same shapes; one is enough where a call makes live objects."""
+    pairs = [(one, other) for one, other in zip(asked, others, strict=False) if one.scenario == other.scenario]
+    changed = [(one, other) for one, other in pairs if one.arguments.keys() == other.arguments.keys()]
+    yield from changed[: 1 if asked and asked[0].scenario else 2]
+
+
+def _remembers_nothing(question: Request, other: Request) -> None:
+    """Ask a question, others of the same shape, and the first one again."""
+    before = call(question).matches_reference()
+    for changed in (_with(question, other, torch.is_tensor), _with(question, other, _is_no_float)):
+        if not _is_defined(current().reference.evaluate(changed)):
+            continue
+        answer = call(changed)
+        if same_outcome(answer.outcome, before.outcome):
+            right = current().reference.evaluate(changed)
+            if not same_outcome(answer.outcome, right):
+                answer.remembers("this is its answer to the question before, which had other numbers")
+        answer.matches_reference()
+    again = call(question)
+    if not same_outcome(again.outcome, before.outcome):
+        again.remembers("it was asked this before, and answered otherwise")
+
+
+def _with(question: Request, other: Request, chosen: Callable[[Any], bool]) -> Request:
+    """The question with these arguments of another; what is NaN under a mask may stand under no mask now."""
+
+    def is_chosen(name: str) -> bool:
+        theirs, own = other.arguments[name], question.arguments[name]
+        return chosen(theirs) and torch.is_tensor(own) and theirs.shape == own.shape
+
+    arguments = {name: other.arguments[name] if is_chosen(name) else own for name, own in question.arguments.items()}
+    return replace(question, arguments=copy_plain(arguments, lambda tensor: tensor.nan_to_num(1.0)))
+
+
+def _is_no_float(value: Any) -> bool:
+    return torch.is_tensor(value) and not value.is_floating_point()
+
+
+# Options
+
+
+def _options(direct: Sequence[Request]) -> Iterator[Request]:
+    """The first example that has them all, with each option left out, and with each number another one."""
+    for question in sorted(direct, key=lambda question: -len(question.arguments))[:1]:
+        parameters = current().reference.parameters(question.lesson, question.exercise)
+        for name, value in question.arguments.items():
+            if parameters[name].default is not Parameter.empty and value is not None:
+                yield _asked_by_name(question, {key: own for key, own in question.arguments.items() if key != name})
+            for number in _other_numbers(value):
+                yield replace(question, arguments={**question.arguments, name: number})
+
+
+def _asked_by_name(question: Request, arguments: dict[str, Any]) -> Request:
+    return replace(
+        question,
+        arguments=copy_plain(arguments, lambda tensor: tensor.nan_to_num(1.0)),
+        positional=0,
+        grad_of=tuple(name for name in question.grad_of if name in arguments),
+    )
+
+
+def _other_numbers(value: Any) -> tuple[Any, ...]:
+    if isinstance(value, bool):
+        return (not value,)
+    if isinstance(value, int):
+        return 0, 1, value + 1, 3 * value
+    if isinstance(value, float):
+        return 0.0, 1.0, value / 2, 3 * value
+    return ()
+
+
+# Exact numbers
+
+
+def _exact(direct: Sequence[Request]) -> Iterator[Request]:
+    """An example in which some numbers are exactly 0, and one in which some are exactly those of another argument.
+
+    No gradient is asked for: at a kink there is more than one.
+    """
+    for question in [one for one in direct if len(_floats(one)) > 0][:1]:
+        yield _without_gradient(question, {name: _zeroed(own, i) for i, (name, own) in enumerate(_floats(question))})
+        (_, first), *others = _floats(question)
+        equal = {name: _mixed(own, first) for name, own in others if own.shape == first.shape}
+        if equal:
+            yield _without_gradient(question, equal)
+
+
+def _floats(question: Request) -> list[tuple[str, Tensor]]:
+    found = question.arguments.items()
+    return [(name, own) for name, own in found if torch.is_tensor(own) and own.is_floating_point() and own.dim()]
+
+
+def _without_gradient(question: Request, changed: dict[str, Any]) -> Request:
+    return replace(question, arguments={**question.arguments, **changed}, grad_of=())
+
+
+def _zeroed(tensor: Tensor, offset: int) -> Tensor:
+    """Two of three numbers are 0, of the next tensor other two."""
+    place = torch.arange(tensor.numel()).reshape(tensor.shape) + 2 * offset
+    return tensor.masked_fill((place % 3 != 2) & ~tensor.isnan(), 0.0)
+
+
+def _mixed(tensor: Tensor, first: Tensor) -> Tensor:
+    place = torch.arange(tensor.numel()).reshape(tensor.shape)
+    return torch.where((place % 2 == 0) & ~tensor.isnan(), first.to(tensor.dtype), tensor)
+
+
+# Sizes
+
+
+def _sizes(direct: Sequence[Request]) -> Iterator[Request]:
+    """An example with each step many times over, and one with each row many times over."""
+    for question in [one for one in direct if _lead(one) is not None and _has_plain_sizes(one)][:1]:
+        lead = _lead(question)
+        assert lead is not None
+        dim = min(1, lead.dim() - 1)
+        steps, enough = lead.shape[dim], LONG if _floats(question) else MANY
+        if _counts(question):
+            yield _stretched(question, dim, steps, _odd(-(-enough // steps)))
+        if lead.dim() > 1:
+            yield _stretched(question, 0, lead.shape[0], _uncountable(question, lead))
+
+
+def _lead(question: Request) -> Tensor | None:
+    """The first tensor with batch and time; where there is none, with one of them."""
+    tensors = [own for own in question.arguments.values() if torch.is_tensor(own)]
+    return next((own for dims in (2, 1) for own in tensors if own.dim() >= dims), None)
+
+
+def _has_plain_sizes(question: Request) -> bool:
+    """Batch, time and vocabulary differ, so that a size says which dimension it is."""
+    lead = _lead(question)
+    if lead is None or 1 in lead.shape:
+        return False
+    sizes = [*lead.shape, lead.shape[min(1, lead.dim() - 1)] + 1]  # that of values in lesson 4
+    return len(set(sizes)) == len(sizes) and _is_double(question)
+
+
+def _counts(question: Request) -> bool:
+    """There are masks, dones or tokens: else the second dimension may be the responses to a prompt, paired off."""
+    return any(torch.is_tensor(own) and not own.is_floating_point() for own in question.arguments.values())
+
+
+def _is_double(question: Request) -> bool:
+    return all(own.dtype == torch.float64 for _, own in _floats(question))
+
+
+def _stretched(question: Request, dim: int, size: int, times: int) -> Request:
+    """Each index of this dimension so many times; a dimension that is longer by one keeps its last index once."""
+
+    def stretch(tensor: Tensor) -> Tensor:
+        for place in range(min(tensor.dim(), 2)):
+            if tensor.shape[place] == size:
+                tensor = tensor.repeat_interleave(times, dim=place)
+            elif dim == tensor.dim() - 1 and place == dim and tensor.shape[place] == size + 1:
+                body, last = tensor.split([size, 1], dim=place)
+                tensor = torch.cat([body.repeat_interleave(times, dim=place), last], dim=place)
+        return tensor
+
+    arguments = copy_plain(question.arguments, stretch)
+    return replace(question, arguments=arguments, grad_of=(), grad_weights=None)
+
+
+def _odd(number: int) -> int:
+    return number + 1 - number % 2
+
+
+def _uncountable(question: Request, lead: Tensor) -> int:
+    """How often to repeat the rows so that neither float16 nor bfloat16 holds the number of tokens."""
+    masks = [own for own in question.arguments.values() if torch.is_tensor(own) and own.dtype == torch.bool]
+    tokens = int(masks[0].sum()) if masks else lead.shape[0] * lead.shape[1]
+    for times in itertools.count(_odd(-(-MANY // max(tokens, 1))), step=2):
+        if times > MANY or torch.tensor(times * tokens).half().item() != times * tokens:
+            return times
+    raise AssertionError
+
+
+FAMILIES: tuple[Callable[[Sequence[Request]], Iterator[Request]], ...] = (_options, _exact, _sizes)

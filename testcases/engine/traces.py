@@ -1,0 +1,192 @@
+"""What a call leaves behind: in its arguments, in the live objects that it was handed, and in global settings."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import random
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+Marks = dict[str, Any]
+"""By the path of something that belongs to the caller, such as "model.training": what is equal as long as nobody has
+touched it."""
+
+
+def marks_of(objects: Mapping[str, Any]) -> Marks:
+    """The marks of tensors, modules, generators, and of what is inside lists, tuples, dicts and dataclasses."""
+    return {path: mark for name, value in objects.items() for path, mark in _marks(name, value).items()}
+
+
+def _marks(name: str, value: Any, depth: int = 0) -> Marks:
+    if isinstance(value, Tensor):
+        return {name: _written(value), f"{name}.requires_grad": value.requires_grad, f"{name}.grad": _gradient(value)}
+    if isinstance(value, nn.Module):
+        return _marks_of_module(name, value)
+    if isinstance(value, torch.Generator):
+        return {name: value.get_state().numpy().tobytes(), f"{name}.initial_seed()": value.initial_seed()}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        parts, found = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}, {}
+    elif isinstance(value, dict):
+        parts, found = value, {name: tuple(value)}
+    elif isinstance(value, (list, tuple)):
+        parts = dict(enumerate(value))
+        found = {name: [part if isinstance(part, (int, float, str)) else id(part) for part in value]}
+    else:
+        return {}
+    for key, part in parts.items() if depth < 3 else ():
+        found |= _marks(f"{name}.{key}", part, depth + 1)
+    return found
+
+
+def _marks_of_module(name: str, module: nn.Module) -> Marks:
+    weights = [*module.parameters(), *module.buffers()]
+    return {
+        name: [_sums(weight) for weight in weights],
+        f"{name}.training": [part.training for part in module.modules()],
+        f"{name}.requires_grad": [weight.requires_grad for weight in weights],
+        f"{name}.grad": [_gradient(weight) for weight in weights],
+    }
+
+
+def _written(tensor: Tensor | None) -> tuple[int, int] | None:
+    """Another one after the tensor was written to, or its memory exchanged."""
+    return None if tensor is None else (tensor._version, tensor.data_ptr())
+
+
+def _sums(weight: Tensor) -> str:
+    """Of its numbers: a fused optimizer writes without counting it as a write."""
+    numbers = weight.detach().double()
+    return repr((numbers.sum().item(), numbers.square().sum().item()))
+
+
+def _gradient(tensor: Tensor) -> tuple[int, int] | None:
+    return _written(tensor.grad) if tensor.is_leaf else None
+
+
+def changed_since(before: Marks, after: Marks) -> set[str]:
+    """The paths whose mark is another one now."""
+    return {path for path in before if before[path] != after.get(path)}
+
+
+@contextmanager
+def watched(lesson: ModuleType, exercise: str, changed: set[str]) -> Iterator[Any]:
+    """The lesson, each call of one exercise in which adds to `changed` what it changed of its caller's objects."""
+    head, _, method = exercise.partition(".")
+    holder = getattr(lesson, head, None)
+    original = vars(holder).get(method) if method and isinstance(holder, type) else None
+    if inspect.isfunction(original):
+        setattr(holder, method, _noting(original, changed, is_method=True))
+        try:
+            yield lesson
+        finally:
+            setattr(holder, method, original)
+    elif inspect.isfunction(holder):
+        yield _Watched(lesson, head, _noting(holder, changed, is_method=False))
+    else:
+        yield lesson
+
+
+class _Watched(ModuleType):
+    """A lesson with another function under one name."""
+
+    def __init__(self, lesson: ModuleType, name: str, function: Callable[..., Any]) -> None:
+        super().__init__(lesson.__name__)
+        self._lesson = lesson
+        setattr(self, name, function)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._lesson, name)
+
+
+def _noting(function: Callable[..., Any], changed: set[str], is_method: bool) -> Callable[..., Any]:
+    names = list(inspect.signature(function).parameters)
+
+    @functools.wraps(function)
+    def noting(*args: Any, **kwargs: Any) -> Any:
+        given = dict(zip(names, args, strict=False)) | kwargs
+        owner = given.pop(names[0], None) if is_method and names else None
+
+        def marks() -> Marks:
+            return _marks_of_owner(owner) | marks_of(given)
+
+        before = marks()
+        try:
+            return function(*args, **kwargs)
+        finally:
+            changed.update(changed_since(before, marks()))
+
+    return noting
+
+
+def _marks_of_owner(owner: Any) -> Marks:
+    """Of the object whose method is called only its models and generators: the rest is its own affair."""
+    if isinstance(owner, nn.Module):
+        return marks_of({"self": owner})
+    parts = getattr(owner, "__dict__", {}).items()
+    return marks_of({f"self.{name}": part for name, part in parts if isinstance(part, (nn.Module, torch.Generator))})
+
+
+class GlobalState:
+    """What a call must not change for those that come after it."""
+
+    def __init__(self) -> None:
+        self.settings = {name: read() for name, (read, _) in SETTINGS.items()}
+        self.torch_state = torch.get_rng_state()
+        self.seed = torch.initial_seed()
+        self.python_state = random.getstate()
+        self.numpy_state = _numpy_state()
+        self.used_random = False
+
+    def restore(self) -> tuple[str, ...]:
+        """Put all back; what had been changed, in words."""
+        changed = []
+        for name, (read, write) in SETTINGS.items():
+            if (now := read()) != self.settings[name]:
+                changed.append(f"{name} is {now}, was {self.settings[name]}")
+                write(self.settings[name])
+        if torch.initial_seed() != self.seed:
+            changed.append("torch's global generator was seeded")
+        if not torch.equal(torch.get_rng_state(), self.torch_state):
+            self.used_random = True
+            torch.set_rng_state(self.torch_state)
+        if random.getstate() != self.python_state:
+            self.used_random = True
+            random.setstate(self.python_state)
+        if _numpy_state() != self.numpy_state:
+            self.used_random = True
+            sys.modules["numpy.random"].set_state(("MT19937", *self.numpy_state))
+        return tuple(changed)
+
+
+SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
+    "torch.is_grad_enabled()": (torch.is_grad_enabled, torch.set_grad_enabled),
+    "torch.get_default_dtype()": (torch.get_default_dtype, torch.set_default_dtype),
+    "torch.get_default_device()": (torch.get_default_device, torch.set_default_device),
+    "torch.get_num_threads()": (torch.get_num_threads, torch.set_num_threads),
+    "torch.is_autocast_enabled()": (
+        lambda: torch.is_autocast_enabled("cpu"),
+        lambda on: torch.set_autocast_enabled("cpu", on),
+    ),
+    "torch.are_deterministic_algorithms_enabled()": (
+        torch.are_deterministic_algorithms_enabled,
+        torch.use_deterministic_algorithms,
+    ),
+    "torch.is_anomaly_enabled()": (torch.is_anomaly_enabled, torch.autograd.set_detect_anomaly),
+}
+
+
+def _numpy_state() -> Any:
+    """Of numpy's old global generator, where somebody has loaded numpy."""
+    numpy = sys.modules.get("numpy.random")
+    if numpy is None:
+        return None
+    _, keys, *rest = numpy.get_state()
+    return keys.tolist(), *rest

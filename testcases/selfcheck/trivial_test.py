@@ -1,0 +1,65 @@
+"""Nothing for nothing: an answer that is constant, an input, None or always an error earns 0 in every exercise."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+
+import pytest
+
+from testcases.engine.changes import NamedChange, RightAnswer, instead
+from testcases.engine.contract import lesson as read_lesson
+from testcases.engine.contract import lesson_names
+from testcases.engine.earned import not_earned
+from testcases.engine.explanation import NoExplanation
+from testcases.engine.plain import Request
+from testcases.engine.points import entries
+from testcases.engine.runner import cases
+from testcases.engine.session import Engine, shared_reference
+from testcases.engine.trusted import examples
+
+EXERCISES = [(lesson, exercise) for lesson in lesson_names() for exercise in read_lesson(lesson).exercises]
+
+
+def trivial_answers(lesson: str, exercise: str) -> Iterator[NamedChange]:
+    """The arguments stay checked: only the region is replaced."""
+    parameters = list(inspect.signature(shared_reference().evaluator.function(lesson, exercise)).parameters)
+    given = [name for name in parameters if name != "self"]
+    lines = ["return None", "return 0.0", "raise ValueError('expected')"]
+    if all(asked.scenario for asked in examples(lesson, exercise)):
+        lines += [f"return {name}" for name in given[:1]]  # live objects, which no scenario takes for an answer
+    else:
+        lines += ["return torch.zeros(())", f"return torch.zeros_like({given[0]})"]
+        lines += [f"return {name}" for name in given]
+    for line in lines:
+        yield RightAnswer(exercise, line, "", "", instead(f"import torch\n{line}", why=""))
+
+
+@pytest.mark.parametrize("lesson, exercise", EXERCISES)
+def test_trivial_answers_earn_nothing(lesson: str, exercise: str):
+    for answer in trivial_answers(lesson, exercise):
+        assert not points_of(lesson, answer), answer.name
+
+
+def points_of(lesson: str, answer: NamedChange) -> dict[str, int]:
+    """The tests of the exercise that give points to this answer."""
+    engine = Engine(shared_reference().changed(lesson, answer), explanation=NoExplanation, seconds=2.0)
+    failed: set[str] = set()
+    passed: dict[str, list[Request]] = {}
+    with engine.active():
+        for case in cases(lesson):
+            if case.entry is None or case.entry.exercise != answer.exercise or case.node in failed:
+                continue
+            engine.answered.clear()
+            try:
+                verdict = case.run()
+            except Exception as error:
+                verdict = AssertionError(str(error))
+            if verdict is None:
+                passed.setdefault(case.node, []).extend(engine.answered)
+            else:
+                failed.add(case.node)
+        passed = {node: asked for node, asked in passed.items() if node not in failed}
+        why = not_earned(engine, lesson, answer.exercise, passed) if failed else {}
+    points = {entry.node: entry.points for entry in entries(lesson)}
+    return {node: points[node] for node in passed if node not in why}
