@@ -55,7 +55,7 @@ class PessimisticGain(Wrong, of="pessimistic_gain"):
         "return (ratios.clamp(1 - width, 1 + width) * merits.detach()).mean()",
         why="a token that moved the wrong way has no gradient to come back with",
     )
-    no_bound_at_all = instead(
+    not_bounded = instead(
         "return (ratios * merits.detach()).mean()",
         why="moving far away is still worth something: look beyond 1 +- width",
     )

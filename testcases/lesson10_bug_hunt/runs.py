@@ -15,18 +15,27 @@ from torch import Tensor
 from solutions.lesson10_bug_hunt.diagnosis import FAULTS
 
 ROWS, LONGEST, WORDS, UPDATES, PASSES, WIDTH = 96, 8, 4, 14, 2, 0.2
-RATES = {"step_too_large": 60.0}
 
 
 @cache
-def run(fault: str, seed: int) -> dict[str, list[float]]:
-    """The log of a run with a fault, or of a healthy one: each metric, one number for each update."""
+def run(fault: str, seed: int, rate: float | None = None, heat: float | None = None) -> dict[str, list[float]]:
+    """The log of a run with a fault, or of a healthy one: each metric, one number for each update.
+
+    Args:
+        fault: one of FAULTS.
+        seed: of the start and of the sampling.
+        rate: of learning; of the fault, if left out.
+        heat: the temperature of sampling; likewise.
+    """
     assert fault in FAULTS
+    rate = {"step_too_large": 60.0}.get(fault, 6.0) if rate is None else rate
+    heat = {"sampling_mismatch": 0.6}.get(fault, 1.0) if heat is None else heat
     draw = torch.Generator().manual_seed(seed)
     start = 0.3 * torch.randn(LONGEST, WORDS, generator=draw, dtype=torch.float64)
     start[:, 0] -= 0.5
     frozen = start if fault != "wrong_reference" else start + 0.8 * torch.randn(start.shape, generator=draw).double()
     state = {"scores": start.clone(), "critic": torch.zeros(LONGEST, dtype=torch.float64)}
+    state |= {"rate": torch.tensor(rate), "heat": torch.tensor(heat)}
     log: dict[str, list[float]] = {}
     for _ in range(UPDATES):
         for name, number in _update(state, frozen.log_softmax(1), fault, draw).items():
@@ -35,7 +44,7 @@ def run(fault: str, seed: int) -> dict[str, list[float]]:
 
 
 def _update(state: dict[str, Tensor], frozen: Tensor, fault: str, draw: torch.Generator) -> dict[str, float]:
-    heat = 0.6 if fault == "sampling_mismatch" else 1.0
+    heat = state["heat"]
     log_chances = state["scores"].log_softmax(1)
     tokens = torch.multinomial((state["scores"] / heat).softmax(1), ROWS, replacement=True, generator=draw).T
     ends = tokens == 0
@@ -71,7 +80,7 @@ def _update(state: dict[str, Tensor], frozen: Tensor, fault: str, draw: torch.Ge
 def _passes(state: dict[str, Tensor], tokens: Tensor, sampled: Tensor, merits: Tensor, real: Tensor, *rest: Any):
     """The minibatches of one update; the probability ratios that each of them meets."""
     fault, draw = rest
-    places, rate, found = torch.arange(LONGEST), RATES.get(fault, 6.0), []
+    places, found = torch.arange(LONGEST), []
     curiosity = {"entropy_sign": -0.8}.get(fault, 0.1)
     for _ in range(PASSES):
         for part in torch.randperm(ROWS, generator=draw).split(ROWS // 2):
@@ -83,6 +92,6 @@ def _passes(state: dict[str, Tensor], tokens: Tensor, sampled: Tensor, merits: T
             gain = torch.minimum(ratios * merits[part], ratios.clamp(1 - WIDTH, 1 + WIDTH) * merits[part])
             entropy = -(table.exp() * table).sum(1).mean()
             (slope,) = torch.autograd.grad(gain[real[part]].mean() + curiosity * entropy, leaf)
-            state["scores"] = state["scores"] + rate * slope
+            state["scores"] = state["scores"] + state["rate"] * slope
             found.append(ratios.detach()[real[part]])
     return found
