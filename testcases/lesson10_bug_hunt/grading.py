@@ -72,7 +72,7 @@ def _require_right_ones(answer: Answer, function: str, chosen: Sequence[Implemen
 
 def _fail(answer: Answer, kind: str, lines: list[str], share: float = 0.0) -> None:
     lesson, exercise = answer.request.lesson, answer.request.exercise
-    cause = current().explanation.cause(answer.request, answer.outcome, neighbours=False)
+    cause = current().explanation.diagnose(answer.request, answer.outcome, neighbours=False).listed
     tail = [f"Likely cause: {cause.name}: {cause.why}"] if cause else []
     tail.append(f'Read: tutorial/{lesson}/README.md, "{section_for(lesson, exercise)}"')
     tail.append(f"Hint: make hint LESSON={read_lesson(lesson).number} EXERCISE={exercise}")

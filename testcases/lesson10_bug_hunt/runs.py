@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from solutions.lesson10_bug_hunt.diagnosis import FAULTS
+from testcases.doubles.drawing import generator
 
 ROWS, LONGEST, WORDS, UPDATES, PASSES, WIDTH = 96, 8, 4, 14, 2, 0.2
 
@@ -30,7 +31,7 @@ def run(fault: str, seed: int, rate: float | None = None, heat: float | None = N
     assert fault in FAULTS
     rate = {"step_too_large": 60.0}.get(fault, 6.0) if rate is None else rate
     heat = {"sampling_mismatch": 0.6}.get(fault, 1.0) if heat is None else heat
-    draw = torch.Generator().manual_seed(seed)
+    draw = generator(seed)
     start = 0.3 * torch.randn(LONGEST, WORDS, generator=draw, dtype=torch.float64)
     start[:, 0] -= 0.5
     frozen = start if fault != "wrong_reference" else start + 0.8 * torch.randn(start.shape, generator=draw).double()

@@ -127,6 +127,10 @@ def _error_of(function: Callable[..., None], parameters: dict[str, Any]) -> str:
     """What a test raised; "" if it passed."""
     try:
         function(**parameters)
+    except NotImplementedError as error:
+        if str(error).startswith("lesson10: "):  # The stub's own: not started, and no verdict.
+            raise
+        return f"NotImplementedError: {error}"[:300]
     except Exception as error:
         return f"{type(error).__name__}: {error}".strip()[:300]
     except BaseException as error:
