@@ -10,12 +10,15 @@ from keyword import iskeyword
 from typing import Any
 
 from testcases.engine.changes import suspects
-from testcases.engine.contract import SOLUTIONS, regions
+from testcases.engine.contract import SOLUTIONS, TESTCASES, regions
 
 from .choosing import course_files
 
 LONG = 6
 """Statements. Two people write the same five, each alone."""
+MY_TESTS = "lesson10_bug_hunt/my_tests.py"
+LONG_ROW, MOST_ROWS = 20, 3
+"""Words and signs of a row that is compared, and how many rows are a copy."""
 MOST_PLACES = 100
 """Where one region may stand in a file: a bound for files that are made to be slow."""
 Tokens = list[tuple[str, str]]
@@ -34,7 +37,25 @@ def copies(files: Mapping[str, bytes]) -> dict[str, Any]:
             count += 1
             if _stands_in(student, region):
                 found.append(f"{path.partition('/')[0]}.{exercise}")
+    text = files.get(MY_TESTS, b"").decode("utf-8", "replace")
+    words = " ".join(word for word, _ in tokens(text))
+    if sum(row in words for row in suite_rows()) >= MOST_ROWS:
+        found.append("lesson10_bug_hunt.my_tests")
+        count += 1
     return {"regions": found, "of": count}
+
+
+@cache
+def suite_rows() -> tuple[str, ...]:
+    """The rows of the tables in the course's own suites of lessons 1, 4, 5 and 6: nobody writes three of them alike."""
+    rows = set()
+    for path in (path for number in "1456" for path in TESTCASES.glob(f"lesson0{number}_*/basic*_test.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.param":
+                row = [word for word, _ in tokens(", ".join(map(ast.unparse, node.args)))]
+                if len(row) >= LONG_ROW:
+                    rows.add(" ".join(row))
+    return tuple(sorted(rows))
 
 
 @cache

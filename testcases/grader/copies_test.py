@@ -10,7 +10,7 @@ import pytest
 from testcases.engine.contract import SOLUTIONS
 from testcases.engine.stubs import all_stubs
 from testcases.grader.choosing import course_files
-from testcases.grader.copies import LONG, copies, long_regions
+from testcases.grader.copies import LONG, MY_TESTS, copies, long_regions
 from testcases.grader.reports_data import load_one, read_csv, report, result
 
 GAE = "lesson04_gae/gae.py"
@@ -74,3 +74,9 @@ def test_a_copy_is_flagged_by_its_share_and_keeps_its_mark(tmp_path: Path):
     assert row["flags"] == sheet.alarms[0] and row["score"] == "3"
     told = {path.name for path in tmp_path.rglob("*.*") if "1 of 4 long regions" in path.read_text("utf-8")}
     assert told == {"gradebook.csv", "index.html"}, "for the instructor alone"
+
+
+def test_tables_of_the_course_s_own_suites_are_no_tests_of_a_student():
+    suite = (SOLUTIONS.parent / "testcases/lesson04_gae/basic_test.py").read_bytes()
+    assert copies({MY_TESTS: suite})["regions"] == ["lesson10_bug_hunt.my_tests"]
+    assert copies({MY_TESTS: (SOLUTIONS / MY_TESTS).read_bytes()})["regions"] != ["lesson10_bug_hunt.my_tests"]
