@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from testcases.doubles.drawing import as_argument, generator, normal_from, uniform_from
+from testcases.doubles.drawing import generator, normal_from, uniform_from
 from testcases.engine import Request, request
 from tutorial.lesson10_bug_hunt import (
     bounded_error,
@@ -34,9 +34,9 @@ TESTS = of_gae, of_ppo_loss, of_rewards, of_mask
 
 def examples(seed: int) -> list[Request]:
     """Blocks on ragged rows, signs of both kinds and values beyond every bound; trainers on a few updates."""
-    draw, seed = generator(seed), as_argument(seed)  # In a question the seed itself would stand.
+    draw = generator(seed)
     blocks = [*_packed(draw), *_losses(draw), *_scores(draw), *_rows(draw), *_tables(draw), *_sliced(draw)]
-    blocks += [request(diagnose, log=run(fault, 1000 * seed % 2**40 + 7)) for fault in FAULTS]
+    blocks += [request(diagnose, log=run(fault, seed + 7)) for fault in FAULTS]
     return [*blocks, *(asked(exercise, f"{seed}.example", FEW) for exercise in TESTS)]
 
 
