@@ -1,0 +1,261 @@
+"""Notebook 8: one response and its numbers, the cache, truncated sampling, ragged batches, the EOS token."""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from matplotlib import pyplot
+from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure
+from torch import Tensor, nn
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.utils import logging
+
+from tiny_models import checkpoints
+from tiny_models.language import Habits, all_prompts, sample_review
+
+from . import BLUE, GREEN, ORANGE, SKY, suptitle
+
+pyplot.style.use(Path(__file__).parents[1] / "style.mplstyle")
+torch.set_num_threads(1)
+logging.disable_progress_bar()
+
+TOKENIZER = AutoTokenizer.from_pretrained(checkpoints.SFT)
+PAD, EOS = TOKENIZER.pad_token_id, TOKENIZER.eos_token_id
+NEVER = len(TOKENIZER)
+"""An id that no token has: with it as the stop token no response stops."""
+LARGE = 0.1
+"""Advantages further from 0 than this are printed in bold."""
+
+
+def sft_model() -> nn.Module:
+    return AutoModelForCausalLM.from_pretrained(checkpoints.SFT).eval()
+
+
+def seeded(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def prompts() -> tuple[Tensor, Tensor]:
+    encoded = TOKENIZER(all_prompts(), padding=True, return_tensors="pt")
+    return encoded.input_ids, encoded.attention_mask.bool()
+
+
+def positive_policy(lessons: SimpleNamespace, reference: nn.Module, steps: int = 12) -> nn.Module:
+    """A copy of the reference that was fine-tuned on positive reviews, as in SFT."""
+    policy, rng = copy.deepcopy(reference).requires_grad_(True), random.Random(0)
+    prompt_ids, prompt_mask = prompts()
+    positive = Habits(positive_mood=0.8, negative_mood=0.1)
+    optimizer = torch.optim.Adam(policy.parameters(), lr=1e-3)
+    for _ in range(steps):
+        reviews = [f"{sample_review(prompt, rng, positive)} {TOKENIZER.eos_token}" for prompt in all_prompts()]
+        answers = TOKENIZER(reviews, padding=True, padding_side="right", return_tensors="pt")
+        real = answers.attention_mask.bool()
+        text, visible = torch.cat([prompt_ids, answers.input_ids], 1), torch.cat([prompt_mask, real], 1)
+        logits = lessons.actor_critic.response_logits(policy, text, visible, prompt_ids.shape[1])
+        optimizer.zero_grad()
+        (-lessons.masked.gather_log_probs(logits, answers.input_ids)[real].mean()).backward()
+        optimizer.step()
+    return policy
+
+
+class Response:
+    """The numbers of the first response of this length, one for each real token."""
+
+    def __init__(self, experience: Any, length: int) -> None:
+        row = experience.mask.sum(1).tolist().index(length)
+        real = experience.mask[row]
+        for name in ("responses", "log_probs", "ref_log_probs", "values", "rewards", "advantages"):
+            setattr(self, name, getattr(experience, name)[row][real])
+        self.kl = self.log_probs - self.ref_log_probs
+        self.score = experience.scores[row].item()
+        self.prompt = all_prompts()[row]
+
+    def table(self) -> dict[str, Tensor]:
+        return {
+            "probability": self.log_probs.exp(),
+            "reference's probability": self.ref_log_probs.exp(),
+            "log-probability (nats)": self.log_probs,
+            "KL, k1 (nats)": self.kl,
+            "value, before the token": self.values,
+            "reward": self.rewards,
+            "advantage": self.advantages,
+        }
+
+
+def one_response(response: Response) -> tuple[Figure, str]:
+    figure, axis = pyplot.subplots()
+    table = response.table()
+    grid = torch.stack([*table.values()])
+    grid[:-3] = 0  # one color scale for numbers of one unit: that of the score
+    image = axis.imshow(grid, cmap="PuOr_r", vmin=-2.2, vmax=2.2, aspect="auto")
+    figure.colorbar(image, label="units of the score", pad=0.01)
+    for y, (name, numbers) in enumerate(table.items()):
+        for x, number in enumerate(numbers.tolist()):
+            weight = "bold" if name == "advantage" and abs(number) > LARGE else "normal"
+            color = "white" if abs(grid[y, x]) > 1.3 else "black"
+            text = f"{round(number, 2) + 0.0:.2f}"
+            axis.text(x, y, text, ha="center", va="center", fontsize=8, color=color, fontweight=weight)
+    words = [TOKENIZER.decode(token) for token in response.responses]
+    axis.set_xticks(range(len(words)), words, fontsize=9)
+    axis.set_yticks(range(len(table)), table)
+    axis.set(xlabel=f'token of the response to "{response.prompt}" (bold: advantage more than {LARGE} from 0)')
+    axis.xaxis.label.set_fontsize(9)
+    suptitle(figure, f"What is stored of one response with the score {response.score:.2f}")
+    return figure, (
+        "A table with one column for each token of one review and seven rows: probability, the reference's "
+        "probability, log-probability, KL, value, reward, advantage. The rewards are close to 0 except at the last "
+        "token, where the score is. Most of the advantages are in bold, of both signs."
+    )
+
+
+@contextmanager
+def counted_positions(model: nn.Module) -> Iterator[list[int]]:
+    """How many token positions of each row the first layer processes, for each forward pass."""
+    counts: list[int] = []
+    hook = model.transformer.h[0].register_forward_pre_hook(lambda layer, inputs: counts.append(inputs[0].shape[1]))
+    yield counts
+    hook.remove()
+
+
+def generate_without_cache(
+    lessons: SimpleNamespace, model: nn.Module, ids: Tensor, visible: Tensor, count: int
+) -> Tensor:
+    """The responses of `generate` with the same random numbers, from forward passes over the whole text."""
+    start, generator = ids.shape[1], seeded()
+    with torch.no_grad():
+        for _ in range(count):
+            positions = lessons.masked.position_ids(visible)
+            output = model(input_ids=ids, attention_mask=visible, position_ids=positions, use_cache=False)
+            token = lessons.rollout.sample_token(output.logits[:, -1], generator=generator)
+            ids = torch.cat([ids, token.unsqueeze(1)], 1)
+            visible = torch.cat([visible, torch.ones(len(ids), 1, dtype=torch.bool)], 1)
+    return ids[:, start:]
+
+
+def cache(cached: list[int], uncached: list[int]) -> tuple[Figure, str]:
+    figure, (left, right) = pyplot.subplots(1, 2)
+    steps = range(1, len(cached) + 1)
+    for label, counts, style in (("without cache", uncached, "--"), ("with cache", cached, "-")):
+        left.plot(steps, counts, style, label=label)
+        right.plot(steps, torch.tensor(counts).cumsum(0), style, label=label)
+        right.annotate(f"{sum(counts)}", (steps[-1], sum(counts)), (0, 5), textcoords="offset points", ha="right")
+    left.set(xlabel="decoding step", ylabel="token positions processed", ylim=(0, None))
+    right.set(xlabel="decoding step", ylabel="token positions processed so far", ylim=(0, 1.1 * sum(uncached)))
+    left.legend()
+    suptitle(figure, f"Token positions per row: a prompt of {cached[0]}, a response of {len(cached)}")
+    return figure, (
+        "Left, token positions in each decoding step: without a cache a line that rises from 10 to 59; with it a "
+        "single 10, then ones. Right, their sums: a steep curve without a cache, and a line near the bottom with it."
+    )
+
+
+def four_ways(plain: Tensor, shares: dict[str, Tensor], count: int = 14) -> tuple[Figure, str]:
+    figure, axes = pyplot.subplots(2, 2, sharex=True, sharey=True, figsize=(8, 4.2))
+    shown = plain.topk(count).indices
+    for axis, (name, share) in zip(axes.flat, shares.items(), strict=True):
+        axis.bar(range(count), share[shown], color=SKY)
+        axis.plot(range(count), plain[shown], "_", color="black", markersize=13, markeredgewidth=2)
+        axis.set_xticks(range(count), TOKENIZER.convert_ids_to_tokens(shown), rotation=70, fontsize=8)
+        axis.set_title(f"{name}: {int((share > 0).sum())} different words", fontweight="normal", fontsize=10)
+    figure.supylabel("share of the draws", fontsize=10)
+    figure.supxlabel("next word (black dash: its probability in the whole distribution)", fontsize=10)
+    suptitle(figure, "One next word, sampled in four ways")
+    return figure, (
+        "Four bar charts over the 14 most likely words. Plain draws end at the black dashes. With temperature 0.5 the "
+        "two most likely words are far above their dashes, the rare ones below. With top_k 5 and top_p 0.7 the most "
+        "likely words are above their dashes, and the bars of the others are missing."
+    )
+
+
+def ragged(experience: Any, sizes: list[int], real_share: list[float]) -> tuple[Figure, str]:
+    figure, (left, right) = pyplot.subplots(1, 2, width_ratios=(1.5, 1))
+    start = experience.attention_mask.shape[1] - experience.mask.shape[1]
+    picture = experience.attention_mask.long()
+    picture[:, start:] += experience.mask.long()  # 0 padding, 1 prompt, 2 response
+    colors = ["#E5E5E5", SKY, GREEN]
+    left.imshow(picture, cmap=ListedColormap(colors), aspect="auto", interpolation="nearest")
+    left.axvline(start - 0.5, color="black")
+    left.set(xlabel="token position", ylabel="row of the batch")
+    handles = [pyplot.Rectangle((0, 0), 1, 1, color=color) for color in colors]
+    figure.legend(handles, ["padding", "prompt", "response (the mask)"], loc="outside lower left", ncols=3)
+    bars = right.bar(range(len(sizes)), real_share, color=BLUE)
+    right.bar_label(bars, fmt="{:.0%}")
+    right.set_xticks(range(len(sizes)), sizes)
+    right.set_yticks([0, 0.25, 0.5, 0.75, 1])
+    right.yaxis.set_major_formatter("{x:.0%}")
+    right.set(xlabel="rows in a minibatch", ylabel="real tokens", ylim=(0, 1.08))
+    lengths = experience.mask.sum(1)
+    suptitle(figure, f"A batch with responses of {lengths.min()} to {lengths.max()} tokens, and its minibatches")
+    return figure, (
+        "Left, the batch as a picture: blue prompts with a ragged left edge meet at a black line, green responses with "
+        "a ragged right edge follow, and gray padding is on both sides. Right, the share of real tokens by the size of "
+        "the minibatch: it grows as they get smaller, to 100 % for single rows."
+    )
+
+
+def stopping(with_eos: Any, without: Any, scores_with: Tensor, scores_without: Tensor) -> tuple[Figure, str]:
+    figure, (left, right) = pyplot.subplots(1, 2)
+    for label, mask, style in (("with EOS", with_eos.mask, "-"), ("without", without.mask, "--")):
+        left.step(range(1, mask.shape[1] + 1), mask.sum(0), style, where="mid", label=label)
+    rows, last = with_eos.mask.shape
+    left.axvline(last, color="gray", linewidth=0.8, linestyle=":")
+    left.text(last + 0.4, 0.3 * rows, f"all have stopped\nafter step {last}", va="center")
+    left.set(xlabel="decoding step", ylabel="unfinished sequences", ylim=(0, 1.07 * rows))
+    left.legend(loc="center right")
+    right.plot(scores_with, scores_without, "o", alpha=0.5, markersize=4, color=ORANGE)
+    right.axline((0, 0), slope=1, color="black", linewidth=0.8, label="equal scores")
+    right.set(xlabel="score, with the EOS token", ylabel="score, without it")
+    right.legend(loc="upper left")
+    suptitle(figure, f"{rows} prompts, sampled with and without the EOS token")
+    return figure, (
+        "Left, unfinished sequences by decoding step: with the EOS token the number falls to almost 0, then the loop "
+        "ends; without it, it stays at 192 for all 30 steps. Right, the two scores of each prompt: a wide cloud around "
+        "the diagonal."
+    )
+
+
+def flatter(model: nn.Module, factor: float) -> nn.Module:
+    """A copy with all logits multiplied by `factor`."""
+    scaled = copy.deepcopy(model)
+    scaled.transformer.ln_f.weight *= factor
+    scaled.transformer.ln_f.bias *= factor
+    return scaled
+
+
+def sampled(
+    lessons: SimpleNamespace, policy: nn.Module, reference: nn.Module, top_k: int
+) -> tuple[Any, Tensor, Tensor]:
+    """480 responses of the policy, and all log-probabilities of policy and reference at each of their tokens."""
+    ids, mask = (part.repeat(10, 1) for part in prompts())
+    written = lessons.rollout.generate(policy, ids, mask, 20, (EOS,), PAD, top_k=top_k, generator=seeded(1))
+    text, visible = torch.cat([ids, written.responses], 1), torch.cat([mask, written.mask], 1)
+    with torch.no_grad():
+        both = [lessons.actor_critic.response_logits(one, text, visible, ids.shape[1]) for one in (policy, reference)]
+    return written, both[0].log_softmax(-1), both[1].log_softmax(-1)
+
+
+def truncated_kl(estimates: dict[int, float], exact: dict[int, float]) -> tuple[Figure, str]:
+    figure, axis = pyplot.subplots()
+    places = range(len(estimates))
+    axis.plot(places, list(exact.values()), "s--", color="black", label="exact KL, whole vocabulary")
+    axis.bar(places, list(estimates.values()), color=BLUE, label="mean log-ratio of the sampled tokens")
+    axis.axhline(0, color="black", linewidth=0.8)
+    names = [f"top_k {top_k}" if top_k else "not truncated" for top_k in estimates]
+    axis.set_xticks(places, [f"{name}\n{one:+.3f}" for name, one in zip(names, estimates.values(), strict=True)])
+    axis.set(xlabel="how the tokens were sampled, and the estimate", ylabel="KL per token (nats)")
+    axis.margins(y=0.15)
+    axis.legend(loc="lower left")
+    suptitle(figure, "The estimated and the exact KL from the reference")
+    return figure, (
+        "Bars of the estimated KL for whole sampling and for top_k 20, 10, 5, 2 and 1: a positive bar that agrees with "
+        "the exact KL, a lower one for top_k 20, then ever more negative ones. The exact KL, black squares, stays "
+        "positive everywhere."
+    )
