@@ -46,7 +46,6 @@ def main() -> None:
     parser.add_argument("--sandbox", default="", help='"bwrap" (default), or "none": only for code that you trust')
     parser.add_argument("--disputes", default="", help="folder with files that make dispute wrote: which reproduce?")
     parser.add_argument("--limits", default="", help="such as call_seconds=2,memory_mb=1024")
-    parser.add_argument("--disputes", default="", help="folder with files that make dispute wrote: which reproduce?")
     options = parser.parse_args()
     # A process started from here needs it as little as the make above, which repeats it.
     given = [os.environ.pop(name, "") for name in ("SECRET", "MAKEFLAGS", "MAKEOVERRIDES")][0]

@@ -24,7 +24,7 @@ from testcases.grader.running import (
 
 CORPUS = Path(__file__).parent / "adversarial"
 NAMES = sorted(path.parent.name for path in CORPUS.glob("*/expect.toml"))
-SHORT = "call_seconds=2,grace_seconds=0.5,deaths=1,memory_mb=512,exercise_seconds=20,import_seconds=2"
+SHORT = "call_seconds=1,grace_seconds=0.3,deaths=1,memory_mb=512,exercise_seconds=10,import_seconds=0.5"
 """Limits for those who will reach them; what is right needs milliseconds."""
 JOBS = 3
 """A dozen of them wait for the end of their time, and need no core for it."""

@@ -76,7 +76,7 @@ def grade_folder(folder: Path, out: Path, batch: Batch) -> list[Row]:
     rows: dict[str, Row] = {}
     closed = apart.close([folder, out]) if batch.kind == "none" else {}
     try:
-        course = trees.lay_out(work / "course")
+        course = trees.lay_out(work / "course", batch.assignment.lessons)
         plan(batch.assignment.exercises)  # Before the processes of the pool are forked, so that each has the suites.
         make = partial(_make, course, batch, trees.untouched())
         patience = 2 * batch.limits.submission_seconds + 600  # The suites' own time is short: whoever needs more hangs.
@@ -262,7 +262,7 @@ def grade_one(submission: Submission, batch: Batch) -> dict[str, Any]:
     """One submission, here and now."""
     with tempfile.TemporaryDirectory(prefix="check-") as folder:
         os.chmod(folder, 0o755)
-        course = trees.lay_out(Path(folder) / "course")
+        course = trees.lay_out(Path(folder) / "course", batch.assignment.lessons)
         grader = _make(course, batch, trees.untouched())
         with grader.sandbox:
             return grader.grade(submission)

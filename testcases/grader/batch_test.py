@@ -13,6 +13,7 @@ import pytest
 
 from testcases.engine.contract import ROOT, SOLUTIONS
 from testcases.grader.running import (
+    LESSON,
     SECRET,
     TARGET,
     check,
@@ -81,7 +82,7 @@ def test_killed_again_and_again_and_then_left_alone(few: Path, undisturbed: Path
     out = tmp_path / "out"
     kept: dict[str, int] = {}
     for finished in range(3):
-        _kill(start(tmp_path, str(few), "--out", str(out), "--jobs", "2", SECRET=SECRET), out, finished)
+        _kill(start(tmp_path, str(few), "--out", str(out), "--jobs", "2", *LESSON, SECRET=SECRET), out, finished)
         assert kept.items() <= _times(out).items(), "graded twice"
         kept = _times(out)
     assert grade(few, out, SECRET=SECRET).returncode == 0
@@ -93,7 +94,7 @@ def test_killed_again_and_again_and_then_left_alone(few: Path, undisturbed: Path
 
 def test_parts_killed_and_joined_are_one_run(few: Path, undisturbed: Path, tmp_path: Path):
     out = tmp_path / "out"
-    arguments = str(few), "--out", str(out), "--jobs", "1", "--shard"
+    arguments = str(few), "--out", str(out), "--jobs", "1", *LESSON, "--shard"
     _kill(start(tmp_path, *arguments, "1/2", SECRET=SECRET), out / "shard-1-of-2", 1)
     with pytest.raises(ValueError, match="this part is not complete"):
         read_part(out / "shard-1-of-2")

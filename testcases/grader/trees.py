@@ -65,13 +65,13 @@ HEAVY_MODULES = (
 _not_staged = shutil.ignore_patterns("__pycache__", "apps", "lesson*")
 
 
-def lay_out(folder: Path) -> Course:
-    """Write the trees into a new folder, readable for every user."""
+def lay_out(folder: Path, lessons: Iterable[str] = ()) -> Course:
+    """Write the trees of these lessons (default: of all) into a new folder, readable for every user."""
     folder.mkdir(parents=True)
     for name in WORKER:
         shutil.copyfile(HERE / name, folder / name)
     shutil.copytree(ROOT / "tiny_models", folder / "tiny_models", ignore=_not_staged)
-    for lesson in lesson_names():
+    for lesson in lessons or lesson_names():
         _lay_out_tree(folder / lesson, lesson)
         for exercise in read_lesson(lesson).exercises if lesson in OWN_PROCESS else ():
             _lay_out_own(folder / "own" / exercise / lesson, lesson, exercise)

@@ -64,10 +64,11 @@ class TooSlow(Exception):
 
 def look(submissions: Path) -> Report:
     """Compare all submissions of a folder. The same folder gives the same report."""
+    from testcases.engine.stubs import all_stubs
     from testcases.grader.finding import find
     from testcases.grader.submissions import read_submission
 
-    stubs, known = _given()
+    stubs = all_stubs()
     prints: dict[str, dict[str, Any]] = {}
     students: dict[str, str] = {}
     notes: list[str] = []
@@ -75,10 +76,12 @@ def look(submissions: Path) -> Report:
         students[hand_in.file_name] = hand_in.student
         prints[hand_in.file_name] = {}
         for path, data in read_submission(hand_in).files.items():
+            stub = stubs.get(path, "")
+            known = _passages_given(path, stub)
             try:
                 with _in_time(FILE_SECONDS):
-                    text = own_text(data.decode("utf-8", "replace"), stubs.get(path, ""))
-                    prints[hand_in.file_name][path] = np.setdiff1d(fingerprints(text), known.get(path, ()))
+                    text = own_text(data.decode("utf-8", "replace"), stub)
+                    prints[hand_in.file_name][path] = np.setdiff1d(fingerprints(text), known)
             except Exception as error:  # Whatever the text does to the tool, the others are compared.
                 notes.append(clean(f"similarity: {path} of {hand_in.student} left out ({type(error).__name__})"))
     pairs = compare(prints)
@@ -169,16 +172,12 @@ def _products(owners: Any, column: Any, count: int) -> Any:
 
 
 @cache
-def _given() -> tuple[dict[str, str], dict[str, Any]]:
-    """By path below `tutorial/`: the stub, and the passages of the solution."""
+def _passages_given(path: str, stub: str) -> Any:
+    """The passages of the solution of one file below `tutorial/`; none if the course has no such file."""
     from testcases.engine.contract import SOLUTIONS
-    from testcases.engine.stubs import all_stubs
 
-    stubs = all_stubs()
-    solutions = {path: SOLUTIONS / path for path in stubs if (SOLUTIONS / path).is_file()}
-    return stubs, {
-        path: fingerprints(own_text(file.read_text("utf-8"), stubs[path])) for path, file in solutions.items()
-    }
+    file = SOLUTIONS / path
+    return fingerprints(own_text(file.read_text("utf-8"), stub)) if stub and file.is_file() else ()
 
 
 @contextlib.contextmanager

@@ -1,6 +1,6 @@
 import time
 
-end = time.process_time() + 2.5
+end = time.process_time() + 1.2
 while time.process_time() < end:
     pass
 
