@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from testcases.grader.running import TARGET, check, results, solved
+from testcases.grader.running import LESSON, TARGET, check, results, solved
 
 GREEDY = """import os, signal
 
@@ -24,7 +24,7 @@ def test_an_honest_submission_beside_a_hostile_one(bubblewrap: None, no_figures:
     solved(folder / "honest", "lesson04_gae")
     (folder / "greedy" / TARGET).parent.mkdir(parents=True)
     (folder / "greedy" / TARGET).write_text(GREEDY, "utf-8")
-    done = check(str(folder), "--out", str(out), "--jobs", "2", "--limits", SHORT)
+    done = check(str(folder), "--out", str(out), "--jobs", "2", *LESSON, "--limits", SHORT)
     assert done.returncode == 0, done.stdout + done.stderr
     found = results(out)
     honest = found["honest"]["lessons"]["lesson04_gae"]

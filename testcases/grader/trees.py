@@ -26,7 +26,7 @@ from testcases.engine.stubs import emptied, stub, stubs_of
 from .sandbox import WORKER, Course
 
 HERE = Path(__file__).parent
-ENGINE = ("evaluate", "onlooker", "plain", "views", "contract")
+ENGINE = ("evaluate", "onlooker", "plain", "traces", "views", "contract")
 OWN_PROCESS = frozenset({"lesson09_ppo_trainer", "lesson11_scaling"})
 """Lessons whose scenarios set a student's exercise among the reference's others."""
 HEAVY = frozenset(

@@ -21,6 +21,13 @@ def imports(path: Path) -> Iterator[str]:
             yield node.module or ""
 
 
+@pytest.mark.parametrize("name", trees.ENGINE)
+def test_the_engine_of_a_tree_lacks_nothing(name: str):
+    """Else no worker starts, and every submission is a grader error."""
+    parts = ast.walk(ast.parse((TESTCASES / "engine" / f"{name}.py").read_text("utf-8")))
+    assert {part.module for part in parts if isinstance(part, ast.ImportFrom) and part.level} <= set(trees.ENGINE)
+
+
 @pytest.mark.parametrize("lesson", lesson_names())
 def test_what_is_declared_about_a_lesson_is_so(lesson: str):
     scenarios = {name for path in (TESTCASES / lesson).glob("scenarios*.py") for name in imports(path)}
