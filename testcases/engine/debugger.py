@@ -40,9 +40,18 @@ def look_at_error(view: View, request: Request) -> bool | None:
     Returns:
         Whether the student left the debugger; None if no line of theirs has run.
     """
-    unseen, prompt = Unseen(), Prompt(view.folder)
-    run(view, request, onlooker=unseen)
-    return prompt.left if unseen.error and prompt.look_at(unseen.error) else None
+    keeper, prompt = _Keeper(), Prompt(view.folder)
+    run(view, request, onlooker=keeper)
+    return prompt.left if keeper.error and prompt.look_at(keeper.error) else None
+
+
+class _Keeper(Unseen):
+    """Keeps what the call raised."""
+
+    error: BaseException | None = None
+
+    def saw(self, error: BaseException) -> None:
+        self.error = error
 
 
 class Prompt(pdb.Pdb, Onlooker):

@@ -148,7 +148,7 @@ def run(
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        onlooker.error = error
+        onlooker.saw(error)
         answered = Outcome(error=_describe(error, attempt.phase, view))
     left_behind = state.restore()
     touched = changed_since(marks, marks_of(arguments))

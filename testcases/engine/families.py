@@ -70,14 +70,15 @@ def _remembers_nothing(question: Request, other: Request) -> None:
         if not _is_defined(current().reference.evaluate(changed)):
             continue
         answer = call(changed)
-        if same_outcome(answer.outcome, before.outcome):
+        if same_outcome(answer.outcome, before.outcome, values_only=True):
             right = current().reference.evaluate(changed)
-            if not same_outcome(answer.outcome, right):
+            if not same_outcome(answer.outcome, right, values_only=True):
                 answer.remembers("this is its answer to the question before, which had other numbers")
         answer.matches_reference()
     again = call(question)
-    if not same_outcome(again.outcome, before.outcome):
+    if not same_outcome(again.outcome, before.outcome, values_only=True):
         again.remembers("it was asked this before, and answered otherwise")
+    again.matches_reference()
 
 
 def _with(question: Request, other: Request, chosen: Callable[[Any], bool]) -> Request:

@@ -22,8 +22,6 @@ class Onlooker:
 
     limited = True
     """Whether the call has a time limit."""
-    error: BaseException | None = None
-    """What the call raised."""
     at_breakpoint = False
     """Whether it came to a `breakpoint()`."""
 
@@ -34,6 +32,9 @@ class Onlooker:
     def watching(self) -> Iterator[None]:
         """Until the end of the block the call runs."""
         yield
+
+    def saw(self, error: BaseException) -> None:
+        """Told what the call raised. Whoever keeps it keeps all that its frames hold."""
 
 
 class Unseen(Onlooker):
