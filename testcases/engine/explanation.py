@@ -152,11 +152,12 @@ class Explanation:
         if key not in self._agreeing:
             # Who is right on every example cannot have gone wrong in a neighbour that the examples go through.
             neighbours = neighbours and not self._is_right(lesson, exercise)
+            used = self._reference.used_by(lesson, exercise) if neighbours else {exercise}
+            suspected = {other for other in used if other == exercise or not self._is_right(lesson, other)}
             agreeing = [
                 wrong
                 for wrong in wrong_answers(lesson)
-                if (wrong.exercise == exercise or (neighbours and not self._is_right(lesson, wrong.exercise)))
-                and self._agrees(lesson, wrong, exercise)
+                if wrong.exercise in suspected and self._agrees(lesson, wrong, exercise)
             ]
 
             def place(wrong: WrongAnswer) -> int:

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
+from types import CodeType, FrameType
+from typing import Any
 
 from .changes import Change, NamedChange, changed_source, exists
+from .contract import lesson as read_lesson
 from .evaluate import LocalEvaluator, solutions, solutions_changed, solutions_with
 from .plain import Outcome, Request
 
@@ -29,6 +35,7 @@ class Reference:
         self._answers: dict[tuple[str, NamedChange, str, int], Outcome] = {}
         self._right: dict[tuple[str, str], list[Outcome]] = {}
         self._parameters: dict[tuple[str, str], dict[str, inspect.Parameter]] = {}
+        self._used: dict[tuple[str, str], frozenset[str]] = {}
 
     def evaluate(self, request: Request) -> Outcome:
         return self.evaluator.evaluate(request)
@@ -45,6 +52,17 @@ class Reference:
         if (lesson, exercise) not in self._right:
             self._right[lesson, exercise] = [self.evaluate(asked) for asked in examples(lesson, exercise)]
         return self._right[lesson, exercise]
+
+    def used_by(self, lesson: str, exercise: str) -> frozenset[str]:
+        """The exercises of a lesson that the examples of one go through, itself among them."""
+        if (lesson, exercise) not in self._used:
+            functions = {name: self.evaluator.function(lesson, name) for name in read_lesson(lesson).exercises}
+            names = {inspect.unwrap(function).__code__: name for name, function in functions.items()}
+            with codes_run() as run:
+                for asked in examples(lesson, exercise):
+                    LocalEvaluator.evaluate(self.evaluator, asked)  # Never what is remembered: that runs nothing.
+            self._used[lesson, exercise] = frozenset(names[code] for code in run & names.keys())
+        return self._used[lesson, exercise]
 
     def changed(self, lesson: str, answer: NamedChange) -> LocalEvaluator:
         """The reference with a change in it.
@@ -66,6 +84,25 @@ class Reference:
     def answers_of(self, lesson: str, answer: NamedChange, exercise: str) -> list[Outcome]:
         """The same, on all examples."""
         return [self.answer_of(lesson, answer, exercise, i) for i in range(len(examples(lesson, exercise)))]
+
+
+@contextmanager
+def codes_run() -> Iterator[set[CodeType]]:
+    """What Python code runs in the block, in this thread and in those that it starts."""
+    seen: set[CodeType] = set()
+
+    def note(frame: FrameType, event: str, _: Any) -> None:
+        if event == "call":
+            seen.add(frame.f_code)
+
+    before = sys.getprofile()
+    threading.setprofile(note)
+    sys.setprofile(note)
+    try:
+        yield seen
+    finally:
+        sys.setprofile(before)
+        threading.setprofile(before)
 
 
 def with_change(lesson: str, answer: NamedChange) -> LocalEvaluator:
