@@ -24,7 +24,7 @@ from .session import current
 from .trusted import drawn
 
 CHEAP = 5.0
-"""Seconds that an example is given unless it trains: those that take more are asked for less often."""
+"""Seconds that an example is given unless it trains, and then no more questions are made of it."""
 LONG, MANY = 520, 2_100
 
 
@@ -34,7 +34,7 @@ def check_families(exercise: Exercise) -> None:
     others = _drawn(exercise.lesson, exercise.name, current().seed + 1)
     for question, other in _for_memory(asked, others):
         _remembers_nothing(question, other)
-    direct = [question for question in asked if not question.scenario]
+    direct = [question for question in asked if not question.scenario and question.seconds <= CHEAP]
     for question in (made for make in FAMILIES for made in make(direct)):
         # What the reference refuses, or is not defined for, says nothing of the exercise.
         if _is_defined(current().reference.evaluate(question)):

@@ -64,6 +64,8 @@ class Engine:
         self._upstream: Upstream | None = None
         self.at_breakpoint: list[Request] = []
         """The tests' calls that came to a `breakpoint()`."""
+        self.thorough = True
+        """Whether agreement with the reference asks the questions of `families`, too."""
         self.draws = 0
         """How often examples were asked for: a test that asks for none does not depend on the seed."""
         self.asked: Request | None = None

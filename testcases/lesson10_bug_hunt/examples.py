@@ -29,6 +29,8 @@ from tutorial.lesson10_bug_hunt import test_response_mask as of_mask
 from .grading import FEW, asked
 from .runs import FAULTS, run
 
+TRAINING = 10.0
+"""Seconds: whoever trains is asked few questions."""
 TESTS = of_gae, of_ppo_loss, of_rewards, of_mask
 
 
@@ -108,15 +110,15 @@ def _tables(draw: torch.Generator) -> list[Request]:
     for updates, walkers, length, actions in ((4, 6, 3, 2), (3, 5, 4, 3)):
         noise, payoff = uniform_from(draw, updates, walkers, length), 1 + normal_from(draw, length, actions)
         start, decay = normal_from(draw, length, actions), 0.4 + 0.5 * float(uniform_from(draw))
-        found.append(request(train_chain, noise, payoff, start, 0.3, decay))
+        found.append(request(train_chain, noise, payoff, start, 0.3, decay, seconds=TRAINING))
     for updates, size, answers in ((3, 8, 3), (2, 6, 4)):
         noise, payoff, start = uniform_from(draw, updates, size), normal_from(draw, answers), normal_from(draw, answers)
-        found.append(request(train_bandit, noise, payoff, start, 0.8, 0.1, 4, curiosity=0.2))
-        found.append(request(train_bandit, noise, payoff, start, 0.8, 0.1, 1, curiosity=0.0))
+        found.append(request(train_bandit, noise, payoff, start, 0.8, 0.1, 4, curiosity=0.2, seconds=TRAINING))
+        found.append(request(train_bandit, noise, payoff, start, 0.8, 0.1, 1, curiosity=0.0, seconds=TRAINING))
     for updates, size, questions, answers in ((3, 12, 2, 4), (2, 8, 3, 2)):
         noise = uniform_from(draw, updates, size, questions)
         payoff, start = normal_from(draw, questions, answers), normal_from(draw, questions, answers)
-        found.append(request(train_contexts, noise, payoff, start, 8.0, 0.05, 6))
+        found.append(request(train_contexts, noise, payoff, start, 8.0, 0.05, 6, seconds=TRAINING))
     return found
 
 
@@ -125,5 +127,5 @@ def _sliced(draw: torch.Generator) -> list[Request]:
     for lengths, rows in (([5, 1, 2, 4], 2), ([1, 6, 3], 1), ([2, 5, 4, 1, 3], 3), ([4, 1], 5)):
         replies = torch.randint(0, 4, (len(lengths), 6), generator=draw)
         weights, start = normal_from(draw, len(lengths)), normal_from(draw, 4, 4)
-        found.append(request(train_sliced, replies, lengths, weights, start, 0.5, 2, rows))
+        found.append(request(train_sliced, replies, lengths, weights, start, 0.5, 2, rows, seconds=TRAINING))
     return found
