@@ -90,7 +90,7 @@ def reference(target: Exercise | Scenario | Request, /, *args: Any, **options: A
 class Answer:
     """What an exercise gave, and the checks on it. Each returns the answer itself, so that they can be chained.
 
-    Before any other check: it must not have raised, changed an input in place or left a global setting changed.
+    Before any other check: it must not have raised, changed an input in place or left anything of its caller's changed.
     """
 
     request: Request

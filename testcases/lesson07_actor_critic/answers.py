@@ -429,6 +429,7 @@ class CriticFromRewardModel(Wrong, of="critic_from_reward_model"):
     )
     head_of_another_dtype = edit(
         HEAD_COPIED,
+        "critic.head = type(reward_model.head)(critic.head.in_features, 1)\n"
         "critic.head.load_state_dict(reward_model.head.state_dict())",
         why="the new head is float32 on the CPU, whatever the reward model is: deepcopy the head, or move it",
     )

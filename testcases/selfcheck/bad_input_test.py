@@ -65,7 +65,7 @@ BODIES = [
     pytest.param(RIGHT + "return right / 0 * 0", "NaN in the value", [], id="nan"),
     pytest.param(
         "torch.set_grad_enabled(False)\n" + RIGHT + "return right",
-        "left a global setting changed",
+        "left something of its caller's changed",
         [],
         id="grad-left-off",
     ),
