@@ -127,11 +127,6 @@ def test_a_whole_run_with_a_reward_model_of_another_tokenizer(tmp_path, gpt2):
     assert (tmp_path / "out" / "policy" / "model.safetensors").is_file()
 
 
-def folder_without_head(path: Path) -> str:
-    """A causal model's folder, given as a reward model."""
-    return causal(path / "no_head", "llama")
-
-
 BAD = [
     pytest.param("nobody/no-model", "likes_a", {}, "without a network", id="hub-name-without-network"),
     pytest.param(None, "nobody/no-model", {}, "expected REWARD to be a folder", id="reward-without-network"),
