@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import importlib
 import os
 import pickle
@@ -17,8 +16,9 @@ from testcases.engine import exercises, own_tests, progress, replay
 from testcases.engine.contract import ROOT, TESTCASES, TUTORIAL, lesson_names
 from testcases.engine.contract import lesson as read_lesson
 from testcases.engine.failures import Blocked, CheckFailed, NotStarted
-from testcases.engine.points import entries, entry_of, function_of
-from testcases.engine.stops import Stops, lesson_of, place
+from testcases.engine.points import entries, entry_of, function_of, lesson_of
+from testcases.engine.runner import keep_what_is_loaded
+from testcases.engine.stops import Stops, place
 from testcases.engine.stories import told
 
 exercises.install()
@@ -106,14 +106,11 @@ class _Run:
         items.sort(key=lambda item: (lesson_of(item.nodeid) or "~", "/basic" not in item.nodeid))
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Load what the lessons' scenarios need, such as peft: seconds that belong to no test.
-
-        What is loaded stays: to look for garbage in it, as pytest does twice, costs half a second.
-        """
+        """Load what the lessons' scenarios need, such as peft: seconds that belong to no test."""
         for lesson in sorted({lesson_of(item.nodeid) or "" for item in session.items}):
             if (TESTCASES / lesson / "scenarios.py").is_file():
                 importlib.import_module(f"testcases.{lesson}.scenarios")
-        gc.freeze()
+        keep_what_is_loaded()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
@@ -130,8 +127,9 @@ class _Run:
         from testcases.engine import evaluate
         from testcases.engine.session import Engine
 
+        terms = evaluate.Terms(unstoppable=self._end_process)
         reference = self.subject == "solutions"
-        subject = evaluate.solutions() if reference else evaluate.student(_folder(self.subject), self._end_process)
+        subject = evaluate.solutions() if reference else evaluate.student(_folder(self.subject), terms)
         echo = self.config.getoption("capture") == "no"
         return Engine(subject, seed=self.config.getoption("--suite-seed"), echo=echo, impatient=not reference)
 
@@ -269,31 +267,28 @@ class _Run:
     def _write_bars(self, terminalreporter: Any) -> None:
         if not self.results or hasattr(self.config, "workerinput"):
             return
-        for line in self._take_back_what_is_not_earned():
-            terminalreporter.write_line(line)
+        lines = self._take_back_what_is_not_earned()
         lessons = [name for name in lesson_names() if any(function.startswith(name + "/") for function in self.results)]
         state: progress.Results = self.results
         if self.subject == "tutorial":
-            before = progress.read(progress.STATE)
+            before = progress.so_far()
             narrowed = self.config.option.keyword or any("::" in str(arg) for arg in self.config.args)
             progress.update(self.results, whole=not narrowed)
-            state = progress.read(progress.STATE)
-            for line in told(lessons, before, state):
-                terminalreporter.write_line(line)
+            state = progress.so_far()
+            lines += told(lessons, before, state)
+        for line in lines:
+            terminalreporter.write_line(line)
         terminalreporter.section("your progress" if self.subject == "tutorial" else f"subject: {self.subject}", sep="-")
         waiting = {
             report.longrepr[2]
             for report in terminalreporter.stats.get("blocked", [])
             if isinstance(report.longrepr, tuple)
         }
-        for line in sorted(waiting):
+        lines = [*sorted(waiting), *progress.bars(lessons, state)]
+        if self.subject == "tutorial":
+            lines += filter(None, (progress.next_step(lessons, state), progress.the_end(lessons, state)))
+        for line in lines:
             terminalreporter.write_line(line)
-        for line in progress.bars(lessons, state):
-            terminalreporter.write_line(line)
-        if self.subject == "tutorial" and (following := progress.next_step(lessons, state)):
-            terminalreporter.write_line(following)
-        if self.subject == "tutorial" and (offer := progress.the_end(lessons, state)):
-            terminalreporter.write_line(offer)
 
 
 def _unpickled(found: Any) -> Any:

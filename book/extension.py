@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import zlib
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
+from sphinx.search.en import SearchEnglish
 from sphinx.util import logging
 
 from . import links, mathml, navigation, pictures, playgrounds
@@ -18,6 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
+    app.add_search_language(_English)
     app.add_html_math_renderer("mathml", (_visit_math, None), (_visit_math_block, None))
     app.connect("source-read", navigation.add_contents)
     app.connect("source-read", navigation.check_notebook)
@@ -41,6 +44,14 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("build-finished", _copy_first_page)
     sources = b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
     return {"parallel_read_safe": True, "parallel_write_safe": True, "env_version": zlib.crc32(sources)}
+
+
+class _English(SearchEnglish):
+    """Each word is stemmed once, not once a page."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        super().__init__(options)
+        self.stem = cache(self.stem)  # type: ignore[method-assign]
 
 
 def _visit_math(self: Any, node: nodes.math) -> None:

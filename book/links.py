@@ -100,9 +100,8 @@ def link_terms(app: Sphinx, doctree: nodes.document, docname: str) -> None:
 
 
 def _link_first(app: Sphinx, paragraph: nodes.paragraph, docname: str, waiting: dict[str, dict[str, str]]) -> None:
-    pattern = _one_of(tuple(waiting))
     for text in [text for text in paragraph.findall(nodes.Text) if not _inside(text, APART)]:
-        match = pattern.search(text)
+        match = next((match for match in _any_term().finditer(text) if match[1] in waiting), None)
         if match is None:
             continue
         entry = waiting[match[1]]
@@ -117,9 +116,9 @@ def _link_first(app: Sphinx, paragraph: nodes.paragraph, docname: str, waiting: 
 
 
 @cache
-def _one_of(words: tuple[str, ...]) -> re.Pattern[str]:
-    """`re` keeps some patterns, but these are long to look up as well."""
-    return re.compile(r"(?<![\w-])(" + "|".join(sorted(words, key=len, reverse=True)) + r")(s?)(?![\w-])")
+def _any_term() -> re.Pattern[str]:
+    """One for all pages: each is long to compile."""
+    return re.compile(r"(?<![\w-])(" + "|".join(sorted(_terms(), key=len, reverse=True)) + r")(s?)(?![\w-])")
 
 
 @cache

@@ -44,7 +44,10 @@ def add_contents(app: Sphinx, docname: str, source: list[str]) -> None:
     if docname != app.config.root_doc:
         return
     for caption, pages in CONTENTS.items():
-        lines = ["", "```{toctree}", ":hidden:", ":glob:", f":caption: {caption}", "", *pages, "```", ""]
+        # Only pages below pages are deep: without a depth every page's sidebar begins as a copy of all headings.
+        depth = 2 if "book/made/reference" in pages else 1
+        options = [":hidden:", ":glob:", f":maxdepth: {depth}", f":caption: {caption}"]
+        lines = ["", "```{toctree}", *options, "", *pages, "```", ""]
         source[0] += "\n".join(lines)
 
 

@@ -17,13 +17,12 @@ def four_models() -> tuple[Figure, str]:
         "prompt": Box(1.2, 5.3, "prompt", width=1.8, height=0.7),
         "policy": Box(4.6, 5.3, "policy (actor)", BLUE, 2.6, note="trained"),
         "response": Box(8.4, 5.3, "response", width=2.2, height=0.7, note="actions"),
-        "reference": Box(4.0, 3.5, "reference", RULE, 2.0, note="frozen"),
+        "reference": Box(4.3, 3.5, "reference", RULE, 1.7, note="frozen"),
         "reward model": Box(8.4, 3.5, "reward model", VIOLET, 2.6, note="frozen"),
         "critic": Box(11.7, 3.5, "critic", ORANGE, 2.2, note="trained"),
         "rewards": Box(6.7, 2.0, "rewards", width=2.4, height=0.8, note="KL penalty + score"),
-        "gae": Box(10.1, 2.0, "GAE", width=2.4, height=0.8, note="advantages, returns"),
-        "losses": Box(10.1, 0.6, "PPO loss + value loss", GREEN, 3.4, 0.7),
-        "optimizer": Box(1.5, 0.6, "optimizer step", width=2.4, height=0.7),
+        "gae": Box(9.8, 2.0, "GAE", width=2.4, height=0.8, note="advantages, returns"),
+        "losses": Box(6.7, 0.5, "PPO loss + value loss", GREEN, 3.4, 0.8, note="gradients, optimizer step"),
     }
     arrows = [
         Arrow("prompt", "policy"),
@@ -31,21 +30,20 @@ def four_models() -> tuple[Figure, str]:
         Arrow("response", "reference"),
         Arrow("response", "reward model"),
         Arrow("response", "critic"),
-        Arrow("policy", "rewards", "log-probs", shift=(0.85, -0.35)),
+        Arrow("policy", "rewards", "log-probs", shift=(0.75, -0.1)),
         Arrow("reference", "rewards", "log-probs", shift=(-0.75, -0.1)),
         Arrow("reward model", "rewards", "score", shift=(0.5, -0.1)),
         Arrow("rewards", "gae"),
         Arrow("critic", "gae", "values", shift=(-0.6, 0.0)),
         Arrow("gae", "losses"),
-        Arrow("losses", "optimizer", "gradients of policy and critic"),
-        Arrow("optimizer", "policy", "new weights", bend=-0.22, dashed=True, shift=(-1.6, 0.0)),
-        Arrow("losses", "critic", "new weights", bend=0.4, dashed=True, shift=(1.55, -0.35)),
+        Arrow("losses", "policy", "new weights", bend=-1.1, dashed=True, shift=(-3.6, 0.5)),
+        Arrow("losses", "critic", "new weights", bend=0.65, dashed=True, shift=(3.0, -0.8)),
     ]
     alt = (
         "Data flow of PPO for RLHF. A prompt goes to the policy, which samples a response. Policy and frozen reference "
         "give log-probabilities of it, the frozen reward model a score, the critic a value for each token. KL penalty "
-        "and score make the rewards. They go with the values through GAE; gradients of the losses reach policy and "
-        "critic."
+        "and score make the rewards. They go with the values through GAE into the two losses, whose optimizer step "
+        "gives policy and critic new weights."
     )
     return diagram(boxes, arrows, (13.2, 6.0), 3.7), alt
 

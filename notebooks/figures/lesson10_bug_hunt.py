@@ -1,4 +1,4 @@
-"""Notebook 10: what a run logs, next to a healthy one, and two experiments."""
+"""Notebook 10: what a run logs, next to a healthy one, and two experiments at learning rate 0."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from matplotlib import pyplot
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from . import BLUE, GREEN, ORANGE, suptitle
@@ -24,25 +25,31 @@ def two_logs(faulty: Log, healthy: Log) -> Figure:
         axes.plot(faulty[name], color=ORANGE, label="this run")
         axes.set_title(name)
     grid[0, 0].legend()
-    suptitle(figure, "Six metrics: something is different, and nothing says what")
+    suptitle(figure, "Six metrics of two runs: five look alike")
     return figure
 
 
-def ratios(logs: Mapping[str, Log], title: str) -> Figure:
-    """The ratio of the first minibatch, one line for each run."""
+def at_rate_0(logs: Mapping[str, Log]) -> Figure:
+    """What is known before anything is learned: the ratio of the first minibatch, and the KL."""
+    figure, grid = pyplot.subplots(1, 2, figsize=(9, 2.8), layout="constrained")
+    for axes, name in zip(grid, ("first_ratio", "kl"), strict=True):
+        _lines(axes, logs, name)
+    grid[0].set_ylim(0.9, 1.1)
+    grid[1].legend()
+    suptitle(figure, "Learning rate 0: every ratio is 1, and the KL is not 0")
+    return figure
+
+
+def by_reference(logs: Mapping[str, Log]) -> Figure:
+    """The KL at learning rate 0, one line for each reference."""
     figure, axes = pyplot.subplots(figsize=(7, 2.8), layout="constrained")
-    for (name, log), style, color in zip(logs.items(), ("-", "--", ":"), (ORANGE, GREEN, BLUE), strict=False):
-        axes.plot(log["first_ratio"], style, color=color, label=name)
-    axes.set(xlabel="update", ylabel="mean ratio")
+    _lines(axes, logs, "kl")
     axes.legend()
-    suptitle(figure, title)
+    suptitle(figure, "With the policy's own start as the reference, the KL is exactly 0")
     return figure
 
 
-def by_temperature(heats: Sequence[float], distances: Sequence[float]) -> Figure:
-    """How far the first ratio is from 1 at learning rate 0, by the temperature of sampling."""
-    figure, axes = pyplot.subplots(figsize=(6, 2.8), layout="constrained")
-    axes.plot(heats, distances, "o-", color=ORANGE)
-    axes.set(xlabel="temperature of sampling", ylabel="largest |ratio - 1|")
-    suptitle(figure, "Zero at temperature 1 only: the scoring pass does not know the temperature")
-    return figure
+def _lines(axes: Axes, logs: Mapping[str, Log], name: str) -> None:
+    for (label, log), style, color in zip(logs.items(), ("-", "--", ":"), (ORANGE, GREEN, BLUE), strict=False):
+        axes.plot(log[name], style, color=color, label=label)
+    axes.set(xlabel="update", title=name)

@@ -174,20 +174,25 @@ def global_generators() -> dict[str, Generator]:
 
 
 class _PythonRandom:
+    """Its state holds 625 integers, which `torch.load` reads ten times as fast from a tensor."""
+
     def get_state(self) -> Any:
-        return random.getstate()
+        version, words, spare = random.getstate()
+        return version, torch.tensor(words), spare
 
     def set_state(self, state: Any) -> None:
-        random.setstate(state)
+        version, words, spare = state
+        random.setstate((version, tuple(torch.as_tensor(words).tolist()), spare))
 
 
 class _NumpyRandom:
-    """Its state holds an array, which `torch.load(weights_only=True)` takes as a list only."""
+    """Its state holds an array, which `torch.load(weights_only=True)` takes as a tensor."""
 
     def get_state(self) -> Any:
         state: Any = numpy.random.get_state()
-        name, keys, *rest = state
-        return (name, keys.tolist(), *rest)
+        name, words, *rest = state
+        return (name, torch.from_numpy(words.astype(numpy.int64)), *rest)
 
     def set_state(self, state: Any) -> None:
-        numpy.random.set_state(state)
+        name, words, *rest = state
+        numpy.random.set_state((name, numpy.asarray(words), *rest))

@@ -22,10 +22,10 @@ KL_PER_TOKEN = 2.0
 """Nats: a policy this far away writes what the reference almost never would."""
 LEAST_ENTROPY = 0.01
 """Nats per token: one unlikely token in about a thousand."""
-BROKEN_CLIP_FRACTION = 0.5
-"""Here something is broken; 0.1 to 0.3 is usual, and above 0.3 the steps are large (lesson 9, "two numbers")."""
-BROKEN_UPDATE_KL = 0.5
-"""Nats per token, from the policy that sampled. Here something is broken; 0.01 is usual, above 0.02 steps are large."""
+LARGEST_CLIP_FRACTION = 0.5
+"""Above it look for a bug, then make the steps smaller; 0.1 to 0.3 is usual (lesson 9, "two numbers")."""
+LARGEST_UPDATE_KL = 0.5
+"""Nats per token, from the policy that sampled; likewise. 0.01 is usual, above 0.02 the steps are large."""
 CUT_OFF_RATE = 0.5
 CLIPPED_SCORES = 0.2
 CRITIC_UPDATES = 10
@@ -109,11 +109,11 @@ def policy_moves(history: Sequence[Metrics]) -> str | None:
 def steps_are_small(history: Sequence[Metrics]) -> str | None:
     """The clip is for a few tokens; if it holds half of them, the update went much too far."""
     share, kl = history[-1].get("clip_fraction", 0.0), history[-1].get("approx_kl", 0.0)
-    if share <= BROKEN_CLIP_FRACTION and kl <= BROKEN_UPDATE_KL:
+    if share <= LARGEST_CLIP_FRACTION and kl <= LARGEST_UPDATE_KL:
         return None
     return (
         f"the steps of one update moved the policy by {kl:.2f} nats per token, and {share:.0%} of the tokens were "
-        "clipped: lower learning_rate or num_epochs, or set max_update_kl"
+        "clipped: is first_ratio_max 1? Then lower learning_rate or num_epochs, or set max_update_kl"
     )
 
 

@@ -100,7 +100,9 @@ class PPOTrainer:
         if isinstance(reward_model, nn.Module):
             freeze(reward_model.to(device))
         self.score = make_scorer(reward_model, tokenizer)
-        self.model, self.optimizer = self.accelerator.prepare(model, make_optimizer(model, config))
+        self.model, optimizer = self.accelerator.prepare(model, make_optimizer(model, config))
+        # only float16's gradient scaler needs the wrapper, whose step searches the disk for a package each time
+        self.optimizer = optimizer if self.accelerator.scaler else optimizer.optimizer
         self._parameters = list(self.model.parameters())
         self.kl_controller = (
             FixedKLController(config.kl_coef)
@@ -356,7 +358,8 @@ class PPOTrainer:
     def save_checkpoint(self, directory: str | Path) -> None:
         """Write everything that a resumed run needs; an interrupted write leaves the previous checkpoint whole.
 
-        Models, optimizer, learning rate, KL coefficient, queue of prompts, random states, metrics so far.
+        Models, optimizer, KL coefficient, waiting prompts, number of updates, metrics so far, random states. The
+        learning rate follows from the number of updates.
 
         Args:
             directory: created where missing.
@@ -423,11 +426,7 @@ class PPOTrainer:
         set_learning_rates(self.optimizer, self.config, self.updates_done)
 
     def _generators(self) -> dict[str, Generator]:
-        own: dict[str, Generator] = {
-            "sampling": self.sampling,
-            "shuffling": self.shuffling,
-            "prompts": self.prompt_queue.generator,
-        }
+        own = {"sampling": self.sampling, "shuffling": self.shuffling, "prompts": self.prompt_queue.generator}
         return own | global_generators()
 
     def _state(self) -> dict[str, Any]:

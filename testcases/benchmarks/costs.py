@@ -27,11 +27,7 @@ BASE = Workload()
 GROWTH: dict[str, tuple[Workload, ...]] = {
     "batch": tuple(dataclasses.replace(BASE, batch=batch) for batch in (16, 32, 64, 128, 256)),
     "response": tuple(dataclasses.replace(BASE, response=response) for response in (12, 24, 48, 96)),
-    "size": (
-        BASE,
-        Workload(n_layer=4, n_embd=128),
-        Workload(n_layer=6, n_embd=256),
-    ),
+    "size": (BASE, Workload(n_layer=4, n_embd=128), Workload(n_layer=6, n_embd=256)),
 }
 LONG_RUN = 500
 

@@ -34,7 +34,6 @@ from testcases.grader.choosing import course_files
 
 WRONG, OTHER, NOT_STARTED = 0.25, 0.25, 0.1
 """How often an exercise is wrong, right in another way, and not started."""
-NOT_WRITTEN = "raise NotImplementedError"
 
 
 def write_submission(folder: Path, number: int, lessons: list[str]) -> None:
@@ -59,7 +58,7 @@ def answer(lesson: str, exercise: str, chance: random.Random) -> str:
     """The lines of one exercise."""
     kind = chance.random()
     if kind < NOT_STARTED:
-        return NOT_WRITTEN
+        return f'raise NotImplementedError("{read_lesson(lesson).short}: {exercise}")'  # as the stub has it
     bank = wrong_answers(lesson) if kind < NOT_STARTED + WRONG else right_answers(lesson)
     changes = [one.change for one in bank if one.exercise == exercise and isinstance(one.change, Change)]
     text = region_text(lesson, exercise)

@@ -26,12 +26,7 @@ import torch
 from datasets import Dataset
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
-from transformers import (
-    GPT2ForSequenceClassification,
-    PreTrainedTokenizerFast,
-    PrinterCallback,
-    TrainerCallback,
-)
+from transformers import GPT2ForSequenceClassification, PreTrainedTokenizerFast, PrinterCallback, TrainerCallback
 from trl.experimental.ppo import PPOConfig, PPOTrainer, ppo_trainer
 
 from .relay import Relay

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from .answers import Answer, call, examples_of, reference, request, scenario
     from .changes import Right, Wrong, edit, first, instead
     from .failures import CheckFailed
-    from .named import named_cases
     from .plain import Outcome, Request
     from .points import worth
+    from .runner import named_cases
 
 __all__ = [
     "Answer",
@@ -41,7 +41,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Each name when it is first asked for: a bar of progress, or a hint, must not wait for torch."""
-    for home in ("answers", "changes", "points", "named") if name in __all__ else ():
+    for home in ("answers", "changes", "points", "runner") if name in __all__ else ():
         module = importlib.import_module(f".{home}", __name__)
         if hasattr(module, name):
             return getattr(module, name)

@@ -52,11 +52,11 @@ FLAGS: tuple[Row, ...] = (
     ("with `{}` inverted", lambda x: ~x if x.dtype == torch.bool else 1 - x),
     ("with `{}` shifted by one: entry t - 1 stands at t", lambda x: shifted(x, 1)),
     ("with `{}` shifted by one: entry t + 1 stands at t", lambda x: shifted(x, -1)),
-    ("with `{}` True up to its last True: a gap inside a row is counted", lambda x: _up_to_the_last(x)),
+    ("with `{}` True up to its last True: a gap inside a row is counted", lambda x: up_to_the_last(x)),
     ("with `{}` cut at its first False", lambda x: x.long().cumprod(-1).to(x.dtype)),
     ("with only the first True of each row of `{}`", lambda x: (x.bool() & (x.long().cumsum(-1) == 1)).to(x.dtype)),
-    ("with only the last True of each row of `{}`", lambda x: _last_true(x)),
-    ("without the last True of each row of `{}`", lambda x: (x.bool() & ~_last_true(x).bool()).to(x.dtype)),
+    ("with only the last True of each row of `{}`", lambda x: last_true(x)),
+    ("without the last True of each row of `{}`", lambda x: (x.bool() & ~last_true(x).bool()).to(x.dtype)),
     ("without the first True of each row of `{}`", lambda x: (x.bool() & (x.long().cumsum(-1) > 1)).to(x.dtype)),
     ("with the last entry of each row of `{}` set to True", lambda x: _with_last(x, True)),
     ("with the last entry of each row of `{}` set to False", lambda x: _with_last(x, False)),
@@ -123,12 +123,12 @@ OF_REAL_TOKENS: tuple[Row, ...] = (
 )
 
 
-def _last_true(flags: Tensor) -> Tensor:
+def last_true(flags: Tensor) -> Tensor:
     reverse = flags.bool().flip(-1)
     return (reverse & (reverse.long().cumsum(-1) == 1)).flip(-1).to(flags.dtype)
 
 
-def _up_to_the_last(flags: Tensor) -> Tensor:
+def up_to_the_last(flags: Tensor) -> Tensor:
     return (flags.bool().flip(-1).long().cumsum(-1) > 0).flip(-1).to(flags.dtype)
 
 
@@ -227,9 +227,9 @@ BOOLS: tuple[Row, ...] = (
     *OVER_TIME[:2],
     ("inverted, and one step late", lambda x: ~torch.cat([x[..., :1], x[..., :-1]], -1)),
     ("inverted, and one step early", lambda x: ~torch.cat([x[..., 1:], torch.zeros_like(x[..., :1])], -1)),
-    ("True everywhere but at the last True of each row", lambda x: ~_last_true(x)),
-    ("True at the last True of each row only", lambda x: _last_true(x)),
-    ("without the last True of each row", lambda x: x & ~_last_true(x)),
+    ("True everywhere but at the last True of each row", lambda x: ~last_true(x)),
+    ("True at the last True of each row only", lambda x: last_true(x)),
+    ("without the last True of each row", lambda x: x & ~last_true(x)),
     ("reversed in time", lambda x: x.flip(-1)),
     ("True everywhere", torch.ones_like),
     ("False everywhere", torch.zeros_like),

@@ -13,11 +13,11 @@ from torch import Tensor
 from .changes import Suspect
 from .compare import BY_ROUNDING, SIX_DIGITS, Difference, Rules, first_difference, nan_in
 from .contract import lesson as read_lesson
-from .evaluate import part_of, signature_of
+from .evaluate import part_of
 from .exercises import Exercise, Scenario
 from .failures import CheckFailed, clean, describe_error, printed_lines, report, show, show_argument, type_name
-from .plain import Outcome, Record, Request
-from .reading import section_for, section_of
+from .plain import Outcome, Record, Request, fields_of
+from .reading import section_of
 from .session import current
 
 
@@ -27,7 +27,7 @@ def scenario(name: str, of: Exercise) -> Scenario:
 
 
 def request(
-    target: Exercise | Scenario,
+    target: Exercise | Scenario | Request,
     /,
     *args: Any,
     grad_of: str | tuple[str, ...] = (),
@@ -39,12 +39,14 @@ def request(
     """Describe one call of an exercise. Lists of numbers become float64 tensors (int64 or bool if they are that).
 
     Args:
-        target: the exercise, or `scenario(...)` of it.
+        target: the exercise, or `scenario(...)` of it; a finished Request is its own description.
         grad_of: names of the arguments to take the gradient of: of the sum of the answer's parts,
         grad_through: or of this part alone,
         grad_weights: weighted with these numbers.
         seconds: Python code that runs longer is stopped.
     """
+    if isinstance(target, Request):
+        return target
     exercise, through = (target.exercise, target.name) if isinstance(target, Scenario) else (target, None)
     names = list(current().reference.parameters(exercise.lesson, exercise.name))[: len(args)] if args else []
     if len(names) < len(args):
@@ -59,12 +61,12 @@ def request(
 
 
 def call(target: Exercise | Scenario | Request, /, *args: Any, **options: Any) -> Answer:
-    """Run an exercise of the code under test; arguments as in `request`, or a finished Request.
+    """Run an exercise of the code under test; arguments as in `request`.
 
     Raises:
         NotStarted, Blocked: it, or one it needs, is still a stub.
     """
-    asked = target if isinstance(target, Request) else request(target, *args, **options)
+    asked = request(target, *args, **options)
     return Answer(asked, current().ask(asked))
 
 
@@ -80,11 +82,11 @@ def reference(target: Exercise | Scenario | Request, /, *args: Any, **options: A
     Raises:
         RuntimeError: the reference raised.
     """
-    asked = target if isinstance(target, Request) else request(target, *args, **options)
+    asked = request(target, *args, **options)
     outcome = current().reference.evaluate(asked)
     if outcome.error:
         raise RuntimeError(f"the reference raised {outcome.error.type_name}: {outcome.error.message}")
-    return outcome.value.values if isinstance(outcome.value, Record) else outcome.value
+    return fields_of(outcome.value)[0]
 
 
 @dataclass(frozen=True)
@@ -143,11 +145,9 @@ class Answer:
         if wanted.error:
             return self.raises(wanted.error.type_name)
         self._is_sound()
-        rules = Rules(
-            atol, rtol, equal_nan=True, nan=nan_in(self.request.arguments)
-        )  # where the reference says NaN, it is right
-        difference = first_difference(wanted.value, self.outcome.value, rules)
-        self._fail_with(difference)
+        # Where the reference says NaN, it is right.
+        rules = Rules(atol, rtol, equal_nan=True, nan=nan_in(self.request.arguments))
+        self._fail_with(first_difference(wanted.value, self.outcome.value, rules))
         for name, slope in wanted.gradients.items():
             self._check_gradient(name, slope, atol, rtol)
         if self.outcome.tracked and not wanted.tracked:
@@ -184,9 +184,8 @@ class Answer:
 
     def _draws_nothing(self) -> Answer:
         if self.outcome.used_global_random and current().believes:
-            self._fail(
-                "uses the global random generator", ["expected no draw from torch's or Python's global generator"]
-            )
+            lines = ["expected no draw from torch's or Python's global generator"]
+            self._fail("uses the global random generator", lines)
         return self
 
     def remembers(self, sign: str) -> None:
@@ -218,10 +217,10 @@ class Answer:
             self._fail_of_error()
         if self.outcome.changed:
             names = ", ".join(self.outcome.changed)
-            lines = [f"{names} came back changed. The caller still needs it: make a new tensor."]
-            lines.append(
-                "(x = x + y instead of x += y; masked_fill instead of masked_fill_; clone() before x[...] = y)"
-            )
+            lines = [
+                f"{names} came back changed. The caller still needs it: make a new tensor.",
+                "(x = x + y instead of x += y; masked_fill instead of masked_fill_; clone() before x[...] = y)",
+            ]
             self._fail(f"changed its input {names} in place", lines)
         if current().believes and (self.outcome.left_behind or self.outcome.used_global_random):
             self._leaves_nothing_behind()
@@ -242,9 +241,8 @@ class Answer:
         value = self.outcome.value
         if self.part_name is None:
             return value
-        fields = self._fields()
-        if isinstance(value, Record):
-            value = value.values
+        _, fields = fields_of(current().reference.evaluate(self.request).value)
+        value, _ = fields_of(value)
         if isinstance(value, tuple) and self.part_name in fields and len(value) == len(fields):
             return value[fields.index(self.part_name)]
         if isinstance(value, dict) and self.part_name in value:
@@ -253,10 +251,6 @@ class Answer:
             wanted = f"a tuple of {len(fields)} ({', '.join(fields)})" if fields else f"a dict with {self.part_name}"
             self._fail(f"returned {type_name(self.outcome.value)}", [f"expected {wanted}", f"got      {show(value)}"])
         return value
-
-    def _fields(self) -> tuple[str, ...]:
-        wanted = current().reference.evaluate(self.request).value
-        return wanted.fields if isinstance(wanted, Record) else ()
 
     def _as_expected(self, expected: Any, dtype: torch.dtype | None, path: tuple[str, ...]) -> Any:
         """What a suite wrote as the reference would have returned it; `path` leads to that part of the answer."""
@@ -275,9 +269,7 @@ class Answer:
     def _reference_at(self, path: tuple[str, ...]) -> Any:
         part = current().reference.evaluate(self.request).value
         for name in path:
-            if isinstance(part, Record):
-                part = part.values[part.fields.index(name) if name in part.fields else int(name)]
-            elif isinstance(part, (dict, tuple)):
+            if isinstance(part, (dict, tuple, Record)):
                 part = part_of(part, name)
         return part
 
@@ -295,9 +287,8 @@ class Answer:
             )
             self._fail("no gradient", [f"expected the gradient by {name}: {show(wanted)}", f"got      none: {reason}"])
         got = torch.zeros_like(like) if got is None else got
-        difference = first_difference(
-            wanted, got, Rules(atol, rtol, what="gradient", nan=nan_in(self.request.arguments)), name
-        )
+        rules = Rules(atol, rtol, what="gradient", nan=nan_in(self.request.arguments))
+        difference = first_difference(wanted, got, rules, name)
         if difference and not bool(wanted.any()) and difference.kind == "wrong gradient":
             difference = Difference(difference.kind, (*difference.lines, f"no gradient may flow into {name}"))
         self._fail_with(difference)
@@ -320,9 +311,7 @@ class Answer:
         }
         lines = list(first)
         if error.kind == "signature":
-            lines.append(
-                f"expected {self.request.exercise}{_reference_signature(self.request.lesson, self.request.exercise)}"
-            )
+            lines.append(f"expected {self.request.exercise}{_reference_signature(self.request)}")
         if error.kind == "missing":
             lines.append(error.message)
         elif error.kind == "timeout":
@@ -343,16 +332,14 @@ class Answer:
         head = f"{asked.lesson} · {asked.exercise} · {clean(kind)}"
         body = [_show_call(asked)] if loaded else []
         body += lines
-        tail, listed = current().upstream(asked), None
+        tail, listed = current().upstream.lines(asked), None
         if not tail:
             diagnosis = current().explanation.diagnose(asked, outcome)
             listed = diagnosis.listed
             tail = diagnosis.lines(asked.exercise)
             if kind.endswith(BY_ROUNDING) and not (listed or diagnosis.general):
                 body.append(SIX_DIGITS)
-            heading = listed.read if listed else section_for(asked.lesson, asked.exercise, "\n".join(lines))
-            tail.append(f'Read: tutorial/{asked.lesson}/README.md, "{heading}"')
-            tail.append(f"Hint: make hint LESSON={read_lesson(asked.lesson).number} EXERCISE={asked.exercise}")
+            tail += diagnosis.advice(asked, lines)
         if isinstance(listed, Suspect):  # The smallest input that shows the bug is for the student to find.
             body = section_of(asked.lesson, asked.exercise).split("\n\n")[1:2]
         text = report(head, body, tail, printed_lines(outcome))
@@ -398,5 +385,7 @@ def _position(lesson: str, exercise: str, part: str) -> str:
     return str(fields.index(part)) if part in fields else part
 
 
-def _reference_signature(lesson: str, exercise: str) -> str:
-    return signature_of(current().reference.evaluator.function(lesson, exercise))
+def _reference_signature(asked: Request) -> str:
+    """Such as "(rewards, values, dones, gamma=0.99)", without annotations."""
+    parameters = current().reference.parameters(asked.lesson, asked.exercise).values()
+    return str(inspect.Signature([one.replace(annotation=one.empty) for one in parameters]))

@@ -17,15 +17,17 @@ from typing import Any
 import torch
 
 from .compare import alike
-from .contract import SOLUTIONS, regions
-from .contract import lesson as read_lesson
+from .contract import SOLUTIONS, region_of
 from .evaluate import LocalEvaluator
-from .plain import Outcome, Request, copy_plain, to_plain
-from .trusted import examples
+from .plain import Outcome, Request, copy_plain, tensors_in, to_plain
+from .trusted import examples, kept
 from .views import View
 
 SECONDS = 1.0
 """A changed reference may run for ever; the reference itself never needs as much."""
+CHEAP = 5.0
+"""Seconds that a question is given unless it trains; only what is as cheap is asked again, or in other forms."""
+MAX_KEPT = 2_000
 HOOK = "_altered_arguments"
 MAX_OBSERVED, MAX_CALLS = 12, 400
 EVERYWHERE = "*"
@@ -33,7 +35,7 @@ EVERYWHERE = "*"
 Arguments = dict[str, Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Suspect:
     """One thing that may be wrong with an answer. Exactly one of the changes is given."""
 
@@ -47,6 +49,13 @@ class Suspect:
     """Given the function and its arguments, what it answers in their place."""
     code: Callable[[], CodeType] | None = None
 
+    def changed(self, call: Callable[..., Any], given: Arguments) -> Any:
+        """What is answered in place of `call(**given)`; arguments of the exercise are changed at its region's hook."""
+        if self.around:
+            return self.around(call, given)
+        answer = call(**(self.arguments(given) if self.place and self.arguments else given))
+        return self.answer(answer) if self.answer else answer
+
 
 class Bench:
     """The reference's exercise in a view of its own, with hooks at its region, its answer and its helpers."""
@@ -58,20 +67,31 @@ class Bench:
         self._suspect: Suspect | None = None
         self._observed: list[tuple[str, Arguments]] | None = None
         self._seen_answers: dict[str, Any] = {}
-        self._answers: dict[tuple[tuple[int, int], int], Outcome] = {}
+        self._kept: dict[tuple[Suspect, str], Outcome] = {}
         self._inside = 0
-        self.is_slow = any(request.scenario for request in examples(lesson, exercise))
+        self.examples = examples(lesson, exercise)
+        self.is_slow = any(request.scenario for request in self.examples)
         self.function = self._view.resolve(lesson, exercise)
         self.plain = inspect.unwrap(self.function)
         self.module = sys.modules[self.plain.__module__]
         self.tree, self.region = _region(lesson, exercise)
-        self.origins: dict[str, set[str]] = {}
         self._right = compiled(self._hooked())
         self.helpers = self._helpers()
         self._install()
 
     def ask(self, suspect: Suspect, request: Request) -> Outcome:
-        """What the exercise answers with this one thing changed."""
+        """What the exercise answers with this one thing changed; to a slow question kept for the next student."""
+        given = [request.grad_weights, *request.arguments.values()]
+        if request.seconds <= CHEAP or any(True for _ in tensors_in(given)):  # A tensor's text does not say all.
+            return self._answer(suspect, request)
+        key = suspect, repr(request)
+        if key not in self._kept:
+            if len(self._kept) == MAX_KEPT:
+                self._kept.clear()
+            self._kept[key] = self._answer(suspect, request)
+        return self._kept[key]
+
+    def _answer(self, suspect: Suspect, request: Request) -> Outcome:
         with self._suspected(suspect):
             return self._evaluator.evaluate(replace(request, seconds=min(request.seconds, SECONDS)))
 
@@ -95,18 +115,16 @@ class Bench:
             except Exception:
                 return False
 
-    def ask_example(self, number: tuple[int, int], suspect: Suspect, index: int) -> Outcome:
-        """The same on an example, kept for the next student; `number` stands for the suspect."""
-        if (number, index) not in self._answers:
-            self._answers[number, index] = self.ask(suspect, examples(self.lesson, self.exercise)[index])
-        return self._answers[number, index]
+    @kept
+    def ask_example(self, suspect: Suspect, index: int) -> Outcome:
+        """The same on an example, kept for the next student."""
+        return self.ask(suspect, self.examples[index])
 
     def observed(self) -> list[tuple[str, Arguments]]:
         """Place ("" for the exercise, or a helper) and arguments of the calls that the first examples lead to."""
         if self._observed is None:
             self._observed = []
-            asked = examples(self.lesson, self.exercise)
-            for request in asked[:: max(1, len(asked) // MAX_OBSERVED)]:
+            for request in self.examples[:: max(1, len(self.examples) // MAX_OBSERVED)]:
                 self.ask(Suspect("", EVERYWHERE), request)
         return self._observed
 
@@ -115,11 +133,11 @@ class Bench:
         self.observed()
         return self._seen_answers.get(place)
 
-    def _note(self, place: str, function: Callable[..., Any], given: Arguments) -> Any:
+    def _note(self, place: str, call: Callable[..., Any], given: Arguments) -> Any:
         assert self._observed is not None
         if len(self._observed) < MAX_CALLS:
             self._observed.append((place, dict(given)))
-        answer = function()
+        answer = call(**given)
         self._seen_answers.setdefault(place, answer)
         return answer
 
@@ -177,29 +195,25 @@ class Bench:
     def _wrapped(self, place: str, function: Callable[..., Any]) -> Callable[..., Any]:
         signature = inspect.signature(function)
 
+        def call(**given: Any) -> Any:
+            bound = inspect.BoundArguments(signature, given)  # type: ignore[arg-type]
+            return function(*bound.args, **bound.kwargs)
+
         @functools.wraps(function)
-        def call(*args: Any, **kwargs: Any) -> Any:
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
             suspect = self._suspect
             if suspect is None or (place and not self._inside):
                 return function(*args, **kwargs)
             with self._entered(not place):
-                if suspect.place == EVERYWHERE:
-                    straight = functools.partial(function, *args, **kwargs)
-                    return self._note(place, straight, _bound(signature, args, kwargs))
-                if suspect.place != place or suspect.code:
+                if suspect.place not in (place, EVERYWHERE) or suspect.code:
                     return function(*args, **kwargs)
-                return self._changed(suspect, function, signature, args, kwargs)
+                bound = signature.bind(*args, **kwargs)
+                bound.apply_defaults()
+                if suspect.place == EVERYWHERE:
+                    return self._note(place, call, bound.arguments)
+                return suspect.changed(call, bound.arguments)
 
-        return call
-
-    def _changed(self, suspect: Suspect, function: Any, signature: inspect.Signature, args: Any, kwargs: Any) -> Any:
-        if suspect.around:
-            call = functools.partial(_called, function, signature)
-            return suspect.around(lambda **given: call(given), _bound(signature, args, kwargs))
-        if suspect.place and suspect.arguments:
-            return _called(function, signature, suspect.arguments(_bound(signature, args, kwargs)))
-        answer = function(*args, **kwargs)
-        return suspect.answer(answer) if suspect.answer else answer
+        return wrapped
 
     @contextmanager
     def _entered(self, is_exercise: bool) -> Iterator[None]:
@@ -211,17 +225,6 @@ class Bench:
                 yield
             finally:
                 self._inside -= is_exercise
-
-
-def _bound(signature: inspect.Signature, args: Any, kwargs: Any) -> Arguments:
-    bound = signature.bind(*args, **kwargs)
-    bound.apply_defaults()
-    return dict(bound.arguments)
-
-
-def _called(function: Callable[..., Any], signature: inspect.Signature, arguments: Arguments) -> Any:
-    bound = inspect.BoundArguments(signature, arguments)  # type: ignore[arg-type]
-    return function(*bound.args, **bound.kwargs)
 
 
 def _of_the_course(function: Any) -> bool:
@@ -236,17 +239,10 @@ def parameters(tree: ast.FunctionDef) -> list[str]:
     return [one.arg for one in [*given.posonlyargs, *given.args, *given.kwonlyargs, *starred]]
 
 
-@functools.cache
-def _tree(path: str) -> ast.Module:
-    with open(path, encoding="utf-8") as file:
-        return ast.parse(file.read())
-
-
 def _region(lesson: str, exercise: str) -> tuple[ast.FunctionDef, tuple[int, int]]:
     """The function's syntax tree, and its region's first and last line."""
-    path = SOLUTIONS / lesson / read_lesson(lesson).file_of(exercise)
-    region = {region.exercise: region for region in regions(path)}[exercise]
-    node: Any = _tree(str(path))
+    lines, region = region_of(lesson, exercise)
+    node: Any = ast.parse("\n".join(lines))
     for name in exercise.split("."):
         node = next(child for child in node.body if getattr(child, "name", "") == name)
     return _bare(node), (region.first + 1, region.last + 1)

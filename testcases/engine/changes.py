@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.util
 import inspect
+import itertools
+import sys
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from .contract import SOLUTIONS, Region, regions
-from .contract import lesson as read_lesson
+from .contract import region_of, region_text
 from .reading import section_for
 
 
@@ -46,17 +48,18 @@ class Change:
         return text
 
 
-def edit(*texts: str, why: str, read: str | None = None) -> Any:
-    """Old text, new text; again old, new; and so on. `read` only where the exercise's own heading does not say it."""
+def edit(*texts: str, why: str = "", read: str | None = None) -> Any:
+    """Old text, new text; again old, new; and so on. The docstring below it says why (`why`, where one reason holds for
+    several); `read` only where the exercise's own heading does not say it."""
     return Change(why, read, replaced=tuple(zip(texts[::2], texts[1::2], strict=True)))
 
 
-def first(text: str, *, why: str, read: str | None = None) -> Any:
+def first(text: str, *, why: str = "", read: str | None = None) -> Any:
     """Put lines before the region: `first("gamma = 0.99", ...)` ignores an argument."""
     return Change(why, read, first=textwrap.dedent(text).strip())
 
 
-def instead(text: str, *, why: str, read: str | None = None) -> Any:
+def instead(text: str, *, why: str = "", read: str | None = None) -> Any:
     """Put other lines in place of the region."""
     return Change(why, read, whole=textwrap.dedent(text).strip())
 
@@ -88,7 +91,7 @@ class RightAnswer(NamedChange):
 
 
 class _Bank:
-    """Changes as class attributes, and functions (with the reason as docstring) where none can say it."""
+    """Changes as class attributes, and functions where none can say it; the reason is the docstring of either."""
 
     kind: type[NamedChange]
 
@@ -96,14 +99,28 @@ class _Bank:
         lesson = cls.__module__.split(".")[1] if of else ""
         for name, change in list(vars(cls).items()) if of else []:
             if isinstance(change, Change):
-                why, read = change.why, change.read
+                why, read = change.why or _docstrings(cls.__module__).get((cls.__name__, name)), change.read
             elif inspect.isfunction(change) and not name.startswith("_"):
                 why, read = " ".join((change.__doc__ or "").split()), None
             else:
                 continue
+            if not why:
+                raise LookupError(f"{cls.__name__}.{name} has no docstring that says why")
             _collected.setdefault(cls.__module__, []).append(
                 cls.kind(of, name, why, read or section_for(lesson, of), change)
             )
+
+
+@cache
+def _docstrings(module: str) -> dict[tuple[str, str], str]:
+    """By class and attribute: the string below an attribute's line, which Python itself does not keep."""
+    found = {}
+    for bank in ast.parse(inspect.getsource(sys.modules[module])).body:
+        for line, below in itertools.pairwise(bank.body if isinstance(bank, ast.ClassDef) else []):
+            match line, below:
+                case ast.Assign(targets=[ast.Name(name)]), ast.Expr(ast.Constant(str(why))):
+                    found[bank.name, name] = " ".join(why.split())
+    return found
 
 
 _collected: dict[str, list[NamedChange]] = {}
@@ -114,7 +131,8 @@ class Wrong(_Bank):
     """The wrong answers to one exercise.
 
     class TdErrors(Wrong, of="td_errors"):
-        dones_ignored = edit(".masked_fill(dones.bool(), 0.0)", "", why="nothing is cut at a done: ...")
+        dones_ignored = edit(".masked_fill(dones.bool(), 0.0)", "")
+        \"""nothing is cut at a done: ...\"""
     """
 
     kind = WrongAnswer
@@ -130,7 +148,8 @@ class Right(_Bank):
     """Other right answers to one exercise, said in the same way: all that its docstring allows must pass.
 
     class TdErrors(Right, of="td_errors"):
-        by_a_loop = instead("...", why="step by step, without slices")
+        by_a_loop = instead("...")
+        \"""step by step, without slices\"""
     """
 
     kind = RightAnswer
@@ -178,7 +197,7 @@ def changed_source(lesson: str, answer: NamedChange) -> tuple[str, str]:
         LookupError: the change does not apply.
     """
     assert isinstance(answer.change, Change)
-    lines, region = _region(lesson, answer.exercise)
+    lines, region = region_of(lesson, answer.exercise)
     indent = lines[region.first][: -len(lines[region.first].lstrip())]
     try:
         changed = answer.change.apply(region_text(lesson, answer.exercise))
@@ -186,16 +205,3 @@ def changed_source(lesson: str, answer: NamedChange) -> tuple[str, str]:
         raise LookupError(f"{answer.name}: {error}") from None
     whole = [*lines[: region.first + 1], *textwrap.indent(changed, indent).splitlines(), *lines[region.last :]]
     return f"{lesson}/{region.file}.py", "\n".join(whole) + "\n"
-
-
-def region_text(lesson: str, exercise: str) -> str:
-    """What the reference has between `# region solution` and `# endregion`, its indentation taken away."""
-    lines, region = _region(lesson, exercise)
-    return textwrap.dedent("\n".join(lines[region.first + 1 : region.last]))
-
-
-@cache
-def _region(lesson: str, exercise: str) -> tuple[list[str], Region]:
-    """The lines of its file, and where the exercise's region is."""
-    path = SOLUTIONS / lesson / read_lesson(lesson).file_of(exercise)
-    return path.read_text("utf-8").splitlines(), {region.exercise: region for region in regions(path)}[exercise]

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from .failures import show, show_pair, type_name
-from .plain import Elsewhere, Foreign, Outcome, Record, tensors_in
+from .plain import Elsewhere, Foreign, Outcome, fields_of, tensors_in
 
 # Relative and absolute: what another sound order of operations reaches on numbers of size 1; a wrong formula is far
 # off.
@@ -67,8 +67,8 @@ SPREAD = "NaN of a real token spread in"
 def first_difference(expected: Any, got: Any, rules: Rules = EXACT, path: str = "") -> Difference | None:
     """Compare plain trees; None where they agree. `path` names the part that is compared."""
     where = (f"gradient by {path}: " if rules.what == "gradient" else f"in {path}: ") if path else ""
-    expected, names = _parts(expected)
-    got, _ = _parts(got)
+    expected, names = fields_of(expected)
+    got, _ = fields_of(got)
     if isinstance(expected, Tensor):
         return _tensors(expected, got, rules, where, path)
     if isinstance(expected, tuple):
@@ -110,8 +110,10 @@ def _first(parts: Iterable[tuple[str, Any, Any]], rules: Rules, path: str) -> Di
 
 def _tensors(expected: Tensor, got: Any, rules: Rules, where: str, path: str) -> Difference | None:
     if isinstance(got, Elsewhere):
-        wanted = f"expected {where}a tensor on the device of the inputs (cpu)"
-        return Difference("wrong device", (wanted, f"got      {show(got)}"))
+        kind, wanted = "wrong device", "a tensor on the device of the inputs (cpu)"
+        if got.device == "cpu":
+            kind, wanted = "wrong kind of tensor", f"a dense tensor, {expected.dtype}"
+        return Difference(kind, (f"expected {where}{wanted}", f"got      {show(got)}"))
     if not isinstance(got, Tensor):
         wanted = f"expected {where}a tensor of shape {tuple(expected.shape)}, {expected.dtype}"
         shown = "None: is a return missing?" if got is None else f"{type_name(got)}: {show(got)}"
@@ -123,20 +125,20 @@ def _tensors(expected: Tensor, got: Any, rules: Rules, where: str, path: str) ->
         return Difference("wrong shape", lines)
     if got.dtype != expected.dtype:
         return Difference("wrong dtype", (f"expected {where}{expected.dtype}", f"got      {got.dtype}: {show(got)}"))
-    close = _close(expected, got, rules)
-    if bool(close.all()):
+    agrees = close(expected, got, rules)
+    if bool(agrees.all()):
         return None
-    return _wrong_numbers(expected, got, close, rules, where, path)
+    return _wrong_numbers(expected, got, agrees, rules, where, path)
 
 
-def _wrong_numbers(expected: Tensor, got: Tensor, close: Tensor, rules: Rules, where: str, path: str) -> Difference:
-    index = tuple((~close).nonzero()[0].tolist()) if expected.dim() else ()
+def _wrong_numbers(expected: Tensor, got: Tensor, agrees: Tensor, rules: Rules, where: str, path: str) -> Difference:
+    index = tuple((~agrees).nonzero()[0].tolist()) if expected.dim() else ()
     left, right = show_pair(expected[index].item(), got[index].item())
     kind = _kind(expected, got, rules)
     lines = [f"expected {where}{show(expected)}", f"got      {show(got)}"]
     if expected.numel() > 1:
         spot = f"{path or 'answer'}[{', '.join(map(str, index))}]"
-        count = f"({int((~close).sum())} of {close.numel()} differ)"
+        count = f"({int((~agrees).sum())} of {agrees.numel()} differ)"
         lines.append(f"first difference at {spot}: expected {left}, got {right}   {count}")
     elif show(expected) == show(got):
         lines = [f"expected {where}{left}", f"got      {right}"]
@@ -180,7 +182,8 @@ def _near(expected: float, got: float, rules: Rules = EXACT) -> bool:
     return math.isclose(expected, got, rel_tol=relative, abs_tol=absolute)
 
 
-def _close(expected: Tensor, got: Tensor, rules: Rules) -> Tensor:
+def close(expected: Tensor, got: Tensor, rules: Rules) -> Tensor:
+    """The places at which two tensors agree."""
     if not (expected.is_floating_point() or expected.is_complex()):
         return expected == got
     rtol, atol = rules.tolerance(expected.dtype)
@@ -201,23 +204,24 @@ def same_outcome(a: Outcome, b: Outcome, values_only: bool = False) -> bool:
         return False
     if bool(a.tracked) != bool(b.tracked) or a.gradients.keys() != b.gradients.keys():
         return False
-    for name, slope in a.gradients.items():
-        other = b.gradients[name]
-        slope = torch.zeros_like(other) if slope is None and other is not None else slope
-        other = torch.zeros_like(slope) if other is None and slope is not None else other
-        if not alike(slope, other):
-            return False
-    return alike(a.value, b.value)
+    return alike(a.value, b.value) and all(same_slope(a.gradients[name], b.gradients[name]) for name in a.gradients)
+
+
+def same_slope(a: Any, b: Any) -> bool:
+    """The same gradient; where none arrives, it is one of zeros."""
+    a = torch.zeros_like(b) if a is None and isinstance(b, Tensor) else a
+    b = torch.zeros_like(a) if b is None and isinstance(a, Tensor) else b
+    return alike(a, b)
 
 
 def alike(a: Any, b: Any) -> bool:
     """The same plain value, up to rounding."""
-    a, b = _parts(a)[0], _parts(b)[0]
+    a, b = fields_of(a)[0], fields_of(b)[0]
     if isinstance(a, Tensor) and isinstance(b, Tensor):
         if a.shape != b.shape or a.dtype != b.dtype:
             return False
         loose = 1e-9 if a.dtype == torch.float64 else 1e-4
-        return bool(_close(a, b, Rules(loose, loose, equal_nan=True)).all())
+        return bool(close(a, b, Rules(loose, loose, equal_nan=True)).all())
     if type(a) is not type(b):
         return False
     if isinstance(a, dict):
@@ -229,12 +233,3 @@ def alike(a: Any, b: Any) -> bool:
     if isinstance(a, Foreign):
         return a.type_name == b.type_name
     return a == b
-
-
-def _parts(value: Any) -> tuple[Any, tuple[str, ...]]:
-    """A Record or NamedTuple as a plain tuple, and its field names."""
-    if isinstance(value, Record):
-        return value.values, value.fields
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return tuple(value), value._fields
-    return value, ()

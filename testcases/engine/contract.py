@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import textwrap
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -46,6 +47,17 @@ class Lesson:
     def short(self) -> str:
         """Such as "lesson04": the marker, and the beginning of a stub's error."""
         return self.name[:8]
+
+    def exercise(self, name: str) -> str:
+        """The exercise of this name, with or without its class.
+
+        Raises:
+            LookupError: there is none.
+        """
+        for exercise in self.exercises:
+            if name in (exercise, exercise.rpartition(".")[2]):
+                return exercise
+        raise LookupError(f"{self.name} has no exercise {name!r}; it has {', '.join(self.exercises)}")
 
     def file_of(self, exercise: str) -> str:
         """Path of the file with an exercise, such as "gae.py"."""
@@ -103,6 +115,20 @@ def regions(path: Path) -> list[Region]:
     if first is not None:
         raise ValueError(f"{path}:{first + 1}: the region is not closed")
     return found
+
+
+@cache
+def region_of(name: str, exercise: str) -> tuple[list[str], Region]:
+    """The lines of a lesson's file, and where the exercise's region is in it."""
+    path = SOLUTIONS / name / lesson(name).file_of(exercise)
+    (found,) = [region for region in regions(path) if region.exercise == exercise]
+    return path.read_text("utf-8").splitlines(), found
+
+
+def region_text(name: str, exercise: str) -> str:
+    """What the reference has between `# region solution` and `# endregion`, its indentation taken away."""
+    lines, region = region_of(name, exercise)
+    return textwrap.dedent("\n".join(lines[region.first + 1 : region.last]))
 
 
 def _functions(node: ast.AST, prefix: str):

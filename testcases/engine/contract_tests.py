@@ -21,9 +21,9 @@ from torch import Tensor
 from .answers import call, examples_of
 from .exercises import Exercise, Scenario
 from .families import check_families
-from .named import named_cases
 from .plain import Request, copy_plain, tensors_in
 from .points import AGREEMENT, DEFAULTS, FLOAT32, REFUSALS, made_tests
+from .runner import named_cases
 from .session import current
 
 Refused = Mapping[str, tuple[dict[str, Any], Sequence[str]]]
@@ -56,46 +56,44 @@ def contract_tests(
             key = refused[entry.exercise]
             module[name] = _refuses(key, *refusals[key])
         else:
-            kind = next(kind for kind in TESTS if name.endswith(kind))
-            module[name] = TESTS[kind](exercise)
+            check = next(check for ending, check in CHECKS.items() if name.endswith(ending))
+            module[name] = _test_of(check, exercise)
         module[name].__name__ = name
 
 
-def _agrees(exercise: Exercise) -> Callable[[], None]:
+def _test_of(check: Callable[[Exercise], None], exercise: Exercise) -> Callable[[], None]:
     def test() -> None:
-        for answer in examples_of(exercise):
-            answer.matches_reference()
-        if current().thorough:
-            check_families(exercise)
+        check(exercise)
 
     return test
 
 
-def _keeps_defaults(exercise: Exercise) -> Callable[[], None]:
-    def test() -> None:
-        parameters = current().reference.parameters(exercise.lesson, exercise.name)
-        required = {name for name, parameter in parameters.items() if parameter.default is parameter.empty}
-        for asked in _examples(exercise):
-            needed = {name: value for name, value in asked.arguments.items() if name in required}
-            slopes = tuple(name for name in asked.grad_of if name in needed)
-            short = replace(asked, arguments=needed, grad_of=slopes, positional=min(asked.positional, len(needed)))
-            # Without its mask, an example may have NaN on real tokens: that says nothing of a default.
-            right = current().reference.evaluate(short)
-            if not any(bool(tensor.isnan().any()) for tensor in tensors_in(right.value)):
-                call(short).matches_reference()
-
-    return test
+def _agrees(exercise: Exercise) -> None:
+    for answer in examples_of(exercise):
+        answer.matches_reference()
+    if current().thorough:
+        check_families(exercise)
 
 
-def _keeps_float32(exercise: Exercise) -> Callable[[], None]:
+def _keeps_defaults(exercise: Exercise) -> None:
+    parameters = current().reference.parameters(exercise.lesson, exercise.name)
+    required = {name for name, parameter in parameters.items() if parameter.default is parameter.empty}
+    for asked in _examples(exercise):
+        needed = {name: value for name, value in asked.arguments.items() if name in required}
+        slopes = tuple(name for name in asked.grad_of if name in needed)
+        short = replace(asked, arguments=needed, grad_of=slopes, positional=min(asked.positional, len(needed)))
+        # Without its mask, an example may have NaN on real tokens: that says nothing of a default.
+        right = current().reference.evaluate(short)
+        if not any(bool(tensor.isnan().any()) for tensor in tensors_in(right.value)):
+            call(short).matches_reference()
+
+
+def _keeps_float32(exercise: Exercise) -> None:
     def narrow(tensor: Tensor) -> Tensor:
         return tensor.float() if tensor.dtype == torch.float64 else tensor
 
-    def test() -> None:
-        for asked in _examples(exercise):
-            call(replace(asked, arguments=copy_plain(asked.arguments, narrow))).matches_reference()
-
-    return test
+    for asked in _examples(exercise):
+        call(replace(asked, arguments=copy_plain(asked.arguments, narrow))).matches_reference()
 
 
 def _refuses(target: Exercise | Scenario, good: dict[str, Any], bad: Refused) -> Callable[..., None]:
@@ -106,11 +104,7 @@ def _refuses(target: Exercise | Scenario, good: dict[str, Any], bad: Refused) ->
     return test
 
 
-TESTS: dict[str, Callable[[Exercise], Callable[[], None]]] = {
-    AGREEMENT: _agrees,
-    DEFAULTS: _keeps_defaults,
-    FLOAT32: _keeps_float32,
-}
+CHECKS = {AGREEMENT: _agrees, DEFAULTS: _keeps_defaults, FLOAT32: _keeps_float32}
 
 
 def _examples(exercise: Exercise) -> Iterator[Request]:

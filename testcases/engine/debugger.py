@@ -44,18 +44,11 @@ def look_at_error(view: View, request: Request, kind: str) -> bool | None:
     Returns:
         Whether the student left the debugger; None if no line of theirs has run.
     """
-    keeper, prompt = _Keeper(), prompt_of(kind, view.folder)
-    run(view, request, onlooker=keeper)
-    return prompt.left if keeper.error and prompt.look_at(keeper.error) else None
-
-
-class _Keeper(Unseen):
-    """Keeps what the call raised."""
-
-    error: BaseException | None = None
-
-    def saw(self, error: BaseException) -> None:
-        self.error = error
+    raised: list[BaseException] = []
+    onlooker, prompt = Unseen(), prompt_of(kind, view.folder)
+    onlooker.saw = raised.append  # type: ignore[method-assign]
+    run(view, request, onlooker=onlooker)
+    return prompt.left if raised and prompt.look_at(raised[0]) else None
 
 
 def prompt_of(kind: str, folder: Path) -> Prompt:

@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable, Iterator
 from functools import cache
 
-from .bench import Bench, Suspect
+from .bench import CHEAP, Bench, Suspect
 from .compare import same_outcome
 from .plain import Outcome, Request
 from .suspects import altered_questions, altered_twice
-from .trusted import examples
+from .trusted import kept
 from .variants import one_edit_variants
 
 LAYERS: tuple[Callable[[Bench], Iterator[Suspect]], ...] = (altered_questions, one_edit_variants, altered_twice)
@@ -26,37 +26,26 @@ MAX_FAILED = 4
 """Failed questions, beside the examples, that a cause has to explain as well."""
 
 
-class Known:
-    """What all students of this process share about one exercise: the suspects, and how long its examples take."""
-
-    def __init__(self, lesson: str, exercise: str) -> None:
-        self.bench = Bench(lesson, exercise)
-        self._asked = examples(lesson, exercise)
-        self._suspects: dict[int, list[Suspect]] = {}
-        self._seconds: dict[int, float] = {}
-
-    def of_layer(self, layer: int) -> list[Suspect]:
-        if layer not in self._suspects:
-            most = MAX_ASKED_OF_SCENARIOS if self.bench.is_slow else MAX_ASKED
-            self._suspects[layer] = list(itertools.islice(LAYERS[layer](self.bench), most))
-        return self._suspects[layer]
-
-    def may_agree(self, suspect: Suspect, index: int, mine: Outcome) -> bool:
-        return self.bench.may_give(suspect, self._asked[index], mine)
-
-    def seconds(self, index: int) -> float:
-        """That an example takes. It decides only which one tells most suspects apart, never what is told."""
-        if index not in self._seconds:
-            started = time.perf_counter()
-            self.bench.ask(Suspect(""), self._asked[index])
-            self._seconds[index] = time.perf_counter() - started
-        return self._seconds[index]
+# What all students of this process share about one exercise is made when it is first asked for.
 
 
 @cache
-def known(lesson: str, exercise: str) -> Known:
-    """Made when it is first asked for."""
-    return Known(lesson, exercise)
+def bench_of(lesson: str, exercise: str) -> Bench:
+    return Bench(lesson, exercise)
+
+
+@cache
+def suspects_of(bench: Bench, layer: int) -> list[Suspect]:
+    most = MAX_ASKED_OF_SCENARIOS if bench.is_slow else MAX_ASKED
+    return list(itertools.islice(LAYERS[layer](bench), most))
+
+
+@cache
+def seconds_of(bench: Bench, index: int) -> float:
+    """That an example takes. It decides only which one tells most suspects apart, never what is told."""
+    started = time.perf_counter()
+    bench.ask(Suspect(""), bench.examples[index])
+    return time.perf_counter() - started
 
 
 class Search:
@@ -66,16 +55,15 @@ class Search:
     well, where the student is right too.
     """
 
-    def __init__(self, known: Known, right: list[Outcome], mine: list[Outcome]) -> None:
-        self._known, self._mine = known, mine
+    def __init__(self, bench: Bench, right: list[Outcome], mine: list[Outcome]) -> None:
+        self._bench, self._mine = bench, mine
         wrong = [i for i, pair in enumerate(zip(right, mine, strict=True)) if not same_outcome(*pair)]
         # What is wrong in value too tells more than what is wrong in gradient only.
         in_value = [i for i in wrong if not same_outcome(right[i], mine[i], values_only=True)]
-        self._wrong = sorted(in_value or wrong, key=known.seconds)
+        self._wrong = sorted(in_value or wrong, key=lambda i: seconds_of(bench, i))
         # Many changes raise an error of the same type: alone it explains nothing.
         self._tells = any(not mine[i].error for i in wrong)
         self._failed: list[tuple[Request, Outcome]] = []
-        self._agreeing: dict[tuple[int, bool], list[tuple[int, Suspect]]] = {}
         self._searches = 0
 
     def causes(self, request: Request, right: Outcome, mine: Outcome) -> list[Suspect]:
@@ -91,49 +79,46 @@ class Search:
         return found[:MAX_NAMED] if self._wrong or len(found) == 1 else []
 
     def _found(self, layer: int, request: Request, right: Outcome, mine: Outcome, values_only: bool) -> list[Suspect]:
-        ask = self._known.bench.ask
+        ask = self._bench.ask
         if same_outcome(right, mine, values_only) or (mine.error and not self._tells):
             return []
         if self._wrong:
             chosen = self._agreeing_in(layer, values_only)
         elif self._searches < MAX_SEARCHES * len(LAYERS) and not values_only:
             self._searches += 1
-            chosen = list(enumerate(self._known.of_layer(layer)))
+            # The examples tell most suspects apart, and their answers are kept for the next student.
+            is_slow = request.seconds > CHEAP
+            chosen = self._agreeing_in(layer, False) if is_slow else suspects_of(self._bench, layer)
         else:
             return []
         found, texts = [], set()
-        for number, suspect in _in_time(chosen):
-            if not self._known.bench.may_give(suspect, request, mine):
+        for suspect in _in_time(chosen):
+            if not self._bench.may_give(suspect, request, mine):
                 continue
             theirs = ask(suspect, request)
             if same_outcome(mine, theirs, values_only) and not same_outcome(right, theirs, values_only):
-                agrees = self._wrong or self._agrees(layer, number, suspect, False)
+                agrees = self._wrong or self._agrees(suspect, False)
                 agrees = agrees and all(same_outcome(ask(suspect, one[0]), one[1], values_only) for one in self._failed)
                 if suspect.text not in texts and agrees:
                     texts.add(suspect.text)
                     found.append(suspect)
         return found
 
-    def _agreeing_in(self, layer: int, values_only: bool) -> list[tuple[int, Suspect]]:
+    @kept
+    def _agreeing_in(self, layer: int, values_only: bool) -> list[Suspect]:
         """Those that agree with the student on every example; most are told apart by the first that is wrong."""
-        if (layer, values_only) not in self._agreeing:
-            numbered = list(enumerate(self._known.of_layer(layer))) if values_only else self._agreeing_in(layer, True)
-            self._agreeing[layer, values_only] = [
-                (number, suspect)
-                for number, suspect in _in_time(numbered)
-                if self._agrees(layer, number, suspect, values_only)
-            ]
-        return self._agreeing[layer, values_only]
+        chosen = suspects_of(self._bench, layer) if values_only else self._agreeing_in(layer, True)
+        return [suspect for suspect in _in_time(chosen) if self._agrees(suspect, values_only)]
 
-    def _agrees(self, layer: int, number: int, suspect: Suspect, values_only: bool) -> bool:
+    def _agrees(self, suspect: Suspect, values_only: bool) -> bool:
         first, *others = [*self._wrong, *(i for i in range(len(self._mine)) if i not in self._wrong)]
-        if values_only and not self._known.may_agree(suspect, first, self._mine[first]):
+        if values_only and not self._bench.may_give(suspect, self._bench.examples[first], self._mine[first]):
             return False
-        ask = self._known.bench.ask_example
-        return all(same_outcome(self._mine[i], ask((layer, number), suspect, i), values_only) for i in (first, *others))
+        answers = ((self._mine[i], self._bench.ask_example(suspect, i)) for i in (first, *others))
+        return all(same_outcome(mine, theirs, values_only) for mine, theirs in answers)
 
 
-def _in_time(chosen: list[tuple[int, Suspect]]) -> Iterator[tuple[int, Suspect]]:
+def _in_time(chosen: list[Suspect]) -> Iterator[Suspect]:
     """As many as there is time for."""
     started = time.process_time()
     for one in chosen:

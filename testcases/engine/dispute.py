@@ -12,13 +12,18 @@ import platform
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+
+import torch
 
 from .contract import ROOT, TUTORIAL
 from .contract import lesson as read_lesson
-
-if TYPE_CHECKING:
-    from .session import Engine
+from .evaluate import student
+from .failures import Blocked, NotStarted
+from .plain import Outcome
+from .progress import said_plainly
+from .runner import cases
+from .session import Engine
+from .snippet import as_python, snippet
 
 FOLDER = ROOT / "runs" / "disputes"
 MAX_BYTES = 1_000_000
@@ -37,28 +42,12 @@ class Dispute:
     code: str
 
 
-def exercise_named(lesson: str, name: str) -> str:
-    """The exercise of this name, with or without its class.
-
-    Raises:
-        LookupError: there is none.
-    """
-    exercises = read_lesson(lesson).exercises
-    matching = [exercise for exercise in exercises if name in (exercise, exercise.rpartition(".")[2])]
-    if not matching:
-        raise LookupError(f"{lesson} has no exercise {name!r}; it has {', '.join(exercises)}")
-    return matching[0]
-
-
 def first_failure(engine: Engine, lesson: str, exercise: str) -> tuple[str, str]:
     """Node and text of the first test that fails; `engine.asked` is its question then.
 
     Raises:
         LookupError: nothing fails, or the exercise is not written yet.
     """
-    from .failures import Blocked, NotStarted
-    from .runner import cases
-
     with engine.active():
         for case in cases(lesson):
             if case.entry is None or case.entry.exercise != exercise:
@@ -77,10 +66,6 @@ def written(engine: Engine, lesson: str, exercise: str, folder: Path = TUTORIAL)
     Raises:
         LookupError: as `first_failure`.
     """
-    import torch
-
-    from .snippet import as_python, snippet
-
     node, failure = first_failure(engine, lesson, exercise)
     path = f"{lesson}/{read_lesson(lesson).file_of(exercise)}"
     head = {"lesson": lesson, "exercise": exercise, "test": node, "path": path, "seed": engine.seed}
@@ -90,14 +75,14 @@ def written(engine: Engine, lesson: str, exercise: str, folder: Path = TUTORIAL)
     if engine.asked is not None:
         parts.append(("The question", snippet(engine.asked)))
         for title, evaluator in (("Expected", engine.reference), ("Got", engine.subject)):
-            parts.append((title, _shown(evaluator.evaluate(engine.asked), as_python)))
+            parts.append((title, _shown(evaluator.evaluate(engine.asked))))
     parts.append(("The code", code))
     body = [_block("json", text) if title == "json" else f"## {title}\n\n{_block('', text)}" for title, text in parts]
     why = "## Why I think that this is right\n\n(Write it here.)"
     return "\n\n".join([f"# Dispute: {exercise} of {lesson}", body[0], why, *body[1:]]) + "\n"
 
 
-def _shown(outcome: Any, as_python: Any) -> str:
+def _shown(outcome: Outcome) -> str:
     if outcome.error:
         return f"{outcome.error.type_name}: {outcome.error.message}"
     slopes = [f"gradient by {name}: {as_python(slope)}" for name, slope in outcome.gradients.items()]
@@ -123,30 +108,25 @@ def read_dispute(name: str, data: bytes) -> Dispute:
     code, end, _ = f"{text[start.end() :]}\n".partition(f"\n{start[1]}\n") if start else ("", "", "")
     try:
         found = json.loads(head)
-        lesson = read_lesson(found["lesson"]).name
-        exercise = exercise_named(lesson, found["exercise"])
+        lesson = read_lesson(found["lesson"])
+        exercise = lesson.exercise(found["exercise"])
         if not end:
             raise ValueError("there is no code")
-        return Dispute(lesson, exercise, str(found["test"]), f"{lesson}/{read_lesson(lesson).file_of(exercise)}", code)
+        return Dispute(lesson.name, exercise, str(found["test"]), f"{lesson.name}/{lesson.file_of(exercise)}", code)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         raise ValueError(f"{name} is no file that make dispute has written") from None
 
 
+@said_plainly()
 def main() -> None:
     parser = argparse.ArgumentParser(prog="make dispute LESSON=4 EXERCISE=name", description="Object to a failure.")
     parser.add_argument("lesson", help='number or folder name, such as "4"')
     parser.add_argument("exercise", help='such as "compute_gae"')
     options = parser.parse_args()
-    try:
-        lesson = read_lesson(options.lesson).name
-        exercise = exercise_named(lesson, options.exercise)
-        from .evaluate import student
-        from .session import Engine
-
-        text = written(Engine(student(TUTORIAL)), lesson, exercise)
-    except LookupError as error:
-        parser.exit(2, f"{error.args[0]}\n")
-    path = FOLDER / f"{read_lesson(lesson).short}-{exercise}.md"
+    lesson = read_lesson(options.lesson)
+    exercise = lesson.exercise(options.exercise)
+    text = written(Engine(student(TUTORIAL)), lesson.name, exercise)
+    path = FOLDER / f"{lesson.short}-{exercise}.md"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, "utf-8")
     print(

@@ -20,7 +20,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections.abc import Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -30,9 +30,9 @@ from testcases.doubles.drawing import generator
 
 from .compare import Rules, first_difference
 from .evaluate import Evaluator, solutions_with
-from .plain import Outcome, Request, identical
+from .plain import Outcome, Request, copy_plain, identical
 from .session import Engine
-from .trusted import drawn
+from .trusted import examples
 
 TWINS = 3
 QUESTIONS = 10
@@ -97,16 +97,11 @@ def _computes(engine: Engine, requests: Sequence[Request], public: _Public) -> b
     twins = [twin for request in requests if (twin := twin_of(request, engine.seed))]
     asked = _agreements(engine, twins, public)
     if not asked:
-        others = _fresh(requests[0].lesson, requests[0].exercise, engine.seed + 1)
+        others = examples(requests[0].lesson, requests[0].exercise, engine.seed + 1)
         asked = _agreements(engine, others, public)
         if not asked and (told := _names_told(engine, others)):
             return len(told) > 1 and engine.reference.evaluate(requests[0]).value in told
     return 2 * sum(asked) > len(asked)
-
-
-@lru_cache(maxsize=8)
-def _fresh(lesson: str, exercise: str, seed: int) -> list[Request]:
-    return [request for request in drawn(lesson, seed) if request.exercise == exercise]
 
 
 def _names_told(engine: Engine, requests: Sequence[Request]) -> set[str]:
@@ -139,13 +134,7 @@ def _is_whole(value: Any) -> bool:
 
 
 def _without_dtype(value: Any) -> Any:
-    if isinstance(value, Tensor) and value.is_floating_point():
-        return value.double()
-    if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
-        return type(value)(_without_dtype(part) for part in value)
-    if isinstance(value, dict):
-        return {key: _without_dtype(part) for key, part in value.items()}
-    return value
+    return copy_plain(value, lambda tensor: tensor.double() if tensor.is_floating_point() else tensor)
 
 
 def twin_of(request: Request, seed: int) -> Request | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 import linecache
 import re
 import signal
@@ -20,23 +19,30 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from .contract import SOLUTIONS
+from .contract import SOLUTIONS, lesson_names
 from .onlooker import Onlooker, Unseen, is_traced
-from .plain import MAX_TEXT, Frame, Outcome, Request, StudentError, copy_plain, identical, tensors_in, to_plain
+from .plain import (
+    MAX_TEXT,
+    Frame,
+    Outcome,
+    Request,
+    StudentError,
+    copy_plain,
+    fields_of,
+    identical,
+    tensors_in,
+    to_plain,
+)
 from .traces import GlobalState, changed_since, marks_of, watched
-from .views import Missing, View, whole_stack
+from .views import Missing, View
 
 STUB = re.compile(r"^lesson(\d\d): ([\w.]+)$")
 CAPSTONE = "lesson12"
-PATIENCE = 6
+PATIENCE = 10
+"""What waits for a core, because of a neighbor or of its own processes, is ended after so many times its seconds."""
 LOAD_SECONDS = 15.0
 """For what the files of a lesson import: it is not the call that is slow."""
 MAX_INTERRUPTS = 10
-
-
-Unstoppable = Callable[[Request], None]
-"""Told that student code has swallowed MAX_INTERRUPTS interrupts: pytest's run ends the process there. The grader does
-not need it: it has a limit of its own, and ends the worker from outside."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +52,9 @@ class Terms:
     handed: Callable[[Tensor], Tensor] = Tensor.clone
     """What the call gets of each tensor: a copy, or (the grader) the tensor itself, in memory that others see too."""
     load_seconds: float = LOAD_SECONDS
+    unstoppable: Callable[[Request], None] | None = None
+    """Told that student code has swallowed MAX_INTERRUPTS interrupts: pytest's run ends the process there. The grader
+    does not need it: it has a limit of its own, and ends the worker from outside."""
 
 
 class Evaluator(Protocol):
@@ -63,29 +72,22 @@ class LocalEvaluator:
 
     Args:
         view_of: gives the view for a lesson; it is asked once a lesson.
-        unstoppable: told of a request that cannot be ended.
         terms: of each call.
     """
 
-    def __init__(
-        self, view_of: Callable[[str], View], unstoppable: Unstoppable | None = None, terms: Terms | None = None
-    ) -> None:
-        self._view_of, self._unstoppable, self._terms = view_of, unstoppable, terms or Terms()
+    def __init__(self, view_of: Callable[[str], View], terms: Terms | None = None) -> None:
+        self._view_of, self._terms = view_of, terms or Terms()
         self._views: dict[str, View] = {}
 
     def evaluate(self, request: Request) -> Outcome:
-        return run(self.view(request.lesson), request, self._unstoppable, self._terms)
+        return run(self.view(request.lesson), request, self._terms)
 
     def text(self, lesson: str, file: str) -> str:
         return self.view(lesson).text(f"{lesson}/{file}")
 
-    def put_aside(self, lesson: str, exercise: str) -> None:
-        """An exercise that never ends: the others that call it shall not wait for it as well."""
-        self.view(lesson).put_aside(lesson, exercise)
-
     def afresh(self) -> LocalEvaluator:
         """The same files, loaded again."""
-        return LocalEvaluator(self._view_of, self._unstoppable, self._terms)
+        return LocalEvaluator(self._view_of, self._terms)
 
     def function(self, lesson: str, exercise: str) -> Any:
         """The function itself; for the reference only, since loading a student's file may do anything."""
@@ -97,19 +99,14 @@ class LocalEvaluator:
         return self._views[lesson]
 
 
-def student(folder: Path, unstoppable: Unstoppable | None = None, terms: Terms | None = None) -> LocalEvaluator:
+def student(folder: Path, terms: Terms | None = None) -> LocalEvaluator:
     """A student's folder: each lesson on the reference versions of the others, the capstone on all of it."""
     folder = folder.resolve()
-    stack: list[View] = []
 
     def view_of(lesson: str) -> View:
-        if not lesson.startswith(CAPSTONE):
-            return View(folder, [lesson])
-        if not stack:
-            stack.append(whole_stack(folder))
-        return stack[0]
+        return View(folder, lesson_names() if lesson.startswith(CAPSTONE) else [lesson])
 
-    return LocalEvaluator(view_of, unstoppable, terms)
+    return LocalEvaluator(view_of, terms)
 
 
 def solutions() -> LocalEvaluator:
@@ -132,14 +129,9 @@ class TookTooLong(BaseException):
     """Raised inside student code when its time is over; not an Exception, so that `except Exception` lets it pass."""
 
 
-def run(
-    view: View,
-    request: Request,
-    unstoppable: Unstoppable | None = None,
-    terms: Terms = Terms(),  # noqa: B008
-    onlooker: Onlooker | None = None,
-) -> Outcome:
+def run(view: View, request: Request, terms: Terms | None = None, onlooker: Onlooker | None = None) -> Outcome:
     """Call one exercise. Nothing that student code does to its arguments, its output or global settings lasts."""
+    terms, onlooker = terms or Terms(), onlooker or Unseen()
     given = copy_plain(request.arguments, terms.handed)
     leaves = {name: given[name].clone().requires_grad_() for name in request.grad_of}
     arguments = {**given, **{name: _copy_in(given[name], leaf) for name, leaf in leaves.items()}}
@@ -147,9 +139,8 @@ def run(
     seen = arguments if view.own or request.scenario else {}
     before, marks = copy_plain(seen, lambda tensor: tensor.detach().clone()), marks_of(seen)
     # The reference always ends; a slow machine must not make its answer a timeout.
-    onlooker = onlooker or Unseen()
     is_limited = view.own and onlooker.limited and not is_traced()
-    limit = _deadline(view, request, unstoppable, terms.load_seconds) if is_limited else nullcontext()
+    limit = _deadline(view, request, terms) if is_limited else nullcontext()
     state, attempt = GlobalState(), _Attempt(view, request)
     try:
         with limit, onlooker.watching(), _quiet(view):
@@ -197,7 +188,8 @@ class _Attempt:
         function = self.view.resolve(self.request.lesson, self.request.exercise)
         self.phase = "raised"
         if self.request.scenario:
-            with watched(self.view.lesson(self.request.lesson), self.request.exercise, self.touched) as lesson:
+            lesson = self.view.lesson(self.request.lesson)
+            with watched(lesson, self.request.exercise, self.touched):
                 answer = getattr(self.scenarios, self.request.scenario)(lesson, **arguments)
         else:
             answer = _call(self.request, function, arguments)
@@ -216,20 +208,18 @@ def _call(request: Request, function: Any, arguments: dict[str, Any]) -> Any:
     return function(*positional, **{name: arguments[name] for name in names[request.positional :]})
 
 
-def part_of(answer: Any, name: str | None) -> Any:
-    """One part of an answer, by field, key or position; the whole with None."""
-    if name is None:
-        return answer
+def part_of(answer: Any, name: str) -> Any:
+    """One part of an answer, by field, key or position."""
     if isinstance(answer, dict):
         return answer[name]
-    if isinstance(answer, tuple) and name in getattr(answer, "_fields", ()):
-        return getattr(answer, name)
-    return answer[int(name)]
+    values, fields = fields_of(answer)
+    return values[fields.index(name) if name in fields else int(name)]
 
 
 def _gradients(answer: Any, leaves: dict[str, Tensor], request: Request) -> dict[str, Tensor | None]:
     try:
-        parts = [part for part in tensors_in(part_of(answer, request.grad_through)) if part.requires_grad]
+        summed = answer if request.grad_through is None else part_of(answer, request.grad_through)
+        parts = [part for part in tensors_in(summed) if part.requires_grad]
     except (KeyError, IndexError, TypeError, ValueError, RecursionError):
         return dict.fromkeys(leaves)  # The answer has another structure, which the checks will say.
     weights = request.grad_weights
@@ -270,21 +260,20 @@ def _describe(error: BaseException, phase: str, view: View) -> StudentError:
     return StudentError(phase, name, message.replace(view.package, view.folder.name)[:MAX_TEXT], tuple(frames[-6:]))
 
 
+def stub_of(outcome: Outcome) -> tuple[int, str] | None:
+    """Lesson number and exercise of the stub whose error this is."""
+    error = outcome.error
+    if error is None or error.type_name != "NotImplementedError":
+        return None
+    match = STUB.match(error.message)
+    return (int(match[1]), match[2]) if match else None
+
+
 def _message_of(error: BaseException) -> str:
     try:
         return str(error)
     except Exception as second:
         return f"<its message raised {type(second).__name__}>"
-
-
-def signature_of(function: Any) -> str:
-    """Such as "(rewards, values, dones, gamma=0.99)", without annotations."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
-        return "(...)"
-    plain = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in parameters]
-    return str(inspect.Signature(plain))
 
 
 @contextmanager
@@ -296,11 +285,11 @@ def _quiet(view: View) -> Iterator[None]:
 
 
 @contextmanager
-def _deadline(view: View, request: Request, unstoppable: Unstoppable | None, load_seconds: float) -> Iterator[None]:
+def _deadline(view: View, request: Request, terms: Terms) -> Iterator[None]:
     """Interrupt Python code after so many seconds, and again until it gives up.
 
     Seconds of work: what a busy machine makes a process wait counts only after PATIENCE times as long. What the
-    folder's files import is slow at its first call only, and counts after `load_seconds`.
+    folder's files import is slow at its first call only, and counts after `terms.load_seconds`.
     """
     if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
         yield
@@ -311,12 +300,12 @@ def _deadline(view: View, request: Request, unstoppable: Unstoppable | None, loa
 
     def stop(signum: int, frame: Any) -> None:
         nonlocal interrupts
-        seconds = request.seconds + min(view.load_seconds - loaded, load_seconds)
+        seconds = request.seconds + min(view.load_seconds - loaded, terms.load_seconds)
         is_over = time.process_time() - worked >= seconds or time.monotonic() - started >= PATIENCE * seconds
         if armed and is_over:
             interrupts += 1
-            if interrupts > MAX_INTERRUPTS and unstoppable:
-                unstoppable(request)
+            if interrupts > MAX_INTERRUPTS and terms.unstoppable:
+                terms.unstoppable(request)
             raise TookTooLong(f"stopped after {request.seconds:g} seconds")
 
     previous = signal.signal(signal.SIGALRM, stop)

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
-from .bench import Suspect
+from .bench import CHEAP, Suspect
 from .changes import WrongAnswer, suspects, wrong_answers
 from .compare import same_outcome
-from .diagnosis import MAX_FAILED, Search, known
+from .contract import lesson as read_lesson
+from .diagnosis import MAX_FAILED, Search, bench_of
 from .evaluate import Evaluator, LocalEvaluator
 from .plain import Outcome, Request
-from .trusted import Reference, examples
+from .reading import section_for
+from .signs import Seen
+from .trusted import Reference, examples, kept
 from .where import where
 
 NEAR = 0.75
-CHEAP = 5.0
-"""Seconds of a question that may be asked again."""
-STRICT = False
-"""Whether a diagnosis that fails is an error, and not left out."""
 NOT_EXPLAINED = ("load", "missing", "signature", "timeout", "too large")
 
 
@@ -39,17 +40,20 @@ class Diagnosis:
             return [f"Likely cause: this is what `{exercise}` gives {texts}".removesuffix(".")]
         return [f"Where it differs: {self.where}"] if self.where else []
 
+    def advice(self, asked: Request, said: Sequence[str] = ()) -> list[str]:
+        """What to read, where the report has `said` this, and how to ask for a hint."""
+        heading = self.listed.read if self.listed else section_for(asked.lesson, asked.exercise, "\n".join(said))
+        return [
+            f'Read: tutorial/{asked.lesson}/README.md, "{heading}"',
+            f"Hint: make hint LESSON={read_lesson(asked.lesson).number} EXERCISE={asked.exercise}",
+        ]
+
 
 class Explanation:
     """Holds one subject's answers against those of the wrong answers; whatever has been asked is kept."""
 
     def __init__(self, subject: Evaluator, reference: Reference) -> None:
         self._subject, self._reference = subject, reference
-        self._answers: dict[tuple[str, str], list[Outcome]] = {}
-        self._right: dict[tuple[str, str], bool] = {}
-        self._agreeing: dict[tuple[str, str, bool], list[WrongAnswer]] = {}
-        self._shares: dict[tuple[str, str], dict[WrongAnswer, float]] = {}
-        self._searches: dict[tuple[str, str], Search] = {}
         self._failed: dict[tuple[str, str], list[tuple[Request, Outcome]]] = {}
 
     def diagnose(self, request: Request, outcome: Outcome, neighbours: bool = True) -> Diagnosis:
@@ -69,27 +73,22 @@ class Explanation:
         if suspects(request.lesson):  # In a hunt, what is found by search would be the answer.
             return Diagnosis(self._closest(request, outcome))
         right = self._reference.evaluate(request)
-        try:
+        with suppress(Exception):  # A changed reference may fail in any way; what cannot be told is left out.
             if general := self._search(request.lesson, request.exercise).causes(request, right, outcome):
                 return Diagnosis(general=tuple(general))
-        except Exception:  # A changed reference may fail in any way; what cannot be told is left out.
-            if STRICT:
-                raise
         if listed := self._closest(request, outcome):
             return Diagnosis(listed)
-        key = request.lesson, request.exercise
+        with suppress(Exception):
+            return Diagnosis(where=self._where((request, right, outcome), neighbours))
+        return Diagnosis()
+
+    def _where(self, failing: Seen, neighbours: bool) -> str:
+        key = failing[0].lesson, failing[0].exercise
+        if neighbours and (other := self._wrong_neighbour(*key)):
+            return f"`{other}`, which `{key[1]}` uses, is wrong as well: fix it first"
         seen = list(zip(examples(*key), self._reference.right_answers_to(*key), self._answers_to(*key), strict=True))
-        try:
-            if neighbours and (other := self._wrong_neighbour(*key)):
-                return Diagnosis(where=f"`{other}`, which `{key[1]}` uses, is wrong as well: fix it first")
-            if text := self._kept(request, right, outcome):
-                return Diagnosis(where=text)
-            asked = lambda other: (self._reference.evaluate(other), self._subject.evaluate(other))  # noqa: E731
-            return Diagnosis(where=where(seen, (request, right, outcome), asked))
-        except Exception:
-            if STRICT:
-                raise
-            return Diagnosis()
+        asked = lambda other: (self._reference.evaluate(other), self._subject.evaluate(other))  # noqa: E731
+        return self._kept(*failing) or where(seen, failing, asked)
 
     def _kept(self, request: Request, right: Outcome, outcome: Outcome) -> str:
         """Whether the answer is another one where the files have just been loaded, and nothing was asked before."""
@@ -106,12 +105,10 @@ class Explanation:
         used = self._reference.used_by(lesson, exercise) - {exercise}
         return next((other for other in sorted(used) if not self._is_right(lesson, other)), "")
 
+    @kept
     def _search(self, lesson: str, exercise: str) -> Search:
-        key = lesson, exercise
-        if key not in self._searches:
-            right = self._reference.right_answers_to(lesson, exercise)
-            self._searches[key] = Search(known(lesson, exercise), right, self._answers_to(*key))
-        return self._searches[key]
+        right = self._reference.right_answers_to(lesson, exercise)
+        return Search(bench_of(lesson, exercise), right, self._answers_to(lesson, exercise))
 
     def _listed(self, request: Request, outcome: Outcome, neighbours: bool) -> WrongAnswer | None:
         """The wrong answer of the list that gives this answer, and agrees with the student on every example."""
@@ -139,13 +136,12 @@ class Explanation:
                     best, most = wrong, share
         return best
 
+    @kept
     def _shares_of(self, lesson: str, exercise: str) -> dict[WrongAnswer, float]:
         """Of the examples that the student or the wrong answer gets wrong, the share with one value; NEAR at least."""
-        if (lesson, exercise) not in self._shares:
-            own = [wrong for wrong in wrong_answers(lesson) if wrong.exercise == exercise]
-            shares = {wrong: self._share(lesson, exercise, wrong) for wrong in own}
-            self._shares[lesson, exercise] = {wrong: share for wrong, share in shares.items() if share >= NEAR}
-        return self._shares[lesson, exercise]
+        own = [wrong for wrong in wrong_answers(lesson) if wrong.exercise == exercise]
+        shares = {wrong: self._share(lesson, exercise, wrong) for wrong in own}
+        return {wrong: share for wrong, share in shares.items() if share >= NEAR}
 
     def _share(self, lesson: str, exercise: str, wrong: WrongAnswer) -> float:
         theirs = self._reference.answers_of(lesson, wrong, exercise)
@@ -157,35 +153,28 @@ class Explanation:
                 agreed += same_outcome(mine, their, values_only=True)
         return agreed / max(1, either)
 
+    @kept
     def _agreeing_with(self, lesson: str, exercise: str, neighbours: bool) -> list[WrongAnswer]:
         """Wrong answers that agree with the subject on every example.
 
         First those of a neighbour in which the subject has made just this mistake, then those of the exercise itself.
         """
-        key = lesson, exercise, neighbours
-        if key not in self._agreeing:
-            # Who is right on every example cannot have gone wrong in a neighbour that the examples go through.
-            neighbours = neighbours and not self._is_right(lesson, exercise)
-            used = self._reference.used_by(lesson, exercise) if neighbours else {exercise}
-            suspected = {other for other in used if other == exercise or not self._is_right(lesson, other)}
-            agreeing = [
-                wrong
-                for wrong in wrong_answers(lesson)
-                if wrong.exercise in suspected and self._agrees(lesson, wrong, exercise)
-            ]
+        # Who is right on every example cannot have gone wrong in a neighbour that the examples go through.
+        neighbours = neighbours and not self._is_right(lesson, exercise)
+        used = self._reference.used_by(lesson, exercise) if neighbours else {exercise}
+        suspected = {other for other in used if other == exercise or not self._is_right(lesson, other)}
+        listed = [wrong for wrong in wrong_answers(lesson) if wrong.exercise in suspected]
 
-            def place(wrong: WrongAnswer) -> int:
-                return 1 if wrong.exercise == exercise else 0 if self._agrees(lesson, wrong, wrong.exercise) else 2
+        def place(wrong: WrongAnswer) -> int:
+            return 1 if wrong.exercise == exercise else 0 if self._agrees(lesson, wrong, wrong.exercise) else 2
 
-            self._agreeing[key] = sorted(agreeing, key=place)
-        return self._agreeing[key]
+        return sorted((wrong for wrong in listed if self._agrees(lesson, wrong, exercise)), key=place)
 
+    @kept
     def _is_right(self, lesson: str, exercise: str) -> bool:
         """Whether the subject answers every example of an exercise as the reference does."""
-        if (lesson, exercise) not in self._right:
-            right = self._reference.right_answers_to(lesson, exercise)
-            self._right[lesson, exercise] = all(map(same_outcome, self._answers_to(lesson, exercise), right))
-        return self._right[lesson, exercise]
+        right = self._reference.right_answers_to(lesson, exercise)
+        return all(map(same_outcome, self._answers_to(lesson, exercise), right))
 
     def _agrees(self, lesson: str, wrong: WrongAnswer, exercise: str) -> bool:
         """Whether subject and wrong answer give the same on every example; most are told apart by the first."""
@@ -194,11 +183,10 @@ class Explanation:
             same_outcome(mine, self._reference.answer_of(lesson, wrong, exercise, i)) for i, mine in enumerate(answers)
         )
 
+    @kept
     def _answers_to(self, lesson: str, exercise: str) -> list[Outcome]:
         """The subject's, on all examples."""
-        if (lesson, exercise) not in self._answers:
-            self._answers[lesson, exercise] = [self._subject.evaluate(asked) for asked in examples(lesson, exercise)]
-        return self._answers[lesson, exercise]
+        return [self._subject.evaluate(asked) for asked in examples(lesson, exercise)]
 
 
 class NoExplanation(Explanation):

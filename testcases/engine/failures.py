@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .plain import Elsewhere, Foreign, Outcome, Record, Request, StudentError
+from .plain import Elsewhere, Foreign, Outcome, Record, Request, StudentError, fields_of
 
 MAX_LINES = 25
 SCREEN = 24
@@ -101,10 +101,9 @@ def show(value: Any, limit: int = MAX_SHOWN) -> str:
         if value.numel() == 0:
             text = f"empty tensor {tuple(value.shape)}"
         return text if value.dtype in (torch.float64, torch.int64, torch.bool) else f"{text} ({_dtype(value.dtype)})"
-    if isinstance(value, Record):
-        return "(" + ", ".join(f"{n}={show(v, limit)}" for n, v in zip(value.fields, value.values, strict=True)) + ")"
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return "(" + ", ".join(f"{n}={show(v, limit)}" for n, v in zip(value._fields, value, strict=True)) + ")"
+    value, names = fields_of(value)
+    if names:
+        return "(" + ", ".join(f"{n}={show(v, limit)}" for n, v in zip(names, value, strict=True)) + ")"
     if isinstance(value, Foreign):
         return f"{value.type_name}: {value.text}"
     if isinstance(value, Elsewhere):

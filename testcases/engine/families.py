@@ -12,7 +12,6 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from dis import opmap
-from functools import lru_cache
 from inspect import Parameter
 from typing import Any
 
@@ -20,21 +19,20 @@ import torch
 from torch import Tensor
 
 from .answers import call
+from .bench import CHEAP
 from .compare import same_outcome
 from .exercises import Exercise
 from .plain import Outcome, Request, copy_plain, tensors_in
 from .session import current
-from .trusted import drawn
+from .trusted import examples
 
-CHEAP = 5.0
-"""Seconds that an example is given unless it trains, and then no more questions are made of it."""
 LONG, MANY, TINY = 300, 2_100, 1e-7
 
 
 def check_families(exercise: Exercise) -> None:
     """The exercise answers all of these questions as the reference does, and the first one again."""
     asked = current().examples(exercise.lesson, exercise.name)
-    others = _drawn(exercise.lesson, exercise.name, current().seed + 1)
+    others = examples(exercise.lesson, exercise.name, current().seed + 1)
     for question, other in _for_memory(asked, others):
         _remembers_nothing(question, other)
     direct = [question for question in asked if not question.scenario and question.seconds <= CHEAP]
@@ -49,11 +47,6 @@ def _is_defined(outcome: Outcome) -> bool:
     if outcome.error or outcome.used_global_random:
         return False
     return not any(bool(tensor.isnan().any()) for tensor in tensors_in(outcome.value))
-
-
-@lru_cache(maxsize=64)
-def _drawn(lesson: str, exercise: str, seed: int) -> list[Request]:
-    return [question for question in drawn(lesson, seed) if question.exercise == exercise]
 
 
 # Kept between calls
@@ -183,9 +176,7 @@ def _mixed(tensor: Tensor, first: Tensor) -> Tensor:
 
 def _sizes(direct: Sequence[Request]) -> Iterator[Request]:
     """An example with many steps, and one with each row many times over."""
-    for question in [one for one in direct if _lead(one) is not None and _has_plain_sizes(one)][:1]:
-        lead = _lead(question)
-        assert lead is not None
+    for question, lead in [(one, lead) for one in direct if (lead := _lead(one)) is not None][:1]:
         dim = min(1, lead.dim() - 1)
         if _counts(question):
             yield _stretched(question, dim, _times_of_steps(question, lead.shape[dim]))
@@ -194,27 +185,21 @@ def _sizes(direct: Sequence[Request]) -> Iterator[Request]:
 
 
 def _lead(question: Request) -> Tensor | None:
-    """The first tensor with batch and time; where there is none, with one of them."""
+    """The first tensor with batch and time; where there is none, with one of them.
+
+    None if batch, time and vocabulary do not differ: a size has to say which dimension it is.
+    """
     tensors = [own for own in question.arguments.values() if torch.is_tensor(own)]
-    return next((own for dims in (2, 1) for own in tensors if own.dim() >= dims), None)
-
-
-def _has_plain_sizes(question: Request) -> bool:
-    """Batch, time and vocabulary differ, so that a size says which dimension it is."""
-    lead = _lead(question)
-    if lead is None or 1 in lead.shape:
-        return False
-    sizes = [*lead.shape, lead.shape[min(1, lead.dim() - 1)] + 1]  # that of values in lesson 4
-    return len(set(sizes)) == len(sizes) and _is_double(question)
+    lead = next((own for dims in (2, 1) for own in tensors if own.dim() >= dims), None)
+    if lead is None or any(own.dtype != torch.float64 for _, own in _floats(question)):
+        return None
+    sizes = [1, *lead.shape, lead.shape[min(1, lead.dim() - 1)] + 1]  # that of values in lesson 4
+    return lead if len(set(sizes)) == len(sizes) else None
 
 
 def _counts(question: Request) -> bool:
     """There are masks, dones or tokens: else the second dimension may be the responses to a prompt, paired off."""
     return any(torch.is_tensor(own) and not own.is_floating_point() for own in question.arguments.values())
-
-
-def _is_double(question: Request) -> bool:
-    return all(own.dtype == torch.float64 for _, own in _floats(question))
 
 
 def _times_of_steps(question: Request, steps: int) -> Tensor:

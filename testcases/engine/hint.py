@@ -10,11 +10,11 @@ import re
 import textwrap
 from functools import cache
 
+from . import progress
 from .contract import TUTORIAL, Lesson, lesson_names
 from .contract import lesson as read_lesson
-from .progress import FOLDER, STATE, exercise_status, is_complete, read, write
 
-SHOWN = FOLDER / "hints.json"
+SHOWN = progress.FOLDER / "hints.json"
 STEP = re.compile(r"^\d+\. ", re.MULTILINE)
 
 
@@ -35,21 +35,17 @@ def next_hint(lesson: Lesson, exercise: str | None) -> str:
         LookupError: there is no such exercise.
     """
     if exercise is None:
-        state = read(STATE)
-        left = [name for name in lesson.exercises if exercise_status(lesson.name, name, state) != "passed"]
+        left = progress.left(lesson.name, progress.so_far())
         if not left:
             return f"All exercises of {lesson.name} have passed. For a hint all the same, name one: EXERCISE=..."
         exercise = left[0]
-    matching = [name for name in lesson.exercises if exercise in (name, name.rpartition(".")[2])]
-    if not matching:
-        raise LookupError(f"{lesson.name} has no exercise {exercise!r}; it has {', '.join(lesson.exercises)}")
-    steps = hints(lesson.name).get(matching[0], [])
-    shown = read(SHOWN)
-    key = f"{lesson.name}.{matching[0]}"
-    before = shown.get(key, 0)
-    count = min(before + 1, len(steps))
-    write(SHOWN, {**shown, key: count})
-    lines = [f"{matching[0]}, in tutorial/{lesson.name}/{lesson.file_of(matching[0])}"]
+    exercise = lesson.exercise(exercise)
+    steps = hints(lesson.name).get(exercise, [])
+    shown = progress.read(SHOWN)
+    key = f"{lesson.name}.{exercise}"
+    count = min(shown.get(key, 0) + 1, len(steps))
+    progress.write(SHOWN, {**shown, key: count})
+    lines = [f"{exercise}, in tutorial/{lesson.name}/{lesson.file_of(exercise)}"]
     for number, step in enumerate(steps[:count], start=1):
         lines.append(textwrap.fill(f"{number}. {step}", 100, subsequent_indent="   "))
     if count == len(steps):
@@ -61,19 +57,17 @@ def next_hint(lesson: Lesson, exercise: str | None) -> str:
 
 def next_open() -> str:
     """The first lesson that has not passed; the first of all where all have."""
-    state = read(STATE)
-    return next((name for name in lesson_names() if not is_complete(name, state)), lesson_names()[0])
+    state = progress.so_far()
+    return next((name for name in lesson_names() if progress.left(name, state)), lesson_names()[0])
 
 
+@progress.said_plainly()
 def main() -> None:
     parser = argparse.ArgumentParser(prog="make hint LESSON=4 [EXERCISE=name]", description="Show one hint more.")
     parser.add_argument("lesson", nargs="?", help='number or folder name, such as "4"; the next open one, if left out')
     parser.add_argument("--exercise", help="the first that has not passed, if left out")
     options = parser.parse_args()
-    try:
-        print(next_hint(read_lesson(options.lesson or next_open()), options.exercise or None))
-    except LookupError as error:
-        parser.exit(2, f"{error.args[0]}\n")
+    print(next_hint(read_lesson(options.lesson or next_open()), options.exercise or None))
 
 
 if __name__ == "__main__":

@@ -8,11 +8,13 @@ the one call that a failure reports is made again under `debugger.Prompt`.
 from __future__ import annotations
 
 import io
+import pdb
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from contextvars import ContextVar
 from typing import Any, TextIO
+from unittest import mock
 
 from .plain import MAX_PRINTED
 
@@ -62,7 +64,7 @@ class Printed(io.TextIOBase):
     no print."""
 
     def __init__(self, echo: TextIO | None = None) -> None:
-        self.length, self.lines = 0, 0
+        self.length = 0
         self._kept: list[str] = []
         self._echo = echo
 
@@ -77,7 +79,6 @@ class Printed(io.TextIOBase):
         if self.length < MAX_PRINTED:
             self._kept.append(text[: MAX_PRINTED - self.length])
         self.length += len(text)
-        self.lines += text.count("\n")
         return len(text)
 
     def getvalue(self) -> str:
@@ -100,15 +101,8 @@ def asked_by_a_test(echo: bool) -> Iterator[None]:
 @contextmanager
 def breakpoints_call(stop: Any) -> Iterator[None]:
     """Until the end of the block `breakpoint()` and `pdb.set_trace()` call this."""
-    places = [(sys, "breakpointhook"), (sys.modules.get("pdb"), "set_trace")]
-    before = [(module, name, getattr(module, name)) for module, name in places if module]
-    for module, name, _ in before:
-        setattr(module, name, stop)
-    try:
+    with mock.patch("sys.breakpointhook", stop), mock.patch.object(pdb, "set_trace", stop):
         yield
-    finally:
-        for module, name, function in before:
-            setattr(module, name, function)
 
 
 def under_editor() -> bool:

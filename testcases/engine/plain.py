@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -135,7 +136,8 @@ class _Reader:
         self._elements, self._parts = MAX_ELEMENTS, MAX_PARTS
 
     def plain(self, value: Any, path: str, depth: int) -> Any:
-        self._spend(value.numel() if isinstance(value, Tensor) else 0)
+        # A tensor without numbers may still have a billion rows.
+        self._spend(math.prod(size or 1 for size in value.shape) if isinstance(value, Tensor) else 0)
         if value is None or type(value) in (bool, int, float):
             return value
         if isinstance(value, float):
@@ -195,13 +197,21 @@ class _Reader:
             raise OverflowError(f"the answer has more than {MAX_PARTS:,} parts")
 
 
+def fields_of(value: Any) -> tuple[Any, tuple[str, ...]]:
+    """A Record or NamedTuple as a plain tuple, and its field names; all else as it is."""
+    if isinstance(value, Record):
+        return value.values, value.fields
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return tuple(value), value._fields
+    return value, ()
+
+
 def tensors_in(value: Any) -> Iterator[Tensor]:
     """The tensors of a tree of lists, tuples, records and dicts."""
     if isinstance(value, Tensor):
         yield value
     elif isinstance(value, (list, tuple, dict, Record)):
-        parts = value.values() if isinstance(value, dict) else value.values if isinstance(value, Record) else value
-        for part in parts:
+        for part in value.values() if isinstance(value, dict) else fields_of(value)[0]:
             yield from tensors_in(part)
 
 
@@ -222,7 +232,7 @@ def identical(a: Any, b: Any) -> bool:
         if not (isinstance(a, Tensor) and isinstance(b, Tensor)) or a.shape != b.shape or a.dtype != b.dtype:
             return False
         a, b = a.detach(), b.detach()
-        return bool(((a == b) | ((a != a) & (b != b))).all())
+        return torch.equal(a, b) or bool(((a == b) | ((a != a) & (b != b))).all())
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         return a.keys() == b.keys() and all(identical(a[key], b[key]) for key in a)
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):

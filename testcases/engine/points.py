@@ -153,9 +153,14 @@ def entries(lesson: str) -> list[Entry]:
 
 def entry_of(nodeid: str) -> Entry | None:
     """The entry of a pytest node id, with or without its parameters."""
-    node = function_of(nodeid)
-    lesson = node.partition("/")[0]
-    return _by_node(lesson).get(node) if lesson in lesson_names() else None
+    lesson = lesson_of(nodeid)
+    return _by_node(lesson).get(function_of(nodeid)) if lesson else None
+
+
+def lesson_of(nodeid: str) -> str | None:
+    """The lesson to which a pytest node id belongs."""
+    folder = function_of(nodeid).partition("/")[0]
+    return folder if folder in lesson_names() else None
 
 
 def function_of(nodeid: str) -> str:

@@ -11,12 +11,12 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from .changes import region_text
-from .contract import ROOT, lesson_names
+from .contract import ROOT, lesson_names, region_text
 from .contract import lesson as read_lesson
 from .points import Entry, entries
 
@@ -40,6 +40,11 @@ def read(path: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
+def so_far() -> dict[str, Any]:
+    """The results that are kept."""
+    return read(STATE)
+
+
 def write(path: Path, state: Mapping[str, Any]) -> None:
     """Atomically, so that an interrupted run leaves the old state."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -53,7 +58,7 @@ def write(path: Path, state: Mapping[str, Any]) -> None:
 
 def update(results: Results, whole: bool) -> None:
     """Put a run's results into the state; with `whole` a function's former parameters are forgotten."""
-    state = read(STATE)
+    state = so_far()
     for function, cases in results.items():
         # A reset writes "not started" for a function without its cases.
         before = {case: found for case, found in state.get(function, {}).items() if case}
@@ -64,10 +69,7 @@ def update(results: Results, whole: bool) -> None:
 def status(entry: Entry, results: Results) -> str:
     """Of one test function: "passed" if all its cases passed, else the worst of them; "not run" without any."""
     cases = {found.partition(" by ")[0] for found in results.get(entry.node, {}).values()}
-    for worst in ("failed", "partly", "blocked", "not started", "not earned", "passed"):
-        if worst in cases:
-            return worst
-    return "not run"
+    return _worst(cases)
 
 
 def earned(entry: Entry, results: Results) -> int:
@@ -82,16 +84,17 @@ def earned(entry: Entry, results: Results) -> int:
 def exercise_status(lesson: str, exercise: str, results: Results) -> str:
     """Of all tests of an exercise together."""
     found = {status(entry, results) for entry in entries(lesson) if entry.exercise == exercise}
-    for worst in ("failed", "partly", "blocked", "not started", "not run", "not earned"):
-        if worst in found:
-            return worst
-    return "passed" if found else "not run"
+    return _worst(found)
 
 
-def is_complete(lesson: str, results: Results) -> bool:
-    """Every test of the lesson has passed."""
-    found = entries(lesson)
-    return bool(found) and all(status(entry, results) == "passed" for entry in found)
+def _worst(found: set[str]) -> str:
+    order = ("failed", "partly", "blocked", "not started", "not run", "not earned", "passed")
+    return next((one for one in order if one in found), "not run")
+
+
+def left(lesson: str, results: Results) -> list[str]:
+    """The exercises of a lesson that have not passed."""
+    return [name for name in read_lesson(lesson).exercises if exercise_status(lesson, name, results) != "passed"]
 
 
 def bar(lesson: str, results: Results, columns: int = WIDE) -> str:
@@ -100,17 +103,15 @@ def bar(lesson: str, results: Results, columns: int = WIDE) -> str:
     total = sum(entry.points for entry in found)
     points = sum(earned(entry, results) for entry in found)
     filled = BAR * points // total if total else 0
-    exercises = dict.fromkeys(entry.exercise for entry in found)
-    left = [(name, exercise_status(lesson, name, results)) for name in exercises]
-    left = [(name, state) for name, state in left if state != "passed"]
+    open_ones = left(lesson, results)
     width = max(map(len, lesson_names()))
     line = f"{lesson:{width}}  {'#' * filled}{'.' * (BAR - filled)}  {points:3}/{total} points"
     if columns < 100:
         line = f"{lesson[:8]} {points:3}/{total} points"
-    if not left:
+    if not open_ones:
         return f"{line}  done"
-    shown = ", ".join(f"{name} ({state})" for name, state in left[:3])
-    line = f"{line}  {len(left)} left: {shown}{', ...' if len(left) > 3 else ''}"
+    shown = ", ".join(f"{name} ({exercise_status(lesson, name, results)})" for name in open_ones[:3])
+    line = f"{line}  {len(open_ones)} left: {shown}{', ...' if len(open_ones) > 3 else ''}"
     return line if len(line) <= columns or columns >= 100 else f"{line[: columns - 3]}..."
 
 
@@ -146,7 +147,7 @@ def _at_fault(lesson: str, exercise: str, results: Results) -> str:
 
 def the_end(lessons: Iterable[str], results: Results) -> str:
     """What a student can do whose capstone passes; empty while it does not."""
-    if not any(lesson.startswith("lesson12") and is_complete(lesson, results) for lesson in lessons):
+    if not any(lesson.startswith("lesson12") and not left(lesson, results) for lesson in lessons):
         return ""
     return (
         "The capstone passes. Train on your own blocks, beside the reference's run:  make demo STACK=tutorial "
@@ -156,8 +157,7 @@ def the_end(lessons: Iterable[str], results: Results) -> str:
 
 def open_exercise(lesson: str, results: Results) -> str:
     """The first exercise of a lesson that has not passed; the first of all where all have."""
-    names = read_lesson(lesson).exercises
-    return next((name for name in names if exercise_status(lesson, name, results) != "passed"), names[0])
+    return [*left(lesson, results), read_lesson(lesson).exercises[0]][0]
 
 
 def _step(lesson: str, exercise: str) -> str:
@@ -173,9 +173,19 @@ def _waits_for(lesson: str, exercise: str, results: Results) -> tuple[str, str] 
     return found[0] if found else None
 
 
+@contextmanager
+def said_plainly() -> Iterator[None]:
+    """A command that looks something up in vain ends with one line, without a traceback."""
+    try:
+        yield
+    except LookupError as error:
+        print(error.args[0], file=sys.stderr)
+        sys.exit(2)
+
+
 def main() -> None:
     argparse.ArgumentParser(prog="make progress", description="Show how far you have come.").parse_args()
-    state = read(STATE)
+    state = so_far()
     if not state:
         print("Nothing has been run yet. Start with:  pytest testcases/" + lesson_names()[0])
     for line in bars(lesson_names(), state):

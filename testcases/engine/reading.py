@@ -7,23 +7,31 @@ from functools import cache
 
 from .contract import TUTORIAL
 
-HEADING = re.compile(r"^#{1,6}\s+(.*?)\s*#*$")
+HEADING = re.compile(r"^(#{1,6})\s+(.*?)\s*#*$")
 DEFAULT = "The exercises"
 
 
-@cache
-def headings(lesson: str) -> tuple[str, ...]:
-    """The headings of a lesson's README, without the marks of Markdown; none while it is not written."""
+def _lines(lesson: str) -> list[str]:
+    """Of a lesson's README; none while it is not written."""
     path = TUTORIAL / lesson / "README.md"
-    if not path.is_file():
-        return ()
+    return path.read_text("utf-8").splitlines() if path.is_file() else []
+
+
+@cache
+def _outline(lesson: str) -> tuple[tuple[str, int, int], ...]:
+    """Each heading without the marks of Markdown, its line, from 0, and its level."""
     found, fenced = [], False
-    for line in path.read_text("utf-8").splitlines():
+    for number, line in enumerate(_lines(lesson)):
         if line.lstrip().startswith("```"):
             fenced = not fenced
         elif not fenced and (match := HEADING.match(line)):
-            found.append(match[1].replace("`", "").replace("*", ""))
+            found.append((match[2].replace("`", "").replace("*", ""), number, len(match[1])))
     return tuple(found)
+
+
+def headings(lesson: str) -> tuple[str, ...]:
+    """The headings of a lesson's README, without the marks of Markdown; none while it is not written."""
+    return tuple(text for text, _, _ in _outline(lesson))
 
 
 def section_for(lesson: str, exercise: str, report: str = "") -> str:
@@ -39,12 +47,10 @@ def section_for(lesson: str, exercise: str, report: str = "") -> str:
 
 def section_of(lesson: str, exercise: str) -> str:
     """Where the text explains an exercise, and what it says there."""
-    path, heading = TUTORIAL / lesson / "README.md", section_for(lesson, exercise)
-    lines = path.read_text("utf-8").splitlines() if path.is_file() else []
-    begins = [number for number, line in enumerate(lines) if line.startswith("#")]
-    plain = [line.replace("`", "").replace("*", "").lstrip("#").strip() for line in lines]
-    start = next((number for number in begins if plain[number] == heading), None)
-    if start is None:
-        return f"Read {path}"
-    end = next((number for number in begins if number > start and not lines[number].startswith("####")), len(lines))
-    return "\n".join([*lines[start:end], f"(tutorial/{lesson}/README.md, line {start + 1})"])
+    heading = section_for(lesson, exercise)
+    starts = [number for text, number, _ in _outline(lesson) if text == heading]
+    if not starts:
+        return f"Read {TUTORIAL / lesson / 'README.md'}"
+    ends = [number for _, number, level in _outline(lesson) if number > starts[0] and level < 4]
+    lines = _lines(lesson)[starts[0] : ends[0] if ends else None]
+    return "\n".join([*lines, f"(tutorial/{lesson}/README.md, line {starts[0] + 1})"])

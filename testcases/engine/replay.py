@@ -10,7 +10,7 @@ import os
 import sys
 
 from .contract import ROOT
-from .progress import FOLDER, read, write
+from .progress import FOLDER, read, said_plainly, write
 
 FAILURES = FOLDER / "failures.json"
 COMMAND = "python -m testcases.engine.replay"
@@ -36,14 +36,12 @@ def arguments_for(number: int) -> list[str]:
     return [nodes[number - 1], "-s", "--snippet", f"--suite-seed={state.get('seed', 0)}"]
 
 
+@said_plainly()
 def main() -> None:
     parser = argparse.ArgumentParser(prog=COMMAND, description="See one failure of the last run again.")
     parser.add_argument("number", type=int, nargs="?", default=1, help="of the failure; 1 if left out")
     options, more = parser.parse_known_args()
-    try:
-        arguments = arguments_for(options.number)
-    except LookupError as error:
-        parser.exit(2, f"{error.args[0]}\n")
+    arguments = arguments_for(options.number)
     os.chdir(ROOT)
     sys.stdout.flush()
     os.execv(sys.executable, [sys.executable, "-m", "pytest", *arguments, *more])

@@ -13,7 +13,7 @@ from pathlib import Path
 from .contract import ROOT, TUTORIAL, Lesson
 from .contract import lesson as read_lesson
 from .points import entries
-from .progress import FOLDER, STATE, read, write
+from .progress import FOLDER, STATE, said_plainly, so_far, write
 from .stubs import stubs_of
 
 
@@ -34,20 +34,17 @@ def reset(lesson: Lesson, tutorial: Path = TUTORIAL) -> Path | None:
     for path, text in stubs_of(lesson.name).items():
         (tutorial / path).parent.mkdir(parents=True, exist_ok=True)
         (tutorial / path).write_text(text, "utf-8")
-    state = read(STATE)
-    write(STATE, {**state, **{entry.node: {"": "not started"} for entry in entries(lesson.name)}})
+    write(STATE, {**so_far(), **{entry.node: {"": "not started"} for entry in entries(lesson.name)}})
     return kept
 
 
+@said_plainly()
 def main() -> None:
     parser = argparse.ArgumentParser(prog="make reset LESSON=4", description="Put a lesson's stubs back.")
     parser.add_argument("lesson", help='number or folder name, such as "4"')
     parser.add_argument("--yes", action="store_true", help="do not ask")
     options = parser.parse_args()
-    try:
-        lesson = read_lesson(options.lesson)
-    except LookupError as error:
-        parser.exit(2, f"{error.args[0]}\n")
+    lesson = read_lesson(options.lesson)
     if not options.yes:
         try:
             answer = input(f"Replace your work in tutorial/{lesson.name} by the stubs? A copy is kept. [y/N] ")

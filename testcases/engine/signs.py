@@ -16,6 +16,8 @@ Seen = tuple[Request, Outcome, Outcome]
 """A question, the right answer, and the student's."""
 Parts = dict[str, Any]
 """An answer's values and gradients by name."""
+Pair = tuple[Request, Parts, Parts]
+"""The same of the two answers."""
 MOST_ROWS = 16
 
 
@@ -31,10 +33,10 @@ def beside_the_answer(failing: Seen) -> str:
     return f"the answer itself is right; not left as before the call: {', '.join(changed)}"
 
 
-def of_another_kind(pairs: list[tuple[Parts, Parts]]) -> str:
+def of_another_kind(pairs: list[Pair]) -> str:
     """What all these wrong answers have otherwise than the right ones, beside their numbers."""
-    found = [list(_kinds(*pair)) for pair in pairs]
-    return next((text for text in found[-1] if all(text in one for one in found)), "") if found else ""
+    found = [list(_kinds(right, got)) for _, right, got in pairs]
+    return next((text for text in found[-1] if all(text in one for one in found)), "")
 
 
 def _kinds(right: Parts, got: Parts) -> Iterator[str]:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from .contract import lesson_names
 from .failures import CheckFailed
 from .plain import Request
+from .points import lesson_of
 
 
 class Stops:
@@ -108,11 +108,6 @@ class Stops:
 
 def _said(report: Any) -> str:
     return getattr(report, "course_status", report.outcome).replace("not", "is not")
-
-
-def lesson_of(nodeid: str) -> str | None:
-    folder = nodeid.replace("\\", "/").rpartition("testcases/")[2].partition("/")[0]
-    return folder if folder in lesson_names() else None
 
 
 def place(report: Any) -> tuple[Any, ...]:

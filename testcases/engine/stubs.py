@@ -11,10 +11,7 @@ from .contract import SOLUTIONS, lesson_names, regions
 from .contract import lesson as read_lesson
 
 PACKAGE = '"""Your lessons: fill in each `raise NotImplementedError(...)`, then run `pytest`."""\n'
-SHARED = {
-    "given": "what your lessons are given",
-    "apps": "whole runs, here on your own lessons",
-}
+SHARED = {"given": "what your lessons are given", "apps": "whole runs, here on your own lessons"}
 """Packages of `solutions` that `tutorial/` shares, without a copy."""
 
 

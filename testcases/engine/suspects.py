@@ -79,28 +79,21 @@ def _masked(found: dict[Path, list[Any]], place: str, when: str) -> Iterator[Sus
 def of_settings(bench: Bench) -> Iterator[Suspect]:
     """A method's own settings: numbers of `self`, and of its `config`, that the region reads."""
     read = {node.attr for node in bench.nodes() if isinstance(node, ast.Attribute)}
-    seen: dict[Path, Any] = {}
-    for place, given in bench.observed():
-        owner = given.get("self") if not place else None
+    seen: dict[Path, tuple[Any, Any]] = {}
+    for owner in [given.get("self") for place, given in bench.observed() if not place]:
         config = getattr(owner, "config", None)
-        fields = [one.name for one in dataclasses.fields(config)] if dataclasses.is_dataclass(config) else []
-        for path, value in [
-            *((("config", name), getattr(config, name)) for name in fields),
-            *(((name,), value) for name, value in getattr(owner, "__dict__", {}).items()),
-        ]:
-            if isinstance(value, (bool, int, float, str)) and (path[-1] in read or len(path) == 2):
-                seen.setdefault(path, value)
-    for path, value in seen.items():
-        default = getattr(type(_settings_of(bench)), path[-1], None) if len(path) == 2 else None
+        fields, own = _fields(config), getattr(owner, "__dict__", {})
+        found = {("config", name): (value, getattr(type(config), name, None)) for name, value in fields.items()}
+        found |= {(name,): (value, None) for name, value in own.items() if name in read}
+        for path, (value, default) in found.items():
+            if isinstance(value, (bool, int, float, str)):
+                seen.setdefault(path, (value, default))
+    for path, (value, default) in seen.items():
         if default is not None and default not in (0, 1):
             text = f"with `{path[-1]}` at its default {default!r}: is `{path[-1]}` used?"
             yield Suspect(text, around=functools.partial(_with_setting, path, lambda value, default=default: default))
         for text, change in rows_for(value)[: None if path[-1] in read else 3]:
             yield Suspect(text.format(path[-1]), around=functools.partial(_with_setting, path, change))
-
-
-def _settings_of(bench: Bench) -> Any:
-    return next((getattr(given.get("self"), "config", None) for place, given in bench.observed() if not place), None)
 
 
 def of_answers(bench: Bench, place: str) -> Iterator[Suspect]:
@@ -186,39 +179,49 @@ def _values(bench: Bench, place: str) -> dict[Path, list[Any]]:
             if name == "self":
                 continue
             found.setdefault((name,), []).append(value)
-            for field in _fields(value):
-                found.setdefault((name, field), []).append(_field(value, field))
+            for field, part in _fields(value).items():
+                found.setdefault((name, field), []).append(part)
     return {path: values for path, values in found.items() if any(value is not None for value in values)}
 
 
-def _fields(value: Any) -> list[str]:
+def _parts(value: Any) -> dict[str, Any]:
+    """By name or position; one that is whole has the name ""."""
+    if isinstance(value, dict):
+        return {key: part for key, part in value.items() if isinstance(key, str)}
+    if isinstance(value, tuple):
+        return dict(zip(getattr(value, "_fields", map(str, range(len(value)))), value, strict=True))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return [one.name for one in dataclasses.fields(value)]
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return list(value._fields)
-    return [key for key in value if isinstance(key, str)] if isinstance(value, dict) else []
+        return {one.name: getattr(value, one.name) for one in dataclasses.fields(value)}
+    return {"": value}
 
 
-def _field(value: Any, name: str) -> Any:
-    return value[name] if isinstance(value, dict) else getattr(value, name)
+def _rebuilt(value: Any, parts: dict[str, Any]) -> Any:
+    """With these parts in place of its own."""
+    if isinstance(value, dict):
+        return {**value, **parts}
+    if isinstance(value, tuple):
+        return value._replace(**parts) if hasattr(value, "_fields") else tuple((_parts(value) | parts).values())
+    if dataclasses.is_dataclass(value):
+        other = copy.copy(value)
+        for name, part in parts.items():
+            object.__setattr__(other, name, part)  # A frozen one, too, and without its checks.
+        return other
+    return parts.get("", value)
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    """The parts of a record."""
+    return {} if type(value) is tuple else {name: part for name, part in _parts(value).items() if name}
 
 
 def _get(given: Arguments, path: Path) -> Any:
     value = given[path[0]]
-    return _field(value, path[1]) if len(path) > 1 else value
+    return _parts(value)[path[1]] if len(path) > 1 else value
 
 
 def _put(given: Arguments, path: Path, value: Any) -> Arguments:
-    if len(path) == 1:
-        return {**given, path[0]: value}
-    whole = given[path[0]]
-    if isinstance(whole, dict):
-        return {**given, path[0]: {**whole, path[1]: value}}
-    if isinstance(whole, tuple):
-        return {**given, path[0]: whole._replace(**{path[1]: value})}
-    other = copy.copy(whole)
-    object.__setattr__(other, path[1], value)  # A frozen one, too, and without its checks.
-    return {**given, path[0]: other}
+    whole = _rebuilt(given[path[0]], {path[1]: value}) if len(path) > 1 else value
+    return {**given, path[0]: whole}
 
 
 def _set(path: Path, change: Callable[[Any], Any]) -> Callable[[Arguments], Arguments]:
@@ -267,9 +270,7 @@ def _defaults(bench: Bench, place: str) -> dict[str, Any]:
 def _with_setting(path: Path, change: Callable[[Any], Any], function: Callable[..., Any], given: Arguments) -> Any:
     owner = given["self"]
     if len(path) == 2:
-        setting = copy.copy(owner.config)
-        object.__setattr__(setting, path[1], change(getattr(setting, path[1])))
-        path, value = ("config",), setting
+        path, value = ("config",), _rebuilt(owner.config, {path[1]: change(getattr(owner.config, path[1]))})
     else:
         value = change(getattr(owner, path[0]))
     before = getattr(owner, path[0])
@@ -281,43 +282,15 @@ def _with_setting(path: Path, change: Callable[[Any], Any], function: Callable[.
             setattr(owner, path[0], before)
 
 
-def _parts(answer: Any) -> dict[str, Any]:
-    """By name or position; one that is whole has the name ""."""
-    if isinstance(answer, dict):
-        return {key: part for key, part in answer.items() if isinstance(key, str)}
-    if isinstance(answer, tuple):
-        return dict(zip(getattr(answer, "_fields", map(str, range(len(answer)))), answer, strict=True))
-    if dataclasses.is_dataclass(answer) and not isinstance(answer, type):
-        return {one.name: getattr(answer, one.name) for one in dataclasses.fields(answer)}
-    return {"": answer}
-
-
-def _rebuilt(answer: Any, parts: dict[str, Any]) -> Any:
-    if isinstance(answer, dict):
-        return {**answer, **parts}
-    if isinstance(answer, tuple):
-        return type(answer)(*parts.values()) if hasattr(answer, "_fields") else tuple(parts.values())
-    if dataclasses.is_dataclass(answer):
-        other = copy.copy(answer)
-        for name, part in parts.items():
-            object.__setattr__(other, name, part)
-        return other
-    return parts[""]
-
-
 def _imaged(image: Callable[[Any], Any], name: str | None, answer: Any) -> Any:
-    parts = _parts(answer)
-    chosen = [key for key, part in parts.items() if (key == name or name is None) and _is_number(part)]
-    return _rebuilt(answer, {**parts, **{key: image(parts[key]) for key in chosen}})
-
-
-def _is_number(part: Any) -> bool:
-    return isinstance(part, (Tensor, bool, int, float))
+    """All parts that are numbers, or one of them."""
+    numbers = {key: part for key, part in _parts(answer).items() if isinstance(part, (Tensor, bool, int, float))}
+    return _rebuilt(answer, {key: image(part) for key, part in numbers.items() if key == name or name is None})
 
 
 def _exchanged(one: str, other: str, answer: Any) -> Any:
     parts = _parts(answer)
-    return _rebuilt(answer, {**parts, one: parts[other], other: parts[one]})
+    return _rebuilt(answer, {one: parts[other], other: parts[one]})
 
 
 def _imaged_and_masked(image: Callable[[Any], Any], mask: str, function: Callable[..., Any], given: Arguments) -> Any:
@@ -331,25 +304,17 @@ def _scaled(change: Callable[..., Any], function: Callable[..., Any], given: Arg
     masks = [value for value in tensors if value.dtype == torch.bool]
     tensor = next(value for value in tensors if value.dim() == max(one.dim() for one in tensors))
     mask = masks[-1] if masks else torch.ones_like(tensor, dtype=torch.bool)
-    answer = function(**given)
-    parts = _parts(answer)
-    chosen = {key: change(part, tensor, mask) for key, part in parts.items() if _is_number(part)}
-    return _rebuilt(answer, {**parts, **chosen})
-
-
-def _tensors_of_rows(given: Arguments) -> tuple[list[str], int]:
-    """The arguments whose first dimension is the batch, and its size."""
-    tensors = {name: value for name, value in given.items() if isinstance(value, Tensor) and value.dim()}
-    rows = next(len(value) for value in tensors.values())
-    return [name for name, value in tensors.items() if len(value) == rows], rows
+    return _imaged(lambda part: change(part, tensor, mask), None, function(**given))
 
 
 def _row_by_row(average: bool, function: Callable[..., Any], given: Arguments) -> Any:
-    names, rows = _tensors_of_rows(given)
+    tensors = {name: value for name, value in given.items() if isinstance(value, Tensor) and value.dim()}
+    rows = next(len(value) for value in tensors.values())
+    batched = {name: value.split(1) for name, value in tensors.items() if len(value) == rows}
     answers = []
     for row in range(rows):
         try:
-            answers.append(function(**{**given, **{name: given[name][row : row + 1] for name in names}}))
+            answers.append(function(**{**given, **{name: values[row] for name, values in batched.items()}}))
         except ValueError:
             if not average:
                 raise

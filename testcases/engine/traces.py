@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
+from unittest import mock
 
 import torch
 from torch import Tensor, nn
@@ -78,33 +79,16 @@ def changed_since(before: Marks, after: Marks) -> set[str]:
 
 
 @contextmanager
-def watched(lesson: ModuleType, exercise: str, changed: set[str]) -> Iterator[Any]:
-    """The lesson, each call of one exercise in which adds to `changed` what it changed of its caller's objects."""
+def watched(lesson: ModuleType, exercise: str, changed: set[str]) -> Iterator[None]:
+    """Until the end of the block a call of the exercise adds to `changed` what it changed of its caller's objects."""
     head, _, method = exercise.partition(".")
-    holder = getattr(lesson, head, None)
-    original = vars(holder).get(method) if method and isinstance(holder, type) else None
-    if inspect.isfunction(original):
-        setattr(holder, method, _noting(original, changed, is_method=True))
-        try:
-            yield lesson
-        finally:
-            setattr(holder, method, original)
-    elif inspect.isfunction(holder):
-        yield _Watched(lesson, head, _noting(holder, changed, is_method=False))
-    else:
-        yield lesson
-
-
-class _Watched(ModuleType):
-    """A lesson with another function under one name."""
-
-    def __init__(self, lesson: ModuleType, name: str, function: Callable[..., Any]) -> None:
-        super().__init__(lesson.__name__)
-        self._lesson = lesson
-        setattr(self, name, function)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._lesson, name)
+    holder, name = (getattr(lesson, head, None), method) if method else (lesson, head)
+    original = vars(holder).get(name) if isinstance(holder, type) else getattr(holder, name, None)
+    if not inspect.isfunction(original):
+        yield
+        return
+    with mock.patch.object(holder, name, _noting(original, changed, is_method=bool(method))):
+        yield
 
 
 def _noting(function: Callable[..., Any], changed: set[str], is_method: bool) -> Callable[..., Any]:
@@ -166,7 +150,8 @@ class GlobalState:
             random.setstate(self.python_state)
         if self.numpy_state is not None and _numpy_state() != self.numpy_state:  # None: imported since
             self.used_random = True
-            sys.modules["numpy.random"].set_state(("MT19937", *self.numpy_state))
+            keys, *rest = self.numpy_state
+            sys.modules["numpy.random"].set_state(("MT19937", memoryview(keys).cast("I"), *rest))
         return tuple(changed)
 
 
@@ -193,4 +178,4 @@ def _numpy_state() -> Any:
     if numpy is None:
         return None
     _, keys, *rest = numpy.get_state()
-    return keys.tolist(), *rest
+    return keys.tobytes(), *rest

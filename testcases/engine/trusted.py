@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
 from types import CodeType, FrameType
 from typing import Any
 
@@ -22,6 +22,19 @@ EXAMPLE_SEED = 20240
 """Of the examples that tell wrong answers apart; a suite draws its own."""
 
 
+def kept(method: Any) -> Any:
+    """A method that is run once for the same arguments; its answers live as long as the object."""
+
+    @functools.wraps(method)
+    def ask(self: Any, *key: Any) -> Any:
+        known = self.__dict__.setdefault(f"answers of {method.__qualname__}", {})
+        if key not in known:
+            known[key] = method(self, *key)
+        return known[key]
+
+    return ask
+
+
 class Reference:
     """Whose answers are right. Engines may share one: what it has answered once is kept.
 
@@ -33,11 +46,6 @@ class Reference:
         self._keep = keep
         self.evaluator = keep(solutions())
         self._last: list[tuple[Request, Outcome]] = []
-        self._changed: dict[tuple[str, NamedChange], LocalEvaluator] = {}
-        self._answers: dict[tuple[str, NamedChange, str, int], Outcome] = {}
-        self._right: dict[tuple[str, str], list[Outcome]] = {}
-        self._parameters: dict[tuple[str, str], dict[str, inspect.Parameter]] = {}
-        self._used: dict[tuple[str, str], frozenset[str]] = {}
 
     def evaluate(self, request: Request) -> Outcome:
         """The right answer; the last ones are kept, since a check asks for parts of it."""
@@ -48,50 +56,49 @@ class Reference:
         self._last = [(request, outcome), *self._last[: KEPT - 1]]
         return outcome
 
+    @kept
     def parameters(self, lesson: str, exercise: str) -> dict[str, inspect.Parameter]:
         """Of the exercise's function, by name."""
-        if (lesson, exercise) not in self._parameters:
-            signature = inspect.signature(self.evaluator.function(lesson, exercise))
-            self._parameters[lesson, exercise] = dict(signature.parameters)
-        return self._parameters[lesson, exercise]
+        return dict(inspect.signature(self.evaluator.function(lesson, exercise)).parameters)
 
+    @kept
     def right_answers_to(self, lesson: str, exercise: str) -> list[Outcome]:
         """On all examples of an exercise."""
-        if (lesson, exercise) not in self._right:
-            self._right[lesson, exercise] = [self.evaluate(asked) for asked in examples(lesson, exercise)]
-        return self._right[lesson, exercise]
+        return [self.evaluate(asked) for asked in examples(lesson, exercise)]
 
+    @kept
     def used_by(self, lesson: str, exercise: str) -> frozenset[str]:
         """The exercises of a lesson that the examples of one go through, itself among them."""
-        if (lesson, exercise) not in self._used:
-            functions = {name: self.evaluator.function(lesson, name) for name in read_lesson(lesson).exercises}
-            names = {inspect.unwrap(function).__code__: name for name, function in functions.items()}
-            with codes_run() as run:
-                for asked in examples(lesson, exercise):
-                    LocalEvaluator.evaluate(self.evaluator, asked)  # Never what is remembered: that runs nothing.
-            self._used[lesson, exercise] = frozenset(names[code] for code in run & names.keys())
-        return self._used[lesson, exercise]
+        functions = {name: self.evaluator.function(lesson, name) for name in read_lesson(lesson).exercises}
+        names = {inspect.unwrap(function).__code__: name for name, function in functions.items()}
+        with codes_run() as run:
+            for asked in examples(lesson, exercise):
+                LocalEvaluator.evaluate(self.evaluator, asked)  # Never what is remembered: that runs nothing.
+        return frozenset(names[code] for code in run & names.keys())
 
+    @kept
     def changed(self, lesson: str, answer: NamedChange) -> LocalEvaluator:
         """The reference with a change in it.
 
         Raises:
             LookupError: it does not apply.
         """
-        if (lesson, answer) not in self._changed:
-            self._changed[lesson, answer] = self._keep(with_change(lesson, answer))
-        return self._changed[lesson, answer]
+        return self._keep(with_change(lesson, answer))
 
+    @kept
     def answer_of(self, lesson: str, answer: NamedChange, exercise: str, index: int) -> Outcome:
         """What the reference with a change in it gives on one example of an exercise."""
-        key = lesson, answer, exercise, index
-        if key not in self._answers:
-            self._answers[key] = self.changed(lesson, answer).evaluate(examples(lesson, exercise)[index])
-        return self._answers[key]
+        return self.changed(lesson, answer).evaluate(examples(lesson, exercise)[index])
 
     def answers_of(self, lesson: str, answer: NamedChange, exercise: str) -> list[Outcome]:
         """The same, on all examples."""
         return [self.answer_of(lesson, answer, exercise, i) for i in range(len(examples(lesson, exercise)))]
+
+
+@functools.cache
+def shared_reference() -> Reference:
+    """One for all of this process that are not given another."""
+    return Reference()
 
 
 @contextmanager
@@ -120,17 +127,12 @@ def with_change(lesson: str, answer: NamedChange) -> LocalEvaluator:
     return solutions_with(lesson, answer.exercise, answer.change)
 
 
-@cache
-def examples(lesson: str, exercise: str) -> tuple[Request, ...]:
-    """The examples of an exercise that tell wrong answers apart, always the same."""
-    return tuple(request for request in _fixed(lesson) if request.exercise == exercise)
+def examples(lesson: str, exercise: str, seed: int = EXAMPLE_SEED) -> tuple[Request, ...]:
+    """The examples of an exercise; those that tell wrong answers apart are always the same."""
+    return tuple(request for request in drawn(lesson, seed) if request.exercise == exercise)
 
 
-@cache
-def _fixed(lesson: str) -> tuple[Request, ...]:
-    return drawn(lesson, EXAMPLE_SEED)
-
-
+@functools.lru_cache(maxsize=64)
 def drawn(lesson: str, seed: int) -> tuple[Request, ...]:
     """All examples of a lesson from one seed: what `examples` gives, in examples.py or, if short, in answers.py."""
     names = [f"testcases.{lesson}.{file}" for file in ("examples", "answers")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import copy
 import functools
+import re
 from collections.abc import Callable, Iterator
 from types import CodeType
 from typing import Any
@@ -77,7 +78,7 @@ def one_edit_variants(bench: Bench) -> Iterator[Suspect]:
 def _text(bench: Bench, kind: str, place: list[ast.AST]) -> str:
     """The kind, and which arguments stand there, if only in what was made from them: they are known to everybody."""
     arguments = [name for name in parameters(bench.tree) if name != "self"]
-    named = {node.id for one in place for node in ast.walk(one) if isinstance(node, ast.Name)}
+    named = {name for one in place for name in _names_in(one)}
     near = [name for name in arguments if name in named]
     if not near:
         sources = {name for local in named for name in _origins(bench).get(local, ())}
@@ -86,20 +87,21 @@ def _text(bench: Bench, kind: str, place: list[ast.AST]) -> str:
     return f"with {kind}" + (f" (near {' and '.join(said)})" if 0 < len(said) <= 2 and said[0] not in kind else "")
 
 
+def _names_in(node: ast.AST) -> set[str]:
+    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+
+
+@functools.cache
 def _origins(bench: Bench) -> dict[str, set[str]]:
     """The arguments from which each variable of the region is made."""
-    if not bench.origins:
-        known = {name: {name} for name in parameters(bench.tree)}
-        for node in bench.nodes():
-            if isinstance(node, ast.Assign):
-                names = {one.id for one in ast.walk(node.value) if isinstance(one, ast.Name)}
-                sources = {source for name in names for source in known.get(name, ())}
-                for target in node.targets:
-                    for one in ast.walk(target):
-                        if isinstance(one, ast.Name):
-                            known.setdefault(one.id, set()).update(sources)
-        bench.origins = known
-    return bench.origins
+    known = {name: {name} for name in parameters(bench.tree)}
+    for node in bench.nodes():
+        if isinstance(node, ast.Assign):
+            sources = {source for name in _names_in(node.value) for source in known.get(name, ())}
+            for target in node.targets:
+                for name in _names_in(target):
+                    known.setdefault(name, set()).update(sources)
+    return known
 
 
 Slot = tuple[ast.AST, str, int | None]
@@ -416,8 +418,7 @@ def _outside(lesson: str, exercise: str) -> frozenset[str]:
     lines = path.read_text("utf-8").splitlines()
     for region in regions(path):
         lines[region.first : region.last] = [""] * (region.last - region.first)
-    text = "".join(letter if letter.isalnum() or letter == "_" else " " for line in lines for letter in f"{line}\n")
-    return frozenset(text.split())
+    return frozenset(re.findall(r"\w+", "\n".join(lines)))
 
 
 def _readable(bench: Bench) -> Callable[[str], bool]:

@@ -24,7 +24,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from .contract import SOLUTIONS, lesson_names
+from .contract import SOLUTIONS
 from .contract import lesson as read_lesson
 
 PREFIX = "_subject_"
@@ -102,7 +102,8 @@ class View:
             raise Missing(f"there is no file {path}" + (f"; there is {', '.join(others[:5])}" if others else ""))
         module = self._load(f"{self.package}.{lesson}.{file}")
         if not hasattr(module, name):
-            raise Missing(f"{path} defines no {name}{_close_match(name, vars(module))}")
+            own = [key for key, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__]
+            raise Missing(f"{path} defines no {name}{_close_match(name, own)}")
         return getattr(module, name)
 
     def text(self, path: str) -> str:
@@ -110,7 +111,7 @@ class View:
         if path in self.sources:
             return self.sources[path]
         try:
-            return (self.folder / path).read_text("utf-8")
+            return (self.folder / path).read_text("utf-8-sig")
         except (OSError, UnicodeDecodeError):
             return ""
 
@@ -166,7 +167,7 @@ class View:
         self._put(lesson, dotted, function, modules)
 
     def put_aside(self, lesson: str, dotted: str) -> None:
-        """Let an exercise that never ends be like its stub to the others that call it."""
+        """Let an exercise that never ends be like its stub to the others that call it: they shall not wait as well."""
 
         def waits(*args: Any, **options: Any) -> None:
             raise NotImplementedError(f"{read_lesson(lesson).short}: {dotted}")
@@ -253,11 +254,6 @@ class _Alias(Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         module.__spec__ = self.spec
-
-
-def whole_stack(folder: Path) -> View:
-    """All lessons from the folder: the capstone."""
-    return View(folder, lesson_names())
 
 
 def _close_match(name: str, names: Collection[str]) -> str:

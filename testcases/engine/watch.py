@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import argparse
 import fcntl
-import json
+import multiprocessing
 import os
-import select
-import subprocess
+import signal
 import sys
 import termios
 import threading
@@ -18,11 +17,12 @@ import time
 import tty
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from . import hint, progress
-from .contract import ROOT, TUTORIAL, lesson_names
+from . import hint, progress, warm
+from .contract import TUTORIAL, lesson_names
 from .contract import lesson as read_lesson
 from .reading import section_of
 
@@ -35,10 +35,10 @@ class Watch:
 
     Args:
         only: the lesson to watch; None for whichever is saved.
-        server: the warm process.
+        server: the way to the warm process.
     """
 
-    def __init__(self, only: str | None, server: subprocess.Popen[bytes]) -> None:
+    def __init__(self, only: str | None, server: Connection) -> None:
         self.only, self.server = only, server
         self.lesson = only or hint.next_open()
         self.run, self.saved, self.started, self.running = 0, "", 0.0, 0
@@ -59,15 +59,10 @@ class Watch:
     def ask(self, lessons: list[str], why: str) -> None:
         self.run += 1
         self.found, self.died, self.saved, self.started = {}, "", why, time.monotonic()
-        self._send({"run": self.run, "lessons": lessons})
-
-    def _send(self, message: dict[str, Any]) -> None:
-        assert self.server.stdin is not None
-        self.server.stdin.write(json.dumps(message).encode() + b"\n")
-        self.server.stdin.flush()
+        self.server.send({"run": self.run, "lessons": lessons})
 
     def hear(self, message: dict[str, Any]) -> None:
-        """A line of the warm process."""
+        """What the warm process says."""
         if message["run"] != self.run:
             return
         if "loading" in message:
@@ -99,7 +94,7 @@ class Watch:
             progress.update(results, whole=True)
         self.show()
         if first := self.first_failure():
-            self._send({"run": self.run, "explain": first["case"]})
+            self.server.send({"run": self.run, "explain": first["case"]})
 
     def _explained(self, number: int, text: str) -> None:
         known = self.found.get(number)
@@ -114,7 +109,7 @@ class Watch:
     def show(self) -> None:
         """The verdict, the bar and the keys."""
         seconds = time.monotonic() - self.started
-        state = progress.read(progress.STATE)
+        state = progress.so_far()
         first = self.first_failure()
         if can_clear():
             print("\x1b[2J\x1b[H", end="")
@@ -142,7 +137,7 @@ class Watch:
         if key == "n":
             print(f"\n{hint.next_hint(read_lesson(self.lesson), exercise)}", flush=True)
         elif key == "h":
-            name = exercise or progress.open_exercise(self.lesson, progress.read(progress.STATE))
+            name = exercise or progress.open_exercise(self.lesson, progress.so_far())
             print(f"\n{section_of(self.lesson, name)}", flush=True)
         return key != "q"
 
@@ -157,8 +152,8 @@ def can_clear() -> bool:
     return sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
 
-def watch_files(end: int) -> None:
-    """Write a line of paths for each group of changes; of a thread."""
+def watch_files(end: Connection) -> None:
+    """Send the paths of each group of changes, or a text where that fails; of a thread."""
     from watchfiles import watch
 
     try:
@@ -170,21 +165,21 @@ def watch_files(end: int) -> None:
             raise_interrupt=False,
             ignore_permission_denied=True,
         ):
-            os.write(end, json.dumps(sorted({path for _, path in changes})).encode() + b"\n")
+            end.send(sorted({path for _, path in changes}))
     except Exception as error:
-        os.write(end, json.dumps({"error": f"{type(error).__name__}: {error}"}).encode() + b"\n")
+        end.send(f"cannot watch tutorial/: {type(error).__name__}: {error}")
 
 
 @contextmanager
-def keys() -> Iterator[int]:
-    """The descriptor from which single keys come; whole lines where there is no terminal."""
+def single_keys() -> Iterator[None]:
+    """Until the end of the block each key comes at once; whole lines where there is no terminal."""
     if not sys.stdin.isatty():
-        yield 0
+        yield
         return
     before = termios.tcgetattr(0)
     tty.setcbreak(0)
     try:
-        yield 0
+        yield
     finally:
         termios.tcsetattr(0, termios.TCSADRAIN, before)
 
@@ -200,65 +195,59 @@ def is_alone() -> bool:
     return True
 
 
-def loop(session: Watch, files: int, output: int) -> None:
-    rests = {files: b"", output: b""}
-    with keys() as keyboard:
-        sources = [files, output, keyboard]
-        while True:
-            ready, _, _ = select.select(sources, [], [])
-            for source in ready:
-                read = os.read(source, 1 << 16)
-                if source == keyboard:
-                    if not read:
-                        sources.remove(keyboard)
-                    elif not all(session.press(key) for key in read.decode(errors="replace")):
-                        return
-                    continue
+def loop(session: Watch, files: Connection) -> None:
+    keyboard = 0
+    sources = [files, session.server, keyboard]
+    while True:
+        for source in wait(sources):
+            if source == keyboard:
+                read = os.read(keyboard, 1 << 16)
                 if not read:
+                    sources.remove(keyboard)
+                elif not all(session.press(key) for key in read.decode(errors="replace")):
+                    return
+            elif source is files:
+                paths = files.recv()
+                print(paths, flush=True) if isinstance(paths, str) else session.saved_files(paths)
+            else:
+                try:
+                    session.hear(session.server.recv())
+                except (EOFError, ConnectionResetError):
                     print("The process that runs the tests has ended; start make watch again.")
                     return
-                *lines, rests[source] = (rests[source] + read).split(b"\n")
-                for line in lines:
-                    take(session, source == files, json.loads(line))
 
 
-def take(session: Watch, is_change: bool, message: Any) -> None:
-    if not is_change:
-        session.hear(message)
-    elif isinstance(message, list):
-        session.saved_files(message)
-    else:
-        print(f"cannot watch tutorial/: {message['error']}", flush=True)
-
-
+@progress.said_plainly()
 def main() -> None:
     parser = argparse.ArgumentParser(prog="make watch [LESSON=4]", description="Run a lesson at each save.")
     parser.add_argument("lesson", nargs="?", help="number or folder name; whichever is saved, if left out")
     options = parser.parse_args()
-    try:
-        only = read_lesson(options.lesson).name if options.lesson else None
-    except LookupError as error:
-        parser.exit(2, f"{error.args[0]}\n")
+    only = read_lesson(options.lesson).name if options.lesson else None
     if not is_alone():
         print("Another make watch runs here as well; both show the same.")
-    command = [sys.executable, "-m", "testcases.engine.warm", str(TUTORIAL)]
-    # A session of its own, so that Ctrl-C reaches this process only.
-    server = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
-    assert server.stdout is not None
-    files, end = os.pipe()
+    spawn = multiprocessing.get_context("spawn")
+    server, its_end = spawn.Pipe()
+    process = spawn.Process(target=warm.serve, args=(TUTORIAL, its_end))
+    hears = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for this process only.
+    process.start()
+    signal.signal(signal.SIGINT, hears)
+    its_end.close()
+    files, end = spawn.Pipe(duplex=False)
     threading.Thread(target=watch_files, args=(end,), daemon=True).start()
     session = Watch(only, server)
     try:
         print(f"Watching {'tutorial/' + only if only else 'tutorial/'}; loading torch (once) ...", flush=True)
         session.ask([session.lesson], "make watch began")
-        loop(session, files, server.stdout.fileno())
+        with single_keys():
+            loop(session, files)
         print()
     except KeyboardInterrupt:
         print()
     except BrokenPipeError:  # Whoever read this, such as `head`, has seen enough.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     finally:
-        server.kill()
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        process.kill()
 
 
 if __name__ == "__main__":

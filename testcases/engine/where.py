@@ -10,12 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .alterations import is_flags
-from .compare import alike, same_outcome
+from .alterations import is_flags, last_true, shifted, up_to_the_last
+from .compare import Rules, close, same_outcome, same_slope
 from .failures import show
-from .plain import Outcome, Record, Request
-from .signs import Seen, beside_the_answer, is_level, of_another_kind, row_alone
+from .plain import Outcome, Request, fields_of
+from .signs import Pair, Parts, Seen, beside_the_answer, is_level, of_another_kind, row_alone
+from .trusted import shared_reference
 
+ROUGH = Rules(1e-6, 1e-6, equal_nan=True)
 WEAK = ("given", "float64", "the same everywhere")
 """Ends of features that most questions have: each other one tells more."""
 
@@ -34,13 +36,11 @@ def where(seen: list[Seen], failing: Seen, ask: Callable[[Request], tuple[Outcom
         told.append(_questions([*wrong, failing], right))
     elif text := _unlike([one[0] for one in seen], failing[0]):
         told.append(f"the {len(seen)} ordinary examples are all right; here {text}")
-    compared = [one for one in [*wrong, failing] if not one[1].error and not one[2].error]
-    if len(compared) == len(wrong) + 1:
-        names = _parts_of([*compared, *(one for one in right if not one[1].error)], compared)
-        told += [_part(names, compared), _places(names, compared)]
-        told.append(
-            of_another_kind([(_flat(right), _flat(mine)) for _, right, mine in compared]) or _amount(names, compared)
-        )
+    wrong = [*wrong, failing]
+    if not any(right.error or mine.error for _, right, mine in wrong):
+        pairs = [(asked, _flat(right), _flat(mine)) for asked, right, mine in wrong]
+        names = _parts_of(pairs)
+        told += [_part(names, pairs), _places(names, pairs), of_another_kind(pairs) or _amount(names, pairs)]
     return "; ".join(text for text in told if text) or row_alone(failing, ask)
 
 
@@ -72,8 +72,6 @@ def _unlike(ordinary: list[Request], asked: Request) -> str:
 
 def _features(asked: Request) -> Iterator[str]:
     """What may make a question special, as it is said after "only"."""
-    from .session import shared_reference
-
     if asked.scenario:
         yield f"in {asked.scenario}"
     for name, value in asked.arguments.items():
@@ -160,9 +158,7 @@ def _flat(outcome: Outcome) -> dict[str, Any]:
 
 
 def _tree(path: str, value: Any) -> Iterator[tuple[str, Any]]:
-    names = ()
-    if isinstance(value, Record):
-        names, value = value.fields, value.values
+    value, names = fields_of(value)
     if isinstance(value, dict):
         names, value = tuple(value), tuple(value.values())
     if isinstance(value, (tuple, list)) and 0 < len(value) <= 40:
@@ -172,34 +168,25 @@ def _tree(path: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
-def _same(one: Any, other: Any) -> bool:
-    one = torch.zeros_like(other) if one is None and isinstance(other, Tensor) else one
-    other = torch.zeros_like(one) if other is None and isinstance(one, Tensor) else other
-    return alike(one, other)
-
-
-def _parts_of(seen: list[Seen], wrong: list[Seen]) -> set[str]:
+def _parts_of(pairs: list[Pair]) -> set[str]:
     """The names of the parts that differ anywhere; with "*", a part that is always right, where there is one."""
-    differ: set[str] = set()
-    every: set[str] = set()
-    for _, right, mine in wrong:
-        left, got = _flat(right), _flat(mine)
-        every |= left.keys()
-        differ |= {name for name in left if name not in got or not _same(left[name], got[name])}
-    substance = {name for name in every if not name.startswith("the ")}
-    return differ | ({"*"} if substance - differ else set())
+    every = {name for _, left, _ in pairs for name in left if not name.startswith("the ")}
+    differ = {
+        name for _, left, got in pairs for name in left if name not in got or not same_slope(left[name], got[name])
+    }
+    return differ | ({"*"} if every - differ else set())
 
 
-def _part(names: set[str], wrong: list[Seen]) -> str:
+def _part(names: set[str], pairs: list[Pair]) -> str:
     names = names - {"*"} if "*" in names else set()
     slopes = sorted(name for name in names if name.startswith("gradient"))
     values = sorted(name for name in names if name not in slopes and not name.startswith("the "))
     if not names or len(values) > 3 or len(slopes) > 2:
         return ""
     if not values and slopes:
-        lost = all(_flat(mine).get(name) is None for _, _, mine in wrong for name in slopes if name in _flat(mine))
+        lost = all(got.get(name) is None for _, _, got in pairs for name in slopes)
         return f"only in the {' and the '.join(slopes)}" + (": none arrives" if lost else "") + ", the value is right"
-    every = {name for name in _flat(wrong[0][1]) if not name.startswith(("gradient", "the "))}
+    every = {name for name in pairs[0][1] if not name.startswith(("gradient", "the "))}
     if values and values != [""]:
         return "" if set(values) == every else "only in " + ", ".join(f"`{name}`" for name in values)
     return "only in the value, the gradient is right" if values and not slopes else ""
@@ -208,18 +195,17 @@ def _part(names: set[str], wrong: list[Seen]) -> str:
 # ---- at which places
 
 
-def _places(names: set[str], wrong: list[Seen]) -> str:
+def _places(names: set[str], pairs: list[Pair]) -> str:
     """The narrowest set of places, said by an argument, that holds all differences and not all entries."""
     names = {name for name in names if not name.startswith("gradient")} - {"*"} or names
     found: dict[str, list[int]] | None = None
-    for asked, right, mine in wrong:
-        left, got = _flat(right), _flat(mine)
+    for asked, left, got in pairs:
         for name in names & left.keys():
-            if not isinstance(left[name], Tensor) or _same(left[name], got.get(name)):
+            if not isinstance(left[name], Tensor) or same_slope(left[name], got.get(name)):
                 continue
             if not isinstance(got.get(name), Tensor) or got[name].shape != left[name].shape or not left[name].dim():
                 return ""
-            differ = ~_close(left[name], got[name])
+            differ = ~close(left[name].double(), got[name].double(), ROUGH)
             here = {text: int(places.sum()) for text, places in _regions(asked, differ) if _holds(places, differ)}
             found = here if found is None else {text: found[text] + here[text] for text in found if text in here}
     return f"only {min(found, key=lambda text: found[text])}" if found else ""
@@ -227,11 +213,6 @@ def _places(names: set[str], wrong: list[Seen]) -> str:
 
 def _holds(places: Tensor, differ: Tensor) -> bool:
     return bool(differ.any()) and not bool((differ & ~places).any()) and not bool(places.all())
-
-
-def _close(one: Tensor, other: Tensor) -> Tensor:
-    one, other = one.double(), other.double()
-    return ((one - other).abs() <= 1e-6 * (1 + one.abs())) | (one == other) | (one.isnan() & other.isnan())
 
 
 def _regions(asked: Request, like: Tensor) -> Iterator[tuple[str, Tensor]]:
@@ -261,16 +242,13 @@ def _regions(asked: Request, like: Tensor) -> Iterator[tuple[str, Tensor]]:
 
 
 def _by_flags(name: str, flags: Tensor) -> Iterator[tuple[str, Tensor]]:
-    nothing = torch.zeros_like(flags[..., :1])
-    after = torch.cat([nothing, flags[..., :-1]], -1)
-    before = torch.cat([flags[..., 1:], nothing], -1)
     yield f"where `{name}` is False", ~flags
     yield f"where `{name}` is True", flags
-    yield f"one step after a True of `{name}`", after
-    yield f"one step before a True of `{name}`", before
-    yield f"up to the last True of `{name}`", flags.flip(-1).long().cumsum(-1).flip(-1) > 0
+    yield f"one step after a True of `{name}`", shifted(flags, 1)
+    yield f"one step before a True of `{name}`", shifted(flags, -1)
+    yield f"up to the last True of `{name}`", up_to_the_last(flags)
     yield f"at the first True of `{name}`", flags & (flags.long().cumsum(-1) == 1)
-    yield f"at the last True of `{name}`", flags & (flags.flip(-1).long().cumsum(-1).flip(-1) == 1)
+    yield f"at the last True of `{name}`", last_true(flags)
     if flags.dim() == 2:
         for text, rows in _of_rows(name, flags):
             yield text, rows.unsqueeze(-1).expand_as(flags)
@@ -289,22 +267,13 @@ def _of_rows(name: str, flags: Tensor) -> Iterator[tuple[str, Tensor]]:
 # ---- by how much
 
 
-def _amount(names: set[str], wrong: list[Seen]) -> str:
+def _amount(names: set[str], compared: list[Pair]) -> str:
     """Whether sign, factor, or the last digits only are off."""
-    pairs: list[tuple[Tensor, Tensor]] = []
-    for _, right, mine in wrong:
-        left, got = _flat(right), _flat(mine)
-        for name in names & left.keys() & got.keys():
-            one, other = _number(left[name]), _number(got[name])
-            if one is None or other is None or one.shape != other.shape:
-                continue
-            if not _same(left[name], got[name]):
-                pairs.append((one, other))
+    found = [_numbers(names, *pair) for pair in compared]
+    pairs = [(one, other) for numbers in found for _, one, other in numbers]
     if not pairs:
         return ""
-    if text := _broken(names, wrong[-1]):
-        return text
-    if text := is_level(pairs):
+    if text := _broken(found[-1]) or is_level(pairs):
         return text
     factors = [_factor(*pair) for pair in pairs]
     if all(factor is not None for factor in factors):
@@ -320,18 +289,22 @@ def _amount(names: set[str], wrong: list[Seen]) -> str:
         return text
     above = [bool((other >= one).all()) for one, other in pairs]
     if len(pairs) > 2 and (all(above) or all(bool((other <= one).all()) for one, other in pairs)):
-        return f"never too {'small' if all(above) else 'large'}" if not wrong[-1][0].scenario else ""
+        return f"never too {'small' if all(above) else 'large'}" if not compared[-1][0].scenario else ""
     return ""
 
 
-def _broken(names: set[str], failing: Seen) -> str:
+def _numbers(names: set[str], asked: Request, left: Parts, got: Parts) -> list[tuple[str, Tensor, Tensor]]:
+    """The parts that differ and are numbers in both, values first."""
+    differ = [name for name in left if name in names & got.keys() and not same_slope(left[name], got[name])]
+    found = [(name, _number(left[name]), _number(got[name])) for name in differ]
+    return [one for one in found if one[1] is not None and one[2] is not None and one[1].shape == one[2].shape]
+
+
+def _broken(shown: list[tuple[str, Tensor, Tensor]]) -> str:
     """Whether the answer that is shown, or a gradient of it, is NaN where the right one is not."""
-    left, got = _flat(failing[1]), _flat(failing[2])
-    for name in sorted(names & left.keys() & got.keys(), key=lambda name: name.startswith("gradient")):
-        one, other = _number(left[name]), _number(got[name])
-        if one is not None and other is not None and one.shape == other.shape:
-            if bool((other.isnan() & ~one.isnan()).any()):
-                return f"NaN in the {name}" if name.startswith("gradient") else "NaN in place of a number"
+    for name, one, other in shown:
+        if bool((other.isnan() & ~one.isnan()).any()):
+            return f"NaN in the {name}" if name.startswith("gradient") else "NaN in place of a number"
     return ""
 
 
@@ -346,7 +319,7 @@ def _growth(pairs: list[tuple[Tensor, Tensor]]) -> str:
 
 def _is_affine(one: Tensor, other: Tensor) -> bool | None:
     """Whether all wrong entries are the right ones times a number, plus a number; None if they are too few to tell."""
-    wrong = ~_close(one, other)
+    wrong = ~close(one, other, ROUGH)
     one, other = one[wrong], other[wrong]
     if one.numel() < 4:
         return None

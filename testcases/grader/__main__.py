@@ -66,9 +66,7 @@ def run(options: argparse.Namespace) -> int:
     """0 when everything was graded, 1 when the grader failed at something, 2 when it was asked in a wrong way."""
     try:
         given = reporting.given_for(
-            Path(options.out or OUT),
-            options.roster,
-            asked_for(options.assignment, options.lessons, options.points),
+            Path(options.out or OUT), options.roster, asked_for(options.assignment, options.lessons, options.points)
         )
         shard = shards.shard_of(options.shard)
         if options.dry not in ("", "0"):

@@ -13,14 +13,7 @@ import pytest
 from testcases.engine.contract import ROOT
 from testcases.engine.points import manifest
 from testcases.grader.results import STATUSES
-from testcases.grader.running import (
-    TARGET,
-    check_from_the_start,
-    gradebook,
-    results,
-    tree,
-    workers,
-)
+from testcases.grader.running import TARGET, check_from_the_start, gradebook, results, tree, workers
 
 CORPUS = Path(__file__).parent / "adversarial"
 NAMES = sorted(path.parent.name for path in CORPUS.glob("*/expect.toml"))

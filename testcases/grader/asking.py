@@ -47,7 +47,7 @@ class SandboxEvaluator:
         return outcome
 
     def text(self, lesson: str, file: str) -> str:
-        return self.files.get(f"{lesson}/{file}", b"").decode("utf-8", "replace")
+        return self.files.get(f"{lesson}/{file}", b"").decode("utf-8-sig", "replace")
 
     def _evaluate(self, request: Request) -> Outcome:
         key = request.lesson, request.exercise
@@ -249,7 +249,9 @@ class _Worker:
             megabytes = self.limits.memory_mb
             return StudentError("memory", "MemoryError", f"it took more than {megabytes:,} MiB and was ended")
         if report.get("signal"):
-            name = signal.Signals(report["signal"]).name
+            number = report["signal"]
+            # The real-time signals between the first and the last have no name.
+            name = signal.Signals(number).name if number in set(signal.Signals) else f"SIG{number}"
             return StudentError("crash", name, f"its process died of {name}")
         if report.get("exit") is not None:
             return StudentError("crash", "ProcessExit", f"its process ended itself with exit code {report['exit']}")

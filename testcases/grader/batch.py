@@ -53,12 +53,7 @@ class Batch:
 
     def fits(self, result: dict[str, Any], submission: Submission) -> bool:
         """Whether this submission would get this result again."""
-        wanted = {
-            "content": submission.content,
-            "secret": self.secret.id,
-            "suite": self.suite,
-            "sandbox": self.kind,
-        }
+        wanted = {"content": submission.content, "secret": self.secret.id, "suite": self.suite, "sandbox": self.kind}
         return all(result.get(key) == value for key, value in wanted.items()) and not has_grader_error(result)
 
 

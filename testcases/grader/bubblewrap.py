@@ -17,6 +17,8 @@ from pathlib import Path
 
 import torch
 
+from testcases.engine.contract import ROOT
+
 from .limits import Limits
 
 INSTALL = (
@@ -81,7 +83,7 @@ def command_line(command: list[str], course: list[tuple[str, str]], limits: Limi
     # After these, since an interpreter may be below /home or /tmp.
     for source, place in binds:
         box += ["--ro-bind", source, place]
-    for place in installed():
+    for place in (*installed(), *beside_the_interpreter()):
         box += ["--tmpfs", place]
     return [*prelude, *box, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp", "--", *command]
 
@@ -105,6 +107,16 @@ def installed() -> list[str]:
     places = ("", "lib/python3*/*-packages/", "local/lib/python3*/*-packages/", "lib/python3/dist-packages/")
     found = {path for top in interpreter_folders() for place in places for path in glob(f"{top}/{place}ppo_by_hand")}
     return sorted(path for path in found if os.path.isdir(path))
+
+
+def beside_the_interpreter() -> list[str]:
+    """The folders of a course that lies in what is shown, such as /usr/src/ppo, but for what holds the interpreter."""
+    shown = interpreter_folders()
+    if not any(_is_below(str(ROOT), top) for top in shown):
+        return []
+    needed = [os.path.abspath(path) for path in (sys.prefix, sys.base_prefix, torch.__file__)]
+    folders = [str(path) for path in sorted(ROOT.iterdir()) if path.is_dir() and not path.is_symlink()]
+    return [one for one in folders if not any(path == one or _is_below(path, one) for path in needed)]
 
 
 def kept_below(places: tuple[str, ...]) -> dict[str, list[str]]:

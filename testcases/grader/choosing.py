@@ -7,11 +7,13 @@ it. A course's copy is known by what lies beside its lessons, and a copy of its 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 
 from testcases.engine.contract import REGION, SOLUTIONS, lesson_names
+from testcases.engine.contract import lesson as read_lesson
 
 Read = Callable[[str], bytes]
 
@@ -21,6 +23,10 @@ OF_COURSE = re.compile(
 """What only a copy of the course has beside its lessons."""
 OF_ANY_REPOSITORY = ("makefile", "readme.md", "pyproject.toml", "license", "requirements.lock", "contributing.md")
 MAX_TREES = 50
+PACKAGES = 3
+"""How deep a student's own packages may lie in a lesson's folder."""
+LONGEST = 200
+"""Bytes of a name: a file system takes 255."""
 
 
 @dataclass
@@ -125,6 +131,18 @@ def _is_marked(names: Iterable[str], read: Read) -> bool:
     return False
 
 
+def _defines(name: str, read: Read, path: str) -> bool:
+    """Whether a file says that it has an exercise of this file of the course."""
+    lesson, _, file = path.partition("/")
+    found = read_lesson(lesson)
+    heads = {exercise.partition(".")[0] for exercise in found.exercises if found.file_of(exercise) == file}
+    try:
+        text = read(name).decode("utf-8", "replace")
+    except Exception:  # What is wrong with it is said where it is graded.
+        return False
+    return any(re.search(rf"^(class|def) {head}\b", text, re.MULTILINE) for head in heads)
+
+
 def _repositories(names: Iterable[str]) -> set[str]:
     """Folders with at least two of the files that lie at the top of a repository, such as the course's."""
     count: dict[str, int] = {}
@@ -174,7 +192,7 @@ def _together(trees: list[_Tree]) -> Chosen:
 
 
 def _beside(names: Iterable[str], files: dict[str, str]) -> dict[str, str]:
-    """The other modules in the folders of the chosen files, and in the tutorial/ above them."""
+    """The other modules and packages in the folders of the chosen files, and modules in the tutorial/ above them."""
     lessons: dict[str, set[str]] = {}
     for path, name in files.items():
         folder, lesson = name.rpartition("/")[0], path.partition("/")[0]
@@ -185,11 +203,23 @@ def _beside(names: Iterable[str], files: dict[str, str]) -> dict[str, str]:
             for other in lesson_names():
                 lessons.setdefault(root + other, set()).add(other)
     found: dict[str, str] = {}
-    for name in set(names) - set(files.values()):
-        folder, _, file = name.rpartition("/")
-        if file.endswith(".py") and file.removesuffix(".py").isidentifier():
-            found.update({f"{lesson}/{file}".lstrip("/"): name for lesson in lessons.get(folder, ())})
-    return {path: name for path, name in sorted(found.items()) if path not in files}
+    for name in sorted(set(names) - set(files.values())):
+        for folder, path in _modules(name):
+            # A folder above the lessons is no package of theirs: pytest does not find it there either.
+            within = (one for one in lessons.get(folder, ()) if one or "/" not in path)
+            found.update({f"{one}/{path}".lstrip("/"): name for one in within})
+    nearest_first = sorted(found.items(), key=lambda item: (item[0].count("/"), item[0]))
+    return {path: name for path, name in nearest_first if path not in files}
+
+
+def _modules(name: str) -> Iterator[tuple[str, str]]:
+    """Folders in which a file is a module, or one of a package, with its path from there."""
+    parts = name.removesuffix(".py").split("/")
+    for depth in range(1, min(len(parts), PACKAGES + 1) + 1) if name.endswith(".py") else ():
+        # As Python writes the names that it imports; a Mac takes letters apart.
+        inside = [unicodedata.normalize("NFKC", part) for part in parts[-depth:]]
+        if all(part.isidentifier() and len(part.encode()) <= LONGEST for part in inside):
+            yield "/".join(parts[:-depth]), "/".join(inside) + ".py"
 
 
 def _loose(names: Iterable[str], read: Read, is_open: Callable[[_Tree], bool]) -> Chosen:
@@ -201,6 +231,9 @@ def _loose(names: Iterable[str], read: Read, is_open: Callable[[_Tree], bool]) -
     for name in sorted(names, key=lambda name: (name.count("/"), name)):
         folder, _, file = name.rpartition("/")
         paths = by_name.get(file, [])
+        if len(paths) > 1:
+            paths = [path for path in paths if _defines(name, read, path)]
+            chosen.notes += [] if paths else [f"{name} may be of several lessons: not read without its lesson's folder"]
         if len(paths) != 1 or paths[0] in chosen.files:
             continue
         if is_open(_Tree(folder, {paths[0]: name}, _is_marked([name], read))):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from testcases.engine import named_cases
 from testcases.grader.choosing import choose, course_files
 
 GAE, LOSS = "lesson04_gae/gae.py", "lesson05_ppo_loss/ppo_loss.py"
@@ -23,37 +24,64 @@ def marked(*names: str) -> tuple[str, ...]:
     return tuple(f"{name}!" for name in names)
 
 
-@pytest.mark.parametrize(
+@named_cases(
     "names, folder, files",
-    [
-        pytest.param((GAE, LOSS), ".", {GAE, LOSS}, id="lessons-at-the-top"),
-        pytest.param(("homework/final/" + GAE,), "homework/final", {"homework/final/" + GAE}, id="nested"),
-        pytest.param(("tutorial/" + GAE, "old/tutorial/" + LOSS), "tutorial", {"tutorial/" + GAE}, id="the-nearest"),
-        pytest.param((GAE, "old/copy/" + GAE, "old/copy/" + LOSS), ".", {GAE}, id="not-the-fullest"),
-        pytest.param((GAE, "tutorial/" + LOSS), "tutorial", {"tutorial/" + LOSS}, id="tutorial-before-what-is-beside"),
-        pytest.param(("w1/" + GAE, "w2/" + LOSS), "w1, w2", {"w1/" + GAE, "w2/" + LOSS}, id="parts-of-one-work"),
-        pytest.param(("a/" + GAE, "b/" + GAE, "b/" + LOSS), "a", {"a/" + GAE}, id="copies-are-no-parts"),
-        pytest.param(("gae.py",), ".", {"gae.py"}, id="one-file-alone"),
-        pytest.param(("src/trainer.py",), "", set(), id="one-file-that-two-lessons-have"),
-        pytest.param((*marked(GAE), *COURSE[:2]), ".", {GAE}, id="marks-alone-are-the-students"),
-    ],
+    {
+        "lessons-at-the-top": ((GAE, LOSS), ".", {GAE, LOSS}),
+        "nested": (("homework/final/" + GAE,), "homework/final", {"homework/final/" + GAE}),
+        "the-nearest": (("tutorial/" + GAE, "old/tutorial/" + LOSS), "tutorial", {"tutorial/" + GAE}),
+        "not-the-fullest": ((GAE, "old/copy/" + GAE, "old/copy/" + LOSS), ".", {GAE}),
+        "tutorial-before-what-is-beside": ((GAE, "tutorial/" + LOSS), "tutorial", {"tutorial/" + LOSS}),
+        "parts-of-one-work": (("w1/" + GAE, "w2/" + LOSS), "w1, w2", {"w1/" + GAE, "w2/" + LOSS}),
+        "copies-are-no-parts": (("a/" + GAE, "b/" + GAE, "b/" + LOSS), "a", {"a/" + GAE}),
+        "one-file-alone": (("gae.py",), ".", {"gae.py"}),
+        "one-file-that-two-lessons-have": (("src/trainer.py",), "", set()),
+        "marks-alone-are-the-students": ((*marked(GAE), *COURSE[:2]), ".", {GAE}),
+    },
 )
 def test_the_students_work_is_taken(names: tuple[str, ...], folder: str, files: set[str]):
     assert chosen(names)[:2] == (folder, files)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.parametrize("name, lesson", [("PPO", "lesson09_ppo_trainer"), ("DistributedPPO", "lesson11_scaling")])
+def test_a_file_that_two_lessons_have_is_known_by_its_class(name: str, lesson: str):
+    text = f"import x\n\nclass {name}Trainer(PPOTrainer):\n    pass\n".encode()
+    assert choose(["trainer.py"], lambda _: text).files == {f"{lesson}/trainer.py": "trainer.py"}
+
+
+@named_cases(
+    "name, path",
+    {
+        "module": ("tutorial/lesson04_gae/mine.py", "lesson04_gae/mine.py"),
+        "package": ("tutorial/lesson04_gae/mine/deep/x.py", "lesson04_gae/mine/deep/x.py"),
+        "module-above": ("tutorial/mine.py", "mine.py"),
+        "letters-of-a-mac": ("tutorial/lesson04_gae/u\u0308ber.py", "lesson04_gae/\u00fcber.py"),
+        "pytest-finds-no-package-above": ("tutorial/mine/x.py", ""),
+        "outside": ("mine.py", ""),
+        "nobody-can-import-it": ("tutorial/lesson04_gae/my-own.py", ""),
+        "longer-than-a-file-system-takes": ("tutorial/lesson04_gae/" + "a" * 300 + ".py", ""),
+        "too-deep": ("tutorial/lesson04_gae/" + "a/" * 9 + "x.py", ""),
+    },
+)
+def test_modules_of_the_students_own(name: str, path: str):
+    for top in ("", "U\u0308bung/"):
+        assert choose([f"{top}tutorial/{GAE}", top + name], lambda _: b"").beside == (
+            {path: top + name} if path else {}
+        )
+
+
+@named_cases(
     "names",
-    [
-        pytest.param((*COURSE, *ALL, "tutorial/" + LOSS), id="whole-repository"),
-        pytest.param(tuple(f"anna/ppo/{name}" for name in (*COURSE, *ALL, "tutorial/" + LOSS)), id="nested-repository"),
-        pytest.param((*ALL, "tutorial/" + LOSS), id="without-neighbours"),
-        pytest.param((*COURSE, *(f"answers/{path}" for path in course_files()), "tutorial/" + LOSS), id="renamed"),
-        pytest.param((*marked(*course_files()), "tutorial/" + LOSS), id="marks-at-the-top"),
-        pytest.param((*marked(*(f"a/{path}" for path in course_files())), "z/tutorial/" + LOSS), id="marks-before"),
-        pytest.param((*COURSE, *course_files(), "tutorial/" + LOSS), id="at-the-top-of-a-repository"),
-        pytest.param((*(f"tutorial/solutions/{path}" for path in course_files()), "tutorial/" + LOSS), id="inside"),
-    ],
+    {
+        "whole-repository": (*COURSE, *ALL, "tutorial/" + LOSS),
+        "nested-repository": tuple(f"anna/ppo/{name}" for name in (*COURSE, *ALL, "tutorial/" + LOSS)),
+        "without-neighbours": (*ALL, "tutorial/" + LOSS),
+        "renamed": (*COURSE, *(f"answers/{path}" for path in course_files()), "tutorial/" + LOSS),
+        "marks-at-the-top": (*marked(*course_files()), "tutorial/" + LOSS),
+        "marks-before": (*marked(*(f"a/{path}" for path in course_files())), "z/tutorial/" + LOSS),
+        "at-the-top-of-a-repository": (*COURSE, *course_files(), "tutorial/" + LOSS),
+        "inside": (*(f"tutorial/solutions/{path}" for path in course_files()), "tutorial/" + LOSS),
+    },
 )
 def test_of_a_repository_only_tutorial_is_graded_and_what_it_lacks_is_missing(names: tuple[str, ...]):
     folder, files, notes = chosen(names)
@@ -61,18 +89,18 @@ def test_of_a_repository_only_tutorial_is_graded_and_what_it_lacks_is_missing(na
     assert not any("solutions" in name for name in files) and notes
 
 
-@pytest.mark.parametrize(
+@named_cases(
     "names, origin",
-    [
-        pytest.param(ALL, "anna", id="solutions"),
-        pytest.param(tuple(f"my/SOLUTIONS/deep/{path}" for path in course_files()), "anna", id="deep-and-in-capitals"),
-        pytest.param((*COURSE, "answers/" + GAE), "anna", id="a-renamed-copy-in-a-repository"),
-        pytest.param(("README.md", "Makefile", *marked("answers/" + GAE)), "anna", id="marks-and-a-repository"),
-        pytest.param((*COURSE, *marked(GAE)), "anna", id="marks-at-the-top-of-a-repository"),
-        pytest.param(marked("Solutions (1)/" + GAE), "anna", id="marks-and-a-name"),
-        pytest.param(marked(GAE), "solutions", id="the-submission-itself"),
-        pytest.param(("solutions/gae.py",), "anna", id="one-file-of-it"),
-    ],
+    {
+        "solutions": (ALL, "anna"),
+        "deep-and-in-capitals": (tuple(f"my/SOLUTIONS/deep/{path}" for path in course_files()), "anna"),
+        "a-renamed-copy-in-a-repository": ((*COURSE, "answers/" + GAE), "anna"),
+        "marks-and-a-repository": (("README.md", "Makefile", *marked("answers/" + GAE)), "anna"),
+        "marks-at-the-top-of-a-repository": ((*COURSE, *marked(GAE)), "anna"),
+        "marks-and-a-name": (marked("Solutions (1)/" + GAE), "anna"),
+        "the-submission-itself": (marked(GAE), "solutions"),
+        "one-file-of-it": (("solutions/gae.py",), "anna"),
+    },
 )
 def test_solutions_are_nobodys_work(names: tuple[str, ...], origin: str):
     folder, files, notes = chosen(names, origin)

@@ -21,6 +21,8 @@ LONG_ROW, MOST_ROWS = 20, 3
 """Words and signs of a row that is compared, and how many rows are a copy."""
 MOST_PLACES = 100
 """Where one region may stand in a file: a bound for files that are made to be slow."""
+MOST_BYTES = 1_500_000
+"""Of a file with the modules beside it."""
 Tokens = list[tuple[str, str]]
 """Each with its shape: all names have one, except those after a dot."""
 
@@ -29,13 +31,13 @@ def copies(files: Mapping[str, bytes]) -> dict[str, Any]:
     """Of the long regions that were worked on, those that are the reference's, and how many there are."""
     found, count = [], 0
     for path, long in long_regions().items():
-        text = files.get(path, b"").decode("utf-8", "replace")
+        text = _with_modules(files, path)
         student = tokens(text)
-        for exercise, region in long.items():
-            if not student or f'"{path[:8]}: {exercise}"' in text:  # The stub's own error: not started.
-                continue
-            count += 1
-            if _stands_in(student, region):
+        for exercise, region in long.items() if student else ():
+            is_copy = _stands_in(student, region)
+            # The stub's own error: not started.
+            count += is_copy or f'"{path[:8]}: {exercise}"' not in text
+            if is_copy:
                 found.append(f"{path.partition('/')[0]}.{exercise}")
     text = files.get(MY_TESTS, b"").decode("utf-8", "replace")
     words = " ".join(word for word, _ in tokens(text))
@@ -43,6 +45,14 @@ def copies(files: Mapping[str, bytes]) -> dict[str, Any]:
         found.append("lesson10_bug_hunt.my_tests")
         count += 1
     return {"regions": found, "of": count}
+
+
+def _with_modules(files: Mapping[str, bytes], path: str) -> str:
+    """A file of the course, and the student's own modules that it may import."""
+    lesson, known = path.partition("/")[0] + "/", course_files()
+    near = [one for one in files if one not in known and ("/" not in one or one.startswith(lesson))]
+    together = b"\n".join([files[one] for one in (path, *near)] if path in files else [])
+    return together[:MOST_BYTES].decode("utf-8", "replace")
 
 
 @cache
@@ -79,7 +89,7 @@ def long_regions() -> dict[str, dict[str, Tokens]]:
 
 def tokens(text: str) -> Tokens:
     """Words and signs, without comments, layout, and a comma before a closing bracket. It takes any text."""
-    words = [word for word in re.findall(r"#.*|\w+|[^\w\s]", text.replace("'", '"')) if word[0] != "#"]
+    words = [word for word in re.findall(r"#[^\r\n]*|\w+|[^\w\s]", text.replace("'", '"')) if word[0] not in "#;\\"]
     found: Tokens = []
     for before, word, after in zip(["", *words], words, [*words[1:], ""], strict=False):
         is_name = word.isidentifier() and not iskeyword(word) and before != "."

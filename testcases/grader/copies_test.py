@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from testcases.engine import named_cases
 from testcases.engine.contract import SOLUTIONS
 from testcases.engine.stubs import all_stubs
 from testcases.grader.choosing import course_files
@@ -30,33 +31,42 @@ def test_the_solutions_are_copies_and_the_stubs_are_not():
     assert copies({path: all_stubs()[path].encode() for path in course_files()}) == {"regions": [], "of": 0}
 
 
-@pytest.mark.parametrize(
+@named_cases(
     "change",
-    [
-        pytest.param(lambda text: text, id="as-it-is"),
-        pytest.param(lambda text: text.replace("advantage", "carry").replace("delta", "surprise"), id="other-names"),
-        pytest.param(lambda text: text.replace("\n", "  # mine\n\n"), id="other-comments-and-layout"),
-        pytest.param(lambda text: "\n".join(line for line in text.splitlines() if "region" not in line), id="no-marks"),
-        pytest.param(lambda text: text.replace(")", ",)").replace("(,)", "()"), id="trailing-commas"),
-        pytest.param(lambda text: "mine = 1\n" + text.replace("def ", "def my_"), id="elsewhere"),
-    ],
+    {
+        "as-it-is": lambda text: text,
+        "other-names": lambda text: text.replace("advantage", "carry").replace("delta", "surprise"),
+        "other-comments-and-layout": lambda text: text.replace("\n", "  # mine\n\n"),
+        "no-marks": lambda text: "\n".join(line for line in text.splitlines() if "region" not in line),
+        "trailing-commas": lambda text: text.replace(")", ",)").replace("(,)", "()"),
+        "other-ends-of-lines": lambda text: text.replace("\n    ", ";\\\n    "),
+        "lines-of-an-old-mac": lambda text: text.replace("\n", "\r"),
+        "the-stub-s-error-in-a-comment": lambda text: text + '# "lesson04: compute_gae" is done\n',
+        "elsewhere": lambda text: "mine = 1\n" + text.replace("def ", "def my_"),
+    },
 )
 def test_names_comments_and_layout_hide_no_copy(change: Callable[[str], str]):
     assert copies({GAE: change(SOURCE).encode()}) == {**ALL, "of": 3}
 
 
-@pytest.mark.parametrize(
+@named_cases(
     "change",
-    [
-        pytest.param(("deltas[..., t] + gamma", "gamma * deltas[..., t]"), id="another-computation"),
-        pytest.param(("next_advantage", "advantage"), id="two-names-have-become-one"),
-        pytest.param(("advantages.append(advantage)", "advantages.insert(0, advantage)"), id="another-method"),
-    ],
+    {
+        "another-computation": ("deltas[..., t] + gamma", "gamma * deltas[..., t]"),
+        "two-names-have-become-one": ("next_advantage", "advantage"),
+        "another-method": ("advantages.append(advantage)", "advantages.insert(0, advantage)"),
+    },
 )
 def test_another_computation_is_no_copy(change: tuple[str, str]):
     assert change[0] in SOURCE
     found = copies({GAE: SOURCE.replace(*change).encode()})
     assert "lesson04_gae.compute_gae" not in found["regions"] and found["of"] == 3
+
+
+def test_a_module_beside_the_lesson_hides_no_copy():
+    for module in ("lesson04_gae/mine.py", "lesson04_gae/mine/deep.py", "mine.py"):
+        assert copies({GAE: b"from .mine import *", module: SOURCE.encode()}) == {**ALL, "of": 3}
+    assert copies({GAE: b"x = 1", "lesson05_ppo_loss/mine.py": SOURCE.encode()}) == {"regions": [], "of": 3}
 
 
 @pytest.mark.parametrize("text", ["", "\x00" * 1000, "'\"\\" * 10_000, "n = n\n" * 20_000, "(" * 100_000, "\ud800"])

@@ -13,19 +13,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from testcases.grader.reports import (
-    classroom,
-    gradescope,
-    junit,
-    sheets,
-)
-from testcases.grader.reports_data import (
-    CAUSE,
-    exercise,
-    load_one,
-    put,
-    result,
-)
+from testcases.grader.reports import classroom, gradescope, junit, sheets
+from testcases.grader.reports_data import CAUSE, exercise, load_one, put, result
 
 
 def test_gradescope_fields(tmp_path: Path):

@@ -4,6 +4,8 @@
 - Canvas: `smithjohn_1_22_gae.py`, `smithjohn_LATE_1_23_rest-2.zip`: the files of one student are one submission
 - Moodle without folders: `Ann Lee_12_assignsubmission_file_gae.py`
 - Blackboard: `Homework 2_s123_attempt_2026-11-20-23-10-11_gae.py`, each attempt a submission
+- Brightspace: `12-34 - Ann Lee - Nov 20, 2026 1011 PM`, a folder or in front of the file, each attempt a submission
+- Google Classroom: `Ann Lee - gae.py`, and whatever else ends in the name of a lesson's file, or `tutorial.zip`
 - Gradescope: `submission_12/` and `submission_metadata.yml`, which says whose they are, and when they came
 """
 
@@ -15,23 +17,30 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from testcases.engine.contract import lesson_names
 
-from .reading import Unreadable, is_archive, printable, read_file, stem_of
+from .choosing import course_files
+from .reading import ARCHIVES, Unreadable, is_archive, printable, read_file, stem_of
 
 CANVAS = re.compile(
-    r"(?P<student>[^_]+_)(?P<late>LATE_)?(?P<id>\d+|(?:(?<=^anon_)|(?<=^anon_LATE_))\w{5})_(?P<number>\d+)_(?P<file>.+)"
+    r"(?P<student>[^_]+_)(?P<late>LATE_)?(?P<id>\d+|(?:(?<=^anon_)|(?<=^anon_LATE_))\w{5})_"
+    r"((?P<number>\d+)_(?P<file>.+)|(?P<typed>(text|link)\.html))"
 )
-"""Graded anonymously, everybody is called "anon", and has five letters or digits."""
+"""Graded anonymously, everybody is called "anon", and has five letters or digits. A typed text has no number."""
 CANVAS_VERSION = re.compile(r"-(\d+)(?=\.[^.]+(\.[^.]+)?$)")
 MOODLE = re.compile(r"(?P<student>.+_\d+_assignsubmission_)(file|onlinetext)(_(?P<file>.*))?", re.IGNORECASE)
-BLACKBOARD = re.compile(r".+_(?P<student>[^_]+)_attempt_(?P<time>\d{4}(-\d\d){5})(_(?P<file>.+)|\.txt)")
+BLACKBOARD = re.compile(r"(?P<before>.+)_(?P<student>[^_]+)_attempt_(?P<time>\d{4}(-\d\d){5})(_(?P<file>.+)|\.txt)")
+BRIGHTSPACE = re.compile(
+    r"(?P<id>\d+-\d+) - (?P<student>.+?) - (?P<day>\w+ \d+, \d{4}) (?P<hour>\d+)(?P<minute>\d\d) (?P<half>[AP]M)"
+    r"( - (?P<file>.+))?"
+)
 METADATA = "submission_metadata.yml"
 NOT_SUBMITTED = re.compile(
     r"__MACOSX|__pycache__|\.git|\.venv|\.ipynb_checkpoints|\.DS_Store|\._.*|Thumbs\.db|desktop\.ini"
-    r"|README(\.\w+)?|[^_]+\.(csv|toml|xlsx)|" + METADATA
+    r"|README(\.\w+)?|index\.html|[^_]+\.(csv|toml|xlsx)|" + METADATA
 )
 """The system's, and what an instructor keeps beside the submissions."""
 
@@ -119,7 +128,7 @@ def _add(groups: dict[tuple[str, str], _Group], path: Path) -> None:
         student = hit["student"] + hit["id"]
         group = groups.setdefault(("canvas", student), _Group(f"canvas\0{student}", student, system="Canvas"))
         group.notes += ["handed in late, as Canvas says"] if hit["late"] else []
-        group.parts.append((path, CANVAS_VERSION.sub("", hit["file"])))
+        group.parts.append((path, CANVAS_VERSION.sub("", hit["file"] or hit["typed"])))
         group.parts.sort(key=_version)
     elif hit := MOODLE.fullmatch(name):
         student = f"{hit['student']}file_" if is_loose else name
@@ -127,21 +136,41 @@ def _add(groups: dict[tuple[str, str], _Group], path: Path) -> None:
         group.parts.append((path, hit["file"] or name))
     elif is_loose and (hit := BLACKBOARD.fullmatch(name)):
         student, day, clock = hit["student"], hit["time"][:10], hit["time"][11:].replace("-", ":")
-        made = _Group(f"blackboard\0{student}\0{hit['time']}", student, system="Blackboard", handed_in=f"{day}T{clock}")
+        key = f"blackboard\0{hit['before']}\0{student}\0{hit['time']}"
+        made = _Group(key, student, system="Blackboard", handed_in=f"{day}T{clock}")
+        # Titles and logins may have a "_" in them: the roster knows where the login begins.
+        words = [*hit["before"].split("_"), student]
+        made.aliases = tuple("_".join(words[start:]) for start in range(1, len(words) - 1))
         group = groups.setdefault(("blackboard", made.key), made)
         # The .txt that comes with each attempt is Blackboard's own.
         group.parts += [(path, hit["file"])] if hit["file"] else []
+    elif hit := BRIGHTSPACE.fullmatch(name):
+        time = f"{hit['day']} {hit['hour']}:{hit['minute']} {hit['half']}"
+        made = _Group(f"brightspace\0{hit['id']}\0{time}", hit["student"], system="Brightspace", handed_in=time)
+        group = groups.setdefault(("brightspace", made.key), made)
+        group.parts.append((path, hit["file"] or name))
+    elif is_loose and (hit := _of_a_lesson().fullmatch(name)):
+        group = groups.setdefault(("files", hit["student"]), _Group(f"files\0{hit['student']}", hit["student"]))
+        group.system = "file"
+        group.parts.append((path, hit["file"]))
     else:
         system = "folder" if path.is_dir() else "archive" if is_archive(name) else "file"
         system = "repository" if (path / ".git").exists() else system
         groups["", name] = _Group(name, stem_of(name), [(path, name)], system=system)
 
 
+@cache
+def _of_a_lesson() -> re.Pattern[str]:
+    """A lesson's file, or all of them, behind a name: `Ann Lee - gae.py`, as Google Classroom has it."""
+    files = {path.rpartition("/")[2] for path in course_files()} | {f"tutorial{ending}" for ending in ARCHIVES}
+    return re.compile(rf"(?P<student>.+?)( - |[-_ ])(?P<file>{'|'.join(map(re.escape, sorted(files)))})")
+
+
 def _version(part: tuple[Path, str]) -> tuple[int, int]:
     """What Canvas counts up with each attempt."""
     name = part[0].name
     number, version = CANVAS.fullmatch(name), CANVAS_VERSION.search(name)
-    return int(version[1]) if version else 0, int(number["number"]) if number else 0
+    return int(version[1]) if version else 0, int(number["number"] or 0) if number else 0
 
 
 def _is_hidden_file(path: Path) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from testcases.engine import named_cases
 from testcases.engine.contract import TUTORIAL
 from testcases.grader import bubblewrap as _bubblewrap
 from testcases.grader import leftovers, shares, trees
@@ -32,20 +33,18 @@ NOBODY: Batch = None  # type: ignore[assignment]
 HEAD = {"lesson": "lesson04_gae", "exercise": "td_errors", "test": "x", "path": "../../secret.key"}
 
 
-@pytest.mark.parametrize(
+@named_cases(
     "text",
-    [
-        pytest.param("```json\n" * 120_000, id="beginnings-without-an-end"),
-        pytest.param("## The code\n\n```\n" * 50_000, id="code-without-an-end"),
-        pytest.param("```json\n" + "[" * 100_000 + "\n```\n", id="brackets"),
-        pytest.param("```json\n{}\n```\n\n## The code\n\n```\nx\n```\n", id="nothing-named"),
-        pytest.param(f"```json\n{json.dumps(HEAD)}\n```\n", id="no-code"),
-        pytest.param(
-            f"```json\n{json.dumps({**HEAD, 'lesson': '../lesson04_gae'})}\n```\n\n## The code\n\n```\nx\n```\n",
-            id="path-for-a-lesson",
-        ),
-        pytest.param("x" * 2_000_000, id="too-large"),
-    ],
+    {
+        "beginnings-without-an-end": "```json\n" * 120_000,
+        "code-without-an-end": "## The code\n\n```\n" * 50_000,
+        "brackets": "```json\n" + "[" * 100_000 + "\n```\n",
+        "nothing-named": "```json\n{}\n```\n\n## The code\n\n```\nx\n```\n",
+        "no-code": f"```json\n{json.dumps(HEAD)}\n```\n",
+        "path-for-a-lesson": f"```json\n{json.dumps({**HEAD, 'lesson': '../lesson04_gae'})}\n```\n\n"
+        "## The code\n\n```\nx\n```\n",
+        "too-large": "x" * 2_000_000,
+    },
 )
 def test_a_dispute_that_is_none(text: str, tmp_path: Path):
     (tmp_path / "ann.md").write_text(text, "utf-8")
@@ -112,6 +111,8 @@ def test_an_installed_course_is_not_seen(bubblewrap: None, tmp_path: Path, monke
     assert _bubblewrap._try(["cat", f"{place}/gae.py"], nested=True).returncode != 0
     monkeypatch.setattr(_bubblewrap, "installed", list)
     assert _bubblewrap._try(["cat", f"{place}/gae.py"], nested=True).stdout == "the solution"
+    monkeypatch.setattr(_bubblewrap, "ROOT", tmp_path / "lib")  # A course at a place such as /usr/src.
+    assert _bubblewrap._try(["cat", f"{place}/gae.py"], nested=True).returncode != 0
 
 
 def test_what_was_killed_is_cleared_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

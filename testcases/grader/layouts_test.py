@@ -34,6 +34,10 @@ GRADES = "github_username,student_repository_name\nann,hw2-ann\nbob-s,hw2-bob-s\
 BLACKBOARD = "Last Name\tFirst Name\tUsername\nLee\tAnn\tal\nSmith\tBob\tbs\nÖz\tCem\tco\n"
 ANN, BOB, CEM = (f"{name}_assignsubmission_file" for name in ("Ann Lee_21", "Bob Smith_22", "Cem Öz_23"))
 LOGINS = ("ann", "bob-s", "cemoz")
+LEE, SMITH, OEZ = (
+    f"12-3{place} - {name} - Nov {place}, 2026 1011 PM"
+    for place, name in enumerate(("Ann Lee", "Bob Smith", "Cem Öz"), 1)
+)
 LISTED = "submission_metadata.yml"
 
 
@@ -127,10 +131,26 @@ EXPORTS: dict[str, tuple[Mapping[str, str | bytes], str, str]] = {
         {attempt("al"): GAE, attempt("al", "59-59"): GAE, attempt("bs"): GAE, attempt("co"): GAE},
         *(BLACKBOARD, "gggg"),
     ),
+    "blackboard-logins": ({attempt("ann_lee"): GAE, attempt("lee"): GAE}, "username\nlee\nann_lee\n", "gg"),
     "blackboard-nothing": ({attempt("al"): GAE, attempt("bs", file=".txt"): ""}, BLACKBOARD, "ge"),
     "blackboard-several": (
         {attempt("al"): GAE, attempt("al", file="_my.py"): "", attempt("co"): GAE},
         *(BLACKBOARD, "gg"),
+    ),
+    "canvas-typed": ({**CANVAS_FILES, "leeann_11_text.html": "", "studenttest_99_link.html": ""}, CANVAS, "ggug"),
+    "brightspace": (
+        {f"{LEE}/gae.py": GAE, f"{SMITH}/a.zip": WHOLE, f"{OEZ}/gae.py": GAE, f"{OEZ}/my.py": "", "index.html": ""},
+        *(NAMES, "ggg"),
+    ),
+    "brightspace-flat": ({f"{LEE} - gae.py": GAE, f"{LEE} - my.py": "", f"{SMITH} - a.zip": ZIP}, NAMES, "gg"),
+    "brightspace-attempts": ({f"{LEE}/gae.py": GAE, f"{LEE.replace('10', '11')}/gae.py": GAE}, NAMES, "gg"),
+    "classroom": (
+        {"Ann Lee - gae.py": GAE, "Ann Lee - ppo_loss.py": GAE, "Bob Smith - tutorial.zip": ZIP, "cem öz_gae.py": GAE},
+        *(NAMES, "ggg"),
+    ),
+    "folders-without-spaces": (
+        {**each("{}", ("\u674e\u96f7", "AnnLee"), TREE), "De_la_Cruz Eva/gae.py": GAE},
+        *("First name,Last name\n\u96f7,\u674e\nAnn,Lee\nEva,De la Cruz\n", "ggg"),
     ),
     "folders": ({**each("{}", LOGINS[:2], TREE), "cemoz.zip": WHOLE}, CLASSROOM, "ggg"),
 }
@@ -146,15 +166,23 @@ def test_everybody_is_found_once(tmp_path: Path, name: str):
         place.write_bytes(data if isinstance(data, bytes) else data.encode())
     found = [read(hand_in) for hand_in in find(tmp_path / "in")]
     assert "".join(one.status[0] for one in found) == statuses, [(one.student, one.notes) for one in found]
-    assert {one.system.lower() for one in found} <= {name.partition("-")[0], "folder", "archive", "repository"}
+    assert {one.system.lower() for one in found} <= {name.partition("-")[0], "folder", "archive", "repository", "file"}
     if people:
         (tmp_path / "class.csv").write_text(people, "utf-8")
         sheets = [
             MarkSheet(Raw(one.student), str(i), 0, 0, aliases=tuple(map(Raw, one.aliases)), system=one.system)
             for i, one in enumerate(found)
         ]
-        matching = roster.match(sheets, roster.read(tmp_path / "class.csv"), attempts=name == "blackboard-attempts")
+        matching = roster.match(sheets, roster.read(tmp_path / "class.csv"), attempts=name.endswith("-attempts"))
         assert len(matching.person_of) == len(found), matching.problems
+
+
+@pytest.mark.parametrize("name", ["homework.7z", "homework.rar", "gae.ipynb"])
+def test_what_is_not_read_is_named(tmp_path: Path, name: str):
+    (tmp_path / "ann").mkdir()
+    (tmp_path / "ann" / name).write_bytes(b"7z")
+    (found,) = map(read, find(tmp_path))
+    assert found.status == "empty" and any(name in note for note in found.notes)
 
 
 def test_two_people_of_one_name_are_told_apart_by_their_numbers_or_not_at_all():

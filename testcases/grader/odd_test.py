@@ -13,13 +13,7 @@ import pytest
 
 from testcases.engine.contract import SOLUTIONS, TUTORIAL
 from testcases.engine.points import manifest
-from testcases.grader.running import (
-    TARGET,
-    grade,
-    gradebook,
-    row,
-    solved,
-)
+from testcases.grader.running import TARGET, grade, gradebook, row, solved
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("grader-batches")]
 
@@ -124,8 +118,7 @@ def odd(bubblewrap: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    "student",
-    ["zip", "zip-in-zip", "tar", "xz", "device", "cased", "names", "loop", "anna", "Anna", *ORDINARY],
+    "student", ["zip", "zip-in-zip", "tar", "xz", "device", "cased", "names", "loop", "anna", "Anna", *ORDINARY]
 )
 def test_odd_but_sound(odd: Path, student: str):
     points = sum(entry.points for entry in manifest().values() if entry.lesson == "lesson04_gae")

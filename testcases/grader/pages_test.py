@@ -8,11 +8,9 @@ from xml.etree import ElementTree
 
 import pytest
 
+from testcases.engine import named_cases
 from testcases.grader.records import Row
-from testcases.grader.reports import (
-    sheets,
-    write_reports,
-)
+from testcases.grader.reports import sheets, write_reports
 from testcases.grader.reports.pages import student_page
 from testcases.grader.reports_data import (
     CAUSE,
@@ -30,25 +28,25 @@ from testcases.grader.results import STATUSES
 
 
 @pytest.mark.usefixtures("no_figures")
-@pytest.mark.parametrize(
+@named_cases(
     "text",
-    [
-        pytest.param("", id="empty"),
-        pytest.param("{", id="cut-off"),
-        pytest.param("[]", id="another-type"),
-        pytest.param("{}", id="no-keys"),
-        pytest.param("[" * 100_000, id="nested"),
-        pytest.param(json.dumps(result(score=float("nan"))), id="nan"),
-        pytest.param(json.dumps(result(score=-1)), id="negative"),
-        pytest.param(json.dumps(result(score="58")), id="points-as-text"),
-        pytest.param(json.dumps(result(score=True)), id="points-as-bool"),
-        pytest.param(json.dumps(result(score=99)), id="more-than-there-are"),
-        pytest.param(json.dumps(result(score=0)), id="does-not-add-up"),
-        pytest.param(json.dumps(result(student=["ann"])), id="student-is-a-list"),
-        pytest.param(json.dumps(result(lessons=[])), id="lessons-is-a-list"),
-        pytest.param(json.dumps(result(notes="x")), id="notes-is-a-text"),
-        pytest.param("\udcff", id="not-utf-8"),
-    ],
+    {
+        "empty": "",
+        "cut-off": "{",
+        "another-type": "[]",
+        "no-keys": "{}",
+        "nested": "[" * 100_000,
+        "nan": json.dumps(result(score=float("nan"))),
+        "negative": json.dumps(result(score=-1)),
+        "points-as-text": json.dumps(result(score="58")),
+        "points-as-bool": json.dumps(result(score=True)),
+        "more-than-there-are": json.dumps(result(score=99)),
+        "does-not-add-up": json.dumps(result(score=0)),
+        "student-is-a-list": json.dumps(result(student=["ann"])),
+        "lessons-is-a-list": json.dumps(result(lessons=[])),
+        "notes-is-a-text": json.dumps(result(notes="x")),
+        "not-utf-8": "\udcff",
+    },
 )
 def test_a_broken_results_file_is_a_grader_error_and_never_0_points(tmp_path: Path, text: str):
     out = put(tmp_path, result("ann"))

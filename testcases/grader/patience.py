@@ -9,8 +9,8 @@ import struct
 import time
 from collections.abc import Callable
 
-PATIENCE = 6
-"""A worker that waits for a core, because of a neighbour or of its own processes, is ended after so many times."""
+from testcases.engine.evaluate import PATIENCE
+
 _CREDENTIALS = struct.Struct("3i")
 _ADD_SEALS, _SEALS = 1033, 1 | 2 | 4
 """Nobody may seal it otherwise, make it smaller or larger."""
@@ -35,6 +35,9 @@ class Clock:
         self._started, self._waited = time.monotonic(), self._waits()
 
     def left(self) -> float:
+        least = self._seconds - self.wall()
+        if least > 0:  # It has waited for nothing at worst; the kernel is asked only where that matters.
+            return max(least, 0.05)
         left = min(self._seconds - self.own(), PATIENCE * self._seconds - self.wall())
         return left if left <= 0 else max(left, 0.05)
 
@@ -47,7 +50,7 @@ class Clock:
     def _waits(self) -> float:
         """The seconds that the process has been ready to run, and did not."""
         try:
-            with open(f"/proc/{self._process}/schedstat", encoding="ascii") as file:
+            with open(f"/proc/{self._process}/schedstat", "rb", buffering=0) as file:
                 return int(file.read().split()[1]) / 1e9
         except (OSError, IndexError, ValueError):
             return 0.0

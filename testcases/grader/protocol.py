@@ -177,6 +177,8 @@ class Packer:
 
     def _tensor(self, value: Tensor) -> Any:
         dtype = str(value.dtype).removeprefix("torch.")
+        if value.dim() > MAX_DEPTH:
+            return ["foreign", "Tensor", f"a tensor with {value.dim()} dimensions"]
         if dtype not in DTYPES or value.device.type != "cpu":
             return ["elsewhere", list(value.shape), dtype, str(value.device)]
         value = value.detach().resolve_conj().resolve_neg()
@@ -275,7 +277,8 @@ class Unpacker:
         shape, strides = _shape(shape), _shape(strides)
         offset, size = _whole(offset, 0, MAX_BODY), _whole(size, 0, MAX_BODY)
         count = math.prod(shape)
-        self._elements += count
+        # A tensor without numbers may still have a billion rows, and as a list it has them all.
+        self._elements += math.prod(size or 1 for size in shape)
         if self._elements > MAX_ELEMENTS + MAX_NODES or offset + size > len(self._body):
             raise BadFrame("a tensor outside the frame")
         if offset < self._next or (offset != self._next and not self._trusted):
@@ -435,8 +438,8 @@ def _of_length(node: list[Any], length: int) -> list[Any]:
 
 
 def _shape(node: Any) -> tuple[int, ...]:
-    shape = tuple(_whole(size, 0, MAX_INT) for size in _list(node)[:MAX_DEPTH])
-    if math.prod(size or 1 for size in shape) > MAX_EXTENT:
+    shape = tuple(_whole(size, 0, MAX_INT) for size in _list(node))
+    if len(shape) > MAX_DEPTH or math.prod(size or 1 for size in shape) > MAX_EXTENT:
         raise BadFrame("a shape beyond all memory")
     return shape
 

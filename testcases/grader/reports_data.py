@@ -11,10 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from testcases.grader.records import Row
-from testcases.grader.reports import (
-    sheets,
-    write_reports,
-)
+from testcases.grader.reports import sheets, write_reports
 
 CAUSE = {"name": "dones_ignored", "why": "the carry crosses a done", "read": "The recursion"}
 

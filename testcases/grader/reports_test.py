@@ -9,22 +9,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from testcases.grader.reports import (
-    analysis,
-    figures,
-)
+from testcases.engine import named_cases
+from testcases.grader.reports import analysis, figures
 from testcases.grader.reports.text import cell, clean, clean_lines, slug
-from testcases.grader.reports_data import (
-    CONTROL,
-    check_page,
-    exercise,
-    grid,
-    load_one,
-    put,
-    read_csv,
-    report,
-    result,
-)
+from testcases.grader.reports_data import CONTROL, check_page, exercise, grid, load_one, put, read_csv, report, result
 
 EVIL = [
     pytest.param("<script>alert(1)</script>", id="markup"),
@@ -66,25 +54,25 @@ def test_clean_keeps_names_of_all_scripts():
         assert clean(name) == name
 
 
-@pytest.mark.parametrize(
+@named_cases(
     "value, shown",
-    [
-        pytest.param(-1.5, -1.5, id="a-negative-number-stays-a-number"),
-        pytest.param(3, 3, id="an-integer"),
-        pytest.param(None, "", id="none"),
-        pytest.param("ann", "ann", id="a-name"),
-        pytest.param("a=b", "a=b", id="a-sign-inside"),
-        pytest.param("=1", "'=1", id="equals"),
-        pytest.param("+1", "'+1", id="plus"),
-        pytest.param("-1", "'-1", id="minus-as-text"),
-        pytest.param("@a", "'@a", id="at"),
-        pytest.param("  =1", "'  =1", id="after-spaces"),
-        pytest.param("\u00a0=1", "'\u00a0=1", id="after-a-hard-space"),
-        pytest.param("\tx", "' x", id="tab"),
-        pytest.param("\rx", "' x", id="carriage-return"),
-        pytest.param("\x01=1", "'?=1", id="after-a-control-character"),
-        pytest.param("\u202e=1", "'?=1", id="after-a-direction-override"),
-    ],
+    {
+        "a-negative-number-stays-a-number": (-1.5, -1.5),
+        "an-integer": (3, 3),
+        "none": (None, ""),
+        "a-name": ("ann", "ann"),
+        "a-sign-inside": ("a=b", "a=b"),
+        "equals": ("=1", "'=1"),
+        "plus": ("+1", "'+1"),
+        "minus-as-text": ("-1", "'-1"),
+        "at": ("@a", "'@a"),
+        "after-spaces": ("  =1", "'  =1"),
+        "after-a-hard-space": ("\u00a0=1", "'\u00a0=1"),
+        "tab": ("\tx", "' x"),
+        "carriage-return": ("\rx", "' x"),
+        "after-a-control-character": ("\x01=1", "'?=1"),
+        "after-a-direction-override": ("\u202e=1", "'?=1"),
+    },
 )
 def test_cell(value: object, shown: object):
     assert cell(value) == shown and type(cell(value)) is type(shown)

@@ -55,9 +55,4 @@ class Result:
         return self.entry.points if self.status == PASSED else int(self.entry.points * self.share)
 
     def as_json(self) -> dict[str, Any]:
-        return {
-            "id": self.entry.test,
-            "score": self.score,
-            "max_score": self.entry.points,
-            "status": self.status,
-        }
+        return {"id": self.entry.test, "score": self.score, "max_score": self.entry.points, "status": self.status}

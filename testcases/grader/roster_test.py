@@ -6,19 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from testcases.grader.reports import (
-    roster,
-    sheets,
-    tables,
-)
+from testcases.engine import named_cases
+from testcases.grader.reports import roster, sheets, tables
 from testcases.grader.reports.text import slug
-from testcases.grader.reports_data import (
-    grid,
-    put,
-    read_csv,
-    report,
-    result,
-)
+from testcases.grader.reports_data import grid, put, read_csv, report, result
 
 
 def named(*students: str) -> list[sheets.MarkSheet]:
@@ -74,24 +65,24 @@ def test_a_moodle_worksheet_is_filled_in_and_otherwise_unchanged(tmp_path: Path)
     assert bob == ["Participant 13", "Bob Ray", "b@x.org", "No submission", "5.00", "100.00", "-", "old"]
 
 
-@pytest.mark.parametrize(
+@named_cases(
     "student, person",
-    [
-        pytest.param("ann", "Ann Lee", id="folder"),
-        pytest.param("blee", "Bo Lee", id="login"),
-        pytest.param("S3", "Cy Roe", id="sis-id"),
-        pytest.param("cy@x.org", "Cy Roe", id="email"),
-        pytest.param("Lee, Bo", "Bo Lee", id="last-name-first"),
-        pytest.param("bo lee", "Bo Lee", id="name-in-other-case"),
-        pytest.param("leebo_LATE_22_9911_gae.zip", "Bo Lee", id="canvas-download"),
-        pytest.param("jose nunez", "José Núñez", id="accents"),
-        pytest.param("leebo_22", "Bo Lee", id="canvas-flat"),
-        pytest.param("ppo-by-hand-blee", "Bo Lee", id="github-suffix"),
-        pytest.param("blee-ppo-by-hand", "Bo Lee", id="github-prefix"),
-        pytest.param("ppo-blee-alee", None, id="two-logins"),
-        pytest.param("nobody", None, id="nobody"),
-        pytest.param("", None, id="no-name"),
-    ],
+    {
+        "folder": ("ann", "Ann Lee"),
+        "login": ("blee", "Bo Lee"),
+        "sis-id": ("S3", "Cy Roe"),
+        "email": ("cy@x.org", "Cy Roe"),
+        "last-name-first": ("Lee, Bo", "Bo Lee"),
+        "name-in-other-case": ("bo lee", "Bo Lee"),
+        "canvas-download": ("leebo_LATE_22_9911_gae.zip", "Bo Lee"),
+        "accents": ("jose nunez", "José Núñez"),
+        "canvas-flat": ("leebo_22", "Bo Lee"),
+        "github-suffix": ("ppo-by-hand-blee", "Bo Lee"),
+        "github-prefix": ("blee-ppo-by-hand", "Bo Lee"),
+        "two-logins": ("ppo-blee-alee", None),
+        "nobody": ("nobody", None),
+        "no-name": ("", None),
+    },
 )
 def test_matching(tmp_path: Path, student: str, person: str | None):
     people = roster_of(
@@ -143,15 +134,15 @@ def test_the_exact_name_wins_over_one_in_other_case(tmp_path: Path):
 
 
 @pytest.mark.usefixtures("no_figures")
-@pytest.mark.parametrize(
+@named_cases(
     "text, complaint",
-    [
-        pytest.param(b"", "empty", id="empty"),
-        pytest.param(b"x,y\n1,2\n", "expected a header", id="no-known-column"),
-        pytest.param(b"\x00\xff\xfe\x01", "expected a header", id="binary"),
-        pytest.param(b'name\n"' + b"x" * 200_000, "cannot be read", id="a-cell-without-end"),
-        pytest.param(None, "cannot be read", id="no-such-file"),
-    ],
+    {
+        "empty": (b"", "empty"),
+        "no-known-column": (b"x,y\n1,2\n", "expected a header"),
+        "binary": (b"\x00\xff\xfe\x01", "expected a header"),
+        "a-cell-without-end": (b'name\n"' + b"x" * 200_000, "cannot be read"),
+        "no-such-file": (None, "cannot be read"),
+    },
 )
 def test_a_bad_roster_is_reported_and_stops_nothing(tmp_path: Path, text: bytes | None, complaint: str):
     out, path = put(tmp_path / "out", result("ann")), tmp_path / "roster.csv"
@@ -164,18 +155,16 @@ def test_a_bad_roster_is_reported_and_stops_nothing(tmp_path: Path, text: bytes 
     assert len(read_csv(out / "gradebook.csv")) == 1
 
 
-@pytest.mark.parametrize(
+@named_cases(
     "data",
-    [
-        pytest.param("name;login\nZoë Ng;zng\n".encode(), id="semicolons"),
-        pytest.param("\ufeffname,login\nZoë Ng,zng\n".encode(), id="bom"),
-        pytest.param("name\tlogin\nZoë Ng\tzng\n".encode("utf-16"), id="utf-16-tabs"),
-        pytest.param("name,login\nZoë Ng,zng\n".encode("cp1252"), id="windows"),
-        pytest.param("First name,Last name,Username\nZoë,Ng,zng\n".encode(), id="first-and-last"),
-        pytest.param(
-            "Student,ID,SIS Login ID,Section,A (1)\n    Points Possible,,,,5\nZoë Ng,1,zng,S,\n".encode(), id="canvas"
-        ),
-    ],
+    {
+        "semicolons": "name;login\nZoë Ng;zng\n".encode(),
+        "bom": "\ufeffname,login\nZoë Ng,zng\n".encode(),
+        "utf-16-tabs": "name\tlogin\nZoë Ng\tzng\n".encode("utf-16"),
+        "windows": "name,login\nZoë Ng,zng\n".encode("cp1252"),
+        "first-and-last": "First name,Last name,Username\nZoë,Ng,zng\n".encode(),
+        "canvas": "Student,ID,SIS Login ID,Section,A (1)\n    Points Possible,,,,5\nZoë Ng,1,zng,S,\n".encode(),
+    },
 )
 def test_rosters_as_other_programs_write_them(tmp_path: Path, data: bytes):
     assert matched(named("zng"), roster_of(tmp_path, data)) == {"zng": "Zoë Ng"}

@@ -10,16 +10,8 @@ import pytest
 
 from testcases.engine.contract import SOLUTIONS, regions
 from testcases.engine.stubs import all_stubs
-from testcases.grader.reports import (
-    similarity,
-    write_reports,
-)
-from testcases.grader.reports_data import (
-    batch_rows,
-    put,
-    read_csv,
-    result,
-)
+from testcases.grader.reports import similarity, write_reports
+from testcases.grader.reports_data import batch_rows, put, read_csv, result
 
 OWN = """\
     horizon = rewards.shape[-1]

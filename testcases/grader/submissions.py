@@ -163,7 +163,8 @@ def _read(hand_in: HandIn) -> Submission:
     except Exception as error:  # Whatever an archive can do to its reader must not stop the batch.
         problems.append(f"cannot be read: {type(error).__name__}: {error}")
     if newest and not submission.handed_in:
-        submission.handed_in = datetime.fromtimestamp(int(newest), UTC).isoformat()
+        with contextlib.suppress(ValueError, OverflowError, OSError):  # Files may be of any year.
+            submission.handed_in = datetime.fromtimestamp(int(newest), UTC).isoformat()
     for problem in problems:
         submission.note(problem)
     if submission.folder:
@@ -219,6 +220,8 @@ def _take(submission: Submission, source: Source, origin: str, above: str = "", 
     for note in chosen.notes:
         submission.note(note)
     inner = sorted((name for name in names if is_archive(name)), key=_by_number)
+    if names and not inner and not any(name.endswith(".py") for name in names):
+        submission.note(f"expected Python files, or an archive ({', '.join(ARCHIVES)}), got {', '.join(names[:3])}")
     if not chosen.files and depth < 2:
         for name in inner[-MAX_ARCHIVES:]:
             try:

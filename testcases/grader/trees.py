@@ -99,7 +99,7 @@ def _compile(paths: Iterable[Path]) -> None:
 
 
 def _lay_out_tree(tree: Path, lesson: str) -> None:
-    """All of solutions/ below the apps, the lesson itself as stubs; of testcases/ what drives an exercise."""
+    """All of solutions/ below the apps, this lesson and those above as stubs; of testcases/ what drives an exercise."""
     for package in ("testcases", "testcases/engine", "testcases/grader", f"testcases/{lesson}"):
         (tree / package).mkdir(parents=True)
         (tree / package / "__init__.py").touch()
@@ -113,8 +113,9 @@ def _lay_out_tree(tree: Path, lesson: str) -> None:
     shutil.copytree(tree.parent / "tiny_models", tree / "tiny_models", copy_function=os.link)
     shutil.copytree(SOLUTIONS, tree / "solutions", ignore=_not_staged)
     for name in lesson_names():
-        # The capstone runs on the student's own lessons: it needs the reference of none.
-        hidden = name == lesson or lesson.startswith(CAPSTONE)
+        # The lessons below are the student's to use; one above may have the answer as a part of its own. The capstone
+        # runs on the student's own lessons: it needs the reference of none.
+        hidden = name >= lesson or lesson.startswith(CAPSTONE)
         for path in sorted((SOLUTIONS / name).glob("*.py")):
             target = tree / "solutions" / name / path.name
             target.parent.mkdir(exist_ok=True)

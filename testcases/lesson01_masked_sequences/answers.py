@@ -8,163 +8,102 @@ WRONG = "What people get wrong"
 
 
 class GatherLogProbs(Wrong, of="gather_log_probs"):
-    temperature_ignored = edit(
-        " / temperature", "", why="temperature is ignored: the policy that is scored is not the one that sampled"
-    )
+    temperature_ignored = edit(" / temperature", "")
+    """temperature is ignored: the policy that is scored is not the one that sampled"""
     log_probs_divided_by_temperature = edit(
-        " / temperature",
-        "",
-        "chosen - scaled.logsumexp(dim=-1)",
-        "(chosen - scaled.logsumexp(dim=-1)) / temperature",
-        why="log-probabilities are divided by temperature: they no longer sum to 1; divide the logits, then normalize",
+        " / temperature", "", "chosen - scaled.logsumexp(dim=-1)", "(chosen - scaled.logsumexp(dim=-1)) / temperature"
     )
-    logits_times_temperature = edit(
-        "/ temperature",
-        "* temperature",
-        why="logits are multiplied by temperature; a high temperature flattens: divide",
-    )
-    temperature_on_the_chosen_logit_only = edit(
-        "scaled.logsumexp",
-        "_at_least_float32(logits).logsumexp",
-        why="temperature divides the chosen logit but not those in the logsumexp: both need the same logits",
-    )
-    logit_not_normalized = edit(
-        " - scaled.logsumexp(dim=-1)",
-        "",
-        why="the logit itself is returned: without subtracting the logsumexp it is no log-probability",
-    )
-    probability_without_the_log = edit(
-        "chosen - scaled.logsumexp(dim=-1)",
-        "(chosen - scaled.logsumexp(dim=-1)).exp()",
-        why="the probability is returned, not its logarithm",
-    )
-    cross_entropy_without_a_minus = edit(
-        "chosen - scaled.logsumexp(dim=-1)",
-        "scaled.logsumexp(dim=-1) - chosen",
-        why="this is the cross-entropy: minus the log-probability; a log-probability is never above 0",
-    )
-    softmax_over_time = edit(
-        "scaled.gather",
-        "scaled.log_softmax(dim=1).gather",
-        " - scaled.logsumexp(dim=-1)",
-        "",
-        why="the softmax runs over positions; probabilities sum to 1 over the vocabulary, the last dimension",
-    )
-    most_likely_token_scored = edit(
-        "chosen -",
-        "scaled.amax(dim=-1) -",
-        why="the most likely token is scored, not the one in tokens: the policy sampled, it was not greedy",
-    )
-    shifted_too_early = first(
-        "logits, tokens = logits[:, :-1], tokens[:, 1:]",
-        why="the shift is made here: these logits stand at the token's own place, response_log_probs shifts",
-    )
-    last_size_not_squeezed = edit(
-        ".squeeze(-1)",
-        "",
-        "(dim=-1",
-        "(dim=-1, keepdim=True",
-        why="gather keeps the vocabulary as a size of 1: squeeze it away",
-    )
+    """log-probabilities are divided by temperature: they no longer sum to 1; divide the logits, then normalize"""
+    logits_times_temperature = edit("/ temperature", "* temperature")
+    """logits are multiplied by temperature; a high temperature flattens: divide"""
+    temperature_on_the_chosen_logit_only = edit("scaled.logsumexp", "_at_least_float32(logits).logsumexp")
+    """temperature divides the chosen logit but not those in the logsumexp: both need the same logits"""
+    logit_not_normalized = edit(" - scaled.logsumexp(dim=-1)", "")
+    """the logit itself is returned: without subtracting the logsumexp it is no log-probability"""
+    probability_without_the_log = edit("chosen - scaled.logsumexp(dim=-1)", "(chosen - scaled.logsumexp(dim=-1)).exp()")
+    """the probability is returned, not its logarithm"""
+    cross_entropy_without_a_minus = edit("chosen - scaled.logsumexp(dim=-1)", "scaled.logsumexp(dim=-1) - chosen")
+    """this is the cross-entropy: minus the log-probability; a log-probability is never above 0"""
+    softmax_over_time = edit("scaled.gather", "scaled.log_softmax(dim=1).gather", " - scaled.logsumexp(dim=-1)", "")
+    """the softmax runs over positions; probabilities sum to 1 over the vocabulary, the last dimension"""
+    most_likely_token_scored = edit("chosen -", "scaled.amax(dim=-1) -")
+    """the most likely token is scored, not the one in tokens: the policy sampled, it was not greedy"""
+    shifted_too_early = first("logits, tokens = logits[:, :-1], tokens[:, 1:]")
+    """the shift is made here: these logits stand at the token's own place, response_log_probs shifts"""
+    last_size_not_squeezed = edit(".squeeze(-1)", "", "(dim=-1", "(dim=-1, keepdim=True")
+    """gather keeps the vocabulary as a size of 1: squeeze it away"""
     summed_over_the_tokens = edit(
-        "chosen - scaled.logsumexp(dim=-1)",
-        "(chosen - scaled.logsumexp(dim=-1)).sum(dim=-1)",
-        why="the response is summed up: each token keeps its own log-probability",
+        "chosen - scaled.logsumexp(dim=-1)", "(chosen - scaled.logsumexp(dim=-1)).sum(dim=-1)"
     )
-    log_of_a_softmax = edit(
-        "scaled.gather",
-        "scaled.softmax(dim=-1).log().gather",
-        " - scaled.logsumexp(dim=-1)",
-        "",
-        why="the log is taken of a softmax that is rounded to 0: -inf where -1000 is right; use logsumexp",
-    )
+    """the response is summed up: each token keeps its own log-probability"""
+    log_of_a_softmax = edit("scaled.gather", "scaled.softmax(dim=-1).log().gather", " - scaled.logsumexp(dim=-1)", "")
+    """the log is taken of a softmax that is rounded to 0: -inf where -1000 is right; use logsumexp"""
     small_number_inside_the_log = edit(
-        "scaled.gather",
-        "(scaled.softmax(dim=-1) + 1e-8).log().gather",
-        " - scaled.logsumexp(dim=-1)",
-        "",
-        why="a small number is added inside the log: every answer is a little off, and rare tokens are far off",
+        "scaled.gather", "(scaled.softmax(dim=-1) + 1e-8).log().gather", " - scaled.logsumexp(dim=-1)", ""
     )
+    """a small number is added inside the log: every answer is a little off, and rare tokens are far off"""
     computed_in_bfloat16 = edit(
         "_at_least_float32(logits) / temperature",
         "(logits / temperature).log_softmax(dim=-1)",
         " - scaled.logsumexp(dim=-1)",
         "",
-        why="bfloat16 stays bfloat16: two digits are too few for a ratio near 1; compute in float32",
     )
+    """bfloat16 stays bfloat16: two digits are too few for a ratio near 1; compute in float32"""
     cast_to_float32_too_late = edit(
-        "_at_least_float32(logits) / temperature",
-        "_at_least_float32(logits / temperature)",
-        why="the cast to float32 comes after the division: the digits are lost already; cast first",
+        "_at_least_float32(logits) / temperature", "_at_least_float32(logits / temperature)"
     )
-    float64_cut_down = edit(
-        "_at_least_float32(logits)",
-        "logits.float()",
-        why="float64 is converted to float32: only bfloat16 and float16 are converted",
-    )
-    scored_without_gradient = first(
-        "logits = logits.detach()", why="no gradient flows: the policy learns through exactly this log-probability"
-    )
+    """the cast to float32 comes after the division: the digits are lost already; cast first"""
+    float64_cut_down = edit("_at_least_float32(logits)", "logits.float()")
+    """float64 is converted to float32: only bfloat16 and float16 are converted"""
+    scored_without_gradient = first("logits = logits.detach()")
+    """no gradient flows: the policy learns through exactly this log-probability"""
 
 
 class RightGatherLogProbs(Right, of="gather_log_probs"):
-    log_softmax_then_gather = instead(
-        """
+    log_softmax_then_gather = instead("""
         log_probs = torch.log_softmax(_at_least_float32(logits) / temperature, dim=-1)
         return log_probs.gather(2, tokens[..., None])[..., 0]
-        """,
-        why="log_softmax over the vocabulary, then gather",
-    )
-    minus_cross_entropy = instead(
-        """
+    """)
+    """log_softmax over the vocabulary, then gather"""
+    minus_cross_entropy = instead("""
         scaled = _at_least_float32(logits) / temperature
         loss = torch.nn.functional.cross_entropy(scaled.flatten(0, 1), tokens.flatten(), reduction="none")
         return -loss.view_as(tokens)
-        """,
-        why="the cross-entropy of each token, with a minus",
-    )
-    indexed_by_row_and_position = instead(
-        """
+    """)
+    """the cross-entropy of each token, with a minus"""
+    indexed_by_row_and_position = instead("""
         rows, positions = torch.meshgrid(
             torch.arange(logits.shape[0]), torch.arange(logits.shape[1]), indexing="ij"
         )
         scaled = _at_least_float32(logits).div(temperature)
         return scaled[rows, positions, tokens] - torch.logsumexp(scaled, -1)
-        """,
-        why="indexed with three tensors in place of gather",
-    )
-    largest_logit_subtracted = instead(
-        """
+    """)
+    """indexed with three tensors in place of gather"""
+    largest_logit_subtracted = instead("""
         scaled = _at_least_float32(logits) * (1 / temperature)
         scaled = scaled - scaled.amax(dim=-1, keepdim=True).detach()
         return torch.take_along_dim(scaled, tokens.unsqueeze(-1), -1).squeeze(-1) - scaled.exp().sum(-1).log()
-        """,
-        why="a stable logsumexp written out: the largest logit is taken off first",
-    )
+    """)
+    """a stable logsumexp written out: the largest logit is taken off first"""
     by_categorical = instead(
-        "return torch.distributions.Categorical(logits=_at_least_float32(logits) / temperature).log_prob(tokens)",
-        why="torch's own distribution",
+        "return torch.distributions.Categorical(logits=_at_least_float32(logits) / temperature).log_prob(tokens)"
     )
-    position_by_position = instead(
-        """
+    """torch's own distribution"""
+    position_by_position = instead("""
         columns = []
         for t in range(tokens.shape[1]):
             scaled = _at_least_float32(logits[:, t]) / temperature
             columns.append(scaled.log_softmax(-1)[torch.arange(len(tokens)), tokens[:, t]])
         return torch.stack(columns, dim=1)
-        """,
-        why="a loop over the positions",
-    )
-    in_float64_rounded_once = instead(
-        """
+    """)
+    """a loop over the positions"""
+    in_float64_rounded_once = instead("""
         log_probs = (logits.double() / temperature).log_softmax(dim=-1)
         chosen = log_probs.gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
         return chosen if logits.dtype == torch.float64 else chosen.float()
-        """,
-        why="computed in float64 and rounded once, at the end",
-    )
-    with_its_own_backward = instead(
-        """
+    """)
+    """computed in float64 and rounded once, at the end"""
+    with_its_own_backward = instead("""
         class LogProb(torch.autograd.Function):
             @staticmethod
             def forward(ctx, x, chosen):
@@ -181,264 +120,191 @@ class RightGatherLogProbs(Right, of="gather_log_probs"):
 
 
         return LogProb.apply(_at_least_float32(logits) / temperature, tokens)
-        """,
-        why="the slope of a log-probability is one-hot minus the distribution",
-    )
+    """)
+    """the slope of a log-probability is one-hot minus the distribution"""
 
 
 class ResponseLogProbs(Wrong, of="response_log_probs"):
-    logits_not_shifted = edit(
-        "prompt_length - 1 : -1",
-        "prompt_length:",
-        why="not shifted: logits[:, i] predict the token at i + 1, so the token at P is scored at P - 1",
-    )
+    logits_not_shifted = edit("prompt_length - 1 : -1", "prompt_length:")
+    """not shifted: logits[:, i] predict the token at i + 1, so the token at P is scored at P - 1"""
     logits_held_against_the_token_before = edit(
         "prompt_length - 1 : -1",
         "prompt_length:",
         "input_ids[:, prompt_length:]",
         "input_ids[:, prompt_length - 1 : -1]",
-        why="shifted the wrong way: logits[:, i] are held against the token at i - 1, which the model has read",
     )
+    """shifted the wrong way: logits[:, i] are held against the token at i - 1, which the model has read"""
     rolled_and_cut_at_p = instead(
-        "return gather_log_probs(logits, input_ids.roll(-1, dims=1), temperature)[:, prompt_length:]",
-        why="after the shift the response begins at P - 1, not at P: the first token is lost and the end wraps round",
+        "return gather_log_probs(logits, input_ids.roll(-1, dims=1), temperature)[:, prompt_length:]"
     )
+    """after the shift the response begins at P - 1, not at P: the first token is lost and the end wraps round"""
     first_response_token_lost = instead(
-        "return gather_log_probs(logits[:, :-1], input_ids[:, 1:], temperature)[:, prompt_length:]",
-        why="after the shift the response begins at P - 1, not at P: the first response token is lost",
+        "return gather_log_probs(logits[:, :-1], input_ids[:, 1:], temperature)[:, prompt_length:]"
     )
-    last_response_token_lost = edit(
-        ": -1]", ": -2]", "th:]", "th:-1]", why="the last response token is lost; only its logits score nothing"
-    )
-    prompt_scored_too = first(
-        "prompt_length = 1", why="the tokens of the prompt are scored as well: the policy did not write them"
-    )
+    """after the shift the response begins at P - 1, not at P: the first response token is lost"""
+    last_response_token_lost = edit(": -1]", ": -2]", "th:]", "th:-1]")
+    """the last response token is lost; only its logits score nothing"""
+    prompt_scored_too = first("prompt_length = 1")
+    """the tokens of the prompt are scored as well: the policy did not write them"""
     one_token_too_early = instead(
         "scored = gather_log_probs(logits[:, :-1], input_ids[:, 1:], temperature)\n"
-        "return torch.nn.functional.pad(scored, (1, 0))[:, prompt_length - 1 : -1]",
-        why="one token too early: the last prompt token is scored, and the last response token is not",
+        "return torch.nn.functional.pad(scored, (1, 0))[:, prompt_length - 1 : -1]"
     )
-    temperature_not_passed_on = edit(
-        ", temperature",
-        "",
-        why="temperature is not passed on: the ratio to the sampling policy is then not 1 at the start",
-    )
-    temperature_applied_twice = edit(
-        ": -1]", ": -1] / temperature", why="temperature is applied twice: here and again in gather_log_probs"
-    )
+    """one token too early: the last prompt token is scored, and the last response token is not"""
+    temperature_not_passed_on = edit(", temperature", "")
+    """temperature is not passed on: the ratio to the sampling policy is then not 1 at the start"""
+    temperature_applied_twice = edit(": -1]", ": -1] / temperature")
+    """temperature is applied twice: here and again in gather_log_probs"""
     computed_first_cut_later = instead(
-        "return gather_log_probs(logits[:, :-1], input_ids[:, 1:], temperature)[:, prompt_length - 1 :]",
-        why="all positions are computed, then sliced: NaN logits of padding reach the gradient; slice the logits first",
+        "return gather_log_probs(logits[:, :-1], input_ids[:, 1:], temperature)[:, prompt_length - 1 :]"
     )
-    response_scored_without_gradient = first(
-        "logits = logits.detach()", why="no gradient flows: the policy learns through exactly these numbers"
-    )
+    """all positions are computed, then sliced: NaN logits of padding reach the gradient; slice the logits first"""
+    response_scored_without_gradient = first("logits = logits.detach()")
+    """no gradient flows: the policy learns through exactly these numbers"""
 
 
 class RightResponseLogProbs(Right, of="response_log_probs"):
-    shifted_first = instead(
-        """
+    shifted_first = instead("""
         logits, targets = logits[:, :-1], input_ids[:, 1:]
         start = prompt_length - 1
         return gather_log_probs(logits[:, start:], targets[:, start:], temperature)
-        """,
-        why="logits and tokens are shifted against each other, then both are cut at P - 1",
-    )
-    counted_from_the_end = instead(
-        """
+    """)
+    """logits and tokens are shifted against each other, then both are cut at P - 1"""
+    counted_from_the_end = instead("""
         length = input_ids.shape[1] - prompt_length
         return gather_log_probs(logits[:, -length - 1 : -1], input_ids[:, -length:], temperature=temperature)
-        """,
-        why="the response are the last T tokens",
-    )
-    narrowed = instead(
-        """
+    """)
+    """the response are the last T tokens"""
+    narrowed = instead("""
         length = input_ids.size(1) - prompt_length
         scores = logits.narrow(1, prompt_length - 1, length)
         return gather_log_probs(scores, input_ids.narrow(1, prompt_length, length), temperature)
-        """,
-        why="narrow in place of slices",
-    )
-    ids_rolled = instead(
-        """
+    """)
+    """narrow in place of slices"""
+    ids_rolled = instead("""
         next_ids = input_ids.roll(-1, dims=1)
         return gather_log_probs(logits[:, prompt_length - 1 : -1], next_ids[:, prompt_length - 1 : -1], temperature)
-        """,
-        why="the tokens are rolled by one, so that each stands at the position that scores it",
-    )
-    by_categorical = instead(
-        """
+    """)
+    """the tokens are rolled by one, so that each stands at the position that scores it"""
+    by_categorical = instead("""
         scores = _at_least_float32(logits[:, prompt_length - 1 : -1]) / temperature
         return torch.distributions.Categorical(logits=scores).log_prob(input_ids[:, prompt_length:])
-        """,
-        why="torch's own distribution, over the logits that score the response",
-    )
-    token_by_token = instead(
-        """
+    """)
+    """torch's own distribution, over the logits that score the response"""
+    token_by_token = instead("""
         scores = [
             gather_log_probs(logits[:, t - 1 : t], input_ids[:, t : t + 1], temperature)
             for t in range(prompt_length, input_ids.shape[1])
         ]
         return torch.cat(scores, dim=1)
-        """,
-        why="a loop over the response's tokens",
-    )
+    """)
+    """a loop over the response's tokens"""
 
 
 class TokenEntropy(Wrong, of="token_entropy"):
-    nan_at_forbidden_tokens = edit(
-        ".masked_fill(log_probs == -torch.inf, 0.0)",
-        "",
-        why="a forbidden token gives 0 * -inf = NaN; p log p goes to 0 there: replace its log-probability first",
-    )
+    nan_at_forbidden_tokens = edit(".masked_fill(log_probs == -torch.inf, 0.0)", "")
+    """a forbidden token gives 0 * -inf = NaN; p log p goes to 0 there: replace its log-probability first"""
     nan_replaced_too_late = edit(
         ".masked_fill(log_probs == -torch.inf, 0.0)",
         "",
         "(probs * log_probs)",
         "(probs * log_probs).nan_to_num(nan=0.0)",
-        why="NaN is replaced after the product: the value is right, its gradient is NaN; replace the -inf before",
     )
-    infinite_slope_at_probability_0 = edit(
-        "-(probs * log_probs)",
-        "torch.special.entr(probs)",
-        why="p log p (entr, xlogy) has an infinite slope at p = 0: right value, NaN gradient; start from log_softmax",
-    )
+    """NaN is replaced after the product: the value is right, its gradient is NaN; replace the -inf before"""
+    infinite_slope_at_probability_0 = edit("-(probs * log_probs)", "torch.special.entr(probs)")
+    """p log p (entr, xlogy) has an infinite slope at p = 0: right value, NaN gradient; start from log_softmax"""
     entropy_by_categorical = instead(
-        "return torch.distributions.Categorical(logits=_at_least_float32(logits) / temperature).entropy()",
-        why="Categorical puts the lowest float in place of -inf: weighted by more than 1 its gradient overflows to NaN",
+        "return torch.distributions.Categorical(logits=_at_least_float32(logits) / temperature).entropy()"
     )
-    entropy_with_the_wrong_sign = edit(
-        "-(probs", "(probs", why="the sign is missing: sum p log p is negative, entropy is not"
-    )
-    entropy_without_temperature = first(
-        "temperature = 1.0", why="temperature is ignored: it divides the logits here as well"
-    )
+    """Categorical puts the lowest float in place of -inf: weighted by more than 1 its gradient overflows to NaN"""
+    entropy_with_the_wrong_sign = edit("-(probs", "(probs")
+    """the sign is missing: sum p log p is negative, entropy is not"""
+    entropy_without_temperature = first("temperature = 1.0")
+    """temperature is ignored: it divides the logits here as well"""
     entropy_divided_by_temperature = edit(
         "log_probs = (",
         "temperature, divisor = 1.0, temperature\nlog_probs = (",
         "sum(dim=-1)",
         "sum(dim=-1) / divisor",
-        why="the entropy is divided by temperature, and not the logits",
     )
-    entropy_of_logits_times_temperature = first(
-        "temperature = 1 / temperature", why="logits are multiplied by temperature; divide them"
-    )
-    mean_over_the_vocabulary = edit(
-        "sum(dim=-1)",
-        "mean(dim=-1)",
-        why="the mean over the vocabulary is taken; the probabilities are the weights: sum",
-    )
-    entropy_in_bits = edit(
-        "return",
-        "import math\nreturn",
-        "sum(dim=-1)",
-        "sum(dim=-1) / math.log(2)",
-        why="log to the base 2 gives bits; this course uses nats, the natural log",
-    )
+    """the entropy is divided by temperature, and not the logits"""
+    entropy_of_logits_times_temperature = first("temperature = 1 / temperature")
+    """logits are multiplied by temperature; divide them"""
+    mean_over_the_vocabulary = edit("sum(dim=-1)", "mean(dim=-1)")
+    """the mean over the vocabulary is taken; the probabilities are the weights: sum"""
+    entropy_in_bits = edit("return", "import math\nreturn", "sum(dim=-1)", "sum(dim=-1) / math.log(2)")
+    """log to the base 2 gives bits; this course uses nats, the natural log"""
     entropy_scaled_to_one = edit(
-        "return",
-        "import math\nreturn",
-        "sum(dim=-1)",
-        "sum(dim=-1) / math.log(logits.shape[-1])",
-        why="divided by log V: the scale is nats, between 0 and log V, not 0 to 1",
+        "return", "import math\nreturn", "sum(dim=-1)", "sum(dim=-1) / math.log(logits.shape[-1])"
     )
-    log_probs_not_weighted = edit(
-        "probs * ", "", why="the probabilities are left out: -log p[v] has to be weighted by p[v]"
-    )
+    """divided by log V: the scale is nats, between 0 and log V, not 0 to 1"""
+    log_probs_not_weighted = edit("probs * ", "")
+    """the probabilities are left out: -log p[v] has to be weighted by p[v]"""
     only_the_most_likely_token = instead(
-        "return -(_at_least_float32(logits) / temperature).log_softmax(dim=-1).amax(dim=-1)",
-        why="only the most likely token is used; entropy is the mean of -log p over all tokens",
+        "return -(_at_least_float32(logits) / temperature).log_softmax(dim=-1).amax(dim=-1)"
     )
-    logits_taken_for_log_probs = edit(
-        ".log_softmax(dim=-1)",
-        "",
-        why="logits stand in for log-probabilities: subtract the logsumexp first, a shift must change nothing",
-    )
-    small_number_inside_the_log_of_entropy = edit(
-        "probs * log_probs",
-        "probs * (probs + 1e-8).log()",
-        why="a small number inside the log makes every answer a little wrong",
-    )
-    entropy_over_time = first(
-        "logits = logits.transpose(1, 2)",
-        why="the softmax runs over positions; it belongs to the vocabulary, the last dimension",
-    )
-    entropy_averaged_over_tokens = edit(
-        "sum(dim=-1)", "sum(dim=-1).mean()", why="averaged over all tokens: one number for each position is due"
-    )
-    probabilities_detached = edit(
-        "probs *",
-        "probs.detach() *",
-        why="the probabilities are detached: what is left has the gradient 0, so the bonus does nothing",
-    )
-    entropy_without_gradient = first(
-        "logits = logits.detach()", why="no gradient flows: an entropy bonus has to reach the logits"
-    )
+    """only the most likely token is used; entropy is the mean of -log p over all tokens"""
+    logits_taken_for_log_probs = edit(".log_softmax(dim=-1)", "")
+    """logits stand in for log-probabilities: subtract the logsumexp first, a shift must change nothing"""
+    small_number_inside_the_log_of_entropy = edit("probs * log_probs", "probs * (probs + 1e-8).log()")
+    """a small number inside the log makes every answer a little wrong"""
+    entropy_over_time = first("logits = logits.transpose(1, 2)")
+    """the softmax runs over positions; it belongs to the vocabulary, the last dimension"""
+    entropy_averaged_over_tokens = edit("sum(dim=-1)", "sum(dim=-1).mean()")
+    """averaged over all tokens: one number for each position is due"""
+    probabilities_detached = edit("probs *", "probs.detach() *")
+    """the probabilities are detached: what is left has the gradient 0, so the bonus does nothing"""
+    entropy_without_gradient = first("logits = logits.detach()")
+    """no gradient flows: an entropy bonus has to reach the logits"""
     entropy_in_bfloat16 = edit(
-        "log_probs = (_at_least_float32(logits)",
-        "log_probs = (logits",
-        "_at_least_float32(logits)",
-        "logits",
-        why="bfloat16 stays bfloat16: compute in float32",
+        "log_probs = (_at_least_float32(logits)", "log_probs = (logits", "_at_least_float32(logits)", "logits"
     )
+    """bfloat16 stays bfloat16: compute in float32"""
 
 
 class RightTokenEntropy(Right, of="token_entropy"):
-    logsumexp_minus_mean_logit = instead(
-        """
+    logsumexp_minus_mean_logit = instead("""
         scaled = _at_least_float32(logits) / temperature
         finite = scaled.masked_fill(scaled.isneginf(), 0.0)
         return scaled.logsumexp(dim=-1) - (scaled.softmax(dim=-1) * finite).sum(dim=-1)
-        """,
-        why="H = logsumexp - sum_v p_v logits_v",
-    )
-    exp_of_log_probs = instead(
-        """
+    """)
+    """H = logsumexp - sum_v p_v logits_v"""
+    exp_of_log_probs = instead("""
         log_probs = torch.log_softmax(_at_least_float32(logits) / temperature, -1)
         safe = torch.where(torch.isfinite(log_probs), log_probs, 0.0)
         return -torch.einsum("btv,btv->bt", log_probs.exp(), safe)
-        """,
-        why="the probabilities are the exponentials of the log-probabilities",
-    )
-    lowest_log_capped = instead(
-        """
+    """)
+    """the probabilities are the exponentials of the log-probabilities"""
+    lowest_log_capped = instead("""
         probs = torch.softmax(_at_least_float32(logits) / temperature, dim=-1)
         tiny = torch.finfo(probs.dtype).tiny
         return -(probs * probs.clamp(min=tiny).log()).sum(dim=-1)
-        """,
-        why="p log p, with p inside the log kept above the smallest normal number",
-    )
-    allowed_tokens_only = instead(
-        """
+    """)
+    """p log p, with p inside the log kept above the smallest normal number"""
+    allowed_tokens_only = instead("""
         scaled = _at_least_float32(logits) / temperature
         rows = []
         for position in scaled.flatten(0, 1):
             allowed = position[position > -torch.inf].log_softmax(dim=0)
             rows.append(-(allowed.exp() * allowed).sum())
         return torch.stack(rows).view(logits.shape[:2])
-        """,
-        why="a loop over the positions, each with its allowed tokens alone",
-    )
-    log_probs_filled_before_the_softmax = instead(
-        """
+    """)
+    """a loop over the positions, each with its allowed tokens alone"""
+    log_probs_filled_before_the_softmax = instead("""
         scaled = _at_least_float32(logits) / temperature
         forbidden = scaled == float("-inf")
         log_probs = (scaled - scaled.logsumexp(-1, keepdim=True)).masked_fill(forbidden, 0.0)
         probs = log_probs.exp().masked_fill(forbidden, 0.0)
         return (probs * -log_probs).sum(-1)
-        """,
-        why="forbidden tokens are filled in both, the log-probabilities and the probabilities",
-    )
-    in_float64_rounded_once = instead(
-        """
+    """)
+    """forbidden tokens are filled in both, the log-probabilities and the probabilities"""
+    in_float64_rounded_once = instead("""
         log_probs = (logits.double() / temperature).log_softmax(dim=-1)
         weighted = log_probs.exp() * log_probs.masked_fill(log_probs.isneginf(), 0.0)
         return -weighted.sum(dim=-1).to(_at_least_float32(logits).dtype)
-        """,
-        why="computed in float64 and rounded once, at the end",
-    )
-    with_its_own_backward = instead(
-        """
+    """)
+    """computed in float64 and rounded once, at the end"""
+    with_its_own_backward = instead("""
         class Entropy(torch.autograd.Function):
             @staticmethod
             def forward(ctx, x):
@@ -457,213 +323,160 @@ class RightTokenEntropy(Right, of="token_entropy"):
 
 
         return Entropy.apply(_at_least_float32(logits) / temperature)
-        """,
-        why="the slope of the entropy is -p (log p + H), written down",
-    )
+    """)
+    """the slope of the entropy is -p (log p + H), written down"""
 
 
 class MaskedMean(Wrong, of="masked_mean"):
-    padding_averaged_too = edit("[mask]", "", why="the padding is averaged as well: the mask is never used")
-    divided_by_every_column = edit(
-        "values[mask]",
-        "values.masked_fill(~mask, 0.0)",
-        why="the sum is divided by all columns: the mean shrinks with the padding; divide by the real tokens",
-    )
+    padding_averaged_too = edit("[mask]", "")
+    """the padding is averaged as well: the mask is never used"""
+    divided_by_every_column = edit("values[mask]", "values.masked_fill(~mask, 0.0)")
+    """the sum is divided by all columns: the mean shrinks with the padding; divide by the real tokens"""
     mean_of_row_means = instead(
         "rows = values.masked_fill(~mask, 0.0).sum(dim=1) / mask.sum(dim=1).clamp(min=1)\n"
-        "return rows[mask.any(dim=1)].mean()",
-        why="the mean of row means: a token of a short response then counts more than one of a long response",
+        "return rows[mask.any(dim=1)].mean()"
     )
-    one_mean_for_each_row = instead(
-        "return values.masked_fill(~mask, 0.0).sum(dim=1) / mask.sum(dim=1).clamp(min=1)",
-        why="one mean for each row: the answer is one number for the batch",
-    )
-    divided_by_the_rows = edit(
-        "mean()", "sum() / len(values)", why="the sum is divided by the rows, so long responses weigh more"
-    )
-    sum_for_mean = edit("mean()", "sum()", why="the sum is not divided by the number of real tokens")
-    multiplied_by_the_mask = instead(
-        "return (values * mask).sum() / mask.sum()",
-        why="multiplied by the mask: 0 * NaN is NaN, so padding still enters; select with values[mask]",
-    )
-    mean_of_the_padding = edit("[mask]", "[~mask]", why="True is taken for padding; True is a real token")
-    zeros_taken_for_padding = instead(
-        "kept = values.masked_fill(~mask, 0.0)\nreturn kept.sum() / (kept != 0).sum()",
-        why="zeros are taken for padding, not the mask: a real value may be 0",
-    )
-    small_number_in_the_count = edit(
-        "mean()",
-        "sum() / (mask.sum() + 1e-6)",
-        why="a small number is added to the count: the answer is a little off; an empty mask is an error instead",
-    )
-    mean_without_gradient = edit("mean()", "mean().detach()", why="no gradient flows: losses are made with this mean")
-    padding_overwritten = first(
-        "values.masked_fill_(~mask, 0.0)",
-        why="the padding of the caller's tensor is overwritten: masked_fill, not masked_fill_",
-    )
+    """the mean of row means: a token of a short response then counts more than one of a long response"""
+    one_mean_for_each_row = instead("return values.masked_fill(~mask, 0.0).sum(dim=1) / mask.sum(dim=1).clamp(min=1)")
+    """one mean for each row: the answer is one number for the batch"""
+    divided_by_the_rows = edit("mean()", "sum() / len(values)")
+    """the sum is divided by the rows, so long responses weigh more"""
+    sum_for_mean = edit("mean()", "sum()")
+    """the sum is not divided by the number of real tokens"""
+    multiplied_by_the_mask = instead("return (values * mask).sum() / mask.sum()")
+    """multiplied by the mask: 0 * NaN is NaN, so padding still enters; select with values[mask]"""
+    mean_of_the_padding = edit("[mask]", "[~mask]")
+    """True is taken for padding; True is a real token"""
+    zeros_taken_for_padding = instead("kept = values.masked_fill(~mask, 0.0)\nreturn kept.sum() / (kept != 0).sum()")
+    """zeros are taken for padding, not the mask: a real value may be 0"""
+    small_number_in_the_count = edit("mean()", "sum() / (mask.sum() + 1e-6)")
+    """a small number is added to the count: the answer is a little off; an empty mask is an error instead"""
+    mean_without_gradient = edit("mean()", "mean().detach()")
+    """no gradient flows: losses are made with this mean"""
+    padding_overwritten = first("values.masked_fill_(~mask, 0.0)")
+    """the padding of the caller's tensor is overwritten: masked_fill, not masked_fill_"""
 
 
 class RightMaskedMean(Right, of="masked_mean"):
-    sum_over_count = instead(
-        "return values.masked_fill(~mask, 0.0).sum() / mask.sum()", why="filled with 0, summed, divided by the count"
-    )
+    sum_over_count = instead("return values.masked_fill(~mask, 0.0).sum() / mask.sum()")
+    """filled with 0, summed, divided by the count"""
     chosen_with_where = instead(
-        "return torch.where(mask, values, torch.zeros_like(values)).sum().div(mask.count_nonzero())",
-        why="where in place of masked_fill",
+        "return torch.where(mask, values, torch.zeros_like(values)).sum().div(mask.count_nonzero())"
     )
-    masked_select = instead(
-        "return torch.mean(torch.masked_select(values, mask))", why="torch's masked_select, and its mean"
-    )
-    token_by_token = instead(
-        """
+    """where in place of masked_fill"""
+    masked_select = instead("return torch.mean(torch.masked_select(values, mask))")
+    """torch's masked_select, and its mean"""
+    token_by_token = instead("""
         total, count = 0.0, 0
         for value, is_real in zip(values.flatten(), mask.flatten()):
             if is_real:
                 total, count = total + value, count + 1
         return total / count
-        """,
-        why="a loop over all tokens",
-    )
-    row_sums_first = instead(
-        """
+    """)
+    """a loop over all tokens"""
+    row_sums_first = instead("""
         sums = [row[real].sum() for row, real in zip(values, mask)]
         return torch.stack(sums).sum() / mask.sum(dim=1).sum()
-        """,
-        why="summed row by row, divided once",
-    )
-    in_float64_rounded_once = instead(
-        "return values[mask].mean(dtype=torch.float64).to(values.dtype)",
-        why="computed in float64 and rounded once, at the end",
-    )
+    """)
+    """summed row by row, divided once"""
+    in_float64_rounded_once = instead("return values[mask].mean(dtype=torch.float64).to(values.dtype)")
+    """computed in float64 and rounded once, at the end"""
 
 
 class MaskedWhiten(Wrong, of="masked_whiten"):
-    shift_mean_inverted = edit(
-        "not shift_mean",
-        "shift_mean",
-        why="the flag is inverted: shift_mean=True has to center, and the mean is added back only if it is False",
-        read=WRONG,
-    )
-    mean_always_removed = first("shift_mean = True", why="shift_mean is ignored: the mean is always removed")
-    mean_always_kept = first("shift_mean = False", why="shift_mean is ignored: the mean is always added back")
-    mean_scaled_too = edit(
-        "whitened + mean",
-        "real * torch.rsqrt(variance + 1e-8)",
-        why="shift_mean=False leaves the mean in before the division: it is scaled too; center, divide, add the mean",
-    )
-    biased_variance = edit(
-        "max(real.numel() - 1, 1)",
-        "real.numel()",
-        why="the variance is divided by n; the unbiased one is divided by n - 1",
-    )
-    variance_over_every_column = edit(
-        "real.numel()",
-        "values.numel()",
-        why="the variance is divided by the number of columns, padding included; count the real tokens",
-    )
+    shift_mean_inverted = edit("not shift_mean", "shift_mean", read=WRONG)
+    """the flag is inverted: shift_mean=True has to center, and the mean is added back only if it is False"""
+    mean_always_removed = first("shift_mean = True")
+    """shift_mean is ignored: the mean is always removed"""
+    mean_always_kept = first("shift_mean = False")
+    """shift_mean is ignored: the mean is always added back"""
+    mean_scaled_too = edit("whitened + mean", "real * torch.rsqrt(variance + 1e-8)")
+    """shift_mean=False leaves the mean in before the division: it is scaled too; center, divide, add the mean"""
+    biased_variance = edit("max(real.numel() - 1, 1)", "real.numel()")
+    """the variance is divided by n; the unbiased one is divided by n - 1"""
+    variance_over_every_column = edit("real.numel()", "values.numel()")
+    """the variance is divided by the number of columns, padding included; count the real tokens"""
     padding_in_the_statistics = edit(
         "real.mean()",
         "values.mean()",
         "(real - mean).square().sum() / max(real.numel()",
         "(values - mean).square().sum() / max(values.numel()",
-        why="mean and variance are taken over the padding too; select the real tokens first",
     )
+    """mean and variance are taken over the padding too; select the real tokens first"""
     padding_not_zero = edit(
         "whitened = (real - mean)",
         "whitened = (values - mean)",
         "torch.zeros_like(values).masked_scatter(mask, whitened)",
         "whitened",
-        why="the padding is whitened too and not set to 0: it holds a number far from 0",
     )
+    """the padding is whitened too and not set to 0: it holds a number far from 0"""
     mean_added_to_the_padding = edit(
-        "torch.zeros_like(values)",
-        "(torch.zeros_like(values) if shift_mean else mean.expand_as(values))",
-        why="the mean is added back to the padding as well: 0 where masked, with either flag",
+        "torch.zeros_like(values)", "(torch.zeros_like(values) if shift_mean else mean.expand_as(values))"
     )
+    """the mean is added back to the padding as well: 0 where masked, with either flag"""
     statistics_times_the_mask = instead(
         "mean = (values * mask).sum() / mask.sum()\n"
         "variance = ((values - mean).square() * mask).sum() / (mask.sum() - 1).clamp(min=1)\n"
         "whitened = (values - mean) * torch.rsqrt(variance + 1e-8)\n"
-        "return (whitened if shift_mean else whitened + mean) * mask",
-        why="multiplied by the mask: 0 * NaN is NaN, so padding enters mean and variance; select first",
+        "return (whitened if shift_mean else whitened + mean) * mask"
     )
-    nan_for_a_single_token = edit(
-        "max(real.numel() - 1, 1)",
-        "(real.numel() - 1)",
-        why="one token gives 0 / 0 = NaN: n - 1 is 0 there, and the variance of a single token is 0",
-    )
-    small_number_beside_the_root = edit(
-        "* torch.rsqrt(variance + 1e-8)",
-        "/ (variance.sqrt() + 1e-8)",
-        why="the small number is added to the standard deviation; it belongs under the root, to the variance",
-    )
-    no_small_number = edit(" + 1e-8", "", why="the small number is left out: equal values give 0 / 0 = NaN")
-    small_number_as_a_floor = edit(
-        "variance + 1e-8",
-        "variance.clamp(min=1e-8)",
-        why="the small number is a floor, clamp(min=1e-8): it is added to the variance",
-    )
-    divided_by_the_variance = edit(
-        "* torch.rsqrt(variance + 1e-8)",
-        "/ (variance + 1e-8)",
-        why="divided by the variance; divide by its square root",
-    )
-    centred_but_not_scaled = edit(
-        " * torch.rsqrt(variance + 1e-8)", "", why="only the mean is removed: the variance is not brought to 1"
-    )
+    """multiplied by the mask: 0 * NaN is NaN, so padding enters mean and variance; select first"""
+    nan_for_a_single_token = edit("max(real.numel() - 1, 1)", "(real.numel() - 1)")
+    """one token gives 0 / 0 = NaN: n - 1 is 0 there, and the variance of a single token is 0"""
+    small_number_beside_the_root = edit("* torch.rsqrt(variance + 1e-8)", "/ (variance.sqrt() + 1e-8)")
+    """the small number is added to the standard deviation; it belongs under the root, to the variance"""
+    no_small_number = edit(" + 1e-8", "")
+    """the small number is left out: equal values give 0 / 0 = NaN"""
+    small_number_as_a_floor = edit("variance + 1e-8", "variance.clamp(min=1e-8)")
+    """the small number is a floor, clamp(min=1e-8): it is added to the variance"""
+    divided_by_the_variance = edit("* torch.rsqrt(variance + 1e-8)", "/ (variance + 1e-8)")
+    """divided by the variance; divide by its square root"""
+    centred_but_not_scaled = edit(" * torch.rsqrt(variance + 1e-8)", "")
+    """only the mean is removed: the variance is not brought to 1"""
     whitened_row_by_row = first(
         "if len(values) > 1:\n"
         "    rows = zip(values.split(1), mask.split(1))\n"
-        "    return torch.cat([masked_whiten(*row, shift_mean) if row[1].any() else 0 * row[0] for row in rows])",
-        why="each row is whitened by itself: mean and variance belong to the whole batch",
+        "    return torch.cat([masked_whiten(*row, shift_mean) if row[1].any() else 0 * row[0] for row in rows])"
     )
+    """each row is whitened by itself: mean and variance belong to the whole batch"""
     variance_from_squares = edit(
-        "(real - mean).square().sum()",
-        "(real.square().mean() - mean.square()).clamp(min=0) * real.numel()",
-        why="sum of squares minus squared mean loses all digits far from 0: subtract the mean before you square",
+        "(real - mean).square().sum()", "(real.square().mean() - mean.square()).clamp(min=0) * real.numel()"
     )
-    padding_whitened_instead = first("mask = ~mask", why="True is taken for padding; True is a real token")
+    """sum of squares minus squared mean loses all digits far from 0: subtract the mean before you square"""
+    padding_whitened_instead = first("mask = ~mask")
+    """True is taken for padding; True is a real token"""
     statistics_detached = edit(
-        "real.mean()",
-        "real.mean().detach()",
-        "(real - mean).square()",
-        "(real.detach() - mean).square()",
-        why="mean and variance are detached: each number also moves them, and that belongs to the gradient",
+        "real.mean()", "real.mean().detach()", "(real - mean).square()", "(real.detach() - mean).square()"
     )
-    whitened_without_gradient = first(
-        "values = values.detach()", why="no gradient flows; the caller decides what is detached"
-    )
+    """mean and variance are detached: each number also moves them, and that belongs to the gradient"""
+    whitened_without_gradient = first("values = values.detach()")
+    """no gradient flows; the caller decides what is detached"""
     whitened_in_place = edit(
         "torch.zeros_like(values).masked_scatter(mask, whitened)",
         "values.copy_(torch.zeros_like(values).masked_scatter(mask, whitened))",
-        why="the result is written into the caller's tensor; make a new one",
     )
+    """the result is written into the caller's tensor; make a new one"""
 
 
 class RightMaskedWhiten(Right, of="masked_whiten"):
-    torch_var = instead(
-        """
+    torch_var = instead("""
         real = values[mask]
         mean, variance = real.mean(), real.var(correction=min(1, real.numel() - 1))
         whitened = (real - mean) / (variance + 1e-8).sqrt() + (0.0 if shift_mean else mean)
         answer = torch.zeros_like(values)
         answer[mask] = whitened
         return answer
-        """,
-        why="torch's variance, without its correction where there is one token",
-    )
-    over_all_columns = instead(
-        """
+    """)
+    """torch's variance, without its correction where there is one token"""
+    over_all_columns = instead("""
         mean = masked_mean(values, mask)
         centered = torch.where(mask, values - mean, 0.0)
         variance = centered.pow(2).sum() / (mask.sum() - 1).clamp(min=1)
         whitened = centered * (variance + 1e-8).rsqrt()
         return whitened if shift_mean else torch.where(mask, whitened + mean, 0.0)
-        """,
-        why="the shape stays (B, T): padding is 0 after the mean is subtracted",
-    )
-    filled_first = instead(
-        """
+    """)
+    """the shape stays (B, T): padding is 0 after the mean is subtracted"""
+    filled_first = instead("""
         values, count = values.masked_fill(~mask, 0.0), mask.sum()
         mean = values.sum() / count
         variance = (values - mean)[mask].square().sum() / max(int(count) - 1, 1)
@@ -671,32 +484,26 @@ class RightMaskedWhiten(Right, of="masked_whiten"):
         if not shift_mean:
             whitened += mean
         return whitened.masked_fill(~mask, 0.0)
-        """,
-        why="padding is filled first and emptied again at the end",
-    )
-    by_dot_product = instead(
-        """
+    """)
+    """padding is filled first and emptied again at the end"""
+    by_dot_product = instead("""
         centered = values[mask] - values[mask].mean()
         variance = torch.dot(centered, centered) / max(len(centered) - 1, 1)
         whitened = centered / torch.pow(variance + 1e-8, 0.5)
         if shift_mean is False:
             whitened = whitened + values[mask].mean()
         return torch.zeros_like(values).index_put(mask.nonzero(as_tuple=True), whitened)
-        """,
-        why="the variance is a dot product, and index_put brings the numbers back",
-    )
-    in_float64_rounded_once = instead(
-        """
+    """)
+    """the variance is a dot product, and index_put brings the numbers back"""
+    in_float64_rounded_once = instead("""
         real = values[mask].double()
         mean = real.mean()
         variance = (real - mean).square().sum() / max(real.numel() - 1, 1)
         whitened = (real - mean) / (variance + 1e-8).sqrt() + (0 if shift_mean else mean)
         return torch.zeros_like(values).masked_scatter(mask, whitened.to(values.dtype))
-        """,
-        why="computed in float64 and rounded once, at the end",
-    )
-    by_layer_norm = instead(
-        """
+    """)
+    """computed in float64 and rounded once, at the end"""
+    by_layer_norm = instead("""
         from torch.nn.functional import layer_norm
 
         real = values[mask]
@@ -709,11 +516,9 @@ class RightMaskedWhiten(Right, of="masked_whiten"):
         if not shift_mean:
             answer = answer + real.mean()
         return values.new_zeros(values.shape).index_put(mask.nonzero(as_tuple=True), answer)
-        """,
-        why="layer_norm divides by n, so its variance and epsilon are put right for n - 1",
-    )
-    differences_of_all_pairs = instead(
-        """
+    """)
+    """layer_norm divides by n, so its variance and epsilon are put right for n - 1"""
+    differences_of_all_pairs = instead("""
         real = values[mask]
         n = real.numel()
         differences = real.unsqueeze(0) - real.unsqueeze(1)
@@ -725,341 +530,256 @@ class RightMaskedWhiten(Right, of="masked_whiten"):
         out = values.new_zeros(values.shape)
         out[mask] = answer
         return out
-        """,
-        why="the variance is half the mean square of all differences, and a mean of them centers",
-    )
+    """)
+    """the variance is half the mean square of all differences, and a mean of them centers"""
 
 
 class FirstTrueIndex(Wrong, of="first_true_index"):
-    zero_where_there_is_none = instead(
-        "return flags.long().argmax(dim=1)",
-        why="argmax alone says 0 for a row without a True; 0 means the first column, so that row needs T",
-    )
+    zero_where_there_is_none = instead("return flags.long().argmax(dim=1)")
+    """argmax alone says 0 for a row without a True; 0 means the first column, so that row needs T"""
     minus_one_where_there_is_none = edit(
-        "nothing_yet.sum(dim=1)",
-        "nothing_yet.sum(dim=1).masked_fill(~flags.any(dim=1), -1)",
-        why="a row without a True gets -1, which indexes the last column; T is due",
+        "nothing_yet.sum(dim=1)", "nothing_yet.sum(dim=1).masked_fill(~flags.any(dim=1), -1)"
     )
+    """a row without a True gets -1, which indexes the last column; T is due"""
     last_column_where_there_is_none = edit(
-        "nothing_yet.sum(dim=1)",
-        "nothing_yet.sum(dim=1).clamp(max=flags.shape[1] - 1)",
-        why="a row without a True gets T - 1, as if the last column were one",
+        "nothing_yet.sum(dim=1)", "nothing_yet.sum(dim=1).clamp(max=flags.shape[1] - 1)"
     )
+    """a row without a True gets T - 1, as if the last column were one"""
     last_true_index = instead(
         "last = (flags * torch.arange(flags.shape[1])).amax(dim=1)\n"
-        "return last.masked_fill(~flags.any(dim=1), flags.shape[1])",
-        why="the last True is found, not the first",
+        "return last.masked_fill(~flags.any(dim=1), flags.shape[1])"
     )
-    every_false_counted = instead(
-        "return (~flags).sum(dim=1)", why="every False is counted, those after the first True too"
-    )
-    every_true_counted = instead(
-        "return flags.sum(dim=1)", why="the True flags are counted: how many there are, not where"
-    )
-    counted_from_one_column = edit(
-        "nothing_yet.sum(dim=1)",
-        "(nothing_yet.sum(dim=1) + 1).clamp(max=flags.shape[1])",
-        why="one too many: columns are counted from 0",
-    )
-    column_before_the_first = edit(
-        "nothing_yet.sum(dim=1)",
-        "nothing_yet.sum(dim=1) - 1",
-        why="one too few: this is the column before the first True, as for a last real token",
-    )
-    down_the_columns = first("flags = flags.T", why="it looks down the columns: one answer for each row is due")
-    index_with_a_size_of_one = edit(
-        "yet.sum(dim=1)", "yet.sum(dim=1, keepdim=True)", why="the answer is (B, 1): drop the size of 1"
-    )
-    index_as_a_float = edit(
-        "yet.sum(dim=1)", "yet.sum(dim=1).double()", why="a float cannot index: the answer is int64"
-    )
+    """the last True is found, not the first"""
+    every_false_counted = instead("return (~flags).sum(dim=1)")
+    """every False is counted, those after the first True too"""
+    every_true_counted = instead("return flags.sum(dim=1)")
+    """the True flags are counted: how many there are, not where"""
+    counted_from_one_column = edit("nothing_yet.sum(dim=1)", "(nothing_yet.sum(dim=1) + 1).clamp(max=flags.shape[1])")
+    """one too many: columns are counted from 0"""
+    column_before_the_first = edit("nothing_yet.sum(dim=1)", "nothing_yet.sum(dim=1) - 1")
+    """one too few: this is the column before the first True, as for a last real token"""
+    down_the_columns = first("flags = flags.T")
+    """it looks down the columns: one answer for each row is due"""
+    index_with_a_size_of_one = edit("yet.sum(dim=1)", "yet.sum(dim=1, keepdim=True)")
+    """the answer is (B, 1): drop the size of 1"""
+    index_as_a_float = edit("yet.sum(dim=1)", "yet.sum(dim=1).double()")
+    """a float cannot index: the answer is int64"""
 
 
 class RightFirstTrueIndex(Right, of="first_true_index"):
     argmax_where_there_is_one = instead(
-        "return torch.where(flags.any(dim=1), flags.long().argmax(dim=1), flags.shape[1])",
-        why="argmax, and T where no flag is set",
+        "return torch.where(flags.any(dim=1), flags.long().argmax(dim=1), flags.shape[1])"
     )
-    sentinel_column = instead(
-        """
+    """argmax, and T where no flag is set"""
+    sentinel_column = instead("""
         always = torch.ones_like(flags[:, :1])
         return torch.cat([flags, always], dim=1).int().argmax(dim=1)
-        """,
-        why="a column of True is put behind the last one",
-    )
-    smallest_index = instead(
-        """
+    """)
+    """a column of True is put behind the last one"""
+    smallest_index = instead("""
         columns = torch.arange(flags.shape[1]).expand_as(flags)
         return columns.masked_fill(~flags, flags.shape[1]).amin(dim=1)
-        """,
-        why="the smallest of the indices at which a flag is set",
-    )
-    row_by_row = instead(
-        """
+    """)
+    """the smallest of the indices at which a flag is set"""
+    row_by_row = instead("""
         found = []
         for row in flags.tolist():
             found.append(row.index(True) if True in row else len(row))
         return torch.tensor(found, dtype=torch.int64, device=flags.device)
-        """,
-        why="Python's index on each row",
-    )
-    product_of_what_is_not_set = instead(
-        "return (~flags).long().cumprod(dim=1).sum(dim=1)", why="the running product of `not flag` is 1 until the first"
-    )
+    """)
+    """Python's index on each row"""
+    product_of_what_is_not_set = instead("return (~flags).long().cumprod(dim=1).sum(dim=1)")
+    """the running product of `not flag` is 1 until the first"""
 
 
 class ResponseMask(Wrong, of="response_mask"):
-    stop_token_left_out = edit(
-        " - stops", "", why="the stop token is masked out: the policy chose it, and without it never learns to stop"
-    )
-    only_the_stop_tokens_masked = edit(
-        "stops_before == 0",
-        "stops == 0",
-        why="the test `!= stop` masks each stop token and nothing else: what follows the first one stays in",
-        read=WRONG,
-    )
+    stop_token_left_out = edit(" - stops", "")
+    """the stop token is masked out: the policy chose it, and without it never learns to stop"""
+    only_the_stop_tokens_masked = edit("stops_before == 0", "stops == 0", read=WRONG)
+    """the test `!= stop` masks each stop token and nothing else: what follows the first one stays in"""
     up_to_the_last_stop = edit(
-        "stops_before == 0",
-        "(stops.flip(1).cumsum(dim=1).flip(1) > 0) | (stops.sum(dim=1, keepdim=True) == 0)",
-        why="it runs up to the last stop token: everything after the first is not the policy's",
+        "stops_before == 0", "(stops.flip(1).cumsum(dim=1).flip(1) > 0) | (stops.sum(dim=1, keepdim=True) == 0)"
     )
-    up_to_the_second_stop = edit(
-        " - stops", "", "== 0", "<= 1", why="it runs to the second stop token; the first one ends the response"
-    )
+    """it runs up to the last stop token: everything after the first is not the policy's"""
+    up_to_the_second_stop = edit(" - stops", "", "== 0", "<= 1")
+    """it runs to the second stop token; the first one ends the response"""
     one_token_after_the_stop = edit(
-        "stops_before == 0",
-        "torch.nn.functional.pad(stops_before[:, :-1] == 0, (1, 0), value=True)",
-        why="one token after the stop is still taken for real",
+        "stops_before == 0", "torch.nn.functional.pad(stops_before[:, :-1] == 0, (1, 0), value=True)"
     )
-    only_the_first_stop_id = first(
-        "stop_token_ids = stop_token_ids[:1]", why="only the first of the stop ids is looked for; any of them ends it"
-    )
-    true_for_padding = edit("== 0", "> 0", why="this is a padding mask: True has to mean a real token")
-    unfinished_rows_dropped = edit(
-        "stops_before == 0",
-        "(stops_before == 0) & (stops.sum(dim=1, keepdim=True) > 0)",
-        why="a response that never stops is masked out: all its tokens were written by the policy",
-    )
+    """one token after the stop is still taken for real"""
+    only_the_first_stop_id = first("stop_token_ids = stop_token_ids[:1]")
+    """only the first of the stop ids is looked for; any of them ends it"""
+    true_for_padding = edit("== 0", "> 0")
+    """this is a padding mask: True has to mean a real token"""
+    unfinished_rows_dropped = edit("stops_before == 0", "(stops_before == 0) & (stops.sum(dim=1, keepdim=True) > 0)")
+    """a response that never stops is masked out: all its tokens were written by the policy"""
     trailing_stops_stripped = edit(
         "stops_before == 0",
         "torch.nn.functional.pad((1 - stops).flip(1).cumsum(dim=1).flip(1)[:, :-1] > 0, (1, 0), value=True)",
-        why="stop tokens are stripped from the end: a response with more text after its first stop goes on",
     )
-    rows_run_together = edit(
-        "stops.cumsum(dim=1)",
-        "stops.flatten().cumsum(dim=0).view_as(stops)",
-        why="the rows are run together: a stop in one row ends the rows after it",
-    )
-    mask_of_numbers = edit(
-        "stops_before == 0",
-        "(stops_before == 0).long()",
-        why="the mask is made of 0 and 1: numbers index, a mask has to be bool",
-    )
+    """stop tokens are stripped from the end: a response with more text after its first stop goes on"""
+    rows_run_together = edit("stops.cumsum(dim=1)", "stops.flatten().cumsum(dim=0).view_as(stops)")
+    """the rows are run together: a stop in one row ends the rows after it"""
+    mask_of_numbers = edit("stops_before == 0", "(stops_before == 0).long()")
+    """the mask is made of 0 and 1: numbers index, a mask has to be bool"""
 
 
 class RightResponseMask(Right, of="response_mask"):
-    columns_up_to_the_first_stop = instead(
-        """
+    columns_up_to_the_first_stop = instead("""
         first = first_true_index(is_stop(responses, stop_token_ids))
         return torch.arange(responses.shape[1]) <= first.unsqueeze(1)
-        """,
-        why="the columns up to the first stop token, found with first_true_index",
-    )
-    column_by_column = instead(
-        """
+    """)
+    """the columns up to the first stop token, found with first_true_index"""
+    column_by_column = instead("""
         stops = is_stop(responses, stop_token_ids)
         goes_on, columns = torch.ones_like(stops[:, 0]), []
         for t in range(responses.shape[1]):
             columns.append(goes_on)
             goes_on = goes_on & ~stops[:, t]
         return torch.stack(columns, dim=1)
-        """,
-        why="a loop over the columns that keeps in mind which rows go on",
-    )
-    shifted_by_one = instead(
-        """
+    """)
+    """a loop over the columns that keeps in mind which rows go on"""
+    shifted_by_one = instead("""
         stopped = is_stop(responses, stop_token_ids).cumsum(dim=1) > 0
         return ~torch.nn.functional.pad(stopped[:, :-1], (1, 0))
-        """,
-        why="stopped up to here, shifted by one column: stopped before here",
-    )
-    ids_compared_one_by_one = instead(
-        """
+    """)
+    """stopped up to here, shifted by one column: stopped before here"""
+    ids_compared_one_by_one = instead("""
         stopped = torch.zeros_like(responses, dtype=torch.bool)
         for stop in stop_token_ids:
             stopped |= responses == stop
         return stopped.int().cumsum(dim=1) - stopped.int() < 1
-        """,
-        why="the ids are compared one by one",
-    )
-    row_by_row = instead(
-        """
+    """)
+    """the ids are compared one by one"""
+    row_by_row = instead("""
         rows = []
         for row in responses.tolist():
             ends = [t + 1 for t, token in enumerate(row) if token in stop_token_ids]
             rows.append([t < min(ends, default=len(row)) for t in range(len(row))])
         return torch.tensor(rows, dtype=torch.bool)
-        """,
-        why="Python lists, row by row",
-    )
+    """)
+    """Python lists, row by row"""
 
 
 class TruncateAfterStop(Wrong, of="truncate_after_stop"):
     stop_token_overwritten = edit(
-        "~response_mask(responses, stop_token_ids)",
-        "is_stop(responses, stop_token_ids).cumsum(dim=1) > 0",
-        why="the stop token is overwritten as well: it belongs to the response",
+        "~response_mask(responses, stop_token_ids)", "is_stop(responses, stop_token_ids).cumsum(dim=1) > 0"
     )
-    zeros_for_padding = edit("pad_token_id", "0", why="zeros are written: the padding id is an argument")
-    filled_with_the_stop_token = edit(
-        "pad_token_id",
-        "stop_token_ids[0] if stop_token_ids else pad_token_id",
-        why="the stop token is repeated in place of the padding id",
-    )
-    truncated_in_place = edit(
-        "masked_fill(", "masked_fill_(", why="the caller's tensor is overwritten; a new one is due"
-    )
+    """the stop token is overwritten as well: it belongs to the response"""
+    zeros_for_padding = edit("pad_token_id", "0")
+    """zeros are written: the padding id is an argument"""
+    filled_with_the_stop_token = edit("pad_token_id", "stop_token_ids[0] if stop_token_ids else pad_token_id")
+    """the stop token is repeated in place of the padding id"""
+    truncated_in_place = edit("masked_fill(", "masked_fill_(")
+    """the caller's tensor is overwritten; a new one is due"""
     cut_after_the_last_stop = instead(
         "stops = is_stop(responses, stop_token_ids)\n"
         "after_the_last = stops.flip(1).cumsum(dim=1).flip(1) == 0\n"
-        "return responses.masked_fill(after_the_last & stops.any(dim=1, keepdim=True), pad_token_id)",
-        why="it is truncated after the last stop token; the first one ends it",
+        "return responses.masked_fill(after_the_last & stops.any(dim=1, keepdim=True), pad_token_id)"
     )
-    cut_at_the_first_stop_id_only = first(
-        "stop_token_ids = stop_token_ids[:1]", why="only the first of the stop ids is looked for; any of them ends it"
-    )
+    """it is truncated after the last stop token; the first one ends it"""
+    cut_at_the_first_stop_id_only = first("stop_token_ids = stop_token_ids[:1]")
+    """only the first of the stop ids is looked for; any of them ends it"""
     one_token_kept_too_many = edit(
         "~response_mask(responses, stop_token_ids)",
         "torch.nn.functional.pad(~response_mask(responses, stop_token_ids)[:, :-1], (1, 0))",
-        why="one token after the stop is kept",
     )
-    pad_taken_for_a_stop = first(
-        "stop_token_ids = (*stop_token_ids, pad_token_id)",
-        why="the padding id is taken for a stop: only stop_token_ids end a response, it may be a normal token",
-    )
-    response_overwritten = edit(
-        "~", "", why="the response is overwritten and the rest kept: fill where the mask is False"
-    )
+    """one token after the stop is kept"""
+    pad_taken_for_a_stop = first("stop_token_ids = (*stop_token_ids, pad_token_id)")
+    """the padding id is taken for a stop: only stop_token_ids end a response, it may be a normal token"""
+    response_overwritten = edit("~", "")
+    """the response is overwritten and the rest kept: fill where the mask is False"""
     columns_cut_off = edit(
-        "pad_token_id)",
-        "pad_token_id)[:, : response_mask(responses, stop_token_ids).sum(dim=1).max()]",
-        why="columns are removed: the tensor keeps its size, other tensors of the batch must fit it",
+        "pad_token_id)", "pad_token_id)[:, : response_mask(responses, stop_token_ids).sum(dim=1).max()]"
     )
+    """columns are removed: the tensor keeps its size, other tensors of the batch must fit it"""
     unfinished_rows_overwritten = edit(
         "~response_mask(responses, stop_token_ids)",
         "~response_mask(responses, stop_token_ids) | ~is_stop(responses, stop_token_ids).any(dim=1, keepdim=True)",
-        why="a response that never stops is overwritten from its start: it has to stay as it is",
     )
+    """a response that never stops is overwritten from its start: it has to stay as it is"""
 
 
 class RightTruncateAfterStop(Right, of="truncate_after_stop"):
-    chosen_with_where = instead(
-        "return torch.where(response_mask(responses, stop_token_ids), responses, pad_token_id)",
-        why="where in place of masked_fill",
-    )
-    written_into_a_copy = instead(
-        """
+    chosen_with_where = instead("return torch.where(response_mask(responses, stop_token_ids), responses, pad_token_id)")
+    """where in place of masked_fill"""
+    written_into_a_copy = instead("""
         truncated = responses.clone()
         truncated[~response_mask(responses, stop_token_ids)] = pad_token_id
         return truncated
-        """,
-        why="the padding is written into a copy",
-    )
-    copied_onto_padding = instead(
-        """
+    """)
+    """the padding is written into a copy"""
+    copied_onto_padding = instead("""
         mask = response_mask(responses, stop_token_ids)
         return torch.full_like(responses, pad_token_id).masked_scatter(mask, responses[mask])
-        """,
-        why="a tensor of padding, onto which the response is copied",
-    )
-    columns_after_the_first_stop = instead(
-        """
+    """)
+    """a tensor of padding, onto which the response is copied"""
+    columns_after_the_first_stop = instead("""
         first = first_true_index(is_stop(responses, stop_token_ids)).unsqueeze(1)
         return responses.masked_fill(torch.arange(responses.shape[1]) > first, pad_token_id)
-        """,
-        why="the columns after the first stop token, found with first_true_index",
-    )
-    row_by_row = instead(
-        """
+    """)
+    """the columns after the first stop token, found with first_true_index"""
+    row_by_row = instead("""
         lengths = response_mask(responses, stop_token_ids).sum(dim=1).tolist()
         rows = [row[:n] + [pad_token_id] * (len(row) - n) for row, n in zip(responses.tolist(), lengths)]
         return torch.tensor(rows, dtype=responses.dtype)
-        """,
-        why="Python lists, row by row",
-    )
+    """)
+    """Python lists, row by row"""
 
 
 class PositionIds(Wrong, of="position_ids"):
-    columns_numbered = instead(
-        "return torch.arange(attention_mask.shape[1]).repeat(len(attention_mask), 1)",
-        why="the columns are numbered, so left padding moves the text: count the real tokens only",
-    )
-    counted_from_one = edit(" - 1", "", why="counted from 1; the first real token is at position 0")
-    minus_one_on_left_padding = edit(
-        " * is_real", "", why="left padding gets -1, which no table of positions has; padding gets 0"
-    )
-    one_on_padding = edit(
-        " * is_real",
-        ".masked_fill(attention_mask == 0, 1)",
-        why="padding gets 1, as in some libraries; here padding gets 0",
-    )
-    last_position_repeated = edit(
-        " * is_real", ".clamp(min=0)", why="right padding repeats the last position; padding gets 0 on either side"
-    )
-    one_beyond_on_right_padding = edit(
-        "- 1) * is_real",
-        "- is_real)",
-        why="right padding gets the number of real tokens, one beyond the last position; padding gets 0",
-    )
-    right_padding_assumed = edit(
-        "(is_real.cumsum(dim=1) - 1)",
-        "torch.arange(attention_mask.shape[1])",
-        why="columns times mask: right for right padding only, a left-padded text is moved",
-    )
+    columns_numbered = instead("return torch.arange(attention_mask.shape[1]).repeat(len(attention_mask), 1)")
+    """the columns are numbered, so left padding moves the text: count the real tokens only"""
+    counted_from_one = edit(" - 1", "")
+    """counted from 1; the first real token is at position 0"""
+    minus_one_on_left_padding = edit(" * is_real", "")
+    """left padding gets -1, which no table of positions has; padding gets 0"""
+    one_on_padding = edit(" * is_real", ".masked_fill(attention_mask == 0, 1)")
+    """padding gets 1, as in some libraries; here padding gets 0"""
+    last_position_repeated = edit(" * is_real", ".clamp(min=0)")
+    """right padding repeats the last position; padding gets 0 on either side"""
+    one_beyond_on_right_padding = edit("- 1) * is_real", "- is_real)")
+    """right padding gets the number of real tokens, one beyond the last position; padding gets 0"""
+    right_padding_assumed = edit("(is_real.cumsum(dim=1) - 1)", "torch.arange(attention_mask.shape[1])")
+    """columns times mask: right for right padding only, a left-padded text is moved"""
     left_padding_assumed = edit(
         "is_real.cumsum(dim=1) - 1)",
         "torch.arange(is_real.shape[1]) - (1 - is_real).sum(dim=1, keepdim=True)).clamp(min=0)",
-        why="the number of padding tokens is subtracted from the column: right for left padding only",
     )
+    """the number of padding tokens is subtracted from the column: right for left padding only"""
     columns_from_the_first_real_token = edit(
-        "is_real.cumsum(dim=1) - 1",
-        "torch.arange(is_real.shape[1]) - is_real.argmax(dim=1, keepdim=True)",
-        why="counted in columns from the first real token: padding inside moves what follows",
+        "is_real.cumsum(dim=1) - 1", "torch.arange(is_real.shape[1]) - is_real.argmax(dim=1, keepdim=True)"
     )
-    counted_over_rows = edit("dim=1", "dim=0", why="it counts down the batch, over rows; count along each row")
-    positions_as_floats = edit(".long()", ".double()", why="a position is an index: int64, not a float")
+    """counted in columns from the first real token: padding inside moves what follows"""
+    counted_over_rows = edit("dim=1", "dim=0")
+    """it counts down the batch, over rows; count along each row"""
+    positions_as_floats = edit(".long()", ".double()")
+    """a position is an index: int64, not a float"""
 
 
 class RightPositionIds(Right, of="position_ids"):
-    filled_where_padded = instead(
-        """
+    filled_where_padded = instead("""
         positions = attention_mask.long().cumsum(dim=-1) - 1
         return positions.masked_fill(attention_mask == 0, 0)
-        """,
-        why="Hugging Face's way: count, subtract 1, and fill where the mask is 0",
-    )
+    """)
+    """Hugging Face's way: count, subtract 1, and fill where the mask is 0"""
     clamped_and_multiplied = instead(
-        "return attention_mask.long().cumsum(1).sub(1).clamp(min=0) * (attention_mask != 0)",
-        why="clamped at 0 before the padding is multiplied away",
+        "return attention_mask.long().cumsum(1).sub(1).clamp(min=0) * (attention_mask != 0)"
     )
-    real_tokens_before = instead(
-        """
+    """clamped at 0 before the padding is multiplied away"""
+    real_tokens_before = instead("""
         real = attention_mask.bool()
         return torch.where(real, real.cumsum(dim=1) - real.long(), 0)
-        """,
-        why="the position is the number of real tokens before this one",
-    )
-    numbers_written_row_by_row = instead(
-        """
+    """)
+    """the position is the number of real tokens before this one"""
+    numbers_written_row_by_row = instead("""
         positions = torch.zeros_like(attention_mask, dtype=torch.int64)
         for row, real in enumerate(attention_mask.bool()):
             positions[row, real] = torch.arange(int(real.sum()))
         return positions
-        """,
-        why="0, 1, 2, ... written onto the real tokens of each row",
-    )
-    counted_in_python = instead(
-        """
+    """)
+    """0, 1, 2, ... written onto the real tokens of each row"""
+    counted_in_python = instead("""
         rows = []
         for row in attention_mask.tolist():
             count, places = 0, []
@@ -1068,6 +788,5 @@ class RightPositionIds(Right, of="position_ids"):
                 count += bool(is_real)
             rows.append(places)
         return torch.tensor(rows)
-        """,
-        why="a counter for each row",
-    )
+    """)
+    """a counter for each row"""

@@ -9,142 +9,85 @@ WRONG = "What people get wrong"
 
 
 class LastTokenIndex(Wrong, of="last_token_index"):
-    number_of_tokens_minus_one = instead(
-        "return attention_mask.long().sum(dim=1) - 1",
-        why="counts the real tokens: that gives the last index only if all padding is on the right",
-    )
+    number_of_tokens_minus_one = instead("return attention_mask.long().sum(dim=1) - 1")
+    """counts the real tokens: that gives the last index only if all padding is on the right"""
     always_the_last_column = edit(
         "first_true_index(attention_mask.bool().flip(dims=[1]))",
         "torch.zeros_like(attention_mask[:, 0], dtype=torch.int64)",
-        why="always the last column, which is padding in a right-padded row",
     )
-    first_real_token = instead(
-        "return first_true_index(attention_mask.bool())", why="this is the first real token, not the last one"
-    )
-    counted_from_the_right = edit(
-        "length - 1 - ",
-        "",
-        why="counted from the right: convert the index in the flipped mask, length - 1 - index",
-    )
-    one_past_the_last = edit("length - 1", "length", why="one too far: converted with length instead of length - 1")
-    before_the_first_pad = instead(
-        "return attention_mask.long().argmin(dim=1) - 1",
-        why="the token before the first padding token: right only if all padding is on the right, -1 if there is none",
-    )
-    the_longest_row_decides = first(
-        "attention_mask = attention_mask.bool().any(dim=0).expand_as(attention_mask)",
-        why="one index for all rows: each row has its own length",
-    )
-    index_kept_as_a_column = edit(
-        "flip(dims=[1]))",
-        "flip(dims=[1])).unsqueeze(1)",
-        why="the index has the shape (B, 1): return one number per row, (B,)",
-    )
-    last_pad = first(
-        "attention_mask = ~attention_mask.bool()", why="the mask is read as a padding mask: True is a real token"
-    )
+    """always the last column, which is padding in a right-padded row"""
+    first_real_token = instead("return first_true_index(attention_mask.bool())")
+    """this is the first real token, not the last one"""
+    counted_from_the_right = edit("length - 1 - ", "")
+    """counted from the right: convert the index in the flipped mask, length - 1 - index"""
+    one_past_the_last = edit("length - 1", "length")
+    """one too far: converted with length instead of length - 1"""
+    before_the_first_pad = instead("return attention_mask.long().argmin(dim=1) - 1")
+    """the token before the first padding token: right only if all padding is on the right, -1 if there is none"""
+    the_longest_row_decides = first("attention_mask = attention_mask.bool().any(dim=0).expand_as(attention_mask)")
+    """one index for all rows: each row has its own length"""
+    index_kept_as_a_column = edit("flip(dims=[1]))", "flip(dims=[1])).unsqueeze(1)")
+    """the index has the shape (B, 1): return one number per row, (B,)"""
+    last_pad = first("attention_mask = ~attention_mask.bool()")
+    """the mask is read as a padding mask: True is a real token"""
 
 
 class RightLastTokenIndex(Right, of="last_token_index"):
     largest_real_column = instead(
-        "return torch.where(attention_mask.bool(), torch.arange(attention_mask.shape[1]), -1).max(dim=1).values",
-        why="the largest column number among the real ones",
+        "return torch.where(attention_mask.bool(), torch.arange(attention_mask.shape[1]), -1).max(dim=1).values"
     )
-    argmax_of_the_count = instead(
-        "return attention_mask.long().cumsum(dim=1).argmax(dim=1)",
-        why="the count of real tokens reaches its maximum at the last one; argmax takes the first place of it",
-    )
-    argmax_from_the_right = instead(
-        "return attention_mask.shape[1] - 1 - attention_mask.int().flip(1).argmax(dim=1)",
-        why="the first maximum of the flipped mask",
-    )
-    row_by_row = instead(
-        "return torch.stack([row.nonzero()[-1, 0] for row in attention_mask])", why="a loop over the rows"
-    )
+    """the largest column number among the real ones"""
+    argmax_of_the_count = instead("return attention_mask.long().cumsum(dim=1).argmax(dim=1)")
+    """the count of real tokens reaches its maximum at the last one; argmax takes the first place of it"""
+    argmax_from_the_right = instead("return attention_mask.shape[1] - 1 - attention_mask.int().flip(1).argmax(dim=1)")
+    """the first maximum of the flipped mask"""
+    row_by_row = instead("return torch.stack([row.nonzero()[-1, 0] for row in attention_mask])")
+    """a loop over the rows"""
 
 
 class Forward(Wrong, of="RewardModel.forward"):
-    last_column_read = edit(
-        "last_token_index(attention_mask)",
-        "-1",
-        why="reads [:, -1]: in a right-padded row that is the score of a padding token",
-    )
-    positions_not_passed = edit(
-        "position_ids(attention_mask)",
-        "None",
-        why="position_ids are not passed: the backbone counts the padding on the left, and the score depends on it",
-    )
-    positions_from_one = edit(
-        "position_ids(attention_mask)",
-        "attention_mask.long().cumsum(dim=1)",
-        why="positions count from 1: the first real token is at 0",
-    )
-    mask_not_passed = edit(
-        "=attention_mask",
-        "=None",
-        why="the mask is not passed to the backbone: it reads the padding on the left as text",
-    )
-    first_token_read = edit(
-        "last_token_index(attention_mask)",
-        "first_true_index(attention_mask.bool())",
-        why="reads the first real token: a causal model has seen nothing else there",
-    )
+    last_column_read = edit("last_token_index(attention_mask)", "-1")
+    """reads [:, -1]: in a right-padded row that is the score of a padding token"""
+    positions_not_passed = edit("position_ids(attention_mask)", "None")
+    """position_ids are not passed: the backbone counts the padding on the left, and the score depends on it"""
+    positions_from_one = edit("position_ids(attention_mask)", "attention_mask.long().cumsum(dim=1)")
+    """positions count from 1: the first real token is at 0"""
+    mask_not_passed = edit("=attention_mask", "=None")
+    """the mask is not passed to the backbone: it reads the padding on the left as text"""
+    first_token_read = edit("last_token_index(attention_mask)", "first_true_index(attention_mask.bool())")
+    """reads the first real token: a causal model has seen nothing else there"""
     token_before_the_last_read = edit(
-        "last_token_index(attention_mask)",
-        "(last_token_index(attention_mask) - 1).clamp(min=0)",
-        why="reads one token too early, as if a score were shifted like a log-probability",
+        "last_token_index(attention_mask)", "(last_token_index(attention_mask) - 1).clamp(min=0)"
     )
+    """reads one token too early, as if a score were shifted like a log-probability"""
     mean_over_the_tokens = edit(
         "hidden[rows, last_token_index(attention_mask)]",
         "hidden.masked_fill(~attention_mask.unsqueeze(-1), 0.0).sum(dim=1) / attention_mask.sum(dim=1, keepdim=True)",
-        why="averages over the real tokens: the score is read at the last one",
     )
+    """averages over the real tokens: the score is read at the last one"""
     sum_over_the_tokens = edit(
         "[rows, last_token_index(attention_mask)]",
         "",
         "squeeze(-1)",
         "squeeze(-1).masked_fill(~attention_mask, 0.0).sum(dim=1)",
-        why="adds up the scores of all tokens: long texts then have an advantage",
     )
-    read_at_the_number_of_tokens = edit(
-        "last_token_index(attention_mask)",
-        "attention_mask.sum(dim=1) - 1",
-        why="indexes by the number of real tokens: with left padding that is a token in the middle",
-    )
-    padding_found_by_its_id = first(
-        "attention_mask = input_ids != 0",
-        why="padding is found by its id (0 here): a text may end in that same token, as with pad == eos",
-        read=WRONG,
-    )
-    score_for_every_position = edit(
-        "[rows, last_token_index(attention_mask)]",
-        "",
-        why="a score for every position, (B, L): return one per text",
-    )
-    score_kept_as_a_column = edit(".squeeze(-1)", "", why="the head's last dimension is kept: (B, 1) instead of (B,)")
-    squeezed_to_a_number = edit(
-        "squeeze(-1)",
-        "squeeze()",
-        why="squeeze() without a dimension: a batch of one row becomes a scalar; squeeze(-1) keeps the row",
-    )
-    score_squashed = edit(
-        "squeeze(-1)",
-        "squeeze(-1).sigmoid()",
-        why="passed through a sigmoid: a score may be any number, the sigmoid belongs to the loss",
-        read=PAIRWISE,
-    )
-    head_without_its_bias = edit(
-        "self.head(",
-        "(",
-        ".squeeze(-1)",
-        " @ self.head.weight[0]",
-        why="the bias of the head is left out: call the head, which adds it",
-    )
-    backbone_detached = edit(
-        "hidden[",
-        "hidden.detach()[",
-        why="the backbone is detached (detach or no_grad): backbone and head are trained together",
-    )
+    """adds up the scores of all tokens: long texts then have an advantage"""
+    read_at_the_number_of_tokens = edit("last_token_index(attention_mask)", "attention_mask.sum(dim=1) - 1")
+    """indexes by the number of real tokens: with left padding that is a token in the middle"""
+    padding_found_by_its_id = first("attention_mask = input_ids != 0", read=WRONG)
+    """padding is found by its id (0 here): a text may end in that same token, as with pad == eos"""
+    score_for_every_position = edit("[rows, last_token_index(attention_mask)]", "")
+    """a score for every position, (B, L): return one per text"""
+    score_kept_as_a_column = edit(".squeeze(-1)", "")
+    """the head's last dimension is kept: (B, 1) instead of (B,)"""
+    squeezed_to_a_number = edit("squeeze(-1)", "squeeze()")
+    """squeeze() without a dimension: a batch of one row becomes a scalar; squeeze(-1) keeps the row"""
+    score_squashed = edit("squeeze(-1)", "squeeze(-1).sigmoid()", read=PAIRWISE)
+    """passed through a sigmoid: a score may be any number, the sigmoid belongs to the loss"""
+    head_without_its_bias = edit("self.head(", "(", ".squeeze(-1)", " @ self.head.weight[0]")
+    """the bias of the head is left out: call the head, which adds it"""
+    backbone_detached = edit("hidden[", "hidden.detach()[")
+    """the backbone is detached (detach or no_grad): backbone and head are trained together"""
 
 
 class RightForward(Right, of="RewardModel.forward"):
@@ -153,323 +96,204 @@ class RightForward(Right, of="RewardModel.forward"):
         "scores = self.head(hidden).squeeze(-1)",
         "self.head(hidden[rows, last_token_index(attention_mask)]).squeeze(-1)",
         "scores.gather(1, last_token_index(attention_mask).unsqueeze(1)).squeeze(1)",
-        why="the head reads every position, and one score of each row is gathered",
     )
+    """the head reads every position, and one score of each row is gathered"""
     states_taken_along_the_dimension = edit(
         "rows = torch.arange(len(input_ids), device=input_ids.device)",
         "last = last_token_index(attention_mask).view(-1, 1, 1)",
         "self.head(hidden[rows, last_token_index(attention_mask)]).squeeze(-1)",
         "self.head(hidden.take_along_dim(last, dim=1)).flatten()",
-        why="take_along_dim in place of an index",
     )
-    positions_and_head_by_hand = instead(
-        """
+    """take_along_dim in place of an index"""
+    positions_and_head_by_hand = instead("""
         positions = (attention_mask.long().cumsum(dim=1) - 1).clamp(min=0)
         hidden = self.backbone(input_ids=input_ids, attention_mask=attention_mask.long(), position_ids=positions)[0]
         read = hidden[torch.arange(len(hidden)), last_token_index(attention_mask)]
         return read @ self.head.weight[0] + self.head.bias
-        """,
-        why="the output by its place, positions on padding behind the text anything, the head multiplied out",
-    )
+    """)
+    """the output by its place, positions on padding behind the text anything, the head multiplied out"""
     row_by_row = edit(
         "rows = torch.arange(len(input_ids), device=input_ids.device)",
         "ends = last_token_index(attention_mask).tolist()",
         "self.head(hidden[rows, last_token_index(attention_mask)]).squeeze(-1)",
         "torch.cat([self.head(row[end]) for row, end in zip(hidden, ends, strict=True)])",
-        why="a loop over the rows",
     )
+    """a loop over the rows"""
 
 
 class PairwiseLoss(Wrong, of="pairwise_loss"):
-    log_of_a_rounded_sigmoid = edit(
-        "logsigmoid(difference)",
-        "difference.sigmoid().log()",
-        why="log(sigmoid(x)), or log(1 + exp(-x)): far below 0 the sigmoid is 0 and the loss infinite; use logsigmoid",
-    )
-    log_of_sigmoid_plus_epsilon = edit(
-        "logsigmoid(difference)",
-        "(difference.sigmoid() + 1e-8).log()",
-        why="a small number inside the logarithm hides the infinity, but changes the loss and makes the gradient 0",
-    )
-    chosen_and_rejected_swapped = edit(
-        "chosen - rejected",
-        "rejected - chosen",
-        why="chosen and rejected are swapped: the loss falls when the worse one wins",
-    )
-    minus_forgotten = edit(
-        "-logsigmoid",
-        "logsigmoid",
-        why="the minus sign is missing: a log-likelihood is maximized, a loss is minimized",
-    )
-    summed_over_the_pairs = edit("mean()", "sum()", why="the sum over the pairs: it must be their mean")
-    not_averaged = edit(".mean()", "", why="one loss for each pair: return their mean, a single number")
-    loss_of_the_mean_difference = edit(
-        "(difference).mean()",
-        "(difference.mean())",
-        why="the loss of the mean difference: compute the loss of each pair first, then the mean",
-    )
+    log_of_a_rounded_sigmoid = edit("logsigmoid(difference)", "difference.sigmoid().log()")
+    """log(sigmoid(x)), or log(1 + exp(-x)): far below 0 the sigmoid is 0 and the loss infinite; use logsigmoid"""
+    log_of_sigmoid_plus_epsilon = edit("logsigmoid(difference)", "(difference.sigmoid() + 1e-8).log()")
+    """a small number inside the logarithm hides the infinity, but changes the loss and makes the gradient 0"""
+    chosen_and_rejected_swapped = edit("chosen - rejected", "rejected - chosen")
+    """chosen and rejected are swapped: the loss falls when the worse one wins"""
+    minus_forgotten = edit("-logsigmoid", "logsigmoid")
+    """the minus sign is missing: a log-likelihood is maximized, a loss is minimized"""
+    summed_over_the_pairs = edit("mean()", "sum()")
+    """the sum over the pairs: it must be their mean"""
+    not_averaged = edit(".mean()", "")
+    """one loss for each pair: return their mean, a single number"""
+    loss_of_the_mean_difference = edit("(difference).mean()", "(difference.mean())")
+    """the loss of the mean difference: compute the loss of each pair first, then the mean"""
     every_chosen_against_every_rejected = edit(
-        "chosen - rejected",
-        "chosen.unsqueeze(1) - rejected",
-        "- margin",
-        "- margin.unsqueeze(1)",
-        why="each chosen response against each rejected one: they answer different prompts, compare row by row",
+        "chosen - rejected", "chosen.unsqueeze(1) - rejected", "- margin", "- margin.unsqueeze(1)"
     )
-    margin_ignored = first("margin = None", why="the margin is ignored")
-    margin_added = edit("- margin", "+ margin", why="the margin is added: it must make winning harder, so subtract it")
+    """each chosen response against each rejected one: they answer different prompts, compare row by row"""
+    margin_ignored = first("margin = None")
+    """the margin is ignored"""
+    margin_added = edit("- margin", "+ margin")
+    """the margin is added: it must make winning harder, so subtract it"""
     margin_outside_the_sigmoid = instead(
-        "return (-logsigmoid(chosen - rejected) + (0.0 if margin is None else margin)).mean()",
-        why="the margin is added to the loss: subtract it from the difference, inside the sigmoid",
+        "return (-logsigmoid(chosen - rejected) + (0.0 if margin is None else margin)).mean()"
     )
-    margins_averaged = edit(
-        "- margin", "- margin.mean()", why="one margin for all pairs, their mean: each pair has its own"
-    )
-    probability_without_logarithm = edit(
-        "-logsigmoid(difference)",
-        "1 - difference.sigmoid()",
-        why="the probability of being wrong, without a logarithm: a confident mistake is hardly penalized",
-    )
-    hinge_loss = edit(
-        "-logsigmoid(difference)",
-        "(1 - difference).clamp(min=0)",
-        why="a hinge loss, max(0, 1 - x): it is 0 beyond 1; Bradley-Terry gives -log sigmoid(x)",
-    )
-    squared_error_against_labels = instead(
-        "return ((chosen - 1).square() + rejected.square()).mean() / 2",
-        why="squared errors against 1 and 0: comparisons say which text is better, not what a text is worth",
-        read=WRONG,
-    )
-    rejected_detached = edit(
-        "- rejected",
-        "- rejected.detach()",
-        why="the rejected score is detached: the gradient must raise one score and lower the other",
-    )
+    """the margin is added to the loss: subtract it from the difference, inside the sigmoid"""
+    margins_averaged = edit("- margin", "- margin.mean()")
+    """one margin for all pairs, their mean: each pair has its own"""
+    probability_without_logarithm = edit("-logsigmoid(difference)", "1 - difference.sigmoid()")
+    """the probability of being wrong, without a logarithm: a confident mistake is hardly penalized"""
+    hinge_loss = edit("-logsigmoid(difference)", "(1 - difference).clamp(min=0)")
+    """a hinge loss, max(0, 1 - x): it is 0 beyond 1; Bradley-Terry gives -log sigmoid(x)"""
+    squared_error_against_labels = instead("return ((chosen - 1).square() + rejected.square()).mean() / 2", read=WRONG)
+    """squared errors against 1 and 0: comparisons say which text is better, not what a text is worth"""
+    rejected_detached = edit("- rejected", "- rejected.detach()")
+    """the rejected score is detached: the gradient must raise one score and lower the other"""
 
 
 class RightPairwiseLoss(Right, of="pairwise_loss"):
-    softplus = edit(
-        "-logsigmoid(difference)", "nn.functional.softplus(-difference)", why="softplus(-x) is -log sigmoid(x)"
-    )
+    softplus = edit("-logsigmoid(difference)", "nn.functional.softplus(-difference)")
+    """softplus(-x) is -log sigmoid(x)"""
     binary_cross_entropy = edit(
         "-logsigmoid(difference).mean()",
         "nn.functional.binary_cross_entropy_with_logits(difference, torch.ones_like(difference))",
-        why="a classifier whose label is always 1",
     )
-    cross_entropy_over_two = instead(
-        """
+    """a classifier whose label is always 1"""
+    cross_entropy_over_two = instead("""
         logits = torch.stack([chosen if margin is None else chosen - margin, rejected], dim=1)
         return nn.functional.cross_entropy(logits, torch.zeros(len(logits), dtype=torch.int64))
-        """,
-        why="a softmax over the two responses, the first of which is right",
-    )
-    logaddexp = instead(
-        """
+    """)
+    """a softmax over the two responses, the first of which is right"""
+    logaddexp = instead("""
         needed = rejected if margin is None else rejected + margin
         return (torch.logaddexp(chosen, needed) - chosen).mean()
-        """,
-        why="log(exp(chosen) + exp(rejected)) - chosen, and the margin on the other side",
-    )
+    """)
+    """log(exp(chosen) + exp(rejected)) - chosen, and the margin on the other side"""
 
 
 class RankingLoss(Wrong, of="ranking_loss"):
-    neighbors_only = edit(
-        "scores[:, better] - scores[:, worse]",
-        "scores[:, :-1] - scores[:, 1:]",
-        why="neighbors only: all K (K - 1) / 2 pairs are compared",
-    )
-    best_against_the_rest = edit(
-        "scores[:, better] - scores[:, worse]",
-        "scores[:, :1] - scores[:, 1:]",
-        why="only the best against the others: the others are ordered, too",
-    )
-    best_against_the_worst = edit(
-        "scores[:, better] - scores[:, worse]",
-        "scores[:, 0] - scores[:, -1]",
-        why="only the best against the worst: all pairs are compared",
-    )
-    worst_first = edit(
-        "better, worse", "worse, better", why="the order is read backwards: the best response comes first"
-    )
-    diagonal_included = edit(
-        "offset=1", "offset=0", why="each response is also compared with itself: that adds a constant log 2"
-    )
-    both_directions = edit(
-        "return",
-        "better, worse = torch.cat([better, worse]), torch.cat([worse, better])\nreturn",
-        why="each pair is counted in both directions: that says that each is better than the other",
-    )
-    all_k_times_k_pairs = edit(
-        "scores[:, better] - scores[:, worse]",
-        "scores.unsqueeze(2) - scores.unsqueeze(1)",
-        why="all K x K pairs, both directions and each with itself: count only i < j",
-    )
-    summed_over_the_pairs_of_a_prompt = edit(
-        ".mean()",
-        ".sum(dim=1).mean()",
-        why="summed over the pairs of a prompt: divide by K (K - 1) / 2, or large K dominates",
-    )
-    divided_by_k = edit(
-        ".mean()",
-        ".sum(dim=1).mean() / scores.shape[1]",
-        why="divided by K instead of the number of pairs, K (K - 1) / 2",
-    )
-    summed_over_the_prompts = edit(
-        ".mean()", ".mean(dim=1).sum()", why="summed over the prompts: it is a mean over pairs and prompts"
-    )
-    sorted_by_score = first(
-        "scores = scores.sort(dim=1, descending=True).values",
-        why="the scores are sorted first: the given order is the label, the scores must not change it",
-    )
-    pairs_across_prompts = first(
-        "scores = scores.reshape(1, -1)",
-        why="pairs across prompts: scores are only comparable among responses to one prompt",
-    )
-    softmax_over_the_rest = instead(
-        """
+    neighbors_only = edit("scores[:, better] - scores[:, worse]", "scores[:, :-1] - scores[:, 1:]")
+    """neighbors only: all K (K - 1) / 2 pairs are compared"""
+    best_against_the_rest = edit("scores[:, better] - scores[:, worse]", "scores[:, :1] - scores[:, 1:]")
+    """only the best against the others: the others are ordered, too"""
+    best_against_the_worst = edit("scores[:, better] - scores[:, worse]", "scores[:, 0] - scores[:, -1]")
+    """only the best against the worst: all pairs are compared"""
+    worst_first = edit("better, worse", "worse, better")
+    """the order is read backwards: the best response comes first"""
+    diagonal_included = edit("offset=1", "offset=0")
+    """each response is also compared with itself: that adds a constant log 2"""
+    both_directions = edit("return", "better, worse = torch.cat([better, worse]), torch.cat([worse, better])\nreturn")
+    """each pair is counted in both directions: that says that each is better than the other"""
+    all_k_times_k_pairs = edit("scores[:, better] - scores[:, worse]", "scores.unsqueeze(2) - scores.unsqueeze(1)")
+    """all K x K pairs, both directions and each with itself: count only i < j"""
+    summed_over_the_pairs_of_a_prompt = edit(".mean()", ".sum(dim=1).mean()")
+    """summed over the pairs of a prompt: divide by K (K - 1) / 2, or large K dominates"""
+    divided_by_k = edit(".mean()", ".sum(dim=1).mean() / scores.shape[1]")
+    """divided by K instead of the number of pairs, K (K - 1) / 2"""
+    summed_over_the_prompts = edit(".mean()", ".mean(dim=1).sum()")
+    """summed over the prompts: it is a mean over pairs and prompts"""
+    sorted_by_score = first("scores = scores.sort(dim=1, descending=True).values")
+    """the scores are sorted first: the given order is the label, the scores must not change it"""
+    pairs_across_prompts = first("scores = scores.reshape(1, -1)")
+    """pairs across prompts: scores are only comparable among responses to one prompt"""
+    softmax_over_the_rest = instead("""
         losses = [scores[:, place:].logsumexp(dim=1) - scores[:, place] for place in range(scores.shape[1] - 1)]
         return torch.stack(losses).mean()
-        """,
-        why="a softmax over the remaining responses, rank by rank (Plackett-Luce): here it is the mean over pairs",
-    )
-    ranking_by_log_of_sigmoid = edit(
-        "logsigmoid(",
-        "torch.log(torch.sigmoid(",
-        "worse])",
-        "worse]))",
-        why="log(sigmoid(x)) is -infinity where sigmoid rounds to 0; use logsigmoid",
-        read=PAIRWISE,
-    )
+    """)
+    """a softmax over the remaining responses, rank by rank (Plackett-Luce): here it is the mean over pairs"""
+    ranking_by_log_of_sigmoid = edit("logsigmoid(", "torch.log(torch.sigmoid(", "worse])", "worse]))", read=PAIRWISE)
+    """log(sigmoid(x)) is -infinity where sigmoid rounds to 0; use logsigmoid"""
 
 
 class RightRankingLoss(Right, of="ranking_loss"):
-    combinations = instead(
-        """
+    combinations = instead("""
         from itertools import combinations
 
         pairs = combinations(scores.unbind(dim=1), 2)
         return torch.stack([pairwise_loss(better, worse) for better, worse in pairs]).mean()
-        """,
-        why="the pairwise loss of each pair of columns",
-    )
-    upper_triangle = instead(
-        """
+    """)
+    """the pairwise loss of each pair of columns"""
+    upper_triangle = instead("""
         difference = scores.unsqueeze(2) - scores.unsqueeze(1)
         is_pair = torch.ones(difference.shape[1:], dtype=torch.bool).triu(diagonal=1)
         return -logsigmoid(difference[:, is_pair]).mean()
-        """,
-        why="all differences at once, of which the upper triangle is kept",
-    )
-    by_distance = instead(
-        """
+    """)
+    """all differences at once, of which the upper triangle is kept"""
+    by_distance = instead("""
         count, total = scores.shape[1], 0.0
         for distance in range(1, count):
             total = total - logsigmoid(scores[:, :-distance] - scores[:, distance:]).sum(dim=1)
         return (total / (count * (count - 1) / 2)).mean()
-        """,
-        why="neighbors first, then those two places apart, and so on",
-    )
-    prompt_by_prompt = instead(
-        """
+    """)
+    """neighbors first, then those two places apart, and so on"""
+    prompt_by_prompt = instead("""
         losses = []
         for row in scores:
             pairs = torch.combinations(row)
             losses.append(nn.functional.softplus(pairs[:, 1] - pairs[:, 0]).mean())
         return torch.stack(losses).mean()
-        """,
-        why="torch.combinations of each prompt's scores",
-    )
+    """)
+    """torch.combinations of each prompt's scores"""
 
 
 class TokenPairwiseLoss(Wrong, of="token_pairwise_loss"):
-    prefix_compared = edit(
-        "(position >= start.unsqueeze(1)) & ",
-        "",
-        why="starts at the first token: a common prefix has equal scores and no information, start where they differ",
-    )
-    starts_one_late = edit(
-        "position >= start",
-        "position > start",
-        why="starts after the first token that differs: that token counts as well",
-    )
-    ends_with_the_shorter = edit("maximum", "minimum", why="ends with the shorter text: the longer one decides")
-    ends_with_the_chosen = edit(
-        "rejected_ids == pad_token_id",
-        "chosen_ids == pad_token_id",
-        why="ends with the chosen text, however long the rejected one is",
-    )
-    one_pad_counted = edit(
-        "position < end",
-        "position <= end",
-        why="one padding token counts as text (num_padding_at_beginning = 1 fits OPT only): end before it",
-        read=WRONG,
-    )
-    padding_compared = edit(
-        " & (position < end.unsqueeze(1))", "", why="all columns to the end: scores at padding positions mean nothing"
-    )
-    only_where_tokens_differ = edit(
-        "end.unsqueeze(1))",
-        "end.unsqueeze(1)) & (chosen_ids != rejected_ids)",
-        why="only where the two tokens differ: after the first difference, every position has read another text",
-    )
+    prefix_compared = edit("(position >= start.unsqueeze(1)) & ", "")
+    """starts at the first token: a common prefix has equal scores and no information, start where they differ"""
+    starts_one_late = edit("position >= start", "position > start")
+    """starts after the first token that differs: that token counts as well"""
+    ends_with_the_shorter = edit("maximum", "minimum")
+    """ends with the shorter text: the longer one decides"""
+    ends_with_the_chosen = edit("rejected_ids == pad_token_id", "chosen_ids == pad_token_id")
+    """ends with the chosen text, however long the rejected one is"""
+    one_pad_counted = edit("position < end", "position <= end", read=WRONG)
+    """one padding token counts as text (num_padding_at_beginning = 1 fits OPT only): end before it"""
+    padding_compared = edit(" & (position < end.unsqueeze(1))", "")
+    """all columns to the end: scores at padding positions mean nothing"""
+    only_where_tokens_differ = edit("end.unsqueeze(1))", "end.unsqueeze(1)) & (chosen_ids != rejected_ids)")
+    """only where the two tokens differ: after the first difference, every position has read another text"""
     only_the_first_difference = edit(
-        "(position >= start.unsqueeze(1)) & (position < end.unsqueeze(1))",
-        "position == start.unsqueeze(1)",
-        why="only the first token that differs: all up to the end are compared",
+        "(position >= start.unsqueeze(1)) & (position < end.unsqueeze(1))", "position == start.unsqueeze(1)"
     )
+    """only the first token that differs: all up to the end are compared"""
     only_the_last_position = edit(
-        "(position >= start.unsqueeze(1)) & (position < end.unsqueeze(1))",
-        "position == end.unsqueeze(1) - 1",
-        why="only the last position: this is the loss of whole texts, not of tokens",
+        "(position >= start.unsqueeze(1)) & (position < end.unsqueeze(1))", "position == end.unsqueeze(1) - 1"
     )
-    each_token_counts_once = edit(
-        "(losses.sum(dim=1) / compared.sum(dim=1)).mean()",
-        "losses.sum() / compared.sum()",
-        why="the mean over all tokens of the batch: each pair is averaged by itself, then the pairs",
-    )
-    summed_over_the_positions = edit(
-        " / compared.sum(dim=1)", "", why="summed over the positions of a pair: they are averaged"
-    )
-    divided_by_the_width = edit(
-        "(losses.sum(dim=1) / compared.sum(dim=1)).mean()",
-        "losses.mean()",
-        why="divided by the width of the batch: divide by the number of positions that are compared",
-    )
-    zeros_averaged_in = edit(
-        " * compared",
-        "",
-        "(losses.sum(dim=1) / compared.sum(dim=1)).mean()",
-        "losses.mean()",
-        why="positions that are not compared have a difference of 0, and their log 2 is in the mean",
-    )
-    masked_after_the_loss = edit(
-        ".masked_fill(~compared, 0.0)",
-        "",
-        why="the mask is multiplied in afterwards: 0 * NaN is NaN, so replace values before you compute",
-    )
+    """only the last position: this is the loss of whole texts, not of tokens"""
+    each_token_counts_once = edit("(losses.sum(dim=1) / compared.sum(dim=1)).mean()", "losses.sum() / compared.sum()")
+    """the mean over all tokens of the batch: each pair is averaged by itself, then the pairs"""
+    summed_over_the_positions = edit(" / compared.sum(dim=1)", "")
+    """summed over the positions of a pair: they are averaged"""
+    divided_by_the_width = edit("(losses.sum(dim=1) / compared.sum(dim=1)).mean()", "losses.mean()")
+    """divided by the width of the batch: divide by the number of positions that are compared"""
+    zeros_averaged_in = edit(" * compared", "", "(losses.sum(dim=1) / compared.sum(dim=1)).mean()", "losses.mean()")
+    """positions that are not compared have a difference of 0, and their log 2 is in the mean"""
+    masked_after_the_loss = edit(".masked_fill(~compared, 0.0)", "")
+    """the mask is multiplied in afterwards: 0 * NaN is NaN, so replace values before you compute"""
     one_span_for_the_batch = edit(
-        "end.unsqueeze(1))",
-        "end.unsqueeze(1))\ncompared = compared.any(dim=0).expand_as(compared)",
-        why="one start and one end for the whole batch: each pair has its own",
+        "end.unsqueeze(1))", "end.unsqueeze(1))\ncompared = compared.any(dim=0).expand_as(compared)"
     )
-    token_sides_swapped = edit(
-        "chosen_scores - rejected_scores",
-        "rejected_scores - chosen_scores",
-        why="chosen and rejected are swapped",
-        read=PAIRWISE,
-    )
+    """one start and one end for the whole batch: each pair has its own"""
+    token_sides_swapped = edit("chosen_scores - rejected_scores", "rejected_scores - chosen_scores", read=PAIRWISE)
+    """chosen and rejected are swapped"""
     loss_of_the_mean_scores = edit(
-        "-logsigmoid(difference) * compared",
-        "difference",
-        "(losses.sum(dim=1)",
-        "-logsigmoid(losses.sum(dim=1)",
-        why="the scores are averaged before they are compared: the loss is taken at each position",
+        "-logsigmoid(difference) * compared", "difference", "(losses.sum(dim=1)", "-logsigmoid(losses.sum(dim=1)"
     )
-    pad_fixed_at_0 = first("pad_token_id = 0", why="the padding token is assumed to be 0; pad_token_id is ignored")
+    """the scores are averaged before they are compared: the loss is taken at each position"""
+    pad_fixed_at_0 = first("pad_token_id = 0")
+    """the padding token is assumed to be 0; pad_token_id is ignored"""
 
 
 class RightTokenPairwiseLoss(Right, of="token_pairwise_loss"):
-    pair_by_pair = instead(
-        """
+    pair_by_pair = instead("""
         losses = []
         for pair in range(len(chosen_ids)):
             differs = (chosen_ids[pair] != rejected_ids[pair]).nonzero()
@@ -477,164 +301,115 @@ class RightTokenPairwiseLoss(Right, of="token_pairwise_loss"):
             span = slice(int(differs[0]), int(real[-1]) + 1)
             losses.append(pairwise_loss(chosen_scores[pair, span], rejected_scores[pair, span]))
         return torch.stack(losses).mean()
-        """,
-        why="DeepSpeed-Chat's own loop",
-    )
-    differed_until_now = instead(
-        """
+    """)
+    """DeepSpeed-Chat's own loop"""
+    differed_until_now = instead("""
         has_differed = (chosen_ids != rejected_ids).cumsum(dim=1) > 0
         compared = has_differed & ((chosen_ids != pad_token_id) | (rejected_ids != pad_token_id))
         difference = torch.where(compared, chosen_scores - rejected_scores, 0.0)
         share = compared / compared.sum(dim=1, keepdim=True, dtype=difference.dtype)
         return -(logsigmoid(difference) * share).sum(dim=1).mean()
-        """,
-        why="no positions: a running count says what has differed, and each place has a share of 1",
-    )
+    """)
+    """no positions: a running count says what has differed, and each place has a share of 1"""
     only_compared_positions_computed = edit(
         "difference = (chosen_scores - rejected_scores).masked_fill(~compared, 0.0)\n"
         "losses = -logsigmoid(difference) * compared\n",
         "losses = torch.zeros_like(chosen_scores)\n"
         "losses[compared] = -logsigmoid(chosen_scores[compared] - rejected_scores[compared])\n",
-        why="the mask selects before the difference",
     )
+    """the mask selects before the difference"""
     each_side_selected = edit(
         "(chosen_scores - rejected_scores).masked_fill(~compared, 0.0)",
         "chosen_scores.where(compared, 0.0) - rejected_scores.where(compared, 0.0)",
         "-logsigmoid(difference) * compared",
         "nn.functional.softplus(-difference).masked_fill(~compared, 0.0)",
-        why="scores outside the span become 0 on both sides",
     )
+    """scores outside the span become 0 on both sides"""
 
 
 class PreferenceAccuracy(Wrong, of="preference_accuracy"):
-    ties_are_right = edit(
-        ">", ">=", why="a tie counts as right: a model that gives every text one score would be perfect"
-    )
-    ties_are_half_right = edit(
-        "float()",
-        "float().add(0.5 * (chosen == rejected))",
-        why="a tie counts as half right: only a strictly higher score is right",
-    )
-    share_of_mistakes = edit(">", "<", why="chosen and rejected are swapped: this is the fraction of mistakes")
-    positive_is_right = edit(
-        "rejected", "0", why="checks for a positive score: only the difference of two scores has a meaning"
-    )
-    mean_scores_compared = edit(
-        "(chosen > rejected)",
-        "(chosen.mean() > rejected.mean())",
-        why="compares the mean scores: each pair is right or wrong by itself",
-    )
-    number_of_right_pairs = edit("mean()", "sum()", why="the number of right pairs: return their fraction")
-    accuracy_in_per_cent = edit("return ", "return 100 * ", why="in per cent: return a fraction between 0 and 1")
-    mean_probability = edit(
-        "(chosen > rejected)",
-        "(chosen - rejected).sigmoid().detach()",
-        why="the mean probability of the chosen response: a pair with a small difference would count about half",
-    )
-    all_against_all = edit(
-        "chosen",
-        "chosen.unsqueeze(1)",
-        why="each chosen response against each rejected one: compare row by row, within one prompt",
-    )
-    accuracy_as_a_python_number = edit(
-        "mean()",
-        "mean().item()",
-        why="a Python number: return a float32 tensor of shape (); .item() makes a GPU wait",
-    )
+    ties_are_right = edit(">", ">=")
+    """a tie counts as right: a model that gives every text one score would be perfect"""
+    ties_are_half_right = edit("float()", "float().add(0.5 * (chosen == rejected))")
+    """a tie counts as half right: only a strictly higher score is right"""
+    share_of_mistakes = edit(">", "<")
+    """chosen and rejected are swapped: this is the fraction of mistakes"""
+    positive_is_right = edit("rejected", "0")
+    """checks for a positive score: only the difference of two scores has a meaning"""
+    mean_scores_compared = edit("(chosen > rejected)", "(chosen.mean() > rejected.mean())")
+    """compares the mean scores: each pair is right or wrong by itself"""
+    number_of_right_pairs = edit("mean()", "sum()")
+    """the number of right pairs: return their fraction"""
+    accuracy_in_per_cent = edit("return ", "return 100 * ")
+    """in per cent: return a fraction between 0 and 1"""
+    mean_probability = edit("(chosen > rejected)", "(chosen - rejected).sigmoid().detach()")
+    """the mean probability of the chosen response: a pair with a small difference would count about half"""
+    all_against_all = edit("chosen", "chosen.unsqueeze(1)")
+    """each chosen response against each rejected one: compare row by row, within one prompt"""
+    accuracy_as_a_python_number = edit("mean()", "mean().item()")
+    """a Python number: return a float32 tensor of shape (); .item() makes a GPU wait"""
 
 
 class RightPreferenceAccuracy(Right, of="preference_accuracy"):
-    positive_differences = instead(
-        "return ((chosen - rejected) > 0).to(torch.float32).mean()", why="asks for the sign of the difference"
-    )
-    counted = instead("return torch.count_nonzero(chosen > rejected) / len(chosen)", why="a count over the number")
-    no_loss_and_no_tie = instead(
-        "return 1 - (chosen <= rejected).float().mean()", why="one minus the share of losses and ties"
-    )
-    python_numbers = instead(
-        """
+    positive_differences = instead("return ((chosen - rejected) > 0).to(torch.float32).mean()")
+    """asks for the sign of the difference"""
+    counted = instead("return torch.count_nonzero(chosen > rejected) / len(chosen)")
+    """a count over the number"""
+    no_loss_and_no_tie = instead("return 1 - (chosen <= rejected).float().mean()")
+    """one minus the share of losses and ties"""
+    python_numbers = instead("""
         pairs = zip(chosen.tolist(), rejected.tolist(), strict=True)
         return torch.tensor([float(better > worse) for better, worse in pairs]).mean()
-        """,
-        why="pair by pair, in Python",
-    )
+    """)
+    """pair by pair, in Python"""
 
 
 class Calibrate(Wrong, of="calibrate"):
-    standard_deviation_divided_by_n = edit(
-        "std()",
-        "std(correction=0)",
-        why="the standard deviation is divided by n: here it is the unbiased one, by n - 1",
-    )
-    averaged_over_batches = instead(
-        """
+    standard_deviation_divided_by_n = edit("std()", "std(correction=0)")
+    """the standard deviation is divided by n: here it is the unbiased one, by n - 1"""
+    averaged_over_batches = instead("""
         parts = [model(input_ids, attention_mask) for input_ids, attention_mask in batches]
         mean = torch.stack([part.mean() for part in parts]).mean()
         std = torch.stack([part.std() if len(part) > 1 else 0 * part[0] for part in parts]).mean()
         model.head.weight.div_(std)
         model.head.bias.sub_(mean).div_(std)
-        """,
-        why="statistics are averaged over the batches: compute mean and standard deviation of all rows together",
-    )
-    the_last_batch_decides = first(
-        "batches = list(batches)[-1:]",
-        why="each batch is calibrated in turn, so only the last one counts: put all rows together first",
-    )
-    the_first_batch_decides = first("batches = list(batches)[:1]", why="only the first batch is used")
-    only_shifted = edit(
-        "model.head.weight.div_(std)",
-        "",
-        ".div_(std)",
-        "",
-        why="the mean is subtracted, but nothing is scaled",
-    )
-    only_scaled = edit(".sub_(mean)", "", why="the scores are scaled, but their mean is not moved to 0")
-    bias_not_divided = edit(
-        "sub_(mean).div_(std)",
-        "sub_(mean)",
-        why="the bias is shifted but not divided: (w h + b - mean) / std divides every term",
-    )
-    divided_before_shifted = edit(
-        "sub_(mean).div_(std)",
-        "div_(std).sub_(mean)",
-        why="first divided, then shifted: the mean is in the old units, subtract it before you divide",
-    )
-    only_the_mean_divided = edit(
-        "sub_(mean).div_(std)",
-        "sub_(mean / std)",
-        why="b - mean / std divides the mean only: the old bias is divided as well, (b - mean) / std",
-    )
-    old_bias_lost = edit(
-        "sub_(mean).div_(std)",
-        "copy_(-mean / std)",
-        why="the old bias is lost: it is part of the scores that were measured",
-    )
-    divided_by_the_variance = edit(
-        "std()", "var()", why="divided by the variance: the standard deviation is its square root"
-    )
-    multiplied_by_the_standard_deviation = edit(
-        "scores.std()",
-        "1 / scores.std()",
-        why="multiplied by the standard deviation instead of divided: it then becomes larger, not 1",
-    )
-    bias_forgotten = edit(
-        "model.head.bias.sub_(mean).div_(std)", "", why="the weight is scaled, but the bias is unchanged"
-    )
+    """)
+    """statistics are averaged over the batches: compute mean and standard deviation of all rows together"""
+    the_last_batch_decides = first("batches = list(batches)[-1:]")
+    """each batch is calibrated in turn, so only the last one counts: put all rows together first"""
+    the_first_batch_decides = first("batches = list(batches)[:1]")
+    """only the first batch is used"""
+    only_shifted = edit("model.head.weight.div_(std)", "", ".div_(std)", "")
+    """the mean is subtracted, but nothing is scaled"""
+    only_scaled = edit(".sub_(mean)", "")
+    """the scores are scaled, but their mean is not moved to 0"""
+    bias_not_divided = edit("sub_(mean).div_(std)", "sub_(mean)")
+    """the bias is shifted but not divided: (w h + b - mean) / std divides every term"""
+    divided_before_shifted = edit("sub_(mean).div_(std)", "div_(std).sub_(mean)")
+    """first divided, then shifted: the mean is in the old units, subtract it before you divide"""
+    only_the_mean_divided = edit("sub_(mean).div_(std)", "sub_(mean / std)")
+    """b - mean / std divides the mean only: the old bias is divided as well, (b - mean) / std"""
+    old_bias_lost = edit("sub_(mean).div_(std)", "copy_(-mean / std)")
+    """the old bias is lost: it is part of the scores that were measured"""
+    divided_by_the_variance = edit("std()", "var()")
+    """divided by the variance: the standard deviation is its square root"""
+    multiplied_by_the_standard_deviation = edit("scores.std()", "1 / scores.std()")
+    """multiplied by the standard deviation instead of divided: it then becomes larger, not 1"""
+    bias_forgotten = edit("model.head.bias.sub_(mean).div_(std)", "")
+    """the weight is scaled, but the bias is unchanged"""
     head_replaced = edit(
         "model.head.weight.div_(std)",
         "model.head.weight = nn.Parameter(model.head.weight / std)",
         "model.head.bias.sub_(mean).div_(std)",
         "model.head.bias = nn.Parameter((model.head.bias - mean) / std)",
-        why="new parameters replace those of the head: an optimizer still holds the old ones, update in place",
     )
-    calibrated_into_train_mode = first(
-        "model.train()", why="the model is left in train mode: its dropout would then make every score noisy"
-    )
+    """new parameters replace those of the head: an optimizer still holds the old ones, update in place"""
+    calibrated_into_train_mode = first("model.train()")
+    """the model is left in train mode: its dropout would then make every score noisy"""
 
 
 class RightCalibrate(Right, of="calibrate"):
-    python_statistics = instead(
-        """
+    python_statistics = instead("""
         import statistics
 
         scores = [score for batch in batches for score in model(*batch).tolist()]
@@ -644,149 +419,111 @@ class RightCalibrate(Right, of="calibrate"):
         model.head.weight /= std
         model.head.bias -= mean
         model.head.bias /= std
-        """,
-        why="scores as Python numbers",
-    )
-    copied_into_the_head = instead(
-        """
+    """)
+    """scores as Python numbers"""
+    copied_into_the_head = instead("""
         parts = [model(input_ids, attention_mask) for input_ids, attention_mask in batches]
         if not parts or torch.cat(parts).max() == torch.cat(parts).min():
             raise ValueError("expected two different scores")
         std, mean = torch.std_mean(torch.cat(parts))
         model.head.weight.copy_(model.head.weight / std)
         model.head.bias.copy_((model.head.bias - mean) / std)
-        """,
-        why="new numbers copied in",
-    )
+    """)
+    """new numbers copied in"""
     through_data_of_the_parameters = edit(
         "model.head.weight.div_(std)",
         "model.head.weight.data = model.head.weight / std",
         "model.head.bias.sub_(mean).div_(std)",
         "model.head.bias.data = (model.head.bias - mean) / std",
-        why="the same parameters with other data",
     )
+    """the same parameters with other data"""
     sum_of_squares = edit(
         "scores.mean(), scores.std()",
         "scores.mean(), ((scores - scores.mean()).square().sum() / (len(scores) - 1)).sqrt()",
         ".sub_(mean).div_(std)",
         ".add_(-mean).mul_(1 / std)",
-        why="the unbiased standard deviation written out",
     )
+    """the unbiased standard deviation written out"""
 
 
 class TrainRewardModel(Wrong, of="train_reward_model"):
     order_as_given = edit(
-        "torch.randperm(len(pairs.chosen_ids), generator=order)",
-        "torch.arange(len(pairs.chosen_ids))",
-        why="never shuffled: the comparisons come in the order they were given",
+        "torch.randperm(len(pairs.chosen_ids), generator=order)", "torch.arange(len(pairs.chosen_ids))"
     )
-    one_order_for_all_epochs = edit(
-        "generator=order",
-        "generator=order.manual_seed(config.seed)",
-        why="shuffled once: each epoch needs a new order",
-    )
-    seed_ignored = edit("config.seed", "0", why="config.seed is ignored: every run has the same order")
-    order_from_the_global_generator = edit(
-        "order = torch.Generator().",
-        "torch.",
-        ", generator=order",
-        "",
-        why="the order comes from the global generator: draw from a torch.Generator seeded with config.seed",
-    )
+    """never shuffled: the comparisons come in the order they were given"""
+    one_order_for_all_epochs = edit("generator=order", "generator=order.manual_seed(config.seed)")
+    """shuffled once: each epoch needs a new order"""
+    seed_ignored = edit("config.seed", "0")
+    """config.seed is ignored: every run has the same order"""
+    order_from_the_global_generator = edit("order = torch.Generator().", "torch.", ", generator=order", "")
+    """the order comes from the global generator: draw from a torch.Generator seeded with config.seed"""
     last_batch_dropped = edit(
-        "decay =",
-        "batches = [index for index in batches if len(index) == len(batches[0])]\ndecay =",
-        why="the smaller last batch is dropped: those comparisons are never used",
+        "decay =", "batches = [index for index in batches if len(index) == len(batches[0])]\ndecay ="
     )
-    batches_across_epochs = edit(
-        "decay =",
-        "batches = torch.cat(batches).split(config.batch_size)\ndecay =",
-        why="batches cross the end of an epoch: split each epoch separately",
-    )
+    """the smaller last batch is dropped: those comparisons are never used"""
+    batches_across_epochs = edit("decay =", "batches = torch.cat(batches).split(config.batch_size)\ndecay =")
+    """batches cross the end of an epoch: split each epoch separately"""
     drawn_with_replacement = edit(
         "torch.randperm(len(pairs.chosen_ids), generator=order)",
         "torch.randint(len(pairs.chosen_ids), pairs.chosen_ids.shape[:1], generator=order)",
-        why="drawn with replacement: some comparisons come twice and others never",
     )
-    always_one_epoch = edit("config.epochs", "1", why="one epoch, whatever config.epochs says")
-    batch_size_ignored = edit(
-        "config.batch_size",
-        "len(pairs.chosen_ids)",
-        why="config.batch_size is ignored: all comparisons in one step",
-    )
-    pairs_torn_apart = first(
-        """
+    """drawn with replacement: some comparisons come twice and others never"""
+    always_one_epoch = edit("config.epochs", "1")
+    """one epoch, whatever config.epochs says"""
+    batch_size_ignored = edit("config.batch_size", "len(pairs.chosen_ids)")
+    """config.batch_size is ignored: all comparisons in one step"""
+    pairs_torn_apart = first("""
         other = torch.Generator().manual_seed(config.seed + 1)
         apart = pairs.rows(torch.randperm(len(pairs.chosen_ids), generator=other))
         pairs = pairs._replace(rejected_ids=apart.rejected_ids, rejected_mask=apart.rejected_mask)
-        """,
-        why="chosen and rejected are shuffled separately: the two responses then answer different prompts",
-    )
-    trained_on_the_wrong_side = edit(
-        "pairwise_loss(chosen, rejected)",
-        "pairwise_loss(rejected, chosen)",
-        why="chosen and rejected are swapped: it learns to prefer the worse one",
-    )
-    one_mask_for_both = edit(
-        "batch.rejected_mask",
-        "batch.chosen_mask",
-        why="the mask of the chosen response is used for the rejected one, too",
-    )
-    learning_rate_constant = edit("decay.step()", "", why="the learning rate stays as it is: it decays linearly to 0")
+    """)
+    """chosen and rejected are shuffled separately: the two responses then answer different prompts"""
+    trained_on_the_wrong_side = edit("pairwise_loss(chosen, rejected)", "pairwise_loss(rejected, chosen)")
+    """chosen and rejected are swapped: it learns to prefer the worse one"""
+    one_mask_for_both = edit("batch.rejected_mask", "batch.chosen_mask")
+    """the mask of the chosen response is used for the rejected one, too"""
+    learning_rate_constant = edit("decay.step()", "")
+    """the learning rate stays as it is: it decays linearly to 0"""
     decays_before_the_first_step = edit(
         "LinearLR(optimizer, 1.0, 0.0, total_iters=len(batches))",
         "LambdaLR(optimizer, lambda k: 1 - (k + 1) / len(batches))",
-        why="the learning rate decays before the first step: step 0 uses the full one",
     )
-    last_step_wasted = edit(
-        "total_iters=len(batches)",
-        "total_iters=len(batches) - 1",
-        why="the learning rate is 0 at the last step, which then does nothing: 0 is what would come after it",
-    )
+    """the learning rate decays before the first step: step 0 uses the full one"""
+    last_step_wasted = edit("total_iters=len(batches)", "total_iters=len(batches) - 1")
+    """the learning rate is 0 at the last step, which then does nothing: 0 is what would come after it"""
     decays_by_epoch = edit(
         "LinearLR(optimizer, 1.0, 0.0, total_iters=len(batches))",
         "LambdaLR(optimizer, lambda k: 1 - k * config.epochs // len(batches) / config.epochs)",
-        why="the learning rate decays once an epoch: it decays at every step",
     )
+    """the learning rate decays once an epoch: it decays at every step"""
     decay_starts_anew_each_epoch = edit(
         "LinearLR(optimizer, 1.0, 0.0, total_iters=len(batches))",
         "LambdaLR(optimizer, lambda k: 1 - k * config.epochs % len(batches) / len(batches))",
-        why="the decay of the learning rate restarts in every epoch: it is one line over all epochs",
     )
-    gradients_not_clipped = edit(
-        "config.max_grad_norm",
-        "torch.inf",
-        why="gradients are not clipped: one unusual batch can change the model by too much",
-    )
-    norm_fixed_at_1 = edit("config.max_grad_norm", "1.0", why="the norm is fixed at 1: config.max_grad_norm is ignored")
-    clipped_by_value = edit(
-        "clip_grad_norm_",
-        "clip_grad_value_",
-        why="each component of the gradient is clipped by itself: that changes its direction, clip the norm",
-    )
+    """the decay of the learning rate restarts in every epoch: it is one line over all epochs"""
+    gradients_not_clipped = edit("config.max_grad_norm", "torch.inf")
+    """gradients are not clipped: one unusual batch can change the model by too much"""
+    norm_fixed_at_1 = edit("config.max_grad_norm", "1.0")
+    """the norm is fixed at 1: config.max_grad_norm is ignored"""
+    clipped_by_value = edit("clip_grad_norm_", "clip_grad_value_")
+    """each component of the gradient is clipped by itself: that changes its direction, clip the norm"""
     each_parameter_clipped_alone = edit(
         "nn.utils.clip_grad_norm_(model.parameters(), config.max_grad_norm)",
         "for one in model.parameters():\n        nn.utils.clip_grad_norm_(one, config.max_grad_norm)",
-        why="each parameter is clipped by itself: the norm is that of all gradients together",
     )
-    gradients_accumulate = edit(
-        "optimizer.zero_grad(set_to_none=True)",
-        "",
-        why="gradients are never zeroed: those of all earlier steps are added",
-    )
-    only_the_head_trained = edit(
-        "AdamW(model.parameters()",
-        "AdamW(model.head.parameters()",
-        why="only the head is trained: the backbone is trained, too",
-    )
-    weight_decay_left_on = edit(
-        ", weight_decay=0.0", "", why="AdamW's own weight_decay of 0.01 is left on: this exercise asks for none"
-    )
-    plain_gradient_descent = edit("AdamW", "SGD", why="plain gradient descent: the optimizer is AdamW")
-    left_in_train_mode = edit(
-        "model.eval()", "", why="the model is left in train mode: with dropout its scores are then random"
-    )
-    trained_in_eval_mode = edit("model.train()", "", why="trained in eval mode: model.train() is missing")
+    """each parameter is clipped by itself: the norm is that of all gradients together"""
+    gradients_accumulate = edit("optimizer.zero_grad(set_to_none=True)", "")
+    """gradients are never zeroed: those of all earlier steps are added"""
+    only_the_head_trained = edit("AdamW(model.parameters()", "AdamW(model.head.parameters()")
+    """only the head is trained: the backbone is trained, too"""
+    weight_decay_left_on = edit(", weight_decay=0.0", "")
+    """AdamW's own weight_decay of 0.01 is left on: this exercise asks for none"""
+    plain_gradient_descent = edit("AdamW", "SGD")
+    """plain gradient descent: the optimizer is AdamW"""
+    left_in_train_mode = edit("model.eval()", "")
+    """the model is left in train mode: with dropout its scores are then random"""
+    trained_in_eval_mode = edit("model.train()", "")
+    """trained in eval mode: model.train() is missing"""
     measured_after_the_step = edit(
         "decay.step()",
         "decay.step()\n"
@@ -794,23 +531,16 @@ class TrainRewardModel(Wrong, of="train_reward_model"):
         "        chosen = model(batch.chosen_ids, batch.chosen_mask)\n"
         "        rejected = model(batch.rejected_ids, batch.rejected_mask)\n"
         "    loss = pairwise_loss(chosen, rejected)",
-        why="loss and accuracy are measured after the step, on pairs it has just learned: too optimistic",
     )
-    only_the_last_step_reported = edit(
-        "return history", "return history[-1:]", why="only the last step is recorded: return one dict per step"
-    )
-    history_of_tensors = edit(
-        "loss.item()",
-        "loss.detach()",
-        ".item()}",
-        "}",
-        why="the history holds tensors: .item() converts them to numbers",
-    )
+    """loss and accuracy are measured after the step, on pairs it has just learned: too optimistic"""
+    only_the_last_step_reported = edit("return history", "return history[-1:]")
+    """only the last step is recorded: return one dict per step"""
+    history_of_tensors = edit("loss.item()", "loss.detach()", ".item()}", "}")
+    """the history holds tensors: .item() converts them to numbers"""
 
 
 class RightTrainRewardModel(Right, of="train_reward_model"):
-    nested_loops = instead(
-        """
+    nested_loops = instead("""
         optimizer = torch.optim.AdamW(model.parameters(), lr=config.learning_rate, weight_decay=0)
         count, draw, history = len(pairs.chosen_ids), torch.Generator(), []
         draw.manual_seed(config.seed)
@@ -832,9 +562,8 @@ class RightTrainRewardModel(Right, of="train_reward_model"):
                 history.append({"accuracy": float(preference_accuracy(chosen, rejected)), "loss": float(loss)})
         model.eval()
         return history
-        """,
-        why="two forward passes a step, and the rate set by hand",
-    )
+    """)
+    """two forward passes a step, and the rate set by hand"""
     data_loader = edit(
         "order = torch.Generator().manual_seed(config.seed)\n",
         "from torch.utils.data import DataLoader, TensorDataset\n\n"
@@ -845,15 +574,15 @@ class RightTrainRewardModel(Right, of="train_reward_model"):
         "    for _ in range(config.epochs)\n"
         "    for index in torch.randperm(len(pairs.chosen_ids), generator=order).split(config.batch_size)\n",
         "    index for _ in range(config.epochs) for (index,) in loader\n",
-        why="a DataLoader with a generator of its own",
     )
+    """a DataLoader with a generator of its own"""
     shuffled_by_python = edit(
         "order = torch.Generator().manual_seed(config.seed)\n",
         "import random\n\norder = random.Random(config.seed)\nrows = range(len(pairs.chosen_ids))\n",
         "torch.randperm(len(pairs.chosen_ids), generator=order)",
         "torch.tensor(order.sample(rows, len(rows)))",
-        why="another generator of its own, seeded alike",
     )
+    """another generator of its own, seeded alike"""
     scaled_to_exactly_the_norm = edit(
         "nn.utils.clip_grad_norm_(model.parameters(), config.max_grad_norm)",
         "slopes = [parameter.grad for parameter in model.parameters()]\n"
@@ -861,12 +590,12 @@ class RightTrainRewardModel(Right, of="train_reward_model"):
         "    if norm > config.max_grad_norm:\n"
         "        for slope in slopes:\n"
         "            slope.mul_(config.max_grad_norm / norm)",
-        why="as the docstring says; torch divides by the norm + 1e-6",
     )
+    """as the docstring says; torch divides by the norm + 1e-6"""
     plain_adam = edit(
         "AdamW(model.parameters(), lr=config.learning_rate, weight_decay=0.0)",
         "Adam(model.parameters(), lr=config.learning_rate)",
         "LinearLR(optimizer, 1.0, 0.0, total_iters=len(batches))",
         "LambdaLR(optimizer, lambda k: 1 - k / len(batches))",
-        why="without weight decay Adam and AdamW are one; the rate as a function of the step",
     )
+    """without weight decay Adam and AdamW are one; the rate as a function of the step"""

@@ -83,8 +83,5 @@ def test_reward_model_gradient():
         grad_of=("table", "places", "weight", "bias"),
     )
     answer.equals([26.0, 5.0]).gradient_equals(
-        table=[[0.0], [2.0], [2.0], [1.0]],
-        places=[[3.0], [2.0], [0.0], [0.0], [0.0]],
-        weight=[[14.5]],
-        bias=[2.0],
+        table=[[0.0], [2.0], [2.0], [1.0]], places=[[3.0], [2.0], [0.0], [0.0], [0.0]], weight=[[14.5]], bias=[2.0]
     )

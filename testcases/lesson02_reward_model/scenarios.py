@@ -198,11 +198,7 @@ def train_a_reader(lesson: Any, seed: int, pairs: int, **config: Any) -> dict[st
     data = lesson.PreferenceBatch(*map(torch.tensor, rows))
     history = lesson.train_reward_model(model, data, lesson.RewardModelConfig(**config))
     losses, accuracies = _column(history, "loss"), _column(history, "accuracy")
-    return {
-        "first_loss": losses[:4].mean(),
-        "last_loss": losses[-4:].mean(),
-        "last_accuracy": accuracies[-4:].mean(),
-    }
+    return {"first_loss": losses[:4].mean(), "last_loss": losses[-4:].mean(), "last_accuracy": accuracies[-4:].mean()}
 
 
 def train_without_pairs(lesson: Any) -> None:

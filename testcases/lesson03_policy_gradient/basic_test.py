@@ -63,11 +63,7 @@ def test_rewards_to_go_keeps_rows_apart():
 def test_rewards_to_go_gradient():
     # Tokens a, b, c: G_a + G_b + G_c = a + (1 + 1/2) b + (1 + 1/2 + 1/4) c
     answer = call(
-        rewards_to_go,
-        [[1.0, NAN, 2.0, 4.0, NAN]],
-        [[True, False, True, True, False]],
-        0.5,
-        grad_of="rewards",
+        rewards_to_go, [[1.0, NAN, 2.0, 4.0, NAN]], [[True, False, True, True, False]], 0.5, grad_of="rewards"
     )
     answer.equals([[3.0, 0.0, 4.0, 4.0, 0.0]]).gradient_equals(rewards=[[1.0, 0.0, 1.5, 1.75, 0.0]])
 

@@ -76,179 +76,132 @@ def _fraction(draw: torch.Generator) -> float:
 
 
 class TdErrors(Wrong, of="td_errors"):
-    dones_ignored = edit(
-        ".masked_fill(dones.bool(), 0.0)",
-        "",
-        why="nothing is removed at a done: the value of the next episode flows into this one",
-    )
-    dones_one_step_late = first(
-        "dones = torch.cat([torch.zeros_like(dones[..., :1]), dones[..., :-1]], dim=-1)",
-        why="dones[t - 1] is used at step t; dones[t] says that the episode ends after step t itself",
-    )
-    dones_inverted = edit(
-        "dones.bool()",
-        "~dones.bool()",
-        why="the flag is inverted: the next value is kept where the episode ends, and dropped elsewhere",
-    )
+    dones_ignored = edit(".masked_fill(dones.bool(), 0.0)", "")
+    """nothing is removed at a done: the value of the next episode flows into this one"""
+    dones_one_step_late = first("dones = torch.cat([torch.zeros_like(dones[..., :1]), dones[..., :-1]], dim=-1)")
+    """dones[t - 1] is used at step t; dones[t] says that the episode ends after step t itself"""
+    dones_inverted = edit("dones.bool()", "~dones.bool()")
+    """the flag is inverted: the next value is kept where the episode ends, and dropped elsewhere"""
     done_steps_zeroed = edit(
         "rewards + gamma * next_values - values[..., :-1]",
         "(rewards + gamma * next_values - values[..., :-1]).masked_fill(dones.bool(), 0.0)",
-        why="a done sets the whole TD error to 0: only the next value is removed, the reward and values[t] stay",
     )
-    gamma_forgotten = edit("gamma * ", "", why="the next value is not discounted: gamma is never used")
-    gamma_fixed_at_099 = edit("gamma", "0.99", why="gamma is fixed at its default; the argument is ignored")
-    reward_discounted_too = edit(
-        "rewards + gamma * next_values",
-        "gamma * (rewards + next_values)",
-        why="gamma discounts the reward as well: rewards[t] comes now, only the next value comes later",
-    )
+    """a done sets the whole TD error to 0: only the next value is removed, the reward and values[t] stay"""
+    gamma_forgotten = edit("gamma * ", "")
+    """the next value is not discounted: gamma is never used"""
+    gamma_fixed_at_099 = edit("gamma", "0.99")
+    """gamma is fixed at its default; the argument is ignored"""
+    reward_discounted_too = edit("rewards + gamma * next_values", "gamma * (rewards + next_values)")
+    """gamma discounts the reward as well: rewards[t] comes now, only the next value comes later"""
     expected_minus_came = edit(
-        "rewards + gamma * next_values - values[..., :-1]",
-        "values[..., :-1] - rewards - gamma * next_values",
-        why="the sign is inverted: it is reward plus next value minus values[t], not the reverse",
+        "rewards + gamma * next_values - values[..., :-1]", "values[..., :-1] - rewards - gamma * next_values"
     )
-    value_not_subtracted = edit(
-        " - values[..., :-1]", "", why="values[t] is not subtracted: this is a target, not a TD error"
-    )
-    reward_minus_value = edit(
-        " + gamma * next_values",
-        "",
-        why="the next value is left out: rewards[t] - values[t] contains nothing of the future",
-    )
+    """the sign is inverted: it is reward plus next value minus values[t], not the reverse"""
+    value_not_subtracted = edit(" - values[..., :-1]", "")
+    """values[t] is not subtracted: this is a target, not a TD error"""
+    reward_minus_value = edit(" + gamma * next_values", "")
+    """the next value is left out: rewards[t] - values[t] contains nothing of the future"""
     value_and_next_value_swapped = edit(
-        "values[..., 1:]",
-        "values[..., :-1]",
-        "- values[..., :-1]",
-        "- values[..., 1:]",
-        why="values are shifted by one: V(s_t) and V(s_t+1) have changed places",
+        "values[..., 1:]", "values[..., :-1]", "- values[..., :-1]", "- values[..., 1:]"
     )
-    last_bootstrap_dropped = first(
-        "dones = dones.bool().index_fill(-1, torch.tensor(-1), True)",
-        why="the last step gets no bootstrap: values[T] is there because the rollout, not the episode, ended",
-    )
-    done_multiplied = edit(
-        ".masked_fill(dones.bool(), 0.0)",
-        " * (1 - dones.to(values.dtype))",
-        why="multiplied by (1 - dones): 0 * NaN and 0 * infinity are NaN, so select with masked_fill or where",
-    )
+    """values are shifted by one: V(s_t) and V(s_t+1) have changed places"""
+    last_bootstrap_dropped = first("dones = dones.bool().index_fill(-1, torch.tensor(-1), True)")
+    """the last step gets no bootstrap: values[T] is there because the rollout, not the episode, ended"""
+    done_multiplied = edit(".masked_fill(dones.bool(), 0.0)", " * (1 - dones.to(values.dtype))")
+    """multiplied by (1 - dones): 0 * NaN and 0 * infinity are NaN, so select with masked_fill or where"""
     present_value_bootstraps = edit(
-        "values[..., 1:].masked_fill(dones.bool(), 0.0)",
-        "values[..., :-1] * (1 - dones.to(values.dtype))",
-        why="V(s_t) bootstraps in place of V(s_t+1): the next value is values[t + 1]",
+        "values[..., 1:].masked_fill(dones.bool(), 0.0)", "values[..., :-1] * (1 - dones.to(values.dtype))"
     )
-    next_value_detached = edit(
-        "gamma * next_values",
-        "gamma * next_values.detach()",
-        why="the next values are detached: this function cuts no gradient, the losses do",
-    )
-    signs_of_the_values_swapped = edit(
-        "+ gamma * next_values - values",
-        "- gamma * next_values + values",
-        why="the signs of the two values have changed places: + gamma V(s_t+1) - V(s_t)",
-    )
-    both_values_discounted = edit(
-        "gamma * next_values - values[..., :-1]",
-        "gamma * (next_values - values[..., :-1])",
-        why="V(s_t) is discounted, too: it stands at time t, only V(s_t+1) is a step away",
-    )
+    """V(s_t) bootstraps in place of V(s_t+1): the next value is values[t + 1]"""
+    next_value_detached = edit("gamma * next_values", "gamma * next_values.detach()")
+    """the next values are detached: this function cuts no gradient, the losses do"""
+    signs_of_the_values_swapped = edit("+ gamma * next_values - values", "- gamma * next_values + values")
+    """the signs of the two values have changed places: + gamma V(s_t+1) - V(s_t)"""
+    both_values_discounted = edit("gamma * next_values - values[..., :-1]", "gamma * (next_values - values[..., :-1])")
+    """V(s_t) is discounted, too: it stands at time t, only V(s_t+1) is a step away"""
     reward_cut_at_a_done = edit(
         ".masked_fill(dones.bool(), 0.0)",
         "",
         "rewards + gamma * next_values",
         "(rewards + gamma * next_values).masked_fill(dones.bool(), 0.0)",
-        why="a done takes the reward as well: rewards[t] was earned before the episode ended",
     )
-    next_values_rolled_round = edit(
-        "values[..., 1:]",
-        "values[..., :-1].roll(-1, dims=-1)",
-        why="roll brings V(s_0) round to the end: the last step bootstraps from values[T]",
-    )
+    """a done takes the reward as well: rewards[t] was earned before the episode ended"""
+    next_values_rolled_round = edit("values[..., 1:]", "values[..., :-1].roll(-1, dims=-1)")
+    """roll brings V(s_0) round to the end: the last step bootstraps from values[T]"""
 
 
 class RightTdErrors(Right, of="td_errors"):
-    by_a_loop = instead(
-        """
+    by_a_loop = instead("""
         deltas = []
         for t in range(rewards.shape[-1]):
             next_value = torch.where(dones[..., t].bool(), 0.0, values[..., t + 1])
             deltas.append(rewards[..., t] + gamma * next_value - values[..., t])
         return torch.stack(deltas, dim=-1)
-        """,
-        why="step by step, the next value chosen with where",
-    )
+    """)
+    """step by step, the next value chosen with where"""
     chosen_at_the_end = instead(
-        "return torch.where(dones.bool(), rewards, rewards + gamma * values[..., 1:]) - values[..., :-1]",
-        why="two targets, with the bootstrap and without, and where chooses between them",
+        "return torch.where(dones.bool(), rewards, rewards + gamma * values[..., 1:]) - values[..., :-1]"
     )
-    zeros_written_into_a_copy = instead(
-        """
+    """two targets, with the bootstrap and without, and where chooses between them"""
+    zeros_written_into_a_copy = instead("""
         next_values = values[..., 1:].clone()
         next_values[dones != 0] = 0.0
         return rewards + gamma * next_values - values[..., :-1]
-        """,
-        why="the values behind a done are overwritten, in a copy",
-    )
+    """)
+    """the values behind a done are overwritten, in a copy"""
     another_order = edit(
         "rewards + gamma * next_values - values[..., :-1]",
         "torch.add(rewards.sub(values[..., :-1]), next_values, alpha=gamma)",
-        why="the same sum in another order, and with torch's names",
     )
-    in_float64_rounded_once = instead(
-        """
+    """the same sum in another order, and with torch's names"""
+    in_float64_rounded_once = instead("""
         before, after = values.double()[..., :-1], values.double()[..., 1:]
         return (rewards.double() + gamma * after.masked_fill(dones.bool(), 0.0) - before).to(rewards.dtype)
-        """,
-        why="computed in float64 and rounded once, at the end",
-    )
+    """)
+    """computed in float64 and rounded once, at the end"""
 
 
 class NStepAdvantages(Wrong, of="n_step_advantages"):
-    one_step_too_many = first("n = n + 1", why="one step too many: n = 1 is one reward and then the critic")
-    one_step_too_few = first(
-        "n = n - 1", why="one step too few: n = 1 is one reward and then the critic, not the critic alone"
-    )
-    always_to_the_end = first("n = rewards.shape[-1]", why="n is ignored: the sum of rewards always goes to the end")
-    always_one_step = first("n = 1", why="n is ignored: this is the TD error, one step")
-    sum_crosses_the_done = edit(
-        ".masked_fill(dones.bool(), 0.0)",
-        "",
-        why="rewards behind a done are collected: the sum must stop where the episode ends",
-    )
-    n_step_dones_ignored = first(
-        "dones = torch.zeros_like(dones)", why="dones are ignored, for the bootstrap and for the sum"
-    )
-    later_terms_not_discounted = edit(
-        "gamma * ", "", why="the terms further ahead are not discounted: gamma is missing from the recursion"
-    )
+    one_step_too_many = first("n = n + 1")
+    """one step too many: n = 1 is one reward and then the critic"""
+    one_step_too_few = first("n = n - 1")
+    """one step too few: n = 1 is one reward and then the critic, not the critic alone"""
+    always_to_the_end = first("n = rewards.shape[-1]")
+    """n is ignored: the sum of rewards always goes to the end"""
+    always_one_step = first("n = 1")
+    """n is ignored: this is the TD error, one step"""
+    sum_crosses_the_done = edit(".masked_fill(dones.bool(), 0.0)", "")
+    """rewards behind a done are collected: the sum must stop where the episode ends"""
+    n_step_dones_ignored = first("dones = torch.zeros_like(dones)")
+    """dones are ignored, for the bootstrap and for the sum"""
+    later_terms_not_discounted = edit("gamma * ", "")
+    """the terms further ahead are not discounted: gamma is missing from the recursion"""
     no_bootstrap_after_n = edit(
         "rewards, values,",
         "rewards, torch.zeros_like(values),",
         "return advantages",
         "return advantages - values[..., :-1]",
-        why="no bootstrap after n steps: what comes later is worth values[t + n], not nothing",
     )
-    n_step_return = edit(
-        "return advantages",
-        "return advantages + values[..., :-1]",
-        why="values[t] is not subtracted: this is the n-step return, not the advantage",
-    )
+    """no bootstrap after n steps: what comes later is worth values[t + n], not nothing"""
+    n_step_return = edit("return advantages", "return advantages + values[..., :-1]")
+    """values[t] is not subtracted: this is the n-step return, not the advantage"""
     no_bootstrap_at_the_end = first(
-        "values = torch.cat([values[..., :-1], torch.zeros_like(values[..., -1:])], dim=-1)",
-        why="at the end of the rollout values[T] is dropped, as if every episode ended there",
+        "values = torch.cat([values[..., :-1], torch.zeros_like(values[..., -1:])], dim=-1)"
     )
-    divided_by_n = edit("return advantages", "return advantages / n", why="averaged over n: the n rewards are summed")
+    """at the end of the rollout values[T] is dropped, as if every episode ended there"""
+    divided_by_n = edit("return advantages", "return advantages / n")
+    """averaged over n: the n rewards are summed"""
     bootstrap_discounted_once_more = edit(
         "torch.zeros_like(deltas)",
         "(gamma - 1) * values[..., :-1]",
         "torch.zeros_like(advantages[..., :1])",
         "(gamma - 1) * values[..., -1:]",
-        why="the bootstrap is discounted once too often: values[t + n] gets gamma^n",
     )
+    """the bootstrap is discounted once too often: values[t + n] gets gamma^n"""
 
 
 class RightNStepAdvantages(Right, of="n_step_advantages"):
-    by_the_definition = instead(
-        """
+    by_the_definition = instead("""
         advantages = []
         for t in range(rewards.shape[-1]):
             last = min(t + n, rewards.shape[-1])
@@ -258,32 +211,26 @@ class RightNStepAdvantages(Right, of="n_step_advantages"):
                 ended = ended | dones[..., k].bool()
             advantages.append(total + gamma ** (last - t) * values[..., last].masked_fill(ended, 0.0))
         return torch.stack(advantages, dim=-1)
-        """,
-        why="the sum in the docstring: n rewards, then the critic",
-    )
-    returns_first = instead(
-        """
+    """)
+    """the sum in the docstring: n rewards, then the critic"""
+    returns_first = instead("""
         returns = values
         for _ in range(min(n, rewards.shape[-1])):
             later = returns[..., 1:].masked_fill(dones.bool(), 0.0)
             returns = torch.cat([rewards + gamma * later, values[..., -1:]], dim=-1)
         return returns[..., :-1] - values[..., :-1]
-        """,
-        why="the n-step returns by their own recursion, and the values subtracted at the end",
-    )
-    by_recursion = instead(
-        """
+    """)
+    """the n-step returns by their own recursion, and the values subtracted at the end"""
+    by_recursion = instead("""
         deltas = td_errors(rewards, values, dones, gamma)
         if n == 1 or rewards.shape[-1] == 1:
             return deltas
         ahead = n_step_advantages(rewards, values, dones, min(n, rewards.shape[-1]) - 1, gamma)
         later = torch.nn.functional.pad(ahead[..., 1:], (0, 1)).masked_fill(dones.bool(), 0.0)
         return deltas + gamma * later
-        """,
-        why="the function calls itself for n - 1 steps",
-    )
-    sum_of_td_errors = instead(
-        """
+    """)
+    """the function calls itself for n - 1 steps"""
+    sum_of_td_errors = instead("""
         steps = rewards.shape[-1]
         shifted = td_errors(rewards, values, dones, gamma)
         ended = torch.zeros_like(dones, dtype=torch.bool)
@@ -295,155 +242,101 @@ class RightNStepAdvantages(Right, of="n_step_advantages"):
             factor *= gamma
             total = total + factor * shifted.masked_fill(ended, 0.0)
         return total
-        """,
-        why="the TD errors ahead, each shifted into place and discounted, up to the end of the episode",
-    )
-    by_a_matrix_of_weights = instead(
-        """
+    """)
+    """the TD errors ahead, each shifted into place and discounted, up to the end of the episode"""
+    by_a_matrix_of_weights = instead("""
         deltas, steps = td_errors(rewards, values, dones, gamma), rewards.shape[-1]
         apart = torch.arange(steps) - torch.arange(steps).unsqueeze(1)
         episode = dones.long().cumsum(dim=-1) - dones.long()
         seen = (apart >= 0) & (apart < n) & (episode.unsqueeze(-1) == episode.unsqueeze(-2))
         weights = torch.where(seen, gamma ** apart.clamp(min=0).to(deltas.dtype), 0.0)
         return torch.einsum("...tk,...k->...t", weights, deltas)
-        """,
-        why="one product with a matrix that holds gamma^(k - t) inside the episode and the n steps",
-    )
+    """)
+    """one product with a matrix that holds gamma^(k - t) inside the episode and the n steps"""
 
 
 class ComputeGae(Wrong, of="compute_gae"):
-    next_advantage_without_gamma = edit(
-        "gamma * lam", "lam", why="the next advantage is weighted by lam alone: it needs gamma * lam"
-    )
-    next_advantage_without_lam = edit(
-        "gamma * lam", "gamma", why="lam is ignored: the next advantage is weighted by gamma alone, which is lam = 1"
-    )
-    nothing_carried = first("lam = 0.0", why="the next advantage is left out: this is the TD error, which is lam = 0")
-    gamma_and_lam_swapped = first("gamma, lam = lam, gamma", why="gamma and lam have changed places")
-    one_minus_lam_kept = edit(
-        "torch.stack(",
-        "(1 - lam) * torch.stack(",
-        why="the factor (1 - lam) belongs to the n-step advantages; it has cancelled in the sum over TD errors",
-        read="From n-step advantages to GAE",
-    )
-    gae_dones_ignored = first(
-        "dones = torch.zeros_like(dones)",
-        why="dones are ignored: value and advantage of the next episode flow into this one",
-    )
-    done_removes_next_value_only = edit(
-        ".masked_fill(dones[..., t].bool(), 0.0)",
-        "",
-        why="a done removes the next value but not the next advantage: it must remove both",
-    )
-    done_removes_next_advantage_only = edit(
-        "values, dones,",
-        "values, torch.zeros_like(dones),",
-        why="a done removes the next advantage but not the next value: it must remove both",
-    )
-    dones_one_step_early = first(
-        "dones = torch.cat([dones[..., 1:], torch.zeros_like(dones[..., :1])], dim=-1)",
-        why="dones[t + 1] is used at step t; dones[t] itself says that the episode ends after step t",
-    )
+    next_advantage_without_gamma = edit("gamma * lam", "lam")
+    """the next advantage is weighted by lam alone: it needs gamma * lam"""
+    next_advantage_without_lam = edit("gamma * lam", "gamma")
+    """lam is ignored: the next advantage is weighted by gamma alone, which is lam = 1"""
+    nothing_carried = first("lam = 0.0")
+    """the next advantage is left out: this is the TD error, which is lam = 0"""
+    gamma_and_lam_swapped = first("gamma, lam = lam, gamma")
+    """gamma and lam have changed places"""
+    one_minus_lam_kept = edit("torch.stack(", "(1 - lam) * torch.stack(", read="From n-step advantages to GAE")
+    """the factor (1 - lam) belongs to the n-step advantages; it has cancelled in the sum over TD errors"""
+    gae_dones_ignored = first("dones = torch.zeros_like(dones)")
+    """dones are ignored: value and advantage of the next episode flow into this one"""
+    done_removes_next_value_only = edit(".masked_fill(dones[..., t].bool(), 0.0)", "")
+    """a done removes the next value but not the next advantage: it must remove both"""
+    done_removes_next_advantage_only = edit("values, dones,", "values, torch.zeros_like(dones),")
+    """a done removes the next advantage but not the next value: it must remove both"""
+    dones_one_step_early = first("dones = torch.cat([dones[..., 1:], torch.zeros_like(dones[..., :1])], dim=-1)")
+    """dones[t + 1] is used at step t; dones[t] itself says that the episode ends after step t"""
     next_advantage_removed_one_step_early = edit(
         "advantages = []",
         "advantages, dones = [], torch.cat([dones[..., 1:], torch.zeros_like(dones[..., :1])], dim=-1)",
-        why="the next advantage is removed at dones[t + 1]: it belongs to another episode where dones[t] is set",
     )
-    gae_dones_one_step_late = first(
-        "dones = torch.cat([torch.zeros_like(dones[..., :1]), dones[..., :-1]], dim=-1)",
-        why="dones[t - 1] is used at step t; dones[t] says that the episode ends after step t",
-    )
-    loop_runs_forwards = edit(
-        "reversed(range(rewards.shape[-1]))",
-        "range(rewards.shape[-1])",
-        "[::-1]",
-        "",
-        why="the loop runs forwards: advantages[t] needs advantages[t + 1], so the last step comes first",
-    )
-    answer_in_reverse_order = edit("[::-1]", "", why="the list is filled from the last step on and never reversed")
-    gae_last_bootstrap_dropped = first(
-        "dones = dones.bool().index_fill(-1, torch.tensor(-1), True)",
-        why="the last step gets no bootstrap: values[T] must enter delta[T - 1]",
-    )
-    advantages_whitened = edit(
-        "(stacked, ",
-        "((stacked - stacked.mean()) / (stacked.std() + 1e-8), ",
-        why="the advantages are whitened here; the trainer does that, later and with the mask",
-        read=WRONG,
-    )
+    """the next advantage is removed at dones[t + 1]: it belongs to another episode where dones[t] is set"""
+    gae_dones_one_step_late = first("dones = torch.cat([torch.zeros_like(dones[..., :1]), dones[..., :-1]], dim=-1)")
+    """dones[t - 1] is used at step t; dones[t] says that the episode ends after step t"""
+    loop_runs_forwards = edit("reversed(range(rewards.shape[-1]))", "range(rewards.shape[-1])", "[::-1]", "")
+    """the loop runs forwards: advantages[t] needs advantages[t + 1], so the last step comes first"""
+    answer_in_reverse_order = edit("[::-1]", "")
+    """the list is filled from the last step on and never reversed"""
+    gae_last_bootstrap_dropped = first("dones = dones.bool().index_fill(-1, torch.tensor(-1), True)")
+    """the last step gets no bootstrap: values[T] must enter delta[T - 1]"""
+    advantages_whitened = edit("(stacked, ", "((stacked - stacked.mean()) / (stacked.std() + 1e-8), ", read=WRONG)
+    """the advantages are whitened here; the trainer does that, later and with the mask"""
     returns_from_whitened_advantages = edit(
-        "return",
-        "stacked = (stacked - stacked.mean()) / (stacked.std() + 1e-8)\nreturn",
-        why="the advantages are whitened before the returns are made from them: "
-        "the critic gets targets of the wrong scale",
-        read=WRONG,
+        "return", "stacked = (stacked - stacked.mean()) / (stacked.std() + 1e-8)\nreturn", read=WRONG
     )
-    returns_without_values = edit(
-        " + values[..., :-1]", "", why="returns are the advantages alone: the value has to be added back"
-    )
-    returns_with_next_values = edit(
-        "values[..., :-1]",
-        "values[..., 1:]",
-        why="returns add the value of the next state: they are advantages[t] + values[t]",
-    )
+    """the advantages are whitened before the returns are made from them: the critic gets targets of the wrong scale"""
+    returns_without_values = edit(" + values[..., :-1]", "")
+    """returns are the advantages alone: the value has to be added back"""
+    returns_with_next_values = edit("values[..., :-1]", "values[..., 1:]")
+    """returns add the value of the next state: they are advantages[t] + values[t]"""
     returns_of_lam_1 = edit(
-        "stacked + values",
-        "n_step_advantages(rewards, values, dones, rewards.shape[-1], gamma) + values",
-        why="returns are the plain discounted rewards (lam = 1), not the target that belongs to these advantages",
+        "stacked + values", "n_step_advantages(rewards, values, dones, rewards.shape[-1], gamma) + values"
     )
-    returns_first = edit(
-        "stacked, stacked + values[..., :-1]",
-        "stacked + values[..., :-1], stacked",
-        why="the two answers have changed places: (advantages, returns)",
-    )
-    gae_without_gradient = first(
-        "rewards, values = rewards.detach(), values.detach()",
-        why="the numbers are right but no gradient flows: nothing is detached here, the losses do that",
-        read=WRONG,
-    )
-    gae_of_detached_values = first(
-        "values = values.detach()",
-        why="the values are detached: these functions cut no gradient, the losses do that",
-        read=WRONG,
-    )
-    sign_inverted = edit("torch.stack(", "-torch.stack(", why="the sign is inverted: better than expected is positive")
-    delta_without_next_value = edit(
-        "td_errors(rewards, values, dones, gamma)",
-        "rewards - values[..., :-1]",
-        why="rewards minus values, then carried: the next value gamma * values[t + 1] is missing from delta",
-    )
+    """returns are the plain discounted rewards (lam = 1), not the target that belongs to these advantages"""
+    returns_first = edit("stacked, stacked + values[..., :-1]", "stacked + values[..., :-1], stacked")
+    """the two answers have changed places: (advantages, returns)"""
+    gae_without_gradient = first("rewards, values = rewards.detach(), values.detach()", read=WRONG)
+    """the numbers are right but no gradient flows: nothing is detached here, the losses do that"""
+    gae_of_detached_values = first("values = values.detach()", read=WRONG)
+    """the values are detached: these functions cut no gradient, the losses do that"""
+    sign_inverted = edit("torch.stack(", "-torch.stack(")
+    """the sign is inverted: better than expected is positive"""
+    delta_without_next_value = edit("td_errors(rewards, values, dones, gamma)", "rewards - values[..., :-1]")
+    """rewards minus values, then carried: the next value gamma * values[t + 1] is missing from delta"""
 
 
 class RightComputeGae(Right, of="compute_gae"):
-    written_into_a_tensor = instead(
-        """
+    written_into_a_tensor = instead("""
         deltas = td_errors(rewards, values, dones, gamma)
         advantages, carry = torch.zeros_like(deltas), 0.0
         for t in range(deltas.shape[-1] - 1, -1, -1):
             carry = deltas[..., t] + torch.where(dones[..., t].bool(), 0.0, gamma * lam * carry)
             advantages[..., t] = carry
         return AdvantagesAndReturns(advantages=advantages, returns=advantages + values[..., :-1])
-        """,
-        why="the advantages are written into a tensor of zeros",
-    )
+    """)
+    """the advantages are written into a tensor of zeros"""
     factor_of_the_formula = edit(
-        "advantage.masked_fill(dones[..., t].bool(), 0.0)",
-        "(1 - dones[..., t].to(deltas.dtype)) * advantage",
-        why="the carry is multiplied by 1 - dones[t], as the formula has it",
+        "advantage.masked_fill(dones[..., t].bool(), 0.0)", "(1 - dones[..., t].to(deltas.dtype)) * advantage"
     )
-    returns_first = instead(
-        """
+    """the carry is multiplied by 1 - dones[t], as the formula has it"""
+    returns_first = instead("""
         returns = [values[..., -1]]
         for t in reversed(range(rewards.shape[-1])):
             later = (1 - lam) * values[..., t + 1] + lam * returns[0]
             returns.insert(0, rewards[..., t] + gamma * later.masked_fill(dones[..., t].bool(), 0.0))
         returns = torch.stack(returns[:-1], dim=-1)
         return AdvantagesAndReturns(returns - values[..., :-1], returns)
-        """,
-        why="the lambda-returns by their own recursion, and the values subtracted at the end",
-    )
-    mix_of_n_step_advantages = instead(
-        """
+    """)
+    """the lambda-returns by their own recursion, and the values subtracted at the end"""
+    mix_of_n_step_advantages = instead("""
         steps = rewards.shape[-1]
         deltas = td_errors(rewards, values, dones, gamma)
         ahead = mix = torch.zeros_like(deltas)
@@ -452,11 +345,9 @@ class RightComputeGae(Right, of="compute_gae"):
             ahead = deltas + gamma * later.masked_fill(dones.bool(), 0.0)
             mix = mix + (1 - lam if n < steps else 1.0) * lam ** (n - 1) * ahead
         return AdvantagesAndReturns(mix, mix + values[..., :-1])
-        """,
-        why="the definition: (1 - lam) lam^(n - 1) times the n-step advantages, the rest of the weight on the last",
-    )
-    by_a_matrix_of_weights = instead(
-        """
+    """)
+    """the definition: (1 - lam) lam^(n - 1) times the n-step advantages, the rest of the weight on the last"""
+    by_a_matrix_of_weights = instead("""
         deltas, steps = td_errors(rewards, values, dones, gamma), rewards.shape[-1]
         apart = torch.arange(steps) - torch.arange(steps).unsqueeze(1)
         episode = dones.long().cumsum(dim=-1) - dones.long()
@@ -464,11 +355,9 @@ class RightComputeGae(Right, of="compute_gae"):
         weights = torch.where(seen, (gamma * lam) ** apart.clamp(min=0).to(deltas.dtype), 0.0)
         advantages = (weights @ deltas.unsqueeze(-1)).squeeze(-1)
         return AdvantagesAndReturns(advantages, advantages + values[..., :-1])
-        """,
-        why="one product with a matrix that holds (gamma lam)^(k - t) inside the episode",
-    )
-    in_float64_rounded_once = instead(
-        """
+    """)
+    """one product with a matrix that holds (gamma lam)^(k - t) inside the episode"""
+    in_float64_rounded_once = instead("""
         deltas = td_errors(rewards.double(), values.double(), dones, gamma)
         advantages = [deltas[..., -1]]
         for delta, done in list(zip(deltas.unbind(-1), dones.bool().unbind(-1)))[-2::-1]:
@@ -476,11 +365,9 @@ class RightComputeGae(Right, of="compute_gae"):
         advantages = torch.stack(advantages, dim=-1).flip(-1)
         returns = advantages + values[..., :-1]
         return AdvantagesAndReturns(advantages.to(rewards.dtype), returns.to(rewards.dtype))
-        """,
-        why="computed in float64 and rounded once, at the end",
-    )
-    accumulated_from_the_end = instead(
-        """
+    """)
+    """computed in float64 and rounded once, at the end"""
+    accumulated_from_the_end = instead("""
         from itertools import accumulate
 
         delta = td_errors(rewards, values, dones, gamma)
@@ -489,11 +376,9 @@ class RightComputeGae(Right, of="compute_gae"):
         found = accumulate(pairs[1:], lambda later, now: now[0] + now[1] * later, initial=pairs[0][0])
         advantages = torch.stack(list(found)[::-1], dim=-1)
         return AdvantagesAndReturns(advantages, values[..., :-1] + advantages)
-        """,
-        why="itertools.accumulate over pairs of error and decay, from the end",
-    )
-    doubled_in_log_steps = instead(
-        """
+    """)
+    """itertools.accumulate over pairs of error and decay, from the end"""
+    doubled_in_log_steps = instead("""
         from torch.nn.functional import pad
 
         x = td_errors(rewards, values, dones, gamma)
@@ -504,27 +389,22 @@ class RightComputeGae(Right, of="compute_gae"):
             decay = decay * pad(decay, (0, step))[..., step:]
             step *= 2
         return AdvantagesAndReturns(x, x + values[..., :-1])
-        """,
-        why="affine maps composed two by two: a scan of log T steps",
-    )
-    linear_system = instead(
-        """
+    """)
+    """affine maps composed two by two: a scan of log T steps"""
+    linear_system = instead("""
         delta = td_errors(rewards, values, dones, gamma)
         length = delta.shape[-1]
         link = gamma * lam * (1 - dones.to(delta.dtype))[..., :-1]
         system = torch.eye(length, dtype=delta.dtype, device=delta.device) - torch.diag_embed(link, offset=1)
         advantages = torch.linalg.solve_triangular(system, delta.unsqueeze(-1), upper=True).squeeze(-1)
         return AdvantagesAndReturns(advantages, advantages + values[..., :-1])
-        """,
-        why="A_t - gamma lam A_t+1 = delta_t for all t is one triangular system",
-    )
+    """)
+    """A_t - gamma lam A_t+1 = delta_t for all t is one triangular system"""
 
 
 class ComputeResponseGae(Wrong, of="compute_response_gae"):
-    mask_ignored = first(
-        "mask = torch.ones_like(mask)",
-        why="the mask is ignored: what the critic says about padding flows into real tokens",
-    )
+    mask_ignored = first("mask = torch.ones_like(mask)")
+    """the mask is ignored: what the critic says about padding flows into real tokens"""
     masked_afterwards = edit(
         "rewards, values = rewards.masked_fill(~mask, 0.0), values.masked_fill(~mask, 0.0)",
         "real, mask = mask, torch.ones_like(mask)",
@@ -532,8 +412,8 @@ class ComputeResponseGae(Wrong, of="compute_response_gae"):
         "masked_fill(~real",
         "stacked + values",
         "stacked + values.masked_fill(~real, 0.0)",
-        why="the recursion runs over all columns and the mask comes after it: padding has already flowed in",
     )
+    """the recursion runs over all columns and the mask comes after it: padding has already flowed in"""
     mask_multiplied = edit(
         "rewards.masked_fill(~mask, 0.0), values.masked_fill(~mask, 0.0)",
         "rewards * mask, values * mask",
@@ -543,80 +423,61 @@ class ComputeResponseGae(Wrong, of="compute_response_gae"):
         "mask[:, t] * advantage + ~mask[:, t] * next_advantage",
         ".masked_fill(~mask, 0.0)",
         " * mask",
-        why="multiplied by the mask: NaN * 0 is NaN, so select with where or masked_fill",
     )
+    """multiplied by the mask: NaN * 0 is NaN, so select with where or masked_fill"""
     padding_multiplied_away = edit(
-        "rewards.masked_fill(~mask, 0.0), values.masked_fill(~mask, 0.0)",
-        "rewards * mask, values * mask",
-        why="the padding is multiplied by 0, but NaN * 0 is NaN and stands in the returns: use masked_fill",
+        "rewards.masked_fill(~mask, 0.0), values.masked_fill(~mask, 0.0)", "rewards * mask, values * mask"
     )
+    """the padding is multiplied by 0, but NaN * 0 is NaN and stands in the returns: use masked_fill"""
     gap_taken_for_a_step = edit(
         "torch.where(mask[:, t], values[:, t], next_value)",
         "values[:, t]",
         "torch.where(mask[:, t], advantage, next_advantage)",
         "advantage",
-        why="a gap costs a factor gamma * lam: a tool's token counts as a step with reward 0 and value 0",
     )
-    gap_ends_the_episode = edit(
-        ", next_value)",
-        ", 0.0)",
-        ", next_advantage)",
-        ", 0.0)",
-        why="a gap ends the episode: next value and advantage are dropped at the tool's token; skip it",
-    )
-    gap_skipped_by_the_value_only = edit(
-        ", next_advantage)",
-        ", 0.0)",
-        why="only the value skips a gap; the next advantage is dropped at the tool's token",
-    )
-    gap_skipped_by_the_next_advantage_only = edit(
-        "torch.where(mask[:, t], values[:, t], next_value)",
-        "values[:, t]",
-        why="only the next advantage skips a gap; the next value is still taken from the next column",
-    )
+    """a gap costs a factor gamma * lam: a tool's token counts as a step with reward 0 and value 0"""
+    gap_ends_the_episode = edit(", next_value)", ", 0.0)", ", next_advantage)", ", 0.0)")
+    """a gap ends the episode: next value and advantage are dropped at the tool's token; skip it"""
+    gap_skipped_by_the_value_only = edit(", next_advantage)", ", 0.0)")
+    """only the value skips a gap; the next advantage is dropped at the tool's token"""
+    gap_skipped_by_the_next_advantage_only = edit("torch.where(mask[:, t], values[:, t], next_value)", "values[:, t]")
+    """only the next advantage skips a gap; the next value is still taken from the next column"""
     last_token_bootstraps_from_itself = edit(
-        "gamma * next_value",
-        "gamma * torch.where(mask[:, t + 1 :].any(dim=1), next_value, values[:, t])",
-        why="the last token bootstraps from its own value: after the last token there is nothing, so 0",
+        "gamma * next_value", "gamma * torch.where(mask[:, t + 1 :].any(dim=1), next_value, values[:, t])"
     )
+    """the last token bootstraps from its own value: after the last token there is nothing, so 0"""
     padding_left_filled = edit(
         "append(advantage)",
         "append(torch.where(mask[:, t], advantage, next_advantage))",
         "dim=1).masked_fill(~mask, 0.0)",
         "dim=1)",
-        why="the padding is not set to 0 in the answer: the advantage of a neighboring token stands there",
     )
+    """the padding is not set to 0 in the answer: the advantage of a neighboring token stands there"""
     returns_not_masked = edit(
         "rewards, values = rewards",
         "unmasked = values\nrewards, values = rewards",
         "stacked + values",
         "stacked + unmasked",
-        why="the returns are not masked: what the critic says about padding stands in them",
     )
-    response_without_lam = edit(
-        "gamma * lam", "gamma", why="lam is ignored: the next advantage is weighted by gamma alone"
-    )
-    response_without_gamma = first(
-        "gamma = 1.0", why="gamma is ignored: it must discount the next value and the next advantage"
-    )
-    response_returns_without_values = edit(
-        "stacked + values", "stacked", why="returns are the advantages alone: the value has to be added back"
-    )
+    """the returns are not masked: what the critic says about padding stands in them"""
+    response_without_lam = edit("gamma * lam", "gamma")
+    """lam is ignored: the next advantage is weighted by gamma alone"""
+    response_without_gamma = first("gamma = 1.0")
+    """gamma is ignored: it must discount the next value and the next advantage"""
+    response_returns_without_values = edit("stacked + values", "stacked")
+    """returns are the advantages alone: the value has to be added back"""
     response_whitened = edit(
         "return AdvantagesAndReturns(stacked,",
         "real = stacked[mask]\n"
         "white = ((stacked - real.mean()) / (real.std(correction=0) + 1e-8)).masked_fill(~mask, 0.0)\n"
         "return AdvantagesAndReturns(white,",
-        why="the advantages are whitened here; the trainer does that, after the returns are made",
         read=WRONG,
     )
+    """the advantages are whitened here; the trainer does that, after the returns are made"""
     padding_overwritten_in_place = edit(
-        "rewards.masked_fill(",
-        "rewards.masked_fill_(",
-        "values.masked_fill(",
-        "values.masked_fill_(",
-        why="the padding is overwritten in the caller's tensors: masked_fill, not masked_fill_",
+        "rewards.masked_fill(", "rewards.masked_fill_(", "values.masked_fill(", "values.masked_fill_("
     )
+    """the padding is overwritten in the caller's tensors: masked_fill, not masked_fill_"""
     length_of_the_longest_row = edit(
         "rewards, values = rewards",
         "real, mask = mask, mask | (mask.cumsum(dim=1) == mask.sum(dim=1, keepdim=True))\nrewards, values = rewards",
@@ -624,41 +485,26 @@ class ComputeResponseGae(Wrong, of="compute_response_gae"):
         ".masked_fill(~real, 0.0)\nreturn",
         "stacked + values",
         "(stacked + values).masked_fill(~real, 0.0)",
-        why="every row is taken to end in the last column: a shorter row then bootstraps from its padding",
     )
+    """every row is taken to end in the last column: a shorter row then bootstraps from its padding"""
     discounted_by_columns = edit(
-        ", next_value)",
-        ", gamma * next_value)",
-        ", next_advantage)",
-        ", gamma * lam * next_advantage)",
-        why="the gap between two real tokens is counted: the next value is discounted once for each column",
+        ", next_value)", ", gamma * next_value)", ", next_advantage)", ", gamma * lam * next_advantage)"
     )
-    next_advantage_weighted_in_a_gap = edit(
-        ", next_advantage)",
-        ", gamma * lam * next_advantage)",
-        why="the next advantage is weighted by gamma * lam in a gap as well: it passes a tool's token unchanged",
-    )
-    zero_advantage_taken_for_padding = edit(
-        "stacked + values",
-        "torch.where(stacked != 0, stacked + values, 0.0)",
-        why="an advantage of 0 is taken for padding: the return of a real token is its value then",
-    )
-    mask_inverted = first("mask = ~mask", why="the mask is taken for a padding mask: True is a real token")
-    response_without_gradient = first(
-        "rewards, values = rewards.detach(), values.detach()",
-        why="no gradient flows: nothing is detached here, the losses do that",
-        read=WRONG,
-    )
-    response_of_detached_values = first(
-        "values = values.detach()",
-        why="the values are detached: these functions cut no gradient, the losses do that",
-        read=WRONG,
-    )
+    """the gap between two real tokens is counted: the next value is discounted once for each column"""
+    next_advantage_weighted_in_a_gap = edit(", next_advantage)", ", gamma * lam * next_advantage)")
+    """the next advantage is weighted by gamma * lam in a gap as well: it passes a tool's token unchanged"""
+    zero_advantage_taken_for_padding = edit("stacked + values", "torch.where(stacked != 0, stacked + values, 0.0)")
+    """an advantage of 0 is taken for padding: the return of a real token is its value then"""
+    mask_inverted = first("mask = ~mask")
+    """the mask is taken for a padding mask: True is a real token"""
+    response_without_gradient = first("rewards, values = rewards.detach(), values.detach()", read=WRONG)
+    """no gradient flows: nothing is detached here, the losses do that"""
+    response_of_detached_values = first("values = values.detach()", read=WRONG)
+    """the values are detached: these functions cut no gradient, the losses do that"""
 
 
 class RightComputeResponseGae(Right, of="compute_response_gae"):
-    row_by_row = instead(
-        """
+    row_by_row = instead("""
         advantages = torch.zeros_like(rewards)
         for row, real in enumerate(mask):
             if real.any():
@@ -666,11 +512,9 @@ class RightComputeResponseGae(Right, of="compute_response_gae"):
                 dones = torch.zeros_like(rewards[row, real])
                 advantages[row, real] = compute_gae(rewards[row, real], kept, dones, gamma, lam).advantages
         return AdvantagesAndReturns(advantages, advantages + torch.where(mask, values, 0.0))
-        """,
-        why="each row alone: its real tokens, and compute_gae with 0 after the last",
-    )
-    packed_to_the_left = instead(
-        """
+    """)
+    """each row alone: its real tokens, and compute_gae with 0 after the last"""
+    packed_to_the_left = instead("""
         order = mask.long().argsort(dim=1, descending=True, stable=True)
         rewards, values = torch.where(mask, rewards, 0.0), torch.where(mask, values, 0.0)
         after = torch.zeros_like(values[:, :1])
@@ -678,11 +522,9 @@ class RightComputeResponseGae(Right, of="compute_response_gae"):
         packed = compute_gae(rewards.gather(1, order), packed_values, torch.zeros_like(mask), gamma, lam)
         advantages = torch.zeros_like(rewards).scatter(1, order, packed.advantages).masked_fill(~mask, 0.0)
         return AdvantagesAndReturns(advantages, advantages + values)
-        """,
-        why="the real tokens are moved to the left, compute_gae runs over the batch, and each moves back",
-    )
-    arithmetic_in_place_of_where = instead(
-        """
+    """)
+    """the real tokens are moved to the left, compute_gae runs over the batch, and each moves back"""
+    arithmetic_in_place_of_where = instead("""
         rewards, values, keep = rewards.masked_fill(~mask, 0.0), values.masked_fill(~mask, 0.0), mask.to(rewards.dtype)
         advantages, next_value, carry = [], 0.0, 0.0
         for t in range(mask.shape[1] - 1, -1, -1):
@@ -692,22 +534,18 @@ class RightComputeResponseGae(Right, of="compute_response_gae"):
             advantages.insert(0, keep[:, t] * carry)
         advantages = torch.stack(advantages, dim=1)
         return AdvantagesAndReturns(advantages, advantages + values)
-        """,
-        why="the padding is filled first, so multiplying by the mask is harmless from then on",
-    )
-    returns_first = instead(
-        """
+    """)
+    """the padding is filled first, so multiplying by the mask is harmless from then on"""
+    returns_first = instead("""
         rewards, values = rewards.masked_fill(~mask, 0.0), values.masked_fill(~mask, 0.0)
         later, returns = torch.zeros_like(values[:, 0]), torch.zeros_like(values)
         for t in reversed(range(mask.shape[1])):
             returns[:, t] = torch.where(mask[:, t], rewards[:, t] + gamma * later, 0.0)
             later = torch.where(mask[:, t], (1 - lam) * values[:, t] + lam * returns[:, t], later)
         return AdvantagesAndReturns(returns - values, returns)
-        """,
-        why="the lambda-returns by their own recursion, and the values subtracted at the end",
-    )
-    by_a_matrix_of_weights = instead(
-        """
+    """)
+    """the lambda-returns by their own recursion, and the values subtracted at the end"""
+    by_a_matrix_of_weights = instead("""
         values = values.masked_fill(~mask, 0.0)
         place = mask.cumsum(dim=1)
         apart = place.unsqueeze(1) - place.unsqueeze(2)
@@ -717,14 +555,13 @@ class RightComputeResponseGae(Right, of="compute_response_gae"):
         weights = ((gamma * lam) ** apart.clamp(min=0).to(values.dtype)).masked_fill(~(pairs & (apart >= 0)), 0.0)
         advantages = torch.einsum("btk,bk->bt", weights, deltas)
         return AdvantagesAndReturns(advantages, advantages + values)
-        """,
-        why="without a loop: real tokens are numbered, and a matrix holds (gamma lam)^(places apart)",
-    )
+    """)
+    """without a loop: real tokens are numbered, and a matrix holds (gamma lam)^(places apart)"""
     in_float64_rounded_once = edit(
         "rewards, values = rewards.masked_fill(~mask, 0.0), values.masked_fill(~mask, 0.0)",
         "dtype = rewards.dtype\n"
         "rewards, values = rewards.double().masked_fill(~mask, 0.0), values.double().masked_fill(~mask, 0.0)",
         "(stacked, stacked + values)",
         "(stacked.to(dtype), (stacked + values).to(dtype))",
-        why="computed in float64 and rounded once, at the end",
     )
+    """computed in float64 and rounded once, at the end"""

@@ -16,225 +16,126 @@ SELECTED = "[... if mask is None else mask].mean()"
 
 class PPOLoss(Wrong, of="compute_ppo_loss"):
     minimum_of_the_losses = edit(
-        "-torch.minimum(unclipped, clipped)",
-        "torch.minimum(-unclipped, -clipped)",
-        why="the minimum is taken of the two losses; it is the minimum of the objectives, so the maximum of the losses",
-        read=PESSIMIST,
+        "-torch.minimum(unclipped, clipped)", "torch.minimum(-unclipped, -clipped)", read=PESSIMIST
     )
-    smaller_of_the_means = edit(
-        "(unclipped, clipped).mean()",
-        "(unclipped.mean(), clipped.mean())",
-        why="the smaller is chosen for the whole batch, after the means; it is chosen token by token",
-        read=PESSIMIST,
-    )
-    clipped_term_alone = edit(
-        "torch.minimum(unclipped, clipped)",
-        "clipped",
-        why="only the clipped term: a token that has moved the wrong way gets no gradient to come back",
-        read=PESSIMIST,
-    )
-    never_clipped = edit(
-        "torch.minimum(unclipped, clipped)",
-        "unclipped",
-        why="nothing is clipped: the gain grows with the ratio without end",
-        read="Why clip",
-    )
-    clip_epsilon_fixed_at_02 = first(
-        "clip_epsilon = 0.2", why="clip_epsilon is fixed at its default; the argument is ignored"
-    )
-    clipped_above_only = edit(
-        "1 - clip_epsilon, 1 +",
-        "max=1 +",
-        why="only the upper bound is there: bad tokens may become less likely without end",
-        read=PESSIMIST,
-    )
-    clipped_below_only = edit(
-        "1 - clip_epsilon, 1 + clip_epsilon",
-        "min=1 - clip_epsilon",
-        why="only the lower bound is there: good tokens may become more likely without end",
-        read=PESSIMIST,
-    )
-    clipped_twice = edit(
-        ".mean()",
-        ".maximum(3 * advantages.clamp(max=0.0)).mean()",
-        why="the loss of a bad token is capped at 3 times its advantage (dual-clip PPO); "
-        "here a loss keeps its gradient",
-        read=PESSIMIST,
-    )
+    """the minimum is taken of the two losses; it is the minimum of the objectives, so the maximum of the losses"""
+    smaller_of_the_means = edit("(unclipped, clipped).mean()", "(unclipped.mean(), clipped.mean())", read=PESSIMIST)
+    """the smaller is chosen for the whole batch, after the means; it is chosen token by token"""
+    clipped_term_alone = edit("torch.minimum(unclipped, clipped)", "clipped", read=PESSIMIST)
+    """only the clipped term: a token that has moved the wrong way gets no gradient to come back"""
+    never_clipped = edit("torch.minimum(unclipped, clipped)", "unclipped", read="Why clip")
+    """nothing is clipped: the gain grows with the ratio without end"""
+    clip_epsilon_fixed_at_02 = first("clip_epsilon = 0.2")
+    """clip_epsilon is fixed at its default; the argument is ignored"""
+    clipped_above_only = edit("1 - clip_epsilon, 1 +", "max=1 +", read=PESSIMIST)
+    """only the upper bound is there: bad tokens may become less likely without end"""
+    clipped_below_only = edit("1 - clip_epsilon, 1 + clip_epsilon", "min=1 - clip_epsilon", read=PESSIMIST)
+    """only the lower bound is there: good tokens may become more likely without end"""
+    clipped_twice = edit(".mean()", ".maximum(3 * advantages.clamp(max=0.0)).mean()", read=PESSIMIST)
+    """the loss of a bad token is capped at 3 times its advantage (dual-clip PPO); here a loss keeps its gradient"""
     product_clipped = edit(
         "ratio.clamp(1 - clip_epsilon, 1 + clip_epsilon) * advantages",
         "unclipped.clamp(1 - clip_epsilon, 1 + clip_epsilon)",
-        why="the product of ratio and advantage is clipped; the interval belongs to the ratio alone",
     )
-    interval_around_0 = edit(
-        "1 - clip_epsilon, 1 + clip_epsilon",
-        "-clip_epsilon, clip_epsilon",
-        why="the ratio is clipped around 0; it is 1 where nothing has moved",
-    )
+    """the product of ratio and advantage is clipped; the interval belongs to the ratio alone"""
+    interval_around_0 = edit("1 - clip_epsilon, 1 + clip_epsilon", "-clip_epsilon, clip_epsilon")
+    """the ratio is clipped around 0; it is 1 where nothing has moved"""
     log_ratio_clipped = edit(
-        "ratio.clamp(1 - clip_epsilon, 1 + clip_epsilon)",
-        "ratio.log().clamp(-clip_epsilon, clip_epsilon).exp()",
-        why="log(ratio) is clipped to clip_epsilon: the interval is 1 - clip_epsilon to 1 + clip_epsilon of the ratio",
+        "ratio.clamp(1 - clip_epsilon, 1 + clip_epsilon)", "ratio.log().clamp(-clip_epsilon, clip_epsilon).exp()"
     )
-    lower_bound_is_a_quotient = edit(
-        "1 - clip_epsilon",
-        "1 / (1 + clip_epsilon)",
-        why="the lower bound is 1 / (1 + clip_epsilon); it is 1 - clip_epsilon",
-    )
-    ratio_inverted = edit(
-        "log_probs - old_log_probs",
-        "old_log_probs - log_probs",
-        why="the ratio is inverted: it is new / old, exp(log_probs - old_log_probs)",
-    )
-    exp_forgotten = edit(
-        "torch.exp",
-        "",
-        why="the difference of log-probabilities is used as the ratio: it is the ratio's logarithm, exp is missing",
-    )
-    log_probs_divided = edit(
-        "torch.exp(log_probs - old_log_probs)",
-        "log_probs / old_log_probs",
-        why="log-probabilities are divided; the ratio of probabilities is exp of their difference",
-    )
-    objective_returned = edit(
-        "-torch", "torch", why="the sign is missing: this is the objective, which is maximized; a loss is minimized"
-    )
-    tokens_summed = edit(
-        ".mean()", ".sum()", why="summed over the tokens: it is a mean, so that larger batches do not make larger steps"
-    )
-    mean_of_row_means = first(
-        """
+    """log(ratio) is clipped to clip_epsilon: the interval is 1 - clip_epsilon to 1 + clip_epsilon of the ratio"""
+    lower_bound_is_a_quotient = edit("1 - clip_epsilon", "1 / (1 + clip_epsilon)")
+    """the lower bound is 1 / (1 + clip_epsilon); it is 1 - clip_epsilon"""
+    ratio_inverted = edit("log_probs - old_log_probs", "old_log_probs - log_probs")
+    """the ratio is inverted: it is new / old, exp(log_probs - old_log_probs)"""
+    exp_forgotten = edit("torch.exp", "")
+    """the difference of log-probabilities is used as the ratio: it is the ratio's logarithm, exp is missing"""
+    log_probs_divided = edit("torch.exp(log_probs - old_log_probs)", "log_probs / old_log_probs")
+    """log-probabilities are divided; the ratio of probabilities is exp of their difference"""
+    objective_returned = edit("-torch", "torch")
+    """the sign is missing: this is the objective, which is maximized; a loss is minimized"""
+    tokens_summed = edit(".mean()", ".sum()")
+    """summed over the tokens: it is a mean, so that larger batches do not make larger steps"""
+    mean_of_row_means = first("""
 if mask is not None and mask.dim() > 1:
     rows = zip(log_probs, old_log_probs, advantages, mask)
     return torch.stack([compute_ppo_loss(*row[:3], clip_epsilon, row[3]) for row in rows if row[3].any()]).mean()
-""",
-        why="a mean of row means: tokens of short responses then count more; each real token counts once",
-    )
-    mask_ignored = first("mask = None", why="the mask is ignored: padding is averaged like a real token", read=WRONG)
-    divided_by_every_column = edit(
-        ".mean()",
-        ".sum() / (ratio if mask is None else mask).numel()",
-        why="the sum over real tokens is divided by all columns: the loss shrinks as padding grows",
-        read=WRONG,
-    )
-    only_tokens_with_an_advantage_counted = edit(
-        ".mean()",
-        ".sum() / (advantages != 0).sum()",
-        why="tokens of advantage 0 are not counted: their loss is 0, but they are real tokens of the mean",
-    )
-    mask_multiplied = edit(
-        "_select(mask",
-        "_select(None",
-        ".mean()",
-        TIMES_MASK,
-        why="multiplied by the mask after computing: NaN * 0 is NaN, so select the real tokens first",
-        read=WRONG,
-    )
-    selected_after_exp = edit(
-        "_select(mask",
-        "_select(None",
-        ".mean()",
-        SELECTED,
-        why="the loss is selected, but after exp: NaN or infinity under the mask comes back in the gradient as 0 * NaN",
-        read=WRONG,
-    )
-    mask_inverted = first(
-        "mask = None if mask is None else ~mask", why="the mask is read as a padding mask: True is a real token"
-    )
-    ratio_detached = edit(
-        "(log_probs -",
-        "(log_probs.detach() -",
-        why="the ratio is detached: the gradient has no other way to the policy, which learns nothing",
-        read=WRONG,
-    )
-    ratio_to_itself = first(
-        "old_log_probs = log_probs",
-        why="both log-probabilities come from the policy in training: "
-        "the ratio is always 1 and nothing is ever clipped",
-        read=OLD,
-    )
+""")
+    """a mean of row means: tokens of short responses then count more; each real token counts once"""
+    mask_ignored = first("mask = None", read=WRONG)
+    """the mask is ignored: padding is averaged like a real token"""
+    divided_by_every_column = edit(".mean()", ".sum() / (ratio if mask is None else mask).numel()", read=WRONG)
+    """the sum over real tokens is divided by all columns: the loss shrinks as padding grows"""
+    only_tokens_with_an_advantage_counted = edit(".mean()", ".sum() / (advantages != 0).sum()")
+    """tokens of advantage 0 are not counted: their loss is 0, but they are real tokens of the mean"""
+    mask_multiplied = edit("_select(mask", "_select(None", ".mean()", TIMES_MASK, read=WRONG)
+    """multiplied by the mask after computing: NaN * 0 is NaN, so select the real tokens first"""
+    selected_after_exp = edit("_select(mask", "_select(None", ".mean()", SELECTED, read=WRONG)
+    """the loss is selected, but after exp: NaN or infinity under the mask comes back in the gradient as 0 * NaN"""
+    mask_inverted = first("mask = None if mask is None else ~mask")
+    """the mask is read as a padding mask: True is a real token"""
+    ratio_detached = edit("(log_probs -", "(log_probs.detach() -", read=WRONG)
+    """the ratio is detached: the gradient has no other way to the policy, which learns nothing"""
+    ratio_to_itself = first("old_log_probs = log_probs", read=OLD)
+    """both log-probabilities come from the policy in training: the ratio is always 1 and nothing is ever clipped"""
     reinforce_without_a_ratio = edit(
-        "torch.minimum(unclipped, clipped)",
-        "(log_probs * advantages)",
-        why="plain policy gradient: advantage times log-probability, without the ratio, is wrong after the first step",
-        read="Importance sampling",
+        "torch.minimum(unclipped, clipped)", "(log_probs * advantages)", read="Importance sampling"
     )
-    old_log_probs_not_detached = edit(
-        "old_log_probs.detach()",
-        "old_log_probs",
-        why="a gradient flows into old_log_probs: the policy that sampled is a constant, detach it",
-        read=WRONG,
-    )
-    advantages_not_detached = edit(
-        "advantages.detach()",
-        "advantages",
-        why="a gradient flows into the advantages: through them the policy loss would train the critic, detach them",
-        read=WRONG,
-    )
-    nothing_detached = edit(
-        "old_log_probs.detach(), advantages.detach()",
-        "old_log_probs, advantages",
-        why="nothing is detached: only log_probs may receive a gradient",
-    )
+    """plain policy gradient: advantage times log-probability, without the ratio, is wrong after the first step"""
+    old_log_probs_not_detached = edit("old_log_probs.detach()", "old_log_probs", read=WRONG)
+    """a gradient flows into old_log_probs: the policy that sampled is a constant, detach it"""
+    advantages_not_detached = edit("advantages.detach()", "advantages", read=WRONG)
+    """a gradient flows into the advantages: through them the policy loss would train the critic, detach them"""
+    nothing_detached = edit("old_log_probs.detach(), advantages.detach()", "old_log_probs, advantages")
+    """nothing is detached: only log_probs may receive a gradient"""
     advantages_whitened_here = edit(
         "ratio = ",
         "advantages = (advantages - advantages.mean()) / (advantages.std(correction=0) + 1e-8)\nratio = ",
-        why="the advantages are whitened here; the trainer does that, once for a rollout, not for each minibatch",
         read="PPO2: what the code has and the paper has not",
     )
-    ppo_loss_not_reduced = edit(
-        ".mean()", "", why="one loss for each token is returned: the mean over the real tokens is missing"
-    )
+    """the advantages are whitened here; the trainer does that, once for a rollout, not for each minibatch"""
+    ppo_loss_not_reduced = edit(".mean()", "")
+    """one loss for each token is returned: the mean over the real tokens is missing"""
     padding_overwritten_in_place = first(
-        "if mask is not None: old_log_probs.data[~mask] = advantages.data[~mask] = 0.0",
-        why="the padding is overwritten in the caller's tensors: the next epoch needs them",
+        "if mask is not None: old_log_probs.data[~mask] = advantages.data[~mask] = 0.0"
     )
+    """the padding is overwritten in the caller's tensors: the next epoch needs them"""
 
 
 class RightPPOLoss(Right, of="compute_ppo_loss"):
-    larger_of_the_losses = edit(
-        "-torch.minimum(unclipped, clipped)",
-        "torch.maximum(-unclipped, -clipped)",
-        why="the minimum of the objectives is the maximum of the losses, as CleanRL and TRL write it",
-    )
-    ratio_held_by_the_sign = instead(
-        """
+    larger_of_the_losses = edit("-torch.minimum(unclipped, clipped)", "torch.maximum(-unclipped, -clipped)")
+    """the minimum of the objectives is the maximum of the losses, as CleanRL and TRL write it"""
+    ratio_held_by_the_sign = instead("""
         log_probs, old_log_probs, advantages = _select(mask, log_probs, old_log_probs.detach(), advantages.detach())
         ratio = torch.exp(log_probs - old_log_probs)
         is_good = advantages > 0
         held = torch.where(is_good, ratio.clamp(max=1 + clip_epsilon), ratio.clamp(min=1 - clip_epsilon))
         return -(held * advantages).mean()
-        """,
-        why="a good token can be clipped from above only, a bad one from below only",
-    )
+    """)
+    """a good token can be clipped from above only, a bad one from below only"""
     profit_capped = edit(
         "clipped = ratio.clamp(1 - clip_epsilon, 1 + clip_epsilon) * advantages",
         "clipped = advantages + clip_epsilon * advantages.abs()",
-        why="the clipped objective as a bound: (1 + epsilon) A for a good token, (1 - epsilon) A for a bad one",
     )
-    token_by_token = instead(
-        """
+    """the clipped objective as a bound: (1 + epsilon) A for a good token, (1 - epsilon) A for a bad one"""
+    token_by_token = instead("""
         losses = []
         for new, old, advantage in zip(*_select(mask, log_probs, old_log_probs, advantages)):
             for r, a in zip((new - old.detach()).exp().reshape(-1), advantage.detach().reshape(-1)):
                 losses.append(-min(r * a, r.clamp(1 - clip_epsilon, 1 + clip_epsilon) * a))
         return torch.stack(losses).mean()
-        """,
-        why="a loop over the tokens, with Python's min",
-    )
-    filled_before_exp = instead(
-        """
+    """)
+    """a loop over the tokens, with Python's min"""
+    filled_before_exp = instead("""
         mask = torch.ones_like(log_probs, dtype=torch.bool) if mask is None else mask
         log_ratio = torch.where(mask, log_probs - old_log_probs.detach(), 0.0)
         advantages = advantages.detach().masked_fill(~mask, 0.0)
         ratio = log_ratio.exp()
         objectives = torch.min(ratio * advantages, ratio.clip(1 - clip_epsilon, 1 + clip_epsilon) * advantages)
         return -objectives.sum() / mask.sum()
-        """,
-        why="padding is set to 0 before exp, and the sum divided by the number of real tokens",
-    )
-    logarithms_clamped = instead(
-        """
+    """)
+    """padding is set to 0 before exp, and the sum divided by the number of real tokens"""
+    logarithms_clamped = instead("""
         import math
 
         real = torch.ones_like(log_probs, dtype=torch.bool) if mask is None else mask
@@ -246,373 +147,246 @@ class RightPPOLoss(Right, of="compute_ppo_loss"):
         up = move[good].clamp(max=highest).exp() * gain[good]
         down = move[~good].clamp(min=lowest).exp() * gain[~good]
         return -torch.cat((up, down)).mean()
-        """,
-        why="the logarithm of the ratio is held at that of the bound, before exp",
-    )
+    """)
+    """the logarithm of the ratio is held at that of the bound, before exp"""
 
 
 class ValueLoss(Wrong, of="compute_value_loss"):
-    smaller_square = edit(
-        "maximum", "minimum", why="the smaller square is taken: large errors vanish; pessimistic is the larger"
-    )
-    value_clipped_around_0 = edit(
-        "old_values + (values - old_values)",
-        "values",
-        why="the value itself is clipped to clip_epsilon; the interval lies around the old value",
-    )
+    smaller_square = edit("maximum", "minimum")
+    """the smaller square is taken: large errors vanish; pessimistic is the larger"""
+    value_clipped_around_0 = edit("old_values + (values - old_values)", "values")
+    """the value itself is clipped to clip_epsilon; the interval lies around the old value"""
     value_clipped_as_a_ratio = edit(
         "+ (values - old_values).clamp(-clip_epsilon, clip_epsilon)",
         "* (values / old_values).clamp(1 - clip_epsilon, 1 + clip_epsilon)",
-        why="the interval is taken as 1 +- clip_epsilon times the old value, like a ratio; "
-        "it is old value +- clip_epsilon",
     )
+    """the interval is taken as 1 +- clip_epsilon times the old value, like a ratio; it is old value +- clip_epsilon"""
     value_clipped_between_shares_of_the_old_one = edit(
         "old_values + (values - old_values).clamp(-clip_epsilon, clip_epsilon)",
         "values.clamp(old_values * (1 - clip_epsilon), old_values * (1 + clip_epsilon))",
-        why="the value is clipped to 1 - clip_epsilon to 1 + clip_epsilon times the old one; "
-        "the interval is old value +- clip_epsilon",
     )
-    old_value_not_added_back = edit(
-        "old_values + ",
-        "",
-        why="the old value is not added back: the clipped movement alone is compared with the returns",
-    )
-    value_never_clipped = edit(
-        "(clipped - returns)",
-        "(values - returns)",
-        why="nothing is clipped (or it is clipped around returns, which changes nothing): plain half squared error",
-    )
-    clipped_value_alone = edit(
-        "(values - returns)",
-        "(clipped - returns)",
-        why="only the clipped value is compared: a critic beyond the interval gets no gradient to come back",
-    )
-    value_clip_fixed_at_02 = first(
-        "clip_epsilon = 0.2", why="clip_epsilon is fixed at its default; the argument is ignored"
-    )
-    half_forgotten = edit("0.5 * ", "", why="the one half is missing: the effective value_coef doubles")
-    half_taken_twice = edit("0.5", "0.25", why="the one half is there twice: the effective value_coef halves")
+    """the value is clipped to 1 - clip_epsilon to 1 + clip_epsilon times the old one; the interval is old value +-
+    clip_epsilon"""
+    old_value_not_added_back = edit("old_values + ", "")
+    """the old value is not added back: the clipped movement alone is compared with the returns"""
+    value_never_clipped = edit("(clipped - returns)", "(values - returns)")
+    """nothing is clipped (or it is clipped around returns, which changes nothing): plain half squared error"""
+    clipped_value_alone = edit("(values - returns)", "(clipped - returns)")
+    """only the clipped value is compared: a critic beyond the interval gets no gradient to come back"""
+    value_clip_fixed_at_02 = first("clip_epsilon = 0.2")
+    """clip_epsilon is fixed at its default; the argument is ignored"""
+    half_forgotten = edit("0.5 * ", "")
+    """the one half is missing: the effective value_coef doubles"""
+    half_taken_twice = edit("0.5", "0.25")
+    """the one half is there twice: the effective value_coef halves"""
     absolute_errors = edit(
         "(values - returns).square()",
         "(values - returns).abs()",
         "(clipped - returns).square()",
         "(clipped - returns).abs()",
-        why="absolute errors in place of squares",
     )
-    error_maximized = edit("0.5", "-0.5", why="the sign is reversed: the error is minimized, not maximized")
-    larger_of_the_means = edit(
-        ".square(), ",
-        ".square().mean(), ",
-        ".square()).mean()",
-        ".square().mean())",
-        why="the larger is chosen for the whole batch, after the means; it is chosen token by token",
-    )
-    squares_summed = edit(".mean()", ".sum()", why="summed over the tokens: it is a mean")
-    value_mean_of_row_means = first(
-        """
+    """absolute errors in place of squares"""
+    error_maximized = edit("0.5", "-0.5")
+    """the sign is reversed: the error is minimized, not maximized"""
+    larger_of_the_means = edit(".square(), ", ".square().mean(), ", ".square()).mean()", ".square().mean())")
+    """the larger is chosen for the whole batch, after the means; it is chosen token by token"""
+    squares_summed = edit(".mean()", ".sum()")
+    """summed over the tokens: it is a mean"""
+    value_mean_of_row_means = first("""
 if mask is not None and mask.dim() > 1:
     rows = zip(values, old_values, returns, mask)
     return torch.stack([compute_value_loss(*row[:3], clip_epsilon, row[3]) for row in rows if row[3].any()]).mean()
-""",
-        why="a mean of row means: tokens of short responses then count more; each real token counts once",
-    )
-    value_mask_ignored = first("mask = None", why="the mask is ignored: the critic is trained on padding", read=WRONG)
-    value_divided_by_every_column = edit(
-        ".mean()",
-        ".sum() / (values if mask is None else mask).numel()",
-        why="the sum over real tokens is divided by all columns: the loss shrinks as padding grows",
-        read=WRONG,
-    )
-    value_mask_multiplied = edit(
-        "_select(mask",
-        "_select(None",
-        ".mean()",
-        TIMES_MASK,
-        why="multiplied by the mask after squaring: NaN * 0 is NaN, so select the real tokens first",
-        read=WRONG,
-    )
-    value_mask_inverted = first(
-        "mask = None if mask is None else ~mask", why="the mask is read as a padding mask: True is a real token"
-    )
-    targets_not_detached = edit(
-        "old_values.detach(), returns.detach()",
-        "old_values, returns",
-        why="a gradient flows into old_values or returns: both are constants of the rollout, detach them",
-        read=WRONG,
-    )
-    returns_not_detached = edit(
-        "returns.detach()",
-        "returns",
-        why="the returns are left in the graph: the critic would move its own target",
-        read=WRONG,
-    )
-    old_values_not_detached = edit(
-        "old_values.detach()",
-        "old_values",
-        why="the old values are left in the graph: they are the critic's estimates when the responses were collected",
-        read=WRONG,
-    )
-    values_detached = first(
-        "values = values.detach()", why="the values are detached: the critic learns nothing", read=WRONG
-    )
+""")
+    """a mean of row means: tokens of short responses then count more; each real token counts once"""
+    value_mask_ignored = first("mask = None", read=WRONG)
+    """the mask is ignored: the critic is trained on padding"""
+    value_divided_by_every_column = edit(".mean()", ".sum() / (values if mask is None else mask).numel()", read=WRONG)
+    """the sum over real tokens is divided by all columns: the loss shrinks as padding grows"""
+    value_mask_multiplied = edit("_select(mask", "_select(None", ".mean()", TIMES_MASK, read=WRONG)
+    """multiplied by the mask after squaring: NaN * 0 is NaN, so select the real tokens first"""
+    value_mask_inverted = first("mask = None if mask is None else ~mask")
+    """the mask is read as a padding mask: True is a real token"""
+    targets_not_detached = edit("old_values.detach(), returns.detach()", "old_values, returns", read=WRONG)
+    """a gradient flows into old_values or returns: both are constants of the rollout, detach them"""
+    returns_not_detached = edit("returns.detach()", "returns", read=WRONG)
+    """the returns are left in the graph: the critic would move its own target"""
+    old_values_not_detached = edit("old_values.detach()", "old_values", read=WRONG)
+    """the old values are left in the graph: they are the critic's estimates when the responses were collected"""
+    values_detached = first("values = values.detach()", read=WRONG)
+    """the values are detached: the critic learns nothing"""
 
 
 class RightValueLoss(Right, of="compute_value_loss"):
     window_around_the_old_value = edit(
         "old_values + (values - old_values).clamp(-clip_epsilon, clip_epsilon)",
         "values.clamp(old_values - clip_epsilon, old_values + clip_epsilon)",
-        why="the value is clamped between two tensors",
     )
+    """the value is clamped between two tensors"""
     larger_error_then_squared = edit(
         "(values - returns).square(), (clipped - returns).square()).mean()",
         "(values - returns).abs(), (clipped - returns).abs()).pow(2).mean()",
-        why="the larger absolute error has the larger square",
     )
-    squares_by_mse_loss = instead(
-        """
+    """the larger absolute error has the larger square"""
+    squares_by_mse_loss = instead("""
         from torch.nn.functional import mse_loss
 
         values, old_values, returns = _select(mask, values, old_values.detach(), returns.detach())
         clipped = old_values + torch.clamp(values - old_values, min=-clip_epsilon, max=clip_epsilon)
         errors = [mse_loss(one, returns, reduction="none") for one in (values, clipped)]
         return torch.stack(errors).amax(dim=0).mean() / 2
-        """,
-        why="mse_loss without reduction, and the maximum over a stack",
-    )
-    filled_before_squaring = instead(
-        """
+    """)
+    """mse_loss without reduction, and the maximum over a stack"""
+    filled_before_squaring = instead("""
         old_values, returns = old_values.detach(), returns.detach()
         clipped = torch.clamp(values, old_values - clip_epsilon, old_values + clip_epsilon)
         if mask is not None:
             values, clipped, returns = (torch.where(mask, one, 0.0) for one in (values, clipped, returns))
         losses = 0.5 * torch.max((values - returns) ** 2, (clipped - returns) ** 2)
         return losses.sum() / (losses.numel() if mask is None else mask.sum())
-        """,
-        why="padding is set to 0 before the squares, and the sum divided by the number of real tokens",
-    )
+    """)
+    """padding is set to 0 before the squares, and the sum divided by the number of real tokens"""
 
 
 class CombineLosses(Wrong, of="combine_losses"):
-    entropy_added = edit("-", "+", why="the entropy is added: minimizing the loss then lowers the entropy")
-    entropy_left_out = edit(" - entropy_coef * entropy", "", why="the entropy is left out")
-    entropy_detached = edit(
-        "* entropy",
-        "* entropy.detach()",
-        why="the entropy is detached: the bonus is in the value of the loss but not in its gradient",
-    )
-    value_coef_ignored = edit("value_coef * ", "", why="the value loss is not weighted: value_coef is ignored")
-    value_coef_fixed_at_01 = edit(
-        "value_coef", "0.1", why="value_coef is fixed at its default; the argument is ignored"
-    )
-    entropy_coef_ignored = edit("entropy_coef * ", "", why="the entropy is not weighted: entropy_coef is ignored")
-    another_half = edit(
-        "value_coef",
-        "0.5 * value_coef",
-        why="another one half on the value loss: compute_value_loss has it already, so value_coef is halved",
-    )
-    value_loss_subtracted = edit(
-        "+",
-        "-",
-        why="the value loss is subtracted: the paper maximizes its sum, here each part is already a loss",
-    )
-    policy_loss_negated = edit(
-        "policy_loss",
-        "-policy_loss",
-        why="the policy loss is negated a second time: compute_ppo_loss has the minus already",
-    )
-    coefficients_swapped = first(
-        "value_coef, entropy_coef = entropy_coef, value_coef", why="the two coefficients are swapped"
-    )
-    parts_averaged = edit(
-        "policy_loss",
-        "(policy_loss",
-        "* entropy",
-        "* entropy) / 3",
-        why="averaged over the three parts: they are summed with their weights",
-    )
-    value_loss_detached = edit(
-        "value_loss",
-        "value_loss.detach()",
-        why="the value loss is detached: the critic is in the value of the loss but never trained",
-    )
-    graph_cut = edit(
-        "return",
-        "with torch.no_grad():\n    return",
-        why="a number without a graph is returned: nothing can be trained with it",
-    )
+    entropy_added = edit("-", "+")
+    """the entropy is added: minimizing the loss then lowers the entropy"""
+    entropy_left_out = edit(" - entropy_coef * entropy", "")
+    """the entropy is left out"""
+    entropy_detached = edit("* entropy", "* entropy.detach()")
+    """the entropy is detached: the bonus is in the value of the loss but not in its gradient"""
+    value_coef_ignored = edit("value_coef * ", "")
+    """the value loss is not weighted: value_coef is ignored"""
+    value_coef_fixed_at_01 = edit("value_coef", "0.1")
+    """value_coef is fixed at its default; the argument is ignored"""
+    entropy_coef_ignored = edit("entropy_coef * ", "")
+    """the entropy is not weighted: entropy_coef is ignored"""
+    another_half = edit("value_coef", "0.5 * value_coef")
+    """another one half on the value loss: compute_value_loss has it already, so value_coef is halved"""
+    value_loss_subtracted = edit("+", "-")
+    """the value loss is subtracted: the paper maximizes its sum, here each part is already a loss"""
+    policy_loss_negated = edit("policy_loss", "-policy_loss")
+    """the policy loss is negated a second time: compute_ppo_loss has the minus already"""
+    coefficients_swapped = first("value_coef, entropy_coef = entropy_coef, value_coef")
+    """the two coefficients are swapped"""
+    parts_averaged = edit("policy_loss", "(policy_loss", "* entropy", "* entropy) / 3")
+    """averaged over the three parts: they are summed with their weights"""
+    value_loss_detached = edit("value_loss", "value_loss.detach()")
+    """the value loss is detached: the critic is in the value of the loss but never trained"""
+    graph_cut = edit("return", "with torch.no_grad():\n    return")
+    """a number without a graph is returned: nothing can be trained with it"""
 
 
 class RightCombineLosses(Right, of="combine_losses"):
-    scaled_by_alpha = instead(
-        "return policy_loss.add(value_loss, alpha=value_coef).sub(entropy, alpha=entropy_coef)",
-        why="torch's own weighted sum",
-    )
-    dot_product = instead(
-        """
+    scaled_by_alpha = instead("return policy_loss.add(value_loss, alpha=value_coef).sub(entropy, alpha=entropy_coef)")
+    """torch's own weighted sum"""
+    dot_product = instead("""
         weights = policy_loss.new_tensor([1.0, value_coef, -entropy_coef])
         return weights @ torch.stack([policy_loss, value_loss, entropy])
-        """,
-        why="three losses times three weights",
-    )
-    entropy_first = instead(
-        """
+    """)
+    """three losses times three weights"""
+    entropy_first = instead("""
         loss = -entropy_coef * entropy
         loss += value_coef * value_loss
         loss += policy_loss
         return loss
-        """,
-        why="another order, in place on its own tensor",
-    )
-    bonus_only_where_wanted = instead(
-        """
+    """)
+    """another order, in place on its own tensor"""
+    bonus_only_where_wanted = instead("""
         loss = policy_loss + value_coef * value_loss
         return loss - entropy_coef * entropy if entropy_coef > 0 else loss
-        """,
-        why="a coefficient of 0 leaves the entropy out",
-    )
+    """)
+    """a coefficient of 0 leaves the entropy out"""
 
 
 class PPOStatistics(Wrong, of="ppo_statistics"):
-    outside_taken_for_clipped = edit(
-        "is_clipped.double()",
-        "((ratio - 1).abs() > clip_epsilon).double()",
-        why="clip_fraction counts every token outside the interval; one that moved the wrong way keeps its gradient",
-    )
-    unclipped_fraction = edit(
-        "<",
-        ">=",
-        why="clip_fraction counts the tokens that keep their gradient, not those that lose it",
-    )
-    losing_side_counted = edit(
-        "<",
-        ">",
-        why="clip_fraction counts the wrong side: where the unclipped objective is the smaller, nothing is clipped",
-    )
-    good_tokens_counted_only = edit(
-        "1 - clip_epsilon, 1 +",
-        "max=1 +",
-        why="clip_fraction sees the upper bound only: bad tokens are clipped below the lower one",
-    )
+    outside_taken_for_clipped = edit("is_clipped.double()", "((ratio - 1).abs() > clip_epsilon).double()")
+    """clip_fraction counts every token outside the interval; one that moved the wrong way keeps its gradient"""
+    unclipped_fraction = edit("<", ">=")
+    """clip_fraction counts the tokens that keep their gradient, not those that lose it"""
+    losing_side_counted = edit("<", ">")
+    """clip_fraction counts the wrong side: where the unclipped objective is the smaller, nothing is clipped"""
+    good_tokens_counted_only = edit("1 - clip_epsilon, 1 +", "max=1 +")
+    """clip_fraction sees the upper bound only: bad tokens are clipped below the lower one"""
     bound_taken_for_clipped = edit(
         "is_clipped.double()",
         "((ratio >= 1 + clip_epsilon) & (advantages > 0) | (ratio <= 1 - clip_epsilon) & (advantages < 0)).double()",
-        why="a ratio at the bound itself is counted: there nothing is clipped yet, the ratio has to be beyond it",
     )
+    """a ratio at the bound itself is counted: there nothing is clipped yet, the ratio has to be beyond it"""
     clip_fraction_always_0 = edit(
         "is_clipped = ",
         "clipped = ",
         " < ratio * advantages",
         "\nis_clipped = clipped < torch.minimum(clipped, ratio * advantages)",
-        why="the clipped objective is compared with the minimum, of which it is a part: clip_fraction is always 0",
     )
-    statistics_at_02 = first("clip_epsilon = 0.2", why="clip_epsilon is fixed at its default; the argument is ignored")
-    kl_of_new_minus_old = edit(
-        KL,
-        "log_ratio",
-        why="approx_kl is the mean of new - old: samples of the old policy make that about -KL",
-        read=APPROX_KL,
-    )
-    kl_of_old_minus_new = edit(
-        KL,
-        "-log_ratio",
-        why="approx_kl is the mean of old - new: right on average, but noisier, even below 0; "
-        "use ratio - 1 - log(ratio)",
-        read=APPROX_KL,
-    )
-    kl_of_half_squares = edit(
-        KL,
-        "0.5 * log_ratio.square()",
-        why="approx_kl is half the mean square of log(ratio), as PPO2 logs it: near the KL for small steps only",
-        read=APPROX_KL,
-    )
-    kl_of_the_ratio_inverted = edit(
-        KL,
-        "(-log_ratio).expm1() + log_ratio",
-        why="approx_kl uses old / new: the tokens come from the old policy, so the ratio in it is new / old",
-        read=APPROX_KL,
-    )
-    kl_of_new_from_old = edit(
-        KL,
-        "ratio * log_ratio",
-        why="approx_kl is ratio * log(ratio): that weights old samples to KL(new || old), the other direction",
-        read=APPROX_KL,
-    )
-    kl_of_minus_the_ratio = edit(
-        KL,
-        "-ratio",
-        why="approx_kl is the mean of minus the ratio: that is -1, not 0, while nothing has moved",
-        read=APPROX_KL,
-    )
-    kl_summed = edit(f"({KL}).mean()", f"({KL}).sum()", why="approx_kl is summed over the tokens: it is a mean")
-    statistics_of_the_ratio_inverted = edit(
-        "log_probs - old_log_probs",
-        "old_log_probs - log_probs",
-        why="the ratio is inverted: it is new / old",
-    )
-    geometric_mean = edit(
-        "ratio.mean()",
-        "log_ratio.mean().exp()",
-        why="ratio_mean is exp of the mean log(ratio), the geometric mean; it is the mean of the ratios",
-    )
-    statistics_of_the_clipped_ratio = edit(
-        "return",
-        "ratio = ratio.clamp(1 - clip_epsilon, 1 + clip_epsilon)\nreturn",
-        why="the ratios are clipped first: the log then hides what it should show",
-    )
-    largest_distance_from_1 = edit(
-        "ratio.max()",
-        "(ratio - 1).abs().max()",
-        why="ratio_max is the largest distance from 1; it is the largest ratio",
-    )
-    statistics_mask_ignored = first(
-        "mask = None", why="the mask is ignored: padding is counted like a real token", read=WRONG
-    )
+    """the clipped objective is compared with the minimum, of which it is a part: clip_fraction is always 0"""
+    statistics_at_02 = first("clip_epsilon = 0.2")
+    """clip_epsilon is fixed at its default; the argument is ignored"""
+    kl_of_new_minus_old = edit(KL, "log_ratio", read=APPROX_KL)
+    """approx_kl is the mean of new - old: samples of the old policy make that about -KL"""
+    kl_of_old_minus_new = edit(KL, "-log_ratio", read=APPROX_KL)
+    """approx_kl is the mean of old - new: right on average, but noisier, even below 0; use ratio - 1 - log(ratio)"""
+    kl_of_half_squares = edit(KL, "0.5 * log_ratio.square()", read=APPROX_KL)
+    """approx_kl is half the mean square of log(ratio), as PPO2 logs it: near the KL for small steps only"""
+    kl_of_the_ratio_inverted = edit(KL, "(-log_ratio).expm1() + log_ratio", read=APPROX_KL)
+    """approx_kl uses old / new: the tokens come from the old policy, so the ratio in it is new / old"""
+    kl_of_new_from_old = edit(KL, "ratio * log_ratio", read=APPROX_KL)
+    """approx_kl is ratio * log(ratio): that weights old samples to KL(new || old), the other direction"""
+    kl_of_minus_the_ratio = edit(KL, "-ratio", read=APPROX_KL)
+    """approx_kl is the mean of minus the ratio: that is -1, not 0, while nothing has moved"""
+    kl_summed = edit(f"({KL}).mean()", f"({KL}).sum()")
+    """approx_kl is summed over the tokens: it is a mean"""
+    statistics_of_the_ratio_inverted = edit("log_probs - old_log_probs", "old_log_probs - log_probs")
+    """the ratio is inverted: it is new / old"""
+    geometric_mean = edit("ratio.mean()", "log_ratio.mean().exp()")
+    """ratio_mean is exp of the mean log(ratio), the geometric mean; it is the mean of the ratios"""
+    statistics_of_the_clipped_ratio = edit("return", "ratio = ratio.clamp(1 - clip_epsilon, 1 + clip_epsilon)\nreturn")
+    """the ratios are clipped first: the log then hides what it should show"""
+    largest_distance_from_1 = edit("ratio.max()", "(ratio - 1).abs().max()")
+    """ratio_max is the largest distance from 1; it is the largest ratio"""
+    statistics_mask_ignored = first("mask = None", read=WRONG)
+    """the mask is ignored: padding is counted like a real token"""
     padding_counted_as_ratio_1 = edit(
         "_select(mask",
         "_select(None",
         "\nratio = ",
         "\nlog_ratio = log_ratio if mask is None else log_ratio.where(mask, 0.0)\nratio = ",
-        why="padding is turned into ratio 1 and counted: it changes all four; select the real tokens",
         read=WRONG,
     )
+    """padding is turned into ratio 1 and counted: it changes all four; select the real tokens"""
     tensors_returned = edit(
         "return {",
         "statistics = {",
         "}",
         "}\nreturn {name: torch.tensor(value, dtype=torch.float64) for name, value in statistics.items()}",
-        why="tensors are returned: a log needs Python floats, use .item()",
     )
+    """tensors are returned: a log needs Python floats, use .item()"""
 
 
 class RightPPOStatistics(Right, of="ppo_statistics"):
     clipped_by_the_sign = edit(
         "ratio.clamp(1 - clip_epsilon, 1 + clip_epsilon) * advantages < ratio * advantages",
         "torch.where(advantages > 0, ratio > 1 + clip_epsilon, (ratio < 1 - clip_epsilon) & (advantages < 0))",
-        why="the two clipped cases, asked for by the sign of the advantage",
     )
+    """the two clipped cases, asked for by the sign of the advantage"""
     ratio_less_one_less_its_log = edit(
         "(log_ratio.expm1() - log_ratio).mean().item()",
         "(log_ratio.double().exp() - 1 - log_ratio.double()).mean().item()",
-        why="the docstring's own formula, in float64",
     )
-    log_of_the_ratio = instead(
-        """
+    """the docstring's own formula, in float64"""
+    log_of_the_ratio = instead("""
         log_probs, old_log_probs, advantages = _select(mask, log_probs.double(), old_log_probs.double(), advantages)
         ratio = torch.exp(log_probs - old_log_probs)
         is_clipped = ((ratio > 1 + clip_epsilon) & (advantages > 0)) | ((ratio < 1 - clip_epsilon) & (advantages < 0))
         kl = (ratio - 1 - torch.log(ratio)).mean()
         names = ("ratio_mean", "ratio_max", "approx_kl", "clip_fraction")
         return dict(zip(names, torch.stack([ratio.mean(), ratio.amax(), kl, is_clipped.double().mean()]).tolist()))
-        """,
-        why="the logarithm taken of the ratio, in float64",
-    )
+    """)
+    """the logarithm taken of the ratio, in float64"""
     in_float64 = edit(
-        "log_ratio = log_probs - old_log_probs",
-        "log_ratio = log_probs.double() - old_log_probs.double()",
-        why="float64 throughout: the statistics are Python floats",
+        "log_ratio = log_probs - old_log_probs", "log_ratio = log_probs.double() - old_log_probs.double()"
     )
-    filled_and_counted = instead(
-        """
+    """float64 throughout: the statistics are Python floats"""
+    filled_and_counted = instead("""
         mask = torch.ones_like(log_probs, dtype=torch.bool) if mask is None else mask
         count = mask.sum()
         log_ratio = torch.where(mask, log_probs - old_log_probs, 0.0)
@@ -626,11 +400,9 @@ class RightPPOStatistics(Right, of="ppo_statistics"):
             "approx_kl": float((torch.expm1(log_ratio) - log_ratio).sum() / count),
             "clip_fraction": int((held < objectives).sum()) / int(count),
         }
-        """,
-        why="padding is set to ratio 1, and sums are divided by the number of real tokens",
-    )
-    share_as_a_float32_mean = instead(
-        """
+    """)
+    """padding is set to ratio 1, and sums are divided by the number of real tokens"""
+    share_as_a_float32_mean = instead("""
         new, old, gain = _select(mask, log_probs, old_log_probs, advantages)
         move = new - old
         ratio = move.exp()
@@ -641,11 +413,9 @@ class RightPPOStatistics(Right, of="ppo_statistics"):
             "approx_kl": (move.expm1() - move).mean().item(),
             "clip_fraction": clipped.float().mean().item(),
         }
-        """,
-        why="a mean of flags as nearly everybody writes it, in float32",
-    )
-    all_four_in_one_tensor = instead(
-        """
+    """)
+    """a mean of flags as nearly everybody writes it, in float32"""
+    all_four_in_one_tensor = instead("""
         new, old, gain = (x.flatten() for x in _select(mask, log_probs, old_log_probs, advantages))
         ratio = (new - old).exp()
         near = ratio.clamp(1 - clip_epsilon, 1 + clip_epsilon)
@@ -658,200 +428,132 @@ class RightPPOStatistics(Right, of="ppo_statistics"):
             )
         )
         return dict(zip(("ratio_mean", "ratio_max", "approx_kl", "clip_fraction"), numbers.tolist(), strict=True))
-        """,
-        why="four statistics stacked, read at once; the share is a float32 number",
-    )
+    """)
+    """four statistics stacked, read at once; the share is a float32 number"""
 
 
 class KLPenaltyLoss(Wrong, of="compute_kl_penalty_loss"):
-    penalty_subtracted = edit("+ beta", "- beta", why="the penalty is subtracted: the loss then rewards moving away")
-    advantage_minimized = edit(
-        "-log_ratio.exp()",
-        "log_ratio.exp()",
-        why="the sign of the objective is missing: ratio * advantage is maximized",
-    )
-    beta_ignored = edit("beta * ", "", why="beta is ignored: the coefficient of the KL is 1")
-    no_penalty = edit(" + beta * kl", "", why="there is no penalty at all: nothing limits the policy")
-    penalty_of_new_minus_old = edit(
-        KL,
-        "log_ratio",
-        why="the penalty is log(ratio), new - old: its mean over old samples is minus the KL, so it rewards moving",
-    )
-    penalty_of_old_minus_new = edit(
-        KL,
-        "-log_ratio",
-        why="the penalty is old - new: right on average, but single tokens may be rewarded for moving; "
-        "use ratio - 1 - log(ratio)",
-    )
-    penalty_of_half_squares = edit(
-        KL,
-        "0.5 * log_ratio.square()",
-        why="the penalty is half the square of log(ratio): near the KL for small steps only",
-    )
-    penalty_of_the_ratio_inverted = edit(
-        KL,
-        "(-log_ratio).expm1() + log_ratio",
-        why="the penalty uses old / new: the tokens come from the old policy, so the ratio in it is new / old",
-    )
-    penalty_of_new_from_old = edit(
-        KL,
-        "log_ratio.exp() * log_ratio",
-        why="the penalty is ratio * log(ratio): that weights old samples to KL(new || old), the other direction",
-    )
-    penalty_detached = edit(
-        "* kl", "* kl.detach()", why="the penalty is detached: it is in the value of the loss but not in its gradient"
-    )
+    penalty_subtracted = edit("+ beta", "- beta")
+    """the penalty is subtracted: the loss then rewards moving away"""
+    advantage_minimized = edit("-log_ratio.exp()", "log_ratio.exp()")
+    """the sign of the objective is missing: ratio * advantage is maximized"""
+    beta_ignored = edit("beta * ", "")
+    """beta is ignored: the coefficient of the KL is 1"""
+    no_penalty = edit(" + beta * kl", "")
+    """there is no penalty at all: nothing limits the policy"""
+    penalty_of_new_minus_old = edit(KL, "log_ratio")
+    """the penalty is log(ratio), new - old: its mean over old samples is minus the KL, so it rewards moving"""
+    penalty_of_old_minus_new = edit(KL, "-log_ratio")
+    """the penalty is old - new: right on average, but single tokens may be rewarded for moving; use ratio - 1 -
+    log(ratio)"""
+    penalty_of_half_squares = edit(KL, "0.5 * log_ratio.square()")
+    """the penalty is half the square of log(ratio): near the KL for small steps only"""
+    penalty_of_the_ratio_inverted = edit(KL, "(-log_ratio).expm1() + log_ratio")
+    """the penalty uses old / new: the tokens come from the old policy, so the ratio in it is new / old"""
+    penalty_of_new_from_old = edit(KL, "log_ratio.exp() * log_ratio")
+    """the penalty is ratio * log(ratio): that weights old samples to KL(new || old), the other direction"""
+    penalty_detached = edit("* kl", "* kl.detach()")
+    """the penalty is detached: it is in the value of the loss but not in its gradient"""
     clipped_and_penalized = edit(
         "-log_ratio.exp() * advantages",
         "-torch.minimum(log_ratio.exp() * advantages, log_ratio.exp().clamp(0.8, 1.2) * advantages)",
-        why="the ratio is clipped as well: here the penalty takes the place of the clip",
     )
-    penalty_without_a_ratio = edit(
-        "log_ratio.exp()",
-        "log_probs",
-        why="plain policy gradient with a penalty: the ratio, which corrects for old samples, is missing",
-    )
-    penalty_loss_summed = edit(".mean()", ".sum()", why="summed over the tokens: it is a mean")
-    penalty_mean_of_row_means = first(
-        """
+    """the ratio is clipped as well: here the penalty takes the place of the clip"""
+    penalty_without_a_ratio = edit("log_ratio.exp()", "log_probs")
+    """plain policy gradient with a penalty: the ratio, which corrects for old samples, is missing"""
+    penalty_loss_summed = edit(".mean()", ".sum()")
+    """summed over the tokens: it is a mean"""
+    penalty_mean_of_row_means = first("""
 if mask is not None and mask.dim() > 1:
     rows = zip(log_probs, old_log_probs, advantages, mask)
     return torch.stack([compute_kl_penalty_loss(*row[:3], beta, row[3]) for row in rows if row[3].any()]).mean()
-""",
-        why="a mean of row means: tokens of short responses then count more; each real token counts once",
-    )
-    penalty_mask_ignored = first(
-        "mask = None", why="the mask is ignored: padding is averaged like a real token", read=WRONG
-    )
-    penalty_mask_multiplied = edit(
-        "_select(mask",
-        "_select(None",
-        ".mean()",
-        TIMES_MASK,
-        why="multiplied by the mask after computing: NaN * 0 is NaN, so select the real tokens first",
-        read=WRONG,
-    )
+""")
+    """a mean of row means: tokens of short responses then count more; each real token counts once"""
+    penalty_mask_ignored = first("mask = None", read=WRONG)
+    """the mask is ignored: padding is averaged like a real token"""
+    penalty_mask_multiplied = edit("_select(mask", "_select(None", ".mean()", TIMES_MASK, read=WRONG)
+    """multiplied by the mask after computing: NaN * 0 is NaN, so select the real tokens first"""
     penalty_nothing_detached = edit(
-        "old_log_probs.detach(), advantages.detach()",
-        "old_log_probs, advantages",
-        why="a gradient flows into old_log_probs or advantages: both are constants of the rollout, detach them",
-        read=WRONG,
+        "old_log_probs.detach(), advantages.detach()", "old_log_probs, advantages", read=WRONG
     )
+    """a gradient flows into old_log_probs or advantages: both are constants of the rollout, detach them"""
 
 
 class RightKLPenaltyLoss(Right, of="compute_kl_penalty_loss"):
-    ratio_less_one_less_its_log = edit(
-        "log_ratio.expm1() - log_ratio", "log_ratio.exp() - 1 - log_ratio", why="the docstring's own formula"
-    )
+    ratio_less_one_less_its_log = edit("log_ratio.expm1() - log_ratio", "log_ratio.exp() - 1 - log_ratio")
+    """the docstring's own formula"""
     two_means = edit(
-        "(-log_ratio.exp() * advantages + beta * kl).mean()",
-        "beta * kl.mean() - (log_ratio.exp() * advantages).mean()",
-        why="the mean of a sum is the sum of the means",
+        "(-log_ratio.exp() * advantages + beta * kl).mean()", "beta * kl.mean() - (log_ratio.exp() * advantages).mean()"
     )
-    token_by_token = instead(
-        """
+    """the mean of a sum is the sum of the means"""
+    token_by_token = instead("""
         losses = []
         for new, old, advantage in zip(*_select(mask, log_probs, old_log_probs.detach(), advantages.detach())):
             for x, a in zip((new - old).reshape(-1), advantage.reshape(-1)):
                 losses.append(beta * (torch.expm1(x) - x) - x.exp() * a)
         return sum(losses) / len(losses)
-        """,
-        why="a loop over the tokens, with Python's sum",
-    )
-    filled_before_exp = instead(
-        """
+    """)
+    """a loop over the tokens, with Python's sum"""
+    filled_before_exp = instead("""
         mask = torch.ones_like(log_probs, dtype=torch.bool) if mask is None else mask
         log_ratio = (log_probs - old_log_probs.detach()).masked_fill(~mask, 0.0)
         ratio = log_ratio.exp()
         losses = beta * (ratio - 1 - log_ratio) - ratio * advantages.detach().masked_fill(~mask, 0.0)
         return losses.sum() / mask.sum()
-        """,
-        why="padding is set to ratio 1 and advantage 0 before exp",
-    )
+    """)
+    """padding is set to ratio 1 and advantage 0 before exp"""
 
 
 class UpdateBeta(Wrong, of="update_beta"):
-    cheaper_when_too_far = edit(
-        "beta * 2",
-        "beta * 0.5",
-        "beta / 2",
-        "beta * 2",
-        why="the direction is reversed: after too large a step beta must grow",
-    )
-    factor_of_15 = edit(
-        "beta * 2",
-        "beta * 1.5",
-        "beta / 2",
-        "beta / 1.5",
-        why="the factor is 1.5: that is the width of the bounds, beta is doubled or halved",
-    )
-    bounds_at_2 = edit(
-        "1.5 * target_kl",
-        "2 * target_kl",
-        "target_kl / 1.5",
-        "target_kl / 2",
-        why="the bounds are at twice and half the target: they are at 1.5 and 1 / 1.5",
-    )
+    cheaper_when_too_far = edit("beta * 2", "beta * 0.5", "beta / 2", "beta * 2")
+    """the direction is reversed: after too large a step beta must grow"""
+    factor_of_15 = edit("beta * 2", "beta * 1.5", "beta / 2", "beta / 1.5")
+    """the factor is 1.5: that is the width of the bounds, beta is doubled or halved"""
+    bounds_at_2 = edit("1.5 * target_kl", "2 * target_kl", "target_kl / 1.5", "target_kl / 2")
+    """the bounds are at twice and half the target: they are at 1.5 and 1 / 1.5"""
     factor_and_bound_swapped = instead(
-        "return beta * 1.5 if kl > 2 * target_kl else beta / 1.5 if kl < target_kl / 2 else beta",
-        why="1.5 and 2 have changed places",
+        "return beta * 1.5 if kl > 2 * target_kl else beta / 1.5 if kl < target_kl / 2 else beta"
     )
-    no_bounds = edit(
-        "1.5 * target_kl",
-        "target_kl",
-        "target_kl / 1.5",
-        "target_kl",
-        why="there are no bounds: beta changes at every update, even close to the target",
-    )
-    lower_bound_at_half = edit(
-        "target_kl / 1.5", "target_kl / 2", why="the lower bound is half the target: it is target_kl / 1.5"
-    )
-    one_bound_for_both = edit(
-        "target_kl / 1.5",
-        "1.5 * target_kl",
-        why="the lower bound is 1.5 times the target, like the upper: there is no room in between",
-    )
-    bounds_outside = edit(">", ">=", "<", "<=", why="the bounds count as outside: at the bound itself beta stays")
-    never_cheaper = edit("beta / 2", "beta", why="beta only ever rises: it must fall when the policy hardly moves")
-    never_raised = edit("beta * 2", "beta", why="beta only ever falls: it must rise when the policy moves too far")
-    proportional = instead(
-        "return beta * kl / target_kl",
-        why="beta follows the quotient kl / target_kl: it is a rule of two steps, doubled, halved or kept",
-    )
-    target_ignored = first("target_kl = 1.0", why="target_kl is ignored: the KL is compared with 1.5 itself")
-    two_added = edit(
-        "beta * 2",
-        "beta + 2",
-        "beta / 2",
-        "beta - 2",
-        why="2 is added or subtracted: beta is multiplied or divided by 2",
-    )
+    """1.5 and 2 have changed places"""
+    no_bounds = edit("1.5 * target_kl", "target_kl", "target_kl / 1.5", "target_kl")
+    """there are no bounds: beta changes at every update, even close to the target"""
+    lower_bound_at_half = edit("target_kl / 1.5", "target_kl / 2")
+    """the lower bound is half the target: it is target_kl / 1.5"""
+    one_bound_for_both = edit("target_kl / 1.5", "1.5 * target_kl")
+    """the lower bound is 1.5 times the target, like the upper: there is no room in between"""
+    bounds_outside = edit(">", ">=", "<", "<=")
+    """the bounds count as outside: at the bound itself beta stays"""
+    never_cheaper = edit("beta / 2", "beta")
+    """beta only ever rises: it must fall when the policy hardly moves"""
+    never_raised = edit("beta * 2", "beta")
+    """beta only ever falls: it must rise when the policy moves too far"""
+    proportional = instead("return beta * kl / target_kl")
+    """beta follows the quotient kl / target_kl: it is a rule of two steps, doubled, halved or kept"""
+    target_ignored = first("target_kl = 1.0")
+    """target_kl is ignored: the KL is compared with 1.5 itself"""
+    two_added = edit("beta * 2", "beta + 2", "beta / 2", "beta - 2")
+    """2 is added or subtracted: beta is multiplied or divided by 2"""
 
 
 class RightUpdateBeta(Right, of="update_beta"):
     conditional_expression = instead(
-        "return beta * (2.0 if kl > 1.5 * target_kl else 0.5 if kl < target_kl / 1.5 else 1.0)",
-        why="one factor: 2, 1/2 or 1",
+        "return beta * (2.0 if kl > 1.5 * target_kl else 0.5 if kl < target_kl / 1.5 else 1.0)"
     )
-    lower_bound_multiplied_out = edit(
-        "kl < target_kl / 1.5", "1.5 * kl < target_kl", why="the division is taken to the other side"
-    )
-    bounds_named = instead(
-        """
+    """one factor: 2, 1/2 or 1"""
+    lower_bound_multiplied_out = edit("kl < target_kl / 1.5", "1.5 * kl < target_kl")
+    """the division is taken to the other side"""
+    bounds_named = instead("""
         low, high = target_kl / 1.5, target_kl * 1.5
         if low <= kl <= high:
             return beta
         return beta + beta if kl > high else beta - beta / 2
-        """,
-        why="inside the bounds first",
-    )
-    changed_in_place = instead(
-        """
+    """)
+    """inside the bounds first"""
+    changed_in_place = instead("""
         if kl > target_kl * 3 / 2:
             beta *= 2
         elif kl < target_kl * 2 / 3:
             beta /= 2
         return beta
-        """,
-        why="the argument is a number, so that the caller's is not changed",
-    )
+    """)
+    """the argument is a number, so that the caller's is not changed"""

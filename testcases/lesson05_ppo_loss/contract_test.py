@@ -61,10 +61,7 @@ contract_tests(
         compute_value_loss: (VALUES, BAD_VALUES | BAD_EPSILON),
         combine_losses: (SCALARS, BAD_SCALARS),
         ppo_statistics: (POLICY, BAD_TERMS | BAD_EPSILON),
-        compute_kl_penalty_loss: (
-            {**POLICY, "beta": 1.0},
-            BAD_TERMS | {"beta-below-0": ({"beta": -0.1}, ["beta"])},
-        ),
+        compute_kl_penalty_loss: ({**POLICY, "beta": 1.0}, BAD_TERMS | {"beta-below-0": ({"beta": -0.1}, ["beta"])}),
         update_beta: ({"beta": 0.5, "kl": 1.0, "target_kl": 1.0}, BAD_NUMBERS),
     },
 )

@@ -11,122 +11,69 @@ WRONG = "What people get wrong"
 
 
 class EstimateKL(Wrong, of="estimate_kl"):
-    k1_clamped_at_zero = edit(
-        "return log_ratio\n",
-        "return log_ratio.clamp(min=0.0)\n",
-        why="k1 is clamped at 0: without its negative terms the mean is too large (0.401 where the KL is 0.244)",
-        read=WRONG,
-    )
-    k1_made_positive = edit(
-        "return log_ratio\n",
-        "return log_ratio.abs()\n",
-        why="abs() of k1: the estimate of one token may be negative, only the mean may not",
-        read=WRONG,
-    )
-    k3_ratio_inverted = edit(
-        "(-log_ratio)",
-        "log_ratio",
-        "+ log_ratio",
-        "- log_ratio",
-        why="k3 with the inverted ratio: exp(r) - 1 - r does not estimate this KL; it is exp(-r) - 1 + r",
-        read=WRONG,
-    )
-    policy_and_reference_swapped = edit(
-        "log_probs - ref_log_probs",
-        "ref_log_probs - log_probs",
-        why="reference minus policy: KL(policy || reference) starts from log_probs - ref_log_probs",
-    )
-    k1_negated = edit(
-        "return log_ratio\n",
-        "return -log_ratio\n",
-        why="k1 has the sign of a reward: here it is a KL, compute_rewards adds the minus sign",
-    )
-    k2_without_the_half = edit(
-        " / 2", "", why="k2 without its factor 1/2: r^2 / 2 agrees with the KL for close models, r^2 is twice as large"
-    )
-    k2_not_squared = edit(".square()", ".abs()", why="k2 as |r| / 2: the log-ratio is squared")
-    k3_with_the_wrong_sign_in_the_exponent = edit(
-        "(-log_ratio)",
-        "log_ratio",
-        why="k3 with exp(r), r = log_probs - ref_log_probs: exp(r) - 1 + r is no KL, the exponent is -r",
-    )
-    k3_minus_the_log_ratio = edit(
-        "+ log_ratio",
-        "- log_ratio",
-        why="k3 with - r at its end: it is exp(-r) - 1 + r, so that the variations of both parts cancel",
-    )
-    k3_without_the_log_ratio = edit(
-        " + log_ratio", "", why="k3 without + r: exp(-r) - 1 alone has the mean 0, whatever the models are"
-    )
-    k3_without_minus_one = edit("expm1", "exp", why="k3 without - 1: the KL of two equal models would be 1 nat")
-    k3_by_exp_minus_one = edit(
-        "expm1",
-        "exp",
-        "+ log_ratio",
-        "- 1 + log_ratio",
-        why="exp(-r) - 1 in float32 rounds away a small KL, and at the start every KL is small: use expm1",
-        read=FLOAT32,
-    )
-    k3_may_overflow = edit(
-        ".clamp(max=MAX_LOG_RATIO)",
-        "",
-        why="the exponent of k3 is not capped: one unlikely token makes it infinite in float32",
-        read=FLOAT32,
-    )
-    log_ratio_capped = edit(
-        "log_probs - ref_log_probs",
-        "(log_probs - ref_log_probs).clamp(-20.0, 20.0)",
-        why="the log-ratio itself is capped: only the exponent of k3 is, r is added as it is",
-        read=FLOAT32,
-    )
+    k1_clamped_at_zero = edit("return log_ratio\n", "return log_ratio.clamp(min=0.0)\n", read=WRONG)
+    """k1 is clamped at 0: without its negative terms the mean is too large (0.401 where the KL is 0.244)"""
+    k1_made_positive = edit("return log_ratio\n", "return log_ratio.abs()\n", read=WRONG)
+    """abs() of k1: the estimate of one token may be negative, only the mean may not"""
+    k3_ratio_inverted = edit("(-log_ratio)", "log_ratio", "+ log_ratio", "- log_ratio", read=WRONG)
+    """k3 with the inverted ratio: exp(r) - 1 - r does not estimate this KL; it is exp(-r) - 1 + r"""
+    policy_and_reference_swapped = edit("log_probs - ref_log_probs", "ref_log_probs - log_probs")
+    """reference minus policy: KL(policy || reference) starts from log_probs - ref_log_probs"""
+    k1_negated = edit("return log_ratio\n", "return -log_ratio\n")
+    """k1 has the sign of a reward: here it is a KL, compute_rewards adds the minus sign"""
+    k2_without_the_half = edit(" / 2", "")
+    """k2 without its factor 1/2: r^2 / 2 agrees with the KL for close models, r^2 is twice as large"""
+    k2_not_squared = edit(".square()", ".abs()")
+    """k2 as |r| / 2: the log-ratio is squared"""
+    k3_with_the_wrong_sign_in_the_exponent = edit("(-log_ratio)", "log_ratio")
+    """k3 with exp(r), r = log_probs - ref_log_probs: exp(r) - 1 + r is no KL, the exponent is -r"""
+    k3_minus_the_log_ratio = edit("+ log_ratio", "- log_ratio")
+    """k3 with - r at its end: it is exp(-r) - 1 + r, so that the variations of both parts cancel"""
+    k3_without_the_log_ratio = edit(" + log_ratio", "")
+    """k3 without + r: exp(-r) - 1 alone has the mean 0, whatever the models are"""
+    k3_without_minus_one = edit("expm1", "exp")
+    """k3 without - 1: the KL of two equal models would be 1 nat"""
+    k3_by_exp_minus_one = edit("expm1", "exp", "+ log_ratio", "- 1 + log_ratio", read=FLOAT32)
+    """exp(-r) - 1 in float32 rounds away a small KL, and at the start every KL is small: use expm1"""
+    k3_may_overflow = edit(".clamp(max=MAX_LOG_RATIO)", "", read=FLOAT32)
+    """the exponent of k3 is not capped: one unlikely token makes it infinite in float32"""
+    log_ratio_capped = edit("log_probs - ref_log_probs", "(log_probs - ref_log_probs).clamp(-20.0, 20.0)", read=FLOAT32)
+    """the log-ratio itself is capped: only the exponent of k3 is, r is added as it is"""
     bare_formulas = edit(
         "(torch.float16, torch.bfloat16)",
         "()",
         "expm1((-log_ratio).clamp(max=MAX_LOG_RATIO))",
         "exp(-log_ratio) - 1",
-        why="the formulas as written: exp(-r) - 1 rounds a small KL away and overflows for a large r; bfloat16 stays",
         read=FLOAT32,
     )
+    """the formulas as written: exp(-r) - 1 rounds a small KL away and overflows for a large r; bfloat16 stays"""
     k3_clamped_to_10 = edit(
-        "torch.expm1(",
-        "(torch.expm1(",
-        "+ log_ratio",
-        "+ log_ratio).clamp(-10.0, 10.0)",
-        why="k3 is clamped to 10 afterwards: cap the exponent, at 20",
-        read=FLOAT32,
+        "torch.expm1(", "(torch.expm1(", "+ log_ratio", "+ log_ratio).clamp(-10.0, 10.0)", read=FLOAT32
     )
-    always_k1 = first('estimator = "k1"', why="the estimator is ignored: this is k1 whatever was asked for")
-    always_k3 = first('estimator = "k3"', why="the estimator is ignored: this is k3 whatever was asked for")
-    k2_and_k3_swapped = edit('"k2"', '"k3"', why="k2 and k3 are exchanged: k2 is r^2 / 2, k3 is exp(-r) - 1 + r")
+    """k3 is clamped to 10 afterwards: cap the exponent, at 20"""
+    always_k1 = first('estimator = "k1"')
+    """the estimator is ignored: this is k1 whatever was asked for"""
+    always_k3 = first('estimator = "k3"')
+    """the estimator is ignored: this is k3 whatever was asked for"""
+    k2_and_k3_swapped = edit('"k2"', '"k3"')
+    """k2 and k3 are exchanged: k2 is r^2 / 2, k3 is exp(-r) - 1 + r"""
 
     def k3_by_default(log_probs, ref_log_probs, estimator="k3"):
         """the default is k3 here: it is k1, unbiased and with the right gradient in the reward"""
         return estimate_kl(log_probs, ref_log_probs, estimator)
 
     subtracted_in_half_precision = edit(
-        "log_probs.float(), ref_log_probs.float()",
-        "(log_probs - ref_log_probs).float(), 0",
-        why="subtracted in half precision, then converted: the difference is already rounded, convert first",
-        read=FLOAT32,
+        "log_probs.float(), ref_log_probs.float()", "(log_probs - ref_log_probs).float(), 0", read=FLOAT32
     )
-    half_precision_kept = edit(
-        "(torch.float16, torch.bfloat16)",
-        "()",
-        why="half precision is not converted: its rounding error is as large as the KL",
-        read=FLOAT32,
-    )
-    everything_in_float32 = edit(
-        "log_probs.dtype in (torch.float16, torch.bfloat16)",
-        "True",
-        why="float64 is reduced to float32: convert only float16 and bfloat16",
-        read=FLOAT32,
-    )
+    """subtracted in half precision, then converted: the difference is already rounded, convert first"""
+    half_precision_kept = edit("(torch.float16, torch.bfloat16)", "()", read=FLOAT32)
+    """half precision is not converted: its rounding error is as large as the KL"""
+    everything_in_float32 = edit("log_probs.dtype in (torch.float16, torch.bfloat16)", "True", read=FLOAT32)
+    """float64 is reduced to float32: convert only float16 and bfloat16"""
     ratio_of_probabilities = edit(
-        "log_probs - ref_log_probs",
-        "(log_probs.exp() / ref_log_probs.exp()).log()",
-        why="divides probabilities: that is 0 / 0 for an unlikely token; subtract the logarithms",
-        read=FLOAT32,
+        "log_probs - ref_log_probs", "(log_probs.exp() / ref_log_probs.exp()).log()", read=FLOAT32
     )
+    """divides probabilities: that is 0 / 0 for an unlikely token; subtract the logarithms"""
     weighted_with_the_probability = edit(
         "return log_ratio\n",
         "return log_probs.exp() * log_ratio\n",
@@ -136,8 +83,8 @@ class EstimateKL(Wrong, of="estimate_kl"):
         "return log_probs.exp() * (torch.expm1(",
         "+ log_ratio",
         "+ log_ratio)",
-        why="weighted by the probability of the token: sampling from the policy already does that",
     )
+    """weighted by the probability of the token: sampling from the policy already does that"""
     mean_of_the_tokens = edit(
         "return log_ratio\n",
         "return log_ratio.mean()\n",
@@ -147,8 +94,8 @@ class EstimateKL(Wrong, of="estimate_kl"):
         "(torch.expm1(",
         "+ log_ratio",
         "+ log_ratio).mean()",
-        why="averaged over the tokens: return one number per token, unmasked",
     )
+    """averaged over the tokens: return one number per token, unmasked"""
     sum_of_the_response = edit(
         "return log_ratio\n",
         "return log_ratio.sum(dim=-1)\n",
@@ -158,25 +105,16 @@ class EstimateKL(Wrong, of="estimate_kl"):
         "(torch.expm1(",
         "+ log_ratio",
         "+ log_ratio).sum(dim=-1)",
-        why="summed over each response: return one number per token",
     )
-    kl_without_gradient = edit(
-        "log_probs - ref_log_probs",
-        "(log_probs - ref_log_probs).detach()",
-        why="the estimate is detached: as a loss it would have no gradient; compute_rewards detaches it",
-        read=LOSS,
-    )
-    reference_detached = edit(
-        "log_probs - ref_log_probs",
-        "log_probs - ref_log_probs.detach()",
-        why="the reference is detached: freezing it is the caller's task, nothing is detached here",
-        read=LOSS,
-    )
+    """summed over each response: return one number per token"""
+    kl_without_gradient = edit("log_probs - ref_log_probs", "(log_probs - ref_log_probs).detach()", read=LOSS)
+    """the estimate is detached: as a loss it would have no gradient; compute_rewards detaches it"""
+    reference_detached = edit("log_probs - ref_log_probs", "log_probs - ref_log_probs.detach()", read=LOSS)
+    """the reference is detached: freezing it is the caller's task, nothing is detached here"""
 
 
 class RightEstimateKL(Right, of="estimate_kl"):
-    in_float64_and_rounded_once = instead(
-        """
+    in_float64_and_rounded_once = instead("""
         dtype = torch.promote_types(torch.promote_types(log_probs.dtype, ref_log_probs.dtype), torch.float32)
         log_ratio = log_probs.double() - ref_log_probs.double()
         estimates = {
@@ -185,11 +123,9 @@ class RightEstimateKL(Right, of="estimate_kl"):
             "k3": torch.expm1((-log_ratio).clamp(max=MAX_LOG_RATIO)) + log_ratio,
         }
         return estimates[estimator].to(dtype)
-        """,
-        why="wider than needed, so a small KL keeps more digits",
-    )
-    reference_minus_policy = instead(
-        """
+    """)
+    """wider than needed, so a small KL keeps more digits"""
+    reference_minus_policy = instead("""
         dtype = torch.promote_types(log_probs.dtype, torch.float32)
         inverse = ref_log_probs.to(dtype) - log_probs.to(dtype)
         if estimator == "k1":
@@ -197,16 +133,15 @@ class RightEstimateKL(Right, of="estimate_kl"):
         if estimator == "k2":
             return inverse * inverse * 0.5
         return torch.expm1(torch.where(inverse > 20.0, 20.0, inverse)) - inverse
-        """,
-        why="the logarithm of the inverse ratio, as in Schulman's text, its exponent capped by a where",
-    )
+    """)
+    """the logarithm of the inverse ratio, as in Schulman's text, its exponent capped by a where"""
     series_near_zero = edit(
         "return torch.expm1((-log_ratio).clamp(max=MAX_LOG_RATIO)) + log_ratio",
         "x = -log_ratio\n"
         "series = x.square() / 2 * (1 + x / 3 * (1 + x / 4 * (1 + x / 5 * (1 + x / 6))))\n"
         "return torch.where(x.abs() < 0.05, series, x.clamp(max=20.0).exp() - 1 - x)",
-        why="the power series where exp(-r) - 1 would round, the plain formula elsewhere",
     )
+    """the power series where exp(-r) - 1 would round, the plain formula elsewhere"""
     always_as_float32_or_wider = edit(
         "if log_probs.dtype in (torch.float16, torch.bfloat16):\n"
         "    log_probs, ref_log_probs = log_probs.float(), ref_log_probs.float()\n"
@@ -214,10 +149,9 @@ class RightEstimateKL(Right, of="estimate_kl"):
         "log_ratio = log_probs - ref_log_probs\n"
         "if log_ratio.dtype in (torch.float16, torch.bfloat16):\n"
         "    log_ratio = log_probs.float().sub(ref_log_probs)",
-        why="asks for the dtype of the difference; a float32 tensor lifts a half-precision one",
     )
-    by_the_hyperbolic_sine = instead(
-        """
+    """asks for the dtype of the difference; a float32 tensor lifts a half-precision one"""
+    by_the_hyperbolic_sine = instead("""
         wide = torch.promote_types(torch.promote_types(log_probs.dtype, ref_log_probs.dtype), torch.float32)
         p, q = log_probs.to(wide), ref_log_probs.to(wide)
         match estimator:
@@ -229,420 +163,278 @@ class RightEstimateKL(Right, of="estimate_kl"):
                 up = (q - p).clip(-80.0, MAX_LOG_RATIO)
                 half = up / 2
                 return 2 * half.exp() * half.sinh() - (q - p)
-        """,
-        why="exp(x) - 1 = 2 exp(x/2) sinh(x/2), exact for small x",
-    )
+    """)
+    """exp(x) - 1 = 2 exp(x/2) sinh(x/2), exact for small x"""
 
 
 class ComputeRewards(Wrong, of="compute_rewards"):
     score_one_past_the_end = edit(
-        "last_token_index(mask)",
-        "(last_token_index(mask) + 1).clamp(max=mask.shape[1] - 1)",
-        why="the score is one position after the last token: it reaches that token discounted by gamma * lam",
-        read=WRONG,
+        "last_token_index(mask)", "(last_token_index(mask) + 1).clamp(max=mask.shape[1] - 1)", read=WRONG
     )
-    score_in_the_last_column = edit(
-        "last_token_index(mask)",
-        "-1",
-        why="the score is in the last column: for a short response that is padding",
-    )
-    score_at_the_number_of_tokens = edit(
-        "last_token_index(mask)",
-        "mask.sum(dim=1) - 1",
-        why="the real tokens are counted to find the last: with a gap inside, that is too early",
-    )
-    score_before_the_last_token = edit(
-        "last_token_index(mask)",
-        "(last_token_index(mask) - 1).clamp(min=0)",
-        why="the score is on the token before the last: the index is off by one",
-    )
-    score_on_the_first_token = edit(
-        "last_token_index(mask)",
-        "mask.int().argmax(dim=1)",
-        why="the score is on the first token: it belongs to the last real one",
-    )
-    score_on_every_token = edit(
-        "[rows, last_token_index(mask)]",
-        "",
-        "clip_score)",
-        "clip_score).unsqueeze(1) * mask",
-        why="every token gets the score: a long response then gets it many times",
-    )
+    """the score is one position after the last token: it reaches that token discounted by gamma * lam"""
+    score_in_the_last_column = edit("last_token_index(mask)", "-1")
+    """the score is in the last column: for a short response that is padding"""
+    score_at_the_number_of_tokens = edit("last_token_index(mask)", "mask.sum(dim=1) - 1")
+    """the real tokens are counted to find the last: with a gap inside, that is too early"""
+    score_before_the_last_token = edit("last_token_index(mask)", "(last_token_index(mask) - 1).clamp(min=0)")
+    """the score is on the token before the last: the index is off by one"""
+    score_on_the_first_token = edit("last_token_index(mask)", "mask.int().argmax(dim=1)")
+    """the score is on the first token: it belongs to the last real one"""
+    score_on_every_token = edit("[rows, last_token_index(mask)]", "", "clip_score)", "clip_score).unsqueeze(1) * mask")
+    """every token gets the score: a long response then gets it many times"""
     score_divided_evenly = edit(
         "[rows, last_token_index(mask)]",
         "",
         "clip_score)",
         "clip_score).unsqueeze(1) * mask / mask.sum(dim=1, keepdim=True)",
-        why="the score is divided among the tokens: all of it goes to the last one",
     )
-    columns_of_all_rows = edit(
-        "[rows, ",
-        "[:, ",
-        why="rewards[:, last] uses every row's column in every row: pair each row with its own column",
-    )
-    last_token_without_kl = edit("+=", "=", why="the score replaces the KL of the last token: it is added to it")
-    kl_is_rewarded = edit(
-        "-kl_coef",
-        "kl_coef",
-        why="the KL is added: leaving the reference is rewarded; the factor is minus kl_coef",
-        read=WRONG,
-    )
-    score_without_the_penalty = edit(
-        "-kl_coef", "0.0", why="the KL is left out: nothing keeps the policy near the reference"
-    )
-    penalty_without_the_score = edit(
-        "scores.clamp(-clip_score, clip_score)", "0.0", why="the score is left out: only the KL penalty is there"
-    )
-    kl_coef_fixed_at_01 = edit("-kl_coef", "-0.1", why="kl_coef is fixed at its default: the argument is ignored")
-    kl_coef_on_the_score_too = edit(
-        "+= ",
-        "+= kl_coef * ",
-        why="kl_coef multiplies the score as well: it weighs the KL only",
-    )
-    penalty_clamped_at_zero = edit(
-        "0.0)",
-        "0.0).clamp(max=0.0)",
-        why="the KL is clamped at 0: tokens with a negative estimate must have a positive KL term",
-        read=WRONG,
-    )
-    score_not_clipped = edit(
-        ".clamp(-clip_score, clip_score)",
-        "",
-        why="the score is not clipped: one outlier of the reward model dominates the batch",
-    )
-    score_clipped_above_only = edit(
-        "-clip_score, clip_score",
-        "max=clip_score",
-        why="the score is clipped from above only: clip very low scores, too",
-    )
-    score_clipped_at_zero = edit(
-        "-clip_score", "0.0", why="the score is clipped to [0, clip_score]: a negative score becomes 0"
-    )
-    clip_fixed_at_5 = first("clip_score = 5.0", why="clip_score is fixed at its default: the argument is ignored")
+    """the score is divided among the tokens: all of it goes to the last one"""
+    columns_of_all_rows = edit("[rows, ", "[:, ")
+    """rewards[:, last] uses every row's column in every row: pair each row with its own column"""
+    last_token_without_kl = edit("+=", "=")
+    """the score replaces the KL of the last token: it is added to it"""
+    kl_is_rewarded = edit("-kl_coef", "kl_coef", read=WRONG)
+    """the KL is added: leaving the reference is rewarded; the factor is minus kl_coef"""
+    score_without_the_penalty = edit("-kl_coef", "0.0")
+    """the KL is left out: nothing keeps the policy near the reference"""
+    penalty_without_the_score = edit("scores.clamp(-clip_score, clip_score)", "0.0")
+    """the score is left out: only the KL penalty is there"""
+    kl_coef_fixed_at_01 = edit("-kl_coef", "-0.1")
+    """kl_coef is fixed at its default: the argument is ignored"""
+    kl_coef_on_the_score_too = edit("+= ", "+= kl_coef * ")
+    """kl_coef multiplies the score as well: it weighs the KL only"""
+    penalty_clamped_at_zero = edit("0.0)", "0.0).clamp(max=0.0)", read=WRONG)
+    """the KL is clamped at 0: tokens with a negative estimate must have a positive KL term"""
+    score_not_clipped = edit(".clamp(-clip_score, clip_score)", "")
+    """the score is not clipped: one outlier of the reward model dominates the batch"""
+    score_clipped_above_only = edit("-clip_score, clip_score", "max=clip_score")
+    """the score is clipped from above only: clip very low scores, too"""
+    score_clipped_at_zero = edit("-clip_score", "0.0")
+    """the score is clipped to [0, clip_score]: a negative score becomes 0"""
+    clip_fixed_at_5 = first("clip_score = 5.0")
+    """clip_score is fixed at its default: the argument is ignored"""
     reward_clipped_with_the_kl = edit(
         ".clamp(-clip_score, clip_score)",
         "",
         "return rewards",
         "return rewards.clamp(-clip_score, clip_score)",
-        why="the whole reward is clipped: clip the score, never the KL, or a large KL costs no more than a small one",
         read=WRONG,
     )
-    clipped_score_and_sum = edit(
-        "return rewards",
-        "return rewards.clamp(-clip_score, clip_score)",
-        why="the score is clipped, and then the sum with the KL again: that limits the KL penalty of the last token",
-        read=WRONG,
-    )
-    kl_clipped_like_the_score = edit(
-        "estimator)",
-        "estimator).clamp(-clip_score, clip_score)",
-        why="the KL is clipped like the score: the penalty then stops growing with the distance",
-        read=WRONG,
-    )
-    rewards_always_with_k1 = edit(
-        "estimator", '"k1"', why="the estimator is ignored: this is k1 whatever was asked for"
-    )
-    kl_on_padding = edit(
-        ".masked_fill(~mask, 0.0)",
-        "",
-        why="padding tokens have a KL penalty: the policy did not sample them",
-        read=WRONG,
-    )
-    rewards_mask_multiplied = edit(
-        ".masked_fill(~mask, 0.0)",
-        " * mask",
-        why="the mask is multiplied in: 0 * NaN is NaN, so replace values with masked_fill or where",
-    )
-    rewards_mask_inverted = edit("~mask", "mask", why="the mask is taken for a padding mask: True is a real token")
+    """the whole reward is clipped: clip the score, never the KL, or a large KL costs no more than a small one"""
+    clipped_score_and_sum = edit("return rewards", "return rewards.clamp(-clip_score, clip_score)", read=WRONG)
+    """the score is clipped, and then the sum with the KL again: that limits the KL penalty of the last token"""
+    kl_clipped_like_the_score = edit("estimator)", "estimator).clamp(-clip_score, clip_score)", read=WRONG)
+    """the KL is clipped like the score: the penalty then stops growing with the distance"""
+    rewards_always_with_k1 = edit("estimator", '"k1"')
+    """the estimator is ignored: this is k1 whatever was asked for"""
+    kl_on_padding = edit(".masked_fill(~mask, 0.0)", "", read=WRONG)
+    """padding tokens have a KL penalty: the policy did not sample them"""
+    rewards_mask_multiplied = edit(".masked_fill(~mask, 0.0)", " * mask")
+    """the mask is multiplied in: 0 * NaN is NaN, so replace values with masked_fill or where"""
+    rewards_mask_inverted = edit("~mask", "mask")
+    """the mask is taken for a padding mask: True is a real token"""
     kl_summed_on_the_last_token = edit(
         "rewards = rewards.masked_fill(~mask, 0.0)",
         "total = rewards.masked_fill(~mask, 0.0).sum(dim=1)\nrewards = torch.zeros_like(rewards)",
         "+= ",
         "+= total + ",
-        why="the whole KL is on the last token: each token gets its own, or credit assignment is lost",
     )
-    kl_averaged_over_the_response = edit(
-        "0.0)",
-        "0.0) / mask.sum(dim=1, keepdim=True)",
-        why="the KL is divided by the length: a long response then has a smaller penalty per token",
-    )
-    log_probs_overwritten = edit(
-        "return rewards",
-        "log_probs.sub_(ref_log_probs)\nreturn rewards",
-        why="the caller's log_probs become the KL in place: the ratio of lesson 5 still needs them",
-        read=WRONG,
-    )
-    rewards_with_gradient = first(
-        "torch.set_grad_enabled(True)",
-        why="the rewards carry a gradient: they are data, the no_grad above must stay",
-    )
+    """the whole KL is on the last token: each token gets its own, or credit assignment is lost"""
+    kl_averaged_over_the_response = edit("0.0)", "0.0) / mask.sum(dim=1, keepdim=True)")
+    """the KL is divided by the length: a long response then has a smaller penalty per token"""
+    log_probs_overwritten = edit("return rewards", "log_probs.sub_(ref_log_probs)\nreturn rewards", read=WRONG)
+    """the caller's log_probs become the KL in place: the ratio of lesson 5 still needs them"""
+    rewards_with_gradient = first("torch.set_grad_enabled(True)")
+    """the rewards carry a gradient: they are data, the no_grad above must stay"""
 
 
 class RightComputeRewards(Right, of="compute_rewards"):
-    added_to_a_one_hot = instead(
-        """
+    added_to_a_one_hot = instead("""
         penalty = kl_coef * estimate_kl(log_probs, ref_log_probs, estimator)
         is_last = torch.nn.functional.one_hot(last_token_index(mask), mask.shape[1]).bool()
         clipped = scores.clamp(-clip_score, clip_score).unsqueeze(1)
         return torch.where(is_last, clipped, 0.0) - torch.where(mask, penalty, 0.0)
-        """,
-        why="no index: the score is selected at the last token, then the KL is subtracted",
-    )
-    row_by_row = instead(
-        """
+    """)
+    """no index: the score is selected at the last token, then the KL is subtracted"""
+    row_by_row = instead("""
         kl = estimate_kl(log_probs, ref_log_probs, estimator)
         rewards = torch.zeros_like(kl)
         for row, real in enumerate(mask):
             rewards[row, real] = -kl_coef * kl[row, real]
             rewards[row, real.nonzero()[-1]] += scores[row].clamp(-clip_score, clip_score)
         return rewards
-        """,
-        why="a loop over the responses",
-    )
-    only_real_tokens_estimated = instead(
-        """
+    """)
+    """a loop over the responses"""
+    only_real_tokens_estimated = instead("""
         kl = estimate_kl(log_probs[mask], ref_log_probs[mask], estimator)
         rewards = kl.new_zeros(mask.shape)
         rewards[mask] = -kl_coef * kl
         last = last_token_index(mask).unsqueeze(1)
         clipped = scores.clamp(-clip_score, clip_score).unsqueeze(1).to(rewards.dtype)
         return rewards.scatter_add(1, last, clipped)
-        """,
-        why="the mask selects before the estimate; the score comes by scatter_add",
-    )
-    last_token_by_a_count_from_the_right = instead(
-        """
+    """)
+    """the mask selects before the estimate; the score comes by scatter_add"""
+    last_token_by_a_count_from_the_right = instead("""
         is_last = mask & (mask.flip(dims=[1]).cumsum(dim=1).flip(dims=[1]) == 1)
         kl = estimate_kl(log_probs, ref_log_probs, estimator).masked_fill(~mask, 0.0)
         clipped = torch.minimum(torch.maximum(scores, -scores.new_tensor(clip_score)), scores.new_tensor(clip_score))
         return torch.where(is_last, clipped.unsqueeze(1) - kl_coef * kl, -kl_coef * kl)
-        """,
-        why="the last token is the one with no real token to its right",
-    )
+    """)
+    """the last token is the one with no real token to its right"""
 
 
 class PenalizeMissingStop(Wrong, of="penalize_missing_stop"):
-    score_replaced_by_the_penalty = edit(
-        "scores - penalty",
-        "torch.full_like(scores, -penalty)",
-        why="the penalty replaces the score: all unfinished responses look alike then, subtract it",
-    )
-    stopping_is_penalized = edit(
-        "scores, scores - penalty",
-        "scores - penalty, scores",
-        why="responses that did stop are penalized: the condition is inverted",
-    )
-    penalty_added = edit("scores - penalty", "scores + penalty", why="the penalty is added: not stopping is rewarded")
-    only_the_first_stop_token = first(
-        "stop_token_ids = stop_token_ids[:1]",
-        why="only the first of the stop tokens counts: any of them ends a response",
-    )
-    all_stop_tokens_needed = instead(
-        """
+    score_replaced_by_the_penalty = edit("scores - penalty", "torch.full_like(scores, -penalty)")
+    """the penalty replaces the score: all unfinished responses look alike then, subtract it"""
+    stopping_is_penalized = edit("scores, scores - penalty", "scores - penalty, scores")
+    """responses that did stop are penalized: the condition is inverted"""
+    penalty_added = edit("scores - penalty", "scores + penalty")
+    """the penalty is added: not stopping is rewarded"""
+    only_the_first_stop_token = first("stop_token_ids = stop_token_ids[:1]")
+    """only the first of the stop tokens counts: any of them ends a response"""
+    all_stop_tokens_needed = instead("""
         found = torch.stack([(responses == stop).any(dim=1) for stop in stop_token_ids]).all(dim=0)
         return torch.where(found, scores, scores - penalty)
-        """,
-        why="all stop tokens are required: one of them is enough",
-    )
-    stop_only_in_the_last_column = first(
-        "responses = responses[:, -1:]",
-        why="only the last column is checked: a response that stopped early ends in padding",
-    )
-    last_column_overlooked = first(
-        "responses = responses[:, :-1]", why="the last column is not checked: a stop token there counts, too"
-    )
-    first_column_overlooked = first(
-        "responses = responses[:, 1:]", why="the first column is not checked: a response may stop at once"
-    )
-    one_stop_for_the_batch = edit(
-        "any(dim=1)", "any()", why="one stop token anywhere in the batch counts for all rows: check each row separately"
-    )
-    all_penalized = instead("return scores - penalty", why="every response is penalized, whether it stopped or not")
-    penalty_fixed_at_1 = first("penalty = 1", why="the penalty is fixed at 1: the argument is ignored")
-    score_capped_at_the_penalty = edit(
-        "scores - penalty",
-        "scores.clamp(max=-penalty)",
-        why="the score is lowered to -penalty at most: subtract, also from a bad score",
-    )
-    score_multiplied = edit(
-        "scores - penalty",
-        "scores * (1 - penalty)",
-        why="the score is multiplied: a negative score would even rise, subtract instead",
-    )
-    penalty_for_each_token = edit(
-        "- penalty",
-        "- penalty * responses.shape[1]",
-        why="the penalty is subtracted once per token: subtract it once per response",
-    )
-    penalized_in_place = edit(
-        "torch.where(",
-        "scores.copy_(torch.where(",
-        "- penalty)",
-        "- penalty))",
-        why="the caller's scores are changed in place: make a new tensor",
-    )
+    """)
+    """all stop tokens are required: one of them is enough"""
+    stop_only_in_the_last_column = first("responses = responses[:, -1:]")
+    """only the last column is checked: a response that stopped early ends in padding"""
+    last_column_overlooked = first("responses = responses[:, :-1]")
+    """the last column is not checked: a stop token there counts, too"""
+    first_column_overlooked = first("responses = responses[:, 1:]")
+    """the first column is not checked: a response may stop at once"""
+    one_stop_for_the_batch = edit("any(dim=1)", "any()")
+    """one stop token anywhere in the batch counts for all rows: check each row separately"""
+    all_penalized = instead("return scores - penalty")
+    """every response is penalized, whether it stopped or not"""
+    penalty_fixed_at_1 = first("penalty = 1")
+    """the penalty is fixed at 1: the argument is ignored"""
+    score_capped_at_the_penalty = edit("scores - penalty", "scores.clamp(max=-penalty)")
+    """the score is lowered to -penalty at most: subtract, also from a bad score"""
+    score_multiplied = edit("scores - penalty", "scores * (1 - penalty)")
+    """the score is multiplied: a negative score would even rise, subtract instead"""
+    penalty_for_each_token = edit("- penalty", "- penalty * responses.shape[1]")
+    """the penalty is subtracted once per token: subtract it once per response"""
+    penalized_in_place = edit("torch.where(", "scores.copy_(torch.where(", "- penalty)", "- penalty))")
+    """the caller's scores are changed in place: make a new tensor"""
 
 
 class RightPenalizeMissingStop(Right, of="penalize_missing_stop"):
-    python_lists = instead(
-        """
+    python_lists = instead("""
         unfinished = [not any(token in stop_token_ids for token in row) for row in responses.tolist()]
         return scores - penalty * torch.tensor(unfinished, dtype=scores.dtype)
-        """,
-        why="rows as lists; the penalty is multiplied by 0 or 1",
-    )
-    compared_with_each_stop_token = instead(
-        """
+    """)
+    """rows as lists; the penalty is multiplied by 0 or 1"""
+    compared_with_each_stop_token = instead("""
         stops = torch.tensor(stop_token_ids).view(1, 1, -1)
         has_stopped = (responses.unsqueeze(-1) == stops).flatten(1).any(dim=1)
         return scores.where(has_stopped, scores - penalty)
-        """,
-        why="all tokens against all stop tokens by broadcasting",
-    )
-    own_copy_changed = instead(
-        """
+    """)
+    """all tokens against all stop tokens by broadcasting"""
+    own_copy_changed = instead("""
         penalized = scores.clone()
         penalized[~is_stop(responses, stop_token_ids).any(dim=1)] -= penalty
         return penalized
-        """,
-        why="in place, on a copy of its own",
-    )
-    stop_tokens_counted = instead(
-        """
+    """)
+    """in place, on a copy of its own"""
+    stop_tokens_counted = instead("""
         count = sum((responses == stop).sum(dim=1) for stop in stop_token_ids)
         return scores - (count == 0) * penalty
-        """,
-        why="counts the stop tokens of each row",
-    )
+    """)
+    """counts the stop tokens of each row"""
 
 
 class Update(Wrong, of="AdaptiveKLController.update"):
-    error_not_clipped = edit(
-        "min(max(current / self.target - 1, -0.2), 0.2)",
-        "current / self.target - 1",
-        why="the error is not clipped: at ten times the target it is 9, clip it to 0.2",
-    )
-    error_clipped_above_only = edit(
-        "max(current / self.target - 1, -0.2)",
-        "current / self.target - 1",
-        why="the error is clipped from above only: it is clipped on both sides",
-    )
+    error_not_clipped = edit("min(max(current / self.target - 1, -0.2), 0.2)", "current / self.target - 1")
+    """the error is not clipped: at ten times the target it is 9, clip it to 0.2"""
+    error_clipped_above_only = edit("max(current / self.target - 1, -0.2)", "current / self.target - 1")
+    """the error is clipped from above only: it is clipped on both sides"""
     error_clipped_below_only = edit(
-        "min(max(current / self.target - 1, -0.2), 0.2)",
-        "max(current / self.target - 1, -0.2)",
-        why="the error is clipped from below only: it is clipped on both sides",
+        "min(max(current / self.target - 1, -0.2), 0.2)", "max(current / self.target - 1, -0.2)"
     )
-    horizon_taken_for_a_cap = edit(
-        "n_steps / self.horizon",
-        "min(n_steps / self.horizon, 1.0)",
-        why="n_steps / horizon is capped at 1: a batch larger than the horizon changes the coefficient by more",
-    )
+    """the error is clipped from below only: it is clipped on both sides"""
+    horizon_taken_for_a_cap = edit("n_steps / self.horizon", "min(n_steps / self.horizon, 1.0)")
+    """n_steps / horizon is capped at 1: a batch larger than the horizon changes the coefficient by more"""
     product_clipped = edit(
         "current / self.target - 1",
         "(current / self.target - 1) * n_steps / self.horizon",
         "error * n_steps / self.horizon",
         "error",
-        why="the product is clipped, not the error: clip first, then scale by n_steps / horizon",
     )
-    coefficient_falls_above_the_target = edit(
-        "1 + error", "1 - error", why="the sign is inverted: above the target the coefficient has to rise"
-    )
-    target_by_current = edit(
-        "current / self.target",
-        "self.target / current",
-        why="target / current: the error is current / target - 1",
-    )
-    error_in_nats = edit(
-        "current / self.target - 1",
-        "current - self.target",
-        why="the error is in nats: divide by the target, it is relative",
-    )
-    one_not_subtracted = edit(" - 1", "", why="1 is not subtracted: on target the coefficient must not change")
+    """the product is clipped, not the error: clip first, then scale by n_steps / horizon"""
+    coefficient_falls_above_the_target = edit("1 + error", "1 - error")
+    """the sign is inverted: above the target the coefficient has to rise"""
+    target_by_current = edit("current / self.target", "self.target / current")
+    """target / current: the error is current / target - 1"""
+    error_in_nats = edit("current / self.target - 1", "current - self.target")
+    """the error is in nats: divide by the target, it is relative"""
+    one_not_subtracted = edit(" - 1", "")
+    """1 is not subtracted: on target the coefficient must not change"""
     always_a_fifth = edit(
-        "min(max(current / self.target - 1, -0.2), 0.2)",
-        "0.2 * ((current > self.target) - (current < self.target))",
-        why="only the sign of the error is used: the step has to shrink near the target",
+        "min(max(current / self.target - 1, -0.2), 0.2)", "0.2 * ((current > self.target) - (current < self.target))"
     )
-    coefficient_only_rises = edit(
-        "1 + error", "1 + abs(error)", why="the error loses its sign: the coefficient can only rise"
-    )
-    n_steps_ignored = edit(
-        " * n_steps", "", why="n_steps is ignored: many responses change the coefficient by more than few"
-    )
-    horizon_ignored = edit(
-        " / self.horizon", "", why="the horizon is ignored: it determines how slowly the coefficient changes"
-    )
-    no_horizon_at_all = edit(
-        " * n_steps / self.horizon",
-        "",
-        why="neither n_steps nor the horizon is used: the coefficient changes by up to a fifth per batch",
-    )
-    step_added = edit("*= 1 +", "+=", why="the step is added to the coefficient: it is a relative change, so multiply")
-    coefficient_times_the_step = edit(
-        "1 + ", "", why="the 1 is missing: the coefficient becomes a small fraction of itself"
-    )
-    exponential_step = edit(
-        "1 + error * n_steps / self.horizon",
-        "math.exp(error * n_steps / self.horizon)",
-        why="the coefficient grows by the factor exp(step): the rule is 1 + step",
-    )
-    doubled_or_halved = instead(
-        """
+    """only the sign of the error is used: the step has to shrink near the target"""
+    coefficient_only_rises = edit("1 + error", "1 + abs(error)")
+    """the error loses its sign: the coefficient can only rise"""
+    n_steps_ignored = edit(" * n_steps", "")
+    """n_steps is ignored: many responses change the coefficient by more than few"""
+    horizon_ignored = edit(" / self.horizon", "")
+    """the horizon is ignored: it determines how slowly the coefficient changes"""
+    no_horizon_at_all = edit(" * n_steps / self.horizon", "")
+    """neither n_steps nor the horizon is used: the coefficient changes by up to a fifth per batch"""
+    step_added = edit("*= 1 +", "+=")
+    """the step is added to the coefficient: it is a relative change, so multiply"""
+    coefficient_times_the_step = edit("1 + ", "")
+    """the 1 is missing: the coefficient becomes a small fraction of itself"""
+    exponential_step = edit("1 + error * n_steps / self.horizon", "math.exp(error * n_steps / self.horizon)")
+    """the coefficient grows by the factor exp(step): the rule is 1 + step"""
+    doubled_or_halved = instead("""
         if current > 1.5 * self.target:
             self.value *= 2
         elif current < self.target / 1.5:
             self.value /= 2
-        """,
-        why="doubled or halved, as PPO-Penalty does with its beta (lesson 5): this controller moves in proportion",
-    )
+    """)
+    """doubled or halved, as PPO-Penalty does with its beta (lesson 5): this controller moves in proportion"""
     always_from_the_first_coefficient = edit(
         "self.value *= 1 + error * n_steps / self.horizon",
         'self.first = getattr(self, "first", self.value)\n'
         "self.value = self.first * (1 + error * n_steps / self.horizon)",
-        why="each update starts from the first coefficient: value has to keep the last result",
     )
+    """each update starts from the first coefficient: value has to keep the last result"""
     coefficient_returned_not_kept = edit(
-        "self.value *= 1 + error * n_steps / self.horizon",
-        "return self.value * (1 + error * n_steps / self.horizon)",
-        why="the new coefficient is returned but not stored: set self.value",
+        "self.value *= 1 + error * n_steps / self.horizon", "return self.value * (1 + error * n_steps / self.horizon)"
     )
+    """the new coefficient is returned but not stored: set self.value"""
 
 
 class RightUpdate(Right, of="AdaptiveKLController.update"):
-    numpy_clip = instead(
-        """
+    numpy_clip = instead("""
         import numpy as np
 
         error = np.clip(current / self.target - 1, -0.2, 0.2)
         self.value = self.value * (1 + error * n_steps / self.horizon)
-        """,
-        why="a numpy.float64 is a float",
-    )
+    """)
+    """a numpy.float64 is a float"""
     tensor_clamp = edit(
         "min(max(current / self.target - 1, -0.2), 0.2)",
         "torch.tensor(current / self.target - 1, dtype=torch.float64).clamp(-0.2, 0.2).item()",
-        why="clipped by torch, in float64",
     )
-    branches = instead(
-        """
+    """clipped by torch, in float64"""
+    branches = instead("""
         error = (current - self.target) / self.target
         if error > 0.2:
             error = 0.2
         elif error < -0.2:
             error = -0.2
         self.value += self.value * error * (n_steps / self.horizon)
-        """,
-        why="without min and max, and the step added",
-    )
+    """)
+    """without min and max, and the step added"""
     middle_of_three = edit(
-        "min(max(current / self.target - 1, -0.2), 0.2)",
-        "sorted([-0.2, current / self.target - 1, 0.2])[1]",
-        why="clipping is the middle one of three numbers",
+        "min(max(current / self.target - 1, -0.2), 0.2)", "sorted([-0.2, current / self.target - 1, 0.2])[1]"
     )
-    clamped_in_float32 = instead(
-        """
+    """clipping is the middle one of three numbers"""
+    clamped_in_float32 = instead("""
         error = torch.tensor(current / self.target - 1).clamp(-0.2, 0.2).item()
         self.value *= 1 + error * n_steps / self.horizon
-        """,
-        why="a float on its way through a tensor has float32's precision",
-    )
+    """)
+    """a float on its way through a tensor has float32's precision"""

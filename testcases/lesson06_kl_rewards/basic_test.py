@@ -93,10 +93,7 @@ def test_estimate_kl_of_close_models_in_float32():
     answer.equals(torch.tensor([1.0]))
 
 
-@named_cases(
-    "dtype",
-    {"bfloat16": torch.bfloat16, "float16": torch.float16},
-)
+@named_cases("dtype", {"bfloat16": torch.bfloat16, "float16": torch.float16})
 def test_estimate_kl_subtracts_in_float32(dtype):
     # -1 - step and -step / 2: the difference, -1 - step / 2, has one digit more than the dtype holds.
     step = torch.finfo(dtype).eps

@@ -28,171 +28,96 @@ class Values(Wrong, of="ValueModel.forward"):
         "return self.head(hidden)",
         "last = (attention_mask * torch.arange(1, hidden.shape[1] + 1)).argmax(dim=1)\n"
         "return self.head(hidden[torch.arange(len(hidden)), last])",
-        why="one number for each row, as a reward model gives: the critic reads every position, each token needs one",
     )
-    columns_used_as_positions = edit(
-        f"{POSITIONS},",
-        "",
-        why="without position_ids the backbone counts columns, so padding on the left moves the text",
-    )
-    positions_from_one = edit(
-        "position_ids(attention_mask)",
-        "attention_mask.long().cumsum(dim=1)",
-        why="the positions count from 1: the backbone was pretrained with 0 for the first token (see lesson 1)",
-    )
-    padding_read_as_text = edit(
-        "attention_mask=attention_mask,",
-        "",
-        why="without attention_mask the backbone reads the padding as if it were text",
-    )
-    last_dimension_left = edit(
-        ".squeeze(-1)", "", why="the last dimension is left: (B, L, 1) has to become (B, L) with squeeze(-1)"
-    )
-    every_dimension_of_one_dropped = edit(
-        "squeeze(-1)",
-        "squeeze()",
-        why="squeeze() drops every dimension of size 1, also a batch of one row: squeeze(-1) drops the last only",
-    )
-    only_the_head_learns = edit(
-        "self.head(hidden)",
-        "self.head(hidden.detach())",
-        why="no gradient reaches the backbone: the critic's whole backbone is trained, not its head alone",
-    )
-    values_without_gradient = edit(
-        "return",
-        "with torch.no_grad():\n    return",
-        why="the values are computed without gradient: the rollout switches gradients off, the model itself must not",
-    )
+    """one number for each row, as a reward model gives: the critic reads every position, each token needs one"""
+    columns_used_as_positions = edit(f"{POSITIONS},", "")
+    """without position_ids the backbone counts columns, so padding on the left moves the text"""
+    positions_from_one = edit("position_ids(attention_mask)", "attention_mask.long().cumsum(dim=1)")
+    """the positions count from 1: the backbone was pretrained with 0 for the first token (see lesson 1)"""
+    padding_read_as_text = edit("attention_mask=attention_mask,", "")
+    """without attention_mask the backbone reads the padding as if it were text"""
+    last_dimension_left = edit(".squeeze(-1)", "")
+    """the last dimension is left: (B, L, 1) has to become (B, L) with squeeze(-1)"""
+    every_dimension_of_one_dropped = edit("squeeze(-1)", "squeeze()")
+    """squeeze() drops every dimension of size 1, also a batch of one row: squeeze(-1) drops the last only"""
+    only_the_head_learns = edit("self.head(hidden)", "self.head(hidden.detach())")
+    """no gradient reaches the backbone: the critic's whole backbone is trained, not its head alone"""
+    values_without_gradient = edit("return", "with torch.no_grad():\n    return")
+    """the values are computed without gradient: the rollout switches gradients off, the model itself must not"""
     shifted_inside_the_critic = edit(
-        "self.head(hidden).squeeze(-1)",
-        "nn.functional.pad(self.head(hidden).squeeze(-1), (1, -1))",
-        why="the values are shifted here already: this model gives V up to and including each position, "
-        "the caller shifts",
-        read=SHIFT,
+        "self.head(hidden).squeeze(-1)", "nn.functional.pad(self.head(hidden).squeeze(-1), (1, -1))", read=SHIFT
     )
-    values_squashed = edit(
-        "squeeze(-1)",
-        "squeeze(-1).tanh()",
-        why="the values are squashed: returns are not limited to an interval, so the head stays linear",
-    )
-    backbone_left_in_eval_mode = first(
-        "self.backbone.eval()",
-        why="the backbone stays in eval mode afterwards: the caller sets the mode, with evaluation_mode",
-    )
+    """the values are shifted here already: this model gives V up to and including each position, the caller shifts"""
+    values_squashed = edit("squeeze(-1)", "squeeze(-1).tanh()")
+    """the values are squashed: returns are not limited to an interval, so the head stays linear"""
+    backbone_left_in_eval_mode = first("self.backbone.eval()")
+    """the backbone stays in eval mode afterwards: the caller sets the mode, with evaluation_mode"""
 
 
 class RightValues(Right, of="ValueModel.forward"):
-    last_feature_picked = edit(
-        ".last_hidden_state", "[0]", ".squeeze(-1)", "[:, :, 0]", why="the first part of the output, and an index of 0"
-    )
-    head_by_hand = edit(
-        "self.head(hidden).squeeze(-1)",
-        "hidden @ self.head.weight[0] + self.head.bias",
-        why="the linear head as a product with a vector",
-    )
+    last_feature_picked = edit(".last_hidden_state", "[0]", ".squeeze(-1)", "[:, :, 0]")
+    """the first part of the output, and an index of 0"""
+    head_by_hand = edit("self.head(hidden).squeeze(-1)", "hidden @ self.head.weight[0] + self.head.bias")
+    """the linear head as a product with a vector"""
     positions_by_hand = edit(
         "attention_mask=attention_mask",
         "attention_mask=attention_mask.long()",
         "position_ids=position_ids(attention_mask)",
         "position_ids=(attention_mask.long().cumsum(dim=1) - 1).clamp(min=0)",
-        why="mask and positions as numbers; what stands on padding does not matter",
     )
+    """mask and positions as numbers; what stands on padding does not matter"""
 
 
 class LogitsAndValues(Wrong, of="PolicyAndValue.forward"):
-    plain_tuple_returned = edit(
-        "ResponseOutputs",
-        "",
-        why="a plain tuple is returned: the trainer reads outputs.logits, so wrap both in ResponseOutputs",
-    )
-    logits_after_the_token = edit(
-        LOGITS,
-        ALL_LOGITS + AFTER,
-        why="the logits are not shifted: those at a token's own position predict the next one, "
-        "its own are one position earlier",
-        read=SHIFT,
-    )
-    values_after_the_token = edit(
-        VALUES,
-        ALL_VALUES + AFTER,
-        why="the values are taken after the token: V(s_t) is before it, at the position of its logits",
-        read=SHIFT,
-    )
+    plain_tuple_returned = edit("ResponseOutputs", "")
+    """a plain tuple is returned: the trainer reads outputs.logits, so wrap both in ResponseOutputs"""
+    logits_after_the_token = edit(LOGITS, ALL_LOGITS + AFTER, read=SHIFT)
+    """the logits are not shifted: those at a token's own position predict the next one, its own are one position
+    earlier"""
+    values_after_the_token = edit(VALUES, ALL_VALUES + AFTER, read=SHIFT)
+    """the values are taken after the token: V(s_t) is before it, at the position of its logits"""
     one_column_too_early = edit(
         LOGITS,
         f"{ALL_LOGITS}[:, prompt_length - 2 : -2]",
         VALUES,
         f"{ALL_VALUES}[:, prompt_length - 2 : -2]",
-        why="one column too early: the position before the first response token, prompt_length - 1, predicts it",
         read=SHIFT,
     )
-    words_for_the_whole_prompt = edit(
-        LOGITS,
-        ALL_LOGITS + BEFORE,
-        why="logits of the whole prompt are computed and cut off: B * L * V numbers; "
-        "response_logits keeps the response's",
-    )
+    """one column too early: the position before the first response token, prompt_length - 1, predicts it"""
+    words_for_the_whole_prompt = edit(LOGITS, ALL_LOGITS + BEFORE)
+    """logits of the whole prompt are computed and cut off: B * L * V numbers; response_logits keeps the response's"""
     one_column_too_many = edit(
-        LOGITS,
-        f"{ALL_LOGITS}[:, prompt_length - 1 :]",
-        VALUES,
-        f"{ALL_VALUES}[:, prompt_length - 1 :]",
-        why="the last position is kept: it predicts a token after the response, and T + 1 columns match no mask",
-        read=SHIFT,
+        LOGITS, f"{ALL_LOGITS}[:, prompt_length - 1 :]", VALUES, f"{ALL_VALUES}[:, prompt_length - 1 :]", read=SHIFT
     )
-    prompt_left_in = edit(
-        LOGITS,
-        ALL_LOGITS,
-        VALUES,
-        ALL_VALUES,
-        why="the prompt is still in the result: only the T response tokens are actions of the policy",
-    )
-    policy_counts_columns = edit(
-        LOGITS,
-        f"self.policy({INPUTS}).logits{BEFORE}",
-        why="the policy gets no position_ids: it counts columns, and padding on the left changes its logits",
-    )
-    policy_reads_padding = edit(
-        LOGITS,
-        f"self.policy(input_ids=input_ids, {POSITIONS}).logits{BEFORE}",
-        why="the policy gets no attention_mask: it reads the padding of the prompt",
-    )
-    log_probs_for_logits = edit(
-        "(logits,",
-        "(logits.log_softmax(dim=-1),",
-        why="log-probabilities are returned as logits: the temperature has to divide the logits first",
-    )
-    values_before_logits = edit(
-        "(logits, ", "(values=logits, logits=", why="the two parts are swapped: logits first, then values"
-    )
-    critic_cut_off = edit(
-        VALUES,
-        f"{VALUES}.detach()",
-        why="the critic gets no gradient: this forward is the one that is trained, and the value loss needs it",
-    )
-    policy_without_gradient = edit(
-        "logits =",
-        "with torch.no_grad():\n    logits =",
-        why="the policy runs without gradient: only the rollout does that, training calls this forward too",
-    )
-    policy_run_twice = first(
-        LOGITS, why="the policy is run twice for the same logits: one forward pass of each model is enough"
-    )
+    """the last position is kept: it predicts a token after the response, and T + 1 columns match no mask"""
+    prompt_left_in = edit(LOGITS, ALL_LOGITS, VALUES, ALL_VALUES)
+    """the prompt is still in the result: only the T response tokens are actions of the policy"""
+    policy_counts_columns = edit(LOGITS, f"self.policy({INPUTS}).logits{BEFORE}")
+    """the policy gets no position_ids: it counts columns, and padding on the left changes its logits"""
+    policy_reads_padding = edit(LOGITS, f"self.policy(input_ids=input_ids, {POSITIONS}).logits{BEFORE}")
+    """the policy gets no attention_mask: it reads the padding of the prompt"""
+    log_probs_for_logits = edit("(logits,", "(logits.log_softmax(dim=-1),")
+    """log-probabilities are returned as logits: the temperature has to divide the logits first"""
+    values_before_logits = edit("(logits, ", "(values=logits, logits=")
+    """the two parts are swapped: logits first, then values"""
+    critic_cut_off = edit(VALUES, f"{VALUES}.detach()")
+    """the critic gets no gradient: this forward is the one that is trained, and the value loss needs it"""
+    policy_without_gradient = edit("logits =", "with torch.no_grad():\n    logits =")
+    """the policy runs without gradient: only the rollout does that, training calls this forward too"""
+    policy_run_twice = first(LOGITS)
+    """the policy is run twice for the same logits: one forward pass of each model is enough"""
 
 
 class RightLogitsAndValues(Right, of="PolicyAndValue.forward"):
-    head_on_the_response = instead(
-        """
+    head_on_the_response = instead("""
         hidden = self.policy.base_model(
             input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids(attention_mask)
         ).last_hidden_state
         logits = self.policy.get_output_embeddings()(hidden[:, prompt_length - 1 : -1])
         return ResponseOutputs(logits, self.response_values(input_ids, attention_mask, prompt_length))
-        """,
-        why="the backbone for the whole text, the head for the T positions before the response tokens",
-    )
-    places_named = instead(
-        """
+    """)
+    """the backbone for the whole text, the head for the T positions before the response tokens"""
+    places_named = instead("""
         values = self.response_values(input_ids, attention_mask, prompt_length)
         logits = self.policy(
             input_ids=input_ids,
@@ -201,115 +126,64 @@ class RightLogitsAndValues(Right, of="PolicyAndValue.forward"):
             logits_to_keep=torch.arange(prompt_length - 1, input_ids.shape[1] - 1),
         ).logits
         return ResponseOutputs(logits=logits, values=values)
-        """,
-        why="logits_to_keep may be a tensor of places, so that nothing is dropped afterwards",
-    )
+    """)
+    """logits_to_keep may be a tensor of places, so that nothing is dropped afterwards"""
     critic_called_here = edit(
         "self.response_values(input_ids, attention_mask, prompt_length)",
         "self.value_model(input_ids, attention_mask)[:, prompt_length - 1 : input_ids.shape[1] - 1]",
-        why="the slice of the critic, written once more",
     )
+    """the slice of the critic, written once more"""
 
 
 class ValuesAlone(Wrong, of="PolicyAndValue.response_values"):
-    value_at_the_token_itself = edit(
-        BEFORE,
-        AFTER,
-        why="the column of the token itself is read: there the critic has already seen the token, "
-        "V(s_t) is one position earlier",
-        read=SHIFT,
-    )
-    critic_left_in_eval_mode = first(
-        "self.value_model.eval()",
-        why="the critic stays in eval mode afterwards: the caller sets the mode, with evaluation_mode",
-    )
-    value_two_tokens_before = edit(
-        "prompt_length - 1 : -1",
-        "prompt_length - 2 : -2",
-        why="shifted twice: the value before the first response token is at prompt_length - 1, not - 2",
-        read=SHIFT,
-    )
-    value_after_the_end_kept = edit(
-        ": -1",
-        ":",
-        why="T + 1 values: there is no value after the last token, since the episode is over there",
-        read=SHIFT,
-    )
-    values_of_the_prompt_too = edit(
-        BEFORE, "", why="the values of the prompt are returned as well: one for each of the T response tokens is wanted"
-    )
-    policy_run_for_nothing = first(
-        LOGITS,
-        why="the policy is run for nothing: this method exists so that a rollout can do without that forward pass",
-    )
-    values_detached = edit(
-        BEFORE,
-        f"{BEFORE}.detach()",
-        why="the values carry no gradient: forward uses them for training, the rollout switches gradients off itself",
-    )
+    value_at_the_token_itself = edit(BEFORE, AFTER, read=SHIFT)
+    """the column of the token itself is read: there the critic has already seen the token, V(s_t) is one position
+    earlier"""
+    critic_left_in_eval_mode = first("self.value_model.eval()")
+    """the critic stays in eval mode afterwards: the caller sets the mode, with evaluation_mode"""
+    value_two_tokens_before = edit("prompt_length - 1 : -1", "prompt_length - 2 : -2", read=SHIFT)
+    """shifted twice: the value before the first response token is at prompt_length - 1, not - 2"""
+    value_after_the_end_kept = edit(": -1", ":", read=SHIFT)
+    """T + 1 values: there is no value after the last token, since the episode is over there"""
+    values_of_the_prompt_too = edit(BEFORE, "")
+    """the values of the prompt are returned as well: one for each of the T response tokens is wanted"""
+    policy_run_for_nothing = first(LOGITS)
+    """the policy is run for nothing: this method exists so that a rollout can do without that forward pass"""
+    values_detached = edit(BEFORE, f"{BEFORE}.detach()")
+    """the values carry no gradient: forward uses them for training, the rollout switches gradients off itself"""
     critic_without_the_prompt = edit(
         f"(input_ids, attention_mask){BEFORE}",
         "(input_ids[:, prompt_length - 1 :], attention_mask[:, prompt_length - 1 :])[:, :-1]",
-        why="only the response is shown to the critic: V depends on the prompt as well",
     )
+    """only the response is shown to the critic: V depends on the prompt as well"""
 
 
 class RightValuesAlone(Right, of="PolicyAndValue.response_values"):
-    narrowed = edit(
-        "[:, prompt_length - 1 : -1]",
-        ".narrow(1, prompt_length - 1, input_ids.shape[1] - prompt_length)",
-        why="a start and a length",
-    )
+    narrowed = edit("[:, prompt_length - 1 : -1]", ".narrow(1, prompt_length - 1, input_ids.shape[1] - prompt_length)")
+    """a start and a length"""
     last_token_not_shown = instead(
-        "return self.value_model(input_ids[:, :-1], attention_mask[:, :-1])[:, prompt_length - 1 :]",
-        why="nothing is predicted from the last token, and a causal critic need not read it",
+        "return self.value_model(input_ids[:, :-1], attention_mask[:, :-1])[:, prompt_length - 1 :]"
     )
+    """nothing is predicted from the last token, and a causal critic need not read it"""
 
 
 class OneBody(Wrong, of="SharedPolicyAndValue.forward"):
-    head_by_its_name_in_gpt2 = edit(
-        "get_output_embeddings()",
-        "lm_head",
-        why="lm_head is the name in GPT-2 and Llama, other models have another: "
-        "all of them have get_output_embeddings()",
-    )
-    input_embeddings_taken_for_the_head = edit(
-        WORDS,
-        "hidden @ self.policy.get_input_embeddings().weight.T",
-        why="the input embeddings are the head only where the two are tied: get_output_embeddings() is always the head",
-    )
-    head_without_its_bias = edit(
-        WORDS,
-        "hidden @ self.policy.get_output_embeddings().weight.T",
-        why="only the head's weight is used, and some heads have a bias: "
-        "call the head, get_output_embeddings()(hidden)",
-    )
-    shared_plain_tuple_returned = edit(
-        "ResponseOutputs",
-        "",
-        why="a plain tuple is returned: both classes return ResponseOutputs, so that one can replace the other",
-    )
-    backbone_run_twice = edit(
-        WORDS,
-        LOGITS,
-        why="the backbone is run twice, once for each head: sharing it is meant to save that forward pass",
-    )
-    value_loss_stops_at_the_head = edit(
-        "value_head(hidden)",
-        "value_head(hidden.detach())",
-        why="the value head reads detached hidden states: some programs do, but here both losses train the backbone",
-    )
-    policy_loss_stops_at_the_head = edit(
-        "()(hidden)",
-        "()(hidden.detach())",
-        why="the logits are computed from detached hidden states, so the policy learns in its last layer only",
-    )
-    both_after_the_token = edit(
-        HIDDEN,
-        ALL_HIDDEN + AFTER,
-        why="both heads read the position of the token itself: what predicts it is one position earlier",
-        read=SHIFT,
-    )
+    head_by_its_name_in_gpt2 = edit("get_output_embeddings()", "lm_head")
+    """lm_head is the name in GPT-2 and Llama, other models have another: all of them have get_output_embeddings()"""
+    input_embeddings_taken_for_the_head = edit(WORDS, "hidden @ self.policy.get_input_embeddings().weight.T")
+    """the input embeddings are the head only where the two are tied: get_output_embeddings() is always the head"""
+    head_without_its_bias = edit(WORDS, "hidden @ self.policy.get_output_embeddings().weight.T")
+    """only the head's weight is used, and some heads have a bias: call the head, get_output_embeddings()(hidden)"""
+    shared_plain_tuple_returned = edit("ResponseOutputs", "")
+    """a plain tuple is returned: both classes return ResponseOutputs, so that one can replace the other"""
+    backbone_run_twice = edit(WORDS, LOGITS)
+    """the backbone is run twice, once for each head: sharing it is meant to save that forward pass"""
+    value_loss_stops_at_the_head = edit("value_head(hidden)", "value_head(hidden.detach())")
+    """the value head reads detached hidden states: some programs do, but here both losses train the backbone"""
+    policy_loss_stops_at_the_head = edit("()(hidden)", "()(hidden.detach())")
+    """the logits are computed from detached hidden states, so the policy learns in its last layer only"""
+    both_after_the_token = edit(HIDDEN, ALL_HIDDEN + AFTER, read=SHIFT)
+    """both heads read the position of the token itself: what predicts it is one position earlier"""
     only_logits_shifted = edit(
         HIDDEN,
         ALL_HIDDEN,
@@ -317,38 +191,26 @@ class OneBody(Wrong, of="SharedPolicyAndValue.forward"):
         f"()(hidden{BEFORE})",
         "value_head(hidden)",
         f"value_head(hidden{AFTER})",
-        why="only the logits are shifted: the value of a token is before it as well",
         read=SHIFT,
     )
+    """only the logits are shifted: the value of a token is before it as well"""
     shared_words_for_the_prompt = edit(
-        HIDDEN,
-        ALL_HIDDEN,
-        "()(hidden)",
-        f"()(hidden){BEFORE}",
-        "value_head(hidden)",
-        f"value_head(hidden{BEFORE})",
-        why="the whole vocabulary is computed for the prompt and thrown away: cut to the response before the head",
+        HIDDEN, ALL_HIDDEN, "()(hidden)", f"()(hidden){BEFORE}", "value_head(hidden)", f"value_head(hidden{BEFORE})"
     )
-    shared_backbone_counts_columns = edit(
-        HIDDEN,
-        f"self.policy.base_model({INPUTS}).last_hidden_state{BEFORE}",
-        why="the backbone gets no position_ids and counts columns: padding on the left moves the text",
-    )
-    shared_values_not_squeezed = edit(
-        ".squeeze(-1)",
-        "",
-        why="the values keep a last dimension of 1: in a loss (B, T, 1) - (B, T) broadcasts to a wrong number",
-    )
+    """the whole vocabulary is computed for the prompt and thrown away: cut to the response before the head"""
+    shared_backbone_counts_columns = edit(HIDDEN, f"self.policy.base_model({INPUTS}).last_hidden_state{BEFORE}")
+    """the backbone gets no position_ids and counts columns: padding on the left moves the text"""
+    shared_values_not_squeezed = edit(".squeeze(-1)", "")
+    """the values keep a last dimension of 1: in a loss (B, T, 1) - (B, T) broadcasts to a wrong number"""
 
 
 class RightOneBody(Right, of="SharedPolicyAndValue.forward"):
     head_as_a_function = edit(
         "logits = self.policy.get_output_embeddings()(hidden)",
         "head = self.policy.get_output_embeddings()\nlogits = nn.functional.linear(hidden, head.weight, head.bias)",
-        why="the head's weight and bias, where it has one",
     )
-    hidden_states_of_the_policy = instead(
-        """
+    """the head's weight and bias, where it has one"""
+    hidden_states_of_the_policy = instead("""
         output = self.policy(
             input_ids=input_ids,
             attention_mask=attention_mask,
@@ -358,17 +220,15 @@ class RightOneBody(Right, of="SharedPolicyAndValue.forward"):
         )
         hidden = output.hidden_states[-1][:, prompt_length - 1 : -1]
         return ResponseOutputs(output.logits[:, :-1], self.value_head(hidden)[..., 0])
-        """,
-        why="one forward pass of the policy, which also returns the hidden states",
-    )
+    """)
+    """one forward pass of the policy, which also returns the hidden states"""
     backbone_run_here = edit(
         "self._response_hidden(input_ids, attention_mask, prompt_length)",
         "self.policy.base_model(input_ids=input_ids, attention_mask=attention_mask, "
         "position_ids=position_ids(attention_mask)).last_hidden_state[:, prompt_length - 1 : -1]",
-        why="what the helper does, written out",
     )
-    heads_on_flat_rows = instead(
-        """
+    """what the helper does, written out"""
+    heads_on_flat_rows = instead("""
         hidden = self._response_hidden(input_ids, attention_mask, prompt_length)
         batch, length, size = hidden.shape
         flat = hidden.reshape(batch * length, size)
@@ -376,259 +236,175 @@ class RightOneBody(Right, of="SharedPolicyAndValue.forward"):
         return ResponseOutputs(
             logits=language_head(flat).unflatten(0, (batch, length)), values=self.value_head(flat).view(batch, length)
         )
-        """,
-        why="both heads read one long batch of B * T states",
-    )
-    position_by_position = instead(
-        """
+    """)
+    """both heads read one long batch of B * T states"""
+    position_by_position = instead("""
         hidden = self._response_hidden(input_ids, attention_mask, prompt_length)
         language = self.policy.get_output_embeddings()
         steps = hidden.unbind(dim=1)
         logits = torch.stack([language(step) for step in steps], dim=1)
         values = torch.cat([self.value_head(step) for step in steps], dim=1)
         return ResponseOutputs(logits, values)
-        """,
-        why="each head is called once for each response token",
-    )
+    """)
+    """each head is called once for each response token"""
 
 
 class CriticFromRewardModel(Wrong, of="critic_from_reward_model"):
-    backbone_borrowed = edit(
-        "copy.deepcopy(reward_model.backbone)",
-        "reward_model.backbone",
-        why="the critic trains the reward model's own backbone: deepcopy it, or the reward model changes, too",
-    )
-    head_borrowed = edit(
-        "copy.deepcopy(reward_model.head)",
-        "reward_model.head",
-        why="the critic trains the reward model's own head: deepcopy it too",
-    )
+    backbone_borrowed = edit("copy.deepcopy(reward_model.backbone)", "reward_model.backbone")
+    """the critic trains the reward model's own backbone: deepcopy it, or the reward model changes, too"""
+    head_borrowed = edit("copy.deepcopy(reward_model.head)", "reward_model.head")
+    """the critic trains the reward model's own head: deepcopy it too"""
     shallow_copy_of_the_backbone = edit(
         "deepcopy(reward_model.backbone)",
         "copy(reward_model.backbone)",
         "deepcopy(reward_model.head)",
         "copy(reward_model.head)",
-        why="copy.copy shares all tensors with the original: only deepcopy makes new ones",
     )
-    head_begins_at_random = edit(
-        HEAD_COPIED,
-        "critic.to(reward_model.head.weight.dtype)",
-        why="the head starts at random: its weights, too, contain what the reward model knows about scores",
-    )
-    bias_forgotten = edit(
-        "return",
-        "nn.init.zeros_(critic.head.bias)\nreturn",
-        why="only the head's weight is copied: without its bias every value is off by one constant",
-    )
+    """copy.copy shares all tensors with the original: only deepcopy makes new ones"""
+    head_begins_at_random = edit(HEAD_COPIED, "critic.to(reward_model.head.weight.dtype)")
+    """the head starts at random: its weights, too, contain what the reward model knows about scores"""
+    bias_forgotten = edit("return", "nn.init.zeros_(critic.head.bias)\nreturn")
+    """only the head's weight is copied: without its bias every value is off by one constant"""
     backbone_begins_at_random = edit(
-        "copy.deepcopy(reward_model.backbone)",
-        "type(reward_model.backbone)().to(reward_model.head.weight.dtype)",
-        why="the backbone starts at random: only the head of the reward model is used",
+        "copy.deepcopy(reward_model.backbone)", "type(reward_model.backbone)().to(reward_model.head.weight.dtype)"
     )
-    frozen_with_the_reward_model = edit(
-        ".requires_grad_(True)",
-        "",
-        why="a copy of a frozen model is frozen: the critic never learns, so switch its gradients on",
-    )
-    only_the_new_head_trains = edit(
-        "return critic",
-        "critic.head",
-        "(True)",
-        "(True)\nreturn critic",
-        why="a new head is trainable, but the copied backbone is as frozen as the reward model: switch it all on",
-    )
-    reward_model_thawed = first(
-        "reward_model.requires_grad_(True)",
-        why="the reward model itself is made trainable: only the copy needs gradients",
-    )
-    reward_model_frozen = edit(
-        "return",
-        "freeze(reward_model)\nreturn",
-        why="the reward model is frozen as well: it is to be left as it is",
-    )
-    reward_model_copied_whole = instead(
-        "return copy.deepcopy(reward_model).requires_grad_(True)",
-        why="a copy of the whole reward model still reads the last token only: a critic is a ValueModel",
-    )
+    """the backbone starts at random: only the head of the reward model is used"""
+    frozen_with_the_reward_model = edit(".requires_grad_(True)", "")
+    """a copy of a frozen model is frozen: the critic never learns, so switch its gradients on"""
+    only_the_new_head_trains = edit("return critic", "critic.head", "(True)", "(True)\nreturn critic")
+    """a new head is trainable, but the copied backbone is as frozen as the reward model: switch it all on"""
+    reward_model_thawed = first("reward_model.requires_grad_(True)")
+    """the reward model itself is made trainable: only the copy needs gradients"""
+    reward_model_frozen = edit("return", "freeze(reward_model)\nreturn")
+    """the reward model is frozen as well: it is to be left as it is"""
+    reward_model_copied_whole = instead("return copy.deepcopy(reward_model).requires_grad_(True)")
+    """a copy of the whole reward model still reads the last token only: a critic is a ValueModel"""
     head_of_another_dtype = edit(
         HEAD_COPIED,
         "critic.head = type(reward_model.head)(critic.head.in_features, 1)\n"
         "critic.head.load_state_dict(reward_model.head.state_dict())",
-        why="the new head is float32 on the CPU, whatever the reward model is: deepcopy the head, or move it",
     )
+    """the new head is float32 on the CPU, whatever the reward model is: deepcopy the head, or move it"""
 
 
 class RightCriticFromRewardModel(Right, of="critic_from_reward_model"):
-    whole_model_copied_once = instead(
-        """
+    whole_model_copied_once = instead("""
         copied = copy.deepcopy(reward_model)
         critic = ValueModel(copied.backbone)
         critic.head = copied.head
         for parameter in critic.parameters():
             parameter.requires_grad = True
         return critic
-        """,
-        why="one deep copy, taken apart",
-    )
+    """)
+    """one deep copy, taken apart"""
     weights_loaded = edit(
         "critic.head = copy.deepcopy(reward_model.head)",
         "critic.head.to(reward_model.head.weight).load_state_dict(reward_model.head.state_dict())",
-        why="the new head is moved to dtype and device, and takes weight and bias",
     )
+    """the new head is moved to dtype and device, and takes weight and bias"""
 
 
 class Freeze(Wrong, of="freeze"):
-    dropout_left_on = edit(
-        ".eval()", "", why="dropout is still on: eval() switches it off, requires_grad_(False) does not"
-    )
-    eval_taken_for_frozen = edit(
-        ".requires_grad_(False)",
-        "",
-        why="eval() stops dropout, not training: the parameters still require gradients",
-    )
-    attribute_without_effect = edit(
-        "return model.requires_grad_(False)",
-        "model.requires_grad = False\nreturn model",
-        why="model.requires_grad = False creates an attribute that PyTorch ignores: use requires_grad_(False)",
-    )
-    copy_frozen_instead = edit(
-        "model", "copy.deepcopy(model)", why="a frozen copy is returned, and the model itself is still trained"
-    )
-    nothing_returned = edit("return ", "", why="nothing is returned: the model itself is expected")
+    dropout_left_on = edit(".eval()", "")
+    """dropout is still on: eval() switches it off, requires_grad_(False) does not"""
+    eval_taken_for_frozen = edit(".requires_grad_(False)", "")
+    """eval() stops dropout, not training: the parameters still require gradients"""
+    attribute_without_effect = edit("return model.requires_grad_(False)", "model.requires_grad = False\nreturn model")
+    """model.requires_grad = False creates an attribute that PyTorch ignores: use requires_grad_(False)"""
+    copy_frozen_instead = edit("model", "copy.deepcopy(model)")
+    """a frozen copy is returned, and the model itself is still trained"""
+    nothing_returned = edit("return ", "")
+    """nothing is returned: the model itself is expected"""
     outermost_parameters_only = edit(
         "return model.requires_grad_(False)",
         "for parameter in model.parameters(recurse=False):\n    parameter.requires_grad = False\nreturn model",
-        why="recurse=False: only the parameters of the outermost module are frozen, its layers are still trained",
     )
-    only_the_outer_module_in_eval = edit(
-        "return",
-        "model.training = False\nreturn",
-        ".eval()",
-        "",
-        why="only the outermost module's flag is set: eval() reaches every submodule, training = False does not",
-    )
-    train_for_eval = edit("eval", "train", why="train() is the opposite of eval(): it switches dropout on")
+    """recurse=False: only the parameters of the outermost module are frozen, its layers are still trained"""
+    only_the_outer_module_in_eval = edit("return", "model.training = False\nreturn", ".eval()", "")
+    """only the outermost module's flag is set: eval() reaches every submodule, training = False does not"""
+    train_for_eval = edit("eval", "train")
+    """train() is the opposite of eval(): it switches dropout on"""
 
 
 class RightFreeze(Right, of="freeze"):
-    parameter_by_parameter = instead(
-        """
+    parameter_by_parameter = instead("""
         for parameter in model.parameters():
             parameter.requires_grad = False
         model.train(False)
         return model
-        """,
-        why="a loop, and train(False)",
-    )
-    eval_first = instead("return model.eval().requires_grad_(False)", why="the other order")
+    """)
+    """a loop, and train(False)"""
+    eval_first = instead("return model.eval().requires_grad_(False)")
+    """the other order"""
 
 
 class MakeReference(Wrong, of="make_reference"):
-    policy_is_its_own_reference = edit(
-        "copy.deepcopy(policy)",
-        "policy",
-        why="no copy is made: the policy freezes itself, and its KL to itself is always 0",
-    )
-    weights_shared_with_the_policy = edit(
-        POLICY_COPIED,
-        "copy.copy(policy)",
-        why="copy.copy shares the weights: the reference follows every step of the policy, and the KL stays 0",
-    )
-    copy_not_frozen = edit("freeze", "", why="the copy is not frozen: it still has gradients and dropout")
-    reference_with_dropout = edit(
-        POLICY_COPIED,
-        "copy.deepcopy(policy).requires_grad_(False)",
-        why="dropout of the copy is on: the KL at step 0 is noise instead of 0",
-    )
-    reference_still_trainable = edit(
-        POLICY_COPIED,
-        "copy.deepcopy(policy).eval()",
-        why="the copy still requires gradients: it costs memory, and an optimizer may change it",
-    )
-    policy_frozen_as_well = edit(
-        POLICY_COPIED,
-        "copy.deepcopy(freeze(policy))",
-        why="the policy is frozen before it is copied, and can no longer be trained: freeze the copy",
-    )
-    policy_left_in_eval_mode = first("policy.eval()", why="the policy is left in eval mode: it is to be left as it is")
+    policy_is_its_own_reference = edit("copy.deepcopy(policy)", "policy")
+    """no copy is made: the policy freezes itself, and its KL to itself is always 0"""
+    weights_shared_with_the_policy = edit(POLICY_COPIED, "copy.copy(policy)")
+    """copy.copy shares the weights: the reference follows every step of the policy, and the KL stays 0"""
+    copy_not_frozen = edit("freeze", "")
+    """the copy is not frozen: it still has gradients and dropout"""
+    reference_with_dropout = edit(POLICY_COPIED, "copy.deepcopy(policy).requires_grad_(False)")
+    """dropout of the copy is on: the KL at step 0 is noise instead of 0"""
+    reference_still_trainable = edit(POLICY_COPIED, "copy.deepcopy(policy).eval()")
+    """the copy still requires gradients: it costs memory, and an optimizer may change it"""
+    policy_frozen_as_well = edit(POLICY_COPIED, "copy.deepcopy(freeze(policy))")
+    """the policy is frozen before it is copied, and can no longer be trained: freeze the copy"""
+    policy_left_in_eval_mode = first("policy.eval()")
+    """the policy is left in eval mode: it is to be left as it is"""
     weights_made_anew = edit(
         "return",
         "reference =",
         "(policy))",
         "(policy))\nfor parameter in reference.parameters():\n    parameter.data.zero_()\nreturn reference",
-        why="a reference with new weights is not the model the policy started from",
     )
-    dropout_of_the_policy_removed = first(
-        "disable_dropout(policy)",
-        why="the policy's own dropout is set to 0: it is to be left as it is",
-    )
-    gradients_of_the_policy_forgotten = first(
-        "policy.zero_grad()",
-        why="the policy's gradients are deleted before the copy: it is to be left as it is",
-    )
+    """a reference with new weights is not the model the policy started from"""
+    dropout_of_the_policy_removed = first("disable_dropout(policy)")
+    """the policy's own dropout is set to 0: it is to be left as it is"""
+    gradients_of_the_policy_forgotten = first("policy.zero_grad()")
+    """the policy's gradients are deleted before the copy: it is to be left as it is"""
 
 
 class RightMakeReference(Right, of="make_reference"):
-    frozen_by_hand = instead(
-        """
+    frozen_by_hand = instead("""
         reference = copy.deepcopy(policy).eval()
         for parameter in reference.parameters():
             parameter.requires_grad_(False)
             parameter.grad = None
         return reference
-        """,
-        why="without freeze, and without the policy's gradients",
-    )
-    through_memory = instead(
-        """
+    """)
+    """without freeze, and without the policy's gradients"""
+    through_memory = instead("""
         import io
 
         stream = io.BytesIO()
         torch.save(policy, stream)
         stream.seek(0)
         return freeze(torch.load(stream, weights_only=False))
-        """,
-        why="saved and loaded",
-    )
-    built_from_its_config = instead(
-        """
+    """)
+    """saved and loaded"""
+    built_from_its_config = instead("""
         with torch.random.fork_rng(devices=[]):
             twin = type(policy)(copy.deepcopy(policy.config))
         twin.to(dtype=dtype_of(policy), device=next(policy.parameters()).device)
         twin.load_state_dict(policy.state_dict())
         return freeze(twin)
-        """,
-        why="a new model of the same class and config, with the policy's weights loaded",
-    )
+    """)
+    """a new model of the same class and config, with the policy's weights loaded"""
 
 
 class ReferenceMode(Wrong, of="reference_mode"):
-    base_model_is_always_the_reference = edit(
-        "REFERENCE in policy.peft_config",
-        "False",
-        why="adapters are always off: a policy that started from an SFT adapter has that one as its reference",
-    )
-    policy_answers_for_the_reference = instead(
-        "with torch.no_grad():\n    yield policy",
-        why="nothing is switched: the policy is compared with itself, and the KL is always 0",
-        read=WRONG,
-    )
-    base_model_with_its_adapters = instead(
-        "with torch.no_grad():\n    yield policy.get_base_model()",
-        why="the base model inside still holds the adapter layers: they have to be switched off",
-    )
-    reference_with_gradients = edit(
-        "with torch.no_grad():",
-        "if True:",
-        why="gradients are on inside: the reference is data, and its graph costs memory",
-    )
-    left_switched_by_an_exception = edit(
-        "try:",
-        "if True:",
-        "finally:",
-        "if True:",
-        why="without try/finally an exception inside leaves the policy as the reference: training then goes on with it",
-    )
+    base_model_is_always_the_reference = edit("REFERENCE in policy.peft_config", "False")
+    """adapters are always off: a policy that started from an SFT adapter has that one as its reference"""
+    policy_answers_for_the_reference = instead("with torch.no_grad():\n    yield policy", read=WRONG)
+    """nothing is switched: the policy is compared with itself, and the KL is always 0"""
+    base_model_with_its_adapters = instead("with torch.no_grad():\n    yield policy.get_base_model()")
+    """the base model inside still holds the adapter layers: they have to be switched off"""
+    reference_with_gradients = edit("with torch.no_grad():", "if True:")
+    """gradients are on inside: the reference is data, and its graph costs memory"""
+    left_switched_by_an_exception = edit("try:", "if True:", "finally:", "if True:")
+    """without try/finally an exception inside leaves the policy as the reference: training then goes on with it"""
     left_switched_by_the_keyboard = edit(
         "try:",
         "error = None\ntry:",
@@ -636,86 +412,49 @@ class ReferenceMode(Wrong, of="reference_mode"):
         "except Exception as raised:\n    error = raised\nif True:",
         "(trainable[name])",
         "(trainable[name])\nif error:\n    raise error",
-        why="`except Exception` misses Ctrl-C and a closed generator: "
-        "what has to be restored in any case is in finally",
     )
-    requires_grad_not_restored = edit(
-        "parameter.requires_grad_(trainable[name])",
-        "pass",
-        why="set_adapter and disable_adapter change what requires a gradient: store it before, restore it after",
-    )
+    """`except Exception` misses Ctrl-C and a closed generator: what has to be restored in any case is in finally"""
+    requires_grad_not_restored = edit("parameter.requires_grad_(trainable[name])", "pass")
+    """set_adapter and disable_adapter change what requires a gradient: store it before, restore it after"""
     reference_stays_on = edit(
-        "policy.set_adapter(trained)",
-        "pass",
-        "parameter.requires_grad_(trainable[name])",
-        "pass",
-        why="the reference adapter stays on afterwards: the trainer then trains the reference",
+        "policy.set_adapter(trained)", "pass", "parameter.requires_grad_(trainable[name])", "pass"
     )
-    adapters_stay_off = edit(
-        "with policy.disable_adapter():\n    ",
-        "policy.base_model.disable_adapter_layers()\n",
-        why="the adapters stay off afterwards: the policy is then the bare base model",
-    )
+    """the reference adapter stays on afterwards: the trainer then trains the reference"""
+    adapters_stay_off = edit("with policy.disable_adapter():\n    ", "policy.base_model.disable_adapter_layers()\n")
+    """the adapters stay off afterwards: the policy is then the bare base model"""
     default_used_for_the_trained_one = edit(
-        "policy.active_adapter",
-        '"default" if "default" in policy.peft_config else next(iter(policy.peft_config))',
-        why='"default" is switched on afterwards, but the trained adapter may have another name: ask active_adapter',
+        "policy.active_adapter", '"default" if "default" in policy.peft_config else next(iter(policy.peft_config))'
     )
-    default_switched_on = edit(
-        "set_adapter(trained)",
-        'set_adapter("default")',
-        why='set_adapter("default") afterwards: the trained adapter may have another name, ask active_adapter',
-    )
+    """"default" is switched on afterwards, but the trained adapter may have another name: ask active_adapter"""
+    default_switched_on = edit("set_adapter(trained)", 'set_adapter("default")')
+    """set_adapter("default") afterwards: the trained adapter may have another name, ask active_adapter"""
     gradients_switched_on = edit(
         "with torch.no_grad():",
         "torch.set_grad_enabled(False)\n    if True:",
         "finally:",
         "finally:\n    torch.set_grad_enabled(True)",
-        why="gradients are switched on afterwards even where the caller had them off: "
-        "no_grad() restores what was there",
     )
-    exception_swallowed = edit(
-        "finally:",
-        "except Exception:\n    pass\nfinally:",
-        why="the exception is swallowed: a context that restores things must let the error through",
-    )
-    inference_mode_inside = edit(
-        "torch.no_grad()",
-        "torch.inference_mode()",
-        why="inference_mode gives tensors that no later gradient may touch: training needs the log-probs, so no_grad",
-    )
-    eval_mode_left_on = first(
-        "policy.eval()",
-        why="the policy is left in eval mode: afterwards everything is to be as before",
-    )
-    train_mode_switched_on = edit(
-        "try:",
-        "policy.eval()\ntry:",
-        "finally:",
-        "finally:\n    policy.train()",
-        why="train() switches on what was off before: the caller sets the modes, with evaluation_mode",
-    )
-    gradients_forgotten = edit(
-        "finally:",
-        "finally:\n    policy.zero_grad()",
-        why="the gradients that have been summed up are deleted: afterwards everything is to be as before",
-    )
+    """gradients are switched on afterwards even where the caller had them off: no_grad() restores what was there"""
+    exception_swallowed = edit("finally:", "except Exception:\n    pass\nfinally:")
+    """the exception is swallowed: a context that restores things must let the error through"""
+    inference_mode_inside = edit("torch.no_grad()", "torch.inference_mode()")
+    """inference_mode gives tensors that no later gradient may touch: training needs the log-probs, so no_grad"""
+    eval_mode_left_on = first("policy.eval()")
+    """the policy is left in eval mode: afterwards everything is to be as before"""
+    train_mode_switched_on = edit("try:", "policy.eval()\ntry:", "finally:", "finally:\n    policy.train()")
+    """train() switches on what was off before: the caller sets the modes, with evaluation_mode"""
+    gradients_forgotten = edit("finally:", "finally:\n    policy.zero_grad()")
+    """the gradients that have been summed up are deleted: afterwards everything is to be as before"""
     policy_not_yielded = edit(
-        "yield policy\n        else",
-        "yield\n        else",
-        "yield policy\nfinally",
-        "yield\nfinally",
-        why="nothing is yielded: `with ... as reference` needs the policy",
+        "yield policy\n        else", "yield\n        else", "yield policy\nfinally", "yield\nfinally"
     )
-    adapters_unloaded = instead(
-        "policy.unload()\nwith torch.no_grad():\n    yield policy",
-        why="the adapters are unloaded: their layers are gone afterwards, and the policy with them",
-    )
+    """nothing is yielded: `with ... as reference` needs the policy"""
+    adapters_unloaded = instead("policy.unload()\nwith torch.no_grad():\n    yield policy")
+    """the adapters are unloaded: their layers are gone afterwards, and the policy with them"""
 
 
 class RightReferenceMode(Right, of="reference_mode"):
-    one_stack = instead(
-        """
+    one_stack = instead("""
         from contextlib import ExitStack
 
         trained = policy.active_adapter
@@ -730,11 +469,9 @@ class RightReferenceMode(Right, of="reference_mode"):
             else:
                 stack.enter_context(policy.disable_adapter())
             yield policy
-        """,
-        why="a stack of what has to be put back, in the reverse order",
-    )
-    one_yield = instead(
-        """
+    """)
+    """a stack of what has to be put back, in the reverse order"""
+    one_yield = instead("""
         from contextlib import nullcontext
 
         trained, has_reference = policy.active_adapter, "reference" in policy.peft_config
@@ -749,11 +486,9 @@ class RightReferenceMode(Right, of="reference_mode"):
                 policy.set_adapter(trained)
             for parameter, flag in zip(policy.parameters(), trainable, strict=True):
                 parameter.requires_grad = flag
-        """,
-        why="the branch chooses the context, and there is one yield",
-    )
-    layers_switched = instead(
-        """
+    """)
+    """the branch chooses the context, and there is one yield"""
+    layers_switched = instead("""
         trained = policy.active_adapter
         trainable = {parameter: parameter.requires_grad for parameter in policy.parameters()}
         was_on = torch.is_grad_enabled()
@@ -770,6 +505,5 @@ class RightReferenceMode(Right, of="reference_mode"):
             policy.set_adapter(trained)
             for parameter, flag in trainable.items():
                 parameter.requires_grad_(flag)
-        """,
-        why="without context managers: what was switched is switched back",
-    )
+    """)
+    """without context managers: what was switched is switched back"""

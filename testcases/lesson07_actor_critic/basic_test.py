@@ -204,10 +204,7 @@ def test_shared_policy_and_value_gradient_of_the_logits():
     # Some heads have a bias: GPT-J's, for one.
     answer.part("logits").equals([[[107.25, -106.25], [215.25, -214.25]]])
     answer.gradient_equals(
-        gain=[12.0, 10.0, 300.0],
-        word_head=[[12.0, 1.0, 3.0], [0.0, 0.0, 0.0]],
-        word_bias=[2.0, 0.0],
-        value_head=None,
+        gain=[12.0, 10.0, 300.0], word_head=[[12.0, 1.0, 3.0], [0.0, 0.0, 0.0]], word_bias=[2.0, 0.0], value_head=None
     )
 
 
@@ -385,8 +382,7 @@ def test_reference_mode_restores_what_trains(start, trainable):
 
 
 @pytest.mark.parametrize(
-    "error",
-    ["an error of its own", "out of memory", "stopped from the keyboard", "a generator around it is closed"],
+    "error", ["an error of its own", "out of memory", "stopped from the keyboard", "a generator around it is closed"]
 )
 @FROM
 @worth(2)

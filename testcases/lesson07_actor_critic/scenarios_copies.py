@@ -27,12 +27,7 @@ from .scenarios_models import (
 
 
 def critic_of(
-    lesson: Any,
-    gain: Tensor,
-    weight: Tensor,
-    bias: Tensor,
-    frozen: bool = False,
-    trained: bool = False,
+    lesson: Any, gain: Tensor, weight: Tensor, bias: Tensor, frozen: bool = False, trained: bool = False
 ) -> Any:
     """The critic made from a reward model with these weights; `trained` then adds 1 to all that the critic holds."""
     reward_model = reward_model_on(lesson, Digits()).to(gain.dtype)

@@ -8,15 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from .scenarios_digits import DigitCritic, DigitPolicy, Digits, digit_head
-from .scenarios_models import (
-    fill,
-    gpt2,
-    in_train_mode,
-    llama,
-    on_real_tokens,
-    reward_model_on,
-    with_parameters,
-)
+from .scenarios_models import fill, gpt2, in_train_mode, llama, on_real_tokens, reward_model_on, with_parameters
 
 
 def value_model(
@@ -101,12 +93,7 @@ def values_alone_passes(lesson: Any, input_ids: Tensor, attention_mask: Tensor, 
 
 
 def shared_actor_critic(
-    lesson: Any,
-    input_ids: Tensor,
-    attention_mask: Tensor,
-    prompt_length: int,
-    dtype: str = "float64",
-    **given: Tensor,
+    lesson: Any, input_ids: Tensor, attention_mask: Tensor, prompt_length: int, dtype: str = "float64", **given: Tensor
 ) -> Any:
     """`given`: gain, value_head, word_head, word_bias in place of the toy's own."""
     model = lesson.SharedPolicyAndValue(DigitPolicy())

@@ -11,100 +11,61 @@ PITFALLS = "What people get wrong"
 
 
 class SampleToken(Wrong, of="sample_token"):
-    temperature_multiplied = edit(
-        "/ temperature",
-        "* temperature",
-        why="the logits are multiplied by the temperature: a high one must flatten, not sharpen",
-    )
-    temperature_ignored = edit(
-        " / temperature", "", why="the temperature is ignored; it divides the logits before all else"
-    )
+    temperature_multiplied = edit("/ temperature", "* temperature")
+    """the logits are multiplied by the temperature: a high one must flatten, not sharpen"""
+    temperature_ignored = edit(" / temperature", "")
+    """the temperature is ignored; it divides the logits before all else"""
     temperature_after_the_cut = edit(
-        " / temperature",
-        "",
-        "logits.softmax(dim=1), 1",
-        "(logits / temperature).softmax(dim=1), 1",
-        why="top_p is applied at temperature 1, and the temperature comes after: it changes which "
-        "tokens are in, so it is first",
-        read=CUTS,
+        " / temperature", "", "logits.softmax(dim=1), 1", "(logits / temperature).softmax(dim=1), 1", read=CUTS
     )
-    top_k_ignored = first("top_k = 0", why="top_k is ignored: tokens beyond the k most likely still come")
-    top_p_ignored = first("top_p = 1.0", why="top_p is ignored: the unlikely rest still comes")
-    least_likely_tokens_kept = edit(
-        ", descending=True",
-        "",
-        why="sorted in ascending order, unlikely tokens fill top_p and the most likely may go: descending=True",
-        read=CUTS,
-    )
+    """top_p is applied at temperature 1, and the temperature comes after: it changes which tokens are in, so it is
+    first"""
+    top_k_ignored = first("top_k = 0")
+    """top_k is ignored: tokens beyond the k most likely still come"""
+    top_p_ignored = first("top_p = 1.0")
+    """top_p is ignored: the unlikely rest still comes"""
+    least_likely_tokens_kept = edit(", descending=True", "", read=CUTS)
+    """sorted in ascending order, unlikely tokens fill top_p and the most likely may go: descending=True"""
     crossing_token_dropped = edit(
-        "mass_before >= top_p",
-        "(mass_before + ordered > top_p) & (mass_before > 0)",
-        why="the token that crosses top_p is dropped: what is kept has to *reach* top_p, so that one stays",
-        read=CUTS,
+        "mass_before >= top_p", "(mass_before + ordered > top_p) & (mass_before > 0)", read=CUTS
     )
-    crossing_token_dropped_even_the_first = edit(
-        " - ordered",
-        "",
-        why="the token that crosses top_p is dropped, even if it is the first: ask for the sum *before* each token",
-        read=CUTS,
-    )
-    one_token_more_where_top_p_is_met = edit(
-        "mass_before >= top_p",
-        "mass_before > top_p",
-        why="where the mass before a token equals top_p the goal is reached: that token is one too many (>=, not >)",
-        read=CUTS,
-    )
-    sorted_mask_on_unsorted_tokens = edit(
-        ".gather(1, order.argsort(dim=1))",
-        "",
-        why="the mask was made for sorted tokens and is used on unsorted ones: gather it back to where each token was",
-        read=CUTS,
-    )
-    kth_token_dropped = edit(
-        "logits < smallest_kept",
-        "logits <= smallest_kept",
-        why="the k-th most likely token is cut as well: < the smallest that is kept, not <=",
-    )
+    """the token that crosses top_p is dropped: what is kept has to *reach* top_p, so that one stays"""
+    crossing_token_dropped_even_the_first = edit(" - ordered", "", read=CUTS)
+    """the token that crosses top_p is dropped, even if it is the first: ask for the sum *before* each token"""
+    one_token_more_where_top_p_is_met = edit("mass_before >= top_p", "mass_before > top_p", read=CUTS)
+    """where the mass before a token equals top_p the goal is reached: that token is one too many (>=, not >)"""
+    sorted_mask_on_unsorted_tokens = edit(".gather(1, order.argsort(dim=1))", "", read=CUTS)
+    """the mask was made for sorted tokens and is used on unsorted ones: gather it back to where each token was"""
+    kth_token_dropped = edit("logits < smallest_kept", "logits <= smallest_kept")
+    """the k-th most likely token is cut as well: < the smallest that is kept, not <="""
     ties_cut_by_their_number = edit(
         "logits.masked_fill(logits < smallest_kept, -torch.inf)",
         "torch.full_like(logits, -torch.inf).scatter(1, *logits.topk(top_k, dim=1)[::-1])",
-        why="of tokens tied at the k-th place some are cut by chance of their number: equal tokens stay together",
     )
-    argmax_taken = instead(
-        "return logits.argmax(dim=1)", why="the most likely token is taken, not drawn: argmax explores nothing"
-    )
+    """of tokens tied at the k-th place some are cut by chance of their number: equal tokens stay together"""
+    argmax_taken = instead("return logits.argmax(dim=1)")
+    """the most likely token is taken, not drawn: argmax explores nothing"""
     top_p_of_all_tokens = edit(
         "logits = logits / temperature",
         "logits = everything = logits / temperature",
         "logits.softmax(dim=1).sort(",
         "everything.softmax(dim=1).sort(",
-        why="top_p is measured on all tokens, not on what top_k left: cut by top_k, take the "
-        "softmax, then cut by top_p",
     )
+    """top_p is measured on all tokens, not on what top_k left: cut by top_k, take the softmax, then cut by top_p"""
     cut_tokens_at_logit_0 = edit(
-        "smallest_kept, -torch.inf",
-        "smallest_kept, 0.0",
-        "dim=1)), -torch.inf",
-        "dim=1)), 0.0",
-        why="cut tokens get the logit 0, which is a probability like any other: they need -inf",
+        "smallest_kept, -torch.inf", "smallest_kept, 0.0", "dim=1)), -torch.inf", "dim=1)), 0.0"
     )
-    global_generator_used = edit(
-        ", generator=generator",
-        "",
-        why="the generator is not used: torch.multinomial draws from the global one unless it is given generator=",
-    )
-    generator_seeded_anew = first(
-        "generator = torch.Generator().manual_seed(0)",
-        why="the generator is seeded anew in each call: then every call draws the same",
-    )
+    """cut tokens get the logit 0, which is a probability like any other: they need -inf"""
+    global_generator_used = edit(", generator=generator", "")
+    """the generator is not used: torch.multinomial draws from the global one unless it is given generator="""
+    generator_seeded_anew = first("generator = torch.Generator().manual_seed(0)")
+    """the generator is seeded anew in each call: then every call draws the same"""
     one_draw_for_all_rows = edit(
-        "logits.softmax(dim=1), 1",
-        "logits[:1].softmax(dim=1), 1",
-        ".squeeze(1)",
-        ".squeeze(1).repeat(len(logits))",
-        why="one token is drawn for the whole batch: each row has its own distribution",
+        "logits.softmax(dim=1), 1", "logits[:1].softmax(dim=1), 1", ".squeeze(1)", ".squeeze(1).repeat(len(logits))"
     )
-    column_returned = edit(".squeeze(1)", "", why="torch.multinomial gives (B, 1); one number for each row is (B,)")
+    """one token is drawn for the whole batch: each row has its own distribution"""
+    column_returned = edit(".squeeze(1)", "")
+    """torch.multinomial gives (B, 1); one number for each row is (B,)"""
 
 
 class RightSampleToken(Right, of="sample_token"):
@@ -112,17 +73,16 @@ class RightSampleToken(Right, of="sample_token"):
         "torch.multinomial(logits.softmax(dim=1), 1, generator=generator).squeeze(1)",
         "(logits.double() - torch.empty(logits.shape, dtype=torch.float64)"
         ".exponential_(generator=generator).log()).argmax(dim=1)",
-        why="the largest of the logits after Gumbel noise is drawn from their softmax",
     )
+    """the largest of the logits after Gumbel noise is drawn from their softmax"""
     inverse_of_the_distribution = edit(
         "return torch.multinomial(logits.softmax(dim=1), 1, generator=generator).squeeze(1)",
         "sums = logits.double().softmax(dim=1).cumsum(dim=1)\n"
         "drawn = torch.rand(len(logits), 1, generator=generator, dtype=sums.dtype) * sums[:, -1:]\n"
         "return torch.searchsorted(sums, drawn, right=True).squeeze(1)",
-        why="a uniform number, looked up among the cumulative probabilities",
     )
-    rank_drawn = instead(
-        """
+    """a uniform number, looked up among the cumulative probabilities"""
+    rank_drawn = instead("""
         ordered, order = (logits / temperature).sort(dim=1, descending=True)
         rank = torch.arange(logits.shape[1], device=logits.device)
         if top_k:
@@ -134,14 +94,12 @@ class RightSampleToken(Right, of="sample_token"):
             is_over = torch.cat([torch.zeros_like(is_over[:, :1]), is_over[:, :-1]], dim=1)
             probabilities = probabilities.masked_fill(is_over, 0.0)
         return order.gather(1, torch.multinomial(probabilities, 1, generator=generator)).squeeze(1)
-        """,
-        why="cut and drawn in the order of likelihood, and then looked up; multinomial rescales by itself",
-    )
-    row_by_row = instead(
-        """
+    """)
+    """cut and drawn in the order of likelihood, and then looked up; multinomial rescales by itself"""
+    row_by_row = instead("""
         import math
 
-        drawn = []
+        rows = []
         for row in logits.double().tolist():
             weights = [math.exp((logit - max(row)) / temperature) for logit in row]
             if top_k:
@@ -153,190 +111,117 @@ class RightSampleToken(Right, of="sample_token"):
                 if reached >= top_p * total and top_p < 1:
                     weights[token] = 0.0
                 reached += weight
-            drawn.append(torch.multinomial(torch.tensor(weights), 1, generator=generator))
-        return torch.cat(drawn)
-        """,
-        why="a loop over rows and tokens, on weights that do not sum to 1",
-    )
+            rows.append(weights)
+        return torch.multinomial(torch.tensor(rows), 1, generator=generator).flatten()
+    """)
+    """a loop over rows and tokens, on weights that do not sum to 1"""
 
 
 class Generate(Wrong, of="generate"):
     stop_token_masked_out = edit(
         "response_mask(sampled, stop_token_ids)",
         "response_mask(sampled, stop_token_ids) & ~is_stop(sampled, stop_token_ids)",
-        why="the stop token is masked out: the policy chose to stop, so it is an action and has to be trained",
     )
+    """the stop token is masked out: the policy chose to stop, so it is an action and has to be trained"""
     mask_by_the_pad_token = edit(
         "response_mask(sampled, stop_token_ids)",
         "truncate_after_stop(sampled, stop_token_ids, pad_token_id) != pad_token_id",
-        why="the mask is `!= pad`: where pad is a stop token, or is sampled, real tokens are "
-        "lost; go by the first stop",
         read=PITFALLS,
     )
-    mask_of_ones = edit(
-        "    mask,\n",
-        "    torch.ones_like(mask),\n",
-        why="the mask is True everywhere: what comes after a row's stop token is padding, and no action of the policy",
-    )
-    first_stop_token_only = first(
-        "stop_token_ids = stop_token_ids[:1]",
-        why="only the first of the stop tokens is looked for: any of them ends a row",
-        read=PITFALLS,
-    )
-    never_ends_early = edit(
-        "if not is_writing.any():",
-        "if False:",
-        why="the loop runs to max_new_tokens although all rows have stopped: T is the length of the longest",
-    )
-    ends_with_the_first_row = edit(
-        "is_writing.any()",
-        "is_writing.all()",
-        why="the loop ends when the first row has stopped: the others are cut off in mid-sentence",
-    )
-    junk_after_the_stop = edit(
-        "truncate_after_stop(sampled, stop_token_ids, pad_token_id)",
-        "sampled",
-        why="what was sampled after a row's stop token is left standing: those places get the pad token",
-    )
-    padded_with_0 = first(
-        "pad_token_id = 0", why="the padding is filled with 0; the pad token has its own number, pad_token_id"
-    )
-    log_probs_on_the_padding = edit(
-        ".masked_fill(~mask, 0.0)", "", why="log-probs of tokens after the stop are left in: they are 0 where masked"
-    )
-    log_probs_at_temperature_1 = edit(
-        "tokens.unsqueeze(1), temperature",
-        "tokens.unsqueeze(1)",
-        why="sampled at the temperature, recorded at 1: the old log-probs are of a policy that never sampled",
-        read=PITFALLS,
-    )
+    """the mask is `!= pad`: where pad is a stop token, or is sampled, real tokens are lost; go by the first stop"""
+    mask_of_ones = edit("    mask,\n", "    torch.ones_like(mask),\n")
+    """the mask is True everywhere: what comes after a row's stop token is padding, and no action of the policy"""
+    first_stop_token_only = first("stop_token_ids = stop_token_ids[:1]", read=PITFALLS)
+    """only the first of the stop tokens is looked for: any of them ends a row"""
+    never_ends_early = edit("if not is_writing.any():", "if False:")
+    """the loop runs to max_new_tokens although all rows have stopped: T is the length of the longest"""
+    ends_with_the_first_row = edit("is_writing.any()", "is_writing.all()")
+    """the loop ends when the first row has stopped: the others are cut off in mid-sentence"""
+    junk_after_the_stop = edit("truncate_after_stop(sampled, stop_token_ids, pad_token_id)", "sampled")
+    """what was sampled after a row's stop token is left standing: those places get the pad token"""
+    padded_with_0 = first("pad_token_id = 0")
+    """the padding is filled with 0; the pad token has its own number, pad_token_id"""
+    log_probs_on_the_padding = edit(".masked_fill(~mask, 0.0)", "")
+    """log-probs of tokens after the stop are left in: they are 0 where masked"""
+    log_probs_at_temperature_1 = edit("tokens.unsqueeze(1), temperature", "tokens.unsqueeze(1)", read=PITFALLS)
+    """sampled at the temperature, recorded at 1: the old log-probs are of a policy that never sampled"""
     log_probs_divided_by_temperature = edit(
-        "tokens.unsqueeze(1), temperature).squeeze(1)",
-        "tokens.unsqueeze(1)).squeeze(1) / temperature",
-        why="log-probabilities are divided by the temperature: divide the logits, or the probabilities do not sum to 1",
-        read=PITFALLS,
+        "tokens.unsqueeze(1), temperature).squeeze(1)", "tokens.unsqueeze(1)).squeeze(1) / temperature", read=PITFALLS
     )
+    """log-probabilities are divided by the temperature: divide the logits, or the probabilities do not sum to 1"""
     log_probs_of_the_cut_distribution = edit(
         "logits.unsqueeze(1), tokens.unsqueeze(1), temperature",
         "cut(logits / temperature).unsqueeze(1), tokens.unsqueeze(1)",
         "responses, log_probs = [], []",
-        (
-            "responses, log_probs = [], []\n"
-            "\n"
-            "def cut(logits):\n"
-            "    if top_k:\n"
-            "        logits = logits.masked_fill(logits < logits.topk(top_k, dim=1).values[:, -1:], -torch.inf)\n"
-            "    probabilities = logits.softmax(dim=1)\n"
-            "    ordered = probabilities.sort(dim=1, descending=True).values\n"
-            "    kept = ordered.masked_fill(ordered.cumsum(dim=1) - ordered >= top_p, 1.0)\n"
-            "    return logits.masked_fill(probabilities < kept.amin(dim=1, keepdim=True), -torch.inf)\n"
-        ),
-        why="log-probs of the distribution after top_k and top_p; training recomputes the whole one, so store that",
+        "responses, log_probs = [], []\n"
+        "\n"
+        "def cut(logits):\n"
+        "    if top_k:\n"
+        "        logits = logits.masked_fill(logits < logits.topk(top_k, dim=1).values[:, -1:], -torch.inf)\n"
+        "    probabilities = logits.softmax(dim=1)\n"
+        "    ordered = probabilities.sort(dim=1, descending=True).values\n"
+        "    kept = ordered.masked_fill(ordered.cumsum(dim=1) - ordered >= top_p, 1.0)\n"
+        "    return logits.masked_fill(probabilities < kept.amin(dim=1, keepdim=True), -torch.inf)\n",
         read=CUTS,
     )
-    padding_counted_in_the_positions = edit(
-        "position_ids=positions",
-        "position_ids=None",
-        why="no position_ids: the model then counts the padding, and a row's text depends on its neighbors' length",
-        read=CACHE,
-    )
+    """log-probs of the distribution after top_k and top_p; training recomputes the whole one, so store that"""
+    padding_counted_in_the_positions = edit("position_ids=positions", "position_ids=None", read=CACHE)
+    """no position_ids: the model then counts the padding, and a row's text depends on its neighbors' length"""
     position_is_the_column = edit(
-        "positions[:, -1:] + 1",
-        "torch.full_like(positions[:, -1:], visible.shape[1])",
-        why="a new token's position is the number of its column, which counts the padding: it is the last one plus 1",
-        read=CACHE,
+        "positions[:, -1:] + 1", "torch.full_like(positions[:, -1:], visible.shape[1])", read=CACHE
     )
-    position_stands_still = edit(
-        "positions[:, -1:] + 1",
-        "positions[:, -1:]",
-        why="the position is not moved on: each new token stands one place after the last one",
-        read=CACHE,
-    )
-    padding_read_as_text = edit(
-        "attention_mask=visible",
-        "attention_mask=None",
-        why="no attention_mask: the prompt's padding is read as text",
-        read=CACHE,
-    )
-    mask_not_lengthened = edit(
-        "torch.cat([visible, torch.ones_like(visible[:, :1])], dim=1)",
-        "visible",
-        why="the attention mask stays as long as the prompt: it covers cache and new token, one column more each step",
-        read=CACHE,
-    )
+    """a new token's position is the number of its column, which counts the padding: it is the last one plus 1"""
+    position_stands_still = edit("positions[:, -1:] + 1", "positions[:, -1:]", read=CACHE)
+    """the position is not moved on: each new token stands one place after the last one"""
+    padding_read_as_text = edit("attention_mask=visible", "attention_mask=None", read=CACHE)
+    """no attention_mask: the prompt's padding is read as text"""
+    mask_not_lengthened = edit("torch.cat([visible, torch.ones_like(visible[:, :1])], dim=1)", "visible", read=CACHE)
+    """the attention mask stays as long as the prompt: it covers cache and new token, one column more each step"""
     text_read_again_each_step = edit(
         "use_cache=True",
         "use_cache=False",
         "next_ids, positions = tokens.unsqueeze(1), positions[:, -1:] + 1",
-        (
-            "next_ids = torch.cat([next_ids, tokens.unsqueeze(1)], dim=1)\n"
-            "        positions = torch.cat([positions, positions[:, -1:] + 1], dim=1)"
-        ),
-        why="the whole text is read again for each token: pass past_key_values on and feed only the new token",
+        "next_ids = torch.cat([next_ids, tokens.unsqueeze(1)], dim=1)\n"
+        "        positions = torch.cat([positions, positions[:, -1:] + 1], dim=1)",
         read=CACHE,
     )
-    dropout_left_on = edit(
-        "evaluation_mode(policy)",
-        "torch.no_grad()",
-        why="dropout is on: the policy that samples is not the one that is trained; use evaluation_mode",
-        read=PITFALLS,
-    )
-    mode_not_put_back = first(
-        "policy.eval()", why="the policy is left in eval mode: evaluation_mode puts each mode back"
-    )
-    train_mode_afterwards = edit(
-        "return Generation(",
-        "policy.train()\nreturn Generation(",
-        why="train() afterwards switches on what was off before: evaluation_mode puts each module's mode back",
-    )
+    """the whole text is read again for each token: pass past_key_values on and feed only the new token"""
+    dropout_left_on = edit("evaluation_mode(policy)", "torch.no_grad()", read=PITFALLS)
+    """dropout is on: the policy that samples is not the one that is trained; use evaluation_mode"""
+    mode_not_put_back = first("policy.eval()")
+    """the policy is left in eval mode: evaluation_mode puts each mode back"""
+    train_mode_afterwards = edit("return Generation(", "policy.train()\nreturn Generation(")
+    """train() afterwards switches on what was off before: evaluation_mode puts each module's mode back"""
     gradients_recorded = edit(
         "with evaluation",
         "with torch.enable_grad(), evaluation",
         "return Generation(",
         "with torch.enable_grad():\n    return Generation(",
-        why="gradients are recorded while sampling: that keeps every step's graph in memory for nothing",
     )
-    sampled_at_temperature_1 = edit(
-        "sample_token(logits, temperature",
-        "sample_token(logits, 1.0",
-        why="the temperature is not handed to sample_token: the log-probs are of another sampler",
-    )
-    temperature_never_used = first(
-        "temperature = 1.0", why="the temperature is ignored, by the draw and by the log-probs: both need it"
-    )
-    top_p_not_passed_on = edit(
-        "top_k, top_p", "top_k, 1.0", why="top_p is not handed to sample_token: the unlikely rest still comes"
-    )
-    top_k_not_passed_on = edit(
-        "temperature, top_k", "temperature, 0", why="top_k is not handed to sample_token: the unlikely rest still comes"
-    )
-    generator_not_passed_on = edit(
-        "top_p, generator", "top_p", why="the generator is not handed to sample_token: a run can then not be repeated"
-    )
-    fixed_seed_without_a_generator = first(
-        "generator = generator or torch.Generator().manual_seed(0)",
-        why="without a generator every call draws the same: None stands for the global one, which "
-        "torch.manual_seed seeds",
-    )
-    generated_in_inference_mode = edit(
-        "return Generation(",
-        "with torch.inference_mode():\n    return Generation(",
-        why="inference_mode gives tensors that no later gradient may touch: training reads the log-probs, so no_grad",
-    )
+    """gradients are recorded while sampling: that keeps every step's graph in memory for nothing"""
+    sampled_at_temperature_1 = edit("sample_token(logits, temperature", "sample_token(logits, 1.0")
+    """the temperature is not handed to sample_token: the log-probs are of another sampler"""
+    temperature_never_used = first("temperature = 1.0")
+    """the temperature is ignored, by the draw and by the log-probs: both need it"""
+    top_p_not_passed_on = edit("top_k, top_p", "top_k, 1.0")
+    """top_p is not handed to sample_token: the unlikely rest still comes"""
+    top_k_not_passed_on = edit("temperature, top_k", "temperature, 0")
+    """top_k is not handed to sample_token: the unlikely rest still comes"""
+    generator_not_passed_on = edit("top_p, generator", "top_p")
+    """the generator is not handed to sample_token: a run can then not be repeated"""
+    fixed_seed_without_a_generator = first("generator = generator or torch.Generator().manual_seed(0)")
+    """without a generator every call draws the same: None stands for the global one, which torch.manual_seed seeds"""
+    generated_in_inference_mode = edit("return Generation(", "with torch.inference_mode():\n    return Generation(")
+    """inference_mode gives tensors that no later gradient may touch: training reads the log-probs, so no_grad"""
     prompt_in_the_responses = edit(
         "    truncate_after_stop(sampled, stop_token_ids, pad_token_id)",
         "    torch.cat([input_ids, truncate_after_stop(sampled, stop_token_ids, pad_token_id)], dim=1)",
-        why="the prompt is part of the answer: responses holds the new tokens only, (B, T)",
     )
-    one_token_short = first(
-        "max_new_tokens = max(max_new_tokens - 1, 1)",
-        why="one token too few: a response may have max_new_tokens tokens",
-    )
-    argmax_in_the_loop = edit(
-        "sample_token(logits, temperature, top_k, top_p, generator)",
-        "logits.argmax(dim=1)",
-        why="the most likely token is taken in each step, without a draw: call sample_token",
-    )
+    """the prompt is part of the answer: responses holds the new tokens only, (B, T)"""
+    one_token_short = first("max_new_tokens = max(max_new_tokens - 1, 1)")
+    """one token too few: a response may have max_new_tokens tokens"""
+    argmax_in_the_loop = edit("sample_token(logits, temperature, top_k, top_p, generator)", "logits.argmax(dim=1)")
+    """the most likely token is taken in each step, without a draw: call sample_token"""
 
 
 class RightGenerate(Right, of="generate"):
@@ -345,10 +230,9 @@ class RightGenerate(Right, of="generate"):
         "from transformers import DynamicCache\n\nvisible, positions, cache",
         "position_ids(attention_mask), None",
         "position_ids(attention_mask), DynamicCache(config=policy.config)",
-        why="the cache is made before the first pass, as Hugging Face's own generate does",
     )
-    ended_rows_write_padding = instead(
-        """
+    """the cache is made before the first pass, as Hugging Face's own generate does"""
+    ended_rows_write_padding = instead("""
         count = len(input_ids)
         responses = torch.full((count, max_new_tokens), pad_token_id, dtype=torch.int64, device=input_ids.device)
         log_probs = None
@@ -379,16 +263,15 @@ class RightGenerate(Right, of="generate"):
                 if not is_writing.any():
                     break
         return Generation(responses[:, : step + 1], log_probs[:, : step + 1], mask[:, : step + 1])
-        """,
-        why="tensors of the full size are filled step by step; rows that have ended are fed padding",
-    )
+    """)
+    """tensors of the full size are filled step by step; rows that have ended are fed padding"""
     modes_by_hand = edit(
         "with evaluation_mode(policy):",
         "modes = [(module, module.training) for module in policy.modules()]\npolicy.eval()\ntry:",
         "sampled = torch.stack",
         "finally:\n    for module, was_on in modes:\n        module.training = was_on\nsampled = torch.stack",
-        why="the modes are put back in finally",
     )
+    """the modes are put back in finally"""
     all_logits_then_the_last = edit(
         "        logits_to_keep=1,\n",
         "",
@@ -396,10 +279,9 @@ class RightGenerate(Right, of="generate"):
         "torch.log_softmax(logits / temperature, dim=1)[torch.arange(len(tokens)), tokens]",
         "positions[:, -1:] + 1",
         "attention_mask.sum(dim=1, keepdim=True) + len(responses) - 1",
-        why="the model computes all logits, the log-probability is indexed, the position counted from the mask",
     )
-    ended_rows_leave_the_batch = instead(
-        """
+    """the model computes all logits, the log-probability is indexed, the position counted from the mask"""
+    ended_rows_leave_the_batch = instead("""
         batch = len(input_ids)
         rows = torch.arange(batch, device=input_ids.device)
         responses = [[] for _ in range(batch)]
@@ -432,11 +314,9 @@ class RightGenerate(Right, of="generate"):
             for r, p in zip(responses, log_probs, strict=True)
         ]
         return merge_generations(parts, pad_token_id)
-        """,
-        why="the cache keeps the rows that go on, by reorder_cache",
-    )
-    rows_of_the_cache_selected = instead(
-        """
+    """)
+    """the cache keeps the rows that go on, by reorder_cache"""
+    rows_of_the_cache_selected = instead("""
         from transformers import DynamicCache
 
         batch, width = input_ids.shape
@@ -465,9 +345,8 @@ class RightGenerate(Right, of="generate"):
                 seen = pad(seen[left], (0, 1), value=True)
         length = int(mask.sum(dim=1).max())
         return Generation(tokens[:, :length], log_probs[:, :length], mask[:, :length])
-        """,
-        why="rows that ended leave the batch and the cache of transformers",
-    )
+    """)
+    """rows that ended leave the batch and the cache of transformers"""
 
 
 class Rows(Wrong, of="Experience.rows"):
@@ -476,44 +355,30 @@ class Rows(Wrong, of="Experience.rows"):
         "0",
         "int(self.mask[index].any(dim=0).nonzero().max()) + 1",
         "self.mask.shape[1]",
-        why="no column is dropped: rows(...) is cut to the longest of these rows",
     )
-    prompt_padding_kept = edit(
-        "int(prompt_is_used.long().argmax())", "0", why="the padding on the left of the prompts is kept"
-    )
-    response_padding_kept = edit(
-        "int(self.mask[index].any(dim=0).nonzero().max()) + 1",
-        "self.mask.shape[1]",
-        why="the padding on the right of the responses is kept",
-    )
+    """no column is dropped: rows(...) is cut to the longest of these rows"""
+    prompt_padding_kept = edit("int(prompt_is_used.long().argmax())", "0")
+    """the padding on the left of the prompts is kept"""
+    response_padding_kept = edit("int(self.mask[index].any(dim=0).nonzero().max()) + 1", "self.mask.shape[1]")
+    """the padding on the right of the responses is kept"""
     cut_to_the_shortest_response = edit(
-        "int(self.mask[index].any(dim=0).nonzero().max()) + 1",
-        "int(self.mask[index].sum(dim=1).min())",
-        why="cut to the shortest response: the ends of the longer ones are lost",
+        "int(self.mask[index].any(dim=0).nonzero().max()) + 1", "int(self.mask[index].sum(dim=1).min())"
     )
-    cut_to_the_shortest_prompt = edit(
-        "self.prompt_length].any(",
-        "self.prompt_length].all(",
-        why="cut to the shortest prompt: a column goes only where *all* rows have padding",
-    )
-    last_column_cut_off = edit(
-        " + 1", "", why="the last real column is cut off: a slice ends *before* its end, so it needs + 1"
-    )
+    """cut to the shortest response: the ends of the longer ones are lost"""
+    cut_to_the_shortest_prompt = edit("self.prompt_length].any(", "self.prompt_length].all(")
+    """cut to the shortest prompt: a column goes only where *all* rows have padding"""
+    last_column_cut_off = edit(" + 1", "")
+    """the last real column is cut off: a slice ends *before* its end, so it needs + 1"""
     padding_by_token_number = edit(
-        "self.attention_mask[index",
-        "(self.input_ids != 0)[index",
-        "self.mask[index]",
-        "(self.responses != 0)[index]",
-        why="padding is recognized by token number 0: it may be a real token; the masks know",
+        "self.attention_mask[index", "(self.input_ids != 0)[index", "self.mask[index]", "(self.responses != 0)[index]"
     )
-    order_of_the_index_lost = first(
-        "index = index.sort().values", why="the rows come back sorted: index says which rows, and in which order"
-    )
+    """padding is recognized by token number 0: it may be a real token; the masks know"""
+    order_of_the_index_lost = first("index = index.sort().values")
+    """the rows come back sorted: index says which rows, and in which order"""
     length_by_counting = edit(
-        "int(self.mask[index].any(dim=0).nonzero().max()) + 1",
-        "int(self.mask[index].sum(dim=1).max())",
-        why="the longest response is found by counting its real tokens: with a gap in the mask the count is too small",
+        "int(self.mask[index].any(dim=0).nonzero().max()) + 1", "int(self.mask[index].sum(dim=1).max())"
     )
+    """the longest response is found by counting its real tokens: with a gap in the mask the count is too small"""
     gaps_dropped = edit(
         "sequence = slice(first, self.prompt_length + length)",
         "real = self.mask[index].any(dim=0)\nsequence = torch.cat([prompt_is_used, real])",
@@ -521,16 +386,16 @@ class Rows(Wrong, of="Experience.rows"):
         "tensor[index][:, sequence",
         "slice(length)",
         "real",
-        why="a masked column between real tokens is dropped: tokens that were apart then stand side by side",
     )
+    """a masked column between real tokens is dropped: tokens that were apart then stand side by side"""
 
 
 class RightRows(Right, of="Experience.rows"):
     by_counting_the_prompts = edit(
         "int(prompt_is_used.long().argmax())",
         "self.prompt_length - int(self.attention_mask[index, : self.prompt_length].sum(dim=1).max())",
-        why="prompts are padded on the left, so the longest one says where the first of them begins",
     )
+    """prompts are padded on the left, so the longest one says where the first of them begins"""
     columns_by_number = edit(
         "sequence = slice(first, self.prompt_length + length)",
         "sequence = torch.arange(first, self.prompt_length + length)",
@@ -538,10 +403,9 @@ class RightRows(Right, of="Experience.rows"):
         "tensor[index].index_select(1, sequence",
         "slice(length)]",
         "torch.arange(length))",
-        why="columns are selected by their numbers",
     )
-    field_by_field = instead(
-        """
+    """columns are selected by their numbers"""
+    field_by_field = instead("""
         rows = {name: tensor.index_select(0, index) for name, tensor in vars(self).items()}
         prompt_length, length = self.prompt_length, self.mask.shape[1]
         while not rows["mask"][:, length - 1].any():
@@ -554,61 +418,48 @@ class RightRows(Right, of="Experience.rows"):
         for name in ("mask", "log_probs", "ref_log_probs", "values", "rewards", "advantages", "returns"):
             rows[name] = rows[name][:, :length]
         return Experience(**rows)
-        """,
-        why="columns are dropped one by one, from both ends",
-    )
+    """)
+    """columns are dropped one by one, from both ends"""
 
 
 class Minibatches(Wrong, of="ExperienceBuffer.minibatches"):
-    never_shuffled = edit(
-        "torch.randperm(len(self), generator=generator)",
-        "torch.arange(len(self))",
-        why="the rows come in the order in which they were stored: every epoch draws a new one",
-    )
-    rest_dropped = edit(
-        "    yield",
-        "    if len(index) == size:\n        yield",
-        why="the rows left over at the end are dropped: every row is yielded, the last minibatch is smaller",
-    )
-    drawn_with_replacement = edit(
-        "torch.randperm(len(self)",
-        "torch.randint(len(self), (len(self),)",
-        why="rows are drawn with replacement: some come twice, others never; a permutation has each once",
-    )
+    never_shuffled = edit("torch.randperm(len(self), generator=generator)", "torch.arange(len(self))")
+    """the rows come in the order in which they were stored: every epoch draws a new one"""
+    rest_dropped = edit("    yield", "    if len(index) == size:\n        yield")
+    """the rows left over at the end are dropped: every row is yielded, the last minibatch is smaller"""
+    drawn_with_replacement = edit("torch.randperm(len(self)", "torch.randint(len(self), (len(self),)")
+    """rows are drawn with replacement: some come twice, others never; a permutation has each once"""
     batches_never_mixed = instead(
         "for stored in self._stored:\n"
         "    for index in torch.randperm(len(stored), generator=generator).split(size):\n"
-        "        yield stored.rows(index)",
-        why="each appended batch is yielded for itself: a minibatch takes rows of all of them",
+        "        yield stored.rows(index)"
     )
+    """each appended batch is yielded for itself: a minibatch takes rows of all of them"""
     padding_of_the_whole_buffer_kept = edit(
         "self._stored[0].rows(index)",
         "Experience(**{name: tensor[index] for name, tensor in vars(self._stored[0]).items()})",
-        why="a minibatch keeps the padding of the longest row of the whole buffer: take it with rows(...)",
     )
+    """a minibatch keeps the padding of the longest row of the whole buffer: take it with rows(...)"""
     minibatches_shuffled_not_rows = edit(
         "for index in torch.randperm(len(self), generator=generator).split(size)",
-        ("parts = torch.arange(len(self)).split(size)\nfor number in torch.randperm(len(parts), generator=generator)"),
+        "parts = torch.arange(len(self)).split(size)\nfor number in torch.randperm(len(parts), generator=generator)",
         "rows(index)",
         "rows(parts[number])",
-        why="neighbors stay together: only the minibatches are shuffled, not the rows",
     )
+    """neighbors stay together: only the minibatches are shuffled, not the rows"""
     rows_shuffled_within_minibatches = edit(
         "torch.randperm(len(self), generator=generator)",
         "torch.arange(len(self))",
         "rows(index)",
         "rows(index[torch.randperm(len(index), generator=generator)])",
-        why="rows are shuffled within their minibatch only: the same rows meet in every epoch",
     )
-    order_from_the_global_generator = edit(
-        ", generator=generator",
-        "",
-        why="the generator is not used: torch.randperm draws from the global one unless it is given generator=",
-    )
+    """rows are shuffled within their minibatch only: the same rows meet in every epoch"""
+    order_from_the_global_generator = edit(", generator=generator", "")
+    """the generator is not used: torch.randperm draws from the global one unless it is given generator="""
     same_order_in_every_epoch = first(
-        "generator = torch.Generator().manual_seed(generator.initial_seed() if generator else 0)",
-        why="the generator is seeded anew: every epoch then yields the rows in the same order",
+        "generator = torch.Generator().manual_seed(generator.initial_seed() if generator else 0)"
     )
+    """the generator is seeded anew: every epoch then yields the rows in the same order"""
     emptied_by_the_first_epoch = edit(
         "for index",
         "whole = self._stored.pop()\nfor index",
@@ -616,252 +467,185 @@ class Minibatches(Wrong, of="ExperienceBuffer.minibatches"):
         "len(whole),",
         "self._stored[0].rows",
         "whole.rows",
-        why="the buffer is empty after one epoch: PPO goes over the same rows several times, clear() is the caller's",
     )
+    """the buffer is empty after one epoch: PPO goes over the same rows several times, clear() is the caller's"""
     first_batch_only = edit(
-        "self._stored = [merge_experiences(self._stored)]",
-        "pass",
-        "len(self),",
-        "len(self._stored[0]),",
-        why="only the first appended batch is yielded: all of them are stored",
+        "self._stored = [merge_experiences(self._stored)]", "pass", "len(self),", "len(self._stored[0]),"
     )
-    size_taken_for_the_number_of_minibatches = edit(
-        ".split(size)",
-        ".chunk(size)",
-        why="size is taken for the number of minibatches: it is the number of rows in one",
-    )
+    """only the first appended batch is yielded: all of them are stored"""
+    size_taken_for_the_number_of_minibatches = edit(".split(size)", ".chunk(size)")
+    """size is taken for the number of minibatches: it is the number of rows in one"""
     prompts_merged_on_the_wrong_side = edit(
         "merge_experiences(self._stored)",
         "merge_experiences([widened(one) for one in self._stored])",
         "if len(self._stored) > 1",
-        (
-            "from dataclasses import replace\n"
-            "\n"
-            "prompt_length = max(one.prompt_length for one in self._stored)\n"
-            "\n"
-            "def widened(one):\n"
-            "    def widen(tensor):\n"
-            "        prompts, responses = tensor[:, : one.prompt_length], tensor[:, one.prompt_length :]\n"
-            "        return torch.cat([pad(prompts, (0, prompt_length - one.prompt_length)), responses], dim=1)\n"
-            "\n"
-            "    return replace(one, input_ids=widen(one.input_ids), attention_mask=widen(one.attention_mask))\n"
-            "\n"
-            "if len(self._stored) > 1"
-        ),
-        why="shorter prompts are padded on the right when batches are merged: padding then stands inside the text",
+        "from dataclasses import replace\n"
+        "\n"
+        "prompt_length = max(one.prompt_length for one in self._stored)\n"
+        "\n"
+        "def widened(one):\n"
+        "    def widen(tensor):\n"
+        "        prompts, responses = tensor[:, : one.prompt_length], tensor[:, one.prompt_length :]\n"
+        "        return torch.cat([pad(prompts, (0, prompt_length - one.prompt_length)), responses], dim=1)\n"
+        "\n"
+        "    return replace(one, input_ids=widen(one.input_ids), attention_mask=widen(one.attention_mask))\n"
+        "\n"
+        "if len(self._stored) > 1",
         read=PITFALLS,
     )
+    """shorter prompts are padded on the right when batches are merged: padding then stands inside the text"""
 
 
 class RightMinibatches(Right, of="ExperienceBuffer.minibatches"):
-    samplers_of_torch = instead(
-        """
+    samplers_of_torch = instead("""
         from torch.utils.data import BatchSampler, RandomSampler
 
         whole = merge_experiences(self._stored)
         for index in BatchSampler(RandomSampler(range(len(self)), generator=generator), size, drop_last=False):
             yield whole.rows(torch.tensor(index))
-        """,
-        why="torch's own samplers give the row numbers",
-    )
+    """)
+    """torch's own samplers give the row numbers"""
     order_of_random_numbers = edit(
         "torch.randperm(len(self), generator=generator)",
         "torch.rand(len(self), generator=generator, dtype=torch.float64).argsort()",
-        why="rows in the order of random numbers",
     )
-    sliced_by_hand = instead(
-        """
+    """rows in the order of random numbers"""
+    sliced_by_hand = instead("""
         order = torch.randperm(len(self), generator=generator)
         for start in range(0, len(order), size):
             yield merge_experiences(self._stored).rows(order[start : start + size])
-        """,
-        why="what is stored stays as it was appended, and is merged for each minibatch",
-    )
-    all_made_at_the_call = instead(
-        """
+    """)
+    """what is stored stays as it was appended, and is merged for each minibatch"""
+    all_made_at_the_call = instead("""
         whole = merge_experiences(self._stored)
         order = torch.randperm(len(whole), generator=generator).to(whole.mask.device)
         return iter([whole.rows(index) for index in order.split(size)])
-        """,
-        why="the order is drawn when the method is called, not with the first minibatch",
-    )
-    drawn_at_the_call = instead(
-        """
+    """)
+    """the order is drawn when the method is called, not with the first minibatch"""
+    drawn_at_the_call = instead("""
         whole = merge_experiences(self._stored)
         device = whole.input_ids.device
         keys = torch.rand(len(whole), generator=generator, device="cpu" if generator is None else generator.device)
         order = keys.argsort().to(device)
         return (whole.rows(order[start : start + size]) for start in range(0, len(whole), size))
-        """,
-        why="random keys drawn at the call, minibatches made when they are asked for",
-    )
+    """)
+    """random keys drawn at the call, minibatches made when they are asked for"""
 
 
 class EvaluateResponses(Wrong, of="evaluate_responses"):
-    policy_taken_for_the_reference = first(
-        "reference = model.policy",
-        why="the policy is its own reference: the KL is then measured against nothing that stays",
-        read=FOUR,
-    )
-    reference_left_in_eval_mode = first(
-        "reference = reference and reference.eval()",
-        why="the reference is put into eval mode and left there: its mode is its owner's, like that of the model",
-    )
-    adapter_left_on = first(
-        "reference = reference or model.policy",
-        why="without a reference model the adapter stays on: reference_mode switches it off",
-    )
-    reference_at_temperature_1 = edit(
-        "generation.responses, config.temperature",
-        "generation.responses",
-        why="the reference is read at temperature 1: both log-probs of a KL need the temperature of the sampling",
-        read=PITFALLS,
-    )
+    policy_taken_for_the_reference = first("reference = model.policy", read=FOUR)
+    """the policy is its own reference: the KL is then measured against nothing that stays"""
+    reference_left_in_eval_mode = first("reference = reference and reference.eval()")
+    """the reference is put into eval mode and left there: its mode is its owner's, like that of the model"""
+    adapter_left_on = first("reference = reference or model.policy")
+    """without a reference model the adapter stays on: reference_mode switches it off"""
+    reference_at_temperature_1 = edit("generation.responses, config.temperature", "generation.responses", read=PITFALLS)
+    """the reference is read at temperature 1: both log-probs of a KL need the temperature of the sampling"""
     reference_one_token_late = edit(
-        "reference_policy, sequences, visible",
-        "reference_policy, sequences.roll(-1, dims=1), visible.roll(-1, dims=1)",
-        why="token t is scored by the logits that stand *at* it; those before it predicted it",
+        "reference_policy, sequences, visible", "reference_policy, sequences.roll(-1, dims=1), visible.roll(-1, dims=1)"
     )
+    """token t is scored by the logits that stand *at* it; those before it predicted it"""
     values_after_the_token = edit(
         "model.response_values(sequences, visible",
         "model.response_values(sequences.roll(-1, dims=1), visible.roll(-1, dims=1)",
-        why="values[t] is read after token t: it is V of the text before, so the slice starts at P - 1",
     )
-    scores_stored_after_the_penalty = edit(
-        "penalize_missing_stop(",
-        "scores := penalize_missing_stop(",
-        why="the score is stored after the penalty: `scores` is what the reward model said",
-    )
-    scores_stored_after_the_clip = edit(
-        "scores=scores",
-        "scores=scores.clamp(-config.clip_score, config.clip_score)",
-        why="the score is stored after the clip: `scores` is what the reward model said",
-    )
+    """values[t] is read after token t: it is V of the text before, so the slice starts at P - 1"""
+    scores_stored_after_the_penalty = edit("penalize_missing_stop(", "scores := penalize_missing_stop(")
+    """the score is stored after the penalty: `scores` is what the reward model said"""
+    scores_stored_after_the_clip = edit("scores=scores", "scores=scores.clamp(-config.clip_score, config.clip_score)")
+    """the score is stored after the clip: `scores` is what the reward model said"""
     penalty_after_the_clip = edit(
         "    config.clip_score,\n",
         "    1e9,\n",
         "penalize_missing_stop(scores",
         "penalize_missing_stop(scores.clamp(-config.clip_score, config.clip_score)",
-        why="the penalty is taken off after the clip: a high score should be reduced by it before it is clipped",
     )
-    missing_stop_not_penalized = edit(
-        "config.missing_stop_penalty", "0.0", why="a response that never stopped is not penalized"
-    )
-    other_stop_tokens_penalized = edit(
-        "config.stop_token_ids",
-        "config.stop_token_ids[:1]",
-        why="only the first stop token counts: a response that ended with another one is penalized",
-        read=PITFALLS,
-    )
+    """the penalty is taken off after the clip: a high score should be reduced by it before it is clipped"""
+    missing_stop_not_penalized = edit("config.missing_stop_penalty", "0.0")
+    """a response that never stopped is not penalized"""
+    other_stop_tokens_penalized = edit("config.stop_token_ids", "config.stop_token_ids[:1]", read=PITFALLS)
+    """only the first stop token counts: a response that ended with another one is penalized"""
     score_replaced_by_the_penalty = edit(
         "penalize_missing_stop(scores, generation.responses, config.stop_token_ids, config.missing_stop_penalty)",
-        (
-            "scores.where(\n"
-            "    torch.isin(generation.responses, torch.tensor(config.stop_token_ids)).any(dim=1),\n"
-            "    -config.missing_stop_penalty,\n"
-            ")"
-        ),
-        why="a missing stop replaces the score by minus the penalty: it is subtracted, so that better stays better",
+        "scores.where(\n"
+        "    torch.isin(generation.responses, torch.tensor(config.stop_token_ids)).any(dim=1),\n"
+        "    -config.missing_stop_penalty,\n"
+        ")",
         read=PITFALLS,
     )
-    whiten_rewards_ignored = edit(
-        "if config.whiten_rewards:", "if False:", why="whiten_rewards is accepted and never used", read=PITFALLS
-    )
-    rewards_centred = edit(
-        ", shift_mean=False",
-        "",
-        why="whitened rewards lose their mean: shift_mean=False keeps it, or a good batch looks like a bad one",
-    )
-    rewards_always_whitened = edit(
-        "if config.whiten_rewards:", "if True:", why="the rewards are whitened although whiten_rewards is off"
-    )
-    advantages_whitened = edit(
-        "advantages=advantages",
-        "advantages=masked_whiten(advantages, generation.mask)",
-        why="the advantages are whitened here: experience holds raw ones, the trainer whitens after the returns",
-    )
-    kl_coef_fixed = first("kl_coef = 0.1", why="kl_coef is fixed at 0.1; it is the coefficient of this rollout")
-    kl_estimator_ignored = edit(
-        "config.kl_estimator", '"k1"', why="kl_estimator is accepted and never used", read=PITFALLS
-    )
-    clip_score_ignored = edit("config.clip_score", "5.0", why="clip_score is accepted and never used", read=PITFALLS)
-    gamma_not_passed_on = edit("config.gamma", "1.0", why="gamma is not handed to compute_response_gae")
-    lam_not_passed_on = edit("config.lam", "0.95", why="lam is not handed to compute_response_gae")
-    critic_with_dropout = edit(
-        "evaluation_mode(model)",
-        "nullcontext()",
-        why="dropout is on while the critic evaluates: its values are noise; use evaluation_mode",
-        read=PITFALLS,
-    )
-    model_left_in_eval_mode = first(
-        "model.eval()", why="the model is left in eval mode: evaluation_mode puts each mode back"
-    )
-    model_left_in_train_mode = edit(
-        "return Experience(",
-        "model.train()\nreturn Experience(",
-        why="train() afterwards switches on what was off before: evaluation_mode puts each module's mode back",
-    )
+    """a missing stop replaces the score by minus the penalty: it is subtracted, so that better stays better"""
+    whiten_rewards_ignored = edit("if config.whiten_rewards:", "if False:", read=PITFALLS)
+    """whiten_rewards is accepted and never used"""
+    rewards_centred = edit(", shift_mean=False", "")
+    """whitened rewards lose their mean: shift_mean=False keeps it, or a good batch looks like a bad one"""
+    rewards_always_whitened = edit("if config.whiten_rewards:", "if True:")
+    """the rewards are whitened although whiten_rewards is off"""
+    advantages_whitened = edit("advantages=advantages", "advantages=masked_whiten(advantages, generation.mask)")
+    """the advantages are whitened here: experience holds raw ones, the trainer whitens after the returns"""
+    kl_coef_fixed = first("kl_coef = 0.1")
+    """kl_coef is fixed at 0.1; it is the coefficient of this rollout"""
+    kl_estimator_ignored = edit("config.kl_estimator", '"k1"', read=PITFALLS)
+    """kl_estimator is accepted and never used"""
+    clip_score_ignored = edit("config.clip_score", "5.0", read=PITFALLS)
+    """clip_score is accepted and never used"""
+    gamma_not_passed_on = edit("config.gamma", "1.0")
+    """gamma is not handed to compute_response_gae"""
+    lam_not_passed_on = edit("config.lam", "0.95")
+    """lam is not handed to compute_response_gae"""
+    critic_with_dropout = edit("evaluation_mode(model)", "nullcontext()", read=PITFALLS)
+    """dropout is on while the critic evaluates: its values are noise; use evaluation_mode"""
+    model_left_in_eval_mode = first("model.eval()")
+    """the model is left in eval mode: evaluation_mode puts each mode back"""
+    model_left_in_train_mode = edit("return Experience(", "model.train()\nreturn Experience(")
+    """train() afterwards switches on what was off before: evaluation_mode puts each module's mode back"""
     modes_not_put_back_after_an_error = edit(
         "with evaluation_mode(model):",
-        ("training = {module: module.training for module in model.modules()}\nwith nullcontext(model.eval()):"),
+        "training = {module: module.training for module in model.modules()}\nwith nullcontext(model.eval()):",
         "ref_log_probs = gather",
-        ("for module, was_training in training.items():\n    module.training = was_training\nref_log_probs = gather"),
-        why="an error of the critic leaves the model in eval mode: put the modes back in finally, "
-        "or use evaluation_mode",
+        "for module, was_training in training.items():\n    module.training = was_training\nref_log_probs = gather",
     )
-    evaluated_in_inference_mode = edit(
-        "return Experience(",
-        "with torch.inference_mode():\n    return Experience(",
-        why="inference_mode gives tensors that no later gradient may touch: training reads them, so no_grad",
-    )
-    values_left_in_16_bits = edit(
-        "values.to(ref_log_probs.dtype)",
-        "values",
-        why="the values stay in the critic's 16 bits: GAE adds them up, so make them as wide as the log-probs",
-    )
+    """an error of the critic leaves the model in eval mode: put the modes back in finally, or use evaluation_mode"""
+    evaluated_in_inference_mode = edit("return Experience(", "with torch.inference_mode():\n    return Experience(")
+    """inference_mode gives tensors that no later gradient may touch: training reads them, so no_grad"""
+    values_left_in_16_bits = edit("values.to(ref_log_probs.dtype)", "values")
+    """the values stay in the critic's 16 bits: GAE adds them up, so make them as wide as the log-probs"""
     old_log_probs_computed_anew = edit(
         "    values = model",
-        ("    own_logits = response_logits(model.policy, sequences, visible, prompt_length)\n    values = model"),
+        "    own_logits = response_logits(model.policy, sequences, visible, prompt_length)\n    values = model",
         "values = values.to",
-        (
-            "own_log_probs = gather_log_probs(own_logits, generation.responses, config.temperature)\n"
-            "generation = generation._replace(log_probs=own_log_probs.masked_fill(~generation.mask, 0.0))\n"
-            "values = values.to"
-        ),
-        why="the old log-probs are computed anew: those that sampling gave are the ones, and they are free",
+        "own_log_probs = gather_log_probs(own_logits, generation.responses, config.temperature)\n"
+        "generation = generation._replace(log_probs=own_log_probs.masked_fill(~generation.mask, 0.0))\n"
+        "values = values.to",
         read=FOUR,
     )
+    """the old log-probs are computed anew: those that sampling gave are the ones, and they are free"""
     old_and_reference_swapped = edit(
         "    log_probs=",
         "    ref_log_probs=",
         "    ref_log_probs=ref_log_probs",
         "    log_probs=ref_log_probs",
-        why="old and reference log-probs are swapped: the sampler's are for the ratio, the reference's for the KL",
         read=FOUR,
     )
-    padding_marked_as_text = first(
-        "attention_mask = torch.ones_like(attention_mask)",
-        why="everything is marked as text: the padding of prompts and responses is masked, for all who read it",
-        read=CACHE,
-    )
+    """old and reference log-probs are swapped: the sampler's are for the ratio, the reference's for the KL"""
+    padding_marked_as_text = first("attention_mask = torch.ones_like(attention_mask)", read=CACHE)
+    """everything is marked as text: the padding of prompts and responses is masked, for all who read it"""
     visible_by_the_pad_token = edit(
         "attention_mask.bool(), generation.mask",
         "attention_mask.bool(), generation.responses != config.pad_token_id",
-        why="real tokens are found by `!= pad`: a stop token that is the padding token, or a sampled one, is lost",
         read=PITFALLS,
     )
+    """real tokens are found by `!= pad`: a stop token that is the padding token, or a sampled one, is lost"""
     response_scored_without_its_prompt = edit(
-        "score(sequences, visible, prompt_length)",
-        "score(sequences[:, prompt_length:], visible[:, prompt_length:], 0)",
-        why="the reward model sees the response alone: it has to know what was asked",
+        "score(sequences, visible, prompt_length)", "score(sequences[:, prompt_length:], visible[:, prompt_length:], 0)"
     )
+    """the reward model sees the response alone: it has to know what was asked"""
     padding_not_zeroed = edit(
         "=ref_log_probs.masked_fill(~generation.mask, 0.0)",
         "=ref_log_probs",
         "values=values.masked_fill(~generation.mask, 0.0)",
         "values=values",
-        why="what reference and critic say about padding is stored: every (B, T) number is 0 where masked",
     )
+    """what reference and critic say about padding is stored: every (B, T) number is 0 where masked"""
 
 
 class RightEvaluateResponses(Right, of="evaluate_responses"):
@@ -871,10 +655,9 @@ class RightEvaluateResponses(Right, of="evaluate_responses"):
         "        ref_logits = reference_policy(\n"
         "            input_ids=sequences, attention_mask=visible, position_ids=positions, use_cache=False\n"
         "        ).logits[:, prompt_length - 1 : -1]",
-        why="the reference computes the logits of the prompt as well",
     )
-    evaluates_in_another_order = instead(
-        """
+    """the reference computes the logits of the prompt as well"""
+    evaluates_in_another_order = instead("""
         mask, prompt_length = generation.mask, input_ids.shape[1]
         sequences = torch.cat([input_ids, generation.responses], dim=1)
         visible = torch.cat([attention_mask.bool(), mask], dim=1)
@@ -906,97 +689,65 @@ class RightEvaluateResponses(Right, of="evaluate_responses"):
         found = compute_response_gae(rewards, values, mask, gamma=config.gamma, lam=config.lam)
         evaluated = (generation.log_probs, ref_log_probs, values, scores, rewards, *found)
         return Experience(sequences, visible, mask, *evaluated)
-        """,
-        why="scores first, then values, then the reference; masked before use; clipped by hand",
-    )
+    """)
+    """scores first, then values, then the reference; masked before use; clipped by hand"""
     modes_by_hand = edit(
         "with evaluation_mode(model):",
         "modes = [(module, module.training) for module in model.modules()]\ntry:\n    model.eval()",
         "ref_log_probs = gather",
         "finally:\n    for module, was_on in modes:\n        module.training = was_on\nref_log_probs = gather",
-        why="the modes are put back in finally",
     )
+    """the modes are put back in finally"""
 
 
 class CollectExperience(Wrong, of="collect_experience"):
-    rollout_at_temperature_1 = edit(
-        "config.sampling()",
-        '(config.sampling() | {"temperature": 1.0})',
-        why="the temperature is not handed to generate: policy and reference are read at two temperatures",
-        read=PITFALLS,
-    )
-    rollout_from_the_global_generator = edit(
-        ", generator=generator", "", why="the generator is not handed to generate: a run can then not be repeated"
-    )
-    rollout_with_a_fixed_seed = first(
-        "generator = generator or torch.Generator().manual_seed(0)",
-        why="without a generator every rollout is the same: None goes to generate as it is, for the global one",
-    )
-    rollout_in_inference_mode = edit(
-        "return evaluate",
-        "with torch.inference_mode():\n    return evaluate",
-        why="inference_mode gives tensors that no later gradient may touch, and training reads them: no_grad is enough",
-    )
-    rollout_without_chance = edit(
-        "generator=generator",
-        "generator=generator, top_k=1",
-        why="the most likely tokens are taken: there is no other action to compare with, and nothing to learn from",
-        read=CUTS,
-    )
+    rollout_at_temperature_1 = edit("config.sampling()", '(config.sampling() | {"temperature": 1.0})', read=PITFALLS)
+    """the temperature is not handed to generate: policy and reference are read at two temperatures"""
+    rollout_from_the_global_generator = edit(", generator=generator", "")
+    """the generator is not handed to generate: a run can then not be repeated"""
+    rollout_with_a_fixed_seed = first("generator = generator or torch.Generator().manual_seed(0)")
+    """without a generator every rollout is the same: None goes to generate as it is, for the global one"""
+    rollout_in_inference_mode = edit("return evaluate", "with torch.inference_mode():\n    return evaluate")
+    """inference_mode gives tensors that no later gradient may touch, and training reads them: no_grad is enough"""
+    rollout_without_chance = edit("generator=generator", "generator=generator, top_k=1", read=CUTS)
+    """the most likely tokens are taken: there is no other action to compare with, and nothing to learn from"""
     rollout_with_one_stop_token = edit(
-        "config.sampling()",
-        '(config.sampling() | {"stop_token_ids": config.stop_token_ids[:1]})',
-        why="only the first stop token is handed to generate",
-        read=PITFALLS,
+        "config.sampling()", '(config.sampling() | {"stop_token_ids": config.stop_token_ids[:1]})', read=PITFALLS
     )
-    rollout_of_any_length = edit(
-        "config.sampling()",
-        '(config.sampling() | {"max_new_tokens": 24})',
-        why="max_new_tokens is not handed to generate",
-    )
-    rollout_padded_with_0 = edit(
-        "config.sampling()", '(config.sampling() | {"pad_token_id": 0})', why="pad_token_id is not handed to generate"
-    )
-    reference_writes_the_responses = edit(
-        "model.policy",
-        "reference",
-        why="the reference writes the responses: the policy has to learn from what it does itself",
-        read=FOUR,
-    )
+    """only the first stop token is handed to generate"""
+    rollout_of_any_length = edit("config.sampling()", '(config.sampling() | {"max_new_tokens": 24})')
+    """max_new_tokens is not handed to generate"""
+    rollout_padded_with_0 = edit("config.sampling()", '(config.sampling() | {"pad_token_id": 0})')
+    """pad_token_id is not handed to generate"""
+    reference_writes_the_responses = edit("model.policy", "reference", read=FOUR)
+    """the reference writes the responses: the policy has to learn from what it does itself"""
     ratio_against_the_reference = edit(
         "return evaluate",
-        ("from dataclasses import replace\n\nfound = evaluate"),
+        "from dataclasses import replace\n\nfound = evaluate",
         "kl_coef)",
         "kl_coef)\nreturn replace(found, log_probs=found.ref_log_probs)",
-        why="the reference's log-probs are stored as the old ones: the ratio would not be 1 before the first step",
         read=FOUR,
     )
-    rollout_at_a_fixed_kl_coef = edit(
-        "config, kl_coef", "config, 0.1", why="kl_coef is not passed on: the rewards contain another KL penalty"
-    )
-    rollout_reads_the_padding = first(
-        "attention_mask = torch.ones_like(attention_mask)",
-        why="the prompts' padding is taken for text: attention_mask goes to generate and to evaluate_responses",
-        read=CACHE,
-    )
+    """the reference's log-probs are stored as the old ones: the ratio would not be 1 before the first step"""
+    rollout_at_a_fixed_kl_coef = edit("config, kl_coef", "config, 0.1")
+    """kl_coef is not passed on: the rewards contain another KL penalty"""
+    rollout_reads_the_padding = first("attention_mask = torch.ones_like(attention_mask)", read=CACHE)
+    """the prompts' padding is taken for text: attention_mask goes to generate and to evaluate_responses"""
     train_mode_after_the_rollout = edit(
-        "return evaluate",
-        "found = evaluate",
-        "kl_coef)",
-        ("kl_coef)\nmodel.train()\nreturn found"),
-        why="the policy is left in train mode: evaluation_mode, inside both calls, puts every mode back by itself",
+        "return evaluate", "found = evaluate", "kl_coef)", "kl_coef)\nmodel.train()\nreturn found"
     )
+    """the policy is left in train mode: evaluation_mode, inside both calls, puts every mode back by itself"""
 
 
 class RightCollectExperience(Right, of="collect_experience"):
     settings_one_by_one = edit(
         "**config.sampling(), generator=generator",
         "config.max_new_tokens, config.stop_token_ids, config.pad_token_id, config.temperature, 0, 1.0, generator",
-        why="the settings are handed on by place",
     )
+    """the settings are handed on by place"""
     without_gradients_from_the_start = edit(
         "generation = generate(model.policy, input_ids, attention_mask,",
         "with torch.no_grad(), evaluation_mode(model):\n"
         "    generation = generate(model.policy, input_ids, attention_mask.bool(),",
-        why="dropout and gradients are off around a call that switches them off itself",
     )
+    """dropout and gradients are off around a call that switches them off itself"""

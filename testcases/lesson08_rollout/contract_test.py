@@ -7,13 +7,7 @@ import torch
 from testcases.engine import scenario
 from testcases.engine.contract_tests import contract_tests
 from testcases.lesson08_rollout.examples import experience
-from tutorial.lesson08_rollout import (
-    ExperienceBuffer,
-    collect_experience,
-    evaluate_responses,
-    generate,
-    sample_token,
-)
+from tutorial.lesson08_rollout import ExperienceBuffer, collect_experience, evaluate_responses, generate, sample_token
 
 # The checks are given, above the solution; they have to stay there.
 PROMPT = {"input_ids": [[4, 5, 6]], "attention_mask": [[True, True, True]], "max_new_tokens": 2}
@@ -35,10 +29,7 @@ BAD_PROMPTS = RIGHT_PADDED | {
     "temperature-0": ({"temperature": 0.0}, ["temperature"]),
 }
 STORED = {"batches": (experience(torch.Generator().manual_seed(0), [2, 1], [3, 1]),), "size": 2, "seed": 0}
-BAD_BUFFERS = {
-    "empty": ({"batches": ()}, ["experience", "got none"]),
-    "size-0": ({"size": 0}, ["size"]),
-}
+BAD_BUFFERS = {"empty": ({"batches": ()}, ["experience", "got none"]), "size-0": ({"size": 0}, ["size"])}
 BAD_SCORES = {
     "a-column": ({"scores": [[1.0], [2.0]]}, ["scores (2, 1)"]),
     "too-many": ({"scores": [1.0, 2.0, 3.0]}, ["2 responses", "got 3"]),

@@ -9,14 +9,7 @@ from torch import Tensor
 
 from testcases.doubles.backbones import TinyLM
 
-from .scenarios_draws import (
-    DRAWS,
-    agreement_of,
-    agreement_of_the_global_generator,
-    generator,
-    mean_by_token,
-    tenths,
-)
+from .scenarios_draws import DRAWS, agreement_of, agreement_of_the_global_generator, generator, mean_by_token, tenths
 from .scenarios_models import Script, Table, modes_of
 
 

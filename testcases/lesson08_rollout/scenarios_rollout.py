@@ -9,14 +9,7 @@ from torch import Tensor, nn
 
 from testcases.doubles.backbones import TinyLM
 
-from .scenarios_draws import (
-    DRAWS,
-    agreement_of,
-    agreement_of_the_global_generator,
-    generator,
-    mean_by_token,
-    tenths,
-)
+from .scenarios_draws import DRAWS, agreement_of, agreement_of_the_global_generator, generator, mean_by_token, tenths
 from .scenarios_experience import plain
 from .scenarios_models import Adapted, Critic, Table, actor_critic, modes_of, set_modes, tiny_actor_critic
 

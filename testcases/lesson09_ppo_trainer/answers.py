@@ -12,81 +12,51 @@ EVALUATED = (
 """What the given method does, spelled out."""
 
 
-def _merged(other, why):
+def _merged(other):
     """The statistics of an update with other numbers in them, wherever it ends."""
     ends = [" return _merge(steps)", "\nreturn _merge(steps)"]
-    return edit(*(text for end in ends for text in (end, f"{end} | {other}")), why=why)
+    return edit(*(text for end in ends for text in (end, f"{end} | {other}")))
 
 
 class GenerateResponses(Wrong, of="PPOTrainer.generate_responses"):
-    sampled_at_temperature_1 = edit(
-        ".sampling()",
-        '.sampling() | {"temperature": 1.0}',
-        why="config.temperature is not passed on: the policy samples at 1, and the loss then asks about another one",
-    )
-    always_the_most_likely_token = edit(
-        ".sampling()",
-        '.sampling() | {"top_k": 1}',
-        why="the most likely token is taken: without randomness the policy tries nothing new, and PPO has nothing to "
-        "compare",
-    )
-    sampled_with_the_global_generator = edit(
-        "generator=self.sampling",
-        "generator=None",
-        why="drawn from torch's global generator: with self.sampling a run can be repeated, and resumed",
-    )
-    sampled_with_the_shuffling_generator = edit(
-        "generator=self.sampling",
-        "generator=self.shuffling",
-        why="drawn from self.shuffling, which orders the rows; the sampling has its own generator, self.sampling",
-    )
+    sampled_at_temperature_1 = edit(".sampling()", '.sampling() | {"temperature": 1.0}')
+    """config.temperature is not passed on: the policy samples at 1, and the loss then asks about another one"""
+    always_the_most_likely_token = edit(".sampling()", '.sampling() | {"top_k": 1}')
+    """the most likely token is taken: without randomness the policy tries nothing new, and PPO has nothing to
+    compare"""
+    sampled_with_the_global_generator = edit("generator=self.sampling", "generator=None")
+    """drawn from torch's global generator: with self.sampling a run can be repeated, and resumed"""
+    sampled_with_the_shuffling_generator = edit("generator=self.sampling", "generator=self.shuffling")
+    """drawn from self.shuffling, which orders the rows; the sampling has its own generator, self.sampling"""
     seeded_anew_in_each_call = edit(
-        "generator=self.sampling",
-        "generator=torch.Generator().manual_seed(self.config.seed)",
-        why="the generator is seeded anew in each call, so that every update meets the same random numbers",
+        "generator=self.sampling", "generator=torch.Generator().manual_seed(self.config.seed)"
     )
-    written_by_the_reference = edit(
-        "self.policy",
-        "self.ref_model",
-        why="the frozen reference writes the responses: PPO learns from what the policy itself writes",
-    )
-    one_stop_token_only = edit(
-        ".sampling()",
-        '.sampling() | {"stop_token_ids": self.config.stop_token_ids[:1]}',
-        why="only the first stop token counts; any of config.stop_token_ids ends a response",
-    )
-    policy_asked_of_the_wrapper = edit(
-        "self.policy",
-        "self.model.policy",
-        why="self.model.policy is not there on several processes, where the model is wrapped; self.policy looks inside",
-    )
+    """the generator is seeded anew in each call, so that every update meets the same random numbers"""
+    written_by_the_reference = edit("self.policy", "self.ref_model")
+    """the frozen reference writes the responses: PPO learns from what the policy itself writes"""
+    one_stop_token_only = edit(".sampling()", '.sampling() | {"stop_token_ids": self.config.stop_token_ids[:1]}')
+    """only the first stop token counts; any of config.stop_token_ids ends a response"""
+    policy_asked_of_the_wrapper = edit("self.policy", "self.model.policy")
+    """self.model.policy is not there on several processes, where the model is wrapped; self.policy looks inside"""
     training_mode_after_sampling = edit(
         "return generate",
         "responses = generate",
         "generator=self.sampling)",
         "generator=self.sampling)\nself.model.train()\nreturn responses",
-        why="the model is put into training mode afterwards: generate leaves the mode as it was, and so should you",
     )
-    one_token_too_many = edit(
-        ".sampling()",
-        '.sampling() | {"max_new_tokens": self.config.max_new_tokens + 1}',
-        why="one token more than config.max_new_tokens: that is the number of tokens of a response, the stop included",
-    )
+    """the model is put into training mode afterwards: generate leaves the mode as it was, and so should you"""
+    one_token_too_many = edit(".sampling()", '.sampling() | {"max_new_tokens": self.config.max_new_tokens + 1}')
+    """one token more than config.max_new_tokens: that is the number of tokens of a response, the stop included"""
     prompt_padding_taken_for_text = edit(
-        "*self._encode(prompts)",
-        "(ids := self._encode(prompts)[0]), torch.ones_like(ids, dtype=torch.bool)",
-        why="the padding on the left is called real: the attention mask of the encoded prompts has to be passed on",
+        "*self._encode(prompts)", "(ids := self._encode(prompts)[0]), torch.ones_like(ids, dtype=torch.bool)"
     )
-    padded_with_token_0 = edit(
-        ".sampling()",
-        '.sampling() | {"pad_token_id": 0}',
-        why="the stop token ends the rows here but padding is written as token 0: use config.pad_token_id",
-    )
+    """the padding on the left is called real: the attention mask of the encoded prompts has to be passed on"""
+    padded_with_token_0 = edit(".sampling()", '.sampling() | {"pad_token_id": 0}')
+    """the stop token ends the rows here but padding is written as token 0: use config.pad_token_id"""
 
 
 class RightGenerateResponses(Right, of="PPOTrainer.generate_responses"):
-    every_argument_by_name = instead(
-        """
+    every_argument_by_name = instead("""
         input_ids, attention_mask = self._encode(prompts)
         return generate(
             policy=self.policy,
@@ -100,11 +70,9 @@ class RightGenerateResponses(Right, of="PPOTrainer.generate_responses"):
             top_p=1.0,
             generator=self.sampling,
         )
-        """,
-        why="all settings are written out",
-    )
-    unwrapped_by_hand = instead(
-        """
+    """)
+    """all settings are written out"""
+    unwrapped_by_hand = instead("""
         model = self.accelerator.unwrap_model(self.model)
         ids, visible = self._encode(list(prompts))
         with torch.no_grad(), self.accelerator.autocast():
@@ -112,85 +80,51 @@ class RightGenerateResponses(Right, of="PPOTrainer.generate_responses"):
                 model.policy, ids, visible, **self.config.sampling(), generator=self.sampling
             )
         return Generation(responses=responses, log_probs=log_probs, mask=mask)
-        """,
-        why="what self.policy does, and the contexts that generate needs no more",
-    )
+    """)
+    """what self.policy does, and the contexts that generate needs no more"""
 
 
 class ComputeRewards(Wrong, of="PPOTrainer.compute_rewards"):
-    initial_kl_coef = edit(
-        *EVALUATED,
-        "self.kl_controller.value",
-        "self.config.kl_coef",
-        why="config.kl_coef is only the initial one: the controller changes it, so use self.kl_controller.value",
-    )
-    score_without_kl_penalty = edit(
-        *EVALUATED,
-        "self.kl_controller.value",
-        "0.0",
-        why="the KL penalty is missing: only the score is rewarded, and nothing keeps the policy near the reference",
-    )
+    initial_kl_coef = edit(*EVALUATED, "self.kl_controller.value", "self.config.kl_coef")
+    """config.kl_coef is only the initial one: the controller changes it, so use self.kl_controller.value"""
+    score_without_kl_penalty = edit(*EVALUATED, "self.kl_controller.value", "0.0")
+    """the KL penalty is missing: only the score is rewarded, and nothing keeps the policy near the reference"""
     kl_is_rewarded = edit(
-        *EVALUATED,
-        "self.kl_controller.value).rewards",
-        "0.0).rewards * 2 - self._evaluate(responses, prompts).rewards",
-        why="the KL is added, not subtracted: the policy is rewarded for leaving the reference",
+        *EVALUATED, "self.kl_controller.value).rewards", "0.0).rewards * 2 - self._evaluate(responses, prompts).rewards"
     )
-    policy_as_its_own_reference = edit(
-        *EVALUATED,
-        "self.ref_model",
-        "self.policy",
-        why="the policy is compared with itself: the KL needs the log-probs of the frozen self.ref_model",
-    )
-    new_responses_evaluated = edit(
-        "(responses,",
-        "(self.generate_responses(prompts),",
-        why="new responses are sampled: evaluate the responses of the argument, with their own log-probs",
-    )
+    """the KL is added, not subtracted: the policy is rewarded for leaving the reference"""
+    policy_as_its_own_reference = edit(*EVALUATED, "self.ref_model", "self.policy")
+    """the policy is compared with itself: the KL needs the log-probs of the frozen self.ref_model"""
+    new_responses_evaluated = edit("(responses,", "(self.generate_responses(prompts),")
+    """new responses are sampled: evaluate the responses of the argument, with their own log-probs"""
     log_probs_of_the_present_policy = first(
         "batch = self._evaluate(responses, prompts)\n"
         "with torch.no_grad():\n"
         "    logits = self.model(batch.input_ids, batch.attention_mask, batch.prompt_length).logits\n"
         "log_probs = gather_log_probs(logits, batch.responses, self.config.temperature)\n"
-        "responses = responses._replace(log_probs=log_probs)",
-        why="the log-probs are computed again by the present policy: the KL is that of the policy that sampled",
+        "responses = responses._replace(log_probs=log_probs)"
     )
-    returns_in_place_of_rewards = edit(
-        ".rewards",
-        ".returns",
-        why="these are the returns, sums of later rewards; return the reward of each single token",
-    )
-    no_penalty_for_a_missing_stop = edit(
-        *EVALUATED,
-        "self.config",
-        "replace(self.config, missing_stop_penalty=0.0)",
-        why="an unfinished response keeps its full score: config.missing_stop_penalty is subtracted from its score",
-    )
-    reference_at_temperature_1 = edit(
-        *EVALUATED,
-        "self.config",
-        "replace(self.config, temperature=1.0)",
-        why="the reference is read at temperature 1; both log-probs need the temperature that sampled",
-    )
-    rewards_of_the_wrapped_model = edit(
-        *EVALUATED,
-        "self.accelerator.unwrap_model(self.model)",
-        "self.model",
-        why="self.model may be wrapped, and a wrapper has no critic: pass self.accelerator.unwrap_model(self.model)",
-    )
+    """the log-probs are computed again by the present policy: the KL is that of the policy that sampled"""
+    returns_in_place_of_rewards = edit(".rewards", ".returns")
+    """these are the returns, sums of later rewards; return the reward of each single token"""
+    no_penalty_for_a_missing_stop = edit(*EVALUATED, "self.config", "replace(self.config, missing_stop_penalty=0.0)")
+    """an unfinished response keeps its full score: config.missing_stop_penalty is subtracted from its score"""
+    reference_at_temperature_1 = edit(*EVALUATED, "self.config", "replace(self.config, temperature=1.0)")
+    """the reference is read at temperature 1; both log-probs need the temperature that sampled"""
+    rewards_of_the_wrapped_model = edit(*EVALUATED, "self.accelerator.unwrap_model(self.model)", "self.model")
+    """self.model may be wrapped, and a wrapper has no critic: pass self.accelerator.unwrap_model(self.model)"""
     score_on_every_token = instead(
         "batch = self._evaluate(responses, prompts)\n"
         "kl = estimate_kl(batch.log_probs, batch.ref_log_probs, self.config.kl_estimator)\n"
         "penalty = (self.kl_controller.value * kl).masked_fill(~batch.mask, 0.0)\n"
         "scores = (batch.rewards + penalty).sum(dim=1, keepdim=True)\n"
-        "return (scores - penalty).masked_fill(~batch.mask, 0.0)",
-        why="the score is given to every token: it is added once, at the last real token",
+        "return (scores - penalty).masked_fill(~batch.mask, 0.0)"
     )
+    """the score is given to every token: it is added once, at the last real token"""
 
 
 class RightComputeRewards(Right, of="PPOTrainer.compute_rewards"):
-    evaluated_by_hand = instead(
-        """
+    evaluated_by_hand = instead("""
         input_ids, attention_mask = self._encode(prompts)
         model = self.accelerator.unwrap_model(self.model)
         experience = evaluate_responses(
@@ -198,11 +132,9 @@ class RightComputeRewards(Right, of="PPOTrainer.compute_rewards"):
             kl_coef=self.kl_controller.value,
         )
         return experience.rewards.detach()
-        """,
-        why="lesson 8's function with all that the trainer has",
-    )
-    from_log_probs_and_scores = instead(
-        """
+    """)
+    """lesson 8's function with all that the trainer has"""
+    from_log_probs_and_scores = instead("""
         from ..lesson06_kl_rewards import compute_rewards, penalize_missing_stop
 
         config, evaluated = self.config, self._evaluate(responses, prompts)
@@ -214,119 +146,74 @@ class RightComputeRewards(Right, of="PPOTrainer.compute_rewards"):
             config.clip_score, config.kl_estimator,
         )
         return masked_whiten(rewards, responses.mask, shift_mean=False) if config.whiten_rewards else rewards
-        """,
-        why="lesson 6's blocks on what reference and reward model said",
-    )
+    """)
+    """lesson 6's blocks on what reference and reward model said"""
 
 
 class ComputeLoss(Wrong, of="PPOTrainer.compute_loss"):
-    ratio_to_the_reference_model = first(
-        "batch = replace(batch, log_probs=batch.ref_log_probs)",
-        why="the ratio is taken against the reference model; it belongs to batch.log_probs, the policy that sampled",
-    )
+    ratio_to_the_reference_model = first("batch = replace(batch, log_probs=batch.ref_log_probs)")
+    """the ratio is taken against the reference model; it belongs to batch.log_probs, the policy that sampled"""
     old_log_probs_of_the_present_policy = edit(
-        "with torch",
-        "batch = replace(batch, log_probs=log_probs.detach())\nwith torch",
-        why="the old log-probs are computed from the present policy: the ratio is then 1 for ever, and nothing is "
-        "clipped",
+        "with torch", "batch = replace(batch, log_probs=log_probs.detach())\nwith torch"
     )
-    loss_at_temperature_1 = edit(
-        "config = self.config",
-        "config = replace(self.config, temperature=1.0)",
-        why="the temperature is forgotten: log-probs of another distribution than the one that sampled, so the ratio "
-        "lies",
-    )
-    entropy_at_temperature_1 = edit(
-        "outputs.logits, config.temperature",
-        "outputs.logits",
-        why="the entropy is that at temperature 1; it is the sampling policy's, so its logits are divided as well",
-    )
-    loss_of_the_unwrapped_model = edit(
-        "self.model(",
-        "self.accelerator.unwrap_model(self.model)(",
-        why="the unwrapped model is called: on several processes the wrapper averages the gradients; call self.model",
-    )
+    """the old log-probs are computed from the present policy: the ratio is then 1 for ever, and nothing is clipped"""
+    loss_at_temperature_1 = edit("config = self.config", "config = replace(self.config, temperature=1.0)")
+    """the temperature is forgotten: log-probs of another distribution than the one that sampled, so the ratio lies"""
+    entropy_at_temperature_1 = edit("outputs.logits, config.temperature", "outputs.logits")
+    """the entropy is that at temperature 1; it is the sampling policy's, so its logits are divided as well"""
+    loss_of_the_unwrapped_model = edit("self.model(", "self.accelerator.unwrap_model(self.model)(")
+    """the unwrapped model is called: on several processes the wrapper averages the gradients; call self.model"""
     advantages_from_the_present_critic = edit(
         "log_probs = gather",
         "batch = replace(batch, advantages=(batch.returns - outputs.values).detach())\nlog_probs = gather",
-        why="the advantages are made from the present critic: they are fixed when the rollout ends, and stay so",
     )
-    whitened_in_every_batch = first(
-        "batch = replace(batch, advantages=masked_whiten(batch.advantages, batch.mask))",
-        why="the advantages of each batch are whitened: that is done once, over the whole rollout, in training_step",
-    )
+    """the advantages are made from the present critic: they are fixed when the rollout ends, and stay so"""
+    whitened_in_every_batch = first("batch = replace(batch, advantages=masked_whiten(batch.advantages, batch.mask))")
+    """the advantages of each batch are whitened: that is done once, over the whole rollout, in training_step"""
     padding_in_the_policy_loss = edit(
         "config.clip_epsilon, batch.mask)\n",
         "config.clip_epsilon, torch.ones_like(batch.mask))\n",
         "config.clip_epsilon, batch.mask),",
         "config.clip_epsilon, torch.ones_like(batch.mask)),",
-        why="padding is counted in the policy's mean: pass batch.mask, so that only real tokens count",
     )
-    zero_advantages_taken_for_padding = first(
-        "batch = replace(batch, mask=batch.mask & (batch.advantages != 0))",
-        why="an advantage of 0 is taken for padding: such a token is real, and counts in every mean; use batch.mask "
-        "alone",
-    )
-    loss_in_evaluation_mode = first(
-        "self.model.eval()",
-        why="self.model.eval() in a training pass: dropout is 0 already, and gradient checkpointing needs training "
-        "mode",
-    )
-    critic_towards_the_rewards = edit(
-        "batch.returns",
-        "batch.rewards",
-        why="the critic is trained towards the rewards of single tokens; its targets are batch.returns",
-    )
-    one_epsilon_for_both = edit(
-        "config.value_clip_epsilon",
-        "config.clip_epsilon",
-        why="clip_epsilon clips the critic too: values have their own unit, and their own value_clip_epsilon",
-    )
+    """padding is counted in the policy's mean: pass batch.mask, so that only real tokens count"""
+    zero_advantages_taken_for_padding = first("batch = replace(batch, mask=batch.mask & (batch.advantages != 0))")
+    """an advantage of 0 is taken for padding: such a token is real, and counts in every mean; use batch.mask alone"""
+    loss_in_evaluation_mode = first("self.model.eval()")
+    """self.model.eval() in a training pass: dropout is 0 already, and gradient checkpointing needs training mode"""
+    critic_towards_the_rewards = edit("batch.returns", "batch.rewards")
+    """the critic is trained towards the rewards of single tokens; its targets are batch.returns"""
+    one_epsilon_for_both = edit("config.value_clip_epsilon", "config.clip_epsilon")
+    """clip_epsilon clips the critic too: values have their own unit, and their own value_clip_epsilon"""
     entropy_of_the_padding = edit(
         "masked_mean(token_entropy(outputs.logits, config.temperature), batch.mask)",
         "token_entropy(outputs.logits, config.temperature).mean()",
-        why="the entropy is averaged over padding as well; it is a mean over real tokens like the losses",
     )
-    entropy_negated_twice = edit(
-        "entropy = masked_mean",
-        "entropy = -masked_mean",
-        why="the entropy is negated before combine_losses, which subtracts it: the minus is written there and nowhere "
-        "else",
-    )
-    entropy_without_gradient = edit(
-        "config.entropy_coef > 0",
-        "False",
-        why="the entropy never sends a gradient: as a bonus it has to, wherever entropy_coef > 0",
-    )
-    weights_of_the_config_ignored = edit(
-        ", config.value_coef, config.entropy_coef",
-        "",
-        why="the weights are those of combine_losses' defaults: pass config.value_coef and config.entropy_coef",
-    )
+    """the entropy is averaged over padding as well; it is a mean over real tokens like the losses"""
+    entropy_negated_twice = edit("entropy = masked_mean", "entropy = -masked_mean")
+    """the entropy is negated before combine_losses, which subtracts it: the minus is written there and nowhere else"""
+    entropy_without_gradient = edit("config.entropy_coef > 0", "False")
+    """the entropy never sends a gradient: as a bonus it has to, wherever entropy_coef > 0"""
+    weights_of_the_config_ignored = edit(", config.value_coef, config.entropy_coef", "")
+    """the weights are those of combine_losses' defaults: pass config.value_coef and config.entropy_coef"""
     every_row_weighs_the_same = edit(
         "return loss, {",
         "if len(batch) > 1:\n"
         "    rows = torch.arange(len(batch)).split(1)\n"
         "    loss = torch.stack([self.compute_loss(batch.rows(row))[0] for row in rows]).mean()\n"
         "return loss, {",
-        why="the mean of the rows' means: a token of a short response then weighs more than one of a long response",
     )
+    """the mean of the rows' means: a token of a short response then weighs more than one of a long response"""
     approx_kl_of_the_wrong_sign = edit(
-        "batch.mask),\n}",
-        'batch.mask),\n    "approx_kl": (log_probs - batch.log_probs)[batch.mask].mean().item(),\n}',
-        why="approx_kl is logged as the mean of log(new / old): that is the negative of an estimate, and below 0 "
-        "mostly",
+        "batch.mask),\n}", 'batch.mask),\n    "approx_kl": (log_probs - batch.log_probs)[batch.mask].mean().item(),\n}'
     )
-    statistics_of_the_default_interval = edit(
-        "config.clip_epsilon, batch.mask),",
-        "mask=batch.mask),",
-        why="the statistics are made with the default interval: pass config.clip_epsilon to ppo_statistics as well",
-    )
+    """approx_kl is logged as the mean of log(new / old): that is the negative of an estimate, and below 0 mostly"""
+    statistics_of_the_default_interval = edit("config.clip_epsilon, batch.mask),", "mask=batch.mask),")
+    """the statistics are made with the default interval: pass config.clip_epsilon to ppo_statistics as well"""
 
 
 class RightComputeLoss(Right, of="PPOTrainer.compute_loss"):
-    log_softmax_by_hand = instead(
-        """
+    log_softmax_by_hand = instead("""
         config = self.config
         logits, values = self.model(batch.input_ids, batch.attention_mask, batch.prompt_length)
         all_log_probs = torch.log_softmax(logits / config.temperature, dim=-1)
@@ -344,11 +231,9 @@ class RightComputeLoss(Right, of="PPOTrainer.compute_loss"):
         statistics["value_loss"] = value_loss.item()
         statistics["entropy"] = entropy.item()
         return loss, statistics
-        """,
-        why="one log-softmax for log-probs and entropy",
-    )
-    real_tokens_only = instead(
-        """
+    """)
+    """one log-softmax for log-probs and entropy"""
+    real_tokens_only = instead("""
         config, mask = self.config, batch.mask
         output = self.model(batch.input_ids, batch.attention_mask, batch.prompt_length)
         policy = torch.distributions.Categorical(logits=output.logits[mask] / config.temperature)
@@ -366,120 +251,74 @@ class RightComputeLoss(Right, of="PPOTrainer.compute_loss"):
             "value_loss": float(value_loss),
             "entropy": float(entropy),
         } | ppo_statistics(*rows, config.clip_epsilon)
-        """,
-        why="the padding is taken out first, and the losses are written out on one long row",
-    )
+    """)
+    """the padding is taken out first, and the losses are written out on one long row"""
 
 
 class OptimiserStep(Wrong, of="PPOTrainer.optimiser_step"):
-    mean_of_microbatch_means = edit(
-        "loss * weights[-1]",
-        "loss / len(self._microbatches(minibatch))",
-        why="each microbatch counts the same: with ragged rows its weight is its share of the minibatch's real tokens",
-    )
+    mean_of_microbatch_means = edit("loss * weights[-1]", "loss / len(self._microbatches(minibatch))")
+    """each microbatch counts the same: with ragged rows its weight is its share of the minibatch's real tokens"""
     every_microbatch_counts_the_same = edit(
-        "int(microbatch.mask.sum()) / tokens",
-        "1 / len(self._microbatches(minibatch))",
-        why="1 / n for gradient and statistics: with ragged rows a microbatch counts by its share of the real tokens",
+        "int(microbatch.mask.sum()) / tokens", "1 / len(self._microbatches(minibatch))"
     )
-    microbatches_summed = edit(
-        "loss * weights[-1]",
-        "loss",
-        why="the microbatches' losses are summed without weights: twice as many microbatches, twice the gradient",
-    )
-    weighted_by_rows = edit(
-        "loss * weights[-1]",
-        "loss * len(microbatch) / len(minibatch)",
-        why="a microbatch is weighted by its share of the rows: the losses are means over tokens, so count tokens",
-    )
+    """1 / n for gradient and statistics: with ragged rows a microbatch counts by its share of the real tokens"""
+    microbatches_summed = edit("loss * weights[-1]", "loss")
+    """the microbatches' losses are summed without weights: twice as many microbatches, twice the gradient"""
+    weighted_by_rows = edit("loss * weights[-1]", "loss * len(microbatch) / len(minibatch)")
+    """a microbatch is weighted by its share of the rows: the losses are means over tokens, so count tokens"""
     only_the_last_microbatch_learns = edit(
-        "    loss, statistics",
-        "    self.optimizer.zero_grad()\n    loss, statistics",
-        why="the gradients are zeroed before each microbatch: only the last one is left when the step is taken",
+        "    loss, statistics", "    self.optimizer.zero_grad()\n    loss, statistics"
     )
+    """the gradients are zeroed before each microbatch: only the last one is left when the step is taken"""
     one_step_for_each_microbatch = first(
         "pieces = self._microbatches(minibatch)\n"
         "if len(pieces) > 1:\n"
         "    shares = [int(piece.mask.sum()) / int(minibatch.mask.sum()) for piece in pieces]\n"
-        "    return _weighted([self.optimiser_step(piece) for piece in pieces], shares)",
-        why="a step is taken after every microbatch: they are parts of one minibatch, and of one step",
+        "    return _weighted([self.optimiser_step(piece) for piece in pieces], shares)"
     )
-    gradients_pile_up = edit(
-        "self.optimizer.zero_grad(set_to_none=True)\n",
-        "",
-        why="the gradients are never forgotten: the next step takes those of this one as well",
-    )
-    a_skipped_spike_is_kept = edit(
-        "self.optimizer.zero_grad",
-        "is_spike or self.optimizer.zero_grad",
-        why="a skipped step keeps its gradients, and the next step takes the spike after all: forget them in both "
-        "cases",
-    )
-    gradients_not_clipped = edit(
-        "self.config.max_grad_norm",
-        'float("inf")',
-        why="the norm is measured but nothing is clipped: config.max_grad_norm has no effect",
-    )
-    clipped_at_1 = edit(
-        "self.config.max_grad_norm", "1.0", why="clipped at 1, the default, whatever config.max_grad_norm says"
-    )
-    only_the_actor_is_clipped = edit(
-        "self._parameters",
-        "self.policy.parameters()",
-        why="only the actor's gradients are clipped; the norm is that of all trained weights together",
-    )
+    """a step is taken after every microbatch: they are parts of one minibatch, and of one step"""
+    gradients_pile_up = edit("self.optimizer.zero_grad(set_to_none=True)\n", "")
+    """the gradients are never forgotten: the next step takes those of this one as well"""
+    a_skipped_spike_is_kept = edit("self.optimizer.zero_grad", "is_spike or self.optimizer.zero_grad")
+    """a skipped step keeps its gradients, and the next step takes the spike after all: forget them in both cases"""
+    gradients_not_clipped = edit("self.config.max_grad_norm", 'float("inf")')
+    """the norm is measured but nothing is clipped: config.max_grad_norm has no effect"""
+    clipped_at_1 = edit("self.config.max_grad_norm", "1.0")
+    """clipped at 1, the default, whatever config.max_grad_norm says"""
+    only_the_actor_is_clipped = edit("self._parameters", "self.policy.parameters()")
+    """only the actor's gradients are clipped; the norm is that of all trained weights together"""
     clipped_after_each_microbatch = edit(
         "    parts.append",
         "    self.accelerator.clip_grad_norm_(self._parameters, self.config.max_grad_norm)\n    parts.append",
-        why="the sum so far is clipped after each microbatch: clip once, when the minibatch is complete",
     )
+    """the sum so far is clipped after each microbatch: clip once, when the minibatch is complete"""
     norm_after_clipping = edit(
         "    self.optimizer.step",
         '    grad_norm = float(self.accelerator.clip_grad_norm_(self._parameters, float("inf")))\n'
         "    self.optimizer.step",
-        why="grad_norm is measured after clipping, where it cannot show a spike: report the norm before",
     )
-    spikes_are_learned = edit(
-        'not merged["ratio_mean"] <= self.config.ratio_threshold',
-        "False",
-        why="there is no ratio guard: a minibatch whose mean ratio is above config.ratio_threshold must be skipped",
-    )
-    nan_passes_the_guard = edit(
-        'not merged["ratio_mean"] <=',
-        'merged["ratio_mean"] >',
-        why="ratio_mean > threshold is False for NaN, so a broken minibatch is learned: ask for `not ratio <= "
-        "threshold`",
-    )
-    guard_on_the_largest_ratio = edit(
-        'not merged["ratio_mean"]',
-        'not merged["ratio_max"]',
-        why="the guard looks at the largest ratio: one rare token then stops the whole minibatch; it looks at the mean",
-    )
-    guard_on_the_last_microbatch = edit(
-        'not merged["ratio_mean"]',
-        'not statistics["ratio_mean"]',
-        why="the guard sees the last microbatch only: a spike in an earlier one is learned; ask the merged ratio_mean",
-    )
-    threshold_fixed_at_10 = edit(
-        "self.config.ratio_threshold",
-        "10.0",
-        why="the threshold is fixed at 10, its default; config.ratio_threshold is ignored",
-    )
-    statistics_of_the_last_microbatch = edit(
-        "merged = _weighted(parts, weights)",
-        "merged = statistics",
-        why="each microbatch overwrites the statistics: report token-weighted means over all of them",
-    )
+    """grad_norm is measured after clipping, where it cannot show a spike: report the norm before"""
+    spikes_are_learned = edit('not merged["ratio_mean"] <= self.config.ratio_threshold', "False")
+    """there is no ratio guard: a minibatch whose mean ratio is above config.ratio_threshold must be skipped"""
+    nan_passes_the_guard = edit('not merged["ratio_mean"] <=', 'merged["ratio_mean"] >')
+    """ratio_mean > threshold is False for NaN, so a broken minibatch is learned: ask for `not ratio <= threshold`"""
+    guard_on_the_largest_ratio = edit('not merged["ratio_mean"]', 'not merged["ratio_max"]')
+    """the guard looks at the largest ratio: one rare token then stops the whole minibatch; it looks at the mean"""
+    guard_on_the_last_microbatch = edit('not merged["ratio_mean"]', 'not statistics["ratio_mean"]')
+    """the guard sees the last microbatch only: a spike in an earlier one is learned; ask the merged ratio_mean"""
+    threshold_fixed_at_10 = edit("self.config.ratio_threshold", "10.0")
+    """the threshold is fixed at 10, its default; config.ratio_threshold is ignored"""
+    statistics_of_the_last_microbatch = edit("merged = _weighted(parts, weights)", "merged = statistics")
+    """each microbatch overwrites the statistics: report token-weighted means over all of them"""
     largest_ratio_averaged = edit(
-        "is_spike =",
-        'merged["ratio_max"] = sum(w * part["ratio_max"] for w, part in zip(weights, parts))\nis_spike =',
-        why="ratio_max is averaged over the microbatches: the largest ratio of the minibatch is the largest of theirs",
+        "is_spike =", 'merged["ratio_max"] = sum(w * part["ratio_max"] for w, part in zip(weights, parts))\nis_spike ='
     )
+    """ratio_max is averaged over the microbatches: the largest ratio of the minibatch is the largest of theirs"""
     the_critic_stands_still = edit(
         "    self.optimizer.step",
         "    self.accelerator.unwrap_model(self.model).value_model.zero_grad()\n    self.optimizer.step",
-        why="the critic's gradients are thrown away: one step moves actor and critic",
     )
+    """the critic's gradients are thrown away: one step moves actor and critic"""
 
 
 class RightOptimiserStep(Right, of="PPOTrainer.optimiser_step"):
@@ -489,10 +328,9 @@ class RightOptimiserStep(Right, of="PPOTrainer.optimiser_step"):
         "    for one in self._parameters:\n"
         "        if one.grad is not None:\n"
         "            one.grad.mul_(min(1.0, self.config.max_grad_norm / max(grad_norm, 1e-12)))",
-        why="scaled to exactly the norm; torch adds 1e-6",
     )
-    sums_divided_at_the_end = instead(
-        """
+    """scaled to exactly the norm; torch adds 1e-6"""
+    sums_divided_at_the_end = instead("""
         tokens, parts, counts = 0, [], []
         self.optimizer.zero_grad()
         for microbatch in self._microbatches(minibatch):
@@ -513,11 +351,9 @@ class RightOptimiserStep(Right, of="PPOTrainer.optimiser_step"):
             merged |= {"grad_norm": norm.item(), "skipped_share": 0.0}
         self.optimizer.zero_grad()
         return merged
-        """,
-        why="gradients of sums, divided by all tokens once",
-    )
-    gradients_set_to_zero = instead(
-        """
+    """)
+    """gradients of sums, divided by all tokens once"""
+    gradients_set_to_zero = instead("""
         parts = self._microbatches(minibatch)
         counts = [int(part.mask.sum()) for part in parts]
         shares = [count / sum(counts) for count in counts]
@@ -535,11 +371,9 @@ class RightOptimiserStep(Right, of="PPOTrainer.optimiser_step"):
             merged["grad_norm"] = 0.0
         self.optimizer.zero_grad(set_to_none=False)
         return merged | {"skipped_share": 0.0 if within else 1.0}
-        """,
-        why="zeros are as clear as None; they only keep their memory",
-    )
-    last_microbatch_first = instead(
-        """
+    """)
+    """zeros are as clear as None; they only keep their memory"""
+    last_microbatch_first = instead("""
         parts = self._microbatches(minibatch)
         sizes = [int(part.mask.sum()) for part in parts]
         statistics = [None] * len(parts)
@@ -553,11 +387,9 @@ class RightOptimiserStep(Right, of="PPOTrainer.optimiser_step"):
             self.optimizer.step()
         self.optimizer.zero_grad()
         return merged | dict(zip(("grad_norm", "skipped_share"), outcome, strict=True))
-        """,
-        why="a sum of gradients has no order",
-    )
-    statistics_before_any_backward = instead(
-        """
+    """)
+    """a sum of gradients has no order"""
+    statistics_before_any_backward = instead("""
         parts = self._microbatches(minibatch)
         total = int(minibatch.mask.sum())
         shares = [int(part.mask.sum()) / total for part in parts]
@@ -572,11 +404,9 @@ class RightOptimiserStep(Right, of="PPOTrainer.optimiser_step"):
         self.optimizer.step()
         self.optimizer.zero_grad()
         return {**merged, "grad_norm": float(norm), "skipped_share": 0.0}
-        """,
-        why="a pass without gradient first: a skipped step costs no backward",
-    )
-    shares_as_tensors = instead(
-        """
+    """)
+    """a pass without gradient first: a skipped step costs no backward"""
+    shares_as_tensors = instead("""
         parts = self._microbatches(minibatch)
         total = minibatch.mask.sum()
         weights, found = [], []
@@ -596,11 +426,9 @@ class RightOptimiserStep(Right, of="PPOTrainer.optimiser_step"):
         merged["grad_norm"] = norm.item()
         merged["skipped_share"] = 1.0 if skipped else 0.0
         return merged
-        """,
-        why="the share of tokens as a quotient of tensors, in float32",
-    )
-    norm_in_float32 = instead(
-        """
+    """)
+    """the share of tokens as a quotient of tensors, in float32"""
+    norm_in_float32 = instead("""
         parts = self._microbatches(minibatch)
         total = minibatch.mask.sum().item()
         gathered, weights = [], []
@@ -627,9 +455,8 @@ class RightOptimiserStep(Right, of="PPOTrainer.optimiser_step"):
         for p in self._parameters:
             p.grad = None
         return merged
-        """,
-        why="the norm of the gradients as float32 numbers",
-    )
+    """)
+    """the norm of the gradients as float32 numbers"""
 
 
 class Optimise(Wrong, of="PPOTrainer.optimise"):
@@ -638,28 +465,21 @@ class Optimise(Wrong, of="PPOTrainer.optimise"):
         "minibatches = list(buffer.minibatches(config.minibatch_size, self.shuffling))\nfor _ in",
         "in buffer.minibatches(config.minibatch_size, self.shuffling):",
         "in minibatches:",
-        why="the order is drawn once for all epochs: draw it anew in each, by asking the buffer again",
     )
+    """the order is drawn once for all epochs: draw it anew in each, by asking the buffer again"""
     each_minibatch_repeated = edit(
         "for _ in range(config.num_epochs):",
         "for minibatch in buffer.minibatches(config.minibatch_size, self.shuffling):",
         "    for minibatch in buffer.minibatches(config.minibatch_size, self.shuffling):",
         "    for _ in range(config.num_epochs):",
-        why="each minibatch is repeated before the next one comes (B1 B1 B2 B2): an epoch passes over all rows once",
     )
-    one_epoch_only = edit(
-        "config.num_epochs", "1", why="one epoch only: config.num_epochs passes are made over the same experience"
-    )
-    number_taken_for_size = edit(
-        "config.minibatch_size",
-        "config.num_minibatches",
-        why="the *number* of minibatches is passed where their size is meant: that is config.minibatch_size",
-    )
-    shuffled_with_the_global_generator = edit(
-        ", self.shuffling",
-        "",
-        why="shuffled by torch's global generator: with self.shuffling a run can be repeated, and resumed",
-    )
+    """each minibatch is repeated before the next one comes (B1 B1 B2 B2): an epoch passes over all rows once"""
+    one_epoch_only = edit("config.num_epochs", "1")
+    """one epoch only: config.num_epochs passes are made over the same experience"""
+    number_taken_for_size = edit("config.minibatch_size", "config.num_minibatches")
+    """the *number* of minibatches is passed where their size is meant: that is config.minibatch_size"""
+    shuffled_with_the_global_generator = edit(", self.shuffling", "")
+    """shuffled by torch's global generator: with self.shuffling a run can be repeated, and resumed"""
     rows_drawn_with_replacement = edit(
         "for _ in",
         "(whole,) = buffer.minibatches(len(buffer), torch.Generator().manual_seed(0))\nfor _ in",
@@ -667,49 +487,28 @@ class Optimise(Wrong, of="PPOTrainer.optimise"):
         "for rows in torch.randint(len(whole), (len(whole),), generator=self.shuffling).split(config.minibatch_size)",
         "optimiser_step(minibatch)",
         "optimiser_step(whole.rows(rows))",
-        why="the rows of each minibatch are drawn with replacement: in an epoch every row comes exactly once",
     )
-    never_stops_early = edit(
-        "config.max_update_kl is not None",
-        "False",
-        why="config.max_update_kl is never looked at: the epochs go on although the policy has moved far enough",
-    )
-    stops_by_the_mean_so_far = edit(
-        'steps[-1]["approx_kl"]',
-        'sum(step["approx_kl"] for step in steps) / len(steps)',
-        why="the mean approx_kl so far is asked: small first steps hide a large one; look at the last step's alone",
-    )
-    only_this_epoch_is_left = edit(
-        " return _merge(steps)",
-        " break",
-        why="break leaves only the present epoch, and the next one begins: the whole update has to end",
-    )
-    last_step_not_counted = edit(
-        " return _merge(steps)",
-        " return _merge(steps[:-1] or steps)",
-        why="the step that went too far is left out of the statistics, so nobody sees why the update ended",
-    )
-    stops_at_the_limit = edit(
-        "> config.max_update_kl",
-        ">= config.max_update_kl",
-        why="stops when approx_kl equals the limit; it has to exceed it",
-    )
-    statistics_of_the_last_step = _merged(
-        "steps[-1]", why="the statistics of the last step stand for all: report means over the update's steps"
-    )
-    largest_ratio_of_steps_averaged = _merged(
-        '{"ratio_max": sum(step["ratio_max"] for step in steps) / len(steps)}',
-        why="ratio_max is averaged over the steps: the largest ratio of an update is the largest of its steps",
-    )
-    first_ratio_of_all_steps = _merged(
-        '{"first_ratio_max": max(step["ratio_max"] for step in steps)}',
-        why="first_ratio_max is taken from all steps: it is the first step's alone, which has to be 1",
-    )
+    """the rows of each minibatch are drawn with replacement: in an epoch every row comes exactly once"""
+    never_stops_early = edit("config.max_update_kl is not None", "False")
+    """config.max_update_kl is never looked at: the epochs go on although the policy has moved far enough"""
+    stops_by_the_mean_so_far = edit('steps[-1]["approx_kl"]', 'sum(step["approx_kl"] for step in steps) / len(steps)')
+    """the mean approx_kl so far is asked: small first steps hide a large one; look at the last step's alone"""
+    only_this_epoch_is_left = edit(" return _merge(steps)", " break")
+    """break leaves only the present epoch, and the next one begins: the whole update has to end"""
+    last_step_not_counted = edit(" return _merge(steps)", " return _merge(steps[:-1] or steps)")
+    """the step that went too far is left out of the statistics, so nobody sees why the update ended"""
+    stops_at_the_limit = edit("> config.max_update_kl", ">= config.max_update_kl")
+    """stops when approx_kl equals the limit; it has to exceed it"""
+    statistics_of_the_last_step = _merged("steps[-1]")
+    """the statistics of the last step stand for all: report means over the update's steps"""
+    largest_ratio_of_steps_averaged = _merged('{"ratio_max": sum(step["ratio_max"] for step in steps) / len(steps)}')
+    """ratio_max is averaged over the steps: the largest ratio of an update is the largest of its steps"""
+    first_ratio_of_all_steps = _merged('{"first_ratio_max": max(step["ratio_max"] for step in steps)}')
+    """first_ratio_max is taken from all steps: it is the first step's alone, which has to be 1"""
 
 
 class RightOptimise(Right, of="PPOTrainer.optimise"):
-    as_one_stream = instead(
-        """
+    as_one_stream = instead("""
         config, steps = self.config, []
         stream = (
             minibatch
@@ -721,11 +520,9 @@ class RightOptimise(Right, of="PPOTrainer.optimise"):
             if config.max_update_kl is not None and steps[-1]["approx_kl"] > config.max_update_kl:
                 break
         return _merge(steps)
-        """,
-        why="the epochs are chained, so that one break is enough",
-    )
-    with_a_flag = instead(
-        """
+    """)
+    """the epochs are chained, so that one break is enough"""
+    with_a_flag = instead("""
         limit = float("inf") if self.config.max_update_kl is None else self.config.max_update_kl
         steps, epoch, is_far = [], 0, False
         while epoch < self.config.num_epochs and not is_far:
@@ -741,11 +538,9 @@ class RightOptimise(Right, of="PPOTrainer.optimise"):
         means["first_ratio_max"] = steps[0]["ratio_max"]
         means["optimiser_steps"] = len(steps)
         return means
-        """,
-        why="a while loop with a flag, and the means written out",
-    )
-    means_by_torch = instead(
-        """
+    """)
+    """a while loop with a flag, and the means written out"""
+    means_by_torch = instead("""
         steps = []
         for _ in range(self.config.num_epochs):
             for minibatch in buffer.minibatches(self.config.minibatch_size, self.shuffling):
@@ -755,9 +550,8 @@ class RightOptimise(Right, of="PPOTrainer.optimise"):
         answer = {name: torch.tensor([step[name] for step in steps]).mean().item() for name in steps[0]}
         answer["ratio_max"] = max(step["ratio_max"] for step in steps)
         return answer | {"first_ratio_max": steps[0]["ratio_max"], "optimiser_steps": float(len(steps))}
-        """,
-        why="the mean of Python floats in torch's default dtype",
-    )
+    """)
+    """the mean of Python floats in torch's default dtype"""
 
 
 class TrainingStep(Wrong, of="PPOTrainer.training_step"):
@@ -767,103 +561,74 @@ class TrainingStep(Wrong, of="PPOTrainer.training_step"):
         "    returns = (experience.advantages + experience.values).masked_fill(~experience.mask, 0.0)\n"
         "    experience = replace(experience, returns=returns)\n"
         "",
-        why="returns are made again from whitened advantages: the critic's targets then have the wrong scale",
     )
-    advantages_not_whitened = edit(
-        "self.config.whiten_advantages",
-        "False",
-        why="the advantages are never whitened; config.whiten_advantages asks for it",
-    )
-    whitened_always = edit(
-        "self.config.whiten_advantages", "True", why="whitened whatever config.whiten_advantages says"
-    )
+    """returns are made again from whitened advantages: the critic's targets then have the wrong scale"""
+    advantages_not_whitened = edit("self.config.whiten_advantages", "False")
+    """the advantages are never whitened; config.whiten_advantages asks for it"""
+    whitened_always = edit("self.config.whiten_advantages", "True")
+    """whitened whatever config.whiten_advantages says"""
     whitened_over_padding = edit(
         "    experience = replace(",
         "    white = (experience.advantages - experience.advantages.mean()) / (experience.advantages.std() + 1e-8)\n"
         "    experience = replace(",
         "masked_whiten(experience.advantages, experience.mask)",
         "white.masked_fill(~experience.mask, 0.0)",
-        why="the padding takes part in mean and variance: whiten over the real tokens only",
     )
+    """the padding takes part in mean and variance: whiten over the real tokens only"""
     every_response_whitened_alone = edit(
         "masked_whiten(experience.advantages, experience.mask)",
         "torch.cat([masked_whiten(*row) for row in zip(experience.advantages.split(1), experience.mask.split(1))])",
-        why="each response is whitened by itself, so that no response is better than another: whiten the whole rollout",
     )
-    whitened_around_the_old_mean = edit(
-        "experience.mask))\n",
-        "experience.mask, shift_mean=False))\n",
-        why="scaled but not centered: whitened advantages have mean 0",
-    )
-    controller_fed_with_approx_kl = edit(
-        'metrics["kl"]',
-        'metrics["approx_kl"]',
-        why="the controller is fed with approx_kl, the movement of one update: it steers the KL from the reference",
-    )
-    controller_told_the_tokens = edit(
-        "len(experience)",
-        "int(experience.mask.sum())",
-        why="the controller gets the number of tokens; its horizon counts responses",
-    )
-    controller_fed_with_kl_of_a_token = edit(
-        'metrics["kl"]',
-        'metrics["kl"] / metrics["response_length"]',
-        why="the controller gets the KL of a token; its target is that of a whole response, the sum over its tokens",
-    )
-    controller_never_moved = edit(
-        'self.kl_controller.update(metrics["kl"], len(experience))\n',
-        "",
-        why="the KL coefficient never changes: call the controller once per update",
-    )
+    """each response is whitened by itself, so that no response is better than another: whiten the whole rollout"""
+    whitened_around_the_old_mean = edit("experience.mask))\n", "experience.mask, shift_mean=False))\n")
+    """scaled but not centered: whitened advantages have mean 0"""
+    controller_fed_with_approx_kl = edit('metrics["kl"]', 'metrics["approx_kl"]')
+    """the controller is fed with approx_kl, the movement of one update: it steers the KL from the reference"""
+    controller_told_the_tokens = edit("len(experience)", "int(experience.mask.sum())")
+    """the controller gets the number of tokens; its horizon counts responses"""
+    controller_fed_with_kl_of_a_token = edit('metrics["kl"]', 'metrics["kl"] / metrics["response_length"]')
+    """the controller gets the KL of a token; its target is that of a whole response, the sum over its tokens"""
+    controller_never_moved = edit('self.kl_controller.update(metrics["kl"], len(experience))\n', "")
+    """the KL coefficient never changes: call the controller once per update"""
     kl_coef_changed_too_early = edit(
         'self.kl_controller.update(metrics["kl"], len(experience))\n',
         "",
         "buffer = ",
         'self.kl_controller.update(metrics["kl"], len(experience))\nbuffer = ',
-        why="the KL coefficient changes before the epochs: change it when the update is over, by the KL of its rollout",
     )
+    """the KL coefficient changes before the epochs: change it when the update is over, by the KL of its rollout"""
     buffer_not_cleared = edit(
         "buffer = ExperienceBuffer()",
         'buffer = self.buffer = getattr(self, "buffer", ExperienceBuffer())',
         "buffer.clear()\n",
         "",
-        why="the buffer that the trainer keeps is not cleared: what an old policy wrote is trained on again",
     )
+    """the buffer that the trainer keeps is not cleared: what an old policy wrote is trained on again"""
     learning_rate_set_too_late = edit(
-        "self._set_learning_rate()\n",
-        "",
-        "buffer.clear()",
-        "self._set_learning_rate()\nbuffer.clear()",
-        why="the learning rate is set after the epochs: each update is one late; it belongs before them",
+        "self._set_learning_rate()\n", "", "buffer.clear()", "self._set_learning_rate()\nbuffer.clear()"
     )
-    learning_rate_stands_still = edit(
-        "self._set_learning_rate()\n",
-        "",
-        why="the learning rate is never set: it follows its line only if _set_learning_rate runs before the epochs",
-    )
-    updates_not_counted = edit(
-        "self.updates_done += 1\n",
-        "",
-        why="updates_done is not counted: learning rate, checkpoints and the end of the run depend on it",
-    )
+    """the learning rate is set after the epochs: each update is one late; it belongs before them"""
+    learning_rate_stands_still = edit("self._set_learning_rate()\n", "")
+    """the learning rate is never set: it follows its line only if _set_learning_rate runs before the epochs"""
+    updates_not_counted = edit("self.updates_done += 1\n", "")
+    """updates_done is not counted: learning rate, checkpoints and the end of the run depend on it"""
     rollout_metrics_lost = edit(
         "return metrics",
         "lost = self._rollout_metrics(experience)\n"
         "return {name: value for name, value in metrics.items() if name not in lost}",
-        why="the metrics of the rollout are lost: return them together with those of optimise",
     )
+    """the metrics of the rollout are lost: return them together with those of optimise"""
     reference_refreshed = first(
-        "from ..lesson07_actor_critic import make_reference\n\nself.ref_model = make_reference(self.policy)",
-        why="the reference is refreshed with the policy at each update: in RLHF it stays the SFT model for the whole "
-        "run",
+        "from ..lesson07_actor_critic import make_reference\n\nself.ref_model = make_reference(self.policy)"
     )
+    """the reference is refreshed with the policy at each update: in RLHF it stays the SFT model for the whole run"""
     rollout_at_the_initial_kl_coef = edit(
         "experience = self._collect(batch)",
         "before, self.kl_controller.value = self.kl_controller.value, self.config.kl_coef\n"
         "experience = self._collect(batch)\n"
         "self.kl_controller.value = before",
-        why="every rollout uses the initial KL coefficient: use self.kl_controller.value",
     )
+    """every rollout uses the initial KL coefficient: use self.kl_controller.value"""
 
 
 class RightTrainingStep(Right, of="PPOTrainer.training_step"):
@@ -879,10 +644,9 @@ class RightTrainingStep(Right, of="PPOTrainer.training_step"):
         "        continue\n"
         "    break\n"
         "metrics |= _merge(steps)",
-        why="`optimise` is not called: its loops stand here",
     )
-    rolled_out_by_hand = instead(
-        """
+    """`optimise` is not called: its loops stand here"""
+    rolled_out_by_hand = instead("""
         with self.accelerator.autocast():
             responses = self.generate_responses(batch)
         experience = self._evaluate(responses, batch)
@@ -900,67 +664,54 @@ class RightTrainingStep(Right, of="PPOTrainer.training_step"):
         self.updates_done = self.updates_done + 1
         self.kl_controller.update(rollout["kl"], experience.responses.shape[0])
         return metrics
-        """,
-        why="the given rollout and the whitening written out, the rate set earlier, kl_coef changed at the end",
-    )
+    """)
+    """the given rollout and the whitening written out, the rate set earlier, kl_coef changed at the end"""
 
 
 class Train(Wrong, of="PPOTrainer.train"):
-    starts_again_from_update_0 = edit(
-        "range(self.updates_done, ",
-        "range(",
-        why="a resumed run does all its updates again: only those that are left, from self.updates_done on",
-    )
-    one_update_too_few = edit(
-        "self.config.num_updates)",
-        "self.config.num_updates - 1)",
-        why="one update too few: the last one is config.num_updates - 1, from 0",
-    )
+    starts_again_from_update_0 = edit("range(self.updates_done, ", "range(")
+    """a resumed run does all its updates again: only those that are left, from self.updates_done on"""
+    one_update_too_few = edit("self.config.num_updates)", "self.config.num_updates - 1)")
+    """one update too few: the last one is config.num_updates - 1, from 0"""
     prompts_drawn_with_replacement = edit(
         "self.prompt_queue.take(self.config.batch_size, len(prompts))",
         "torch.randint(len(prompts), (self.config.batch_size,), generator=self.prompt_queue.generator)",
-        why="prompts are drawn with replacement: each is to be used once before any comes again",
     )
+    """prompts are drawn with replacement: each is to be used once before any comes again"""
     prompts_in_their_order = edit(
         "self.prompt_queue.take(self.config.batch_size, len(prompts))",
         "[(self.updates_done * self.config.batch_size + i) % len(prompts) for i in range(self.config.batch_size)]",
-        why="the prompts come in the order of the list; the queue returns them shuffled",
     )
+    """the prompts come in the order of the list; the queue returns them shuffled"""
     always_the_first_prompts = edit(
-        "self.prompt_queue.take(self.config.batch_size, len(prompts))",
-        "range(self.config.batch_size)",
-        why="the first batch_size prompts are used in every update: take the next ones from self.prompt_queue",
+        "self.prompt_queue.take(self.config.batch_size, len(prompts))", "range(self.config.batch_size)"
     )
-    new_queue_in_every_update = edit(
-        "self.prompt_queue.take",
-        "PromptQueue(self.config.seed).take",
-        why="a new queue in every update returns the same prompts again: use self.prompt_queue",
-    )
+    """the first batch_size prompts are used in every update: take the next ones from self.prompt_queue"""
+    new_queue_in_every_update = edit("self.prompt_queue.take", "PromptQueue(self.config.seed).take")
+    """a new queue in every update returns the same prompts again: use self.prompt_queue"""
     on_update_before_the_history = edit(
         "        if on_update is not None:\n            on_update(self)\n",
         "",
         "        self.history.append",
         "        on_update and on_update(self)\n        self.history.append",
-        why="on_update runs before the metrics are in self.history, so it evaluates and saves without them",
     )
+    """on_update runs before the metrics are in self.history, so it evaluates and saves without them"""
     on_update_before_the_log = edit(
         "        log.write(self.updates_done, metrics)\n",
         "",
         "            on_update(self)\n",
         "            on_update(self)\n        log.write(self.updates_done, metrics)\n",
-        why="on_update runs before log.write: a run that has diverged is saved before the checks can stop it",
     )
-    on_update_never_called = first(
-        "on_update = None", why="on_update is never called: after each update, with the trainer"
-    )
+    """on_update runs before log.write: a run that has diverged is saved before the checks can stop it"""
+    on_update_never_called = first("on_update = None")
+    """on_update is never called: after each update, with the trainer"""
     on_update_at_the_end_only = edit(
         "        if on_update is not None:\n            on_update(self)\n",
         "if on_update is not None:\n    on_update(self)\n",
-        why="on_update is called once, at the end: it is to be called after each update",
     )
-    history_begins_anew = first(
-        "self.history = []", why="history begins anew: that of the updates before the checkpoint is lost"
-    )
+    """on_update is called once, at the end: it is to be called after each update"""
+    history_begins_anew = first("self.history = []")
+    """history begins anew: that of the updates before the checkpoint is lost"""
     history_kept_at_the_end_only = edit(
         "left =",
         "found = []\nleft =",
@@ -968,36 +719,27 @@ class Train(Wrong, of="PPOTrainer.train"):
         "found.append",
         "return self.history",
         "self.history.extend(found)\nreturn self.history",
-        why="the metrics reach self.history only when the run is finished: an interrupted run has nothing",
     )
-    history_of_the_last_update = edit(
-        "self.history.append(metrics)",
-        "self.history[:] = [metrics]",
-        why="only the metrics of the last update are kept: append them all to self.history",
-    )
-    callers_prompts_reversed = edit(
-        "return self.history",
-        "prompts.reverse()\nreturn self.history",
-        why="the caller's list of prompts is changed; whoever calls may need it as it was",
-    )
-    log_dir_ignored = edit("self.config.log_dir", "None", why="nothing is written although config.log_dir is set")
+    """the metrics reach self.history only when the run is finished: an interrupted run has nothing"""
+    history_of_the_last_update = edit("self.history.append(metrics)", "self.history[:] = [metrics]")
+    """only the metrics of the last update are kept: append them all to self.history"""
+    callers_prompts_reversed = edit("return self.history", "prompts.reverse()\nreturn self.history")
+    """the caller's list of prompts is changed; whoever calls may need it as it was"""
+    log_dir_ignored = edit("self.config.log_dir", "None")
+    """nothing is written although config.log_dir is set"""
     log_counts_from_the_resume = edit(
         "for _ in progress",
         "for update, _ in enumerate(progress, 1)",
         "log.write(self.updates_done",
         "log.write(update",
-        why="the log's numbers begin again in a resumed run, and its curves lie over the old ones",
     )
-    log_counts_from_0 = edit(
-        "log.write(self.updates_done",
-        "log.write(self.updates_done - 1",
-        why="the log's first update is number 1, as updates_done counts them and as checkpoints are named",
-    )
+    """the log's numbers begin again in a resumed run, and its curves lie over the old ones"""
+    log_counts_from_0 = edit("log.write(self.updates_done", "log.write(self.updates_done - 1")
+    """the log's first update is number 1, as updates_done counts them and as checkpoints are named"""
 
 
 class RightTrain(Right, of="PPOTrainer.train"):
-    while_updates_are_left = instead(
-        """
+    while_updates_are_left = instead("""
         with RunLog(self.config.log_dir, self.history) as log:
             while self.updates_done < self.config.num_updates:
                 batch = [prompts[i] for i in self.prompt_queue.take(self.config.batch_size, available=len(prompts))]
@@ -1007,11 +749,9 @@ class RightTrain(Right, of="PPOTrainer.train"):
                 if on_update:
                     on_update(self)
         return self.history
-        """,
-        why="no range and no progress bar",
-    )
-    in_two_functions = instead(
-        """
+    """)
+    """no range and no progress bar"""
+    in_two_functions = instead("""
         def update():
             rows = self.prompt_queue.take(self.config.batch_size, len(prompts))
             self.history.append(self.training_step([prompts[row] for row in rows]))
@@ -1023,114 +763,75 @@ class RightTrain(Right, of="PPOTrainer.train"):
                 if on_update is not None:
                     on_update(self)
         return self.history
-        """,
-        why="the number of the update comes from the loop",
-    )
+    """)
+    """the number of the update comes from the loop"""
 
 
 class SaveCheckpoint(Wrong, of="PPOTrainer.save_checkpoint"):
-    written_over_the_old_one = edit(
-        ' + ".unfinished"',
-        "",
-        "\nos.replace(unfinished, directory / CHECKPOINT_FILE)",
-        "",
-        why="written straight over the old file: an interrupted write leaves no checkpoint at all; write beside, then "
-        "move",
-    )
-    old_one_deleted_first = first(
-        "import shutil\n\nshutil.rmtree(directory, ignore_errors=True)",
-        why="the old checkpoint is deleted before the new one is whole; os.replace does both at once",
-    )
+    written_over_the_old_one = edit(' + ".unfinished"', "", "\nos.replace(unfinished, directory / CHECKPOINT_FILE)", "")
+    """written straight over the old file: an interrupted write leaves no checkpoint at all; write beside, then move"""
+    old_one_deleted_first = first("import shutil\n\nshutil.rmtree(directory, ignore_errors=True)")
+    """the old checkpoint is deleted before the new one is whole; os.replace does both at once"""
     old_one_deleted_before_the_move = edit(
-        "os.replace",
-        "(directory / CHECKPOINT_FILE).unlink(missing_ok=True)\nos.replace",
-        why="the old checkpoint is deleted before the new one has its name: a stop between the two leaves none; "
-        "os.replace",
+        "os.replace", "(directory / CHECKPOINT_FILE).unlink(missing_ok=True)\nos.replace"
     )
-    written_in_another_folder = edit(
-        "directory / (CHECKPOINT_FILE",
-        "Path(CHECKPOINT_FILE",
-        why="the unfinished file lies in another folder: on another disk it could not be moved at once; write it "
-        "beside",
-    )
-    first_checkpoint_kept = first(
-        "if (Path(directory) / CHECKPOINT_FILE).exists():\n    return",
-        why="an older checkpoint is kept: a run would be resumed from its first save",
-    )
+    """the old checkpoint is deleted before the new one has its name: a stop between the two leaves none; os.replace"""
+    written_in_another_folder = edit("directory / (CHECKPOINT_FILE", "Path(CHECKPOINT_FILE")
+    """the unfinished file lies in another folder: on another disk it could not be moved at once; write it beside"""
+    first_checkpoint_kept = first("if (Path(directory) / CHECKPOINT_FILE).exists():\n    return")
+    """an older checkpoint is kept: a run would be resumed from its first save"""
     disk_errors_swallowed = edit(
         "torch.save",
         "from contextlib import suppress\n\nwith suppress(OSError):\n    torch.save",
         "os.replace",
         "    os.replace",
-        why="the OSError is swallowed: the run goes on for days, and nobody knows that nothing is saved; let it "
-        "through",
     )
-    saved_in_evaluation_mode = first(
-        "self.model.eval()",
-        why="self.model.eval() before saving, and the training goes on in evaluation mode; saving needs no mode",
-    )
-    directory_not_created = edit(
-        "directory.mkdir(parents=True, exist_ok=True)\n",
-        "",
-        why="the directory is not created; mkdir(parents=True, exist_ok=True)",
-    )
-    unfinished_file_left_behind = edit(
-        "os.replace",
-        "import shutil\n\nshutil.copyfile",
-        why="the unfinished file is copied and stays: a reader may take it for a checkpoint; move it",
-    )
-    saved_under_another_name = edit(
-        "directory / CHECKPOINT_FILE",
-        'directory / "model.pt"',
-        why="saved under another name than CHECKPOINT_FILE, where load_checkpoint does not look",
-    )
-    only_the_models_saved = edit(
-        "self._state()",
-        '{"model": self._state()["model"]}',
-        why="only the models are saved: a resumed run also needs optimizer, kl_coef, prompts, random states, counters",
-    )
+    """the OSError is swallowed: the run goes on for days, and nobody knows that nothing is saved; let it through"""
+    saved_in_evaluation_mode = first("self.model.eval()")
+    """self.model.eval() before saving, and the training goes on in evaluation mode; saving needs no mode"""
+    directory_not_created = edit("directory.mkdir(parents=True, exist_ok=True)\n", "")
+    """the directory is not created; mkdir(parents=True, exist_ok=True)"""
+    unfinished_file_left_behind = edit("os.replace", "import shutil\n\nshutil.copyfile")
+    """the unfinished file is copied and stays: a reader may take it for a checkpoint; move it"""
+    saved_under_another_name = edit("directory / CHECKPOINT_FILE", 'directory / "model.pt"')
+    """saved under another name than CHECKPOINT_FILE, where load_checkpoint does not look"""
+    only_the_models_saved = edit("self._state()", '{"model": self._state()["model"]}')
+    """only the models are saved: a resumed run also needs optimizer, kl_coef, prompts, random states, counters"""
     critic_not_saved = edit(
         "torch.save(self._state()",
         "state = self._state()\n"
         'for name, weight in state["model"].items():\n'
         '    state["model"][name] = weight if name.startswith("policy.") else torch.zeros_like(weight)\n'
         "torch.save(state",
-        why="only the policy is saved: the critic has learned as well, and starts from nothing when it is not kept",
     )
+    """only the policy is saved: the critic has learned as well, and starts from nothing when it is not kept"""
     optimizer_not_saved = edit(
-        "torch.save(self._state()",
-        'state = self._state()\nstate["optimizer"]["state"] = {}\ntorch.save(state',
-        why="the optimizer's moments are not saved: Adam starts again, with steps that are too large",
+        "torch.save(self._state()", 'state = self._state()\nstate["optimizer"]["state"] = {}\ntorch.save(state'
     )
-    kl_coef_of_the_config_saved = edit(
-        "self._state()",
-        'self._state() | {"kl_coef": self.config.kl_coef}',
-        why="the KL coefficient of the config is saved, not the present one of the controller",
-    )
+    """the optimizer's moments are not saved: Adam starts again, with steps that are too large"""
+    kl_coef_of_the_config_saved = edit("self._state()", 'self._state() | {"kl_coef": self.config.kl_coef}')
+    """the KL coefficient of the config is saved, not the present one of the controller"""
     random_states_not_saved = edit(
         "torch.save(self._state()",
         "state = self._state()\n"
         "fresh = torch.Generator().manual_seed(self.config.seed).get_state()\n"
         'state["generators"] |= dict.fromkeys(("sampling", "shuffling", "prompts"), fresh)\n'
         "torch.save(state",
-        why="the random states are those of a new run: the resumed run would repeat the first updates' numbers",
     )
+    """the random states are those of a new run: the resumed run would repeat the first updates' numbers"""
 
 
 class RightSaveCheckpoint(Right, of="PPOTrainer.save_checkpoint"):
-    through_a_temporary_file = instead(
-        """
+    through_a_temporary_file = instead("""
         import tempfile
 
         Path(directory).mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=directory, delete=False) as file:
             torch.save(self._state(), file)
         Path(file.name).replace(Path(directory) / CHECKPOINT_FILE)
-        """,
-        why="a temporary file in the same folder, renamed by pathlib",
-    )
-    serialised_in_memory = instead(
-        """
+    """)
+    """a temporary file in the same folder, renamed by pathlib"""
+    serialised_in_memory = instead("""
         import io
 
         os.makedirs(directory, exist_ok=True)
@@ -1142,121 +843,71 @@ class RightSaveCheckpoint(Right, of="PPOTrainer.save_checkpoint"):
             file.flush()
             os.fsync(file.fileno())
         os.rename(target + ".tmp", target)
-        """,
-        why="bytes first, and on the disk before the old file goes",
-    )
+    """)
+    """bytes first, and on the disk before the old file goes"""
 
 
 class LoadCheckpoint(Wrong, of="PPOTrainer.load_checkpoint"):
-    only_the_models_restored = edit(
-        "self.optimizer",
-        "return\nself.optimizer",
-        why="only the models are restored: the run goes on with new optimizer, kl_coef, queue and random numbers",
-    )
+    only_the_models_restored = edit("self.optimizer", "return\nself.optimizer")
+    """only the models are restored: the run goes on with new optimizer, kl_coef, queue and random numbers"""
     restored_before_the_models = first(
         'self.optimizer.load_state_dict(state["optimizer"])\n'
         'self.kl_controller.value = state["kl_coef"]\n'
         'self.prompt_queue.waiting = state["prompts_waiting"]\n'
         'self.updates_done, self.history = state["updates_done"], state["history"]\n'
         "for name, generator in self._generators().items():\n"
-        '    generator.set_state(state["generators"][name])',
-        why="the rest is restored before the models: where those are refused, the run is half another one; models "
-        "first",
+        '    generator.set_state(state["generators"][name])'
     )
+    """the rest is restored before the models: where those are refused, the run is half another one; models first"""
     critic_not_restored = edit(
         'state["model"])',
         'state["model"] | {f"value_model.{name}": weight for name, weight in critic.items()})',
         "try:",
         "critic = self.accelerator.unwrap_model(self.model).value_model.state_dict()\ntry:",
-        why="the critic keeps its fresh weights: restore both models",
     )
-    optimizer_not_restored = edit(
-        'self.optimizer.load_state_dict(state["optimizer"])\n',
-        "",
-        why="the optimizer is not restored: Adam's moments start at 0, and the learning rate is that of a new run",
-    )
-    kl_coef_not_restored = edit(
-        'self.kl_controller.value = state["kl_coef"]\n',
-        "",
-        why="the KL coefficient is not restored: it starts again at config.kl_coef",
-    )
-    waiting_prompts_not_restored = edit(
-        'self.prompt_queue.waiting = state["prompts_waiting"]\n',
-        "",
-        why="the prompts that are waiting are not restored: some come twice, others not at all",
-    )
-    counter_not_restored = edit(
-        'self.updates_done, self.history = state["updates_done"], ',
-        "self.history = ",
-        why="updates_done is not restored: the run does all its updates again, at the first learning rate",
-    )
-    history_not_restored = edit(
-        ", self.history",
-        "",
-        ', state["history"]',
-        "",
-        why="the history is not restored: the metrics before the interruption are lost",
-    )
-    history_appended = edit(
-        'state["history"]',
-        'self.history + state["history"]',
-        why="the history is appended to the trainer's own: loading replaces everything",
-    )
-    random_states_not_restored = edit(
-        'generator.set_state(state["generators"][name])',
-        "pass",
-        why="the random states are not restored: the resumed run samples and shuffles other than the undisturbed one",
-    )
+    """the critic keeps its fresh weights: restore both models"""
+    optimizer_not_restored = edit('self.optimizer.load_state_dict(state["optimizer"])\n', "")
+    """the optimizer is not restored: Adam's moments start at 0, and the learning rate is that of a new run"""
+    kl_coef_not_restored = edit('self.kl_controller.value = state["kl_coef"]\n', "")
+    """the KL coefficient is not restored: it starts again at config.kl_coef"""
+    waiting_prompts_not_restored = edit('self.prompt_queue.waiting = state["prompts_waiting"]\n', "")
+    """the prompts that are waiting are not restored: some come twice, others not at all"""
+    counter_not_restored = edit('self.updates_done, self.history = state["updates_done"], ', "self.history = ")
+    """updates_done is not restored: the run does all its updates again, at the first learning rate"""
+    history_not_restored = edit(", self.history", "", ', state["history"]', "")
+    """the history is not restored: the metrics before the interruption are lost"""
+    history_appended = edit('state["history"]', 'self.history + state["history"]')
+    """the history is appended to the trainer's own: loading replaces everything"""
+    random_states_not_restored = edit('generator.set_state(state["generators"][name])', "pass")
+    """the random states are not restored: the resumed run samples and shuffles other than the undisturbed one"""
     only_sampling_state_restored = edit(
-        "    generator.set_state",
-        '    if name == "sampling":\n        generator.set_state',
-        why="only the sampling's random state is restored; shuffling and the queue of prompts have their own",
+        "    generator.set_state", '    if name == "sampling":\n        generator.set_state'
     )
+    """only the sampling's random state is restored; shuffling and the queue of prompts have their own"""
     global_random_states_not_restored = edit(
-        "    generator.set_state",
-        '    if name in ("sampling", "shuffling", "prompts"):\n        generator.set_state',
-        why="the global generators are not restored, from which a reward function may draw: all of self._generators()",
+        "    generator.set_state", '    if name in ("sampling", "shuffling", "prompts"):\n        generator.set_state'
     )
+    """the global generators are not restored, from which a reward function may draw: all of self._generators()"""
     only_torch_states_restored = edit(
-        "    generator.set_state",
-        '    if name not in ("python", "numpy"):\n        generator.set_state',
-        why="torch's states are restored, Python's and numpy's are not: a reward function may draw from any of them",
+        "    generator.set_state", '    if name not in ("python", "numpy"):\n        generator.set_state'
     )
-    loaded_into_the_wrapper = edit(
-        "self.accelerator.unwrap_model(self.model)",
-        "self.model",
-        why="self.model may be wrapped, and then calls its weights otherwise; load into unwrap_model(self.model)",
-    )
-    other_models_taken_silently = edit(
-        'state["model"])',
-        'state["model"], strict=False)',
-        why="strict=False: the weights of other models are passed over without a word, and the run starts from new "
-        "ones",
-    )
-    loaded_in_evaluation_mode = first(
-        "self.model.eval()",
-        why="self.model.eval() after loading, and the training goes on in evaluation mode; loading needs no mode",
-    )
-    shapes_not_explained = edit(
-        "raise ValueError",
-        "raise RuntimeError",
-        why="torch's RuntimeError comes through: a checkpoint of other shapes is bad input, so a ValueError that says "
-        "so",
-    )
-    optimizer_holds_the_old_model = first(
-        "from copy import deepcopy\n\nself.model = deepcopy(self.model)",
-        why="a new model is put in place: the optimizer still holds the old one's weights, and trains those",
-    )
-    shape_error_swallowed = edit(
-        "except RuntimeError",
-        "except RuntimeError:\n    pass\nexcept LookupError",
-        why="the error of another shape is swallowed: half of a checkpoint that does not fit is loaded without a word",
-    )
+    """torch's states are restored, Python's and numpy's are not: a reward function may draw from any of them"""
+    loaded_into_the_wrapper = edit("self.accelerator.unwrap_model(self.model)", "self.model")
+    """self.model may be wrapped, and then calls its weights otherwise; load into unwrap_model(self.model)"""
+    other_models_taken_silently = edit('state["model"])', 'state["model"], strict=False)')
+    """strict=False: the weights of other models are passed over without a word, and the run starts from new ones"""
+    loaded_in_evaluation_mode = first("self.model.eval()")
+    """self.model.eval() after loading, and the training goes on in evaluation mode; loading needs no mode"""
+    shapes_not_explained = edit("raise ValueError", "raise RuntimeError")
+    """torch's RuntimeError comes through: a checkpoint of other shapes is bad input, so a ValueError that says so"""
+    optimizer_holds_the_old_model = first("from copy import deepcopy\n\nself.model = deepcopy(self.model)")
+    """a new model is put in place: the optimizer still holds the old one's weights, and trains those"""
+    shape_error_swallowed = edit("except RuntimeError", "except RuntimeError:\n    pass\nexcept LookupError")
+    """the error of another shape is swallowed: half of a checkpoint that does not fit is loaded without a word"""
 
 
 class RightLoadCheckpoint(Right, of="PPOTrainer.load_checkpoint"):
-    the_other_way_round = instead(
-        """
+    the_other_way_round = instead("""
         model = self.accelerator.unwrap_model(self.model)
         try:
             model.load_state_dict(state["model"], strict=True)
@@ -1269,11 +920,9 @@ class RightLoadCheckpoint(Right, of="PPOTrainer.load_checkpoint"):
         self.prompt_queue.waiting = list(state["prompts_waiting"])
         self.kl_controller.value = float(state["kl_coef"])
         self.optimizer.load_state_dict(state["optimizer"])
-        """,
-        why="models first, all else in another order, as copies",
-    )
-    shapes_checked_first = instead(
-        """
+    """)
+    """models first, all else in another order, as copies"""
+    shapes_checked_first = instead("""
         own = self.accelerator.unwrap_model(self.model).state_dict()
         saved = state["model"]
         if own.keys() != saved.keys() or any(own[name].shape != saved[name].shape for name in own):
@@ -1287,6 +936,5 @@ class RightLoadCheckpoint(Right, of="PPOTrainer.load_checkpoint"):
         generators = self._generators()
         for name in state["generators"].keys() & generators.keys():
             generators[name].set_state(state["generators"][name])
-        """,
-        why="names and shapes are compared before anything is copied",
-    )
+    """)
+    """names and shapes are compared before anything is copied"""

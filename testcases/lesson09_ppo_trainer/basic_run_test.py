@@ -155,10 +155,7 @@ def test_train_shuffles_the_prompts(seed):
     answer.leaves_global_random_alone().matches_reference()
 
 
-@named_cases(
-    "done, updates",
-    {"a-new-run": (0, 4), "resumed": (3, 1), "over": (4, 0)},
-)
+@named_cases("done, updates", {"a-new-run": (0, 4), "resumed": (3, 1), "over": (4, 0)})
 def test_train_runs_the_updates_that_are_left(done, updates):
     answer = call(RUN, available=3, batch_size=2, num_minibatches=1, num_updates=4, updates_done=done)
     answer.satisfies(lambda got: len(got["batches"]) == updates, f"{updates} updates")

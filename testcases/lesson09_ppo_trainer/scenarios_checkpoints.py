@@ -291,24 +291,26 @@ def parts_in_training_mode_after(lesson: Any, method: str) -> int:
 
 
 def resumed_of(
-    lesson: Any, tables: dict[str, Tensor], prompts: tuple[Any, ...], save_after: int, **settings: Any
+    lesson: Any, tables: dict[str, Tensor], prompts: tuple[Any, ...], saved_after: tuple[int, ...], **settings: Any
 ) -> Any:
-    """A run of `train` that is saved on its way, and a new trainer that loads it and goes on; nothing is replaced."""
-    with tempfile.TemporaryDirectory() as directory:
+    """A run of `train`, saved after these updates, and for each a new trainer that loads it and goes on; nothing is
+    replaced."""
+    others = {"actor": tables["actor"].flip(0), "critic": tables["critic"].flip(0)}
+    with tempfile.TemporaryDirectory() as top:
 
         def on_update(trainer: Any) -> None:
-            if trainer.updates_done == save_after:
-                trainer.save_checkpoint(directory)
+            if trainer.updates_done in saved_after:
+                trainer.save_checkpoint(Path(top, str(trainer.updates_done)))
 
-        first = student(lesson, **tables, **settings)
-        first.train(prompts_of(prompts), on_update)
-        others = {"actor": tables["actor"].flip(0), "critic": tables["critic"].flip(0)}
-        second = student(lesson, **{**tables, **others}, **settings)
-        second.load_checkpoint(directory)
-        second.train(prompts_of(prompts))
+        runs = {"undisturbed": student(lesson, **tables, **settings)}
+        runs["undisturbed"].train(prompts_of(prompts), on_update)
+        for updates in saved_after:
+            runs[f"resumed_after_{updates}"] = resumed = student(lesson, **{**tables, **others}, **settings)
+            resumed.load_checkpoint(Path(top, str(updates)))
+            resumed.train(prompts_of(prompts))
     return {
         f"{which}_{name}": value
-        for which, trainer in {"undisturbed": first, "resumed": second}.items()
+        for which, trainer in runs.items()
         for name, value in {
             **_state_of(trainer),
             "history": [only(metrics, ROLLOUT + EPOCHS) for metrics in trainer.history],

@@ -33,12 +33,12 @@ def test_diagnose_sees_a_wrong_reference():
 
 @worth(2)
 def test_diagnose_sees_that_nothing_is_clipped():
-    expect("old_follows_new")
+    expect("ratio_stays_one")
 
 
 @worth(2)
 def test_diagnose_sees_a_collapse():
-    expect("entropy_sign")
+    expect("entropy_collapse")
 
 
 @worth(2)

@@ -194,6 +194,8 @@ def test_label_replies_by_hand(prompts, replies, tokens, labels):
 
 
 def test_label_replies_learns_what_was_written_and_nothing_else():
-    # The first reply was cut off; the second prompt contains the end-of-text token.
-    answer = call(label_replies, prompts=([5], [2, 6], [4]), replies=([7, 8], [9, 2], [9, 9, 9, 2]), end=2)
-    answer.equals(labels=[[-100, 7, 8, -100, -100], [-100, -100, 9, 2, -100], [-100, 9, 9, 9, 2]])
+    # The first reply was cut off; the second and fourth prompts contain the end-of-text token.
+    prompts, replies = ([5], [2, 6], [4], [4, 2]), ([7, 8], [9, 2], [9, 9, 9, 2], [2])
+    answer = call(label_replies, prompts=prompts, replies=replies, end=2)
+    learned = [[-100, 7, 8, -100, -100], [-100, -100, 9, 2, -100], [-100, 9, 9, 9, 2], [-100, -100, 2, -100, -100]]
+    answer.equals(labels=learned)

@@ -95,7 +95,7 @@ def _rows(draw: torch.Generator) -> list[Request]:
         found.append(request(sum_in_groups, numbers.masked_fill(~real, torch.nan), lengths, budget, grad_of="numbers"))
         found.append(request(sum_in_groups, numbers, lengths, budget))
     end = 2
-    pairs = [([5, 6], [7, 8, 2]), ([4], [2]), ([6, 2, 3], [9, 9, 9, 9]), ([3, 3, 3, 3], [2, 5, 2])]
+    pairs = [([5, 6], [7, 8, 2]), ([4, 2], [2]), ([6, 2, 3], [9, 9, 9, 9]), ([3, 3, 3, 3], [2, 5, 2])]
     for chosen in (pairs, pairs[2:], pairs[:2], pairs[::-1]):
         shift = int(torch.randint(0, 9, (1,), generator=draw)) + 10
         prompts, replies = (

@@ -17,8 +17,9 @@ from .probes import PROBES
 from .rules import overlooked, problem
 from .scenarios import BROKEN, OUTSIDE, REFUSED
 
+REFUSES, MISSED = "a right implementation is refused", "mistakes not caught"
 KINDS = {
-    REFUSED: ("a right implementation is refused", "refuses a right implementation, so nothing is earned"),
+    REFUSED: (REFUSES, "refuses a right implementation, so nothing is earned"),
     OUTSIDE: (
         "a call outside of the contract",
         "makes a call that the contract does not allow: right implementations raise, so nothing is earned",
@@ -68,13 +69,13 @@ def grade(exercise: Exercise, draw: int = 0) -> None:
             f"a question that your tests leave open: {PROBES[function][missed[0]].question}",
         ]
         lines.append(overlooked(current().subject.text(question.lesson, "my_tests.py")))
-        _fail(answer, "mistakes not caught", lines, caught / len(wrong))
+        _fail(answer, MISSED, lines, caught / len(wrong))
 
 
 def _require_an_end(answer: Answer) -> None:
     error = answer.outcome.error
     if error and error.kind == "timeout" and error.frames:
-        test, line = error.frames[0].function, error.frames[-1].line
+        test, line = error.frames[0].function.replace("<module>", "my_tests.py"), error.frames[-1].line
         says = f"{test} does not end, or is slow: it was {error.message}, which are for all implementations together"
         _fail(answer, "took too long", [says, *_line(answer, line)])
 
@@ -105,7 +106,9 @@ def _line(answer: Answer, number: int) -> list[str]:
 
 def _fail(answer: Answer, kind: str, lines: list[str], share: float = 0.0) -> None:
     lesson, exercise = answer.request.lesson, answer.request.exercise
-    cause = current().explanation.diagnose(answer.request, answer.outcome, neighbours=False).listed
+    cause = None
+    if kind in (REFUSES, MISSED):  # Whatever stops tests before their end is its own cause.
+        cause = current().explanation.diagnose(answer.request, answer.outcome, neighbours=False).listed
     tail = [f"Likely cause: {cause.name}: {cause.why}"] if cause else []
     tail.append(f'Read: tutorial/{lesson}/README.md, "{section_for(lesson, exercise)}"')
     tail.append(f"Hint: make hint LESSON={read_lesson(lesson).number} EXERCISE={exercise}")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import builtins
 import importlib
+import re
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
@@ -46,14 +47,25 @@ PLAIN = {"__init__", "__call__", "__post_init__", "__name__"}
 """Methods of a helper class, and the name of the file: with no module or object in front of them they lead nowhere."""
 BASES = {"NamedTuple", "Exception", "object"}
 """What a class may be made from: one made from a tensor or a number sees what is done to it."""
+ENCODING = re.compile(r"[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
+MAX_LETTERS = 60_000
+"""Of a test file: the reference's has 9,000."""
+AROUND = {"setup_function", "teardown_function", "setup_module", "teardown_module"}
+"""What pytest runs around tests."""
 Names = dict[str, Any]
 
 
 def problem(source: str, function: str) -> str:
     """One sentence about the first thing that no test of this function needs; "" if there is none.
 
-    The bodies of the other functions' tests do not run, so they are not looked at; nor is a file that is no Python.
+    The bodies of the other functions' tests do not run, so they are not looked at; nor is a file that is no Python. The
+    text is read as UTF-8: Python must not read another one.
     """
+    if len(source) > MAX_LETTERS:
+        return f"my_tests.py has more than {MAX_LETTERS:,} letters: what is long to read is not run"
+    for number, line in enumerate(re.split("\r\n?|\n", source, maxsplit=2)[:2], 1):
+        if (found := ENCODING.match(line)) and found[1].lower().replace("_", "-") not in ("utf-8", "utf8"):
+            return f"my_tests.py, line {number}: the encoding {found[1]}. A test file is UTF-8: save it as that"
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):
@@ -63,11 +75,18 @@ def problem(source: str, function: str) -> str:
     finds = [(node, _found(node)) for node in nodes]
     for node, found in finds + [(node, _found_as_value(node, names)) for node in nodes]:
         if found:
-            reason = "A test looks at what a function returns, and at nothing else"
-            if found.endswith("pytest.fixture") or found == "import of fixture from pytest":
-                reason = "Fixtures are not known here: call a plain function, or use pytest.mark.parametrize"
-            return f"my_tests.py, line {getattr(node, 'lineno', 1)}: {found}. {reason}"
+            return f"my_tests.py, line {getattr(node, 'lineno', 1)}: {found}. {_reason(found)}"
     return ""
+
+
+def _reason(found: str) -> str:
+    if found.endswith("pytest.fixture") or found == "import of fixture from pytest":
+        return "Fixtures are not known here: call a plain function, or use pytest.mark.parametrize"
+    if found.startswith("import of "):
+        return "A file of tests imports torch, pytest and modules that only compute, such as math and random"
+    if found.startswith("def "):
+        return "It is not run around a test here: call a plain function"
+    return "A test looks at what a function returns, and at nothing else"
 
 
 def overlooked(source: str) -> str:
@@ -81,14 +100,15 @@ def overlooked(source: str) -> str:
     return ""
 
 
-def _nodes(tree: ast.AST, function: str) -> Iterator[ast.AST]:
-    """All of a file but the bodies of the other functions' tests."""
-    for node in ast.iter_child_nodes(tree):
-        others = tuple(f"test_{name}" for name in FUNCTIONS.values() if name != function)
-        if isinstance(tree, ast.Module) and isinstance(node, ast.FunctionDef) and node.name.startswith(others):
+def _nodes(tree: ast.Module, function: str) -> Iterator[ast.AST]:
+    """All of a file but the bodies of the other functions' tests, which nothing in it can call."""
+    others = tuple(f"test_{name}" for name in FUNCTIONS.values() if name != function)
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    for node in tree.body:
+        is_other = isinstance(node, ast.FunctionDef) and node.name.startswith(others)
+        if is_other and node.name not in used and not node.decorator_list:
             node.body = []
-        yield node
-        yield from _nodes(node, function)
+    return (node for node in ast.walk(tree) if node is not tree)
 
 
 def _imported(tree: ast.AST) -> Iterator[tuple[str, Any]]:
@@ -109,6 +129,8 @@ def _found(node: ast.AST) -> str:
         return next((f"import of {alias.name}" for alias in node.names if alias.name not in MODULES), "")
     if isinstance(node, ast.ImportFrom) and (found := _found_in_import(node)):
         return found
+    if isinstance(node, ast.FunctionDef) and node.name in AROUND:
+        return f"def {node.name}"
     if hidden := next((name for name in _identifiers(node) if name.startswith("__") and name not in PLAIN), ""):
         return f"use of {hidden}"
     if isinstance(node, ast.Name) and node.id in CALLS:
@@ -174,7 +196,7 @@ def _found_in_import(node: ast.ImportFrom) -> str:
     where = node.module or ""
     if node.level:
         names = [alias.name for alias in node.names if alias.name != FUNCTIONS.get(where)]
-        return f"import of {names[0]} from another lesson" if names else ""
+        return f"import of {names[0]} from {where or 'beside it'}" if names else ""
     if where not in MODULES:
         return f"import of {where}"
     module = importlib.import_module(where)

@@ -19,24 +19,24 @@ ROWS, LONGEST, WORDS, UPDATES, PASSES, WIDTH = 96, 8, 4, 14, 2, 0.2
 
 
 @cache
-def run(fault: str, seed: int, rate: float | None = None, heat: float | None = None) -> dict[str, list[float]]:
+def run(fault: str, seed: int, rate: float | None = None, apart: float | None = None) -> dict[str, list[float]]:
     """The log of a run with a fault, or of a healthy one: each metric, one number for each update.
 
     Args:
         fault: one of FAULTS.
         seed: of the start and of the sampling.
         rate: of learning; of the fault, if left out.
-        heat: the temperature of sampling; likewise.
+        apart: how far a wrong reference is from the model that training began with; likewise.
     """
     assert fault in FAULTS
     rate = {"step_too_large": 60.0}.get(fault, 6.0) if rate is None else rate
-    heat = {"sampling_mismatch": 0.6}.get(fault, 1.0) if heat is None else heat
+    apart = 0.8 if apart is None else apart
     draw = generator(seed)
     start = 0.3 * torch.randn(LONGEST, WORDS, generator=draw, dtype=torch.float64)
     start[:, 0] -= 0.5
-    frozen = start if fault != "wrong_reference" else start + 0.8 * torch.randn(start.shape, generator=draw).double()
+    frozen = start if fault != "wrong_reference" else start + apart * torch.randn(start.shape, generator=draw).double()
     state = {"scores": start.clone(), "critic": torch.zeros(LONGEST, dtype=torch.float64)}
-    state |= {"rate": torch.tensor(rate), "heat": torch.tensor(heat)}
+    state |= {"rate": torch.tensor(rate), "heat": torch.tensor({"sampling_mismatch": 0.6}.get(fault, 1.0))}
     log: dict[str, list[float]] = {}
     for _ in range(UPDATES):
         for name, number in _update(state, frozen.log_softmax(1), fault, draw).items():
@@ -82,13 +82,13 @@ def _passes(state: dict[str, Tensor], tokens: Tensor, sampled: Tensor, merits: T
     """The minibatches of one update; the probability ratios that each of them meets."""
     fault, draw = rest
     places, found = torch.arange(LONGEST), []
-    curiosity = {"entropy_sign": -0.8}.get(fault, 0.1)
+    curiosity = {"entropy_collapse": -0.8}.get(fault, 0.1)
     for _ in range(PASSES):
         for part in torch.randperm(ROWS, generator=draw).split(ROWS // 2):
             leaf = state["scores"].clone().requires_grad_()
             table = leaf.log_softmax(1)
             now = table[places, tokens[part]]
-            before = now.detach() if fault == "old_follows_new" else sampled[part]
+            before = now.detach() if fault == "ratio_stays_one" else sampled[part]
             ratios = (now - before).exp()
             gain = torch.minimum(ratios * merits[part], ratios.clamp(1 - WIDTH, 1 + WIDTH) * merits[part])
             entropy = -(table.exp() * table).sum(1).mean()

@@ -79,7 +79,7 @@ class _TestFile:
         self.function, self.runs = function, 0
         self.package = lesson.__name__.rpartition(".")[0]
         module = importlib.import_module(f"{lesson.__name__}.my_tests")
-        source = module.__loader__.get_data(module.__file__).decode()
+        source = module.__loader__.get_data(module.__file__).decode("utf-8-sig")
         self.name = module.__name__
         self.path = str(module.__file__)
         self.code = compile(source, self.path, "exec", dont_inherit=True)

@@ -6,82 +6,59 @@ from testcases.engine import Right, Wrong, edit, first, instead
 
 
 class PlanMicrobatches(Wrong, of="plan_microbatches"):
-    assigned_without_sorting = edit(
-        "argsort(lengths, ",
-        "argsort(0 * lengths, ",
-        why="the rows are assigned in the order of the minibatch: one process may get all long ones; sort them first",
-    )
-    shortest_first = edit(
-        "descending=True, ",
-        "",
-        why="shortest first: a row left over by an uneven division is then the longest; sort the longest first",
-    )
-    later_of_equals_first = edit(
-        "descending=True, stable=True)",
-        "stable=True).flip(0)",
-        why="of two equally long rows the later one comes first; argsort with descending=True, stable=True keeps the "
-        "order",
-    )
+    assigned_without_sorting = edit("argsort(lengths, ", "argsort(0 * lengths, ")
+    """the rows are assigned in the order of the minibatch: one process may get all long ones; sort them first"""
+    shortest_first = edit("descending=True, ", "")
+    """shortest first: a row left over by an uneven division is then the longest; sort the longest first"""
+    later_of_equals_first = edit("descending=True, stable=True)", "stable=True).flip(0)")
+    """of two equally long rows the later one comes first; argsort with descending=True, stable=True keeps the order"""
     blocks_in_place_of_cards = edit(
         "[longest_first[process::n_processes] for process in range(n_processes)]",
         "longest_first.tensor_split(n_processes)",
-        why="each process gets consecutive rows of the sorted ones, the first all long ones: the others wait for it; "
-        "deal",
     )
-    empty_microbatches_left_out = edit(
-        "in starts]",
-        "in starts if start < len(hand)]",
-        why="a process whose rows are used up stays away from the last pass, and the others wait; give it empty ones",
-    )
+    """each process gets consecutive rows of the sorted ones, the first all long ones: the others wait for it; deal"""
+    empty_microbatches_left_out = edit("in starts]", "in starts if start < len(hand)]")
+    """a process whose rows are used up stays away from the last pass, and the others wait; give it empty ones"""
     size_shared_among_processes = first(
-        "micro_batch_size = micro_batch_size and max(micro_batch_size // n_processes, 1)",
-        why="micro_batch_size is shared among the processes; it is what one process computes at once",
+        "micro_batch_size = micro_batch_size and max(micro_batch_size // n_processes, 1)"
     )
+    """micro_batch_size is shared among the processes; it is what one process computes at once"""
     rest_dropped = edit(
         "-(-len(lengths) // n_processes)",
         "max(len(lengths) // n_processes, 1)",
         "[process::n_processes]",
         "[process::n_processes][:most_rows]",
-        why="rows that do not divide are dropped; each row belongs to exactly one process",
     )
+    """rows that do not divide are dropped; each row belongs to exactly one process"""
     rows_repeated = edit(
-        "longest_first[process::n_processes]",
-        "longest_first.repeat(n_processes)[process::n_processes][:most_rows]",
-        why="rows are repeated until it divides, as DistributedSampler does: they count twice; leave it empty",
+        "longest_first[process::n_processes]", "longest_first.repeat(n_processes)[process::n_processes][:most_rows]"
     )
-    none_means_row_by_row = edit(
-        "or most_rows", "or 1", why="None is taken as one row at a time; it means all rows of the process at once"
-    )
-    number_in_place_of_size = edit(
-        "micro_batch_size or most_rows",
-        "-(-most_rows // (micro_batch_size or 1))",
-        why="micro_batch_size is taken as the number of microbatches; it is the number of rows in each",
-    )
+    """rows are repeated until it divides, as DistributedSampler does: they count twice; leave it empty"""
+    none_means_row_by_row = edit("or most_rows", "or 1")
+    """None is taken as one row at a time; it means all rows of the process at once"""
+    number_in_place_of_size = edit("micro_batch_size or most_rows", "-(-most_rows // (micro_batch_size or 1))")
+    """micro_batch_size is taken as the number of microbatches; it is the number of rows in each"""
     assigned_in_a_snake = edit(
         "hands =",
         "turn = 2 * n_processes\nhands =",
         "longest_first[process::n_processes]",
         "longest_first[[i for i in range(len(lengths)) if i % turn in (process, turn - 1 - process)]]",
-        why="assigned forward, then backward: the i-th row goes to process i % n_processes, always from the first on",
     )
+    """assigned forward, then backward: the i-th row goes to process i % n_processes, always from the first on"""
     microbatches_assigned = edit(
         "hands = [longest_first[process::n_processes] for process in range(n_processes)]",
         "pieces = [*longest_first.split(size)]\npieces += [longest_first[:0]] * (-len(pieces) % n_processes)",
         "[[hand[start : start + size] for start in starts] for hand in hands]",
         "[pieces[process::n_processes] for process in range(n_processes)]",
-        why="microbatches are assigned, not rows: the first process gets the longest ones; assign rows, then split "
-        "the rows of each process",
     )
-    one_microbatch_too_many = edit(
-        "(0, most_rows, size)",
-        "(0, most_rows + size, size)",
-        why="one microbatch too many, empty everywhere: as many as the process with the most rows needs, no more",
-    )
+    """microbatches are assigned, not rows: the first process gets the longest ones; assign rows, then split the rows of
+    each process"""
+    one_microbatch_too_many = edit("(0, most_rows, size)", "(0, most_rows + size, size)")
+    """one microbatch too many, empty everywhere: as many as the process with the most rows needs, no more"""
 
 
 class RightPlanMicrobatches(Right, of="plan_microbatches"):
-    sorted_in_python = instead(
-        """
+    sorted_in_python = instead("""
         import torch
 
         order = sorted(range(len(lengths)), key=lambda row: -int(lengths[row]))
@@ -91,11 +68,9 @@ class RightPlanMicrobatches(Right, of="plan_microbatches"):
         return [
             [torch.tensor(hand[start : start + size], dtype=torch.int64) for start in starts] for hand in hands
         ]
-        """,
-        why="lists of numbers; Python's sort is stable, and the first hand is the fullest",
-    )
-    assigned_one_by_one = instead(
-        """
+    """)
+    """lists of numbers; Python's sort is stable, and the first hand is the fullest"""
+    assigned_one_by_one = instead("""
         import torch
 
         hands = [[] for _ in range(n_processes)]
@@ -110,131 +85,80 @@ class RightPlanMicrobatches(Right, of="plan_microbatches"):
                 pieces.append(lengths.new_zeros(0))
             plan.append(pieces)
         return plan
-        """,
-        why="one row after the other, then each hand is split and filled up with empty microbatches",
-    )
-    as_a_table = instead(
-        """
+    """)
+    """one row after the other, then each hand is split and filled up with empty microbatches"""
+    as_a_table = instead("""
         from torch.nn.functional import pad
 
         order = lengths.sort(descending=True, stable=True).indices
         table = pad(order, (0, -len(order) % n_processes), value=-1).reshape(-1, n_processes).T
         pieces = [own.split(micro_batch_size or table.shape[1]) for own in table]
         return [[piece[piece >= 0] for piece in own] for own in pieces]
-        """,
-        why="one row of the table a process; -1 stands where it has none",
-    )
+    """)
+    """one row of the table a process; -1 stands where it has none"""
 
 
 class GradientWeight(Wrong, of="gradient_weight"):
-    mean_over_processes_forgotten = edit(
-        "n_processes * ",
-        "",
-        why="DistributedDataParallel takes the mean over processes: without n_processes every step is too small",
-    )
-    divided_by_processes_twice = edit(
-        "n_processes * tokens / total_tokens",
-        "tokens / total_tokens / n_processes",
-        why="divided by the processes a second time: DistributedDataParallel has done it, so multiply",
-    )
-    every_microbatch_in_full = instead(
-        "return float(n_processes if tokens else 0)",
-        why="the sum of the means: each microbatch counts in full, so the step grows with their number",
-    )
-    sum_over_tokens = instead(
-        "return float(n_processes * tokens)",
-        why="not divided by the tokens of the minibatch: the mean loss becomes a sum over tokens",
-    )
-    share_upside_down = edit(
-        "tokens / total_tokens",
-        "total_tokens / max(tokens, 1)",
-        why="the share is upside down: tokens of the microbatch over those of the minibatch",
-    )
-    share_rounded_down = instead(
-        "return float(n_processes * tokens // total_tokens)",
-        why="whole numbers only: // throws the fraction away, and nearly every weight is 0",
-    )
-    no_weight_at_all = instead(
-        "return 1.0",
-        why="every microbatch weighs 1, as if its loss were a sum: it is a mean, so give it its share of the tokens",
-    )
-    one_share_for_each_process = instead(
-        "return 1 / n_processes",
-        why="each process weighs the same: their microbatches have different numbers of tokens",
-    )
+    mean_over_processes_forgotten = edit("n_processes * ", "")
+    """DistributedDataParallel takes the mean over processes: without n_processes every step is too small"""
+    divided_by_processes_twice = edit("n_processes * tokens / total_tokens", "tokens / total_tokens / n_processes")
+    """divided by the processes a second time: DistributedDataParallel has done it, so multiply"""
+    every_microbatch_in_full = instead("return float(n_processes if tokens else 0)")
+    """the sum of the means: each microbatch counts in full, so the step grows with their number"""
+    sum_over_tokens = instead("return float(n_processes * tokens)")
+    """not divided by the tokens of the minibatch: the mean loss becomes a sum over tokens"""
+    share_upside_down = edit("tokens / total_tokens", "total_tokens / max(tokens, 1)")
+    """the share is upside down: tokens of the microbatch over those of the minibatch"""
+    share_rounded_down = instead("return float(n_processes * tokens // total_tokens)")
+    """whole numbers only: // throws the fraction away, and nearly every weight is 0"""
+    no_weight_at_all = instead("return 1.0")
+    """every microbatch weighs 1, as if its loss were a sum: it is a mean, so give it its share of the tokens"""
+    one_share_for_each_process = instead("return 1 / n_processes")
+    """each process weighs the same: their microbatches have different numbers of tokens"""
 
 
 class RightGradientWeight(Right, of="gradient_weight"):
-    share_times_processes = instead(
-        "return tokens / total_tokens * n_processes", why="the share, then what makes up for the mean"
-    )
-    over_the_mean_tokens = instead(
-        "return tokens / (total_tokens / n_processes)", why="the tokens over those of a process on average"
-    )
-    as_a_fraction = instead(
-        """
+    share_times_processes = instead("return tokens / total_tokens * n_processes")
+    """the share, then what makes up for the mean"""
+    over_the_mean_tokens = instead("return tokens / (total_tokens / n_processes)")
+    """the tokens over those of a process on average"""
+    as_a_fraction = instead("""
         from fractions import Fraction
 
         return float(Fraction(n_processes * tokens, total_tokens))
-        """,
-        why="exact until the end",
-    )
+    """)
+    """exact until the end"""
 
 
 class MergeStatistics(Wrong, of="merge_statistics"):
-    statistics_as_mean_of_means = edit(
-        "share * part[name]",
-        "part[name] / len(counted)",
-        why="a mean of means: a part with one token counts as much as one with a thousand; weight by tokens",
-    )
-    largest_ratio_averaged = edit(
-        'max(part["ratio_max"] for part, _ in counted)',
-        'merged["ratio_max"]',
-        why="ratio_max is averaged like the others; the largest of all tokens is the largest of the parts' largest",
-    )
+    statistics_as_mean_of_means = edit("share * part[name]", "part[name] / len(counted)")
+    """a mean of means: a part with one token counts as much as one with a thousand; weight by tokens"""
+    largest_ratio_averaged = edit('max(part["ratio_max"] for part, _ in counted)', 'merged["ratio_max"]')
+    """ratio_max is averaged like the others; the largest of all tokens is the largest of the parts' largest"""
     empty_part_multiplied_by_zero = edit(
-        " if count]",
-        "]",
-        "for part, _ in counted",
-        "for part, share in counted if share",
-        why="a part without tokens is multiplied by 0, and 0 times NaN is NaN; leave it out",
+        " if count]", "]", "for part, _ in counted", "for part, share in counted if share"
     )
-    largest_ratio_of_an_empty_part = edit(
-        "for part, _ in counted",
-        "for part in parts",
-        why="the largest ratio is taken over parts without tokens as well; they count nothing",
-    )
-    last_part_reported = instead(
-        "return [part for part, count in zip(parts, tokens) if count][-1]",
-        why="each part overwrites the one before: only the last is reported; add them up by tokens",
-    )
-    first_part_reported = instead(
-        "return [part for part, count in zip(parts, tokens) if count][0]",
-        why="only the first part is reported, as when the first process logs its own numbers",
-    )
-    statistics_summed = edit(
-        "count / total", "count", why="the weighted sum is not divided by all tokens: numbers grow with the batch"
-    )
-    largest_of_everything = edit(
-        "sum(share * part[name]",
-        "max(part[name]",
-        why="the largest of every statistic is taken; only ratio_max is a largest, the others are means",
-    )
-    nan_hidden_in_the_means = edit(
-        "counted) for name",
-        "counted if part[name] == part[name]) for name",
-        why="NaN is hidden: where a part with tokens says NaN the answer is NaN, and the ratio guard sees it",
-    )
+    """a part without tokens is multiplied by 0, and 0 times NaN is NaN; leave it out"""
+    largest_ratio_of_an_empty_part = edit("for part, _ in counted", "for part in parts")
+    """the largest ratio is taken over parts without tokens as well; they count nothing"""
+    last_part_reported = instead("return [part for part, count in zip(parts, tokens) if count][-1]")
+    """each part overwrites the one before: only the last is reported; add them up by tokens"""
+    first_part_reported = instead("return [part for part, count in zip(parts, tokens) if count][0]")
+    """only the first part is reported, as when the first process logs its own numbers"""
+    statistics_summed = edit("count / total", "count")
+    """the weighted sum is not divided by all tokens: numbers grow with the batch"""
+    largest_of_everything = edit("sum(share * part[name]", "max(part[name]")
+    """the largest of every statistic is taken; only ratio_max is a largest, the others are means"""
+    nan_hidden_in_the_means = edit("counted) for name", "counted if part[name] == part[name]) for name")
+    """NaN is hidden: where a part with tokens says NaN the answer is NaN, and the ratio guard sees it"""
     largest_ratio_at_least_one = edit(
-        'max(part["ratio_max"] for part, _ in counted)',
-        'max(1.0, *(part["ratio_max"] for part, _ in counted))',
-        why="the largest ratio starts from 1: all of them may be smaller",
+        'max(part["ratio_max"] for part, _ in counted)', 'max(1.0, *(part["ratio_max"] for part, _ in counted))'
     )
+    """the largest ratio starts from 1: all of them may be smaller"""
 
 
 class RightMergeStatistics(Right, of="merge_statistics"):
-    summed_then_divided = instead(
-        """
+    summed_then_divided = instead("""
         merged = dict.fromkeys(parts[0], 0.0)
         largest = float("-inf")
         for part, count in zip(parts, tokens):
@@ -245,11 +169,9 @@ class RightMergeStatistics(Right, of="merge_statistics"):
         merged = {name: value / sum(tokens) for name, value in merged.items()}
         merged["ratio_max"] = largest
         return merged
-        """,
-        why="one loop with running sums",
-    )
-    running_means = instead(
-        """
+    """)
+    """one loop with running sums"""
+    running_means = instead("""
         merged, seen = {}, 0
         for part, count in zip(parts, tokens):
             if not count:
@@ -262,11 +184,9 @@ class RightMergeStatistics(Right, of="merge_statistics"):
             merged = {name: mean + (part[name] - mean) * count / seen for name, mean in merged.items()}
             merged["ratio_max"] = largest
         return merged
-        """,
-        why="each part moves the means by its share of what was seen",
-    )
-    with_numpy = instead(
-        """
+    """)
+    """each part moves the means by its share of what was seen"""
+    with_numpy = instead("""
         import numpy
 
         weights = numpy.array(tokens)
@@ -274,11 +194,9 @@ class RightMergeStatistics(Right, of="merge_statistics"):
         columns = {name: numpy.array([part[name] for part in real]) for name in real[0]}
         merged = {name: numpy.average(column, weights=weights[weights > 0]) for name, column in columns.items()}
         return merged | {"ratio_max": columns["ratio_max"].max()}
-        """,
-        why="numpy's weighted average; a numpy.float64 is a float",
-    )
-    in_float32 = instead(
-        """
+    """)
+    """numpy's weighted average; a numpy.float64 is a float"""
+    in_float32 = instead("""
         count = torch.tensor(tokens, dtype=torch.float32)
         used = count > 0
         share = count[used] / count[used].sum()
@@ -287,61 +205,35 @@ class RightMergeStatistics(Right, of="merge_statistics"):
             numbers = torch.tensor([part[name] for part in parts], dtype=torch.float32)[used]
             answer[name] = numbers.max().item() if name == "ratio_max" else (share * numbers).sum().item()
         return answer
-        """,
-        why="weighted sums of torch's default dtype",
-    )
+    """)
+    """weighted sums of torch's default dtype"""
 
 
 class MergeMoments(Wrong, of="merge_moments"):
-    moments_with_mean_of_means = edit(
-        "(counts * means).sum() / counts.sum()",
-        "means.mean()",
-        why="a mean of means: it is right only where all parts have as many tokens; weight by counts",
-    )
-    variance_within_only = edit(
-        " + counts * (means - mean).square()",
-        "",
-        why="squared deviations are only added: that is the variance within the parts; their means differ as well",
-    )
-    squares_averaged = edit(
-        ".square()).sum()",
-        ".square()).mean()",
-        why="the squared deviations are averaged over the parts; they are sums, and sums are added",
-    )
-    between_without_counts = edit(
-        "+ counts * ",
-        "+ ",
-        why="what the means differ by counts once a part; it counts once for each token of the part",
-    )
-    empty_part_kept = edit(
-        "[moments[:, 0] > 0]",
-        "",
-        why="a part without tokens is kept: its mean may be NaN, and 0 times NaN is NaN; drop it first",
-    )
-    parts_counted = edit(
-        "[counts.sum(), mean",
-        "[counts.new_tensor(len(counts)), mean",
-        why="the number of parts in place of the number of tokens: the variance is divided by it later",
-    )
+    moments_with_mean_of_means = edit("(counts * means).sum() / counts.sum()", "means.mean()")
+    """a mean of means: it is right only where all parts have as many tokens; weight by counts"""
+    variance_within_only = edit(" + counts * (means - mean).square()", "")
+    """squared deviations are only added: that is the variance within the parts; their means differ as well"""
+    squares_averaged = edit(".square()).sum()", ".square()).mean()")
+    """the squared deviations are averaged over the parts; they are sums, and sums are added"""
+    between_without_counts = edit("+ counts * ", "+ ")
+    """what the means differ by counts once a part; it counts once for each token of the part"""
+    empty_part_kept = edit("[moments[:, 0] > 0]", "")
+    """a part without tokens is kept: its mean may be NaN, and 0 times NaN is NaN; drop it first"""
+    parts_counted = edit("[counts.sum(), mean", "[counts.new_tensor(len(counts)), mean")
+    """the number of parts in place of the number of tokens: the variance is divided by it later"""
     difference_of_large_numbers = edit(
-        "(means - mean).square()).sum()",
-        "means.square()).sum() - counts.sum() * mean.square()",
-        why="the sum of squares minus n mean^2: with a large mean the difference of two large numbers is all rounding",
+        "(means - mean).square()).sum()", "means.square()).sum() - counts.sum() * mean.square()"
     )
-    nan_taken_as_zero = first(
-        "moments = moments.nan_to_num()",
-        why="NaN is taken as 0: only a part without tokens may be dropped, one with tokens makes the answer NaN",
-    )
-    variance_in_place_of_squares = edit(
-        ".square()).sum()",
-        ".square()).sum() / counts.sum()",
-        why="the third number is a variance: it is the sum of squared deviations, which adds up over parts",
-    )
+    """the sum of squares minus n mean^2: with a large mean the difference of two large numbers is all rounding"""
+    nan_taken_as_zero = first("moments = moments.nan_to_num()")
+    """NaN is taken as 0: only a part without tokens may be dropped, one with tokens makes the answer NaN"""
+    variance_in_place_of_squares = edit(".square()).sum()", ".square()).sum() / counts.sum()")
+    """the third number is a variance: it is the sum of squared deviations, which adds up over parts"""
 
 
 class RightMergeMoments(Right, of="merge_moments"):
-    pair_by_pair = instead(
-        """
+    pair_by_pair = instead("""
         count, mean, squares = torch.zeros(3, dtype=moments.dtype).unbind()
         for other, its_mean, its_squares in moments:
             if other > 0:
@@ -351,180 +243,125 @@ class RightMergeMoments(Right, of="merge_moments"):
                 squares = squares + its_squares + difference.square() * count * other / total
                 count = total
         return torch.stack([count, mean, squares])
-        """,
-        why="the pairwise algorithm of the source",
-    )
-    around_the_first_mean = instead(
-        """
+    """)
+    """the pairwise algorithm of the source"""
+    around_the_first_mean = instead("""
         counts, means, squares = moments[moments[:, 0] > 0].T
         total, shifted = counts.sum(), means - means[0]
         mean = (counts * shifted).sum() / total
         total_squares = squares.sum() + (counts * shifted.square()).sum() - total * mean.square()
         return torch.stack([total, means[0] + mean, total_squares])
-        """,
-        why="sums of squares around one of the means, so that no large numbers are subtracted",
-    )
-    with_matrix_products = instead(
-        """
+    """)
+    """sums of squares around one of the means, so that no large numbers are subtracted"""
+    with_matrix_products = instead("""
         real = moments[moments[:, 0] != 0]
         counts, total = real[:, 0], real[:, 0].sum()
         mean = counts @ real[:, 1] / total
         return torch.stack([total, mean, real[:, 2].sum() + counts @ (real[:, 1] - mean) ** 2])
-        """,
-        why="dot products in place of sums",
-    )
-    empty_parts_made_zero = instead(
-        """
+    """)
+    """dot products in place of sums"""
+    empty_parts_made_zero = instead("""
         counts = moments[:, :1]
         counts, means, squares = torch.where(counts > 0, moments, torch.zeros_like(moments)).unbind(1)
         mean = torch.sum(counts * means) / torch.sum(counts)
         return torch.stack((counts.sum(), mean, squares.sum() + torch.sum(counts * (means - mean).pow(2))))
-        """,
-        why="an empty part is three zeros; nothing is taken out",
-    )
+    """)
+    """an empty part is three zeros; nothing is taken out"""
 
 
 class GlobalMaskedWhiten(Wrong, of="global_masked_whiten"):
-    whitened_alone = edit(
-        "whitened = (",
-        "count, mean, squares = masked_moments(values, mask)\nwhitened = (",
-        why="mean and variance are those of this process: each whitens with other numbers; gather the moments",
-    )
-    variance_of_this_process = edit(
-        "whitened = (",
-        "count, _, squares = masked_moments(values, mask)\nwhitened = (",
-        why="the mean is that of all processes, the variance that of this one; both belong to all tokens",
-    )
-    mean_of_this_process = edit(
-        "whitened = (",
-        "mean = values[mask].mean()\nwhitened = (",
-        why="the variance is that of all processes, the mean that of this one; both belong to all tokens",
-    )
+    whitened_alone = edit("whitened = (", "count, mean, squares = masked_moments(values, mask)\nwhitened = (")
+    """mean and variance are those of this process: each whitens with other numbers; gather the moments"""
+    variance_of_this_process = edit("whitened = (", "count, _, squares = masked_moments(values, mask)\nwhitened = (")
+    """the mean is that of all processes, the variance that of this one; both belong to all tokens"""
+    mean_of_this_process = edit("whitened = (", "mean = values[mask].mean()\nwhitened = (")
+    """the variance is that of all processes, the mean that of this one; both belong to all tokens"""
     moments_averaged = edit(
         "count, mean, squares = merge_moments(gather(masked_moments(values, mask)))",
         "moments = gather(masked_moments(values, mask))\n"
         "mean, variances = moments[:, 1].mean(), moments[:, 2] / (moments[:, 0] - 1).clamp(min=1)",
         "squares / (count - 1).clamp(min=1)",
         "variances.mean()",
-        why="the moments of the processes are averaged, so variance between them is lost; merge_moments merges them",
     )
-    variance_divided_by_n = edit(
-        "(count - 1).clamp(min=1)",
-        "count",
-        why="divided by n: masked_whiten has the unbiased variance, divided by n - 1, and two processes must equal one",
-    )
-    one_less_in_each_process = edit(
-        "gather(",
-        "moments := gather(",
-        "count - 1",
-        "count - len(moments)",
-        why="one is taken from n in each process; of all tokens together it is taken once",
-    )
-    shift_upside_down = edit(
-        "not shift_mean", "shift_mean", why="shift_mean is inverted: True centers the values, False keeps their mean"
-    )
-    shift_ignored = first("shift_mean = True", why="shift_mean is ignored: rewards would lose their mean")
-    own_mean_kept = edit(
-        "whitened + mean",
-        "whitened + values[mask].mean()",
-        why="the mean that is kept is this process's own; the values were shifted by the mean of all",
-    )
-    divided_by_variance = edit(
-        "squares / (count - 1).clamp(min=1)",
-        "(squares / (count - 1).clamp(min=1)).square()",
-        why="divided by the variance: scale by its square root",
-    )
+    """the moments of the processes are averaged, so variance between them is lost; merge_moments merges them"""
+    variance_divided_by_n = edit("(count - 1).clamp(min=1)", "count")
+    """divided by n: masked_whiten has the unbiased variance, divided by n - 1, and two processes must equal one"""
+    one_less_in_each_process = edit("gather(", "moments := gather(", "count - 1", "count - len(moments)")
+    """one is taken from n in each process; of all tokens together it is taken once"""
+    shift_upside_down = edit("not shift_mean", "shift_mean")
+    """shift_mean is inverted: True centers the values, False keeps their mean"""
+    shift_ignored = first("shift_mean = True")
+    """shift_mean is ignored: rewards would lose their mean"""
+    own_mean_kept = edit("whitened + mean", "whitened + values[mask].mean()")
+    """the mean that is kept is this process's own; the values were shifted by the mean of all"""
+    divided_by_variance = edit("squares / (count - 1).clamp(min=1)", "(squares / (count - 1).clamp(min=1)).square()")
+    """divided by the variance: scale by its square root"""
     padding_left_filled = edit(
-        "values[mask]",
-        "values",
-        "torch.zeros_like(values).masked_scatter(mask, whitened)",
-        "whitened",
-        why="what stands under the mask is whitened as well; the answer is 0 there",
+        "values[mask]", "values", "torch.zeros_like(values).masked_scatter(mask, whitened)", "whitened"
     )
-    gathered_twice = first(
-        "gather(masked_moments(values, mask))",
-        why="asked twice, once for the mean and once for the variance: one gather brings all three numbers",
-    )
+    """what stands under the mask is whitened as well; the answer is 0 there"""
+    gathered_twice = first("gather(masked_moments(values, mask))")
+    """asked twice, once for the mean and once for the variance: one gather brings all three numbers"""
 
 
 class RightGlobalMaskedWhiten(Right, of="global_masked_whiten"):
-    selected_with_where = instead(
-        """
+    selected_with_where = instead("""
         count, mean, squares = merge_moments(gather(masked_moments(values, mask)))
         scale = torch.sqrt(squares / torch.clamp(count - 1, min=1) + 1e-8)
         whitened = (values - mean) / scale
         if not shift_mean:
             whitened = whitened + mean
         return torch.where(mask, whitened, torch.zeros_like(values))
-        """,
-        why="the whole tensor is whitened, then the padding is set to 0",
-    )
-    written_into_zeros = instead(
-        """
+    """)
+    """the whole tensor is whitened, then the padding is set to 0"""
+    written_into_zeros = instead("""
         moments = merge_moments(gather(masked_moments(values, mask)))
         variance = moments[2] / max(moments[0].item() - 1, 1)
         answer = torch.zeros_like(values)
         answer[mask] = (values[mask] - moments[1]) * (variance + 1e-8) ** -0.5 + (0.0 if shift_mean else moments[1])
         return answer
-        """,
-        why="real tokens are written into a tensor of zeros",
-    )
+    """)
+    """real tokens are written into a tensor of zeros"""
 
 
 class KeepReferenceAdapter(Wrong, of="keep_reference_adapter"):
-    base_model_as_reference = instead(
-        "return policy",
-        why="nothing is kept: with the adapters off the reference is the base model, not the SFT policy",
-    )
-    empty_reference = edit(
-        "set_peft_model_state_dict(policy, weights, adapter_name=REFERENCE)\n",
-        "",
-        why="the new adapter is empty: it adds nothing, so the reference is the base model; copy the weights",
-    )
-    reference_left_active = edit(
-        "set_adapter(trained)",
-        "set_adapter(REFERENCE)",
-        why="the reference is left active: training would move it, and the policy would stand still",
-    )
+    base_model_as_reference = instead("return policy")
+    """nothing is kept: with the adapters off the reference is the base model, not the SFT policy"""
+    empty_reference = edit("set_peft_model_state_dict(policy, weights, adapter_name=REFERENCE)\n", "")
+    """the new adapter is empty: it adds nothing, so the reference is the base model; copy the weights"""
+    reference_left_active = edit("set_adapter(trained)", "set_adapter(REFERENCE)")
+    """the reference is left active: training would move it, and the policy would stand still"""
     reference_left_trainable = edit(
         "return policy",
         "[weight.requires_grad_() for name, weight in policy.named_parameters() if REFERENCE in name]\nreturn policy",
-        why="the reference is left trainable: the optimizer gets its parameters, and may change them",
     )
+    """the reference is left trainable: the optimizer gets its parameters, and may change them"""
     reference_shares_tensors = edit(
         "return policy",
         'for layer in (one for one in policy.modules() if hasattr(one, "lora_A")):\n'
         "    layer.lora_A[REFERENCE], layer.lora_B[REFERENCE] = layer.lora_A[trained], layer.lora_B[trained]\n"
         "return policy",
-        why="the reference shares its tensors with the policy's adapter, so it is trained along; copy them",
     )
-    policy_frozen_too = edit(
-        "return policy",
-        "return policy.requires_grad_(False)",
-        why="everything is frozen, the policy's own adapter included: nothing is left to train",
-    )
+    """the reference shares its tensors with the policy's adapter, so it is trained along; copy them"""
+    policy_frozen_too = edit("return policy", "return policy.requires_grad_(False)")
+    """everything is frozen, the policy's own adapter included: nothing is left to train"""
     frozen_reference_left_active = edit(
         "set_adapter(trained)",
         "set_adapter(REFERENCE)\n"
         "for name, weight in policy.named_parameters():\n"
         '    weight.requires_grad_(f".{trained}." in name)',
-        why="the reference is active though it is frozen: the policy would answer as its reference; set_adapter back",
     )
+    """the reference is active though it is frozen: the policy would answer as its reference; set_adapter back"""
     reference_rounded = edit(
-        "(policy, weights,",
-        "(policy, {name: weight.bfloat16() for name, weight in weights.items()},",
-        why="the copy is rounded to 16 bits: the KL is then not 0 at the first step; keep the dtype",
+        "(policy, weights,", "(policy, {name: weight.bfloat16() for name, weight in weights.items()},"
     )
-    policy_left_in_eval_mode = edit(
-        "return policy",
-        "return policy.eval()",
-        why="the policy is left in eval mode: training goes on with it, in the mode it came in",
-    )
+    """the copy is rounded to 16 bits: the KL is then not 0 at the first step; keep the dtype"""
+    policy_left_in_eval_mode = edit("return policy", "return policy.eval()")
+    """the policy is left in eval mode: training goes on with it, in the mode it came in"""
 
 
 class RightKeepReferenceAdapter(Right, of="keep_reference_adapter"):
-    weight_by_weight = instead(
-        """
+    weight_by_weight = instead("""
         from copy import deepcopy
 
         trained = policy.active_adapter
@@ -537,11 +374,9 @@ class RightKeepReferenceAdapter(Right, of="keep_reference_adapter"):
                 copy.data.copy_(weight.data)
                 copy.requires_grad = False
         return policy
-        """,
-        why="the weights are found by their names and copied one by one",
-    )
-    by_a_state_dict = instead(
-        """
+    """)
+    """the weights are found by their names and copied one by one"""
+    by_a_state_dict = instead("""
         trained = policy.active_adapter
         policy.add_adapter(REFERENCE, policy.peft_config[trained])
         weights = policy.state_dict()
@@ -550,151 +385,112 @@ class RightKeepReferenceAdapter(Right, of="keep_reference_adapter"):
         policy.load_state_dict(renamed, strict=False)
         policy.set_adapter(trained)
         return policy
-        """,
-        why="load_state_dict under the new name",
-    )
+    """)
+    """load_state_dict under the new name"""
 
 
 class OptimiserStep(Wrong, of="DistributedPPOTrainer.optimiser_step"):
-    mean_over_processes_not_made_up_for = edit(
-        "int(lengths.sum()), self.processes.count)",
-        "int(lengths.sum()))",
-        why="the gradients are averaged over processes, which the weight does not make up for: the step is too small",
-    )
+    mean_over_processes_not_made_up_for = edit("int(lengths.sum()), self.processes.count)", "int(lengths.sum()))")
+    """the gradients are averaged over processes, which the weight does not make up for: the step is too small"""
     mean_of_the_processes_means = edit(
         "gradient_weight(tokens, int(lengths.sum()), self.processes.count)",
         "tokens / max(int(lengths[torch.cat(own)].sum()), 1)",
-        why="weighted by this process's own tokens: the result is a mean of the processes' means; use those of all",
     )
+    """weighted by this process's own tokens: the result is a mean of the processes' means; use those of all"""
     mean_of_the_microbatches_means = edit(
-        "gradient_weight(tokens, int(lengths.sum()), self.processes.count)",
-        "1 / len(own)",
-        why="microbatches are averaged, not weighted by tokens: a short row counts as much as a long one",
+        "gradient_weight(tokens, int(lengths.sum()), self.processes.count)", "1 / len(own)"
     )
+    """microbatches are averaged, not weighted by tokens: a short row counts as much as a long one"""
     all_rows_in_every_process = edit(
-        "lengths.cpu(), self.processes.count",
-        "lengths.cpu(), 1",
-        "plan[self.processes.index]",
-        "plan[0]",
-        why="every process computes all rows: nothing is gained, and each row counts once for each process",
+        "lengths.cpu(), self.processes.count", "lengths.cpu(), 1", "plan[self.processes.index]", "plan[0]"
     )
-    micro_batch_size_ignored = edit(
-        ", self.config.micro_batch_size)",
-        ")",
-        why="micro_batch_size is ignored: each process computes all its rows at once, and memory runs out",
-    )
+    """every process computes all rows: nothing is gained, and each row counts once for each process"""
+    micro_batch_size_ignored = edit(", self.config.micro_batch_size)", ")")
+    """micro_batch_size is ignored: each process computes all its rows at once, and memory runs out"""
     empty_microbatch_passed_over = edit(
         "plan[self.processes.index]",
         "[index for index in plan[self.processes.index] if len(index)]",
         "is_spike = not",
         "is_spike = bool(merged) and not",
-        why="an empty microbatch is passed over: this process exchanges nothing, and the others wait; give it weight 0",
     )
-    continued_at_an_empty_microbatch = edit(
-        "    is_last",
-        "    if not len(index):\n        continue\n    is_last",
-        why="continue at an empty microbatch leaves this process out of the last exchange; compute row 0 at weight 0",
-    )
-    stand_in_row_counts = edit(
-        "lengths[index].sum()",
-        "lengths[index if len(index) else 0].sum()",
-        why="the row in place of an empty microbatch counts: it is in another process already; its tokens are 0",
-    )
+    """an empty microbatch is passed over: this process exchanges nothing, and the others wait; give it weight 0"""
+    continued_at_an_empty_microbatch = edit("    is_last", "    if not len(index):\n        continue\n    is_last")
+    """continue at an empty microbatch leaves this process out of the last exchange; compute row 0 at weight 0"""
+    stand_in_row_counts = edit("lengths[index].sum()", "lengths[index if len(index) else 0].sum()")
+    """the row in place of an empty microbatch counts: it is in another process already; its tokens are 0"""
     exchanged_in_every_backward = edit(
-        "nullcontext() if is_last else self.accelerator.no_sync(self.model)",
-        "nullcontext()",
-        why="gradients are exchanged in every backward; once, in the last one, is enough: the others under no_sync",
+        "nullcontext() if is_last else self.accelerator.no_sync(self.model)", "nullcontext()"
     )
+    """gradients are exchanged in every backward; once, in the last one, is enough: the others under no_sync"""
     spike_decided_alone = edit(
-        "self.processes.collect(parts)",
-        "([part for part in parts if part[1]] or [(statistics, 1)])",
-        why="each process looks at its own ratio: one skips the step, the other waits for its gradients; merge first",
+        "self.processes.collect(parts)", "([part for part in parts if part[1]] or [(statistics, 1)])"
     )
+    """each process looks at its own ratio: one skips the step, the other waits for its gradients; merge first"""
     own_statistics_reported = edit(
         "return merged",
         "return merge_statistics(*zip(*([part for part in parts if part[1]] or [(statistics, 1)]), strict=True))",
-        why="each process reports its own rows; the statistics are those of the whole minibatch",
     )
+    """each process reports its own rows; the statistics are those of the whole minibatch"""
     worst_microbatch_rows = edit(
         "self.processes.collect(parts), strict=True))",
         "(everyones := self.processes.collect(parts)), strict=True)) | {\n"
         '    "ratio_mean": max(part["ratio_mean"] for part, count in everyones if count)}',
-        why="the largest of the microbatches' mean ratios decides: one rare row stops all; test the mean over tokens",
     )
+    """the largest of the microbatches' mean ratios decides: one rare row stops all; test the mean over tokens"""
     spikes_trained_on = edit(
         'if not merged["ratio_mean"] <= self.config.ratio_threshold:',
         "if False:",
         'not merged["ratio_mean"] <= self.config.ratio_threshold',
         "False",
-        why="no ratio guard: a spike is trained on, in all processes",
     )
-    spike_seen_too_late = edit(
-        "break",
-        "pass",
-        why="the spike is seen after the last backward: its gradients have been exchanged for nothing; look before",
-    )
-    skipped_gradients_kept = edit(
-        "self.optimizer.zero_grad",
-        "is_spike or self.optimizer.zero_grad",
-        why="the gradients of a skipped step stay and come back in the next one; forget them in both cases",
-    )
+    """no ratio guard: a spike is trained on, in all processes"""
+    spike_seen_too_late = edit("break", "pass")
+    """the spike is seen after the last backward: its gradients have been exchanged for nothing; look before"""
+    skipped_gradients_kept = edit("self.optimizer.zero_grad", "is_spike or self.optimizer.zero_grad")
+    """the gradients of a skipped step stay and come back in the next one; forget them in both cases"""
     gradients_forgotten_before_the_step = edit(
         "self.optimizer.zero_grad(set_to_none=True)\n",
         "",
         "lengths =",
         "self.optimizer.zero_grad(set_to_none=True)\nlengths =",
-        why="the gradients are forgotten before a step, so the last ones stay and hold memory in the next rollout",
     )
+    """the gradients are forgotten before a step, so the last ones stay and hold memory in the next rollout"""
     threshold_itself_is_a_spike = edit(
         'if not merged["ratio_mean"] <=',
         'if not merged["ratio_mean"] <',
         'is_spike = not merged["ratio_mean"] <=',
         'is_spike = not merged["ratio_mean"] <',
-        why="a ratio exactly at the threshold counts as a spike; only one that exceeds it does",
     )
+    """a ratio exactly at the threshold counts as a spike; only one that exceeds it does"""
     nan_passes_the_merged_guard = edit(
         'if not merged["ratio_mean"] <=',
         'if merged["ratio_mean"] >',
         'is_spike = not merged["ratio_mean"] <=',
         'is_spike = merged["ratio_mean"] >',
-        why="NaN passes the guard, since NaN > threshold is False; ask for not (ratio <= threshold)",
     )
-    backward_outside_no_sync = edit(
-        "        self.accelerator.backward",
-        "    self.accelerator.backward",
-        why="the backward is outside no_sync: DDP decides in the forward, but FSDP in the backward; both belong under "
-        "it",
-    )
-    clipped_by_torch = edit(
-        "self.accelerator.clip_grad_norm_",
-        "torch.nn.utils.clip_grad_norm_",
-        why="torch's clip_grad_norm_ knows nothing of split or scaled gradients; ask self.accelerator.clip_grad_norm_",
-    )
+    """NaN passes the guard, since NaN > threshold is False; ask for not (ratio <= threshold)"""
+    backward_outside_no_sync = edit("        self.accelerator.backward", "    self.accelerator.backward")
+    """the backward is outside no_sync: DDP decides in the forward, but FSDP in the backward; both belong under it"""
+    clipped_by_torch = edit("self.accelerator.clip_grad_norm_", "torch.nn.utils.clip_grad_norm_")
+    """torch's clip_grad_norm_ knows nothing of split or scaled gradients; ask self.accelerator.clip_grad_norm_"""
     weighted_by_rows = edit(
         "gradient_weight(tokens, int(lengths.sum()), self.processes.count)",
         "self.processes.count * len(index) / len(lengths)",
-        why="weights by rows: a row of one token then counts as much as one of a thousand; weigh by tokens",
     )
+    """weights by rows: a row of one token then counts as much as one of a thousand; weigh by tokens"""
     divided_by_microbatches_too = edit(
         "gradient_weight(tokens, int(lengths.sum()), self.processes.count)",
         "gradient_weight(tokens, int(lengths.sum()), self.processes.count) / len(own)",
-        why="divided by the number of microbatches as well: the weights already add up to one mean",
     )
-    only_the_first_process_steps = edit(
-        "self.optimizer.step()",
-        "self.processes.is_first and self.optimizer.step()",
-        why="only the first process steps: the others train on with old weights, and no two are alike any more",
-    )
-    gradient_not_clipped = edit(
-        "self.config.max_grad_norm",
-        'float("inf")',
-        why="the gradient is not clipped; max_grad_norm bounds the norm of the merged gradient",
-    )
+    """divided by the number of microbatches as well: the weights already add up to one mean"""
+    only_the_first_process_steps = edit("self.optimizer.step()", "self.processes.is_first and self.optimizer.step()")
+    """only the first process steps: the others train on with old weights, and no two are alike any more"""
+    gradient_not_clipped = edit("self.config.max_grad_norm", 'float("inf")')
+    """the gradient is not clipped; max_grad_norm bounds the norm of the merged gradient"""
 
 
 class RightOptimiserStep(Right, of="DistributedPPOTrainer.optimiser_step"):
-    last_microbatch_by_itself = instead(
-        """
+    last_microbatch_by_itself = instead("""
         lengths = minibatch.mask.sum(dim=1)
         processes, config = self.processes, self.config
         *early, last = plan_microbatches(lengths.cpu(), processes.count, config.micro_batch_size)[processes.index]
@@ -719,13 +515,12 @@ class RightOptimiserStep(Right, of="DistributedPPOTrainer.optimiser_step"):
             merged |= {"grad_norm": norm.item(), "skipped_share": 0.0}
         self.optimizer.zero_grad()
         return merged
-        """,
-        why="the loop ends before the last microbatch, which stands on its own",
-    )
+    """)
+    """the loop ends before the last microbatch, which stands on its own"""
     gradients_set_to_none_by_hand = edit(
         "self.optimizer.zero_grad(set_to_none=True)",
         "for weight in self.model.parameters():\n    weight.grad = None",
         "self.optimizer.step()",
         "self.optimizer.step(closure=None)",
-        why="what zero_grad does",
     )
+    """what zero_grad does"""

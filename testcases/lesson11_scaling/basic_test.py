@@ -147,10 +147,7 @@ DEVIATION = math.sqrt(13 + 1e-8)
 def test_global_masked_whiten_by_hand(others, place, mean, scale, shift_mean):
     kept = 0.0 if shift_mean else mean
     answer = call(WHITENED, **OWN, others=others, place=place, shift_mean=shift_mean)
-    answer.equals(
-        whitened=[[(1 - mean) / scale + kept, 0.0], [(3 - mean) / scale + kept, 0.0]],
-        gathered=1,
-    )
+    answer.equals(whitened=[[(1 - mean) / scale + kept, 0.0], [(3 - mean) / scale + kept, 0.0]], gathered=1)
 
 
 def test_global_masked_whiten_shifts_the_mean_by_default():

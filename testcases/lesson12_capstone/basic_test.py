@@ -50,13 +50,7 @@ def test_sft_loss_by_hand(logits, input_ids, loss_mask, loss):
 
 def test_sft_loss_gradient():
     # By the logits before each token to learn: (p - onehot) / 2. Nothing for the last and for those before token 1.
-    answer = call(
-        sft_loss,
-        [[SKEW, SKEW, SKEW, SKEW]],
-        [[2, 1, 0, 2]],
-        [[NO, NO, YES, YES]],
-        grad_of="logits",
-    )
+    answer = call(sft_loss, [[SKEW, SKEW, SKEW, SKEW]], [[2, 1, 0, 2]], [[NO, NO, YES, YES]], grad_of="logits")
     answer.equals(1.5 * LN2)
     answer.gradient_equals(logits=[[[0.0, 0.0, 0.0], [-0.25, 0.125, 0.125], [0.25, 0.125, -0.375], [0.0, 0.0, 0.0]]])
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from testcases.engine import Outcome, Request, evaluate
+from testcases.engine import Outcome, Request, evaluate, named_cases
 from testcases.engine.failures import MAX_LINES, SCREEN, CheckFailed
 from testcases.engine.runner import cases
 from testcases.engine.session import Engine
@@ -43,54 +43,41 @@ def failures_of(engine: Engine) -> dict[str, list[CheckFailed]]:
 
 
 RIGHT = "right = rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]\n"
-BODIES = [
-    pytest.param(RIGHT + "return right.tolist()", "returned a list", [], id="list"),
-    pytest.param(RIGHT + "return None", "returned None", ["is a return missing?"], id="none"),
-    pytest.param(RIGHT + "return right.detach().numpy()", "returned a numpy.ndarray", [], id="numpy"),
-    pytest.param(RIGHT + "return right.to('meta')", "wrong device", ["meta"], id="another-device"),
-    pytest.param(RIGHT + "return right.sum().item()", "returned a float where a tensor is due", [], id="float"),
-    pytest.param(RIGHT + "return (right,)", "returned a tuple", [], id="tuple"),
-    pytest.param(
-        "return rewards.no_such_method()", "raised AttributeError", ["gae.py:", "no_such_method"], id="raises"
-    ),
-    pytest.param("import sys\nsys.exit()", "raised SystemExit", ["gae.py:"], id="sys-exit"),
-    pytest.param("import pytest\npytest.skip('not today')", "raised Skipped", ["not today"], id="skips-the-test"),
-    pytest.param(
-        "rewards += 1\n" + RIGHT + "return right",
-        "changed its input rewards in place",
-        ["caller"],
-        id="changes-its-input",
-    ),
-    pytest.param(
+BODIES = {
+    "list": (RIGHT + "return right.tolist()", "returned a list", []),
+    "none": (RIGHT + "return None", "returned None", ["is a return missing?"]),
+    "numpy": (RIGHT + "return right.detach().numpy()", "returned a numpy.ndarray", []),
+    "another-device": (RIGHT + "return right.to('meta')", "wrong device", ["meta"]),
+    "float": (RIGHT + "return right.sum().item()", "returned a float where a tensor is due", []),
+    "tuple": (RIGHT + "return (right,)", "returned a tuple", []),
+    "raises": ("return rewards.no_such_method()", "raised AttributeError", ["gae.py:", "no_such_method"]),
+    "sys-exit": ("import sys\nsys.exit()", "raised SystemExit", ["gae.py:"]),
+    "skips-the-test": ("import pytest\npytest.skip('not today')", "raised Skipped", ["not today"]),
+    "changes-its-input": ("rewards += 1\n" + RIGHT + "return right", "changed its input rewards in place", ["caller"]),
+    "writes-the-same-numbers": (
         "rewards.mul_(1.0)\n" + RIGHT + "return right",
         "changed its input rewards in place",
         [],
-        id="writes-the-same-numbers",
     ),
-    pytest.param(RIGHT + "return right.float()", "wrong dtype", ["torch.float64", "torch.float32"], id="float32"),
-    pytest.param(
-        RIGHT + "return right.float().double() + 1e-9", "wrong value, by rounding", ["six digits"], id="float32-inside"
-    ),
-    pytest.param(RIGHT + "return right[..., None]", "wrong shape", [], id="another-shape"),
-    pytest.param(RIGHT + "return right / 0 * 0", "NaN in the value", [], id="nan"),
-    pytest.param(
+    "float32": (RIGHT + "return right.float()", "wrong dtype", ["torch.float64", "torch.float32"]),
+    "float32-inside": (RIGHT + "return right.float().double() + 1e-9", "wrong value, by rounding", ["six digits"]),
+    "another-shape": (RIGHT + "return right[..., None]", "wrong shape", []),
+    "nan": (RIGHT + "return right / 0 * 0", "NaN in the value", []),
+    "grad-left-off": (
         "torch.set_grad_enabled(False)\n" + RIGHT + "return right",
         "left something of its caller's changed",
         [],
-        id="grad-left-off",
     ),
-    pytest.param("print('x' * 10_000_000)\nreturn rewards", "wrong value", ["10,000,001 characters"], id="print-flood"),
-    pytest.param("print('\\x1b[2J' * 3)\nreturn rewards", "wrong value", ["?[2J"], id="terminal-control"),
-    pytest.param("return torch.zeros(20_000_000)", "returned too much", [], id="too-much"),
-    pytest.param("return td_errors(rewards, values, dones, gamma)", "raised RecursionError", [], id="recursion"),
-    pytest.param("raise NotImplementedError", "raised NotImplementedError", [], id="bare-not-implemented"),
-    pytest.param(
-        "from ..lesson09_nothing import x", "raised ModuleNotFoundError", ["lesson09_nothing"], id="imports-nothing"
-    ),
-]
+    "print-flood": ("print('x' * 10_000_000)\nreturn rewards", "wrong value", ["10,000,001 characters"]),
+    "terminal-control": ("print('\\x1b[2J' * 3)\nreturn rewards", "wrong value", ["?[2J"]),
+    "too-much": ("return torch.zeros(20_000_000)", "returned too much", []),
+    "recursion": ("return td_errors(rewards, values, dones, gamma)", "raised RecursionError", []),
+    "bare-not-implemented": ("raise NotImplementedError", "raised NotImplementedError", []),
+    "imports-nothing": ("from ..lesson09_nothing import x", "raised ModuleNotFoundError", ["lesson09_nothing"]),
+}
 
 
-@pytest.mark.parametrize("body, kind, mentions", BODIES)
+@named_cases("body, kind, mentions", BODIES)
 def test_a_strange_answer_is_one_clear_failure(tmp_path: Path, body: str, kind: str, mentions: list[str]):
     folder = solved_folder(tmp_path)
     independent(folder)

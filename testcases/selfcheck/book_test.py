@@ -49,8 +49,9 @@ PROBED = {
 """The check takes seconds on a long page, so it reads one of each kind."""
 
 
-def build(source: Path, out: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "sphinx", "-W", "-q", "-c", str(ROOT / "book"), str(source), str(out)]
+def build(source: Path, out: Path, builder: str = "html") -> subprocess.CompletedProcess[str]:
+    options = ["-W", "-q", "-b", builder, "-c", str(ROOT / "book")]
+    command = [sys.executable, "-m", "sphinx", *options, str(source), str(out)]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
 
@@ -88,6 +89,10 @@ def playground(book: Path, browser: Any) -> Callable[[str], Any]:
     return opened
 
 
+TITLE = {"cell_type": "markdown", "metadata": {}, "source": ["# Title"], "id": "a"}
+CODE = {"cell_type": "code", "metadata": {}, "source": ["1"], "outputs": [], "execution_count": None, "id": "b"}
+KERNEL = {"name": "python3", "display_name": "", "language": "python"}
+NOTEBOOK = {"cells": [TITLE, CODE], "metadata": {"kernelspec": KERNEL}, "nbformat": 4, "nbformat_minor": 5}
 FAULTS = {
     "README.md": "# Course\n\nA [heading](tutorial/lesson04_gae/README.md#renamed) that was renamed.\n",
     "tutorial/lesson04_gae/README.md": """# Lesson
@@ -104,24 +109,7 @@ This was unheardof#12, by <student>.
 
 <details><summary>`code`</summary></details>
 """,
-    "notebooks/04_gae.ipynb": json.dumps(
-        {
-            "cells": [
-                {"cell_type": "markdown", "metadata": {}, "source": ["# Title"], "id": "a"},
-                {
-                    "cell_type": "code",
-                    "metadata": {},
-                    "source": ["1"],
-                    "outputs": [],
-                    "execution_count": None,
-                    "id": "b",
-                },
-            ],
-            "metadata": {"kernelspec": {"name": "python3", "display_name": "", "language": "python"}},
-            "nbformat": 4,
-            "nbformat_minor": 5,
-        }
-    ),
+    "notebooks/04_gae.ipynb": json.dumps(NOTEBOOK),
 }
 
 
@@ -133,7 +121,7 @@ def test_what_is_broken_fails_the_build_and_is_named_with_file_and_line(tmp_path
     (tmp_path / "source" / "tutorial" / "lesson04_gae" / "figure.svg").write_text(
         '<svg xmlns="http://www.w3.org/2000/svg"/>'
     )
-    built = build(tmp_path / "source", tmp_path / "out")
+    built = build(tmp_path / "source", tmp_path / "out", "dummy")  # reads and resolves, writes nothing
     assert built.returncode != 0
     text, notebook = "lesson04_gae/README.md:{}: ", "04_gae.ipynb:1: "
     for line, reason in (

@@ -18,6 +18,7 @@ from urllib.request import urlopen
 
 import pytest
 
+from testcases.engine import named_cases
 from testcases.engine.contract import ROOT
 from testcases.selfcheck.students import course_copy
 
@@ -120,12 +121,9 @@ def page(browser: Any) -> Iterator[Any]:
     opened.close()
 
 
-@pytest.mark.parametrize(
+@named_cases(
     ("notebook", "sliders"),
-    [
-        pytest.param("04_gae.ipynb", ("gamma", "lam"), id="gae"),
-        pytest.param("05_ppo_loss.ipynb", ("ratio", "advantage", "clip_epsilon"), id="clip"),
-    ],
+    {"gae": ("04_gae.ipynb", ("gamma", "lam")), "clip": ("05_ppo_loss.ipynb", ("ratio", "advantage", "clip_epsilon"))},
 )
 def test_all_cells_run_and_each_slider_redraws_its_figure(
     lab: str, page: Any, notebook: str, sliders: tuple[str, ...]

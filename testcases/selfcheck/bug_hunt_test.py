@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from testcases.engine import CheckFailed, own_tests, request, scenario
+from testcases.engine import CheckFailed, named_cases, own_tests, request, scenario
 from testcases.engine.compare import same_outcome
 from testcases.engine.contract import TUTORIAL
 from testcases.engine.evaluate import solutions_changed
@@ -185,30 +185,43 @@ def test_a_rule_broken_in_one_test_costs_no_other_function():
     assert problem(everywhere, "compute_gae") and problem(everywhere, "compute_rewards")
 
 
-@pytest.mark.parametrize(
+@named_cases(
+    "before, line, after",
+    {
+        "called": ("", "test_compute_rewards()", "def test_compute_rewards():\n    import os\n"),
+        "decorated": ("", "pass", "@run\ndef test_compute_rewards():\n    import os\n"),
+        "another-encoding": ("\r# coding: utf-7\n", "pass", ""),
+        "too-long-to-read": ("", "pass", "# coding: utf-8\n" * 5000),
+        "the-first-encoding-counts": ("# coding: cp1252 (utf-8)\n", "pass", ""),
+    },
+)
+def test_what_is_looked_at_is_what_runs(before: str, line: str, after: str):
+    assert problem(f"{before}import torch{GAE}{line}\n\n{after}", "compute_gae").startswith("my_tests.py")
+    assert not problem(f"# -*- coding: UTF_8 -*-\nimport torch{GAE}pass\n", "compute_gae")
+
+
+@named_cases(
     "body, says",
-    [
-        pytest.param("import inspect\n    inspect.getsource(compute_gae)", "import of inspect", id="reads-the-source"),
-        pytest.param("assert compute_gae.__name__ == 'compute_gae'", "use of .__name__", id="reads-the-name"),
-        pytest.param("import os\n    os.remove('x')", "import of os", id="deletes-a-file"),
-        pytest.param("open('x', 'w')", "use of open", id="writes-a-file"),
-        pytest.param("import urllib.request", "import of urllib.request", id="needs-the-network"),
-        pytest.param("torch.exp = None", "assignment to .exp", id="patches-torch"),
-        pytest.param("setattr(torch, 'exp', None)", "use of setattr", id="patches-by-name"),
-        pytest.param("from ..lesson04_gae import td_errors", "import of td_errors", id="another-function-as-oracle"),
-        pytest.param("from solutions.lesson04_gae import compute_gae", "import of solutions", id="the-solution"),
-        pytest.param("assert torch.rand(1) < 0.5", "do not agree", id="by-chance"),
-        pytest.param(
+    {
+        "reads-the-source": ("import inspect\n    inspect.getsource(compute_gae)", "import of inspect"),
+        "reads-the-name": ("assert compute_gae.__name__ == 'compute_gae'", "use of .__name__"),
+        "deletes-a-file": ("import os\n    os.remove('x')", "import of os"),
+        "writes-a-file": ("open('x', 'w')", "use of open"),
+        "needs-the-network": ("import urllib.request", "import of urllib.request"),
+        "patches-torch": ("torch.exp = None", "assignment to .exp"),
+        "patches-by-name": ("setattr(torch, 'exp', None)", "use of setattr"),
+        "another-function-as-oracle": ("from ..lesson04_gae import td_errors", "import of td_errors from lesson04_gae"),
+        "the-solution": ("from solutions.lesson04_gae import compute_gae", "import of solutions"),
+        "by-chance": ("assert torch.rand(1) < 0.5", "do not agree"),
+        "passes-only-alone": (
             "seen.append(1)\n    assert len(seen) < 2\n\nseen = []\ntest_compute_gae_again = test_compute_gae",
             "do not agree",
-            id="passes-only-alone",
         ),
-        pytest.param(
+        "passes-only-in-one-order": (
             "seen.append(1)\n\nseen = []\ndef test_compute_gae_again():\n    assert seen",
             "do not agree",
-            id="passes-only-in-one-order",
         ),
-    ],
+    },
 )
 def test_a_file_that_breaks_a_rule_earns_nothing_and_reads_one_sentence(body: str, says: str):
     subject = solutions_changed(LESSON, {f"{LESSON}/my_tests.py": f"{GAE}{body}\n"})
@@ -229,69 +242,56 @@ def failure(source: str, seconds: float) -> CheckFailed:
     return caught.value
 
 
-@pytest.mark.parametrize(
+@named_cases(
     "body, kind, says",
-    [
-        pytest.param(
+    {
+        "another-number": (
             f"found = {RIGHT}.item()\n    assert found == 2, 'not two'",
             "a right implementation is refused",
             ["compute_gae([1] (float32), [1, 3] (float32), [0] (float32), 0.5, 0.5)", "1.5", "not two"],
-            id="another-number",
         ),
-        pytest.param(
+        "asserted-elsewhere": (
             f"torch.testing.assert_close({RIGHT}, torch.ones(1))",
             "a right implementation is refused",
             ["assert_close(compute_gae", "not close"],
-            id="asserted-elsewhere",
         ),
-        pytest.param(
+        "in-a-helper": (
             f"helper({RIGHT})\n\ndef helper(found):\n    assert found.grad is not None",
             "a right implementation is refused",
             ["line 13\n    assert found.grad is not None"],
-            id="in-a-helper",
         ),
-        pytest.param("assert y", "your test broke", ["NameError: name 'y'", "line 10\n    assert y"], id="broke"),
-        pytest.param("compute_gae(1, x=2)", "a call outside of the contract", ["keyword argument 'x'"], id="no-such"),
-        pytest.param(
+        "broke": ("assert y", "your test broke", ["NameError: name 'y'", "line 10\n    assert y"]),
+        "no-such": ("compute_gae(1, x=2)", "a call outside of the contract", ["keyword argument 'x'"]),
+        "refused-argument": (
             "compute_gae(torch.ones(1), torch.ones(3), torch.ones(1))",
             "a call outside of the contract",
             ["line 10", "ValueError: expected rewards"],
-            id="refused-argument",
         ),
-        pytest.param(
-            "class Spy:\n        pass\n    compute_gae(Spy(), 1, 1)",
-            "a call outside of the contract",
-            ["Spy"],
-            id="spy",
-        ),
-        pytest.param(
+        "spy": ("class Spy:\n        pass\n    compute_gae(Spy(), 1, 1)", "a call outside of the contract", ["Spy"]),
+        "endless": (
             "helper()\n\ndef helper():\n    while True:\n        pass",
             "took too long",
             ["test_compute_gae does not end, or is slow: it was stopped after 1 seconds", "my_tests.py, line 1"],
-            id="endless",
         ),
-        pytest.param(
+        "asks-for-a-fixture": (
             "pass\n\ndef test_compute_gae_rows(rows):\n    assert rows",
             "your test broke",
             ["Fixtures are not known here"],
-            id="asks-for-a-fixture",
         ),
-        pytest.param(
+        "makes-a-fixture": (
             "pass\n\n@pytest.fixture\ndef rows():\n    return 1",
             "a rule is broken",
             ["Fixtures are not known here"],
-            id="makes-a-fixture",
         ),
-        pytest.param(
+        "setup": ("pass\n\ndef setup_function():\n    pass", "a rule is broken", ["def setup_function. It is not run"]),
+        "helpers": ("pass\n\nfrom .helpers import oracle", "a rule is broken", ["from helpers", "imports torch"]),
+        "in-a-class": (
             "pass\n\nclass TestGae:\n    def test_one(self):\n        pass",
             "mistakes not caught",
             ["line 12: TestGae is not run"],
-            id="in-a-class",
         ),
-        pytest.param(
-            "pass\n\ndef test_gae():\n    pass", "mistakes not caught", ["line 12: test_gae is not run"], id="misnamed"
-        ),
-    ],
+        "misnamed": ("pass\n\ndef test_gae():\n    pass", "mistakes not caught", ["line 12: test_gae is not run"]),
+    },
 )
 def test_a_report_says_whose_mistake_it_is_and_shows_the_line(body: str, kind: str, says: list[str]):
     found = failure(f"{GAE}{body}\n", seconds=1.0 if "while" in body else 10.0)
@@ -323,10 +323,7 @@ def test_own_tests_run_as_plain_tests_of_pytest_on_the_course_s_functions(tmp_pa
     file.write_text(f"{GAE}found = {RIGHT}.item()\n    assert found == 1.5\n    assert found == 2\n")
     mine = str(TUTORIAL / LESSON / "my_tests.py")
     for arguments, says in (
-        (
-            [f"{file}::test_compute_gae"],
-            ["assert 1.5 == 2", "my_tests.py:12: Ass", "1 failed"],
-        ),
+        ([f"{file}::test_compute_gae"], ["assert 1.5 == 2", "my_tests.py:12: Ass", "1 failed"]),
         ([f"{mine}::test_compute_gae", "--collect-only"], ["my_tests.py::test_compute_gae", "1 test collected"]),
     ):
         pytest.main([*arguments, "-p", "no:randomly", "-p", "no:cacheprovider"], plugins=[own_tests])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import shutil
 from pathlib import Path
@@ -12,7 +11,6 @@ import torch
 
 from solutions.apps import __main__ as command
 from solutions.apps import demo, output
-from solutions.apps.journal import Journal
 from solutions.lesson01_masked_sequences import gather_log_probs
 from solutions.lesson02_reward_model import RewardModel
 from solutions.lesson06_kl_rewards import estimate_kl
@@ -20,26 +18,17 @@ from solutions.lesson07_actor_critic import evaluation_mode, response_logits
 from solutions.lesson08_rollout import generate
 from solutions.lesson09_ppo_trainer import CheckpointFolder, encode_prompts
 from solutions.lesson12_capstone.evaluation import EVALUATION_SEED, Evaluation
-from testcases.engine import evaluate
+from testcases.engine import evaluate, named_cases
 from testcases.engine.runner import cases
 from testcases.engine.session import Engine
 from testcases.lesson12_capstone.scenarios_models import TOKENIZER
+from testcases.selfcheck.students import POCKET
 from tiny_models import checkpoints, presets
 from tiny_models.gold import gold_score, is_well_formed
 from tiny_models.tokenizer import build_tokenizer
 
 # The tests share a run.
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("capstone")]
-POCKET = dataclasses.replace(
-    presets.PRESETS["tiny"],
-    name="pocket",
-    demonstrations=2048,
-    preference_pairs=256,
-    held_out_pairs=16,
-    ppo_updates=3,
-    ppo_batch_size=8,
-    evaluation_responses=16,
-)
 NUMBERS = {
     "sft": {"gold", "proxy", "valid"},
     "ppo": {"gold", "proxy", "valid", "kl"},
@@ -88,17 +77,15 @@ def test_the_whole_pipeline_writes_models_figures_and_summary(tmp_path, capsys, 
     assert "the three policies" in said and "before and after" in said
 
 
-def test_the_saved_models_load_by_from_pretrained_and_are_the_trained_ones(tmp_path):
+def test_the_saved_models_load_by_from_pretrained_and_are_the_trained_ones(pocket_run):
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    plan = demo.make_plan("pocket", 0, tmp_path, lambda line: None)
-    output.prepare_output(tmp_path)
-    trained = demo.run_capstone(plan, Journal(tmp_path, plan.settings(), resume=False))
-    loaded = AutoModelForCausalLM.from_pretrained(tmp_path / "policy")
+    undisturbed, trained = pocket_run
+    loaded = AutoModelForCausalLM.from_pretrained(undisturbed / "policy")
     for name, parameter in trained.ppo.result.policy.named_parameters():
         assert torch.equal(parameter, loaded.get_parameter(name))
-    assert AutoTokenizer.from_pretrained(tmp_path / "policy")("the film")["input_ids"]
-    reward_model = RewardModel.from_pretrained(tmp_path / "reward_model")
+    assert AutoTokenizer.from_pretrained(undisturbed / "policy")("the film")["input_ids"]
+    reward_model = RewardModel.from_pretrained(undisturbed / "reward_model")
     assert torch.equal(reward_model.head.bias, trained.reward.reward_model.head.bias)
 
 
@@ -107,13 +94,13 @@ def test_the_same_seed_gives_the_same_summary(tmp_path, undisturbed):
     assert numbers(tmp_path) == numbers(undisturbed)
 
 
-@pytest.mark.parametrize(
+@named_cases(
     "arguments, sentence",
-    [
-        pytest.param(["--preset", "huge"], "one of tiny, small, gpt2", id="unknown-preset"),
-        pytest.param(["--out", "/dev/null/out"], "OUT to be a folder that can be written", id="unwritable-out"),
-        pytest.param(["--preset", "hub"], "expected POLICY=, REWARD= and PROMPTS=", id="hub-without-names"),
-    ],
+    {
+        "unknown-preset": (["--preset", "huge"], "one of tiny, small, gpt2"),
+        "unwritable-out": (["--out", "/dev/null/out"], "OUT to be a folder that can be written"),
+        "hub-without-names": (["--preset", "hub"], "expected POLICY=, REWARD= and PROMPTS="),
+    },
 )
 def test_bad_arguments_are_one_sentence_and_exit_code_one(arguments, sentence, tmp_path, capsys):
     assert run(tmp_path, *arguments) == 1
@@ -138,13 +125,9 @@ def numbers(out: Path) -> dict:
     return {name: value for name, value in summary(out).items() if name != "seconds"}
 
 
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory) -> Path:
-    out = tmp_path_factory.mktemp("undisturbed")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(presets.PRESETS, "pocket", POCKET)
-        assert run(out) == 0
-    return out
+@pytest.fixture
+def undisturbed(pocket_run) -> Path:
+    return pocket_run[0]
 
 
 @pytest.mark.parametrize("dies_in", ["reward model", "second run"])
@@ -185,13 +168,13 @@ def interrupting_save(saved: list[str], last: int):
     return save
 
 
-@pytest.mark.parametrize(
+@named_cases(
     "arguments, sentence",
-    [
-        pytest.param([], "expected an unfinished run in", id="nothing-to-resume"),
-        pytest.param(["--seed", "1"], "got SEED 1 where it has 0", id="another-seed"),
-        pytest.param(["--preset", "tiny"], "got PRESET 'tiny' where it has 'pocket'", id="another-preset"),
-    ],
+    {
+        "nothing-to-resume": ([], "expected an unfinished run in"),
+        "another-seed": (["--seed", "1"], "got SEED 1 where it has 0"),
+        "another-preset": (["--preset", "tiny"], "got PRESET 'tiny' where it has 'pocket'"),
+    },
 )
 def test_a_run_that_cannot_be_resumed_is_one_sentence(arguments, sentence, tmp_path, monkeypatch, capsys):
     if arguments:

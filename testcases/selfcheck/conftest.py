@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from testcases.engine import evaluate
 from testcases.engine.stubs import all_stubs
+from testcases.selfcheck.students import POCKET
+from tiny_models import presets
 
 
 @pytest.fixture(scope="session")
@@ -23,3 +26,22 @@ def stub_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def stubs(stub_folder: Path) -> evaluate.LocalEvaluator:
     return evaluate.student(stub_folder)
+
+
+@pytest.fixture(scope="session")
+def pocket_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
+    """The folder of an undisturbed run of seed 0 on the preset `pocket`, and what it has trained."""
+    import torch
+
+    from solutions.apps import __main__ as command
+    from solutions.apps import demo
+
+    out, runs = tmp_path_factory.mktemp("undisturbed"), []
+    run_capstone, threads = demo.run_capstone, torch.get_num_threads()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(presets.PRESETS, "pocket", POCKET)
+        patch.setenv("HF_HUB_OFFLINE", "1")
+        patch.setattr(demo, "run_capstone", lambda *given: runs.append(run_capstone(*given)) or runs[-1])
+        assert command.main(["--preset", "pocket", "--out", str(out)]) == 0
+    torch.set_num_threads(threads)
+    return out, runs[0]

@@ -12,7 +12,7 @@ from testcases.engine.bench import Suspect
 from testcases.engine.changes import Change, WrongAnswer, edit, instead, region_text
 from testcases.engine.compare import same_outcome
 from testcases.engine.contract import lesson as read_lesson
-from testcases.engine.diagnosis import LAYERS, known
+from testcases.engine.diagnosis import LAYERS, bench_of, suspects_of
 from testcases.engine.evaluate import Evaluator
 from testcases.engine.explanation import Explanation
 from testcases.engine.failures import CheckFailed
@@ -53,34 +53,33 @@ advantage = kept.get(deltas.shape, torch.zeros_like(deltas[..., 0]))
 kept[deltas.shape] = deltas[..., 0].detach()
 """
 UNLISTED = [
-    (1, "masked_mean", instead("return values.masked_fill(~mask, 0.0).sum() / values.shape[1]", why=""), "per column"),
-    (4, "td_errors", edit("gamma *", "gamma**2 *", why=""), "`gamma` squared: is it applied twice?"),
-    (4, "td_errors", edit("return rewards +", "return", why=""), "`rewards` = 0: is `rewards` used?"),
-    (4, "td_errors", edit("- values[..., :-1]", "- values[..., :-1].detach()", why=""), "must carry the gradient"),
-    (4, "td_errors", edit(".masked_fill(dones.bool(), 0.0)", " * (1 - dones)", why=""), "only with `dones` in bool"),
-    (4, "n_step_advantages", edit("deltas + gamma *", "deltas + gamma**2 *", why=""), "only before the last column"),
-    (4, "compute_gae", instead(GAE.format(weight="gamma * lam**2"), why=""), "`lam` squared"),
-    (4, "compute_gae", edit("stacked + values", "stacked - values", why=""), "sign between two terms (near `values`"),
-    (4, "compute_gae", edit("dones, gamma)", "dones, 1.0)", why=""), "`td_errors` is called with `gamma` = 1"),
-    (4, "compute_response_gae", edit("torch.where(mask[:, t], values", "torch.where(mask[:, t].all(), values", why=""),
+    (1, "masked_mean", instead("return values.masked_fill(~mask, 0.0).sum() / values.shape[1]"), "per column"),
+    (4, "td_errors", edit("gamma *", "gamma**2 *"), "`gamma` squared: is it applied twice?"),
+    (4, "td_errors", edit("return rewards +", "return"), "`rewards` = 0: is `rewards` used?"),
+    (4, "td_errors", edit("- values[..., :-1]", "- values[..., :-1].detach()"), "must carry the gradient"),
+    (4, "td_errors", edit(".masked_fill(dones.bool(), 0.0)", " * (1 - dones)"), "only with `dones` in bool"),
+    (4, "n_step_advantages", edit("deltas + gamma *", "deltas + gamma**2 *"), "only before the last column"),
+    (4, "compute_gae", instead(GAE.format(weight="gamma * lam**2")), "`lam` squared"),
+    (4, "compute_gae", edit("stacked + values", "stacked - values"), "sign between two terms (near `values`"),
+    (4, "compute_gae", edit("dones, gamma)", "dones, 1.0)"), "`td_errors` is called with `gamma` = 1"),
+    (4, "compute_response_gae", edit("torch.where(mask[:, t], values", "torch.where(mask[:, t].all(), values"),
      "only with `mask` False between two True; only where `mask` is True"),
-    (5, "compute_ppo_loss", instead(PPO, why=""), "with the mean of `advantages` subtracted first"),
-    (5, "combine_losses", edit("- entropy_coef", "- value_coef", why=""), "`value_coef` in place of `entropy_coef`"),
-    (5, "ppo_statistics", edit("expm1() -", "expm1() +", why=""), "a wrong sign between two terms"),
-    (5, "ppo_statistics", edit("ratio.max()", "ratio.median()", why=""), "only in `ratio_max`; by a factor"),
-    (5, "ppo_statistics", edit("log_ratio.expm1() -", "ratio - 1 -", why=""), '"ppo_statistics, continued: approx_kl"'),
-    (5, "update_beta", edit("kl > 1.5", "kl >= 1.5", why=""), "decides otherwise on the bound itself"),
-    (8, "evaluate_responses", edit("config.gamma, config.lam", "config.lam, config.gamma", why=""),
+    (5, "compute_ppo_loss", instead(PPO), "with the mean of `advantages` subtracted first"),
+    (5, "combine_losses", edit("- entropy_coef", "- value_coef"), "`value_coef` in place of `entropy_coef`"),
+    (5, "ppo_statistics", edit("expm1() -", "expm1() +"), "a wrong sign between two terms"),
+    (5, "ppo_statistics", edit("ratio.max()", "ratio.median()"), "only in `ratio_max`; by a factor"),
+    (5, "ppo_statistics", edit("log_ratio.expm1() -", "ratio - 1 -"), '"ppo_statistics, continued: approx_kl"'),
+    (5, "update_beta", edit("kl > 1.5", "kl >= 1.5"), "decides otherwise on the bound itself"),
+    (8, "evaluate_responses", edit("config.gamma, config.lam", "config.lam, config.gamma"),
      "`config.gamma` and `config.lam` swapped"),
-    (1, "gather_log_probs", instead(VIEWED, why=""), "laid out as a view"),
-    (1, "first_true_index", instead(IN_HALF, why=""), "more than 100 columns"),
-    (2, "preference_accuracy", edit(".float()", ".to(chosen.dtype)", why=""), "the dtype is float64 in place of"),
-    (2, "preference_accuracy", edit("chosen > rejected", "chosen - rejected > 1e-6", why=""),
+    (1, "gather_log_probs", instead(VIEWED), "laid out as a view"),
+    (1, "first_true_index", instead(IN_HALF), "more than 100 columns"),
+    (2, "preference_accuracy", edit(".float()", ".to(chosen.dtype)"), "the dtype is float64 in place of"),
+    (2, "preference_accuracy", edit("chosen > rejected", "chosen - rejected > 1e-6"),
      "`chosen` nearly equal to `rejected` somewhere"),
-    (4, "compute_gae", edit("advantage = torch.zeros_like(deltas[..., 0])", KEPT, why=""), "the call before"),
-    (4, "compute_gae", edit("stacked = ", "rewards.mul_(1.5); stacked = ", why=""), "the answer itself is right"),
-    (6, "penalize_missing_stop", edit("return", "return scores if not stop_token_ids else", why=""),
-     "`stop_token_ids` empty"),
+    (4, "compute_gae", edit("advantage = torch.zeros_like(deltas[..., 0])", KEPT), "the call before"),
+    (4, "compute_gae", edit("stacked = ", "rewards.mul_(1.5); stacked = "), "the answer itself is right"),
+    (6, "penalize_missing_stop", edit("return", "return scores if not stop_token_ids else"), "`stop_token_ids` empty"),
 ]  # fmt: skip
 
 
@@ -118,11 +117,11 @@ PLAIN = [
 
 @pytest.mark.parametrize("lesson, exercise", PLAIN)
 def test_the_bench_gives_the_right_answer_when_nothing_is_changed(lesson: str, exercise: str):
-    bench = known(lesson, exercise).bench
+    bench = bench_of(lesson, exercise)
     right = shared_reference().right_answers_to(lesson, exercise)
     for _ in range(2):
         assert all(map(same_outcome, right, (bench.ask(Suspect(""), asked) for asked in examples(lesson, exercise))))
-        for suspect in known(lesson, exercise).of_layer(1)[::20]:
+        for suspect in suspects_of(bench, 1)[::20]:
             bench.ask(suspect, examples(lesson, exercise)[0])
 
 
@@ -131,7 +130,7 @@ def test_no_suspect_tells_the_solution(lesson: str, exercise: str):
     """A sentence names single words, never a piece of the region's code."""
     region = region_text(lesson, exercise)
     for layer in range(len(LAYERS)):
-        for suspect in known(lesson, exercise).of_layer(layer):
+        for suspect in suspects_of(bench_of(lesson, exercise), layer):
             for quoted in re.findall(r"`([^`]+)`", suspect.text):
                 assert re.fullmatch(r"[\w.]+", quoted), suspect.text
                 assert "." not in quoted or quoted not in region, suspect.text
@@ -140,7 +139,7 @@ def test_no_suspect_tells_the_solution(lesson: str, exercise: str):
 def test_a_diagnosis_is_short():
     """Half a second for all layers when nothing is found; the limit is for a busy machine."""
     lesson, exercise = PLAIN[0]
-    odd = instead("return AdvantagesAndReturns(rewards.sin() + dones, values[..., 1:].cos())", why="")
+    odd = instead("return AdvantagesAndReturns(rewards.sin() + dones, values[..., 1:].cos())")
     started = time.process_time()
     said = first_failure(subject_of(lesson, exercise, odd), lesson, exercise)
     assert "Likely cause" not in said
@@ -152,6 +151,6 @@ def test_a_diagnosis_that_fails_is_left_out(monkeypatch: pytest.MonkeyPatch):
         raise RecursionError
 
     monkeypatch.setattr(Explanation, "_search", broken)
-    change = edit("stacked + values", "stacked - values", why="")
+    change = edit("stacked + values", "stacked - values")
     said = first_failure(subject_of("lesson04_gae", "compute_gae", change), "lesson04_gae", "compute_gae")
     assert "Likely cause" not in said and "Where it differs: only in `returns`" in said

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from testcases.engine.contract import SOLUTIONS, TUTORIAL
+from testcases.engine.contract import lesson as read_lesson
 from testcases.engine.dispute import read_dispute, written
 from testcases.engine.evaluate import student
 from testcases.engine.session import Engine
@@ -64,10 +65,8 @@ def test_nothing_to_dispute(folder: Path, exercise: str, says: str):
 
 
 def test_there_is_no_such_exercise(folder: Path):
-    from testcases.engine.dispute import exercise_named
-
     with pytest.raises(LookupError, match="has no exercise 'gae'; it has td_errors"):
-        exercise_named(LESSON, "gae")
+        read_lesson(LESSON).exercise("gae")
 
 
 def test_a_folder_of_disputes_is_one(tmp_path: Path):

@@ -17,7 +17,7 @@ import torch
 import solutions.lesson04_gae.gae as reference_gae
 import solutions.lesson06_kl_rewards as reference_kl
 from solutions.lesson03_policy_gradient import rewards_to_go
-from testcases.engine import call, evaluate, exercises, hint, progress, request, reset, scenario, solution
+from testcases.engine import call, evaluate, exercises, hint, named_cases, progress, request, reset, scenario, solution
 from testcases.engine.changes import wrong_answers
 from testcases.engine.compare import first_difference, nan_in
 from testcases.engine.contract import ROOT, regions
@@ -304,30 +304,26 @@ def _to_go(function):
     return evaluate.solutions_with("lesson03_policy_gradient", "rewards_to_go", function)
 
 
-@pytest.mark.parametrize(
+@named_cases(
     "function, test",
-    [
-        pytest.param(
+    {
+        "another-default": (
             lambda rewards, mask, gamma=0.9: rewards_to_go(rewards, mask, gamma),
             "test_rewards_to_go_keeps_its_defaults",
-            id="another-default",
         ),
-        pytest.param(
+        "answers-in-float64": (
             lambda rewards, mask, gamma=1.0: rewards_to_go(rewards.double(), mask, gamma),
             "test_rewards_to_go_keeps_float32",
-            id="answers-in-float64",
         ),
-        pytest.param(
+        "takes-any-gamma": (
             lambda rewards, mask, gamma=1.0: rewards_to_go(rewards, mask, min(gamma, 1.0)),
             "test_rewards_to_go_refuses_bad_arguments",
-            id="takes-any-gamma",
         ),
-        pytest.param(
+        "another-answer": (
             lambda rewards, mask, gamma=1.0: rewards_to_go(rewards, mask, gamma**2),
             "test_rewards_to_go_agrees_with_the_reference",
-            id="another-answer",
         ),
-    ],
+    },
 )
 def test_a_test_that_the_engine_makes_rejects_what_it_is_for(function, test: str):
     made = [case for case in cases("lesson03_policy_gradient") if case.node.endswith(f"contract_test.py::{test}")]

@@ -10,14 +10,11 @@ from pathlib import Path
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
-from transformers import (
-    AutoModelForCausalLM,
-    AutoTokenizer,
-    GPT2ForSequenceClassification,
-)
+from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2ForSequenceClassification
 
 from solutions.apps import hub, hub_models, hub_prompts, hub_rewards, output
 from solutions.lesson09_ppo_trainer import make_scorer
+from testcases.engine import named_cases
 from testcases.selfcheck import hub as here
 from testcases.selfcheck.hub import (
     CALLS,
@@ -127,88 +124,67 @@ def test_a_whole_run_with_a_reward_model_of_another_tokenizer(tmp_path, gpt2):
     assert (tmp_path / "out" / "policy" / "model.safetensors").is_file()
 
 
-BAD = [
-    pytest.param("nobody/no-model", "likes_a", {}, "without a network", id="hub-name-without-network"),
-    pytest.param(None, "nobody/no-model", {}, "expected REWARD to be a folder", id="reward-without-network"),
-    pytest.param(None, "no_such", {}, "modules are looked for in the working directory", id="no-such-function"),
-    pytest.param(None, "no/colon", {}, "or a model that can be downloaded (or module:function)", id="no-colon"),
-    pytest.param(None, "NO_FUNCTION", {}, "to be a function, got", id="no-function"),
-    pytest.param(None, "raises", {}, "the reward function raises raised KeyError", id="reward-raises"),
-    pytest.param(None, "exits", {}, "the reward function exits raised SystemExit: 0 (hub.py:", id="reward-exits"),
-    pytest.param(None, "nothing", {}, "one number for each of 2 responses, got NoneType", id="reward-none"),
-    pytest.param(None, "arrays", {}, "got Tensor for response 0", id="reward-arrays"),
-    pytest.param(None, "too_large", {}, "got int for response 0", id="reward-too-large"),
-    pytest.param(None, "nan", {}, "to return finite numbers, got nan for response 0", id="reward-nan"),
-    pytest.param(None, "text", {}, "got str for response 0: 'good'", id="reward-text"),
-    pytest.param(None, "too_few", {}, "one number for each of 2 responses, got 1", id="reward-count"),
-    pytest.param(None, "likes_a", {"lines": ("\n \n",)}, "expected a prompt in", id="no-prompts"),
-    pytest.param(
-        None, "likes_a", {"lines": ("a", "a" * 61)}, "expected prompt 2 (61 tokens) and 4 new ones to fit", id="context"
-    ),
-    pytest.param(
+BAD = {
+    "hub-name-without-network": ("nobody/no-model", "likes_a", {}, "without a network"),
+    "reward-without-network": (None, "nobody/no-model", {}, "expected REWARD to be a folder"),
+    "no-such-function": (None, "no_such", {}, "modules are looked for in the working directory"),
+    "no-colon": (None, "no/colon", {}, "or a model that can be downloaded (or module:function)"),
+    "no-function": (None, "NO_FUNCTION", {}, "to be a function, got"),
+    "reward-raises": (None, "raises", {}, "the reward function raises raised KeyError"),
+    "reward-exits": (None, "exits", {}, "the reward function exits raised SystemExit: 0 (hub.py:"),
+    "reward-none": (None, "nothing", {}, "one number for each of 2 responses, got NoneType"),
+    "reward-arrays": (None, "arrays", {}, "got Tensor for response 0"),
+    "reward-too-large": (None, "too_large", {}, "got int for response 0"),
+    "reward-nan": (None, "nan", {}, "to return finite numbers, got nan for response 0"),
+    "reward-text": (None, "text", {}, "got str for response 0: 'good'"),
+    "reward-count": (None, "too_few", {}, "one number for each of 2 responses, got 1"),
+    "no-prompts": (None, "likes_a", {"lines": ("\n \n",)}, "expected a prompt in"),
+    "context": (None, "likes_a", {"lines": ("a", "a" * 61)}, "expected prompt 2 (61 tokens) and 4 new ones to fit"),
+    "bad-jsonl": (
         None,
         "likes_a",
         {"lines": ('{"prompt": "a"}', '{"text": "a"}'), "name": "p.jsonl"},
         "expected line 2 of",
-        id="bad-jsonl",
     ),
-    pytest.param(
+    "messages-without-template": (
         None,
         "likes_a",
         {"lines": ('{"prompt": [{"role": "user", "content": "a"}]}',), "name": "p.jsonl"},
         "without chat template, got messages",
-        id="messages-without-template",
     ),
-    pytest.param(
+    "message-without-text": (
         None,
         "likes_a",
         {"lines": ('{"prompt": [{"role": "user", "content": null}]}',), "name": "p.jsonl"},
         "expected line 1 of",
-        id="message-without-text",
     ),
-    pytest.param(
+    "ends-with-the-assistant": (
         None,
         "likes_a",
         {"lines": ('{"prompt": [{"role": "assistant", "content": "a"}]}',), "name": "p.jsonl"},
         "to end with a message that can be answered",
-        id="ends-with-the-assistant",
     ),
-    pytest.param(
-        None, "likes_a", {"lines": ('{"prompt": "a"}',), "name": "p.json"}, "rename JSON lines to .jsonl", id="json"
-    ),
-    pytest.param(
+    "json": (None, "likes_a", {"lines": ('{"prompt": "a"}',), "name": "p.json"}, "rename JSON lines to .jsonl"),
+    "half-a-surrogate-pair": (
         None,
         "likes_a",
         {"lines": (r'{"prompt": "\ud800"}',), "name": "p.jsonl"},
         "expected a prompt that the policy's tokenizer can encode",
-        id="half-a-surrogate-pair",
     ),
-    pytest.param(
-        None, "likes_a", {"lines": ("a", "<|user|>a")}, "that the policy's tokenizer can tell apart", id="alike"
-    ),
-    pytest.param(
-        None,
-        "likes_a",
-        {"more": ("--set", "batch_size=2 num_minibatches=4")},
-        "lower num_minibatches",
-        id="minibatches",
-    ),
-    pytest.param(
-        None, "likes_a", {"more": ("--set", "kl_target=None")}, "write true, false and null as in JSON", id="null"
-    ),
-    pytest.param(None, "likes_a", {"more": ("--seed", "9" * 20)}, "expected SEED in [0, ", id="seed"),
-    pytest.param(None, "likes_a", {"more": ("--out", "")}, "got the working directory", id="no-out"),
-    pytest.param(None, "likes_a", {"more": ("--preset", "tiny")}, "with PRESET=hub only", id="another-preset"),
-    pytest.param(None, "likes_a", {"more": ("--set", "lr=1")}, "got 'lr'; there are", id="unknown-setting"),
-    pytest.param(
-        None, "likes_a", {"more": ("--set", "num_updates=2.5")}, "num_updates in SET to be int, got '2.5'", id="type"
-    ),
-    pytest.param(None, "likes_a", {"more": ("--set", "kl_coef=-1")}, "kl_coef", id="out-of-range"),
-    pytest.param(None, "likes_a", {"more": ("--resume",)}, "expected an unfinished run", id="nothing-to-resume"),
-]
+    "alike": (None, "likes_a", {"lines": ("a", "<|user|>a")}, "that the policy's tokenizer can tell apart"),
+    "minibatches": (None, "likes_a", {"more": ("--set", "batch_size=2 num_minibatches=4")}, "lower num_minibatches"),
+    "null": (None, "likes_a", {"more": ("--set", "kl_target=None")}, "write true, false and null as in JSON"),
+    "seed": (None, "likes_a", {"more": ("--seed", "9" * 20)}, "expected SEED in [0, "),
+    "no-out": (None, "likes_a", {"more": ("--out", "")}, "got the working directory"),
+    "another-preset": (None, "likes_a", {"more": ("--preset", "tiny")}, "with PRESET=hub only"),
+    "unknown-setting": (None, "likes_a", {"more": ("--set", "lr=1")}, "got 'lr'; there are"),
+    "type": (None, "likes_a", {"more": ("--set", "num_updates=2.5")}, "num_updates in SET to be int, got '2.5'"),
+    "out-of-range": (None, "likes_a", {"more": ("--set", "kl_coef=-1")}, "kl_coef"),
+    "nothing-to-resume": (None, "likes_a", {"more": ("--resume",)}, "expected an unfinished run"),
+}
 
 
-@pytest.mark.parametrize("policy, reward, change, sentence", BAD)
+@named_cases("policy, reward, change, sentence", BAD)
 def test_bad_input_is_one_sentence_and_leaves_no_policy(policy, reward, change, sentence, gpt2, tmp_path, capsys):
     reward = reward if "/" in reward else f"{HERE}:{reward}"
     assert run(tmp_path, policy or gpt2, reward, *change.pop("lines", ()), **change) == 1

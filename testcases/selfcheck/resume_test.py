@@ -18,6 +18,7 @@ import torch
 from solutions.given.checkpoints import CHECKPOINT_FILE
 from solutions.lesson07_actor_critic import PolicyAndValue, ValueModel, make_reference
 from solutions.lesson09_ppo_trainer import CheckpointFolder, DivergedError, PPOConfig, PPOTrainer
+from testcases.engine import named_cases
 from tiny_models.builders import build_causal_lm
 
 PROMPTS = [[5, 6, 7], [8, 9], [10, 11, 5, 6], [4], [7, 7]]
@@ -204,13 +205,13 @@ def test_damaged_checkpoints_only_are_an_error_not_a_new_run(copied):
         CheckpointFolder(copied).newest(lambda line: None)
 
 
-@pytest.mark.parametrize(
+@named_cases(
     "change, sentence",
-    [
-        pytest.param({"version": 0}, "expected a checkpoint of version 1, got version 0", id="another-version"),
-        pytest.param({"version": None}, "expected a checkpoint of version 1, got version None", id="no-version"),
-        pytest.param({"optimizer": None, "history": None}, "got none of history, optimizer in", id="missing-parts"),
-    ],
+    {
+        "another-version": ({"version": 0}, "expected a checkpoint of version 1, got version 0"),
+        "no-version": ({"version": None}, "expected a checkpoint of version 1, got version None"),
+        "missing-parts": ({"optimizer": None, "history": None}, "got none of history, optimizer in"),
+    },
 )
 def test_a_checkpoint_of_another_kind_is_one_sentence(change, sentence, copied):
     file = copied / "update-000004" / CHECKPOINT_FILE

@@ -1,7 +1,7 @@
 """What scaling_test.py starts in several processes: accelerate launch -m testcases.selfcheck.scaling_run JOB FOLDER.
 
-`updates` writes what each case gives to FOLDER/updates-N.pt, N the number of processes; `death` trains until the
-second process is killed, with a checkpoint after each update; `hub` runs the capstone's preset of that name.
+`updates` writes what each case gives to FOLDER/updates-N.pt, N the number of processes, and then runs the capstone's
+preset `hub`; `death` trains until the second process is killed, with a checkpoint after each update.
 """
 
 from __future__ import annotations
@@ -172,6 +172,8 @@ def death(folder: Path) -> None:
         return [float(len(response)) for response in responses]
 
     trainer = make_trainer(reward=reward, num_updates=5)
+    if trainer.processes.is_first:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # The launcher sends it at once; the first is to say what it saw.
     trainer.train(PROMPTS, lambda trainer: trainer.save_checkpoint(folder / "kept"))
 
 
@@ -195,15 +197,13 @@ def main(job: str, folder: Path) -> None:
     torch.set_num_threads(1)
     if job == "death":
         return death(folder)
-    if job == "hub":
-        return hub(folder)
     answers: dict[str, Any] = {name: updates(make_trainer(**settings)) for name, settings in CASES.items()}
     answers |= {"runs": runs(folder), "failure": failure(), "split": split_updates()}
     trainer = make_trainer()
     every = trainer.processes.collect([answers])
     if trainer.processes.is_first:
         torch.save(every, folder / f"updates-{trainer.processes.count}.pt")
-    trainer.processes.leave()
+    hub(folder)
 
 
 if __name__ == "__main__":

@@ -31,11 +31,18 @@ def launch(job: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture(scope="module")
-def two_processes(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """What each of the two processes found."""
+def launched(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
+    """The folder of a run of two processes, and how it ended."""
     folder = tmp_path_factory.mktemp("scaling")
-    done = launch("updates", folder)
-    assert done.returncode == 0, done.stderr[-3000:]
+    (folder / "prompts.txt").write_text("review the film :\nreview the food :\nreview the book :\n", "utf-8")
+    return folder, launch("updates", folder)
+
+
+@pytest.fixture(scope="module")
+def two_processes(launched: tuple[Path, subprocess.CompletedProcess[str]]) -> list[dict[str, Any]]:
+    """What each of the two processes found."""
+    folder, done = launched
+    assert (folder / "updates-2.pt").is_file(), done.stderr[-3000:]
     return torch.load(folder / "updates-2.pt", weights_only=True)
 
 
@@ -91,15 +98,14 @@ def test_a_killed_process_ends_the_run_and_the_last_checkpoint_is_whole(tmp_path
     assert trainer.updates_done == 2 and len(trainer.history) == 2
 
 
-def test_the_preset_hub_on_two_processes(tmp_path: Path):
+def test_the_preset_hub_on_two_processes(launched: tuple[Path, subprocess.CompletedProcess[str]]):
     from transformers import AutoModelForCausalLM
 
-    (tmp_path / "prompts.txt").write_text("review the film :\nreview the food :\nreview the book :\n", "utf-8")
-    done = launch("hub", tmp_path)
+    folder, done = launched
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.count("PPO: 2 updates of 4 responses to 3 prompts") == 1  # the first process speaks
-    AutoModelForCausalLM.from_pretrained(tmp_path / "out" / "policy")
-    assert len((tmp_path / "out" / "log" / "metrics.jsonl").read_text("utf-8").splitlines()) == 2
+    AutoModelForCausalLM.from_pretrained(folder / "out" / "policy")
+    assert len((folder / "out" / "log" / "metrics.jsonl").read_text("utf-8").splitlines()) == 2
 
 
 def test_one_process_is_the_trainer_of_lesson_9():

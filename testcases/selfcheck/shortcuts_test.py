@@ -138,7 +138,7 @@ def steps(trainer: PPOTrainer, experience: Experience, size: int | None) -> torc
     trainer.config = replace(trainer.config, micro_batch_size=size)
     handed: list[torch.Tensor] = []
     parameters = list(trainer.model.parameters())
-    keep = trainer.optimizer.optimizer.register_step_pre_hook(
+    keep = trainer.optimizer.register_step_pre_hook(
         lambda *_: handed.append(torch.cat([parameter.grad.flatten().clone() for parameter in parameters]))
     )
     before = [parameter.detach().clone() for parameter in parameters]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import shutil
 import subprocess
@@ -14,8 +15,20 @@ from testcases.engine.contract import ROOT, SOLUTIONS
 from testcases.engine.stubs import all_stubs
 from testcases.engine.trusted import Reference
 from testcases.grader.cache import Remembering
+from tiny_models import presets
 
 LESSON, FILE = "lesson04_gae", "gae.py"
+POCKET = dataclasses.replace(
+    presets.PRESETS["tiny"],
+    name="pocket",
+    demonstrations=2048,
+    preference_pairs=256,
+    held_out_pairs=16,
+    ppo_updates=3,
+    ppo_batch_size=8,
+    evaluation_responses=16,
+)
+"""A preset for runs of seconds."""
 REGION = re.compile(r" *# region solution\n.*?# endregion\n", re.DOTALL)
 
 

@@ -7,6 +7,7 @@ import random
 
 import pytest
 
+from testcases.engine import named_cases
 from tiny_models.gold import GOLD_MAX, gold_score, is_well_formed
 from tiny_models.language import (
     ADJECTIVES,
@@ -50,66 +51,60 @@ def sample_clauses(habits: Habits, seed: int = 0, count: int = 2000) -> list[tup
     return [(topic_of(prompt), parse_review(review) or []) for prompt, review in texts]
 
 
-@pytest.mark.parametrize(
+@named_cases(
     "text, clauses",
-    [
-        pytest.param("the film was good .", [("film", ("good",))], id="shortest"),
-        pytest.param("the plot was very dull .", [("plot", ("dull",))], id="intensifier"),
-        pytest.param("the room was plain and lovely .", [("room", ("plain", "lovely"))], id="and-joins-adjectives"),
-        pytest.param(
-            "the film was good and the plot was weak .",
-            [("film", ("good",)), ("plot", ("weak",))],
-            id="and-joins-clauses",
-        ),
-        pytest.param(
+    {
+        "shortest": ("the film was good .", [("film", ("good",))]),
+        "intensifier": ("the plot was very dull .", [("plot", ("dull",))]),
+        "and-joins-adjectives": ("the room was plain and lovely .", [("room", ("plain", "lovely"))]),
+        "and-joins-clauses": ("the film was good and the plot was weak .", [("film", ("good",)), ("plot", ("weak",))]),
+        "longest": (
             "the song was really bad and dull but the voice was very good and superb .",
             [("song", ("bad", "dull")), ("voice", ("good", "superb"))],
-            id="longest",
         ),
-        pytest.param(
+        "repetition-is-grammatical": (
             "the meal was good and good and the meal was good .",
             [("meal", ("good", "good")), ("meal", ("good",))],
-            id="repetition-is-grammatical",
         ),
-        pytest.param("  the film  was good\n. ", [("film", ("good",))], id="spacing-does-not-matter"),
-    ],
+        "spacing-does-not-matter": ("  the film  was good\n. ", [("film", ("good",))]),
+    },
 )
 def test_parse_review_reads_what_is_said(text: str, clauses: list[tuple[str, tuple[str, ...]]]) -> None:
     assert parse_review(text) == [Clause(*clause) for clause in clauses]
 
 
-ILL_FORMED = [
-    pytest.param("", id="empty"),
-    pytest.param(".", id="only-a-stop"),
-    pytest.param("superb superb superb .", id="praise-without-grammar"),
-    pytest.param("the film was good", id="no-stop"),
-    pytest.param("the film was good . .", id="two-stops"),
-    pytest.param("the film was good . the plot was good .", id="two-sentences"),
-    pytest.param("the film was good !", id="dot-is-a-dot-not-any-character"),
-    pytest.param("the film was good.", id="stop-glued-to-the-word"),
-    pytest.param("The film was good .", id="capital"),
-    pytest.param("film was good .", id="no-article"),
-    pytest.param("the was good .", id="no-noun"),
-    pytest.param("the review was good .", id="unknown-noun"),
-    pytest.param("the film good .", id="no-verb"),
-    pytest.param("the film was .", id="no-adjective"),
-    pytest.param("the film was very .", id="intensifier-alone"),
-    pytest.param("the film was very really good .", id="two-intensifiers"),
-    pytest.param("the film was good and very bad .", id="intensifier-on-the-second-adjective"),
-    pytest.param("the film was good but bad .", id="but-joins-clauses-only"),
-    pytest.param("the film was good bad .", id="adjectives-not-joined"),
-    pytest.param("the film was good and bad and dull .", id="three-adjectives"),
-    pytest.param("the film was good and .", id="joiner-at-the-end"),
-    pytest.param("the film was good and the plot .", id="second-clause-cut-off"),
-    pytest.param("the film was good the plot was bad .", id="clauses-not-joined"),
-    pytest.param("the film was good and but the plot was bad .", id="two-joiners"),
-    pytest.param("the film was good and the plot was bad and the acting was bad .", id="three-clauses"),
-    pytest.param("but the film was good .", id="joiner-at-the-start"),
-    pytest.param("the film was good . <eos>", id="special-token-left-in"),
-]
+ILL_FORMED = {
+    "empty": "",
+    "only-a-stop": ".",
+    "praise-without-grammar": "superb superb superb .",
+    "no-stop": "the film was good",
+    "two-stops": "the film was good . .",
+    "two-sentences": "the film was good . the plot was good .",
+    "dot-is-a-dot-not-any-character": "the film was good !",
+    "stop-glued-to-the-word": "the film was good.",
+    "capital": "The film was good .",
+    "no-article": "film was good .",
+    "no-noun": "the was good .",
+    "unknown-noun": "the review was good .",
+    "no-verb": "the film good .",
+    "no-adjective": "the film was .",
+    "intensifier-alone": "the film was very .",
+    "two-intensifiers": "the film was very really good .",
+    "intensifier-on-the-second-adjective": "the film was good and very bad .",
+    "but-joins-clauses-only": "the film was good but bad .",
+    "adjectives-not-joined": "the film was good bad .",
+    "three-adjectives": "the film was good and bad and dull .",
+    "joiner-at-the-end": "the film was good and .",
+    "second-clause-cut-off": "the film was good and the plot .",
+    "clauses-not-joined": "the film was good the plot was bad .",
+    "two-joiners": "the film was good and but the plot was bad .",
+    "three-clauses": "the film was good and the plot was bad and the acting was bad .",
+    "joiner-at-the-start": "but the film was good .",
+    "special-token-left-in": "the film was good . <eos>",
+}
 
 
-@pytest.mark.parametrize("text", ILL_FORMED)
+@named_cases("text", ILL_FORMED)
 def test_ill_formed_is_not_parsed_and_scores_exactly_zero(text: str) -> None:
     assert parse_review(text) is None
     assert not is_well_formed(text)
@@ -187,21 +182,17 @@ def test_sampled_prompts_cover_all_prompts_about_equally() -> None:
     assert sample_prompts(0, random.Random(0)) == []
 
 
-@pytest.mark.parametrize(
+@named_cases(
     "prompt, rule",
-    [
-        pytest.param("review the :", "which names none", id="no-topic"),
-        pytest.param("review the plot :", "which names none", id="an-aspect-is-no-topic"),
-        pytest.param("review the film:", "as a word of its own", id="glued-punctuation"),
-        pytest.param("compare the film and the book :", "names film and book", id="two-topics"),
-    ],
+    {
+        "no-topic": ("review the :", "which names none"),
+        "an-aspect-is-no-topic": ("review the plot :", "which names none"),
+        "glued-punctuation": ("review the film:", "as a word of its own"),
+        "two-topics": ("compare the film and the book :", "names film and book"),
+    },
 )
 def test_a_prompt_must_name_one_topic(prompt: str, rule: str) -> None:
-    for call in (
-        topic_of,
-        lambda text: sample_review(text, random.Random(0)),
-        lambda text: gold_score(text, ""),
-    ):
+    for call in (topic_of, lambda text: sample_review(text, random.Random(0)), lambda text: gold_score(text, "")):
         with pytest.raises(ValueError, match=rule):
             call(prompt)
 
@@ -240,18 +231,18 @@ def test_a_review_never_says_one_adjective_twice_in_a_clause() -> None:
     assert all(len(pair) == 2 and pair[0] != pair[1] for pair in pairs)
 
 
-@pytest.mark.parametrize(
+@named_cases(
     "habits, gold",
-    [
-        pytest.param(Habits(1, 0, 1, 0, 1, 1, 0.5, 1, 0.3), 2.0, id="all-praise-on-topic-is-the-maximum"),
-        pytest.param(Habits(0, 1, 1, 0, 1, 1, 0.5, 1, 0.3), 0.0, id="all-blame-on-topic"),
-        pytest.param(Habits(1, 0, 0, 0, 1, 1, 0.5, 1, 0.3), 0.0, id="praise-contradicted-is-blame"),
-        pytest.param(Habits(0, 1, 0, 0, 1, 1, 0.5, 1, 0.3), 2.0, id="blame-contradicted-is-praise"),
-        pytest.param(Habits(1, 0, 0, 1, 1, 1, 0.5, 1, 0.3), 1.0, id="neutral-only-counts-relevance"),
-        pytest.param(Habits(0, 1, 1, 0, 0, 1, 0.5, 1, 0.3), -1.0, id="all-blame-off-topic-is-the-minimum"),
-        pytest.param(Habits(1, 0, 1, 0, 1, 0, 0.5, 0, 0.3), 1.5, id="one-clause-one-adjective"),
-        pytest.param(Habits(1, 0, 1, 0, 1, 1, 0.5, 0, 0.3), 2.0, id="two-clauses-one-adjective-each"),
-    ],
+    {
+        "all-praise-on-topic-is-the-maximum": (Habits(1, 0, 1, 0, 1, 1, 0.5, 1, 0.3), 2.0),
+        "all-blame-on-topic": (Habits(0, 1, 1, 0, 1, 1, 0.5, 1, 0.3), 0.0),
+        "praise-contradicted-is-blame": (Habits(1, 0, 0, 0, 1, 1, 0.5, 1, 0.3), 0.0),
+        "blame-contradicted-is-praise": (Habits(0, 1, 0, 0, 1, 1, 0.5, 1, 0.3), 2.0),
+        "neutral-only-counts-relevance": (Habits(1, 0, 0, 1, 1, 1, 0.5, 1, 0.3), 1.0),
+        "all-blame-off-topic-is-the-minimum": (Habits(0, 1, 1, 0, 0, 1, 0.5, 1, 0.3), -1.0),
+        "one-clause-one-adjective": (Habits(1, 0, 1, 0, 1, 0, 0.5, 0, 0.3), 1.5),
+        "two-clauses-one-adjective-each": (Habits(1, 0, 1, 0, 1, 1, 0.5, 0, 0.3), 2.0),
+    },
 )
 def test_extreme_habits_decide_gold(habits: Habits, gold: float) -> None:
     assert {gold_score(prompt, review) for prompt, review in sample_texts(0, 100, habits)} == {gold}
@@ -274,14 +265,14 @@ def test_the_default_habits_are_kept_on_average() -> None:
     assert rates == pytest.approx(expected, abs=0.04)  # 0.5 / sqrt(2000) is 0.011
 
 
-@pytest.mark.parametrize(
+@named_cases(
     "positive_mood, negative_mood, praise, blame",
-    [
-        pytest.param(1.0, 0.0, 0.7, 0.1, id="positive"),
-        pytest.param(0.0, 1.0, 0.1, 0.7, id="negative"),
-        pytest.param(0.0, 0.0, 0.4, 0.4, id="mixed"),
-        pytest.param(0.5, 0.2, 0.7 * 0.5 + 0.1 * 0.2 + 0.4 * 0.3, 0.1 * 0.5 + 0.7 * 0.2 + 0.4 * 0.3, id="of-each"),
-    ],
+    {
+        "positive": (1.0, 0.0, 0.7, 0.1),
+        "negative": (0.0, 1.0, 0.1, 0.7),
+        "mixed": (0.0, 0.0, 0.4, 0.4),
+        "of-each": (0.5, 0.2, 0.7 * 0.5 + 0.1 * 0.2 + 0.4 * 0.3, 0.1 * 0.5 + 0.7 * 0.2 + 0.4 * 0.3),
+    },
 )
 def test_moods_decide_the_adjectives(positive_mood: float, negative_mood: float, praise: float, blame: float) -> None:
     habits = Habits(positive_mood, negative_mood, agreeing_adjective=0.7, neutral_adjective=0.2, second_adjective=0)
@@ -308,38 +299,38 @@ def test_the_demonstrations_are_mediocre() -> None:
     assert min(scores) < 0.0 and max(scores) == GOLD_MAX
 
 
-@pytest.mark.parametrize(
+@named_cases(
     "wrong, rule",
-    [
-        pytest.param({"on_topic": 1.5}, r"on_topic in \[0, 1\], got 1.5", id="above-one"),
-        pytest.param({"intensifier": -0.1}, "intensifier", id="below-zero"),
-        pytest.param({"two_clauses": math.nan}, "two_clauses", id="nan"),
-        pytest.param({"positive_mood": 0.7}, r"positive_mood \+ negative_mood", id="moods-exceed-one"),
-        pytest.param({"neutral_adjective": 0.3}, r"agreeing_adjective \+ neutral", id="adjectives-exceed-one"),
-    ],
+    {
+        "above-one": ({"on_topic": 1.5}, r"on_topic in \[0, 1\], got 1.5"),
+        "below-zero": ({"intensifier": -0.1}, "intensifier"),
+        "nan": ({"two_clauses": math.nan}, "two_clauses"),
+        "moods-exceed-one": ({"positive_mood": 0.7}, r"positive_mood \+ negative_mood"),
+        "adjectives-exceed-one": ({"neutral_adjective": 0.3}, r"agreeing_adjective \+ neutral"),
+    },
 )
 def test_habits_must_be_probabilities(wrong: dict[str, float], rule: str) -> None:
     with pytest.raises(ValueError, match=rule):
         Habits(**wrong)
 
 
-@pytest.mark.parametrize(
+@named_cases(
     "response, gold",
-    [
-        pytest.param("the film was good and lovely and the plot was superb and brilliant .", 2.0, id="more-praise"),
-        pytest.param("the film was good .", 1.5, id="half-of-enough-praise"),
-        pytest.param("the film was very good .", 1.5, id="an-intensifier-adds-nothing"),
-        pytest.param("the acting was good and charming .", 2.0, id="an-aspect-is-relevant"),
-        pytest.param("the film was good and good .", 2.0, id="a-repeated-adjective-counts-twice"),
-        pytest.param("the film was plain .", 1.0, id="neutral-is-zero"),
-        pytest.param("the film was good and bad .", 1.0, id="praise-and-blame-cancel"),
-        pytest.param("the film was bad .", 0.5, id="blame-is-subtracted"),
-        pytest.param("the film was good and the plot was dull and weak .", 1.0 + (1 - 2) / 2, id="clauses-add-up"),
-        pytest.param("the book was good .", 0.5, id="another-topic-is-irrelevant"),
-        pytest.param("the film was good but the sauce was good .", 0.5 + 1.0, id="half-of-the-clauses"),
-        pytest.param("the sauce was good but the film was good .", 0.5 + 1.0, id="the-other-half"),
-        pytest.param("the sauce was bad and dull and the room was weak and awful .", -1.0, id="more-blame-than-counts"),
-    ],
+    {
+        "more-praise": ("the film was good and lovely and the plot was superb and brilliant .", 2.0),
+        "half-of-enough-praise": ("the film was good .", 1.5),
+        "an-intensifier-adds-nothing": ("the film was very good .", 1.5),
+        "an-aspect-is-relevant": ("the acting was good and charming .", 2.0),
+        "a-repeated-adjective-counts-twice": ("the film was good and good .", 2.0),
+        "neutral-is-zero": ("the film was plain .", 1.0),
+        "praise-and-blame-cancel": ("the film was good and bad .", 1.0),
+        "blame-is-subtracted": ("the film was bad .", 0.5),
+        "clauses-add-up": ("the film was good and the plot was dull and weak .", 1.0 + (1 - 2) / 2),
+        "another-topic-is-irrelevant": ("the book was good .", 0.5),
+        "half-of-the-clauses": ("the film was good but the sauce was good .", 0.5 + 1.0),
+        "the-other-half": ("the sauce was good but the film was good .", 0.5 + 1.0),
+        "more-blame-than-counts": ("the sauce was bad and dull and the room was weak and awful .", -1.0),
+    },
 )
 def test_gold_by_hand(response: str, gold: float) -> None:
     assert gold_score(FILM, response) == gold

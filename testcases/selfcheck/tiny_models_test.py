@@ -13,13 +13,9 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import tiny_models
+from testcases.engine import named_cases
 from tiny_models.builders import build_causal_lm, build_gpt2, build_llama
-from tiny_models.language import (
-    VOCABULARY,
-    all_prompts,
-    sample_prompts,
-    sample_review,
-)
+from tiny_models.language import VOCABULARY, all_prompts, sample_prompts, sample_review
 from tiny_models.preferences import Preference, label_pair, make_preferences, preference_probability
 from tiny_models.tokenizer import MAX_LENGTH, build_tokenizer
 
@@ -29,17 +25,17 @@ WORST = "the sauce was bad and dull and the room was weak and awful ."  # gold -
 BEST = "the film was good and lovely and the plot was superb and brilliant ."  # gold 2
 
 
-@pytest.mark.parametrize(
+@named_cases(
     "first, second, temperature, flip, probability",
-    [
-        pytest.param(GOOD, "the plot was superb .", 0.1, 0.02, 0.5, id="equal-gold-is-a-coin"),
-        pytest.param(BETTER, GOOD, 0.5 / math.log(3), 0.0, 0.75, id="sigmoid-of-log-3"),
-        pytest.param(GOOD, BETTER, 0.5 / math.log(3), 0.0, 0.25, id="the-worse-first"),
-        pytest.param(BETTER, GOOD, 0.5 / math.log(3), 0.1, 0.9 * 0.75 + 0.1 * 0.25, id="slips-go-both-ways"),
-        pytest.param(BEST, WORST, 1e-6, 0.0, 1.0, id="a-sharp-eye-does-not-overflow"),
-        pytest.param(WORST, BEST, 1e-6, 0.03, 0.03, id="no-gap-makes-slips-rarer"),
-        pytest.param(BEST, WORST, 1e-6, 1.0, 0.0, id="always-the-wrong-button"),
-    ],
+    {
+        "equal-gold-is-a-coin": (GOOD, "the plot was superb .", 0.1, 0.02, 0.5),
+        "sigmoid-of-log-3": (BETTER, GOOD, 0.5 / math.log(3), 0.0, 0.75),
+        "the-worse-first": (GOOD, BETTER, 0.5 / math.log(3), 0.0, 0.25),
+        "slips-go-both-ways": (BETTER, GOOD, 0.5 / math.log(3), 0.1, 0.9 * 0.75 + 0.1 * 0.25),
+        "a-sharp-eye-does-not-overflow": (BEST, WORST, 1e-6, 0.0, 1.0),
+        "no-gap-makes-slips-rarer": (WORST, BEST, 1e-6, 0.03, 0.03),
+        "always-the-wrong-button": (BEST, WORST, 1e-6, 1.0, 0.0),
+    },
 )
 def test_preference_probability_by_hand(
     first: str, second: str, temperature: float, flip: float, probability: float
@@ -65,7 +61,7 @@ def test_a_larger_gap_is_preferred_more_often_and_as_often_as_promised() -> None
     assert rates == sorted(rates) and rates[0] < 0.55 and rates[-1] > 0.85
 
 
-@pytest.mark.parametrize("flip, chosen", [pytest.param(0.0, BEST, id="right"), pytest.param(1.0, WORST, id="wrong")])
+@named_cases("flip, chosen", {"right": (0.0, BEST), "wrong": (1.0, WORST)})
 @pytest.mark.parametrize("first, second", [(BEST, WORST), (WORST, BEST)], ids=["best-first", "best-second"])
 def test_label_pair_does_not_depend_on_the_order(first: str, second: str, flip: float, chosen: str) -> None:
     preference = label_pair(FILM, first, second, random.Random(0), temperature=1e-6, flip=flip)
@@ -103,16 +99,16 @@ def test_the_same_seed_gives_the_same_judgements_and_another_seed_others() -> No
     assert once == again != other
 
 
-@pytest.mark.parametrize(
+@named_cases(
     "wrong, rule",
-    [
-        pytest.param({"temperature": 0.0}, "finite temperature > 0, got 0.0", id="temperature-zero"),
-        pytest.param({"temperature": -1.0}, "temperature", id="temperature-negative"),
-        pytest.param({"temperature": math.inf}, "temperature", id="temperature-infinite"),
-        pytest.param({"temperature": math.nan}, "temperature", id="temperature-nan"),
-        pytest.param({"flip": 1.01}, r"flip to be a probability in \[0, 1\], got 1.01", id="flip-above-one"),
-        pytest.param({"flip": -0.01}, "flip", id="flip-negative"),
-    ],
+    {
+        "temperature-zero": ({"temperature": 0.0}, "finite temperature > 0, got 0.0"),
+        "temperature-negative": ({"temperature": -1.0}, "temperature"),
+        "temperature-infinite": ({"temperature": math.inf}, "temperature"),
+        "temperature-nan": ({"temperature": math.nan}, "temperature"),
+        "flip-above-one": ({"flip": 1.01}, r"flip to be a probability in \[0, 1\], got 1.01"),
+        "flip-negative": ({"flip": -0.01}, "flip"),
+    },
 )
 def test_an_impossible_annotator_is_refused(wrong: dict[str, float], rule: str) -> None:
     with pytest.raises(ValueError, match=rule):
@@ -191,12 +187,7 @@ def test_the_shape_is_the_one_asked_for(architecture: str) -> None:
     shape = {"n_layer": 3, "n_embd": 24, "n_head": 2, "n_positions": 32}
     model = build_causal_lm(architecture, 50, **shape, **SETTINGS)
     config = model.config
-    got = (
-        config.num_hidden_layers,
-        config.hidden_size,
-        config.num_attention_heads,
-        config.max_position_embeddings,
-    )
+    got = (config.num_hidden_layers, config.hidden_size, config.num_attention_heads, config.max_position_embeddings)
     assert got == (3, 24, 2, 32)
     assert (config.vocab_size, config.eos_token_id, config.pad_token_id) == (50, 1, 0)
     assert config.bos_token_id is None
@@ -293,15 +284,15 @@ def test_a_saved_model_loads_with_the_same_weights(architecture: str, tmp_path: 
     assert same_weights(model, AutoModelForCausalLM.from_pretrained(tmp_path))
 
 
-@pytest.mark.parametrize(
+@named_cases(
     "wrong, rule",
-    [
-        pytest.param({"n_embd": 66}, "n_embd=66, n_head=4", id="width-not-divisible"),
-        pytest.param({"n_embd": 60}, "rotary positions turn them in pairs", id="odd-head"),
-        pytest.param({"n_head": 0}, "n_head=0", id="no-heads"),
-        pytest.param({"eos_token_id": 64}, r"eos_token_id in 0\.\.63, got 64", id="eos-outside"),
-        pytest.param({"pad_token_id": -1}, "pad_token_id", id="pad-outside"),
-    ],
+    {
+        "width-not-divisible": ({"n_embd": 66}, "n_embd=66, n_head=4"),
+        "odd-head": ({"n_embd": 60}, "rotary positions turn them in pairs"),
+        "no-heads": ({"n_head": 0}, "n_head=0"),
+        "eos-outside": ({"eos_token_id": 64}, r"eos_token_id in 0\.\.63, got 64"),
+        "pad-outside": ({"pad_token_id": -1}, "pad_token_id"),
+    },
 )
 def test_an_impossible_model_is_refused(architecture: str, wrong: dict[str, int], rule: str) -> None:
     with pytest.raises(ValueError, match=rule):
@@ -313,12 +304,12 @@ def test_an_unknown_architecture_is_refused_with_the_choices() -> None:
         build_causal_lm("bert", 64, **SETTINGS)
 
 
-@pytest.mark.parametrize(
+@named_cases(
     "modules, absent",
-    [
-        pytest.param("language gold preferences", "torch transformers tokenizers numpy", id="sentences-are-cheap"),
-        pytest.param("tokenizer builders", "tutorial solutions testcases", id="the-world-knows-no-lesson"),
-    ],
+    {
+        "sentences-are-cheap": ("language gold preferences", "torch transformers tokenizers numpy"),
+        "the-world-knows-no-lesson": ("tokenizer builders", "tutorial solutions testcases"),
+    },
 )
 def test_imports_run_one_way(modules: str, absent: str) -> None:
     imports = "; ".join(f"import tiny_models.{module}" for module in modules.split())

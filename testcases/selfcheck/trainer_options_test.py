@@ -17,6 +17,7 @@ from solutions.lesson05_ppo_loss import compute_ppo_loss, ppo_statistics
 from solutions.lesson09_ppo_trainer import PPOTrainer
 from solutions.lesson11_scaling import DistributedPPOTrainer
 from solutions.lesson11_scaling import trainer as scaled
+from testcases.engine import named_cases
 from testcases.selfcheck.memory_test import PROMPTS, TokenSum, small_trainer
 
 
@@ -25,16 +26,16 @@ def rates(**settings) -> list[tuple[float, float]]:
     return [learning_rates(config, done) for done in range(4)]
 
 
-@pytest.mark.parametrize(
+@named_cases(
     "settings, policy",
-    [
-        pytest.param({"warmup_updates": 0}, [8, 6, 4, 2], id="linear"),
-        pytest.param({"warmup_updates": 0, "scheduler": "constant"}, [8, 8, 8, 8], id="constant"),
-        pytest.param({"warmup_updates": 0, "scheduler": "cosine"}, [8, 4 + 2 * 2**0.5, 4, 4 - 2 * 2**0.5], id="cosine"),
-        pytest.param({"warmup_updates": 3, "scheduler": "constant"}, [2, 4, 6, 8], id="warm-up"),
-        pytest.param({"warmup_updates": 3}, [2, 4, 4, 2], id="the-lower-of-warm-up-and-decay"),
-        pytest.param({"warmup_updates": 0, "critic_warmup_updates": 2}, [0, 0, 4, 2], id="the-critic-learns-first"),
-    ],
+    {
+        "linear": ({"warmup_updates": 0}, [8, 6, 4, 2]),
+        "constant": ({"warmup_updates": 0, "scheduler": "constant"}, [8, 8, 8, 8]),
+        "cosine": ({"warmup_updates": 0, "scheduler": "cosine"}, [8, 4 + 2 * 2**0.5, 4, 4 - 2 * 2**0.5]),
+        "warm-up": ({"warmup_updates": 3, "scheduler": "constant"}, [2, 4, 6, 8]),
+        "the-lower-of-warm-up-and-decay": ({"warmup_updates": 3}, [2, 4, 4, 2]),
+        "the-critic-learns-first": ({"warmup_updates": 0, "critic_warmup_updates": 2}, [0, 0, 4, 2]),
+    },
 )
 def test_the_learning_rate_of_each_update_by_hand(settings, policy):
     assert [rate for rate, _ in rates(**settings)] == pytest.approx(policy, abs=1e-12)
@@ -83,17 +84,17 @@ def test_each_prompt_of_an_update_is_answered_several_times():
 
 
 LOW, HIGH = 0.2, 0.5
-TWO_SIDED = [
-    pytest.param(1.4, 1.0, -1.4, -1.4, 0.0, id="good-token-below-the-upper-bound"),
-    pytest.param(1.6, 1.0, -1.5, 0.0, 1.0, id="good-token-above-it-is-clipped"),
-    pytest.param(0.6, 1.0, -0.6, -0.6, 0.0, id="good-token-below-the-lower-bound-is-not"),
-    pytest.param(0.9, -1.0, 0.9, 0.9, 0.0, id="bad-token-above-the-lower-bound"),
-    pytest.param(0.6, -1.0, 0.8, 0.0, 1.0, id="bad-token-below-it-is-clipped"),
-    pytest.param(1.6, -1.0, 1.6, 1.6, 0.0, id="bad-token-above-the-upper-bound-is-not"),
-]
+TWO_SIDED = {
+    "good-token-below-the-upper-bound": (1.4, 1.0, -1.4, -1.4, 0.0),
+    "good-token-above-it-is-clipped": (1.6, 1.0, -1.5, 0.0, 1.0),
+    "good-token-below-the-lower-bound-is-not": (0.6, 1.0, -0.6, -0.6, 0.0),
+    "bad-token-above-the-lower-bound": (0.9, -1.0, 0.9, 0.9, 0.0),
+    "bad-token-below-it-is-clipped": (0.6, -1.0, 0.8, 0.0, 1.0),
+    "bad-token-above-the-upper-bound-is-not": (1.6, -1.0, 1.6, 1.6, 0.0),
+}
 
 
-@pytest.mark.parametrize("ratio, advantage, loss, slope, clipped", TWO_SIDED)
+@named_cases("ratio, advantage, loss, slope, clipped", TWO_SIDED)
 def test_a_clip_with_two_sides_by_hand(ratio, advantage, loss, slope, clipped):
     log_probs = torch.tensor([[ratio]], dtype=torch.float64).log().requires_grad_(True)
     rows = log_probs, torch.zeros_like(log_probs), torch.tensor([[advantage]], dtype=torch.float64)

@@ -33,7 +33,7 @@ def trivial_answers(lesson: str, exercise: str) -> Iterator[NamedChange]:
         lines += ["return torch.zeros(())", f"return torch.zeros_like({given[0]})"]
         lines += [f"return {name}" for name in given]
     for line in lines:
-        yield RightAnswer(exercise, line, "", "", instead(f"import torch\n{line}", why=""))
+        yield RightAnswer(exercise, line, "", "", instead(f"import torch\n{line}"))
 
 
 @pytest.mark.parametrize("lesson, exercise", EXERCISES)
@@ -79,5 +79,5 @@ return "healthy" if found == "critic_frozen" else found
     ids=["healthy", "one-fault", "seven-of-eight"],
 )
 def test_a_name_earns_its_points_beside_another_one(body: str, points: int):
-    answer = RightAnswer("diagnose", body, "", "", instead(body, why=""))
+    answer = RightAnswer("diagnose", body, "", "", instead(body))
     assert sum(points_of("lesson10_bug_hunt", answer).values()) == points

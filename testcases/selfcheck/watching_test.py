@@ -12,6 +12,7 @@ from solutions.given import checks
 from solutions.given.run_log import METRICS_FILE, RunLog
 from solutions.lesson07_actor_critic import PolicyAndValue, ValueModel, make_reference
 from solutions.lesson09_ppo_trainer import DivergedError, PPOConfig, PPOTrainer
+from testcases.engine import named_cases
 from tiny_models.builders import build_causal_lm
 
 HEALTHY = {
@@ -33,25 +34,25 @@ HEALTHY = {
     "first_ratio_max": 1.0,
     "optimiser_steps": 8.0,
 }
-SICK = [
-    pytest.param(checks.numbers_are_finite, {"value_loss": math.nan}, "NaN or infinity in value_loss:", id="nan"),
-    pytest.param(checks.numbers_are_finite, {"grad_norm": math.inf}, "infinity in grad_norm:", id="infinite"),
-    pytest.param(checks.a_step_was_taken, {"skipped_share": 1.0}, "every minibatch was skipped", id="all-skipped"),
-    pytest.param(checks.ratio_starts_at_one, {"first_ratio_max": 1.31}, "the largest was 1.31", id="ratio-above-1"),
-    pytest.param(checks.ratio_starts_at_one, {"first_ratio_max": 0.9}, "the largest was 0.90", id="ratio-below-1"),
-    pytest.param(checks.kl_starts_at_zero, {"kl": 3.2}, "it was 3.20 nats", id="another-reference"),
-    pytest.param(checks.kl_is_not_negative, {"kl": -1.5}, "it was -1.50 nats", id="negative-kl"),
-    pytest.param(checks.entropy_is_not_negative, {"entropy": -2.0}, "it was -2.00 nats", id="negative-entropy"),
-    pytest.param(checks.policy_moves, {"ratio_max": 1.0}, "stayed 1 in all steps", id="frozen"),
-    pytest.param(checks.steps_are_small, {"clip_fraction": 0.6}, "60% of the tokens were clipped", id="large-steps"),
-    pytest.param(checks.steps_are_small, {"approx_kl": 3.8}, "moved the policy by 3.80 nats", id="large-update"),
-    pytest.param(checks.entropy_is_left, {"entropy": 0.002}, "fell to 0.002 nats", id="collapsed"),
-    pytest.param(checks.kl_stays_near, {"kl": 27.0}, "3.0 nats per token", id="far-from-the-reference"),
-    pytest.param(checks.responses_stop, {"stop_rate": 0.2}, "80% of the responses were cut off", id="cut-off"),
-]
+SICK = {
+    "nan": (checks.numbers_are_finite, {"value_loss": math.nan}, "NaN or infinity in value_loss:"),
+    "infinite": (checks.numbers_are_finite, {"grad_norm": math.inf}, "infinity in grad_norm:"),
+    "all-skipped": (checks.a_step_was_taken, {"skipped_share": 1.0}, "every minibatch was skipped"),
+    "ratio-above-1": (checks.ratio_starts_at_one, {"first_ratio_max": 1.31}, "the largest was 1.31"),
+    "ratio-below-1": (checks.ratio_starts_at_one, {"first_ratio_max": 0.9}, "the largest was 0.90"),
+    "another-reference": (checks.kl_starts_at_zero, {"kl": 3.2}, "it was 3.20 nats"),
+    "negative-kl": (checks.kl_is_not_negative, {"kl": -1.5}, "it was -1.50 nats"),
+    "negative-entropy": (checks.entropy_is_not_negative, {"entropy": -2.0}, "it was -2.00 nats"),
+    "frozen": (checks.policy_moves, {"ratio_max": 1.0}, "stayed 1 in all steps"),
+    "large-steps": (checks.steps_are_small, {"clip_fraction": 0.6}, "60% of the tokens were clipped"),
+    "large-update": (checks.steps_are_small, {"approx_kl": 3.8}, "moved the policy by 3.80 nats"),
+    "collapsed": (checks.entropy_is_left, {"entropy": 0.002}, "fell to 0.002 nats"),
+    "far-from-the-reference": (checks.kl_stays_near, {"kl": 27.0}, "3.0 nats per token"),
+    "cut-off": (checks.responses_stop, {"stop_rate": 0.2}, "80% of the responses were cut off"),
+}
 
 
-@pytest.mark.parametrize("check, change, sentence", SICK)
+@named_cases("check, change, sentence", SICK)
 def test_a_check_names_what_is_wrong_and_is_silent_where_nothing_is(check, change, sentence):
     assert check([HEALTHY]) is None
     assert check([{}]) is None, "a metric that was not measured is no fault"
@@ -164,22 +165,20 @@ def test_dropout_shows_in_the_first_ratio(capsys):
     assert "every ratio is 1, but the largest was" in first_sentence(run, capsys)
 
 
-def test_another_reference_shows_in_the_first_kl(capsys):
-    assert "before the first update the KL from the reference is 0" in first_sentence(trainer(reference_seed=2), capsys)
+FAST = {"warmup_updates": 0, "max_grad_norm": 100.0}
 
 
-def test_a_huge_learning_rate_shows_in_the_steps(capsys):
-    run = trainer(learning_rate=1.0, warmup_updates=0, max_grad_norm=100.0)
-    assert "the steps of one update moved the policy by" in first_sentence(run, capsys)
-
-
-def test_a_learning_rate_that_breaks_the_weights_ends_the_run(capsys):
-    run = trainer(learning_rate=30.0, warmup_updates=0, max_grad_norm=100.0)
-    assert "NaN or infinity in" in first_sentence(run, capsys)
-
-
-def test_frozen_weights_show_in_the_ratio(capsys):
-    assert "the ratio stayed 1 in all steps" in first_sentence(trainer(learning_rate=1e-30), capsys)
+@named_cases(
+    "settings, sentence",
+    {
+        "another-reference": ({"reference_seed": 2}, "before the first update the KL from the reference is 0"),
+        "a-huge-learning-rate": ({"learning_rate": 1.0, **FAST}, "the steps of one update moved the policy by"),
+        "a-learning-rate-that-breaks-the-weights": ({"learning_rate": 30.0, **FAST}, "NaN or infinity in"),
+        "frozen-weights": ({"learning_rate": 1e-30}, "the ratio stayed 1 in all steps"),
+    },
+)
+def test_a_sick_run_is_told_by_the_check_of_its_sickness(settings, sentence, capsys):
+    assert sentence in first_sentence(trainer(**settings), capsys)
 
 
 def test_a_loss_of_nan_ends_the_run_and_keeps_its_metrics(capsys):

@@ -13,23 +13,22 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from testcases.engine.contract import ROOT, lesson_names
+
 WORDS = tomllib.loads(Path(__file__).with_name("words.toml").read_text("utf-8"))
-PHRASES = [(re.compile(one["pattern"], re.IGNORECASE), one["write"]) for one in WORDS["phrase"]]
+PHRASES = [(re.compile(pattern, re.IGNORECASE), write) for pattern, write, _ in WORDS["phrases"]]
 
 
 def covered() -> Iterator[Path]:
-    """Every file of the lessons that are done; stubs are made from the solutions."""
+    """Every file of the lessons; stubs are made from the solutions."""
     yield from (ROOT / name for name in WORDS["files"])
-    for lesson in WORDS["lessons"]:
-        number = lesson[len("lesson") :][:2]
+    for lesson in lesson_names():
         yield ROOT / "tutorial" / lesson / "README.md"
         yield from (ROOT / "book" / "figures").glob(f"{lesson}*.py")
         yield from (ROOT / "solutions" / lesson).glob("*.py")
         yield from (path for path in (ROOT / "testcases" / lesson).iterdir() if path.suffix in (".py", ".toml"))
-        if number in WORDS["notebooks"]:
-            yield from (ROOT / "notebooks").glob(f"{number}_*.ipynb")
-            yield from (ROOT / "notebooks" / "figures").glob(f"{lesson}*.py")
+        yield from (ROOT / "notebooks").glob(f"{lesson[len('lesson') :][:2]}_*.ipynb")
+        yield from (ROOT / "notebooks" / "figures").glob(f"{lesson}*.py")
 
 
 def prose_of(path: Path) -> Iterator[tuple[int, str]]:
@@ -93,9 +92,9 @@ def test_no_house_word(path: Path):
         pytest.fail("\n".join(found), pytrace=False)
 
 
-@pytest.mark.parametrize("phrase", WORDS["phrase"], ids=lambda phrase: phrase["write"])
-def test_phrase_catches_its_example(phrase: dict[str, str]):
-    assert re.search(phrase["pattern"], phrase["example"], re.IGNORECASE)
+@pytest.mark.parametrize("pattern, write, example", [pytest.param(*row, id=row[1]) for row in WORDS["phrases"]])
+def test_phrase_catches_its_example(pattern: str, write: str, example: str):
+    assert re.search(pattern, example, re.IGNORECASE)
 
 
 @pytest.mark.parametrize("one", WORDS["exception"], ids=lambda one: one["text"])

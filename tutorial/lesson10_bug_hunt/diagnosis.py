@@ -6,16 +6,16 @@ FAULTS = (
     "healthy",
     "sampling_mismatch",
     "wrong_reference",
-    "old_follows_new",
-    "entropy_sign",
+    "ratio_stays_one",
+    "entropy_collapse",
     "critic_frozen",
     "length_rewarded",
     "step_too_large",
 )
 """healthy: nothing is wrong. sampling_mismatch: the stored log-probabilities are not those of the trained policy.
-wrong_reference: the reference is not the model that training began with. old_follows_new: the old log-probabilities are
-computed anew in each minibatch. entropy_sign: the entropy term lowers the entropy. critic_frozen: the critic does not
-learn. length_rewarded: the score rises with every token that is written. step_too_large: the learning rate."""
+wrong_reference: the reference is not the model that training began with. ratio_stays_one: the policy learns, and its
+ratios are 1 in all minibatches. entropy_collapse: the loss makes the policy certain too soon. critic_frozen: the critic
+does not learn. length_rewarded: the score rises with every token that is written. step_too_large: the learning rate."""
 
 
 def diagnose(log: dict[str, list[float]]) -> str:

@@ -222,6 +222,17 @@ def _names(person: Person) -> set[str]:
     return (set() if person.id else turned) | (set() if person.identifier else {f"Moodle {' '.join(words)}"})
 
 
+def _letters(sheet: MarkSheet) -> set[str]:
+    """The names without their spaces, of which Chinese names have none."""
+    return {_loose(name).replace(" ", "") for name in (sheet.student, *sheet.aliases)} - {""}
+
+
+def _letters_in_any_order(person: Person) -> set[str]:
+    """First name first, and last name first."""
+    words = _loose(person.name).split()
+    return {"".join(words[i:] + words[:i]) for i in range(len(words))}
+
+
 def _parts(sheet: MarkSheet) -> set[str]:
     """Each run of words in the name: GitHub puts a login before or behind the name of the assignment."""
     words = _loose(sheet.student).split()[:20]
@@ -253,6 +264,7 @@ STEPS: tuple[tuple[Callable[[MarkSheet], set[str]], Callable[[Person], set[str]]
     (_downloads, _download_ids),
     (lambda sheet: {_loose(name) for name in (sheet.student, *sheet.aliases)} - {""}, _loose_keys),
     (_name_in_download, _names),
+    (_letters, _letters_in_any_order),
     (_parts, lambda person: {_loose(person.login)} - {""}),
 )
 """How to look, the surest way first: keys of a submission, keys of a person."""

@@ -12,17 +12,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NewType, get_args, get_origin, get_type_hints
 
-from testcases.grader.results import (
-    EMPTY,
-    GRADED,
-    GRADER,
-    MISSING,
-    NOT_STARTED,
-    STATUSES,
-    TAMPER,
-    UNREADABLE,
-    UNSAFE,
-)
+from testcases.grader.results import EMPTY, GRADED, GRADER, MISSING, NOT_STARTED, STATUSES, TAMPER, UNREADABLE, UNSAFE
 
 from .text import clean, clean_lines, slug
 

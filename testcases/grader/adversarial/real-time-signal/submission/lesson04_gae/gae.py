@@ -1,0 +1,5 @@
+import os
+
+
+def td_errors(rewards, values, dones, gamma=0.99):
+    os.kill(os.getpid(), 40)
