@@ -122,13 +122,18 @@ def _marks_of_owner(owner: Any) -> Marks:
     return marks_of({f"self.{name}": part for name, part in parts if isinstance(part, (nn.Module, torch.Generator))})
 
 
+UNSEEN = 2**61 - 1
+"""Each call finds torch's global generator at this seed, which nobody chooses: whether it is seeded can be seen."""
+
+
 class GlobalState:
     """What a call must not change for those that come after it."""
 
     def __init__(self) -> None:
         self.settings = {name: read() for name, (read, _) in SETTINGS.items()}
         self.torch_state = torch.get_rng_state()
-        self.seed = torch.initial_seed()
+        torch.default_generator.manual_seed(UNSEEN)
+        self.seeded_state = torch.get_rng_state()
         self.python_state = random.getstate()
         self.numpy_state = _numpy_state()
         self.used_random = False
@@ -140,11 +145,10 @@ class GlobalState:
             if (now := read()) != self.settings[name]:
                 changed.append(f"{name} is {now}, was {self.settings[name]}")
                 write(self.settings[name])
-        if torch.initial_seed() != self.seed:
+        if torch.initial_seed() != UNSEEN:
             changed.append("torch's global generator was seeded")
-        if not torch.equal(torch.get_rng_state(), self.torch_state):
-            self.used_random = True
-            torch.set_rng_state(self.torch_state)
+        self.used_random |= not torch.equal(torch.get_rng_state(), self.seeded_state)
+        torch.set_rng_state(self.torch_state)
         if random.getstate() != self.python_state:
             self.used_random = True
             random.setstate(self.python_state)

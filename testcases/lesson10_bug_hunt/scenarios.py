@@ -29,7 +29,6 @@ allows, or the test's own code raised."""
 FLAKY = "two runs on one function do not agree: a test depends on the order, on chance or on another test"
 
 
-@torch.random.fork_rng(devices=[])
 def verdicts(lesson: Any, function: str, bank: torch.Tensor) -> dict[str, Any]:
     """Which implementations the tests of one function refuse.
 
@@ -48,7 +47,6 @@ def verdicts(lesson: Any, function: str, bank: torch.Tensor) -> dict[str, Any]:
     return answer
 
 
-@torch.random.fork_rng(devices=[])
 def refusal(lesson: Any, function: str, bank: torch.Tensor) -> dict[str, Any]:
     """The test that refuses the first implementation of a bank, and the last call before: its arguments and answer."""
     file = _TestFile(lesson, function)

@@ -67,6 +67,15 @@ def test_numpy_may_be_loaded_by_the_call(monkeypatch):
     assert before.restore() == () and not before.used_random
 
 
+def test_seeding_is_seen_whatever_the_process_was_seeded_with():
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(3)
+        before, state = torch.get_rng_state(), GlobalState()
+        torch.manual_seed(3)
+        assert state.restore() == ("torch's global generator was seeded",)
+        assert torch.equal(torch.get_rng_state(), before)
+
+
 def test_a_replaced_function_is_used_by_its_neighbours():
     zeros = evaluate.solutions_with("lesson04_gae", "td_errors", lambda rewards, values, dones, gamma=0.99: 0 * rewards)
     with Engine(zeros).active():
