@@ -19,6 +19,7 @@ from solutions.lesson08_rollout import generate
 from solutions.lesson09_ppo_trainer import CheckpointFolder, encode_prompts
 from solutions.lesson12_capstone.evaluation import EVALUATION_SEED, Evaluation
 from testcases.engine import evaluate, named_cases
+from testcases.engine.contract import SOLUTIONS
 from testcases.engine.runner import cases
 from testcases.engine.session import Engine
 from testcases.lesson12_capstone.scenarios_models import TOKENIZER
@@ -41,9 +42,6 @@ NUMBERS = {
 def pocket_preset(monkeypatch):
     monkeypatch.setitem(presets.PRESETS, "pocket", POCKET)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    threads = torch.get_num_threads()
-    yield
-    torch.set_num_threads(threads)
 
 
 def run(out: Path, *arguments: str) -> int:
@@ -198,7 +196,7 @@ def test_the_shipped_checkpoints_belong_to_this_world_and_are_whole():
 def test_only_evaluation_sees_the_gold_score():
     seeing = {
         file.name
-        for file in Path("solutions").rglob("*.py")
+        for file in SOLUTIONS.rglob("*.py")
         if "import gold_score" in file.read_text() or "gold.gold_score" in file.read_text()
     }
     assert seeing == {"evaluation.py"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,17 @@ import pytest
 
 from testcases.engine import evaluate
 from testcases.engine.stubs import all_stubs
+from testcases.engine.traces import GlobalState
 from testcases.selfcheck.students import POCKET
 from tiny_models import presets
+
+
+@pytest.fixture(autouse=True)
+def process_state() -> Iterator[None]:
+    """A test finds torch's global generator at one seed; the settings and seeds that it changes are restored."""
+    state = GlobalState()
+    yield
+    state.restore()
 
 
 @pytest.fixture(scope="session")
