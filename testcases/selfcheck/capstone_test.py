@@ -187,7 +187,7 @@ def test_a_run_that_cannot_be_resumed_is_one_sentence(arguments, sentence, tmp_p
 
 def test_the_shipped_checkpoints_belong_to_this_world_and_are_whole():
     manifest = json.loads(checkpoints.MANIFEST.read_text())
-    assert manifest["world"] == checkpoints.world_digest(), "the little world changed: run make checkpoints"
+    assert manifest["world"] == checkpoints.world_digest(), "the toy environment changed: run make checkpoints"
     assert manifest["files"] == checkpoints.digests(), "the models changed: run make checkpoints"
     size = sum(file.stat().st_size for file in checkpoints.DIRECTORY.rglob("*") if file.is_file())
     assert size < 3_000_000

@@ -1,4 +1,4 @@
-"""The course's own tests of the little world: what every lesson takes for granted about it."""
+"""The course's own tests of the toy environment: what every lesson relies on."""
 
 from __future__ import annotations
 
