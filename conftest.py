@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from testcases.engine import exercises, own_tests, progress, replay
+from testcases.engine import own_tests, progress, replay
 from testcases.engine.contract import ROOT, TESTCASES, TUTORIAL, lesson_names
 from testcases.engine.contract import lesson as read_lesson
 from testcases.engine.failures import Blocked, CheckFailed, NotStarted
@@ -20,8 +20,6 @@ from testcases.engine.points import entries, entry_of, function_of, lesson_of
 from testcases.engine.runner import keep_what_is_loaded
 from testcases.engine.stops import Stops, place
 from testcases.engine.stories import told
-
-exercises.install()
 
 SHOWN_PER_EXERCISE = 2
 WRONG = "wrong answer"

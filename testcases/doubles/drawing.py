@@ -42,9 +42,9 @@ def uniform_from(draw: Generator, *shape: int) -> Tensor:
     return torch.rand(shape, generator=draw, dtype=torch.float64)
 
 
-def word_from(draw: Generator, length: int = 6) -> str:
-    """Small letters."""
-    return "".join(chr(97 + int(number)) for number in torch.randint(26, (length,), generator=draw))
+def word_from(draw: Generator) -> str:
+    """Six small letters."""
+    return "".join(chr(97 + int(number)) for number in torch.randint(26, (6,), generator=draw))
 
 
 def ragged_from(draw: Generator, rows: int, steps: int, shortest: int = 1) -> Tensor:

@@ -21,7 +21,7 @@ from .evaluate import student
 from .failures import Blocked, NotStarted
 from .plain import Outcome
 from .progress import said_plainly
-from .runner import cases
+from .runner import cases_of
 from .session import Engine
 from .snippet import as_python, snippet
 
@@ -49,9 +49,7 @@ def first_failure(engine: Engine, lesson: str, exercise: str) -> tuple[str, str]
         LookupError: nothing fails, or the exercise is not written yet.
     """
     with engine.active():
-        for case in cases(lesson):
-            if case.entry is None or case.entry.exercise != exercise:
-                continue
+        for case in cases_of(lesson, exercise):
             verdict = case.run()
             if isinstance(verdict, (NotStarted, Blocked)):
                 raise LookupError(f"{verdict}: there is nothing to dispute yet")

@@ -31,10 +31,8 @@ class Warm:
     def __init__(self, folder: Path, watch: Connection) -> None:
         from testcases.grader.cache import Remembering
 
-        from . import exercises
         from .trusted import Reference
 
-        exercises.install()
         self.folder, self.watch = folder, watch
         self.reference = Reference(Remembering)
         self.prepared: list[str] = []
@@ -146,7 +144,7 @@ class Warm:
         def place(case: Any) -> tuple[int, bool]:
             return self.lessons.index(case.entry.lesson), not case.entry.is_basic
 
-        return sorted((case for lesson in self.lessons for case in cases(lesson) if case.entry), key=place)
+        return sorted((case for lesson in self.lessons for case in cases(lesson)), key=place)
 
     def _work(self, waiting: int, send: Any) -> None:
         from .explanation import NoExplanation

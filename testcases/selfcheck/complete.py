@@ -12,7 +12,6 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 
-from testcases.engine import exercises
 from testcases.engine.changes import NamedChange, exists, right_answers, wrong_answers
 from testcases.engine.contract import TUTORIAL, lesson_names
 from testcases.engine.contract import lesson as read_lesson
@@ -82,7 +81,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m testcases.selfcheck.complete", description="What exercises lack.")
     parser.add_argument("lesson", nargs="?", help='number or folder name, such as "4"; all, if left out')
     options = parser.parse_args()
-    exercises.install()
     lessons = (
         [read_lesson(options.lesson).name] if options.lesson else [name for name in lesson_names() if suites(name)]
     )

@@ -17,7 +17,7 @@ import torch
 import solutions.lesson04_gae.gae as reference_gae
 import solutions.lesson06_kl_rewards as reference_kl
 from solutions.lesson03_policy_gradient import rewards_to_go
-from testcases.engine import call, evaluate, exercises, hint, named_cases, progress, request, reset, scenario, solution
+from testcases.engine import call, evaluate, hint, named_cases, progress, request, reset, scenario, solution
 from testcases.engine.changes import wrong_answers
 from testcases.engine.compare import first_difference, nan_in
 from testcases.engine.contract import ROOT, regions
@@ -32,9 +32,7 @@ from testcases.engine.traces import GlobalState
 from testcases.engine.trusted import with_change
 from testcases.selfcheck import complete
 from testcases.selfcheck.students import replace_body, solved_folder
-
-exercises.install()
-from tutorial.lesson04_gae import compute_gae, td_errors  # noqa: E402
+from tutorial.lesson04_gae import compute_gae, td_errors
 
 UPDATE = Exercise("lesson06_kl_rewards", "AdaptiveKLController").update
 EPISODE = {"rewards": [1.0, 3.0], "values": [2.0, 4.0, 8.0], "dones": [0.0, 0.0], "gamma": 0.5}

@@ -46,8 +46,8 @@ def sample_texts(seed: int, count: int = 300, habits: Habits | None = None) -> l
     return [(prompt, sample_review(prompt, rng, habits or Habits())) for prompt in sample_prompts(count, rng)]
 
 
-def sample_clauses(habits: Habits, seed: int = 0, count: int = 2000) -> list[tuple[str, list[Clause]]]:
-    texts = sample_texts(seed, count, habits)
+def sample_clauses(habits: Habits, count: int = 2000) -> list[tuple[str, list[Clause]]]:
+    texts = sample_texts(0, count, habits)
     return [(topic_of(prompt), parse_review(review) or []) for prompt, review in texts]
 
 
