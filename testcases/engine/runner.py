@@ -62,8 +62,8 @@ def cases_of(lesson: str, exercise: str) -> tuple[Case, ...]:
 
 
 def keep_what_is_loaded() -> None:
-    """Look for no garbage in what is loaded, which costs half a second, and among what is young less often than after
-    every 700 objects, which costs a tenth of a trainer's suite."""
+    """Exclude what is loaded from garbage collection (half a second), and collect less often than after every 700 new
+    objects (a tenth of the time of a trainer's suite)."""
     gc.freeze()
     gc.set_threshold(20_000)
 
@@ -79,7 +79,7 @@ def named_cases(columns: str, rows: Mapping[str, Any]) -> pytest.MarkDecorator:
 
 
 def _parameters(function: Callable[..., None]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """What `pytest.mark.parametrize` would pass; tests of lessons use no other fixture.
+    """Label and arguments of each case that `pytest.mark.parametrize` makes; lessons' tests use no other fixture.
 
     Raises:
         TypeError: the test asks for an argument that no mark gives.
@@ -101,7 +101,7 @@ def _parameters(function: Callable[..., None]) -> Iterator[tuple[str, dict[str, 
 
 
 def _label(names: list[str], row: Any, ids: Any, index: int) -> str:
-    """As pytest names a row that has no id of its own."""
+    """The id of a row as pytest makes it."""
     if ids and not callable(ids):
         return str(ids[index])
     plain = (str, int, float, type(None))

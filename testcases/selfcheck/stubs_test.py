@@ -60,7 +60,7 @@ def test_drift_is_seen(tmp_path: Path):
 @pytest.mark.parametrize("lesson", lesson_names())
 def test_solution_keeps_the_contract(lesson: str):
     module = importlib.import_module(f"solutions.{lesson}")
-    promised = set(CONTRACT.get(int(lesson[6:8]), "").split())
+    promised = set(CONTRACT.get(read_lesson(lesson).number, "").split())
     assert promised <= set(read_lesson(lesson).names)
     assert all(hasattr(module, name) for name in read_lesson(lesson).names)
 
@@ -86,7 +86,7 @@ def test_stub_keeps_signature_and_docstring(lesson: str):
         text = stub(path)
         for region in regions(path):
             suspect = suspects(lesson).get(region.exercise)
-            body = f'raise NotImplementedError("{lesson[:8]}: {region.exercise}")'
+            body = f'raise NotImplementedError("{read_lesson(lesson).short}: {region.exercise}")'
             body = suspect.change.apply(region_text(lesson, region.exercise)) if suspect else body
             assert textwrap.indent(body, "    ") in text or body in text
         assert "region solution" not in text and "endregion" not in text
