@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from testcases.engine import evaluate
-from testcases.engine.stubs import all_stubs
+from testcases.engine.stubs import all_stubs, write_files
 from testcases.engine.traces import GlobalState
 from testcases.selfcheck.students import POCKET
 from tiny_models import presets
@@ -27,9 +27,7 @@ def process_state() -> Iterator[None]:
 def stub_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A fresh copy of the untouched stubs."""
     folder = tmp_path_factory.mktemp("student") / "tutorial"
-    for path, text in all_stubs().items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_text(text, "utf-8")
+    write_files(folder, all_stubs())
     return folder
 
 

@@ -13,7 +13,7 @@ import pytest
 from testcases.engine.changes import region_text, suspects
 from testcases.engine.contract import SOLUTIONS, lesson_names, regions
 from testcases.engine.contract import lesson as read_lesson
-from testcases.engine.stubs import all_stubs, stub
+from testcases.engine.stubs import all_stubs, stub, write_files
 from testcases.selfcheck.stubs import drift, export
 
 CONTRACT = {
@@ -41,9 +41,7 @@ def test_tutorial_agrees_with_solutions():
 
 def test_drift_is_seen(tmp_path: Path):
     copy = tmp_path / "tutorial"
-    for path, text in all_stubs().items():
-        (copy / path).parent.mkdir(parents=True, exist_ok=True)
-        (copy / path).write_text(text, "utf-8")
+    write_files(copy, all_stubs())
     assert drift(copy) == []
     gae = copy / "lesson04_gae" / "gae.py"
     gae.write_text(gae.read_text("utf-8").replace("gamma: float = 0.99", "gamma: float = 0.9"), "utf-8")

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from testcases.engine.contract import ROOT, SOLUTIONS
-from testcases.engine.stubs import all_stubs
+from testcases.engine.stubs import all_stubs, write_files
 from testcases.engine.trusted import Reference
 from testcases.grader.cache import Remembering
 from tiny_models import presets
@@ -41,10 +41,9 @@ def reference() -> Reference:
 def solved_folder(tmp_path: Path) -> Path:
     """A student who has solved everything."""
     folder = tmp_path / "tutorial"
-    for path, text in all_stubs().items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        solved = (SOLUTIONS / path).read_text("utf-8") if path.startswith("lesson") else text
-        (folder / path).write_text(solved, "utf-8")
+    stubs = all_stubs()
+    solved = {path: (SOLUTIONS / path).read_text("utf-8") for path in stubs if path.startswith("lesson")}
+    write_files(folder, stubs | solved)
     return folder
 
 
