@@ -24,7 +24,7 @@ def close(one, other) -> bool:
     return torch.allclose(one, other, rtol=0, atol=1e-10)
 
 
-def body(seed: int):
+def language_model(seed: int):
     return build_gpt2(
         VOCABULARY, n_layer=2, n_embd=16, n_head=2, eos_token_id=STOP, pad_token_id=PAD, seed=seed
     ).double()
@@ -33,8 +33,8 @@ def body(seed: int):
 @pytest.fixture
 def trainer() -> PPOTrainer:
     torch.manual_seed(0)
-    policy = body(0)
-    model = PolicyAndValue(policy, ValueModel(body(1).transformer).double())
+    policy = language_model(0)
+    model = PolicyAndValue(policy, ValueModel(language_model(1).transformer).double())
     config = PPOConfig(
         stop_token_ids=(STOP,),
         pad_token_id=PAD,
@@ -44,7 +44,7 @@ def trainer() -> PPOTrainer:
         entropy_coef=0.01,
         micro_batch_size=None,
     )
-    return PPOTrainer(model, RewardModel(body(2).transformer).double(), make_reference(policy), config)
+    return PPOTrainer(model, RewardModel(language_model(2).transformer).double(), make_reference(policy), config)
 
 
 @pytest.fixture
