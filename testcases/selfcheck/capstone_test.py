@@ -41,7 +41,6 @@ NUMBERS = {
 @pytest.fixture(autouse=True)
 def pocket_preset(monkeypatch):
     monkeypatch.setitem(presets.PRESETS, "pocket", POCKET)
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
 
 
 def run(out: Path, *arguments: str) -> int:

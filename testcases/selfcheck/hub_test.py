@@ -32,8 +32,7 @@ from testcases.selfcheck.hub import (
 
 
 @pytest.fixture(autouse=True)
-def on_its_own(monkeypatch):
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+def on_its_own():
     CALLS.clear()
 
 
