@@ -32,7 +32,7 @@ pytestmark = [
 
 CAP = 240
 """Seconds to wait for one thing; a quiet machine needs at most ten."""
-FLAGS = (
+QUIET = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync"
 ).split()
@@ -107,7 +107,7 @@ def browser() -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        launched = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
         context = launched.new_context()
         context.set_default_timeout(1000 * CAP)
         yield context
