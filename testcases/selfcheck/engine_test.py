@@ -74,7 +74,7 @@ def test_seeding_is_seen_whatever_the_process_was_seeded_with():
         assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_a_replaced_function_is_used_by_its_neighbours():
+def test_a_replaced_function_is_used_by_its_neighbors():
     zeros = evaluate.solutions_with("lesson04_gae", "td_errors", lambda rewards, values, dones, gamma=0.99: 0 * rewards)
     with Engine(zeros).active():
         call(compute_gae, **EPISODE, lam=0.5).part("advantages").equals([0.0, 0.0])
@@ -105,7 +105,7 @@ def test_the_capstone_uses_the_whole_stack_and_says_what_it_waits_for(tmp_path: 
         call(asked)
 
 
-def test_a_cause_in_a_neighbour_is_named(tmp_path: Path):
+def test_a_cause_in_a_neighbor_is_named(tmp_path: Path):
     folder = solved_folder(tmp_path)
     replace_body(folder, "return rewards + gamma * values[..., 1:] - values[..., :-1]")
     with Engine(evaluate.student(folder)).active(), pytest.raises(CheckFailed) as failure:
