@@ -56,9 +56,7 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def demo(course: Path, out: Path, *more: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", POCKET_DEMO, str(out), *more]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    return subprocess.run(
-        command, cwd=course, env=environment, capture_output=True, text=True, timeout=300, check=False
-    )
+    return subprocess.run(command, cwd=course, env=environment, capture_output=True, text=True, timeout=students.HANGS)
 
 
 def summary(out: Path) -> dict:
