@@ -8,7 +8,7 @@ from typing import Any
 from .shapes import check_number
 
 ESTIMATORS = ("k1", "k2", "k3")
-"""Of the KL: lesson 6 has all three."""
+"""Of the KL (lesson 6)."""
 SCHEDULERS = ("linear", "cosine", "constant")
 NO_CLIP = 3e38
 """A `clip_score` that no float32 exceeds."""
@@ -69,7 +69,7 @@ class PPOConfig(RolloutConfig):
     """Settings of `PPOTrainer`, on top of those of the rollout (lesson 8). A field out of range is an error."""
 
     num_updates: int = 60
-    """Rollout + optimisation rounds in the run, >= 1."""
+    """Rollouts in the run, each followed by its optimizer steps, >= 1."""
     batch_size: int = 64
     """Prompts, and so responses, in one update, >= 1."""
     samples_per_prompt: int = 1
@@ -79,7 +79,7 @@ class PPOConfig(RolloutConfig):
     num_epochs: int = 4
     """Passes over the responses of one update, >= 1."""
     num_minibatches: int = 4
-    """Optimiser steps in one epoch, 1 to batch_size."""
+    """Optimizer steps in one epoch, 1 to batch_size."""
     micro_batch_size: int | None = None
     """Rows in one forward and backward; gradients add up to the minibatch's. None: the whole minibatch."""
     learning_rate: float = 1e-3

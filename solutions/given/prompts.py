@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 Prompt = str | list[int]
-"""A text, or token ids where the caller has tokenised already."""
+"""A text, or its token ids."""
 
 
 def tokenize(prompts: Sequence[Prompt], tokenizer: Any) -> list[list[int]]:
@@ -47,11 +47,11 @@ def encode_prompts(prompts: Sequence[Prompt], tokenizer: Any, pad_token_id: int)
 
 
 class PromptQueue:
-    """Deals out prompt numbers in a shuffled order, every prompt once before any comes again.
+    """Prompt numbers in shuffled order, every prompt once before any is repeated.
 
     Args:
         seed: decides the order.
-        samples: how often each number comes, one after the other.
+        samples: how often each number is repeated, in a row.
     """
 
     def __init__(self, seed: int, samples: int = 1) -> None:

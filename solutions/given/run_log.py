@@ -20,7 +20,7 @@ METRICS_FILE = "metrics.jsonl"
 
 
 class Clock:
-    """Speed between one call and the next."""
+    """Measures a rate between one call and the next."""
 
     def __init__(self) -> None:
         self.last = time.perf_counter()

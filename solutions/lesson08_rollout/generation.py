@@ -84,7 +84,7 @@ def generate(
     top_p: float = 1.0,
     generator: torch.Generator | None = None,
 ) -> Generation:
-    """Sample a response to each prompt over a key-value cache, one pass for each token, until all rows have stopped.
+    """Sample a response to each prompt with a key-value cache, one forward pass per token, until all rows have stopped.
 
     Args:
         policy: a Hugging Face causal language model; dropout is off while sampling, the mode is restored.
@@ -150,10 +150,10 @@ def merge_generations(parts: Sequence[Generation], pad_token_id: int) -> Generat
 
 
 def checked_generation(answer: Generation, count: int) -> Generation:
-    """What somebody else's sampler gave, if it is what `generate` would give.
+    """The answer of another sampler, checked to be of the form of `generate`'s.
 
     Raises:
-        ValueError: shapes disagree, a row is empty or has a real token after a masked one, or a log-prob is none.
+        ValueError: shapes disagree, a row is empty or not right-padded, or a log-probability is not finite or above 0.
     """
     answer = Generation(*answer)
     layouts = {name: (tensor, "B T") for name, tensor in answer._asdict().items()}

@@ -32,8 +32,7 @@ from testcases.selfcheck.hub import (
 
 
 @pytest.fixture(autouse=True)
-def on_its_own(monkeypatch):
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+def on_its_own():
     CALLS.clear()
 
 
@@ -338,7 +337,7 @@ def test_ctrl_c_says_what_is_kept_and_how_to_go_on(tmp_path, gpt2, capsys, monke
     assert run(tmp_path, gpt2, f"{HERE}:pressed") == 130
     assert "stopped by Ctrl-C; there is no checkpoint yet; to go on, add RESUME=1" in capsys.readouterr().err
     monkeypatch.setattr(hub, "load_policy", pressed)
-    assert run(tmp_path / "..", gpt2, f"{HERE}:pressed", more=("--out", str(tmp_path / "other"))) == 130
+    assert run(tmp_path, gpt2, f"{HERE}:pressed", more=("--out", str(tmp_path / "other"))) == 130
     assert "stopped by Ctrl-C; nothing had begun" in capsys.readouterr().err
 
 

@@ -19,6 +19,7 @@ from solutions.given.checkpoints import CHECKPOINT_FILE
 from solutions.lesson07_actor_critic import PolicyAndValue, ValueModel, make_reference
 from solutions.lesson09_ppo_trainer import CheckpointFolder, DivergedError, PPOConfig, PPOTrainer
 from testcases.engine import named_cases
+from testcases.engine.contract import ROOT
 from tiny_models.builders import build_causal_lm
 
 PROMPTS = [[5, 6, 7], [8, 9], [10, 11, 5, 6], [4], [7, 7]]
@@ -57,15 +58,6 @@ def seed_everything(seed: int) -> None:
     random.seed(seed)
     numpy.random.seed(seed)
     torch.manual_seed(seed)
-
-
-@pytest.fixture(autouse=True)
-def global_random_numbers():
-    states = random.getstate(), numpy.random.get_state(), torch.get_rng_state()
-    yield
-    random.setstate(states[0])
-    numpy.random.set_state(states[1])
-    torch.set_rng_state(states[2])
 
 
 @pytest.fixture(scope="module")
@@ -159,7 +151,8 @@ resume_test.trainer().train(resume_test.PROMPTS, CheckpointFolder(Path(sys.argv[
 
 
 def test_a_process_killed_while_it_writes_leaves_the_checkpoint_before(tmp_path, undisturbed):
-    dead = subprocess.run([sys.executable, "-c", KILLED_WHILE_WRITING, str(tmp_path)], capture_output=True)
+    command = [sys.executable, "-c", KILLED_WHILE_WRITING, str(tmp_path)]
+    dead = subprocess.run(command, cwd=ROOT, capture_output=True)
     assert dead.returncode == -signal.SIGKILL, dead.stderr.decode()
     assert (tmp_path / "update-000004" / f"{CHECKPOINT_FILE}.unfinished").is_file()
     folder = CheckpointFolder(tmp_path, every=2)
