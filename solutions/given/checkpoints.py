@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 import shutil
 import zipfile
@@ -47,7 +48,10 @@ def read_checkpoint(directory: str | Path, expected: Mapping[str, Any]) -> dict[
         )
     if not is_whole(file):
         raise ValueError(f"expected a whole checkpoint, got {file}, which was cut off or damaged; take an older one")
-    state = torch.load(file, map_location="cpu", weights_only=True)
+    try:
+        state: dict[str, Any] = dict(torch.load(file, map_location="cpu", weights_only=True))
+    except (pickle.UnpicklingError, RuntimeError, TypeError, ValueError) as error:
+        raise ValueError(f"expected a checkpoint written by save_checkpoint, got {file} of something else") from error
     if state.get("version") != VERSION:
         raise ValueError(
             f"expected a checkpoint of version {VERSION}, got version {state.get('version')} in {file}; "

@@ -33,12 +33,14 @@ def make_scorer(reward_model: nn.Module | RewardFunction, tokenizer: Any = None)
         (input_ids (B, L), attention_mask (B, L), prompt_length) -> (B,) float32 scores on the device of the ids.
 
     Raises:
-        ValueError: a reward function came without a tokenizer; later, from the scorer: it returned the wrong
-            count, something that is no number, or NaN.
+        ValueError: it is neither, or a reward function came without a tokenizer; later, from the scorer: it returned
+            the wrong count or shape, something that is no number, or NaN.
         RuntimeError: from the scorer: the reward function raised.
     """
     if isinstance(reward_model, nn.Module):
         return _module_scorer(reward_model)
+    if not callable(reward_model):
+        raise ValueError(f"expected a reward model or a function of (prompts, responses), got {reward_model!r}")
     if tokenizer is None:
         raise ValueError("expected a tokenizer with a reward function, got None; pass tokenizer= to PPOTrainer")
     return _function_scorer(reward_model, tokenizer)
@@ -51,7 +53,11 @@ def _module_scorer(reward_model: nn.Module) -> Scorer:
         if config is not None:
             input_ids, attention_mask = _right_padded(input_ids, attention_mask, config.pad_token_id)
         output = reward_model(input_ids=input_ids, attention_mask=attention_mask)
-        return output.logits.squeeze(-1).float() if hasattr(output, "logits") else output.float()
+        scores = output.logits.squeeze(-1) if hasattr(output, "logits") else output
+        if not isinstance(scores, Tensor) or scores.dim() != 1:
+            got = tuple(scores.shape) if isinstance(scores, Tensor) else f"a {type(scores).__name__}"
+            raise ValueError(f"expected the reward model to return scores (B,), or logits (B, 1), got {got}")
+        return scores.float()
 
     return score
 
