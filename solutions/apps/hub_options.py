@@ -89,14 +89,19 @@ def parse_settings(text: str) -> dict[str, Any]:
     kinds |= MORE_KINDS
     kinds |= {field.name: str(field.type) for field in dataclasses.fields(HubOptions)}
     chosen: dict[str, Any] = {}
-    for pair in shlex.split(text):
+    try:
+        pairs = shlex.split(text)
+    except ValueError as error:
+        raise ValueError(f"expected SET to close each quote, got {text!r}") from error
+    for pair in pairs:
         name, _, value = pair.partition("=")
         if name not in kinds:
             raise ValueError(f"expected SET to have settings of PPOConfig, got {name!r}; there are {', '.join(kinds)}")
         chosen[name] = value if kinds[name] == "str" else _parsed(value)
         if not is_of_kind(chosen[name], kinds[name]):
             raise ValueError(
-                f"expected {name} in SET to be {kinds[name]}, got {value!r}; write true, false and null as in JSON"
+                f"expected {name} in SET to be {kinds[name]}, got {value!r}; write true, false and null as in JSON, "
+                "and 0.5 for .5"
             )
     return chosen
 

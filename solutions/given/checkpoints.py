@@ -18,6 +18,7 @@ from torch import nn
 from .checks import DivergedError
 from .config import PPOConfig
 from .files import first_line
+from .shapes import check_number
 
 CHECKPOINT_FILE = "trainer.pt"
 VERSION = 1
@@ -100,10 +101,16 @@ class CheckpointFolder:
     """The newest few checkpoints of one run: `update-000010/trainer.pt` is that after 10 updates."""
 
     directory: Path
+    """Or its name."""
     every: int = 5
     """Updates between two of them; the last update is always saved."""
     keep: int = 2
     """How many stay: a second one, since the newest may be damaged when a machine fails."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "directory", Path(self.directory))
+        check_number("every", self.every, 1)
+        check_number("keep", self.keep, 1)
 
     def save(self, trainer: Resumable) -> None:
         """Save if it is time, then remove the oldest; made for `on_update` of `PPOTrainer.train`.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +87,8 @@ def _function_scorer(function: RewardFunction, tokenizer: Any) -> Scorer:
         rule = f"expected reward function {name} to return one number for each of {len(responses)} responses, got"
         try:
             answer = function(prompts, responses)
-            numbers = list(answer) if isinstance(answer, Iterable) else None
+            is_ordered = isinstance(answer, Iterable) and not isinstance(answer, Set | Mapping)
+            numbers = list(answer) if is_ordered else None
         except (Exception, SystemExit) as error:
             raise RuntimeError(f"the reward function {name} raised {_with_place(error)}") from error
         if numbers is None:

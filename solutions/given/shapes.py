@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import fields
 from functools import lru_cache
@@ -88,7 +89,7 @@ def check_number(name: str, value: float, low: float, high: float = math.inf, *,
     """
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ValueError(f"expected {name} to be a number, got {value!r}")
-    if not math.isfinite(value) or value > high or value < low or (open_low and value == low):
+    if not abs(value) <= sys.float_info.max or value > high or value < low or (open_low and value == low):
         upper = "infinity)" if high == math.inf else f"{high}]"
         raise ValueError(f"expected {name} in {'(' if open_low else '['}{low}, {upper}, got {value!r}")
 

@@ -223,6 +223,13 @@ def test_a_checkpoint_of_another_kind_is_one_sentence(change, sentence, copied):
         trainer().load_checkpoint(file.parent)
 
 
+def test_a_folder_of_checkpoints_may_be_a_name_and_keeps_one_at_least():
+    assert CheckpointFolder("a").directory == Path("a")
+    for settings in ({"every": 0}, {"keep": 0}):
+        with pytest.raises(ValueError, match=r"in \[1, infinity\), got 0"):
+            CheckpointFolder("a", **settings)
+
+
 def test_a_checkpoint_of_other_settings_names_the_setting(copied):
     with pytest.raises(ValueError, match="got batch_size 4 in .* and 8 here; only log_dir, num_updates, rollout"):
         trainer(batch_size=8).load_checkpoint(copied / "update-000004")

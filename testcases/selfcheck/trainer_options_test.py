@@ -14,6 +14,7 @@ import torch
 from solutions.given.checks import policy_moves, scores_are_not_clipped
 from solutions.given.clip import value_clip_fraction, with_two_sides
 from solutions.given.config import NO_CLIP, PPOConfig
+from solutions.given.processes import Processes
 from solutions.given.prompts import PromptQueue
 from solutions.given.schedule import learning_rates
 from solutions.given.scoring import make_scorer
@@ -292,6 +293,13 @@ def test_a_reward_model_that_gives_anything_but_scores_is_refused(answer, got):
     ids = torch.zeros(1, 2, dtype=torch.int64)
     with pytest.raises(ValueError, match=re.escape(f"return scores (B,), or logits (B, 1), got {got}")):
         make_scorer(Other())(ids, ids == 0, 1)
+
+
+def test_processes_with_other_settings_are_refused(monkeypatch):
+    plain = small_trainer()
+    monkeypatch.setattr(Processes, "collect", lambda self, things: [*things, things[0] | {"seed": 7}])
+    with pytest.raises(ValueError, match="got seed 0 in process 0 and 7 in process 1; each samples"):
+        DistributedPPOTrainer(plain.model, TokenSum(), plain.ref_model, plain.config)
 
 
 def test_a_log_folder_that_is_a_file_is_refused():
