@@ -256,8 +256,9 @@ def smaller():
 def test_a_part_that_does_not_fit_is_refused(change, sentence):
     plain = small_trainer()
     parts = {"model": plain.model, "reward_model": TokenSum(), "ref_model": plain.ref_model, "config": plain.config}
-    with pytest.raises(ValueError, match=re.escape(sentence)):
-        PPOTrainer(**parts | change(plain))
+    for kind in (PPOTrainer, DistributedPPOTrainer):
+        with pytest.raises(ValueError, match=re.escape(sentence)):
+            kind(**parts | change(plain))
 
 
 @named_cases(

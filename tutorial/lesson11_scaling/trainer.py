@@ -14,6 +14,7 @@ from accelerate import Accelerator
 from accelerate.utils import DistributedType
 from torch import nn
 
+from ..given.parts import check_parts
 from ..given.processes import Processes, check_configuration
 from ..given.prompts import Prompt, tokenize
 from ..given.scoring import RewardFunction
@@ -55,6 +56,7 @@ class DistributedPPOTrainer(PPOTrainer):
         tokenizer: Any = None,
         sampler: Callable[..., Generation] | None = None,
     ) -> None:
+        check_parts(model, ref_model, config)
         # Accelerate's FSDP asks the model which of its blocks to split by
         setattr(model, "_no_split_modules", getattr(model.policy, "_no_split_modules", None))  # noqa: B010
         _prepare_deepspeed(config)
