@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 import shutil
 import zipfile
@@ -17,6 +18,7 @@ from torch import nn
 from .checks import DivergedError
 from .config import PPOConfig
 from .files import first_line
+from .shapes import check_number
 
 CHECKPOINT_FILE = "trainer.pt"
 VERSION = 1
@@ -47,7 +49,10 @@ def read_checkpoint(directory: str | Path, expected: Mapping[str, Any]) -> dict[
         )
     if not is_whole(file):
         raise ValueError(f"expected a whole checkpoint, got {file}, which was cut off or damaged; take an older one")
-    state = torch.load(file, map_location="cpu", weights_only=True)
+    try:
+        state: dict[str, Any] = dict(torch.load(file, map_location="cpu", weights_only=True))
+    except (pickle.UnpicklingError, RuntimeError, TypeError, ValueError) as error:
+        raise ValueError(f"expected a checkpoint written by save_checkpoint, got {file} of something else") from error
     if state.get("version") != VERSION:
         raise ValueError(
             f"expected a checkpoint of version {VERSION}, got version {state.get('version')} in {file}; "
@@ -96,10 +101,16 @@ class CheckpointFolder:
     """The newest few checkpoints of one run: `update-000010/trainer.pt` is that after 10 updates."""
 
     directory: Path
+    """Or its name."""
     every: int = 5
     """Updates between two checkpoints; the last update is always saved."""
     keep: int = 2
     """How many are kept: more than one, since the newest may be damaged when a machine fails."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "directory", Path(self.directory))
+        check_number("every", self.every, 1)
+        check_number("keep", self.keep, 1)
 
     def save(self, trainer: Resumable) -> None:
         """Save if it is time, then remove the oldest; made for `on_update` of `PPOTrainer.train`.

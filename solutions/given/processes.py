@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NoReturn, TypeVar
 
@@ -54,6 +54,20 @@ class Processes:
         """The lists of all processes as one list, in their order. Tensors should be on the CPU."""
         with self.connected():
             return gather_object(things)
+
+    def check_same(self, settings: Mapping[str, object]) -> None:
+        """
+        Raises:
+            ValueError: another process has other settings; all would go on with updates that belong to none of them.
+        """
+        everywhere = self.collect([settings])
+        for process, other in enumerate(everywhere):
+            for name, value in everywhere[0].items():
+                if other[name] != value:
+                    raise ValueError(
+                        f"expected the same settings in each process, got {name} {value!r} in process 0 and "
+                        f"{other[name]!r} in process {process}; each samples responses of its own all the same"
+                    )
 
     def gather(self, tensor: Tensor) -> Tensor:
         """(...) of this process -> (N, ...) of all; the shape must be the same in each."""

@@ -204,15 +204,23 @@ def test_damaged_checkpoints_only_are_an_error_not_a_new_run(copied):
         "another-version": ({"version": 0}, "expected a checkpoint of version 1, got version 0"),
         "no-version": ({"version": None}, "expected a checkpoint of version 1, got version None"),
         "missing-parts": ({"optimizer": None, "history": None}, "got none of history, optimizer in"),
+        "something-else": ([], "expected a checkpoint written by save_checkpoint, got .* of something else"),
     },
 )
 def test_a_checkpoint_of_another_kind_is_one_sentence(change, sentence, copied):
     file = copied / "update-000004" / CHECKPOINT_FILE
     state = torch.load(file, weights_only=True)
-    state = {name: value for name, value in (state | change).items() if value is not None}
-    torch.save(state, file)
+    state = {name: value for name, value in (state | dict(change)).items() if value is not None}
+    torch.save(state if change else [1], file)
     with pytest.raises(ValueError, match=sentence):
         trainer().load_checkpoint(file.parent)
+
+
+def test_a_folder_of_checkpoints_may_be_a_name_and_keeps_one_at_least():
+    assert CheckpointFolder("a").directory == Path("a")
+    for settings in ({"every": 0}, {"keep": 0}):
+        with pytest.raises(ValueError, match=r"in \[1, infinity\), got 0"):
+            CheckpointFolder("a", **settings)
 
 
 def test_a_checkpoint_of_other_settings_names_the_setting(copied):

@@ -94,7 +94,7 @@ def generate(
     """
     check_shapes(input_ids=(input_ids, "B P"), attention_mask=(attention_mask, "B P"))
     check_number("max_new_tokens", max_new_tokens, 1)
-    _check_prompts(policy, attention_mask.bool(), max_new_tokens)
+    _check_prompts(policy, input_ids, attention_mask.bool(), max_new_tokens)
     raise NotImplementedError("lesson08: generate")
 
 
@@ -127,10 +127,16 @@ def checked_generation(answer: Generation, count: int) -> Generation:
     return answer
 
 
-def _check_prompts(policy: PreTrainedModel, attention_mask: Tensor, max_new_tokens: int) -> None:
+def _check_prompts(policy: PreTrainedModel, input_ids: Tensor, attention_mask: Tensor, max_new_tokens: int) -> None:
     if not attention_mask[:, -1].all():
         raise ValueError(
             "expected left-padded prompts, got padding at the end of a row; generation would start from a padding token"
+        )
+    known, (lowest, highest) = getattr(policy.config, "vocab_size", None), torch.aminmax(input_ids)
+    if known is not None and not 0 <= lowest <= highest < known:
+        raise ValueError(
+            f"expected token ids in [0, {known}), those of the policy, got {int(lowest)} to {int(highest)} in the "
+            "prompts; encode them with its tokenizer"
         )
     context = getattr(policy.config, "max_position_embeddings", None)
     longest = int(attention_mask.sum(dim=1).max())
