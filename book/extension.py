@@ -58,6 +58,9 @@ def _visit_math(self: Any, node: nodes.math) -> None:
     formula = mathml.mathml(node.astext(), block=False)
     # A browser does not break a line inside a formula, and a phone has room for about this much.
     self.body.append(f'<span class="long-formula">{formula}</span>' if len(node.astext()) > 60 else formula)
+    after = node.next_node(descend=False, siblings=True)
+    if isinstance(after, nodes.Text) and after.startswith(tuple(".,;:!?)")):
+        self.body.append("\u2060")  # a line may begin after a formula, but not with a full stop
     raise nodes.SkipNode
 
 

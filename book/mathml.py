@@ -13,6 +13,8 @@ from latex2mathml.converter import convert
 
 FUNCTIONS = {"log", "ln", "exp", "clip", "sin", "cos"}
 MINUS = {"-", "\u2212", "+"}
+TAGS = {"\u27fa": "mo", "\u221e": "mi"}
+r"""\iff is a relation, and infinity a number without the spaces of one: latex2mathml has both the other way round."""
 NAMESPACE = "{http://www.w3.org/1998/Math/MathML}"
 
 
@@ -46,8 +48,8 @@ def mathml(tex: str, block: bool) -> str:
     if unknown:
         raise NotTypeset(f"commands that latex2mathml knows, not {' '.join(unknown)}")
     for node in root.iter():
-        if node.tag.endswith("}mi") and node.text == "\u27fa":
-            node.tag = f"{NAMESPACE}mo"  # \iff is a relation
+        if node.text in TAGS:
+            node.tag = NAMESPACE + TAGS[node.text]
         _space(node)
     ElementTree.register_namespace("", NAMESPACE[1:-1])
     return ElementTree.tostring(root, "unicode")
