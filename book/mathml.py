@@ -13,8 +13,8 @@ from latex2mathml.converter import convert
 
 FUNCTIONS = {"log", "ln", "exp", "clip", "sin", "cos"}
 MINUS = {"-", "\u2212", "+"}
-TAGS = {"\u27fa": "mo", "\u221e": "mi"}
-r"""\iff is a relation, and infinity a number without the spaces of one: latex2mathml has both the other way round."""
+TAGS = dict.fromkeys("\u27fa\u27f9\u00b1", "mo") | {"\u221e": "mi"}
+r"""\iff, \implies and \pm are operators, infinity is not and has no spaces: latex2mathml has it the other way round."""
 NAMESPACE = "{http://www.w3.org/1998/Math/MathML}"
 
 

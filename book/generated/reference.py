@@ -63,7 +63,8 @@ def _entry(node: Definition, source: str, path: Path) -> Iterator[str]:
                 yield from _described(ast.get_docstring(method))
     lines = source.splitlines()[node.lineno - 1 : node.end_lineno]
     where = f"{path.relative_to(ROOT).as_posix()}, line {node.lineno}"
-    yield f"<details><summary>The solution: {where}</summary>"
+    what = "code" if path.parent.name == "given" else "solution"
+    yield f"<details><summary>The {what}: {where}</summary>"
     yield _code("\n".join(line for line in lines if line.strip() not in (REGION, END)))
     yield "</details>"
 
