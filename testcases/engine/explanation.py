@@ -154,7 +154,12 @@ class Explanation:
 
     @kept
     def _shares_of(self, lesson: str, exercise: str) -> dict[WrongAnswer, float]:
-        """Of the examples that the student or the wrong answer gets wrong, the share with one value; NEAR at least."""
+        """Of the examples that the student or the wrong answer gets wrong, the share with one value; NEAR at least.
+
+        Many changes raise an error of one type: it makes none of them near.
+        """
+        if all(mine.error for mine in self._answers_to(lesson, exercise)):
+            return {}
         own = [wrong for wrong in wrong_answers(lesson) if wrong.exercise == exercise]
         shares = {wrong: self._share(lesson, exercise, wrong) for wrong in own}
         return {wrong: share for wrong, share in shares.items() if share >= NEAR}
@@ -222,7 +227,10 @@ class Explanation:
         """Of the examples; nobody asks for them where the subject has all of them right."""
         if self._is_right(lesson, exercise):
             return [1] * len(examples(lesson, exercise))
-        return [*map(cost_of, self._reference.calls_of(lesson, exercise))]
+        # Most calls of a question without a scenario are the guards around it, and the search goes without.
+        guards = [1 if asked.scenario else 4 for asked in examples(lesson, exercise)]
+        calls = self._reference.calls_of(lesson, exercise)
+        return [cost_of(one) // most for one, most in zip(calls, guards, strict=True)]
 
     @kept
     def _answers_to(self, lesson: str, exercise: str) -> list[Outcome]:
