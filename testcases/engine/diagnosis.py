@@ -18,7 +18,7 @@ from .variants import one_edit_variants
 
 LAYERS: tuple[Callable[[Bench], Iterator[Suspect]], ...] = (altered_questions, one_edit_variants, altered_twice)
 MAX_SUSPECTS = 2_000
-MAX_CALLS = (3 * 2**16, 2**17, 2**15)
+MAX_CALLS = (3 * 2**16, 2**18, 2**15)
 """To which the questions of each layer may lead, some two million in a second. Counted, so that the same code is told
 the same on each machine."""
 MAX_SEARCHES = 2
