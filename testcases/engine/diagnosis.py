@@ -126,8 +126,8 @@ class Search:
         return sorted(suspects_of(self._bench, layer), key=self._distance)[: MAX_CALLS[layer] // cost]
 
     def _distance(self, suspect: Suspect) -> int:
-        """From the student's code. For a suspect without code speaks each name in its text that does not stand in the
-        student's as often as in the reference's."""
+        """From the student's code. One without code of its own is nearer for each name in its text that stands in the
+        student's code more or less often than in the reference's."""
         if suspect.code:
             return distance(self._words, suspect.words)
         quoted = " ".join(re.findall("`([^`]+)`", suspect.text))

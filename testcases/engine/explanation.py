@@ -79,6 +79,7 @@ class Explanation:
             return Diagnosis()
         right, failed = self._reference.evaluate(request), Failed(request, outcome)
         earlier = self._failed.setdefault((request.lesson, request.exercise), [])
+        # A neighbour's wrong answer that leaves this one right explains nothing, however close it is.
         listed = None if same_outcome(right, outcome) else self._listed(failed, earlier, neighbours)
         earlier[:] = [*earlier, failed][-MAX_FAILED:]
         if listed:
