@@ -111,8 +111,8 @@ class View:
         if path in self.sources:
             return self.sources[path]
         try:
-            return (self.folder / path).read_text("utf-8-sig")
-        except (OSError, UnicodeDecodeError):
+            return (self.folder / path).read_text("utf-8-sig", "replace")
+        except OSError:
             return ""
 
     def spec(self, name: str, path: str) -> ModuleSpec | None:
@@ -227,7 +227,10 @@ class _Finder(MetaPathFinder):
 class _FreshLoader(SourceFileLoader):
     def get_code(self, fullname: str) -> Any:
         path = self.get_filename(fullname)
-        return compile(self.get_data(path), path, "exec", dont_inherit=True)
+        data = self.get_data(path)
+        if b"\0" in data:
+            raise SyntaxError("the file holds null bytes, as UTF-16 does: save it as UTF-8")
+        return compile(data, path, "exec", dont_inherit=True)
 
 
 class _Source(_FreshLoader):

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from testcases.engine.contract import lesson as read_lesson
 from testcases.engine.plain import Outcome, Request, StudentError, identical
 
 from . import protocol
@@ -39,6 +40,8 @@ class SandboxEvaluator:
         self._worker: _Worker | None = None
         self._ends: dict[tuple[str, str], list[StudentError]] = {}
         self._spent: dict[tuple[str, str], float] = {}
+        self._endless: dict[str, StudentError] = {}
+        """By file: those that never finish loading, whichever exercise asks for them."""
 
     def evaluate(self, request: Request) -> Outcome:
         outcome = self._evaluate(request)
@@ -59,13 +62,16 @@ class SandboxEvaluator:
         if self.sandbox.spent > self.limits.submission_seconds:
             limit = self.limits.submission_seconds
             return Outcome(error=_late(f"all calls of all exercises together took more than {limit:g} seconds"))
+        if (file := read_lesson(request.lesson).file_of(request.exercise)) in self._endless:
+            return Outcome(error=self._endless[file])
         serves = request.lesson, request.exercise if request.lesson in self.sandbox.course.apart else ""
         if self._worker and self._worker.serves != serves:
             self.finish()
         if self._worker is None:
             self._worker = self._start(serves)
-        clock = Clock(self._worker.process, 0.0)
+        clock, is_loaded = Clock(self._worker.process, 0.0), False
         try:
+            is_loaded = file in self._worker.loaded or self._worker.load(file, request)
             outcome = self._worker.ask(request)
         except _Ended as ended:
             self._worker = None
@@ -76,6 +82,8 @@ class SandboxEvaluator:
             raise
         if outcome.error and outcome.error.kind in ("timeout", "crash", "memory", "tamper"):
             ends.append(outcome.error)
+            if not is_loaded and outcome.error.kind == "timeout":
+                self._endless[file] = outcome.error
         # Half of the time that it waited for a core: it may be a neighbour's fault, or its own processes.
         seconds = (clock.own() + clock.wall()) / 2
         self._spent[key] = spent + seconds
@@ -136,6 +144,7 @@ class _Worker:
         self.process: int | None = None
         self.group: Group | None = None
         self.import_seconds = self.limits.import_seconds
+        self.loaded: set[str] = set()
         deadline = within(self.limits.load_seconds)
         try:
             self.process = shake_hands(self.channel, self.handed, deadline)
@@ -147,6 +156,18 @@ class _Worker:
         if answer != {"ready": True}:
             raise WorkerError("the worker did not start")
 
+    def load(self, file: str, request: Request) -> bool:
+        """Let it load the file of an exercise; False where it was too slow, as it says itself.
+
+        Raises:
+            _Ended: as for a question.
+        """
+        self.loaded.add(file)
+        seconds = self.limits.import_seconds
+        clock = Clock(self.process, seconds + self.limits.grace_seconds)
+        late = _late(f"its file was not loaded after {seconds:g} seconds")
+        return self._exchange({"load": [request.lesson, request.exercise]}, b"", clock, late)[0] == {"loaded": True}
+
     def ask(self, request: Request) -> Outcome:
         """
         Raises:
@@ -156,31 +177,37 @@ class _Worker:
         (header, body), _ = packed(request)
         seconds = min(request.seconds, self.limits.call_seconds)
         header = {**header, "seconds": seconds}
-        number = secrets.randbits(62)
         place = self.handed.put(body)
         clock = Clock(self.process, seconds + self.limits.grace_seconds + self.import_seconds)
-        deadline = clock.left
+        asked, late = {"request": header, "place": place}, _late(f"stopped after {seconds:g} seconds")
+        answer, body_back = self._exchange(asked, b"" if place else body, clock, late)
+        try:
+            outcome = protocol.unpack_outcome(_exactly(answer, {"outcome"})["outcome"], body_back, request)
+        except protocol.BadFrame as error:
+            self.end()
+            raise _Ended(_tamper(str(error))) from None
+        self.import_seconds -= max(0.0, clock.own() - seconds - self.limits.grace_seconds)
+        return replace(outcome, changed=self._changed(request, header, body, place))
+
+    def _exchange(self, asked: Any, body: bytes, clock: Clock, late: StudentError) -> tuple[Any, bytearray]:
+        number = secrets.randbits(62)
         try:
             if not self.fresh and self._unasked():
                 raise protocol.BadFrame("an answer to no question")
-            asked = {"id": number, "request": header, "place": place}
-            protocol.send(self.channel, asked, b"" if place else body, deadline)
-            answer, body_back = protocol.receive(self.channel, deadline)
-            fields = _exactly(answer, {"id", "outcome"})
-            if type(fields["id"]) is not int or fields["id"] != number:
+            protocol.send(self.channel, {"id": number, **asked}, body, clock.left)
+            answer, body_back = protocol.receive(self.channel, clock.left)
+            if type(answer) is not dict or type(found := answer.pop("id", None)) is not int or found != number:
                 raise protocol.BadFrame("an answer to another question")
-            outcome = protocol.unpack_outcome(fields["outcome"], body_back, request)
         except protocol.BadFrame as error:
             self.end()
             raise _Ended(_tamper(str(error))) from None
         except protocol.Late:
             self.end()
-            raise _Ended(_late(f"stopped after {seconds:g} seconds")) from None
+            raise _Ended(late) from None
         except protocol.Closed:
             raise _Ended(self._how_it_ended()) from None
         self.fresh = False
-        self.import_seconds -= max(0.0, clock.own() - seconds - self.limits.grace_seconds)
-        return replace(outcome, changed=self._changed(request, header, body, place))
+        return answer, body_back
 
     def _changed(self, request: Request, header: Any, body: bytes, place: tuple[int, int] | None) -> tuple[str, ...]:
         """The arguments whose numbers in memory are not those that it was handed. What it says itself is not asked."""

@@ -10,7 +10,7 @@ from testcases.grader.choosing import choose, course_files
 GAE, LOSS = "lesson04_gae/gae.py", "lesson05_ppo_loss/ppo_loss.py"
 COURSE = ("Makefile", "README.md", "testcases/points.toml", "tiny_models/vocab.py")
 ALL = tuple(f"solutions/{path}" for path in course_files())
-MARK = b"def f():\n    # region solution\n    return 1\n    # endregion\n"
+MARK = b"def f():\n    # region solution\r    return 1\n    # endregion\n"
 
 
 def chosen(names: tuple[str, ...], origin: str = "anna") -> tuple[str, set[str], str]:

@@ -38,6 +38,8 @@ BRIGHTSPACE = re.compile(
     r"( - (?P<file>.+))?"
 )
 METADATA = "submission_metadata.yml"
+SURE = ("Moodle", "Blackboard", "Brightspace", "Gradescope")
+"""Whose layouts nothing else looks like."""
 NOT_SUBMITTED = re.compile(
     r"__MACOSX|__pycache__|\.git|\.venv|\.ipynb_checkpoints|\.DS_Store|\._.*|Thumbs\.db|desktop\.ini"
     r"|README(\.\w+)?|index\.html|[^_]+\.(csv|toml|xlsx)|" + METADATA
@@ -108,16 +110,6 @@ def find(folder: Path) -> list[HandIn]:
         _add(groups, folder / name)
     found = [one for group in groups.values() for one in _of_gradescope(group, uploads)]
     return _named(found)
-
-
-def find_outside(folder: Path, out: Path) -> list[HandIn]:
-    """
-    Raises:
-        NotADirectoryError, ValueError: it is no folder of submissions, or `out` lies in it.
-    """
-    if out.resolve().is_relative_to(folder.resolve()):
-        raise ValueError(f"OUT: expected a folder outside {str(folder)!r}, in which everything is a submission")
-    return find(folder)
 
 
 def _add(groups: dict[tuple[str, str], _Group], path: Path) -> None:

@@ -1,0 +1,94 @@
+"""At which level the submissions lie: those of an export may all be in one folder, or one zip, that lies alone."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from .choosing import course_files, repositories
+from .finding import METADATA, SURE, HandIn, find
+from .reading import unpack
+from .submissions import in_a_process, read_submission
+
+DEEPEST = 3
+MANY = 4
+"""So many with the same file of the course are no one's attempts."""
+UNPACK_SECONDS = 300
+
+
+@dataclass(frozen=True)
+class Level:
+    """Where the submissions are."""
+
+    given: Path
+    """What was asked for."""
+    folder: Path
+    """In which each thing is a submission."""
+    inside: Path = Path()
+    """Where that was found in what was asked for."""
+
+    def __str__(self) -> str:
+        why = f": nothing else is in {self.given}, and several people's work is in it" if self.inside.parts else ""
+        return f"each thing in {self.given / self.inside} is a submission{why}"
+
+
+@contextlib.contextmanager
+def opened(given: Path) -> Iterator[Level]:
+    """Find the level. What had to be unpacked is there until the end of the block."""
+    with tempfile.TemporaryDirectory(prefix=f"ppo-export-{os.getpid()}-", ignore_cleanup_errors=True) as spare:
+        level = Level(given, given)
+        with contextlib.suppress(OSError, ValueError):  # What is wrong with the folder is said when it is graded.
+            level = _below(given, Path(spare)) or level
+        yield level
+
+
+def find_outside(level: Level, out: Path) -> list[HandIn]:
+    """
+    Raises:
+        NotADirectoryError, ValueError: it is no folder of submissions, or `out` lies in it.
+    """
+    if out.resolve().is_relative_to(level.given.resolve()):
+        raise ValueError(f"OUT: expected a folder outside {str(level.given)!r}, in which everything is a submission")
+    return find(level.folder)
+
+
+def _below(given: Path, spare: Path) -> Level | None:
+    place, inside = given, Path()
+    for depth in range(DEEPEST):
+        found = find(place) if place.is_dir() else []
+        if (
+            len(found) != 1
+            or found[0].system not in ("folder", "archive")
+            or (alone := found[0].parts[0][0]).is_symlink()
+        ):
+            return None
+        place, inside = alone, inside / alone.name
+        if place.suffix.lower() == ".zip":
+            place = spare / str(depth)
+            if not in_a_process(lambda packed=alone, into=place: unpack(packed, into, METADATA), UNPACK_SECONDS):
+                return None
+        if place.is_dir() and _is_of_several(place):
+            return Level(given, place, inside)
+    return None
+
+
+def _is_of_several(folder: Path) -> bool:
+    """Whether two things in a folder have the same file of the course, and are not one student's attempts."""
+    names = os.listdir(folder)
+    hand_ins = [] if ".git" in names or repositories(names) else find(folder)
+    holders: dict[str, list[str]] = defaultdict(list)
+    for one in hand_ins:
+        if one.system in SURE:
+            return True
+        # hw9.zip and hw10.zip are one student's; so may be week9/ and week10/, but people are numbered more often.
+        name = one.student.strip("0123456789 ()") if one.system == "archive" else one.student
+        for path in set(read_submission(one).files).intersection(course_files()):
+            holders[path].append(name)
+            if len(set(holders[path])) > 1 or len(holders[path]) >= MANY:
+                return True
+    return False
