@@ -234,9 +234,11 @@ def _loose(names: Iterable[str], read: Read, is_open: Callable[[_Tree], bool]) -
         if len(paths) > 1:
             paths = [path for path in paths if _defines(name, read, path)]
             chosen.notes += [] if paths else [f"{name} may be of several lessons: not read without its lesson's folder"]
-        if len(paths) != 1 or paths[0] in chosen.files:
+        if len(paths) != 1:
             continue
-        if is_open(_Tree(folder, {paths[0]: name}, _is_marked([name], read))):
+        if paths[0] in chosen.files:
+            chosen.notes.append(f"not graded: {name}, since there is {chosen.files[paths[0]]} as well")
+        elif is_open(_Tree(folder, {paths[0]: name}, _is_marked([name], read))):
             chosen.files[paths[0]] = name
             chosen.folder = chosen.folder or folder or "."
             chosen.notes.append(f"{name} is not in the folder of its lesson: graded as {paths[0]}")

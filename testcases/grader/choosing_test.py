@@ -43,6 +43,10 @@ def test_the_students_work_is_taken(names: tuple[str, ...], folder: str, files: 
     assert chosen(names)[:2] == (folder, files)
 
 
+def test_a_second_copy_of_a_single_file_is_named():
+    assert "not graded: hw/v2/gae.py, since there is hw/v1/gae.py" in chosen(("hw/v1/gae.py", "hw/v2/gae.py"))[2]
+
+
 @pytest.mark.parametrize("name, lesson", [("PPO", "lesson09_ppo_trainer"), ("DistributedPPO", "lesson11_scaling")])
 def test_a_file_that_two_lessons_have_is_known_by_its_class(name: str, lesson: str):
     text = f"import x\n\nclass {name}Trainer(PPOTrainer):\n    pass\n".encode()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
@@ -19,6 +20,8 @@ DEEPEST = 3
 MANY = 4
 """So many with the same file of the course are no one's attempts."""
 UNPACK_SECONDS = 300
+DRIVE = re.compile(r"(?<=-\d{8}T\d{6}Z)(-\d+)?-\d{3}(?=\.zip$)")
+"""Of the parts in which Google Drive packs a large folder: `HW-20261120T101010Z-1-002.zip`."""
 
 
 @dataclass(frozen=True)
@@ -61,20 +64,25 @@ def _below(given: Path, spare: Path) -> Level | None:
     place, inside = given, Path()
     for depth in range(DEEPEST):
         found = find(place) if place.is_dir() else []
-        if (
-            len(found) != 1
-            or found[0].system not in ("folder", "archive")
-            or (alone := found[0].parts[0][0]).is_symlink()
-        ):
+        alone = [path for one in found for path, _ in one.parts]
+        if len({DRIVE.sub("", path.name) for path in alone}) != 1 or any(map(_is_no_level, found)):
             return None
-        place, inside = alone, inside / alone.name
+        place, inside = alone[0], inside / alone[0].name
         if place.suffix.lower() == ".zip":
             place = spare / str(depth)
-            if not in_a_process(lambda packed=alone, into=place: unpack(packed, into, METADATA), UNPACK_SECONDS):
+            if not in_a_process(lambda into=place, zips=alone: _unpack(zips, into), UNPACK_SECONDS):
                 return None
         if place.is_dir() and _is_of_several(place):
             return Level(given, place, inside)
     return None
+
+
+def _is_no_level(one: HandIn) -> bool:
+    return one.system not in ("folder", "archive") or one.parts[0][0].is_symlink()
+
+
+def _unpack(zips: list[Path], folder: Path) -> bool:
+    return all(unpack(packed, folder, METADATA) for packed in zips)
 
 
 def _is_of_several(folder: Path) -> bool:

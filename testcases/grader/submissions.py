@@ -180,7 +180,8 @@ def _read(hand_in: HandIn) -> Submission:
     if not submission.has_work():
         submission.status = "unreadable" if problems else "empty"
         if not problems:
-            submission.note("no file of the course in it")
+            there_is = f"; there is {', '.join(submission.others[:3])}" if submission.others else ""
+            submission.note(f"no file of the course in it{there_is}")
     for path in course_files():
         if path not in submission.files and (close := close_match(path, submission.others)):
             submission.note(f"no {path}{close}")
