@@ -136,6 +136,8 @@ class _Zip(Source):
             elif stat.S_IFMT(kind) not in (0, stat.S_IFREG):
                 self.notes.append(f"{name} is {kind_of(kind)}: not read")
             else:
+                if name in self.readers:
+                    self.notes.append(f"{name} is in it more than once: the last one was read")
                 self.readers[name] = lambda info=info, archive=archive: self._member(archive, info)
 
     @staticmethod

@@ -74,6 +74,8 @@ def problem(source: str, function: str) -> str:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):
         return ""
+    except (RecursionError, MemoryError):
+        return "my_tests.py has an expression in which too much is nested: what is that deep is not run"
     names = dict(_imported(tree))
     nodes = list(_nodes(tree, function))
     finds = [(node, _found(node)) for node in nodes]

@@ -192,6 +192,8 @@ def test_a_rule_broken_in_one_test_costs_no_other_function():
         "decorated": ("", "pass", "@run\ndef test_compute_rewards():\n    import os\n"),
         "another-encoding": ("\r# coding: utf-7\n", "pass", ""),
         "too-long-to-read": ("", "pass", "# coding: utf-8\n" * 5000),
+        "too-deep-to-read": ("", "pass", "x = " + "-" * 50_000 + "1"),
+        "an-expression-too-deep": ("", "pass", "x = " + "a." * 20_000 + "b"),
         "no-utf-8": ("", "pass", "# K\ufffdln, where a byte is no letter\n"),
         "the-first-encoding-counts": ("# coding: cp1252 (utf-8)\n", "pass", ""),
     },
