@@ -163,10 +163,11 @@ class _Worker:
             _Ended: as for a question.
         """
         self.loaded.add(file)
-        seconds = self.limits.import_seconds
-        clock = Clock(self.process, seconds + self.limits.grace_seconds)
+        seconds = min(request.seconds, self.limits.call_seconds) + self.limits.import_seconds
+        asked = {"load": [request.lesson, request.exercise, seconds]}
         late = _late(f"its file was not loaded after {seconds:g} seconds")
-        return self._exchange({"load": [request.lesson, request.exercise]}, b"", clock, late)[0] == {"loaded": True}
+        answer, _ = self._exchange(asked, b"", Clock(self.process, seconds + self.limits.grace_seconds), late)
+        return answer == {"loaded": True}
 
     def ask(self, request: Request) -> Outcome:
         """

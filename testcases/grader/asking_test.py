@@ -11,7 +11,7 @@ import torch
 
 from testcases.engine import named_cases
 from testcases.engine.contract import SOLUTIONS
-from testcases.engine.evaluate import LocalEvaluator, Terms
+from testcases.engine.evaluate import LocalEvaluator
 from testcases.engine.plain import Outcome, Request, StudentError
 from testcases.engine.views import View
 from testcases.grader import asking
@@ -70,7 +70,7 @@ def test_a_file_that_never_loads_is_asked_for_once(monkeypatch: pytest.MonkeyPat
 def test_loading_a_file_changes_nothing(line: str, loads: bool):
     path = "lesson04_gae/gae.py"
     source = {path: f"{(SOLUTIONS / path).read_text('utf-8')}\n{line}\n"}
-    evaluator = LocalEvaluator(lambda lesson: View(SOLUTIONS, [lesson], sources=source), Terms(load_seconds=0.2))
+    evaluator = LocalEvaluator(lambda lesson: View(SOLUTIONS, [lesson], sources=source))
     before = torch.get_default_dtype(), torch.initial_seed(), random.getstate()
-    assert evaluator.load("lesson04_gae", "td_errors") == loads
+    assert evaluator.load("lesson04_gae", "td_errors", 0.2) == loads
     assert (torch.get_default_dtype(), torch.initial_seed(), random.getstate()) == before

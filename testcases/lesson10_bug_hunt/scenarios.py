@@ -96,10 +96,11 @@ class _TestFile:
 
     def left_out(self, subject: _Subject) -> str:
         """The first thing with the name of a test that is not run, and that no `def` or `class` in the text names."""
-        starts = tuple(f"test_{name}" for name in FUNCTIONS.values())
+        others = tuple(f"test_{name}" for name in FUNCTIONS.values() if name != self.function)
         for name, value in self._copy(subject).items():
-            if name.startswith("test") and callable(value) and getattr(value, "__name__", "") != name:
-                if not (name.startswith(starts) and _is_test(value)):
+            is_known = getattr(value, "__name__", "") == name or name.startswith(others)
+            if name.startswith("test") and callable(value) and not is_known:
+                if not (name.startswith(f"test_{self.function}") and _is_test(value)):
                     return name
         return ""
 
@@ -152,7 +153,8 @@ class _TestFile:
         text = f"{type(error).__name__}: {error}".strip().removesuffix(":")[:300]
         if own:
             return {"kind": kind, "error": text, "line": own[-1].lineno}
-        return {"kind": kind, "error": f"{text}. Fixtures are not known here: call a plain function"}
+        asks = ". Fixtures are not known here: call a plain function" if "required positional" in text else ""
+        return {"kind": kind, "error": text + asks}
 
 
 def _is_plain(value: Any) -> bool:

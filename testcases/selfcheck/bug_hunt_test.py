@@ -298,7 +298,11 @@ def failure(source: str, seconds: float) -> CheckFailed:
             "mistakes not caught",
             ["test_compute_gae_too is not run"],
         ),
-        "asynchronous": ("pass\n\nasync def test_compute_gae_too():\n    pass", "your test broke", ["is not async"]),
+        "asynchronous": (
+            "pass\n\nasync def test_compute_gae_too():\n    pass",
+            "your test broke",
+            ["is not async Read:"],
+        ),
         "misnamed": ("pass\n\ndef test_gae():\n    pass", "mistakes not caught", ["line 12: test_gae is not run"]),
     },
 )
@@ -334,6 +338,7 @@ def test_marks_are_those_of_pytest(mark: str, refused: bool):
         "lambda": ("test_compute_gae_too = lambda: check(1)", True, ""),
         "no-function": ("test_compute_gae_too = Check()", False, "test_compute_gae_too"),
         "partial-of-another-name": ("test_gae = functools.partial(check, 1)", False, "test_gae"),
+        "of-another-function": ("test_compute_rewards_too = Check()", False, ""),
         "numbers": ("test_compute_gae_rows = [1, 2]", False, ""),
     },
 )
