@@ -16,7 +16,7 @@ from testcases.engine.plain import Outcome, Request, StudentError, identical
 
 from . import protocol
 from .cache import packed
-from .patience import Clock, Handed, shake_hands, within
+from .patience import Clock, Handed, Waits, shake_hands, within
 from .sandbox import Sandbox, WorkerError
 from .shares import Group
 
@@ -69,7 +69,7 @@ class SandboxEvaluator:
             self.finish()
         if self._worker is None:
             self._worker = self._start(serves)
-        clock, is_loaded = Clock(self._worker.process, 0.0), False
+        clock, is_loaded = Clock(self._worker.waits, 0.0), False
         try:
             is_loaded = file in self._worker.loaded or self._worker.load(file, request)
             outcome = self._worker.ask(request)
@@ -141,14 +141,15 @@ class _Worker:
             "import_seconds": self.limits.import_seconds,
         }
         self.handed = Handed()
-        self.process: int | None = None
+        self.waits = Waits(None)
         self.group: Group | None = None
         self.import_seconds = self.limits.import_seconds
         self.loaded: set[str] = set()
         deadline = within(self.limits.load_seconds)
         try:
-            self.process = shake_hands(self.channel, self.handed, deadline)
-            self.group = sandbox.group(self.process) if self.process else None
+            process = shake_hands(self.channel, self.handed, deadline)
+            self.waits = Waits(process)
+            self.group = sandbox.group(process) if process else None
             protocol.send(self.channel, header, b"".join(files.values()), deadline)
             answer, _ = protocol.receive(self.channel, deadline)
         except (OSError, protocol.Closed, protocol.Late, protocol.BadFrame) as error:
@@ -166,7 +167,7 @@ class _Worker:
         seconds = min(request.seconds, self.limits.call_seconds) + self.limits.import_seconds
         asked = {"load": [request.lesson, request.exercise, seconds]}
         late = _late(f"its file was not loaded after {seconds:g} seconds")
-        answer, _ = self._exchange(asked, b"", Clock(self.process, seconds + self.limits.grace_seconds), late)
+        answer, _ = self._exchange(asked, b"", Clock(self.waits, seconds + self.limits.grace_seconds), late)
         return answer == {"loaded": True}
 
     def ask(self, request: Request) -> Outcome:
@@ -179,7 +180,7 @@ class _Worker:
         seconds = min(request.seconds, self.limits.call_seconds)
         header = {**header, "seconds": seconds}
         place = self.handed.put(body)
-        clock = Clock(self.process, seconds + self.limits.grace_seconds + self.import_seconds)
+        clock = Clock(self.waits, seconds + self.limits.grace_seconds + self.import_seconds)
         asked, late = {"request": header, "place": place}, _late(f"stopped after {seconds:g} seconds")
         answer, body_back = self._exchange(asked, b"" if place else body, clock, late)
         try:
@@ -224,7 +225,7 @@ class _Worker:
     def settle(self) -> StudentError | None:
         """Call its name; anything but the echo was not sent by the worker."""
         number = secrets.randbits(62)
-        deadline = Clock(self.process, self.limits.grace_seconds).left
+        deadline = Clock(self.waits, self.limits.grace_seconds).left
         try:
             if self._unasked():
                 raise protocol.BadFrame("an answer to no question")
@@ -253,6 +254,7 @@ class _Worker:
         report: dict[str, Any] = {}
         self.channel.close()
         self.handed.close()
+        self.waits.close()
         try:
             self.status.settimeout(10)
             self.status.shutdown(socket.SHUT_WR)

@@ -28,7 +28,7 @@ class Worker:
     started: list[str] = []
 
     def __init__(self, sandbox: Any, lesson: str, exercise: str, files: Any) -> None:
-        self.serves, self.loaded, self.process = (lesson, exercise), set[str](), None
+        self.serves, self.loaded, self.waits = (lesson, exercise), set[str](), lambda: 0.0
         self.started.append(exercise)
 
     def load(self, file: str, request: Request) -> bool:

@@ -19,6 +19,8 @@ from typing import Any
 
 from tqdm import tqdm
 
+from testcases.engine.runner import keep_what_is_loaded
+
 from . import apart, kernel, leftovers, trees
 from .assignment import Assignment
 from .finding import HandIn
@@ -75,6 +77,7 @@ def grade_folder(level: Level, out: Path, batch: Batch) -> list[Row]:
     try:
         course = trees.lay_out(work / "course", batch.assignment.lessons)
         plan(batch.assignment.exercises)  # Before the processes of the pool are forked, so that each has the suites.
+        keep_what_is_loaded()
         make = partial(_make, course, batch, trees.untouched())
         patience = 2 * batch.limits.submission_seconds + 600  # The suites' own time is short: whoever needs more hangs.
 
