@@ -40,6 +40,9 @@ def main() -> None:
     parser.add_argument("--out", default="", help=f"where results go (default: {OUT})")
     parser.add_argument("--jobs", default="", help="submissions at the same time (default: one a core)")
     parser.add_argument("--secret", default="", help="of fresh inputs (default: $SECRET, or made and kept in OUT)")
+    parser.add_argument(
+        "--as-given", action="store_true", help="look for submissions in no folder or zip that lies alone"
+    )
     parser.add_argument("--roster", default="", help="CSV of the course's students, with a header")
     add_assignment(parser)
     parser.add_argument("--shard", default="", help="one part of the class, such as 3/16, into OUT/shard-3-of-16")
@@ -69,7 +72,7 @@ def run(options: argparse.Namespace) -> int:
         return _run(options, None)
     from .levels import opened
 
-    with opened(Path(options.submissions)) as level:
+    with opened(Path(options.submissions), options.as_given) as level:
         print(level)
         return _run(options, level)
 

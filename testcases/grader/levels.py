@@ -41,12 +41,12 @@ class Level:
 
 
 @contextlib.contextmanager
-def opened(given: Path) -> Iterator[Level]:
-    """Find the level. What had to be unpacked is there until the end of the block."""
+def opened(given: Path, as_given: bool = False) -> Iterator[Level]:
+    """Find the level, if it is not as given. What had to be unpacked is there until the end of the block."""
     with tempfile.TemporaryDirectory(prefix=f"ppo-export-{os.getpid()}-", ignore_cleanup_errors=True) as spare:
         level = Level(given, given)
         with contextlib.suppress(OSError, ValueError):  # What is wrong with the folder is said when it is graded.
-            level = _below(given, Path(spare)) or level
+            level = not as_given and _below(given, Path(spare)) or level
         yield level
 
 
