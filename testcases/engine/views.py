@@ -112,8 +112,8 @@ class View:
         if path in self.sources:
             return self.sources[path]
         try:
-            return (self.folder / path).read_text("utf-8-sig")
-        except (OSError, UnicodeDecodeError):
+            return (self.folder / path).read_text("utf-8-sig", "replace")
+        except OSError:
             return ""
 
     def spec(self, name: str, path: str) -> ModuleSpec | None:
@@ -234,6 +234,8 @@ class _FreshLoader(SourceFileLoader):
 @functools.lru_cache(maxsize=64)
 def _compiled(text: bytes, path: str) -> CodeType:
     """A search for a cause loads the same text again and again."""
+    if b"\0" in text:
+        raise SyntaxError("the file holds null bytes, as UTF-16 does: save it as UTF-8")
     return compile(text, path, "exec", dont_inherit=True)
 
 
