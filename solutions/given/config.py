@@ -47,7 +47,7 @@ class RolloutConfig:
             object.__setattr__(self, "clip_score", NO_CLIP)
         if self.pad_token_id is None:
             raise ValueError(
-                "expected pad_token_id to be a token, got None; a tokenizer without one pads with its stop token"
+                "expected pad_token_id to be a token, got None; a tokenizer without one can take its stop token for it"
             )
         check_kinds(self, MORE_KINDS)
         if not self.stop_token_ids:

@@ -214,7 +214,7 @@ def test_deepspeed_that_the_trainer_cannot_use_is_refused(stage, micro, monkeypa
             {"stop_token_ids": (1, -1)},
             "expected pad_token_id and stop_token_ids in [0, infinity)",
         ),
-        "no-pad-token": ({"pad_token_id": None}, "got None; a tokenizer without one pads with its stop token"),
+        "no-pad-token": ({"pad_token_id": None}, "got None; a tokenizer without one can take its stop token for it"),
         "seed": ({"seed": -1}, "expected seed in [0, "),
         "text-in-a-pair": ({"clip_epsilon": (0.2, "0.3")}, "expected clip_epsilon to be float | tuple[float, float]"),
     },
