@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from testcases.engine import exercises, own_tests, progress, replay
+from testcases.engine import own_tests, progress, replay
 from testcases.engine.contract import ROOT, TESTCASES, TUTORIAL, lesson_names
 from testcases.engine.contract import lesson as read_lesson
 from testcases.engine.failures import Blocked, CheckFailed, NotStarted
@@ -20,8 +20,6 @@ from testcases.engine.points import entries, entry_of, function_of, lesson_of
 from testcases.engine.runner import keep_what_is_loaded
 from testcases.engine.stops import Stops, place
 from testcases.engine.stories import told
-
-exercises.install()
 
 SHOWN_PER_EXERCISE = 2
 WRONG = "wrong answer"
@@ -95,7 +93,7 @@ class _Run:
         self.engine: Any = None
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
-        """In the order of the suites: a plugin may shuffle them afterwards."""
+        """Number the tests in the order of the suites, before a plugin shuffles them."""
         self.places[item.nodeid] = len(self.places)
 
     @pytest.hookimpl(tryfirst=True)
@@ -180,8 +178,8 @@ class _Run:
         return report
 
     def _said_before(self, item: pytest.Item, error: BaseException | None) -> str | None:
-        """What a test waits for whose failure another test reports: a file that does not load fails in the first test
-        of its exercises, an endless loop in the test that met it."""
+        """What this test waits for, if another test reports the same failure: a file that does not load is reported by
+        the first test of its exercises, an endless loop by the first test that calls it."""
         found = error.outcome.error if isinstance(error, CheckFailed) and error.outcome else None
         entry = entry_of(item.nodeid)
         if found is None or entry is None:
@@ -191,10 +189,12 @@ class _Run:
             if item.nodeid == self._first_of_file(item.session, entry.lesson, file):
                 return None
             return f"{entry.lesson}: {entry.exercise} is waiting for {file} to load"
-        if found.kind != "timeout" or entry.exercise not in self.endless:
-            self.endless.add(entry.exercise) if found.kind == "timeout" else None
+        if found.kind != "timeout":
             return None
-        return f"{entry.lesson}: {entry.exercise} is not called again, since one call did not end"
+        if entry.exercise in self.endless:
+            return f"{entry.lesson}: {entry.exercise} is not called again, since one call did not end"
+        self.endless.add(entry.exercise)
+        return None
 
     def _first_of_file(self, session: pytest.Session, lesson: str, file: str) -> str:
         if (lesson, file) not in self.first_of_file:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import zlib
 from functools import cache
@@ -31,6 +32,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("doctree-read", pictures.convert)
     app.connect("doctree-read", pictures.describe)
     app.connect("doctree-read", _check_math)
+    app.connect("doctree-read", _keep_stops)
     app.connect("doctree-read", links.link_projects)
     app.connect("doctree-read", links.link_folders)
     app.connect("doctree-read", links.mark_chinese)
@@ -55,9 +57,9 @@ class _English(SearchEnglish):
 
 
 def _visit_math(self: Any, node: nodes.math) -> None:
-    formula = mathml.mathml(node.astext(), block=False)
     # A browser does not break a line inside a formula, and a phone has room for about this much.
-    self.body.append(f'<span class="long-formula">{formula}</span>' if len(node.astext()) > 60 else formula)
+    kind = "long-formula" if len(node.astext()) > 60 else "formula-and-stop"
+    self.body.append(f'<span class="{kind}">{mathml.mathml(node.astext(), block=False)}{node.get("after", "")}</span>')
     raise nodes.SkipNode
 
 
@@ -74,6 +76,15 @@ def _check_math(app: Sphinx, doctree: nodes.document) -> None:
         except mathml.NotTypeset as error:
             logger.warning("formula: expected %s, got %r", error, node.astext(), location=node, type="book")
             node.replace_self(nodes.literal(text=node.astext()))
+
+
+def _keep_stops(app: Sphinx, doctree: nodes.document) -> None:
+    """A browser may break a line between a formula and a full stop behind it, so the stop goes where the formula is."""
+    for node in list(doctree.findall(nodes.math)):
+        text = node.next_node(descend=False, siblings=True)
+        if isinstance(text, nodes.Text) and (stops := re.match(r"[.,;:!?)]+", text)):
+            node["after"] = stops[0]
+            text.parent.replace(text, nodes.Text(text[stops.end() :]))
 
 
 def _write_font(app: Sphinx) -> None:

@@ -13,6 +13,8 @@ from latex2mathml.converter import convert
 
 FUNCTIONS = {"log", "ln", "exp", "clip", "sin", "cos"}
 MINUS = {"-", "\u2212", "+"}
+TAGS = dict.fromkeys("\u27fa\u27f9\u00b1", "mo") | {"\u221e": "mi"}
+r"""\iff, \implies and \pm are operators, infinity is not and has no spaces: latex2mathml has it the other way round."""
 NAMESPACE = "{http://www.w3.org/1998/Math/MathML}"
 
 
@@ -46,8 +48,8 @@ def mathml(tex: str, block: bool) -> str:
     if unknown:
         raise NotTypeset(f"commands that latex2mathml knows, not {' '.join(unknown)}")
     for node in root.iter():
-        if node.tag.endswith("}mi") and node.text == "\u27fa":
-            node.tag = f"{NAMESPACE}mo"  # \iff is a relation
+        if node.text in TAGS:
+            node.tag = NAMESPACE + TAGS[node.text]
         _space(node)
     ElementTree.register_namespace("", NAMESPACE[1:-1])
     return ElementTree.tostring(root, "unicode")

@@ -24,6 +24,7 @@ PREPARE = """() => {
     document.querySelectorAll(".playground").forEach(root => {
         const instead = document.createElement("p");
         instead.append("(Here the site has a figure that moves.)");
+        instead.className = "moves";
         root.replaceWith(instead);
     });
     // Small type reads better than lines that are broken: down to 6.5 points, where a line has 120 characters.
@@ -50,6 +51,14 @@ PREPARE = """() => {
             heading.replaceWith(level);
         }
         page?.querySelector("h1")?.prepend(mark);
+    }
+    // Without their figures the playgrounds are short: one below the other, not each on a page of its own.
+    for (const text of document.querySelectorAll(".moves")) {
+        text.closest("section").querySelector("h1").style.breakBefore = "auto";
+    }
+    // A label that is a line of its own, such as "Returns", stays with what it is the label of.
+    for (const label of document.querySelectorAll("p > strong:only-child")) {
+        if (label.textContent === label.parentElement.textContent) label.parentElement.style.breakAfter = "avoid";
     }
     // Between two headings, or before a new page, an empty anchor is a line of its own where a page may break.
     for (const heading of document.querySelectorAll("h1, h2, h3, h4, h5, h6")) {

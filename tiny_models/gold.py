@@ -26,7 +26,7 @@ def gold_score(prompt: str, response: str) -> float:
         response: the text alone, without prompt and special tokens.
 
     Returns:
-        A number in [-1, 2]. Note that an unkind review off topic is below 0, so below gibberish.
+        A number in [-1, 2]. A negative review off topic is below 0, so below an ungrammatical text.
 
     Raises:
         ValueError: the prompt does not name exactly one topic.

@@ -1,4 +1,4 @@
-"""The language of the little world: prompts that ask for a review, and the grammar of reviews.
+"""The language of the toy environment: prompts that ask for a review, and the grammar of reviews.
 
     review := clause [("and" | "but") clause] "."
     clause := "the" noun "was" [intensifier] adjective ["and" adjective]
@@ -78,12 +78,12 @@ def _check_probability(name: str, value: float) -> None:
 class Habits:
     """How the writer of the demonstrations writes; every field is a probability.
 
-    The defaults make a mediocre writer: always grammatical, usually on topic, as often unkind as kind. That
+    The defaults make a mediocre writer: always grammatical, usually on topic, as often negative as positive. That
     leaves PPO room to improve without having to teach grammar first.
     """
 
     positive_mood: float = 0.4
-    negative_mood: float = 0.4  # the rest is a mixed mood: a coin decides the side of each adjective
+    negative_mood: float = 0.4  # the rest is a mixed mood: each adjective is positive or negative by chance
     agreeing_adjective: float = 0.8
     neutral_adjective: float = 0.1  # the rest contradicts the mood
     on_topic: float = 0.92  # of each clause

@@ -11,7 +11,7 @@ from .gold import gold_score
 
 
 class Preference(NamedTuple):
-    """One judgement: for `prompt`, the annotator liked `chosen` better than `rejected`."""
+    """One comparison: for `prompt`, the annotator preferred `chosen` to `rejected`."""
 
     prompt: str
     chosen: str
@@ -23,11 +23,11 @@ def preference_probability(prompt: str, first: str, second: str, temperature: fl
 
     p = (1 - flip) * s + flip * (1 - s)   with   s = sigmoid((gold(first) - gold(second)) / temperature)
 
-    s is the Bradley-Terry model with gold as the strength: close calls are near a coin toss. `flip` is the
-    share of slips, which no gap in quality makes rarer.
+    s is the Bradley-Terry model of the gold scores: at a small difference it is near 1/2. `flip` is the probability
+    of an error, however large the difference.
 
     Args:
-        temperature: in units of gold, above 0; small means a sharp eye.
+        temperature: > 0, in units of the gold score; at a small one the annotator sees small differences.
         flip: a probability in [0, 1].
 
     Raises:
@@ -63,16 +63,16 @@ def make_preferences(
 ) -> list[Preference]:
     """Label every pair in which the annotator sees a difference, and drop the others.
 
-    Two responses of equal gold, the same text twice among them, would be labelled by a coin: the pairwise loss
-    learns nothing from them, and kept they only dilute the accuracy. Truncate before you call: two long texts
-    may differ only in what is cut off.
+    Two responses of equal gold score (or equal texts) would be labeled by chance: the pairwise loss learns nothing
+    from them, and they only bring the accuracy nearer to 1/2. Truncate the texts before the call: two long ones may
+    differ only in what is cut off.
 
     Args:
         pairs: (prompt, first response, second response), the responses as the reward model will see them.
         rng: draws once for each pair that is kept.
 
     Returns:
-        The judgements in the order of the pairs, at most as many as there are pairs.
+        One comparison for each pair that is kept, in their order.
 
     Raises:
         ValueError: as `preference_probability`.

@@ -1,4 +1,4 @@
-"""A real fast tokenizer for the little world: one token per word."""
+"""A real fast tokenizer for the toy environment: one token per word."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_LENGTH = 64  # the longest prompt (10) and the longest review (16 and <eos>)
 
 
 def build_tokenizer(pad_is_eos: bool = False) -> PreTrainedTokenizerFast:
-    """Build the word-level tokenizer, ready for generation: it pads on the left.
+    """Build the word-level tokenizer, ready for generation: padding goes on the left.
 
     It adds no special token by itself: append `tokenizer.eos_token_id` to the ids of a finished review.
     `decode` is the exact inverse of `encode` on texts of the language. Any other word becomes <unk>.

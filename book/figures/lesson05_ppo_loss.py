@@ -59,7 +59,7 @@ def value_loss() -> tuple[Figure, str]:
         losses = [compute_value_loss(value, old_value, target, clip_epsilon).item() for value in values]
         axes.plot(values, losses, style, color=color, label=label)
     for value, height in ((1.0, 0.93), (2.0, 0.55)):
-        axes.axvline(value, color=RULE, lw=0.8)
+        axes.axvline(value, ymax=0.75, color=RULE, lw=0.8)
         axes.text(value + 0.03, height, "old value" if value == 1.0 else "return", color=INK)
     axes.plot([1.5, 0.5], [0.32, 1.125], "o", ms=8, color=BLUE)
     axes.annotate("0.32, gradient 0", (1.5, 0.32), (0, 8), textcoords="offset points", ha="center", color=INK)

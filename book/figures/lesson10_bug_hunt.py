@@ -169,7 +169,7 @@ def _sliced(axes: Any) -> None:
         table = suspect("train_sliced")(replies, lengths, weights, torch.zeros(5, 5).double(), 1.0, 5, rows)
         found.append(table.std().item())
     axes.plot(sizes, found, "o-", color=RED)
-    axes.set(title="train_sliced", xlabel="replies per slice", ylabel="std of the trained table")
+    axes.set(title="train_sliced", xlabel="replies per slice", ylabel="std of the trained table", xticks=sizes)
 
 
 def _contexts(axes: Any) -> None:

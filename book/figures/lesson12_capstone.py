@@ -57,7 +57,7 @@ def overoptimization() -> tuple[Figure, str]:
             heights = [point[reward] for point in run[name]["trace"]]
             axes.plot(updates, heights, "o-", ms=4, color=color)
             axes.text(updates[-1] + 1, heights[-1] + 0.02, label, color=color, va="bottom", fontsize=9)
-        axes.axhline(2.0, color=RULE, lw=1, ls=":")
+        axes.hlines(2.0, 0, updates[-1], color=RULE, lw=1, ls=":")
         axes.set(title=title, xlabel="PPO update", xlim=(0, updates[-1] * 1.42), ylim=(-0.25, 2.5))
         axes.set_xticks(range(0, updates[-1] + 1, 10))
     figure.axes[0].set(ylabel="reward")

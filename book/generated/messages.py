@@ -6,6 +6,7 @@ import hashlib
 import json
 from pathlib import Path
 
+from solutions.given.files import write_whole
 from testcases.engine.contract import ROOT, SOLUTIONS, TESTCASES, lesson_names
 from testcases.engine.contract import lesson as read_lesson
 
@@ -50,28 +51,21 @@ def _kept(lesson: str) -> dict[str, str]:
         for stale in kept.parent.glob(f"{lesson}-*.json"):
             stale.unlink()
         made = _messages(lesson)
-        _write(kept, json.dumps(made, indent=1))
+        with write_whole(kept) as unfinished:
+            unfinished.write_text(json.dumps(made, indent=1), "utf-8")
     return json.loads(kept.read_text("utf-8"))
-
-
-def _write(path: Path, text: str) -> None:
-    """All of it or nothing: a build that is interrupted leaves no half file."""
-    unfinished = path.with_suffix(".part")
-    unfinished.write_text(text, "utf-8")
-    unfinished.replace(path)
 
 
 def _messages(lesson: str) -> dict[str, str]:
     from testcases.engine.changes import wrong_answers  # here, since a build with kept messages needs no torch
     from testcases.engine.failures import CheckFailed
-    from testcases.engine.runner import cases
+    from testcases.engine.runner import cases_of
     from testcases.engine.session import Engine, shared_reference
 
     made, about = {}, read_lesson(lesson)
     for exercise in about.exercises if about.number in IN_FULL else [ONE_OF[about.number]]:
         wrong = next(wrong for wrong in wrong_answers(lesson) if wrong.exercise == exercise)
-        own = [case for case in cases(lesson) if case.entry and case.entry.exercise == exercise]
         with Engine(shared_reference().changed(lesson, wrong)).active():
-            verdicts = (case.run() for case in own)
+            verdicts = (case.run() for case in cases_of(lesson, exercise))
             made[exercise] = str(next(verdict for verdict in verdicts if isinstance(verdict, CheckFailed)))
     return made

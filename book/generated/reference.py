@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-from testcases.engine.contract import ROOT, SOLUTIONS, TUTORIAL, lesson_names
+from testcases.engine.contract import END, REGION, ROOT, SOLUTIONS, TUTORIAL, lesson_names
 from testcases.engine.contract import lesson as read_lesson
 
 from .texts import title_of
@@ -63,8 +63,9 @@ def _entry(node: Definition, source: str, path: Path) -> Iterator[str]:
                 yield from _described(ast.get_docstring(method))
     lines = source.splitlines()[node.lineno - 1 : node.end_lineno]
     where = f"{path.relative_to(ROOT).as_posix()}, line {node.lineno}"
-    yield f"<details><summary>The solution: {where}</summary>"
-    yield _code("\n".join(lines))
+    what = "code" if path.parent.name == "given" else "solution"
+    yield f"<details><summary>The {what}: {where}</summary>"
+    yield _code("\n".join(line for line in lines if line.strip() not in (REGION, END)))
     yield "</details>"
 
 
@@ -105,10 +106,12 @@ def _described(docstring: str | None) -> Iterator[str]:
 
 
 def _items(text: str) -> Iterator[str]:
-    """`name: description` entries, continued on indented lines; or a paragraph."""
+    """`name: description` entries, continued on indented lines, perhaps below a line with a colon; or a paragraph."""
     entries = re.split(r"\n(?=\S)", text)
+    if entries[0].endswith(":"):
+        yield _plain(entries.pop(0))
     if not all(re.match(r"[\w*`.\[\]]+(, [\w*`.\[\]]+)*: ", entry) for entry in entries):
-        yield _plain(text)
+        yield _plain("\n".join(entries))
         return
     made = []
     for entry in entries:

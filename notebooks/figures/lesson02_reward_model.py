@@ -110,7 +110,7 @@ def choices(lesson: ModuleType, centers: Tensor, fractions: Tensor, errors: Tens
     left.plot(gap, gap.sigmoid(), label="Bradley-Terry: sigmoid")
     left.errorbar(centers, fractions, 2 * errors, fmt="o", color=ORANGE, label="annotators (± 2 s.e.)")
     left.set(xlabel="score of first - score of second", ylabel="fraction in which first is chosen", ylim=(-0.02, 1.02))
-    left.legend(loc="lower right")
+    left.legend(loc="lower right", handlelength=1)
     right.plot(gap, losses)
     right.set(xlabel="score of chosen - score of rejected", ylabel="pairwise loss (nats)")
     suptitle(figure, "Choices of the annotators, and the loss that a choice gives")
@@ -253,7 +253,8 @@ def tricks(gold: Tensor, scores: Tensor, trick_gold: Tensor, trick_scores: Tenso
         zip(trick_gold.tolist(), trick_scores.tolist(), TRICKS, strict=True), key=lambda one: one[1]
     ):
         to = (-1.05, next(heights)) if x == 0 else (0.75, 2.5)
-        axis.annotate(f"{name} {y:.1f}", (x, y), to, arrowprops={"arrowstyle": "-", "linewidth": 0.8}, fontsize=9)
+        line = {"arrowstyle": "-", "linewidth": 0.8, "relpos": (1, 0)}
+        axis.annotate(f"{name} {y:.1f}", (x, y), to, arrowprops=line, fontsize=9)
     axis.set(
         xlabel="gold score (the true quality)", ylabel="proxy score (reward model)", ylim=(-2.6, 2.9), xlim=(-1.1, 2.15)
     )

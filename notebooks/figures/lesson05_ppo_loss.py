@@ -48,8 +48,8 @@ def clip_panel(axes: Axes, loss_of: Loss, dots: Tensor, advantage: float, clip_e
     objectives, gradients = objective_and_gradient(loss_of, dots, advantage, clip_epsilon)
     for ratio, objective, gradient in zip(dots.tolist(), objectives.tolist(), gradients.tolist(), strict=True):
         axes.plot(ratio, objective, "o", color=BLUE if gradient else ORANGE, markersize=8)
-        below = -14 if advantage > 0 else 7
-        axes.annotate(f"gradient {gradient + 0.0:.1f}", (ratio, objective), (7, below), textcoords="offset points")
+        beside = (7, -14) if advantage > 0 else (7, 7) if gradient else (-24, -18)
+        axes.annotate(f"gradient {gradient + 0.0:.1f}", (ratio, objective), beside, textcoords="offset points")
     axes.set(xlabel="ratio", ylabel="objective", xlim=(0.3, 2.2))
 
 

@@ -19,11 +19,14 @@ METRICS = ("entropy", "kl", "clip_fraction", "explained_variance", "length", "tr
 
 def two_logs(faulty: Log, healthy: Log) -> Figure:
     """Six metrics of both runs."""
-    figure, grid = pyplot.subplots(2, 3, figsize=(9, 4.4), layout="constrained")
+    figure, grid = pyplot.subplots(2, 3, sharex=True, figsize=(9, 4.4), layout="constrained")
     for axes, name in zip(grid.flat, METRICS, strict=True):
         axes.plot(healthy[name], "--", color=GREEN, label="healthy")
         axes.plot(faulty[name], color=ORANGE, label="this run")
         axes.set_title(name)
+        axes.xaxis.get_major_locator().set_params(integer=True)
+    for axes in grid[1]:
+        axes.set_xlabel("update")
     grid[0, 0].legend()
     suptitle(figure, "Six metrics of two runs: five look alike")
     return figure

@@ -17,6 +17,7 @@ from accelerate.utils import set_seed
 
 from ..given.config import PPOConfig
 from ..given.scoring import RewardFunction
+from ..given.shapes import check_number
 from ..lesson09_ppo_trainer import PPOTrainer
 from .hub_actor_critic import make_models, whole_policy
 from .hub_evaluation import HeldOut, Tracker
@@ -79,6 +80,7 @@ def run_hub(
     """
     if not policy or not reward or prompts is None:
         raise ValueError("expected POLICY=, REWARD= and PROMPTS= with PRESET=hub; see make help and the README")
+    check_number("SEED", seed, 0, 2**32 - 1)
     chosen, options = split_settings(settings)
     is_first = Accelerator().is_main_process  # of the processes that `accelerate launch` has started
     say = say if is_first else _say_nothing
@@ -114,7 +116,7 @@ def _load(
 ) -> Parts:
     """Models, tokenizer and prompts, checked against each other before any training starts."""
     given = read_prompts(prompts)
-    held_out = read_prompts(Path(options.eval_prompts)) if options.eval_prompts else []
+    held_out = read_prompts(Path(options.eval_prompts), "eval_prompts") if options.eval_prompts else []
     model, tokenizer = load_policy(policy, say, options.dtype)
     stops = named_tokens(options.stop_tokens, tokenizer) or stop_token_ids(model, tokenizer)
     config = PPOConfig(stop_token_ids=stops, pad_token_id=tokenizer.pad_token_id, **settings)
@@ -130,7 +132,7 @@ def _load(
     scorer = load_reward(reward, tokenizer, embedding_rows(model), originals, say, options.frozen_dtype, columns)
     value = scorer if options.value == "reward" else None
     if options.value not in ("policy", "reward"):
-        value = load_reward(options.value, tokenizer, embedding_rows(model), {}, say, options.dtype)
+        value = load_reward(options.value, tokenizer, embedding_rows(model), {}, say, options.dtype, variable="VALUE")
     if value is not None and not isinstance(value, torch.nn.Module):
         raise ValueError(
             f"expected VALUE to be a reward model of the policy's tokenizer, got {options.value}, a function or a "

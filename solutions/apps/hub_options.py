@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..given.checkpoints import MAY_DIFFER
-from ..given.config import PPOConfig
-from ..given.shapes import check_number
+from ..given.config import MORE_KINDS, PPOConfig
+from ..given.shapes import check_number, is_of_kind
 from .hub_models import check_bfloat16
 
 DEFAULTS = {"num_updates": 20, "batch_size": 16, "num_epochs": 2, "micro_batch_size": 4, "learning_rate": 1e-5}
@@ -86,17 +86,22 @@ def parse_settings(text: str) -> dict[str, Any]:
         ValueError: a name is no setting, or a value is not of its type.
     """
     kinds = {field.name: str(field.type) for field in dataclasses.fields(PPOConfig) if field.name not in DECIDED}
-    kinds |= {"clip_score": "float | None", "clip_epsilon": "float | tuple[float, float]"}
+    kinds |= MORE_KINDS
     kinds |= {field.name: str(field.type) for field in dataclasses.fields(HubOptions)}
     chosen: dict[str, Any] = {}
-    for pair in shlex.split(text):
+    try:
+        pairs = shlex.split(text)
+    except ValueError as error:
+        raise ValueError(f"expected SET to close each quote, got {text!r}") from error
+    for pair in pairs:
         name, _, value = pair.partition("=")
         if name not in kinds:
             raise ValueError(f"expected SET to have settings of PPOConfig, got {name!r}; there are {', '.join(kinds)}")
         chosen[name] = value if kinds[name] == "str" else _parsed(value)
-        if not _is_of_kind(chosen[name], kinds[name]):
+        if not is_of_kind(chosen[name], kinds[name]):
             raise ValueError(
-                f"expected {name} in SET to be {kinds[name]}, got {value!r}; write true, false and null as in JSON"
+                f"expected {name} in SET to be {kinds[name]}, got {value!r}; write true, false and null as in JSON, "
+                "and 0.5 for .5"
             )
     return chosen
 
@@ -119,10 +124,3 @@ def _parsed(value: str) -> Any:
         return json.loads(value)
     except json.JSONDecodeError:
         return value
-
-
-def _is_of_kind(value: Any, kind: str) -> bool:
-    """Whether a value fits an annotation such as "int | None"; True is no number."""
-    types: dict[str, tuple[type, ...]] = {"tuple[float, float]": (list,), "None": (type(None),)}
-    types |= {"int": (int,), "float": (int, float), "bool": (bool,), "str": (str,)}
-    return type(value) in {one for name in kind.split(" | ") for one in types[name]}

@@ -23,7 +23,7 @@ class HubPrompt(NamedTuple):
     """What else its line has, by name."""
 
 
-def read_prompts(file: Path) -> list[HubPrompt]:
+def read_prompts(file: Path, variable: str = "PROMPTS") -> list[HubPrompt]:
     """The prompts of a text file, one a line, or of a .jsonl file of {"prompt": text or list of messages}.
 
     What else a JSON line has are columns: a reward function gets those that it names.
@@ -32,12 +32,12 @@ def read_prompts(file: Path) -> list[HubPrompt]:
         ValueError: the file cannot be read, a line is no prompt, or there is none.
     """
     if file.suffix.lower() == ".json":
-        raise ValueError(f"expected PROMPTS to be a text or JSONL file, got {file}; rename JSON lines to .jsonl")
+        raise ValueError(f"expected {variable} to be a text or JSONL file, got {file}; rename JSON lines to .jsonl")
     try:
         # "utf-8-sig" drops a byte-order mark; splitlines would also break at characters that JSON allows in a text.
         lines = [line.strip() for line in file.read_text(encoding="utf-8-sig").split("\n")]
     except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"expected PROMPTS to be a text or JSONL file, got {file}: {error}") from error
+        raise ValueError(f"expected {variable} to be a text or JSONL file, got {file}: {error}") from error
     read = _from_json if file.suffix.lower() == ".jsonl" else _from_text
     found = [read(line, f"line {number} of {file}") for number, line in enumerate(lines, start=1) if line]
     if not found:

@@ -32,6 +32,7 @@ def load_reward(
     say: Callable[[str], None],
     dtype: str = "float32",
     columns: Columns | None = None,
+    variable: str = "REWARD",
 ) -> nn.Module | RewardFunction:
     """The reward as `PPOTrainer` takes it.
 
@@ -43,6 +44,7 @@ def load_reward(
         say: is told how the reward model reads.
         dtype: of a reward model's weights; "auto" is that in which they were saved.
         columns: what else the user's prompts have, for a reward function that names it.
+        variable: what the user calls it, for the message.
 
     Raises:
         ValueError: it cannot be imported or loaded, has more than one label, or nothing to pad
@@ -54,10 +56,10 @@ def load_reward(
     from transformers import AutoModelForSequenceClassification
 
     model, tokenizer = load_model(
-        AutoModelForSequenceClassification, "REWARD", name, "a sequence-classification model", dtype
+        AutoModelForSequenceClassification, variable, name, "a sequence-classification model", dtype
     )
     if model.config.num_labels != 1:
-        raise ValueError(f"expected REWARD to have one label, the score; got {name} with {model.config.num_labels}")
+        raise ValueError(f"expected {variable} to have one label, the score; got {name} with {model.config.num_labels}")
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     if tokenizer.pad_token_id is None:

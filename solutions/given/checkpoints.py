@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 import shutil
 import zipfile
@@ -17,21 +18,22 @@ from torch import nn
 from .checks import DivergedError
 from .config import PPOConfig
 from .files import first_line
+from .shapes import check_number
 
 CHECKPOINT_FILE = "trainer.pt"
 VERSION = 1
-"""Of what a checkpoint holds; another one cannot be read."""
+"""Of the format of a checkpoint; one of another version is refused."""
 PREFIX = "update-"
 MAY_DIFFER = ("log_dir", "num_updates", "rollout_batch_size")
 """Settings that a resumed run may change: the updates before are the same, those after follow the new setting."""
 
 
 def read_checkpoint(directory: str | Path, expected: Mapping[str, Any]) -> dict[str, Any]:
-    """The content of a checkpoint, after a check that it is whole and can continue this run.
+    """The content of a checkpoint, checked to be whole and to fit this run.
 
     Args:
         directory: as given to `save_checkpoint`.
-        expected: what the trainer that loads would write itself: the same parts, version and settings are asked for.
+        expected: what the loading trainer would save itself; parts, version and settings are compared with it.
 
     Returns:
         The state that was saved, on the CPU.
@@ -47,7 +49,10 @@ def read_checkpoint(directory: str | Path, expected: Mapping[str, Any]) -> dict[
         )
     if not is_whole(file):
         raise ValueError(f"expected a whole checkpoint, got {file}, which was cut off or damaged; take an older one")
-    state = torch.load(file, map_location="cpu", weights_only=True)
+    try:
+        state: dict[str, Any] = dict(torch.load(file, map_location="cpu", weights_only=True))
+    except (pickle.UnpicklingError, RuntimeError, TypeError, ValueError) as error:
+        raise ValueError(f"expected a checkpoint written by save_checkpoint, got {file} of something else") from error
     if state.get("version") != VERSION:
         raise ValueError(
             f"expected a checkpoint of version {VERSION}, got version {state.get('version')} in {file}; "
@@ -82,7 +87,7 @@ def is_whole(file: Path) -> bool:
 
 
 class Resumable(Protocol):
-    """What a folder of checkpoints has to know of a trainer."""
+    """What `CheckpointFolder` needs of a trainer."""
 
     updates_done: int
     config: PPOConfig
@@ -96,17 +101,23 @@ class CheckpointFolder:
     """The newest few checkpoints of one run: `update-000010/trainer.pt` is that after 10 updates."""
 
     directory: Path
+    """Or its name."""
     every: int = 5
-    """Updates between two of them; the last update is always saved."""
+    """Updates between two checkpoints; the last update is always saved."""
     keep: int = 2
-    """How many stay: a second one, since the newest may be damaged when a machine fails."""
+    """How many are kept: more than one, since the newest may be damaged when a machine fails."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "directory", Path(self.directory))
+        check_number("every", self.every, 1)
+        check_number("keep", self.keep, 1)
 
     def save(self, trainer: Resumable) -> None:
         """Save if it is time, then remove the oldest; made for `on_update` of `PPOTrainer.train`.
 
         Raises:
-            DivergedError: a weight is NaN or infinite, so this is no place to go on from.
-            OSError: it could not be written, say on a full disk; the checkpoints before are as they were.
+            DivergedError: a weight is NaN or infinite, so the checkpoint would be of no use.
+            OSError: it could not be written, for instance on a full disk; earlier checkpoints are unchanged.
         """
         if trainer.updates_done % self.every and trainer.updates_done < trainer.config.num_updates:
             return
@@ -122,13 +133,13 @@ class CheckpointFolder:
                 shutil.rmtree(target, ignore_errors=True)
             raise OSError(f"expected room for a checkpoint in {target}, got: {first_line(error)}") from error
         for old in self._all()[: -self.keep]:
-            shutil.rmtree(old, ignore_errors=True)  # another process may be at it
+            shutil.rmtree(old, ignore_errors=True)  # another process may be removing it too
 
     def newest(self, say: Callable[[str], None]) -> Path | None:
         """The newest checkpoint that is whole, for `load_checkpoint`; None where none was ever written.
 
         Args:
-            say: is told of each one that is passed over.
+            say: called with a line about each checkpoint that is passed over.
 
         Raises:
             ValueError: there are checkpoints, and none is whole.
@@ -145,7 +156,7 @@ class CheckpointFolder:
         return None
 
     def _all(self) -> list[Path]:
-        """Oldest first. A folder without the file is what an interrupted write has left."""
+        """Oldest first; without the folders in which an interrupted write left no whole file."""
         return sorted(file.parent for file in self.directory.glob(f"{PREFIX}*/{CHECKPOINT_FILE}"))
 
 
@@ -155,7 +166,7 @@ def updates_done(directory: Path) -> int:
 
 
 class Generator(Protocol):
-    """What `torch.Generator` and the sources of random numbers below have in common."""
+    """What `torch.Generator` and the global generators below have in common."""
 
     def get_state(self) -> Any: ...
 
@@ -163,7 +174,7 @@ class Generator(Protocol):
 
 
 def global_generators() -> dict[str, Generator]:
-    """The process's own sources of random numbers; a reward function may draw from any of them."""
+    """The global random generators of the process; a reward function may draw from any of them."""
     gpus = torch.cuda.default_generators if torch.cuda.is_available() else ()
     return {
         "torch": torch.default_generator,

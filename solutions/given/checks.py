@@ -13,23 +13,25 @@ Check = Callable[[Sequence[Metrics]], str | None]
 RATIO_TOLERANCE = 0.05
 """bfloat16 rounds a ratio by a few percent; a wrong temperature or dropout moves it by much more."""
 ROUNDING = 1e-5
-"""Of a ratio, in float32."""
+"""Rounding error of a ratio in float32."""
 START_KL = 0.05
-"""Nats in a response: rounding, summed over its tokens."""
+"""Nats per response: rounding errors, summed over its tokens."""
 LOWEST_KL = -1.0
-"""Nats in a response: the k1 estimate of a small KL may fall a little below 0 by chance."""
+"""Nats per response: by chance the k1 estimate of a small KL may be a little below 0."""
 KL_PER_TOKEN = 2.0
-"""Nats: a policy this far away writes what the reference almost never would."""
+"""Nats per token: such a policy writes what the reference almost never would."""
 LEAST_ENTROPY = 0.01
 """Nats per token: one unlikely token in about a thousand."""
 LARGEST_CLIP_FRACTION = 0.5
 """Above it look for a bug, then make the steps smaller; 0.1 to 0.3 is usual (lesson 9, "two numbers")."""
 LARGEST_UPDATE_KL = 0.5
-"""Nats per token, from the policy that sampled; likewise. 0.01 is usual, above 0.02 the steps are large."""
+"""Nats per token, from the policy that sampled. 0.01 is usual; above 0.02 the steps are large."""
 CUT_OFF_RATE = 0.5
+"""Share of the responses that end without a stop token."""
 CLIPPED_SCORES = 0.2
+"""Share of the scores."""
 CRITIC_UPDATES = 10
-"""A critic may be worse than none at first, but not for so many updates in a row."""
+"""Updates in a row in which the critic may be worse than a constant."""
 
 
 def numbers_are_finite(history: Sequence[Metrics]) -> str | None:

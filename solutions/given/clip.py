@@ -19,8 +19,8 @@ def with_two_sides(function: Callable[..., Answer]) -> Any:
     """The same function of log-probs and advantages, whose `clip_epsilon` may be a pair: the ratio is then kept in
     [1 - low, 1 + high].
 
-    The upper bound acts on tokens of positive advantage alone, and the lower bound on all others. So each side is the
-    function with its own epsilon, and the whole is their mean over the tokens.
+    The upper bound acts only on tokens of positive advantage, the lower bound only on the others. So the function is
+    evaluated on each group with its own epsilon, and the results are averaged by their numbers of tokens.
 
     Args:
         function: `compute_ppo_loss` or `ppo_statistics`.

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from .shapes import check_number
+from .shapes import check_kinds, check_number
 
 ESTIMATORS = ("k1", "k2", "k3")
-"""Of the KL: lesson 6 has all three."""
+"""Of the KL (lesson 6)."""
 SCHEDULERS = ("linear", "cosine", "constant")
 NO_CLIP = 3e38
 """A `clip_score` that no float32 exceeds."""
+MORE_KINDS = {"clip_score": "float | None", "clip_epsilon": "float | tuple[float, float]"}
+"""What a user may give where the blocks of the lessons take a float."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,11 +45,17 @@ class RolloutConfig:
     def __post_init__(self) -> None:
         if self.clip_score is None:
             object.__setattr__(self, "clip_score", NO_CLIP)
+        if self.pad_token_id is None:
+            raise ValueError(
+                "expected pad_token_id to be a token, got None; a tokenizer without one pads with its stop token"
+            )
+        check_kinds(self, MORE_KINDS)
         if not self.stop_token_ids:
             raise ValueError("expected at least one stop token in stop_token_ids, got none; no response could end")
         if self.kl_estimator not in ESTIMATORS:
             raise ValueError(f"expected kl_estimator to be one of {', '.join(ESTIMATORS)}, got {self.kl_estimator!r}")
-        check_number("pad_token_id", self.pad_token_id, 0)
+        for token in (self.pad_token_id, *self.stop_token_ids):
+            check_number("pad_token_id and stop_token_ids", token, 0)
         check_number("max_new_tokens", self.max_new_tokens, 1)
         check_number("temperature", self.temperature, 0.0, open_low=True)
         check_number("gamma", self.gamma, 0.0, 1.0)
@@ -69,7 +78,7 @@ class PPOConfig(RolloutConfig):
     """Settings of `PPOTrainer`, on top of those of the rollout (lesson 8). A field out of range is an error."""
 
     num_updates: int = 60
-    """Rollout + optimisation rounds in the run, >= 1."""
+    """Rollouts in the run, each followed by its optimizer steps, >= 1."""
     batch_size: int = 64
     """Prompts, and so responses, in one update, >= 1."""
     samples_per_prompt: int = 1
@@ -79,7 +88,7 @@ class PPOConfig(RolloutConfig):
     num_epochs: int = 4
     """Passes over the responses of one update, >= 1."""
     num_minibatches: int = 4
-    """Optimiser steps in one epoch, 1 to batch_size."""
+    """Optimizer steps in one epoch, 1 to batch_size."""
     micro_batch_size: int | None = None
     """Rows in one forward and backward; gradients add up to the minibatch's. None: the whole minibatch."""
     learning_rate: float = 1e-3
@@ -122,7 +131,10 @@ class PPOConfig(RolloutConfig):
     """Where TensorBoard files and `metrics.jsonl` go; None writes none."""
 
     def __post_init__(self) -> None:
+        if isinstance(self.log_dir, Path):
+            object.__setattr__(self, "log_dir", str(self.log_dir))
         super().__post_init__()
+        check_number("seed", self.seed, 0, 2**63 - 1)
         check_number("num_updates", self.num_updates, 1)
         check_number("batch_size", self.batch_size, 1)
         check_number("num_epochs", self.num_epochs, 1)

@@ -1,4 +1,4 @@
-"""What is written is whole or not there, and an error fits into one line."""
+"""Files that are written whole or not at all, and an error as one line."""
 
 from __future__ import annotations
 

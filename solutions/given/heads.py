@@ -15,5 +15,5 @@ def scalar_head(hidden_size: int, dtype: torch.dtype = torch.float32) -> nn.Line
 
 
 def dtype_of(backbone: nn.Module) -> torch.dtype:
-    """What a backbone answers in: that of its first weights, so that a head fits behind a model in bfloat16."""
+    """The dtype of a backbone's weights, and so of its outputs: a head on top of a bfloat16 model must have it too."""
     return next((weight.dtype for weight in backbone.parameters() if weight.is_floating_point()), torch.float32)

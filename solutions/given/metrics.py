@@ -1,4 +1,4 @@
-"""What one update says of its rollout, before anything is trained on it; and statistics of parts as those of all."""
+"""Metrics of a rollout, computed before training on it; and statistics of the parts of a batch merged into one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def rollout_metrics(experience: Any, config: PPOConfig, kl_coef: float, updates_
     Args:
         experience: lesson 8's `Experience` of one update.
         kl_coef: its KL coefficient.
-        updates_done: how many there were before.
+        updates_done: number of updates before this one.
     """
     mask, scores = experience.mask, experience.scores
     kl = (experience.log_probs - experience.ref_log_probs).masked_fill(~mask, 0.0).sum(dim=1)

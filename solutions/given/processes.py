@@ -1,11 +1,11 @@
-"""Lesson 11: what the trainer asks of the other processes, in a few verbs."""
+"""Lesson 11: communication between the processes of one run."""
 
 from __future__ import annotations
 
 import os
 import random
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NoReturn, TypeVar
 
@@ -18,7 +18,7 @@ Thing = TypeVar("Thing")
 
 
 class Processes:
-    """The processes of one run, as `accelerate launch` has started them; one process is a run as well.
+    """The processes of one run, as `accelerate launch` has started them; there may be only one.
 
     Each method that talks to the others must be called by all of them, in the same order.
 
@@ -41,13 +41,13 @@ class Processes:
         return self.index == 0
 
     def share(self, things: Sequence[Thing]) -> list[Thing]:
-        """What this process takes of a list: consecutive, the first processes one more where it does not divide."""
+        """This process's part of a list: consecutive items; the first processes get one more if it does not divide."""
         size, larger = divmod(len(things), self.count)
         start = self.index * size + min(self.index, larger)
         return list(things[start : start + size + (self.index < larger)])
 
     def seed(self, seed: int, update: int) -> int:
-        """Seed of what this process samples in one update: another one in each process, the same in a resumed run."""
+        """Seed of this process's sampling in one update: different in each process, and the same in a resumed run."""
         return random.Random(f"{seed}, update {update}, process {self.index}").getrandbits(63)
 
     def collect(self, things: list[Thing]) -> list[Thing]:
@@ -55,13 +55,27 @@ class Processes:
         with self.connected():
             return gather_object(things)
 
+    def check_same(self, settings: Mapping[str, object]) -> None:
+        """
+        Raises:
+            ValueError: another process has other settings; all would go on with updates that belong to none of them.
+        """
+        everywhere = self.collect([settings])
+        for process, other in enumerate(everywhere):
+            for name, value in everywhere[0].items():
+                if other[name] != value:
+                    raise ValueError(
+                        f"expected the same settings in each process, got {name} {value!r} in process 0 and "
+                        f"{other[name]!r} in process {process}; each samples responses of its own all the same"
+                    )
+
     def gather(self, tensor: Tensor) -> Tensor:
         """(...) of this process -> (N, ...) of all; the shape must be the same in each."""
         return torch.stack(self.collect([tensor.cpu()])).to(tensor.device)
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """If this block fails in one process it fails in all; otherwise the others would wait for it for ever.
+        """If this block fails in one process, it fails in all; otherwise the others would wait for it forever.
 
         Raises:
             RuntimeError: in the processes where nothing was wrong; the one that failed raises its own error.
@@ -80,7 +94,7 @@ class Processes:
 
     @contextmanager
     def connected(self) -> Iterator[None]:
-        """A connection that breaks inside this block, said in words.
+        """Explain a connection that breaks inside this block.
 
         Raises:
             RuntimeError: another process has gone.
@@ -96,11 +110,10 @@ class Processes:
             ) from error
 
     def leave(self) -> NoReturn:
-        """End this process, with success, when all have come this far. The last line of a script for several processes.
+        """End this process, with success, once all have reached this line: the last one of a script for several.
 
-        At once, without Python's own clearing up: while that runs, gloo's threads still let go of tensors, and where
-        they meet it the process aborts or waits for ever (pytorch/pytorch#190489). A file still open is not
-        flushed.
+        It ends at once, without Python's own shutdown: there gloo's threads may still release tensors, and the process
+        could abort or wait forever (pytorch/pytorch#190489). Open files are not flushed.
         """
         if self.count == 1:
             sys.exit(0)
@@ -112,7 +125,7 @@ class Processes:
 
 
 def check_configuration(accelerator: Accelerator) -> None:
-    """Refuse what a configuration of `accelerate launch` asks for and would not get.
+    """Refuse settings of `accelerate launch` that would silently not take effect.
 
     Raises:
         ValueError: FSDP where Accelerate has none, or accumulation, which is `micro_batch_size` here.

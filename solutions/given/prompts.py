@@ -2,27 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 Prompt = str | list[int]
-"""A text, or token ids where the caller has tokenised already."""
+"""A text, or its token ids."""
+RULE = "expected a list of prompts, each a text or a list of token ids"
 
 
 def tokenize(prompts: Sequence[Prompt], tokenizer: Any) -> list[list[int]]:
     """Token ids of each prompt, not padded; arguments and errors as in `encode_prompts`."""
-    if not prompts:
-        raise ValueError("expected at least one prompt, got an empty list")
-    if tokenizer is None and any(isinstance(prompt, str) for prompt in prompts):
+    check_prompts(prompts)
+    if not callable(tokenizer) and any(isinstance(prompt, str) for prompt in prompts):
         raise ValueError("expected token ids, got a text and no tokenizer; pass tokenizer= to PPOTrainer")
-    rows = [tokenizer(prompt)["input_ids"] if isinstance(prompt, str) else list(prompt) for prompt in prompts]
-    for number, row in enumerate(rows):
-        if not row:
-            raise ValueError(f"expected a token in each prompt, got none in prompt {number}: {prompts[number]!r}")
+    rows = []
+    for number, prompt in enumerate(prompts):
+        ids = tokenizer(prompt)["input_ids"] if isinstance(prompt, str) else prompt
+        try:
+            rows.append([operator.index(token) for token in ids])
+        except TypeError as error:
+            raise ValueError(f"{RULE}, got {prompt!r} as prompt {number}") from error
+        if not rows[-1]:
+            raise ValueError(f"expected a token in each prompt, got none in prompt {number}: {prompt!r}")
     return rows
+
+
+def check_prompts(prompts: Sequence[Prompt]) -> None:
+    """
+    Raises:
+        ValueError: they are no list, or there is none.
+    """
+    if isinstance(prompts, str | Mapping) or not hasattr(prompts, "__getitem__"):
+        raise ValueError(f"{RULE}, got a {type(prompts).__name__} in the place of the list")
+    if not len(prompts):
+        raise ValueError("expected at least one prompt, got an empty list")
 
 
 def encode_prompts(prompts: Sequence[Prompt], tokenizer: Any, pad_token_id: int) -> tuple[Tensor, Tensor]:
@@ -47,11 +64,11 @@ def encode_prompts(prompts: Sequence[Prompt], tokenizer: Any, pad_token_id: int)
 
 
 class PromptQueue:
-    """Deals out prompt numbers in a shuffled order, every prompt once before any comes again.
+    """Prompt numbers in shuffled order, every prompt once before any is repeated.
 
     Args:
         seed: decides the order.
-        samples: how often each number comes, one after the other.
+        samples: how often each number is repeated, in a row.
     """
 
     def __init__(self, seed: int, samples: int = 1) -> None:

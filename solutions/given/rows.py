@@ -10,8 +10,10 @@ from typing import Any, TypeVar, cast
 import torch
 from torch import Tensor
 
-AT_ONCE = 2**22
-"""Logits in one computation: 16 MiB in float32."""
+AT_ONCE = 2**18
+"""Logits in one computation: 1 MiB in float32, which a core's cache holds."""
+ON_GPU = 16
+"""So many times more on a GPU, where starting a computation takes longer than a small one does."""
 
 Place = tuple[slice, slice]
 Function = TypeVar("Function", bound=Callable[..., Tensor])
@@ -20,8 +22,8 @@ Function = TypeVar("Function", bound=Callable[..., Tensor])
 def few_positions_at_once(function: Function) -> Function:
     """The same function of `logits` (B, T, V), which keeps no copy of them where they are large.
 
-    Positions must not depend on each other. The backward computes each part again and keeps its gradient alone; logits
-    up to `AT_ONCE` go to the function as they are.
+    Positions must not depend on each other. The backward computes each part again and keeps its gradient alone; few
+    logits go to the function as they are.
 
     Args:
         function: (logits (B, T, V), and any of (B, T), and numbers) -> (B, T).
@@ -31,7 +33,7 @@ def few_positions_at_once(function: Function) -> Function:
     @functools.wraps(function)
     def wrapped(*args: Any, **options: Any) -> Tensor:
         logits = args[0] if args else options.get("logits")
-        if not isinstance(logits, Tensor) or logits.dim() != 3 or logits.numel() <= AT_ONCE:
+        if not isinstance(logits, Tensor) or logits.dim() != 3 or logits.numel() <= _at_once(logits):
             return function(*args, **options)
         others = signature.bind(*args, **options).arguments
         del others["logits"]
@@ -47,11 +49,15 @@ def few_positions_at_once(function: Function) -> Function:
     return cast(Function, wrapped)
 
 
+def _at_once(logits: Tensor) -> int:
+    return AT_ONCE * (1 if logits.device.type == "cpu" else ON_GPU)
+
+
 def _places(logits: Tensor) -> list[Place]:
-    """Rows and columns of each part, at most `AT_ONCE` logits in it, but at least one position."""
+    """Rows and columns of each part: few enough logits in it, but at least one position."""
     count, length, vocabulary = logits.shape
-    columns = max(1, min(length, AT_ONCE // vocabulary))
-    rows = max(1, AT_ONCE // (vocabulary * length)) if columns == length else 1
+    columns = max(1, min(length, _at_once(logits) // vocabulary))
+    rows = max(1, _at_once(logits) // (vocabulary * length)) if columns == length else 1
     return [
         (slice(row, row + rows), slice(column, column + columns))
         for row in range(0, count, rows)

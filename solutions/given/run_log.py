@@ -20,7 +20,7 @@ METRICS_FILE = "metrics.jsonl"
 
 
 class Clock:
-    """Speed between one call and the next."""
+    """Measures a rate between one call and the next."""
 
     def __init__(self) -> None:
         self.last = time.perf_counter()
@@ -58,10 +58,15 @@ class RunLog:
         if self.log_dir is not None:
             from torch.utils.tensorboard import SummaryWriter
 
+            try:
+                Path(self.log_dir).mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise OSError(
+                    f"expected log_dir to be a folder that can be written, got {self.log_dir} ({error.strerror})"
+                ) from error
             # purge_step hides the points that a killed run wrote after its last checkpoint.
             writer = SummaryWriter(self.log_dir, purge_step=len(self.before) + 1)
             self.tensorboard = self.open_files.enter_context(writer)
-            Path(self.log_dir).mkdir(parents=True, exist_ok=True)
             self.lines = self.open_files.enter_context(open(Path(self.log_dir, METRICS_FILE), "w", encoding="utf-8"))
             for number, metrics in enumerate(self.before, start=1):
                 self._write_line(number, metrics)

@@ -1,4 +1,4 @@
-"""The learning rate of each update: a warm-up, then one of three ways down; the critic may have a rate of its own."""
+"""The learning rate of each update: a warm-up, then one of three schedules; the critic may have its own rate."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SCHEDULES: dict[str, Callable[[float], float]] = {
     "cosine": lambda done: 0.5 * (1.0 + math.cos(math.pi * done)),
     "constant": lambda done: 1.0,
 }
-"""Share of the run that is done -> share of the learning rate."""
+"""Fraction of the run that is done -> fraction of the learning rate."""
 
 
 def parameter_groups(model: nn.Module, config: PPOConfig) -> list[dict[str, Any]]:
@@ -43,14 +43,14 @@ def make_optimizer(model: nn.Module, config: PPOConfig) -> torch.optim.AdamW:
 
 
 def set_learning_rates(optimizer: torch.optim.Optimizer, config: PPOConfig, updates_done: int) -> None:
-    """Give each group its rate for the update after so many."""
+    """Set the rate of each parameter group for the next update, the one after `updates_done`."""
     rates = learning_rates(config, updates_done)
     for group, rate in zip(optimizer.param_groups, rates, strict=False):  # one group for both, or two
         group["lr"] = rate
 
 
 def learning_rates(config: PPOConfig, updates_done: int) -> tuple[float, float]:
-    """Of the policy and of the critic, in the update after so many."""
+    """Learning rates of policy and critic in the next update, the one after `updates_done`."""
     warm = (updates_done + 1) / (config.warmup_updates + 1)
     share = min(warm, SCHEDULES[config.scheduler](updates_done / config.num_updates))
     critic = config.learning_rate if config.critic_learning_rate is None else config.critic_learning_rate

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +33,14 @@ def make_scorer(reward_model: nn.Module | RewardFunction, tokenizer: Any = None)
         (input_ids (B, L), attention_mask (B, L), prompt_length) -> (B,) float32 scores on the device of the ids.
 
     Raises:
-        ValueError: a reward function came without a tokenizer; later, from the scorer: it returned the wrong
-            count, something that is no number, or NaN.
+        ValueError: it is neither, or a reward function came without a tokenizer; later, from the scorer: it returned
+            the wrong count or shape, something that is no number, or NaN.
         RuntimeError: from the scorer: the reward function raised.
     """
     if isinstance(reward_model, nn.Module):
         return _module_scorer(reward_model)
+    if not callable(reward_model):
+        raise ValueError(f"expected a reward model or a function of (prompts, responses), got {reward_model!r}")
     if tokenizer is None:
         raise ValueError("expected a tokenizer with a reward function, got None; pass tokenizer= to PPOTrainer")
     return _function_scorer(reward_model, tokenizer)
@@ -51,7 +53,11 @@ def _module_scorer(reward_model: nn.Module) -> Scorer:
         if config is not None:
             input_ids, attention_mask = _right_padded(input_ids, attention_mask, config.pad_token_id)
         output = reward_model(input_ids=input_ids, attention_mask=attention_mask)
-        return output.logits.squeeze(-1).float() if hasattr(output, "logits") else output.float()
+        scores = output.logits.squeeze(-1) if hasattr(output, "logits") else output
+        if not isinstance(scores, Tensor) or scores.dim() != 1:
+            got = tuple(scores.shape) if isinstance(scores, Tensor) else f"a {type(scores).__name__}"
+            raise ValueError(f"expected the reward model to return scores (B,), or logits (B, 1), got {got}")
+        return scores.float()
 
     return score
 
@@ -81,7 +87,8 @@ def _function_scorer(function: RewardFunction, tokenizer: Any) -> Scorer:
         rule = f"expected reward function {name} to return one number for each of {len(responses)} responses, got"
         try:
             answer = function(prompts, responses)
-            numbers = list(answer) if isinstance(answer, Iterable) else None
+            is_ordered = isinstance(answer, Iterable) and not isinstance(answer, Set | Mapping)
+            numbers = list(answer) if is_ordered else None
         except (Exception, SystemExit) as error:
             raise RuntimeError(f"the reward function {name} raised {_with_place(error)}") from error
         if numbers is None:

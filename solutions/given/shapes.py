@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import math
+import sys
+from collections.abc import Mapping
+from dataclasses import fields
 from functools import lru_cache
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -85,6 +89,30 @@ def check_number(name: str, value: float, low: float, high: float = math.inf, *,
     """
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ValueError(f"expected {name} to be a number, got {value!r}")
-    if not math.isfinite(value) or value > high or value < low or (open_low and value == low):
+    if not abs(value) <= sys.float_info.max or value > high or value < low or (open_low and value == low):
         upper = "infinity)" if high == math.inf else f"{high}]"
         raise ValueError(f"expected {name} in {'(' if open_low else '['}{low}, {upper}, got {value!r}")
+
+
+def check_kinds(settings: Any, more: Mapping[str, str]) -> None:
+    """Demand of each field of a dataclass what its annotation says, or what `more` has under its name.
+
+    Raises:
+        ValueError: a field has a value of another type.
+    """
+    for field in fields(settings):
+        value, kind = getattr(settings, field.name), more.get(field.name, str(field.type))
+        if not is_of_kind(value, kind):
+            raise ValueError(f"expected {field.name} to be {kind}, got {value!r}")
+
+
+def is_of_kind(value: object, kind: str) -> bool:
+    """Whether a value fits an annotation such as "int | None"; a list fits "tuple[int, ...]", and True is no number."""
+    kinds = kind.split(" | ")
+    if isinstance(value, tuple | list):
+        items = [name.removeprefix("tuple[").partition(",")[0] for name in kinds if name.startswith("tuple[")]
+        return any(all(is_of_kind(one, item) for one in value) for item in items)
+    types: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "bool": (bool,), "str": (str,)}
+    types |= {"None": (type(None),)}
+    allowed = tuple(one for name in kinds for one in types.get(name, ()))
+    return isinstance(value, allowed) and (bool in allowed or not isinstance(value, bool))

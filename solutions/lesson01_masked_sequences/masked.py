@@ -1,8 +1,8 @@
 """Lesson 1: tokens, masks and log-probabilities, which every later lesson uses.
 
 B batch, P prompt length, T response length, L = P + T, V vocabulary. A mask is bool, True on a real token.
-Values where the mask is False are arbitrary, they may be NaN: select first, then compute.
-Floats are float32 or float64 where nothing else is said, and an answer has the precision of its arguments.
+Values where the mask is False are arbitrary and may be NaN: select first, then compute.
+Unless stated otherwise, floats are float32 or float64, and an answer has the precision of its arguments.
 """
 
 from __future__ import annotations
@@ -168,8 +168,8 @@ def first_true_index(flags: Tensor) -> Tensor:
 def response_mask(responses: Tensor, stop_token_ids: Sequence[int]) -> Tensor:
     """True on each token of the response up to the *first* stop token, which is included.
 
-    Right when pad == stop: it never asks whether a token is padding. The policy chose to stop, so the stop
-    token is one of its actions and must be trained; what follows is not.
+    Also right when pad == stop, since it does not test for padding. The policy chose to stop, so the stop token is
+    one of its actions and must be trained; what follows is not.
 
     Args:
         responses: (B, T) int64, right-padded.
@@ -212,7 +212,7 @@ def truncate_after_stop(responses: Tensor, stop_token_ids: Sequence[int], pad_to
 def position_ids(attention_mask: Tensor) -> Tensor:
     """Position of each real token counted among the real tokens only, so padding does not move a text.
 
-    A model with absolute positions (GPT-2) gives a left-padded row other numbers without this; RoPE hides it.
+    Without it a model with absolute positions (GPT-2) gives other numbers for a left-padded row; RoPE hides the error.
 
     Args:
         attention_mask: (B, L) bool or 0/1, padded on the left, on the right or inside: a gap counts no position.

@@ -97,7 +97,7 @@ class RewardModel(nn.Module):
     def __init__(self, backbone: PreTrainedModel) -> None:
         super().__init__()
         self.backbone = backbone
-        # Small weights: the first comparisons are near even.
+        # Small weights: at first, both responses of a pair get nearly the same score.
         self.head = scalar_head(backbone.config.hidden_size, dtype_of(backbone))
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
@@ -286,7 +286,7 @@ def calibrate(model: RewardModel, batches: Iterable[tuple[Tensor, Tensor]]) -> N
             standard deviation of equal numbers is often slightly above 0).
     """
     # region solution
-    # The empty tensor is for no batch at all, where some versions of torch raise another error.
+    # The empty tensor is for no batches: they get the error below, where torch.cat of nothing raises another.
     empty = model.head.bias[:0]
     scores = torch.cat([empty, *(model(input_ids, attention_mask) for input_ids, attention_mask in batches)])
     # Not std == 0: the computed standard deviation of equal numbers is often slightly above it.

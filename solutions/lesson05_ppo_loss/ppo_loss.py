@@ -101,7 +101,7 @@ def combine_losses(
 
     Args:
         policy_loss: () scalar.
-        value_loss: () scalar, its one half already inside.
+        value_loss: () scalar, with its factor 1/2.
         entropy: () scalar, mean over real tokens, in nats.
         value_coef: c1, >= 0.
         entropy_coef: c2, >= 0.

@@ -84,7 +84,7 @@ def generate(
     top_p: float = 1.0,
     generator: torch.Generator | None = None,
 ) -> Generation:
-    """Sample a response to each prompt over a key-value cache, one pass for each token, until all rows have stopped.
+    """Sample a response to each prompt with a key-value cache, one forward pass per token, until all rows have stopped.
 
     Args:
         policy: a Hugging Face causal language model; dropout is off while sampling, the mode is restored.
@@ -104,7 +104,7 @@ def generate(
     """
     check_shapes(input_ids=(input_ids, "B P"), attention_mask=(attention_mask, "B P"))
     check_number("max_new_tokens", max_new_tokens, 1)
-    _check_prompts(policy, attention_mask.bool(), max_new_tokens)
+    _check_prompts(policy, input_ids, attention_mask.bool(), max_new_tokens)
     # region solution
     visible, positions, cache = attention_mask.bool(), position_ids(attention_mask), None
     next_ids, is_writing = input_ids, torch.ones(len(input_ids), dtype=torch.bool, device=input_ids.device)
@@ -150,10 +150,10 @@ def merge_generations(parts: Sequence[Generation], pad_token_id: int) -> Generat
 
 
 def checked_generation(answer: Generation, count: int) -> Generation:
-    """What somebody else's sampler gave, if it is what `generate` would give.
+    """The answer of another sampler, checked to be of the form of `generate`'s.
 
     Raises:
-        ValueError: shapes disagree, a row is empty or has a real token after a masked one, or a log-prob is none.
+        ValueError: shapes disagree, a row is empty or not right-padded, or a log-probability is not finite or above 0.
     """
     answer = Generation(*answer)
     layouts = {name: (tensor, "B T") for name, tensor in answer._asdict().items()}
@@ -167,10 +167,16 @@ def checked_generation(answer: Generation, count: int) -> Generation:
     return answer
 
 
-def _check_prompts(policy: PreTrainedModel, attention_mask: Tensor, max_new_tokens: int) -> None:
+def _check_prompts(policy: PreTrainedModel, input_ids: Tensor, attention_mask: Tensor, max_new_tokens: int) -> None:
     if not attention_mask[:, -1].all():
         raise ValueError(
             "expected left-padded prompts, got padding at the end of a row; generation would start from a padding token"
+        )
+    known, (lowest, highest) = getattr(policy.config, "vocab_size", None), torch.aminmax(input_ids)
+    if known is not None and not 0 <= lowest <= highest < known:
+        raise ValueError(
+            f"expected token ids in [0, {known}), those of the policy, got {int(lowest)} to {int(highest)} in the "
+            "prompts; encode them with its tokenizer"
         )
     context = getattr(policy.config, "max_position_embeddings", None)
     longest = int(attention_mask.sum(dim=1).max())

@@ -138,11 +138,11 @@ def evaluate_responses(
 
 
 def with_rewards_whitened(experience: Experience, config: RolloutConfig, whiten: Callable[..., Tensor]) -> Experience:
-    """The same responses with their rewards scaled, and advantages and returns made from these.
+    """The same experience with whitened rewards, and the advantages and returns made from them.
 
     Args:
-        experience: of a whole rollout, its rewards as they were made.
-        whiten: `masked_whiten`, or one that knows the rewards of other processes.
+        experience: of a whole rollout, its rewards not whitened.
+        whiten: `masked_whiten`, or a function that whitens over the tokens of all processes.
     """
     mask = experience.mask
     rewards = whiten(experience.rewards, mask, shift_mean=False)

@@ -32,8 +32,9 @@ from ..given.clip import with_two_sides, with_value_clip_fraction
 from ..given.config import PPOConfig
 from ..given.metrics import rollout_metrics
 from ..given.metrics import weighted as _weighted
+from ..given.parts import check_parts
 from ..given.processes import check_configuration
-from ..given.prompts import Prompt, PromptQueue, encode_prompts, tokenize
+from ..given.prompts import Prompt, PromptQueue, check_prompts, encode_prompts, tokenize
 from ..given.run_log import RunLog
 from ..given.schedule import make_optimizer, set_learning_rates
 from ..given.scoring import RewardFunction, make_scorer
@@ -77,7 +78,7 @@ class PPOTrainer:
         history: one dict of metrics for each of them.
 
     Raises:
-        ValueError: it runs in several processes, which would all do the same work.
+        ValueError: a part is not what it should be, or it runs in several processes, which would all do the same work.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class PPOTrainer:
         tokenizer: Any = None,
         sampler: Callable[..., Generation] | None = None,
     ) -> None:
+        check_parts(model, ref_model, config)
         self.config = config
         self.sampler = sampler
         self.tokenizer = tokenizer
@@ -338,8 +340,7 @@ class PPOTrainer:
             ValueError: there are no prompts, or as `training_step`.
             DivergedError: a live check found that nothing more can be learned; `on_update` is not called for it.
         """
-        if not prompts:
-            raise ValueError("expected at least one prompt to train on, got an empty list")
+        check_prompts(prompts)
         # region solution
         left = range(self.updates_done, self.config.num_updates)
         progress = tqdm(left, desc="ppo", unit="update", disable=None if self.accelerator.is_main_process else True)

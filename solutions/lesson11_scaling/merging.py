@@ -20,8 +20,8 @@ def merge_statistics(parts: Sequence[dict[str, float]], tokens: Sequence[int]) -
     """Statistics of a minibatch from those of its microbatches, of whichever process.
 
     Each is a mean over tokens, so it counts by its tokens; `ratio_max` is the largest. A part without tokens is
-    ignored, whatever its numbers say; where a part with tokens has NaN in a mean, the merged mean is NaN (with NaN in
-    a `ratio_max` the largest is whatever comes out).
+    ignored, whatever its numbers say; where a part with tokens has NaN in a mean, the merged mean is NaN (NaN in a
+    `ratio_max` may give any largest ratio).
 
     Args:
         parts: the statistics of each microbatch, all with the same names.

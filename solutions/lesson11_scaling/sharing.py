@@ -41,8 +41,8 @@ def plan_microbatches(lengths: Tensor, n_processes: int, micro_batch_size: int |
     most_rows = -(-len(lengths) // n_processes)
     size = micro_batch_size or most_rows
     starts = range(0, most_rows, size)
-    hands = [longest_first[process::n_processes] for process in range(n_processes)]
-    return [[hand[start : start + size] for start in starts] for hand in hands]
+    shares = [longest_first[process::n_processes] for process in range(n_processes)]
+    return [[share[start : start + size] for start in starts] for share in shares]
     # endregion
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import fields
+from dataclasses import asdict, fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from accelerate import Accelerator
 from accelerate.utils import DistributedType
 from torch import nn
 
+from ..given.parts import check_parts
 from ..given.processes import Processes, check_configuration
 from ..given.prompts import Prompt, tokenize
 from ..given.scoring import RewardFunction
@@ -42,7 +43,8 @@ class DistributedPPOTrainer(PPOTrainer):
     Args: as `PPOTrainer`; every process is given the same.
 
     Raises:
-        ValueError: there are more processes than prompts in a batch, or a setting that DeepSpeed does not support.
+        ValueError: there are more processes than prompts in a batch, they have different settings, or one that
+            DeepSpeed does not support.
     """
 
     def __init__(
@@ -54,12 +56,14 @@ class DistributedPPOTrainer(PPOTrainer):
         tokenizer: Any = None,
         sampler: Callable[..., Generation] | None = None,
     ) -> None:
+        check_parts(model, ref_model, config)
         # Accelerate's FSDP asks the model which of its blocks to split by
         setattr(model, "_no_split_modules", getattr(model.policy, "_no_split_modules", None))  # noqa: B010
         _prepare_deepspeed(config)
         super().__init__(model, reward_model, ref_model, config, tokenizer, sampler)
         self._has_passed = False
         self.processes = Processes(self.accelerator)
+        self.processes.check_same({name: value for name, value in asdict(config).items() if name != "log_dir"})
 
     def _check_processes(self) -> None:
         check_configuration(self.accelerator)

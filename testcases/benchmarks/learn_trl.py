@@ -1,4 +1,4 @@
-"""Child of learning.py: TRL's trainer on the little world, from .venv-bench; its order comes as JSON on stdin."""
+"""Child of learning.py: TRL's trainer in the toy environment, from .venv-bench; its order comes as JSON on stdin."""
 
 from __future__ import annotations
 

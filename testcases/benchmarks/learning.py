@@ -1,4 +1,4 @@
-"""What both trainers learn from the same episodes: PPO on the little world from the shipped models, over five seeds.
+"""What both trainers learn from the same episodes: PPO in the toy environment from the shipped models, over five seeds.
 
     python -m testcases.benchmarks.learning
 

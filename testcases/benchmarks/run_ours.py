@@ -21,7 +21,7 @@ def make_trainer(work: Workload) -> PPOTrainer:
     """Policy, critic, reward model and reference of the workload's shape, under the course's trainer."""
     config = PPOConfig(
         stop_token_ids=(work.never,),
-        pad_token_id=work.never,
+        pad_token_id=0,  # nothing is ever padded
         max_new_tokens=work.response,
         missing_stop_penalty=0.0,
         num_updates=ENDLESS,

@@ -30,6 +30,7 @@ from solutions.lesson04_gae import compute_response_gae
 from solutions.lesson05_ppo_loss import combine_losses, compute_ppo_loss, compute_value_loss, ppo_statistics
 from solutions.lesson06_kl_rewards import compute_rewards, estimate_kl, penalize_missing_stop
 from solutions.lesson11_scaling import masked_moments, merge_moments
+from testcases.engine.answers import as_tensor
 from testcases.engine.contract import ROOT
 
 RECORDED = json.loads(Path(__file__).with_name("trl_values.json").read_text("utf-8"))
@@ -38,14 +39,11 @@ TEMPERATURE = SETTINGS["temperature"] + 1e-7  # as TRL divides
 
 
 def tensors(values: dict) -> dict[str, Tensor]:
-    made = {name: torch.tensor(value) for name, value in values.items()}
-    return {name: one.double() if one.is_floating_point() else one for name, one in made.items()}
+    return {name: as_tensor(value) for name, value in values.items()}
 
 
-torch.set_default_dtype(torch.float64)
 GIVEN, FUNCTIONS, LOSS = (tensors(RECORDED[name]) for name in ("given", "functions", "loss"))
 ROLLOUTS = {name: tensors(one) for name, one in RECORDED["rollouts"].items()}
-torch.set_default_dtype(torch.float32)
 QUERIES, RESPONSES, VALUES = GIVEN["queries"], GIVEN["responses"], GIVEN["values"]
 TOKENS = torch.cat([QUERIES, RESPONSES], dim=1)
 PROMPT = QUERIES.shape[1]

@@ -1,4 +1,4 @@
-"""A small transformer with weights from a seed, and a line for adapters to bend."""
+"""A small transformer with weights from a seed, and a linear model for adapters."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from testcases.doubles.drawing import normal, normal_from
 from testcases.doubles.policies import Cache, Config, Output
 
 
-class BodyOutput(NamedTuple):
+class BackboneOutput(NamedTuple):
     """`output[0]` and `output.last_hidden_state` are the same, as with Hugging Face."""
 
     last_hidden_state: Tensor
     past_key_values: Any = None
 
 
-class TinyBody(nn.Module):
-    """One layer of attention x 16 in float64 over 12 tokens, with *absolute* positions and a key-value cache.
+class TinyBackbone(nn.Module):
+    """One attention layer of width 16, in float64, over 12 tokens, with *absolute* positions and a key-value cache.
 
-    As in Hugging Face's GPT-2, positions not given count the columns, and a mask that is too short hides the newest.
+    As in Hugging Face's GPT-2, positions default to the column numbers, and a mask that is too short hides the newest.
     """
 
     def __init__(self, seed: int, n_positions: int = 24) -> None:
@@ -42,7 +42,7 @@ class TinyBody(nn.Module):
         position_ids: Tensor | None = None,
         past_key_values: Any = None,
         **ignored: Any,
-    ) -> BodyOutput:
+    ) -> BackboneOutput:
         cache = Cache() if past_key_values is None else past_key_values
         old, new = cache.get_seq_length(), input_ids.shape[1]
         if position_ids is None:
@@ -56,15 +56,15 @@ class TinyBody(nn.Module):
         allowed = visible[:, None] & torch.ones(new, old + new, dtype=torch.bool).tril(old)
         weights = (read @ self.queries @ keys.mT / 16).masked_fill(~allowed, -1e300).softmax(dim=-1)
         hidden = torch.tanh(read / 2 + weights @ values / 4)
-        return BodyOutput(hidden, cache)
+        return BackboneOutput(hidden, cache)
 
 
 class TinyLM(nn.Module):
-    """A language model on a `TinyBody`, with the interface of Hugging Face's."""
+    """A language model on a `TinyBackbone`, with the interface of Hugging Face's."""
 
     def __init__(self, seed: int, n_positions: int = 24) -> None:
         super().__init__()
-        self.base_model = TinyBody(seed, n_positions)
+        self.base_model = TinyBackbone(seed, n_positions)
         self.config = self.base_model.config
         self.lm_head = nn.Linear(16, 12, bias=False, dtype=torch.float64)
         with torch.no_grad():

@@ -8,11 +8,11 @@ import torch
 from torch import Generator, Tensor
 
 TORCH_BITS = 32
-"""Of a seed, torch's `manual_seed` uses no more on the CPU."""
+"""On the CPU, torch's `manual_seed` uses no more bits of a seed than these."""
 
 
 def generator(seed: int) -> Generator:
-    """A generator in which every bit of a seed counts; one that torch can take whole is torch's own."""
+    """A generator that depends on every bit of a seed; for seeds of up to 32 bits it is torch's own."""
     draw = Generator().manual_seed(seed % 2**TORCH_BITS)
     if seed >= 2**TORCH_BITS:
         state = draw.get_state()
@@ -24,7 +24,7 @@ def generator(seed: int) -> Generator:
 
 
 def as_argument(seed: int) -> int:
-    """A seed for a configuration: it stands in a question, and says nothing about the one that it comes from."""
+    """A seed to put into a question, from which the seed that it is made from cannot be found."""
     if seed < 2**TORCH_BITS:
         return seed
     return int.from_bytes(hashlib.sha256(f"argument {seed}".encode()).digest()[:8], "big") >> 33
@@ -42,9 +42,9 @@ def uniform_from(draw: Generator, *shape: int) -> Tensor:
     return torch.rand(shape, generator=draw, dtype=torch.float64)
 
 
-def word_from(draw: Generator, length: int = 6) -> str:
-    """Small letters."""
-    return "".join(chr(97 + int(number)) for number in torch.randint(26, (length,), generator=draw))
+def word_from(draw: Generator) -> str:
+    """Six small letters."""
+    return "".join(chr(97 + int(number)) for number in torch.randint(26, (6,), generator=draw))
 
 
 def ragged_from(draw: Generator, rows: int, steps: int, shortest: int = 1) -> Tensor:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 
 class Config(SimpleNamespace):
-    """What is asked of a Hugging Face config. `DynamicCache(config=...)` finds one layer of full attention in it."""
+    """The parts of a Hugging Face config that are read; to `DynamicCache(config=...)`, one layer of full attention."""
 
     layer_types = ("full_attention",)
     num_hidden_layers = 1
@@ -38,7 +38,7 @@ class Cache:
         return tuple(torch.cat(parts, dim=-2) for parts in zip(*self._read, strict=True))
 
     def reorder_cache(self, rows: Tensor) -> None:
-        """Only these rows go on."""
+        """Keep only these rows."""
         self._read = [(keys[rows], values[rows]) for keys, values in self._read]
 
     batch_select_indices = reorder_cache
@@ -54,8 +54,8 @@ class Output(NamedTuple):
 class TablePolicy(nn.Module):
     """Speaks like a causal language model of Hugging Face: logits = table[token] + places[position].
 
-    Its cache holds the tokens that it has read and, beside those of the first pass, the number of their row: a cache
-    may be asked to let the other rows go.
+    Its cache holds the tokens that it has read and, with those of the first pass, their row numbers: a caller may keep
+    only some rows of a cache.
     """
 
     rows: Tensor
@@ -123,7 +123,7 @@ class TableReward(nn.Module):
 
 
 class Wrapped(nn.DataParallel):
-    """What Accelerate makes of a model on several processes, as far as it matters: passes have to go through it."""
+    """A wrapper like Accelerate's for several processes: every pass has to go through it."""
 
     def __init__(self, model: nn.Module) -> None:
         nn.Module.__init__(self)

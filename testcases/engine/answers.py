@@ -78,7 +78,7 @@ def examples_of(exercise: Exercise) -> Iterator[Answer]:
 
 
 def reference(target: Exercise | Scenario | Request, /, *args: Any, **options: Any) -> Any:
-    """What the reference answers, to build an expected value from.
+    """The reference's answer, to build an expected value from.
 
     Raises:
         RuntimeError: the reference raised.
@@ -92,7 +92,7 @@ def reference(target: Exercise | Scenario | Request, /, *args: Any, **options: A
 
 @dataclass(frozen=True)
 class Answer:
-    """What an exercise gave, and the checks on it. Each returns the answer itself, so that they can be chained.
+    """The outcome of a call, and the checks on it. Each check returns the answer itself, so that they can be chained.
 
     Before any other check: it must not have raised, changed an input in place or left anything of its caller's changed.
     """
@@ -227,8 +227,8 @@ class Answer:
             self._leaves_nothing_behind()
 
     def _leaves_nothing_behind(self) -> None:
-        """Neither global settings nor what belongs to the caller; what the reference changes (train it, draw from it)
-        is meant."""
+        """Fail if global settings or the caller's objects are changed, except where the reference changes them too (it
+        trains a model, or draws from a generator)."""
         wanted = current().reference.evaluate(self.request)
         left = [text for text in self.outcome.left_behind if text not in wanted.left_behind]
         # Who trains a model may leave its gradients filled, or clear them.
@@ -254,7 +254,7 @@ class Answer:
         return value
 
     def _as_expected(self, expected: Any, dtype: torch.dtype | None, path: tuple[str, ...]) -> Any:
-        """What a suite wrote as the reference would have returned it; `path` leads to that part of the answer."""
+        """A suite's expected value in the types that the reference returns; `path` leads to that part of the answer."""
         if isinstance(expected, dict):
             return {key: self._as_expected(part, dtype, (*path, key)) for key, part in expected.items()}
         if isinstance(expected, tuple):
@@ -389,7 +389,7 @@ def _told_of(asked: Request) -> list[str]:
 
 
 def _position(lesson: str, exercise: str, part: str) -> str:
-    """Where the reference's NamedTuple holds a part: a student may return a plain tuple, which has no names."""
+    """The position of a part in the reference's NamedTuple: a student may return a plain tuple, without names."""
     function = inspect.unwrap(current().reference.evaluator.function(lesson, exercise))
     fields = getattr(function.__globals__.get(function.__annotations__.get("return")), "_fields", ())
     return str(fields.index(part)) if part in fields else part

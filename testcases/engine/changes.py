@@ -75,7 +75,7 @@ class NamedChange:
     read: str
     """Heading in the lesson's README that says it."""
     change: Change | Callable[..., Any]
-    """What is changed inside the exercise's region, or a function in its place."""
+    """The change of the exercise's region, or a function in place of the exercise."""
 
 
 class WrongAnswer(NamedChange):
@@ -83,7 +83,7 @@ class WrongAnswer(NamedChange):
 
 
 class Suspect(WrongAnswer):
-    """What is handed out in the place of a stub: the reference with one bug, to be found and repaired."""
+    """The reference with one bug, handed out in place of a stub, to be found and repaired."""
 
 
 class RightAnswer(NamedChange):
@@ -113,7 +113,7 @@ class _Bank:
 
 @cache
 def _docstrings(module: str) -> dict[tuple[str, str], str]:
-    """By class and attribute: the string below an attribute's line, which Python itself does not keep."""
+    """(class, attribute) -> the string below the attribute's line, which Python does not keep."""
     found = {}
     for bank in ast.parse(inspect.getsource(sys.modules[module])).body:
         for line, below in itertools.pairwise(bank.body if isinstance(bank, ast.ClassDef) else []):
@@ -124,7 +124,7 @@ def _docstrings(module: str) -> dict[tuple[str, str], str]:
 
 
 _collected: dict[str, list[NamedChange]] = {}
-"""By module: that of a lesson's answers, or of its suspects."""
+"""Module of a lesson's answers or suspects -> the changes in it."""
 
 
 class Wrong(_Bank):
@@ -156,7 +156,7 @@ class Right(_Bank):
 
 
 def wrong_answers(lesson: str) -> tuple[WrongAnswer, ...]:
-    """Those of a lesson, in the order of the file; first the suspects, which are wrong answers too."""
+    """The wrong answers of a lesson, in the order of the file; first its suspects, which are wrong answers too."""
     return (
         *suspects(lesson).values(),
         *(answer for answer in _answers_in(f"testcases.{lesson}.answers") if isinstance(answer, WrongAnswer)),
@@ -164,7 +164,7 @@ def wrong_answers(lesson: str) -> tuple[WrongAnswer, ...]:
 
 
 def suspects(lesson: str) -> dict[str, Suspect]:
-    """By exercise: those that are handed out with a bug in them. Most lessons have none."""
+    """Exercise -> its suspect, where one is handed out. Most lessons have none."""
     found = _answers_in(f"testcases.{lesson}.suspects")
     return {suspect.exercise: suspect for suspect in found if isinstance(suspect, Suspect)}
 

@@ -22,8 +22,8 @@ TOLERANCE = {
     torch.bfloat16: (8e-3, 8e-3),
 }
 FLOAT = (1e-6, 1e-7)
-"""Of a Python float: it may have come through float32, as `mask.float().mean().item()` does. Where a test has a
-tolerance of its own, the relative one is granted as well."""
+"""Relative and absolute tolerance of a Python float: it may have been float32, as `mask.float().mean().item()` is. The
+relative one also holds where a test states its own tolerance."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ def _is_rounding(expected: Tensor, got: Tensor) -> bool:
 
 
 def nan_in(arguments: dict[str, Any]) -> str:
-    """What a NaN in the answer to these arguments is: it leaked from the padding only where all NaN stood there."""
+    """How to report a NaN in the answer: it leaked from the padding only if every NaN of the arguments is there."""
     masks = [value.bool() for name, value in arguments.items() if "mask" in name and isinstance(value, Tensor)]
     broken = [tensor for tensor in tensors_in(list(arguments.values())) if bool(tensor.isnan().any())]
     if not broken:
@@ -208,14 +208,14 @@ def same_outcome(a: Outcome, b: Outcome, values_only: bool = False) -> bool:
 
 
 def same_slope(a: Any, b: Any) -> bool:
-    """The same gradient; where none arrives, it is one of zeros."""
+    """Whether two gradients are equal up to rounding; None counts as zeros."""
     a = torch.zeros_like(b) if a is None and isinstance(b, Tensor) else a
     b = torch.zeros_like(a) if b is None and isinstance(a, Tensor) else b
     return alike(a, b)
 
 
 def alike(a: Any, b: Any) -> bool:
-    """The same plain value, up to rounding."""
+    """Whether two plain values are equal up to rounding."""
     a, b = fields_of(a)[0], fields_of(b)[0]
     if isinstance(a, Tensor) and isinstance(b, Tensor):
         if a.shape != b.shape or a.dtype != b.dtype:

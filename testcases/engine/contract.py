@@ -1,4 +1,4 @@
-"""What the lessons contain, read from `solutions/` without importing it."""
+"""The lessons and their exercises, read from `solutions/` without importing it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ SOLUTIONS = ROOT / "solutions"
 TUTORIAL = ROOT / "tutorial"
 TESTCASES = ROOT / "testcases"
 REGION, END = "# region solution", "# endregion"
+CAPSTONE = "lesson12"
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,7 @@ def region_of(name: str, exercise: str) -> tuple[list[str], Region]:
 
 
 def region_text(name: str, exercise: str) -> str:
-    """What the reference has between `# region solution` and `# endregion`, its indentation taken away."""
+    """The reference's text between `# region solution` and `# endregion`, without its indentation."""
     lines, region = region_of(name, exercise)
     return textwrap.dedent("\n".join(lines[region.first + 1 : region.last]))
 

@@ -106,7 +106,7 @@ class Prompt(pdb.Pdb, Onlooker):
         return True
 
     def get_stack(self, frame: FrameType | None, traceback: TracebackType | None) -> tuple[list[Any], int]:
-        """From the student's outermost frame on; after an exception, in the student's innermost one."""
+        """The frames from the student's outermost one on; after an exception the current one is their innermost."""
         stack, index = super().get_stack(frame, traceback)
         own = [place for place, (one, _) in enumerate(stack) if self._is_own(one.f_code.co_filename)]
         if not own:
@@ -114,7 +114,7 @@ class Prompt(pdb.Pdb, Onlooker):
         return stack[own[0] :], (own[-1] if traceback else index) - own[0]
 
     def do_clear(self, arg: str) -> None:
-        """Without a word for the one that nobody typed."""
+        """Clear the breakpoint that `break_at` has set without a message: the student did not set it."""
         if arg == self._start:
             self.clear_bpbynumber(arg)
         else:

@@ -21,7 +21,7 @@ from .evaluate import student
 from .failures import Blocked, NotStarted
 from .plain import Outcome
 from .progress import said_plainly
-from .runner import cases
+from .runner import cases_of
 from .session import Engine
 from .snippet import as_python, snippet
 
@@ -31,14 +31,14 @@ MAX_BYTES = 1_000_000
 
 @dataclass(frozen=True)
 class Dispute:
-    """What of such a file is read back."""
+    """The parts of such a file that are read back."""
 
     lesson: str
     exercise: str
     test: str
     """Node of the test that failed, such as "lesson04_gae/basic_test.py::test_compute_gae_by_hand"."""
     path: str
-    """Of the student's file, below `tutorial/`."""
+    """Path of the student's file, below `tutorial/`."""
     code: str
 
 
@@ -49,9 +49,7 @@ def first_failure(engine: Engine, lesson: str, exercise: str) -> tuple[str, str]
         LookupError: nothing fails, or the exercise is not written yet.
     """
     with engine.active():
-        for case in cases(lesson):
-            if case.entry is None or case.entry.exercise != exercise:
-                continue
+        for case in cases_of(lesson, exercise):
             verdict = case.run()
             if isinstance(verdict, (NotStarted, Blocked)):
                 raise LookupError(f"{verdict}: there is nothing to dispute yet")
@@ -61,7 +59,7 @@ def first_failure(engine: Engine, lesson: str, exercise: str) -> tuple[str, str]
 
 
 def written(engine: Engine, lesson: str, exercise: str, folder: Path = TUTORIAL) -> str:
-    """The file. Of the reference it has the answer only.
+    """The text of the file; of the reference it holds the answer, not the code.
 
     Raises:
         LookupError: as `first_failure`.
@@ -96,7 +94,7 @@ def _block(kind: str, text: str) -> str:
 
 
 def read_dispute(name: str, data: bytes) -> Dispute:
-    """What `written` has written; whoever sends one may have sent anything.
+    """Read what `written` has written; the sender is not trusted.
 
     Raises:
         ValueError: it is no such file.

@@ -43,7 +43,7 @@ HANDED_OUT = "It checks arguments, which the stub does already: it counts once t
 
 
 def not_earned(engine: Engine, lesson: str, exercise: str, passed: Mapping[str, Sequence[Request]]) -> dict[str, str]:
-    """Of an exercise that failed somewhere, the passed tests that earn nothing, and why.
+    """The passed tests that earn nothing, and why, of an exercise of which another test failed.
 
     Args:
         passed: test -> its questions that were answered with a value; none where it checks arguments.
@@ -79,7 +79,7 @@ class _Public:
 
     @cached_property
     def _idle(self) -> tuple[Evaluator, ...]:
-        """Where live objects are made, the answer is what has become of them: an exercise that does nothing has one."""
+        """Two exercises that do nothing: in a scenario the answer is the state of live objects, so these have one."""
         return tuple(solutions_with(self._lesson, self._exercise, nothing) for nothing in (_returns_none, _refuses_all))
 
 
@@ -111,7 +111,7 @@ def _names_told(engine: Engine, requests: Sequence[Request]) -> set[str]:
 
 
 def _agreements(engine: Engine, requests: Sequence[Request], public: _Public) -> list[bool]:
-    """On the new questions. One agreement is enough, but for whole numbers."""
+    """Whether the student agrees on each new question; except for whole numbers, one agreement is enough."""
     found: list[bool] = []
     for request in requests:
         right = engine.reference.evaluate(request)

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from .contract import SOLUTIONS, lesson_names
+from .contract import CAPSTONE, SOLUTIONS, lesson_names
 from .onlooker import Onlooker, Unseen, is_traced
 from .plain import (
     MAX_TEXT,
@@ -37,7 +37,6 @@ from .traces import GlobalState, changed_since, marks_of, watched
 from .views import Missing, View
 
 STUB = re.compile(r"^lesson(\d\d): ([\w.]+)$")
-CAPSTONE = "lesson12"
 PATIENCE = 10
 """What waits for a core, because of a neighbor or of its own processes, is ended after so many times its seconds."""
 LOAD_SECONDS = 15.0

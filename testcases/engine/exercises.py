@@ -1,6 +1,7 @@
 """What a suite imports: `from tutorial.lesson04_gae import compute_gae` gives a handle, not the student's function.
 
-Nothing of the student is loaded at collection, so no mistake in a file can break it.
+Nothing of the student is loaded at collection, so no mistake in a file can break it. `tutorial` is the package of
+handles from the import of this module on; whatever a suite takes from the engine imports it.
 """
 
 from __future__ import annotations
@@ -42,12 +43,6 @@ class Scenario:
     name: str
 
 
-def install() -> None:
-    """Let `tutorial` be the package of handles in this process."""
-    if not any(isinstance(finder, _Handles) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Handles())
-
-
 class _Handles(MetaPathFinder, Loader):
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         package, _, name = fullname.partition(".")
@@ -72,3 +67,6 @@ class _Handle(ModuleType):
         if name.startswith("_") or name not in lesson(self._lesson).names:
             raise AttributeError(f"{self._lesson} has no public name {name!r}")
         return Exercise(self._lesson, name)
+
+
+sys.meta_path.insert(0, _Handles())

@@ -67,7 +67,7 @@ def report(title: str, body: list[str], tail: list[str], printed: list[str] | No
 
 
 def printed_lines(outcome: Outcome) -> list[str]:
-    """What a call printed, up to a screen."""
+    """The lines that a call printed, at most a screenful."""
     lines = [line for text in outcome.printed.strip("\n").rstrip().splitlines() for line in wrap("    " + text)]
     if not lines:
         return []
@@ -88,7 +88,7 @@ def wrap(text: str) -> list[str]:
 
 
 def clean(text: str) -> str:
-    """Without control characters: text from students must not steer a terminal."""
+    """The text with control characters replaced: text from students must not control a terminal."""
     return "".join(letter if letter in "\n" or letter.isprintable() else "?" for letter in text.expandtabs(4))
 
 
@@ -123,7 +123,7 @@ def show(value: Any, limit: int = MAX_SHOWN) -> str:
 
 
 def show_argument(value: Any, limit: int = MAX_SHOWN) -> str:
-    """As `show`, and floats keep their point: dones=[0., 1.] are other numbers to torch than dones=[0, 1]."""
+    """Like `show`, but floats keep their point: to torch, dones=[0., 1.] is not dones=[0, 1]."""
     text = show(value, limit)
     is_float = isinstance(value, float) or (isinstance(value, Tensor) and value.is_floating_point())
     return WHOLE.sub(r"\g<0>.", text) if is_float and "tensor" not in text else text
@@ -136,7 +136,7 @@ def show_pair(expected: float, got: float) -> tuple[str, str]:
 
 
 def type_name(value: Any) -> str:
-    """What a student calls it."""
+    """The type of a value in the words of a report."""
     if isinstance(value, (Tensor, Elsewhere)):
         return "a tensor"
     if isinstance(value, Record):

@@ -20,7 +20,7 @@ from .plain import MAX_PRINTED
 
 
 class Onlooker:
-    """Of one call."""
+    """Observes one call."""
 
     limited = True
     """Whether the call has a time limit."""
@@ -32,11 +32,11 @@ class Onlooker:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Until the end of the block the call runs."""
+        """The call runs in this block."""
         yield
 
     def saw(self, error: BaseException) -> None:
-        """Told what the call raised. Whoever keeps it keeps all that its frames hold."""
+        """Called with the exception that the call raised; keeping it keeps everything that its frames refer to."""
 
 
 class Unseen(Onlooker):
@@ -100,7 +100,7 @@ def asked_by_a_test(echo: bool) -> Iterator[None]:
 
 @contextmanager
 def breakpoints_call(stop: Any) -> Iterator[None]:
-    """Until the end of the block `breakpoint()` and `pdb.set_trace()` call this."""
+    """In this block `breakpoint()` and `pdb.set_trace()` call `stop`."""
     with mock.patch("sys.breakpointhook", stop), mock.patch.object(pdb, "set_trace", stop):
         yield
 

@@ -28,7 +28,7 @@ class Request:
     exercise: str
     """Name in the lesson, dotted for a method: "compute_gae", "PPOTrainer.training_step"."""
     arguments: dict[str, Any]
-    """By name, in order; tensors, numbers, strings, None, and lists, tuples and dicts of them."""
+    """Name -> value, in order: tensors, numbers, strings, None, and lists, tuples and dicts of them."""
     positional: int = 0
     """How many of the first arguments are passed by position."""
     scenario: str | None = None
@@ -103,7 +103,7 @@ class Outcome:
     value: Any = None
     """Tree of tensors (detached), bool, int, float, str, None, list, tuple, dict, Record, Foreign, Elsewhere."""
     gradients: dict[str, Tensor | None] = field(default_factory=dict)
-    """By argument; None where no gradient arrived."""
+    """Argument -> its gradient; None where no gradient arrived."""
     tracked: tuple[str, ...] = ()
     """Paths of the tensors in the answer that carry a gradient."""
     error: StudentError | None = None
@@ -115,7 +115,7 @@ class Outcome:
     printed: str = ""
     printed_length: int = 0
     at_breakpoint: bool = False
-    """It came to a `breakpoint()`, which was passed over."""
+    """Whether the call reached a `breakpoint()`, at which it did not stop."""
 
 
 def to_plain(value: Any) -> tuple[Any, tuple[str, ...]]:
@@ -227,7 +227,7 @@ def copy_plain(value: Any, tensor: Callable[[Tensor], Tensor] = Tensor.clone) ->
 
 
 def identical(a: Any, b: Any) -> bool:
-    """The same plain data to the last bit, NaN equal to NaN."""
+    """Whether two pieces of plain data are equal to the last bit, NaN equal to NaN."""
     if isinstance(a, Tensor) or isinstance(b, Tensor):
         if not (isinstance(a, Tensor) and isinstance(b, Tensor)) or a.shape != b.shape or a.dtype != b.dtype:
             return False

@@ -39,7 +39,7 @@ class Entry:
 
     @property
     def is_basic(self) -> bool:
-        """In the basic suite, or made by the engine; but for agreement with the reference on drawn numbers."""
+        """Whether it is in the basic suite or made by the engine, agreement with the reference excepted."""
         return not self.test.startswith("advanced") and not self.test.endswith(AGREEMENT)
 
     @property
@@ -64,7 +64,7 @@ def manifest() -> Mapping[str, Entry]:
 
 @cache
 def _by_node(lesson: str) -> Mapping[str, Entry]:
-    """Those of one lesson, exercise by exercise, the basic suite first."""
+    """Node -> entry of one lesson, exercise by exercise, the basic suite first."""
     order = read_lesson(lesson).exercises
     entries = [entry for suite in suites(lesson) for entry in _entries_of(lesson, suite)]
     return {entry.node: entry for entry in sorted(entries, key=lambda entry: order.index(entry.exercise))}
@@ -111,7 +111,7 @@ def made_tests(lesson: str) -> tuple[Entry, ...]:
 
 
 def _exercises_in(table: ast.expr | None) -> list[str]:
-    """Those that a list names, or the keys of a dict: compute_gae, ValueModel.forward, scenario("...", of=freeze)."""
+    """The exercises in a list, or the keys of a dict: compute_gae, ValueModel.forward, scenario("...", of=freeze)."""
     keys = table.keys if isinstance(table, ast.Dict) else table.elts if isinstance(table, (ast.List, ast.Tuple)) else []
     return [ast.unparse(key.keywords[0].value if isinstance(key, ast.Call) else key) for key in keys if key]
 

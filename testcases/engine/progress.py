@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from .contract import ROOT, lesson_names, region_text
+from .contract import CAPSTONE, ROOT, lesson_names, region_text
 from .contract import lesson as read_lesson
 from .points import Entry, entries
 
@@ -78,7 +78,7 @@ def earlier(cases: Mapping[str, str]) -> dict[str, str]:
 
 
 def status(entry: Entry, results: Results) -> str:
-    """Of one test function: "passed" if all its cases passed, else the worst of them; "not run" without any."""
+    """Status of one test function: the worst of its cases, so "passed" if all passed; "not run" without any."""
     cases = {found.partition(" by ")[0] for found in results.get(entry.node, {}).values()}
     return _worst(cases)
 
@@ -93,7 +93,7 @@ def earned(entry: Entry, results: Results) -> int:
 
 
 def exercise_status(lesson: str, exercise: str, results: Results) -> str:
-    """Of all tests of an exercise together."""
+    """Status of an exercise: the worst of its tests."""
     found = {status(entry, results) for entry in entries(lesson) if entry.exercise == exercise}
     return _worst(found)
 
@@ -118,7 +118,7 @@ def bar(lesson: str, results: Results, columns: int = WIDE) -> str:
     width = max(map(len, lesson_names()))
     line = f"{lesson:{width}}  {'#' * filled}{'.' * (BAR - filled)}  {points:3}/{total} points"
     if columns < 100:
-        line = f"{lesson[:8]} {points:3}/{total} points"
+        line = f"{read_lesson(lesson).short} {points:3}/{total} points"
     if not open_ones:
         return f"{line}  done"
     shown = ", ".join(f"{name} ({exercise_status(lesson, name, results)})" for name in open_ones[:3])
@@ -141,7 +141,8 @@ def next_step(lessons: Iterable[str], results: Results) -> str:
             waits = _waits_for(lesson, name, results) if state == "blocked" else None
             if waits:
                 number, waited = waits
-                return f"{_step(read_lesson(number).name, waited)} {name} of lesson {int(lesson[6:8])} waits for it."
+                waiting = f"{name} of lesson {read_lesson(lesson).number} waits for it."
+                return f"{_step(read_lesson(number).name, waited)} {waiting}"
             if state != "passed":
                 name = _at_fault(lesson, name, results) if state == "failed" else name
                 then = f"Read tutorial/{lesson}/README.md first."
@@ -158,8 +159,8 @@ def _at_fault(lesson: str, exercise: str, results: Results) -> str:
 
 
 def the_end(lessons: Iterable[str], results: Results) -> str:
-    """What a student can do whose capstone passes; empty while it does not."""
-    if not any(lesson.startswith("lesson12") and not left(lesson, results) for lesson in lessons):
+    """What to do next once the capstone has passed; empty before."""
+    if not any(lesson.startswith(CAPSTONE) and not left(lesson, results) for lesson in lessons):
         return ""
     return (
         "The capstone passes. Train on your own blocks, beside the reference's run:  make demo STACK=tutorial "
@@ -187,7 +188,7 @@ def _waits_for(lesson: str, exercise: str, results: Results) -> tuple[str, str] 
 
 @contextmanager
 def said_plainly() -> Iterator[None]:
-    """A command that looks something up in vain ends with one line, without a traceback."""
+    """A LookupError ends the command with its message alone, without a traceback."""
     try:
         yield
     except LookupError as error:

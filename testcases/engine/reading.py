@@ -1,4 +1,4 @@
-"""Where a lesson's text explains what."""
+"""Which section of a lesson's text explains an exercise."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DEFAULT = "The exercises"
 
 
 def _lines(lesson: str) -> list[str]:
-    """Of a lesson's README; none while it is not written."""
+    """The lines of a lesson's README; none while it is not written."""
     path = TUTORIAL / lesson / "README.md"
     return path.read_text("utf-8").splitlines() if path.is_file() else []
 
@@ -46,7 +46,7 @@ def section_for(lesson: str, exercise: str, report: str = "") -> str:
 
 
 def section_of(lesson: str, exercise: str) -> str:
-    """Where the text explains an exercise, and what it says there."""
+    """The section that explains an exercise, and where it is."""
     heading = section_for(lesson, exercise)
     starts = [number for text, number, _ in _outline(lesson) if text == heading]
     if not starts:

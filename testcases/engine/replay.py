@@ -22,7 +22,7 @@ def keep(nodes: list[str], seed: int) -> None:
 
 
 def arguments_for(number: int) -> list[str]:
-    """What to give pytest.
+    """The arguments of pytest that run this failure again.
 
     Raises:
         LookupError: no failure has this number.

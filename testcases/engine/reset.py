@@ -14,7 +14,7 @@ from .contract import ROOT, TUTORIAL, Lesson
 from .contract import lesson as read_lesson
 from .points import entries
 from .progress import FOLDER, STATE, said_plainly, so_far, write
-from .stubs import stubs_of
+from .stubs import stubs_of, write_files
 
 
 def reset(lesson: Lesson, tutorial: Path = TUTORIAL) -> Path | None:
@@ -31,9 +31,7 @@ def reset(lesson: Lesson, tutorial: Path = TUTORIAL) -> Path | None:
             stamp += "x"
             kept = FOLDER / "backup" / stamp / lesson.name
         shutil.copytree(folder, kept, ignore=shutil.ignore_patterns("__pycache__"))
-    for path, text in stubs_of(lesson.name).items():
-        (tutorial / path).parent.mkdir(parents=True, exist_ok=True)
-        (tutorial / path).write_text(text, "utf-8")
+    write_files(tutorial, stubs_of(lesson.name))
     write(STATE, {**so_far(), **{entry.node: {"": "not started"} for entry in entries(lesson.name)}})
     return kept
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from . import exercises
 from .failures import Blocked, CheckFailed, NotStarted
 from .points import Entry, entries, suites
 
@@ -22,14 +21,17 @@ from .points import Entry, entries, suites
 class Case:
     """One test function with one set of parameters."""
 
-    entry: Entry | None
-    """Its points; None where the manifest forgot it."""
-    node: str
-    """Such as "lesson04_gae/basic_test.py::test_x"."""
+    entry: Entry
+    """Its exercise and points."""
     label: str
     """Its parameters, for messages."""
     function: Callable[..., None]
     parameters: dict[str, Any]
+
+    @property
+    def node(self) -> str:
+        """Such as "lesson04_gae/basic_test.py::test_x"."""
+        return self.entry.node
 
     def run(self) -> CheckFailed | NotStarted | Blocked | AssertionError | None:
         """None if it passed; anything but a verdict is raised."""
@@ -43,22 +45,25 @@ class Case:
 @cache
 def cases(lesson: str) -> tuple[Case, ...]:
     """All cases of a lesson."""
-    exercises.install()
     by_node = {entry.node: entry for entry in entries(lesson)}
     collected = []
     for name in suites(lesson):
         module = importlib.import_module(f"testcases.{lesson}.{name}")
         for test, function in vars(module).items():
             if test.startswith("test_") and inspect.isfunction(function):
-                node = f"{lesson}/{name}.py::{test}"
-                for label, parameters in _parameters(function):
-                    collected.append(Case(by_node.get(node), node, label, function, parameters))
+                entry = by_node[f"{lesson}/{name}.py::{test}"]
+                collected += [Case(entry, label, function, parameters) for label, parameters in _parameters(function)]
     return tuple(collected)
 
 
+def cases_of(lesson: str, exercise: str) -> tuple[Case, ...]:
+    """The cases of one exercise."""
+    return tuple(case for case in cases(lesson) if case.entry.exercise == exercise)
+
+
 def keep_what_is_loaded() -> None:
-    """Look for no garbage in what is loaded, which costs half a second, and among what is young less often than after
-    every 700 objects, which costs a tenth of a trainer's suite."""
+    """Exclude what is loaded from garbage collection (half a second), and collect less often than after every 700 new
+    objects (a tenth of the time of a trainer's suite)."""
     gc.freeze()
     gc.set_threshold(20_000)
 
@@ -74,7 +79,7 @@ def named_cases(columns: str, rows: Mapping[str, Any]) -> pytest.MarkDecorator:
 
 
 def _parameters(function: Callable[..., None]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """What `pytest.mark.parametrize` would pass; tests of lessons use no other fixture.
+    """Label and arguments of each case that `pytest.mark.parametrize` makes; lessons' tests use no other fixture.
 
     Raises:
         TypeError: the test asks for an argument that no mark gives.
@@ -96,7 +101,7 @@ def _parameters(function: Callable[..., None]) -> Iterator[tuple[str, dict[str, 
 
 
 def _label(names: list[str], row: Any, ids: Any, index: int) -> str:
-    """As pytest names a row that has no id of its own."""
+    """The id of a row as pytest makes it."""
     if ids and not callable(ids):
         return str(ids[index])
     plain = (str, int, float, type(None))

@@ -22,7 +22,7 @@ from .upstream import Upstream
 
 @dataclass(eq=False)
 class Engine:
-    """What the suites' verbs (call, examples_of, reference) stand on. Whoever runs a suite makes one:
+    """The state behind the suites' verbs (call, examples_of, reference). Whoever runs a suite makes one:
 
     with Engine(student(folder)).active():
         case.run()
@@ -32,16 +32,16 @@ class Engine:
     """Whose code the checks are about."""
     _: KW_ONLY
     reference: Reference = field(default_factory=shared_reference)
-    """If it is shared with other engines."""
+    """Whose answers are right; engines may share one."""
     seed: int = 0
-    """Of the fresh random inputs."""
+    """Seed of the fresh random inputs."""
     explanation: InitVar[Any] = Explanation
-    """Made of subject and reference; finds the cause of a wrong answer."""
+    """Class, called with subject and reference, that finds the cause of a wrong answer."""
     seconds: float = math.inf
-    """No call is given more, whatever it asks for."""
+    """Upper bound of every call's time limit."""
     believes: bool = True
-    """Whether what the subject's process says of itself counts. It may say anything, so in a graded run it costs
-    nothing to say that a global setting was changed, and earns nothing not to."""
+    """Whether to trust what the subject's process reports about itself, such as a changed global setting. In a graded
+    run it could report anything, so such reports neither cost nor earn points."""
     echo: bool = False
     """Show what a test's own calls print."""
     impatient: bool = False
@@ -64,7 +64,7 @@ class Engine:
 
     @contextmanager
     def active(self) -> Iterator[Engine]:
-        """Until the end of the block the suites' verbs use this engine."""
+        """In this block the suites' verbs use this engine."""
         token = _active.set(self)
         try:
             yield self
@@ -72,13 +72,13 @@ class Engine:
             _active.reset(token)
 
     def examples(self, lesson: str, exercise: str) -> tuple[Request, ...]:
-        """Those of an exercise, drawn from this engine's seed."""
+        """The examples of an exercise, drawn from this engine's seed."""
         self.draws += 1
         return examples(lesson, exercise, self.seed)
 
     @cached_property
     def upstream(self) -> Upstream:
-        """What a report says where an earlier lesson of the student is at fault."""
+        """The part of a report about an earlier lesson of the student that is at fault."""
         return Upstream(self.subject, self.reference)
 
     def require_started(self, lesson: str, exercise: str) -> None:
@@ -122,7 +122,7 @@ class Engine:
 
     @kept
     def _first_answer(self, lesson: str, exercise: str) -> Outcome | None:
-        """What the subject gives on the first example of an exercise; None without examples."""
+        """The subject's outcome on the first example of an exercise; None without examples."""
         asked = examples(lesson, exercise)[:1]
         return self._endless.get((lesson, exercise)) or (self._evaluate(asked[0]) if asked else None)
 
@@ -132,7 +132,7 @@ class Engine:
         return self._blame(request, outcome) if self.impatient and is_timeout(outcome) else outcome
 
     def _blame(self, request: Request, outcome: Outcome) -> Outcome:
-        """Put the exercise aside that never ended: this one, or the innermost that it calls."""
+        """Replace the exercise that did not end by its stub: this one, or the innermost that it calls."""
         assert outcome.error is not None
         lesson = request.lesson
         known = {name.rpartition(".")[2]: name for name in read_lesson(lesson).exercises}

@@ -1,4 +1,4 @@
-"""What a wrong answer shows of itself: its kind, what it left behind, and which row is wrong alone."""
+"""Signs in a wrong answer itself: its type and shape, what it left changed, and a row that is wrong by itself."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Seen = tuple[Request, Outcome, Outcome]
 Parts = dict[str, Any]
 """An answer's values and gradients by name."""
 Pair = tuple[Request, Parts, Parts]
-"""The same of the two answers."""
+"""A question, and the parts of the right answer and of the student's."""
 MOST_ROWS = 16
 
 
 def beside_the_answer(failing: Seen) -> str:
-    """What else was changed, where the answer itself is right."""
+    """What the call left changed, if its answer is right."""
     _, right, mine = failing
     changed = [*mine.changed, *(name for name in mine.left_behind if name not in right.left_behind)]
     if right.error or not changed:
@@ -34,7 +34,7 @@ def beside_the_answer(failing: Seen) -> str:
 
 
 def of_another_kind(pairs: list[Pair]) -> str:
-    """What all these wrong answers have otherwise than the right ones, beside their numbers."""
+    """A difference in dtype, shape or type that all these wrong answers have in common."""
     found = [list(_kinds(right, got)) for _, right, got in pairs]
     return next((text for text in found[-1] if all(text in one for one in found)), "")
 

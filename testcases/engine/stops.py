@@ -38,7 +38,7 @@ class Stops:
             self._plain_pdb = plugins.unregister(name="pdbinvoke")
 
     def note(self, item: pytest.Item, error: BaseException | None, report: Any) -> None:
-        """What a finished test says about breakpoints."""
+        """Remember the breakpoints that a finished test has reached."""
         reached, self.engine.at_breakpoint = self.engine.at_breakpoint, []
         outcome = error.outcome if isinstance(error, CheckFailed) else None
         failed = error.request if isinstance(error, CheckFailed) and outcome and outcome.at_breakpoint else None

@@ -1,4 +1,4 @@
-"""What is told about a suspect once it is repaired: the real bug behind it, from the lesson's stories.toml."""
+"""The real bug behind each suspect, shown once it is repaired; from the lesson's stories.toml."""
 
 from __future__ import annotations
 

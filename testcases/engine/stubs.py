@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from .changes import Change, region_text, suspects
@@ -37,6 +37,13 @@ def stub(path: Path) -> str:
     text = emptied(path, [region.exercise for region in regions(path)])
     # Only in a command to run or a path to open; imports between lessons are relative.
     return text.replace("solutions.lesson", "tutorial.lesson").replace("solutions/lesson", "tutorial/lesson")
+
+
+def write_files(folder: Path, files: Mapping[str, str]) -> None:
+    """Write texts by their path below a folder."""
+    for path, text in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text, "utf-8")
 
 
 def stubs_of(lesson: str) -> dict[str, str]:

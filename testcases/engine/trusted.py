@@ -19,7 +19,7 @@ from .plain import Outcome, Request
 
 KEPT = 4
 EXAMPLE_SEED = 20240
-"""Of the examples that tell wrong answers apart; a suite draws its own."""
+"""Seed of the examples that tell wrong answers apart; a suite draws its own."""
 
 
 def kept(method: Any) -> Any:
@@ -58,12 +58,12 @@ class Reference:
 
     @kept
     def parameters(self, lesson: str, exercise: str) -> dict[str, inspect.Parameter]:
-        """Of the exercise's function, by name."""
+        """Name -> parameter of the exercise's function."""
         return dict(inspect.signature(self.evaluator.function(lesson, exercise)).parameters)
 
     @kept
     def right_answers_to(self, lesson: str, exercise: str) -> list[Outcome]:
-        """On all examples of an exercise."""
+        """The right outcomes of all examples of an exercise."""
         return [self.evaluate(asked) for asked in examples(lesson, exercise)]
 
     @kept

@@ -1,4 +1,4 @@
-"""Where the capstone stands on a wrong block of an earlier lesson: which one, and its likely cause."""
+"""Which block of an earlier lesson makes the capstone fail, and the likely cause."""
 
 from __future__ import annotations
 

@@ -31,10 +31,8 @@ class Warm:
     def __init__(self, folder: Path, watch: Connection) -> None:
         from testcases.grader.cache import Remembering
 
-        from . import exercises
         from .trusted import Reference
 
-        exercises.install()
         self.folder, self.watch = folder, watch
         self.reference = Reference(Remembering)
         self.prepared: list[str] = []
@@ -84,7 +82,7 @@ class Warm:
         os.close(waiting)
 
     def _prepare(self, lesson: str) -> None:
-        """Ask the reference all that a run will ask."""
+        """Compute the reference's answers to everything that a run of the lesson asks."""
         if lesson in self.prepared:
             return
         from .explanation import NoExplanation
@@ -99,7 +97,7 @@ class Warm:
         self.steps = self._warm_up(lesson)
 
     def _warm_up(self, lesson: str) -> Iterator[None]:
-        """What an explanation will ask, one wrong answer at a time."""
+        """Compute the answers that an explanation compares with, one wrong answer per step."""
         from .changes import wrong_answers
 
         for wrong in wrong_answers(lesson):
@@ -146,7 +144,7 @@ class Warm:
         def place(case: Any) -> tuple[int, bool]:
             return self.lessons.index(case.entry.lesson), not case.entry.is_basic
 
-        return sorted((case for lesson in self.lessons for case in cases(lesson) if case.entry), key=place)
+        return sorted((case for lesson in self.lessons for case in cases(lesson)), key=place)
 
     def _work(self, waiting: int, send: Any) -> None:
         from .explanation import NoExplanation
@@ -169,7 +167,7 @@ class Warm:
 
 
 def _quietly(work: Callable[[int, Any], None], number: int, send: Any) -> None:
-    """In a fork of its own, whose prints nobody sees."""
+    """The body of a fork, its standard streams closed to the terminal."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(nowhere, descriptor)
@@ -177,7 +175,7 @@ def _quietly(work: Callable[[int, Any], None], number: int, send: Any) -> None:
 
 
 def _verdict(case: Any) -> tuple[str, str, bool]:
-    """As progress keeps it, what to say, and whether no exercise of the file can be called."""
+    """Status as progress stores it, text of the report, and whether the file itself cannot be loaded."""
     from .failures import Blocked, CheckFailed, NotStarted
 
     try:
@@ -195,7 +193,7 @@ def _verdict(case: Any) -> tuple[str, str, bool]:
 
 
 def serve(folder: Path, watch: Connection) -> None:
-    """The whole process."""
+    """The main function of the process."""
     # A fork of a process with threads, or with a GPU in use, cannot compute.
     os.environ.update(OMP_NUM_THREADS="1", TOKENIZERS_PARALLELISM="false", CUDA_VISIBLE_DEVICES="", HF_HUB_OFFLINE="1")
     import torch

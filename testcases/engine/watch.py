@@ -22,12 +22,11 @@ from pathlib import Path
 from typing import Any
 
 from . import hint, progress, warm
-from .contract import TUTORIAL, lesson_names
+from .contract import CAPSTONE, TUTORIAL, lesson_names
 from .contract import lesson as read_lesson
 from .reading import section_of
 
 KEYS = "n  next hint    h  text    q  quit"
-CAPSTONE = "lesson12"
 
 
 class Watch:
@@ -62,7 +61,7 @@ class Watch:
         self.server.send({"run": self.run, "lessons": lessons})
 
     def hear(self, message: dict[str, Any]) -> None:
-        """What the warm process says."""
+        """Handle a message of the warm process."""
         if message["run"] != self.run:
             return
         if "loading" in message:
@@ -132,7 +131,7 @@ class Watch:
         sys.stdout.flush()
 
     def press(self, key: str) -> bool:
-        """What a key does; False to quit."""
+        """Handle a key; False to quit."""
         exercise = (self.first_failure() or {}).get("exercise")
         if key == "n":
             print(f"\n{hint.next_hint(read_lesson(self.lesson), exercise)}", flush=True)
@@ -172,7 +171,7 @@ def watch_files(end: Connection) -> None:
 
 @contextmanager
 def single_keys() -> Iterator[None]:
-    """Until the end of the block each key comes at once; whole lines where there is no terminal."""
+    """In this block keys are read one by one; without a terminal, line by line."""
     if not sys.stdin.isatty():
         yield
         return

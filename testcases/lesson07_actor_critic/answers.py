@@ -167,7 +167,7 @@ class RightValuesAlone(Right, of="PolicyAndValue.response_values"):
     """nothing is predicted from the last token, and a causal critic need not read it"""
 
 
-class OneBody(Wrong, of="SharedPolicyAndValue.forward"):
+class OneBackbone(Wrong, of="SharedPolicyAndValue.forward"):
     head_by_its_name_in_gpt2 = edit("get_output_embeddings()", "lm_head")
     """lm_head is the name in GPT-2 and Llama, other models have another: all of them have get_output_embeddings()"""
     input_embeddings_taken_for_the_head = edit(WORDS, "hidden @ self.policy.get_input_embeddings().weight.T")
@@ -204,7 +204,7 @@ class OneBody(Wrong, of="SharedPolicyAndValue.forward"):
     """the values keep a last dimension of 1: in a loss (B, T, 1) - (B, T) broadcasts to a wrong number"""
 
 
-class RightOneBody(Right, of="SharedPolicyAndValue.forward"):
+class RightOneBackbone(Right, of="SharedPolicyAndValue.forward"):
     head_as_a_function = edit(
         "logits = self.policy.get_output_embeddings()(hidden)",
         "head = self.policy.get_output_embeddings()\nlogits = nn.functional.linear(hidden, head.weight, head.bias)",

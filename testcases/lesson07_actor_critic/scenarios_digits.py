@@ -16,7 +16,7 @@ from torch import Tensor, nn
 DIGITS = [[1.0, 10.0, 100.0]]
 
 
-class BodyOutput(NamedTuple):
+class BackboneOutput(NamedTuple):
     last_hidden_state: Tensor
     hidden_states: tuple[Tensor, ...] | None
 
@@ -47,14 +47,14 @@ class Digits(nn.Module):
         position_ids: Tensor | None = None,
         output_hidden_states: bool = False,
         **ignored: Any,
-    ) -> BodyOutput:
+    ) -> BackboneOutput:
         self.calls += 1
         mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask.long()
         columns = torch.arange(input_ids.shape[1]).expand_as(input_ids)
         positions = columns if position_ids is None else position_ids.expand_as(input_ids)
         features = torch.stack([input_ids, positions, mask.cumsum(dim=1)], dim=-1)
         hidden = features.to(self.gain.dtype) * self.gain + self.offset
-        return BodyOutput(hidden, (features.to(hidden.dtype), hidden) if output_hidden_states else None)
+        return BackboneOutput(hidden, (features.to(hidden.dtype), hidden) if output_hidden_states else None)
 
 
 class DigitPolicy(nn.Module):

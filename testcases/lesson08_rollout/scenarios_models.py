@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from testcases.doubles.backbones import TinyBody, TinyLM
+from testcases.doubles.backbones import TinyBackbone, TinyLM
 from testcases.doubles.drawing import normal
 from testcases.doubles.policies import Output, TableCritic, TablePolicy
 
@@ -105,7 +105,7 @@ def tiny_actor_critic(lesson: Any, seed: int, shared: bool) -> nn.Module:
         model = _lesson07(lesson).SharedPolicyAndValue(TinyLM(seed)).double()
         head = model.value_head
     else:
-        critic = _lesson07(lesson).ValueModel(TinyBody(seed + 2))
+        critic = _lesson07(lesson).ValueModel(TinyBackbone(seed + 2))
         model = actor_critic(lesson, TinyLM(seed), critic).double()
         head = model.value_model.head
     with torch.no_grad():

@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from testcases.engine import exercises
 from testcases.engine.answers import as_argument
 from testcases.engine.changes import Change, NamedChange, WrongAnswer, changed_source, region_text, right_answers
 from testcases.engine.changes import wrong_answers as answers_of
@@ -34,7 +33,6 @@ from testcases.engine.plain import Outcome, Record, Request
 from .more_masks import MORE
 from .probes import PROBES
 
-exercises.install()
 BANK = Path(__file__).with_name("bank.json")
 FAMILIES = {
     "compute_gae": ("lesson04_gae", ("compute_gae", "td_errors")),

@@ -16,8 +16,8 @@ class PlanMicrobatches(Wrong, of="plan_microbatches"):
         "[longest_first[process::n_processes] for process in range(n_processes)]",
         "longest_first.tensor_split(n_processes)",
     )
-    """each process gets consecutive rows of the sorted ones, the first all long ones: the others wait for it; deal"""
-    empty_microbatches_left_out = edit("in starts]", "in starts if start < len(hand)]")
+    """each process gets consecutive sorted rows, the first all long ones: the others wait for it; assign round-robin"""
+    empty_microbatches_left_out = edit("in starts]", "in starts if start < len(share)]")
     """a process whose rows are used up stays away from the last pass, and the others wait; give it empty ones"""
     size_shared_among_processes = first(
         "micro_batch_size = micro_batch_size and max(micro_batch_size // n_processes, 1)"
@@ -39,16 +39,16 @@ class PlanMicrobatches(Wrong, of="plan_microbatches"):
     number_in_place_of_size = edit("micro_batch_size or most_rows", "-(-most_rows // (micro_batch_size or 1))")
     """micro_batch_size is taken as the number of microbatches; it is the number of rows in each"""
     assigned_in_a_snake = edit(
-        "hands =",
-        "turn = 2 * n_processes\nhands =",
+        "shares =",
+        "turn = 2 * n_processes\nshares =",
         "longest_first[process::n_processes]",
         "longest_first[[i for i in range(len(lengths)) if i % turn in (process, turn - 1 - process)]]",
     )
     """assigned forward, then backward: the i-th row goes to process i % n_processes, always from the first on"""
     microbatches_assigned = edit(
-        "hands = [longest_first[process::n_processes] for process in range(n_processes)]",
+        "shares = [longest_first[process::n_processes] for process in range(n_processes)]",
         "pieces = [*longest_first.split(size)]\npieces += [longest_first[:0]] * (-len(pieces) % n_processes)",
-        "[[hand[start : start + size] for start in starts] for hand in hands]",
+        "[[share[start : start + size] for start in starts] for share in shares]",
         "[pieces[process::n_processes] for process in range(n_processes)]",
     )
     """microbatches are assigned, not rows: the first process gets the longest ones; assign rows, then split the rows of
@@ -63,30 +63,30 @@ class RightPlanMicrobatches(Right, of="plan_microbatches"):
 
         order = sorted(range(len(lengths)), key=lambda row: -int(lengths[row]))
         size = micro_batch_size or -(-len(order) // n_processes)
-        hands = [order[process::n_processes] for process in range(n_processes)]
-        starts = range(0, len(hands[0]), size)
+        shares = [order[process::n_processes] for process in range(n_processes)]
+        starts = range(0, len(shares[0]), size)
         return [
-            [torch.tensor(hand[start : start + size], dtype=torch.int64) for start in starts] for hand in hands
+            [torch.tensor(share[start : start + size], dtype=torch.int64) for start in starts] for share in shares
         ]
     """)
-    """lists of numbers; Python's sort is stable, and the first hand is the fullest"""
+    """lists of numbers; Python's sort is stable, and the first process has the most rows"""
     assigned_one_by_one = instead("""
         import torch
 
-        hands = [[] for _ in range(n_processes)]
+        shares = [[] for _ in range(n_processes)]
         for turn, row in enumerate((-lengths).argsort(stable=True).tolist()):
-            hands[turn % n_processes].append(row)
-        most = max(map(len, hands))
+            shares[turn % n_processes].append(row)
+        most = max(map(len, shares))
         size = micro_batch_size if micro_batch_size is not None else most
         plan = []
-        for hand in hands:
-            pieces = list(torch.tensor(hand, dtype=torch.int64).split(size))
+        for share in shares:
+            pieces = list(torch.tensor(share, dtype=torch.int64).split(size))
             while len(pieces) < -(-most // size):
                 pieces.append(lengths.new_zeros(0))
             plan.append(pieces)
         return plan
     """)
-    """one row after the other, then each hand is split and filled up with empty microbatches"""
+    """one row after the other, then each share is split and filled up with empty microbatches"""
     as_a_table = instead("""
         from torch.nn.functional import pad
 

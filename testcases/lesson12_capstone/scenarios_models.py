@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from testcases.doubles.backbones import BodyOutput
+from testcases.doubles.backbones import BackboneOutput
 from testcases.doubles.policies import Cache, Output, TablePolicy
 from testcases.doubles.tokenizers import Words
 from tiny_models.language import VOCABULARY
@@ -76,8 +76,8 @@ class TableBackbone(nn.Module):
 
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor, position_ids: Tensor | None = None, use_cache: bool = True
-    ) -> BodyOutput:
-        return BodyOutput(self.table[input_ids])
+    ) -> BackboneOutput:
+        return BackboneOutput(self.table[input_ids])
 
 
 def modules_of(**models: nn.Module) -> dict[str, nn.Module]:

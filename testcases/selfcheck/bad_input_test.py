@@ -37,7 +37,6 @@ def failures_of(engine: Engine) -> dict[str, list[CheckFailed]]:
             if verdict is not None:
                 assert isinstance(verdict, CheckFailed), verdict
                 assert len(str(verdict).splitlines()) <= MAX_LINES + SCREEN
-                assert case.entry is not None
                 found.setdefault(case.entry.exercise, []).append(verdict)
     return found
 
@@ -200,7 +199,7 @@ def test_an_endless_loop_that_cannot_be_stopped_ends_pytest_with_a_sentence(tmp_
     assert f"{LESSON} · td_errors never ends" in done.stderr and "except BaseException" in done.stderr, done.stderr
 
 
-def test_a_stub_of_a_neighbour_blocks(tmp_path: Path):
+def test_a_stub_of_a_neighbor_blocks(tmp_path: Path):
     folder = solved_folder(tmp_path)
     replace_body(folder, 'raise NotImplementedError("lesson04: td_errors")')
     results = pytest_in(folder)

@@ -6,7 +6,6 @@ import json
 import os
 import random
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -25,8 +24,8 @@ from solutions.lesson05_ppo_loss import compute_ppo_loss
 from solutions.lesson06_kl_rewards import estimate_kl
 from solutions.lesson08_rollout import sample_token
 from testcases.engine.contract import ROOT
+from testcases.selfcheck.browser_test import CHROMIUM, QUIET
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 MISSING = [name for name in ("sphinx", "playwright", "axe_playwright_python") if find_spec(name) is None]
 IN_BROWSER = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on the PATH; Debian: apt install chromium")
 pytestmark = [
@@ -34,11 +33,7 @@ pytestmark = [
     pytest.mark.xdist_group("book"),
     pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}; `make book` does it"),
 ]
-FLAGS = (
-    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync --process-per-site --disable-features=BackForwardCache "
-    "--disable-threaded-compositing"
-).split()
+FLAGS = [*QUIET, "--process-per-site", "--disable-features=BackForwardCache", "--disable-threaded-compositing"]
 PHONE, DESK = {"width": 400, "height": 200}, {"width": 1400, "height": 900}
 ROUNDS = 40
 """Settings drawn for each playground, besides all combinations of ends."""

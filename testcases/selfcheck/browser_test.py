@@ -20,7 +20,7 @@ import pytest
 
 from testcases.engine import named_cases
 from testcases.engine.contract import ROOT
-from testcases.selfcheck.students import course_copy
+from testcases.selfcheck.students import HANGS, course_copy
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 MISSING = [name for name in ("jupyterlab", "playwright") if find_spec(name) is None]
@@ -30,9 +30,7 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="no chromium on the PATH; Debian: apt install chromium"),
 ]
 
-CAP = 240
-"""Seconds to wait for one thing; a quiet machine needs at most ten."""
-FLAGS = (
+QUIET = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync"
 ).split()
@@ -85,17 +83,17 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             yield _address(home / "runtime", server, home / "log.txt")
         finally:
             server.terminate()
-            server.wait(CAP)
+            server.wait(HANGS)
 
 
 def _address(runtime: Path, server: subprocess.Popen[bytes], log: Path) -> str:
     """The server takes a free port and writes down which, a little before it answers."""
-    end = time.monotonic() + CAP
+    end = time.monotonic() + HANGS
     while server.poll() is None and time.monotonic() < end:
         for path in runtime.glob("jpserver-*.json"):
             with suppress(json.JSONDecodeError, URLError):
                 url = json.loads(path.read_text("utf-8"))["url"]
-                urlopen(f"{url}api", timeout=CAP).close()
+                urlopen(f"{url}api", timeout=HANGS).close()
                 return url
         time.sleep(0.05)
     raise RuntimeError(f"expected JupyterLab to start, got\n{log.read_text('utf-8')}")
@@ -107,9 +105,9 @@ def browser() -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        launched = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
         context = launched.new_context()
-        context.set_default_timeout(1000 * CAP)
+        context.set_default_timeout(1000 * HANGS)
         yield context
         launched.close()
 

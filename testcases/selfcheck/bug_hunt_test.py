@@ -14,7 +14,7 @@ from testcases.engine.contract import TUTORIAL
 from testcases.engine.evaluate import solutions_changed
 from testcases.engine.exercises import Exercise
 from testcases.engine.explanation import NoExplanation
-from testcases.engine.runner import cases
+from testcases.engine.runner import cases_of
 from testcases.engine.session import Engine, shared_reference
 from testcases.lesson10_bug_hunt import bank
 from testcases.lesson10_bug_hunt.grading import grade
@@ -80,7 +80,7 @@ def test_reference_tests_accept_all_right_and_refuse_all_wrong_ones(function: st
 @EACH
 def test_basic_suite_catches_95_percent(function: str):
     lesson, (own, *_) = bank.FAMILIES[function]
-    suite = [case for case in cases(lesson) if case.entry and case.entry.exercise == own and "/basic" in case.node]
+    suite = [case for case in cases_of(lesson, own) if "/basic" in case.node]
     caught = 0
     for one in bank.wrong(function):
         with Engine(bank.evaluator_of(function, one.source), explanation=NoExplanation).active():

@@ -19,7 +19,8 @@ from solutions.lesson08_rollout import generate
 from solutions.lesson09_ppo_trainer import CheckpointFolder, encode_prompts
 from solutions.lesson12_capstone.evaluation import EVALUATION_SEED, Evaluation
 from testcases.engine import evaluate, named_cases
-from testcases.engine.runner import cases
+from testcases.engine.contract import SOLUTIONS
+from testcases.engine.runner import cases_of
 from testcases.engine.session import Engine
 from testcases.lesson12_capstone.scenarios_models import TOKENIZER
 from testcases.selfcheck.students import POCKET
@@ -40,10 +41,6 @@ NUMBERS = {
 @pytest.fixture(autouse=True)
 def pocket_preset(monkeypatch):
     monkeypatch.setitem(presets.PRESETS, "pocket", POCKET)
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    threads = torch.get_num_threads()
-    yield
-    torch.set_num_threads(threads)
 
 
 def run(out: Path, *arguments: str) -> int:
@@ -189,7 +186,7 @@ def test_a_run_that_cannot_be_resumed_is_one_sentence(arguments, sentence, tmp_p
 
 def test_the_shipped_checkpoints_belong_to_this_world_and_are_whole():
     manifest = json.loads(checkpoints.MANIFEST.read_text())
-    assert manifest["world"] == checkpoints.world_digest(), "the little world changed: run make checkpoints"
+    assert manifest["world"] == checkpoints.world_digest(), "the toy environment changed: run make checkpoints"
     assert manifest["files"] == checkpoints.digests(), "the models changed: run make checkpoints"
     size = sum(file.stat().st_size for file in checkpoints.DIRECTORY.rglob("*") if file.is_file())
     assert size < 3_000_000
@@ -198,7 +195,7 @@ def test_the_shipped_checkpoints_belong_to_this_world_and_are_whole():
 def test_only_evaluation_sees_the_gold_score():
     seeing = {
         file.name
-        for file in Path("solutions").rglob("*.py")
+        for file in SOLUTIONS.rglob("*.py")
         if "import gold_score" in file.read_text() or "gold.gold_score" in file.read_text()
     }
     assert seeing == {"evaluation.py"}
@@ -247,7 +244,6 @@ def evaluated_in_one_go(policy, reference, score, prompts, tokenizer, config):
 def test_an_evaluation_that_decodes_all_at_once_passes():
     lesson = "lesson12_capstone"
     with Engine(evaluate.solutions_with(lesson, "evaluate_policy", evaluated_in_one_go)).active():
-        for case in cases(lesson):
-            if case.entry is not None and case.entry.exercise == "evaluate_policy":
-                verdict = case.run()
-                assert verdict is None, f"{case.node}[{case.label}]\n{verdict}"
+        for case in cases_of(lesson, "evaluate_policy"):
+            verdict = case.run()
+            assert verdict is None, f"{case.node}[{case.label}]\n{verdict}"

@@ -12,7 +12,6 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 
-from testcases.engine import exercises
 from testcases.engine.changes import NamedChange, exists, right_answers, wrong_answers
 from testcases.engine.contract import TUTORIAL, lesson_names
 from testcases.engine.contract import lesson as read_lesson
@@ -25,20 +24,17 @@ HINTS, WRONG = 2, 3
 
 
 def sentence(lesson: str, exercise: str) -> str:
-    """Such as "lesson 3: x (a region in solutions/...) lacks a basic test and 2 of 3 wrong answers"; "" if nothing."""
+    """Such as "lesson 3: x lacks a basic test and 2 of 3 wrong answers"; "" if it lacks nothing."""
     lacks = list(lacking(lesson, exercise))
     if not lacks:
         return ""
     text = ", ".join(lacks[:-1]) + " and " + lacks[-1] if lacks[1:] else lacks[0]
-    file = f"solutions/{lesson}/{read_lesson(lesson).file_of(exercise)}"
-    return f"lesson {read_lesson(lesson).number}: {exercise} (a region in {file}) lacks {text}"
+    return f"lesson {read_lesson(lesson).number}: {exercise} lacks {text}"
 
 
 def lacking(lesson: str, exercise: str) -> Iterator[str]:
     """What is not there."""
     here, file = f"testcases/{lesson}", read_lesson(lesson).file_of(exercise)
-    if file == "__init__.py":
-        yield f"an import of its name in solutions/{lesson}/__init__.py"
     tests = [entry for entry in entries(lesson) if entry.exercise == exercise]
     if not any(entry.is_basic for entry in tests):
         yield f"a test in {here}/basic_test.py"
@@ -64,7 +60,7 @@ def lacking(lesson: str, exercise: str) -> Iterator[str]:
             yield f"the row {row} in tutorial/{lesson}/README.md"
     path = TUTORIAL / lesson / file
     if not path.is_file() or f"def {exercise.rpartition('.')[2]}(" not in path.read_text("utf-8"):
-        yield "a stub (make stubs)"
+        yield "its public name and its stub: run make stubs"
 
 
 def _of(answers: Sequence[NamedChange], exercise: str) -> list[NamedChange]:
@@ -85,7 +81,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m testcases.selfcheck.complete", description="What exercises lack.")
     parser.add_argument("lesson", nargs="?", help='number or folder name, such as "4"; all, if left out')
     options = parser.parse_args()
-    exercises.install()
     lessons = (
         [read_lesson(options.lesson).name] if options.lesson else [name for name in lesson_names() if suites(name)]
     )

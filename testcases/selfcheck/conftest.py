@@ -2,24 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from huggingface_hub import constants
 
 from testcases.engine import evaluate
-from testcases.engine.stubs import all_stubs
+from testcases.engine.stubs import all_stubs, write_files
+from testcases.engine.traces import GlobalState
 from testcases.selfcheck.students import POCKET
 from tiny_models import presets
+
+
+@pytest.fixture(autouse=True)
+def process_state() -> Iterator[None]:
+    """A test finds torch's global generator at one seed; the settings and seeds that it changes are restored."""
+    state = GlobalState()
+    yield
+    state.restore()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def offline() -> Iterator[None]:
+    """No test asks the network, here or in a process that it starts; the Hub's library reads the variable only once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HF_HUB_OFFLINE", "1")
+        patch.setattr(constants, "HF_HUB_OFFLINE", True)
+        yield
 
 
 @pytest.fixture(scope="session")
 def stub_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A fresh copy of the untouched stubs."""
     folder = tmp_path_factory.mktemp("student") / "tutorial"
-    for path, text in all_stubs().items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_text(text, "utf-8")
+    write_files(folder, all_stubs())
     return folder
 
 
@@ -31,8 +50,6 @@ def stubs(stub_folder: Path) -> evaluate.LocalEvaluator:
 @pytest.fixture(scope="session")
 def pocket_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
     """The folder of an undisturbed run of seed 0 on the preset `pocket`, and what it has trained."""
-    import torch
-
     from solutions.apps import __main__ as command
     from solutions.apps import demo
 
@@ -40,7 +57,6 @@ def pocket_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
     run_capstone, threads = demo.run_capstone, torch.get_num_threads()
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(presets.PRESETS, "pocket", POCKET)
-        patch.setenv("HF_HUB_OFFLINE", "1")
         patch.setattr(demo, "run_capstone", lambda *given: runs.append(run_capstone(*given)) or runs[-1])
         assert command.main(["--preset", "pocket", "--out", str(out)]) == 0
     torch.set_num_threads(threads)

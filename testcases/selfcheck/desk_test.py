@@ -22,7 +22,7 @@ from testcases.engine.failures import SCREEN, printed_lines, show_argument
 from testcases.engine.plain import Outcome, identical
 from testcases.engine.snippet import as_python, snippet
 from testcases.engine.trusted import examples
-from testcases.selfcheck.students import FILE, LESSON, own_course, replace_body, solved_folder
+from testcases.selfcheck.students import FILE, HANGS, LESSON, own_course, replace_body, solved_folder
 from tiny_models.checkpoints import SFT
 
 # One import of torch serves several runs of pytest, each in a fork with the terminal.
@@ -56,7 +56,7 @@ def file(course: Path) -> Iterator[Path]:
 
 
 def session(course: Path, *arguments: str) -> pexpect.spawn:
-    terminal = pexpect.spawn(sys.executable, [*arguments], cwd=course, encoding="utf-8", timeout=120)
+    terminal = pexpect.spawn(sys.executable, [*arguments], cwd=course, encoding="utf-8", timeout=HANGS)
     terminal.delaybeforesend = None
     return terminal
 

@@ -7,7 +7,6 @@ import time
 
 import pytest
 
-from testcases.engine import exercises
 from testcases.engine.bench import Suspect
 from testcases.engine.changes import Change, WrongAnswer, edit, instead, region_text
 from testcases.engine.compare import same_outcome
@@ -16,11 +15,9 @@ from testcases.engine.diagnosis import LAYERS, bench_of, suspects_of
 from testcases.engine.evaluate import Evaluator
 from testcases.engine.explanation import Explanation
 from testcases.engine.failures import CheckFailed
-from testcases.engine.runner import cases
+from testcases.engine.runner import cases_of
 from testcases.engine.session import Engine, shared_reference
 from testcases.engine.trusted import examples, with_change
-
-exercises.install()
 
 GAE = """
 advantages, advantage = [], torch.zeros_like(rewards[..., 0])
@@ -86,11 +83,10 @@ UNLISTED = [
 def first_failure(subject: Evaluator, lesson: str, exercise: str) -> str:
     """The report on the first test that fails, on one line."""
     with Engine(subject).active():
-        for case in cases(lesson):
-            if case.entry and case.entry.exercise == exercise:
-                verdict = case.run()
-                if isinstance(verdict, CheckFailed):
-                    return " ".join(str(verdict).split())
+        for case in cases_of(lesson, exercise):
+            verdict = case.run()
+            if isinstance(verdict, CheckFailed):
+                return " ".join(str(verdict).split())
     return ""
 
 

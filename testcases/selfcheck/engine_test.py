@@ -17,7 +17,7 @@ import torch
 import solutions.lesson04_gae.gae as reference_gae
 import solutions.lesson06_kl_rewards as reference_kl
 from solutions.lesson03_policy_gradient import rewards_to_go
-from testcases.engine import call, evaluate, exercises, hint, named_cases, progress, request, reset, scenario, solution
+from testcases.engine import call, evaluate, hint, named_cases, progress, request, reset, scenario, solution
 from testcases.engine.changes import wrong_answers
 from testcases.engine.compare import first_difference, nan_in
 from testcases.engine.contract import ROOT, regions
@@ -32,9 +32,7 @@ from testcases.engine.traces import GlobalState
 from testcases.engine.trusted import with_change
 from testcases.selfcheck import complete
 from testcases.selfcheck.students import replace_body, solved_folder
-
-exercises.install()
-from tutorial.lesson04_gae import compute_gae, td_errors  # noqa: E402
+from tutorial.lesson04_gae import compute_gae, td_errors
 
 UPDATE = Exercise("lesson06_kl_rewards", "AdaptiveKLController").update
 EPISODE = {"rewards": [1.0, 3.0], "values": [2.0, 4.0, 8.0], "dones": [0.0, 0.0], "gamma": 0.5}
@@ -76,7 +74,7 @@ def test_seeding_is_seen_whatever_the_process_was_seeded_with():
         assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_a_replaced_function_is_used_by_its_neighbours():
+def test_a_replaced_function_is_used_by_its_neighbors():
     zeros = evaluate.solutions_with("lesson04_gae", "td_errors", lambda rewards, values, dones, gamma=0.99: 0 * rewards)
     with Engine(zeros).active():
         call(compute_gae, **EPISODE, lam=0.5).part("advantages").equals([0.0, 0.0])
@@ -107,7 +105,7 @@ def test_the_capstone_uses_the_whole_stack_and_says_what_it_waits_for(tmp_path: 
         call(asked)
 
 
-def test_a_cause_in_a_neighbour_is_named(tmp_path: Path):
+def test_a_cause_in_a_neighbor_is_named(tmp_path: Path):
     folder = solved_folder(tmp_path)
     replace_body(folder, "return rewards + gamma * values[..., 1:] - values[..., :-1]")
     with Engine(evaluate.student(folder)).active(), pytest.raises(CheckFailed) as failure:
@@ -367,6 +365,6 @@ def test_complete_says_what_an_exercise_lacks(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(complete, "examples", lambda lesson, exercise: ())
     monkeypatch.setattr(complete, "hints", lambda lesson: {"td_errors": ["one"]})
     assert complete.sentence("lesson04_gae", "td_errors") == (
-        "lesson 4: td_errors (a region in solutions/lesson04_gae/gae.py) lacks an example in "
-        "testcases/lesson04_gae/answers.py and 1 of 2 hints in tutorial/lesson04_gae/README.md"
+        "lesson 4: td_errors lacks an example in testcases/lesson04_gae/answers.py and 1 of 2 hints in "
+        "tutorial/lesson04_gae/README.md"
     )

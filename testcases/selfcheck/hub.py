@@ -117,6 +117,10 @@ def too_few(prompts, responses):
     return [1.0]
 
 
+def without_order(prompts, responses):
+    return {float(number) for number in range(len(responses))}
+
+
 def nothing(prompts, responses):
     return None
 

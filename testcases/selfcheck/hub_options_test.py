@@ -17,8 +17,7 @@ SETTINGS = f"{SET} learning_rate=0.01"
 
 
 @pytest.fixture(autouse=True)
-def on_its_own(monkeypatch):
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+def on_its_own():
     CALLS.clear()
 
 

@@ -32,8 +32,7 @@ from testcases.selfcheck.hub import (
 
 
 @pytest.fixture(autouse=True)
-def on_its_own(monkeypatch):
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+def on_its_own():
     CALLS.clear()
 
 
@@ -173,6 +172,17 @@ BAD = {
     ),
     "alike": (None, "likes_a", {"lines": ("a", "<|user|>a")}, "that the policy's tokenizer can tell apart"),
     "minibatches": (None, "likes_a", {"more": ("--set", "batch_size=2 num_minibatches=4")}, "lower num_minibatches"),
+    "no-order": (None, "without_order", {}, "one number for each of 2 responses, got set"),
+    "open-quote": (None, "likes_a", {"more": ("--set", "value='a")}, "expected SET to close each quote"),
+    "too-large-for-a-float": (
+        None,
+        "likes_a",
+        {"more": ("--set", f"kl_horizon={10**400}")},
+        "expected kl_horizon in [1",
+    ),
+    "no-zero-before-the-point": (None, "likes_a", {"more": ("--set", "kl_coef=.1")}, "and 0.5 for .5"),
+    "held-out": (None, "likes_a", {"more": ("--set", f"{SET} eval_prompts=no.txt")}, "expected eval_prompts to be a"),
+    "value": (None, "likes_a", {"more": ("--value", "no/value")}, "expected VALUE to be a folder"),
     "null": (None, "likes_a", {"more": ("--set", "kl_target=None")}, "write true, false and null as in JSON"),
     "seed": (None, "likes_a", {"more": ("--seed", "9" * 20)}, "expected SEED in [0, "),
     "no-out": (None, "likes_a", {"more": ("--out", "")}, "got the working directory"),
@@ -338,7 +348,7 @@ def test_ctrl_c_says_what_is_kept_and_how_to_go_on(tmp_path, gpt2, capsys, monke
     assert run(tmp_path, gpt2, f"{HERE}:pressed") == 130
     assert "stopped by Ctrl-C; there is no checkpoint yet; to go on, add RESUME=1" in capsys.readouterr().err
     monkeypatch.setattr(hub, "load_policy", pressed)
-    assert run(tmp_path / "..", gpt2, f"{HERE}:pressed", more=("--out", str(tmp_path / "other"))) == 130
+    assert run(tmp_path, gpt2, f"{HERE}:pressed", more=("--out", str(tmp_path / "other"))) == 130
     assert "stopped by Ctrl-C; nothing had begun" in capsys.readouterr().err
 
 

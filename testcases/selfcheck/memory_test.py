@@ -38,6 +38,11 @@ def test_large_logits_in_parts_give_the_same_bits(at_once, dtype, monkeypatch):
         assert torch.equal(gather_log_probs(logits=logits[:, :-1], tokens=tokens, temperature=0.7), plain[0][0])
 
 
+def test_a_gpu_gets_larger_parts():
+    counts = [len(rows._places(torch.empty(2, 8, rows.AT_ONCE, device=device))) for device in ("cpu", "meta")]
+    assert counts == [16, 16 // rows.ON_GPU]
+
+
 def test_wrong_shapes_are_said_as_without_parts(monkeypatch):
     monkeypatch.setattr(rows, "AT_ONCE", 1)
     with pytest.raises(ValueError, match="expected logits"):

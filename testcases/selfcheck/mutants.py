@@ -18,7 +18,7 @@ from testcases.engine.contract import SOLUTIONS, Region, regions
 from testcases.engine.contract import lesson as read_lesson
 from testcases.engine.evaluate import LocalEvaluator, solutions_changed
 from testcases.engine.explanation import NoExplanation
-from testcases.engine.runner import cases
+from testcases.engine.runner import cases_of
 from testcases.engine.session import Engine
 from testcases.engine.trusted import Reference
 from testcases.engine.variants import edits_of
@@ -84,10 +84,9 @@ def survivors(lesson: str, exercise: str | None = None) -> Iterator[tuple[Mutant
 
 
 def _passes(lesson: str, exercise: str, subject: LocalEvaluator, reference: Reference) -> bool:
-    own = [case for case in cases(lesson) if case.entry and case.entry.exercise == exercise]
     with Engine(subject, reference=reference, explanation=NoExplanation, seconds=1.0).active():
         try:
-            return all(case.run() is None for case in own)
+            return all(case.run() is None for case in cases_of(lesson, exercise))
         except Exception:
             return False
 

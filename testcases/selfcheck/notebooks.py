@@ -38,7 +38,6 @@ def run(path: Path, kernels: type[AsyncKernelManager] = AsyncKernelManager) -> N
         RuntimeError: a cell raised, or wrote to stderr (a warning, say), with the cell and what it said.
     """
     notebook = nbformat.read(path, as_version=4)
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
     client = NotebookClient(
         notebook,
         timeout=SECONDS,
@@ -49,7 +48,7 @@ def run(path: Path, kernels: type[AsyncKernelManager] = AsyncKernelManager) -> N
         resources={"metadata": {"path": str(path.parent)}},
     )
     try:
-        client.execute()
+        client.execute(env={"OMP_NUM_THREADS": "1", **os.environ})
     except CellExecutionError as error:
         raise RuntimeError(f"{path.name}: a cell raised\n{error}") from None
     for number, cell in enumerate(notebook.cells):

@@ -71,9 +71,9 @@ def test_greedy_sampling_agrees_with_the_librarys_own_generate(policy) -> None:
     assert responses[mask].tolist() == theirs[:, : responses.shape[1]][mask].tolist()
 
 
-@pytest.mark.parametrize("shared", [False, True], ids=["two-bodies", "shared-body"])
+@pytest.mark.parametrize("shared", [False, True], ids=["two-backbones", "shared-backbone"])
 def test_the_ratio_is_one_and_the_kl_zero_before_the_first_step(policy, shared: bool) -> None:
-    model = SharedPolicyAndValue(policy) if shared else PolicyAndValue(policy, ValueModel(build_body(policy)))
+    model = SharedPolicyAndValue(policy) if shared else PolicyAndValue(policy, ValueModel(build_backbone(policy)))
     model = model.double()
     input_ids, attention_mask = encode_prompts(PROMPTS, None, PAD)
     experience = collect_experience(
@@ -91,7 +91,7 @@ def test_the_ratio_is_one_and_the_kl_zero_before_the_first_step(policy, shared: 
     assert not experience.values.requires_grad
 
 
-def build_body(policy):
+def build_backbone(policy):
     return make_reference(policy).base_model.requires_grad_(True)
 
 

@@ -19,6 +19,7 @@ from solutions.given.checkpoints import CHECKPOINT_FILE
 from solutions.lesson07_actor_critic import PolicyAndValue, ValueModel, make_reference
 from solutions.lesson09_ppo_trainer import CheckpointFolder, DivergedError, PPOConfig, PPOTrainer
 from testcases.engine import named_cases
+from testcases.engine.contract import ROOT
 from tiny_models.builders import build_causal_lm
 
 PROMPTS = [[5, 6, 7], [8, 9], [10, 11, 5, 6], [4], [7, 7]]
@@ -57,15 +58,6 @@ def seed_everything(seed: int) -> None:
     random.seed(seed)
     numpy.random.seed(seed)
     torch.manual_seed(seed)
-
-
-@pytest.fixture(autouse=True)
-def global_random_numbers():
-    states = random.getstate(), numpy.random.get_state(), torch.get_rng_state()
-    yield
-    random.setstate(states[0])
-    numpy.random.set_state(states[1])
-    torch.set_rng_state(states[2])
 
 
 @pytest.fixture(scope="module")
@@ -159,7 +151,8 @@ resume_test.trainer().train(resume_test.PROMPTS, CheckpointFolder(Path(sys.argv[
 
 
 def test_a_process_killed_while_it_writes_leaves_the_checkpoint_before(tmp_path, undisturbed):
-    dead = subprocess.run([sys.executable, "-c", KILLED_WHILE_WRITING, str(tmp_path)], capture_output=True)
+    command = [sys.executable, "-c", KILLED_WHILE_WRITING, str(tmp_path)]
+    dead = subprocess.run(command, cwd=ROOT, capture_output=True)
     assert dead.returncode == -signal.SIGKILL, dead.stderr.decode()
     assert (tmp_path / "update-000004" / f"{CHECKPOINT_FILE}.unfinished").is_file()
     folder = CheckpointFolder(tmp_path, every=2)
@@ -211,15 +204,23 @@ def test_damaged_checkpoints_only_are_an_error_not_a_new_run(copied):
         "another-version": ({"version": 0}, "expected a checkpoint of version 1, got version 0"),
         "no-version": ({"version": None}, "expected a checkpoint of version 1, got version None"),
         "missing-parts": ({"optimizer": None, "history": None}, "got none of history, optimizer in"),
+        "something-else": ([], "expected a checkpoint written by save_checkpoint, got .* of something else"),
     },
 )
 def test_a_checkpoint_of_another_kind_is_one_sentence(change, sentence, copied):
     file = copied / "update-000004" / CHECKPOINT_FILE
     state = torch.load(file, weights_only=True)
-    state = {name: value for name, value in (state | change).items() if value is not None}
-    torch.save(state, file)
+    state = {name: value for name, value in (state | dict(change)).items() if value is not None}
+    torch.save(state if change else [1], file)
     with pytest.raises(ValueError, match=sentence):
         trainer().load_checkpoint(file.parent)
+
+
+def test_a_folder_of_checkpoints_may_be_a_name_and_keeps_one_at_least():
+    assert CheckpointFolder("a").directory == Path("a")
+    for settings in ({"every": 0}, {"keep": 0}):
+        with pytest.raises(ValueError, match=r"in \[1, infinity\), got 0"):
+            CheckpointFolder("a", **settings)
 
 
 def test_a_checkpoint_of_other_settings_names_the_setting(copied):

@@ -60,7 +60,6 @@ def test_the_sampler_of_the_page_samples_what_is_trained():
     (code,) = (block for block in re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL) if "import" in block)
     names: dict = {}
     exec(code, names)
-    torch.manual_seed(0)
     trainer = trainer_with(names["by_transformers"], temperature=0.7)
     history = trainer.train(PROMPTS)
     assert [metrics["first_ratio_max"] for metrics in history] == pytest.approx([1.0, 1.0], abs=1e-6)

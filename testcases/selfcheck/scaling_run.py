@@ -30,7 +30,7 @@ CASES: dict[str, dict[str, Any]] = {
     "more processes than rows": {"num_minibatches": 7, "num_epochs": 1},
     "whitened rewards, stopped early": {"micro_batch_size": 1, "max_update_kl": 1e-4, "whiten_rewards": True},
     "skipped steps": {"ratio_threshold": 1.0 + 1e-5},
-    "adaptive price": {"kl_target": 1.0, "kl_horizon": 10},
+    "adaptive coefficient": {"kl_target": 1.0, "kl_horizon": 10},
     "lora": {"lora": True, "micro_batch_size": 2},
     "gradient checkpointing": {"checkpointing": True},
 }

@@ -15,6 +15,7 @@ from solutions.lesson07_actor_critic import reference_mode, response_logits
 from solutions.lesson09_ppo_trainer import PPOTrainer
 from testcases.engine.contract import ROOT, TUTORIAL
 from testcases.selfcheck import scaling_run
+from testcases.selfcheck.students import HANGS
 
 # Two processes are started once for all tests of what they found.
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("scaling")]
@@ -27,7 +28,7 @@ def launch(job: str, folder: Path) -> subprocess.CompletedProcess[str]:
     command += ["--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "0"]
     command += ["-m", "testcases.selfcheck.scaling_run", job, str(folder)]
     environment = {**os.environ, "ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1"}
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=240, check=False)
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=HANGS)
 
 
 @pytest.fixture(scope="module")

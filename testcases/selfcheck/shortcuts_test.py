@@ -24,7 +24,7 @@ def close(one, other) -> bool:
     return torch.allclose(one, other, rtol=0, atol=1e-10)
 
 
-def body(seed: int):
+def language_model(seed: int):
     return build_gpt2(
         VOCABULARY, n_layer=2, n_embd=16, n_head=2, eos_token_id=STOP, pad_token_id=PAD, seed=seed
     ).double()
@@ -33,8 +33,8 @@ def body(seed: int):
 @pytest.fixture
 def trainer() -> PPOTrainer:
     torch.manual_seed(0)
-    policy = body(0)
-    model = PolicyAndValue(policy, ValueModel(body(1).transformer).double())
+    policy = language_model(0)
+    model = PolicyAndValue(policy, ValueModel(language_model(1).transformer).double())
     config = PPOConfig(
         stop_token_ids=(STOP,),
         pad_token_id=PAD,
@@ -44,7 +44,7 @@ def trainer() -> PPOTrainer:
         entropy_coef=0.01,
         micro_batch_size=None,
     )
-    return PPOTrainer(model, RewardModel(body(2).transformer).double(), make_reference(policy), config)
+    return PPOTrainer(model, RewardModel(language_model(2).transformer).double(), make_reference(policy), config)
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ def gradients(trainer: PPOTrainer, batch: Experience) -> tuple[float, torch.Tens
     return loss.item(), torch.cat([parameter.grad.flatten() for parameter in trainer.model.parameters()])
 
 
-def test_a_trimmed_minibatch_has_the_untrimmed_one_s_loss_and_gradients(trainer, experience):
+def test_a_trimmed_minibatch_has_the_untrimmed_ones_loss_and_gradients(trainer, experience):
     index = experience.mask.sum(dim=1).argsort()[:3]
     trimmed = experience.rows(index)
     untrimmed = Experience(**{one.name: getattr(experience, one.name)[index] for one in fields(experience)})
@@ -150,7 +150,7 @@ def steps(trainer: PPOTrainer, experience: Experience, size: int | None) -> torc
     return handed[0]
 
 
-def test_the_fused_optimiser_steps_as_the_plain_one():
+def test_the_fused_optimizer_steps_as_the_plain_one():
     def trained(fused: bool) -> torch.Tensor:
         weight = torch.nn.Parameter(torch.linspace(-1, 1, 7, dtype=torch.float64))
         optimizer = torch.optim.AdamW([weight], lr=0.1, eps=1e-5, weight_decay=0.0, fused=fused, foreach=False)
@@ -162,7 +162,7 @@ def test_the_fused_optimiser_steps_as_the_plain_one():
     assert close(trained(True), trained(False))
 
 
-def test_the_buffer_deals_out_rows_without_copying_the_batch(experience):
+def test_the_buffer_yields_rows_without_copying_the_batch(experience):
     buffer = ExperienceBuffer()
     buffer.append(experience)
     list(buffer.minibatches(3))

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from testcases.engine.contract import SOLUTIONS, TUTORIAL, lesson_names, regions
-from testcases.engine.stubs import all_stubs
+from testcases.engine.stubs import all_stubs, write_files
 
 TEXTS = {".md", ".png", ".svg", ".yaml"}
 
@@ -50,14 +50,6 @@ def export(folder: Path) -> None:
             path.write_text(text.replace(old, line) if old else text + line, "utf-8")
 
 
-def write(tutorial: Path = TUTORIAL) -> None:
-    for lesson in lesson_names():
-        export(SOLUTIONS / lesson)
-    for path, text in all_stubs().items():
-        (tutorial / path).parent.mkdir(parents=True, exist_ok=True)
-        (tutorial / path).write_text(text, "utf-8")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(prog="make stubs", description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--check", action="store_true", help="only say where the trees disagree; exit 1 if they do")
@@ -65,8 +57,11 @@ def main() -> None:
         found = drift()
         print("\n".join(found) or "tutorial/ agrees with solutions/")
         sys.exit(bool(found))
-    write()
-    print(f"wrote {len(all_stubs())} files below tutorial/")
+    for lesson in lesson_names():
+        export(SOLUTIONS / lesson)
+    files = all_stubs()
+    write_files(TUTORIAL, files)
+    print(f"wrote {len(files)} files below tutorial/")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import pytest
 from testcases.engine.changes import region_text, suspects
 from testcases.engine.contract import SOLUTIONS, lesson_names, regions
 from testcases.engine.contract import lesson as read_lesson
-from testcases.engine.stubs import all_stubs, stub
+from testcases.engine.stubs import all_stubs, stub, write_files
 from testcases.selfcheck.stubs import drift, export
 
 CONTRACT = {
@@ -41,9 +41,7 @@ def test_tutorial_agrees_with_solutions():
 
 def test_drift_is_seen(tmp_path: Path):
     copy = tmp_path / "tutorial"
-    for path, text in all_stubs().items():
-        (copy / path).parent.mkdir(parents=True, exist_ok=True)
-        (copy / path).write_text(text, "utf-8")
+    write_files(copy, all_stubs())
     assert drift(copy) == []
     gae = copy / "lesson04_gae" / "gae.py"
     gae.write_text(gae.read_text("utf-8").replace("gamma: float = 0.99", "gamma: float = 0.9"), "utf-8")
@@ -60,7 +58,7 @@ def test_drift_is_seen(tmp_path: Path):
 @pytest.mark.parametrize("lesson", lesson_names())
 def test_solution_keeps_the_contract(lesson: str):
     module = importlib.import_module(f"solutions.{lesson}")
-    promised = set(CONTRACT.get(int(lesson[6:8]), "").split())
+    promised = set(CONTRACT.get(read_lesson(lesson).number, "").split())
     assert promised <= set(read_lesson(lesson).names)
     assert all(hasattr(module, name) for name in read_lesson(lesson).names)
 
@@ -86,7 +84,7 @@ def test_stub_keeps_signature_and_docstring(lesson: str):
         text = stub(path)
         for region in regions(path):
             suspect = suspects(lesson).get(region.exercise)
-            body = f'raise NotImplementedError("{lesson[:8]}: {region.exercise}")'
+            body = f'raise NotImplementedError("{read_lesson(lesson).short}: {region.exercise}")'
             body = suspect.change.apply(region_text(lesson, region.exercise)) if suspect else body
             assert textwrap.indent(body, "    ") in text or body in text
         assert "region solution" not in text and "endregion" not in text

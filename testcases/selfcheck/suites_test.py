@@ -19,7 +19,7 @@ from testcases.engine.explanation import Explanation
 from testcases.engine.failures import MAX_LINES, CheckFailed, NotStarted
 from testcases.engine.points import entries, suites
 from testcases.engine.reading import headings
-from testcases.engine.runner import Case, cases
+from testcases.engine.runner import Case, cases, cases_of
 from testcases.engine.session import Engine
 from testcases.engine.trusted import with_change
 from testcases.selfcheck import complete
@@ -78,8 +78,7 @@ def test_solutions_pass(lesson: str):
 
 @pytest.mark.parametrize("lesson, right", RIGHT)
 def test_right_answer_passes_both_suites(lesson: str, right: RightAnswer):
-    own = [case for case in cases(lesson) if case.entry and case.entry.exercise == right.exercise]
-    _assert_passes(with_change(lesson, right), own)
+    _assert_passes(with_change(lesson, right), cases_of(lesson, right.exercise))
 
 
 @pytest.mark.parametrize("lesson, exercise", EXERCISES)
@@ -96,10 +95,8 @@ def test_basic_suite_rejects_and_names_the_wrong_answer(lesson: str, wrong: Wron
     named = []
     explanation = partial(_OfOneChange, wrong.exercise)
     with Engine(with_change(lesson, wrong), reference=reference(), explanation=explanation).active():
-        for case in cases(lesson):
-            if case.entry is None or case.entry.exercise != wrong.exercise or not case.entry.is_basic:
-                continue
-            verdict = case.run()
+        for case in cases_of(lesson, wrong.exercise):
+            verdict = case.run() if case.entry.is_basic else None
             if verdict is None:
                 continue
             assert isinstance(verdict, CheckFailed), f"{case.node}[{case.label}]: {verdict!r}"

@@ -1,4 +1,4 @@
-"""The course's own tests of the little world: what every lesson takes for granted about it."""
+"""The course's own tests of the toy environment: what every lesson relies on."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def sample_texts(seed: int, count: int = 300, habits: Habits | None = None) -> l
     return [(prompt, sample_review(prompt, rng, habits or Habits())) for prompt in sample_prompts(count, rng)]
 
 
-def sample_clauses(habits: Habits, seed: int = 0, count: int = 2000) -> list[tuple[str, list[Clause]]]:
-    texts = sample_texts(seed, count, habits)
+def sample_clauses(habits: Habits, count: int = 2000) -> list[tuple[str, list[Clause]]]:
+    texts = sample_texts(0, count, habits)
     return [(topic_of(prompt), parse_review(review) or []) for prompt, review in texts]
 
 

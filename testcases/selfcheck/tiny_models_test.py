@@ -28,13 +28,13 @@ BEST = "the film was good and lovely and the plot was superb and brilliant ."  #
 @named_cases(
     "first, second, temperature, flip, probability",
     {
-        "equal-gold-is-a-coin": (GOOD, "the plot was superb .", 0.1, 0.02, 0.5),
+        "equal-gold-is-even": (GOOD, "the plot was superb .", 0.1, 0.02, 0.5),
         "sigmoid-of-log-3": (BETTER, GOOD, 0.5 / math.log(3), 0.0, 0.75),
         "the-worse-first": (GOOD, BETTER, 0.5 / math.log(3), 0.0, 0.25),
-        "slips-go-both-ways": (BETTER, GOOD, 0.5 / math.log(3), 0.1, 0.9 * 0.75 + 0.1 * 0.25),
-        "a-sharp-eye-does-not-overflow": (BEST, WORST, 1e-6, 0.0, 1.0),
-        "no-gap-makes-slips-rarer": (WORST, BEST, 1e-6, 0.03, 0.03),
-        "always-the-wrong-button": (BEST, WORST, 1e-6, 1.0, 0.0),
+        "errors-go-both-ways": (BETTER, GOOD, 0.5 / math.log(3), 0.1, 0.9 * 0.75 + 0.1 * 0.25),
+        "a-small-temperature-does-not-overflow": (BEST, WORST, 1e-6, 0.0, 1.0),
+        "no-difference-makes-errors-rarer": (WORST, BEST, 1e-6, 0.03, 0.03),
+        "always-an-error": (BEST, WORST, 1e-6, 1.0, 0.0),
     },
 )
 def test_preference_probability_by_hand(
@@ -77,11 +77,11 @@ def test_pairs_without_a_difference_are_dropped_and_the_others_keep_their_order(
         (FILM, "", ""),
         (book, WORST, BEST),
     ]
-    labelled = make_preferences(pairs, random.Random(0), temperature=1e-6, flip=0.0)
-    assert labelled == [Preference(FILM, BEST, WORST), Preference(book, BEST, WORST)]
+    labeled = make_preferences(pairs, random.Random(0), temperature=1e-6, flip=0.0)
+    assert labeled == [Preference(FILM, BEST, WORST), Preference(book, BEST, WORST)]
 
 
-def test_a_dropped_pair_does_not_change_the_judgement_of_the_next() -> None:
+def test_a_dropped_pair_does_not_change_the_label_of_the_next() -> None:
     pairs = [(FILM, GOOD, BETTER)] * 20
     with_equal = [pair for kept in pairs for pair in (kept, (FILM, GOOD, GOOD))]
     assert make_preferences(with_equal, random.Random(0)) == make_preferences(pairs, random.Random(0))
@@ -93,7 +93,7 @@ def test_make_preferences_passes_the_annotator_on() -> None:
     assert len({label.chosen for label in make_preferences(pairs, random.Random(0), temperature=100.0)}) == 2
 
 
-def test_the_same_seed_gives_the_same_judgements_and_another_seed_others() -> None:
+def test_the_same_seed_gives_the_same_labels_and_another_seed_others() -> None:
     pairs = [(FILM, GOOD, BETTER)] * 50
     once, again, other = (make_preferences(pairs, random.Random(seed)) for seed in (0, 0, 1))
     assert once == again != other

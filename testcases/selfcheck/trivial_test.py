@@ -14,7 +14,7 @@ from testcases.engine.earned import not_earned
 from testcases.engine.explanation import NoExplanation
 from testcases.engine.plain import Request
 from testcases.engine.points import entries
-from testcases.engine.runner import cases
+from testcases.engine.runner import cases_of
 from testcases.engine.session import Engine
 from testcases.engine.trusted import examples, with_change
 from testcases.selfcheck.students import reference
@@ -48,8 +48,8 @@ def points_of(lesson: str, answer: NamedChange) -> dict[str, int]:
     failed: set[str] = set()
     passed: dict[str, list[Request]] = {}
     with engine.active():
-        for case in cases(lesson):
-            if case.entry is None or case.entry.exercise != answer.exercise or case.node in failed:
+        for case in cases_of(lesson, answer.exercise):
+            if case.node in failed:
                 continue
             engine.answered.clear()
             try:

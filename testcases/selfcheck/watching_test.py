@@ -1,4 +1,4 @@
-"""The live checks on metrics that are made up, and on runs that are really sick; the log files of a run."""
+"""The live checks on metrics that are made up, and on runs with a real fault; the log files of a run."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ HEALTHY = {
     "first_ratio_max": 1.0,
     "optimiser_steps": 8.0,
 }
-SICK = {
+FAULTY = {
     "nan": (checks.numbers_are_finite, {"value_loss": math.nan}, "NaN or infinity in value_loss:"),
     "infinite": (checks.numbers_are_finite, {"grad_norm": math.inf}, "infinity in grad_norm:"),
     "all-skipped": (checks.a_step_was_taken, {"skipped_share": 1.0}, "every minibatch was skipped"),
@@ -52,7 +52,7 @@ SICK = {
 }
 
 
-@named_cases("check, change, sentence", SICK)
+@named_cases("check, change, sentence", FAULTY)
 def test_a_check_names_what_is_wrong_and_is_silent_where_nothing_is(check, change, sentence):
     assert check([HEALTHY]) is None
     assert check([{}]) is None, "a metric that was not measured is no fault"
@@ -177,7 +177,7 @@ FAST = {"warmup_updates": 0, "max_grad_norm": 100.0}
         "frozen-weights": ({"learning_rate": 1e-30}, "the ratio stayed 1 in all steps"),
     },
 )
-def test_a_sick_run_is_told_by_the_check_of_its_sickness(settings, sentence, capsys):
+def test_a_faulty_run_is_named_by_the_check_of_its_fault(settings, sentence, capsys):
     assert sentence in first_sentence(trainer(**settings), capsys)
 
 

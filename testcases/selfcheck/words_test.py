@@ -20,8 +20,9 @@ PHRASES = [(re.compile(pattern, re.IGNORECASE), write) for pattern, write, _ in 
 
 
 def covered() -> Iterator[Path]:
-    """Every file of the lessons; stubs are made from the solutions."""
+    """Every file of the lessons and of what they are given; stubs are made from the solutions."""
     yield from (ROOT / name for name in WORDS["files"])
+    yield from (path for folder in ("solutions/given", "tiny_models") for path in (ROOT / folder).glob("*.py"))
     for lesson in lesson_names():
         yield ROOT / "tutorial" / lesson / "README.md"
         yield from (ROOT / "book" / "figures").glob(f"{lesson}*.py")

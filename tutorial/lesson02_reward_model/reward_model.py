@@ -94,7 +94,7 @@ class RewardModel(nn.Module):
     def __init__(self, backbone: PreTrainedModel) -> None:
         super().__init__()
         self.backbone = backbone
-        # Small weights: the first comparisons are near even.
+        # Small weights: at first, both responses of a pair get nearly the same score.
         self.head = scalar_head(backbone.config.hidden_size, dtype_of(backbone))
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:

@@ -93,7 +93,7 @@ def compute_rewards(
 
 
 def penalize_missing_stop(scores: Tensor, responses: Tensor, stop_token_ids: Sequence[int], penalty: float) -> Tensor:
-    """Subtract `penalty` from the score of each response without a stop token; one in its padding counts too.
+    """Subtract `penalty` from the score of each response without a stop token; one in the padding counts as a stop.
 
     Subtracting keeps the order of two unfinished responses; replacing the score by a constant would lose it.
 

@@ -169,7 +169,7 @@ class SharedPolicyAndValue(nn.Module):
 
 
 def critic_from_reward_model(reward_model: RewardModel) -> ValueModel:
-    """A critic that starts as a copy of the reward model, backbone and head: it is right at the last token.
+    """A critic that starts as a copy of the reward model, backbone and head, so at the last token it is right.
 
     Args:
         reward_model: left as it is, and never trained through the critic.

@@ -1,4 +1,4 @@
-"""Lesson 8, second part: what a rollout remembers, and the buffer that yields it in minibatches."""
+"""Lesson 8, second part: what is stored of a rollout, and the buffer that yields it in minibatches."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 EVALUATION_SEED = 2024
-"""Sampling while evaluating never touches the random state of the training."""
+"""Of a generator of its own: an evaluation leaves the random state of the training unchanged."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The third stage of RLHF from the blocks of the lessons before, and what each of the three stages leaves."""
+"""The third stage of RLHF from the blocks of the earlier lessons, and the results of all three stages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SFTResult:
-    """What supervised fine-tuning leaves."""
+    """Result of supervised fine-tuning."""
 
     policy: PreTrainedModel
     """The SFT model: where PPO starts, and its reference."""
@@ -28,7 +28,7 @@ class SFTResult:
 
 @dataclass(frozen=True)
 class RewardModelResult:
-    """What reward modeling leaves."""
+    """Result of reward modeling."""
 
     reward_model: RewardModel
     """Calibrated: mean 0 and standard deviation 1 on the SFT model's responses."""
@@ -40,7 +40,7 @@ class RewardModelResult:
 
 @dataclass(frozen=True)
 class PPOResult:
-    """What PPO leaves."""
+    """Result of PPO."""
 
     policy: PreTrainedModel
     """The tuned policy."""

@@ -1,0 +1,79 @@
+"""What a trainer is made of, held against each other before anything is trained."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+
+from .config import PPOConfig
+
+
+def check_parts(model: Any, ref_model: Any, config: Any) -> None:
+    """Refuse models and settings that would fail later, in words of another library, or train something else.
+
+    Args: as `PPOTrainer`.
+
+    Raises:
+        ValueError: one is of another kind, knows fewer tokens than the policy writes, or leaves nothing to train.
+    """
+    actor_and_critic = isinstance(model, nn.Module) and hasattr(model, "policy")
+    for name, value, fits, what in (
+        ("model", model, actor_and_critic, "actor and critic, PolicyAndValue(policy, ValueModel(backbone))"),
+        ("ref_model", ref_model, isinstance(ref_model, nn.Module | None), "make_reference(policy), or None with LoRA"),
+        ("config", config, isinstance(config, PPOConfig), "a PPOConfig"),
+    ):
+        if not fits:
+            raise ValueError(f"expected {name} to be {what}, got {_brief(value)}")
+    _check_critic(getattr(model, "value_model", None))
+    _check_weights(model, ref_model)
+    _check_tokens(model, ref_model, config.pad_token_id)
+
+
+def _brief(value: object) -> str:
+    return f"a {type(value).__name__}" if isinstance(value, nn.Module) else repr(value)[:80]
+
+
+def _check_critic(critic: Any) -> None:
+    backbone = getattr(critic, "backbone", critic)
+    if hasattr(critic, "get_input_embeddings") or getattr(backbone, "get_output_embeddings", lambda: None)():
+        raise ValueError(
+            "expected the critic to be ValueModel(backbone), the backbone without a head, got a "
+            f"{type(backbone).__name__}; load one with AutoModel"
+        )
+
+
+def _check_weights(model: Any, ref_model: nn.Module | None) -> None:
+    trained = {id(weight) for weight in model.parameters() if weight.requires_grad}
+    if not trained:
+        raise ValueError("expected weights to train, got a model that is frozen whole; call requires_grad_(True)")
+    if ref_model is not None and any(id(weight) in trained for weight in ref_model.parameters()):
+        raise ValueError(
+            "expected ref_model to have weights of its own, got some that are trained, and would be frozen with it; "
+            "use make_reference(policy), or None with LoRA"
+        )
+
+
+def _check_tokens(model: Any, ref_model: nn.Module | None, pad_token_id: int) -> None:
+    known = _tokens(model.policy)
+    if known is None:
+        return
+    backbone = getattr(getattr(model, "value_model", None), "backbone", None)
+    for name, reader in (("ref_model", ref_model), ("the critic", backbone)):
+        found = _tokens(reader)
+        if found is not None and found < known:
+            raise ValueError(
+                f"expected {name} to know the {known} tokens that the policy may write, got {found}; "
+                "load it from a model with the same tokenizer"
+            )
+    if pad_token_id >= known:
+        raise ValueError(
+            f"expected pad_token_id to be one of the policy's {known} tokens, got {pad_token_id}; call "
+            "resize_token_embeddings on the models, or pad with the stop token"
+        )
+
+
+def _tokens(model: Any) -> int | None:
+    """How many tokens a Hugging Face model reads; None of any other module."""
+    table = model.get_input_embeddings() if hasattr(model, "get_input_embeddings") else None
+    return getattr(table, "num_embeddings", None)
