@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import itertools
-import time
-from collections.abc import Callable, Iterator
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from typing import Any
 
-from .bench import CHEAP, Bench, Suspect
+from .bench import Bench, Suspect, distance
 from .compare import same_outcome
 from .plain import Outcome, Request
 from .suspects import altered_questions, altered_twice
-from .trusted import kept
+from .trusted import calls_made, cost_of, kept
 from .variants import one_edit_variants
 
 LAYERS: tuple[Callable[[Bench], Iterator[Suspect]], ...] = (altered_questions, one_edit_variants, altered_twice)
-MAX_ASKED = 1_000
-MAX_ASKED_OF_SCENARIOS = 400
-"""Suspects of a layer. Counted, so that the same code is told the same on each machine."""
-MAX_SECONDS = 4.0
-"""Of work, for one layer: what it has not asked by then is left out."""
+MAX_SUSPECTS = 2_000
+MAX_CALLS = (3 * 2**16, 2**18, 2**15)
+"""To which the questions of each layer may lead, some two million in a second. Counted, so that the same code is told
+the same on each machine."""
 MAX_SEARCHES = 2
 MAX_NAMED = 2
 MAX_FAILED = 4
@@ -36,16 +37,24 @@ def bench_of(lesson: str, exercise: str) -> Bench:
 
 @cache
 def suspects_of(bench: Bench, layer: int) -> list[Suspect]:
-    most = MAX_ASKED_OF_SCENARIOS if bench.is_slow else MAX_ASKED
-    return list(itertools.islice(LAYERS[layer](bench), most))
+    return list(itertools.islice(LAYERS[layer](bench), MAX_SUSPECTS))
 
 
-@cache
-def seconds_of(bench: Bench, index: int) -> float:
-    """That an example takes. It decides only which one tells most suspects apart, never what is told."""
-    started = time.perf_counter()
-    bench.ask(Suspect(""), bench.examples[index])
-    return time.perf_counter() - started
+class Failed:
+    """A question that failed, the student's answer to it, and which causes give that answer."""
+
+    def __init__(self, request: Request, mine: Outcome) -> None:
+        self.request, self.mine = request, mine
+
+    @kept
+    def is_given_by(self, cause: Any, ask: Callable[[Any, Request], Outcome], values_only: bool = False) -> bool:
+        return same_outcome(self.mine, ask(cause, self.request), values_only)
+
+    @kept
+    def cost(self, bench: Bench) -> int:
+        with calls_made() as calls:
+            bench.ask(Suspect(""), self.request)
+        return cost_of(calls)
 
 
 class Search:
@@ -53,17 +62,24 @@ class Search:
 
     A suspect explains an answer if it gives the same there, where the reference does not, and on every example as
     well, where the student is right too.
+
+    Args:
+        costs: of each example.
+        words: how many more there are of each in the student's code than in the reference's.
     """
 
-    def __init__(self, bench: Bench, right: list[Outcome], mine: list[Outcome]) -> None:
-        self._bench, self._mine = bench, mine
+    def __init__(
+        self, bench: Bench, right: list[Outcome], mine: list[Outcome], costs: Sequence[int], words: Counter[str]
+    ) -> None:
+        self._bench, self._mine, self._words = bench, mine, words
         wrong = [i for i, pair in enumerate(zip(right, mine, strict=True)) if not same_outcome(*pair)]
         # What is wrong in value too tells more than what is wrong in gradient only.
         in_value = [i for i in wrong if not same_outcome(right[i], mine[i], values_only=True)]
-        self._wrong = sorted(in_value or wrong, key=lambda i: seconds_of(bench, i))
+        self._wrong = sorted(in_value or wrong, key=costs.__getitem__)
+        self._cost = min((costs[i] for i in self._wrong), default=0)
         # Many changes raise an error of the same type: alone it explains nothing.
         self._tells = any(not mine[i].error for i in wrong)
-        self._failed: list[tuple[Request, Outcome]] = []
+        self._failed: list[Failed] = []
         self._searches = 0
 
     def causes(self, request: Request, right: Outcome, mine: Outcome) -> list[Suspect]:
@@ -71,44 +87,51 @@ class Search:
 
         Where no example is wrong, one question is all there is to go by: a cause counts only if it is the only one.
         """
+        failed = Failed(request, mine)
         for values_only, layer in itertools.product((False, True), range(len(LAYERS))):
-            found = self._found(layer, request, right, mine, values_only)
+            found = self._found(layer, failed, right, values_only)
             if found:
                 break
-        self._failed = [*self._failed, (request, mine)][-MAX_FAILED:]
-        return found[:MAX_NAMED] if self._wrong or len(found) == 1 else []
+        self._failed = [*self._failed, failed][-MAX_FAILED:]
+        return found if self._wrong or len(found) == 1 else []
 
-    def _found(self, layer: int, request: Request, right: Outcome, mine: Outcome, values_only: bool) -> list[Suspect]:
-        ask = self._bench.ask
+    def _found(self, layer: int, failed: Failed, right: Outcome, values_only: bool) -> list[Suspect]:
+        request, mine = failed.request, failed.mine
         if same_outcome(right, mine, values_only) or (mine.error and not self._tells):
             return []
         if self._wrong:
             chosen = self._agreeing_in(layer, values_only)
         elif self._searches < MAX_SEARCHES * len(LAYERS) and not values_only:
             self._searches += 1
-            # The examples tell most suspects apart, and their answers are kept for the next student.
-            is_slow = request.seconds > CHEAP
-            chosen = self._agreeing_in(layer, False) if is_slow else suspects_of(self._bench, layer)
+            chosen = self._likeliest(layer, failed.cost(self._bench))
         else:
             return []
-        found, texts = [], set()
-        for suspect in _in_time(chosen):
-            if not self._bench.may_give(suspect, request, mine):
-                continue
-            theirs = ask(suspect, request)
-            if same_outcome(mine, theirs, values_only) and not same_outcome(right, theirs, values_only):
-                agrees = self._wrong or self._agrees(suspect, False)
-                agrees = agrees and all(same_outcome(ask(suspect, one[0]), one[1], values_only) for one in self._failed)
-                if suspect.text not in texts and agrees:
-                    texts.add(suspect.text)
-                    found.append(suspect)
-        return found
+        found: dict[str, Suspect] = {}
+        for suspect in chosen:
+            if len(found) < MAX_NAMED and suspect.text not in found and self._bench.may_give(suspect, request, mine):
+                given = (one.is_given_by(suspect, self._bench.ask, values_only) for one in (failed, *self._failed))
+                if all(given) and (self._wrong or self._agrees(suspect, False)):
+                    found[suspect.text] = suspect
+        return list(found.values())
 
     @kept
     def _agreeing_in(self, layer: int, values_only: bool) -> list[Suspect]:
         """Those that agree with the student on every example; most are told apart by the first that is wrong."""
-        chosen = suspects_of(self._bench, layer) if values_only else self._agreeing_in(layer, True)
-        return [suspect for suspect in _in_time(chosen) if self._agrees(suspect, values_only)]
+        chosen = self._likeliest(layer, self._cost) if values_only else self._agreeing_in(layer, True)
+        return [suspect for suspect in chosen if self._agrees(suspect, values_only)]
+
+    @kept
+    def _likeliest(self, layer: int, cost: int) -> list[Suspect]:
+        """Those whose words are most like the student's, as many as may be asked a question of this cost."""
+        return sorted(suspects_of(self._bench, layer), key=self._distance)[: MAX_CALLS[layer] // cost]
+
+    def _distance(self, suspect: Suspect) -> int:
+        """From the student's code. One without code of its own is nearer for each name in its text that stands in the
+        student's code more or less often than in the reference's."""
+        if suspect.code:
+            return distance(self._words, suspect.words)
+        quoted = " ".join(re.findall("`([^`]+)`", suspect.text))
+        return -sum(self._words[name] != 0 for name in set(re.findall(r"\w+", quoted)))
 
     def _agrees(self, suspect: Suspect, values_only: bool) -> bool:
         first, *others = [*self._wrong, *(i for i in range(len(self._mine)) if i not in self._wrong)]
@@ -116,12 +139,3 @@ class Search:
             return False
         answers = ((self._mine[i], self._bench.ask_example(suspect, i)) for i in (first, *others))
         return all(same_outcome(mine, theirs, values_only) for mine, theirs in answers)
-
-
-def _in_time(chosen: list[Suspect]) -> Iterator[Suspect]:
-    """As many as there is time for."""
-    started = time.process_time()
-    for one in chosen:
-        if time.process_time() - started > MAX_SECONDS:
-            return
-        yield one

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 
-from .bench import CHEAP, Suspect
-from .changes import WrongAnswer, suspects, wrong_answers
+from .bench import CHEAP, Suspect, distance, function_in, words_of
+from .changes import Change, WrongAnswer, region_text, suspects, wrong_answers
 from .compare import same_outcome
 from .contract import lesson as read_lesson
-from .diagnosis import MAX_FAILED, Search, bench_of
+from .diagnosis import MAX_FAILED, Failed, Search, bench_of
 from .evaluate import Evaluator, LocalEvaluator
 from .plain import Outcome, Request
 from .reading import section_for
 from .signs import Seen
-from .trusted import Reference, examples, kept
+from .trusted import Reference, cost_of, examples, kept
 from .where import where
 
 NEAR = 0.75
@@ -49,12 +51,22 @@ class Diagnosis:
         ]
 
 
+@cache
+def words_changed(lesson: str, wrong: WrongAnswer) -> Counter[str]:
+    """How many more there are of each in a wrong answer's code than in the reference's."""
+    region = region_text(lesson, wrong.exercise)
+    words = words_of(wrong.change.apply(region) if isinstance(wrong.change, Change) else region)
+    words.subtract(words_of(region))
+    return words
+
+
 class Explanation:
     """Holds one subject's answers against those of the wrong answers; whatever has been asked is kept."""
 
     def __init__(self, subject: Evaluator, reference: Reference) -> None:
         self._subject, self._reference = subject, reference
-        self._failed: dict[tuple[str, str], list[tuple[Request, Outcome]]] = {}
+        self._failed: dict[tuple[str, str], list[Failed]] = {}
+        self._afresh: Counter[tuple[str, str]] = Counter()
 
     def diagnose(self, request: Request, outcome: Outcome, neighbours: bool = True) -> Diagnosis:
         """In layers: each is asked only where those before it found nothing.
@@ -65,18 +77,19 @@ class Explanation:
         """
         if outcome.error and outcome.error.kind in NOT_EXPLAINED:
             return Diagnosis()
-        listed = self._listed(request, outcome, neighbours)
-        failed = self._failed.setdefault((request.lesson, request.exercise), [])
-        failed[:] = [*failed, (request, outcome)][-MAX_FAILED:]
+        right, failed = self._reference.evaluate(request), Failed(request, outcome)
+        earlier = self._failed.setdefault((request.lesson, request.exercise), [])
+        # A neighbour's wrong answer that leaves this one right explains nothing, however close it is.
+        listed = None if same_outcome(right, outcome) else self._listed(failed, earlier, neighbours)
+        earlier[:] = [*earlier, failed][-MAX_FAILED:]
         if listed:
             return Diagnosis(listed)
         if suspects(request.lesson):  # In a hunt, what is found by search would be the answer.
-            return Diagnosis(self._closest(request, outcome))
-        right = self._reference.evaluate(request)
+            return Diagnosis(self._closest(failed))
         with suppress(Exception):  # A changed reference may fail in any way; what cannot be told is left out.
             if general := self._search(request.lesson, request.exercise).causes(request, right, outcome):
                 return Diagnosis(general=tuple(general))
-        if listed := self._closest(request, outcome):
+        if listed := self._closest(failed):
             return Diagnosis(listed)
         with suppress(Exception):
             return Diagnosis(where=self._where((request, right, outcome), neighbours))
@@ -92,8 +105,10 @@ class Explanation:
 
     def _kept(self, request: Request, right: Outcome, outcome: Outcome) -> str:
         """Whether the answer is another one where the files have just been loaded, and nothing was asked before."""
-        if not isinstance(self._subject, LocalEvaluator) or request.seconds > CHEAP:
+        key = request.lesson, request.exercise
+        if not isinstance(self._subject, LocalEvaluator) or request.seconds > CHEAP or self._afresh[key] == MAX_FAILED:
             return ""
+        self._afresh[key] += 1
         first = self._subject.afresh().evaluate(request)
         if same_outcome(first, outcome):
             return ""
@@ -119,67 +134,81 @@ class Explanation:
     @kept
     def _search(self, lesson: str, exercise: str) -> Search:
         right = self._reference.right_answers_to(lesson, exercise)
-        return Search(bench_of(lesson, exercise), right, self._answers_to(lesson, exercise))
+        costs = self._costs(lesson, exercise)
+        words = self._words(lesson, exercise)
+        return Search(bench_of(lesson, exercise), right, self._answers_to(lesson, exercise), costs, words)
 
-    def _listed(self, request: Request, outcome: Outcome, neighbours: bool) -> WrongAnswer | None:
-        """The wrong answer of the list that gives this answer, and agrees with the student on every example."""
-        right = self._reference.evaluate(request)
-        for wrong in self._agreeing_with(request.lesson, request.exercise, neighbours):
-            theirs = self._reference.changed(request.lesson, wrong).evaluate(request)
-            # A neighbour's wrong answer that leaves this one right explains nothing, however close it is.
-            if same_outcome(outcome, theirs) and not same_outcome(right, theirs) and self._explains_all(wrong, request):
-                return wrong
-        return None
+    @kept
+    def _words(self, lesson: str, exercise: str) -> Counter[str]:
+        """How many more there are of each in the subject's code than in the reference's; none where it has no text."""
+        file = read_lesson(lesson).file_of(exercise)
+        own, right = (
+            words_of(function_in(one.text(lesson, file), exercise))
+            for one in (self._subject, self._reference.evaluator)
+        )
+        own.subtract(right if own else ())
+        return own
 
-    def _explains_all(self, wrong: WrongAnswer, request: Request) -> bool:
-        """Whether it gives what was given to the last questions, too, that failed."""
-        changed = self._reference.changed(request.lesson, wrong)
-        failed = self._failed.get((request.lesson, request.exercise), [])
-        return all(same_outcome(mine, changed.evaluate(asked)) for asked, mine in failed)
+    def _ask(self, wrong: WrongAnswer, request: Request) -> Outcome:
+        return self._reference.changed(request.lesson, wrong).evaluate(request)
 
-    def _closest(self, request: Request, outcome: Outcome) -> WrongAnswer | None:
+    def _listed(self, failed: Failed, earlier: list[Failed], neighbours: bool) -> WrongAnswer | None:
+        """The wrong answer of the list that gives this answer and the last that failed, and agrees on every example."""
+        agreeing = self._agreeing_with(failed.request.lesson, failed.request.exercise, neighbours)
+        gives = (wrong for wrong in agreeing if all(one.is_given_by(wrong, self._ask) for one in (failed, *earlier)))
+        return next(gives, None)
+
+    def _closest(self, failed: Failed) -> WrongAnswer | None:
         """The nearest to the student of those that reproduce the failing request."""
-        best, most = None, 0.0
-        for wrong, share in self._shares_of(request.lesson, request.exercise).items():
-            if share > most:
-                theirs = self._reference.changed(request.lesson, wrong).evaluate(request)
-                if same_outcome(outcome, theirs):
-                    best, most = wrong, share
-        return best
+        shares = self._shares_of(failed.request.lesson, failed.request.exercise)
+        given = {wrong: share for wrong, share in shares.items() if failed.is_given_by(wrong, self._ask)}
+        return max(given, key=given.__getitem__, default=None)
 
     @kept
     def _shares_of(self, lesson: str, exercise: str) -> dict[WrongAnswer, float]:
-        """Of the examples that the student or the wrong answer gets wrong, the share with one value; NEAR at least."""
+        """Of the examples that the student or the wrong answer gets wrong, the share with one value; NEAR at least.
+
+        Many changes raise an error of one type: it makes none of them near.
+        """
+        if all(mine.error for mine in self._answers_to(lesson, exercise)):
+            return {}
         own = [wrong for wrong in wrong_answers(lesson) if wrong.exercise == exercise]
         shares = {wrong: self._share(lesson, exercise, wrong) for wrong in own}
         return {wrong: share for wrong, share in shares.items() if share >= NEAR}
 
     def _share(self, lesson: str, exercise: str, wrong: WrongAnswer) -> float:
-        theirs = self._reference.answers_of(lesson, wrong, exercise)
-        either = agreed = 0
-        right_answers = self._reference.right_answers_to(lesson, exercise)
-        for mine, their, right in zip(self._answers_to(lesson, exercise), theirs, right_answers, strict=True):
-            if not all(same_outcome(answer, right, values_only=True) for answer in (mine, their)):
-                either += 1
-                agreed += same_outcome(mine, their, values_only=True)
-        return agreed / max(1, either)
+        mine, right = self._answers_to(lesson, exercise), self._reference.right_answers_to(lesson, exercise)
+        is_wrong = [not same_outcome(*pair, values_only=True) for pair in zip(mine, right, strict=True)]
+        agreed, differ, left = 0, 0, sum(is_wrong)
+        for i in self._order(lesson, exercise):
+            their = self._reference.answer_of(lesson, wrong, exercise, i)
+            if is_wrong[i] or not same_outcome(their, right[i], values_only=True):
+                same = same_outcome(mine[i], their, values_only=True)
+                agreed, differ = agreed + same, differ + (not same)
+            left -= is_wrong[i]
+            if agreed + left < NEAR * (agreed + left + differ):
+                return 0.0  # It is far, whatever comes.
+        return agreed / max(1, agreed + differ)
 
-    @kept
-    def _agreeing_with(self, lesson: str, exercise: str, neighbours: bool) -> list[WrongAnswer]:
+    def _agreeing_with(self, lesson: str, exercise: str, neighbours: bool) -> Iterator[WrongAnswer]:
         """Wrong answers that agree with the subject on every example.
 
         First those of a neighbour in which the subject has made just this mistake, then those of the exercise itself.
         """
         # Who is right on every example cannot have gone wrong in a neighbour that the examples go through.
         neighbours = neighbours and not self._is_right(lesson, exercise)
-        used = self._reference.used_by(lesson, exercise) if neighbours else {exercise}
-        suspected = {other for other in used if other == exercise or not self._is_right(lesson, other)}
-        listed = [wrong for wrong in wrong_answers(lesson) if wrong.exercise in suspected]
-
-        def place(wrong: WrongAnswer) -> int:
-            return 1 if wrong.exercise == exercise else 0 if self._agrees(lesson, wrong, wrong.exercise) else 2
-
-        return sorted((wrong for wrong in listed if self._agrees(lesson, wrong, exercise)), key=place)
+        used = self._reference.used_by(lesson, exercise) - {exercise} if neighbours else ()
+        suspected = {other for other in used if not self._is_right(lesson, other)}
+        others = [
+            one for one in wrong_answers(lesson) if one.exercise in suspected and self._agrees(lesson, one, exercise)
+        ]
+        same = [wrong for wrong in others if self._agrees(lesson, wrong, wrong.exercise)]
+        yield from same
+        own = [wrong for wrong in wrong_answers(lesson) if wrong.exercise == exercise]
+        words = self._words(lesson, exercise)
+        nearest = sorted(own, key=lambda wrong: distance(words, words_changed(lesson, wrong)))
+        yield from (wrong for wrong in nearest if self._agrees(lesson, wrong, exercise))
+        yield from (wrong for wrong in others if wrong not in same)
 
     @kept
     def _is_right(self, lesson: str, exercise: str) -> bool:
@@ -187,12 +216,33 @@ class Explanation:
         right = self._reference.right_answers_to(lesson, exercise)
         return all(map(same_outcome, self._answers_to(lesson, exercise), right))
 
+    @kept
     def _agrees(self, lesson: str, wrong: WrongAnswer, exercise: str) -> bool:
         """Whether subject and wrong answer give the same on every example; most are told apart by the first."""
-        answers = self._answers_to(lesson, exercise)
-        return bool(answers) and all(
-            same_outcome(mine, self._reference.answer_of(lesson, wrong, exercise, i)) for i, mine in enumerate(answers)
+        mine = self._answers_to(lesson, exercise)
+        agree = (
+            same_outcome(mine[i], self._reference.answer_of(lesson, wrong, exercise, i))
+            for i in self._order(lesson, exercise)
         )
+        return bool(mine) and all(agree)
+
+    @kept
+    def _order(self, lesson: str, exercise: str) -> list[int]:
+        """The numbers of the examples; first those that the subject has wrong, which tell most, the cheapest of them
+        first."""
+        right, costs = self._reference.right_answers_to(lesson, exercise), self._costs(lesson, exercise)
+        is_right = [*map(same_outcome, self._answers_to(lesson, exercise), right)]
+        return sorted(range(len(right)), key=lambda i: (is_right[i], costs[i]))
+
+    @kept
+    def _costs(self, lesson: str, exercise: str) -> list[int]:
+        """Of the examples; nobody asks for them where the subject has all of them right."""
+        if self._is_right(lesson, exercise):
+            return [1] * len(examples(lesson, exercise))
+        # Most calls of a question without a scenario are the guards around it, and the search goes without.
+        guards = [1 if asked.scenario else 4 for asked in examples(lesson, exercise)]
+        calls = self._reference.calls_of(lesson, exercise)
+        return [cost_of(one) // most for one, most in zip(calls, guards, strict=True)]
 
     @kept
     def _answers_to(self, lesson: str, exercise: str) -> list[Outcome]:

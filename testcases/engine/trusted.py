@@ -7,6 +7,7 @@ import importlib
 import inspect
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import CodeType, FrameType
@@ -67,13 +68,21 @@ class Reference:
         return [self.evaluate(asked) for asked in examples(lesson, exercise)]
 
     @kept
+    def calls_of(self, lesson: str, exercise: str) -> list[Counter[CodeType]]:
+        """The calls that each example of an exercise leads to."""
+        found = []
+        for asked in examples(lesson, exercise):
+            with calls_made() as calls:
+                LocalEvaluator.evaluate(self.evaluator, asked)  # Never what is remembered: that runs nothing.
+            found.append(calls)
+        return found
+
+    @kept
     def used_by(self, lesson: str, exercise: str) -> frozenset[str]:
         """The exercises of a lesson that the examples of one go through, itself among them."""
         functions = {name: self.evaluator.function(lesson, name) for name in read_lesson(lesson).exercises}
         names = {inspect.unwrap(function).__code__: name for name, function in functions.items()}
-        with codes_run() as run:
-            for asked in examples(lesson, exercise):
-                LocalEvaluator.evaluate(self.evaluator, asked)  # Never what is remembered: that runs nothing.
+        run = set().union(*self.calls_of(lesson, exercise))
         return frozenset(names[code] for code in run & names.keys())
 
     @kept
@@ -102,13 +111,13 @@ def shared_reference() -> Reference:
 
 
 @contextmanager
-def codes_run() -> Iterator[set[CodeType]]:
-    """What Python code runs in the block, in this thread and in those that it starts."""
-    seen: set[CodeType] = set()
+def calls_made() -> Iterator[Counter[CodeType]]:
+    """The calls in the block, in this thread and those that it starts, by the Python code that is called or calls."""
+    seen: Counter[CodeType] = Counter()
 
     def note(frame: FrameType, event: str, _: Any) -> None:
-        if event == "call":
-            seen.add(frame.f_code)
+        if event in ("call", "c_call"):
+            seen[frame.f_code] += 1
 
     before = sys.getprofile()
     threading.setprofile(note)
@@ -118,6 +127,11 @@ def codes_run() -> Iterator[set[CodeType]]:
     finally:
         sys.setprofile(before)
         threading.setprofile(before)
+
+
+def cost_of(calls: Counter[CodeType]) -> int:
+    """The same on each machine; roughly, since a cache that is full saves some calls."""
+    return 2 ** calls.total().bit_length()
 
 
 def with_change(lesson: str, answer: NamedChange) -> LocalEvaluator:

@@ -6,6 +6,7 @@ import ast
 import copy
 import functools
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from types import CodeType
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .bench import Bench, Suspect, compiled, parameters
+from .bench import Bench, Suspect, compiled, parameters, words_of
 from .contract import SOLUTIONS, regions
 from .contract import lesson as read_lesson
 
@@ -72,7 +73,8 @@ def one_edit_variants(bench: Bench) -> Iterator[Suspect]:
     told = _readable(bench)
     for edits in (_nodes, _statements, _insertions, _other_names):
         for place, kind, slot, new in edits(bench, told):
-            yield Suspect(_text(bench, kind, place), code=functools.cache(functools.partial(_code, bench, slot, new)))
+            code = functools.cache(functools.partial(_code, bench, slot, new))
+            yield Suspect(_text(bench, kind, place), code=code, words=_words(slot, new))
 
 
 def _text(bench: Bench, kind: str, place: list[ast.AST]) -> str:
@@ -117,6 +119,19 @@ def _slots(bench: Bench) -> Iterator[tuple[Slot, ast.AST]]:
             for index, node in enumerate(value) if isinstance(value, list) else [(None, value)]:
                 if isinstance(node, ast.AST) and (parent is not bench.tree or bench.contains(node)):
                     yield (parent, field, index), node
+
+
+def _words(slot: Slot, new: Any) -> Counter[str]:
+    """Those that an edit adds, and those that it takes away."""
+    parent, field, index = slot
+    old = getattr(parent, field) if index is None else getattr(parent, field)[index]
+    olds, news = (one if isinstance(one, list) else [one] for one in (old, new))
+    gone, come = ([one for one in ones if one not in rest] for ones, rest in ((olds, news), (news, olds)))
+    for one in come:
+        ast.fix_missing_locations(ast.copy_location(one, parent))
+    words = words_of("\n".join(map(ast.unparse, come)))
+    words.subtract(words_of("\n".join(map(ast.unparse, gone))))
+    return words
 
 
 def _code(bench: Bench, slot: Slot, new: Any) -> CodeType:

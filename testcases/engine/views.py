@@ -12,6 +12,7 @@ so that a broken file costs only the exercises in it.
 from __future__ import annotations
 
 import difflib
+import functools
 import importlib
 import importlib.util
 import itertools
@@ -21,7 +22,7 @@ from collections.abc import Callable, Collection, Mapping
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 from .contract import SOLUTIONS
@@ -112,8 +113,8 @@ class View:
         if path in self.sources:
             return self.sources[path]
         try:
-            return (self.folder / path).read_text("utf-8-sig")
-        except (OSError, UnicodeDecodeError):
+            return (self.folder / path).read_text("utf-8-sig", "replace")
+        except OSError:
             return ""
 
     def spec(self, name: str, path: str) -> ModuleSpec | None:
@@ -222,7 +223,15 @@ class _Finder(MetaPathFinder):
 class _FreshLoader(SourceFileLoader):
     def get_code(self, fullname: str) -> Any:
         path = self.get_filename(fullname)
-        return compile(self.get_data(path), path, "exec", dont_inherit=True)
+        return _compiled(self.get_data(path), path)
+
+
+@functools.lru_cache(maxsize=64)
+def _compiled(text: bytes, path: str) -> CodeType:
+    """A search for a cause loads the same text again and again."""
+    if b"\0" in text:
+        raise SyntaxError("the file holds null bytes, as UTF-16 does: save it as UTF-8")
+    return compile(text, path, "exec", dont_inherit=True)
 
 
 class _Source(_FreshLoader):

@@ -29,6 +29,7 @@ from .secret import FILE, Secret, kept_in, new, secret_of  # noqa: E402
 
 if TYPE_CHECKING:
     from .batch import Batch
+    from .levels import Level
 
 OUT = "runs/check"
 
@@ -39,6 +40,9 @@ def main() -> None:
     parser.add_argument("--out", default="", help=f"where results go (default: {OUT})")
     parser.add_argument("--jobs", default="", help="submissions at the same time (default: one a core)")
     parser.add_argument("--secret", default="", help="of fresh inputs (default: $SECRET, or made and kept in OUT)")
+    parser.add_argument(
+        "--as-given", action="store_true", help="look for submissions in no folder or zip that lies alone"
+    )
     parser.add_argument("--roster", default="", help="CSV of the course's students, with a header")
     add_assignment(parser)
     parser.add_argument("--shard", default="", help="one part of the class, such as 3/16, into OUT/shard-3-of-16")
@@ -64,6 +68,16 @@ def add_assignment(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """0 when everything was graded, 1 when the grader failed at something, 2 when it was asked in a wrong way."""
+    if not options.submissions:
+        return _run(options, None)
+    from .levels import opened
+
+    with opened(Path(options.submissions), options.as_given) as level:
+        print(level)
+        return _run(options, level)
+
+
+def _run(options: argparse.Namespace, level: Level | None) -> int:
     try:
         given = reporting.given_for(
             Path(options.out or OUT), options.roster, asked_for(options.assignment, options.lessons, options.points)
@@ -72,25 +86,27 @@ def run(options: argparse.Namespace) -> int:
         if options.dry not in ("", "0"):
             from . import dry
 
-            return dry.show(Path(options.submissions) if options.submissions else None, given, shard)
-        batch = _batch(options, given, shard)
+            return dry.show(level, given, shard)
+        batch = _batch(options, given, shard, level)
         if options.disputes:
             from . import disputes
 
             return disputes.show(Path(options.disputes), batch)
-        if not options.submissions:
+        if level is None:
             return _working_tree(options, batch)
-        rows = _graded(options, batch)
+        rows = _graded(level, given.out, batch)
     except (OSError, ValueError) as error:
         return refuse(str(error))
     if batch.shard:
         place = given.out / batch.shard.folder
         print(f"{len(rows)} graded in {place}; with all parts in place: make merge OUT={given.out}")
         return int(any(row.status == "grader-error" for row in rows))
-    return reporting.report(given, rows, Path(options.submissions), batch.kind)
+    return reporting.report(given, rows, level.folder, batch.kind)
 
 
-def _batch(options: argparse.Namespace, given: reporting.Given, shard: shards.Shard | None) -> Batch:
+def _batch(
+    options: argparse.Namespace, given: reporting.Given, shard: shards.Shard | None, level: Level | None
+) -> Batch:
     """
     Raises:
         ValueError, OSError: something was asked in a wrong way, or there is no sandbox and it was not renounced.
@@ -112,10 +128,10 @@ def _batch(options: argparse.Namespace, given: reporting.Given, shard: shards.Sh
             bubblewrap.check_bubblewrap()
         except bubblewrap.NoSandbox as error:
             raise ValueError(str(error).removeprefix("error: ")) from None
-    return Batch(kind, _secret(options, given.out, shard), jobs, limits, given.assignment, shard)
+    return Batch(kind, _secret(options, given.out, shard, level), jobs, limits, given.assignment, shard)
 
 
-def _secret(options: argparse.Namespace, out: Path, shard: shards.Shard | None) -> Secret:
+def _secret(options: argparse.Namespace, out: Path, shard: shards.Shard | None, level: Level | None) -> Secret:
     """
     Raises:
         ValueError: parts of a class need one that they share.
@@ -123,22 +139,21 @@ def _secret(options: argparse.Namespace, out: Path, shard: shards.Shard | None) 
     """
     if options.secret:
         return secret_of(options.secret)
-    if not options.submissions:
+    if level is None:
         return new()
     if shard and not (out / FILE).exists():
         raise ValueError(f"SHARD: the parts of a class share one secret, expected SECRET= or the file {out / FILE}")
-    from .finding import find_outside
+    from .levels import find_outside
 
-    find_outside(Path(options.submissions), out)
+    find_outside(level, out)
     out.mkdir(parents=True, exist_ok=True)
     return kept_in(out)
 
 
-def _graded(options: argparse.Namespace, batch: Batch) -> list[Row]:
+def _graded(level: Level, out: Path, batch: Batch) -> list[Row]:
     from .batch import grade_folder
 
-    out = Path(options.out or OUT)
-    return grade_folder(Path(options.submissions), out / batch.shard.folder if batch.shard else out, batch)
+    return grade_folder(level, out / batch.shard.folder if batch.shard else out, batch)
 
 
 def _working_tree(options: argparse.Namespace, batch: Batch) -> int:

@@ -11,11 +11,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from testcases.engine.contract import lesson as read_lesson
 from testcases.engine.plain import Outcome, Request, StudentError, identical
 
 from . import protocol
 from .cache import packed
-from .patience import Clock, Handed, shake_hands, within
+from .patience import Clock, Handed, Waits, shake_hands, within
 from .sandbox import Sandbox, WorkerError
 from .shares import Group
 
@@ -39,6 +40,8 @@ class SandboxEvaluator:
         self._worker: _Worker | None = None
         self._ends: dict[tuple[str, str], list[StudentError]] = {}
         self._spent: dict[tuple[str, str], float] = {}
+        self._endless: dict[str, StudentError] = {}
+        """By file: those that never finish loading, whichever exercise asks for them."""
 
     def evaluate(self, request: Request) -> Outcome:
         outcome = self._evaluate(request)
@@ -59,13 +62,16 @@ class SandboxEvaluator:
         if self.sandbox.spent > self.limits.submission_seconds:
             limit = self.limits.submission_seconds
             return Outcome(error=_late(f"all calls of all exercises together took more than {limit:g} seconds"))
+        if (file := read_lesson(request.lesson).file_of(request.exercise)) in self._endless:
+            return Outcome(error=self._endless[file])
         serves = request.lesson, request.exercise if request.lesson in self.sandbox.course.apart else ""
         if self._worker and self._worker.serves != serves:
             self.finish()
         if self._worker is None:
             self._worker = self._start(serves)
-        clock = Clock(self._worker.process, 0.0)
+        clock, is_loaded = Clock(self._worker.waits, 0.0), False
         try:
+            is_loaded = file in self._worker.loaded or self._worker.load(file, request)
             outcome = self._worker.ask(request)
         except _Ended as ended:
             self._worker = None
@@ -76,6 +82,8 @@ class SandboxEvaluator:
             raise
         if outcome.error and outcome.error.kind in ("timeout", "crash", "memory", "tamper"):
             ends.append(outcome.error)
+            if not is_loaded and outcome.error.kind == "timeout":
+                self._endless[file] = outcome.error
         # Half of the time that it waited for a core: it may be a neighbour's fault, or its own processes.
         seconds = (clock.own() + clock.wall()) / 2
         self._spent[key] = spent + seconds
@@ -133,19 +141,34 @@ class _Worker:
             "import_seconds": self.limits.import_seconds,
         }
         self.handed = Handed()
-        self.process: int | None = None
+        self.waits = Waits(None)
         self.group: Group | None = None
         self.import_seconds = self.limits.import_seconds
+        self.loaded: set[str] = set()
         deadline = within(self.limits.load_seconds)
         try:
-            self.process = shake_hands(self.channel, self.handed, deadline)
-            self.group = sandbox.group(self.process) if self.process else None
+            process = shake_hands(self.channel, self.handed, deadline)
+            self.waits = Waits(process)
+            self.group = sandbox.group(process) if process else None
             protocol.send(self.channel, header, b"".join(files.values()), deadline)
             answer, _ = protocol.receive(self.channel, deadline)
         except (OSError, protocol.Closed, protocol.Late, protocol.BadFrame) as error:
             raise WorkerError(f"the worker did not start: {self.end() or type(error).__name__}") from None
         if answer != {"ready": True}:
             raise WorkerError("the worker did not start")
+
+    def load(self, file: str, request: Request) -> bool:
+        """Let it load the file of an exercise; False where it was too slow, as it says itself.
+
+        Raises:
+            _Ended: as for a question.
+        """
+        self.loaded.add(file)
+        seconds = min(request.seconds, self.limits.call_seconds) + self.limits.import_seconds
+        asked = {"load": [request.lesson, request.exercise, seconds]}
+        late = _late(f"its file was not loaded after {seconds:g} seconds")
+        answer, _ = self._exchange(asked, b"", Clock(self.waits, seconds + self.limits.grace_seconds), late)
+        return answer == {"loaded": True}
 
     def ask(self, request: Request) -> Outcome:
         """
@@ -156,31 +179,37 @@ class _Worker:
         (header, body), _ = packed(request)
         seconds = min(request.seconds, self.limits.call_seconds)
         header = {**header, "seconds": seconds}
-        number = secrets.randbits(62)
         place = self.handed.put(body)
-        clock = Clock(self.process, seconds + self.limits.grace_seconds + self.import_seconds)
-        deadline = clock.left
+        clock = Clock(self.waits, seconds + self.limits.grace_seconds + self.import_seconds)
+        asked, late = {"request": header, "place": place}, _late(f"stopped after {seconds:g} seconds")
+        answer, body_back = self._exchange(asked, b"" if place else body, clock, late)
+        try:
+            outcome = protocol.unpack_outcome(_exactly(answer, {"outcome"})["outcome"], body_back, request)
+        except protocol.BadFrame as error:
+            self.end()
+            raise _Ended(_tamper(str(error))) from None
+        self.import_seconds -= max(0.0, clock.own() - seconds - self.limits.grace_seconds)
+        return replace(outcome, changed=self._changed(request, header, body, place))
+
+    def _exchange(self, asked: Any, body: bytes, clock: Clock, late: StudentError) -> tuple[Any, bytearray]:
+        number = secrets.randbits(62)
         try:
             if not self.fresh and self._unasked():
                 raise protocol.BadFrame("an answer to no question")
-            asked = {"id": number, "request": header, "place": place}
-            protocol.send(self.channel, asked, b"" if place else body, deadline)
-            answer, body_back = protocol.receive(self.channel, deadline)
-            fields = _exactly(answer, {"id", "outcome"})
-            if type(fields["id"]) is not int or fields["id"] != number:
+            protocol.send(self.channel, {"id": number, **asked}, body, clock.left)
+            answer, body_back = protocol.receive(self.channel, clock.left)
+            if type(answer) is not dict or type(found := answer.pop("id", None)) is not int or found != number:
                 raise protocol.BadFrame("an answer to another question")
-            outcome = protocol.unpack_outcome(fields["outcome"], body_back, request)
         except protocol.BadFrame as error:
             self.end()
             raise _Ended(_tamper(str(error))) from None
         except protocol.Late:
             self.end()
-            raise _Ended(_late(f"stopped after {seconds:g} seconds")) from None
+            raise _Ended(late) from None
         except protocol.Closed:
             raise _Ended(self._how_it_ended()) from None
         self.fresh = False
-        self.import_seconds -= max(0.0, clock.own() - seconds - self.limits.grace_seconds)
-        return replace(outcome, changed=self._changed(request, header, body, place))
+        return answer, body_back
 
     def _changed(self, request: Request, header: Any, body: bytes, place: tuple[int, int] | None) -> tuple[str, ...]:
         """The arguments whose numbers in memory are not those that it was handed. What it says itself is not asked."""
@@ -196,7 +225,7 @@ class _Worker:
     def settle(self) -> StudentError | None:
         """Call its name; anything but the echo was not sent by the worker."""
         number = secrets.randbits(62)
-        deadline = Clock(self.process, self.limits.grace_seconds).left
+        deadline = Clock(self.waits, self.limits.grace_seconds).left
         try:
             if self._unasked():
                 raise protocol.BadFrame("an answer to no question")
@@ -225,6 +254,7 @@ class _Worker:
         report: dict[str, Any] = {}
         self.channel.close()
         self.handed.close()
+        self.waits.close()
         try:
             self.status.settimeout(10)
             self.status.shutdown(socket.SHUT_WR)

@@ -19,10 +19,13 @@ from typing import Any
 
 from tqdm import tqdm
 
+from testcases.engine.runner import keep_what_is_loaded
+
 from . import apart, kernel, leftovers, trees
 from .assignment import Assignment
-from .finding import HandIn, find_outside
+from .finding import HandIn
 from .grade import Grader, empty_result, plan
+from .levels import Level, find_outside
 from .limits import Limits
 from .records import Row, has_grader_error, read_result, row_of, suite_of, write_result
 from .results import GRADER
@@ -57,23 +60,24 @@ class Batch:
         return all(result.get(key) == value for key, value in wanted.items()) and not has_grader_error(result)
 
 
-def grade_folder(folder: Path, out: Path, batch: Batch) -> list[Row]:
+def grade_folder(level: Level, out: Path, batch: Batch) -> list[Row]:
     """Mark every submission, or those of one part, and write the results.
 
     Raises:
         NotADirectoryError, ValueError: it is no folder of submissions, or `out` lies in it.
         OSError: `out` cannot be written.
     """
-    everybody = find_outside(folder, out)
+    everybody = find_outside(level, out)
     hand_ins = [one for one in everybody if not batch.shard or batch.shard.holds(one)]
     leftovers.sweep()
     results = _folder_for_results(out)
     work = out / ".work"
     rows: dict[str, Row] = {}
-    closed = apart.close([folder, out]) if batch.kind == "none" else {}
+    closed = apart.close([level.given, out]) if batch.kind == "none" else {}
     try:
         course = trees.lay_out(work / "course", batch.assignment.lessons)
         plan(batch.assignment.exercises)  # Before the processes of the pool are forked, so that each has the suites.
+        keep_what_is_loaded()
         make = partial(_make, course, batch, trees.untouched())
         patience = 2 * batch.limits.submission_seconds + 600  # The suites' own time is short: whoever needs more hangs.
 

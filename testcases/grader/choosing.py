@@ -90,14 +90,14 @@ def choose(names: Iterable[str], read: Read, origin: str = "") -> Chosen:
     """
     names = list(names)
     copies = {(found[1] or "").rstrip("/") for name in names if (found := OF_COURSE.match(name))}
-    repositories = _repositories(names)
-    refusals = [(tree, _refusal(tree, origin, copies, repositories)) for tree in _trees(names, read)]
+    in_repositories = repositories(names)
+    refusals = [(tree, _refusal(tree, origin, copies, in_repositories)) for tree in _trees(names, read)]
     open_trees = sorted((tree for tree, why in refusals if not why), key=lambda tree: (*tree.rank, tree.root))
     chosen = _together(open_trees)
     in_trees = {name for tree, _ in refusals for name in tree.files.values()}
     if not open_trees:
         left = [name for name in names if name not in in_trees]
-        chosen = _loose(left, read, lambda tree: not _refusal(tree, origin, copies, repositories))
+        chosen = _loose(left, read, lambda tree: not _refusal(tree, origin, copies, in_repositories))
     chosen.beside = _beside(names, chosen.files)
     chosen.notes += [f"not graded: {tree.shown}, {why}" for tree, why in refusals if why]
     chosen.passed_over = in_trees - set(chosen.files.values())
@@ -123,7 +123,7 @@ def _trees(names: Iterable[str], read: Read) -> list[_Tree]:
 def _is_marked(names: Iterable[str], read: Read) -> bool:
     for name in names:
         try:
-            lines = read(name).split(b"\n")
+            lines = read(name).splitlines()
         except Exception:  # It is read again when it is graded, and what is wrong with it is said there.
             continue
         if any(line.strip() == REGION.encode() for line in lines):
@@ -143,7 +143,7 @@ def _defines(name: str, read: Read, path: str) -> bool:
     return any(re.search(rf"^(class|def) {head}\b", text, re.MULTILINE) for head in heads)
 
 
-def _repositories(names: Iterable[str]) -> set[str]:
+def repositories(names: Iterable[str]) -> set[str]:
     """Folders with at least two of the files that lie at the top of a repository, such as the course's."""
     count: dict[str, int] = {}
     for name in names:
@@ -234,9 +234,11 @@ def _loose(names: Iterable[str], read: Read, is_open: Callable[[_Tree], bool]) -
         if len(paths) > 1:
             paths = [path for path in paths if _defines(name, read, path)]
             chosen.notes += [] if paths else [f"{name} may be of several lessons: not read without its lesson's folder"]
-        if len(paths) != 1 or paths[0] in chosen.files:
+        if len(paths) != 1:
             continue
-        if is_open(_Tree(folder, {paths[0]: name}, _is_marked([name], read))):
+        if paths[0] in chosen.files:
+            chosen.notes.append(f"not graded: {name}, since there is {chosen.files[paths[0]]} as well")
+        elif is_open(_Tree(folder, {paths[0]: name}, _is_marked([name], read))):
             chosen.files[paths[0]] = name
             chosen.folder = chosen.folder or folder or "."
             chosen.notes.append(f"{name} is not in the folder of its lesson: graded as {paths[0]}")

@@ -10,7 +10,7 @@ from testcases.grader.choosing import choose, course_files
 GAE, LOSS = "lesson04_gae/gae.py", "lesson05_ppo_loss/ppo_loss.py"
 COURSE = ("Makefile", "README.md", "testcases/points.toml", "tiny_models/vocab.py")
 ALL = tuple(f"solutions/{path}" for path in course_files())
-MARK = b"def f():\n    # region solution\n    return 1\n    # endregion\n"
+MARK = b"def f():\n    # region solution\r    return 1\n    # endregion\n"
 
 
 def chosen(names: tuple[str, ...], origin: str = "anna") -> tuple[str, set[str], str]:
@@ -41,6 +41,10 @@ def marked(*names: str) -> tuple[str, ...]:
 )
 def test_the_students_work_is_taken(names: tuple[str, ...], folder: str, files: set[str]):
     assert chosen(names)[:2] == (folder, files)
+
+
+def test_a_second_copy_of_a_single_file_is_named():
+    assert "not graded: hw/v2/gae.py, since there is hw/v1/gae.py" in chosen(("hw/v1/gae.py", "hw/v2/gae.py"))[2]
 
 
 @pytest.mark.parametrize("name, lesson", [("PPO", "lesson09_ppo_trainer"), ("DistributedPPO", "lesson11_scaling")])

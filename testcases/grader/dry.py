@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
@@ -13,7 +12,8 @@ from testcases.engine.contract import TUTORIAL
 
 from .assignment import FILES, Due
 from .choosing import course_files
-from .finding import HandIn, find_outside
+from .finding import HandIn
+from .levels import Level, find_outside
 from .reporting import Given
 from .reports import roster
 from .reports.settling import Class
@@ -22,17 +22,17 @@ from .shards import Shard
 from .submissions import Submission, from_folder, read_submission
 
 
-def show(folder: Path | None, given: Given, shard: Shard | None) -> int:
+def show(level: Level | None, given: Given, shard: Shard | None) -> int:
     """
     Raises:
         ValueError, OSError: it is no folder of submissions.
     """
     console = Console(highlight=False)
     console.print(_assignment(given))
-    if folder is None:
+    if level is None:
         found = [from_folder(TUTORIAL, "tutorial")]
     else:
-        hand_ins = find_outside(folder, given.out)
+        hand_ins = find_outside(level, given.out)
         mine = [one for one in hand_ins if not shard or shard.holds(one)]
         found = [_read(one) for one in mine]
         if shard:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -31,13 +32,16 @@ CANVAS = re.compile(
 )
 """Graded anonymously, everybody is called "anon", and has five letters or digits. A typed text has no number."""
 CANVAS_VERSION = re.compile(r"-(\d+)(?=\.[^.]+(\.[^.]+)?$)")
-MOODLE = re.compile(r"(?P<student>.+_\d+_assignsubmission_)(file|onlinetext)(_(?P<file>.*))?", re.IGNORECASE)
+MOODLE = re.compile(r"(?P<student>.+_\d+_assignsubmission_)(file|onlinetext)([_.](?P<file>.*))?", re.IGNORECASE)
 BLACKBOARD = re.compile(r"(?P<before>.+)_(?P<student>[^_]+)_attempt_(?P<time>\d{4}(-\d\d){5})(_(?P<file>.+)|\.txt)")
 BRIGHTSPACE = re.compile(
-    r"(?P<id>\d+-\d+) - (?P<student>.+?) - (?P<day>\w+ \d+, \d{4}) (?P<hour>\d+)(?P<minute>\d\d) (?P<half>[AP]M)"
+    r"(?P<id>\d+-\d+) - (?P<student>.+?) ?- (?P<day>\w+ \d+, \d{4}|\d+ \w+,? \d{4}) "
+    r"(?P<hour>\d+?):?(?P<minute>\d\d)(?P<half> [AP]M)?"
     r"( - (?P<file>.+))?"
 )
 METADATA = "submission_metadata.yml"
+SURE = ("Moodle", "Blackboard", "Brightspace", "Gradescope")
+"""Whose layouts nothing else looks like."""
 NOT_SUBMITTED = re.compile(
     r"__MACOSX|__pycache__|\.git|\.venv|\.ipynb_checkpoints|\.DS_Store|\._.*|Thumbs\.db|desktop\.ini"
     r"|README(\.\w+)?|index\.html|[^_]+\.(csv|toml|xlsx)|" + METADATA
@@ -110,16 +114,6 @@ def find(folder: Path) -> list[HandIn]:
     return _named(found)
 
 
-def find_outside(folder: Path, out: Path) -> list[HandIn]:
-    """
-    Raises:
-        NotADirectoryError, ValueError: it is no folder of submissions, or `out` lies in it.
-    """
-    if out.resolve().is_relative_to(folder.resolve()):
-        raise ValueError(f"OUT: expected a folder outside {str(folder)!r}, in which everything is a submission")
-    return find(folder)
-
-
 def _add(groups: dict[tuple[str, str], _Group], path: Path) -> None:
     """Put one thing in the folder where it belongs."""
     name = path.name
@@ -145,7 +139,7 @@ def _add(groups: dict[tuple[str, str], _Group], path: Path) -> None:
         # The .txt that comes with each attempt is Blackboard's own.
         group.parts += [(path, hit["file"])] if hit["file"] else []
     elif hit := BRIGHTSPACE.fullmatch(name):
-        time = f"{hit['day']} {hit['hour']}:{hit['minute']} {hit['half']}"
+        time = f"{hit['day']} {hit['hour']}:{hit['minute']}{hit['half'] or ''}"
         made = _Group(f"brightspace\0{hit['id']}\0{time}", hit["student"], system="Brightspace", handed_in=time)
         group = groups.setdefault(("brightspace", made.key), made)
         group.parts.append((path, hit["file"] or name))
@@ -221,12 +215,13 @@ def _named(groups: Sequence[_Group]) -> list[HandIn]:
     files = [re.sub(r"[^A-Za-z0-9._-]", "_", group.student)[:100] for group in groups]
     often = Counter(file.lower() for file in files)
     named = []
-    same = Counter(group.student.lower() for group in groups)
-    for group, file in zip(groups, files, strict=True):
+    people = [unicodedata.normalize("NFC", group.student.lower()) for group in groups]
+    same = Counter(people)
+    for group, person, file in zip(groups, people, files, strict=True):
         notes = list(dict.fromkeys(group.notes))
         if file != group.student or often[file.lower()] > 1 or file.startswith("."):
             file += "~" + hashlib.sha256(os.fsencode(group.key)).hexdigest()[:8]
-        if same[group.student.lower()] > 1:
+        if same[person] > 1:
             notes.append("another submission has the same name, or one that differs only in capital letters")
         shown = printable(group.student)[:200]
         told = group.aliases, group.system, group.handed_in

@@ -97,6 +97,7 @@ def test_names_in_two_cases_and_twice(tmp_path: Path, recwarn: pytest.WarningsRe
     (hand_in,) = find(tmp_path / "in")
     submission = read_submission(hand_in)
     assert submission.files["lesson04_gae/gae.py"] == b"# new\n"
+    assert "lesson04_gae/gae.py is in it more than once: the last one was read" in submission.notes
 
 
 def test_an_installed_course_is_not_seen(bubblewrap: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

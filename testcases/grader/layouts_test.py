@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from testcases.engine import named_cases
 from testcases.grader.finding import find
+from testcases.grader.levels import opened
 from testcases.grader.reports import roster
 from testcases.grader.reports.sheets import MarkSheet, Raw
 from testcases.grader.submissions import read_submission as read
@@ -103,6 +105,8 @@ EXPORTS: dict[str, tuple[Mapping[str, str | bytes], str, str]] = {
         {f"{ANN}_/gae.py": GAE, f"{ANN[:-4]}onlinetext_/onlinetext.html": "", f"{CEM[:-4]}onlinetext_/a.html": ""},
         *(WORKSHEET, "ge"),
     ),
+    "moodle-groups": (each("Group A-{}_", (ANN, BOB, f"of Jo-{CEM}"), ONE), NAMES, "ggg"),
+    "moodle-flat-text": ({f"{ANN}_gae.py": GAE, f"{BOB[:-4]}onlinetext.html": ""}, NAMES, "gu"),
     "moodle-by-name": (each("{}_", (ANN, BOB, CEM), ONE), NAMES, "ggg"),
     "gradescope": ({**each("submission_{}", "123", TREE), LISTED: THREE}, "", "ggg"),
     "gradescope-flat": ({**each("submission_{}", "123", ONE), LISTED: THREE}, EMAILS, "ggg"),
@@ -115,6 +119,10 @@ EXPORTS: dict[str, tuple[Mapping[str, str | bytes], str, str]] = {
     ),
     "github": (each("hw2-{}", LOGINS, CLONE), CLASSROOM, "ggg"),
     "github-behind": (each("{}-hw2", LOGINS, CLONE), CLASSROOM, "ggg"),
+    "github-longer-logins": (
+        each("hw2-{}", ("ann", "ann-1", "ann-1-x"), CLONE),
+        *(CLASSROOM.replace("bob-s", "ann-1").replace("cemoz", "ann-1-x"), "ggg"),
+    ),
     "github-zips": ({f"hw2-{one}-main.zip": WHOLE for one in LOGINS}, CLASSROOM, "ggg"),
     "github-logins": (each("{}", LOGINS, COURSE), CLASSROOM, "ggg"),
     "github-grades": (each("hw2-{}", LOGINS, CLONE), GRADES, "ggg"),
@@ -142,6 +150,10 @@ EXPORTS: dict[str, tuple[Mapping[str, str | bytes], str, str]] = {
         {f"{LEE}/gae.py": GAE, f"{SMITH}/a.zip": WHOLE, f"{OEZ}/gae.py": GAE, f"{OEZ}/my.py": "", "index.html": ""},
         *(NAMES, "ggg"),
     ),
+    "brightspace-day-first": (
+        {"1-2 - Ann Lee - 20 November, 2026 22:11/gae.py": GAE, "1-3 - Bob Smith- 1 Mai 2026 22:11/gae.py": GAE},
+        *(NAMES, "gg"),
+    ),
     "brightspace-flat": ({f"{LEE} - gae.py": GAE, f"{LEE} - my.py": "", f"{SMITH} - a.zip": ZIP}, NAMES, "gg"),
     "brightspace-attempts": ({f"{LEE}/gae.py": GAE, f"{LEE.replace('10', '11')}/gae.py": GAE}, NAMES, "gg"),
     "classroom": (
@@ -157,13 +169,16 @@ EXPORTS: dict[str, tuple[Mapping[str, str | bytes], str, str]] = {
 """Name -> files, roster, and the first letter of each submission's status."""
 
 
+def lay_out(folder: Path, files: Mapping[str, str | bytes]) -> None:
+    for path, data in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(data if isinstance(data, bytes) else data.encode())
+
+
 @pytest.mark.parametrize("name", EXPORTS)
 def test_everybody_is_found_once(tmp_path: Path, name: str):
     files, people, statuses = EXPORTS[name]
-    for path, data in files.items():
-        place = tmp_path / "in" / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(data if isinstance(data, bytes) else data.encode())
+    lay_out(tmp_path / "in", files)
     found = [read(hand_in) for hand_in in find(tmp_path / "in")]
     assert "".join(one.status[0] for one in found) == statuses, [(one.student, one.notes) for one in found]
     assert {one.system.lower() for one in found} <= {name.partition("-")[0], "folder", "archive", "repository", "file"}
@@ -175,6 +190,49 @@ def test_everybody_is_found_once(tmp_path: Path, name: str):
         ]
         matching = roster.match(sheets, roster.read(tmp_path / "class.csv"), attempts=name.endswith("-attempts"))
         assert len(matching.person_of) == len(found), matching.problems
+
+
+TWO = each("{}", ("ann", "bob"), ONE)
+
+
+def below(folder: str, files: Mapping[str, str | bytes]) -> dict[str, str | bytes]:
+    return {f"{folder}/{path}": data for path, data in files.items()}
+
+
+@named_cases(
+    "files, level",
+    {
+        "a-folder": (below("export", TWO), "export"),
+        "a-folder-in-a-folder": (below("a/b", {"ann/gae.py": GAE, "bob.zip": ZIP}), "a/b"),
+        "beside-the-roster": ({**below("export", TWO), "roster.csv": "", "README.md": ""}, "export"),
+        "a-zip": ({"export.zip": packed(TWO)}, "export.zip"),
+        "a-zip-with-a-folder": ({"a/export.zip": packed(below("b", TWO))}, "a/export.zip/b"),
+        "a-zip-of-windows": ({"export.zip": packed({r"a\ann\gae.py": GAE, r"a\bob\gae.py": GAE})}, "export.zip/a"),
+        "zips-of-google-drive": (
+            {f"HW-20261120T101010Z-1-00{i}.zip": packed(below("HW", {f"{i} - gae.py": GAE})) for i in (1, 2)},
+            "HW-20261120T101010Z-1-001.zip/HW",
+        ),
+        "canvas": (below("export", CANVAS_FILES), "export"),
+        "gradescope": (below("export", {"submission_1/gae.py": GAE, LISTED: metadata("Ann Lee")}), "export"),
+        "numbered": (below("export", {f"{i}.zip": ZIP for i in range(4)}), "export"),
+        "a-student": (below("ann", {"gae.py": GAE, "x/gae.py": GAE}), "."),
+        "parts-of-a-work": ({"ann/w1/lesson04_gae/gae.py": GAE, "ann/w2/lesson05_ppo_loss/ppo_loss.py": ""}, "."),
+        "attempts": (below("ann", {"hw9.zip": ZIP, "hw10.zip": ZIP, "hw (1).zip": ZIP}), "."),
+        "a-repository": (below("ann", {**each("{}", ("a", "b"), ONE), "Makefile": "", "README.md": ""}), "."),
+        "a-course": (below("ann", {**TREE, "old/gae.py": GAE}), "."),
+        "a-moodle-folder": (below(f"{ANN}_", TWO), "."),
+        "zips-of-students": ({f"s-00{i}.zip": packed(below("a", TWO)) for i in (1, 2)}, "."),
+        "two-things": ({**below("export", TWO), "cem/gae.py": GAE}, "."),
+        "a-broken-zip": ({"export.zip": packed(TWO)[:-30]}, "."),
+        "out-of-the-zip": ({"export.zip": packed({"../../ann/gae.py": GAE, "/bob/gae.py": GAE})}, "."),
+    },
+)
+def test_submissions_are_found_in_what_lies_alone(tmp_path: Path, files: Mapping[str, str | bytes], level: str):
+    lay_out(tmp_path / "in", files)
+    with opened(tmp_path / "in") as found:
+        assert str(found.inside) == level
+        assert level == "." or all(read(one).status == "graded" for one in find(found.folder))
+    assert [path.name for path in tmp_path.iterdir()] == ["in"] and (level == "." or f"/{level} is" in f"{found} is")
 
 
 @pytest.mark.parametrize("name", ["homework.7z", "homework.rar", "gae.ipynb"])
@@ -197,8 +255,17 @@ def test_two_people_of_one_name_are_told_apart_by_their_numbers_or_not_at_all():
 def test_when_it_was_handed_in(tmp_path: Path):
     exports = {"b": {attempt("al"): GAE}, "g": {"submission_1/gae.py": GAE, LISTED: THREE}}
     for folder, files in exports.items():
-        for path, text in files.items():
-            (tmp_path / folder / path).parent.mkdir(parents=True, exist_ok=True)
-            (tmp_path / folder / path).write_text(text, "utf-8")
+        lay_out(tmp_path / folder, files)
     times = [read(find(tmp_path / folder)[0]).handed_in for folder in exports]
     assert times == ["2026-11-20T23:10:11", "2026-11-20 22:10:11.938405000 Z"]
+
+
+def test_what_is_unpacked_is_as_old_as_it_was(tmp_path: Path):
+    lay_out(tmp_path, {"in/export.zip": b""})
+    with zipfile.ZipFile(tmp_path / "in/export.zip", "w") as archive:
+        for name in ("ann", "bob"):
+            archive.writestr(zipfile.ZipInfo(f"{name}/gae.py", (2026, 11, 20, 12, 0, 0)), GAE)
+            archive.writestr(zipfile.ZipInfo(f"{name}/data.bin"), "0" * 1000)
+    with opened(tmp_path / "in") as found:
+        assert all(read(one).handed_in.startswith("2026-11-20") for one in find(found.folder))
+        assert (found.folder / "ann/data.bin").stat().st_size == 0

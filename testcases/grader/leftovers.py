@@ -17,10 +17,12 @@ from pathlib import Path
 from . import apart, shares
 from .bubblewrap import WORKER_USERS
 
+OURS = r"ppo-(?:student|course|check|export)-(\d{1,9})-\w+"
+
 
 def sweep(temporary: Path | None = None, closed: Path = apart.CLOSED) -> None:
-    """Homes and copies of a course in the folder for temporary files, empty groups, and folders that are closed."""
-    for folder in _of_the_dead(temporary or Path(tempfile.gettempdir()), r"ppo-(?:student|course|check)-(\d{1,9})-\w+"):
+    """Homes, courses and exports in the folder for temporary files, empty groups, and folders that are closed."""
+    for folder in _of_the_dead(temporary or Path(tempfile.gettempdir()), OURS):
         if folder.is_dir() and not folder.is_symlink() and folder.lstat().st_uid in (os.geteuid(), *WORKER_USERS):
             with contextlib.suppress(RecursionError):
                 shutil.rmtree(folder, ignore_errors=True)

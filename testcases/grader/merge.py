@@ -7,11 +7,13 @@ python -m testcases.grader.merge --out OUT --parts "a b c"    these folders
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 from pathlib import Path
 
 from .__main__ import OUT, add_assignment, refuse
 from .assignment import asked_for, from_dict
+from .levels import opened
 from .records import Row, read_result, row_of, suite_of, write_result
 from .reporting import Given, given_for, report
 from .shards import Part, check_parts, read_part
@@ -33,7 +35,8 @@ def main() -> None:
         rows = join(given.out, parts)
     except (OSError, ValueError) as error:
         sys.exit(refuse(str(error)))
-    sys.exit(report(given, rows, submissions, parts[0][1].sandbox))
+    with opened(submissions) if submissions else contextlib.nullcontext() as level:
+        sys.exit(report(given, rows, level and level.folder, parts[0][1].sandbox))
 
 
 def _parts(options: argparse.Namespace) -> tuple[Given, list[tuple[Path, Part]]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import socket
@@ -22,16 +23,39 @@ def within(seconds: float) -> Callable[[], float]:
     return lambda: end - time.monotonic()
 
 
+class Waits:
+    """The seconds that a process has been ready to run, and did not; the kernel is asked twice for each question.
+
+    Args:
+        process: its number, None if it is not known.
+    """
+
+    def __init__(self, process: int | None) -> None:
+        self._file = None
+        with contextlib.suppress(OSError):
+            self._file = open(f"/proc/{process}/schedstat", "rb", buffering=0)
+
+    def __call__(self) -> float:
+        try:
+            return int(os.pread(self._file.fileno(), 100, 0).split()[1]) / 1e9 if self._file else 0.0
+        except (OSError, IndexError, ValueError):
+            return 0.0
+
+    def close(self) -> None:
+        if self._file:
+            self._file.close()
+
+
 class Clock:
     """Of one question: the time that the worker waits for a core is not its own.
 
     Args:
-        process: the number of the worker's process, None if it is not known.
+        waits: of the worker's process.
         seconds: of its own time.
     """
 
-    def __init__(self, process: int | None, seconds: float) -> None:
-        self._process, self._seconds = process, seconds
+    def __init__(self, waits: Waits, seconds: float) -> None:
+        self._waits, self._seconds = waits, seconds
         self._started, self._waited = time.monotonic(), self._waits()
 
     def left(self) -> float:
@@ -46,14 +70,6 @@ class Clock:
 
     def wall(self) -> float:
         return time.monotonic() - self._started
-
-    def _waits(self) -> float:
-        """The seconds that the process has been ready to run, and did not."""
-        try:
-            with open(f"/proc/{self._process}/schedstat", "rb", buffering=0) as file:
-                return int(file.read().split()[1]) / 1e9
-        except (OSError, IndexError, ValueError):
-            return 0.0
 
 
 class Handed:

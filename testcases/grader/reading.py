@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import contextlib
 import gzip
 import io
 import lzma
@@ -10,6 +11,7 @@ import os
 import re
 import stat
 import tarfile
+import time
 import zipfile
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -129,11 +131,13 @@ class _Zip(Source):
                 continue
             if self.is_full(name):
                 break
-            if problem := _path_problem(info.filename):
+            if problem := path_problem(info.filename):
                 self.notes.append(f"{name} is {problem}: not read")
             elif stat.S_IFMT(kind) not in (0, stat.S_IFREG):
                 self.notes.append(f"{name} is {kind_of(kind)}: not read")
             else:
+                if name in self.readers:
+                    self.notes.append(f"{name} is in it more than once: the last one was read")
                 self.readers[name] = lambda info=info, archive=archive: self._member(archive, info)
 
     @staticmethod
@@ -171,7 +175,7 @@ class _Tar(Source):
                 self._take(archive, member, path)
 
     def _take(self, archive: tarfile.TarFile, member: tarfile.TarInfo, path: str) -> None:
-        if problem := _path_problem(member.name):
+        if problem := path_problem(member.name):
             self.notes.append(f"{path} is {problem}: not read")
         elif not member.isreg():
             self.notes.append(f"{path} is {'a link' if member.islnk() or member.issym() else 'a device'}: not read")
@@ -248,6 +252,47 @@ def open_archive(name: str, file: IO[bytes]) -> Source:
         raise Unreadable(f"{name} is not an archive that can be opened: {type(error).__name__}: {error}") from None
 
 
+def unpack(packed: Path, folder: Path, wanted: str) -> bool:
+    """Write the Python files and archives of a zip into a folder, and what is called `wanted`; of all else the names.
+
+    Returns:
+        True, if it ends: it raises whatever a broken archive does.
+    """
+    left = MAX_JUNK
+    with open_file(packed) as file, zipfile.ZipFile(file) as archive:
+        for info in archive.infolist():
+            name = info.filename = info.filename.replace("\\", "/")
+            is_plain = stat.S_IFMT(info.external_attr >> 16) in (0, stat.S_IFREG, stat.S_IFDIR)
+            parts = [len(os.fsencode(part)) for part in name.split("/")]
+            if (
+                JUNK.search(name)
+                or path_problem(name)
+                or len(parts) > 2 * MAX_DEPTH
+                or max(parts) > 255
+                or not is_plain
+            ):
+                continue
+            left -= info.file_size
+            if left < 0:
+                raise Unreadable("unpacks to too much")
+            with contextlib.suppress(
+                FileExistsError, IsADirectoryError, NotADirectoryError
+            ):  # One name, a file and a folder.
+                _unpack(archive, info, folder, wanted)
+    return True
+
+
+def _unpack(archive: zipfile.ZipFile, info: zipfile.ZipInfo, folder: Path, wanted: str) -> None:
+    path = folder / info.filename
+    if info.filename.endswith((".py", "/", wanted)) or is_archive(info.filename):
+        archive.extract(info, folder)
+    else:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    written = time.mktime((*info.date_time, 0, 0, -1))
+    os.utime(path, (written, written))
+
+
 def printable(text: str) -> str:
     """In one line, without control characters and half characters."""
     text = text.encode("utf-8", "replace").decode("utf-8")
@@ -309,7 +354,7 @@ def _count(file: IO[bytes], mark: bytes) -> int:
     return found
 
 
-def _path_problem(name: str) -> str | None:
+def path_problem(name: str) -> str | None:
     if "\0" in name or name.startswith(("/", "\\")) or re.match(r"[A-Za-z]:", name):
         return "an absolute path"
     return "a path that leads out of the archive" if ".." in re.split(r"[/\\]", name) else None

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 from . import kernel
 from .choosing import Chosen, choose, course_files
@@ -103,22 +104,28 @@ def read_submission(hand_in: HandIn) -> Submission:
 
     Whatever is wrong with it is said in its notes.
     """
+    found = in_a_process(lambda: _read(hand_in), READ_SECONDS)
+    if found is None:
+        found = _empty(hand_in)
+        found.status = "unreadable"
+        found.note(f"reading it takes more than {READ_SECONDS} seconds, or too much memory")
+    return found
+
+
+def in_a_process(work: Callable[[], Any], seconds: float) -> Any:
+    """What it returns, from a process with bounded memory; None if there is nothing in time."""
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_send, args=(theirs, hand_in), daemon=True)
+    process = context.Process(target=_send, args=(theirs, work), daemon=True)
     process.start()
     theirs.close()
     try:
-        found = ours.recv() if ours.poll(READ_SECONDS) else None
+        found = ours.recv() if ours.poll(seconds) else None
     except (EOFError, OSError):
         found = None
     process.kill()
     process.join()
     ours.close()
-    if found is None:
-        found = _empty(hand_in)
-        found.status = "unreadable"
-        found.note(f"reading it takes more than {READ_SECONDS} seconds, or too much memory")
     return found
 
 
@@ -127,13 +134,13 @@ def from_folder(folder: Path, student: str) -> Submission:
     return read_submission(HandIn(student, student, ((folder, student),)))
 
 
-def _send(connection: Connection, hand_in: HandIn) -> None:
+def _send(connection: Connection, work: Callable[[], Any]) -> None:
     with contextlib.suppress(AttributeError, OSError):
         kernel.die_with_parent()
     with contextlib.suppress(OSError, ValueError):
         held = int(Path("/proc/self/statm").read_text("ascii").split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (held + READ_BYTES,) * 2)
-    connection.send(_read(hand_in))
+    connection.send(work())
 
 
 def _empty(hand_in: HandIn) -> Submission:
@@ -173,7 +180,8 @@ def _read(hand_in: HandIn) -> Submission:
     if not submission.has_work():
         submission.status = "unreadable" if problems else "empty"
         if not problems:
-            submission.note("no file of the course in it")
+            there_is = f"; there is {', '.join(submission.others[:3])}" if submission.others else ""
+            submission.note(f"no file of the course in it{there_is}")
     for path in course_files():
         if path not in submission.files and (close := close_match(path, submission.others)):
             submission.note(f"no {path}{close}")

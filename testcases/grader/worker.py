@@ -401,6 +401,9 @@ def _answer(channel: socket.socket, home: Path) -> None:
         if header.get("settle"):
             protocol.send(channel, {"id": header["id"], "settle": True})
             continue
+        if header.get("load"):
+            protocol.send(channel, {"id": header["id"], "loaded": evaluator.load(*header["load"])})
+            continue
         place: Any = body
         if header["place"]:
             start, size = header["place"]

@@ -68,15 +68,19 @@ def grade(exercise: Exercise, draw: int = 0) -> None:
             f"{caught} of {len(wrong)} wrong implementations are caught, and every right one is accepted",
             f"a question that your tests leave open: {PROBES[function][missed[0]].question}",
         ]
-        lines.append(overlooked(current().subject.text(question.lesson, "my_tests.py")))
+        lines.append(
+            overlooked(current().subject.text(question.lesson, "my_tests.py"), clean(str(verdict["left_out"])))
+        )
         _fail(answer, MISSED, lines, caught / len(wrong))
 
 
 def _require_an_end(answer: Answer) -> None:
     error = answer.outcome.error
     if error and error.kind == "timeout" and error.frames:
-        test, line = error.frames[0].function.replace("<module>", "my_tests.py"), error.frames[-1].line
+        test, line = error.frames[0].function, error.frames[-1].line
         says = f"{test} does not end, or is slow: it was {error.message}, which are for all implementations together"
+        if test == "<module>":  # As it is loaded, or in a copy for one implementation.
+            says = f"my_tests.py does not end, or is slow: it was {error.message}"
         _fail(answer, "took too long", [says, *_line(answer, line)])
 
 

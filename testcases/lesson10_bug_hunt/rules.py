@@ -63,13 +63,19 @@ def problem(source: str, function: str) -> str:
     """
     if len(source) > MAX_LETTERS:
         return f"my_tests.py has more than {MAX_LETTERS:,} letters: what is long to read is not run"
-    for number, line in enumerate(re.split("\r\n?|\n", source, maxsplit=2)[:2], 1):
-        if (found := ENCODING.match(line)) and found[1].lower().replace("_", "-") not in ("utf-8", "utf8"):
+    lines = re.split("\r\n?|\n", source)
+    for number, line in enumerate(lines, 1):
+        found = ENCODING.match(line) if number < 3 else None
+        if found and found[1].lower().replace("_", "-") not in ("utf-8", "utf8"):
             return f"my_tests.py, line {number}: the encoding {found[1]}. A test file is UTF-8: save it as that"
+        if "\ufffd" in line:
+            return f"my_tests.py, line {number}: a letter that is not in UTF-8. A test file is UTF-8: save it as that"
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):
         return ""
+    except (RecursionError, MemoryError):
+        return "my_tests.py has an expression in which too much is nested: what is that deep is not run"
     names = dict(_imported(tree))
     nodes = list(_nodes(tree, function))
     finds = [(node, _found(node)) for node in nodes]
@@ -89,15 +95,19 @@ def _reason(found: str) -> str:
     return "A test looks at what a function returns, and at nothing else"
 
 
-def overlooked(source: str) -> str:
-    """One sentence about the first test of a file that is not run; "" if there is none."""
+def overlooked(source: str, left_out: str) -> str:
+    """One sentence about the first test of a file that is not run; "" if there is none.
+
+    Args:
+        left_out: what running the file has shown.
+    """
     starts = tuple(f"test_{name}" for name in FUNCTIONS.values())
     for node in ast.parse(source).body:
         if isinstance(node, ast.ClassDef) and node.name.startswith("Test"):
             return f"my_tests.py, line {node.lineno}: {node.name} is not run: a test is a function here, in no class"
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test") and not node.name.startswith(starts):
             return f"my_tests.py, line {node.lineno}: {node.name} is not run: begin its name with {', '.join(starts)}"
-    return ""
+    return f"{left_out} is not run: a test is a function, and its name begins with {', '.join(starts)}" * bool(left_out)
 
 
 def _nodes(tree: ast.Module, function: str) -> Iterator[ast.AST]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import builtins
+import functools
 import importlib
+import inspect
 import itertools
 import json
 import random
@@ -11,7 +13,6 @@ import traceback
 import types
 import zlib
 from collections.abc import Callable, Iterator
-from functools import cache
 from typing import Any
 
 import torch
@@ -44,7 +45,7 @@ def verdicts(lesson: Any, function: str, bank: torch.Tensor) -> dict[str, Any]:
         if bool(refused) != bool(again):
             return {**answer, "problem": f"my_tests.py: {FLAKY}", "refused": []}
         answer["refused"].append(bool(refused))
-    return answer
+    return {**answer, "left_out": file.left_out(subject)}
 
 
 def refusal(lesson: Any, function: str, bank: torch.Tensor) -> dict[str, Any]:
@@ -91,8 +92,26 @@ class _TestFile:
         exec(_compiled(source), space)
         return _Subject(space[self.function])
 
+    def left_out(self, subject: _Subject) -> str:
+        """The first thing with the name of a test that is not run, and that no `def` or `class` in the text names."""
+        others = tuple(f"test_{name}" for name in FUNCTIONS.values() if name != self.function)
+        for name, value in self._copy(subject).items():
+            is_known = getattr(value, "__name__", "") == name or name.startswith(others)
+            if name.startswith("test") and callable(value) and not is_known:
+                if not (name.startswith(f"test_{self.function}") and _is_test(value)):
+                    return name
+        return ""
+
     def tests(self, subject: _Subject) -> list[tuple[str, Callable[..., None], dict[str, Any]]]:
         """The tests of this function, in the order of the file, from a fresh copy of it."""
+        return [
+            (name, function, parameters)
+            for name, function in self._copy(subject).items()
+            if name.startswith(f"test_{self.function}") and callable(function) and _is_test(function)
+            for parameters in _parameters(function)
+        ]
+
+    def _copy(self, subject: _Subject) -> dict[str, Any]:
 
         def give(name: str, *rest: Any) -> Any:
             level = rest[3] if len(rest) > 3 else 0
@@ -104,12 +123,7 @@ class _TestFile:
 
         space = {"__name__": self.name, "__builtins__": {**vars(builtins), "__import__": give}}
         exec(self.code, space)
-        return [
-            (name, function, parameters)
-            for name, function in space.items()
-            if name.startswith(f"test_{self.function}") and isinstance(function, types.FunctionType)
-            for parameters in _parameters(function)
-        ]
+        return space
 
     def refusal(self, subject: _Subject, alone: bool, first: int | None = None) -> dict[str, Any] | None:
         """The first test that fails, None if all pass; with `alone` in reverse order, each in a copy of its own, and
@@ -137,7 +151,8 @@ class _TestFile:
         text = f"{type(error).__name__}: {error}".strip().removesuffix(":")[:300]
         if own:
             return {"kind": kind, "error": text, "line": own[-1].lineno}
-        return {"kind": kind, "error": f"{text}. Fixtures are not known here: call a plain function"}
+        asks = ". Fixtures are not known here: call a plain function" if "required positional" in text else ""
+        return {"kind": kind, "error": text + asks}
 
 
 def _is_plain(value: Any) -> bool:
@@ -147,15 +162,23 @@ def _is_plain(value: Any) -> bool:
     return value is None or type(value) in (torch.Tensor, torch.nn.Parameter, bool, int, float, str)
 
 
-@cache
+@functools.cache
 def _compiled(source: str) -> types.CodeType:
     return compile(source, "<implementation>", "exec", dont_inherit=True)
+
+
+def _is_test(value: Any) -> bool:
+    """As pytest says: a function, wrapped or with some of its arguments given."""
+    inner = inspect.unwrap(value)
+    return inspect.isfunction(inner.func if isinstance(inner, functools.partial) else inner)
 
 
 def _error_of(function: Callable[..., None], parameters: dict[str, Any]) -> BaseException | None:
     """What a test raised; None if it passed."""
     try:
-        function(**parameters)
+        if isinstance(waits := function(**parameters), (types.GeneratorType, types.CoroutineType)):
+            waits.close()
+            return TypeError("nothing of it is run: a test has no yield, and is not async")
     except NotImplementedError as error:
         if str(error).startswith("lesson10: "):  # The stub's own: not started, and no verdict.
             raise

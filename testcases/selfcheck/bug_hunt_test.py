@@ -192,6 +192,9 @@ def test_a_rule_broken_in_one_test_costs_no_other_function():
         "decorated": ("", "pass", "@run\ndef test_compute_rewards():\n    import os\n"),
         "another-encoding": ("\r# coding: utf-7\n", "pass", ""),
         "too-long-to-read": ("", "pass", "# coding: utf-8\n" * 5000),
+        "too-deep-to-read": ("", "pass", "x = " + "-" * 50_000 + "1"),
+        "an-expression-too-deep": ("", "pass", "x = " + "a." * 20_000 + "b"),
+        "no-utf-8": ("", "pass", "# K\ufffdln, where a byte is no letter\n"),
         "the-first-encoding-counts": ("# coding: cp1252 (utf-8)\n", "pass", ""),
     },
 )
@@ -290,6 +293,16 @@ def failure(source: str, seconds: float) -> CheckFailed:
             "mistakes not caught",
             ["line 12: TestGae is not run"],
         ),
+        "no-function": (
+            "pass\n\nclass Check:\n    def __call__(self):\n        pass\ntest_compute_gae_too = Check()",
+            "mistakes not caught",
+            ["test_compute_gae_too is not run"],
+        ),
+        "asynchronous": (
+            "pass\n\nasync def test_compute_gae_too():\n    pass",
+            "your test broke",
+            ["is not async Read:"],
+        ),
         "misnamed": ("pass\n\ndef test_gae():\n    pass", "mistakes not caught", ["line 12: test_gae is not run"]),
     },
 )
@@ -315,6 +328,25 @@ def test_marks_are_those_of_pytest(mark: str, refused: bool):
     body = f"pass\n\n@pytest.mark.{mark}\ndef test_compute_gae_marked(wanted=0.0, more=0.0):\n"
     source = f"{GAE}{body}    assert {RIGHT}.item() == wanted + more\n"
     assert verdict("compute_gae", source, bank.right("compute_gae")[:1])["refused"] == [refused]
+
+
+@named_cases(
+    "line, refused, left_out",
+    {
+        "partial": ("test_compute_gae_too = functools.partial(check, 1)", True, ""),
+        "wrapped": ("test_compute_gae_too = functools.cache(functools.partial(check, 1))", True, ""),
+        "lambda": ("test_compute_gae_too = lambda: check(1)", True, ""),
+        "no-function": ("test_compute_gae_too = Check()", False, "test_compute_gae_too"),
+        "partial-of-another-name": ("test_gae = functools.partial(check, 1)", False, "test_gae"),
+        "of-another-function": ("test_compute_rewards_too = Check()", False, ""),
+        "numbers": ("test_compute_gae_rows = [1, 2]", False, ""),
+    },
+)
+def test_what_is_run_is_what_pytest_runs(line: str, refused: bool, left_out: str):
+    helpers = "import functools\n\ndef check(n):\n    assert n == 2\n\n"
+    helpers += "class Check:\n    def __call__(self):\n        check(1)\n"
+    found = verdict("compute_gae", f"{GAE}pass\n\n{helpers}\n{line}\n", bank.right("compute_gae")[:1])
+    assert found == {"problem": "", "refused": [refused], "left_out": left_out}
 
 
 def test_own_tests_run_as_plain_tests_of_pytest_on_the_course_s_functions(tmp_path: Path, capsys: Any):

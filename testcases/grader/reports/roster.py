@@ -152,7 +152,10 @@ def match(sheets: Iterable[MarkSheet], roster: Roster, attempts: bool = False) -
                 by_key.setdefault(key, []).append(person)
         wanted: dict[int, list[str]] = {}
         for page, sheet in open_sheets.items():
-            found = {person.row for key in keys_of_sheet(sheet) for person in by_key.get(key, ())}
+            keys = [key for key in keys_of_sheet(sheet) if key in by_key]
+            # ann-lee is not ann.
+            keys = [key for key in keys if not any(f" {key} " in f" {longer} " for longer in keys if longer != key)]
+            found = {person.row for key in keys for person in by_key[key]}
             if len(found) == 1:
                 wanted.setdefault(found.pop(), []).append(page)
             elif found:
@@ -215,6 +218,12 @@ def _name_in_download(sheet: MarkSheet) -> set[str]:
     return {f"{sheet.system} {name}"} if sheet.system in ("Moodle", "Canvas") else set()
 
 
+def _name_behind_group(sheet: MarkSheet) -> set[str]:
+    """Moodle's "Group A-Ann Lee_12_assignsubmission_file_"."""
+    words = sheet.student.partition("_")[0].split("-")
+    return {f"{sheet.system} {_loose('-'.join(words[i:]))}" for i in range(1, len(words))}
+
+
 def _names(person: Person) -> set[str]:
     """As Moodle writes a name, and as Canvas does: the last name first, in one word. Where there is no surer number."""
     words = _loose(person.name).split()
@@ -264,6 +273,7 @@ STEPS: tuple[tuple[Callable[[MarkSheet], set[str]], Callable[[Person], set[str]]
     (_downloads, _download_ids),
     (lambda sheet: {_loose(name) for name in (sheet.student, *sheet.aliases)} - {""}, _loose_keys),
     (_name_in_download, _names),
+    (_name_behind_group, _names),
     (_letters, _letters_in_any_order),
     (_parts, lambda person: {_loose(person.login)} - {""}),
 )
