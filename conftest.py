@@ -259,8 +259,7 @@ class _Run:
         tested = [entry for node in self.results if (entry := entry_of(node))]
         for lesson, exercise in dict.fromkeys((entry.lesson, entry.exercise) for entry in tested):
             own = [entry for entry in entries(lesson) if entry.exercise == exercise]
-            if {progress.status(entry, state) for entry in own} <= {"passed", "not earned", "not run"}:
-                state.update({entry.node: dict.fromkeys(state.get(entry.node, ()), "passed") for entry in own})
+            if progress.all_is_earned(own, state):
                 continue
             passed = [entry.node for entry in own if set(self.results.get(entry.node, {}).values()) == {"passed"}]
             if not passed:
@@ -273,7 +272,7 @@ class _Run:
             if why:
                 taken[exercise] = len(why)
         number, names = sum(taken.values()), ", ".join(taken)
-        return [f"passed tests that count once no other of their exercise fails: {number} of {names}"] if taken else []
+        return [f"Passed tests that give points later: {number}. Repair what fails of {names} first."] if taken else []
 
     def _write_bars(self, terminalreporter: Any) -> None:
         if not self.results or hasattr(self.config, "workerinput"):

@@ -92,6 +92,16 @@ def earned(entry: Entry, results: Results) -> int:
     return int(entry.points * min(float(share) for share in shares if share))
 
 
+def all_is_earned(own: Iterable[Entry], state: dict[str, Any]) -> bool:
+    """Whether none of an exercise's tests fails any longer; then those that were not earned have passed."""
+    found = {entry.node: status(entry, state) for entry in own}
+    is_so = set(found.values()) <= {"passed", "not earned", "not run"}
+    for node, text in found.items():
+        if is_so and text == "not earned":
+            state[node] = dict.fromkeys(state[node], "passed")
+    return is_so
+
+
 def exercise_status(lesson: str, exercise: str, results: Results) -> str:
     """Status of an exercise: the worst of its tests."""
     found = {status(entry, results) for entry in entries(lesson) if entry.exercise == exercise}

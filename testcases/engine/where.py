@@ -41,7 +41,7 @@ def where(seen: list[Seen], failing: Seen, ask: Callable[[Request], tuple[Outcom
         return text
     wrong = [one for one in seen if not same_outcome(one[1], one[2])]
     right = [one[0] for one in seen if same_outcome(one[1], one[2])]
-    extent = f"in {len(wrong)} of the {len(seen)} ordinary examples, too"
+    extent = f"in {'all' if not right else f'{len(wrong)} of the'} {len(seen)} ordinary examples, too"
     wrong, told, of_type = [*wrong, failing], [], bool(failing[2].error)
     if not any(right.error or mine.error for _, right, mine in wrong):
         pairs = [(asked, _flat(right), _flat(mine)) for asked, right, mine in wrong]

@@ -9,9 +9,10 @@ import pytest
 from testcases.engine.bench import Suspect
 from testcases.engine.changes import Change, WrongAnswer, edit, instead, region_text
 from testcases.engine.compare import same_outcome
+from testcases.engine.contract import SOLUTIONS
 from testcases.engine.contract import lesson as read_lesson
 from testcases.engine.diagnosis import LAYERS, bench_of, suspects_of
-from testcases.engine.evaluate import Evaluator
+from testcases.engine.evaluate import Evaluator, solutions_changed
 from testcases.engine.explanation import Explanation
 from testcases.engine.failures import CheckFailed
 from testcases.engine.runner import cases_of
@@ -102,6 +103,23 @@ def test_a_wrong_answer_that_no_list_holds_is_explained(number: int, exercise: s
     said = first_failure(subject_of(lesson, exercise, change), lesson, exercise)
     assert "Likely cause: this is what" in said or "Where it differs:" in said, said
     assert told in said, said
+
+
+ODD = ("return rewards + gamma * next_values", "return rewards.cos() + gamma * next_values.sin()")
+
+
+@pytest.mark.parametrize(
+    "change, told",
+    [
+        pytest.param(("stacked + values", "stacked + values"), "`td_errors` is wrong: with a right one", id="alone"),
+        pytest.param(("gamma * lam * next", "lam.__pow__(3) * next"), "", id="and-one-of-its-own"),
+    ],
+)
+def test_another_exercise_is_blamed_only_where_a_right_one_mends_this_call(change: tuple[str, str], told: str):
+    lesson, file = "lesson04_gae", "lesson04_gae/gae.py"
+    text = (SOLUTIONS / file).read_text("utf-8").replace(*ODD).replace(*change)
+    said = first_failure(solutions_changed(lesson, {file: text}), lesson, "compute_gae")
+    assert told in said and ("td_errors` is" in said) == bool(told), said
 
 
 PLAIN = [
