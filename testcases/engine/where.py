@@ -18,7 +18,7 @@ from .signs import Pair, Parts, Seen, beside_the_answer, is_level, of_another_ki
 from .trusted import shared_reference
 
 ROUGH = Rules(1e-6, 1e-6, equal_nan=True)
-WEAK = ("given", "float64", "the same everywhere")
+WEAK = ("given", "float64", "the same everywhere", "of as many rows as columns")
 """Ends of features that most questions have: each other one tells more."""
 CALL, DEFAULT = "in calls like this one", "left at its default"
 SMALL = ("of one row", "of one entry", "of one dimension")
@@ -70,12 +70,12 @@ def _questions(wrong: list[Request], right: list[Request], of_type: bool) -> str
     shared = [one for one in features[0] if all(one in others for others in features)]
     # Each is of one of these two, whatever it says.
     shared = [one for one in shared if of_type or one[1] not in ("in float32", "in float64")]
-    others = [(one, set(_features(one))) for one in right]
-    share = {one: _share(one, wrong[0], others) for one in shared}
+    share = _shares(shared, {asked.scenario for asked in wrong}, right)
+    shared = [one for one in shared if not _by_chance(share[one], len(wrong))]
     # What raises, or is of another type, is so for a type more often than for what stands in it.
     weak = {one: (of_type and not one[1].startswith("in "), one[1].endswith(WEAK)) for one in shared}
-    best = min(shared, key=lambda one: (share[one], weak[one]), default=None)
-    return f"only {_said([best[0]], best[1])}" if best and not _by_chance(share[best], len(wrong)) else ""
+    best = min(shared, key=lambda one: (one[1] == CALL, weak[one], share[one]), default=None)
+    return f"only {_said([best[0]], best[1])}" if best else ""
 
 
 def _said(names: list[str], text: str) -> str:
@@ -83,15 +83,14 @@ def _said(names: list[str], text: str) -> str:
     return text if text == CALL or not arguments else f"with {arguments} {text}"
 
 
-def _share(feature: Feature, wrong: Request, right: list[tuple[Request, set[Feature]]]) -> float:
-    """Of the right ones that could have a feature, the share that has it, one more of each kind counted."""
-    name, text = feature
-    could = [
-        feature in features
-        for one, features in right
-        if text == CALL or (one.scenario == wrong.scenario and (name in one.arguments or text in ("given", DEFAULT)))
-    ]
-    return (sum(could) + 1) / (len(could) + 2) if could else 1.0
+def _shares(features: list[Feature], scenarios: set[str | None], right: list[Request]) -> dict[Feature, float]:
+    """Of the right ones that could have each feature, the share that has it, one more of each kind counted."""
+    every = [(one.scenario in scenarios, set(_features(one))) for one in right]
+    shares = {}
+    for one in features:
+        could = [one in others for is_alike, others in every if is_alike or one[1] == CALL]
+        shares[one] = (sum(could) + 1) / (len(could) + 2) if could else 1.0
+    return shares
 
 
 def _unlike(ordinary: list[Request], asked: Request, of_type: bool) -> str:
@@ -385,7 +384,7 @@ def _is_affine(one: Tensor, other: Tensor) -> bool | None:
     """Whether all wrong entries are the right ones times a number, plus a number; None if they are too few to tell."""
     wrong = ~close(one, other, ROUGH)
     one, other = one[wrong], other[wrong]
-    if one.numel() < 4:
+    if one.numel() < 4 or len(one.round(decimals=6).unique()) < 3:
         return None
     if not bool((one.isfinite() & other.isfinite()).all()):
         return False
