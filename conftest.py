@@ -23,6 +23,7 @@ from testcases.engine.stories import told
 
 SHOWN_PER_EXERCISE = 2
 WRONG = "wrong answer"
+HANDED_OUT = "_as_handed_out"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -224,7 +225,11 @@ class _Run:
     def pytest_terminal_summary(self, terminalreporter: Any) -> Iterator[None]:
         """One or two failures of each exercise in full, the others counted; then the bars."""
         failed = terminalreporter.stats.get("failed", [])
-        shown, hidden = (sorted(failed, key=place), {}) if self.config.getoption("--full") else _first_of_each(failed)
+        is_one = len({lesson_of(function) for function in self.results}) == 1
+        later = [report for report in failed if not is_one and getattr(report, "course_kind", "").endswith(HANDED_OUT)]
+        shown, hidden = _first_of_each([report for report in failed if report not in later])
+        if self.config.getoption("--full"):
+            shown, hidden, later = sorted(failed, key=place), {}, []
         if failed:
             terminalreporter.stats["failed"] = shown
         if self.subject == "tutorial" and self.results and not self.config.getoption("--snippet"):
@@ -240,42 +245,48 @@ class _Run:
                 terminalreporter.stats["failed"] = failed
         for exercise, count in hidden.items():
             terminalreporter.write_line(f"{exercise}: {count} more failed; fix the above first, or see all with --full")
+        for lesson in sorted({lesson_of(report.nodeid) or "" for report in later}):
+            terminalreporter.write_line(f"{lesson}: handed out broken, and not repaired yet; it is that lesson's work")
         self._write_bars(terminalreporter)
         return result
 
-    def _take_back_what_is_not_earned(self) -> list[str]:
-        """Passed tests that nothing stands behind earn nothing, as the grader has it; a line for each exercise."""
-        from testcases.engine.earned import EARNS_NOTHING, not_earned
+    def _take_back_what_is_not_earned(self, state: dict[str, dict[str, str]]) -> list[str]:
+        """While an exercise has a failure, in this run or an earlier one, its passed tests that nothing stands behind
+        earn nothing, as the grader has it; they do once it has none. A line that says so."""
+        from testcases.engine.earned import not_earned
 
-        lines = []
+        taken: dict[str, int] = {}
         tested = [entry for node in self.results if (entry := entry_of(node))]
         for lesson, exercise in dict.fromkeys((entry.lesson, entry.exercise) for entry in tested):
-            own = [entry.node for entry in entries(lesson) if entry.exercise == exercise]
-            passed = [node for node in own if set(self.results.get(node, {}).values()) == {"passed"}]
-            if not passed or len(passed) == len(own):
+            own = [entry for entry in entries(lesson) if entry.exercise == exercise]
+            if progress.all_is_earned(own, state):
+                continue
+            passed = [entry.node for entry in own if set(self.results.get(entry.node, {}).values()) == {"passed"}]
+            if not passed:
                 continue
             self.engine = self.engine or self._make_engine()  # None where other processes ran the tests
             asked = {node: [one for part in self.answered[node] for one in _unpickled(part)] for node in passed}
             with self.engine.active():
                 why = not_earned(self.engine, lesson, exercise, asked)
-            for node in why:
-                self.results[node] = dict.fromkeys(self.results[node], "not earned")
+            state.update({node: dict.fromkeys(state[node], "not earned") for node in why})
             if why:
-                lines.append(f"{lesson} {exercise}: {EARNS_NOTHING} ({len(why)} passed)")
-        return lines
+                taken[exercise] = len(why)
+        number, names = sum(taken.values()), ", ".join(taken)
+        return [f"Passed tests that give points later: {number}. Repair what fails of {names} first."] if taken else []
 
     def _write_bars(self, terminalreporter: Any) -> None:
         if not self.results or hasattr(self.config, "workerinput"):
             return
-        lines = self._take_back_what_is_not_earned()
         lessons = [name for name in lesson_names() if any(function.startswith(name + "/") for function in self.results)]
-        state: progress.Results = self.results
-        if self.subject == "tutorial":
-            before = progress.so_far()
-            narrowed = self.config.option.keyword or any("::" in str(arg) for arg in self.config.args)
-            progress.update(self.results, whole=not narrowed)
-            state = progress.so_far()
+        is_student = self.subject == "tutorial"
+        before = progress.so_far() if is_student else {}
+        narrowed = self.config.option.keyword or any("::" in str(arg) for arg in self.config.args)
+        state = progress.merged(before, self.results, whole=not narrowed)
+        lines = self._take_back_what_is_not_earned(state)
+        if is_student:
+            progress.write(progress.STATE, state)
             lines += told(lessons, before, state)
+            state = {node: cases if node in self.results else progress.earlier(cases) for node, cases in state.items()}
         for line in lines:
             terminalreporter.write_line(line)
         terminalreporter.section("your progress" if self.subject == "tutorial" else f"subject: {self.subject}", sep="-")

@@ -98,6 +98,6 @@ class RunLog:
         self.checks.stop_if_diverged()
 
     def _write_line(self, update: int, metrics: Metrics) -> None:
-        assert self.lines is not None
+        assert self.lines is not None, "a RunLog writes only inside `with RunLog(...) as log:`"
         finite = {name: value if math.isfinite(value) else None for name, value in metrics.items()}
         print(json.dumps({"update": update, **finite}), file=self.lines, flush=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -330,7 +331,7 @@ class Answer:
         asked, outcome = self.request, self.outcome
         loaded = not (outcome.error and outcome.error.kind in ("load", "missing"))
         head = f"{asked.lesson} · {asked.exercise} · {clean(kind)}"
-        body = [_show_call(asked)] if loaded else []
+        body = [_show_call(asked), *_told_of(asked)] if loaded else []
         body += lines
         tail, listed = current().upstream.lines(asked), None
         if not tail:
@@ -376,6 +377,15 @@ def _show_call(asked: Request) -> str:
         shown = [f"{key}={show_argument(value, 8)}" for key, value in asked.arguments.items()]
         text = f"called   {name}({', '.join(shown)})"
     return text + (f", checking {asked.exercise}" if asked.scenario else "")
+
+
+def _told_of(asked: Request) -> list[str]:
+    """What the scenario does that a request names: the first sentences of its docstring."""
+    if not asked.scenario:
+        return []
+    scenarios = importlib.import_module(f"testcases.{asked.lesson}.scenarios")
+    first, *_ = (inspect.getdoc(getattr(scenarios, asked.scenario)) or "").split("\n\n")
+    return [f"    ({' '.join(first.split())})"] if first else []
 
 
 def _position(lesson: str, exercise: str, part: str) -> str:

@@ -39,7 +39,6 @@ QUESTIONS = 10
 LOOSE = Rules(atol=1e-4, rtol=1e-4, equal_nan=True)
 """Rounding is another test's matter."""
 BY_HEART = "Right on the numbers of the test file, wrong on others of the same shape: this test earns nothing."
-EARNS_NOTHING = "some passed tests count only once it answers a fresh question right"
 HANDED_OUT = "It checks arguments, which the stub does already: it counts once the exercise answers something right."
 
 

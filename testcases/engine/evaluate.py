@@ -103,6 +103,12 @@ class LocalEvaluator:
         """The same files, loaded again."""
         return LocalEvaluator(self._view_of, self._terms)
 
+    def with_reference(self, lesson: str, of: str, exercise: str) -> LocalEvaluator:
+        """The same files, loaded again for questions of `lesson`; one exercise, `of` any lesson, is the reference's."""
+        other = self.afresh()
+        other.view(lesson).put(of, exercise, solutions().function(of, exercise))
+        return other
+
     def function(self, lesson: str, exercise: str) -> Any:
         """The function itself; for the reference only, since loading a student's file may do anything."""
         return self.view(lesson).resolve(lesson, exercise)

@@ -97,8 +97,8 @@ class Explanation:
 
     def _where(self, failing: Seen, neighbours: bool) -> str:
         key = failing[0].lesson, failing[0].exercise
-        if neighbours and (other := self._wrong_neighbour(*key)):
-            return f"`{other}`, which `{key[1]}` uses, is wrong as well: fix it first"
+        if neighbours and (text := self._of_a_neighbour(*failing)):
+            return text
         seen = list(zip(examples(*key), self._reference.right_answers_to(*key), self._answers_to(*key), strict=True))
         asked = lambda other: (self._reference.evaluate(other), self._subject.evaluate(other))  # noqa: E731
         return self._kept(*failing) or where(seen, failing, asked)
@@ -115,10 +115,21 @@ class Explanation:
         told = "right" if same_outcome(first, right) else "another one"
         return f"it depends on the call before: asked first, the answer is {told}. Is something kept between two calls?"
 
-    def _wrong_neighbour(self, lesson: str, exercise: str) -> str:
-        """An exercise that this one goes through, and that the subject has wrong too; empty if there is none."""
-        used = self._reference.used_by(lesson, exercise) - {exercise}
-        return next((other for other in sorted(used) if not self._is_right(lesson, other)), "")
+    def _of_a_neighbour(self, request: Request, right: Outcome, mine: Outcome) -> str:
+        """Whether the reference's version of one other exercise is enough to mend this very answer."""
+        if not isinstance(self._subject, LocalEvaluator):
+            return ""
+        lesson, used = request.lesson, self._reference.used_by(request.lesson, request.exercise) - {request.exercise}
+        for other in (name for name in read_lesson(lesson).exercises if name in used):
+            if not self._is_right(lesson, other):
+                answer = self._subject.with_reference(lesson, lesson, other).evaluate(request)
+                is_right = same_outcome(right, answer)
+                if is_right or (mine.error and not answer.error):
+                    end = "is right" if is_right else "does not raise"
+                    return (
+                        f"`{other}` is wrong: with a right one, this call of `{request.exercise}` {end}. Fix it first"
+                    )
+        return ""
 
     @kept
     def _search(self, lesson: str, exercise: str) -> Search:

@@ -27,7 +27,8 @@ WIDE = 200
 
 Results = Mapping[str, Mapping[str, str]]
 """Test -> parameters -> "passed", "failed", "not started", "not earned", "blocked by " and what it waits for,
-"partly by " and the share of its points that it earns."""
+"partly by " and the share of its points that it earns; "failed earlier" where the last run left it out."""
+AGAIN = "It failed in an earlier run: run its tests again."
 WAITS = re.compile(r"lesson (\d+) \(([\w.]+)\)")
 
 
@@ -57,13 +58,23 @@ def write(path: Path, state: Mapping[str, Any]) -> None:
 
 
 def update(results: Results, whole: bool) -> None:
-    """Put a run's results into the state; with `whole` a function's former parameters are forgotten."""
-    state = so_far()
+    """Put a run's results into the state."""
+    write(STATE, merged(so_far(), results, whole))
+
+
+def merged(state: Results, results: Results, whole: bool) -> dict[str, dict[str, str]]:
+    """The state and a run's results; with `whole` a function's former parameters are forgotten."""
+    state = dict(state)
     for function, cases in results.items():
         # A reset writes "not started" for a function without its cases.
         before = {case: found for case, found in state.get(function, {}).items() if case}
         state[function] = dict(cases) if whole else {**before, **cases}
-    write(STATE, state)
+    return state
+
+
+def earlier(cases: Mapping[str, str]) -> dict[str, str]:
+    """The results of a test that the last run left out: what failed may have been repaired since."""
+    return {case: "failed earlier" if found == "failed" else found for case, found in cases.items()}
 
 
 def status(entry: Entry, results: Results) -> str:
@@ -81,6 +92,16 @@ def earned(entry: Entry, results: Results) -> int:
     return int(entry.points * min(float(share) for share in shares if share))
 
 
+def all_is_earned(own: Iterable[Entry], state: dict[str, Any]) -> bool:
+    """Whether none of an exercise's tests fails any longer; then those that were not earned have passed."""
+    found = {entry.node: status(entry, state) for entry in own}
+    is_so = set(found.values()) <= {"passed", "not earned", "not run"}
+    for node, text in found.items():
+        if is_so and text == "not earned":
+            state[node] = dict.fromkeys(state[node], "passed")
+    return is_so
+
+
 def exercise_status(lesson: str, exercise: str, results: Results) -> str:
     """Status of an exercise: the worst of its tests."""
     found = {status(entry, results) for entry in entries(lesson) if entry.exercise == exercise}
@@ -88,7 +109,7 @@ def exercise_status(lesson: str, exercise: str, results: Results) -> str:
 
 
 def _worst(found: set[str]) -> str:
-    order = ("failed", "partly", "blocked", "not started", "not run", "not earned", "passed")
+    order = ("failed", "failed earlier", "partly", "blocked", "not started", "not run", "not earned", "passed")
     return next((one for one in order if one in found), "not run")
 
 
@@ -134,7 +155,8 @@ def next_step(lessons: Iterable[str], results: Results) -> str:
                 return f"{_step(read_lesson(number).name, waited)} {waiting}"
             if state != "passed":
                 name = _at_fault(lesson, name, results) if state == "failed" else name
-                return f"{_step(lesson, name)} Read tutorial/{lesson}/README.md first."
+                then = f"Read tutorial/{lesson}/README.md first."
+                return f"{_step(lesson, name)} {AGAIN if state == 'failed earlier' else then}"
     return ""
 
 

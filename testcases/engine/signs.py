@@ -41,6 +41,8 @@ def of_another_kind(pairs: list[Pair]) -> str:
 
 def _kinds(right: Parts, got: Parts) -> Iterator[str]:
     for name, part in right.items():
+        if name.startswith("gradient"):
+            continue
         other, of = got.get(name), f"of `{name}` " if name else ""
         if isinstance(part, Tensor) and isinstance(other, Tensor):
             if part.dtype != other.dtype:

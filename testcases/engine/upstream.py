@@ -28,7 +28,7 @@ class Upstream:
         alone = self._alone(view)
         if not same_outcome(alone.evaluate(request), self._reference.evaluate(request)):
             return []
-        fault = self._fault(view, request.lesson)
+        fault = self._fault(view, request)
         if fault is None:
             return [
                 "It is right on the reference's other lessons: one of yours is wrong in a way that no example shows."
@@ -46,16 +46,25 @@ class Upstream:
         """The student's lessons, each on the reference's others."""
         return LocalEvaluator(lambda lesson: View(view.folder, [lesson]))
 
-    @kept
-    def _fault(self, view: View, capstone: str) -> tuple[Request, Outcome] | None:
-        """The first example of the earlier lessons that is answered otherwise than by the reference."""
-        alone = self._alone(view)
-        for lesson in (name for name in lesson_names() if name in view.own and name != capstone):
+    def _fault(self, view: View, request: Request) -> tuple[Request, Outcome] | None:
+        """A wrong answer to an example of the first earlier exercise whose mistake this answer feels."""
+        assert isinstance(self._subject, LocalEvaluator)
+        mine = self._subject.evaluate(request)
+        for lesson in (name for name in lesson_names() if name in view.own and name != request.lesson):
             for exercise in read_lesson(lesson).exercises:
-                for asked in examples(lesson, exercise):
-                    outcome = alone.evaluate(asked)
-                    if stub_of(outcome):
-                        break
-                    if not same_outcome(outcome, self._reference.evaluate(asked)):
-                        return asked, outcome
+                if fault := self._fault_in(view, lesson, exercise):
+                    mended = self._subject.with_reference(request.lesson, lesson, exercise)
+                    if not same_outcome(mine, mended.evaluate(request)):
+                        return fault
+        return None
+
+    @kept
+    def _fault_in(self, view: View, lesson: str, exercise: str) -> tuple[Request, Outcome] | None:
+        """The first example of an exercise that is answered otherwise than by the reference."""
+        for asked in examples(lesson, exercise):
+            outcome = self._alone(view).evaluate(asked)
+            if stub_of(outcome):
+                return None
+            if not same_outcome(outcome, self._reference.evaluate(asked)):
+                return asked, outcome
         return None

@@ -395,8 +395,8 @@ def _other_names(bench: Bench, told: Callable[[str], bool]) -> Iterator[Place]:
     names = [name for name in [*parameters(bench.tree), *sorted(stored)] if name != "self"]
     public = set(parameters(bench.tree))
     attributes: dict[str, set[str]] = {}
-    for node in nodes:
-        if isinstance(node, ast.Attribute):
+    for slot, node in _slots(bench):
+        if isinstance(node, ast.Attribute) and slot[1] != "func":
             attributes.setdefault(ast.unparse(node.value), set()).update({node.attr} | _beside(bench, node.attr))
     for slot, node in _slots(bench):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in names and slot[1] != "func":

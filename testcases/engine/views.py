@@ -71,7 +71,8 @@ class View:
             sys.modules[module.__name__] = module
             setattr(top, name, module)
         for name, function in (replacements or {}).items():
-            self._replace(name, function)
+            (lesson,) = self.own
+            self.put(lesson, name, function)
 
     def lesson(self, name: str) -> ModuleType:
         """The lesson as a module: its public names are attributes, each loaded when it is first asked for."""
@@ -161,22 +162,16 @@ class View:
         """Of work, that loading the folder's files and all that they import has taken so far."""
         return self._loaded_in + (time.process_time() - self._loading_since if self._loading_since is not None else 0.0)
 
-    def _replace(self, dotted: str, function: Callable[..., Any]) -> None:
-        (lesson,) = self.own
-        files = sorted({file for file in read_lesson(lesson).names.values() if not file.startswith("given.")})
-        modules = [importlib.import_module(f"{self.package}.{lesson}.{file}") for file in files]
-        self._put(lesson, dotted, function, modules)
-
     def put_aside(self, lesson: str, dotted: str) -> None:
         """Let an exercise that never ends be like its stub to the others that call it: they shall not wait as well."""
 
         def waits(*args: Any, **options: Any) -> None:
             raise NotImplementedError(f"{read_lesson(lesson).short}: {dotted}")
 
-        loaded = [module for name, module in list(sys.modules.items()) if name.startswith(f"{self.package}.{lesson}.")]
-        self._put(lesson, dotted, waits, loaded)
+        self.put(lesson, dotted, waits)
 
-    def _put(self, lesson: str, dotted: str, function: Callable[..., Any], modules: list[ModuleType]) -> None:
+    def put(self, lesson: str, dotted: str, function: Callable[..., Any]) -> None:
+        """Put a function in an exercise's place, in every file of its lesson: those loaded later import it."""
         head, _, method = dotted.partition(".")
         original = self.public_name(lesson, head)
         if method:
@@ -184,8 +179,8 @@ class View:
             wrap = type(kind) if isinstance(kind, (staticmethod, classmethod, property)) else lambda function: function
             setattr(original, method, wrap(function))
             return
-        for module in modules:
-            if vars(module).get(head) is original:
+        for name, module in list(sys.modules.items()):
+            if name.startswith(f"{self.package}.{lesson}.") and vars(module).get(head) is original:
                 setattr(module, head, function)
 
 

@@ -18,8 +18,18 @@ from .signs import Pair, Parts, Seen, beside_the_answer, is_level, of_another_ki
 from .trusted import shared_reference
 
 ROUGH = Rules(1e-6, 1e-6, equal_nan=True)
-WEAK = ("given", "float64", "the same everywhere")
+WEAK = ("given", "float64", "the same everywhere", "of as many rows as columns")
 """Ends of features that most questions have: each other one tells more."""
+CALL, DEFAULT = "in calls like this one", "left at its default"
+SMALL = ("of one row", "of one entry", "of one dimension")
+ARBITRARY = ("seed",)
+"""Arguments whose numbers mean nothing."""
+DIGITS, LAST_DIGITS = "in the last digits only", 1e-5
+CHANCE = 0.15
+"""What so many wrong answers have in common says nothing where chance would have it so more often than this."""
+
+Feature = tuple[str, str]
+"""An argument and what it is like; "" or the scenario, and what the call is like."""
 
 
 def where(seen: list[Seen], failing: Seen, ask: Callable[[Request], tuple[Outcome, Outcome]]) -> str:
@@ -30,94 +40,128 @@ def where(seen: list[Seen], failing: Seen, ask: Callable[[Request], tuple[Outcom
     if text := beside_the_answer(failing):
         return text
     wrong = [one for one in seen if not same_outcome(one[1], one[2])]
-    right = [one for one in seen if same_outcome(one[1], one[2])]
-    told = []
-    if wrong:
-        told.append(_questions([*wrong, failing], right))
-    elif text := _unlike([one[0] for one in seen], failing[0]):
-        told.append(f"the {len(seen)} ordinary examples are all right; here {text}")
-    wrong = [*wrong, failing]
+    right = [one[0] for one in seen if same_outcome(one[1], one[2])]
+    extent = f"in {'all' if not right else f'{len(wrong)} of the'} {len(seen)} ordinary examples, too"
+    wrong, told, of_type = [*wrong, failing], [], bool(failing[2].error)
     if not any(right.error or mine.error for _, right, mine in wrong):
         pairs = [(asked, _flat(right), _flat(mine)) for asked, right, mine in wrong]
-        names = _parts_of(pairs)
-        told += [_part(names, pairs), _places(names, pairs), of_another_kind(pairs) or _amount(names, pairs)]
-    return "; ".join(text for text in told if text) or row_alone(failing, ask)
+        names, kind = _parts_of(pairs), of_another_kind(pairs)
+        # The numbers of what is of another kind say nothing more.
+        told = [_part(names, pairs), *([kind] if kind else _numbers_of(names, pairs))]
+        of_type = bool(kind) or DIGITS in told
+    if len(wrong) > 1:
+        told.insert(0, _questions([one[0] for one in wrong], right, of_type))
+    elif right:
+        told.insert(0, f"the {len(right)} ordinary examples are all right{_unlike(right, failing[0], of_type)}")
+    return "; ".join(text for text in told if text) or row_alone(failing, ask) or extent
+
+
+def _by_chance(share: float, count: int) -> bool:
+    """Whether what this share of all has, so many may all have without any reason."""
+    return share**count > CHANCE
 
 
 # ---- on which questions
 
 
-def _questions(wrong: list[Seen], right: list[Seen]) -> str:
-    """The narrowest feature that all wrong ones have, and not all right ones."""
-    if not right:
-        return ""
-    features = [list(_features(asked)) for asked, _, _ in wrong]
-    others = [set(_features(asked)) for asked, _, _ in right]
-    shared = [text for text in features[0] if all(text in one for one in features)]
-    count = {text: sum(text in one for one in others) for text in shared}
-    # What raises does so for a type more often than for what stands in it.
-    raised = all(mine.error for _, _, mine in wrong)
-    best = min(shared, key=lambda text: (count[text], text.endswith(WEAK), raised and "` in " not in text), default="")
-    # That a weak one is missing from one or two right answers says nothing.
-    enough = 3 if best.endswith(WEAK) else 1
-    return f"only {best}" if best and len(right) - count[best] >= enough else ""
+def _questions(wrong: list[Request], right: list[Request], of_type: bool) -> str:
+    """The narrowest feature that all wrong ones have, and few of the right ones that could have it."""
+    features = [list(_features(asked)) for asked in wrong]
+    shared = [one for one in features[0] if all(one in others for others in features)]
+    # Each is of one of these two, whatever it says.
+    shared = [one for one in shared if of_type or one[1] not in ("in float32", "in float64")]
+    share = _shares(shared, {asked.scenario for asked in wrong}, right)
+    shared = [one for one in shared if not _by_chance(share[one], len(wrong))]
+    # What raises, or is of another type, is so for a type more often than for what stands in it.
+    weak = {one: (of_type and not one[1].startswith("in "), one[1].endswith(WEAK)) for one in shared}
+    best = min(shared, key=lambda one: (one[1] == CALL, weak[one], share[one]), default=None)
+    return f"only {_said([best[0]], best[1])}" if best else ""
 
 
-def _unlike(ordinary: list[Request], asked: Request) -> str:
-    """What is special about a question that none of the ordinary ones has."""
-    known = {text for request in ordinary for text in _features(request)}
-    special = [text for text in _features(asked) if text not in known]
-    return " and ".join(sorted(special, key=lambda text: text.endswith(WEAK))[:2])
+def _said(names: list[str], text: str) -> str:
+    arguments = ", ".join(f"`{name}`" for name in names if name)
+    return text if text == CALL or not arguments else f"with {arguments} {text}"
 
 
-def _features(asked: Request) -> Iterator[str]:
+def _shares(features: list[Feature], scenarios: set[str | None], right: list[Request]) -> dict[Feature, float]:
+    """Of the right ones that could have each feature, the share that has it, one more of each kind counted."""
+    every = [(one.scenario in scenarios, set(_features(one))) for one in right]
+    shares = {}
+    for one in features:
+        could = [one in others for is_alike, others in every if is_alike or one[1] == CALL]
+        shares[one] = (sum(could) + 1) / (len(could) + 2) if could else 1.0
+    return shares
+
+
+def _unlike(ordinary: list[Request], asked: Request, of_type: bool) -> str:
+    """What is new about a question, beside ordinary ones; what is worked by hand is small, which is no reason."""
+    if all(one.scenario != asked.scenario for one in ordinary):
+        return ", in calls of another kind"
+    known = {feature for one in ordinary for feature in _features(one)}
+    new: dict[str, list[str]] = {}
+    for name, text in _features(asked):
+        if (name, text) not in known and any(name in one.arguments for one in ordinary):
+            new.setdefault(text, []).append(name)
+    strong = [text for text in new if not text.endswith(WEAK if of_type else (*WEAK, *SMALL))]
+    told: dict[str, list[str]] = {}
+    for text in strong:  # Of two that one argument has, the second often follows from the first.
+        names = [name for name in new[text] if not any(name in others for others in told.values())]
+        told |= {text: names} if names else {}
+    return "; here " + " and ".join(_said(names, text) for text, names in [*told.items()][:2]) if told else ""
+
+
+def _features(asked: Request) -> Iterator[Feature]:
     """What may make a question special, as it is said after "only"."""
     if asked.scenario:
-        yield f"in {asked.scenario}"
-    for name, value in asked.arguments.items():
-        yield from _of_value(name, value)
-    tensors = {name: value for name, value in asked.arguments.items() if isinstance(value, Tensor)}
-    for name, value in asked.arguments.items():
-        if type(value) is int and any(one.dim() and value >= one.shape[-1] for one in tensors.values()):
-            yield f"with `{name}` beyond the last column"
+        yield asked.scenario, CALL
+    arguments = {name: value for name, value in asked.arguments.items() if name not in ARBITRARY}
+    for name, value in arguments.items():
+        yield from ((name, text) for text in _of_value(value))
+    tensors = {name: value for name, value in arguments.items() if isinstance(value, Tensor)}
+    columns = [one.shape[-1] for one in tensors.values() if 0 < one.dim() < 3]
+    for name, value in arguments.items():
+        if type(value) is int and columns and value >= min(columns):
+            yield name, "beyond the last column"
     floats = [(name, value) for name, value in tensors.items() if value.is_floating_point() and value.numel()]
     for (name, one), (other, two) in itertools.combinations(floats, 2):
         gap = (one.double() - two.double()).abs() if one.shape == two.shape else torch.ones(1)
         if bool((gap == 0).any()):
-            yield f"with `{name}` equal to `{other}` somewhere"
+            yield name, f"equal to `{other}` somewhere"
         if bool(((gap > 0) & (gap < 1e-5)).any()):
-            yield f"with `{name}` nearly equal to `{other}` somewhere"
+            yield name, f"nearly equal to `{other}` somewhere"
     if asked.grad_through is not None:
-        yield f"for the gradient through `{asked.grad_through}`"
+        yield "", f"for the gradient through `{asked.grad_through}`"
     if not asked.scenario:
         for name in shared_reference().parameters(asked.lesson, asked.exercise):
-            if name not in asked.arguments:
-                yield f"with `{name}` left at its default"
+            if name not in arguments:
+                yield name, DEFAULT
 
 
-def _of_value(name: str, value: Any) -> Iterator[str]:
+def _of_value(value: Any) -> Iterator[str]:
     if value is None or isinstance(value, (bool, str)):
-        yield f"with `{name}` = {value!r}"
+        yield f"= {value!r}"
     elif isinstance(value, (int, float)):
-        tests = {"= 0": value == 0, "= 1": value == 1, "below 0": value < 0, "above 1": value > 1, "large": value > 100}
-        yield from (f"with `{name}` {text}" for text, holds in tests.items() if holds)
+        tests = {"= 0": value == 0, "= 1": value == 1, "below 0": value < 0, "large": value > 100}
+        tests["above 1"] = isinstance(value, float) and value > 1
+        yield from (text for text, holds in tests.items() if holds)
     elif isinstance(value, Tensor):
-        yield from _of_tensor(name, value)
+        yield from _of_tensor(value)
     elif isinstance(value, (list, tuple)):
-        count = "empty" if not value else "of one entry" if len(value) == 1 else "of several entries"
-        yield f"with `{name}` {count}"
+        yield "empty" if not value else "of a single entry" if len(value) == 1 else "of several entries"
     if value is not None:
-        yield f"with `{name}` given"
+        yield "given"
 
 
-def _of_tensor(name: str, value: Tensor) -> Iterator[str]:
+def _of_tensor(value: Tensor) -> Iterator[str]:
+    rows, columns = value.shape[-2:] if value.dim() > 1 else (0, len(value) if value.dim() else 0)
     tests = {
-        "of one row": value.dim() > 1 and len(value) == 1,
-        "of one column": value.dim() > 0 and value.shape[-1] == 1,
-        "of as many rows as columns": value.dim() > 1 and value.shape[-1] == value.shape[-2],
-        "of more than 100 columns": value.dim() > 0 and value.shape[-1] > 100,
         "of more than two dimensions": value.dim() > 2,
         "of one dimension": value.dim() == 1,
+        "of one entry": value.dim() < 2 and value.numel() == 1,
+        "of one row": rows == 1,
+        "of one column": rows > 0 and columns == 1,
+        "of as many rows as columns": 1 < rows == columns,
+        "of more than 100 columns": columns > 100,
         "without entries": value.numel() == 0,
         "laid out as a view (not contiguous: `reshape`, not `view`)": not value.is_contiguous(),
     }
@@ -139,12 +183,12 @@ def _of_tensor(name: str, value: Tensor) -> Iterator[str]:
         tests |= {
             "NaN somewhere": bool(number.isnan().any()),
             "infinite somewhere": bool(number.isinf().any()),
-            "0 somewhere": bool((number == 0).any()),
+            "0 somewhere": value.is_floating_point() and bool((number == 0).any()),
             "above 100 somewhere": bool((finite > 100).any()),
             "the same everywhere": value.numel() > 1 and bool((number == number.flatten()[0]).all()),
         }
-    yield from (f"with `{name}` {text}" for text, holds in tests.items() if holds)
-    yield f"with `{name}` in {str(value.dtype).removeprefix('torch.')}"
+    yield from (text for text, holds in tests.items() if holds)
+    yield f"in {str(value.dtype).removeprefix('torch.')}"
 
 
 # ---- in which part
@@ -185,10 +229,13 @@ def _part(names: set[str], pairs: list[Pair]) -> str:
         return ""
     if not values and slopes:
         lost = all(got.get(name) is None for _, _, got in pairs for name in slopes)
-        return f"only in the {' and the '.join(slopes)}" + (": none arrives" if lost else "") + ", the value is right"
+        undue = all(right.get(name) is None for _, right, _ in pairs for name in slopes)
+        end = ": none arrives" if lost else ": none is due" if undue else ""
+        return f"only in the {' and the '.join(slopes)}{end}, the value is right"
     every = {name for name in pairs[0][1] if not name.startswith(("gradient", "the "))}
     if values and values != [""]:
-        return "" if set(values) == every else "only in " + ", ".join(f"`{name}`" for name in values)
+        told = set(values) != every and not any(name[0].isdigit() for name in values)
+        return "only in " + ", ".join(f"`{name}`" for name in values) if told else ""
     return "only in the value, the gradient is right" if values and not slopes else ""
 
 
@@ -196,23 +243,26 @@ def _part(names: set[str], pairs: list[Pair]) -> str:
 
 
 def _places(names: set[str], pairs: list[Pair]) -> str:
-    """The narrowest set of places, said by an argument, that holds all differences and not all entries."""
+    """The narrowest set of places, said by an argument, that holds all differences and few others that could differ."""
     names = {name for name in names if not name.startswith("gradient")} - {"*"} or names
-    found: dict[str, list[int]] | None = None
+    inside: dict[str, int] | None = None
+    most = count = 0
     for asked, left, got in pairs:
         for name in names & left.keys():
-            if not isinstance(left[name], Tensor) or same_slope(left[name], got.get(name)):
+            right, mine = left[name], got.get(name)
+            if not isinstance(right, Tensor) or same_slope(right, mine):
                 continue
-            if not isinstance(got.get(name), Tensor) or got[name].shape != left[name].shape or not left[name].dim():
+            if not isinstance(mine, Tensor) or mine.shape != right.shape or not right.dim():
                 return ""
-            differ = ~close(left[name].double(), got[name].double(), ROUGH)
-            here = {text: int(places.sum()) for text, places in _regions(asked, differ) if _holds(places, differ)}
-            found = here if found is None else {text: found[text] + here[text] for text in found if text in here}
-    return f"only {min(found, key=lambda text: found[text])}" if found else ""
-
-
-def _holds(places: Tensor, differ: Tensor) -> bool:
-    return bool(differ.any()) and not bool((differ & ~places).any()) and not bool(places.all())
+            differ = ~close(right.double(), mine.double(), ROUGH)
+            # Where the right answer is 0 there is mostly padding, of which nobody would think.
+            could = differ | (right != 0) if right.is_floating_point() else torch.ones_like(differ)
+            regions = [(text, places) for text, places in _regions(asked, differ) if not bool((differ & ~places).any())]
+            here = {text: int((places & could).sum()) for text, places in regions}
+            inside = here if inside is None else {text: inside[text] + here[text] for text in inside if text in here}
+            most, count = most + int(could.sum()), count + int(differ.sum())
+    best = min(inside or (), key=lambda text: (inside or {})[text], default="")
+    return f"only {best}" if inside and best and count and not _by_chance(inside[best] / most, count) else ""
 
 
 def _regions(asked: Request, like: Tensor) -> Iterator[tuple[str, Tensor]]:
@@ -267,29 +317,40 @@ def _of_rows(name: str, flags: Tensor) -> Iterator[tuple[str, Tensor]]:
 # ---- by how much
 
 
-def _amount(names: set[str], compared: list[Pair]) -> str:
-    """Whether sign, factor, or the last digits only are off."""
-    found = [_numbers(names, *pair) for pair in compared]
+def _numbers_of(names: set[str], compared: list[Pair]) -> list[str]:
+    """Where and by how much the numbers are off."""
+    places, found = _places(names, compared), [_numbers(names, *pair) for pair in compared]
     pairs = [(one, other) for numbers in found for _, one, other in numbers]
     if not pairs:
-        return ""
-    if text := _broken(found[-1]) or is_level(pairs):
-        return text
-    factors = [_factor(*pair) for pair in pairs]
-    if all(factor is not None for factor in factors):
-        shown = list(dict.fromkeys(show(factor) for factor in factors))
-        return f"by a factor: {', '.join(shown[:4])}" if shown != ["1"] else "in the last digits only"
-    offsets = [_offset(*pair) for pair in pairs]
-    if all(offset is not None for offset in offsets):
-        return f"by a constant: {', '.join(dict.fromkeys(show(offset) for offset in offsets[:4]))}"
+        return [places]
+    amount = _broken(found[-1]) or is_level(pairs) or _amount(pairs)
+    return [places, amount or ("" if places else _growth(pairs)) or _side(pairs)]
+
+
+def _amount(pairs: list[tuple[Tensor, Tensor]]) -> str:
+    """Whether sign, factor, or the last digits only are off."""
+    # What is infinite in one only is off by more than that.
+    errors = [(other - one) / (1 + one.abs()) for one, other in pairs]
+    if all(bool((error.abs() <= LAST_DIGITS).all()) for error in errors):
+        return DIGITS
+    for text, of in (("factor", _factor), ("constant", _offset)):
+        found = [of(*pair) for pair in pairs]
+        shown = {show(number) for number in found if number is not None}
+        if None not in found and len(shown) == 1:
+            return f"by a {text}: {shown.pop()}"
+        if None not in found and all(int((one != 0).sum()) > 1 for one, _ in pairs):
+            return f"by a {text} of its own in each answer"
     fits = [_is_affine(*pair) for pair in pairs]
     if False not in fits and fits.count(True) > 1:
         return "by a factor and a constant"
-    if text := _growth(pairs):
-        return text
+    return ""
+
+
+def _side(pairs: list[tuple[Tensor, Tensor]]) -> str:
+    """Whether no answer is too large, or none too small."""
     above = [bool((other >= one).all()) for one, other in pairs]
-    if len(pairs) > 2 and (all(above) or all(bool((other <= one).all()) for one, other in pairs)):
-        return f"never too {'small' if all(above) else 'large'}" if not compared[-1][0].scenario else ""
+    if not _by_chance(0.5, len(pairs)) and (all(above) or all(bool((other <= one).all()) for one, other in pairs)):
+        return f"never too {'small' if all(above) else 'large'}"
     return ""
 
 
@@ -304,15 +365,17 @@ def _broken(shown: list[tuple[str, Tensor, Tensor]]) -> str:
     """Whether the answer that is shown, or a gradient of it, is NaN where the right one is not."""
     for name, one, other in shown:
         if bool((other.isnan() & ~one.isnan()).any()):
-            return f"NaN in the {name}" if name.startswith("gradient") else "NaN in place of a number"
+            part = f"the {name}" if name.startswith("gradient") else f"`{name}`" if name else "place of a number"
+            return f"NaN in {part}"
     return ""
 
 
 def _growth(pairs: list[tuple[Tensor, Tensor]]) -> str:
     """Whether the error is largest at one end of each row, as that of a recursion with a wrong start is."""
-    wide = [(other - one).abs() for one, other in pairs if one.dim() and one.shape[-1] > 2]
+    wide = [(other - one).abs().reshape(-1, one.shape[-1]) for one, other in pairs if one.dim() and one.shape[-1] > 2]
+    wrong = [row for rows in wide for row in rows if bool(row.max() > 0)]
     for index, text in ((-1, "last"), (0, "first")):
-        if len(wide) > 1 and all(bool((error[..., index] >= error.max(-1).values).all()) for error in wide):
+        if len(wrong) > 2 and all(bool(row[index] == row.max()) for row in wrong):
             return f"most in the {text} column"
     return ""
 
@@ -321,7 +384,7 @@ def _is_affine(one: Tensor, other: Tensor) -> bool | None:
     """Whether all wrong entries are the right ones times a number, plus a number; None if they are too few to tell."""
     wrong = ~close(one, other, ROUGH)
     one, other = one[wrong], other[wrong]
-    if one.numel() < 4:
+    if one.numel() < 4 or len(one.round(decimals=6).unique()) < 3:
         return None
     if not bool((one.isfinite() & other.isfinite()).all()):
         return False
@@ -332,8 +395,9 @@ def _is_affine(one: Tensor, other: Tensor) -> bool | None:
 
 def _number(value: Any) -> Tensor | None:
     if isinstance(value, Tensor):
-        return value.double() if value.numel() else None
-    return torch.tensor(float(value)).double() if isinstance(value, (int, float)) and math.isfinite(value) else None
+        return value.double() if value.numel() and value.dtype != torch.bool else None
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return torch.tensor(float(value)).double() if is_number else None
 
 
 def _factor(one: Tensor, other: Tensor) -> float | None:

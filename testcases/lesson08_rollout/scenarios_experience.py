@@ -23,7 +23,8 @@ def picked(lesson: Any, tensors: dict[str, Tensor], index: Tensor) -> dict[str, 
 def yielded(
     lesson: Any, batches: tuple[dict[str, Tensor], ...], size: int, seed: int, epochs: int = 1
 ) -> dict[str, Any]:
-    """The last of some epochs, in an order that does not depend on how the rows were shuffled.
+    """The last of some epochs over `batches`, in an order that does not depend on how the rows were shuffled. "columns
+    to spare" are those that are padding in all rows of a minibatch.
 
     Gives the sizes of the minibatches, how many columns are padding in all rows of a minibatch, and every row cut to
     its own length, those of small scores first.

@@ -14,7 +14,7 @@ from .scenarios_models import Script, Table, modes_of
 
 
 def shares(lesson: Any, logits: Tensor, seed: int, **options: Any) -> Tensor:
-    """How often each token of each row is drawn, rounded to tenths, (B, V)."""
+    """Many draws of `sample_token`: how often each token of each row is drawn, rounded to tenths, (B, V)."""
     tokens = lesson.sample_token(logits.repeat_interleave(DRAWS, dim=0), generator=generator(seed), **options)
     return tenths(tokens.reshape(len(logits), DRAWS), logits.shape[1])
 
@@ -40,7 +40,7 @@ def agreement_without_generator(lesson: Any, logits: Tensor) -> dict[str, bool]:
 
 
 def scripted(lesson: Any, script: Tensor, input_ids: Tensor, seed: int = 0, **options: Any) -> Any:
-    """Generate from a script: (B, steps, V) logits."""
+    """Generate with a policy that reads no text: its logits for token t of row b are script[b, t]."""
     mask = options.pop("attention_mask", torch.ones_like(input_ids, dtype=torch.bool))
     return lesson.generate(Script(script), input_ids, mask, generator=generator(seed), **options)
 

@@ -53,7 +53,7 @@ def _two_tokens() -> dict[str, Tensor]:
 def evaluated(
     lesson: Any, scores: Tensor, reference: Tensor, worth: Tensor, kl_coef: float, **given: Any
 ) -> dict[str, Tensor]:
-    """Evaluate responses: `reference` is the table of the reference policy, `worth` the critic's."""
+    """Evaluate responses: `reference` is the table of the reference's logits by last token, `worth` that of values."""
     model = actor_critic(lesson, Table(torch.zeros_like(reference)), Critic(worth)).train()
     return plain(_evaluate(lesson, model, Table(reference).eval(), lambda *text: scores.clone(), kl_coef, **given))
 

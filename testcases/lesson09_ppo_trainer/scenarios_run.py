@@ -30,7 +30,8 @@ def run_of(
     diverges_in: int | None = None,
     **settings: Any,
 ) -> dict[str, Any]:
-    """`train` on the prompts [2], [3], ... with a stand-in for `training_step`.
+    """`train` on the prompts [2], [3], ... with a stand-in for `training_step`. Each call of `on_update` is shown as
+    [updates done, entries of the history, batches so far].
 
     The metrics of update i are {"score": i, "kl": i / 10}. `stop_after`: on_update raises then. `log`: with a log_dir.
     `diverges_in`: the KL of this update, 1 is the first, is infinite.

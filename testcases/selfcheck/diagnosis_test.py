@@ -9,9 +9,10 @@ import pytest
 from testcases.engine.bench import Suspect
 from testcases.engine.changes import Change, WrongAnswer, edit, instead, region_text
 from testcases.engine.compare import same_outcome
+from testcases.engine.contract import SOLUTIONS
 from testcases.engine.contract import lesson as read_lesson
 from testcases.engine.diagnosis import LAYERS, bench_of, suspects_of
-from testcases.engine.evaluate import Evaluator
+from testcases.engine.evaluate import Evaluator, solutions_changed
 from testcases.engine.explanation import Explanation
 from testcases.engine.failures import CheckFailed
 from testcases.engine.runner import cases_of
@@ -59,11 +60,11 @@ UNLISTED = [
     (4, "compute_gae", edit("stacked + values", "stacked - values"), "sign between two terms (near `values`"),
     (4, "compute_gae", edit("dones, gamma)", "dones, 1.0)"), "`td_errors` is called with `gamma` = 1"),
     (4, "compute_response_gae", edit("torch.where(mask[:, t], values", "torch.where(mask[:, t].all(), values"),
-     "only with `mask` False between two True; only where `mask` is True"),
+     "only with `mask` False between two True"),
     (5, "compute_ppo_loss", instead(PPO), "with the mean of `advantages` subtracted first"),
     (5, "combine_losses", edit("- entropy_coef", "- value_coef"), "`value_coef` in place of `entropy_coef`"),
     (5, "ppo_statistics", edit("expm1() -", "expm1() +"), "a wrong sign between two terms"),
-    (5, "ppo_statistics", edit("ratio.max()", "ratio.median()"), "only in `ratio_max`; by a factor"),
+    (5, "ppo_statistics", edit("ratio.max()", "ratio.median()"), "only in `ratio_max`; never too large"),
     (5, "ppo_statistics", edit("log_ratio.expm1() -", "ratio - 1 -"), '"ppo_statistics, continued: approx_kl"'),
     (5, "update_beta", edit("kl > 1.5", "kl >= 1.5"), "decides otherwise on the bound itself"),
     (8, "evaluate_responses", edit("config.gamma, config.lam", "config.lam, config.gamma"),
@@ -102,6 +103,23 @@ def test_a_wrong_answer_that_no_list_holds_is_explained(number: int, exercise: s
     said = first_failure(subject_of(lesson, exercise, change), lesson, exercise)
     assert "Likely cause: this is what" in said or "Where it differs:" in said, said
     assert told in said, said
+
+
+ODD = ("return rewards + gamma * next_values", "return rewards.cos() + gamma * next_values.sin()")
+
+
+@pytest.mark.parametrize(
+    "change, told",
+    [
+        pytest.param(("stacked + values", "stacked + values"), "`td_errors` is wrong: with a right one", id="alone"),
+        pytest.param(("gamma * lam * next", "lam.__pow__(3) * next"), "", id="and-one-of-its-own"),
+    ],
+)
+def test_another_exercise_is_blamed_only_where_a_right_one_mends_this_call(change: tuple[str, str], told: str):
+    lesson, file = "lesson04_gae", "lesson04_gae/gae.py"
+    text = (SOLUTIONS / file).read_text("utf-8").replace(*ODD).replace(*change)
+    said = first_failure(solutions_changed(lesson, {file: text}), lesson, "compute_gae")
+    assert told in said and ("td_errors` is" in said) == bool(told), said
 
 
 PLAIN = [

@@ -249,6 +249,14 @@ def test_progress_keeps_the_worst_case_of_a_function(state: Path):
     assert "  1/" in progress.bar("lesson04_gae", progress.read(progress.STATE))
 
 
+@pytest.mark.parametrize("rest", ["passed", "failed"])
+def test_what_was_not_earned_is_once_nothing_fails(rest: str):
+    own = [entry for entry in entries("lesson04_gae") if entry.exercise == "td_errors"]
+    state = {own[0].node: {"": "not earned"}, own[1].node: {"": rest}}
+    assert progress.all_is_earned(own, state) == (rest == "passed")
+    assert (progress.earned(own[0], state) > 0) == (rest == "passed")
+
+
 def test_progress_counts_the_share_that_a_failed_test_earns(state: Path):
     node = "lesson10_bug_hunt/basic_my_tests_test.py::test_test_compute_gae_accepts_the_right_and_refuses_the_wrong"
     progress.update({node: {"": "partly by 0.675"}}, whole=True)
@@ -272,6 +280,8 @@ def test_next_is_the_exercise_at_fault_not_one_that_calls_it():
     assert progress.next_step([lesson], results).startswith("Next: evaluate_responses, ")
     results = {e.node: {"": "failed" if e.exercise == failed[0] else "passed"} for e in entries(lesson)}
     assert progress.next_step([lesson], results).startswith("Next: collect_experience, ")
+    results = {node: progress.earlier(cases) for node, cases in results.items()}
+    assert progress.next_step([lesson], results).endswith("run its tests again.")
 
 
 def test_six_digits_are_no_question_beside_a_named_cause():
