@@ -128,7 +128,7 @@ def _tokens(draw: torch.Generator) -> list[Request]:
         responses[2, :3] = torch.tensor([7, 8, 3])
         responses[2, -1] = 2
         responses[3, 1:4] = torch.tensor([2, 8, 4])
-        for stops in ((2,), (2, 3), (3, 2), ()):
+        for stops in ((2, 3), (3, 2), (2,), ()):
             found.append(request(response_mask, responses, stops))
             for pad in (2, 8):
                 found.append(request(truncate_after_stop, responses, stops, pad))

@@ -373,7 +373,7 @@ class RightKeepReferenceAdapter(Right, of="keep_reference_adapter"):
                 copy = weights[name.replace(f".{trained}.", f".{REFERENCE}.")]
                 copy.data.copy_(weight.data)
                 copy.requires_grad = False
-        return policy
+        return policy.train(policy.training)
     """)
     """the weights are found by their names and copied one by one"""
     by_a_state_dict = instead("""
@@ -384,7 +384,7 @@ class RightKeepReferenceAdapter(Right, of="keep_reference_adapter"):
         renamed = {name.replace(f".{trained}.", f".{REFERENCE}."): weight for name, weight in own.items()}
         policy.load_state_dict(renamed, strict=False)
         policy.set_adapter(trained)
-        return policy
+        return policy.train(policy.training)
     """)
     """load_state_dict under the new name"""
 
