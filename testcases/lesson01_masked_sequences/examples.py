@@ -132,6 +132,7 @@ def _tokens(draw: torch.Generator) -> list[Request]:
             found.append(request(response_mask, responses, stops))
             for pad in (2, 8):
                 found.append(request(truncate_after_stop, responses, stops, pad))
+        found.append(request(response_mask, responses.masked_fill(torch.arange(steps) % 3 == 1, 0), (2, 3)))
         # Every row stops early, and the tensor keeps its size all the same.
         found.append(request(truncate_after_stop, responses[[1, 3]], (2,), 8))
     return found

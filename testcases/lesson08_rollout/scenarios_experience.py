@@ -84,14 +84,9 @@ def _numbers_in(thing: Any) -> int:
     """How many tensors of an experience are within reach."""
     if isinstance(thing, Tensor):
         return thing.is_floating_point()
-    parts = (
-        thing if isinstance(thing, (list, tuple)) else (thing if isinstance(thing, dict) else _fields(thing)).values()
-    )
-    return sum(map(_numbers_in, parts))
-
-
-def _fields(thing: Any) -> dict[str, Any]:
-    return getattr(thing, "__dict__", {})
+    if not isinstance(thing, (dict, list, tuple)):
+        thing = getattr(thing, "__dict__", {})
+    return sum(map(_numbers_in, thing.values() if isinstance(thing, dict) else thing))
 
 
 def _filled(lesson: Any, *batches: dict[str, Tensor]) -> Any:
