@@ -88,7 +88,8 @@ def compute_rewards(
         (B, T), 0 where masked, a new tensor without gradient.
 
     Raises:
-        ValueError: shapes disagree, a row of the mask has no True, a coefficient is out of range.
+        ValueError: shapes disagree, a row of the mask has no True, a coefficient is out of range, the estimator is
+            unknown (at any `kl_coef`).
 
     Source: Stiennon et al., "Learning to summarize from human feedback", 2020, section 3.4.
     """

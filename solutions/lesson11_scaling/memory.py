@@ -42,7 +42,10 @@ def keep_reference_adapter(policy: PeftModel) -> PeftModel:
 
     trained = policy.active_adapter
     weights = get_peft_model_state_dict(policy, adapter_name=trained)
+    known = set(policy.modules())
     policy.add_adapter(REFERENCE, policy.peft_config[trained])
+    for new in set(policy.modules()) - known:
+        new.train(policy.training)
     set_peft_model_state_dict(policy, weights, adapter_name=REFERENCE)
     policy.set_adapter(trained)
     return policy

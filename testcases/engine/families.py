@@ -1,8 +1,9 @@
 """Questions that the engine makes of a lesson's examples, where mistakes of a kind hide in every exercise alike.
 
 Something kept between two calls; tensors laid out as a transposed view's; an option left out, at 0, at 1, empty, or
-another than usual; numbers that are exactly 0, equal, or nearly so; many rows, and rows so long that bfloat16 (256)
-and float16 (2,048) cannot count their tokens.
+another than usual, alone and with all others; flags that are all alike; numbers that are exactly 0, equal, nearly so,
+or add up to 0; one row, one step, many rows, and rows so long that bfloat16 (256) and float16 (2,048) cannot count
+their tokens, or float32 holds no power of a factor.
 """
 
 from __future__ import annotations
@@ -102,14 +103,32 @@ def _is_no_float(value: Any) -> bool:
 
 
 def _options(direct: Sequence[Request]) -> Iterator[Request]:
-    """The first example that has them all, with each option left out, and with each number another one."""
-    for question in sorted(direct, key=lambda question: -len(question.arguments))[:1]:
+    """The first example that has them all, with each option left out, with each number another one, and with all.
+
+    The gradient is that of all parts of the answer: each may be cut off at an option of its own.
+    """
+    for question in _fullest(direct):
         parameters = current().reference.parameters(question.lesson, question.exercise)
+        numbers = {name: _other_numbers(value) for name, value in question.arguments.items()}
         for name, value in question.arguments.items():
             if parameters[name].default is not Parameter.empty and value is not None:
                 yield _asked_by_name(question, {key: own for key, own in question.arguments.items() if key != name})
-            for number in _other_numbers(value):
-                yield replace(question, arguments={**question.arguments, name: number})
+            for number in numbers[name]:
+                yield _with_numbers(question, {name: number})
+        options = {name: others for name, others in numbers.items() if len(others) > 2}
+        for together in zip(*options.values(), strict=False) if len(options) > 1 else ():
+            yield _with_numbers(question, dict(zip(options, together, strict=True)))
+
+
+def _fullest(direct: Sequence[Request]) -> Sequence[Request]:
+    """The first of those with the most arguments."""
+    return sorted(direct, key=lambda question: -len(question.arguments))[:1]
+
+
+def _with_numbers(question: Request, numbers: dict[str, Any]) -> Request:
+    weighed = question.grad_weights is not None
+    through = question.grad_through if weighed else None
+    return replace(question, arguments={**question.arguments, **numbers}, grad_through=through)
 
 
 def _asked_by_name(question: Request, arguments: dict[str, Any]) -> Request:
@@ -129,20 +148,41 @@ def _other_numbers(value: Any) -> tuple[Any, ...]:
     if isinstance(value, float):
         return 0.0, 1.0, value / 2 if value <= 1 else 3 * value
     if isinstance(value, (list, tuple)) and value and all(type(part) is int for part in value):
-        return (type(value)(),)
+        return type(value)(), sorted(value, reverse=True)
     return ()
+
+
+# Flags
+
+
+def _flags(direct: Sequence[Request]) -> Iterator[Request]:
+    """The first example that has masks or dones, with all of them True, and all False."""
+    for question in [one for one in direct if any(own.dtype == torch.bool for own in tensors_in(one.arguments))][:1]:
+        for flag in (True, False):
+            yield _all_alike(question, flag)
+
+
+def _all_alike(question: Request, flag: bool) -> Request:
+    """What was NaN under a mask may stand under no mask now."""
+
+    def changed(tensor: Tensor) -> Tensor:
+        return torch.full_like(tensor, flag) if tensor.dtype == torch.bool else tensor.nan_to_num(1.0)
+
+    return replace(question, arguments=copy_plain(question.arguments, changed))
 
 
 # Exact numbers
 
 
 def _exact(direct: Sequence[Request]) -> Iterator[Request]:
-    """An example in which some numbers are exactly 0, and one in which some are those of another argument, or nearly.
+    """An example in which some numbers are exactly 0, one in which those of each argument add up to 0, and one in which
+    some are those of another argument, or nearly.
 
     No gradient is asked for: at a kink there is more than one.
     """
-    for question in [one for one in direct if len(_floats(one)) > 0][:1]:
+    for question in _fullest([one for one in direct if len(_floats(one)) > 0]):
         yield _without_gradient(question, {name: _zeroed(own, i) for i, (name, own) in enumerate(_floats(question))})
+        yield _without_gradient(question, {name: _balanced(own) for name, own in _floats(question)})
         (_, first), *others = _floats(question)
         equal = {name: _mixed(own, first) for name, own in others if own.shape == first.shape}
         if equal:
@@ -164,6 +204,14 @@ def _zeroed(tensor: Tensor, offset: int) -> Tensor:
     return tensor.masked_fill((place % 3 != 2) & ~tensor.isnan(), 0.0)
 
 
+def _balanced(tensor: Tensor) -> Tensor:
+    """Each second number is the one before it, negated; of an odd count the last is 0."""
+    numbers = tensor.reshape(-1).clone()
+    numbers[1::2] = -numbers[: len(numbers) - 1 : 2]
+    numbers[len(numbers) // 2 * 2 :] = 0.0
+    return torch.where(tensor.isnan(), tensor, numbers.reshape(tensor.shape))
+
+
 def _mixed(tensor: Tensor, first: Tensor) -> Tensor:
     """Half of the numbers are equal to the first tensor's, and a third is a little smaller or larger."""
     place = torch.arange(tensor.numel()).reshape(tensor.shape) % 6
@@ -175,13 +223,29 @@ def _mixed(tensor: Tensor, first: Tensor) -> Tensor:
 
 
 def _sizes(direct: Sequence[Request]) -> Iterator[Request]:
-    """An example with many steps, and one with each row many times over."""
+    """An example with many steps, with one, with each row many times over, and with one row."""
     for question, lead in [(one, lead) for one in direct if (lead := _lead(one)) is not None][:1]:
         dim = min(1, lead.dim() - 1)
         if _counts(question):
-            yield _stretched(question, dim, _times_of_steps(question, lead.shape[dim]))
+            times = _times_of_steps(question, lead.shape[dim])
+            yield _stretched(question, dim, times)
+            if _loops(question):
+                yield from (_stretched(_fading(flat), dim, times // 5) for flat in _flags([question]))
+            for place in (0, 1):
+                yield _stretched(question, dim, torch.arange(lead.shape[dim]) == place)
         if lead.dim() > 1:
             yield _stretched(question, 0, torch.full(lead.shape[:1], _uncountable(question, lead)))
+            yield _stretched(question, 0, torch.arange(lead.shape[0]) == 0)
+
+
+def _fading(question: Request) -> Request:
+    """In float32, and with factors of which even the 50th power is 0 there."""
+
+    def narrow(tensor: Tensor) -> Tensor:
+        return tensor.float() if tensor.is_floating_point() else tensor
+
+    small = {name: own / 8 for name, own in question.arguments.items() if isinstance(own, float) and own <= 1}
+    return replace(question, arguments={**copy_plain(question.arguments, narrow), **small})
 
 
 def _lead(question: Request) -> Tensor | None:
@@ -206,15 +270,19 @@ def _times_of_steps(question: Request, steps: int) -> Tensor:
     """How often to repeat each step: only the first one, so that those after it have even and odd places beyond 2,048;
     each of them, and not as often, where the reference goes from step to step, which takes its time.
     """
-    function = current().reference.evaluator.function(question.lesson, question.exercise)
-    if opmap["FOR_ITER"] in inspect.unwrap(function).__code__.co_code[::2]:
+    if _loops(question):
         return torch.full((steps,), _odd(-(-LONG // steps)))
     return torch.ones(steps, dtype=torch.int64).index_fill(0, torch.tensor(0), MANY)
 
 
+def _loops(question: Request) -> bool:
+    function = current().reference.evaluator.function(question.lesson, question.exercise)
+    return opmap["FOR_ITER"] in inspect.unwrap(function).__code__.co_code[::2]
+
+
 def _stretched(question: Request, dim: int, times: Tensor) -> Request:
     """Each index of this dimension so many times; a dimension that is longer by one keeps its last index once."""
-    size = len(times)
+    size, times = len(times), times.long()
 
     def stretch(tensor: Tensor) -> Tensor:
         for place in range(min(tensor.dim(), 2)):
@@ -244,4 +312,4 @@ def _uncountable(question: Request, lead: Tensor) -> int:
     raise AssertionError
 
 
-FAMILIES: tuple[Callable[[Sequence[Request]], Iterator[Request]], ...] = (_options, _exact, _sizes)
+FAMILIES: tuple[Callable[[Sequence[Request]], Iterator[Request]], ...] = (_options, _flags, _exact, _sizes)

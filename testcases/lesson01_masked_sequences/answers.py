@@ -228,6 +228,13 @@ class TokenEntropy(Wrong, of="token_entropy"):
         "sum(dim=-1) / divisor",
     )
     """the entropy is divided by temperature, and not the logits"""
+    entropy_of_divided_log_probs = edit(
+        "(_at_least_float32(logits) / temperature).log_softmax(dim=-1)",
+        "_at_least_float32(logits).log_softmax(dim=-1) / temperature",
+        "(_at_least_float32(logits) / temperature).softmax(dim=-1)",
+        "log_probs.exp()",
+    )
+    """the log-probabilities are divided by temperature: their exp no longer adds up to 1; divide the logits"""
     entropy_of_logits_times_temperature = first("temperature = 1 / temperature")
     """logits are multiplied by temperature; divide them"""
     mean_over_the_vocabulary = edit("sum(dim=-1)", "mean(dim=-1)")
@@ -597,6 +604,8 @@ class ResponseMask(Wrong, of="response_mask"):
     """the stop token is masked out: the policy chose it, and without it never learns to stop"""
     only_the_stop_tokens_masked = edit("stops_before == 0", "stops == 0", read=WRONG)
     """the test `!= stop` masks each stop token and nothing else: what follows the first one stays in"""
+    zeros_and_stops_masked = edit("stops_before == 0", "(responses != 0) & (stops == 0)", read=WRONG)
+    """`!= pad` and `!= stop` look at each token alone: text may follow the stop token, which itself is real"""
     up_to_the_last_stop = edit(
         "stops_before == 0", "(stops.flip(1).cumsum(dim=1).flip(1) > 0) | (stops.sum(dim=1, keepdim=True) == 0)"
     )

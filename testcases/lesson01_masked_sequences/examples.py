@@ -128,10 +128,11 @@ def _tokens(draw: torch.Generator) -> list[Request]:
         responses[2, :3] = torch.tensor([7, 8, 3])
         responses[2, -1] = 2
         responses[3, 1:4] = torch.tensor([2, 8, 4])
-        for stops in ((2,), (2, 3), (3, 2), ()):
+        for stops in ((2, 3), (3, 2), (2,), ()):
             found.append(request(response_mask, responses, stops))
             for pad in (2, 8):
                 found.append(request(truncate_after_stop, responses, stops, pad))
+        found.append(request(response_mask, responses.masked_fill(torch.arange(steps) % 3 == 1, 0), (2, 3)))
         # Every row stops early, and the tensor keeps its size all the same.
         found.append(request(truncate_after_stop, responses[[1, 3]], (2,), 8))
     return found

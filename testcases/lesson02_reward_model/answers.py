@@ -107,7 +107,8 @@ class RightForward(Right, of="RewardModel.forward"):
     """take_along_dim in place of an index"""
     positions_and_head_by_hand = instead("""
         positions = (attention_mask.long().cumsum(dim=1) - 1).clamp(min=0)
-        hidden = self.backbone(input_ids=input_ids, attention_mask=attention_mask.long(), position_ids=positions)[0]
+        given = {"attention_mask": attention_mask.long(), "position_ids": positions, "use_cache": False}
+        hidden = self.backbone(input_ids=input_ids, **given)[0]
         read = hidden[torch.arange(len(hidden)), last_token_index(attention_mask)]
         return read @ self.head.weight[0] + self.head.bias
     """)

@@ -115,6 +115,7 @@ def _of_calibrate(draw: torch.Generator) -> list[Request]:
             sizes=sizes,
             weight=normal_from(draw, 1, size),
             bias=normal_from(draw, 1),
+            frozen=len(sizes) == 3,
         )
         for sizes, size in (((4, 3), 3), ((5,), 2), ((3, 3), 1), ((2, 1, 4), 2))
     ]

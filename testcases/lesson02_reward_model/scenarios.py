@@ -39,8 +39,11 @@ class Reader(nn.Module):
         *,
         attention_mask: Tensor | None = None,
         position_ids: Tensor | None = None,
+        use_cache: bool = True,
         **options: Any,
     ) -> BackboneOutput:
+        if use_cache:
+            raise ValueError("expected use_cache=False: keys and values are kept for no later token")
         if attention_mask is None:
             attention_mask = torch.ones_like(input_ids)
         if position_ids is None:
@@ -79,12 +82,13 @@ def score_rows(
 
 
 def calibrate_model(
-    lesson: Any, features: Tensor, sizes: tuple[int, ...], weight: Tensor, bias: Tensor
+    lesson: Any, features: Tensor, sizes: tuple[int, ...], weight: Tensor, bias: Tensor, frozen: bool = False
 ) -> dict[str, Any]:
-    """Calibrate a model whose score is features @ weight + bias, on batches of these sizes."""
+    """Calibrate a model whose score is features @ weight + bias, on batches of these sizes; `frozen`: its backbone."""
     # The last row of the table is what stands on padding.
     table = torch.cat([features, torch.full_like(features[:1], 1000.0)])
     model = _known_model(lesson, table, weight, bias).eval()
+    model.backbone.requires_grad_(not frozen)
     before = dict(model.named_parameters())
 
     def batches() -> Iterator[tuple[Tensor, Tensor]]:

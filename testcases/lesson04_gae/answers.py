@@ -99,6 +99,8 @@ class TdErrors(Wrong, of="td_errors"):
     """the sign is inverted: it is reward plus next value minus values[t], not the reverse"""
     value_not_subtracted = edit(" - values[..., :-1]", "")
     """values[t] is not subtracted: this is a target, not a TD error"""
+    next_value_subtracted = edit("- values[..., :-1]", "- values[..., 1:]")
+    """values[..., 1:] is subtracted, the value of the next state: V(s_t) is values[..., :-1]"""
     reward_minus_value = edit(" + gamma * next_values", "")
     """the next value is left out: rewards[t] - values[t] contains nothing of the future"""
     value_and_next_value_swapped = edit(
@@ -414,6 +416,24 @@ class ComputeResponseGae(Wrong, of="compute_response_gae"):
         "stacked + values.masked_fill(~real, 0.0)",
     )
     """the recursion runs over all columns and the mask comes after it: padding has already flowed in"""
+    only_the_rewards_masked = edit(
+        "rewards, values = rewards.masked_fill(~mask, 0.0), values.masked_fill(~mask, 0.0)",
+        "rewards, real, mask = rewards.masked_fill(~mask, 0.0), mask, torch.ones_like(mask)",
+        "dim=1).masked_fill(~mask",
+        "dim=1).masked_fill(~real",
+        "stacked + values",
+        "stacked + values.masked_fill(~real, 0.0)",
+    )
+    """only the rewards are masked: what the critic says about padding flows into real tokens"""
+    padding_skipped_by_the_next_advantage_only = edit(
+        "values.masked_fill(~mask, 0.0)",
+        "values",
+        "torch.where(mask[:, t], values[:, t], next_value)",
+        "values[:, t]",
+        "stacked + values",
+        "stacked + values.masked_fill(~mask, 0.0)",
+    )
+    """the next advantage skips the padding, the next value does not: what the critic says there flows in"""
     mask_multiplied = edit(
         "rewards.masked_fill(~mask, 0.0), values.masked_fill(~mask, 0.0)",
         "rewards * mask, values * mask",

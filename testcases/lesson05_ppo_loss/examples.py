@@ -46,6 +46,8 @@ def examples(seed: int) -> list[Request]:
     far = [[-1.0, -0.5, -2.5], [-3.0, -1.0, -2.0], [-1.0, 0.0, 2.0]]
     found.append(request(compute_ppo_loss, *far, 0.3, grad_of=POLICY))
     found.append(request(ppo_statistics, [-1.0, -1.0], [-1.0, -1.5], [1.0, 0.5], 1e-20))
+    # float32 has no number for this ratio.
+    found.append(request(ppo_statistics, [-1.0, -0.5], [-121.0, -1.0], [1.0, 0.5]))
     return found + _at_the_defaults(draw) + _of_numbers(draw)
 
 
@@ -71,6 +73,7 @@ def _of_numbers(draw: torch.Generator) -> list[Request]:
     for share in (0.1, 0.6, 0.7, 0.9, 1.1, 1.4, 1.6, 3.0):
         target = _between(draw, 0.5, 2.0)
         found.append(request(update_beta, _between(draw, 0.5, 2.0), share * target, target))
+    found.append(request(update_beta, 3, 1, 4))
     # At the bounds themselves, in numbers that float64 holds exactly.
     return found + [request(update_beta, _between(draw, 0.5, 2.0), kl, 3.0) for kl in (2.0, 4.5)]
 

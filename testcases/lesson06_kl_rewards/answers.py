@@ -37,6 +37,8 @@ class EstimateKL(Wrong, of="estimate_kl"):
     """exp(-r) - 1 in float32 rounds away a small KL, and at the start every KL is small: use expm1"""
     k3_may_overflow = edit(".clamp(max=MAX_LOG_RATIO)", "", read=FLOAT32)
     """the exponent of k3 is not capped: one unlikely token makes it infinite in float32"""
+    k3_capped_in_both_terms = edit("+ log_ratio", "+ log_ratio.clamp(min=-MAX_LOG_RATIO)", read=FLOAT32)
+    """r is capped in both terms of k3: only the exponent is, r is added as it is"""
     log_ratio_capped = edit("log_probs - ref_log_probs", "(log_probs - ref_log_probs).clamp(-20.0, 20.0)", read=FLOAT32)
     """the log-ratio itself is capped: only the exponent of k3 is, r is added as it is"""
     bare_formulas = edit(

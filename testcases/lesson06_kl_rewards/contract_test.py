@@ -42,6 +42,7 @@ contract_tests(
                 "mask-of-numbers": ({"mask": [[1, 1], [1, 0]]}, ["bool"]),
                 "coefficient-below-0": ({"kl_coef": -0.1}, ["kl_coef"]),
                 "clip-of-0": ({"clip_score": 0.0}, ["clip_score"]),
+                "unknown-estimator-of-a-kl-that-costs-nothing": ({"estimator": "k4", "kl_coef": 0.0}, ["k4"]),
             },
         ),
         penalize_missing_stop: (

@@ -184,6 +184,8 @@ class OneBackbone(Wrong, of="SharedPolicyAndValue.forward"):
     """the logits are computed from detached hidden states, so the policy learns in its last layer only"""
     both_after_the_token = edit(HIDDEN, ALL_HIDDEN + AFTER, read=SHIFT)
     """both heads read the position of the token itself: what predicts it is one position earlier"""
+    shifted_twice = edit(HIDDEN, HIDDEN + "\nhidden = torch.cat([hidden[:, :1], hidden[:, :-1]], dim=1)", read=SHIFT)
+    """the hidden states are shifted once more: `_response_hidden` already gives those just before each token"""
     only_logits_shifted = edit(
         HIDDEN,
         ALL_HIDDEN,

@@ -123,7 +123,8 @@ def _of_adapters(draw: torch.Generator) -> list[Request]:
 def _texts(draw: torch.Generator, rows: int, prompt_length: int, response_length: int) -> tuple[Tensor, Tensor]:
     """Prompts padded on the left, responses on the right; each has a token at least, and the first row no padding."""
     length = prompt_length + response_length
-    ids = torch.randint(1, PAD_ID, (rows, length), generator=draw)
+    ids = torch.randint(PAD_ID, (rows, length), generator=draw)
+    ids[0, -1] = 0
     missing = torch.randint(0, prompt_length, (rows, 1), generator=draw)
     present = torch.randint(1, response_length + 1, (rows, 1), generator=draw)
     missing[0], present[0] = 0, response_length

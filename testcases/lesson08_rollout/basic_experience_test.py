@@ -148,4 +148,4 @@ def test_minibatches_deal_what_is_stored_now(forget, scores):
         forget=forget,
         seed=7,
     )
-    answer.equals(scores)
+    answer.equals({"scores": scores, "empty before": forget})

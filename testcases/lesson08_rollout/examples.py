@@ -77,6 +77,8 @@ SAMPLING: list[tuple[list[list[float]], dict[str, float]]] = [
     ([[6.0**0.5, 3.0**0.5, 1.0]], {"temperature": 0.5}),
     ([[25.0, 9.0, 4.0, 1.0]], {"temperature": 2.0, "top_p": 0.8}),
     ([[4.0, 3.0, 2.0, 1.0]], {"top_k": 2, "top_p": 0.5}),
+    ([[3.0, 3.0, 2.0]], {"top_k": 1}),
+    ([[6.0**0.05, 3.0**0.05, 1.0]], {"temperature": 0.05}),
 ]
 
 
@@ -229,6 +231,7 @@ def _responses(draw: torch.Generator, lengths: list[int], vocabulary: int, least
     }
 
 
+UNUSUAL = {"kl_estimator": "k2", "clip_score": 40.0, "temperature": 0.6}
 SETTINGS: list[dict[str, object]] = [
     {"gamma": 0.9, "lam": 0.8},
     {"gamma": 0.7, "lam": 0.6, "temperature": 0.6, "missing_stop_penalty": 0.4},
@@ -236,6 +239,8 @@ SETTINGS: list[dict[str, object]] = [
     {"lam": 0.5, "whiten_rewards": True, "temperature": 1.4},
     {"stop_token_ids": (4, 1), "missing_stop_penalty": 3.0, "clip_score": 2.5},
     {},
+    {"gamma": 0.0, "missing_stop_penalty": 0.0, "clip_score": 40.0},
+    {"lam": 0.0, "gamma": 0.8, "whiten_rewards": True, "missing_stop_penalty": 0.4} | UNUSUAL,
 ]
 
 
@@ -277,6 +282,7 @@ def _evaluating_in_special_cases(draw: torch.Generator) -> list[Request]:
     }
     text = _responses(draw, [3, 1], 6)
     two = {"input_ids": torch.randint(4, (2, 2), generator=draw), "responses": torch.randint(4, (2, 3), generator=draw)}
+    tables = {"table": normal_from(draw, 4, 4), "base": normal_from(draw, 4, 4)}
     return [
         request(seen, **prompts, responses=text["responses"] * (torch.arange(3) != 1), mask=text["mask"]),
         request(broken, training=[True, False, True, False]),
@@ -292,7 +298,7 @@ def _evaluating_in_special_cases(draw: torch.Generator) -> list[Request]:
             worth=normal_from(draw, 6).bfloat16(),
             kl_coef=0.3,
         ),
-        request(own_base, **two, table=normal_from(draw, 4, 4), base=normal_from(draw, 4, 4)),
+        *(request(own_base, **two, **tables, **settings) for settings in ({}, UNUSUAL | {"whiten_rewards": True})),
     ]
 
 

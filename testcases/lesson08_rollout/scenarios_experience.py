@@ -70,14 +70,24 @@ def place_shares(lesson: Any, batches: tuple[dict[str, Tensor], ...], size: int,
 
 def yielded_after_more(
     lesson: Any, first: dict[str, Tensor], second: dict[str, Tensor], forget: bool, seed: int
-) -> Tensor:
+) -> dict[str, Any]:
     """Scores yielded after an epoch, then (`forget`) a clear, then another append; small ones first."""
     buffer, source = _filled(lesson, first), generator(seed)
     list(buffer.minibatches(2, source))
     if forget:
         buffer.clear()
+    held = _numbers_in(buffer) > 0
     buffer.append(lesson.Experience(**second))
-    return _scores(buffer.minibatches(2, source)).sort().values
+    return {"scores": _scores(buffer.minibatches(2, source)).sort().values, "empty before": not held}
+
+
+def _numbers_in(thing: Any) -> int:
+    """How many tensors of an experience are within reach."""
+    if isinstance(thing, Tensor):
+        return thing.is_floating_point()
+    if not isinstance(thing, (dict, list, tuple)):
+        thing = getattr(thing, "__dict__", {})
+    return sum(map(_numbers_in, thing.values() if isinstance(thing, dict) else thing))
 
 
 def _filled(lesson: Any, *batches: dict[str, Tensor]) -> Any:

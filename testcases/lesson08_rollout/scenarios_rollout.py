@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import torch
@@ -15,7 +16,9 @@ from .scenarios_models import Adapted, Critic, Table, actor_critic, modes_of, se
 
 
 def _config(lesson: Any, options: dict[str, Any]) -> Any:
-    return lesson.RolloutConfig(**{"stop_token_ids": (1,), "pad_token_id": 0, **options})
+    """Of a trainer, which has settings of its own, such as the coefficient that its controller starts from."""
+    config = importlib.import_module(lesson.RolloutConfig.__module__).PPOConfig
+    return config(**{"stop_token_ids": (1,), "pad_token_id": 0, **options})
 
 
 def _evaluate(
@@ -108,9 +111,10 @@ def modes_after_an_error_of_the_critic(lesson: Any, training: Tensor) -> Tensor:
 
 
 def evaluated_by_its_own_base(
-    lesson: Any, input_ids: Tensor, responses: Tensor, table: Tensor, base: Tensor
+    lesson: Any, input_ids: Tensor, responses: Tensor, table: Tensor, base: Tensor, **settings: Any
 ) -> dict[str, Any]:
-    """Evaluate a LoRA policy without a reference model: ref_log_probs, and whether its adapter is on afterwards."""
+    """Evaluate a LoRA policy without a reference model: what follows from its base, and whether its adapter is on
+    afterwards."""
     policy = Adapted(table, base)
     zeros = torch.zeros(responses.shape, dtype=torch.float64)
     found = _evaluate(
@@ -123,8 +127,9 @@ def evaluated_by_its_own_base(
         responses=responses,
         log_probs=zeros,
         mask=torch.ones_like(responses, dtype=torch.bool),
+        **settings,
     )
-    return {"ref_log_probs": found.ref_log_probs, "adapter on": policy.is_on}
+    return {"ref_log_probs": found.ref_log_probs, "rewards": found.rewards, "adapter on": policy.is_on}
 
 
 def evaluated_with_scores(lesson: Any, scores: Any) -> Tensor:

@@ -696,6 +696,13 @@ class Train(Wrong, of="PPOTrainer.train"):
         "        on_update and on_update(self)\n        self.history.append",
     )
     """on_update runs before the metrics are in self.history, so it evaluates and saves without them"""
+    history_comes_last = edit(
+        "        self.history.append(metrics)\n",
+        "",
+        "            on_update(self)\n",
+        "            on_update(self)\n        self.history.append(metrics)\n",
+    )
+    """the metrics enter self.history last: neither on_update nor a run that was stopped has them"""
     on_update_before_the_log = edit(
         "        log.write(self.updates_done, metrics)\n",
         "",

@@ -92,7 +92,7 @@ def _losses(draw: torch.Generator) -> list[Request]:
         ),
         request(ask, **_batch(draw, garbage=math.nan)),
         request(ask, **_batch(draw), clip_epsilon=3.0, value_coef=0.4),
-        request(ask, **idle, entropy_coef=0.1),
+        request(ask, **idle, entropy_coef=0.1, value_coef=0.0),
         request(scenario("wrapped_loss_of", of=PPOTrainer.compute_loss), **_batch(draw)),
     ]
 
@@ -118,6 +118,8 @@ def _updates(draw: torch.Generator, seed: int) -> list[Request]:
     }
     target = 2.2 * math.log(2.0)
     found.append(request(ask, **tables, prompts=((2,), (3,)), seed=seed, kl_target=target, kl_horizon=50))
+    one = _world(draw) | {"prompts": ((2, 3),)}
+    found.append(request(ask, **one, seed=seed, batch_size=1, num_minibatches=1, max_new_tokens=4))
     real = scenario("real_updates_of", of=PPOTrainer.training_step)
     settings = {"batch_size": 5, "num_minibatches": 2, "num_epochs": 2, "max_new_tokens": 4, "learning_rate": 0.05}
     settings |= {
@@ -192,7 +194,11 @@ def _epochs(draw: torch.Generator, seed: int) -> list[Request]:
         found.append(request(ask, sizes=sizes, **script, seed=seed, **settings))
     # The mean so far exceeds the limit one step after the first that does.
     script["approx_kl"] = torch.tensor([0.1, 0.9, 0.9, 0.1], dtype=torch.float64)
-    found.append(request(ask, sizes=(4,), **script, seed=seed, batch_size=4, num_minibatches=2, max_update_kl=0.6))
+    settings = {"seed": seed, "batch_size": 4, "num_minibatches": 2, "max_update_kl": 0.6}
+    found.append(request(ask, sizes=(4,), **script, **settings))
+    # So does the very first one.
+    script["approx_kl"] = script["approx_kl"][1:]
+    found.append(request(ask, sizes=(4,), **script, **settings))
     return found
 
 

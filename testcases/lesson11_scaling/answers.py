@@ -272,6 +272,8 @@ class RightMergeMoments(Right, of="merge_moments"):
 class GlobalMaskedWhiten(Wrong, of="global_masked_whiten"):
     whitened_alone = edit("whitened = (", "count, mean, squares = masked_moments(values, mask)\nwhitened = (")
     """mean and variance are those of this process: each whitens with other numbers; gather the moments"""
+    nothing_gathered = edit("merge_moments(gather(masked_moments(values, mask)))", "masked_moments(values, mask)")
+    """`gather` is never called: each process whitens with its own mean and variance, and the others wait for it"""
     variance_of_this_process = edit("whitened = (", "count, _, squares = masked_moments(values, mask)\nwhitened = (")
     """the mean is that of all processes, the variance that of this one; both belong to all tokens"""
     mean_of_this_process = edit("whitened = (", "mean = values[mask].mean()\nwhitened = (")
@@ -373,7 +375,7 @@ class RightKeepReferenceAdapter(Right, of="keep_reference_adapter"):
                 copy = weights[name.replace(f".{trained}.", f".{REFERENCE}.")]
                 copy.data.copy_(weight.data)
                 copy.requires_grad = False
-        return policy
+        return policy.train(policy.training)
     """)
     """the weights are found by their names and copied one by one"""
     by_a_state_dict = instead("""
@@ -384,7 +386,7 @@ class RightKeepReferenceAdapter(Right, of="keep_reference_adapter"):
         renamed = {name.replace(f".{trained}.", f".{REFERENCE}."): weight for name, weight in own.items()}
         policy.load_state_dict(renamed, strict=False)
         policy.set_adapter(trained)
-        return policy
+        return policy.train(policy.training)
     """)
     """load_state_dict under the new name"""
 

@@ -111,6 +111,7 @@ def _references(draw: torch.Generator) -> list[Request]:
         request(ask, adapter=slope),
         request(ask, adapter=-slope, name="sft", rank=2, lora_alpha=2),
         request(ask, adapter=slope + 2**-10),
+        request(ask, adapter=slope, lora_dropout=0.5),
     ]
 
 

@@ -50,16 +50,18 @@ def whitened_of(
 # keep_reference_adapter
 
 
-def reference_of(lesson: Any, adapter: float, name: str = "default", rank: int = 1, lora_alpha: int = 1) -> dict:
+def reference_of(
+    lesson: Any, adapter: float, name: str = "default", rank: int = 1, lora_alpha: int = 1, lora_dropout: float = 0.0
+) -> dict:
     """y(1) of the policy and of its reference, before and after the policy has been trained to another number.
 
-    The SFT adapter adds `adapter` to the slope 1 of the base model.
+    The SFT adapter adds `adapter` to the slope 1 of the base model. With dropout the policy comes in eval mode.
     """
     from peft import LoraConfig, get_peft_model
 
     from solutions.lesson07_actor_critic import reference_mode
 
-    options = {"r": rank, "lora_alpha": lora_alpha, "lora_dropout": 0.0, "target_modules": ["slope"]}
+    options = {"r": rank, "lora_alpha": lora_alpha, "lora_dropout": lora_dropout, "target_modules": ["slope"]}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         policy = get_peft_model(Line(), LoraConfig(**options), adapter_name=name)
@@ -67,7 +69,7 @@ def reference_of(lesson: Any, adapter: float, name: str = "default", rank: int =
         with torch.no_grad():
             layer.lora_A[name].weight.fill_(1.0)
             layer.lora_B[name].weight.fill_(adapter / lora_alpha)
-        kept = lesson.keep_reference_adapter(policy)
+        kept = lesson.keep_reference_adapter(policy.train(lora_dropout == 0))
     x = torch.ones(1, 1)
 
     def reference() -> float:
@@ -78,7 +80,7 @@ def reference_of(lesson: Any, adapter: float, name: str = "default", rank: int =
         "returned": "the policy" if kept is policy else type(kept).__name__,
         "adapters": tuple(sorted(policy.peft_config)),
         "active": str(policy.active_adapter),
-        "in_train_mode": policy.training,
+        "in_train_mode": any(part.training for part in policy.modules() if not list(part.children())),
         "trainable": tuple(sorted(_short(one) for one, weight in policy.named_parameters() if weight.requires_grad)),
         "policy": policy(x).item(),
         "reference": reference(),
