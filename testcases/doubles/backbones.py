@@ -8,11 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from testcases.doubles.drawing import normal, normal_from
-from testcases.doubles.outputs import Output, hugging_face, last_places
+from testcases.doubles.outputs import HuggingFaceModel, Output, last_places
 from testcases.doubles.policies import Cache, Config
 
 
-class TinyBody(nn.Module):
+class TinyBody(HuggingFaceModel):
     """One layer of attention x 16 in float64 over 12 tokens, with *absolute* positions and a key-value cache.
 
     As in Hugging Face's GPT-2, positions not given count the columns, and a mask that is too short hides the newest.
@@ -29,7 +29,6 @@ class TinyBody(nn.Module):
         self.tokens, self.places = weight(12, 16), weight(n_positions, 16)
         self.queries, self.keys, self.values = weight(16, 16), weight(16, 16), weight(16, 16)
 
-    @hugging_face
     def forward(
         self,
         input_ids: Tensor,
@@ -56,7 +55,7 @@ class TinyBody(nn.Module):
         return Output(last_hidden_state=hidden, past_key_values=kept, hidden_states=(read, hidden))
 
 
-class TinyLM(nn.Module):
+class TinyLM(HuggingFaceModel):
     """A language model on a `TinyBody`, with the interface of Hugging Face's."""
 
     def __init__(self, seed: int, n_positions: int = 24) -> None:
@@ -70,7 +69,6 @@ class TinyLM(nn.Module):
     def get_output_embeddings(self) -> nn.Module:
         return self.lm_head
 
-    @hugging_face
     def forward(self, input_ids: Tensor, *given: Any, logits_to_keep: int | Tensor = 0, **named: Any) -> Output:
         body = vars(self.base_model(input_ids, *given, output_hidden_states=True, **named))
         return Output(logits=self.lm_head(last_places(body.pop("last_hidden_state"), logits_to_keep)), **body)

@@ -6,6 +6,9 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import torch
+from torch import Tensor, nn
+
 
 class Output(dict[str, Any]):
     """By name, by attribute and by place, as `ModelOutput`; what is None is an attribute only."""
@@ -21,8 +24,24 @@ class Output(dict[str, Any]):
         return tuple(self.values())
 
 
-def hugging_face(forward: Callable[..., Output]) -> Callable[..., Any]:
-    """A `forward` that may be asked for a tuple, and tells `hidden_states` only where it is asked for them."""
+class HuggingFaceModel(nn.Module):
+    """Speaks like a model of Hugging Face; its `forward` gives an Output, with all hidden states where it has them."""
+
+    def __init_subclass__(cls) -> None:
+        if "forward" in vars(cls):
+            cls.forward = _as_asked(cls.forward)
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.parameters()).device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return next(self.parameters()).dtype
+
+
+def _as_asked(forward: Callable[..., Output]) -> Callable[..., Any]:
+    """A tuple with `return_dict=False`, and no hidden states without `output_hidden_states`."""
 
     @functools.wraps(forward)
     def answer(
@@ -36,6 +55,6 @@ def hugging_face(forward: Callable[..., Output]) -> Callable[..., Any]:
     return answer
 
 
-def last_places(tensor: Any, logits_to_keep: Any) -> Any:
+def last_places(tensor: Tensor, logits_to_keep: int | Tensor) -> Tensor:
     """The columns of (B, L, ...) that a language model computes logits for: so many at the end, all for 0, or these."""
     return tensor[:, slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep]

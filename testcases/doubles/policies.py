@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from testcases.doubles.outputs import Output, hugging_face, last_places
+from testcases.doubles.outputs import HuggingFaceModel, Output, last_places
 
 
 class Config(SimpleNamespace):
@@ -46,7 +46,7 @@ class Cache:
     batch_select_indices = reorder_cache
 
 
-class TablePolicy(nn.Module):
+class TablePolicy(HuggingFaceModel):
     """Speaks like a causal language model of Hugging Face: logits = table[token] + places[position].
 
     Its cache holds the tokens that it has read and, beside those of the first pass, the number of their row: a cache
@@ -62,14 +62,9 @@ class TablePolicy(nn.Module):
         self.places = None if places is None else nn.Parameter(places.clone())
         self.config = Config(max_position_embeddings=64 if places is None else len(places))
 
-    @property
-    def device(self) -> torch.device:
-        return self.table.device
-
     def logits_of(self, input_ids: Tensor) -> Tensor:
         return self.table[input_ids]
 
-    @hugging_face
     def forward(
         self,
         input_ids: Tensor,

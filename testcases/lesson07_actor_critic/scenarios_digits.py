@@ -13,12 +13,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from testcases.doubles.outputs import Output, hugging_face, last_places
+from testcases.doubles.outputs import HuggingFaceModel, Output, last_places
 
 DIGITS = [[1.0, 10.0, 100.0]]
 
 
-class Digits(nn.Module):
+class Digits(HuggingFaceModel):
     """A backbone without attention: features (id, pos, seen), times `gain`.
 
     As with GPT-2, the second positional argument is not the mask.
@@ -31,7 +31,6 @@ class Digits(nn.Module):
         self.register_buffer("offset", torch.zeros(3))
         self.calls = 0
 
-    @hugging_face
     def forward(
         self,
         input_ids: Tensor,
@@ -49,7 +48,7 @@ class Digits(nn.Module):
         return Output(last_hidden_state=hidden, hidden_states=(features.to(hidden.dtype), hidden))
 
 
-class DigitPolicy(nn.Module):
+class DigitPolicy(HuggingFaceModel):
     """A language model of two words on `Digits`: logits (215, -215) after a 5 in second place.
 
     Its head has the name that GPT-NeoX gives it, and is not tied to the embeddings. `words_for`: how many positions
@@ -81,7 +80,6 @@ class DigitPolicy(nn.Module):
     def get_output_embeddings(self) -> nn.Module:
         return self.embed_out
 
-    @hugging_face
     def forward(self, input_ids: Tensor, *, logits_to_keep: int | Tensor = 0, **given: Any) -> Output:
         states = self.transformer(input_ids, output_hidden_states=True, **given).hidden_states
         return Output(logits=self.embed_out(last_places(states[-1], logits_to_keep)), hidden_states=states)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from testcases.doubles.backbones import TinyBody, TinyLM
 from testcases.doubles.drawing import normal
-from testcases.doubles.outputs import Output, hugging_face
+from testcases.doubles.outputs import Output
 from testcases.doubles.policies import TableCritic, TablePolicy
 
 
@@ -28,7 +28,6 @@ class Table(TablePolicy):
         self.inner = nn.Sequential(nn.Identity(), nn.Dropout(0.5))
         self.calls: list[SimpleNamespace] = []
 
-    @hugging_face
     def forward(
         self,
         input_ids: Tensor,

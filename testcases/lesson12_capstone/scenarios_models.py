@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from testcases.doubles.outputs import Output, hugging_face, last_places
+from testcases.doubles.outputs import HuggingFaceModel, Output, last_places
 from testcases.doubles.policies import Cache, TablePolicy
 from testcases.doubles.tokenizers import Words
 from tiny_models.language import VOCABULARY
@@ -42,7 +42,6 @@ class DroppingPolicy(TablePolicy):
         super().__init__(table, places)
         self.dropout = nn.Dropout(0.5)
 
-    @hugging_face
     def forward(self, *given: Any, **named: Any) -> Output:
         output = super().forward(*given, **named)
         return Output(**{**vars(output), "logits": self.dropout(output.logits)})
@@ -55,7 +54,6 @@ class ScriptedPolicy(TablePolicy):
         super().__init__(uniform())
         self.script = {prompt: TOKENIZER(text)["input_ids"] for prompt, text in script.items()}
 
-    @hugging_face
     def forward(
         self,
         input_ids: Tensor,
@@ -75,7 +73,7 @@ class ScriptedPolicy(TablePolicy):
         return Output(logits=last_places(logits, logits_to_keep), past_key_values=cache)
 
 
-class TableBackbone(nn.Module):
+class TableBackbone(HuggingFaceModel):
     """A backbone without a head: the hidden state of a token is its row of a table."""
 
     def __init__(self, table: Tensor) -> None:
@@ -83,8 +81,7 @@ class TableBackbone(nn.Module):
         self.table = nn.Parameter(table.clone())
         self.config = SimpleNamespace(hidden_size=table.shape[1])
 
-    @hugging_face
-    def forward(self, input_ids: Tensor, attention_mask: Tensor, **ignored: Any) -> Output:
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, **ignored: Any) -> Output:
         hidden = self.table[input_ids]
         return Output(last_hidden_state=hidden, hidden_states=(hidden,))
 
