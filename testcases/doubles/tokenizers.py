@@ -49,14 +49,15 @@ class Words:
 
     def decode(self, token_ids: Any, skip_special_tokens: bool = False, **rest: Any) -> Any:
         """The text of one row of ids, a tensor, a list or a single number; of several rows their texts."""
-        rows = [token_ids] if isinstance(token_ids, int) else list(token_ids)
-        if any(not isinstance(one, int) and torch.as_tensor(one).dim() for one in rows):
+        rows = token_ids if isinstance(token_ids, (list, tuple)) else torch.atleast_1d(torch.as_tensor(token_ids))
+        if any(torch.as_tensor(one).dim() for one in rows):
             return [self.decode(row, skip_special_tokens) for row in rows]
         words = [self.words[int(one)] for one in rows]
         return " ".join(word for word in words if not (skip_special_tokens and word.startswith("<")))
 
     def batch_decode(self, sequences: Any, skip_special_tokens: bool = False, **rest: Any) -> list[str]:
-        return [self.decode(row, skip_special_tokens) for row in sequences]
+        texts = self.decode(sequences, skip_special_tokens)
+        return [texts] if isinstance(texts, str) else texts
 
 
 class Letters(Words):
