@@ -6,6 +6,7 @@ import importlib
 import os
 import pickle
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,10 @@ def pytest_configure(config: pytest.Config) -> None:
     subject = config.getoption("--subject")
     if subject != "solutions" and not _folder(subject).is_dir():
         raise pytest.UsageError(f"--subject: there is no folder {subject!r}")
+    if subject != "solutions":
+        # A library's warning, or that of a file left open, is no mistake; for each test, and for the end of the run.
+        config.addinivalue_line("filterwarnings", "ignore")
+        warnings.simplefilter("ignore")
     config.args = list(dict.fromkeys(suite for arg in config.args for suite in _suites_of(config, arg)))
     if config.option.verbose == 0:  # The configuration says -q, so this is -v: the names of the tests are wanted.
         config.option.verbose = 1

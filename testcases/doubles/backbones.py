@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from testcases.doubles.drawing import normal, normal_from
-from testcases.doubles.policies import Cache, Config, Output
+from testcases.doubles.outputs import HuggingFaceModel, Output, last_places
+from testcases.doubles.policies import Cache, Config
 
 
-class BackboneOutput(NamedTuple):
-    """`output[0]` and `output.last_hidden_state` are the same, as with Hugging Face."""
-
-    last_hidden_state: Tensor
-    past_key_values: Any = None
-
-
-class TinyBackbone(nn.Module):
+class TinyBackbone(HuggingFaceModel):
     """One attention layer of width 16, in float64, over 12 tokens, with *absolute* positions and a key-value cache.
 
     As in Hugging Face's GPT-2, positions default to the column numbers, and a mask that is too short hides the newest.
@@ -41,8 +35,9 @@ class TinyBackbone(nn.Module):
         attention_mask: Tensor | None = None,
         position_ids: Tensor | None = None,
         past_key_values: Any = None,
+        use_cache: bool | None = None,
         **ignored: Any,
-    ) -> BackboneOutput:
+    ) -> Output:
         cache = Cache() if past_key_values is None else past_key_values
         old, new = cache.get_seq_length(), input_ids.shape[1]
         if position_ids is None:
@@ -56,10 +51,11 @@ class TinyBackbone(nn.Module):
         allowed = visible[:, None] & torch.ones(new, old + new, dtype=torch.bool).tril(old)
         weights = (read @ self.queries @ keys.mT / 16).masked_fill(~allowed, -1e300).softmax(dim=-1)
         hidden = torch.tanh(read / 2 + weights @ values / 4)
-        return BackboneOutput(hidden, cache)
+        kept = None if use_cache is False else cache
+        return Output(last_hidden_state=hidden, past_key_values=kept, hidden_states=(read, hidden))
 
 
-class TinyLM(nn.Module):
+class TinyLM(HuggingFaceModel):
     """A language model on a `TinyBackbone`, with the interface of Hugging Face's."""
 
     def __init__(self, seed: int, n_positions: int = 24) -> None:
@@ -73,11 +69,9 @@ class TinyLM(nn.Module):
     def get_output_embeddings(self) -> nn.Module:
         return self.lm_head
 
-    def forward(
-        self, input_ids: Tensor, use_cache: bool | None = None, logits_to_keep: int = 0, **given: Any
-    ) -> Output:
-        hidden, cache = self.base_model(input_ids, **given)
-        return Output(self.lm_head(hidden[:, -logits_to_keep:]), None if use_cache is False else cache)
+    def forward(self, input_ids: Tensor, *given: Any, logits_to_keep: int | Tensor = 0, **named: Any) -> Output:
+        body = vars(self.base_model(input_ids, *given, output_hidden_states=True, **named))
+        return Output(logits=self.lm_head(last_places(body.pop("last_hidden_state"), logits_to_keep)), **body)
 
 
 class Line(nn.Module):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from testcases.doubles.outputs import HuggingFaceModel, Output, last_places
 
 
 class Config(SimpleNamespace):
@@ -44,14 +46,7 @@ class Cache:
     batch_select_indices = reorder_cache
 
 
-class Output(NamedTuple):
-    """`output[0]` and `output.logits` are the same, as with Hugging Face."""
-
-    logits: Tensor
-    past_key_values: Any
-
-
-class TablePolicy(nn.Module):
+class TablePolicy(HuggingFaceModel):
     """Speaks like a causal language model of Hugging Face: logits = table[token] + places[position].
 
     Its cache holds the tokens that it has read and, with those of the first pass, their row numbers: a caller may keep
@@ -67,10 +62,6 @@ class TablePolicy(nn.Module):
         self.places = None if places is None else nn.Parameter(places.clone())
         self.config = Config(max_position_embeddings=64 if places is None else len(places))
 
-    @property
-    def device(self) -> torch.device:
-        return self.table.device
-
     def logits_of(self, input_ids: Tensor) -> Tensor:
         return self.table[input_ids]
 
@@ -81,7 +72,8 @@ class TablePolicy(nn.Module):
         position_ids: Tensor | None = None,
         past_key_values: Any = None,
         use_cache: bool | None = None,
-        logits_to_keep: int = 0,
+        logits_to_keep: int | Tensor = 0,
+        labels: Tensor | None = None,
         **ignored: Any,
     ) -> Output:
         cache = Cache() if past_key_values is None else past_key_values
@@ -92,7 +84,11 @@ class TablePolicy(nn.Module):
         if self.places is not None:
             columns = torch.arange(seen, seen + input_ids.shape[1]).expand_as(input_ids)
             logits = logits + self.places[columns if position_ids is None else position_ids]
-        return Output(logits[:, -logits_to_keep:], None if use_cache is False else cache)
+        return Output(
+            loss=None if labels is None else nn.functional.cross_entropy(logits[:, :-1].mT, labels[:, 1:]),
+            logits=last_places(logits, logits_to_keep),
+            past_key_values=None if use_cache is False else cache,
+        )
 
 
 class TableCritic(nn.Module):
@@ -119,7 +115,7 @@ class TableReward(nn.Module):
         self.table = nn.Parameter(table.clone())
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        return self.table[input_ids].masked_fill(~attention_mask, 0.0).sum(dim=1)
+        return self.table[input_ids].masked_fill(~attention_mask.bool(), 0.0).sum(dim=1)
 
 
 class Wrapped(nn.DataParallel):

@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from testcases.doubles.outputs import Output
+
 
 class Words:
     """Each word is a token; its number is its place in `words`. Those in angle brackets are special.
@@ -24,7 +26,7 @@ class Words:
 
     def __call__(
         self, text: str | list[str], padding: bool = False, return_tensors: str | None = None, **rest: Any
-    ) -> dict[str, Any]:
+    ) -> Output:
         """Ids and attention mask of one text, or of several; they are padded on the left."""
         texts = [text] if isinstance(text, str) else text
         rows = [[self._id_of(word) for word in one.split()] for one in texts]
@@ -34,19 +36,28 @@ class Words:
             "attention_mask": [[0] * (width - len(row)) + [1] * len(row) for row in rows],
         }
         if return_tensors == "pt":
-            return {name: torch.tensor(ids) for name, ids in found.items()}
-        return {name: ids[0] for name, ids in found.items()} if isinstance(text, str) else found
+            found = {name: torch.tensor(ids) for name, ids in found.items()}
+        elif isinstance(text, str):
+            found = {name: ids[0] for name, ids in found.items()}
+        return Output(**found)
+
+    def encode(self, text: str, **options: Any) -> Any:
+        return self(text, **options).input_ids
 
     def _id_of(self, word: str) -> int:
         return self.words.index(word if word in self.words else "<unk>")
 
-    def decode(self, ids: Any, skip_special_tokens: bool = False, **rest: Any) -> str:
-        """The text of one row of ids: a tensor, a list or a single number."""
-        words = [self.words[int(one)] for one in torch.as_tensor(ids).flatten().tolist()]
+    def decode(self, token_ids: Any, skip_special_tokens: bool = False, **rest: Any) -> Any:
+        """The text of one row of ids, a tensor, a list or a single number; of several rows their texts."""
+        rows = token_ids if isinstance(token_ids, (list, tuple)) else torch.atleast_1d(torch.as_tensor(token_ids))
+        if any(torch.as_tensor(one).dim() for one in rows):
+            return [self.decode(row, skip_special_tokens) for row in rows]
+        words = [self.words[int(one)] for one in rows]
         return " ".join(word for word in words if not (skip_special_tokens and word.startswith("<")))
 
-    def batch_decode(self, rows: Any, skip_special_tokens: bool = False, **rest: Any) -> list[str]:
-        return [self.decode(row, skip_special_tokens) for row in rows]
+    def batch_decode(self, sequences: Any, skip_special_tokens: bool = False, **rest: Any) -> list[str]:
+        texts = self.decode(sequences, skip_special_tokens)
+        return [texts] if isinstance(texts, str) else texts
 
 
 class Letters(Words):

@@ -86,7 +86,7 @@ def first_difference(expected: Any, got: Any, rules: Rules = EXACT, path: str = 
         return _first(((key, expected[key], got[key]) for key in expected), rules, path)
     if isinstance(expected, list) and isinstance(got, list) and len(expected) == len(got):
         return _first(zip(map(str, range(len(got))), expected, got, strict=True), rules, path)
-    if isinstance(expected, float) and type(got) is float:
+    if isinstance(expected, float) and type(got) in (float, int):  # an int is a float's number, a bool is none
         if (rules.equal_nan and expected != expected and got != got) or _near(expected, got, rules):
             return None
         left, right = show_pair(expected, got)
@@ -222,14 +222,14 @@ def alike(a: Any, b: Any) -> bool:
             return False
         loose = 1e-9 if a.dtype == torch.float64 else 1e-4
         return bool(close(a, b, Rules(loose, loose, equal_nan=True)).all())
+    if {type(a), type(b)} <= {int, float}:
+        return a == b if type(a) is type(b) is int else (a != a and b != b) or _near(a, b)
     if type(a) is not type(b):
         return False
     if isinstance(a, dict):
         return a.keys() == b.keys() and all(alike(a[key], b[key]) for key in a)
     if isinstance(a, (list, tuple)):
         return len(a) == len(b) and all(alike(x, y) for x, y in zip(a, b, strict=True))
-    if isinstance(a, float):
-        return (a != a and b != b) or _near(a, b)
     if isinstance(a, Foreign):
         return a.type_name == b.type_name
     return a == b

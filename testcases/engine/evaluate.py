@@ -300,7 +300,7 @@ def _message_of(error: BaseException) -> str:
 def _quiet(view: View) -> Iterator[None]:
     """A student's warnings are not printed; those of the reference are errors."""
     with warnings.catch_warnings():
-        warnings.simplefilter("error" if view.folder == SOLUTIONS else "ignore")
+        warnings.simplefilter("ignore" if view.own else "error")
         yield
 
 

@@ -111,7 +111,7 @@ def show(value: Any, limit: int = MAX_SHOWN) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key}: {show(part, limit)}" for key, part in value.items()) + "}"
     if isinstance(value, (list, tuple)):
-        left, right = "[]" if isinstance(value, list) else "()"
+        left, right = "[]" if isinstance(value, list) else ("(", ",)" if len(value) == 1 else ")")
         if len(value) > limit and all(isinstance(part, float) for part in value):
             return f"{left}{', '.join(show(part) for part in value[:4])}, ... {len(value)} numbers{right}"
         if len(value) > limit:
@@ -143,11 +143,10 @@ def type_name(value: Any) -> str:
         return f"a tuple of {len(value.values)}"
     if isinstance(value, (tuple, list)):
         return f"a {type(value).__name__} of {len(value)}"
-    if isinstance(value, Foreign):
-        return f"a {value.type_name}"
     if value is None:
         return "None"
-    return f"{'an' if type(value).__name__[0] in 'aeiou' else 'a'} {type(value).__name__}"
+    name = value.type_name if isinstance(value, Foreign) else type(value).__name__
+    return f"{'an' if name[:1] in 'aeiou' else 'a'} {name}"
 
 
 def describe_error(error: StudentError) -> list[str]:

@@ -14,6 +14,7 @@ MAX_ELEMENTS = 2_000_000
 MAX_PARTS = 50_000
 """Lists, names and numbers outside of tensors; four letters of a text count as one."""
 MAX_TEXT = 2_000
+MAX_INT = 2**63
 MAX_PRINTED = 20_000
 MAX_NAME = 200
 NO_FILE = "there is no file "
@@ -138,6 +139,8 @@ class _Reader:
     def plain(self, value: Any, path: str, depth: int) -> Any:
         # A tensor without numbers may still have a billion rows.
         self._spend(math.prod(size or 1 for size in value.shape) if isinstance(value, Tensor) else 0)
+        if type(value) is int and abs(value) >= MAX_INT:
+            return Foreign("int", "an int of more than 64 bits")
         if value is None or type(value) in (bool, int, float):
             return value
         if isinstance(value, float):

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from testcases.engine.plain import (
     MAX_ELEMENTS,
+    MAX_INT,
     MAX_TEXT,
     Elsewhere,
     Foreign,
@@ -35,7 +36,6 @@ MAX_HEADER = 8_000_000
 MAX_BODY = 96_000_000
 MAX_NODES = 100_000
 MAX_DEPTH = 12
-MAX_INT = 2**63
 MAX_EXTENT = 2**58
 ALIGN = 64
 """Of the tensors of a request, in bytes: torch's own."""
@@ -157,10 +157,8 @@ class Packer:
         Raises:
             TypeError: it is not plain data.
         """
-        if value is None or type(value) in (bool, float, str):
+        if value is None or type(value) in (bool, int, float, str):
             return value
-        if type(value) is int:
-            return value if abs(value) < MAX_INT else ["foreign", "int", "an int of more than 64 bits"]
         if isinstance(value, Tensor):
             return self._tensor(value)
         if isinstance(value, Record):

@@ -772,10 +772,11 @@ class RightPositionIds(Right, of="position_ids"):
         return positions.masked_fill(attention_mask == 0, 0)
     """)
     """Hugging Face's way: count, subtract 1, and fill where the mask is 0"""
-    clamped_and_multiplied = instead(
-        "return attention_mask.long().cumsum(1).sub(1).clamp(min=0) * (attention_mask != 0)"
-    )
-    """clamped at 0 before the padding is multiplied away"""
+    clamped_and_multiplied = instead("""
+        real = torch.tensor(attention_mask, dtype=torch.int64)
+        return real.cumsum(1).sub(1).clamp(min=0) * (attention_mask != 0)
+    """)
+    """a copy that torch warns of, clamped at 0 before the padding is multiplied away"""
     real_tokens_before = instead("""
         real = attention_mask.bool()
         return torch.where(real, real.cumsum(dim=1) - real.long(), 0)

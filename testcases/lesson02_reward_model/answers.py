@@ -108,18 +108,20 @@ class RightForward(Right, of="RewardModel.forward"):
     positions_and_head_by_hand = instead("""
         positions = (attention_mask.long().cumsum(dim=1) - 1).clamp(min=0)
         given = {"attention_mask": attention_mask.long(), "position_ids": positions, "use_cache": False}
-        hidden = self.backbone(input_ids=input_ids, **given)[0]
+        hidden = self.backbone(input_ids, **given, return_dict=False)[0]
         read = hidden[torch.arange(len(hidden)), last_token_index(attention_mask)]
         return read @ self.head.weight[0] + self.head.bias
     """)
-    """the output by its place, positions on padding behind the text anything, the head multiplied out"""
+    """a tuple, positions on padding behind the text anything, the head multiplied out"""
     row_by_row = edit(
+        ").last_hidden_state",
+        "    output_hidden_states=True,\n).hidden_states[-1]",
         "rows = torch.arange(len(input_ids), device=input_ids.device)",
         "ends = last_token_index(attention_mask).tolist()",
         "self.head(hidden[rows, last_token_index(attention_mask)]).squeeze(-1)",
         "torch.cat([self.head(row[end]) for row, end in zip(hidden, ends, strict=True)])",
     )
-    """a loop over the rows"""
+    """a loop over the rows of the last layer's states"""
 
 
 class PairwiseLoss(Wrong, of="pairwise_loss"):

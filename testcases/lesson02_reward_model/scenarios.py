@@ -15,10 +15,10 @@ import torch
 import torch._dynamo  # The first optimizer loads it, which takes seconds: not in a student's time.
 from torch import Tensor, nn
 
-from testcases.doubles.backbones import BackboneOutput
+from testcases.doubles.outputs import HuggingFaceModel, Output
 
 
-class Reader(nn.Module):
+class Reader(HuggingFaceModel):
     """A causal backbone: hidden[t] = e[t] + half the sum of e over the real tokens before t.
 
     Here e = table[id] + places[position].
@@ -41,7 +41,7 @@ class Reader(nn.Module):
         position_ids: Tensor | None = None,
         use_cache: bool = True,
         **options: Any,
-    ) -> BackboneOutput:
+    ) -> Output:
         if use_cache:
             raise ValueError("expected use_cache=False: keys and values are kept for no later token")
         if attention_mask is None:
@@ -50,7 +50,8 @@ class Reader(nn.Module):
             position_ids = torch.arange(input_ids.shape[1]).expand_as(input_ids)
         embedded = self.table[input_ids] + self.places[position_ids]
         real = torch.where(attention_mask.bool().unsqueeze(-1), embedded, 0.0)
-        return BackboneOutput(embedded + (real.cumsum(dim=1) - real) / 2)
+        hidden = embedded + (real.cumsum(dim=1) - real) / 2
+        return Output(last_hidden_state=hidden, hidden_states=(embedded, hidden))
 
 
 class Bag(nn.Module):

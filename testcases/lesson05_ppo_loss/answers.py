@@ -126,6 +126,13 @@ class RightPPOLoss(Right, of="compute_ppo_loss"):
         return torch.stack(losses).mean()
     """)
     """a loop over the tokens, with Python's min"""
+    loss_of_the_interval_and_beyond = instead("""
+        log_probs, old_log_probs, gain = _select(mask, log_probs, old_log_probs.detach(), advantages.detach())
+        ratio = (log_probs - old_log_probs).exp()
+        kept = ratio.clip(1 - clip_epsilon, 1 + clip_epsilon) * gain
+        return torch.mean(torch.relu(kept - ratio * gain) - kept)
+    """)
+    """the clipped loss plus what is lost beyond it, by which the digits of a loss near 0 go"""
     filled_before_exp = instead("""
         mask = torch.ones_like(log_probs, dtype=torch.bool) if mask is None else mask
         log_ratio = torch.where(mask, log_probs - old_log_probs.detach(), 0.0)
@@ -494,6 +501,14 @@ class RightKLPenaltyLoss(Right, of="compute_kl_penalty_loss"):
         return sum(losses) / len(losses)
     """)
     """a loop over the tokens, with Python's sum"""
+    excess_over_the_clipped = instead("""
+        log_probs, old_log_probs, advantages = _select(mask, log_probs, old_log_probs.detach(), advantages.detach())
+        gain = (log_probs - old_log_probs).exp() * advantages
+        clipped = torch.minimum(gain, advantages + clip_epsilon * advantages.abs())
+        held = clipped.detach().maximum(advantages - clip_epsilon * advantages.abs())
+        return (torch.relu(held - clipped) - held).mean()
+    """)
+    """what is lost below the interval, minus the objective in it: where the first is all, digits of the loss go"""
     filled_before_exp = instead("""
         mask = torch.ones_like(log_probs, dtype=torch.bool) if mask is None else mask
         log_ratio = (log_probs - old_log_probs.detach()).masked_fill(~mask, 0.0)

@@ -8,25 +8,17 @@ Without position ids it counts columns, and without a mask it sees padding, as G
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from testcases.doubles.outputs import HuggingFaceModel, Output, last_places
+
 DIGITS = [[1.0, 10.0, 100.0]]
 
 
-class BackboneOutput(NamedTuple):
-    last_hidden_state: Tensor
-    hidden_states: tuple[Tensor, ...] | None
-
-
-class LanguageModelOutput(NamedTuple):
-    logits: Tensor
-    hidden_states: tuple[Tensor, ...] | None
-
-
-class Digits(nn.Module):
+class Digits(HuggingFaceModel):
     """A backbone without attention: features (id, pos, seen), times `gain`.
 
     As with GPT-2, the second positional argument is not the mask.
@@ -45,19 +37,18 @@ class Digits(nn.Module):
         *,
         attention_mask: Tensor | None = None,
         position_ids: Tensor | None = None,
-        output_hidden_states: bool = False,
         **ignored: Any,
-    ) -> BackboneOutput:
+    ) -> Output:
         self.calls += 1
         mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask.long()
         columns = torch.arange(input_ids.shape[1]).expand_as(input_ids)
         positions = columns if position_ids is None else position_ids.expand_as(input_ids)
         features = torch.stack([input_ids, positions, mask.cumsum(dim=1)], dim=-1)
         hidden = features.to(self.gain.dtype) * self.gain + self.offset
-        return BackboneOutput(hidden, (features.to(hidden.dtype), hidden) if output_hidden_states else None)
+        return Output(last_hidden_state=hidden, hidden_states=(features.to(hidden.dtype), hidden))
 
 
-class DigitPolicy(nn.Module):
+class DigitPolicy(HuggingFaceModel):
     """A language model of two words on `Digits`: logits (215, -215) after a 5 in second place.
 
     Its head has the name that GPT-NeoX gives it, and is not tied to the embeddings. `words_for`: how many positions
@@ -89,10 +80,9 @@ class DigitPolicy(nn.Module):
     def get_output_embeddings(self) -> nn.Module:
         return self.embed_out
 
-    def forward(self, input_ids: Tensor, *, logits_to_keep: int | Tensor = 0, **given: Any) -> LanguageModelOutput:
-        hidden, states = self.transformer(input_ids, **given)
-        places = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
-        return LanguageModelOutput(self.embed_out(hidden[:, places]), states)
+    def forward(self, input_ids: Tensor, *, logits_to_keep: int | Tensor = 0, **given: Any) -> Output:
+        states = self.transformer(input_ids, output_hidden_states=True, **given).hidden_states
+        return Output(logits=self.embed_out(last_places(states[-1], logits_to_keep)), hidden_states=states)
 
 
 class DigitCritic(nn.Module):

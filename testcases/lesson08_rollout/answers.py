@@ -234,7 +234,7 @@ class RightGenerate(Right, of="generate"):
     """the cache is made before the first pass, as Hugging Face's own generate does"""
     ended_rows_write_padding = instead("""
         count = len(input_ids)
-        responses = torch.full((count, max_new_tokens), pad_token_id, dtype=torch.int64, device=input_ids.device)
+        responses = torch.full((count, max_new_tokens), pad_token_id, dtype=torch.int64, device=policy.device)
         log_probs = None
         mask = torch.zeros_like(responses, dtype=torch.bool)
         visible = torch.cat([attention_mask.bool(), torch.ones_like(mask)], dim=1)
@@ -250,7 +250,7 @@ class RightGenerate(Right, of="generate"):
                     past_key_values=past,
                     use_cache=True,
                 )
-                past, logits = output.past_key_values, output.logits[:, -1]
+                past, logits = output["past_key_values"], output["logits"][:, -1]
                 tokens = sample_token(logits, temperature, top_k, top_p, generator)
                 tokens = torch.where(is_writing, tokens, pad_token_id)
                 found = (logits / temperature).log_softmax(dim=-1).gather(1, tokens[:, None])[:, 0]

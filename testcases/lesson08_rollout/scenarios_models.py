@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from testcases.doubles.backbones import TinyBackbone, TinyLM
 from testcases.doubles.drawing import normal
-from testcases.doubles.policies import Output, TableCritic, TablePolicy
+from testcases.doubles.outputs import Output
+from testcases.doubles.policies import TableCritic, TablePolicy
 
 
 class Table(TablePolicy):
@@ -46,7 +47,7 @@ class Table(TablePolicy):
                 tracked=output.logits.requires_grad,
             )
         )
-        return output._replace(logits=output.logits.flip(-1)) if training else output
+        return Output(**{**vars(output), "logits": output.logits.flip(-1)}) if training else output
 
 
 class Script(Table):
@@ -69,8 +70,8 @@ class Adapted(Table):
         self.active_adapter = "default"
         self.is_on = True
 
-    def set_adapter(self, name: str) -> None:
-        self.active_adapter = name
+    def set_adapter(self, adapter_name: str) -> None:
+        self.active_adapter = adapter_name
 
     @contextmanager
     def disable_adapter(self) -> Iterator[None]:

@@ -58,15 +58,17 @@ def evaluated(
 ) -> dict[str, Tensor]:
     """Evaluate responses: `reference` is the table of the reference's logits by last token, `worth` that of values."""
     model = actor_critic(lesson, Table(torch.zeros_like(reference)), Critic(worth)).train()
-    return plain(_evaluate(lesson, model, Table(reference).eval(), lambda *text: scores.clone(), kl_coef, **given))
+    return plain(
+        _evaluate(lesson, model, Table(reference).eval(), lambda *text, **named: scores.clone(), kl_coef, **given)
+    )
 
 
 def seen_by_score(lesson: Any, responses: Tensor, **given: Any) -> dict[str, Any]:
     """What the reward model is asked, and how often; the mode of actor, critic and reference afterwards."""
     asked = []
 
-    def score(*text: Any) -> Tensor:
-        asked.append(text)
+    def score(input_ids: Any, attention_mask: Any, prompt_length: Any) -> Tensor:
+        asked.append((input_ids, attention_mask, prompt_length))
         return torch.zeros(len(responses), dtype=torch.float64)
 
     table = torch.zeros(6, 6, dtype=torch.float64)
@@ -104,7 +106,7 @@ def modes_after_an_error_of_the_critic(lesson: Any, training: Tensor) -> Tensor:
     model = actor_critic(lesson, Table(table), Breaks(table[0]))
     modules = set_modes(model, training)
     try:
-        _evaluate(lesson, model, Table(table).eval(), lambda *text: table[0, :2], **_two_tokens())
+        _evaluate(lesson, model, Table(table).eval(), lambda *text, **named: table[0, :2], **_two_tokens())
     except ArithmeticError:
         return modes_of(modules)
     raise RuntimeError("the critic was not asked")
@@ -121,7 +123,7 @@ def evaluated_by_its_own_base(
         lesson,
         actor_critic(lesson, policy, Critic(torch.zeros(len(table), dtype=torch.float64))),
         None,
-        lambda *text: zeros[:, 0],
+        lambda *text, **named: zeros[:, 0],
         input_ids=input_ids,
         attention_mask=input_ids > -1,
         responses=responses,
@@ -136,7 +138,7 @@ def evaluated_with_scores(lesson: Any, scores: Any) -> Tensor:
     """Rewards of two responses when the reward model answers with these scores."""
     table = torch.zeros(5, 5, dtype=torch.float64)
     model = actor_critic(lesson, Table(table), Critic(table[0]))
-    return _evaluate(lesson, model, Table(table).eval(), lambda *text: scores, **_two_tokens()).rewards
+    return _evaluate(lesson, model, Table(table).eval(), lambda *text, **named: scores, **_two_tokens()).rewards
 
 
 def lm_evaluated(lesson: Any, model: int, kl_coef: float, shared: bool = False, **given: Any) -> dict[str, Tensor]:
@@ -171,7 +173,9 @@ def collected(
     """Collect experience with tables for policy, reference and critic."""
     model = actor_critic(lesson, Table(table), Critic(worth)).train()
     frozen = Table(reference).eval()
-    return plain(_collect(lesson, model, frozen, lambda *text: scores.clone(), kl_coef, generator(seed), **given))
+    return plain(
+        _collect(lesson, model, frozen, lambda *text, **named: scores.clone(), kl_coef, generator(seed), **given)
+    )
 
 
 def collected_shares(
@@ -184,7 +188,7 @@ def collected_shares(
         lesson,
         actor_critic(lesson, Table(table), Critic(worth)),
         Table(reference).eval(),
-        lambda *text: torch.zeros(DRAWS, dtype=torch.float64),
+        lambda *text, **named: torch.zeros(DRAWS, dtype=torch.float64),
         source=generator(seed),
         input_ids=ids,
         attention_mask=ids > -1,
@@ -204,7 +208,9 @@ def modes_after_collecting(lesson: Any, table: Tensor, training: Tensor) -> Tens
     modules = set_modes(model, training)
     ids = torch.tensor([[2], [3]])
     prompts = {"input_ids": ids, "attention_mask": ids > -1, "max_new_tokens": 2}
-    _collect(lesson, model, Table(table).eval(), lambda *text: table.new_zeros(2), source=generator(0), **prompts)
+    _collect(
+        lesson, model, Table(table).eval(), lambda *text, **named: table.new_zeros(2), source=generator(0), **prompts
+    )
     return modes_of(modules)
 
 
@@ -225,7 +231,7 @@ def _twenty(lesson: Any, table: Tensor, source: torch.Generator | None = None) -
         lesson,
         actor_critic(lesson, Table(table), Critic(worth)),
         Table(table).eval(),
-        lambda *text: worth.new_zeros(20),
+        lambda *text, **named: worth.new_zeros(20),
         source=source,
         input_ids=ids,
         attention_mask=ids > -1,

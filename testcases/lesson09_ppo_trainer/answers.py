@@ -834,7 +834,7 @@ class RightSaveCheckpoint(Right, of="PPOTrainer.save_checkpoint"):
 
         Path(directory).mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=directory, delete=False) as file:
-            torch.save(self._state(), file)
+            torch.save(obj=self._state(), f=file)
         Path(file.name).replace(Path(directory) / CHECKPOINT_FILE)
     """)
     """a temporary file in the same folder, renamed by pathlib"""

@@ -149,14 +149,14 @@ def _full_disk() -> Iterator[list[Path]]:
     """`torch.save` writes a few bytes and fails; yields the files that it was given."""
     written: list[Path] = []
 
-    def save(thing: Any, file: Any, *rest: Any, **more: Any) -> None:
-        path = file if isinstance(file, (str, os.PathLike)) else getattr(file, "name", None)
+    def save(obj: Any, f: Any, *rest: Any, **more: Any) -> None:
+        path = f if isinstance(f, (str, os.PathLike)) else getattr(f, "name", None)
         if isinstance(path, (str, os.PathLike)):
             written.append(Path(path).resolve())
-        if path is file:
-            Path(file).write_bytes(b"half of a checkpoint")
+        if path is f:
+            Path(f).write_bytes(b"half of a checkpoint")
         else:
-            file.write(b"half of a checkpoint")
+            f.write(b"half of a checkpoint")
         raise OSError("no space left on device")
 
     before, torch.save = torch.save, save

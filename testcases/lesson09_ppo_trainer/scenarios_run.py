@@ -99,11 +99,14 @@ def _recorded_writers() -> Iterator[list[Any]]:
     written: list[Any] = []
 
     class SummaryWriter:
-        def __init__(self, log_dir: str, purge_step: int | None = None) -> None:
+        def __init__(self, *given: Any, **named: Any) -> None:
             written.append("opened")
 
-        def add_scalar(self, tag: str, scalar_value: float, global_step: int | None = None) -> None:
+        def add_scalar(self, tag: str, scalar_value: float, global_step: int | None = None, **rest: Any) -> None:
             written.append([tag, float(scalar_value), global_step])
+
+        def flush(self) -> None:
+            pass
 
         def close(self) -> None:
             written.append("closed")

@@ -95,9 +95,8 @@ def numbers_of(answer: Any, name: str, documented: tuple[str, ...]) -> dict[str,
 
 
 def only(numbers: dict[str, Any], documented: tuple[str, ...]) -> dict[str, Any]:
-    """What the docstrings name: more of it is nobody's business. A whole number may be an int."""
-    found = {name: numbers[name] for name in documented if name in numbers}
-    return {name: float(number) if isinstance(number, int) else number for name, number in found.items()}
+    """What the docstrings name: more of it is nobody's business."""
+    return {name: numbers[name] for name in documented if name in numbers}
 
 
 def kind_of(answer: Any) -> str:

@@ -120,8 +120,8 @@ class GradientWeight(Wrong, of="gradient_weight"):
 class RightGradientWeight(Right, of="gradient_weight"):
     share_times_processes = instead("return tokens / total_tokens * n_processes")
     """the share, then what makes up for the mean"""
-    over_the_mean_tokens = instead("return tokens / (total_tokens / n_processes)")
-    """the tokens over those of a process on average"""
+    over_the_mean_tokens = instead("return tokens / (total_tokens / n_processes) if tokens else 0")
+    """the tokens over those of a process on average; nothing of no tokens, an int"""
     as_a_fraction = instead("""
         from fractions import Fraction
 

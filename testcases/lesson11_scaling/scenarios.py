@@ -188,9 +188,9 @@ class ThreadAccelerator:
             "backwards_outside_no_sync": self.backwards_outside,
         }
 
-    def backward(self, loss: Tensor) -> None:
+    def backward(self, loss: Tensor, **options: Any) -> None:
         self.backwards_outside += self.forward_was_quiet and not self.is_quiet
-        loss.backward()
+        loss.backward(**options)
         if not self.forward_was_quiet:
             self.exchanges += 1
             self._take_the_mean()

@@ -125,6 +125,13 @@ class RightTrainSFT(Right, of="train_sft"):
         "            slope.div_(norm)\n",
     )
     """gradients scaled to exactly the norm 1, where torch adds 1e-6"""
+    loss_of_the_model = edit(
+        "logits = policy(",
+        "loss = policy(",
+        "use_cache=False,\n    ).logits\n    loss = sft_loss(logits, input_ids, loss_mask)\n",
+        "labels=input_ids.masked_fill(~loss_mask, -100),\n    ).loss\n",
+    )
+    """the loss that a model of Hugging Face makes from labels, -100 where nothing is learned"""
     adam_without_decay = edit(
         "AdamW(policy.parameters(), lr=config.learning_rate, weight_decay=0.0, fused=True)",
         "Adam(policy.parameters(), lr=config.learning_rate)",
@@ -252,7 +259,7 @@ class RightEvaluatePolicy(Right, of="evaluate_policy"):
             )
         kl = estimate_kl(found.log_probs, expected, "k1").masked_fill(~found.mask, 0.0).sum(dim=1).mean().item()
         texts = [
-            tokenizer.decode(row[keep], skip_special_tokens=True)
+            tokenizer.decode(token_ids=row[keep], skip_special_tokens=True)
             for row, keep in zip(found.responses, found.mask, strict=True)
         ]
         stopped = is_stop(found.responses, config.stop_token_ids).any(dim=1).cpu()

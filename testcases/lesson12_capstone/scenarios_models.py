@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from testcases.doubles.backbones import BackboneOutput
-from testcases.doubles.policies import Cache, Output, TablePolicy
+from testcases.doubles.outputs import HuggingFaceModel, Output, last_places
+from testcases.doubles.policies import Cache, TablePolicy
 from testcases.doubles.tokenizers import Words
 from tiny_models.language import VOCABULARY
 
@@ -44,7 +44,7 @@ class DroppingPolicy(TablePolicy):
 
     def forward(self, *given: Any, **named: Any) -> Output:
         output = super().forward(*given, **named)
-        return output._replace(logits=self.dropout(output.logits))
+        return Output(**{**vars(output), "logits": self.dropout(output.logits)})
 
 
 class ScriptedPolicy(TablePolicy):
@@ -54,7 +54,14 @@ class ScriptedPolicy(TablePolicy):
         super().__init__(uniform())
         self.script = {prompt: TOKENIZER(text)["input_ids"] for prompt, text in script.items()}
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor, past_key_values: Any = None, **rest: Any) -> Output:
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor,
+        past_key_values: Any = None,
+        logits_to_keep: int | Tensor = 0,
+        **rest: Any,
+    ) -> Output:
         cache, new = Cache() if past_key_values is None else past_key_values, input_ids[:, None, :, None]
         ids = cache.update(new, new, 0)[0][:, 0, :, 0]
         logits = torch.zeros(*input_ids.shape, len(WORDS), dtype=torch.float64)
@@ -63,10 +70,10 @@ class ScriptedPolicy(TablePolicy):
             prompt = next(one for one in self.script if text.startswith(one))
             spoken = len(text.split()) - len(prompt.split())
             logits[row, -1, self.script[prompt][spoken] if spoken < len(self.script[prompt]) else PAD] = 1000.0
-        return Output(logits, cache)
+        return Output(logits=last_places(logits, logits_to_keep), past_key_values=cache)
 
 
-class TableBackbone(nn.Module):
+class TableBackbone(HuggingFaceModel):
     """A backbone without a head: the hidden state of a token is its row of a table."""
 
     def __init__(self, table: Tensor) -> None:
@@ -74,10 +81,9 @@ class TableBackbone(nn.Module):
         self.table = nn.Parameter(table.clone())
         self.config = SimpleNamespace(hidden_size=table.shape[1])
 
-    def forward(
-        self, input_ids: Tensor, attention_mask: Tensor, position_ids: Tensor | None = None, use_cache: bool = True
-    ) -> BackboneOutput:
-        return BackboneOutput(self.table[input_ids])
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, **ignored: Any) -> Output:
+        hidden = self.table[input_ids]
+        return Output(last_hidden_state=hidden, hidden_states=(hidden,))
 
 
 def modules_of(**models: nn.Module) -> dict[str, nn.Module]:

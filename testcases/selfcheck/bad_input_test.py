@@ -217,9 +217,19 @@ def test_pytest_of_a_broken_file_is_short(tmp_path: Path):
     assert re.search(r"1 failed, \d+ blocked in", done.stdout), done.stdout
 
 
+WARNS = """import warnings
+class Log:
+    def __del__(self):
+        warnings.warn("never closed", ResourceWarning)
+log = Log()
+log.itself = log
+warnings.warn("of a library")
+"""
+
+
 def test_same_verdicts_in_any_order_and_in_many_processes(tmp_path: Path):
     folder = solved_folder(tmp_path)
-    replace_body(folder, RIGHT + "return -right")
+    replace_body(folder, RIGHT + WARNS + "return -right")
     expected = pytest_in(folder, "-p", "no:randomly")
     assert expected["failed"] > 0 and expected["passed"] > 0
     assert pytest_in(folder, "-p", "randomly", "-p", "xdist", "-n", "2") == expected

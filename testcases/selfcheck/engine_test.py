@@ -147,7 +147,10 @@ def test_two_mistakes_at_once_are_not_given_a_wrong_name(tmp_path: Path):
         (torch.tensor([1.0]), torch.tensor([1.0], dtype=torch.float64), "wrong dtype"),
         (torch.tensor([1]), torch.tensor([True]), "wrong dtype"),
         (1, True, "returned a bool"),
-        (1.0, 1, "returned an int"),
+        (1.0, True, "returned a bool"),
+        (1.0, 2, "wrong value"),
+        (1, 1.0, "returned a float"),
+        (1.0, to_plain(10**400)[0], "returned an int"),
         (math.nan, math.nan, "NaN in the answer"),
         ({"a": 1.0}, {"b": 1.0}, "wrong keys"),
         ((1.0, 2.0), [1.0, 2.0], "returned a list of 2"),
@@ -166,6 +169,10 @@ def test_comparison_is_exact(expected, got, kind: str):
 )
 def test_comparison_accepts_the_same(value):
     assert first_difference(value, value) is None
+
+
+def test_a_whole_number_may_be_an_int():
+    assert first_difference({"a": 2.0}, {"a": 2}) is None
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])

@@ -71,14 +71,22 @@ def test_greedy_sampling_agrees_with_the_librarys_own_generate(policy) -> None:
     assert responses[mask].tolist() == theirs[:, : responses.shape[1]][mask].tolist()
 
 
-@pytest.mark.parametrize("shared", [False, True], ids=["two-backbones", "shared-backbone"])
-def test_the_ratio_is_one_and_the_kl_zero_before_the_first_step(policy, shared: bool) -> None:
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # peft asks transformers by an older name
+@pytest.mark.parametrize("kind", ["two-backbones", "shared-backbone", "shared-backbone-with-adapters"])
+def test_the_ratio_is_one_and_the_kl_zero_before_the_first_step(policy, kind: str) -> None:
+    reference = make_reference(policy)
+    if kind == "shared-backbone-with-adapters":
+        from peft import LoraConfig, get_peft_model
+
+        config = LoraConfig(target_modules="all-linear", fan_in_fan_out=hasattr(policy, "transformer"))
+        policy, reference = get_peft_model(policy, config), None
+    shared = kind != "two-backbones"
     model = SharedPolicyAndValue(policy) if shared else PolicyAndValue(policy, ValueModel(build_backbone(policy)))
     model = model.double()
     input_ids, attention_mask = encode_prompts(PROMPTS, None, PAD)
     experience = collect_experience(
         model,
-        make_reference(policy),
+        reference,
         lambda ids, visible, prompt_length: torch.ones(len(ids), dtype=torch.float64),
         input_ids,
         attention_mask,

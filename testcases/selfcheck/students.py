@@ -96,6 +96,7 @@ def run_pytest(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
 def pytest_in(folder: Path, *options: str) -> Counter[str]:
     """How many tests of each status."""
     done = run_pytest(folder, *options)
+    assert not done.stderr, done.stderr
     last = done.stdout.strip().splitlines()[-1]
     return Counter(
         {status: int(number) for number, status in re.findall(r"(\d+) (passed|failed|blocked|not started)", last)}

@@ -185,7 +185,7 @@ def position_ids(attention_mask: Tensor) -> Tensor:
     Without it a model with absolute positions (GPT-2) gives other numbers for a left-padded row; RoPE hides the error.
 
     Args:
-        attention_mask: (B, L) bool or 0/1, padded on the left, on the right or inside: a gap counts no position.
+        attention_mask: (B, L) bool, or 0/1 of any dtype, padded on either side; a gap inside counts no position.
 
     Returns:
         (B, L) int64: 0, 1, 2, ... on real tokens, 0 on padding.

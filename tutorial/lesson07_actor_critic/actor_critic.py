@@ -159,7 +159,9 @@ class SharedPolicyAndValue(nn.Module):
 
     def _response_hidden(self, input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> Tensor:
         """(B, T, H): the hidden state just before each response token."""
-        hidden = self.policy.base_model(
+        # `peft` calls the whole language model its base model.
+        policy: Any = getattr(self.policy, "get_base_model", lambda: self.policy)()
+        hidden = policy.base_model(
             input_ids=input_ids,
             attention_mask=attention_mask,
             position_ids=position_ids(attention_mask),
@@ -212,7 +214,8 @@ def reference_mode(policy: PeftModel) -> Iterator[PeftModel]:
         policy: a `peft` model.
 
     Yields:
-        The policy, without gradients. Adapter and `requires_grad` are restored, also after an exception.
+        The policy, without gradients, but what it computes may enter a loss, as nothing of `torch.inference_mode`
+        may. Adapter and `requires_grad` are restored, also after an exception.
 
     Raises:
         ValueError: the policy has no adapters (use `make_reference`).
