@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,12 @@ from .shapes import check_kinds, check_number
 
 ESTIMATORS = ("k1", "k2", "k3")
 """Of the KL (lesson 6)."""
-SCHEDULERS = ("linear", "cosine", "constant")
+SCHEDULES: dict[str, Callable[[float], float]] = {
+    "linear": lambda done: 1.0 - done,
+    "cosine": lambda done: 0.5 * (1.0 + math.cos(math.pi * done)),
+    "constant": lambda done: 1.0,
+}
+"""Fraction of the run that is done -> fraction of the learning rate."""
 NO_CLIP = 3e38
 """A `clip_score` that no float32 exceeds."""
 MORE_KINDS = {"clip_score": "float | None", "clip_epsilon": "float | tuple[float, float]"}
@@ -147,8 +154,8 @@ class PPOConfig(RolloutConfig):
         if self.micro_batch_size is not None:
             check_number("micro_batch_size", self.micro_batch_size, 1)
         self._check_rollout()
-        if self.scheduler not in SCHEDULERS:
-            raise ValueError(f"expected scheduler to be one of {', '.join(SCHEDULERS)}, got {self.scheduler!r}")
+        if self.scheduler not in SCHEDULES:
+            raise ValueError(f"expected scheduler to be one of {', '.join(SCHEDULES)}, got {self.scheduler!r}")
         if self.critic_learning_rate is not None:
             check_number("critic_learning_rate", self.critic_learning_rate, 0.0, open_low=True)
         check_number("critic_warmup_updates", self.critic_warmup_updates, 0)

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import nn
 
-from .config import PPOConfig
-
-SCHEDULES: dict[str, Callable[[float], float]] = {
-    "linear": lambda done: 1.0 - done,
-    "cosine": lambda done: 0.5 * (1.0 + math.cos(math.pi * done)),
-    "constant": lambda done: 1.0,
-}
-"""Fraction of the run that is done -> fraction of the learning rate."""
+from .config import SCHEDULES, PPOConfig
 
 
 def parameter_groups(model: nn.Module, config: PPOConfig) -> list[dict[str, Any]]:

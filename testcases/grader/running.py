@@ -19,7 +19,7 @@ from testcases.grader import sandbox
 
 TARGET = "lesson04_gae/gae.py"
 SECRET = "hedgehogs carry 128 bits"
-PATIENCE = 900
+LONGEST = 900
 """Seconds after which a run hangs; a machine at work on much else takes minutes for the corpus."""
 
 FORKED = multiprocessing.get_context("forkserver")
@@ -30,7 +30,7 @@ def check(*arguments: str, **environment: str) -> subprocess.CompletedProcess[st
     """`make check` without its start: the imports cost more than a small batch."""
     with tempfile.TemporaryDirectory(prefix="said-") as said:
         process = start(Path(said), *arguments, **environment)
-        process.join(PATIENCE)
+        process.join(LONGEST)
         assert process.exitcode is not None, f"make check {arguments} does not end"
         told = [(Path(said) / name).read_text("utf-8") for name in ("stdout", "stderr")]
     return subprocess.CompletedProcess(arguments, process.exitcode, *told)
@@ -61,7 +61,7 @@ def check_from_the_start(*arguments: str, **environment: str) -> subprocess.Comp
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=LONGEST,
         env={**os.environ, **environment},
         check=False,
     )
@@ -78,7 +78,7 @@ def grade(folder: Path, out: Path, *arguments: str, **environment: str) -> subpr
 def join(out: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """`make merge`."""
     command = [sys.executable, "-m", "testcases.grader.merge", "--out", str(out), *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LONGEST, check=False)
 
 
 def results(out: Path) -> dict[str, dict[str, Any]]:
