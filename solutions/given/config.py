@@ -43,7 +43,7 @@ class RolloutConfig:
     kl_estimator: str = "k1"
     """KL penalty on each token: "k1", "k2" or "k3"."""
     clip_score: float = 5.0
-    """> 0; scores are clipped to +- this before they become rewards. None clips none, and is kept as `NO_CLIP`."""
+    """> 0; scores are clipped to +- this before they become rewards. None: no clip (stored as `NO_CLIP`)."""
     missing_stop_penalty: float = 1.0
     """>= 0; subtracted from the score of a response that never stopped."""
     whiten_rewards: bool = False
@@ -91,7 +91,7 @@ class PPOConfig(RolloutConfig):
     samples_per_prompt: int = 1
     """Responses to each prompt of an update, a divisor of batch_size."""
     rollout_batch_size: int | None = None
-    """Responses sampled and evaluated at once, at most batch_size: memory does not grow with more. None: all."""
+    """Responses sampled and evaluated at once, at most batch_size; a smaller number needs less memory. None: all."""
     num_epochs: int = 4
     """Passes over the responses of one update, >= 1."""
     num_minibatches: int = 4

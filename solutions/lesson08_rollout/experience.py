@@ -101,7 +101,7 @@ class ExperienceBuffer:
             Experiences, each without columns that are padding in all its rows.
 
         Raises:
-            ValueError: the buffer is empty, or size < 1; at the call, or when the first minibatch is asked for.
+            ValueError: the buffer is empty, or size < 1. It may be raised at the call or at the first minibatch.
         """
         check_number("size", size, 1)
         if not self._stored:
@@ -114,7 +114,7 @@ class ExperienceBuffer:
         # endregion
 
     def clear(self) -> None:
-        """Forget everything: the policy that wrote it no longer exists. Its memory is released."""
+        """Forget everything, and release the memory: the policy that wrote it no longer exists."""
         self._stored.clear()
 
 

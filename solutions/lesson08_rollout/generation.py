@@ -42,8 +42,8 @@ def sample_token(
         logits: (B, V) float.
         temperature: > 0, divides the logits before anything else. For the most likely token, use top_k=1.
         top_k: keep the k most likely tokens and those tied with the last of them; 0 keeps all.
-        top_p: of what top_k left, keep the fewest most likely tokens whose probabilities reach top_p, at least one;
-            1 keeps all.
+        top_p: of the tokens that top_k kept, keep the smallest set of most likely ones whose probabilities sum to at
+            least top_p; 1 keeps all.
         generator: source of randomness; None uses the global one.
 
     Returns:

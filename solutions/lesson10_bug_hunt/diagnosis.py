@@ -15,7 +15,8 @@ FAULTS = (
 """healthy: nothing is wrong. sampling_mismatch: the stored log-probabilities are not those of the trained policy.
 wrong_reference: the reference is not the model that training began with. ratio_stays_one: the policy learns, and its
 ratios are 1 in all minibatches. entropy_collapse: the loss makes the policy certain too soon. critic_frozen: the critic
-does not learn. length_rewarded: the score rises with every token that is written. step_too_large: the learning rate."""
+does not learn. length_rewarded: the score rises with every token that is written. step_too_large: the learning rate is
+too large."""
 
 
 def diagnose(log: dict[str, list[float]]) -> str:

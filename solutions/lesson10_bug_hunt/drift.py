@@ -8,8 +8,8 @@ from torch import Tensor
 def sampled_drift(policy_logits: Tensor, frozen_logits: Tensor, tokens: Tensor, heat: float) -> Tensor:
     """Log-probability of each sampled token under the policy minus that under the frozen model.
 
-    Both are asked as the tokens were sampled: at the temperature `heat`. Its mean over samples estimates a KL
-    divergence, so it is never negative for long.
+    Both are at the temperature `heat`, at which the tokens were sampled. The mean of the difference over samples
+    estimates a KL divergence.
 
     Args:
         policy_logits: (B, T, V), position t holds the distribution of token t.

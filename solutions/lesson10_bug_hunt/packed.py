@@ -16,8 +16,8 @@ def credit_packed(rewards: Tensor, critic: Tensor, lengths: list[int], discount:
         rewards: (N,), those of all responses one after the other.
         critic: (N,), what the critic expects before each token.
         lengths: tokens of each response, each at least 1; they add up to N.
-        discount: of the next token.
-        decay: of what is added to one gap.
+        discount: factor of the next token's critic and credit.
+        decay: one more factor of the next token's credit.
 
     Returns:
         (N,), a new tensor; data, without gradient.

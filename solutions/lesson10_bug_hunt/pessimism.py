@@ -14,7 +14,7 @@ def pessimistic_gain(ratios: Tensor, merits: Tensor, width: float) -> Tensor:
     Args:
         ratios: (N,), new probability of each token over the old one.
         merits: (N,), how much better than expected each token did; data.
-        width: how far a ratio may go from 1 before going further stops to count.
+        width: how far a ratio may go from 1 before going further no longer counts.
 
     Returns:
         () the mean over the tokens.

@@ -20,8 +20,8 @@ def merge_statistics(parts: Sequence[dict[str, float]], tokens: Sequence[int]) -
     """Statistics of a minibatch from those of its microbatches, of whichever process.
 
     Each is a mean over tokens, so it counts by its tokens; `ratio_max` is the largest. A part without tokens is
-    ignored, whatever its numbers say; where a part with tokens has NaN in a mean, the merged mean is NaN (NaN in a
-    `ratio_max` may give any largest ratio).
+    ignored, whatever its numbers say. Where a part with tokens has NaN in a mean, the merged mean is NaN. (Where its
+    `ratio_max` is NaN, the merged one may be any number.)
 
     Args:
         parts: the statistics of each microbatch, all with the same names.
@@ -31,7 +31,7 @@ def merge_statistics(parts: Sequence[dict[str, float]], tokens: Sequence[int]) -
         One dict with the same names.
 
     Raises:
-        ValueError: as many parts as tokens are expected, and a token in them.
+        ValueError: there are not as many parts as counts of tokens, or all counts are 0.
     """
     if len(parts) != len(tokens) or sum(tokens) == 0:
         raise ValueError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 
 from book.figures.lesson12_capstone import RECORDED
 from testcases.engine.contract import ROOT, SOLUTIONS, TUTORIAL
@@ -19,6 +20,8 @@ def test_the_table_of_lesson_12_is_the_recorded_run():
         assert row.replace("%", " %") in text, row
     assert RUN["no_kl"]["response"] in text
     assert RUN["kl_coef"] == 0.09
+    shares = [one["valid"] for one in RUN["no_kl"]["trace"]]
+    assert "falls twice" in text and sum(before > 0.5 >= after for before, after in pairwise(shares)) == 2
 
 
 def test_the_first_of_the_ten_seeds_is_the_recorded_run():

@@ -131,10 +131,10 @@ class PolicyAndValue(nn.Module):
 
 
 class SharedPolicyAndValue(nn.Module):
-    """Actor and critic on one backbone: half the memory, one forward pass, and two losses on the same weights.
+    """Actor and critic on one backbone: less memory, one forward pass, and two losses on the same weights.
 
     It must be trained by *one* optimizer over `parameters()`: with one for the policy and one for the critic,
-    each would move the shared backbone with its own momentum, on gradients that the other has already zeroed.
+    each would move the shared backbone by a full step, whatever the weight of its loss.
 
     Args:
         policy: a Hugging Face causal language model; the value head is added beside its language-model head.
@@ -171,7 +171,7 @@ class SharedPolicyAndValue(nn.Module):
 
 
 def critic_from_reward_model(reward_model: RewardModel) -> ValueModel:
-    """A critic that starts as a copy of the reward model, backbone and head, so at the last token it is right.
+    """A critic that starts as a copy of the reward model, backbone and head: at the last token its value is the score.
 
     Args:
         reward_model: left as it is, and never trained through the critic.
@@ -214,8 +214,8 @@ def reference_mode(policy: PeftModel) -> Iterator[PeftModel]:
         policy: a `peft` model.
 
     Yields:
-        The policy, without gradients, but what it computes may enter a loss, as nothing of `torch.inference_mode`
-        may. Adapter and `requires_grad` are restored, also after an exception.
+        The policy, under `torch.no_grad`. (Not under `torch.inference_mode`, whose tensors cannot enter a loss.)
+        Afterwards adapter and `requires_grad` are restored, also after an exception.
 
     Raises:
         ValueError: the policy has no adapters (use `make_reference`).

@@ -3,7 +3,7 @@
     for each batch of prompts:                                                      train, training_step
         responses, log_probs = policy.generate(prompts)                             generate_responses
         ref_log_probs, values, scores = reference, critic, reward model             _evaluate
-        rewards = -kl_coef (log_probs - ref_log_probs), the score on the last token compute_rewards
+        rewards = -kl_coef (log_probs - ref_log_probs), + score on the last token   compute_rewards
         advantages, returns = GAE(rewards, values); whiten the advantages           lessons 4 and 1
         for each epoch, for each minibatch:                                         optimise
             ratio = exp(new log_probs - log_probs)                                  compute_loss
@@ -71,7 +71,7 @@ class PPOTrainer:
         ref_model: the frozen reference, or None for a LoRA policy that is its own (`reference_mode`).
         config: every number of the run.
         tokenizer: needed where prompts are texts or the reward is a function.
-        sampler: in the place of lesson 8's `generate`, with its arguments and its answer.
+        sampler: replaces lesson 8's `generate`; it takes the same arguments and returns the same.
 
     Attributes:
         updates_done: int, updates so far, each a rollout and its optimizer steps.

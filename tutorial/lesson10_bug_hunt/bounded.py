@@ -13,10 +13,10 @@ def bounded_error(estimates: Tensor, anchors: Tensor, targets: Tensor, room: flo
         estimates: (N,), the critic now.
         anchors: (N,), the critic when the round began; data.
         targets: (N,), what it should say; data.
-        room: how far an estimate may move from its anchor before moving further stops to count.
+        room: how far an estimate may move from its anchor before moving further no longer counts.
 
     Returns:
-        () half the mean over the tokens, to be minimized.
+        () half of the mean over the estimates, to be minimized.
     """
     anchors, targets = anchors.detach(), targets.detach()
     held = anchors + (estimates - anchors).clamp(-room, room)

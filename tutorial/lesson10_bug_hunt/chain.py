@@ -33,7 +33,7 @@ def train_chain(noise: Tensor, payoff: Tensor, start: Tensor, rate: float, decay
         payoff: (T, A).
         start: (T, A), scores of the actor before the first update.
         rate: of both, in [0, 1].
-        decay: of what is added to one gap; 1 makes the targets the sums of the rewards that follow.
+        decay: factor of the next place's credit; with 1 the targets are the sums of the rewards that follow.
 
     Returns:
         Tables, and what was logged.

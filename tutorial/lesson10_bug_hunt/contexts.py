@@ -29,7 +29,7 @@ def train_contexts(noise: Tensor, payoff: Tensor, start: Tensor, rate: float, wi
         payoff: (S, A), what each answer earns.
         start: (S, A), scores before the first update.
         rate: step size of plain gradient steps.
-        width: how far a probability ratio may go from 1 before the answer stops to count.
+        width: how far a probability ratio may go from 1 before the answer no longer counts.
         passes: gradient steps on the answers of one update.
 
     Returns:

@@ -16,10 +16,10 @@ class Moments(NamedTuple):
 
 
 def merge_moments(seen: float, mean: float, variance: float, scores: Tensor) -> Moments:
-    """Take a batch of scores into the moments of all scores, without keeping the scores.
+    """Update the mean and variance of all scores with a new batch, without keeping the scores.
 
     Args:
-        seen: scores before this batch; a small number such as 1e-4 at the start.
+        seen: number of scores before this batch; a small number such as 1e-4 at the start.
         mean: of those.
         variance: of those, divided by their number and not by their number minus 1.
         scores: (B, K), of K responses to each of B prompts.

@@ -1,4 +1,4 @@
-"""A whole small trainer: a bigram table learns from scored replies, a few rows at a time for want of memory."""
+"""A whole small trainer: a bigram table learns from scored replies, a few rows at a time to save memory."""
 
 from __future__ import annotations
 

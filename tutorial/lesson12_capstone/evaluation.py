@@ -1,4 +1,4 @@
-"""Evaluation: the only place of the course that may look at the gold score, the truth behind the preferences."""
+"""Evaluation: the only place of the course that may look at the gold reward, the true quality."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class Evaluation:
     """How good a policy's responses are, and how far it has moved."""
 
     gold: float
-    """Mean true score."""
+    """Mean gold reward."""
     proxy: float
-    """Mean score of the reward model."""
+    """Mean proxy reward: the score of the reward model."""
     valid: float
-    """Share of responses that are well-formed and stopped by themselves."""
+    """Share of responses that are grammatical (`is_well_formed`) and have a stop token."""
     kl: float
     """KL(policy || reference) of a whole response, in nats: mean over responses of the sum of k1."""
     responses: tuple[str, ...]
@@ -63,7 +63,7 @@ def evaluate_policy(
         config: sampling settings; the same as in training. `kl_estimator` is for its rewards, not for the KL here.
 
     Returns:
-        Means over the prompts. A response that is not valid (its text alone is not `is_well_formed`, or it was cut
-        before any of the stop tokens) has gold 0.
+        Means over the prompts. A response has gold reward 0 if its own text is not `is_well_formed`, or if it was cut
+        before any of the stop tokens; then it does not count as `valid` either.
     """
     raise NotImplementedError("lesson12: evaluate_policy")
