@@ -127,9 +127,11 @@ class Search:
 
     def _distance(self, suspect: Suspect) -> int:
         """From the student's code. One without code of its own is nearer for each name in its text that stands in the
-        student's code more or less often than in the reference's."""
+        student's code more or less often than in the reference's; where none does, two of them may be swapped."""
         if suspect.code:
             return distance(self._words, suspect.words)
+        if not any(self._words.values()):
+            return -suspect.text.endswith("swapped")
         quoted = " ".join(re.findall("`([^`]+)`", suspect.text))
         return -sum(self._words[name] != 0 for name in set(re.findall(r"\w+", quoted)))
 

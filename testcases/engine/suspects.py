@@ -172,15 +172,20 @@ def _short(place: str) -> str:
 
 
 def _values(bench: Bench, place: str) -> dict[Path, list[Any]]:
-    """By path, what was seen there: an argument, or a public field of an argument that is a record of tensors."""
+    """By path, what was seen there: an argument, or a part of one whose name the function speaks of.
+
+    A record of a trainer's settings has fifty parts, of which a function reads five.
+    """
     found: dict[Path, list[Any]] = {}
+    code = inspect.unwrap(bench.helper(place or bench.exercise)).__code__
     for where, given in bench.observed():
         for name, value in given.items() if where == place else ():
             if name == "self":
                 continue
             found.setdefault((name,), []).append(value)
             for field, part in _fields(value).items():
-                found.setdefault((name, field), []).append(part)
+                if field in code.co_names or field in code.co_varnames:
+                    found.setdefault((name, field), []).append(part)
     return {path: values for path, values in found.items() if any(value is not None for value in values)}
 
 

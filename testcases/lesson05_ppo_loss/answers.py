@@ -501,14 +501,6 @@ class RightKLPenaltyLoss(Right, of="compute_kl_penalty_loss"):
         return sum(losses) / len(losses)
     """)
     """a loop over the tokens, with Python's sum"""
-    excess_over_the_clipped = instead("""
-        log_probs, old_log_probs, advantages = _select(mask, log_probs, old_log_probs.detach(), advantages.detach())
-        gain = (log_probs - old_log_probs).exp() * advantages
-        clipped = torch.minimum(gain, advantages + clip_epsilon * advantages.abs())
-        held = clipped.detach().maximum(advantages - clip_epsilon * advantages.abs())
-        return (torch.relu(held - clipped) - held).mean()
-    """)
-    """what is lost below the interval, minus the objective in it: where the first is all, digits of the loss go"""
     filled_before_exp = instead("""
         mask = torch.ones_like(log_probs, dtype=torch.bool) if mask is None else mask
         log_ratio = (log_probs - old_log_probs.detach()).masked_fill(~mask, 0.0)
