@@ -320,6 +320,16 @@ class OptimiserStep(Wrong, of="PPOTrainer.optimiser_step"):
     )
     """the critic's gradients are thrown away: one step moves actor and critic"""
 
+    one_backward_for_all = edit(
+        "parts, weights = [], []",
+        "parts, weights, losses = [], [], []",
+        "self.accelerator.backward(loss * weights[-1])",
+        "losses.append(loss * weights[-1])",
+        "merged =",
+        "self.accelerator.backward(sum(losses))\nmerged =",
+    )
+    """one backward for the sum of the losses: until then the graphs of all microbatches are held in memory"""
+
 
 class RightOptimiserStep(Right, of="PPOTrainer.optimiser_step"):
     clipped_by_hand = edit(

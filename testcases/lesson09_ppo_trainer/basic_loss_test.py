@@ -164,6 +164,7 @@ def test_optimiser_step_does_not_depend_on_the_microbatches(size):
         lambda got: got["microbatches"] == ([[0], [1]] if size == 1 else [[0, 1]]),
         f"microbatches of {size or 'all'} rows, each row in exactly one",
     )
+    answer.equals(losses_held_at_once=1)
 
 
 def test_optimiser_step_with_a_smaller_last_microbatch():
