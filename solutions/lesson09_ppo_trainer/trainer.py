@@ -357,7 +357,7 @@ class PPOTrainer:
         # endregion
 
     def save_checkpoint(self, directory: str | Path) -> None:
-        """Write everything that a resumed run needs; an interrupted write leaves the previous checkpoint whole.
+        """Write one file, with all that a resumed run needs; an interrupted write leaves the previous checkpoint whole.
 
         Models, optimizer, KL coefficient, waiting prompts, number of updates, metrics so far, random states. The
         learning rate follows from the number of updates.

@@ -54,8 +54,8 @@ class Reader(HuggingFaceModel):
         return Output(last_hidden_state=hidden, hidden_states=(embedded, hidden))
 
 
-class Bag(nn.Module):
-    """A backbone without order, for a model that scores the sum of its tokens' features."""
+class Bag(HuggingFaceModel):
+    """A backbone without order: the hidden state of a token is the sum of the features of the real tokens so far."""
 
     def __init__(self, table: Tensor) -> None:
         super().__init__()
@@ -63,9 +63,9 @@ class Bag(nn.Module):
         self.register_buffer("table", table)
         self.scale = nn.Parameter(torch.ones(table.shape[1], dtype=table.dtype))
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, **ignored: Any) -> Output:
         features = torch.where(attention_mask.unsqueeze(-1), self.table[input_ids], 0.0)
-        return features.sum(dim=1) * self.scale
+        return Output(last_hidden_state=features.cumsum(dim=1) * self.scale)
 
 
 def score_rows(
@@ -128,7 +128,9 @@ def train_on(
     history, steps = _train(lesson, model, pairs, config)
     after = dict(model.named_parameters())
     return {
-        "history": history,
+        "history": [{name: entry.get(name) for name in ("loss", "accuracy")} for entry in history]
+        if isinstance(history, list) and all(isinstance(entry, dict) for entry in history)
+        else history,
         "losses": _column(history, "loss"),
         "accuracies": _column(history, "accuracy"),
         "weight": model.head.weight.detach().clone(),
@@ -212,8 +214,8 @@ def train_without_pairs(lesson: Any) -> None:
 
 
 def _train(lesson: Any, model: Any, pairs: Any, config: dict[str, Any]) -> tuple[Any, list[SimpleNamespace]]:
-    """Run the student's loop and note, before each step of an optimizer, what it is about to do."""
-    from torch.optim.optimizer import register_optimizer_step_pre_hook
+    """Run the student's loop and note after each step of an optimizer, whose closure may do all, what was done."""
+    from torch.optim.optimizer import register_optimizer_step_post_hook
 
     side_of = {
         text: (index, side)
@@ -239,7 +241,7 @@ def _train(lesson: Any, model: Any, pairs: Any, config: dict[str, Any]) -> tuple
             )
         )
 
-    hook = register_optimizer_step_pre_hook(note_step)
+    hook = register_optimizer_step_post_hook(note_step)
     try:
         return lesson.train_reward_model(model, pairs, lesson.RewardModelConfig(**config)), steps
     finally:
@@ -258,7 +260,7 @@ def _known_model(lesson: Any, table: Tensor, weight: Tensor, bias: Tensor) -> An
         def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
             if torch.is_grad_enabled():
                 self.seen += _texts(input_ids, attention_mask)
-            return self.head(self.backbone(input_ids, attention_mask)).squeeze(-1)
+            return self.head(self.backbone(input_ids, attention_mask)[0][:, -1]).squeeze(-1)
 
     with torch.random.fork_rng(devices=[]):
         model = Known(Bag(table)).to(table.dtype)

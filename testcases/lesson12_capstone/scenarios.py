@@ -6,6 +6,7 @@ import os
 import tempfile
 from contextlib import suppress
 from importlib import import_module
+from itertools import accumulate
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -52,14 +53,20 @@ def fitted_of(
     gain: float = 1.0,
     **data: Tensor,
 ) -> dict[str, Any]:
-    """`train_sft` of a table policy: losses, the table afterwards, and what each forward was given."""
+    """`train_sft` of a table policy: losses, the table afterwards, and the first token of each row of each batch.
+
+    A batch may be read in parts, and in any order; `batches_apart`: no forward reads of two of them.
+    """
     policy = WatchedPolicy(table, places, gain).eval()  # as `from_pretrained` leaves a model
     losses = lesson.train_sft(policy, lesson.Demonstrations(**data), lesson.SFTConfig(learning_rate, batch_size, seed))
+    order = [token for _, *tokens in policy.forwards for token in tokens]
+    ends = {*accumulate(len(batch) - 1 for batch in policy.forwards)}
     return {
         "losses": losses,
         "table": policy.table.detach(),
-        "first_tokens": [batch[1:] for batch in policy.forwards],
-        "in_train_mode": [batch[0] for batch in policy.forwards],
+        "first_tokens": [sorted(order[start : start + batch_size]) for start in range(0, len(order), batch_size)],
+        "batches_apart": ends.issuperset(range(batch_size, len(order), batch_size)),
+        "in_train_mode": all(batch[0] for batch in policy.forwards),
         "left_in_train_mode": policy.training,
     }
 
