@@ -252,9 +252,9 @@ def test_position_ids_of_every_row_there_is(dtype):
     call(position_ids, mask.to(dtype)).equals(expected)
 
 
-@pytest.mark.parametrize("left, right", [(1, 0), (0, 2), (3, 2)])
-def test_position_ids_move_with_the_text(left, right):
-    text = torch.ones(2, 3000, dtype=torch.int64)  # a count in bfloat16 ends at 256
+@pytest.mark.parametrize("left, right, dtype", [(1, 0, torch.int64), (0, 2, torch.bfloat16), (3, 2, torch.float16)])
+def test_position_ids_move_with_the_text(left, right, dtype):
+    text = torch.ones(2, 3000, dtype=dtype)  # a count in bfloat16 ends at 256
     text[1, 0] = 0
     expected = torch.nn.functional.pad(reference(position_ids, text), (left, right))
     call(position_ids, torch.nn.functional.pad(text, (left, right))).equals(expected)

@@ -43,7 +43,9 @@ def _logits(draw: torch.Generator) -> list[Request]:
     found.append(request(token_entropy, forbidden, grad_of="logits", grad_weights=torch.full((3, 1), 2.0)))
     low = normal_from(draw, 2, 3, 4).bfloat16()
     tokens = torch.randint(4, (2, 3), generator=draw)
-    unlikely = normal_from(draw, 2, 3, 4).index_fill(-1, torch.tensor(0), -900.0)
+    # Each position's logits stand elsewhere: what is subtracted from all of them alike leaves no digit of some.
+    levels = torch.tensor([[0.0], [800.0], [-800.0]])
+    unlikely = normal_from(draw, 2, 3, 4).index_fill(-1, torch.tensor(0), -900.0) + levels
     nobody = torch.zeros(2, 3, dtype=torch.int64)
     found += [
         request(gather_log_probs, logits=unlikely, tokens=tokens, grad_of="logits"),

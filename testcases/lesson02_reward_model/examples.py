@@ -104,7 +104,10 @@ def _of_preference_accuracy(draw: torch.Generator) -> list[Request]:
         chosen, rejected = normal_from(draw, count), normal_from(draw, count)
         chosen[count // 2 :: 3] = rejected[count // 2 :: 3]
         found.append(request(preference_accuracy, chosen, rejected))
-    return [*found, request(preference_accuracy, chosen=normal_from(draw, 4) - 3, rejected=normal_from(draw, 4) - 3)]
+    # Scores are not probabilities, which round to 1 far above 0.
+    levels = torch.tensor([-3.0, 40.0]).repeat(6)
+    chosen, rejected = normal_from(draw, 12) + levels, normal_from(draw, 12) + levels
+    return [*found, request(preference_accuracy, chosen=chosen, rejected=rejected)]
 
 
 def _of_calibrate(draw: torch.Generator) -> list[Request]:
