@@ -121,7 +121,7 @@ def _of_calibrate(draw: torch.Generator) -> list[Request]:
             bias=normal_from(draw, 1),
             frozen=len(sizes) == 3,
         )
-        for sizes, size, spread in (((4, 3), 3, 1.0), ((5,), 2, 1.0), ((3, 3), 1, 1e-6), ((2, 1, 4), 2, 1.0))
+        for sizes, size, spread in (((4, 3), 3, 1.0), ((5,), 2, 1.0), ((3, 3), 1, 1e-4), ((2, 1, 4), 2, 1.0))
     ]
 
 

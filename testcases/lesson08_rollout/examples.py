@@ -192,9 +192,8 @@ def _rows(draw: torch.Generator) -> list[Request]:
     small = experience(draw, [2, 2, 2], [2, 2, 1])
     zeros = experience(draw, [3, 2], [2, 3])
     zeros["input_ids"] = torch.zeros_like(zeros["input_ids"])
-    gap = experience(draw, [3, 4], [4, 5])
+    gap = experience(draw, [2, 3], [4, 5])
     gap["mask"] = gap["mask"] & (torch.arange(5) != 1)
-    gap["attention_mask"] = gap["attention_mask"] & (torch.arange(9) != 2)
     return [
         *(request(picked, tensors=stored, index=index) for index in ([3, 0], [0, 1, 2, 3], [2], [1], [2, 0, 2])),
         request(picked, tensors=small, index=[2, 1]),
