@@ -271,7 +271,8 @@ class PPOTrainer:
     def optimise(self, buffer: ExperienceBuffer) -> dict[str, float]:
         """Epochs x minibatches of optimizer steps; each epoch draws a new order.
 
-        Ends at once when a minibatch's approx_kl exceeds `config.max_update_kl`: the policy has moved far enough.
+        Ends at once when a minibatch's approx_kl exceeds `config.max_update_kl`: the policy has moved far enough. NaN
+        exceeds nothing: that step was skipped.
 
         Args:
             buffer: the experience of one update, advantages ready to use.

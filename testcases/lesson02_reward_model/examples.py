@@ -104,20 +104,24 @@ def _of_preference_accuracy(draw: torch.Generator) -> list[Request]:
         chosen, rejected = normal_from(draw, count), normal_from(draw, count)
         chosen[count // 2 :: 3] = rejected[count // 2 :: 3]
         found.append(request(preference_accuracy, chosen, rejected))
-    return [*found, request(preference_accuracy, chosen=normal_from(draw, 4) - 3, rejected=normal_from(draw, 4) - 3)]
+    # Scores are not probabilities, which round to 1 far above 0.
+    levels = torch.tensor([-3.0, 40.0]).repeat(6)
+    chosen, rejected = normal_from(draw, 12) + levels, normal_from(draw, 12) + levels
+    return [*found, request(preference_accuracy, chosen=chosen, rejected=rejected)]
 
 
 def _of_calibrate(draw: torch.Generator) -> list[Request]:
+    """Some scores are close together: numbers like any others, as long as they differ."""
     return [
         request(
             scenario("calibrate_model", of=calibrate),
             features=normal_from(draw, sum(sizes), size),
             sizes=sizes,
-            weight=normal_from(draw, 1, size),
+            weight=spread * normal_from(draw, 1, size),
             bias=normal_from(draw, 1),
             frozen=len(sizes) == 3,
         )
-        for sizes, size in (((4, 3), 3), ((5,), 2), ((3, 3), 1), ((2, 1, 4), 2))
+        for sizes, size, spread in (((4, 3), 3, 1.0), ((5,), 2, 1.0), ((3, 3), 1, 1e-4), ((2, 1, 4), 2, 1.0))
     ]
 
 

@@ -139,14 +139,17 @@ def train_on(
         "gradient_norms": torch.tensor([step.gradient_norm for step in steps], dtype=torch.float64),
         "batches": [sorted(step.chosen) for step in steps],
         "train_mode_while_training": all(step.training for step in steps),
-        "train_mode_afterwards": model.training,
+        "train_mode_afterwards": any(module.training for module in model.modules()),
         "trainable_afterwards": all(parameter.requires_grad for parameter in model.parameters()),
         "same_parameters": all(after.get(name) is parameter for name, parameter in before.items()),
     }
 
 
 def watch_training(lesson: Any, pairs: int, **config: Any) -> dict[str, Any]:
-    """Which comparisons each step of a training uses; nothing here depends on how the order was drawn."""
+    """Which comparisons each step of a training uses; nothing here depends on how the order was drawn.
+
+    The model comes in train mode.
+    """
     model, data = _numbered_pairs(lesson, pairs)
     history, steps = _train(lesson, model, data, config)
     epochs = config.get("epochs", 1)
@@ -160,6 +163,7 @@ def watch_training(lesson: Any, pairs: int, **config: Any) -> dict[str, Any]:
         "both_sides_of_a_pair_together": all(sorted(step.chosen) == sorted(step.rejected) for step in steps),
         "in_the_order_given": any(epoch == list(range(pairs)) for epoch in by_epoch),
         "same_order_in_two_epochs": len(set(map(tuple, by_epoch))) < len(by_epoch),
+        "train_mode_afterwards": any(module.training for module in model.modules()),
         "entries_in_history": len(history) if isinstance(history, list) else -1,
     }
 

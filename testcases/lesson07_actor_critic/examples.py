@@ -24,20 +24,25 @@ def examples(seed: int) -> list[Request]:
     """Ragged texts on toy models; one row, one token and B == T among them."""
     draw = generator(seed)
     found = []
-    for prompt_length, rows, response_length in ((3, 3, 4), (3, 3, 3), (1, 2, 2), (2, 1, 1)):
+    for prompt_length, rows, response_length, evaluating in (
+        (3, 3, 4, False),
+        (3, 3, 3, True),
+        (1, 2, 2, False),
+        (2, 1, 1, True),
+    ):
         ids, mask = _texts(draw, rows, prompt_length, response_length)
         text = {"input_ids": ids, "attention_mask": mask}
-        found += _of_the_critic(draw, text)
-        found += _of_the_response(draw, {**text, "prompt_length": prompt_length}, (rows, response_length))
+        found += _of_the_critic(draw, text, evaluating)
+        found += _of_the_response(draw, {**text, "prompt_length": prompt_length}, (rows, response_length), evaluating)
     for name in ("value_model", "value_model_modes"):
         found.append(request(scenario(name, of=ValueModel.forward), input_ids=[[4]], attention_mask=[[True]]))
     return found + _of_copies(draw) + _of_frozen(draw, generator(seed)) + _of_adapters(draw)
 
 
-def _of_the_critic(draw: torch.Generator, text: dict[str, Tensor]) -> list[Request]:
+def _of_the_critic(draw: torch.Generator, text: dict[str, Tensor], evaluating: bool) -> list[Request]:
     critic = scenario("value_model", of=ValueModel.forward)
     weights, given = normal_from(draw, *text["input_ids"].shape), {"gain": normal_from(draw, 3)}
-    given["head"] = normal_from(draw, 1, 3)
+    given |= {"head": normal_from(draw, 1, 3), "evaluating": evaluating}
     return [request(critic, **text), request(critic, **text, **given, grad_of=("gain", "head"), grad_weights=weights)]
 
 
@@ -75,8 +80,8 @@ def _of_frozen(draw: torch.Generator, own: torch.Generator) -> list[Request]:
     return [*found, request(scenario("frozen_output", of=freeze), x=normal_from(draw, 3, 2))]
 
 
-def _of_the_response(draw: torch.Generator, text: dict, shape: tuple[int, int]) -> list[Request]:
-    """Logits and values with their gradients, and the passes they took."""
+def _of_the_response(draw: torch.Generator, text: dict, shape: tuple[int, int], evaluating: bool) -> list[Request]:
+    """Logits and values with their gradients, which do not depend on the mode, and the passes they took."""
     words = normal_from(draw, *shape, 2)
     gains = {"policy_gain": normal_from(draw, 3), "critic_gain": normal_from(draw, 3)}
     heads = {
@@ -92,10 +97,12 @@ def _of_the_response(draw: torch.Generator, text: dict, shape: tuple[int, int]) 
     )
     found = [request(both, **text), request(alone, **text), request(shared, **text)]
     for part, weights in (("logits", words), ("values", words[..., 0])):
-        options = {"grad_through": part, "grad_weights": weights}
+        options = {"grad_through": part, "grad_weights": weights, "evaluating": evaluating}
         found.append(request(both, **text, **gains, grad_of=tuple(gains), **options))
         found.append(request(shared, **text, **heads, grad_of=tuple(heads), **options))
-    found.append(request(alone, **text, critic_gain=gains["critic_gain"], grad_of="critic_gain"))
+    gains.pop("policy_gain")
+    found.append(request(both, **text, **gains, frozen_policy=True, grad_of="critic_gain", grad_through="values"))
+    found.append(request(alone, **text, **gains, evaluating=evaluating, grad_of="critic_gain"))
     found.append(request(scenario("actor_critic_passes", of=PolicyAndValue.forward), **text))
     found.append(request(scenario("values_alone_passes", of=PolicyAndValue.response_values), **text))
     found.append(request(scenario("shared_passes", of=SharedPolicyAndValue.forward), **text))

@@ -24,8 +24,9 @@ class Digits(HuggingFaceModel):
     As with GPT-2, the second positional argument is not the mask.
     """
 
-    def __init__(self, gain: float = 1.0) -> None:
+    def __init__(self, gain: float = 1.0, refuses_a_cache: bool = False) -> None:
         super().__init__()
+        self.refuses_a_cache = refuses_a_cache
         self.config = SimpleNamespace(hidden_size=3)
         self.gain = nn.Parameter(torch.full((3,), gain))
         self.register_buffer("offset", torch.zeros(3))
@@ -37,8 +38,11 @@ class Digits(HuggingFaceModel):
         *,
         attention_mask: Tensor | None = None,
         position_ids: Tensor | None = None,
+        use_cache: bool = True,
         **ignored: Any,
     ) -> Output:
+        if use_cache and self.refuses_a_cache:
+            raise ValueError("expected use_cache=False: keys and values are kept for no later token")
         self.calls += 1
         mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask.long()
         columns = torch.arange(input_ids.shape[1]).expand_as(input_ids)

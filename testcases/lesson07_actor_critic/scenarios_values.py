@@ -18,9 +18,10 @@ def value_model(
     gain: Tensor | None = None,
     head: Tensor | None = None,
     dtype: str = "float64",
+    evaluating: bool = False,
 ) -> Any:
-    model = lesson.ValueModel(Digits())
-    model.head = digit_head()
+    model = lesson.ValueModel(Digits(refuses_a_cache=True)).train(not evaluating)
+    model.head = digit_head().train(not evaluating)
     parameters = {"backbone.gain": gain, "head.weight": head}
     values = with_parameters(model.to(getattr(torch, dtype)), parameters, input_ids, attention_mask)
     return on_real_tokens(values, attention_mask)
@@ -57,8 +58,11 @@ def actor_critic(
     policy_gain: Tensor | None = None,
     critic_gain: Tensor | None = None,
     dtype: str = "float64",
+    evaluating: bool = False,
+    frozen_policy: bool = False,
 ) -> Any:
-    model = _actor_and_critic(lesson, dtype)
+    model = _actor_and_critic(lesson, dtype).train(not evaluating)
+    model.policy.requires_grad_(not frozen_policy)
     parameters = {"policy.transformer.gain": policy_gain, "value_model.backbone.gain": critic_gain}
     outputs = with_parameters(model, parameters, input_ids, attention_mask, prompt_length)
     return _response_part(outputs, attention_mask, prompt_length)
@@ -81,8 +85,10 @@ def values_alone(
     prompt_length: int,
     critic_gain: Tensor | None = None,
     dtype: str = "float64",
+    evaluating: bool = False,
 ) -> Any:
-    model, parameters = _actor_and_critic(lesson, dtype), {"value_model.backbone.gain": critic_gain}
+    model = _actor_and_critic(lesson, dtype).train(not evaluating)
+    parameters = {"value_model.backbone.gain": critic_gain}
     values = with_parameters(model, parameters, input_ids, attention_mask, prompt_length, method="response_values")
     return on_real_tokens(values, attention_mask[:, prompt_length:])
 
@@ -93,11 +99,18 @@ def values_alone_passes(lesson: Any, input_ids: Tensor, attention_mask: Tensor, 
 
 
 def shared_actor_critic(
-    lesson: Any, input_ids: Tensor, attention_mask: Tensor, prompt_length: int, dtype: str = "float64", **given: Tensor
+    lesson: Any,
+    input_ids: Tensor,
+    attention_mask: Tensor,
+    prompt_length: int,
+    dtype: str = "float64",
+    evaluating: bool = False,
+    **given: Tensor,
 ) -> Any:
     """`given`: gain, value_head, word_head, word_bias in place of the toy's own."""
     model = lesson.SharedPolicyAndValue(DigitPolicy())
     model.value_head = digit_head()
+    model.train(not evaluating)
     places = {
         "gain": "policy.transformer.gain",
         "value_head": "value_head.weight",
@@ -132,10 +145,14 @@ def _actor_and_critic(lesson: Any, dtype: str = "float64") -> Any:
 
 
 def _passes(model: nn.Module, method: Any, input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> Any:
-    """What a method of PolicyAndValue costs, and whether it leaves the modes as they were."""
+    """What a method of PolicyAndValue costs, the second time as the first, and whether it leaves the modes as they
+    were."""
     model.value_model.head.eval()
     modes = in_train_mode(model)
-    method(input_ids, attention_mask, prompt_length)
+    with torch.no_grad():
+        method(input_ids, attention_mask, prompt_length)
+        model.policy.transformer.calls = model.value_model.backbone.calls = model.policy.words_for = 0
+        method(input_ids, attention_mask, prompt_length)
     return {
         "passes_of_the_policy": model.policy.transformer.calls,
         "passes_of_the_critic": model.value_model.backbone.calls,

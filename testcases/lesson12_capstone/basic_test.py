@@ -129,8 +129,9 @@ def test_train_sft_clips_the_gradients(gain):
     answer.matches_reference(atol=CLIPPED)
 
 
-def test_train_sft_trains_in_train_mode_and_leaves_it():
-    answer = call(FITTED, table=UNIFORM, **ROWS, learning_rate=0.1, batch_size=2)
+@pytest.mark.parametrize("train_mode", [False, True])
+def test_train_sft_trains_in_train_mode_and_leaves_it(train_mode):
+    answer = call(FITTED, table=UNIFORM, **ROWS, learning_rate=0.1, batch_size=2, train_mode=train_mode)
     answer.satisfies(lambda got: got["in_train_mode"], "train mode, dropout on, while it learns")
     answer.satisfies(lambda got: got["left_in_train_mode"] is False, "eval mode afterwards")
 
@@ -263,6 +264,10 @@ def test_train_policy_goes_on_from_a_checkpoint():
     answer = call(TUNED, **STAGES, prompts=PROMPTS, resume_after=1, **RUN)
     answer.satisfies(lambda got: got["on_update"] == [2], "on_update after update 2 alone")
     answer.matches_reference(atol=1e-6)
+
+
+def test_train_policy_does_not_start_anew_where_the_checkpoint_is_missing():
+    call(TUNED, **STAGES, prompts=PROMPTS, resume_after=0, **RUN).raises(FileNotFoundError)
 
 
 def test_train_policy_trains_the_critic_and_not_the_reward_model():

@@ -51,13 +51,14 @@ def fitted_of(
     seed: int = 0,
     places: Tensor | None = None,
     gain: float = 1.0,
+    train_mode: bool = False,
     **data: Tensor,
 ) -> dict[str, Any]:
     """`train_sft` of a table policy: losses, the table afterwards, and the first token of each row of each batch.
 
     A batch may be read in parts, and in any order; `batches_apart`: no forward reads of two of them.
     """
-    policy = WatchedPolicy(table, places, gain).eval()  # as `from_pretrained` leaves a model
+    policy = WatchedPolicy(table, places, gain).train(train_mode)  # `from_pretrained` leaves a model in eval mode
     losses = lesson.train_sft(policy, lesson.Demonstrations(**data), lesson.SFTConfig(learning_rate, batch_size, seed))
     order = [token for _, *tokens in policy.forwards for token in tokens]
     ends = {*accumulate(len(batch) - 1 for batch in policy.forwards)}
@@ -67,7 +68,7 @@ def fitted_of(
         "first_tokens": [sorted(order[start : start + batch_size]) for start in range(0, len(order), batch_size)],
         "batches_apart": ends.issuperset(range(batch_size, len(order), batch_size)),
         "in_train_mode": all(batch[0] for batch in policy.forwards),
-        "left_in_train_mode": policy.training,
+        "left_in_train_mode": any(module.training for module in policy.modules()),
     }
 
 
@@ -135,7 +136,7 @@ def tuned_of(
 
     `frozen`: the SFT model of stage 1 is as after `freeze`; otherwise it is trainable, and in train mode.
     `resume_after`: a first run is stopped after so many updates, and its checkpoint given to a second one, which is
-    reported.
+    reported; after 0 there is no checkpoint.
     """
     policy = DroppingPolicy(sft).requires_grad_(not frozen).train(not frozen)
     modules = modules_of(sft=policy)
@@ -188,7 +189,8 @@ def _run(
 
         if resume_after is not None:
             with suppress(Stopped):
-                lesson.train_policy(*stages, config, TOKENIZER, prompts, save_and_stop)
+                if resume_after:
+                    lesson.train_policy(*stages, config, TOKENIZER, prompts, save_and_stop)
             options["resume_from"] = Path(folder)
         return lesson.train_policy(*stages, config, TOKENIZER, prompts, on_update, **options), calls
 

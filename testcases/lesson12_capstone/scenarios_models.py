@@ -24,16 +24,19 @@ def uniform() -> Tensor:
 
 
 class WatchedPolicy(TablePolicy):
-    """Its table counts `gain` times. `forwards`: of each with a gradient its mode, then the first token of each row."""
+    """Its table counts `gain` times. `forwards`: of each with a gradient its mode, then the first token of each row.
+
+    Its dropout drops nothing, and has a mode all the same.
+    """
 
     def __init__(self, table: Tensor, places: Tensor | None = None, gain: float = 1.0) -> None:
         super().__init__(table, places)
-        self.gain = gain
+        self.gain, self.dropout = gain, nn.Dropout(0.0)
         self.forwards: list[list[Any]] = []
 
     def logits_of(self, input_ids: Tensor) -> Tensor:
         if torch.is_grad_enabled():
-            self.forwards.append([self.training, *input_ids[:, 0].tolist()])
+            self.forwards.append([self.training and self.dropout.training, *input_ids[:, 0].tolist()])
         return self.gain * super().logits_of(input_ids)
 
 
