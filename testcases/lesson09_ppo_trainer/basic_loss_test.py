@@ -81,9 +81,10 @@ def test_compute_loss_statistics():
     )
 
 
-def test_compute_loss_statistics_are_those_of_the_interval():
-    # With clip_epsilon 1.5 the ratios 2 and 1/2 are inside: -(2 + 0.5 - 2) / 3, and nothing is clipped.
-    answer = call(LOSS, **BATCH, clip_epsilon=1.5, value_coef=0.0)
+@pytest.mark.parametrize("clip_epsilon", [1.5, (0.25, 1.5)], ids=str)
+def test_compute_loss_statistics_are_those_of_the_interval(clip_epsilon):
+    # Up to 1 + 1.5 the ratio 2 is inside: -(2 + 0.5 - 2) / 3, and nothing is clipped: 1/2 is the smaller of its two.
+    answer = call(LOSS, **BATCH, clip_epsilon=clip_epsilon, value_coef=0.0)
     answer.equals(loss=-0.5 / 3, policy_loss=-0.5 / 3, clip_fraction=0.0, ratio_max=2.0)
 
 
