@@ -28,6 +28,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("source-read", navigation.fold_code)
     app.connect("doctree-read", navigation.check_titles)
     app.connect("doctree-read", navigation.check_html)
+    app.connect("doctree-read", navigation.check_code)
     app.connect("doctree-read", navigation.mark_prose)
     app.connect("doctree-read", pictures.convert)
     app.connect("doctree-read", pictures.describe)

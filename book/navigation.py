@@ -89,6 +89,13 @@ def check_html(app: Sphinx, doctree: nodes.document) -> None:
                 logger.warning("<%s> is no HTML: write `<%s>`", tag, tag, location=pictures.lined(raw), type="book")
 
 
+def check_code(app: Sphinx, doctree: nodes.document) -> None:
+    """A line that begins with `* `, in the middle of some code, ends the code: its two backticks are left as text."""
+    for text in doctree.findall(nodes.Text):
+        if "`" in text and not isinstance(text.parent, (nodes.FixedTextElement, nodes.literal, nodes.raw)):
+            logger.warning("a backtick without its other: %r", str(text)[-60:], location=text.parent, type="book")
+
+
 def check_titles(app: Sphinx, doctree: nodes.document) -> None:
     """A text has one title: a second one would stand in the table of contents beside the lessons."""
     for section in [node for node in doctree.children if isinstance(node, nodes.section)][1:]:

@@ -80,7 +80,7 @@ def evaluate_responses(
     """Evaluate sampled responses: reference log-probs, values, scores, rewards, advantages, returns, in this order.
 
     1. reference and critic read prompt + response, `model` with dropout off; at the end all modes are as before
-    2. `score` reads the same; its scores are stored as they come
+    2. `score` reads the same, in one call; its scores are stored as they come
     3. a response without a stop token loses `missing_stop_penalty`; the score is clipped, the KL penalty
        (its estimator is `config.kl_estimator`) subtracted
     4. with `whiten_rewards` the rewards are scaled, keeping their mean, before advantages and returns are made

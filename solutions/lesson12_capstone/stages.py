@@ -70,6 +70,9 @@ def train_policy(
 
     Returns:
         The tuned policy and its trainer. The global random generator is not seeded: the trainer has its own.
+
+    Raises:
+        FileNotFoundError: there is no whole checkpoint in `resume_from`.
     """
     # region solution
     model = PolicyAndValue(

@@ -50,17 +50,20 @@ class TablePolicy(HuggingFaceModel):
     """Speaks like a causal language model of Hugging Face: logits = table[token] + places[position].
 
     Its cache holds the tokens that it has read and, with those of the first pass, their row numbers: a caller may keep
-    only some rows of a cache.
+    only some rows of a cache. Made from a config it is all 0, until weights are loaded.
     """
 
     rows: Tensor
     """Which rows of the first pass are read now."""
 
-    def __init__(self, table: Tensor, places: Tensor | None = None) -> None:
+    def __init__(self, table: Tensor | Config, places: Tensor | None = None) -> None:
         super().__init__()
+        if isinstance(table, Config):
+            table, places = (None if one is None else torch.zeros(one) for one in table.shapes)
         self.table = nn.Parameter(table.clone())
         self.places = None if places is None else nn.Parameter(places.clone())
-        self.config = Config(max_position_embeddings=64 if places is None else len(places))
+        shapes = table.shape, None if places is None else places.shape
+        self.config = Config(max_position_embeddings=64 if places is None else len(places), shapes=shapes)
 
     def logits_of(self, input_ids: Tensor) -> Tensor:
         return self.table[input_ids]

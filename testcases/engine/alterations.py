@@ -52,7 +52,7 @@ FLAGS: tuple[Row, ...] = (
     ("with `{}` inverted", lambda x: ~x if x.dtype == torch.bool else 1 - x),
     ("with `{}` shifted by one: entry t - 1 stands at t", lambda x: shifted(x, 1)),
     ("with `{}` shifted by one: entry t + 1 stands at t", lambda x: shifted(x, -1)),
-    ("with `{}` True up to its last True: a gap inside a row is counted", lambda x: up_to_the_last(x)),
+    ("with `{}` True up to its last True: is a False before it counted?", lambda x: up_to_the_last(x)),
     ("with `{}` cut at its first False", lambda x: x.long().cumprod(-1).to(x.dtype)),
     ("with only the first True of each row of `{}`", lambda x: (x.bool() & (x.long().cumsum(-1) == 1)).to(x.dtype)),
     ("with only the last True of each row of `{}`", lambda x: last_true(x)),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import linecache
 import re
 import signal
 import threading
@@ -258,10 +257,10 @@ def _describe(error: BaseException, phase: str, view: View) -> StudentError:
     for frame in traceback.extract_tb(error.__traceback__):
         path = Path(frame.filename)
         if path.is_relative_to(view.folder):
-            text = (linecache.getline(frame.filename, frame.lineno or 0)).strip()[:160]
-            frames.append(
-                Frame(f"{view.folder.name}/{path.relative_to(view.folder)}", frame.lineno or 0, frame.name, text)
-            )
+            name, number = path.relative_to(view.folder).as_posix(), frame.lineno or 0
+            # Of what was loaded: a change of the reference has its text from elsewhere.
+            text = "".join(view.text(name).splitlines()[max(0, number - 1) : number]).strip()[:160]
+            frames.append(Frame(f"{view.folder.name}/{name}", number, frame.name, text))
     name, message = type(error).__name__, _message_of(error)
     if isinstance(error, TookTooLong):
         phase = "timeout"

@@ -2,8 +2,8 @@
 
 Something kept between two calls; tensors laid out as a transposed view's; an option left out, at 0, at 1, empty, or
 another than usual, alone and with all others; flags that are all alike; numbers that are exactly 0, equal, nearly so,
-or add up to 0; one row, one step, many rows, and rows so long that bfloat16 (256) and float16 (2,048) cannot count
-their tokens, or float32 holds no power of a factor.
+all negative, or add up to 0; a dimension more; one row, one step, many rows, and rows so long that bfloat16 (256) and
+float16 (2,048) cannot count their tokens, or float32 holds no power of a factor.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .plain import Outcome, Request, copy_plain, tensors_in
 from .session import current
 from .trusted import examples
 
-LONG, MANY, TINY = 300, 2_100, 1e-7
+LONG, MANY, TINY = 300, 2_100, 1e-10
 
 
 def check_families(exercise: Exercise) -> None:
@@ -175,14 +175,15 @@ def _all_alike(question: Request, flag: bool) -> Request:
 
 
 def _exact(direct: Sequence[Request]) -> Iterator[Request]:
-    """An example in which some numbers are exactly 0, one in which those of each argument add up to 0, and one in which
-    some are those of another argument, or nearly.
+    """An example in which some numbers are exactly 0, one in which those of each argument add up to 0, one in which all
+    are negative, and one in which some are those of another argument, or nearly: float32 would not tell them apart.
 
     No gradient is asked for: at a kink there is more than one.
     """
     for question in _fullest([one for one in direct if len(_floats(one)) > 0]):
         yield _without_gradient(question, {name: _zeroed(own, i) for i, (name, own) in enumerate(_floats(question))})
         yield _without_gradient(question, {name: _balanced(own) for name, own in _floats(question)})
+        yield _without_gradient(question, {name: -own.abs() for name, own in _floats(question)})
         (_, first), *others = _floats(question)
         equal = {name: _mixed(own, first) for name, own in others if own.shape == first.shape}
         if equal:
@@ -219,7 +220,17 @@ def _mixed(tensor: Tensor, first: Tensor) -> Tensor:
     return torch.where((place < 5) & ~tensor.isnan(), near, tensor)
 
 
-# Sizes
+# Dimensions and sizes
+
+
+def _stacked(direct: Sequence[Request]) -> Iterator[Request]:
+    """The first example with rows, and the same in another order: a dimension more, which most refuse."""
+    for question in [one for one in direct if (lead := _lead(one)) is not None and lead.dim() == 2][:1]:
+        yield _without_gradient(question, copy_plain(question.arguments, _twice))
+
+
+def _twice(tensor: Tensor) -> Tensor:
+    return torch.stack([tensor, tensor.flip(0)]) if tensor.dim() > 1 else tensor
 
 
 def _sizes(direct: Sequence[Request]) -> Iterator[Request]:
@@ -312,4 +323,4 @@ def _uncountable(question: Request, lead: Tensor) -> int:
     raise AssertionError
 
 
-FAMILIES: tuple[Callable[[Sequence[Request]], Iterator[Request]], ...] = (_options, _flags, _exact, _sizes)
+FAMILIES: tuple[Callable[[Sequence[Request]], Iterator[Request]], ...] = (_options, _flags, _exact, _stacked, _sizes)

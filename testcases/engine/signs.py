@@ -72,7 +72,8 @@ def _shape_of(right: Tensor, got: Tensor) -> str:
     real = got != 0
     if right.dim() == 2 and not _along(right, real) and _along(got, real):
         return "the same number all along a row"
-    if _is_one(got[real].std()) and not _is_one(right[real].std()):
+    are_counts = bool((got == got.round()).all())
+    if not are_counts and _is_one(got[real].std()) and not _is_one(right[real].std()):
         if float(got[real].mean().abs()) < 1e-4:
             return "with mean 0 and standard deviation 1: is it whitened?"
         return "with standard deviation 1: is it scaled?"

@@ -18,12 +18,15 @@ from .signs import Pair, Parts, Seen, beside_the_answer, is_level, of_another_ki
 from .trusted import shared_reference
 
 ROUGH = Rules(1e-6, 1e-6, equal_nan=True)
-WEAK = ("given", "float64", "the same everywhere", "of as many rows as columns")
+GIVEN = "given"
+WEAK = ("float64", "the same everywhere", "of as many rows as columns")
 """Ends of features that most questions have: each other one tells more."""
 CALL, DEFAULT = "in calls like this one", "left at its default"
 SMALL = ("of one row", "of one entry", "of one dimension")
 ARBITRARY = ("seed",)
 """Arguments whose numbers mean nothing."""
+DATA = 2
+"""An argument that is no option at all: a tensor that every question gives."""
 DIGITS, LAST_DIGITS = "in the last digits only", 1e-5
 CHANCE = 0.15
 """What so many wrong answers have in common says nothing where chance would have it so more often than this."""
@@ -72,10 +75,24 @@ def _questions(wrong: list[Request], right: list[Request], of_type: bool) -> str
     shared = [one for one in shared if of_type or one[1] not in ("in float32", "in float64")]
     share = _shares(shared, {asked.scenario for asked in wrong}, right)
     shared = [one for one in shared if not _by_chance(share[one], len(wrong))]
-    # What raises, or is of another type, is so for a type more often than for what stands in it.
-    weak = {one: (of_type and not one[1].startswith("in "), one[1].endswith(WEAK)) for one in shared}
-    best = min(shared, key=lambda one: (one[1] == CALL, weak[one], share[one]), default=None)
-    return f"only {_said([best[0]], best[1])}" if best else ""
+
+    def rank(one: Feature) -> tuple[Any, ...]:
+        name, text = one
+        # What raises, or is of another type, is so for a type more often than for what stands in it.
+        weak = of_type and not text.startswith("in "), text.endswith(WEAK)
+        return text == CALL, weak, share[one], text == GIVEN, _of_data(name, wrong[-1], right)
+
+    best = min(shared, key=rank, default=None)
+    if best is None:
+        return ""
+    # Which of several options it is, nothing tells.
+    alike = [one[0] for one in shared if one[1] == best[1] and rank(one) == rank(best)]
+    return f"only {_said(alike if rank(best)[-1] < DATA else alike[:1], best[1])}"
+
+
+def _of_data(name: str, asked: Request, others: list[Request]) -> int:
+    """How far an argument is from an option: a tensor is data, and so is what each question gives."""
+    return isinstance(asked.arguments.get(name), Tensor) + all(name in one.arguments for one in others)
 
 
 def _said(names: list[str], text: str) -> str:
@@ -102,7 +119,8 @@ def _unlike(ordinary: list[Request], asked: Request, of_type: bool) -> str:
     for name, text in _features(asked):
         if (name, text) not in known and any(name in one.arguments for one in ordinary):
             new.setdefault(text, []).append(name)
-    strong = [text for text in new if not text.endswith(WEAK if of_type else (*WEAK, *SMALL))]
+    strong = [text for text in new if not text.endswith((GIVEN, *WEAK) if of_type else (GIVEN, *WEAK, *SMALL))]
+    strong.sort(key=lambda text: min(_of_data(name, asked, ordinary) for name in new[text]))
     told: dict[str, list[str]] = {}
     for text in strong:  # Of two that one argument has, the second often follows from the first.
         names = [name for name in new[text] if not any(name in others for others in told.values())]
@@ -142,6 +160,7 @@ def _of_value(value: Any) -> Iterator[str]:
         yield f"= {value!r}"
     elif isinstance(value, (int, float)):
         tests = {"= 0": value == 0, "= 1": value == 1, "below 0": value < 0, "large": value > 100}
+        tests["nearly 0"] = 0 < abs(value) < 1e-3
         tests["above 1"] = isinstance(value, float) and value > 1
         yield from (text for text, holds in tests.items() if holds)
     elif isinstance(value, Tensor):
@@ -225,7 +244,8 @@ def _part(names: set[str], pairs: list[Pair]) -> str:
     names = names - {"*"} if "*" in names else set()
     slopes = sorted(name for name in names if name.startswith("gradient"))
     values = sorted(name for name in names if name not in slopes and not name.startswith("the "))
-    if not names or len(values) > 3 or len(slopes) > 2:
+    of_many_kinds = len(values) > 1 and "" in values
+    if not names or len(values) > 3 or len(slopes) > 2 or of_many_kinds:
         return ""
     if not values and slopes:
         lost = all(got.get(name) is None for _, _, got in pairs for name in slopes)

@@ -54,7 +54,8 @@ def test_gather_log_probs_of_all_tokens_sum_to_one(temperature):
 def test_gather_log_probs_does_not_see_a_shift_of_the_logits(temperature):
     logits, tokens = normal(2, 3, 5), drawn(5, 2, 3)
     expected = reference(gather_log_probs, logits, tokens, temperature)
-    moved = logits + torch.tensor([[[64.0], [-64.0], [0.5]]])
+    # Each position by another level: one number for all of them would leave no digit of some.
+    moved = logits + torch.tensor([[[800.0], [-800.0], [0.5]]])
     call(gather_log_probs, moved, tokens, temperature).equals(expected)
 
 
@@ -143,10 +144,11 @@ def test_masked_mean_is_that_of_the_real_numbers_alone(garbage):
     call(masked_mean, values.masked_fill(~mask, garbage), mask, grad_of="values").equals(expected).matches_reference()
 
 
-def test_masked_mean_does_not_hide_a_nan_of_a_real_token():
-    # The mask is for padding. A NaN on a real token is a bug, and has to be seen.
-    answer = call(masked_mean, [[1.0, math.nan, 9.0]], [[True, True, False]])
-    answer.satisfies(lambda mean: bool(mean.isnan()), "NaN: a real token is NaN")
+@pytest.mark.parametrize("broken", [math.nan, math.inf], ids=str)
+def test_masked_mean_does_not_hide_a_broken_number_of_a_real_token(broken):
+    # The mask is for padding. A NaN on a real token is a bug, and has to be seen; so is what grew without bound.
+    answer = call(masked_mean, [[1.0, broken, 9.0]], [[True, True, False]])
+    answer.satisfies(lambda mean: not bool(mean.isfinite()), f"no finite number: a real token is {broken}")
 
 
 def test_masked_mean_of_any_layout_is_the_same():

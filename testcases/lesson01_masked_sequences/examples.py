@@ -43,15 +43,15 @@ def _logits(draw: torch.Generator) -> list[Request]:
     found.append(request(token_entropy, forbidden, grad_of="logits", grad_weights=torch.full((3, 1), 2.0)))
     low = normal_from(draw, 2, 3, 4).bfloat16()
     tokens = torch.randint(4, (2, 3), generator=draw)
+    unlikely = normal_from(draw, 2, 3, 4).index_fill(-1, torch.tensor(0), -900.0)
     # Each position's logits stand elsewhere: what is subtracted from all of them alike leaves no digit of some.
-    levels = torch.tensor([[0.0], [800.0], [-800.0]])
-    unlikely = normal_from(draw, 2, 3, 4).index_fill(-1, torch.tensor(0), -900.0) + levels
+    apart = unlikely + torch.tensor([[0.0], [800.0], [-800.0]])
     nobody = torch.zeros(2, 3, dtype=torch.int64)
     found += [
         request(gather_log_probs, logits=unlikely, tokens=tokens, grad_of="logits"),
         request(gather_log_probs, logits=unlikely, tokens=nobody),
         request(gather_log_probs, low, tokens, 0.7),
-        request(token_entropy, logits=unlikely, grad_of="logits"),
+        request(token_entropy, logits=apart, grad_of="logits"),
         request(token_entropy, low, 0.7),
     ]
     return found
@@ -100,11 +100,13 @@ def _values(draw: torch.Generator) -> list[Request]:
     one = torch.tensor([[False, True, False], [False, False, False]])
     values = normal_from(draw, 3, 4).index_fill(1, torch.tensor(0), 0.0)
     found.append(request(masked_mean, values, empty, grad_of="values"))
+    # Where all are equal, the root of a variance without the small number has no slope.
+    equal, slopes = torch.full((2, 3), 0.5, dtype=torch.float64), normal_from(draw, 2, 3)
     for shift_mean in (True, False):
         found += [
             request(masked_whiten, values, empty, shift_mean, grad_of="values", grad_weights=normal_from(draw, 3, 4)),
             request(masked_whiten, normal_from(draw, 2, 3), one, shift_mean),
-            request(masked_whiten, torch.full((2, 3), 0.5, dtype=torch.float64), torch.ones(2, 3).bool(), shift_mean),
+            request(masked_whiten, equal, torch.ones(2, 3).bool(), shift_mean, grad_of="values", grad_weights=slopes),
         ]
     # Far from 0, where squares lose their last digits; numbers that have an exact mean.
     far = torch.tensor([[1e6 - 2, 1e6, 1e6 + 2]], dtype=torch.float64)

@@ -457,7 +457,7 @@ class TrainRewardModel(Wrong, of="train_reward_model"):
     one_order_for_all_epochs = edit("generator=order", "generator=order.manual_seed(config.seed)")
     """shuffled once: each epoch needs a new order"""
     seed_ignored = edit("config.seed", "0")
-    """config.seed is ignored: every run has the same order"""
+    """another config.seed gives the same order: the generator of the order is seeded with it"""
     order_from_the_global_generator = edit("order = torch.Generator().", "torch.", ", generator=order", "")
     """the order comes from the global generator: draw from a torch.Generator seeded with config.seed"""
     last_batch_dropped = edit(

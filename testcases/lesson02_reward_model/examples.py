@@ -111,16 +111,17 @@ def _of_preference_accuracy(draw: torch.Generator) -> list[Request]:
 
 
 def _of_calibrate(draw: torch.Generator) -> list[Request]:
+    """Some scores are close together: numbers like any others, as long as they differ."""
     return [
         request(
             scenario("calibrate_model", of=calibrate),
             features=normal_from(draw, sum(sizes), size),
             sizes=sizes,
-            weight=normal_from(draw, 1, size),
+            weight=spread * normal_from(draw, 1, size),
             bias=normal_from(draw, 1),
             frozen=len(sizes) == 3,
         )
-        for sizes, size in (((4, 3), 3), ((5,), 2), ((3, 3), 1), ((2, 1, 4), 2))
+        for sizes, size, spread in (((4, 3), 3, 1.0), ((5,), 2, 1.0), ((3, 3), 1, 1e-4), ((2, 1, 4), 2, 1.0))
     ]
 
 

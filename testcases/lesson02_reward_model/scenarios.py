@@ -54,8 +54,8 @@ class Reader(HuggingFaceModel):
         return Output(last_hidden_state=hidden, hidden_states=(embedded, hidden))
 
 
-class Bag(nn.Module):
-    """A backbone without order, for a model that scores the sum of its tokens' features."""
+class Bag(HuggingFaceModel):
+    """A backbone without order: the hidden state of a token is the sum of the features of the real tokens so far."""
 
     def __init__(self, table: Tensor) -> None:
         super().__init__()
@@ -63,9 +63,9 @@ class Bag(nn.Module):
         self.register_buffer("table", table)
         self.scale = nn.Parameter(torch.ones(table.shape[1], dtype=table.dtype))
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, **ignored: Any) -> Output:
         features = torch.where(attention_mask.unsqueeze(-1), self.table[input_ids], 0.0)
-        return features.sum(dim=1) * self.scale
+        return Output(last_hidden_state=features.cumsum(dim=1) * self.scale)
 
 
 def score_rows(
@@ -128,7 +128,9 @@ def train_on(
     history, steps = _train(lesson, model, pairs, config)
     after = dict(model.named_parameters())
     return {
-        "history": history,
+        "history": [{name: entry.get(name) for name in ("loss", "accuracy")} for entry in history]
+        if isinstance(history, list) and all(isinstance(entry, dict) for entry in history)
+        else history,
         "losses": _column(history, "loss"),
         "accuracies": _column(history, "accuracy"),
         "weight": model.head.weight.detach().clone(),
@@ -137,14 +139,17 @@ def train_on(
         "gradient_norms": torch.tensor([step.gradient_norm for step in steps], dtype=torch.float64),
         "batches": [sorted(step.chosen) for step in steps],
         "train_mode_while_training": all(step.training for step in steps),
-        "train_mode_afterwards": model.training,
+        "train_mode_afterwards": any(module.training for module in model.modules()),
         "trainable_afterwards": all(parameter.requires_grad for parameter in model.parameters()),
         "same_parameters": all(after.get(name) is parameter for name, parameter in before.items()),
     }
 
 
 def watch_training(lesson: Any, pairs: int, **config: Any) -> dict[str, Any]:
-    """Which comparisons each step of a training uses; nothing here depends on how the order was drawn."""
+    """Which comparisons each step of a training uses; nothing here depends on how the order was drawn.
+
+    The model comes in train mode.
+    """
     model, data = _numbered_pairs(lesson, pairs)
     history, steps = _train(lesson, model, data, config)
     epochs = config.get("epochs", 1)
@@ -158,6 +163,7 @@ def watch_training(lesson: Any, pairs: int, **config: Any) -> dict[str, Any]:
         "both_sides_of_a_pair_together": all(sorted(step.chosen) == sorted(step.rejected) for step in steps),
         "in_the_order_given": any(epoch == list(range(pairs)) for epoch in by_epoch),
         "same_order_in_two_epochs": len(set(map(tuple, by_epoch))) < len(by_epoch),
+        "train_mode_afterwards": any(module.training for module in model.modules()),
         "entries_in_history": len(history) if isinstance(history, list) else -1,
     }
 
@@ -212,8 +218,8 @@ def train_without_pairs(lesson: Any) -> None:
 
 
 def _train(lesson: Any, model: Any, pairs: Any, config: dict[str, Any]) -> tuple[Any, list[SimpleNamespace]]:
-    """Run the student's loop and note, before each step of an optimizer, what it is about to do."""
-    from torch.optim.optimizer import register_optimizer_step_pre_hook
+    """Run the student's loop and note after each step of an optimizer, whose closure may do all, what was done."""
+    from torch.optim.optimizer import register_optimizer_step_post_hook
 
     side_of = {
         text: (index, side)
@@ -239,7 +245,7 @@ def _train(lesson: Any, model: Any, pairs: Any, config: dict[str, Any]) -> tuple
             )
         )
 
-    hook = register_optimizer_step_pre_hook(note_step)
+    hook = register_optimizer_step_post_hook(note_step)
     try:
         return lesson.train_reward_model(model, pairs, lesson.RewardModelConfig(**config)), steps
     finally:
@@ -258,7 +264,7 @@ def _known_model(lesson: Any, table: Tensor, weight: Tensor, bias: Tensor) -> An
         def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
             if torch.is_grad_enabled():
                 self.seen += _texts(input_ids, attention_mask)
-            return self.head(self.backbone(input_ids, attention_mask)).squeeze(-1)
+            return self.head(self.backbone(input_ids, attention_mask)[0][:, -1]).squeeze(-1)
 
     with torch.random.fork_rng(devices=[]):
         model = Known(Bag(table)).to(table.dtype)

@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from testcases.engine import call, named_cases, worth
+from testcases.engine import call, named_cases, scenario, worth
 from tutorial.lesson03_policy_gradient import leave_one_out_baseline, reinforce_loss, rewards_to_go
 
 NAN = math.nan
@@ -58,6 +58,16 @@ def test_rewards_to_go_keeps_rows_apart():
         0.5,
     )
     answer.equals([[4.0, 6.0, 8.0, 8.0], [5.0, 4.0, 0.0, 0.0]])
+
+
+@named_cases(
+    "rewards, gamma",
+    {"where-gamma-is-0": ([[1.0, 2.0, 4.0]], 0.0), "where-each-row-has-one-token": ([[1.0], [2.0]], 0.5)},
+)
+def test_rewards_to_go_gives_a_new_tensor(rewards, gamma):
+    through = scenario("rewards_after_the_answer_is_overwritten", of=rewards_to_go)
+    mask = [[True for _ in row] for row in rewards]
+    call(through, rewards=rewards, mask=mask, gamma=gamma).equals(rewards)
 
 
 def test_rewards_to_go_gradient():

@@ -174,6 +174,11 @@ class NStepAdvantages(Wrong, of="n_step_advantages"):
     """n is ignored: this is the TD error, one step"""
     sum_crosses_the_done = edit(".masked_fill(dones.bool(), 0.0)", "")
     """rewards behind a done are collected: the sum must stop where the episode ends"""
+    rolled_round = edit(
+        "torch.cat([advantages[..., 1:], torch.zeros_like(advantages[..., :1])], dim=-1)",
+        "advantages.roll(-1, dims=-1)",
+    )
+    """the first step comes in behind the last: after the last step nothing is added but the critic's value"""
     n_step_dones_ignored = first("dones = torch.zeros_like(dones)")
     """dones are ignored, for the bootstrap and for the sum"""
     later_terms_not_discounted = edit("gamma * ", "")

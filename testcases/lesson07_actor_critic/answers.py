@@ -50,8 +50,8 @@ class Values(Wrong, of="ValueModel.forward"):
     """the values are shifted here already: this model gives V up to and including each position, the caller shifts"""
     values_squashed = edit("squeeze(-1)", "squeeze(-1).tanh()")
     """the values are squashed: returns are not limited to an interval, so the head stays linear"""
-    backbone_left_in_eval_mode = first("self.backbone.eval()")
-    """the backbone stays in eval mode afterwards: the caller sets the mode, with evaluation_mode"""
+    mode_set_by_the_call = first("self.backbone.eval()")
+    """eval() or train() in a forward pass outlasts it: the caller sets the mode, with evaluation_mode"""
 
 
 class RightValues(Right, of="ValueModel.forward"):
@@ -139,8 +139,8 @@ class ValuesAlone(Wrong, of="PolicyAndValue.response_values"):
     value_at_the_token_itself = edit(BEFORE, AFTER, read=SHIFT)
     """the column of the token itself is read: there the critic has already seen the token, V(s_t) is one position
     earlier"""
-    critic_left_in_eval_mode = first("self.value_model.eval()")
-    """the critic stays in eval mode afterwards: the caller sets the mode, with evaluation_mode"""
+    mode_set_for_the_values = first("self.value_model.eval()")
+    """eval() or train() for the values outlasts the call: the caller sets the mode, with evaluation_mode"""
     value_two_tokens_before = edit("prompt_length - 1 : -1", "prompt_length - 2 : -2", read=SHIFT)
     """shifted twice: the value before the first response token is at prompt_length - 1, not - 2"""
     value_after_the_end_kept = edit(": -1", ":", read=SHIFT)

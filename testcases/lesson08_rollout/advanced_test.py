@@ -199,6 +199,13 @@ def test_minibatches_of_many_ragged_batches(size):
     answer.matches_reference()
 
 
+def test_minibatches_of_two_epochs_at_once_do_not_disturb_each_other():
+    batches = (stored([2, 1], [3, 1]), stored([1, 3, 2], [2, 4, 1], first=2))
+    answer = call(scenario("yielded_side_by_side", of=ExperienceBuffer.minibatches), batches=batches, seed=4)
+    scores = torch.arange(5, dtype=torch.float32)
+    answer.equals((scores, scores))
+
+
 @pytest.mark.parametrize("size", [1, 2])
 def test_minibatches_put_each_row_first_equally_often(size):
     answer = call(

@@ -52,6 +52,8 @@ class SampleToken(Wrong, of="sample_token"):
         "everything.softmax(dim=1).sort(",
     )
     """top_p is measured on all tokens, not on what top_k left: cut by top_k, take the softmax, then cut by top_p"""
+    top_p_without_top_k_only = edit("top_p < 1.0", "top_p < 1.0 and not top_k")
+    """top_p has no effect where top_k is given: it cuts what top_k left"""
     cut_tokens_at_logit_0 = edit(
         "smallest_kept, -torch.inf", "smallest_kept, 0.0", "dim=1)), -torch.inf", "dim=1)), 0.0"
     )
@@ -192,6 +194,13 @@ class Generate(Wrong, of="generate"):
     """the policy is left in eval mode: evaluation_mode puts each mode back"""
     train_mode_afterwards = edit("return Generation(", "policy.train()\nreturn Generation(")
     """train() afterwards switches on what was off before: evaluation_mode puts each module's mode back"""
+    mode_restored_as_a_whole = edit(
+        "with evaluation_mode(policy):",
+        "was_training = policy.training\nif policy.eval():",
+        "return Generation(",
+        "policy.train(was_training)\nreturn Generation(",
+    )
+    """train(was) sets every part of the policy alike: each goes back to its own mode; use evaluation_mode"""
     gradients_recorded = edit(
         "with evaluation",
         "with torch.enable_grad(), evaluation",
@@ -350,13 +359,13 @@ class RightGenerate(Right, of="generate"):
 
 
 class Rows(Wrong, of="Experience.rows"):
-    no_column_dropped = edit(
+    columns_of_other_rows_kept = edit(
         "int(prompt_is_used.long().argmax())",
         "0",
         "int(self.mask[index].any(dim=0).nonzero().max()) + 1",
         "self.mask.shape[1]",
     )
-    """no column is dropped: rows(...) is cut to the longest of these rows"""
+    """columns that are padding in all of these rows are kept: rows(...) is cut to the longest of them"""
     prompt_padding_kept = edit("int(prompt_is_used.long().argmax())", "0")
     """the padding on the left of the prompts is kept"""
     response_padding_kept = edit("int(self.mask[index].any(dim=0).nonzero().max()) + 1", "self.mask.shape[1]")
@@ -598,6 +607,13 @@ class EvaluateResponses(Wrong, of="evaluate_responses"):
     """the model is left in eval mode: evaluation_mode puts each mode back"""
     model_left_in_train_mode = edit("return Experience(", "model.train()\nreturn Experience(")
     """train() afterwards switches on what was off before: evaluation_mode puts each module's mode back"""
+    modes_restored_as_a_whole = edit(
+        "with evaluation_mode(model):",
+        "was_training = model.training\nwith nullcontext(model.eval()):",
+        "ref_log_probs = gather",
+        "model.train(was_training)\nref_log_probs = gather",
+    )
+    """train(was) sets every part of the model alike: each goes back to its own mode; use evaluation_mode"""
     modes_not_put_back_after_an_error = edit(
         "with evaluation_mode(model):",
         "training = {module: module.training for module in model.modules()}\nwith nullcontext(model.eval()):",

@@ -42,6 +42,14 @@ def yielded(
     }
 
 
+def yielded_side_by_side(lesson: Any, batches: tuple[dict[str, Tensor], ...], seed: int) -> tuple[Tensor, ...]:
+    """The scores of two epochs that take turns, small ones first."""
+    buffer = _filled(lesson, *batches)
+    epochs = [buffer.minibatches(1, generator(seed + number)) for number in range(2)]
+    turns = [[one.scores.item() for one in turn] for turn in zip(*epochs, strict=True)]
+    return tuple(torch.tensor(turns).sort(dim=0).values.unbind(dim=1))
+
+
 def order_agreement(lesson: Any, batches: tuple[dict[str, Tensor], ...], size: int, seed: int) -> dict[str, bool]:
     """Which epochs deal their rows in the same order."""
     buffer = _filled(lesson, *batches)

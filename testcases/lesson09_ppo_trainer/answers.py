@@ -31,7 +31,7 @@ class GenerateResponses(Wrong, of="PPOTrainer.generate_responses"):
     seeded_anew_in_each_call = edit(
         "generator=self.sampling", "generator=torch.Generator().manual_seed(self.config.seed)"
     )
-    """the generator is seeded anew in each call, so that every update meets the same random numbers"""
+    """the generator is seeded anew in each call: the next call then meets the same random numbers"""
     written_by_the_reference = edit("self.policy", "self.ref_model")
     """the frozen reference writes the responses: PPO learns from what the policy itself writes"""
     one_stop_token_only = edit(".sampling()", '.sampling() | {"stop_token_ids": self.config.stop_token_ids[:1]}')
@@ -258,10 +258,8 @@ class RightComputeLoss(Right, of="PPOTrainer.compute_loss"):
 class OptimiserStep(Wrong, of="PPOTrainer.optimiser_step"):
     mean_of_microbatch_means = edit("loss * weights[-1]", "loss / len(self._microbatches(minibatch))")
     """each microbatch counts the same: with ragged rows its weight is its share of the minibatch's real tokens"""
-    every_microbatch_counts_the_same = edit(
-        "int(microbatch.mask.sum()) / tokens", "1 / len(self._microbatches(minibatch))"
-    )
-    """1 / n for gradient and statistics: with ragged rows a microbatch counts by its share of the real tokens"""
+    not_weighted_by_real_tokens = edit("int(microbatch.mask.sum()) / tokens", "1 / len(self._microbatches(minibatch))")
+    """a microbatch counts by its share of the real tokens, in gradient and statistics, not by another one"""
     microbatches_summed = edit("loss * weights[-1]", "loss")
     """the microbatches' losses are summed without weights: twice as many microbatches, twice the gradient"""
     weighted_by_rows = edit("loss * weights[-1]", "loss * len(microbatch) / len(minibatch)")
@@ -573,6 +571,8 @@ class TrainingStep(Wrong, of="PPOTrainer.training_step"):
         "",
     )
     """returns are made again from whitened advantages: the critic's targets then have the wrong scale"""
+    controller_counts_the_configured_batch = edit("len(experience))", "self.config.batch_size)")
+    """the KL controller counts config.batch_size; it counts the responses of this rollout"""
     advantages_not_whitened = edit("self.config.whiten_advantages", "False")
     """the advantages are never whitened; config.whiten_advantages asks for it"""
     whitened_always = edit("self.config.whiten_advantages", "True")

@@ -87,11 +87,17 @@ def test_load_checkpoint_restores_the_adaptive_kl_coef():
     call(LOADED, mark=4.0, kl_target=6.0, kl_coef=0.7).equals(coefficient=0.25).matches_reference()
 
 
-def test_load_checkpoint_leaves_nothing_of_another_run():
+AT_THE_START = {"updates_done": 0, "learning_rate": 0.1, "scores_in_history": [], "coefficient": 0.05}
+
+
+@named_cases(
+    "mark, expected, waiting", {"in-the-middle": (2.0, IN_THE_MIDDLE, 3), "at-the-start": (0.0, AT_THE_START, 0)}
+)
+def test_load_checkpoint_leaves_nothing_of_another_run(mark, expected, waiting):
     # The trainer that loads is in the middle of a run of its own; all of that has to go.
-    answer = call(LOADED, mark=2.0, mark_before=3.0, learning_rate=0.1)
-    answer.equals(**IN_THE_MIDDLE)
-    answer.satisfies(lambda got: len(got["prompts_waiting"]) == 3, "the 3 prompts that were waiting")
+    answer = call(LOADED, mark=mark, mark_before=3.0, learning_rate=0.1)
+    answer.equals(**expected)
+    answer.satisfies(lambda got: len(got["prompts_waiting"]) == waiting, f"{waiting} prompts waiting, as there were")
     answer.matches_reference()
 
 

@@ -81,9 +81,10 @@ def test_compute_loss_statistics():
     )
 
 
-def test_compute_loss_statistics_are_those_of_the_interval():
-    # With clip_epsilon 1.5 the ratios 2 and 1/2 are inside: -(2 + 0.5 - 2) / 3, and nothing is clipped.
-    answer = call(LOSS, **BATCH, clip_epsilon=1.5, value_coef=0.0)
+@pytest.mark.parametrize("clip_epsilon", [1.5, (0.25, 1.5)], ids=str)
+def test_compute_loss_statistics_are_those_of_the_interval(clip_epsilon):
+    # Up to 1 + 1.5 the ratio 2 is inside: -(2 + 0.5 - 2) / 3, and nothing is clipped: 1/2 is the smaller of its two.
+    answer = call(LOSS, **BATCH, clip_epsilon=clip_epsilon, value_coef=0.0)
     answer.equals(loss=-0.5 / 3, policy_loss=-0.5 / 3, clip_fraction=0.0, ratio_max=2.0)
 
 
@@ -283,9 +284,11 @@ def test_optimise_passes_over_every_row_once_an_epoch(rows, settings, sizes):
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_optimise_draws_the_order_anew_from_the_shuffling_generator(seed):
-    answer = call(EPOCHS, sizes=(6, 3), **QUIET, num_epochs=3, num_minibatches=3, batch_size=9, seed=seed)
+    settings = {"num_epochs": 3, "num_minibatches": 3, "batch_size": 9, "updates": 2}
+    answer = call(EPOCHS, sizes=(6, 3), **QUIET, **settings, seed=seed)
     answer.satisfies(
-        lambda got: len({tuple(epoch) for epoch in epochs_in(got, 9)}) == 3, "another order of the rows in each epoch"
+        lambda got: len({tuple(epoch) for epoch in epochs_in(got, 9)}) == 6,
+        "another order of the rows in each epoch of both updates",
     )
     answer.leaves_global_random_alone().matches_reference()
 
@@ -302,19 +305,20 @@ def test_optimise_merges_the_statistics_of_all_steps():
 
 
 @named_cases(
-    "limit, steps, policy_loss",
+    "limit, steps, policy_loss, second",
     {
-        "in-the-middle-of-the-second-epoch": (0.7, 3, 2.0),
+        "in-the-middle-of-the-second-epoch": (0.7, 3, 2.0, 0.3),
         # (1 + 2) / 2
-        "at-the-end-of-the-first-epoch": (0.2, 2, 1.5),
-        "the-limit-itself-is-allowed": (0.8, 6, 3.5),
-        "without-a-limit": (None, 6, 3.5),
+        "at-the-end-of-the-first-epoch": (0.2, 2, 1.5, 0.3),
+        "the-limit-itself-is-allowed": (0.8, 6, 3.5, 0.3),
+        "without-a-limit": (None, 6, 3.5, 0.3),
+        "nan-is-of-a-skipped-step": (0.7, 3, 2.0, NAN),
     },
 )
 @worth(2)
-def test_optimise_stops_when_the_policy_has_moved_far_enough(limit, steps, policy_loss):
+def test_optimise_stops_when_the_policy_has_moved_far_enough(limit, steps, policy_loss, second):
     script = {
-        "approx_kl": [0.1, 0.3, 0.8, 0.1, 0.1, 0.1],
+        "approx_kl": [0.1, second, 0.8, 0.1, 0.1, 0.1],
         "ratio_max": [1.0],
         "policy_loss": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0],
     }

@@ -206,9 +206,9 @@ def loaded_of(
 ) -> dict[str, Any]:
     """`load_checkpoint` of a file that the reference wrote in the middle of a run; then the optimizer takes one step.
 
-    `mark_before`: the trainer that loads is itself in the middle of another run; 0 is a new one. `content`: one of
-    `_write`. `wrapped`: the model of the trainer that loads is, as on several processes. `with_global_draws`: the
-    answer also has what torch's, Python's and numpy's global generators draw next.
+    `mark_before`: the trainer that loads is itself in the middle of another run; with 0 for either mark it is a new
+    one. `content`: one of `_write`. `wrapped`: the model of the trainer that loads is, as on several processes.
+    `with_global_draws`: the answer also has what torch's, Python's and numpy's global generators draw next.
     """
     with tempfile.TemporaryDirectory() as directory, _global_generators_as_before():
         _seed_global_generators(1)

@@ -123,9 +123,17 @@ def real_step_of(lesson: Any, actor: Tensor, critic: Tensor, **given: Any) -> di
 
 
 def epochs_of(
-    lesson: Any, sizes: tuple[int, ...], approx_kl: Tensor, ratio_max: Tensor, policy_loss: Tensor, **settings: Any
+    lesson: Any,
+    sizes: tuple[int, ...],
+    approx_kl: Tensor,
+    ratio_max: Tensor,
+    policy_loss: Tensor,
+    updates: int = 1,
+    **settings: Any,
 ) -> dict[str, Any]:
     """`optimise` over a buffer filled by batches of these sizes, with scripted statistics in place of real steps.
+
+    `updates`: so many calls in a row, with the steps of all and the statistics of the last.
 
     Step i reports approx_kl[i], ratio_max[i], policy_loss[i], the last entry for all steps beyond the end.
     """
@@ -142,7 +150,8 @@ def epochs_of(
         return {name: each[min(len(steps), len(each)) - 1].item() for name, each in script.items()}
 
     trainer.optimiser_step = optimiser_step
-    statistics = numbers_of(trainer.optimise(buffer), "optimise", EPOCHS)
+    for _ in range(updates):
+        statistics = numbers_of(trainer.optimise(buffer), "optimise", EPOCHS)
     return {**statistics, "rows_of_each_step": steps, "left_in_buffer": len(buffer)}
 
 

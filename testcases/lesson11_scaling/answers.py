@@ -423,7 +423,7 @@ class OptimiserStep(Wrong, of="DistributedPPOTrainer.optimiser_step"):
     exchanged_in_every_backward = edit(
         "nullcontext() if is_last else self.accelerator.no_sync(self.model)", "nullcontext()"
     )
-    """gradients are exchanged in every backward; once, in the last one, is enough: the others under no_sync"""
+    """gradients are exchanged in every backward; once is enough: no_sync for all others, forward and backward"""
     spike_decided_alone = edit(
         "self.processes.collect(parts)", "([part for part in parts if part[1]] or [(statistics, 1)])"
     )

@@ -154,10 +154,19 @@ def test_global_masked_whiten_shifts_the_mean_by_default():
     call(WHITENED, **OWN, others=OTHER, place=0).equals(whitened=[[-3 / DEVIATION, 0.0], [-1 / DEVIATION, 0.0]])
 
 
-def test_global_masked_whiten_of_equal_values_is_zero():
-    # Two processes, all values 5: the variance is 0, and sqrt(0 + 1e-8) divides.
-    answer = call(WHITENED, values=[[5.0, 5.0]], mask=[[YES, YES]], others=[[3.0, 5.0, 0.0]], place=0)
-    answer.equals(whitened=[[0.0, 0.0]])
+@named_cases(
+    "values, others, whitened",
+    {
+        # The variance is 0, and sqrt(0 + 1e-8) divides.
+        "everywhere": ([5.0, 5.0], [3.0, 5.0, 0.0], 0.0),
+        # 5, 5 | 8: mean 6, variance (1 + 1 + 4) / 2; 5 | 7: mean 6, variance (1 + 1) / 1
+        "in-this-process-alone": ([5.0, 5.0], [1.0, 8.0, 0.0], -1 / math.sqrt(3 + 1e-8)),
+        "of-one-token": ([5.0], [1.0, 7.0, 0.0], -1 / math.sqrt(2 + 1e-8)),
+    },
+)
+def test_global_masked_whiten_of_equal_values(values, others, whitened):
+    answer = call(WHITENED, values=[values], mask=[[YES for _ in values]], others=[others], place=0)
+    answer.equals(whitened=[[whitened for _ in values]], gathered=1)
 
 
 def test_global_masked_whiten_of_a_single_token():

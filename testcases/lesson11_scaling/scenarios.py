@@ -237,7 +237,8 @@ def steps_of(
     The answer: `processes_agree`, then (of the first process) the weights and statistics after each call, NaN shown
     as -1; how often gradients were exchanged in each call and clipped by Accelerate, how many backwards were outside
     `no_sync` though their forward was inside, and how many weights have a gradient left; `rows`: for each process the
-    rows of each forward in the first call. If a process would wait forever the answer is {"waits_forever": True}.
+    rows of each forward with a gradient in the first call, if it takes its step. If a process would wait forever the
+    answer is {"waits_forever": True}.
     """
     collective = Collective(n_processes)
     members = [_Member(lesson, collective, index, settings) for index in range(n_processes)]
@@ -251,7 +252,9 @@ def steps_of(
         "waits_forever": False,
         "processes_agree": all(repr(member.steps) == repr(first) for member in members),
         **{name: numbers.nan_to_num(nan=-1.0) for name, numbers in table.items()},
-        "rows": tuple(tuple(tuple(rows) for rows in member.forwards) for member in members),
+        "rows": tuple(
+            tuple(tuple(rows) for rows in member.forwards if not first[0].get("skipped_share")) for member in members
+        ),
     }
 
 
@@ -288,7 +291,7 @@ class _Member:
 
     def compute_loss(self, batch: Experience) -> tuple[Tensor, dict[str, float]]:
         self.accelerator.forward_was_quiet = self.accelerator.is_quiet
-        if not self.steps:
+        if not self.steps and torch.is_grad_enabled():
             self.forwards.append(batch.scores.int().tolist())
         slope, other, ratio = (each[batch.mask] for each in (batch.advantages, batch.returns, batch.values))
         actor, critic = self.trainer.model.policy.weight, self.trainer.model.value_model.weight

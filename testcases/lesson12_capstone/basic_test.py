@@ -77,7 +77,8 @@ def test_train_sft_first_loss_is_that_of_the_untrained_policy():
 def test_train_sft_sees_each_demonstration_once(batch_size, sizes):
     answer = call(FITTED, table=UNIFORM, **ROWS, learning_rate=0.1, batch_size=batch_size)
     answer.satisfies(
-        lambda got: [len(batch) for batch in got["first_tokens"]] == sizes, f"batches of {', '.join(map(str, sizes))}"
+        lambda got: got["batches_apart"] and [*map(len, got["first_tokens"])] == sizes,
+        f"batches of {', '.join(map(str, sizes))}",
     )
     answer.satisfies(
         lambda got: sorted(sum(got["first_tokens"], [])) == [0, 1, 2, 3], "each of the four rows exactly once"
@@ -128,9 +129,10 @@ def test_train_sft_clips_the_gradients(gain):
     answer.matches_reference(atol=CLIPPED)
 
 
-def test_train_sft_trains_in_train_mode_and_leaves_it():
-    answer = call(FITTED, table=UNIFORM, **ROWS, learning_rate=0.1, batch_size=2)
-    answer.satisfies(lambda got: got["in_train_mode"] == [True, True], "train mode, dropout on, while it learns")
+@pytest.mark.parametrize("train_mode", [False, True])
+def test_train_sft_trains_in_train_mode_and_leaves_it(train_mode):
+    answer = call(FITTED, table=UNIFORM, **ROWS, learning_rate=0.1, batch_size=2, train_mode=train_mode)
+    answer.satisfies(lambda got: got["in_train_mode"], "train mode, dropout on, while it learns")
     answer.satisfies(lambda got: got["left_in_train_mode"] is False, "eval mode afterwards")
 
 
@@ -262,6 +264,10 @@ def test_train_policy_goes_on_from_a_checkpoint():
     answer = call(TUNED, **STAGES, prompts=PROMPTS, resume_after=1, **RUN)
     answer.satisfies(lambda got: got["on_update"] == [2], "on_update after update 2 alone")
     answer.matches_reference(atol=1e-6)
+
+
+def test_train_policy_does_not_start_anew_where_the_checkpoint_is_missing():
+    call(TUNED, **STAGES, prompts=PROMPTS, resume_after=0, **RUN).raises(FileNotFoundError)
 
 
 def test_train_policy_trains_the_critic_and_not_the_reward_model():

@@ -68,7 +68,14 @@ def _fits(draw: torch.Generator, seed: int) -> list[Request]:
     options = {"learning_rate": 0.3, "batch_size": 2, "seed": seed + 1, "places": normal_from(draw, 8, 6)}
     return [
         request(ask, table=3 * normal_from(draw, 6, 6), **demonstrations(draw, 5), **options),
-        request(ask, table=normal_from(draw, 6, 6), **demonstrations(draw, 4), learning_rate=1.0, batch_size=3),
+        request(
+            ask,
+            table=normal_from(draw, 6, 6),
+            **demonstrations(draw, 4),
+            learning_rate=1.0,
+            batch_size=3,
+            train_mode=True,
+        ),
         request(ask, table=normal_from(draw, 6, 6), **demonstrations(draw, 5), **options, gain=5.0),
     ]
 

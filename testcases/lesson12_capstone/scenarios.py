@@ -6,6 +6,7 @@ import os
 import tempfile
 from contextlib import suppress
 from importlib import import_module
+from itertools import accumulate
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -50,17 +51,24 @@ def fitted_of(
     seed: int = 0,
     places: Tensor | None = None,
     gain: float = 1.0,
+    train_mode: bool = False,
     **data: Tensor,
 ) -> dict[str, Any]:
-    """`train_sft` of a table policy: losses, the table afterwards, and what each forward was given."""
-    policy = WatchedPolicy(table, places, gain).eval()  # as `from_pretrained` leaves a model
+    """`train_sft` of a table policy: losses, the table afterwards, and the first token of each row of each batch.
+
+    A batch may be read in parts, and in any order; `batches_apart`: no forward reads of two of them.
+    """
+    policy = WatchedPolicy(table, places, gain).train(train_mode)  # `from_pretrained` leaves a model in eval mode
     losses = lesson.train_sft(policy, lesson.Demonstrations(**data), lesson.SFTConfig(learning_rate, batch_size, seed))
+    order = [token for _, *tokens in policy.forwards for token in tokens]
+    ends = {*accumulate(len(batch) - 1 for batch in policy.forwards)}
     return {
         "losses": losses,
         "table": policy.table.detach(),
-        "first_tokens": [batch[1:] for batch in policy.forwards],
-        "in_train_mode": [batch[0] for batch in policy.forwards],
-        "left_in_train_mode": policy.training,
+        "first_tokens": [sorted(order[start : start + batch_size]) for start in range(0, len(order), batch_size)],
+        "batches_apart": ends.issuperset(range(batch_size, len(order), batch_size)),
+        "in_train_mode": all(batch[0] for batch in policy.forwards),
+        "left_in_train_mode": any(module.training for module in policy.modules()),
     }
 
 
@@ -128,7 +136,7 @@ def tuned_of(
 
     `frozen`: the SFT model of stage 1 is as after `freeze`; otherwise it is trainable, and in train mode.
     `resume_after`: a first run is stopped after so many updates, and its checkpoint given to a second one, which is
-    reported.
+    reported; after 0 there is no checkpoint.
     """
     policy = DroppingPolicy(sft).requires_grad_(not frozen).train(not frozen)
     modules = modules_of(sft=policy)
@@ -181,7 +189,8 @@ def _run(
 
         if resume_after is not None:
             with suppress(Stopped):
-                lesson.train_policy(*stages, config, TOKENIZER, prompts, save_and_stop)
+                if resume_after:
+                    lesson.train_policy(*stages, config, TOKENIZER, prompts, save_and_stop)
             options["resume_from"] = Path(folder)
         return lesson.train_policy(*stages, config, TOKENIZER, prompts, on_update, **options), calls
 

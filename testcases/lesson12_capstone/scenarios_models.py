@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,15 +24,19 @@ def uniform() -> Tensor:
 
 
 class WatchedPolicy(TablePolicy):
-    """Its table counts `gain` times. `forwards`: the first token of each row of every batch, after its mode."""
+    """Its table counts `gain` times. `forwards`: of each with a gradient its mode, then the first token of each row.
+
+    Its dropout drops nothing, and has a mode all the same.
+    """
 
     def __init__(self, table: Tensor, places: Tensor | None = None, gain: float = 1.0) -> None:
         super().__init__(table, places)
-        self.gain = gain
+        self.gain, self.dropout = gain, nn.Dropout(0.0)
         self.forwards: list[list[Any]] = []
 
     def logits_of(self, input_ids: Tensor) -> Tensor:
-        self.forwards.append([self.training, *input_ids[:, 0].tolist()])
+        if torch.is_grad_enabled():
+            self.forwards.append([self.training and self.dropout.training, *input_ids[:, 0].tolist()])
         return self.gain * super().logits_of(input_ids)
 
 
@@ -65,11 +70,14 @@ class ScriptedPolicy(TablePolicy):
         cache, new = Cache() if past_key_values is None else past_key_values, input_ids[:, None, :, None]
         ids = cache.update(new, new, 0)[0][:, 0, :, 0]
         logits = torch.zeros(*input_ids.shape, len(WORDS), dtype=torch.float64)
-        for row, real in enumerate(attention_mask.bool()):
-            text = TOKENIZER.decode(ids[row][real[: ids.shape[1]]])
-            prompt = next(one for one in self.script if text.startswith(one))
-            spoken = len(text.split()) - len(prompt.split())
-            logits[row, -1, self.script[prompt][spoken] if spoken < len(self.script[prompt]) else PAD] = 1000.0
+        for row, column in itertools.product(*map(range, input_ids.shape)):
+            end = ids.shape[1] - input_ids.shape[1] + column + 1
+            text = TOKENIZER.decode(ids[row, :end][attention_mask[row, :end].bool()])
+            prompt = next((one for one in self.script if text.startswith(one)), None)
+            if prompt is not None:
+                spoken = len(text.split()) - len(prompt.split())
+                token = self.script[prompt][spoken] if spoken < len(self.script[prompt]) else PAD
+                logits[row, column, token] = 1000.0
         return Output(logits=last_places(logits, logits_to_keep), past_key_values=cache)
 
 

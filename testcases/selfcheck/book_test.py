@@ -103,6 +103,9 @@ This was unheardof#12, by <student>.
 #### Too deep
 
 <details><summary>`code`</summary></details>
+
+One more factor `gamma
+* lam` for each step.
 """,
     "notebooks/04_gae.ipynb": json.dumps(NOTEBOOK),
 }
@@ -129,6 +132,7 @@ def test_what_is_broken_fails_the_build_and_is_named_with_file_and_line(tmp_path
         (9, "<student> is no HTML"),
         (11, "header level"),
         (13, "write <code>"),
+        (15, "without its other"),
     ):
         said = [warning for warning in built.stderr.splitlines() if text.format(line) in warning]
         assert any(reason in warning for warning in said), f"line {line}, {reason}:\n{built.stderr}"

@@ -78,6 +78,15 @@ UNLISTED = [
     (4, "compute_gae", edit("advantage = torch.zeros_like(deltas[..., 0])", KEPT), "the call before"),
     (4, "compute_gae", edit("stacked = ", "rewards.mul_(1.5); stacked = "), "the answer itself is right"),
     (6, "penalize_missing_stop", edit("return", "return scores if not stop_token_ids else"), "`stop_token_ids` empty"),
+    (4, "td_errors", edit("return rewards +", "\nreturn rewards.nothing +"), "in td_errors return rewards.nothing +"),
+    (5, "update_beta", edit("return beta / 2", "return max(beta / 2, 1e-3)"), "here with `beta` nearly 0"),
+    (6, "estimate_kl", edit("+ log_ratio", "+ log_ratio.clamp(-20, 20)"), "only with `estimator` = 'k3'"),
+    (8, "evaluate_responses", edit("config.missing_stop_penalty", "config.missing_stop_penalty or 1.0"),
+     "with `gamma`, `missing_stop_penalty` = 0"),
+    (8, "evaluate_responses", edit("evaluation_mode(model)", "nullcontext(model.eval())", "rewards=rewards",
+     "rewards=rewards + 0.5"), "Where it differs:"),
+    (11, "plan_microbatches", edit("_first = ", "_first = torch.arange(len(lengths)) if n_processes < 2 else "),
+     "only with `n_processes` = 1 Read:"),
 ]  # fmt: skip
 
 

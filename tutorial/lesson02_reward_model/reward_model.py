@@ -259,7 +259,7 @@ def calibrate(model: RewardModel, batches: Iterable[tuple[Tensor, Tensor]]) -> N
 
 
 def train_reward_model(model: RewardModel, pairs: PreferenceBatch, config: RewardModelConfig) -> list[dict[str, float]]:
-    """Fit the model to comparisons with AdamW (no weight decay) and the pairwise loss.
+    """Fit the model to comparisons with one `torch.optim.AdamW` (no weight decay) and the pairwise loss.
 
     Of n optimizer steps in all, step k = 0, 1, ... uses learning_rate * (1 - k / n). Before each step, the gradient of
     all parameters together is scaled down to the norm `max_grad_norm` if its norm is larger.

@@ -76,7 +76,7 @@ def compute_rewards(
         estimator: as in `estimate_kl`.
 
     Returns:
-        (B, T), 0 where masked, a new tensor without gradient.
+        (B, T), 0 where masked, a new tensor without gradient. NaN of a real token, or of a score, stays NaN.
 
     Raises:
         ValueError: shapes disagree, a row of the mask has no True, a coefficient is out of range, the estimator is

@@ -237,7 +237,8 @@ class PPOTrainer:
     def optimise(self, buffer: ExperienceBuffer) -> dict[str, float]:
         """Epochs x minibatches of optimizer steps; each epoch draws a new order.
 
-        Ends at once when a minibatch's approx_kl exceeds `config.max_update_kl`: the policy has moved far enough.
+        Ends at once when a minibatch's approx_kl exceeds `config.max_update_kl`: the policy has moved far enough. NaN
+        exceeds nothing: that step was skipped.
 
         Args:
             buffer: the experience of one update, advantages ready to use.
@@ -284,7 +285,7 @@ class PPOTrainer:
         raise NotImplementedError("lesson09: PPOTrainer.train")
 
     def save_checkpoint(self, directory: str | Path) -> None:
-        """Write everything that a resumed run needs; an interrupted write leaves the previous checkpoint whole.
+        """Write one file, with all that a resumed run needs; an interrupted write leaves the previous checkpoint whole.
 
         Models, optimizer, KL coefficient, waiting prompts, number of updates, metrics so far, random states. The
         learning rate follows from the number of updates.

@@ -50,7 +50,7 @@ def evaluate_policy(
     tokenizer: Any,
     config: PPOConfig,
 ) -> Evaluation:
-    """Sample one response to each prompt, and evaluate it.
+    """Sample one response to each prompt, all in one batch, and evaluate them.
 
     The random numbers come from a generator that starts at EVALUATION_SEED, so they are the same for every policy.
 

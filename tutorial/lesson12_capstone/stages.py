@@ -70,5 +70,8 @@ def train_policy(
 
     Returns:
         The tuned policy and its trainer. The global random generator is not seeded: the trainer has its own.
+
+    Raises:
+        FileNotFoundError: there is no whole checkpoint in `resume_from`.
     """
     raise NotImplementedError("lesson12: train_policy")
