@@ -91,7 +91,7 @@ def _losses(draw: torch.Generator) -> list[Request]:
     return [
         request(ask, **_batch(draw), **first),
         request(ask, **_batch(draw), places=normal_from(draw, 12, 5), clip_epsilon=0.1, temperature=1.4, **small),
-        request(ask, **likelier, clip_epsilon=(0.1, 0.9)),
+        request(ask, **likelier, clip_epsilon=0.9),
         request(ask, **_batch(draw), clip_epsilon=3.0, value_coef=0.4),
         request(ask, **idle, entropy_coef=0.1, value_coef=0.0),
         request(scenario("wrapped_loss_of", of=PPOTrainer.compute_loss), **_batch(draw)),

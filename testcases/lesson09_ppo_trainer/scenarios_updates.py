@@ -70,8 +70,8 @@ def steps_of(
     "actor.0" is the actor's weight after the first.
 
     The answer has one entry a call: the weights after it, and its statistics; NaN is shown as -1. "microbatches" are
-    those of each call, once each and in the order of their rows: a sum has no order. "losses_held_at_once" are those
-    that no backward pass has gone through yet: each holds the memory of a microbatch.
+    those of each call, once each and in the order of their rows: a sum has no order. "one_at_a_time": each loss had its
+    backward pass before the next one was computed, so that the memory of one microbatch is enough.
 
     Actor and critic have one weight each, both start at 0, and
     loss = mean over real tokens of (actor_slopes * actor) + mean over real tokens of (critic_slopes * critic).
@@ -106,7 +106,7 @@ def steps_of(
         steps.append({**weights, **numbers_of(statistics, "optimiser_step", STEP)})
         microbatches += map(list, sorted(seen))
     columns = {name: [-1.0 if x != x else x for x in numbers] for name, numbers in _columns(steps).items()}
-    return {**columns, "microbatches": microbatches, "losses_held_at_once": max(held, default=0)}
+    return {**columns, "microbatches": microbatches, "one_at_a_time": max(held, default=0) < 2}
 
 
 def _columns(rows: list[dict[str, Any]]) -> dict[str, list[float]]:
