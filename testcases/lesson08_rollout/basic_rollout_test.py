@@ -181,7 +181,7 @@ def test_evaluate_responses_of_a_lora_policy_switches_its_adapter_off():
         table=logs(*[[1.0, 2.0, 0.0, 1.0]] * 4),
         base=logs(*[[1.0, 1.0, 0.0, 2.0]] * 4),
     )
-    answer.equals(ref_log_probs=[[-LOG2, -2 * LOG2]]).part("adapter on").equals(True)
+    answer.equals(ref_log_probs=[[-LOG2, -2 * LOG2]], values=[[0.0, 0.0]]).part("adapter on").equals(True)
 
 
 # collect_experience: the policy says 3 after 2, 1 after 3, and 3 after 4, always, so its log-probs are 0.

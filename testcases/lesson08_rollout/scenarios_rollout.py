@@ -116,12 +116,17 @@ def evaluated_by_its_own_base(
     lesson: Any, input_ids: Tensor, responses: Tensor, table: Tensor, base: Tensor, **settings: Any
 ) -> dict[str, Any]:
     """Evaluate a LoRA policy without a reference model: what follows from its base, and whether its adapter is on
-    afterwards."""
+    afterwards. The critic shares the policy's backbone: its values are 0 with the adapter, and 1 without."""
     policy = Adapted(table, base)
+
+    class Shares(Critic):
+        def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+            return super().forward(input_ids, attention_mask) + (0.0 if policy.is_on else 1.0)
+
     zeros = torch.zeros(responses.shape, dtype=torch.float64)
     found = _evaluate(
         lesson,
-        actor_critic(lesson, policy, Critic(torch.zeros(len(table), dtype=torch.float64))),
+        actor_critic(lesson, policy, Shares(torch.zeros(len(table), dtype=torch.float64))),
         None,
         lambda *text, **named: zeros[:, 0],
         input_ids=input_ids,
@@ -131,7 +136,8 @@ def evaluated_by_its_own_base(
         mask=torch.ones_like(responses, dtype=torch.bool),
         **settings,
     )
-    return {"ref_log_probs": found.ref_log_probs, "rewards": found.rewards, "adapter on": policy.is_on}
+    names = ("ref_log_probs", "values", "rewards")
+    return {**{name: getattr(found, name) for name in names}, "adapter on": policy.is_on}
 
 
 def evaluated_with_scores(lesson: Any, scores: Any) -> Tensor:

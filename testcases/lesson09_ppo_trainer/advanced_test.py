@@ -64,7 +64,14 @@ def test_compute_rewards_calls_a_function_with_texts():
 
 
 @pytest.mark.parametrize(
-    "settings", [{"whiten_rewards": True}, {"kl_estimator": "k2"}, {"kl_estimator": "k3"}], ids=str
+    "settings",
+    [
+        {"whiten_rewards": True},
+        {"whiten_rewards": True, "rollout_batch_size": 1, "batch_size": 2, "num_minibatches": 1},
+        {"kl_estimator": "k2"},
+        {"kl_estimator": "k3"},
+    ],
+    ids=str,
 )
 def test_compute_rewards_follows_the_config(settings):
     rows = {**EVALUATED_ROWS, "reward": normal(5, seed=4), "places": normal(12, 5, seed=5)}

@@ -240,7 +240,9 @@ class RightComputeLoss(Right, of="PPOTrainer.compute_loss"):
         log_probs, entropy = policy.log_prob(batch.responses[mask]), policy.entropy().mean()
         ratio = (log_probs - batch.log_probs[mask]).exp()
         gains = ratio * batch.advantages[mask]
-        clipped = ratio.clamp(1 - config.clip_epsilon, 1 + config.clip_epsilon) * batch.advantages[mask]
+        epsilon = config.clip_epsilon
+        low, high = epsilon if isinstance(epsilon, tuple) else (epsilon, epsilon)
+        clipped = ratio.clamp(1 - low, 1 + high) * batch.advantages[mask]
         policy_loss = -torch.minimum(gains, clipped).mean()
         values, old, returns = output.values[mask], batch.values[mask], batch.returns[mask]
         near = old + (values - old).clamp(-config.value_clip_epsilon, config.value_clip_epsilon)
@@ -317,6 +319,16 @@ class OptimiserStep(Wrong, of="PPOTrainer.optimiser_step"):
         "    self.accelerator.unwrap_model(self.model).value_model.zero_grad()\n    self.optimizer.step",
     )
     """the critic's gradients are thrown away: one step moves actor and critic"""
+
+    one_backward_for_all = edit(
+        "parts, weights = [], []",
+        "parts, weights, losses = [], [], []",
+        "self.accelerator.backward(loss * weights[-1])",
+        "losses.append(loss * weights[-1])",
+        "merged =",
+        "self.accelerator.backward(sum(losses))\nmerged =",
+    )
+    """one backward for the sum of the losses: until then the graphs of all microbatches are held in memory"""
 
 
 class RightOptimiserStep(Right, of="PPOTrainer.optimiser_step"):

@@ -85,12 +85,13 @@ def _losses(draw: torch.Generator) -> list[Request]:
     idle = _batch(draw)
     idle["advantages"][0] = 0.0
     first = {"clip_epsilon": 0.3, "value_clip_epsilon": 0.1, "value_coef": 0.7, "entropy_coef": 0.2, "temperature": 0.7}
+    likelier = _batch(draw, garbage=math.nan)
+    likelier["log_probs"] -= 1.0
+    small = {"value_coef": 0.005, "entropy_coef": 0.01}
     return [
         request(ask, **_batch(draw), **first),
-        request(
-            ask, **_batch(draw), places=normal_from(draw, 12, 5), clip_epsilon=0.1, temperature=1.4, entropy_coef=0.01
-        ),
-        request(ask, **_batch(draw, garbage=math.nan)),
+        request(ask, **_batch(draw), places=normal_from(draw, 12, 5), clip_epsilon=0.1, temperature=1.4, **small),
+        request(ask, **likelier, clip_epsilon=0.9),
         request(ask, **_batch(draw), clip_epsilon=3.0, value_coef=0.4),
         request(ask, **idle, entropy_coef=0.1, value_coef=0.0),
         request(scenario("wrapped_loss_of", of=PPOTrainer.compute_loss), **_batch(draw)),
@@ -105,7 +106,9 @@ def _updates(draw: torch.Generator, seed: int) -> list[Request]:
         {"whiten_advantages": False, "kl_coef": 0.2, "kl_target": 1.5, "kl_horizon": 50},
     ):
         found.append(request(ask, **_world(draw), seed=seed, batch_size=5, max_new_tokens=4, **settings))
-    found.append(request(ask, **_world(draw), seed=seed, batch_size=5, num_updates=4, updates_done=2, calls=2))
+    found.append(
+        request(ask, **_world(draw), seed=seed, batch_size=5, num_epochs=1, num_updates=4, updates_done=2, calls=2)
+    )
     # A certain policy, 2 -> 3 -> stop, and a uniform reference: KL 3 ln 2 per response, 2 ln 2 per token; the target is
     # between the two, and near enough to both for the error not to be clipped.
     chain = torch.zeros(4, 4, dtype=torch.float64)
@@ -138,7 +141,17 @@ def _runs(seed: int) -> list[Request]:
     return [
         request(ask, available=5, batch_size=2, num_minibatches=1, num_updates=6, seed=seed),
         request(ask, available=4, batch_size=3, num_minibatches=1, num_updates=7, updates_done=4, log=True, seed=seed),
-        request(ask, available=7, batch_size=2, num_minibatches=1, num_updates=6, stop_after=3, log=True, seed=seed),
+        request(
+            ask,
+            available=7,
+            batch_size=2,
+            num_minibatches=1,
+            num_updates=6,
+            stop_after=3,
+            continued=True,
+            log=True,
+            seed=seed,
+        ),
         request(ask, available=3, batch_size=2, num_minibatches=1, num_updates=4, diverges_in=2, log=True, seed=seed),
     ]
 

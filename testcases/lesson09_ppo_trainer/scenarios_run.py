@@ -28,19 +28,22 @@ def run_of(
     stop_after: int | None = None,
     log: bool = False,
     diverges_in: int | None = None,
+    continued: bool = False,
     **settings: Any,
 ) -> dict[str, Any]:
-    """`train` on the prompts [2], [3], ... with a stand-in for `training_step`. Each call of `on_update` is shown as
-    [updates done, entries of the history, batches so far].
+    """`train` on the prompts [2, 2, 2], [3, 3], [4], [5, 5, 5], ... with a stand-in for `training_step`. Each call of
+    `on_update` is shown as [updates done, entries of the history, batches so far].
 
     The metrics of update i are {"score": i, "kl": i / 10}. `stop_after`: on_update raises then. `log`: with a log_dir.
-    `diverges_in`: the KL of this update, 1 is the first, is infinite.
+    `diverges_in`: the KL of this update, 1 is the first, is infinite. `continued`: `train` is called once more.
     """
     with tempfile.TemporaryDirectory() as top:
         if log:
             settings["log_dir"] = str(Path(top, "log"))
         run = _Run(lesson, updates_done, stop_after, diverges_in, settings)
         answer = run.train(available)
+        if continued:
+            answer |= {"error_before": answer["error"], **run.train(available)}
         return {**answer, "metrics_file": _lines(Path(top, "log", "metrics.jsonl"))} if log else answer
 
 
@@ -71,7 +74,7 @@ class _Run:
 
     def train(self, available: int) -> dict[str, Any]:
         answer, error = None, None
-        prompts = [[2 + number] for number in range(available)]
+        prompts = [[2 + number] * (3 - number % 3) for number in range(available)]
         before = [list(prompt) for prompt in prompts]
         with _recorded_writers() as written:
             try:

@@ -70,7 +70,8 @@ def steps_of(
     "actor.0" is the actor's weight after the first.
 
     The answer has one entry a call: the weights after it, and its statistics; NaN is shown as -1. "microbatches" are
-    those of each call, once each and in the order of their rows: a sum has no order.
+    those of each call, once each and in the order of their rows: a sum has no order. "one_at_a_time": each loss had its
+    backward pass before the next one was computed, so that the memory of one microbatch is enough.
 
     Actor and critic have one weight each, both start at 0, and
     loss = mean over real tokens of (actor_slopes * actor) + mean over real tokens of (critic_slopes * critic).
@@ -78,13 +79,20 @@ def steps_of(
     """
     trainer = student(lesson, torch.zeros_like(mask[:1, :1], dtype=torch.float64), torch.zeros(1).double(), **settings)
     seen: set[tuple[int, ...]] = set()
+    waiting, held = set[int](), []
 
     def compute_loss(batch: Experience) -> tuple[Tensor, dict[str, float]]:
         seen.add(tuple(batch.scores.int().tolist()))
         slope, other, ratio = (each[batch.mask] for each in (batch.advantages, batch.returns, batch.values))
         actor, critic = trainer.model.policy.table[0, 0], trainer.model.value_model.table[0]
         numbers = {"policy_loss": slope.mean(), "ratio_mean": ratio.mean(), "ratio_max": ratio.max()}
-        return slope.mean() * actor + other.mean() * critic, {name: one.item() for name, one in numbers.items()}
+        loss = slope.mean() * actor + other.mean() * critic
+        if loss.requires_grad:
+            number = len(held)
+            waiting.add(number)
+            held.append(len(waiting))
+            loss.register_hook(lambda _: waiting.discard(number))
+        return loss, {name: one.item() for name, one in numbers.items()}
 
     trainer.compute_loss = compute_loss
     prompts, zeros = torch.zeros(len(mask), 1, dtype=torch.int64), torch.zeros_like(actor_slopes)
@@ -98,7 +106,7 @@ def steps_of(
         steps.append({**weights, **numbers_of(statistics, "optimiser_step", STEP)})
         microbatches += map(list, sorted(seen))
     columns = {name: [-1.0 if x != x else x for x in numbers] for name, numbers in _columns(steps).items()}
-    return {**columns, "microbatches": microbatches}
+    return {**columns, "microbatches": microbatches, "one_at_a_time": max(held, default=0) < 2}
 
 
 def _columns(rows: list[dict[str, Any]]) -> dict[str, list[float]]:

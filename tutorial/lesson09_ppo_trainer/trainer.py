@@ -252,9 +252,9 @@ class PPOTrainer:
     def optimiser_step(self, minibatch: Experience) -> dict[str, float]:
         """Add up the gradients of the microbatches, clip their norm, step once, clear the gradients.
 
-        Each microbatch's loss is weighted by its share of the minibatch's real tokens, so that the step does not
-        depend on `micro_batch_size`. Where the mean ratio exceeds `config.ratio_threshold` (or is NaN) the step is
-        skipped: nothing is learned from a spike.
+        Each microbatch has a forward and a backward pass of its own: memory is that of one. Its loss is weighted by its
+        share of the minibatch's real tokens, so that the step does not depend on `micro_batch_size`. Where the mean
+        ratio exceeds `config.ratio_threshold` (or is NaN) the step is skipped: nothing is learned from a spike.
 
         Args:
             minibatch: rows of the experience.
