@@ -412,6 +412,16 @@ class Calibrate(Wrong, of="calibrate"):
 
 
 class RightCalibrate(Right, of="calibrate"):
+    hidden_states_of_the_backbone = edit(
+        "model(input_ids, attention_mask) for input_ids, attention_mask in batches",
+        "model.head(\n"
+        "        model.backbone(input_ids=ids, attention_mask=mask, use_cache=False).last_hidden_state[\n"
+        "            torch.arange(len(ids)), last_token_index(mask)\n"
+        "        ]\n"
+        "    ).squeeze(-1)\n"
+        "    for ids, mask in batches",
+    )
+    """the model's own forward pass, in two"""
     python_statistics = instead("""
         import statistics
 
@@ -543,6 +553,17 @@ class TrainRewardModel(Wrong, of="train_reward_model"):
 
 
 class RightTrainRewardModel(Right, of="train_reward_model"):
+    all_in_a_closure = edit(
+        "optimizer.zero_grad(set_to_none=True)\n",
+        "norms = []\n\n    def closure():\n        optimizer.zero_grad(set_to_none=True)\n",
+        "    loss.backward()\n    nn.utils",
+        "        loss.backward()\n        norms.append(nn.utils",
+        "config.max_grad_norm)\n    optimizer.step()",
+        "config.max_grad_norm).item())\n        return loss\n\n    optimizer.step(closure)",
+        '"loss": loss.item(), ',
+        '"loss": loss.item(), "grad_norm": norms[0], ',
+    )
+    """backward and clip where the optimizer asks for them, and one number more in the history"""
     nested_loops = instead("""
         optimizer = torch.optim.AdamW(model.parameters(), lr=config.learning_rate, weight_decay=0)
         count, draw, history = len(pairs.chosen_ids), torch.Generator(), []

@@ -492,6 +492,28 @@ class OptimiserStep(Wrong, of="DistributedPPOTrainer.optimiser_step"):
 
 
 class RightOptimiserStep(Right, of="DistributedPPOTrainer.optimiser_step"):
+    statistics_before_the_gradients = instead("""
+        lengths = minibatch.mask.sum(dim=1)
+        count, total = self.processes.count, int(lengths.sum())
+        own = plan_microbatches(lengths.cpu(), count, self.config.micro_batch_size)[self.processes.index]
+        rows = [minibatch.rows(index if len(index) else torch.tensor([0])) for index in own]
+        parts = [(part, int(lengths[index].sum())) for part, index in zip(rows, own, strict=True)]
+        with torch.no_grad(), self.accelerator.no_sync(self.model):
+            found = [(self.compute_loss(part)[1], tokens) for part, tokens in parts]
+        merged = merge_statistics(*zip(*self.processes.collect(found)))
+        merged |= {"grad_norm": 0.0, "skipped_share": 1.0}
+        if merged["ratio_mean"] <= self.config.ratio_threshold:
+            for number, (part, tokens) in enumerate(parts, start=1):
+                with nullcontext() if number == len(parts) else self.accelerator.no_sync(self.model):
+                    loss = self.compute_loss(part)[0]
+                    self.accelerator.backward(loss * gradient_weight(tokens, total, count))
+            norm = self.accelerator.clip_grad_norm_(self.model.parameters(), self.config.max_grad_norm)
+            self.optimizer.step()
+            merged |= {"grad_norm": float(norm), "skipped_share": 0.0}
+        self.optimizer.zero_grad()
+        return merged
+    """)
+    """a forward pass without gradients decides first"""
     last_microbatch_by_itself = instead("""
         lengths = minibatch.mask.sum(dim=1)
         processes, config = self.processes, self.config

@@ -60,6 +60,30 @@ class RightSFTLoss(Right, of="sft_loss"):
     """a loop over the tokens to learn: logsumexp of the logits before it, minus its own"""
 
 
+IN_PARTS = """
+    optimizer = torch.optim.AdamW(policy.parameters(), lr=config.learning_rate, weight_decay=0.0)
+    order = torch.randperm(len(data.input_ids), generator=torch.Generator().manual_seed(config.seed))
+    batches, losses = order.split(config.batch_size), []
+    policy.train()
+    for rows in batches:
+        optimizer.param_groups[0]["lr"] = config.learning_rate * (1 - len(losses) / len(batches))
+        optimizer.zero_grad()
+        losses.append(0.0)
+        parts = rows[data.attention_mask[rows].sum(dim=1).argsort(descending=True)].chunk(2)
+        total = int(data.loss_mask[rows, 1:].sum())
+        for part in parts:
+            ids, seen, learned = (tensor[part] for tensor in data)
+            output = policy(input_ids=ids, attention_mask=seen, position_ids=position_ids(seen))
+            loss = sft_loss(output["logits"], ids, learned) * ({weight})
+            loss.backward()
+            losses[-1] += loss.item()
+        nn.utils.clip_grad_norm_(policy.parameters(), 1.0)
+        optimizer.step()
+    policy.eval()
+    return losses
+"""
+
+
 class TrainSFT(Wrong, of="train_sft"):
     prompts_learned_too = first("data = data._replace(loss_mask=data.attention_mask)")
     """the prompt is learned too: data.loss_mask marks the response, data.attention_mask all that is no padding"""
@@ -101,6 +125,8 @@ class TrainSFT(Wrong, of="train_sft"):
     """trained in eval mode: dropout, where a model has it, is never used"""
     left_in_train_mode = edit("policy.eval()", "policy.train()")
     """left in train mode: the next stage samples from it, with dropout on"""
+    parts_of_a_batch_averaged = instead(IN_PARTS.format(weight="1 / len(parts)"))
+    """the parts of a batch count alike: weight each by its share of the tokens to learn"""
 
 
 class RightTrainSFT(Right, of="train_sft"):
@@ -141,6 +167,8 @@ class RightTrainSFT(Right, of="train_sft"):
         "LambdaLR(optimizer, lambda step: 1 - step / len(batches))",
     )
     """without weight decay AdamW is Adam"""
+    batch_read_in_parts = instead(IN_PARTS.format(weight="int(learned[:, 1:].sum()) / total"))
+    """gradients added up over the parts of a batch, its longest rows first"""
 
 
 class EvaluatePolicy(Wrong, of="evaluate_policy"):
@@ -220,6 +248,15 @@ class EvaluatePolicy(Wrong, of="evaluate_policy"):
 
 
 class RightEvaluatePolicy(Right, of="evaluate_policy"):
+    policy_read_once_more = edit(
+        "with evaluation_mode(reference):",
+        "with evaluation_mode(policy):\n"
+        "    own = response_logits(policy, sequences, visible, input_ids.shape[1])\n"
+        "with evaluation_mode(reference):",
+        "estimate_kl(log_probs, ",
+        "estimate_kl(gather_log_probs(own, responses, config.temperature), ",
+    )
+    """log-probs of a forward pass over whole sequences, in place of those of the sampling"""
     response_by_response = edit(
         "texts = [tokenizer",
         "nats = [float(one[real].sum()) for one, real in zip(kl, mask, strict=True)]\n"

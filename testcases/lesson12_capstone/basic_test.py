@@ -69,6 +69,10 @@ def test_train_sft_first_loss_is_that_of_the_untrained_policy():
     answer = call(FITTED, table=UNIFORM, **ROWS, learning_rate=0.1, batch_size=4)
     answer.satisfies(lambda got: len(got["losses"]) == 1, "one loss: four rows are one batch")
     answer.satisfies(lambda got: abs(got["losses"][0] - 2 * LN2) < 1e-6, "a loss of ln 4 = 1.386294, as a float")
+    # After 1, where one token is learned, the 3 has five times the weight of the others: ln(8 / 5) among six.
+    table = [[0.0] * 4, [0.0, 0.0, 0.0, math.log(5)], [0.0] * 4, [0.0] * 4]
+    answer = call(FITTED, table=table, **ROWS, learning_rate=0.1, batch_size=4)
+    answer.part("losses").equals([(10 * LN2 + math.log(8 / 5)) / 6], atol=1e-6)
 
 
 @pytest.mark.parametrize(
