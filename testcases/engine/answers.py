@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ from torch import Tensor
 from .changes import Suspect
 from .compare import BY_ROUNDING, SIX_DIGITS, Difference, Rules, first_difference, nan_in
 from .contract import lesson as read_lesson
-from .evaluate import part_of
+from .evaluate import part_of, scenario_of
 from .exercises import Exercise, Scenario
 from .failures import CheckFailed, clean, describe_error, printed_lines, report, show, show_argument, type_name
 from .plain import Outcome, Record, Request, fields_of
@@ -383,8 +382,7 @@ def _told_of(asked: Request) -> list[str]:
     """What the scenario does that a request names: the first sentences of its docstring."""
     if not asked.scenario:
         return []
-    scenarios = importlib.import_module(f"testcases.{asked.lesson}.scenarios")
-    first, *_ = (inspect.getdoc(getattr(scenarios, asked.scenario)) or "").split("\n\n")
+    first, *_ = (inspect.getdoc(scenario_of(asked)) or "").split("\n\n")
     return [f"    ({' '.join(first.split())})"] if first else []
 
 

@@ -199,17 +199,17 @@ class _Attempt:
     def __init__(self, view: View, request: Request) -> None:
         self.view, self.request, self.phase = view, request, "load"
         # What the course itself loads, here before the call, does not count as a student's time.
-        self.scenarios = importlib.import_module(f"testcases.{request.lesson}.scenarios") if request.scenario else None
+        self.scenario = request.scenario and scenario_of(request)
         self.touched: set[str] = set()
         """What was changed of the live objects that a scenario handed over."""
 
     def answer(self, arguments: dict[str, Any], leaves: dict[str, Tensor]) -> Outcome:
         function = self.view.resolve(self.request.lesson, self.request.exercise)
         self.phase = "raised"
-        if self.request.scenario:
+        if self.scenario:
             lesson = self.view.lesson(self.request.lesson)
             with watched(lesson, self.request.exercise, self.touched):
-                answer = getattr(self.scenarios, self.request.scenario)(lesson, **arguments)
+                answer = self.scenario(lesson, **arguments)
         else:
             answer = _call(self.request, function, arguments)
         self.phase = "backward"
@@ -217,6 +217,12 @@ class _Attempt:
         self.phase = "answer"
         value, tracked = to_plain(answer)
         return Outcome(value=value, gradients=gradients, tracked=tracked)
+
+
+def scenario_of(request: Request) -> Callable[..., Any]:
+    """The function that a request with a scenario calls."""
+    module, name = request.place
+    return getattr(importlib.import_module(module), name)
 
 
 def _call(request: Request, function: Any, arguments: dict[str, Any]) -> Any:

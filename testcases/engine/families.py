@@ -1,9 +1,10 @@
 """Questions that the engine makes of a lesson's examples, where mistakes of a kind hide in every exercise alike.
 
-Something kept between two calls; tensors laid out as a transposed view's; an option left out, at 0, at 1, empty, or
-another than usual, alone and with all others; flags that are all alike; numbers that are exactly 0, equal, nearly so,
-all negative, or add up to 0; a dimension more; one row, one step, many rows, and rows so long that bfloat16 (256) and
-float16 (2,048) cannot count their tokens, or float32 holds no power of a factor.
+Something kept between two calls, or a call without gradients; tensors laid out as a transposed view's; an option left
+out, at 0, at 1, empty, or another than usual, alone and with all others; flags that are all alike; numbers that are
+exactly 0, equal, nearly so, all negative, or add up to 0, very small, large, or of one argument below or above those of
+the others; a factor behind the answer; a dimension more or less; one row, one step, many rows, and rows so long that
+bfloat16 (256) and float16 (2,048) cannot count their tokens, or float32 holds no power of a factor.
 """
 
 from __future__ import annotations
@@ -21,13 +22,15 @@ from torch import Tensor
 
 from .answers import call
 from .bench import CHEAP
-from .compare import same_outcome
+from .compare import alike, same_outcome
 from .exercises import Exercise
 from .plain import Outcome, Request, copy_plain, tensors_in
 from .session import current
 from .trusted import examples
 
 LONG, MANY, TINY = 300, 2_100, 1e-10
+FACTORS, SHIFT = (1e-18, 1e3), 2.0
+BETWEEN = "calls.first_of_two"
 
 
 def check_families(exercise: Exercise) -> None:
@@ -36,6 +39,8 @@ def check_families(exercise: Exercise) -> None:
     others = examples(exercise.lesson, exercise.name, current().seed + 1)
     for question, other in _for_memory(asked, others):
         _remembers_nothing(question, other)
+        if not question.scenario:
+            _shares_nothing(question, other)
     direct = [question for question in asked if not question.scenario and question.seconds <= CHEAP]
     for question in (made for make in FAMILIES for made in make(direct)):
         # What the reference refuses, or is not defined for, says nothing of the exercise.
@@ -76,6 +81,20 @@ def _remembers_nothing(question: Request, other: Request) -> None:
     if not same_outcome(again.outcome, before.outcome, values_only=True):
         again.remembers("it was asked this before, and answered otherwise")
     again.matches_reference()
+
+
+def _shares_nothing(question: Request, other: Request) -> None:
+    """Without gradients, and with a second call before the first one's answer is read."""
+    two = {"exercise": question.exercise, "first": question.arguments, "second": other.arguments}
+    asked = Request(question.lesson, question.exercise, two, scenario=BETWEEN, seconds=2 * question.seconds)
+    right = current().reference.evaluate(asked)
+    if not _is_defined(right):
+        return
+    answer = call(asked)
+    mine = answer.outcome.value
+    if isinstance(mine, tuple) and alike(right.value[0], mine[0]) and not alike(*mine):
+        answer.remembers("the first call's answer, before and after the second call, which has written into it")
+    answer.matches_reference()
 
 
 def _with(question: Request, other: Request, chosen: Callable[[Any], bool]) -> Request:
@@ -123,6 +142,12 @@ def _options(direct: Sequence[Request]) -> Iterator[Request]:
 def _fullest(direct: Sequence[Request]) -> Sequence[Request]:
     """The first of those with the most arguments."""
     return sorted(direct, key=lambda question: -len(question.arguments))[:1]
+
+
+def _ends(direct: Sequence[Request]) -> Sequence[Request]:
+    """That one, and the first of those with the fewest."""
+    fewest = sorted(direct, key=lambda question: len(question.arguments))[:1]
+    return [*fewest, *(one for one in _fullest(direct) if one is not fewest[0])]
 
 
 def _with_numbers(question: Request, numbers: dict[str, Any]) -> Request:
@@ -180,14 +205,34 @@ def _exact(direct: Sequence[Request]) -> Iterator[Request]:
 
     No gradient is asked for: at a kink there is more than one.
     """
-    for question in _fullest([one for one in direct if len(_floats(one)) > 0]):
+    for question in _ends([one for one in direct if _floats(one)]):
+        (_, first), *others = _floats(question)
         yield _without_gradient(question, {name: _zeroed(own, i) for i, (name, own) in enumerate(_floats(question))})
         yield _without_gradient(question, {name: _balanced(own) for name, own in _floats(question)})
         yield _without_gradient(question, {name: -own.abs() for name, own in _floats(question)})
-        (_, first), *others = _floats(question)
         equal = {name: _mixed(own, first) for name, own in others if own.shape == first.shape}
         if equal:
             yield _without_gradient(question, equal)
+
+
+def _magnitudes(direct: Sequence[Request]) -> Iterator[Request]:
+    """An example with all numbers very small, with all large, and with each argument below and above what it was."""
+    for question in _fullest([one for one in direct if _floats(one)]):
+        for factor in FACTORS:
+            scaled = _without_gradient(question, {name: factor * own for name, own in _floats(question)})
+            right = [*tensors_in(current().reference.evaluate(scaled).value)]
+            if right and all(bool(tensor.isfinite().all()) for tensor in right):  # Else inf - inf may stand for inf.
+                yield scaled
+        for (name, own), shift in itertools.product(_floats(question), (-SHIFT, SHIFT)):
+            yield _without_gradient(question, {name: own + shift})
+
+
+def _weighed(direct: Sequence[Request]) -> Iterator[Request]:
+    """The first example with a gradient, which now comes with a factor: as where the answer is a term of a sum."""
+    for question in [one for one in direct if one.grad_of and one.grad_weights is None][:1]:
+        value = current().reference.evaluate(question).value
+        if torch.is_tensor(value):
+            yield replace(question, grad_weights=torch.full_like(value, 0.7))
 
 
 def _floats(question: Request) -> list[tuple[str, Tensor]]:
@@ -224,9 +269,10 @@ def _mixed(tensor: Tensor, first: Tensor) -> Tensor:
 
 
 def _stacked(direct: Sequence[Request]) -> Iterator[Request]:
-    """The first example with rows, and the same in another order: a dimension more, which most refuse."""
+    """The first example with rows, and the same in another order: a dimension more; its first row: one less."""
     for question in [one for one in direct if (lead := _lead(one)) is not None and lead.dim() == 2][:1]:
         yield _without_gradient(question, copy_plain(question.arguments, _twice))
+        yield _without_gradient(question, copy_plain(question.arguments, lambda tensor: tensor[0]))
 
 
 def _twice(tensor: Tensor) -> Tensor:
@@ -323,4 +369,12 @@ def _uncountable(question: Request, lead: Tensor) -> int:
     raise AssertionError
 
 
-FAMILIES: tuple[Callable[[Sequence[Request]], Iterator[Request]], ...] = (_options, _flags, _exact, _stacked, _sizes)
+FAMILIES: tuple[Callable[[Sequence[Request]], Iterator[Request]], ...] = (
+    _options,
+    _flags,
+    _exact,
+    _magnitudes,
+    _weighed,
+    _stacked,
+    _sizes,
+)

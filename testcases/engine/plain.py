@@ -33,7 +33,8 @@ class Request:
     positional: int = 0
     """How many of the first arguments are passed by position."""
     scenario: str | None = None
-    """A function of the lesson's scenarios.py to call instead; its first argument is the student's lesson."""
+    """A function to call instead, whose first argument is the student's lesson: one of the lesson's scenarios.py, or
+    "module.function" of testcases/doubles."""
     grad_of: tuple[str, ...] = ()
     """Arguments for which the gradient of the summed answer is wanted."""
     grad_through: str | None = None
@@ -42,6 +43,14 @@ class Request:
     """Weights of that sum; where all ones would hide a mistake (the sum of whitened values is always 0)."""
     seconds: float = 5.0
     """Python code that runs longer is stopped."""
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """Where the scenario is, or else the exercise's name: a module, and a name in it."""
+        module, _, name = (self.scenario or self.exercise).rpartition(".")
+        if not self.scenario:
+            return f"tutorial.{self.lesson}", self.exercise
+        return (f"testcases.doubles.{module}" if module else f"testcases.{self.lesson}.scenarios"), name
 
 
 @dataclass(frozen=True)

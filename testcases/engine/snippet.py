@@ -13,16 +13,10 @@ from .plain import Request
 
 def snippet(request: Request) -> str:
     """The imports, the call with every argument in full, and a print of the answer."""
-    name = request.scenario or request.exercise
-    head = name.partition(".")[0]
+    module, name = request.place
     lines = ["import torch", "from torch import inf, nan", ""]
-    if request.scenario:
-        lines += [
-            f"import tutorial.{request.lesson} as lesson",
-            f"from testcases.{request.lesson}.scenarios import {head}",
-        ]
-    else:
-        lines.append(f"from tutorial.{request.lesson} import {head}")
+    lines += [f"import tutorial.{request.lesson} as lesson"] * bool(request.scenario)
+    lines.append(f"from {module} import {name.partition('.')[0]}")
     lines += ["", f"answer = {name}("] + ["    lesson,"] * bool(request.scenario)
     for place, (key, value) in enumerate(request.arguments.items()):
         slope = ".requires_grad_()" if key in request.grad_of else ""
