@@ -117,7 +117,8 @@ def _unlike(ordinary: list[Request], asked: Request, of_type: bool) -> str:
     known = {feature for one in ordinary for feature in _features(one)}
     new: dict[str, list[str]] = {}
     for name, text in _features(asked):
-        if (name, text) not in known and any(name in one.arguments for one in ordinary):
+        is_option = not isinstance(asked.arguments.get(name), Tensor)
+        if (name, text) not in known and (is_option or any(name in one.arguments for one in ordinary)):
             new.setdefault(text, []).append(name)
     strong = [text for text in new if not text.endswith((GIVEN, *WEAK) if of_type else (GIVEN, *WEAK, *SMALL))]
     strong.sort(key=lambda text: min(_of_data(name, asked, ordinary) for name in new[text]))
@@ -134,11 +135,11 @@ def _features(asked: Request) -> Iterator[Feature]:
         yield asked.scenario, CALL
     arguments = {name: value for name, value in asked.arguments.items() if name not in ARBITRARY}
     for name, value in arguments.items():
-        yield from ((name, text) for text in _of_value(value))
+        yield from ((name, text) for text in _of_value(name, value))
     tensors = {name: value for name, value in arguments.items() if isinstance(value, Tensor)}
     columns = [one.shape[-1] for one in tensors.values() if 0 < one.dim() < 3]
     for name, value in arguments.items():
-        if type(value) is int and columns and value >= min(columns):
+        if type(value) is int and not asked.scenario and columns and value >= min(columns):
             yield name, "beyond the last column"
     floats = [(name, value) for name, value in tensors.items() if value.is_floating_point() and value.numel()]
     for (name, one), (other, two) in itertools.combinations(floats, 2):
@@ -150,12 +151,13 @@ def _features(asked: Request) -> Iterator[Feature]:
     if asked.grad_through is not None:
         yield "", f"for the gradient through `{asked.grad_through}`"
     if not asked.scenario:
-        for name in shared_reference().parameters(asked.lesson, asked.exercise):
+        for name, parameter in shared_reference().parameters(asked.lesson, asked.exercise).items():
             if name not in arguments:
                 yield name, DEFAULT
+                yield from ((name, text) for text in _of_value(name, parameter.default) if text != GIVEN)
 
 
-def _of_value(value: Any) -> Iterator[str]:
+def _of_value(name: str, value: Any) -> Iterator[str]:
     if value is None or isinstance(value, (bool, str)):
         yield f"= {value!r}"
     elif isinstance(value, (int, float)):
@@ -164,14 +166,14 @@ def _of_value(value: Any) -> Iterator[str]:
         tests["above 1"] = isinstance(value, float) and value > 1
         yield from (text for text, holds in tests.items() if holds)
     elif isinstance(value, Tensor):
-        yield from _of_tensor(value)
+        yield from _of_tensor(name, value)
     elif isinstance(value, (list, tuple)):
         yield "empty" if not value else "of a single entry" if len(value) == 1 else "of several entries"
     if value is not None:
-        yield "given"
+        yield GIVEN
 
 
-def _of_tensor(value: Tensor) -> Iterator[str]:
+def _of_tensor(name: str, value: Tensor) -> Iterator[str]:
     rows, columns = value.shape[-2:] if value.dim() > 1 else (0, len(value) if value.dim() else 0)
     tests = {
         "of more than two dimensions": value.dim() > 2,
@@ -184,7 +186,8 @@ def _of_tensor(value: Tensor) -> Iterator[str]:
         "without entries": value.numel() == 0,
         "laid out as a view (not contiguous: `reshape`, not `view`)": not value.is_contiguous(),
     }
-    if is_flags(value):
+    # Numbers of tokens and of rows may all be 0 or 1, too.
+    if is_flags(value) and (value.dtype == torch.bool or "mask" in name):
         flags = value.bool()
         first, last = flags[..., 0], flags[..., -1]
         tests |= {
@@ -356,7 +359,7 @@ def _amount(pairs: list[tuple[Tensor, Tensor]]) -> str:
     for text, of in (("factor", _factor), ("constant", _offset)):
         found = [of(*pair) for pair in pairs]
         shown = {show(number) for number in found if number is not None}
-        if None not in found and len(shown) == 1:
+        if None not in found and len(shown) == 1 and sum(one.numel() for one, _ in pairs) > 1:
             return f"by a {text}: {shown.pop()}"
         if None not in found and all(int((one != 0).sum()) > 1 for one, _ in pairs):
             return f"by a {text} of its own in each answer"
@@ -434,4 +437,4 @@ def _offset(one: Tensor, other: Tensor) -> float | None:
     difference = other - one
     first = float(difference.flatten()[0])
     near = (difference - first).abs() <= 1e-6 * (1 + abs(first))
-    return first if one.numel() > 1 and bool(near.all()) else None
+    return first if bool((one != one.flatten()[0]).any()) and bool(near.all()) else None
