@@ -1,7 +1,8 @@
 """Lesson 1: tokens, masks and log-probabilities, which every later lesson uses.
 
 B batch, P prompt length, T response length, L = P + T, V vocabulary. A mask is bool, True on a real token.
-Values where the mask is False are arbitrary and may be NaN: select first, then compute.
+Values where the mask is False are arbitrary and may be NaN: select first, then compute. A NaN of a real token shows in
+the answer. No function changes its arguments.
 Unless stated otherwise, floats are float32 or float64, and an answer has the precision of its arguments.
 """
 

@@ -1,6 +1,7 @@
 """Lesson 3: the policy gradient (REINFORCE), and why a baseline helps without changing its mean.
 
-An answer has the precision of its arguments, float64 included.
+Floats are float32 or float64, and an answer has their precision. No function changes its arguments; a NaN of a real
+token shows in the answer.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 `ref_log_probs` come from the frozen reference model (the SFT model), which never changes during PPO. They are not
 those of the policy that sampled (`old_log_probs`, lesson 5).
-An answer has the precision of its arguments, float64 included.
+Unless stated otherwise, floats are float32 or float64, and an answer has their precision. No function changes its
+arguments.
 """
 
 from __future__ import annotations
