@@ -3,8 +3,9 @@
 Something kept between two calls, or a call without gradients; tensors laid out as a transposed view's; an option left
 out, at 0, at 1, empty, or another than usual, alone and with all others; flags that are all alike; numbers that are
 exactly 0, equal, nearly so, all negative, or add up to 0, very small, large, or of one argument below or above those of
-the others; a factor behind the answer; a dimension more or less; one row, one step, many rows, and rows so long that
-bfloat16 (256) and float16 (2,048) cannot count their tokens, or float32 holds no power of a factor.
+the others; a gradient for one argument alone, or with a factor; a dimension more or less; one row, one step, many rows,
+and rows so long that bfloat16 (256) and float16 (2,048) cannot count their tokens, or float32 holds no power of a
+factor.
 """
 
 from __future__ import annotations
@@ -227,12 +228,14 @@ def _magnitudes(direct: Sequence[Request]) -> Iterator[Request]:
             yield _without_gradient(question, {name: own + shift})
 
 
-def _weighed(direct: Sequence[Request]) -> Iterator[Request]:
-    """The first example with a gradient, which now comes with a factor: as where the answer is a term of a sum."""
-    for question in [one for one in direct if one.grad_of and one.grad_weights is None][:1]:
+def _gradients(direct: Sequence[Request]) -> Iterator[Request]:
+    """The first example with a gradient, for one argument alone, and with a factor, as in a sum of losses."""
+    for question in [one for one in direct if one.grad_of][:1]:
         value = current().reference.evaluate(question).value
-        if torch.is_tensor(value):
+        if torch.is_tensor(value) and question.grad_weights is None:
             yield replace(question, grad_weights=torch.full_like(value, 0.7))
+        for name in question.grad_of if len(question.grad_of) > 1 else ():
+            yield replace(question, grad_of=(name,))
 
 
 def _floats(question: Request) -> list[tuple[str, Tensor]]:
@@ -292,7 +295,10 @@ def _sizes(direct: Sequence[Request]) -> Iterator[Request]:
                 yield _stretched(question, dim, torch.arange(lead.shape[dim]) == place)
         if lead.dim() > 1:
             yield _stretched(question, 0, torch.full(lead.shape[:1], _uncountable(question, lead)))
-            yield _stretched(question, 0, torch.arange(lead.shape[0]) == 0)
+            first = _stretched(question, 0, torch.arange(lead.shape[0]) == 0)
+            yield first
+            if _counts(question):
+                yield _stretched(first, 1, torch.arange(lead.shape[1]) == 0)
 
 
 def _fading(question: Request) -> Request:
@@ -374,7 +380,7 @@ FAMILIES: tuple[Callable[[Sequence[Request]], Iterator[Request]], ...] = (
     _flags,
     _exact,
     _magnitudes,
-    _weighed,
+    _gradients,
     _stacked,
     _sizes,
 )
