@@ -216,7 +216,6 @@ def test_token_pairwise_loss_far_apart_is_finite():
         "a-fraction-of-the-pairs": ([5.0, 1.0, 3.0, 2.0], [4.0, 3.0, 3.0, 0.0], 0.5),
         # One large loss does not outweigh three small wins.
         "by-how-much-does-not-matter": ([1.0, 2.0, 3.0, 0.0], [0.0, 1.0, 2.0, 100.0], 0.75),
-        "a-nan-is-not-right": ([NAN, 1.0, 1.0], [1.0, NAN, 0.0], 1 / 3),
         "each-with-its-own-partner": ([10.0, 1.0], [9.0, 0.0], 1.0),
         "a-little-is-enough": ([1.25, 0.0, -3.0], [1.0, -0.25, -3.25], 1.0),
     },

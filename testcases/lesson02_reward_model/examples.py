@@ -41,7 +41,8 @@ def _of_last_token_index(draw: torch.Generator) -> list[Request]:
     for rows, length, sides in ((4, 6, "right"), (3, 5, "left"), (5, 5, "both"), (1, 4, "both"), (3, 4, "none")):
         mask = _mask(draw, rows, length, sides)
         found += [request(last_token_index, mask), request(last_token_index, attention_mask=mask.long())]
-    return [*found, request(last_token_index, _mask(draw, 3, 300, "both").to(torch.uint8))]
+    long = torch.arange(300) < torch.tensor([[300], [2], [299]])
+    return [*found, request(last_token_index, long.to(torch.uint8))]
 
 
 def _of_forward(draw: torch.Generator) -> list[Request]:

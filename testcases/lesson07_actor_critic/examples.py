@@ -48,7 +48,7 @@ def _of_the_critic(draw: torch.Generator, text: dict[str, Tensor], evaluating: b
 
 
 def _long_in_bfloat16() -> Request:
-    """Texts of 2,100 and 2,099 tokens, which neither bfloat16 nor float16 can count; all but the positions is dropped."""
+    """Texts of 2,100 and 2,099 tokens, which neither bfloat16 nor float16 can count; of the features the positions."""
     mask = torch.ones(2, 2100, dtype=torch.bool)
     mask[1, 0] = False
     gain = torch.tensor([0.0, 1.0, 0.0]).bfloat16()
@@ -132,7 +132,8 @@ def _of_the_response(draw: torch.Generator, text: dict, shape: tuple[int, int], 
 def _of_adapters(draw: torch.Generator) -> list[Request]:
     lora = scenario("lora_line", of=reference_mode)
     found = []
-    for names, active in ((("policy",), "policy"), (("policy", "reference"), "policy"), (("default", "preference"), "preference")):
+    for names in (("policy",), ("reference", "policy"), ("default", "preference")):
+        active = names[-1]
         adapters = {name: float(number) for name, number in zip(names, normal_from(draw, len(names)), strict=True)}
         given = {"adapters": adapters, "active": active, "seconds": 60.0}
         found += [

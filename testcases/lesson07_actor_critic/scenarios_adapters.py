@@ -142,7 +142,9 @@ def _lora(lesson: Any, adapters: dict[str, float], active: str) -> Any:
 
 def _gpt2_lora(seed: int, from_sft_adapter: bool) -> Any:
     """A GPT-2 whose policy adapter starts as a copy of an SFT adapter, named "reference", or as nothing."""
-    config = LoraConfig(r=2, lora_alpha=4, lora_dropout=0.0, target_modules=["c_attn"], fan_in_fan_out=True, use_dora=True)
+    config = LoraConfig(
+        r=2, lora_alpha=4, lora_dropout=0.0, target_modules=["c_attn"], fan_in_fan_out=True, use_dora=True
+    )
     with seeded(seed), warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # peft asks transformers in words that are going out of use
         policy = get_peft_model(gpt2(seed), config, adapter_name="policy")

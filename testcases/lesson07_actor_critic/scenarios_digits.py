@@ -1,8 +1,8 @@
 """Toy models whose outputs are digits: each number shows what the backbone was given.
 
 `Digits` gives token `id` at position `pos`, with `seen` real tokens up to and including it, the features (id, pos,
-seen). A head of weights (1, 10, 100) turns them into digits: the second token of a text, a 5, gives 215. Of larger numbers the
-last digit is left, which any dtype can hold.
+seen). A head of weights (1, 10, 100) turns them into digits: the second token of a text, a 5, gives 215. Of each number
+the last digit is kept, which any dtype can hold.
 Without position ids it counts columns, and without a mask it sees padding, as GPT-2 does.
 """
 

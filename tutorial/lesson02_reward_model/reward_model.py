@@ -223,13 +223,11 @@ def token_pairwise_loss(
 
 
 def preference_accuracy(chosen: Tensor, rejected: Tensor) -> Tensor:
-    """Fraction of the comparisons in which the chosen response has the strictly higher score.
-
-    A tie does not count, nor does a NaN.
+    """Fraction of the comparisons in which the chosen response has the strictly higher score; a tie does not count.
 
     Args:
-        chosen: (B,) scores of the preferred responses.
-        rejected: (B,) scores of the other responses, row by row to the same prompt.
+        chosen: (B,) scores of the preferred responses, no NaN among them.
+        rejected: (B,) scores of the other responses, row by row to the same prompt, no NaN either.
 
     Returns:
         () float32 in [0, 1], without gradient.
