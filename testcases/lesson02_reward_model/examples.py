@@ -149,7 +149,7 @@ def _of_calibrate(draw: torch.Generator) -> list[Request]:
         for sizes, size, spread, offset, frozen in (
             ((4, 3), 3, 1.0, 1.0, "none"),
             ((5,), 2, 1.0, 1.0, "head"),
-            ((3, 3), 1, 1e-6, 1.0, "none"),
+            ((3, 3), 1, 1e-4, 1.0, "none"),
             ((2, 1, 4), 2, 1.0, 1.0, "backbone"),
             ((3, 1), 2, 1e-13, 0.0, "none"),
         )

@@ -257,11 +257,18 @@ def test_critic_from_reward_model_shares_nothing():
     answer.equals(shared="none", reward_model=SCORER_NUMBERS)
 
 
-@pytest.mark.parametrize("frozen", [False, True])
+@named_cases(
+    "frozen, left",
+    {
+        "all-of-it-trains": ((), SCORER_PARAMETERS),
+        "all-is-frozen": (("",), "none"),
+        "its-backbone-is-frozen": (("backbone",), "head.weight, head.bias"),
+    },
+)
 @worth(2)
-def test_critic_from_reward_model_is_trainable(frozen):
+def test_critic_from_reward_model_is_trainable(frozen, left):
     answer = call(CRITIC_OF, **SCORER, frozen=frozen)
-    answer.equals(trainable=SCORER_PARAMETERS, reward_model_trainable="none" if frozen else SCORER_PARAMETERS)
+    answer.equals(trainable=SCORER_PARAMETERS, reward_model_trainable=left)
 
 
 def test_critic_from_reward_model_keeps_the_dtype():

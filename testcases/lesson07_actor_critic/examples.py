@@ -60,12 +60,12 @@ def _of_copies(draw: torch.Generator) -> list[Request]:
     copied = scenario("critic_of", of=critic_from_reward_model)
     found = []
     for frozen, trained, dtype in (
-        (False, False, torch.float32),
-        (False, True, torch.float32),
-        (False, True, torch.float32),
-        (True, False, torch.float32),
-        (True, True, torch.float32),
-        (False, True, torch.float64),
+        ((), False, torch.float32),
+        ((), True, torch.float32),
+        (("head",), True, torch.float32),
+        (("",), False, torch.float32),
+        (("backbone",), True, torch.float32),
+        ((), True, torch.float64),
     ):
         numbers = normal_from(draw, 7).to(dtype)
         scorer = {"gain": numbers[:3], "weight": numbers[None, 3:6], "bias": numbers[6:]}
@@ -118,6 +118,7 @@ def _of_the_response(draw: torch.Generator, text: dict, shape: tuple[int, int], 
         options = {"grad_through": part, "grad_weights": weights, "evaluating": evaluating}
         found.append(request(both, **text, **gains, grad_of=tuple(gains), **options))
         found.append(request(shared, **text, **heads, grad_of=tuple(heads), **options))
+    found.append(request(shared, **text, **heads, grad_of="value_head", grad_through="values"))
     actor = {"policy_gain": gains.pop("policy_gain")}
     found.append(request(both, **text, **gains, frozen="policy", grad_of="critic_gain", grad_through="values"))
     weighed = {"grad_of": "policy_gain", "grad_through": "logits", "grad_weights": words}

@@ -27,7 +27,7 @@ from .scenarios_models import (
 
 
 def critic_of(
-    lesson: Any, gain: Tensor, weight: Tensor, bias: Tensor, frozen: bool = False, trained: bool = False
+    lesson: Any, gain: Tensor, weight: Tensor, bias: Tensor, frozen: tuple[str, ...] = (), trained: bool = False
 ) -> Any:
     """The critic made from a reward model with these weights; `trained` then adds 1 to all that the critic holds.
 
@@ -41,8 +41,8 @@ def critic_of(
         reward_model.backbone.offset.fill_(7.0)
         reward_model.head.weight.copy_(weight)
         reward_model.head.bias.copy_(bias)
-    if frozen:
-        reward_model.requires_grad_(False).eval()
+    for part in frozen:  # "" is the whole.
+        reward_model.get_submodule(part).requires_grad_(False).eval()
     give_gradients(reward_model)
     slopes = gradients_of(reward_model)
     torch.manual_seed(0)
@@ -67,15 +67,19 @@ def critic_of(
 
 
 def gpt2_critic(lesson: Any, input_ids: Tensor, attention_mask: Tensor, seed: int, dtype: str) -> Any:
-    """The critic at the last token of each row (they have no padding on the right), and the score."""
+    """The critic at the last token of each row (they have no padding on the right), and the score.
+
+    All of the reward model is frozen but its first parameter.
+    """
     reward_model = reward_model_on(lesson, gpt2(seed).transformer).to(getattr(torch, dtype))
     fill(reward_model.head, seed)
     reward_model.requires_grad_(False).eval()
+    next(reward_model.parameters()).requires_grad_(True)
     critic = lesson.critic_from_reward_model(reward_model)
     values = critic(input_ids, attention_mask)
     return {
         "value": values[:, -1].detach(),
-        "score": reward_model(input_ids, attention_mask),
+        "score": reward_model(input_ids, attention_mask).detach(),
         "shared": listed(shared_tensors(critic, reward_model)),
         "frozen": listed(name for name, parameter in critic.named_parameters() if not parameter.requires_grad),
     }
