@@ -68,7 +68,7 @@ def last_token_index(attention_mask: Tensor) -> Tensor:
     """Index of the last real token of each row, on whichever side the padding is.
 
     Args:
-        attention_mask: (B, L) bool or 0/1, padded on the left, on the right or both.
+        attention_mask: (B, L) bool, or integers 0 and 1; padded on the left, on the right or both.
 
     Returns:
         (B,) int64 in [0, L).
@@ -108,7 +108,8 @@ class RewardModel(nn.Module):
             attention_mask: (B, L) bool, True on real tokens.
 
         Returns:
-            (B,) scores; a row's score does not depend on how much padding it has.
+            (B,) scores; a row's score does not depend on how much padding it has. The model keeps nothing of a batch,
+            and its modes stay as they are.
 
         Raises:
             ValueError: shapes disagree, or a row has no real token.
@@ -253,8 +254,8 @@ def preference_accuracy(chosen: Tensor, rejected: Tensor) -> Tensor:
     """Fraction of the comparisons in which the chosen response has the strictly higher score; a tie does not count.
 
     Args:
-        chosen: (B,) scores of the preferred responses.
-        rejected: (B,) scores of the other responses, row by row to the same prompt.
+        chosen: (B,) scores of the preferred responses, no NaN among them.
+        rejected: (B,) scores of the other responses, row by row to the same prompt, no NaN either.
 
     Returns:
         () float32 in [0, 1], without gradient.
@@ -279,7 +280,7 @@ def calibrate(model: RewardModel, batches: Iterable[tuple[Tensor, Tensor]]) -> N
         model: in eval mode. Its `head.weight` and `head.bias` are updated in place; the backbone is not changed.
         batches: pairs (input_ids (B, L), attention_mask (B, L)) of responses sampled from the policy *before*
             PPO. They are iterated over once. The statistics are those of all rows together (unbiased standard
-            deviation), not a mean over batches.
+            deviation), not a mean over batches. However close together they are, scores that differ are calibrated.
 
     Raises:
         ValueError: fewer than two responses, or all scores are equal (compare the scores themselves: the computed
@@ -305,7 +306,8 @@ def train_reward_model(model: RewardModel, pairs: PreferenceBatch, config: Rewar
     all parameters together is scaled down to the norm `max_grad_norm` if its norm is larger.
 
     Args:
-        model: trained in place, in train mode, on the device it is on; left in eval mode.
+        model: trained in place, all of it in train mode, on the device it is on; left in eval mode. Each of its
+            parameters requires a gradient, and none has one yet.
         pairs: N comparisons. Each is used once per epoch, in batches of `batch_size` (the last may be smaller).
             The order is new in each epoch, drawn from a generator of its own, of any kind, seeded with `config.seed`.
         config: step size, epochs, batch size.

@@ -378,6 +378,10 @@ class Calibrate(Wrong, of="calibrate"):
         model.head.bias.sub_(mean).div_(std)
     """)
     """statistics are averaged over the batches: compute mean and standard deviation of all rows together"""
+    close_together_taken_for_equal = edit(
+        "scores.unique().numel() < 2", "len(scores) < 2 or torch.allclose(scores, scores[0])"
+    )
+    """scores that are close together are refused: only equal ones cannot be calibrated"""
     the_last_batch_decides = first("batches = list(batches)[-1:]")
     """each batch is calibrated in turn, so only the last one counts: put all rows together first"""
     the_first_batch_decides = first("batches = list(batches)[:1]")

@@ -149,6 +149,8 @@ def test_ranking_loss_far_apart_is_finite():
             (2 * WON + LOST) / 3,
         ),
         # One text goes on where the other stops: they differ at 2, where the first has its padding token.
+        # Position 0 alone: the chosen text is empty.
+        "one-is-empty": ([[LOG3, 8.0, 50.0]], [[0.0, 1.0, 0.0]], [[9, 9, 9]], [[5, 9, 9]], WON),
         "one-continues-the-other": ([[4.0, 8.0, LOG3]], [[2.0, 1.0, 0.0]], [[5, 6, 9]], [[5, 6, 7]], WON),
         # Each pair is averaged over its own positions (1 and 3), then over the pairs: a long pair weighs no more.
         "each-pair-counts-once": (

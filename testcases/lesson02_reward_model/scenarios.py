@@ -69,27 +69,38 @@ class Bag(HuggingFaceModel):
 
 
 def score_rows(
-    lesson: Any, input_ids: Tensor, attention_mask: Tensor, table: Tensor, places: Tensor, weight: Tensor, bias: Tensor
+    lesson: Any,
+    input_ids: Tensor,
+    attention_mask: Tensor,
+    table: Tensor,
+    places: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    evaluating: bool = False,
 ) -> Tensor:
     """The student's RewardModel on a Reader, with all numbers given so that gradients can be asked for.
 
     It has read another batch of the same shape before.
     """
     model = _quietly(lesson, Reader(len(table), len(places), table.shape[1])).to(table.dtype)
+    model.train(not evaluating)
+    own = set(vars(model))
     with torch.no_grad():
         model(input_ids.flip(0), attention_mask.flip(0))
+    if set(vars(model)) - own:
+        raise ValueError(f"expected forward to keep nothing in the model, got {sorted(set(vars(model)) - own)}")
     numbers = {"backbone.table": table, "backbone.places": places, "head.weight": weight, "head.bias": bias}
     return torch.func.functional_call(model, numbers, (input_ids, attention_mask))
 
 
 def calibrate_model(
-    lesson: Any, features: Tensor, sizes: tuple[int, ...], weight: Tensor, bias: Tensor, frozen: bool = False
+    lesson: Any, features: Tensor, sizes: tuple[int, ...], weight: Tensor, bias: Tensor, frozen: str = "none"
 ) -> dict[str, Any]:
-    """Calibrate a model whose score is features @ weight + bias, on batches of these sizes; `frozen`: its backbone."""
+    """Calibrate a model whose score is features @ weight + bias, on batches of these sizes; `frozen`: a part of it."""
     # The last row of the table is what stands on padding.
     table = torch.cat([features, torch.full_like(features[:1], 1000.0)])
     model = _known_model(lesson, table, weight, bias).eval()
-    model.backbone.requires_grad_(not frozen)
+    getattr(model, frozen, nn.Module()).requires_grad_(False)
     before = dict(model.named_parameters())
 
     def batches() -> Iterator[tuple[Tensor, Tensor]]:
@@ -105,7 +116,7 @@ def calibrate_model(
         "bias": model.head.bias.detach().clone(),
         "scale": model.backbone.scale.detach().clone(),
         "same_parameters": all(after.get(name) is parameter for name, parameter in before.items()),
-        "trainable": all(parameter.requires_grad for parameter in model.parameters()),
+        "trainable": ", ".join(name for name, parameter in after.items() if parameter.requires_grad),
         "training": model.training,
     }
 
@@ -241,7 +252,7 @@ def _train(lesson: Any, model: Any, pairs: Any, config: dict[str, Any]) -> tuple
                 rejected=[index for index, side in seen if side == "rejected"],
                 learning_rate=float(optimizer.param_groups[0]["lr"]),
                 gradient_norm=math.sqrt(sum(float(slope.square().sum()) for slope in slopes)),
-                training=model.training,
+                training=all(module.training for module in model.modules()),
             )
         )
 

@@ -174,6 +174,11 @@ class OneBackbone(Wrong, of="SharedPolicyAndValue.forward"):
     """the input embeddings are the head only where the two are tied: get_output_embeddings() is always the head"""
     head_without_its_bias = edit(WORDS, "hidden @ self.policy.get_output_embeddings().weight.T")
     """only the head's weight is used, and some heads have a bias: call the head, get_output_embeddings()(hidden)"""
+    head_without_its_adapter = edit(
+        "logits = self.policy.get_output_embeddings()(hidden)",
+        "head = self.policy.get_output_embeddings()\nlogits = nn.functional.linear(hidden, head.weight, head.bias)",
+    )
+    """only the head's weight and bias are used, and it may hold an adapter: call the head"""
     shared_plain_tuple_returned = edit("ResponseOutputs", "")
     """a plain tuple is returned: both classes return ResponseOutputs, so that one can replace the other"""
     backbone_run_twice = edit(WORDS, LOGITS)
@@ -207,11 +212,6 @@ class OneBackbone(Wrong, of="SharedPolicyAndValue.forward"):
 
 
 class RightOneBackbone(Right, of="SharedPolicyAndValue.forward"):
-    head_as_a_function = edit(
-        "logits = self.policy.get_output_embeddings()(hidden)",
-        "head = self.policy.get_output_embeddings()\nlogits = nn.functional.linear(hidden, head.weight, head.bias)",
-    )
-    """the head's weight and bias, where it has one"""
     hidden_states_of_the_policy = instead("""
         output = self.policy(
             input_ids=input_ids,
@@ -311,6 +311,11 @@ class Freeze(Wrong, of="freeze"):
     """dropout is still on: eval() switches it off, requires_grad_(False) does not"""
     eval_taken_for_frozen = edit(".requires_grad_(False)", "")
     """eval() stops dropout, not training: the parameters still require gradients"""
+    nothing_done_where_all_is_frozen = first("""
+        if not any(parameter.requires_grad for parameter in model.parameters()):
+            return model
+    """)
+    """a model whose parameters are frozen may still be in train mode: eval() is the other switch"""
     attribute_without_effect = edit("return model.requires_grad_(False)", "model.requires_grad = False\nreturn model")
     """model.requires_grad = False creates an attribute that PyTorch ignores: use requires_grad_(False)"""
     copy_frozen_instead = edit("model", "copy.deepcopy(model)")
@@ -345,6 +350,8 @@ class MakeReference(Wrong, of="make_reference"):
     """no copy is made: the policy freezes itself, and its KL to itself is always 0"""
     weights_shared_with_the_policy = edit(POLICY_COPIED, "copy.copy(policy)")
     """copy.copy shares the weights: the reference follows every step of the policy, and the KL stays 0"""
+    first_copy_kept = edit(POLICY_COPIED, f'vars(policy).setdefault("copied", {POLICY_COPIED})')
+    """the copy of the first call is returned again: it is not the policy as it is now"""
     copy_not_frozen = edit("freeze", "")
     """the copy is not frozen: it still has gradients and dropout"""
     reference_with_dropout = edit(POLICY_COPIED, "copy.deepcopy(policy).requires_grad_(False)")
@@ -403,6 +410,13 @@ class ReferenceMode(Wrong, of="reference_mode"):
     """nothing is switched: the policy is compared with itself, and the KL is always 0"""
     base_model_with_its_adapters = instead("with torch.no_grad():\n    yield policy.get_base_model()")
     """the base model inside still holds the adapter layers: they have to be switched off"""
+    flags_of_the_first_use = edit(
+        "trainable = {",
+        'trainable = vars(policy).setdefault("flags", {',
+        "in policy.named_parameters()}",
+        "in policy.named_parameters()})",
+    )
+    """what is trained was noted at the first use only: it may be something else now"""
     reference_with_gradients = edit("with torch.no_grad():", "if True:")
     """gradients are on inside: the reference is data, and its graph costs memory"""
     left_switched_by_an_exception = edit("try:", "if True:", "finally:", "if True:")

@@ -195,23 +195,26 @@ SHARED = {
     "value_head": DIGITS,
     "word_head": [[1.0, 10.0, 100.0], [-1.0, -10.0, -100.0]],
     "word_bias": [0.25, 0.75],
-    "grad_of": ("gain", "value_head", "word_head", "word_bias"),
+    "word_adapter": [[1.0, 0.0, 0.0], [0.0, 0.0, 0.0]],
+    "grad_of": ("gain", "value_head", "word_head", "word_bias", "word_adapter"),
 }
 
 
 def test_shared_policy_and_value_gradient_of_the_logits():
     answer = call(SHARED_ACTOR_CRITIC, **SHARED, grad_through="logits", grad_weights=FIRST_WORD)
-    # Some heads have a bias: GPT-J's, for one.
-    answer.part("logits").equals([[[107.25, -106.25], [215.25, -214.25]]])
+    # Some heads have a bias: GPT-J's, for one. The adapter adds the token's id to the first word.
+    answer.part("logits").equals([[[114.25, -106.25], [220.25, -214.25]]])
+    slopes = [[12.0, 1.0, 3.0], [0.0, 0.0, 0.0]]
     answer.gradient_equals(
-        gain=[12.0, 10.0, 300.0], word_head=[[12.0, 1.0, 3.0], [0.0, 0.0, 0.0]], word_bias=[2.0, 0.0], value_head=None
+        gain=[24.0, 10.0, 300.0], word_head=slopes, word_adapter=slopes, word_bias=[2.0, 0.0], value_head=None
     )
 
 
 def test_shared_policy_and_value_gradient_of_the_values():
     # The value loss trains the backbone as well: this is what sharing means.
     answer = call(SHARED_ACTOR_CRITIC, **SHARED, grad_through="values")
-    answer.gradient_equals(gain=[12.0, 10.0, 300.0], value_head=[[12.0, 1.0, 3.0]], word_head=None, word_bias=None)
+    answer.gradient_equals(gain=[12.0, 10.0, 300.0], value_head=[[12.0, 1.0, 3.0]], word_head=None)
+    answer.gradient_equals(word_bias=None, word_adapter=None)
 
 
 def test_shared_policy_and_value_is_one_pass_of_the_backbone():
@@ -254,11 +257,18 @@ def test_critic_from_reward_model_shares_nothing():
     answer.equals(shared="none", reward_model=SCORER_NUMBERS)
 
 
-@pytest.mark.parametrize("frozen", [False, True])
+@named_cases(
+    "frozen, left",
+    {
+        "all-of-it-trains": ((), SCORER_PARAMETERS),
+        "all-is-frozen": (("",), "none"),
+        "its-backbone-is-frozen": (("backbone",), "head.weight, head.bias"),
+    },
+)
 @worth(2)
-def test_critic_from_reward_model_is_trainable(frozen):
+def test_critic_from_reward_model_is_trainable(frozen, left):
     answer = call(CRITIC_OF, **SCORER, frozen=frozen)
-    answer.equals(trainable=SCORER_PARAMETERS, reward_model_trainable="none" if frozen else SCORER_PARAMETERS)
+    answer.equals(trainable=SCORER_PARAMETERS, reward_model_trainable=left)
 
 
 def test_critic_from_reward_model_keeps_the_dtype():
@@ -279,6 +289,8 @@ NUMBERS = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 0.0]
         "all-of-it-trains": ((), ()),
         "some-is-frozen-already": (("0.weight", "2.2.bias"), ()),
         "only-the-outer-module-says-eval": ((), ("",)),
+        "all-is-frozen-already": (tuple(ALL_PARAMETERS.split(", ")), ()),
+        "all-is-in-eval-mode-already": ((), ("", "0", "1", "2", "2.0", "2.1", "2.2")),
     },
 )
 @worth(2)
@@ -340,7 +352,8 @@ LORA = scenario("lora_line", of=reference_mode)
         "without-reference-the-adapters-are-off": ({"policy": 2.0}, "policy", 3.0, 1.0),
         "reference-adapter-is-on": ({"policy": 2.0, "reference": 4.0}, "policy", 3.0, 5.0),
         "whatever-came-first": ({"reference": 4.0, "policy": 2.0}, "policy", 3.0, 5.0),
-        "another-adapter-is-no-reference": ({"policy": 2.0, "sft": 8.0}, "policy", 3.0, 1.0),
+        "another-adapter-is-no-reference": ({"policy": 2.0, "preference": 8.0}, "policy", 3.0, 1.0),
+        "the-reference-may-be-the-active-one": ({"policy": 2.0, "reference": 4.0}, "reference", 5.0, 5.0),
         "named-default": ({"default": 2.0}, "default", 3.0, 1.0),
         "default-is-not-the-trained-one": ({"default": 2.0, "policy": 8.0}, "policy", 9.0, 1.0),
     },

@@ -34,6 +34,7 @@ def examples(seed: int) -> list[Request]:
         text = {"input_ids": ids, "attention_mask": mask}
         found += _of_the_critic(draw, text, evaluating)
         found += _of_the_response(draw, {**text, "prompt_length": prompt_length}, (rows, response_length), evaluating)
+    found.append(_long_in_bfloat16())
     for name in ("value_model", "value_model_modes"):
         found.append(request(scenario(name, of=ValueModel.forward), input_ids=[[4]], attention_mask=[[True]]))
     return found + _of_copies(draw) + _of_frozen(draw, generator(seed)) + _of_adapters(draw)
@@ -46,16 +47,25 @@ def _of_the_critic(draw: torch.Generator, text: dict[str, Tensor], evaluating: b
     return [request(critic, **text), request(critic, **text, **given, grad_of=("gain", "head"), grad_weights=weights)]
 
 
+def _long_in_bfloat16() -> Request:
+    """Texts of 2,100 and 2,099 tokens, which neither bfloat16 nor float16 can count; of the features the positions."""
+    mask = torch.ones(2, 2100, dtype=torch.bool)
+    mask[1, 0] = False
+    gain = torch.tensor([0.0, 1.0, 0.0]).bfloat16()
+    text = {"input_ids": mask.long(), "attention_mask": mask}
+    return request(scenario("value_model", of=ValueModel.forward), **text, gain=gain, dtype="bfloat16")
+
+
 def _of_copies(draw: torch.Generator) -> list[Request]:
     copied = scenario("critic_of", of=critic_from_reward_model)
     found = []
     for frozen, trained, dtype in (
-        (False, False, torch.float32),
-        (False, True, torch.float32),
-        (False, True, torch.float32),
-        (True, False, torch.float32),
-        (True, True, torch.float32),
-        (False, True, torch.float64),
+        ((), False, torch.float32),
+        ((), True, torch.float32),
+        (("head",), True, torch.float32),
+        (("",), False, torch.float32),
+        (("backbone",), True, torch.float32),
+        ((), True, torch.float64),
     ):
         numbers = normal_from(draw, 7).to(dtype)
         scorer = {"gain": numbers[:3], "weight": numbers[None, 3:6], "bias": numbers[6:]}
@@ -70,7 +80,14 @@ def _of_frozen(draw: torch.Generator, own: torch.Generator) -> list[Request]:
         own: a generator for these alone.
     """
     found = []
-    for frozen, evaluating in (((), ()), (("", "2.2.bias"), ("1",)), (("0.weight",), ("", "2.1"))):
+    layers = "", "0.weight", "0.bias", "2.0.weight", "2.0.bias", "2.2.weight", "2.2.bias"
+    for frozen, evaluating in (
+        ((), ()),
+        (("", "2.2.bias"), ("1",)),
+        (("0.weight",), ("", "2.1")),
+        (layers, ()),
+        ((), ("", "0", "1", "2", "2.0", "2.1", "2.2")),
+    ):
         scale = word_from(own)
         given = {"frozen": tuple(name or scale for name in frozen), "evaluating": evaluating, "scale": scale}
         given["numbers"] = normal_from(own, 7)
@@ -89,6 +106,7 @@ def _of_the_response(draw: torch.Generator, text: dict, shape: tuple[int, int], 
         "value_head": normal_from(draw, 1, 3),
         "word_head": normal_from(draw, 2, 3),
         "word_bias": normal_from(draw, 2),
+        "word_adapter": normal_from(draw, 2, 3),
     }
     both, alone, shared = (
         scenario("actor_critic", of=PolicyAndValue.forward),
@@ -100,8 +118,11 @@ def _of_the_response(draw: torch.Generator, text: dict, shape: tuple[int, int], 
         options = {"grad_through": part, "grad_weights": weights, "evaluating": evaluating}
         found.append(request(both, **text, **gains, grad_of=tuple(gains), **options))
         found.append(request(shared, **text, **heads, grad_of=tuple(heads), **options))
-    gains.pop("policy_gain")
-    found.append(request(both, **text, **gains, frozen_policy=True, grad_of="critic_gain", grad_through="values"))
+    found.append(request(shared, **text, **heads, grad_of="value_head", grad_through="values"))
+    actor = {"policy_gain": gains.pop("policy_gain")}
+    found.append(request(both, **text, **gains, frozen="policy", grad_of="critic_gain", grad_through="values"))
+    weighed = {"grad_of": "policy_gain", "grad_through": "logits", "grad_weights": words}
+    found.append(request(both, **text, **actor, frozen="value_model", **weighed))
     found.append(request(alone, **text, **gains, evaluating=evaluating, grad_of="critic_gain"))
     found.append(request(scenario("actor_critic_passes", of=PolicyAndValue.forward), **text))
     found.append(request(scenario("values_alone_passes", of=PolicyAndValue.response_values), **text))
@@ -112,7 +133,8 @@ def _of_the_response(draw: torch.Generator, text: dict, shape: tuple[int, int], 
 def _of_adapters(draw: torch.Generator) -> list[Request]:
     lora = scenario("lora_line", of=reference_mode)
     found = []
-    for names, active in ((("policy",), "policy"), (("policy", "reference"), "policy"), (("default", "sft"), "sft")):
+    for names in (("policy",), ("reference", "policy"), ("default", "preference")):
+        active = names[-1]
         adapters = {name: float(number) for name, number in zip(names, normal_from(draw, len(names)), strict=True)}
         given = {"adapters": adapters, "active": active, "seconds": 60.0}
         found += [

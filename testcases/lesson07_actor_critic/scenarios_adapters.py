@@ -48,18 +48,20 @@ def lora_line(
 ) -> Any:
     """y(1) before, inside and after the context. Each adapter adds its number to the slope 1 of the base model.
 
+    The context was used before, when the policy had its first adapter alone.
+
     Args:
         active: the adapter that is trained.
         trainable: the parameters that require a gradient before; what `peft` chose where None.
         interrupted: an exception leaves the context, `error` of ERRORS.
         no_grad: the caller has switched gradients off.
     """
-    policy = _lora(adapters, active)
+    policy = _lora(lesson, adapters, active)
     if trainable is not None:
         for name, parameter in policy.named_parameters():
             parameter.requires_grad_(_short(name) in trainable.split())
     give_gradients(policy)
-    policy.base_model.model.slope.eval()
+    policy.train().base_model.model.slope.eval()
     modes, gradients = in_train_mode(policy), gradients_of(policy)
     x = torch.ones(1, 1, dtype=torch.float64)
     before = policy(x).item()
@@ -120,11 +122,13 @@ def gpt2_lora(lesson: Any, input_ids: Tensor, attention_mask: Tensor, seed: int,
     return answer
 
 
-def _lora(adapters: dict[str, float], active: str) -> Any:
+def _lora(lesson: Any, adapters: dict[str, float], active: str) -> Any:
     """A `peft` model of rank 1 on `Line`: A is 1, and B is the number that the adapter adds."""
     config = LoraConfig(r=1, lora_alpha=1, lora_dropout=0.0, target_modules=["slope"])
     first, *others = adapters
     policy = get_peft_model(Line(), config, adapter_name=first)
+    with lesson.reference_mode(policy):
+        pass
     for name in others:
         policy.add_adapter(name, config)
     policy.set_adapter(active)
@@ -138,7 +142,9 @@ def _lora(adapters: dict[str, float], active: str) -> Any:
 
 def _gpt2_lora(seed: int, from_sft_adapter: bool) -> Any:
     """A GPT-2 whose policy adapter starts as a copy of an SFT adapter, named "reference", or as nothing."""
-    config = LoraConfig(r=2, lora_alpha=4, lora_dropout=0.0, target_modules=["c_attn"], fan_in_fan_out=True)
+    config = LoraConfig(
+        r=2, lora_alpha=4, lora_dropout=0.0, target_modules=["c_attn"], fan_in_fan_out=True, use_dora=True
+    )
     with seeded(seed), warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # peft asks transformers in words that are going out of use
         policy = get_peft_model(gpt2(seed), config, adapter_name="policy")

@@ -27,17 +27,24 @@ from .scenarios_models import (
 
 
 def critic_of(
-    lesson: Any, gain: Tensor, weight: Tensor, bias: Tensor, frozen: bool = False, trained: bool = False
+    lesson: Any, gain: Tensor, weight: Tensor, bias: Tensor, frozen: tuple[str, ...] = (), trained: bool = False
 ) -> Any:
-    """The critic made from a reward model with these weights; `trained` then adds 1 to all that the critic holds."""
+    """The critic made from a reward model with these weights; `trained` then adds 1 to all that the critic holds.
+
+    Another one was made before the reward model had them. Its buffer is float32, whatever the dtype of the rest.
+    """
     reward_model = reward_model_on(lesson, Digits()).to(gain.dtype)
+    reward_model.backbone.offset = reward_model.backbone.offset.float()
+    lesson.critic_from_reward_model(reward_model)
     with torch.no_grad():
         reward_model.backbone.gain.copy_(gain)
         reward_model.backbone.offset.fill_(7.0)
         reward_model.head.weight.copy_(weight)
         reward_model.head.bias.copy_(bias)
-    if frozen:
-        reward_model.requires_grad_(False).eval()
+    for part in frozen:  # "" is the whole.
+        reward_model.get_submodule(part).requires_grad_(False).eval()
+    give_gradients(reward_model)
+    slopes = gradients_of(reward_model)
     torch.manual_seed(0)
     critic = lesson.critic_from_reward_model(reward_model)
     shared = shared_tensors(critic, reward_model)
@@ -51,25 +58,28 @@ def critic_of(
         "trainable": listed(trainable_in(critic)),
     }
     if trained:
-        with torch.no_grad():
-            for tensor in (*critic.parameters(), *critic.buffers()):
-                tensor.add_(1.0)
+        _add(critic, 1.0)
     left = (reward_model.backbone.gain, reward_model.backbone.offset, reward_model.head.weight, reward_model.head.bias)
     answer["reward_model"] = torch.cat([tensor.detach().flatten() for tensor in left])
     answer["reward_model_trainable"] = listed(trainable_in(reward_model))
+    answer["reward_model_gradients_as_before"] = slopes == gradients_of(reward_model)
     return answer
 
 
 def gpt2_critic(lesson: Any, input_ids: Tensor, attention_mask: Tensor, seed: int, dtype: str) -> Any:
-    """The critic at the last token of each row (they have no padding on the right), and the score."""
+    """The critic at the last token of each row (they have no padding on the right), and the score.
+
+    All of the reward model is frozen but its first parameter.
+    """
     reward_model = reward_model_on(lesson, gpt2(seed).transformer).to(getattr(torch, dtype))
     fill(reward_model.head, seed)
     reward_model.requires_grad_(False).eval()
+    next(reward_model.parameters()).requires_grad_(True)
     critic = lesson.critic_from_reward_model(reward_model)
     values = critic(input_ids, attention_mask)
     return {
         "value": values[:, -1].detach(),
-        "score": reward_model(input_ids, attention_mask),
+        "score": reward_model(input_ids, attention_mask).detach(),
         "shared": listed(shared_tensors(critic, reward_model)),
         "frozen": listed(name for name, parameter in critic.named_parameters() if not parameter.requires_grad),
     }
@@ -140,16 +150,23 @@ def gpt2_frozen(lesson: Any, seed: int) -> Any:
 def reference_of(
     lesson: Any, frozen: tuple[str, ...] = (), evaluating: tuple[str, ...] = (), trained: float = 0.0, **made: Any
 ) -> Any:
-    """The reference of a policy, and both after `trained` was added to all that the policy holds."""
+    """The reference of a policy, and both after `trained` was added to all that the policy holds.
+
+    Another reference was made before, when the policy held other numbers.
+    """
     policy = _prepared(frozen, evaluating, **made)
     give_gradients(policy)
     slopes, dropout = gradients_of(policy), dropouts_of(policy)
+    held = [tensor.detach().clone() for tensor in (*policy.parameters(), *policy.buffers())]
+    _add(policy, 1.0)
+    lesson.make_reference(policy)
+    with torch.no_grad():
+        for tensor, number in zip((*policy.parameters(), *policy.buffers()), held, strict=True):
+            tensor.copy_(number)
     torch.manual_seed(0)
     reference = lesson.make_reference(policy)
     left = {"gradients_as_before": slopes == gradients_of(policy), "dropout_as_before": dropout == dropouts_of(policy)}
-    with torch.no_grad():
-        for tensor in (*policy.parameters(), *policy.buffers()):
-            tensor.add_(trained)
+    _add(policy, trained)
     return {
         "class": type(reference).__name__,
         "weights": first_numbers(reference),
@@ -161,6 +178,12 @@ def reference_of(
         "policy_train_mode": listed(in_train_mode(policy)),
         **{f"policy_{name}": value for name, value in left.items()},
     }
+
+
+def _add(model: nn.Module, number: float) -> None:
+    with torch.no_grad():
+        for tensor in (*model.parameters(), *model.buffers()):
+            tensor.add_(number)
 
 
 def gpt2_reference(lesson: Any, input_ids: Tensor, attention_mask: Tensor, seed: int) -> Any:

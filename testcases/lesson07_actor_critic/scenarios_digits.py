@@ -1,7 +1,8 @@
 """Toy models whose outputs are digits: each number shows what the backbone was given.
 
 `Digits` gives token `id` at position `pos`, with `seen` real tokens up to and including it, the features (id, pos,
-seen). A head of weights (1, 10, 100) turns them into digits: the second token of a text, a 5, gives 215.
+seen). A head of weights (1, 10, 100) turns them into digits: the second token of a text, a 5, gives 215. Of each number
+the last digit is kept, which any dtype can hold.
 Without position ids it counts columns, and without a mask it sees padding, as GPT-2 does.
 """
 
@@ -47,9 +48,32 @@ class Digits(HuggingFaceModel):
         mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask.long()
         columns = torch.arange(input_ids.shape[1]).expand_as(input_ids)
         positions = columns if position_ids is None else position_ids.expand_as(input_ids)
-        features = torch.stack([input_ids, positions, mask.cumsum(dim=1)], dim=-1)
+        features = torch.stack([input_ids, positions, mask.cumsum(dim=1)], dim=-1) % 10
         hidden = features.to(self.gain.dtype) * self.gain + self.offset
         return Output(last_hidden_state=hidden, hidden_states=(features.to(hidden.dtype), hidden))
+
+
+class DigitHead(nn.Module):
+    """A head with an adapter, wrapped as `peft` wraps one: `weight` and `bias` are those of the layer inside."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.base_layer = nn.Linear(3, 2)
+        self.adapter = nn.Parameter(torch.zeros(2, 3))
+        with torch.no_grad():
+            self.base_layer.weight.copy_(torch.tensor([*DIGITS, [-1.0, -10.0, -100.0]]))
+            self.base_layer.bias.zero_()
+
+    @property
+    def weight(self) -> Tensor:
+        return self.base_layer.weight
+
+    @property
+    def bias(self) -> Tensor:
+        return self.base_layer.bias
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        return self.base_layer(hidden) + hidden @ self.adapter.T
 
 
 class DigitPolicy(HuggingFaceModel):
@@ -64,11 +88,8 @@ class DigitPolicy(HuggingFaceModel):
         self.config = SimpleNamespace(hidden_size=3)
         self.transformer = Digits()
         self.embed_in = nn.Embedding.from_pretrained(torch.ones(2, 3))
-        self.embed_out = nn.Linear(3, 2)
+        self.embed_out = DigitHead()
         self.words_for = 0
-        with torch.no_grad():
-            self.embed_out.weight.copy_(torch.tensor([*DIGITS, [-1.0, -10.0, -100.0]]))
-            self.embed_out.bias.zero_()
         self.embed_out.register_forward_pre_hook(self._count)
 
     def _count(self, head: nn.Module, given: tuple[Tensor]) -> None:

@@ -30,10 +30,13 @@ def with_parameters(
 ) -> Any:
     """Call a model with these parameters in place of its own: gradients then reach the tensors that were given.
 
-    It has read another batch of the same shape before.
+    It has read another batch of the same shape before, of which it may keep nothing.
     """
+    own = set(vars(model))
     with torch.no_grad():
         getattr(model, method)(*(part.flip(0) if isinstance(part, Tensor) else part for part in arguments))
+    if set(vars(model)) - own:
+        raise ValueError(f"expected {method} to keep nothing in the model, got {sorted(set(vars(model)) - own)}")
     given = {f"model.{name}": value for name, value in parameters.items() if value is not None}
     return functional_call(_Method(model, method), given, arguments)
 

@@ -59,10 +59,11 @@ def actor_critic(
     critic_gain: Tensor | None = None,
     dtype: str = "float64",
     evaluating: bool = False,
-    frozen_policy: bool = False,
+    frozen: str = "none",
 ) -> Any:
+    """`frozen`: one of the two models."""
     model = _actor_and_critic(lesson, dtype).train(not evaluating)
-    model.policy.requires_grad_(not frozen_policy)
+    getattr(model, frozen, nn.Module()).requires_grad_(False)
     parameters = {"policy.transformer.gain": policy_gain, "value_model.backbone.gain": critic_gain}
     outputs = with_parameters(model, parameters, input_ids, attention_mask, prompt_length)
     return _response_part(outputs, attention_mask, prompt_length)
@@ -107,15 +108,16 @@ def shared_actor_critic(
     evaluating: bool = False,
     **given: Tensor,
 ) -> Any:
-    """`given`: gain, value_head, word_head, word_bias in place of the toy's own."""
+    """`given`: gain, value_head, word_head, word_bias, word_adapter in place of the toy's own."""
     model = lesson.SharedPolicyAndValue(DigitPolicy())
     model.value_head = digit_head()
     model.train(not evaluating)
     places = {
         "gain": "policy.transformer.gain",
         "value_head": "value_head.weight",
-        "word_head": "policy.embed_out.weight",
-        "word_bias": "policy.embed_out.bias",
+        "word_head": "policy.embed_out.base_layer.weight",
+        "word_bias": "policy.embed_out.base_layer.bias",
+        "word_adapter": "policy.embed_out.adapter",
     }
     parameters = {places[name]: tensor for name, tensor in given.items()}
     outputs = with_parameters(model.to(getattr(torch, dtype)), parameters, input_ids, attention_mask, prompt_length)

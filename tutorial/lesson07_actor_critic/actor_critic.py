@@ -84,7 +84,7 @@ class ValueModel(nn.Module):
             attention_mask: (B, L) bool.
 
         Returns:
-            (B, L); at padding positions the number means nothing.
+            (B, L); at padding positions the number means nothing. The model keeps nothing of a batch.
 
         Raises:
             ValueError: shapes disagree.
@@ -116,7 +116,8 @@ class PolicyAndValue(nn.Module):
 
         Returns:
             logits (B, T, V) and values (B, T), both taken *before* the token they belong to, from one forward pass of
-            each model; no logits over the vocabulary are computed for the prompt.
+            each model; no logits over the vocabulary are computed for the prompt. Either model may be frozen: the other
+            has its gradient all the same. Nothing of a batch is kept.
 
         Raises:
             ValueError: shapes disagree, or no response is left after the prompt.
@@ -148,7 +149,10 @@ class SharedPolicyAndValue(nn.Module):
         nn.init.zeros_(self.value_head.bias)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> ResponseOutputs:
-        """Logits (B, T, V) and values (B, T) from one forward pass of the backbone; all else as in `PolicyAndValue`."""
+        """Logits (B, T, V) and values (B, T) from one forward pass of the backbone; all else as in `PolicyAndValue`.
+
+        The policy's head may hold an adapter, so that its weight and bias are not all that it computes.
+        """
         _check_inputs(input_ids, attention_mask, prompt_length)
         raise NotImplementedError("lesson07: SharedPolicyAndValue.forward")
 
@@ -174,11 +178,11 @@ def critic_from_reward_model(reward_model: RewardModel) -> ValueModel:
     """A critic that starts as a copy of the reward model, backbone and head: at the last token its value is the score.
 
     Args:
-        reward_model: left as it is, and never trained through the critic.
+        reward_model: left as it is, gradients included, and never trained through the critic.
 
     Returns:
-        A trainable `ValueModel` of the reward model's dtype and device that shares no tensor with it; each of its
-        parameters requires a gradient, even where the reward model was frozen.
+        A new, trainable `ValueModel`, each tensor of the dtype and device that it has in the reward model, that shares
+        no tensor with it; each of its parameters requires a gradient, even where the reward model was frozen.
 
     Source: Stiennon et al., "Learning to summarize from human feedback", 2020, section 3.4.
     """
@@ -186,12 +190,15 @@ def critic_from_reward_model(reward_model: RewardModel) -> ValueModel:
 
 
 def freeze(model: Model) -> Model:
-    """Stop training a model, in place: no parameter requires a gradient, dropout is off. Returns the same model."""
+    """Stop training a model, in place: no parameter requires a gradient, dropout is off. Returns the same model.
+
+    Some or all of its parameters may be frozen already, and some or all of its modules in eval mode.
+    """
     raise NotImplementedError("lesson07: freeze")
 
 
 def make_reference(policy: PreTrainedModel) -> PreTrainedModel:
-    """A frozen copy of the policy as it is now: the SFT model that the KL is measured against.
+    """A frozen copy, new with each call, of the policy as it is now: the SFT model that the KL is measured against.
 
     Args:
         policy: left as it is; training it later does not change the copy.
@@ -211,7 +218,8 @@ def reference_mode(policy: PeftModel) -> Iterator[PeftModel]:
     the bare base model is not what it started from, and the KL would be large at step 0.
 
     Args:
-        policy: a `peft` model.
+        policy: a `peft` model with LoRA layers of any kind, switched on, and no other trained copies of layers
+            (`modules_to_save`). Its adapters, and what is trained of them, may change from one use to the next.
 
     Yields:
         The policy, under `torch.no_grad`. (Not under `torch.inference_mode`, whose tensors cannot enter a loss.)
