@@ -164,7 +164,7 @@ class SharedPolicyAndValue(nn.Module):
     def forward(self, input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> ResponseOutputs:
         """Logits (B, T, V) and values (B, T) from one forward pass of the backbone; all else as in `PolicyAndValue`.
 
-        The policy's head may hold an adapter, so that its weight and bias are not all that it computes.
+        The policy's head is a linear layer, some have a bias; no adapter is on it.
         """
         _check_inputs(input_ids, attention_mask, prompt_length)
         # region solution

@@ -1,4 +1,4 @@
-"""Scenarios for every lesson: an exercise called otherwise than once."""
+"""Scenarios for every lesson: an exercise called otherwise than once, and what a call may not leave behind."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import copy
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 
 
 def first_of_two(lesson: Any, exercise: str, first: dict[str, Any], second: dict[str, Any]) -> tuple[Any, Any]:
@@ -16,3 +17,22 @@ def first_of_two(lesson: Any, exercise: str, first: dict[str, Any], second: dict
         before = copy.deepcopy(answer)
         function(**second)
     return before, answer
+
+
+def forget_the_batch(model: nn.Module, method: str, *arguments: Any) -> None:
+    """Call a method of a model without gradients.
+
+    Raises:
+        ValueError: a tensor was kept in the model.
+    """
+    own = set(vars(model))
+    with torch.no_grad():
+        getattr(model, method)(*arguments)
+    kept = [name for name, value in vars(model).items() if name not in own and _has_tensors(value)]
+    if kept:
+        raise ValueError(f"expected {method} to keep nothing of a batch in the model, got {', '.join(kept)}")
+
+
+def _has_tensors(value: Any) -> bool:
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    return isinstance(value, Tensor) or any(map(_has_tensors, parts))

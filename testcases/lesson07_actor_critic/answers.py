@@ -174,11 +174,6 @@ class OneBackbone(Wrong, of="SharedPolicyAndValue.forward"):
     """the input embeddings are the head only where the two are tied: get_output_embeddings() is always the head"""
     head_without_its_bias = edit(WORDS, "hidden @ self.policy.get_output_embeddings().weight.T")
     """only the head's weight is used, and some heads have a bias: call the head, get_output_embeddings()(hidden)"""
-    head_without_its_adapter = edit(
-        "logits = self.policy.get_output_embeddings()(hidden)",
-        "head = self.policy.get_output_embeddings()\nlogits = nn.functional.linear(hidden, head.weight, head.bias)",
-    )
-    """only the head's weight and bias are used, and it may hold an adapter: call the head"""
     shared_plain_tuple_returned = edit("ResponseOutputs", "")
     """a plain tuple is returned: both classes return ResponseOutputs, so that one can replace the other"""
     backbone_run_twice = edit(WORDS, LOGITS)
@@ -212,6 +207,11 @@ class OneBackbone(Wrong, of="SharedPolicyAndValue.forward"):
 
 
 class RightOneBackbone(Right, of="SharedPolicyAndValue.forward"):
+    head_as_a_function = edit(
+        "logits = self.policy.get_output_embeddings()(hidden)",
+        "head = self.policy.get_output_embeddings()\nlogits = nn.functional.linear(hidden, head.weight, head.bias)",
+    )
+    """the head's weight and bias, where it has one"""
     hidden_states_of_the_policy = instead("""
         output = self.policy(
             input_ids=input_ids,

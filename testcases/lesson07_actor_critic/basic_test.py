@@ -195,26 +195,23 @@ SHARED = {
     "value_head": DIGITS,
     "word_head": [[1.0, 10.0, 100.0], [-1.0, -10.0, -100.0]],
     "word_bias": [0.25, 0.75],
-    "word_adapter": [[1.0, 0.0, 0.0], [0.0, 0.0, 0.0]],
-    "grad_of": ("gain", "value_head", "word_head", "word_bias", "word_adapter"),
+    "grad_of": ("gain", "value_head", "word_head", "word_bias"),
 }
 
 
 def test_shared_policy_and_value_gradient_of_the_logits():
     answer = call(SHARED_ACTOR_CRITIC, **SHARED, grad_through="logits", grad_weights=FIRST_WORD)
-    # Some heads have a bias: GPT-J's, for one. The adapter adds the token's id to the first word.
-    answer.part("logits").equals([[[114.25, -106.25], [220.25, -214.25]]])
-    slopes = [[12.0, 1.0, 3.0], [0.0, 0.0, 0.0]]
+    # Some heads have a bias: GPT-J's, for one.
+    answer.part("logits").equals([[[107.25, -106.25], [215.25, -214.25]]])
     answer.gradient_equals(
-        gain=[24.0, 10.0, 300.0], word_head=slopes, word_adapter=slopes, word_bias=[2.0, 0.0], value_head=None
+        gain=[12.0, 10.0, 300.0], word_head=[[12.0, 1.0, 3.0], [0.0, 0.0, 0.0]], word_bias=[2.0, 0.0], value_head=None
     )
 
 
 def test_shared_policy_and_value_gradient_of_the_values():
     # The value loss trains the backbone as well: this is what sharing means.
     answer = call(SHARED_ACTOR_CRITIC, **SHARED, grad_through="values")
-    answer.gradient_equals(gain=[12.0, 10.0, 300.0], value_head=[[12.0, 1.0, 3.0]], word_head=None)
-    answer.gradient_equals(word_bias=None, word_adapter=None)
+    answer.gradient_equals(gain=[12.0, 10.0, 300.0], value_head=[[12.0, 1.0, 3.0]], word_head=None, word_bias=None)
 
 
 def test_shared_policy_and_value_is_one_pass_of_the_backbone():

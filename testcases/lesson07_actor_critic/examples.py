@@ -106,7 +106,6 @@ def _of_the_response(draw: torch.Generator, text: dict, shape: tuple[int, int], 
         "value_head": normal_from(draw, 1, 3),
         "word_head": normal_from(draw, 2, 3),
         "word_bias": normal_from(draw, 2),
-        "word_adapter": normal_from(draw, 2, 3),
     }
     both, alone, shared = (
         scenario("actor_critic", of=PolicyAndValue.forward),

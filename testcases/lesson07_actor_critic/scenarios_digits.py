@@ -53,29 +53,6 @@ class Digits(HuggingFaceModel):
         return Output(last_hidden_state=hidden, hidden_states=(features.to(hidden.dtype), hidden))
 
 
-class DigitHead(nn.Module):
-    """A head with an adapter, wrapped as `peft` wraps one: `weight` and `bias` are those of the layer inside."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.base_layer = nn.Linear(3, 2)
-        self.adapter = nn.Parameter(torch.zeros(2, 3))
-        with torch.no_grad():
-            self.base_layer.weight.copy_(torch.tensor([*DIGITS, [-1.0, -10.0, -100.0]]))
-            self.base_layer.bias.zero_()
-
-    @property
-    def weight(self) -> Tensor:
-        return self.base_layer.weight
-
-    @property
-    def bias(self) -> Tensor:
-        return self.base_layer.bias
-
-    def forward(self, hidden: Tensor) -> Tensor:
-        return self.base_layer(hidden) + hidden @ self.adapter.T
-
-
 class DigitPolicy(HuggingFaceModel):
     """A language model of two words on `Digits`: logits (215, -215) after a 5 in second place.
 
@@ -88,8 +65,11 @@ class DigitPolicy(HuggingFaceModel):
         self.config = SimpleNamespace(hidden_size=3)
         self.transformer = Digits()
         self.embed_in = nn.Embedding.from_pretrained(torch.ones(2, 3))
-        self.embed_out = DigitHead()
+        self.embed_out = nn.Linear(3, 2)
         self.words_for = 0
+        with torch.no_grad():
+            self.embed_out.weight.copy_(torch.tensor([*DIGITS, [-1.0, -10.0, -100.0]]))
+            self.embed_out.bias.zero_()
         self.embed_out.register_forward_pre_hook(self._count)
 
     def _count(self, head: nn.Module, given: tuple[Tensor]) -> None:

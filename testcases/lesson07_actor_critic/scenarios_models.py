@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from testcases.doubles.calls import forget_the_batch
 from testcases.doubles.drawing import normal_from
 
 
@@ -32,11 +33,7 @@ def with_parameters(
 
     It has read another batch of the same shape before, of which it may keep nothing.
     """
-    own = set(vars(model))
-    with torch.no_grad():
-        getattr(model, method)(*(part.flip(0) if isinstance(part, Tensor) else part for part in arguments))
-    if set(vars(model)) - own:
-        raise ValueError(f"expected {method} to keep nothing in the model, got {sorted(set(vars(model)) - own)}")
+    forget_the_batch(model, method, *(part.flip(0) if isinstance(part, Tensor) else part for part in arguments))
     given = {f"model.{name}": value for name, value in parameters.items() if value is not None}
     return functional_call(_Method(model, method), given, arguments)
 

@@ -108,16 +108,15 @@ def shared_actor_critic(
     evaluating: bool = False,
     **given: Tensor,
 ) -> Any:
-    """`given`: gain, value_head, word_head, word_bias, word_adapter in place of the toy's own."""
+    """`given`: gain, value_head, word_head, word_bias in place of the toy's own."""
     model = lesson.SharedPolicyAndValue(DigitPolicy())
     model.value_head = digit_head()
     model.train(not evaluating)
     places = {
         "gain": "policy.transformer.gain",
         "value_head": "value_head.weight",
-        "word_head": "policy.embed_out.base_layer.weight",
-        "word_bias": "policy.embed_out.base_layer.bias",
-        "word_adapter": "policy.embed_out.adapter",
+        "word_head": "policy.embed_out.weight",
+        "word_bias": "policy.embed_out.bias",
     }
     parameters = {places[name]: tensor for name, tensor in given.items()}
     outputs = with_parameters(model.to(getattr(torch, dtype)), parameters, input_ids, attention_mask, prompt_length)
