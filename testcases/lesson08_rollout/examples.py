@@ -63,6 +63,7 @@ def _weights(draw: torch.Generator, *rows: list[float]) -> Tensor:
     return torch.stack(mixed).log()
 
 
+SIXTEEN_BITS = torch.bfloat16, torch.float16
 PLAIN = [[5.0, 3.0, 2.0, 0.0], [1.0, 2.0, 3.0, 4.0]]
 WIDE = [[6.0, 4.0, 2.0, 1.0, 1.0], [12.0, 8.0, 3.0, 2.0, 1.0]]
 SAMPLING: list[tuple[list[list[float]], dict[str, float]]] = [
@@ -78,7 +79,11 @@ SAMPLING: list[tuple[list[list[float]], dict[str, float]]] = [
     ([[25.0, 9.0, 4.0, 1.0]], {"temperature": 2.0, "top_p": 0.8}),
     ([[4.0, 3.0, 2.0, 1.0]], {"top_k": 3, "top_p": 0.42}),
     ([[3.0, 3.0, 2.0]], {"top_k": 1}),
-    ([[6.0**0.05, 3.0**0.05, 1.0]], {"temperature": 0.05}),
+    ([[6.0**1e-7, 3.0**1e-7, 1.0]], {"temperature": 1e-7}),
+    ([[3.0, 2.0, 0.0, 0.0]], {"top_k": 3}),
+    ([[4.0, 3.0, 3.0]], {"top_p": 0.6, "ties": True}),
+    ([[4.0, 2.0, 2.0, 2.0]], {"top_k": 2, "top_p": 0.7, "ties": True}),
+    ([[2.0, 1.0, 1.0]], {"top_p": 0.5001, "ties": True}),
 ]
 
 
@@ -86,10 +91,17 @@ def _sampling(draw: torch.Generator) -> list[Request]:
     agreement = scenario("agreement", of=sample_token)
     return [
         *(request(SHARES, logits=_weights(draw, *rows), seed=_number(draw), **given) for rows, given in SAMPLING),
+        request(SHARES, logits=1e4 * _weights(draw, [5.0, 3.0, 2.0]), seed=0, temperature=1e4),
         request(agreement, logits=_weights(draw, [3.0, 2.0, 2.0, 3.0]), seed=_number(draw)),
         request(sample_token, normal_from(draw, 5, 7), 0.7, 1),
         request(sample_token, normal_from(draw, 3, 3).float(), top_p=0.01),
+        *(request(sample_token, one_hot(draw, 2).log().to(dtype), 0.7, 3, 0.9) for dtype in SIXTEEN_BITS),
     ]
+
+
+def one_hot(draw: torch.Generator, rows: int) -> Tensor:
+    """Weights of 2,103 tokens: 0 but for one of an odd number above 2,048, which 16 bits do not hold."""
+    return torch.eye(2_103)[2_049 + 2 * torch.randint(27, (rows,), generator=draw)]
 
 
 def _script(draw: torch.Generator, rows: int, steps: int, stops: tuple[int, ...] = ()) -> Tensor:
@@ -99,6 +111,19 @@ def _script(draw: torch.Generator, rows: int, steps: int, stops: tuple[int, ...]
         script[0, 1, stops[-1]] = 9
         script[-1, :, stops] = -9
     return script
+
+
+def _in_16_bits(draw: torch.Generator) -> Request:
+    """A policy whose log-probabilities need more bits than it has, and tokens of odd numbers above 2,048. It could not
+    write the padding. The first row ends at step 1."""
+    script = normal_from(draw, 2, 4, 2_103)
+    written = 2_055 + 2 * torch.randint(24, (2, 4), generator=draw)
+    written[0, 1] = 2_053
+    script.scatter_(2, written[:, :, None], 9.0)[:, :, 2_051] = -math.inf
+    ends = {"stop_token_ids": (2_053,), "pad_token_id": 2_051, "max_new_tokens": 4}
+    prompts = torch.randint(2_103, (2, 3), generator=draw)
+    scripted = scenario("scripted", of=generate)
+    return request(scripted, script=script.bfloat16(), input_ids=prompts, seed=0, top_k=1, temperature=0.7, **ends)
 
 
 def _prompts(draw: torch.Generator, lengths: list[int]) -> dict[str, Tensor]:
@@ -124,7 +149,7 @@ def _scripted(draw: torch.Generator) -> list[Request]:
         script = _script(draw, rows, steps, stops)
         scripted = scenario("scripted", of=generate)
         found.append(request(scripted, script=script, input_ids=prompts, seed=1, top_k=1, **options))
-    return found
+    return [*found, _in_16_bits(draw)]
 
 
 def _written_by_models(draw: torch.Generator) -> list[Request]:
@@ -141,11 +166,11 @@ def _written_by_models(draw: torch.Generator) -> list[Request]:
 
 def _sampled(draw: torch.Generator) -> list[Request]:
     shares = scenario("sampled_shares", of=generate)
-    tempered = logs(*[[0.0, 2.0, 3.0, 0.0]] * 4)
+    tempered = 1e-7 * logs(*[[0.0, 4.0, 9.0, 0.0]] * 4)
     cut = _weights(draw, [1.0, 6.0, 4.0, 1.0]).expand(4, 4).clone()
     return [
         request(shares, table=CHAIN, prompt=2, max_new_tokens=2, seed=_number(draw)),
-        request(shares, table=tempered, prompt=2, max_new_tokens=1, seed=_number(draw), temperature=0.5),
+        request(shares, table=tempered, prompt=2, max_new_tokens=1, seed=0, temperature=1e-7),
         request(shares, table=cut, prompt=1, max_new_tokens=1, seed=_number(draw), top_k=2),
         request(shares, table=cut, prompt=1, max_new_tokens=1, seed=_number(draw), top_p=0.8),
         request(scenario("generate_agreement", of=generate), table=CHAIN, seed=_number(draw)),
@@ -194,11 +219,19 @@ def _rows(draw: torch.Generator) -> list[Request]:
     zeros["input_ids"] = torch.zeros_like(zeros["input_ids"])
     gap = experience(draw, [2, 3], [4, 5])
     gap["mask"] = gap["mask"] & (torch.arange(5) != 1)
+    gap["attention_mask"] = gap["attention_mask"] & (torch.arange(8) != 1)
+    # Cut to columns of odd numbers above 2,048, which 16 bits do not hold; what stands on the padding is arbitrary.
+    long = experience(draw, [2_106, 3], [2_107, 2_101])
+    wide = {name: tensor.to(torch.bfloat16) for name, tensor in long.items() if tensor.is_floating_point()}
+    long |= {name: tensor.masked_fill(~long["mask"], math.nan) for name, tensor in wide.items() if name != "scores"}
+    long["input_ids"] = long["input_ids"].masked_fill(~long["attention_mask"], 7)
     return [
         *(request(picked, tensors=stored, index=index) for index in ([3, 0], [0, 1, 2, 3], [2], [1], [2, 0, 2])),
         request(picked, tensors=small, index=[2, 1]),
+        request(picked, tensors=small, index=[2, 1, 0, 2, 1, 0, 2]),
         request(picked, tensors=zeros, index=[0]),
-        request(picked, tensors=gap, index=[0]),
+        *(request(picked, tensors=gap, index=index) for index in ([0], [1])),
+        request(picked, tensors=long, index=[1]),
     ]
 
 
@@ -211,7 +244,9 @@ def _minibatches(draw: torch.Generator) -> list[Request]:
         for size, epochs in ((2, 1), (1, 1), (5, 2), (3, 1), (7, 1))
     ]
     found.append(request(YIELDED, batches=(second, first), size=2, seed=_number(draw), epochs=2))
-    found.append(request(order, batches=(experience(draw, [2] * 30, [3] * 30),), size=4, seed=_number(draw)))
+    many = experience(draw, [2] * 300, [3] * 300)
+    many |= {name: many[name].bfloat16() for name in NUMBERS}
+    found.append(request(order, batches=(many,), size=40, seed=_number(draw)))
     for forget in (False, True):
         found.append(request(after, first=first, second=second, forget=forget, seed=_number(draw)))
     return found
@@ -283,23 +318,34 @@ def _evaluating_in_special_cases(draw: torch.Generator) -> list[Request]:
     text = _responses(draw, [3, 1], 6)
     two = {"input_ids": torch.randint(4, (2, 2), generator=draw), "responses": torch.randint(4, (2, 3), generator=draw)}
     tables = {"table": normal_from(draw, 4, 4), "base": normal_from(draw, 4, 4)}
+    one = {"input_ids": [[2, 3]], "attention_mask": [[True, True]], "scores": [0.5], "kl_coef": 0.3}
+    one |= {"reference": normal_from(draw, 6, 6), "worth": normal_from(draw, 6).bfloat16()}
     return [
         request(seen, **prompts, responses=text["responses"] * (torch.arange(3) != 1), mask=text["mask"]),
         request(broken, training=[True, False, True, False]),
-        request(
-            EVALUATED,
-            input_ids=[[2, 3]],
-            attention_mask=[[True, True]],
-            responses=[[4, 1]],
-            log_probs=[[-1.0, -0.5]],
-            mask=[[True, True]],
-            scores=[0.5],
-            reference=normal_from(draw, 6, 6),
-            worth=normal_from(draw, 6).bfloat16(),
-            kl_coef=0.3,
-        ),
+        request(EVALUATED, **one, responses=[[4, 1]], log_probs=torch.tensor([[-1.0, -0.5]]), mask=[[True, True]]),
+        request(EVALUATED, **one, responses=[[4]], log_probs=[[-1.0]], mask=[[True]], whiten_rewards=True),
+        _evaluating_in_16_bits(draw),
         *(request(own_base, **two, **tables, **settings) for settings in ({}, UNUSUAL | {"whiten_rewards": True})),
     ]
+
+
+def _evaluating_in_16_bits(draw: torch.Generator) -> Request:
+    """A long text, a reference and a reward model in 16 bits, and a critic in 64."""
+    columns, text = 2_100, _responses(draw, [4, 2], 6)
+    text["log_probs"] = text["log_probs"].float()
+    return request(
+        EVALUATED,
+        input_ids=torch.randint(2, 6, (2, columns), generator=draw),
+        attention_mask=_left_padded([3, columns]),
+        **text,
+        scores=torch.tensor([2.5, -7.0], dtype=torch.bfloat16),
+        reference=normal_from(draw, 6, 6).bfloat16(),
+        places=normal_from(draw, columns + 4, 6).bfloat16(),
+        worth=normal_from(draw, 6),
+        kl_coef=0.3,
+        temperature=0.7,
+    )
 
 
 def _collecting(draw: torch.Generator) -> list[Request]:
@@ -324,6 +370,12 @@ def _collecting(draw: torch.Generator) -> list[Request]:
             "seed": _number(draw),
         }
         found.append(request(scenario("collected", of=collect_experience), **asked, kl_coef=0.25, **settings))
+    # A policy in 16 bits that would say something else if it were asked again.
+    script = torch.full((3, 4, 6), -9.0).scatter_(2, torch.randint(1, 6, (3, 4, 1), generator=draw), 9.0)
+    changed = {"table": script.bfloat16(), "reference": normal_from(draw, 6, 6).bfloat16(), "max_new_tokens": 4}
+    found.append(
+        request(scenario("collected", of=collect_experience), **{**asked, **changed}, pad_token_id=2, kl_coef=0.0)
+    )
     return found
 
 

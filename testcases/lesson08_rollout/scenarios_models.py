@@ -23,8 +23,8 @@ class Table(TablePolicy):
     In train mode the logits are reversed, as dropout would make them wrong.
     """
 
-    def __init__(self, table: Tensor) -> None:
-        super().__init__(table)
+    def __init__(self, table: Tensor, places: Tensor | None = None) -> None:
+        super().__init__(table, places)
         self.inner = nn.Sequential(nn.Identity(), nn.Dropout(0.5))
         self.calls: list[SimpleNamespace] = []
 

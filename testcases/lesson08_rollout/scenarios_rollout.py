@@ -12,7 +12,7 @@ from testcases.doubles.backbones import TinyLM
 
 from .scenarios_draws import DRAWS, agreement_of, agreement_of_the_global_generator, generator, mean_by_token, tenths
 from .scenarios_experience import plain
-from .scenarios_models import Adapted, Critic, Table, actor_critic, modes_of, set_modes, tiny_actor_critic
+from .scenarios_models import Adapted, Critic, Script, Table, actor_critic, modes_of, set_modes, tiny_actor_critic
 
 
 def _config(lesson: Any, options: dict[str, Any]) -> Any:
@@ -56,11 +56,11 @@ def _two_tokens() -> dict[str, Tensor]:
 def evaluated(
     lesson: Any, scores: Tensor, reference: Tensor, worth: Tensor, kl_coef: float, **given: Any
 ) -> dict[str, Tensor]:
-    """Evaluate responses: `reference` is the table of the reference's logits by last token, `worth` that of values."""
+    """Evaluate responses: `reference` is the table of the reference's logits by last token, with `places` more by its
+    position, `worth` that of values."""
     model = actor_critic(lesson, Table(torch.zeros_like(reference)), Critic(worth)).train()
-    return plain(
-        _evaluate(lesson, model, Table(reference).eval(), lambda *text, **named: scores.clone(), kl_coef, **given)
-    )
+    frozen = Table(reference, given.pop("places", None)).eval()
+    return plain(_evaluate(lesson, model, frozen, lambda *text, **named: scores.clone(), kl_coef, **given))
 
 
 def seen_by_score(lesson: Any, responses: Tensor, **given: Any) -> dict[str, Any]:
@@ -176,8 +176,8 @@ def collected(
     seed: int,
     **given: Any,
 ) -> dict[str, Tensor]:
-    """Collect experience with tables for policy, reference and critic."""
-    model = actor_critic(lesson, Table(table), Critic(worth)).train()
+    """Collect experience with tables for policy (of rows and steps, or by last token), reference and critic."""
+    model = actor_critic(lesson, (Script if table.dim() == 3 else Table)(table), Critic(worth)).train()
     frozen = Table(reference).eval()
     return plain(
         _collect(lesson, model, frozen, lambda *text, **named: scores.clone(), kl_coef, generator(seed), **given)
