@@ -34,6 +34,12 @@ class SampleToken(Wrong, of="sample_token"):
     """the token that crosses top_p is dropped, even if it is the first: ask for the sum *before* each token"""
     one_token_more_where_top_p_is_met = edit("mass_before >= top_p", "mass_before > top_p", read=CUTS)
     """where the mass before a token equals top_p the goal is reached: that token is one too many (>=, not >)"""
+    equal_tokens_kept_by_top_p = edit(
+        "(mass_before >= top_p).gather(1, order.argsort(dim=1))",
+        "logits.softmax(dim=1) < ordered.masked_fill(mass_before >= top_p, 2.0).amin(dim=1, keepdim=True)",
+        read=CUTS,
+    )
+    """top_p keeps all tokens tied with the last one: as few as reach it stay, of equally likely ones any"""
     sorted_mask_on_unsorted_tokens = edit(".gather(1, order.argsort(dim=1))", "", read=CUTS)
     """the mask was made for sorted tokens and is used on unsorted ones: gather it back to where each token was"""
     kth_token_dropped = edit("logits < smallest_kept", "logits <= smallest_kept")

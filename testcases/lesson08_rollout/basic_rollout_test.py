@@ -153,6 +153,7 @@ def test_evaluate_responses_shows_the_reward_model_the_whole_text(responses, mas
             "modes as before": True,
             "all in train mode": False,
             "mode of the reference as before": True,
+            "attributes as before": True,
             "can be used for training": True,
         }
     )
@@ -272,7 +273,7 @@ def test_collect_experience_stores_the_log_probs_of_the_policy_that_sampled():
 
 
 def test_collect_experience_draws_from_the_generator():
-    answer = call(scenario("collected_agreement", of=collect_experience), table=CHAIN, seed=3)
+    answer = call(scenario("collected_agreement", of=collect_experience), table=CHAIN, seed=0)
     answer.equals({"same seed": True, "same generator once more": False, "other seed": False})
     answer.leaves_global_random_alone()
     call(scenario("collected_agreement_without_generator", of=collect_experience), table=CHAIN).equals(

@@ -143,6 +143,7 @@ def _scripted(draw: torch.Generator) -> list[Request]:
         (4, 4, (1, 3), 0, 0.7),
         (2, 5, (2,), 2, 1.6),
         (1, 3, (), 4, 1.0),
+        (1, 1, (1,), 0, 1.0),
     ):
         options = {"max_new_tokens": steps, "stop_token_ids": stops, "pad_token_id": pad, "temperature": temperature}
         prompts = torch.randint(5, (rows, 3), generator=draw)
@@ -228,10 +229,10 @@ def _rows(draw: torch.Generator) -> list[Request]:
     return [
         *(request(picked, tensors=stored, index=index) for index in ([3, 0], [0, 1, 2, 3], [2], [1], [2, 0, 2])),
         request(picked, tensors=small, index=[2, 1]),
-        request(picked, tensors=small, index=[2, 1, 0, 2, 1, 0, 2]),
+        request(picked, tensors=stored, index=[1, 3, 1, 3, 1, 3, 1]),
         request(picked, tensors=zeros, index=[0]),
         *(request(picked, tensors=gap, index=index) for index in ([0], [1])),
-        request(picked, tensors=long, index=[1]),
+        *(request(picked, tensors=long, index=index) for index in ([0], [1])),
     ]
 
 
@@ -246,7 +247,7 @@ def _minibatches(draw: torch.Generator) -> list[Request]:
     found.append(request(YIELDED, batches=(second, first), size=2, seed=_number(draw), epochs=2))
     many = experience(draw, [2] * 300, [3] * 300)
     many |= {name: many[name].bfloat16() for name in NUMBERS}
-    found.append(request(order, batches=(many,), size=40, seed=_number(draw)))
+    found += [request(order, batches=(many,), size=size, seed=_number(draw)) for size in (40, 500)]
     for forget in (False, True):
         found.append(request(after, first=first, second=second, forget=forget, seed=_number(draw)))
     return found
@@ -269,7 +270,7 @@ def _responses(draw: torch.Generator, lengths: list[int], vocabulary: int, least
 UNUSUAL = {"kl_estimator": "k2", "clip_score": 40.0, "temperature": 0.6}
 SETTINGS: list[dict[str, object]] = [
     {"gamma": 0.9, "lam": 0.8},
-    {"gamma": 0.7, "lam": 0.6, "temperature": 0.6, "missing_stop_penalty": 0.4},
+    {"gamma": 0.7, "lam": 0.6, "temperature": 1e-3, "missing_stop_penalty": 0.4},
     {"gamma": 0.8, "kl_estimator": "k3", "clip_score": 1.5},
     {"lam": 0.5, "whiten_rewards": True, "temperature": 1.4},
     {"stop_token_ids": (4, 1), "missing_stop_penalty": 3.0, "clip_score": 2.5},
@@ -286,7 +287,7 @@ def _evaluating(draw: torch.Generator) -> list[Request]:
             "input_ids": torch.randint(2, 6, (3, 3), generator=draw),
             "attention_mask": _left_padded([1, 3, 2]),
             "reference": normal_from(draw, 6, 6),
-            "worth": normal_from(draw, 6).index_fill(0, torch.tensor(0), math.nan),
+            "worth": 20 * normal_from(draw, 6).index_fill(0, torch.tensor(0), math.nan),
             **_responses(draw, [4, 2, 1], 6),
             "scores": torch.tensor([6.5, -0.5, 0.5], dtype=torch.float64) + 0.2 * normal_from(draw, 3),
         }
@@ -336,13 +337,13 @@ def _evaluating_in_16_bits(draw: torch.Generator) -> Request:
     text["log_probs"] = text["log_probs"].float()
     return request(
         EVALUATED,
-        input_ids=torch.randint(2, 6, (2, columns), generator=draw),
+        input_ids=2_051 + 2 * torch.randint(26, (2, columns), generator=draw),
         attention_mask=_left_padded([3, columns]),
         **text,
         scores=torch.tensor([2.5, -7.0], dtype=torch.bfloat16),
-        reference=normal_from(draw, 6, 6).bfloat16(),
+        reference=normal_from(draw, 2_103, 6).bfloat16(),
         places=normal_from(draw, columns + 4, 6).bfloat16(),
-        worth=normal_from(draw, 6),
+        worth=normal_from(draw, 2_103),
         kl_coef=0.3,
         temperature=0.7,
     )
@@ -357,6 +358,7 @@ def _collecting(draw: torch.Generator) -> list[Request]:
         {"gamma": 0.9, "lam": 0.8, "max_new_tokens": 5},
         {"gamma": 0.7, "temperature": 0.6, "max_new_tokens": 3, "pad_token_id": 5},
         {"stop_token_ids": (1, 4), "max_new_tokens": 6, "missing_stop_penalty": 0.4},
+        {"gamma": 0.9, "max_new_tokens": 5, "own_base": True},
         {"whiten_rewards": True, "max_new_tokens": 4, "kl_estimator": "k2", "clip_score": 1.5},
     ):
         ids = torch.cat([torch.randint(6, (3, 1), generator=draw), torch.tensor([[5], [2], [4]])], dim=1)
@@ -382,12 +384,12 @@ def _collecting(draw: torch.Generator) -> list[Request]:
 def _sampled_rollouts(draw: torch.Generator) -> list[Request]:
     of = collect_experience
     drawn = {
-        "table": _weights(draw, [0.0, 0.0, 2.0, 3.0]).expand(4, 4).clone(),
-        "reference": normal_from(draw, 4).expand(4, 4).clone(),
+        "table": 1e-7 * _weights(draw, [0.0, 0.0, 4.0, 9.0]).expand(4, 4).clone(),
+        "reference": 1e-7 * normal_from(draw, 4).expand(4, 4).clone(),
         "seed": _number(draw),
     }
     return [
-        request(scenario("collected_shares", of=of), **drawn, prompt=2, temperature=0.5, max_new_tokens=1),
+        request(scenario("collected_shares", of=of), **drawn, prompt=2, temperature=1e-7, max_new_tokens=1),
         request(scenario("modes_after_collecting", of=of), table=CHAIN, training=[False, True, True, False]),
         request(scenario("collected_agreement", of=of), table=CHAIN, seed=_number(draw)),
         request(scenario("collected_agreement_without_generator", of=of), table=CHAIN),

@@ -58,6 +58,7 @@ def fed_to_policy(
     """How generate called the policy: one entry for each call."""
     policy = Script(script)
     policy.rows = input_ids[:, 0]  # it writes that down as well
+    policy.training = False  # as a whole; what is inside is in train mode
     names, config = set(vars(policy)), copy.copy(policy.config)
     written = lesson.generate(policy, input_ids, attention_mask, generator=generator(0), **options)
     calls = policy.calls

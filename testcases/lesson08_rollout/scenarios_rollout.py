@@ -59,6 +59,7 @@ def evaluated(
     """Evaluate responses: `reference` is the table of the reference's logits by last token, with `places` more by its
     position, `worth` that of values."""
     model = actor_critic(lesson, Table(torch.zeros_like(reference)), Critic(worth)).train()
+    model.training = False  # as a whole; what is inside is in train mode
     frozen = Table(reference, given.pop("places", None)).eval()
     return plain(_evaluate(lesson, model, frozen, lambda *text, **named: scores.clone(), kl_coef, **given))
 
@@ -76,18 +77,25 @@ def seen_by_score(lesson: Any, responses: Tensor, **given: Any) -> dict[str, Any
     model.value_model.inner.eval()
     reference = Table(table).train()
     before, reference_before = modes_of(model.modules()), modes_of(reference.modules())
+    names = _attributes(model, reference)
     zeros = torch.zeros(responses.shape, dtype=torch.float64)
     found = _evaluate(lesson, model, reference, score, responses=responses, log_probs=zeros, **given)
-    names = ("input_ids", "attention_mask", "prompt_length")
     after = modes_of(model.modules())
     return {
         "times asked": len(asked),
-        **dict(zip(names, asked[-1] if asked else (), strict=False)),
+        **dict(zip(("input_ids", "attention_mask", "prompt_length"), asked[-1] if asked else (), strict=False)),
         "modes as before": torch.equal(before, after),
         "all in train mode": bool(after.all()),
         "mode of the reference as before": torch.equal(reference_before, modes_of(reference.modules())),
+        "attributes as before": _attributes(model, reference) == names,
         "can be used for training": _can_be_used_for_training(found),
     }
+
+
+def _attributes(*models: nn.Module) -> set[tuple[int, str]]:
+    """The names of what models and their parts hold, without the notes of a table on its last call."""
+    parts = [part for model in models for part in model.modules()]
+    return {(id(part), name) for part in parts for name in vars(part) if name != "rows"}
 
 
 def _can_be_used_for_training(experience: Any) -> bool:
@@ -174,11 +182,14 @@ def collected(
     scores: Tensor,
     kl_coef: float,
     seed: int,
+    own_base: bool = False,
     **given: Any,
 ) -> dict[str, Tensor]:
-    """Collect experience with tables for policy (of rows and steps, or by last token), reference and critic."""
-    model = actor_critic(lesson, (Script if table.dim() == 3 else Table)(table), Critic(worth)).train()
-    frozen = Table(reference).eval()
+    """Collect experience with tables for policy (of rows and steps, or by last token), reference and critic. With
+    `own_base` the policy has an adapter, and the reference is its base."""
+    policy = Adapted(table, reference) if own_base else (Script if table.dim() == 3 else Table)(table)
+    model = actor_critic(lesson, policy, Critic(worth)).train()
+    frozen = None if own_base else Table(reference).eval()
     return plain(
         _collect(lesson, model, frozen, lambda *text, **named: scores.clone(), kl_coef, generator(seed), **given)
     )

@@ -76,7 +76,8 @@ def evaluate_responses(
 ) -> Experience:
     """Evaluate sampled responses: reference log-probs, values, scores, rewards, advantages, returns, in this order.
 
-    1. reference and critic read prompt + response, `model` with dropout off; at the end all modes are as before
+    1. reference and critic read prompt + response, `model` with dropout off; at the end all modes, and all else of the
+       models, are as before
     2. `score` reads the same, in one call; its scores are stored as they come
     3. a response without a stop token loses `missing_stop_penalty`; the score is clipped, the KL penalty
        (its estimator is `config.kl_estimator`) subtracted
