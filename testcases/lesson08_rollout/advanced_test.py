@@ -59,7 +59,9 @@ def test_sample_token_draws_from_the_distribution(temperature, top_k, top_p):
 
 def test_sample_token_of_huge_logits():
     # exp(800) is infinite
-    call(sample_token, [[800.0, 0.0, -800.0], [-800.0, -1600.0, 0.0]]).equals([0, 2])
+    call(sample_token, [[800.0, 0.0, -800.0], [-800.0, -1600.0, 0.0], *[[800.0, 700.0, 0.0]] * 9]).equals(
+        [0, 2, *[0] * 9]
+    )
     call(sample_token, torch.tensor([[300.0, 0.0], [-1e30, 300.0]]), top_p=0.9).equals([0, 1])
     # What is cut has no finite logit, which could be larger than those that stay.
     call(sample_token, [[-2e30, -1e30, -2e30]], top_k=1).equals([1])

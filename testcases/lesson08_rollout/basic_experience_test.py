@@ -124,8 +124,8 @@ def cut_rows(prompts: list[int], responses: list[int], first: int = 0) -> list[d
 
 @worth(2)
 def test_minibatches_are_shuffled_by_the_generator():
-    rows = readable([2] * 300, [3] * 300)
-    answer = call(scenario("order_agreement", of=ExperienceBuffer.minibatches), batches=(rows,), size=40, seed=0)
+    rows = readable([2] * 1_500, [3] * 1_500)
+    answer = call(scenario("order_agreement", of=ExperienceBuffer.minibatches), batches=(rows,), size=200, seed=0)
     answer.equals(
         {
             "each row once": True,

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from testcases.engine import call, named_cases, reference, scenario, worth
-from testcases.lesson08_rollout.examples import CHAIN, logs
+from testcases.lesson08_rollout.examples import CHAIN, UNEVEN, logs
 from tutorial.lesson08_rollout import generate, sample_token
 
 T, F = True, False
@@ -75,8 +75,15 @@ def test_sample_token_keeps_rows_apart():
 
 
 def test_sample_token_draws_each_row_from_the_generator():
-    answer = call(scenario("agreement", of=sample_token), logits=logs([3.0, 2.0, 2.0, 3.0]), seed=0)
-    answer.equals({"same seed": True, "same generator once more": False, "other seed": False})
+    answer = call(scenario("agreement", of=sample_token), logits=UNEVEN[:1], seed=0)
+    answer.equals(
+        {
+            "same seed": True,
+            "same generator once more": False,
+            "other seed": False,
+            "always the same for one row": False,
+        }
+    )
     answer.leaves_global_random_alone()
 
 
@@ -215,11 +222,11 @@ def test_generate_hands_its_options_to_the_sampler(weights, options, shares, pro
 
 
 def test_generate_draws_from_the_generator():
-    answer = call(scenario("generate_agreement", of=generate), table=CHAIN, seed=0)
+    answer = call(scenario("generate_agreement", of=generate), table=UNEVEN, seed=0)
     answer.equals({"same seed": True, "same generator once more": False, "other seed": False})
     answer.leaves_global_random_alone()
     # Without one, torch.manual_seed decides.
-    call(scenario("generate_agreement_without_generator", of=generate), table=CHAIN).equals(
+    call(scenario("generate_agreement_without_generator", of=generate), table=UNEVEN).equals(
         {"same seed": True, "other seed": False}
     )
 

@@ -53,6 +53,10 @@ def logs(*weights: list[float]) -> Tensor:
 CHAIN = logs([1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 0.0, 0.0], [0.0, 2.0, 0.0, 3.0], [0.0, 0.0, 1.0, 1.0])
 
 
+UNEVEN = logs(*[[1.0, 2.0, 3.0, 4.0]] * 4)
+"""No two tokens are equally likely: who takes the most likely one always takes the same."""
+
+
 def _number(draw: torch.Generator) -> int:
     return int(torch.randint(1000, (), generator=draw))
 
@@ -81,6 +85,8 @@ SAMPLING: list[tuple[list[list[float]], dict[str, float]]] = [
     ([[3.0, 3.0, 2.0]], {"top_k": 1}),
     ([[6.0**1e-7, 3.0**1e-7, 1.0]], {"temperature": 1e-7}),
     ([[3.0, 2.0, 0.0, 0.0]], {"top_k": 3}),
+    ([[3.0, 3.0, 2.0]], {"top_k": 2}),
+    ([[2.0, 1.0 + 1e-7, 1.0]], {"top_k": 2}),
     ([[4.0, 3.0, 3.0]], {"top_p": 0.6, "ties": True}),
     ([[4.0, 2.0, 2.0, 2.0]], {"top_k": 2, "top_p": 0.7, "ties": True}),
     ([[2.0, 1.0, 1.0]], {"top_p": 0.5001, "ties": True}),
@@ -92,7 +98,7 @@ def _sampling(draw: torch.Generator) -> list[Request]:
     return [
         *(request(SHARES, logits=_weights(draw, *rows), seed=_number(draw), **given) for rows, given in SAMPLING),
         request(SHARES, logits=1e4 * _weights(draw, [5.0, 3.0, 2.0]), seed=0, temperature=1e4),
-        request(agreement, logits=_weights(draw, [3.0, 2.0, 2.0, 3.0]), seed=_number(draw)),
+        request(agreement, logits=_weights(draw, [1.0, 2.0, 3.0, 4.0]), seed=_number(draw)),
         request(sample_token, normal_from(draw, 5, 7), 0.7, 1),
         request(sample_token, normal_from(draw, 3, 3).float(), top_p=0.01),
         *(request(sample_token, one_hot(draw, 2).log().to(dtype), 0.7, 3, 0.9) for dtype in SIXTEEN_BITS),
@@ -174,8 +180,8 @@ def _sampled(draw: torch.Generator) -> list[Request]:
         request(shares, table=tempered, prompt=2, max_new_tokens=1, seed=0, temperature=1e-7),
         request(shares, table=cut, prompt=1, max_new_tokens=1, seed=_number(draw), top_k=2),
         request(shares, table=cut, prompt=1, max_new_tokens=1, seed=_number(draw), top_p=0.8),
-        request(scenario("generate_agreement", of=generate), table=CHAIN, seed=_number(draw)),
-        request(scenario("generate_agreement_without_generator", of=generate), table=CHAIN),
+        request(scenario("generate_agreement", of=generate), table=UNEVEN, seed=_number(draw)),
+        request(scenario("generate_agreement_without_generator", of=generate), table=UNEVEN),
     ]
 
 
@@ -245,9 +251,9 @@ def _minibatches(draw: torch.Generator) -> list[Request]:
         for size, epochs in ((2, 1), (1, 1), (5, 2), (3, 1), (7, 1))
     ]
     found.append(request(YIELDED, batches=(second, first), size=2, seed=_number(draw), epochs=2))
-    many = experience(draw, [2] * 300, [3] * 300)
+    many = experience(draw, [2] * 1_500, [3] * 1_500)
     many |= {name: many[name].bfloat16() for name in NUMBERS}
-    found += [request(order, batches=(many,), size=size, seed=_number(draw)) for size in (40, 500)]
+    found += [request(order, batches=(many,), size=size, seed=_number(draw)) for size in (200, 2_000)]
     for forget in (False, True):
         found.append(request(after, first=first, second=second, forget=forget, seed=_number(draw)))
     return found
@@ -310,7 +316,7 @@ def _evaluating_by_models(draw: torch.Generator) -> list[Request]:
 
 def _evaluating_in_special_cases(draw: torch.Generator) -> list[Request]:
     seen = scenario("seen_by_score", of=evaluate_responses)
-    broken = scenario("modes_after_an_error_of_the_critic", of=evaluate_responses)
+    broken = scenario("modes_after_an_error", of=evaluate_responses)
     own_base = scenario("evaluated_by_its_own_base", of=evaluate_responses)
     prompts = {
         "input_ids": torch.randint(2, 6, (2, 2), generator=draw),
@@ -319,13 +325,19 @@ def _evaluating_in_special_cases(draw: torch.Generator) -> list[Request]:
     text = _responses(draw, [3, 1], 6)
     two = {"input_ids": torch.randint(4, (2, 2), generator=draw), "responses": torch.randint(4, (2, 3), generator=draw)}
     tables = {"table": normal_from(draw, 4, 4), "base": normal_from(draw, 4, 4)}
-    one = {"input_ids": [[2, 3]], "attention_mask": [[True, True]], "scores": [0.5], "kl_coef": 0.3}
+    one = {
+        "input_ids": [[2, 3]],
+        "attention_mask": [[True, True]],
+        "scores": [250.5],
+        "kl_coef": 0.3,
+        "whiten_rewards": True,
+    }
     one |= {"reference": normal_from(draw, 6, 6), "worth": normal_from(draw, 6).bfloat16()}
     return [
         request(seen, **prompts, responses=text["responses"] * (torch.arange(3) != 1), mask=text["mask"]),
-        request(broken, training=[True, False, True, False]),
-        request(EVALUATED, **one, responses=[[4, 1]], log_probs=torch.tensor([[-1.0, -0.5]]), mask=[[True, True]]),
-        request(EVALUATED, **one, responses=[[4]], log_probs=[[-1.0]], mask=[[True]], whiten_rewards=True),
+        *(request(broken, who=who, training=[True, False, True, False]) for who in ("critic", "reference", "score")),
+        request(EVALUATED, **one, responses=[[4, 1]], log_probs=torch.tensor([[-30.0, -0.5]]), mask=[[True, True]]),
+        request(EVALUATED, **one, responses=[[4]], log_probs=[[-1.0]], mask=[[True]]),
         _evaluating_in_16_bits(draw),
         *(request(own_base, **two, **tables, **settings) for settings in ({}, UNUSUAL | {"whiten_rewards": True})),
     ]
@@ -391,6 +403,6 @@ def _sampled_rollouts(draw: torch.Generator) -> list[Request]:
     return [
         request(scenario("collected_shares", of=of), **drawn, prompt=2, temperature=1e-7, max_new_tokens=1),
         request(scenario("modes_after_collecting", of=of), table=CHAIN, training=[False, True, True, False]),
-        request(scenario("collected_agreement", of=of), table=CHAIN, seed=_number(draw)),
-        request(scenario("collected_agreement_without_generator", of=of), table=CHAIN),
+        request(scenario("collected_agreement", of=of), table=UNEVEN, seed=_number(draw)),
+        request(scenario("collected_agreement_without_generator", of=of), table=UNEVEN),
     ]

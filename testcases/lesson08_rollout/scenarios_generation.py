@@ -32,11 +32,13 @@ def counts(lesson: Any, logits: Tensor, seed: int, draws: int, **options: Any) -
 
 
 def agreement(lesson: Any, logits: Tensor, seed: int, **options: Any) -> dict[str, bool]:
-    """Which draws agree: 60 tokens, drawn several times."""
-    rows = logits.repeat_interleave(60, dim=0)
-    return agreement_of(
+    """Which draws agree: 60 tokens, drawn several times; and 60 times one."""
+    rows, source = logits.repeat_interleave(60, dim=0), generator(seed)
+    alone = [lesson.sample_token(logits, generator=source, **options).item() for _ in range(60)]
+    found = agreement_of(
         lambda source: lesson.sample_token(rows, generator=source, **options), seed, "same generator once more"
     )
+    return {**found, "always the same for one row": len(set(alone)) == 1}
 
 
 def agreement_without_generator(lesson: Any, logits: Tensor) -> dict[str, bool]:

@@ -103,21 +103,25 @@ def _can_be_used_for_training(experience: Any) -> bool:
     return not any(tensor.is_inference() for tensor in plain(experience).values())
 
 
-def modes_after_an_error_of_the_critic(lesson: Any, training: Tensor) -> Tensor:
-    """The modes of policy, critic and dropout in both after a critic that breaks; `training` says what they were."""
+def modes_after_an_error(lesson: Any, who: str, training: Tensor) -> Tensor:
+    """The modes of policy, critic and dropout in both after critic, reference or score breaks; `training` says what
+    they were."""
 
-    class Breaks(Critic):
-        def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-            raise ArithmeticError("broken on purpose")
+    def broken(*given: Any, **named: Any) -> Tensor:
+        raise ArithmeticError("broken on purpose")
 
     table = torch.zeros(5, 5, dtype=torch.float64)
-    model = actor_critic(lesson, Table(table), Breaks(table[0]))
+    parts = {"critic": Critic(table[0]), "reference": Table(table).eval()}
+    if who in parts:
+        parts[who].forward = broken
+    model = actor_critic(lesson, Table(table), parts["critic"])
     modules = set_modes(model, training)
+    score = broken if who == "score" else lambda *text, **named: table[0, :2]
     try:
-        _evaluate(lesson, model, Table(table).eval(), lambda *text, **named: table[0, :2], **_two_tokens())
+        _evaluate(lesson, model, parts["reference"], score, **_two_tokens())
     except ArithmeticError:
         return modes_of(modules)
-    raise RuntimeError("the critic was not asked")
+    raise RuntimeError(f"it did not ask for the answer of: {who}")
 
 
 def evaluated_by_its_own_base(
