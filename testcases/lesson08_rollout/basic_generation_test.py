@@ -39,7 +39,7 @@ OUT = -math.inf
         # 0.5 reaches 0.5: the fewest that reach it are one
         "top-p-reached-exactly": ([1.0, 2.0, 1.0], {"top_p": 0.5}, [0.0, 1.0, 0.0]),
         "top-p-keeps-as-few-of-equal-tokens-as-reach-it": (
-            [4.0, 3.0, 3.0],
+            [3.0, 2.0, 2.0],
             {"top_p": 0.6, "ties": True},
             [0.6, 0.4, 0.0],
         ),

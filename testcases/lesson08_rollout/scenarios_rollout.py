@@ -186,11 +186,11 @@ def collected(
     scores: Tensor,
     kl_coef: float,
     seed: int,
-    own_base: bool = False,
     **given: Any,
 ) -> dict[str, Tensor]:
     """Collect experience with tables for policy (of rows and steps, or by last token), reference and critic. With
     `own_base` the policy has an adapter, and the reference is its base."""
+    own_base = given.pop("own_base", False)
     policy = Adapted(table, reference) if own_base else (Script if table.dim() == 3 else Table)(table)
     model = actor_critic(lesson, policy, Critic(worth)).train()
     frozen = None if own_base else Table(reference).eval()
