@@ -57,10 +57,11 @@ class Experience:
         return self.input_ids[:, self.prompt_length :]
 
     def rows(self, index: Tensor) -> Experience:
-        """The rows with these numbers, (M,) int64, in this order.
+        """The rows with these numbers, (M,) int64, M >= 1, in this order; each has real tokens in prompt and response.
 
         Columns that are padding in all of these rows are removed: the first prompt columns, by `attention_mask`, and
-        the response columns after the last True of `mask`. A masked column between two real tokens stays.
+        the response columns after the last True of `mask`. A masked column between two real tokens stays, in the
+        prompt as in the response.
         """
         # region solution
         prompt_is_used = self.attention_mask[index, : self.prompt_length].any(dim=0)
@@ -91,7 +92,9 @@ class ExperienceBuffer:
         self._stored.append(experience)
 
     def minibatches(self, size: int, generator: torch.Generator | None = None) -> Iterator[Experience]:
-        """One epoch: every row exactly once, in random order.
+        """One epoch: every row exactly once, in random order, each order equally likely.
+
+        Until it ends nothing is appended or cleared.
 
         Args:
             size: rows in a minibatch, >= 1; the last one may be smaller.

@@ -66,10 +66,11 @@ def test_rows_goes_by_the_masks_not_by_the_token_ids():
 
 
 def test_rows_keeps_a_masked_column_between_real_tokens():
-    # The token of a tool: not the policy's, so mask is False there, but it is no padding.
-    stored = readable([2, 2], [4, 4])
+    # The token of a tool: not the policy's, so mask is False there, but it is no padding. A gap in the prompt, too.
+    stored = readable([2, 3], [4, 4])
     stored["mask"] = torch.tensor([[T, F, T, F], [T, F, F, F]])
-    cut = {name: tensor[:, :5] if tensor.shape[-1] == 6 else tensor for name, tensor in stored.items()}
+    stored["attention_mask"][1, 1] = stored["attention_mask"][0, 1] = F
+    cut = {name: tensor[:, :6] if tensor.shape[-1] == 7 else tensor for name, tensor in stored.items()}
     cut = {name: tensor[:, :3] if tensor.shape[-1] == 4 else tensor for name, tensor in cut.items()}
     call(scenario("picked", of=Experience.rows), tensors=stored, index=[0, 1]).equals(cut)
 
@@ -123,10 +124,11 @@ def cut_rows(prompts: list[int], responses: list[int], first: int = 0) -> list[d
 
 @worth(2)
 def test_minibatches_are_shuffled_by_the_generator():
-    rows = readable([2] * 30, [3] * 30)
-    answer = call(scenario("order_agreement", of=ExperienceBuffer.minibatches), batches=(rows,), size=4, seed=6)
+    rows = readable([2] * 1_500, [3] * 1_500)
+    answer = call(scenario("order_agreement", of=ExperienceBuffer.minibatches), batches=(rows,), size=200, seed=0)
     answer.equals(
         {
+            "each row once": True,
             "same seed": True,
             "same generator, next epoch": False,
             "other seed": False,
@@ -134,6 +136,7 @@ def test_minibatches_are_shuffled_by_the_generator():
             "each minibatch as it was stored": False,
             "each minibatch of neighbors": False,
             "most rows beside their neighbor": False,
+            "up as often as down": True,
         }
     )
     answer.leaves_global_random_alone()

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from testcases.engine import call, named_cases, reference, scenario, worth
-from testcases.lesson08_rollout.examples import CHAIN, logs
+from testcases.lesson08_rollout.examples import CHAIN, UNEVEN, logs
 from tutorial.lesson08_rollout import generate, sample_token
 
 T, F = True, False
@@ -38,6 +38,11 @@ OUT = -math.inf
         "top-p-keeps-at-least-one": ([2.0, 6.0, 1.0, 4.0], {"top_p": 0.01}, [0.0, 1.0, 0.0, 0.0]),
         # 0.5 reaches 0.5: the fewest that reach it are one
         "top-p-reached-exactly": ([1.0, 2.0, 1.0], {"top_p": 0.5}, [0.0, 1.0, 0.0]),
+        "top-p-keeps-as-few-of-equal-tokens-as-reach-it": (
+            [3.0, 2.0, 2.0],
+            {"top_p": 0.6, "ties": True},
+            [0.6, 0.4, 0.0],
+        ),
         "top-p-1-keeps-all": ([5.0, 3.0, 2.0], {"top_p": 1.0}, [0.5, 0.3, 0.2]),
     },
 )
@@ -70,14 +75,21 @@ def test_sample_token_keeps_rows_apart():
 
 
 def test_sample_token_draws_each_row_from_the_generator():
-    answer = call(scenario("agreement", of=sample_token), logits=logs([3.0, 2.0, 2.0, 3.0]), seed=4)
-    answer.equals({"same seed": True, "same generator once more": False, "other seed": False})
+    answer = call(scenario("agreement", of=sample_token), logits=UNEVEN[:1], seed=0)
+    answer.equals(
+        {
+            "same seed": True,
+            "same generator once more": False,
+            "other seed": False,
+            "always the same for one row": False,
+        }
+    )
     answer.leaves_global_random_alone()
 
 
 def test_sample_token_gives_one_number_for_each_row():
     # Rows of one token each but the last: (4,) int64
-    call(sample_token, [[0.0, OUT, OUT], [OUT, OUT, 0.0], [OUT, 5.0, OUT], [OUT, OUT, -3.0]]).equals([0, 2, 1, 2])
+    call(sample_token, [[0.0, OUT, OUT], [OUT, OUT, 0.0], [OUT, 5.0, OUT], [OUT, OUT, -1e30]]).equals([0, 2, 1, 2])
     call(sample_token, torch.tensor([[0.5, 3.0, 1.0]]), 1.0, 1).equals([1])
 
 
@@ -210,11 +222,11 @@ def test_generate_hands_its_options_to_the_sampler(weights, options, shares, pro
 
 
 def test_generate_draws_from_the_generator():
-    answer = call(scenario("generate_agreement", of=generate), table=CHAIN, seed=3)
+    answer = call(scenario("generate_agreement", of=generate), table=UNEVEN, seed=0)
     answer.equals({"same seed": True, "same generator once more": False, "other seed": False})
     answer.leaves_global_random_alone()
     # Without one, torch.manual_seed decides.
-    call(scenario("generate_agreement_without_generator", of=generate), table=CHAIN).equals(
+    call(scenario("generate_agreement_without_generator", of=generate), table=UNEVEN).equals(
         {"same seed": True, "other seed": False}
     )
 
@@ -244,6 +256,7 @@ def test_generate_runs_without_dropout_and_without_gradient():
     answer.part("in train mode").equals(False)
     answer.part("with gradient").equals(False)
     answer.part("can be used for training").equals(True)
+    answer.part("attributes and config as before").equals(True)
 
 
 @named_cases(

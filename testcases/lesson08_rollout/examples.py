@@ -53,6 +53,10 @@ def logs(*weights: list[float]) -> Tensor:
 CHAIN = logs([1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 0.0, 0.0], [0.0, 2.0, 0.0, 3.0], [0.0, 0.0, 1.0, 1.0])
 
 
+UNEVEN = logs(*[[1.0, 2.0, 3.0, 4.0]] * 4)
+"""No two tokens are equally likely: who takes the most likely one always takes the same."""
+
+
 def _number(draw: torch.Generator) -> int:
     return int(torch.randint(1000, (), generator=draw))
 
@@ -63,6 +67,7 @@ def _weights(draw: torch.Generator, *rows: list[float]) -> Tensor:
     return torch.stack(mixed).log()
 
 
+SIXTEEN_BITS = torch.bfloat16, torch.float16
 PLAIN = [[5.0, 3.0, 2.0, 0.0], [1.0, 2.0, 3.0, 4.0]]
 WIDE = [[6.0, 4.0, 2.0, 1.0, 1.0], [12.0, 8.0, 3.0, 2.0, 1.0]]
 SAMPLING: list[tuple[list[list[float]], dict[str, float]]] = [
@@ -78,7 +83,13 @@ SAMPLING: list[tuple[list[list[float]], dict[str, float]]] = [
     ([[25.0, 9.0, 4.0, 1.0]], {"temperature": 2.0, "top_p": 0.8}),
     ([[4.0, 3.0, 2.0, 1.0]], {"top_k": 3, "top_p": 0.42}),
     ([[3.0, 3.0, 2.0]], {"top_k": 1}),
-    ([[6.0**0.05, 3.0**0.05, 1.0]], {"temperature": 0.05}),
+    ([[6.0**1e-7, 3.0**1e-7, 1.0]], {"temperature": 1e-7}),
+    ([[3.0, 2.0, 0.0, 0.0]], {"top_k": 3}),
+    ([[3.0, 3.0, 2.0]], {"top_k": 2}),
+    ([[3.0, 2.0 + 1e-6, 2.0]], {"top_k": 2}),
+    ([[3.0, 2.0, 2.0]], {"top_p": 0.6, "ties": True}),
+    ([[4.0, 2.0, 2.0, 2.0]], {"top_k": 2, "top_p": 0.7, "ties": True}),
+    ([[6.0, 4.0, 2.0]], {"top_p": 0.5001}),
 ]
 
 
@@ -86,10 +97,17 @@ def _sampling(draw: torch.Generator) -> list[Request]:
     agreement = scenario("agreement", of=sample_token)
     return [
         *(request(SHARES, logits=_weights(draw, *rows), seed=_number(draw), **given) for rows, given in SAMPLING),
-        request(agreement, logits=_weights(draw, [3.0, 2.0, 2.0, 3.0]), seed=_number(draw)),
+        request(SHARES, logits=1e4 * _weights(draw, [5.0, 3.0, 2.0]), seed=0, temperature=1e4),
+        request(agreement, logits=_weights(draw, [1.0, 2.0, 3.0, 4.0]), seed=_number(draw)),
         request(sample_token, normal_from(draw, 5, 7), 0.7, 1),
         request(sample_token, normal_from(draw, 3, 3).float(), top_p=0.01),
+        *(request(sample_token, one_hot(draw, 2).log().to(dtype), 0.7, 3, 0.9) for dtype in SIXTEEN_BITS),
     ]
+
+
+def one_hot(draw: torch.Generator, rows: int) -> Tensor:
+    """Weights of 2,103 tokens: 0 but for one of an odd number above 2,048, which 16 bits do not hold."""
+    return torch.eye(2_103)[2_049 + 2 * torch.randint(27, (rows,), generator=draw)]
 
 
 def _script(draw: torch.Generator, rows: int, steps: int, stops: tuple[int, ...] = ()) -> Tensor:
@@ -99,6 +117,19 @@ def _script(draw: torch.Generator, rows: int, steps: int, stops: tuple[int, ...]
         script[0, 1, stops[-1]] = 9
         script[-1, :, stops] = -9
     return script
+
+
+def _in_16_bits(draw: torch.Generator) -> Request:
+    """A policy whose log-probabilities need more bits than it has, and tokens of odd numbers above 2,048. It could not
+    write the padding. The first row ends at step 1."""
+    script = normal_from(draw, 2, 4, 2_103)
+    written = 2_055 + 2 * torch.randint(24, (2, 4), generator=draw)
+    written[0, 1] = 2_053
+    script.scatter_(2, written[:, :, None], 9.0)[:, :, 2_051] = -math.inf
+    ends = {"stop_token_ids": (2_053,), "pad_token_id": 2_051, "max_new_tokens": 4}
+    prompts = torch.randint(2_103, (2, 3), generator=draw)
+    scripted = scenario("scripted", of=generate)
+    return request(scripted, script=script.bfloat16(), input_ids=prompts, seed=0, top_k=1, temperature=0.7, **ends)
 
 
 def _prompts(draw: torch.Generator, lengths: list[int]) -> dict[str, Tensor]:
@@ -118,13 +149,14 @@ def _scripted(draw: torch.Generator) -> list[Request]:
         (4, 4, (1, 3), 0, 0.7),
         (2, 5, (2,), 2, 1.6),
         (1, 3, (), 4, 1.0),
+        (1, 1, (1,), 0, 1.0),
     ):
         options = {"max_new_tokens": steps, "stop_token_ids": stops, "pad_token_id": pad, "temperature": temperature}
         prompts = torch.randint(5, (rows, 3), generator=draw)
         script = _script(draw, rows, steps, stops)
         scripted = scenario("scripted", of=generate)
         found.append(request(scripted, script=script, input_ids=prompts, seed=1, top_k=1, **options))
-    return found
+    return [*found, _in_16_bits(draw)]
 
 
 def _written_by_models(draw: torch.Generator) -> list[Request]:
@@ -141,15 +173,15 @@ def _written_by_models(draw: torch.Generator) -> list[Request]:
 
 def _sampled(draw: torch.Generator) -> list[Request]:
     shares = scenario("sampled_shares", of=generate)
-    tempered = logs(*[[0.0, 2.0, 3.0, 0.0]] * 4)
+    tempered = 1e-7 * logs(*[[0.0, 4.0, 9.0, 0.0]] * 4)
     cut = _weights(draw, [1.0, 6.0, 4.0, 1.0]).expand(4, 4).clone()
     return [
         request(shares, table=CHAIN, prompt=2, max_new_tokens=2, seed=_number(draw)),
-        request(shares, table=tempered, prompt=2, max_new_tokens=1, seed=_number(draw), temperature=0.5),
+        request(shares, table=tempered, prompt=2, max_new_tokens=1, seed=0, temperature=1e-7),
         request(shares, table=cut, prompt=1, max_new_tokens=1, seed=_number(draw), top_k=2),
         request(shares, table=cut, prompt=1, max_new_tokens=1, seed=_number(draw), top_p=0.8),
-        request(scenario("generate_agreement", of=generate), table=CHAIN, seed=_number(draw)),
-        request(scenario("generate_agreement_without_generator", of=generate), table=CHAIN),
+        request(scenario("generate_agreement", of=generate), table=UNEVEN, seed=_number(draw)),
+        request(scenario("generate_agreement_without_generator", of=generate), table=UNEVEN),
     ]
 
 
@@ -194,11 +226,19 @@ def _rows(draw: torch.Generator) -> list[Request]:
     zeros["input_ids"] = torch.zeros_like(zeros["input_ids"])
     gap = experience(draw, [2, 3], [4, 5])
     gap["mask"] = gap["mask"] & (torch.arange(5) != 1)
+    gap["attention_mask"] = gap["attention_mask"] & (torch.arange(8) != 1)
+    # Cut to columns of odd numbers above 2,048, which 16 bits do not hold; what stands on the padding is arbitrary.
+    long = experience(draw, [2_106, 3], [2_107, 2_101])
+    wide = {name: tensor.to(torch.bfloat16) for name, tensor in long.items() if tensor.is_floating_point()}
+    long |= {name: tensor.masked_fill(~long["mask"], math.nan) for name, tensor in wide.items() if name != "scores"}
+    long["input_ids"] = long["input_ids"].masked_fill(~long["attention_mask"], 7)
     return [
         *(request(picked, tensors=stored, index=index) for index in ([3, 0], [0, 1, 2, 3], [2], [1], [2, 0, 2])),
         request(picked, tensors=small, index=[2, 1]),
+        request(picked, tensors=stored, index=[1, 3, 1, 3, 1, 3, 1]),
         request(picked, tensors=zeros, index=[0]),
-        request(picked, tensors=gap, index=[0]),
+        *(request(picked, tensors=gap, index=index) for index in ([0], [1])),
+        *(request(picked, tensors=long, index=index) for index in ([0], [1])),
     ]
 
 
@@ -211,7 +251,9 @@ def _minibatches(draw: torch.Generator) -> list[Request]:
         for size, epochs in ((2, 1), (1, 1), (5, 2), (3, 1), (7, 1))
     ]
     found.append(request(YIELDED, batches=(second, first), size=2, seed=_number(draw), epochs=2))
-    found.append(request(order, batches=(experience(draw, [2] * 30, [3] * 30),), size=4, seed=_number(draw)))
+    many = experience(draw, [2] * 1_500, [3] * 1_500)
+    many |= {name: many[name].bfloat16() for name in NUMBERS}
+    found += [request(order, batches=(many,), size=size, seed=_number(draw)) for size in (200, 2_000)]
     for forget in (False, True):
         found.append(request(after, first=first, second=second, forget=forget, seed=_number(draw)))
     return found
@@ -234,7 +276,7 @@ def _responses(draw: torch.Generator, lengths: list[int], vocabulary: int, least
 UNUSUAL = {"kl_estimator": "k2", "clip_score": 40.0, "temperature": 0.6}
 SETTINGS: list[dict[str, object]] = [
     {"gamma": 0.9, "lam": 0.8},
-    {"gamma": 0.7, "lam": 0.6, "temperature": 0.6, "missing_stop_penalty": 0.4},
+    {"gamma": 0.7, "lam": 0.6, "temperature": 1e-3, "missing_stop_penalty": 0.4},
     {"gamma": 0.8, "kl_estimator": "k3", "clip_score": 1.5},
     {"lam": 0.5, "whiten_rewards": True, "temperature": 1.4},
     {"stop_token_ids": (4, 1), "missing_stop_penalty": 3.0, "clip_score": 2.5},
@@ -251,7 +293,7 @@ def _evaluating(draw: torch.Generator) -> list[Request]:
             "input_ids": torch.randint(2, 6, (3, 3), generator=draw),
             "attention_mask": _left_padded([1, 3, 2]),
             "reference": normal_from(draw, 6, 6),
-            "worth": normal_from(draw, 6).index_fill(0, torch.tensor(0), math.nan),
+            "worth": 20 * normal_from(draw, 6).index_fill(0, torch.tensor(0), math.nan),
             **_responses(draw, [4, 2, 1], 6),
             "scores": torch.tensor([6.5, -0.5, 0.5], dtype=torch.float64) + 0.2 * normal_from(draw, 3),
         }
@@ -274,7 +316,7 @@ def _evaluating_by_models(draw: torch.Generator) -> list[Request]:
 
 def _evaluating_in_special_cases(draw: torch.Generator) -> list[Request]:
     seen = scenario("seen_by_score", of=evaluate_responses)
-    broken = scenario("modes_after_an_error_of_the_critic", of=evaluate_responses)
+    broken = scenario("modes_after_an_error", of=evaluate_responses)
     own_base = scenario("evaluated_by_its_own_base", of=evaluate_responses)
     prompts = {
         "input_ids": torch.randint(2, 6, (2, 2), generator=draw),
@@ -283,23 +325,40 @@ def _evaluating_in_special_cases(draw: torch.Generator) -> list[Request]:
     text = _responses(draw, [3, 1], 6)
     two = {"input_ids": torch.randint(4, (2, 2), generator=draw), "responses": torch.randint(4, (2, 3), generator=draw)}
     tables = {"table": normal_from(draw, 4, 4), "base": normal_from(draw, 4, 4)}
+    one = {
+        "input_ids": [[2, 3]],
+        "attention_mask": [[True, True]],
+        "scores": [250.5],
+        "kl_coef": 0.3,
+        "whiten_rewards": True,
+    }
+    one |= {"reference": normal_from(draw, 6, 6), "worth": normal_from(draw, 6).bfloat16()}
     return [
         request(seen, **prompts, responses=text["responses"] * (torch.arange(3) != 1), mask=text["mask"]),
-        request(broken, training=[True, False, True, False]),
-        request(
-            EVALUATED,
-            input_ids=[[2, 3]],
-            attention_mask=[[True, True]],
-            responses=[[4, 1]],
-            log_probs=[[-1.0, -0.5]],
-            mask=[[True, True]],
-            scores=[0.5],
-            reference=normal_from(draw, 6, 6),
-            worth=normal_from(draw, 6).bfloat16(),
-            kl_coef=0.3,
-        ),
+        *(request(broken, who=who, training=[True, False, True, False]) for who in ("critic", "reference", "score")),
+        request(EVALUATED, **one, responses=[[4, 1]], log_probs=torch.tensor([[-30.0, -0.5]]), mask=[[True, True]]),
+        request(EVALUATED, **one, responses=[[4]], log_probs=[[-1.0]], mask=[[True]]),
+        _evaluating_in_16_bits(draw),
         *(request(own_base, **two, **tables, **settings) for settings in ({}, UNUSUAL | {"whiten_rewards": True})),
     ]
+
+
+def _evaluating_in_16_bits(draw: torch.Generator) -> Request:
+    """A long text, a reference and a reward model in 16 bits, and a critic in 64."""
+    columns, text = 2_100, _responses(draw, [4, 2], 6)
+    text["log_probs"] = text["log_probs"].float()
+    return request(
+        EVALUATED,
+        input_ids=2_051 + 2 * torch.randint(26, (2, columns), generator=draw),
+        attention_mask=_left_padded([3, columns]),
+        **text,
+        scores=torch.tensor([2.5, -7.0], dtype=torch.bfloat16),
+        reference=normal_from(draw, 2_103, 6).bfloat16(),
+        places=normal_from(draw, columns + 4, 6).bfloat16(),
+        worth=normal_from(draw, 2_103),
+        kl_coef=0.3,
+        temperature=0.7,
+    )
 
 
 def _collecting(draw: torch.Generator) -> list[Request]:
@@ -311,6 +370,7 @@ def _collecting(draw: torch.Generator) -> list[Request]:
         {"gamma": 0.9, "lam": 0.8, "max_new_tokens": 5},
         {"gamma": 0.7, "temperature": 0.6, "max_new_tokens": 3, "pad_token_id": 5},
         {"stop_token_ids": (1, 4), "max_new_tokens": 6, "missing_stop_penalty": 0.4},
+        {"gamma": 0.9, "max_new_tokens": 5, "own_base": True},
         {"whiten_rewards": True, "max_new_tokens": 4, "kl_estimator": "k2", "clip_score": 1.5},
     ):
         ids = torch.cat([torch.randint(6, (3, 1), generator=draw), torch.tensor([[5], [2], [4]])], dim=1)
@@ -324,19 +384,25 @@ def _collecting(draw: torch.Generator) -> list[Request]:
             "seed": _number(draw),
         }
         found.append(request(scenario("collected", of=collect_experience), **asked, kl_coef=0.25, **settings))
+    # A policy in 16 bits that would say something else if it were asked again.
+    script = torch.full((3, 4, 6), -9.0).scatter_(2, torch.randint(1, 6, (3, 4, 1), generator=draw), 9.0)
+    changed = {"table": script.bfloat16(), "reference": normal_from(draw, 6, 6).bfloat16(), "max_new_tokens": 4}
+    found.append(
+        request(scenario("collected", of=collect_experience), **{**asked, **changed}, pad_token_id=2, kl_coef=0.0)
+    )
     return found
 
 
 def _sampled_rollouts(draw: torch.Generator) -> list[Request]:
     of = collect_experience
     drawn = {
-        "table": _weights(draw, [0.0, 0.0, 2.0, 3.0]).expand(4, 4).clone(),
-        "reference": normal_from(draw, 4).expand(4, 4).clone(),
+        "table": 1e-7 * _weights(draw, [0.0, 0.0, 4.0, 9.0]).expand(4, 4).clone(),
+        "reference": 1e-7 * normal_from(draw, 4).expand(4, 4).clone(),
         "seed": _number(draw),
     }
     return [
-        request(scenario("collected_shares", of=of), **drawn, prompt=2, temperature=0.5, max_new_tokens=1),
+        request(scenario("collected_shares", of=of), **drawn, prompt=2, temperature=1e-7, max_new_tokens=1),
         request(scenario("modes_after_collecting", of=of), table=CHAIN, training=[False, True, True, False]),
-        request(scenario("collected_agreement", of=of), table=CHAIN, seed=_number(draw)),
-        request(scenario("collected_agreement_without_generator", of=of), table=CHAIN),
+        request(scenario("collected_agreement", of=of), table=UNEVEN, seed=_number(draw)),
+        request(scenario("collected_agreement_without_generator", of=of), table=UNEVEN),
     ]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import fields
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from .scenarios_draws import agreement_of, agreement_of_the_global_generator, generator, tenths
+from .scenarios_draws import agreement_of, agreement_of_the_global_generator, generator
 
 
 def plain(experience: Any) -> dict[str, Tensor]:
@@ -16,8 +17,10 @@ def plain(experience: Any) -> dict[str, Tensor]:
 
 
 def picked(lesson: Any, tensors: dict[str, Tensor], index: Tensor) -> dict[str, Tensor]:
-    """Some rows of an experience."""
-    return plain(lesson.Experience(**tensors).rows(index))
+    """Some rows of an experience, after one of them alone."""
+    whole = lesson.Experience(**tensors)
+    whole.rows(index[-1:])
+    return plain(whole.rows(index))
 
 
 def yielded(
@@ -56,9 +59,12 @@ def order_agreement(lesson: Any, batches: tuple[dict[str, Tensor], ...], size: i
     yielded = _scores(buffer.minibatches(size, generator(seed)))
     return {
         **agreement_of(lambda source: _scores(buffer.minibatches(size, source)), seed, "same generator, next epoch"),
+        "each row once": torch.equal(yielded.sort().values, torch.cat([batch["scores"] for batch in batches])),
         "as they were stored": torch.equal(yielded, torch.cat([batch["scores"] for batch in batches])),
         "each minibatch as it was stored": all(torch.equal(part, part.sort().values) for part in yielded.split(size)),
         "each minibatch of neighbors": all(len(part) == part.max() - part.min() + 1 for part in yielded.split(size)),
+        # Within 8 standard deviations. Rows with equal keys would keep their order, which is up.
+        "up as often as down": abs(int((yielded.diff() > 0).sum()) - len(yielded) / 2) < 8 * (len(yielded) / 12) ** 0.5,
         "most rows beside their neighbor": bool((yielded.diff().abs() == 1).sum() > len(yielded) // 2),
     }
 
@@ -69,11 +75,11 @@ def order_agreement_without_generator(lesson: Any, batches: tuple[dict[str, Tens
     return agreement_of_the_global_generator(lambda: _scores(buffer.minibatches(2)))
 
 
-def place_shares(lesson: Any, batches: tuple[dict[str, Tensor], ...], size: int, seed: int) -> Tensor:
-    """How often each row is yielded first, in tenths; the scores are 0, 1, 2, ..."""
+def orders(lesson: Any, batches: tuple[dict[str, Tensor], ...], size: int, seed: int, epochs: int) -> dict[str, int]:
+    """How often the rows, whose scores are 0, 1, 2, ..., come in each order."""
     buffer, source = _filled(lesson, *batches), generator(seed)
-    first = [next(iter(buffer.minibatches(size, source))).scores[0].item() for _ in range(2000)]
-    return tenths(torch.tensor(first)[None], len(buffer))[0]
+    dealt = (_scores(buffer.minibatches(size, source)).int().tolist() for _ in range(epochs))
+    return dict(Counter(" ".join(map(str, order)) for order in dealt))
 
 
 def yielded_after_more(

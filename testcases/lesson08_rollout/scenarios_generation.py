@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import torch
@@ -13,10 +14,14 @@ from .scenarios_draws import DRAWS, agreement_of, agreement_of_the_global_genera
 from .scenarios_models import Script, Table, modes_of
 
 
-def shares(lesson: Any, logits: Tensor, seed: int, **options: Any) -> Tensor:
-    """Many draws of `sample_token`: how often each token of each row is drawn, rounded to tenths, (B, V)."""
+def shares(lesson: Any, logits: Tensor, seed: int, ties: bool = False, **options: Any) -> Tensor:
+    """Many draws of `sample_token`: how often each token of each row is drawn, rounded to tenths, (B, V). With `ties`
+    equally likely tokens count as the first of them."""
     tokens = lesson.sample_token(logits.repeat_interleave(DRAWS, dim=0), generator=generator(seed), **options)
-    return tenths(tokens.reshape(len(logits), DRAWS), logits.shape[1])
+    tokens = tokens.reshape(len(logits), DRAWS)
+    if ties:
+        tokens = (logits[:, :, None] == logits[:, None]).long().argmax(dim=2).gather(1, tokens)
+    return tenths(tokens, logits.shape[1])
 
 
 def counts(lesson: Any, logits: Tensor, seed: int, draws: int, **options: Any) -> Tensor:
@@ -27,11 +32,13 @@ def counts(lesson: Any, logits: Tensor, seed: int, draws: int, **options: Any) -
 
 
 def agreement(lesson: Any, logits: Tensor, seed: int, **options: Any) -> dict[str, bool]:
-    """Which draws agree: 60 tokens, drawn several times."""
-    rows = logits.repeat_interleave(60, dim=0)
-    return agreement_of(
+    """Which draws agree: 60 tokens, drawn several times; and 60 times one."""
+    rows, source = logits.repeat_interleave(60, dim=0), generator(seed)
+    alone = [lesson.sample_token(logits, generator=source, **options).item() for _ in range(60)]
+    found = agreement_of(
         lambda source: lesson.sample_token(rows, generator=source, **options), seed, "same generator once more"
     )
+    return {**found, "always the same for one row": len(set(alone)) == 1}
 
 
 def agreement_without_generator(lesson: Any, logits: Tensor) -> dict[str, bool]:
@@ -40,9 +47,11 @@ def agreement_without_generator(lesson: Any, logits: Tensor) -> dict[str, bool]:
 
 
 def scripted(lesson: Any, script: Tensor, input_ids: Tensor, seed: int = 0, **options: Any) -> Any:
-    """Generate with a policy that reads no text: its logits for token t of row b are script[b, t]."""
+    """Generate with a policy that reads no text: its logits for token t of row b are script[b, t], with `places`
+    more by its position."""
     mask = options.pop("attention_mask", torch.ones_like(input_ids, dtype=torch.bool))
-    return lesson.generate(Script(script), input_ids, mask, generator=generator(seed), **options)
+    policy = Script(script, options.pop("places", None))
+    return lesson.generate(policy, input_ids, mask, generator=generator(seed), **options)
 
 
 def fed_to_policy(
@@ -50,6 +59,9 @@ def fed_to_policy(
 ) -> dict[str, Any]:
     """How generate called the policy: one entry for each call."""
     policy = Script(script)
+    policy.rows = input_ids[:, 0]  # it writes that down as well
+    policy.training = False  # as a whole; what is inside is in train mode
+    names, config = set(vars(policy)), copy.copy(policy.config)
     written = lesson.generate(policy, input_ids, attention_mask, generator=generator(0), **options)
     calls = policy.calls
     longest = input_ids.shape[1] + options["max_new_tokens"]
@@ -63,6 +75,7 @@ def fed_to_policy(
         "in train mode": any(call.training for call in calls),
         "with gradient": any(call.tracked for call in calls),
         "can be used for training": not any(part.is_inference() for part in written),
+        "attributes and config as before": set(vars(policy)) == names and policy.config == config,
     }
 
 

@@ -23,8 +23,8 @@ class Table(TablePolicy):
     In train mode the logits are reversed, as dropout would make them wrong.
     """
 
-    def __init__(self, table: Tensor) -> None:
-        super().__init__(table)
+    def __init__(self, table: Tensor, places: Tensor | None = None) -> None:
+        super().__init__(table, places)
         self.inner = nn.Sequential(nn.Identity(), nn.Dropout(0.5))
         self.calls: list[SimpleNamespace] = []
 
@@ -36,6 +36,8 @@ class Table(TablePolicy):
         past_key_values: Any = None,
         **given: Any,
     ) -> Output:
+        if position_ids is not None and bool((position_ids < 0).any()):
+            raise IndexError("index out of range in self")  # as of an embedding; a tensor would count from its end
         output = super().forward(input_ids, attention_mask, position_ids, past_key_values, **given)
         training = any(module.training for module in self.modules())
         self.calls.append(

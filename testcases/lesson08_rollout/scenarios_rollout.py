@@ -12,7 +12,7 @@ from testcases.doubles.backbones import TinyLM
 
 from .scenarios_draws import DRAWS, agreement_of, agreement_of_the_global_generator, generator, mean_by_token, tenths
 from .scenarios_experience import plain
-from .scenarios_models import Adapted, Critic, Table, actor_critic, modes_of, set_modes, tiny_actor_critic
+from .scenarios_models import Adapted, Critic, Script, Table, actor_critic, modes_of, set_modes, tiny_actor_critic
 
 
 def _config(lesson: Any, options: dict[str, Any]) -> Any:
@@ -56,11 +56,12 @@ def _two_tokens() -> dict[str, Tensor]:
 def evaluated(
     lesson: Any, scores: Tensor, reference: Tensor, worth: Tensor, kl_coef: float, **given: Any
 ) -> dict[str, Tensor]:
-    """Evaluate responses: `reference` is the table of the reference's logits by last token, `worth` that of values."""
+    """Evaluate responses: `reference` is the table of the reference's logits by last token, with `places` more by its
+    position, `worth` that of values."""
     model = actor_critic(lesson, Table(torch.zeros_like(reference)), Critic(worth)).train()
-    return plain(
-        _evaluate(lesson, model, Table(reference).eval(), lambda *text, **named: scores.clone(), kl_coef, **given)
-    )
+    model.training = False  # as a whole; what is inside is in train mode
+    frozen = Table(reference, given.pop("places", None)).eval()
+    return plain(_evaluate(lesson, model, frozen, lambda *text, **named: scores.clone(), kl_coef, **given))
 
 
 def seen_by_score(lesson: Any, responses: Tensor, **given: Any) -> dict[str, Any]:
@@ -76,18 +77,25 @@ def seen_by_score(lesson: Any, responses: Tensor, **given: Any) -> dict[str, Any
     model.value_model.inner.eval()
     reference = Table(table).train()
     before, reference_before = modes_of(model.modules()), modes_of(reference.modules())
+    names = _attributes(model, reference)
     zeros = torch.zeros(responses.shape, dtype=torch.float64)
     found = _evaluate(lesson, model, reference, score, responses=responses, log_probs=zeros, **given)
-    names = ("input_ids", "attention_mask", "prompt_length")
     after = modes_of(model.modules())
     return {
         "times asked": len(asked),
-        **dict(zip(names, asked[-1] if asked else (), strict=False)),
+        **dict(zip(("input_ids", "attention_mask", "prompt_length"), asked[-1] if asked else (), strict=False)),
         "modes as before": torch.equal(before, after),
         "all in train mode": bool(after.all()),
         "mode of the reference as before": torch.equal(reference_before, modes_of(reference.modules())),
+        "attributes as before": _attributes(model, reference) == names,
         "can be used for training": _can_be_used_for_training(found),
     }
+
+
+def _attributes(*models: nn.Module) -> set[tuple[int, str]]:
+    """The names of what models and their parts hold, without the notes of a table on its last call."""
+    parts = [part for model in models for part in model.modules()]
+    return {(id(part), name) for part in parts for name in vars(part) if name != "rows"}
 
 
 def _can_be_used_for_training(experience: Any) -> bool:
@@ -95,21 +103,25 @@ def _can_be_used_for_training(experience: Any) -> bool:
     return not any(tensor.is_inference() for tensor in plain(experience).values())
 
 
-def modes_after_an_error_of_the_critic(lesson: Any, training: Tensor) -> Tensor:
-    """The modes of policy, critic and dropout in both after a critic that breaks; `training` says what they were."""
+def modes_after_an_error(lesson: Any, who: str, training: Tensor) -> Tensor:
+    """The modes of policy, critic and dropout in both after critic, reference or score breaks; `training` says what
+    they were."""
 
-    class Breaks(Critic):
-        def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-            raise ArithmeticError("broken on purpose")
+    def broken(*given: Any, **named: Any) -> Tensor:
+        raise ArithmeticError("broken on purpose")
 
     table = torch.zeros(5, 5, dtype=torch.float64)
-    model = actor_critic(lesson, Table(table), Breaks(table[0]))
+    parts = {"critic": Critic(table[0]), "reference": Table(table).eval()}
+    if who in parts:
+        parts[who].forward = broken
+    model = actor_critic(lesson, Table(table), parts["critic"])
     modules = set_modes(model, training)
+    score = broken if who == "score" else lambda *text, **named: table[0, :2]
     try:
-        _evaluate(lesson, model, Table(table).eval(), lambda *text, **named: table[0, :2], **_two_tokens())
+        _evaluate(lesson, model, parts["reference"], score, **_two_tokens())
     except ArithmeticError:
         return modes_of(modules)
-    raise RuntimeError("the critic was not asked")
+    raise RuntimeError(f"it did not ask for the answer of: {who}")
 
 
 def evaluated_by_its_own_base(
@@ -176,9 +188,12 @@ def collected(
     seed: int,
     **given: Any,
 ) -> dict[str, Tensor]:
-    """Collect experience with tables for policy, reference and critic."""
-    model = actor_critic(lesson, Table(table), Critic(worth)).train()
-    frozen = Table(reference).eval()
+    """Collect experience with tables for policy (of rows and steps, or by last token), reference and critic. With
+    `own_base` the policy has an adapter, and the reference is its base."""
+    own_base = given.pop("own_base", False)
+    policy = Adapted(table, reference) if own_base else (Script if table.dim() == 3 else Table)(table)
+    model = actor_critic(lesson, policy, Critic(worth)).train()
+    frozen = None if own_base else Table(reference).eval()
     return plain(
         _collect(lesson, model, frozen, lambda *text, **named: scores.clone(), kl_coef, generator(seed), **given)
     )

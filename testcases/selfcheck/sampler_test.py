@@ -13,7 +13,7 @@ from solutions.lesson11_scaling import DistributedPPOTrainer
 from testcases.engine.contract import ROOT
 from testcases.selfcheck.memory_test import PROMPTS, TokenSum, small_trainer
 
-LOG_PROBS = [[-0.5, -1.0, -1.5], [-2.0, -2.5, 9.0]]
+LOG_PROBS = [[-0.5, -1.0, -1.5], [-2.0, -2.5, torch.nan]]
 
 
 class Scripted:
@@ -42,6 +42,7 @@ def test_a_run_is_made_from_what_the_sampler_says(kind):
     experience = trainer._collect(PROMPTS)
     assert experience.responses.tolist() == [[7, 8, 1], [9, 1, 0], [7, 8, 1], [9, 1, 0], [7, 8, 1]]
     assert experience.log_probs[experience.mask].tolist() == [*LOG_PROBS[0], *LOG_PROBS[1][:2]] * 2 + LOG_PROBS[0]
+    assert not experience.log_probs[~experience.mask].any()
     first, second, third = scripted.calls
     assert first["ids"].tolist() == [[5, 6, 7], [0, 8, 9]] and first["visible"].tolist()[1] == [False, True, True]
     assert len(second["ids"]) == 2 and len(third["ids"]) == 1

@@ -76,18 +76,19 @@ def evaluate_responses(
 ) -> Experience:
     """Evaluate sampled responses: reference log-probs, values, scores, rewards, advantages, returns, in this order.
 
-    1. reference and critic read prompt + response, `model` with dropout off; at the end all modes are as before
+    1. reference and critic read prompt + response, `model` with dropout off; at the end all modes, and all else of the
+       models, are as before
     2. `score` reads the same, in one call; its scores are stored as they come
     3. a response without a stop token loses `missing_stop_penalty`; the score is clipped, the KL penalty
        (its estimator is `config.kl_estimator`) subtracted
     4. with `whiten_rewards` the rewards are scaled, keeping their mean, before advantages and returns are made
 
     Args: as `collect_experience`, and
-        generation: the responses and what their sampling gave.
+        generation: the responses and what their sampling gave, its log-probs 0 where masked.
 
     Returns:
-        Experience with raw advantages, free of gradients; every (B, T) number is 0 where masked. The values have the
-        dtype of the reference's log-probs, also where the critic answers in 16 bits.
+        Experience with raw advantages, free of gradients; every (B, T) number is 0 where masked. The reference's
+        log-probs are float32 or float64 (lesson 1), also of a model in 16 bits; the values have their dtype.
 
     Raises:
         ValueError: `score` gives anything but one finite number for each response.
