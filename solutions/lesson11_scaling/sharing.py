@@ -20,7 +20,7 @@ def plan_microbatches(lengths: Tensor, n_processes: int, micro_batch_size: int |
     empty: if a process skipped a forward pass, the others would wait for it forever.
 
     Args:
-        lengths: (M,) int64, real tokens of each row.
+        lengths: (M,) int64, real tokens of each row, >= 0.
         n_processes: >= 1.
         micro_batch_size: rows in one forward and backward, >= 1; None: all rows of the process.
 
