@@ -60,7 +60,8 @@ def gradient_weight(tokens: int, total_tokens: int, n_processes: int = 1) -> flo
         n_processes: over how many processes gradients are averaged, >= 1.
 
     Returns:
-        A number >= 0; over all microbatches of all processes the weights add up to n_processes.
+        A number >= 0, at least as precise as a float32; over all microbatches of all processes the weights add up to
+        n_processes.
 
     Raises:
         ValueError: a number is out of range.

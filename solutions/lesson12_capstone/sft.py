@@ -61,8 +61,8 @@ def sft_loss(logits: Tensor, input_ids: Tensor, loss_mask: Tensor) -> Tensor:
     """Mean negative log-likelihood of the tokens to learn, each predicted by the logits one position before it.
 
     Args:
-        logits: (B, L, V) float32 or float64, of the model run over `input_ids`. Those that predict nothing to learn are arbitrary, NaN
-            included (their gradient then too).
+        logits: (B, L, V) float32 or float64, of the model run over `input_ids`. Those that predict nothing to learn
+            are arbitrary, NaN included (their gradient then too).
         input_ids: (B, L) int64.
         loss_mask: (B, L) bool, True on the tokens to learn; its first column cannot be learned and is ignored.
 

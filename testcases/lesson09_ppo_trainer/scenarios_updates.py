@@ -6,7 +6,7 @@ import weakref
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from solutions.lesson08_rollout import Experience, ExperienceBuffer, merge_experiences
 from solutions.lesson09_ppo_trainer import PPOTrainer as ReferenceTrainer
@@ -33,9 +33,10 @@ NAN = float("nan")
 
 
 def loss_of(lesson: Any, actor: Tensor, critic: Tensor, **given: Any) -> dict[str, Any]:
-    """`compute_loss` of the batch in `given`, and its gradient by both tables."""
+    """`compute_loss` of the batch in `given`, after that of the rows in reverse, and its gradient by both tables."""
     batch = experience_in(given)
     trainer = student(lesson, actor, critic, **given)
+    trainer.compute_loss(_backwards(batch))
     loss, statistics = _pair(trainer.compute_loss(batch))
     weights = (trainer.model.policy.table, trainer.model.value_model.table)
     slopes = [torch.zeros_like(weight) for weight in weights]
@@ -43,6 +44,10 @@ def loss_of(lesson: Any, actor: Tensor, critic: Tensor, **given: Any) -> dict[st
         found = torch.autograd.grad(loss, weights, allow_unused=True)
         slopes = [zero if slope is None else slope for zero, slope in zip(slopes, found, strict=True)]
     return {"loss": loss, "actor_gradient": slopes[0], "critic_gradient": slopes[1], **only(statistics, LOSSES)}
+
+
+def _backwards(batch: Experience) -> Experience:
+    return batch.rows(torch.arange(len(batch)).flip(0))
 
 
 def wrapped_loss_of(lesson: Any, actor: Tensor, critic: Tensor, **batch: Tensor) -> dict[str, Any]:
@@ -66,8 +71,8 @@ def _pair(answer: Any) -> tuple[Any, dict[str, Any]]:
 def steps_of(
     lesson: Any, actor_slopes: Tensor, critic_slopes: Tensor, mask: Tensor, ratios: list[Tensor], **settings: Any
 ) -> dict[str, Any]:
-    """`optimiser_step`, once for each entry of `ratios`, with a loss made up here in place of `compute_loss`.
-    "actor.0" is the actor's weight after the first.
+    """`optimiser_step`, once for each entry of `ratios`, with a loss made up here in place of `compute_loss`; each
+    second time the rows come in reverse order. "actor.0" is the actor's weight after the first.
 
     The answer has one entry a call: the weights after it, and its statistics; NaN is shown as -1. "microbatches" are
     those of each call, once each and in the order of their rows: a sum has no order. "one_at_a_time": each loss had its
@@ -95,13 +100,15 @@ def steps_of(
         return loss, {name: one.item() for name, one in numbers.items()}
 
     trainer.compute_loss = compute_loss
+    trainer.model.policy.frozen = nn.Parameter(torch.ones(2), requires_grad=False)  # as under an adapter
     prompts, zeros = torch.zeros(len(mask), 1, dtype=torch.int64), torch.zeros_like(actor_slopes)
     steps: list[dict[str, Any]] = []
     microbatches: list[list[int]] = []
-    for ratio in ratios:
+    for number, ratio in enumerate(ratios):
         seen.clear()
         data = {"log_probs": zeros, "advantages": actor_slopes, "values": ratio, "returns": critic_slopes}
-        statistics = trainer.optimiser_step(experience(prompts, mask.long(), mask, **data))
+        batch = experience(prompts, mask.long(), mask, **data)
+        statistics = trainer.optimiser_step(_backwards(batch) if number % 2 else batch)
         weights = {name: table.item() for name, table in tables_of(trainer).items()}
         steps.append({**weights, **numbers_of(statistics, "optimiser_step", STEP)})
         microbatches += map(list, sorted(seen))
@@ -190,7 +197,9 @@ def update_of(
     def optimiser_step(minibatch: Experience) -> dict[str, float]:
         steps.append(minibatch)
         before.update(
-            learning_rate=learning_rate(trainer), coefficient_in_the_epochs=float(trainer.kl_controller.value)
+            learning_rate=learning_rate(trainer),
+            coefficient_in_the_epochs=float(trainer.kl_controller.value),
+            updates_done_in_the_epochs=trainer.updates_done,
         )
         return {"policy_loss": 0.5, "approx_kl": 0.01, "ratio_max": 1.0}
 

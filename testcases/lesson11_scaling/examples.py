@@ -71,7 +71,7 @@ def _statistics(draw: torch.Generator) -> list[Request]:
     for tokens in ((7, 2), (1, 1, 6), (3, 0, 5, 2), (4,)):
         parts = [part() for _ in tokens]
         found.append(request(merge_statistics, parts, tokens))
-    nothing = {"policy_loss": float("nan"), "ratio_mean": float("nan"), "ratio_max": 50.0}
+    nothing = dict.fromkeys(part(), float("nan")) | {"ratio_max": 50.0}
     found.append(request(merge_statistics, [nothing, part(), part()], (0, 2, 3)))
     found.append(request(merge_statistics, [part(), part() | {"ratio_mean": float("nan")}], (2, 3)))
     return [*found, request(merge_statistics, [part() | {"ratio_max": 0.25}, part() | {"ratio_max": 0.5}], (2, 3))]
@@ -134,6 +134,10 @@ def _steps(draw: torch.Generator) -> list[Request]:
         slopes = {"actor_slopes": normal_from(draw, 5, 4), "critic_slopes": normal_from(draw, 5, 4)}
         settings = {"adam_epsilon": 0.3, **settings}
         found.append(request(ask, **slopes, mask=mask, ratios=ratios, n_processes=processes, **settings))
+    long = torch.arange(301) < torch.tensor([301, 3]).unsqueeze(1)  # bfloat16 does not count beyond 256
+    slopes = {"actor_slopes": normal_from(draw, 2, 301), "critic_slopes": normal_from(draw, 2, 301)}
+    ratios = [torch.ones(long.shape).double()]
+    found.append(request(ask, **slopes, mask=long, ratios=ratios, n_processes=2, adam_epsilon=0.3))
     for ratio in (4.0, float("nan")):  # exactly the threshold, and no number at all
         ratios = [torch.full(mask.shape, ratio).double()]
         slopes = {"actor_slopes": normal_from(draw, 5, 4), "critic_slopes": normal_from(draw, 5, 4)}
