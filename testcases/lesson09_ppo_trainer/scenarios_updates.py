@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -33,10 +34,10 @@ NAN = float("nan")
 
 
 def loss_of(lesson: Any, actor: Tensor, critic: Tensor, **given: Any) -> dict[str, Any]:
-    """`compute_loss` of the batch in `given`, after that of the rows in reverse, and its gradient by both tables."""
+    """`compute_loss` of the batch in `given`, after another one, and its gradient by both tables."""
     batch = experience_in(given)
     trainer = student(lesson, actor, critic, **given)
-    trainer.compute_loss(_backwards(batch))
+    trainer.compute_loss(_another(batch))
     loss, statistics = _pair(trainer.compute_loss(batch))
     weights = (trainer.model.policy.table, trainer.model.value_model.table)
     slopes = [torch.zeros_like(weight) for weight in weights]
@@ -46,8 +47,10 @@ def loss_of(lesson: Any, actor: Tensor, critic: Tensor, **given: Any) -> dict[st
     return {"loss": loss, "actor_gradient": slopes[0], "critic_gradient": slopes[1], **only(statistics, LOSSES)}
 
 
-def _backwards(batch: Experience) -> Experience:
-    return batch.rows(torch.arange(len(batch)).flip(0))
+def _another(batch: Experience) -> Experience:
+    """Of the same shape: the rows in reverse order, of each the first token."""
+    rows = batch.rows(torch.arange(len(batch)).flip(0))
+    return replace(rows, mask=rows.mask & (torch.arange(rows.mask.shape[1]) == 0))
 
 
 def wrapped_loss_of(lesson: Any, actor: Tensor, critic: Tensor, **batch: Tensor) -> dict[str, Any]:
@@ -71,8 +74,8 @@ def _pair(answer: Any) -> tuple[Any, dict[str, Any]]:
 def steps_of(
     lesson: Any, actor_slopes: Tensor, critic_slopes: Tensor, mask: Tensor, ratios: list[Tensor], **settings: Any
 ) -> dict[str, Any]:
-    """`optimiser_step`, once for each entry of `ratios`, with a loss made up here in place of `compute_loss`; each
-    second time the rows come in reverse order. "actor.0" is the actor's weight after the first.
+    """`optimiser_step`, once for each entry of `ratios`, with a loss made up here in place of `compute_loss`; before
+    that, unreported, of as many rows with nothing to learn. "actor.0" is the actor's weight after the first.
 
     The answer has one entry a call: the weights after it, and its statistics; NaN is shown as -1. "microbatches" are
     those of each call, once each and in the order of their rows: a sum has no order. "one_at_a_time": each loss had its
@@ -104,11 +107,13 @@ def steps_of(
     prompts, zeros = torch.zeros(len(mask), 1, dtype=torch.int64), torch.zeros_like(actor_slopes)
     steps: list[dict[str, Any]] = []
     microbatches: list[list[int]] = []
-    for number, ratio in enumerate(ratios):
+    nothing = dict.fromkeys(("log_probs", "advantages", "returns"), zeros) | {"values": zeros + 1}
+    trainer.optimiser_step(_another(experience(prompts, mask.long(), mask, **nothing)))
+    trainer.optimizer.state.clear()
+    for ratio in ratios:
         seen.clear()
         data = {"log_probs": zeros, "advantages": actor_slopes, "values": ratio, "returns": critic_slopes}
-        batch = experience(prompts, mask.long(), mask, **data)
-        statistics = trainer.optimiser_step(_backwards(batch) if number % 2 else batch)
+        statistics = trainer.optimiser_step(experience(prompts, mask.long(), mask, **data))
         weights = {name: table.item() for name, table in tables_of(trainer).items()}
         steps.append({**weights, **numbers_of(statistics, "optimiser_step", STEP)})
         microbatches += map(list, sorted(seen))

@@ -265,8 +265,8 @@ def steps_of(
     n_processes: int,
     **settings: Any,
 ) -> dict[str, Any]:
-    """`optimiser_step` in each of `n_processes` processes, once for each entry of `ratios`; each second time the rows
-    come in reverse order.
+    """`optimiser_step` in each of `n_processes` processes, once for each entry of `ratios`; before that, unreported, of
+    as many rows of one token, with nothing to learn.
 
     Actor and critic have one weight each, both start at 0; in place of `compute_loss` stands
     loss = mean over real tokens of (actor_slopes * actor) + mean over real tokens of (critic_slopes * critic).
@@ -282,8 +282,8 @@ def steps_of(
     members = [_Member(lesson, collective, index, settings) for index in range(n_processes)]
     prompts = torch.zeros(len(mask), 1, dtype=torch.int64)
     batches = [_experience(prompts, mask, actor_slopes, critic_slopes, ratio) for ratio in ratios]
-    backwards = torch.arange(len(mask)).flip(0)
-    batches[1::2] = [batch.rows(backwards) for batch in batches[1::2]]
+    nothing, first = torch.zeros_like(actor_slopes), mask & (torch.arange(mask.shape[1]) == 0)
+    batches.insert(0, _experience(prompts, first, nothing, nothing, nothing + 1))
     if not _run_together(members, batches):
         return {"waits_forever": True}
     first = members[0].steps
@@ -340,7 +340,10 @@ class _Member:
 
     def run(self, batches: list[Experience]) -> None:
         try:
-            for batch in batches:
+            self.trainer.optimiser_step(batches[0])
+            self.trainer.optimizer.state.clear()
+            self.forwards.clear()
+            for batch in batches[1:]:
                 before = self.accelerator.counts()
                 statistics = self.trainer.optimiser_step(batch)
                 if not isinstance(statistics, dict):
