@@ -142,7 +142,7 @@ def test_compute_loss_goes_through_the_wrapped_model():
     answer = call(WRAPPED, **BATCH)
     answer.equals(loss=0.1 + 0.1 * (1.3**2 + 1 + 0.25) / 6, passes_through_the_wrapper=1)
     # Gradient checkpointing of a real model works in training mode only.
-    answer.equals(parts_in_training_mode=3)
+    answer.equals(parts_in_training_mode=3, parts_in_training_mode_in_the_pass=[3])
 
 
 # Adam's first step moves a weight by -lr g / (|g| + adam_epsilon); with lr 1 and adam_epsilon 1: -g / (|g| + 1).

@@ -57,10 +57,13 @@ def wrapped_loss_of(lesson: Any, actor: Tensor, critic: Tensor, **batch: Tensor)
     """`compute_loss` of a trainer whose model is wrapped, and how many passes went through the wrapper."""
     trainer = student(lesson, actor, critic)
     trainer.model = Wrapped(trainer.model)
+    modes: list[int] = []
+    trainer.model.module.register_forward_pre_hook(lambda *_: modes.append(parts_in_training_mode(trainer)))
     loss, _ = _pair(trainer.compute_loss(experience_in(batch)))
     return {
         "loss": loss.detach(),
         "passes_through_the_wrapper": trainer.model.passes,
+        "parts_in_training_mode_in_the_pass": modes,
         "parts_in_training_mode": parts_in_training_mode(trainer),
     }
 
@@ -206,7 +209,7 @@ def update_of(
             coefficient_in_the_epochs=float(trainer.kl_controller.value),
             updates_done_in_the_epochs=trainer.updates_done,
         )
-        return {"policy_loss": 0.5, "approx_kl": 0.01, "ratio_max": 1.0}
+        return {"policy_loss": 0.5, "approx_kl": 0.01, "ratio_max": 1.0, "skipped_share": 1.0}
 
     trainer.optimise, trainer.optimiser_step = optimise, optimiser_step
     for _ in range(calls):

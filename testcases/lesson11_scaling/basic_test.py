@@ -209,7 +209,7 @@ def test_keep_reference_adapter_copies_all_that_is_trained():
     answer.equals(
         {
             "returned": "the policy",
-            "adapters": ("older", "reference", "sft"),
+            "adapters": ("default", "reference", "sft"),
             "active": "sft",
             "in_train_mode": True,
             "trainable": (

@@ -63,7 +63,7 @@ def reference_of(
 
     The SFT adapter adds `adapter` to the slope 1 of the base model. With dropout the policy comes in eval mode.
     `more_than_lora`: the adapter has DoRA's magnitude, by which y is the same, and a module of its own, which adds 1/2;
-    and an older adapter, inactive, lies beside it.
+    and an older adapter, "default", lies beside it, inactive.
     """
     from peft import LoraConfig
 
@@ -74,7 +74,7 @@ def reference_of(
         options |= {"use_dora": True, "modules_to_save": ["shift"]}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        policy = _with_adapters(LoraConfig(**options), ["older", name] if more_than_lora else [name])
+        policy = _with_adapters(LoraConfig(**options), ["default", name] if more_than_lora else [name])
         model = policy.base_model.model
         with torch.no_grad():
             model.slope.lora_A[name].weight.fill_(1.0)
