@@ -184,7 +184,7 @@ def test_global_masked_whiten_of_a_single_token():
         "a-weight-that-bf16-would-round": ("default", 0.5 + 2**-12, 1, 1),
     },
 )
-@worth(5)
+@worth(4)
 def test_keep_reference_adapter_by_hand(name, slope, rank, lora_alpha):
     # Base model 1, adapter + slope. Training makes A and B three times as large, so the adapter nine times.
     answer = call(KEPT, adapter=slope, name=name, rank=rank, lora_alpha=lora_alpha, seconds=60.0)
