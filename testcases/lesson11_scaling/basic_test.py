@@ -119,6 +119,7 @@ def test_merge_statistics_by_hand(parts, tokens, merged):
         # 20 * 0.5^2; a difference of two sums near 1e17 would lose it.
         "large-mean-small-variance": ([[10.0, 1e8, 0.0], [10.0, 1e8 + 1, 0.0]], [20.0, 1e8 + 0.5, 5.0]),
         "nan-of-a-part-with-tokens": ([[1.0, NAN, 0.0], [2.0, 3.0, 4.0]], [3.0, NAN, NAN]),
+        "in-float32": (torch.tensor([[2.0, 2.0, 2.0], [1.0, 6.0, 0.0]]), torch.tensor([3.0, 10 / 3, 38 / 3])),
         "nan-of-its-squares-alone": ([[1.0, 6.0, 0.0], [2.0, 3.0, NAN]], [3.0, 4.0, NAN]),
     },
 )
@@ -164,11 +165,12 @@ def test_global_masked_whiten_shifts_the_mean_by_default():
         # 5, 5 | 8: mean 6, variance (1 + 1 + 4) / 2; 5 | 7: mean 6, variance (1 + 1) / 1
         "in-this-process-alone": ([5.0, 5.0], [1.0, 8.0, 0.0], -1 / math.sqrt(3 + 1e-8)),
         "of-one-token": ([5.0], [1.0, 7.0, 0.0], -1 / math.sqrt(2 + 1e-8)),
+        "beside-nan": ([5.0, 5.0], [1.0, NAN, 0.0], NAN),
     },
 )
 def test_global_masked_whiten_of_equal_values(values, others, whitened):
     answer = call(WHITENED, values=[values], mask=[[YES for _ in values]], others=[others], place=0)
-    answer.equals(whitened=[[whitened for _ in values]], gathered=1)
+    answer.equals(whitened=[[whitened for _ in values]], gathered=1, equal_nan=True)
 
 
 def test_global_masked_whiten_of_a_single_token():

@@ -40,6 +40,7 @@ EVEN = [0.0, 0.0, -math.inf]
             [[NO, YES, YES], [NO, NO, YES]],
             4 / 3 * LN2,
         ),
+        "in-float32": (torch.tensor([[SKEW, EVEN, EVEN]]), [[2, 1, 0]], [[NO, YES, NO]], torch.tensor(2 * LN2)),
         "what-is-not-learned-may-be-nan": ([[SKEW, [NAN] * 3, [NAN] * 3]], [[0, 0, 0]], [[NO, YES, NO]], LN2),
     },
 )
