@@ -87,8 +87,6 @@ def _losses(draw: torch.Generator) -> list[Request]:
     first = {"clip_epsilon": 0.3, "value_clip_epsilon": 0.1, "value_coef": 0.7, "entropy_coef": 0.2, "temperature": 0.7}
     likelier = _batch(draw, garbage=math.nan)
     likelier["log_probs"] -= 1.0
-    narrow = {name: own.float() if own.is_floating_point() else own for name, own in _batch(draw.clone_state()).items()}
-    narrow |= {name: narrow[name].bfloat16() for name in ("actor", "critic")}  # as a model loaded in bfloat16
     small = {"value_coef": 0.005, "entropy_coef": 0.01, "temperature": 1.4, "clip_epsilon": (0.1, 0.4)}
     return [
         request(ask, **_batch(draw), **first),
@@ -96,7 +94,6 @@ def _losses(draw: torch.Generator) -> list[Request]:
         request(ask, **likelier, clip_epsilon=0.9),
         request(ask, **_batch(draw), clip_epsilon=3.0, value_clip_epsilon=1.5, value_coef=0.4),
         request(ask, **idle, entropy_coef=0.1, value_coef=0.0),
-        request(ask, **narrow, entropy_coef=0.1),
         request(scenario("wrapped_loss_of", of=PPOTrainer.compute_loss), **_batch(draw)),
     ]
 

@@ -225,8 +225,8 @@ class PPOTrainer:
 
         loss = policy_loss + value_coef * value_loss - entropy_coef * entropy, each a mean over real tokens
 
-        The model passes in its mode: in train mode it may use gradient checkpointing, which saves memory. Also of a
-        model in bf16 all log-probs, losses and statistics are float32.
+        The model passes in its mode: in train mode it may use gradient checkpointing, which saves memory. Its
+        outputs are float32 or float64.
 
         Args:
             batch: experience whose advantages are ready to use (whitened, if configured).
