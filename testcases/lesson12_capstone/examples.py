@@ -96,11 +96,10 @@ def _evaluations(draw: torch.Generator) -> list[Request]:
     ask = scenario("evaluation_of", of=evaluate_policy)
     size = len(WORDS)
     tables = {"policy": fluent(draw), "reference": fluent(draw), "places": 0.1 * normal_from(draw, 32, size)}
-    narrow = {name: table.bfloat16() for name, table in tables.items()}  # as models loaded in bfloat16
     return [
         request(ask, prompts=tuple(SCRIPT), script=SCRIPT, reference=normal_from(draw, size, size)),
         request(ask, prompts=PROMPTS * 4, **tables, temperature=0.7, max_new_tokens=12, seed=3, pad_token_id=5),
-        request(ask, prompts=PROMPTS * 2, **narrow, twice=True, max_new_tokens=5, batch_size=6),
+        request(ask, prompts=PROMPTS * 2, **tables, twice=True, max_new_tokens=5, batch_size=6),
         request(ask, prompts=PROMPTS, **tables, in_train_mode=ALL, stop_token_ids=(1, 2), max_new_tokens=8),
         request(ask, prompts=PROMPTS, **tables, in_train_mode=ALL[::2], pad_token_id=1, kl_estimator="k3"),
         request(ask, prompts=PROMPTS[:1], script={PROMPTS[0]: "the film was bad . <unk>"}, stop_token_ids=(1, 2)),
