@@ -22,11 +22,12 @@ def keep_reference_adapter(policy: PeftModel) -> PeftModel:
     would be measured against the base model: large before the first step, and the penalty would undo SFT.
 
     Args:
-        policy: a `peft` model with one adapter in training, before the trainer is made from it.
+        policy: a `peft` model, all in train or all in eval mode, before the trainer is made from it. One adapter is in
+            training, whatever its name and kind (LoRA, DoRA, `modules_to_save`); others may lie beside it, inactive.
 
     Returns:
-        The same policy in the same mode: its adapter still active and trainable, and a frozen one beside it that
-        shares no tensor with it.
+        The same policy in the same mode: its adapter still active and trainable, and a frozen copy of all its
+        weights that shares no tensor with it.
 
     Raises:
         ValueError: the policy has no adapters, or already keeps a reference.

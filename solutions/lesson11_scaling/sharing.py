@@ -20,7 +20,7 @@ def plan_microbatches(lengths: Tensor, n_processes: int, micro_batch_size: int |
     empty: if a process skipped a forward pass, the others would wait for it forever.
 
     Args:
-        lengths: (M,) int64, real tokens of each row.
+        lengths: (M,) int64, real tokens of each row, >= 0.
         n_processes: >= 1.
         micro_batch_size: rows in one forward and backward, >= 1; None: all rows of the process.
 
@@ -60,7 +60,8 @@ def gradient_weight(tokens: int, total_tokens: int, n_processes: int = 1) -> flo
         n_processes: over how many processes gradients are averaged, >= 1.
 
     Returns:
-        A number >= 0; over all microbatches of all processes the weights add up to n_processes.
+        A number >= 0, at least as precise as a float32; over all microbatches of all processes the weights add up to
+        n_processes.
 
     Raises:
         ValueError: a number is out of range.

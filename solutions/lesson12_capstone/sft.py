@@ -1,6 +1,6 @@
 """Stage 1: supervised fine-tuning (SFT): imitate demonstrations, response tokens only.
 
-An answer has the precision of its arguments, float64 included.
+An answer has the precision of its arguments, float32 or float64. No tensor is changed.
 """
 
 from __future__ import annotations
@@ -61,12 +61,13 @@ def sft_loss(logits: Tensor, input_ids: Tensor, loss_mask: Tensor) -> Tensor:
     """Mean negative log-likelihood of the tokens to learn, each predicted by the logits one position before it.
 
     Args:
-        logits: (B, L, V) of the model run over `input_ids`.
+        logits: (B, L, V) float32 or float64, of the model run over `input_ids`. Those that predict nothing to learn
+            are arbitrary, NaN included (their gradient then too).
         input_ids: (B, L) int64.
         loss_mask: (B, L) bool, True on the tokens to learn; its first column cannot be learned and is ignored.
 
     Returns:
-        () scalar in nats for each token.
+        () scalar in nats for each token, with gradient into the logits.
 
     Raises:
         ValueError: shapes disagree, or nothing is left to learn.
@@ -85,7 +86,8 @@ def train_sft(policy: PreTrainedModel, data: Demonstrations, config: SFTConfig) 
     parameters together are scaled down to the norm 1, if theirs is larger.
 
     Args:
-        policy: a Hugging Face causal language model, trained in place, in train mode; left in eval mode.
+        policy: a Hugging Face causal language model without gradients of an earlier backward, trained in place, in
+            train mode; left in eval mode. Its weights may be frozen in part, and stay so.
         data: N demonstrations, taken in batches of `config.batch_size` (the last may be smaller). Their order is a
             torch.randperm from a generator of its own that starts at `config.seed`.
         config: step size, batch size and seed.

@@ -48,9 +48,11 @@ def test_save_checkpoint_leaves_the_model_in_its_mode():
 
 
 def test_save_checkpoint_replaces_an_older_one():
-    answer = call(SAVED, marks=(1.0, 4.0), kl_target=6.0)
+    answer = call(SAVED, marks=(1.0, 4.0), beside="notes.txt", kl_target=6.0)
     answer.equals(coefficient=0.25, updates_done=3, scores_in_history=[0.0, 4.0, 8.0])
-    answer.satisfies(lambda got: got["files"] == ["trainer.pt"], "one file, trainer.pt")
+    answer.satisfies(
+        lambda got: got["files"] == ["notes.txt", "trainer.pt"], "one file, trainer.pt, beside the user's notes.txt"
+    )
     answer.matches_reference()
 
 
@@ -64,7 +66,7 @@ def test_save_checkpoint_that_is_interrupted_leaves_the_old_one(while_renaming, 
     answer = call(INTERRUPTED, first=3.0, second=1.0, while_renaming=while_renaming)
     answer.satisfies(lambda got: got["error"] == error, "the OSError to come through")
     answer.satisfies(lambda got: not got["written_elsewhere"], "the unfinished file in the directory itself")
-    answer.equals(coefficient=0.1875, scores_in_history=[0.0, 3.0, 6.0])
+    answer.equals(coefficient=0.1875, scores_in_history=[0.0, 3.0, 6.0], coefficient_saved_later=0.0625)
     answer.matches_reference()
 
 

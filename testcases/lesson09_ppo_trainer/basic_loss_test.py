@@ -67,9 +67,11 @@ def test_compute_loss_by_hand(value_coef, entropy_coef):
     )
 
 
-def test_compute_loss_statistics():
+# Of a pair the second bounds the tokens of positive advantage; no other ratio differs from 1.
+@named_cases("clip_epsilon", {"one-for-both-sides": 0.25, "a-pair": (2.0, 0.25)})
+def test_compute_loss_statistics(clip_epsilon):
     # approx_kl: ratio - 1 - log(ratio) is 1 - ln 2, -1/2 + ln 2 and 0. One token of three is clipped.
-    answer = call(LOSS, **BATCH, **EPSILONS, entropy_coef=0.5)
+    answer = call(LOSS, **{**BATCH, **EPSILONS, "clip_epsilon": clip_epsilon}, entropy_coef=0.5)
     answer.equals(
         policy_loss=POLICY_LOSS,
         value_loss=VALUE_LOSS,
@@ -83,8 +85,10 @@ def test_compute_loss_statistics():
 
 def test_compute_loss_statistics_are_those_of_the_interval():
     # With clip_epsilon 1.5 the ratios 2 and 1/2 are inside: -(2 + 0.5 - 2) / 3, and nothing is clipped.
-    answer = call(LOSS, **BATCH, clip_epsilon=1.5, value_coef=0.0)
-    answer.equals(loss=-0.5 / 3, policy_loss=-0.5 / 3, clip_fraction=0.0, ratio_max=2.0)
+    # With value_clip_epsilon 2.5 the values are clipped to 0.5, 2, 2.5: larger squares 1.5^2, 1, 1.
+    wide = {"clip_epsilon": 1.5, "value_clip_epsilon": 2.5, "values": [[-2.0, 2.0], [5.0, 0.0]]}
+    answer = call(LOSS, **{**BATCH, **wide}, value_coef=0.0)
+    answer.equals(loss=-0.5 / 3, policy_loss=-0.5 / 3, value_loss=4.25 / 6, clip_fraction=0.0, ratio_max=2.0)
 
 
 def test_compute_loss_uses_the_temperature():
@@ -138,7 +142,7 @@ def test_compute_loss_goes_through_the_wrapped_model():
     answer = call(WRAPPED, **BATCH)
     answer.equals(loss=0.1 + 0.1 * (1.3**2 + 1 + 0.25) / 6, passes_through_the_wrapper=1)
     # Gradient checkpointing of a real model works in training mode only.
-    answer.equals(parts_in_training_mode=3)
+    answer.equals(parts_in_training_mode=3, parts_in_training_mode_in_the_pass=[3])
 
 
 # Adam's first step moves a weight by -lr g / (|g| + adam_epsilon); with lr 1 and adam_epsilon 1: -g / (|g| + 1).

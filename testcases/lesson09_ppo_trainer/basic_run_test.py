@@ -89,7 +89,7 @@ def test_training_step_changes_the_kl_coef_after_the_epochs(target, factor):
 def test_training_step_follows_the_learning_rate_and_counts(updates_done, rate):
     # 8 updates in all, learning_rate 0.5: a quarter is left before update 6, an eighth before update 7.
     answer = call(UPDATE, **WORLD, learning_rate=0.5, num_updates=8, updates_done=updates_done)
-    answer.equals(learning_rate=rate, updates_done=updates_done + 1)
+    answer.equals(learning_rate=rate, updates_done=updates_done + 1, updates_done_in_the_epochs=updates_done)
 
 
 def test_training_step_runs_the_epochs_once_and_clears_the_buffer():

@@ -34,6 +34,10 @@ contract_tests(
                 "a-text": ({"reward": "text"}, ["str"]),
             },
         ),
+        scenario("update_of", of=PPOTrainer.training_step): (
+            {"actor": normal(5, 5), "critic": normal(5)},
+            {"no-prompts": ({"prompts": ()}, ["at least one prompt"])},
+        ),
         scenario("run_of", of=PPOTrainer.train): (
             {"num_updates": 2},
             {"no-prompts": ({"available": 0}, ["at least one prompt"])},

@@ -87,12 +87,12 @@ def _losses(draw: torch.Generator) -> list[Request]:
     first = {"clip_epsilon": 0.3, "value_clip_epsilon": 0.1, "value_coef": 0.7, "entropy_coef": 0.2, "temperature": 0.7}
     likelier = _batch(draw, garbage=math.nan)
     likelier["log_probs"] -= 1.0
-    small = {"value_coef": 0.005, "entropy_coef": 0.01}
+    small = {"value_coef": 0.005, "entropy_coef": 0.01, "temperature": 1.4, "clip_epsilon": (0.1, 0.4)}
     return [
         request(ask, **_batch(draw), **first),
-        request(ask, **_batch(draw), places=normal_from(draw, 12, 5), clip_epsilon=0.1, temperature=1.4, **small),
+        request(ask, **_batch(draw), places=normal_from(draw, 12, 5), **small),
         request(ask, **likelier, clip_epsilon=0.9),
-        request(ask, **_batch(draw), clip_epsilon=3.0, value_coef=0.4),
+        request(ask, **_batch(draw), clip_epsilon=3.0, value_clip_epsilon=1.5, value_coef=0.4),
         request(ask, **idle, entropy_coef=0.1, value_coef=0.0),
         request(scenario("wrapped_loss_of", of=PPOTrainer.compute_loss), **_batch(draw)),
     ]
@@ -140,7 +140,9 @@ def _runs(seed: int) -> list[Request]:
     ask = scenario("run_of", of=PPOTrainer.train)
     return [
         request(ask, available=5, batch_size=2, num_minibatches=1, num_updates=6, seed=seed),
-        request(ask, available=4, batch_size=3, num_minibatches=1, num_updates=7, updates_done=4, log=True, seed=seed),
+        request(
+            ask, available=4, batch_size=6, samples_per_prompt=2, num_updates=6, updates_done=4, seed=seed, log=True
+        ),
         request(
             ask,
             available=7,
@@ -162,7 +164,7 @@ def _saved(draw: torch.Generator) -> list[Request]:
     folder = f"runs/{word_from(draw)}/checkpoint"
     return [
         request(ask, marks=(_mark(draw),), batch_size=2, num_minibatches=1),
-        request(ask, marks=(_mark(draw), _mark(draw)), folder=folder, as_path=False, kl_target=6.0),
+        request(ask, marks=(_mark(draw), _mark(draw)), folder=folder, as_path=False, beside="notes.txt", kl_target=6.0),
         request(interrupted, first=_mark(draw), second=_mark(draw)),
         request(interrupted, first=_mark(draw), second=_mark(draw), while_renaming=True),
         request(scenario("parts_in_training_mode_after", of=PPOTrainer.save_checkpoint), method="save_checkpoint"),
@@ -237,6 +239,10 @@ def _steps(draw: torch.Generator) -> list[Request]:
     ratios = torch.ones_like(mask, dtype=torch.float64)
     ratios[0] = 400.0  # the mean is far above the threshold, the last microbatch below
     found.append(request(ask, **slopes, mask=mask, ratios=[ratios], **{**options, "micro_batch_size": 2}))
+    mask = torch.arange(301) < torch.tensor([[301], [2]])  # bfloat16 does not count beyond 256
+    slopes = {"actor_slopes": normal_from(draw, 2, 301), "critic_slopes": normal_from(draw, 2, 301)}
+    ratios = torch.ones_like(mask, dtype=torch.float64)
+    found.append(request(ask, **slopes, mask=mask, ratios=[ratios], **{**options, "micro_batch_size": 1}))
     return found
 
 

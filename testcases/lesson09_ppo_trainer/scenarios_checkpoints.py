@@ -99,16 +99,21 @@ def saved_of(
     folder: str = "checkpoint",
     as_path: bool = True,
     in_the_way: bool = False,
+    beside: str | None = None,
     **settings: Any,
 ) -> dict[str, Any]:
     """`save_checkpoint` of trainers in the middle of a run, one after the other into one folder.
 
     What the file holds is read with the reference's `load_checkpoint`. `in_the_way`: a file has the folder's name.
+    `beside`: a file of this name is in the folder.
     """
     with tempfile.TemporaryDirectory() as top:
         directory = Path(top, folder)
         if in_the_way:
             directory.touch()
+        if beside is not None:
+            directory.mkdir(parents=True)
+            (directory / beside).touch()
         for mark in marks:
             _students(lesson, mark, **settings).save_checkpoint(directory if as_path else str(directory))
         files = sorted(str(path.relative_to(directory)) for path in directory.rglob("*"))
@@ -130,6 +135,7 @@ def interrupted_save_of(lesson: Any, first: float, second: float, while_renaming
     """`save_checkpoint` twice into one folder; while the second one writes (or renames), the disk fails.
 
     `written_elsewhere`: the unfinished file lay outside the folder; what is written to memory lies nowhere.
+    `coefficient_saved_later`: the KL coefficient of the file when the same trainer has saved once more.
     """
     with tempfile.TemporaryDirectory() as top, tempfile.TemporaryDirectory() as working_directory:
         _students(lesson, first).save_checkpoint(top)
@@ -141,7 +147,9 @@ def interrupted_save_of(lesson: Any, first: float, second: float, while_renaming
             except OSError as stopped:
                 error = str(stopped)
         elsewhere = [path for path in written if not path.is_relative_to(Path(top).resolve())]
-        return {"error": error, "written_elsewhere": bool(elsewhere), **_restored(Path(top))}
+        found = {"error": error, "written_elsewhere": bool(elsewhere), **_restored(Path(top))}
+        trainer.save_checkpoint(top)
+        return found | {"coefficient_saved_later": _restored(Path(top))["coefficient"]}
 
 
 @contextmanager

@@ -41,13 +41,15 @@ def rewards_of(
     wrapped: bool = False,
     **given: Any,
 ) -> Any:
-    """`compute_rewards` of the `responses`, `log_probs` and `mask` in `given`; `coefficient`: the present one.
+    """`compute_rewards` of the `responses`, `log_probs` and `mask` in `given`, after that of the rows in reverse order
+    at the initial coefficient; `coefficient`: the present one.
 
     `reward`: a table, or the name of a Python function below. `wrapped`: the model is, as on several processes.
     """
     responses = Generation(*(given.pop(name) for name in Generation._fields))
     score = FUNCTIONS[reward] if isinstance(reward, str) else reward
     trainer = student(lesson, actor, torch.ones_like(actor[0]), reference, score, **given)
+    trainer.compute_rewards(Generation(*(tensor.flip(0) for tensor in responses)), prompts_of(prompts)[::-1])
     if coefficient is not None:
         trainer.kl_controller.value = coefficient
     if wrapped:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import weakref
+from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from solutions.lesson08_rollout import Experience, ExperienceBuffer, merge_experiences
 from solutions.lesson09_ppo_trainer import PPOTrainer as ReferenceTrainer
@@ -33,9 +34,10 @@ NAN = float("nan")
 
 
 def loss_of(lesson: Any, actor: Tensor, critic: Tensor, **given: Any) -> dict[str, Any]:
-    """`compute_loss` of the batch in `given`, and its gradient by both tables."""
+    """`compute_loss` of the batch in `given`, after another one, and its gradient by both tables."""
     batch = experience_in(given)
     trainer = student(lesson, actor, critic, **given)
+    trainer.compute_loss(_another(batch))
     loss, statistics = _pair(trainer.compute_loss(batch))
     weights = (trainer.model.policy.table, trainer.model.value_model.table)
     slopes = [torch.zeros_like(weight) for weight in weights]
@@ -45,14 +47,23 @@ def loss_of(lesson: Any, actor: Tensor, critic: Tensor, **given: Any) -> dict[st
     return {"loss": loss, "actor_gradient": slopes[0], "critic_gradient": slopes[1], **only(statistics, LOSSES)}
 
 
+def _another(batch: Experience) -> Experience:
+    """Of the same shape: the rows in reverse order, of each the first token."""
+    rows = batch.rows(torch.arange(len(batch)).flip(0))
+    return replace(rows, mask=rows.mask & (torch.arange(rows.mask.shape[1]) == 0))
+
+
 def wrapped_loss_of(lesson: Any, actor: Tensor, critic: Tensor, **batch: Tensor) -> dict[str, Any]:
     """`compute_loss` of a trainer whose model is wrapped, and how many passes went through the wrapper."""
     trainer = student(lesson, actor, critic)
     trainer.model = Wrapped(trainer.model)
+    modes: list[int] = []
+    trainer.model.module.register_forward_pre_hook(lambda *_: modes.append(parts_in_training_mode(trainer)))
     loss, _ = _pair(trainer.compute_loss(experience_in(batch)))
     return {
         "loss": loss.detach(),
         "passes_through_the_wrapper": trainer.model.passes,
+        "parts_in_training_mode_in_the_pass": modes,
         "parts_in_training_mode": parts_in_training_mode(trainer),
     }
 
@@ -66,8 +77,8 @@ def _pair(answer: Any) -> tuple[Any, dict[str, Any]]:
 def steps_of(
     lesson: Any, actor_slopes: Tensor, critic_slopes: Tensor, mask: Tensor, ratios: list[Tensor], **settings: Any
 ) -> dict[str, Any]:
-    """`optimiser_step`, once for each entry of `ratios`, with a loss made up here in place of `compute_loss`.
-    "actor.0" is the actor's weight after the first.
+    """`optimiser_step`, once for each entry of `ratios`, with a loss made up here in place of `compute_loss`; before
+    that, unreported, of as many rows with nothing to learn. "actor.0" is the actor's weight after the first.
 
     The answer has one entry a call: the weights after it, and its statistics; NaN is shown as -1. "microbatches" are
     those of each call, once each and in the order of their rows: a sum has no order. "one_at_a_time": each loss had its
@@ -95,9 +106,13 @@ def steps_of(
         return loss, {name: one.item() for name, one in numbers.items()}
 
     trainer.compute_loss = compute_loss
+    trainer.model.policy.frozen = nn.Parameter(torch.ones(2), requires_grad=False)  # as under an adapter
     prompts, zeros = torch.zeros(len(mask), 1, dtype=torch.int64), torch.zeros_like(actor_slopes)
     steps: list[dict[str, Any]] = []
     microbatches: list[list[int]] = []
+    nothing = dict.fromkeys(("log_probs", "advantages", "returns"), zeros) | {"values": zeros + 1}
+    trainer.optimiser_step(_another(experience(prompts, mask.long(), mask, **nothing)))
+    trainer.optimizer.state.clear()
     for ratio in ratios:
         seen.clear()
         data = {"log_probs": zeros, "advantages": actor_slopes, "values": ratio, "returns": critic_slopes}
@@ -190,9 +205,11 @@ def update_of(
     def optimiser_step(minibatch: Experience) -> dict[str, float]:
         steps.append(minibatch)
         before.update(
-            learning_rate=learning_rate(trainer), coefficient_in_the_epochs=float(trainer.kl_controller.value)
+            learning_rate=learning_rate(trainer),
+            coefficient_in_the_epochs=float(trainer.kl_controller.value),
+            updates_done_in_the_epochs=trainer.updates_done,
         )
-        return {"policy_loss": 0.5, "approx_kl": 0.01, "ratio_max": 1.0}
+        return {"policy_loss": 0.5, "approx_kl": 0.01, "ratio_max": 1.0, "skipped_share": 1.0}
 
     trainer.optimise, trainer.optimiser_step = optimise, optimiser_step
     for _ in range(calls):

@@ -44,6 +44,7 @@ def rows(*numbers):
         "a-process-without-rows-comes-along": ([1, 2, 3, 4, 5], 2, 2, ((rows(4, 2), rows(0)), (rows(3, 1), rows()))),
         "more-processes-than-rows": ([3, 8], 3, None, ((rows(1),), (rows(0),), (rows(),))),
         "the-last-microbatch-may-be-smaller": ([6, 2, 4], 1, 2, ((rows(0, 2), rows(1)),)),
+        "a-row-without-tokens-is-a-row": ([3, 0, 5], 2, None, ((rows(2, 1),), (rows(0),))),
         "a-microbatch-larger-than-the-rows": ([6, 2, 4], 2, 5, ((rows(0, 1),), (rows(2),))),
     },
 )
@@ -85,10 +86,10 @@ MANY = {"policy_loss": 0.3, "ratio_mean": 1.0, "ratio_max": 1.5}
         ),
         "a-single-part": ([FEW], [7], FEW),
         "three-parts": ([FEW, FEW, MANY], [1, 1, 2], {"policy_loss": 0.4, "ratio_mean": 1.5, "ratio_max": 3.0}),
-        "all-ratios-below-1": (
-            [{**FEW, "ratio_max": 0.5}, {**FEW, "ratio_max": 0.75}],
+        "all-ratios-below-1-and-of-another-largest-one-the-mean": (
+            [{**FEW, "ratio_max": 0.5, "length_max": 3.0}, {**FEW, "ratio_max": 0.75, "length_max": 9.0}],
             [2, 1],
-            {**FEW, "ratio_max": 0.75},
+            {**FEW, "ratio_max": 0.75, "length_max": 5.0},
         ),
         # The ratio guard has to see it.
         "nan-of-a-part-with-tokens": (
@@ -118,6 +119,8 @@ def test_merge_statistics_by_hand(parts, tokens, merged):
         # 20 * 0.5^2; a difference of two sums near 1e17 would lose it.
         "large-mean-small-variance": ([[10.0, 1e8, 0.0], [10.0, 1e8 + 1, 0.0]], [20.0, 1e8 + 0.5, 5.0]),
         "nan-of-a-part-with-tokens": ([[1.0, NAN, 0.0], [2.0, 3.0, 4.0]], [3.0, NAN, NAN]),
+        "in-float32": (torch.tensor([[2.0, 2.0, 2.0], [1.0, 6.0, 0.0]]), torch.tensor([3.0, 10 / 3, 38 / 3])),
+        "nan-of-its-squares-alone": ([[1.0, 6.0, 0.0], [2.0, 3.0, NAN]], [3.0, 4.0, NAN]),
     },
 )
 @worth(4)
@@ -162,11 +165,12 @@ def test_global_masked_whiten_shifts_the_mean_by_default():
         # 5, 5 | 8: mean 6, variance (1 + 1 + 4) / 2; 5 | 7: mean 6, variance (1 + 1) / 1
         "in-this-process-alone": ([5.0, 5.0], [1.0, 8.0, 0.0], -1 / math.sqrt(3 + 1e-8)),
         "of-one-token": ([5.0], [1.0, 7.0, 0.0], -1 / math.sqrt(2 + 1e-8)),
+        "beside-nan": ([5.0, 5.0], [1.0, NAN, 0.0], NAN),
     },
 )
 def test_global_masked_whiten_of_equal_values(values, others, whitened):
     answer = call(WHITENED, values=[values], mask=[[YES for _ in values]], others=[others], place=0)
-    answer.equals(whitened=[[whitened for _ in values]], gathered=1)
+    answer.equals(whitened=[[whitened for _ in values]], gathered=1, equal_nan=True)
 
 
 def test_global_masked_whiten_of_a_single_token():
@@ -182,7 +186,7 @@ def test_global_masked_whiten_of_a_single_token():
         "a-weight-that-bf16-would-round": ("default", 0.5 + 2**-12, 1, 1),
     },
 )
-@worth(5)
+@worth(4)
 def test_keep_reference_adapter_by_hand(name, slope, rank, lora_alpha):
     # Base model 1, adapter + slope. Training makes A and B three times as large, so the adapter nine times.
     answer = call(KEPT, adapter=slope, name=name, rank=rank, lora_alpha=lora_alpha, seconds=60.0)
@@ -197,6 +201,29 @@ def test_keep_reference_adapter_by_hand(name, slope, rank, lora_alpha):
             "reference": 1 + slope,
             "trained_policy": 1 + 9 * slope,
             "reference_then": 1 + slope,
+        }
+    )
+
+
+def test_keep_reference_adapter_copies_all_that_is_trained():
+    # Training makes magnitude and module three times as large, and with them y; DoRA takes A and B for the sign only.
+    answer = call(KEPT, adapter=0.25, name="sft", more_than_lora=YES, seconds=60.0)
+    answer.equals(
+        {
+            "returned": "the policy",
+            "adapters": ("default", "reference", "sft"),
+            "active": "sft",
+            "in_train_mode": True,
+            "trainable": (
+                "shift.modules_to_save.sft",
+                "slope.lora_A.sft",
+                "slope.lora_B.sft",
+                "slope.lora_magnitude_vector.sft",
+            ),
+            "policy": 1.75,
+            "reference": 1.75,
+            "trained_policy": 5.25,
+            "reference_then": 1.75,
         }
     )
 

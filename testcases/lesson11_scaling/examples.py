@@ -40,7 +40,7 @@ def _plans(draw: torch.Generator) -> list[Request]:
     ask = scenario("plan_of", of=plan_microbatches)
     found = []
     for rows, processes, size in ((7, 2, 2), (8, 2, None), (9, 4, 3), (5, 3, 1), (2, 4, None), (6, 1, 4), (12, 3, 2)):
-        lengths = torch.randint(1, 6, (rows,), generator=draw)
+        lengths = torch.randint(0, 6, (rows,), generator=draw)
         found.append(request(ask, lengths=lengths, n_processes=processes, micro_batch_size=size))
     # float16 and bfloat16 cannot tell these apart.
     found.append(request(ask, lengths=4_000 + torch.randperm(9, generator=draw), n_processes=2, micro_batch_size=3))
@@ -64,13 +64,14 @@ def _weights(draw: torch.Generator) -> list[Request]:
 def _statistics(draw: torch.Generator) -> list[Request]:
     def part() -> dict[str, float]:
         loss, mean, largest = torch.rand(3, generator=draw, dtype=torch.float64).tolist()
-        return {"policy_loss": loss - 0.5, "ratio_mean": 1 + mean, "ratio_max": 2 + largest}
+        means = {"policy_loss": loss - 0.5, "ratio_mean": 1 + mean, "first_ratio_max": mean}
+        return means | {"ratio_max": 2 + largest}
 
     found = []
     for tokens in ((7, 2), (1, 1, 6), (3, 0, 5, 2), (4,)):
         parts = [part() for _ in tokens]
         found.append(request(merge_statistics, parts, tokens))
-    nothing = {"policy_loss": float("nan"), "ratio_mean": float("nan"), "ratio_max": 50.0}
+    nothing = dict.fromkeys(part(), float("nan")) | {"ratio_max": 50.0}
     found.append(request(merge_statistics, [nothing, part(), part()], (0, 2, 3)))
     found.append(request(merge_statistics, [part(), part() | {"ratio_mean": float("nan")}], (2, 3)))
     return [*found, request(merge_statistics, [part() | {"ratio_max": 0.25}, part() | {"ratio_max": 0.5}], (2, 3))]
@@ -78,10 +79,10 @@ def _statistics(draw: torch.Generator) -> list[Request]:
 
 def _moments(draw: torch.Generator) -> list[Request]:
     found = [request(merge_moments, _some_moments(draw, parts)) for parts in (2, 3, 5, 1)]
-    with_empty = _some_moments(draw, 3)
-    with_empty[1] = torch.tensor([0.0, float("nan"), float("nan")])
+    with_empty = _some_moments(draw, 4)
+    with_empty[:3:2] = torch.tensor([0.0, float("nan"), float("nan")])
     with_nan, with_large_mean = _some_moments(draw, 3), _some_moments(draw, 3)
-    with_nan[2, 1] = float("nan")
+    with_nan[2, 2] = float("nan")
     with_large_mean[:, 1] += 1e6  # at 1e8 the sound ways differ by more than the tolerance
     return [*found, *(request(merge_moments, one) for one in (with_empty, with_nan, with_large_mean))]
 
@@ -112,6 +113,7 @@ def _references(draw: torch.Generator) -> list[Request]:
         request(ask, adapter=-slope, name="sft", rank=2, lora_alpha=2),
         request(ask, adapter=slope + 2**-10),
         request(ask, adapter=slope, lora_dropout=0.5),
+        request(ask, adapter=slope, name="sft", more_than_lora=True),
     ]
 
 
@@ -132,6 +134,10 @@ def _steps(draw: torch.Generator) -> list[Request]:
         slopes = {"actor_slopes": normal_from(draw, 5, 4), "critic_slopes": normal_from(draw, 5, 4)}
         settings = {"adam_epsilon": 0.3, **settings}
         found.append(request(ask, **slopes, mask=mask, ratios=ratios, n_processes=processes, **settings))
+    long = torch.arange(301) < torch.tensor([301, 2]).unsqueeze(1)  # bfloat16 does not count beyond 256
+    slopes = {"actor_slopes": normal_from(draw, 2, 301), "critic_slopes": normal_from(draw, 2, 301)}
+    ratios = [torch.ones(long.shape).double()]
+    found.append(request(ask, **slopes, mask=long, ratios=ratios, n_processes=2, adam_epsilon=0.3))
     for ratio in (4.0, float("nan")):  # exactly the threshold, and no number at all
         ratios = [torch.full(mask.shape, ratio).double()]
         slopes = {"actor_slopes": normal_from(draw, 5, 4), "critic_slopes": normal_from(draw, 5, 4)}

@@ -51,24 +51,37 @@ def whitened_of(
 
 
 def reference_of(
-    lesson: Any, adapter: float, name: str = "default", rank: int = 1, lora_alpha: int = 1, lora_dropout: float = 0.0
+    lesson: Any,
+    adapter: float,
+    name: str = "default",
+    rank: int = 1,
+    lora_alpha: int = 1,
+    lora_dropout: float = 0.0,
+    more_than_lora: bool = False,
 ) -> dict:
     """y(1) of the policy and of its reference, before and after the policy has been trained to another number.
 
     The SFT adapter adds `adapter` to the slope 1 of the base model. With dropout the policy comes in eval mode.
+    `more_than_lora`: the adapter has DoRA's magnitude, by which y is the same, and a module of its own, which adds 1/2;
+    and an older adapter, "default", lies beside it, inactive.
     """
-    from peft import LoraConfig, get_peft_model
+    from peft import LoraConfig
 
     from solutions.lesson07_actor_critic import reference_mode
 
     options = {"r": rank, "lora_alpha": lora_alpha, "lora_dropout": lora_dropout, "target_modules": ["slope"]}
+    if more_than_lora:
+        options |= {"use_dora": True, "modules_to_save": ["shift"]}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        policy = get_peft_model(Line(), LoraConfig(**options), adapter_name=name)
-        layer = policy.base_model.model.slope
+        policy = _with_adapters(LoraConfig(**options), ["default", name] if more_than_lora else [name])
+        model = policy.base_model.model
         with torch.no_grad():
-            layer.lora_A[name].weight.fill_(1.0)
-            layer.lora_B[name].weight.fill_(adapter / lora_alpha)
+            model.slope.lora_A[name].weight.fill_(1.0)
+            model.slope.lora_B[name].weight.fill_(adapter / lora_alpha)
+            if more_than_lora:
+                model.slope.lora_magnitude_vector[name].weight.fill_(1.0 + adapter)
+                model.shift.modules_to_save[name].weight.fill_(0.5)
         kept = lesson.keep_reference_adapter(policy.train(lora_dropout == 0))
     x = torch.ones(1, 1)
 
@@ -90,6 +103,29 @@ def reference_of(
             if weight.requires_grad:
                 weight.mul_(3.0)
     return answer | {"trained_policy": policy(x).item(), "reference_then": reference()}
+
+
+class ShiftedLine(Line):
+    """y = x, the sum of two modules."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shift = nn.Linear(1, 1, bias=False)
+        nn.init.zeros_(self.shift.weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x) + self.shift(x)
+
+
+def _with_adapters(config: Any, names: list[str]) -> Any:
+    """The last one is active."""
+    from peft import get_peft_model
+
+    policy = get_peft_model(ShiftedLine(), config, adapter_name=names[0])
+    for name in names[1:]:
+        policy.add_adapter(name, config)
+        policy.set_adapter(name)
+    return policy
 
 
 def refused_of(lesson: Any, twice: bool) -> Any:
@@ -196,7 +232,7 @@ class ThreadAccelerator:
             self._take_the_mean()
 
     def _take_the_mean(self) -> None:
-        weights = list(self.model.parameters())
+        weights = [one for one in self.model.parameters() if one.requires_grad]
         own = [torch.zeros_like(one) if one.grad is None else one.grad.clone() for one in weights]
         everyone = self.collective.exchange(self.index, "gradients", own)
         for number, weight in enumerate(weights):
@@ -212,11 +248,12 @@ class OneWeight(nn.Module):
 
 
 class TwoWeights(nn.Module):
-    """Stands for actor and critic."""
+    """Stands for actor and critic, and for the weights under an adapter, which are frozen."""
 
     def __init__(self) -> None:
         super().__init__()
         self.policy, self.value_model = OneWeight(), OneWeight()
+        self.frozen = nn.Parameter(torch.ones(2), requires_grad=False)
 
 
 def steps_of(
@@ -228,7 +265,8 @@ def steps_of(
     n_processes: int,
     **settings: Any,
 ) -> dict[str, Any]:
-    """`optimiser_step` in each of `n_processes` processes, once for each entry of `ratios`.
+    """`optimiser_step` in each of `n_processes` processes, once for each entry of `ratios`; before that, unreported, of
+    as many rows of one token, with nothing to learn.
 
     Actor and critic have one weight each, both start at 0; in place of `compute_loss` stands
     loss = mean over real tokens of (actor_slopes * actor) + mean over real tokens of (critic_slopes * critic).
@@ -244,6 +282,8 @@ def steps_of(
     members = [_Member(lesson, collective, index, settings) for index in range(n_processes)]
     prompts = torch.zeros(len(mask), 1, dtype=torch.int64)
     batches = [_experience(prompts, mask, actor_slopes, critic_slopes, ratio) for ratio in ratios]
+    nothing, first = torch.zeros_like(actor_slopes), mask & (torch.arange(mask.shape[1]) == 0)
+    batches.insert(0, _experience(prompts, first, nothing, nothing, nothing + 1))
     if not _run_together(members, batches):
         return {"waits_forever": True}
     first = members[0].steps
@@ -300,7 +340,10 @@ class _Member:
 
     def run(self, batches: list[Experience]) -> None:
         try:
-            for batch in batches:
+            self.trainer.optimiser_step(batches[0])
+            self.trainer.optimizer.state.clear()
+            self.forwards.clear()
+            for batch in batches[1:]:
                 before = self.accelerator.counts()
                 statistics = self.trainer.optimiser_step(batch)
                 if not isinstance(statistics, dict):

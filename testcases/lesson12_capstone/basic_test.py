@@ -40,6 +40,7 @@ EVEN = [0.0, 0.0, -math.inf]
             [[NO, YES, YES], [NO, NO, YES]],
             4 / 3 * LN2,
         ),
+        "in-float32": (torch.tensor([[SKEW, EVEN, EVEN]]), [[2, 1, 0]], [[NO, YES, NO]], torch.tensor(2 * LN2)),
         "what-is-not-learned-may-be-nan": ([[SKEW, [NAN] * 3, [NAN] * 3]], [[0, 0, 0]], [[NO, YES, NO]], LN2),
     },
 )
@@ -53,6 +54,9 @@ def test_sft_loss_gradient():
     answer = call(sft_loss, [[SKEW, SKEW, SKEW, SKEW]], [[2, 1, 0, 2]], [[NO, NO, YES, YES]], grad_of="logits")
     answer.equals(1.5 * LN2)
     answer.gradient_equals(logits=[[[0.0, 0.0, 0.0], [-0.25, 0.125, 0.125], [0.25, 0.125, -0.375], [0.0, 0.0, 0.0]]])
+    # A single token to learn: p - onehot.
+    answer = call(sft_loss, [[SKEW, SKEW]], [[2, 1]], [[NO, YES]], grad_of="logits")
+    answer.gradient_equals(logits=[[[0.5, -0.75, 0.25], [0.0, 0.0, 0.0]]])
 
 
 # Four demonstrations over four tokens: a prompt of one token (its number is the row's), tokens to learn, padding.
@@ -153,6 +157,7 @@ LONG = dict(list(SCRIPT.items())[:4])
         "rewards-use-k3": {"kl_estimator": "k3"},
         # As on many models of the Hub: the stop token is also padding.
         "the-stop-token-is-padding": {"pad_token_id": 1},
+        "an-ordinary-word-is-padding": {"pad_token_id": WORDS.index("good")},
     },
 )
 @worth(2)
@@ -248,6 +253,7 @@ def test_train_policy_leaves_the_sft_model_as_it_was(frozen):
     )
     answer.satisfies(lambda got: torch.equal(got["policy"], got["policy_of_the_trainer"]), "the policy of the trainer")
     answer.satisfies(lambda got: got["sft_left_in_another_mode"] == [], "the SFT model in the mode it was in")
+    answer.equals(sft_dropout_afterwards=0.5, sft_has_gradients_afterwards=NO)
     answer.satisfies(lambda got: not got["seeds_the_global_generator"], "no torch.manual_seed")
 
 

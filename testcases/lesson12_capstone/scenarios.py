@@ -52,13 +52,17 @@ def fitted_of(
     places: Tensor | None = None,
     gain: float = 1.0,
     train_mode: bool = False,
+    frozen: bool = False,
     **data: Tensor,
 ) -> dict[str, Any]:
     """`train_sft` of a table policy: losses, the table afterwards, and the first token of each row of each batch.
 
-    A batch may be read in parts, and in any order; `batches_apart`: no forward reads of two of them.
+    A batch may be read in parts, and in any order; `batches_apart`: no forward reads of two of them. `frozen`: its
+    `places` are.
     """
     policy = WatchedPolicy(table, places, gain).train(train_mode)  # `from_pretrained` leaves a model in eval mode
+    if frozen and policy.places is not None:
+        policy.places.requires_grad_(False)
     losses = lesson.train_sft(policy, lesson.Demonstrations(**data), lesson.SFTConfig(learning_rate, batch_size, seed))
     order = [token for _, *tokens in policy.forwards for token in tokens]
     ends = {*accumulate(len(batch) - 1 for batch in policy.forwards)}
@@ -155,6 +159,8 @@ def tuned_of(
         "sft_afterwards": policy.table.detach(),
         "sft_requires_gradients_afterwards": policy.table.requires_grad,
         "sft_left_in_another_mode": changed_modes(modules, before),
+        "sft_dropout_afterwards": policy.dropout.p,
+        "sft_has_gradients_afterwards": policy.table.grad is not None,
         "seeds_the_global_generator": seeds_the_global_generator,
         "reward_requires_gradients_afterwards": any(weight.requires_grad for weight in reward_model.parameters()),
         "reward_backbone_afterwards": reward_model.backbone.table.detach(),

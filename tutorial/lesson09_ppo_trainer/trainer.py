@@ -128,7 +128,7 @@ class PPOTrainer:
         1. collect experience with the policy as it is now
         2. whiten the advantages over the whole rollout; the returns were made from the raw ones and stay
         3. set the learning rate of this update; for each epoch, for each minibatch: accumulate gradients, clip, step
-        4. update the KL coefficient with the KL of the rollout, and count the update
+        4. after all of them: update the KL coefficient with the KL of the rollout, and count the update
 
         Args:
             batch: prompts, texts or lists of token ids.
@@ -212,7 +212,7 @@ class PPOTrainer:
 
         Returns:
             (B, T), 0 where masked, without gradient, with the controller's present coefficient; with
-            `whiten_rewards` scaled as in the rollout.
+            `whiten_rewards` scaled as in the rollout. All rows may be evaluated at once.
 
         Raises:
             ValueError: the reward model gives anything but one finite number for each response.
@@ -224,6 +224,9 @@ class PPOTrainer:
         """The loss of PPO on a batch of experience, and its statistics.
 
         loss = policy_loss + value_coef * value_loss - entropy_coef * entropy, each a mean over real tokens
+
+        The model passes in its mode: in train mode it may use gradient checkpointing, which saves memory. Its
+        outputs are float32 or float64.
 
         Args:
             batch: experience whose advantages are ready to use (whitened, if configured).
@@ -257,7 +260,7 @@ class PPOTrainer:
         ratio exceeds `config.ratio_threshold` (or is NaN) the step is skipped: nothing is learned from a spike.
 
         Args:
-            minibatch: rows of the experience.
+            minibatch: rows of the experience. Before the call no weight has a gradient.
 
         Returns:
             Statistics of `compute_loss`, token-weighted over the microbatches (`ratio_max`: the largest),
@@ -271,11 +274,11 @@ class PPOTrainer:
         """Run the updates that are left of `config.num_updates`, drawing prompts without replacement.
 
         Args:
-            prompts: all prompts of the run; each is used once before any comes again.
+            prompts: all prompts of the run; each is used once before any comes again, also within one batch.
             on_update: called with the trainer after each update, to evaluate or to save a checkpoint.
 
         Returns:
-            `history`: the metrics of every update so far. It is kept when the run is interrupted.
+            `history`, or a copy: the metrics of every update so far. `history` is kept when the run is interrupted.
 
         Raises:
             ValueError: there are no prompts, or as `training_step`.
@@ -301,13 +304,16 @@ class PPOTrainer:
     def load_checkpoint(self, directory: str | Path) -> None:
         """Continue where `save_checkpoint` left off: the same numbers as a run that was never interrupted.
 
+        What the trainer holds of another run, its history too, is replaced.
+
         Args:
             directory: as given to `save_checkpoint`.
 
         Raises:
             FileNotFoundError: there is no whole checkpoint in the directory.
             ValueError: it is damaged, or belongs to another version, to other settings or to models of other shapes.
-                Optimizer, KL coefficient, queue, counter, history and random states are then as they were.
+                Optimizer, KL coefficient, queue, counter, history and random states are then as they were,
+                but the models may hold some of the file's weights.
         """
         state = read_checkpoint(directory, self._state())
         raise NotImplementedError("lesson09: PPOTrainer.load_checkpoint")

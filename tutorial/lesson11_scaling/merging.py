@@ -1,6 +1,7 @@
 """Lesson 11, second part: merge statistics that each process has of its own rows.
 
-An answer has the precision of its arguments, float64 included.
+An answer has the precision of its arguments, float64 included. It is data: no gradient has to flow through it. No
+argument is changed; an answer may be one of them, or share memory with it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ Gather = Callable[[Tensor], Tensor]
 def merge_statistics(parts: Sequence[dict[str, float]], tokens: Sequence[int]) -> dict[str, float]:
     """Statistics of a minibatch from those of its microbatches, of whichever process.
 
-    Each is a mean over tokens, so it counts by its tokens; `ratio_max` is the largest. A part without tokens is
+    Each is a mean over tokens, so it counts by its tokens; `ratio_max` alone is the largest. A part without tokens is
     ignored, whatever its numbers say. Where a part with tokens has NaN in a mean, the merged mean is NaN. (Where its
     `ratio_max` is NaN, the merged one may be any number.)
 
@@ -59,7 +60,7 @@ def merge_moments(moments: Tensor) -> Tensor:
     squares = sum(squares_i + count_i * (mean_i - mean)^2)
 
     The second term measures how the parts' means differ: without it the variance is that *within* the parts. A part
-    without tokens is ignored, even where its mean is NaN; NaN in a part with tokens makes the answer NaN.
+    without tokens is ignored, even where its mean is NaN; NaN of a part with tokens is NaN in the answer.
 
     Args:
         moments: (N, 3) float, of each part: count, mean, sum of squared deviations from that mean.
@@ -93,7 +94,7 @@ def global_masked_whiten(values: Tensor, mask: Tensor, gather: Gather, shift_mea
         shift_mean: True centers the values; False keeps their mean (used for rewards).
 
     Returns:
-        (B, T), 0 where masked.
+        (B, T), 0 where masked. NaN on a real token, of any process, makes all real tokens NaN.
 
     Raises:
         ValueError: shapes disagree, the mask is not bool, or it is False everywhere in this process: every process

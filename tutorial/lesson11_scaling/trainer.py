@@ -118,12 +118,12 @@ class DistributedPPOTrainer(PPOTrainer):
         1. take this process's microbatches of the plan; for an empty one compute row 0, at weight 0
         2. add up gradients, each microbatch's mean loss times its `gradient_weight`; processes exchange gradients
            in the last backward only, in all others `accelerator.no_sync(model)` holds for forward *and* backward
-        3. before the last backward merge the statistics of all processes; if their mean ratio exceeds
-           `config.ratio_threshold` (or is NaN) leave it out and skip the step, as every other process does
+        3. before the last backward merge the statistics of all processes (exchanged at once or in parts); if their
+           mean ratio exceeds `config.ratio_threshold` (or is NaN) leave it out and skip the step, as all others do
         4. clip, step, clear the gradients
 
         Args:
-            minibatch: the same rows in every process.
+            minibatch: the same rows in every process. Before the call no weight has a gradient.
 
         Returns:
             As `PPOTrainer.optimiser_step`, of the whole minibatch; the same numbers in every process.
