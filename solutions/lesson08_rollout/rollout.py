@@ -90,8 +90,9 @@ def evaluate_responses(
         generation: the responses and what their sampling gave, its log-probs 0 where masked.
 
     Returns:
-        Experience with raw advantages, free of gradients; every (B, T) number is 0 where masked. The reference's
-        log-probs are float32 or float64 (lesson 1), also of a model in 16 bits; the values have their dtype.
+        Experience with raw advantages, free of gradients; every (B, T) number is 0 where masked. The models'
+        logits are float32 or float64; the values have the dtype of the reference's log-probs, also where the critic
+        answers in 16 bits.
 
     Raises:
         ValueError: `score` gives anything but one finite number for each response.

@@ -34,12 +34,6 @@ class SampleToken(Wrong, of="sample_token"):
     """the token that crosses top_p is dropped, even if it is the first: ask for the sum *before* each token"""
     one_token_more_where_top_p_is_met = edit("mass_before >= top_p", "mass_before > top_p", read=CUTS)
     """where the mass before a token equals top_p the goal is reached: that token is one too many (>=, not >)"""
-    equal_tokens_kept_by_top_p = edit(
-        "(mass_before >= top_p).gather(1, order.argsort(dim=1))",
-        "logits.softmax(dim=1) < ordered.masked_fill(mass_before >= top_p, 2.0).amin(dim=1, keepdim=True)",
-        read=CUTS,
-    )
-    """top_p keeps all tokens tied with the last one: as few as reach it stay, of equally likely ones any"""
     sorted_mask_on_unsorted_tokens = edit(".gather(1, order.argsort(dim=1))", "", read=CUTS)
     """the mask was made for sorted tokens and is used on unsorted ones: gather it back to where each token was"""
     kth_token_dropped = edit("logits < smallest_kept", "logits <= smallest_kept")
@@ -268,8 +262,7 @@ class RightGenerate(Right, of="generate"):
                 past, logits = output["past_key_values"], output["logits"][:, -1]
                 tokens = sample_token(logits, temperature, top_k, top_p, generator)
                 tokens = torch.where(is_writing, tokens, pad_token_id)
-                wide = logits if logits.dtype == torch.float64 else logits.float()
-                found = (wide / temperature).log_softmax(dim=-1).gather(1, tokens[:, None])[:, 0]
+                found = (logits / temperature).log_softmax(dim=-1).gather(1, tokens[:, None])[:, 0]
                 if log_probs is None:
                     log_probs = found.new_zeros(responses.shape)
                 responses[:, step], mask[:, step] = tokens, is_writing
@@ -292,11 +285,9 @@ class RightGenerate(Right, of="generate"):
         "        logits_to_keep=1,\n",
         "",
         "gather_log_probs(logits.unsqueeze(1), tokens.unsqueeze(1), temperature).squeeze(1)",
-        "torch.log_softmax(logits.to(log_dtype) / temperature, dim=1)[torch.arange(len(tokens)), tokens]",
+        "torch.log_softmax(logits / temperature, dim=1)[torch.arange(len(tokens)), tokens]",
         "positions[:, -1:] + 1",
         "attention_mask.sum(dim=1, keepdim=True) + len(responses) - 1",
-        "        tokens = sample_token",
-        "        log_dtype = torch.promote_types(logits.dtype, torch.float32)\n        tokens = sample_token",
     )
     """the model computes all logits, the log-probability is indexed, the position counted from the mask"""
     ended_rows_leave_the_batch = instead("""
@@ -397,11 +388,6 @@ class Rows(Wrong, of="Experience.rows"):
         "int(self.mask[index].any(dim=0).nonzero().max()) + 1", "int(self.mask[index].sum(dim=1).max())"
     )
     """the longest response is found by counting its real tokens: with a gap in the mask the count is too small"""
-    prompt_by_counting = edit(
-        "int(prompt_is_used.long().argmax())",
-        "self.prompt_length - int(self.attention_mask[index, : self.prompt_length].sum(dim=1).max())",
-    )
-    """the longest prompt is found by counting its real tokens: with a gap in it the first of them is cut off"""
     gaps_dropped = edit(
         "sequence = slice(first, self.prompt_length + length)",
         "real = self.mask[index].any(dim=0)\nsequence = torch.cat([prompt_is_used, real])",
@@ -414,6 +400,11 @@ class Rows(Wrong, of="Experience.rows"):
 
 
 class RightRows(Right, of="Experience.rows"):
+    by_counting_the_prompts = edit(
+        "int(prompt_is_used.long().argmax())",
+        "self.prompt_length - int(self.attention_mask[index, : self.prompt_length].sum(dim=1).max())",
+    )
+    """prompts are padded on the left, so the longest one says where the first of them begins"""
     columns_by_number = edit(
         "sequence = slice(first, self.prompt_length + length)",
         "sequence = torch.arange(first, self.prompt_length + length)",
@@ -695,7 +686,6 @@ class RightEvaluateResponses(Right, of="evaluate_responses"):
                     logits = response_logits(own, sequences, visible, prompt_length)
             else:
                 logits = response_logits(reference, sequences, visible, prompt_length)
-        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         chosen = (logits / config.temperature).log_softmax(dim=-1).gather(2, generation.responses[..., None])[..., 0]
         ref_log_probs = torch.where(mask, chosen, torch.zeros_like(chosen))
         values = torch.where(mask, values.to(chosen.dtype), torch.zeros_like(chosen))

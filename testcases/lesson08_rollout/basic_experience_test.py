@@ -66,11 +66,10 @@ def test_rows_goes_by_the_masks_not_by_the_token_ids():
 
 
 def test_rows_keeps_a_masked_column_between_real_tokens():
-    # The token of a tool: not the policy's, so mask is False there, but it is no padding. A gap in the prompt, too.
-    stored = readable([2, 3], [4, 4])
+    # The token of a tool: not the policy's, so mask is False there, but it is no padding.
+    stored = readable([2, 2], [4, 4])
     stored["mask"] = torch.tensor([[T, F, T, F], [T, F, F, F]])
-    stored["attention_mask"][1, 1] = stored["attention_mask"][0, 1] = F
-    cut = {name: tensor[:, :6] if tensor.shape[-1] == 7 else tensor for name, tensor in stored.items()}
+    cut = {name: tensor[:, :5] if tensor.shape[-1] == 6 else tensor for name, tensor in stored.items()}
     cut = {name: tensor[:, :3] if tensor.shape[-1] == 4 else tensor for name, tensor in cut.items()}
     call(scenario("picked", of=Experience.rows), tensors=stored, index=[0, 1]).equals(cut)
 

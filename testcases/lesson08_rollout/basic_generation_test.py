@@ -38,11 +38,6 @@ OUT = -math.inf
         "top-p-keeps-at-least-one": ([2.0, 6.0, 1.0, 4.0], {"top_p": 0.01}, [0.0, 1.0, 0.0, 0.0]),
         # 0.5 reaches 0.5: the fewest that reach it are one
         "top-p-reached-exactly": ([1.0, 2.0, 1.0], {"top_p": 0.5}, [0.0, 1.0, 0.0]),
-        "top-p-keeps-as-few-of-equal-tokens-as-reach-it": (
-            [3.0, 2.0, 2.0],
-            {"top_p": 0.6, "ties": True},
-            [0.6, 0.4, 0.0],
-        ),
         "top-p-1-keeps-all": ([5.0, 3.0, 2.0], {"top_p": 1.0}, [0.5, 0.3, 0.2]),
     },
 )

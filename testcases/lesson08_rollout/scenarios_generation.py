@@ -14,14 +14,10 @@ from .scenarios_draws import DRAWS, agreement_of, agreement_of_the_global_genera
 from .scenarios_models import Script, Table, modes_of
 
 
-def shares(lesson: Any, logits: Tensor, seed: int, ties: bool = False, **options: Any) -> Tensor:
-    """Many draws of `sample_token`: how often each token of each row is drawn, rounded to tenths, (B, V). With `ties`
-    equally likely tokens count as the first of them."""
+def shares(lesson: Any, logits: Tensor, seed: int, **options: Any) -> Tensor:
+    """Many draws of `sample_token`: how often each token of each row is drawn, rounded to tenths, (B, V)."""
     tokens = lesson.sample_token(logits.repeat_interleave(DRAWS, dim=0), generator=generator(seed), **options)
-    tokens = tokens.reshape(len(logits), DRAWS)
-    if ties:
-        tokens = (logits[:, :, None] == logits[:, None]).long().argmax(dim=2).gather(1, tokens)
-    return tenths(tokens, logits.shape[1])
+    return tenths(tokens.reshape(len(logits), DRAWS), logits.shape[1])
 
 
 def counts(lesson: Any, logits: Tensor, seed: int, draws: int, **options: Any) -> Tensor:

@@ -60,8 +60,8 @@ class Experience:
         """The rows with these numbers, (M,) int64, M >= 1, in this order; each has real tokens in prompt and response.
 
         Columns that are padding in all of these rows are removed: the first prompt columns, by `attention_mask`, and
-        the response columns after the last True of `mask`. A masked column between two real tokens stays, in the
-        prompt as in the response.
+        the response columns after the last True of `mask`. Prompts have no gap; in a response a masked column between
+        two real tokens stays.
         """
         raise NotImplementedError("lesson08: Experience.rows")
 

@@ -24,7 +24,7 @@ class Generation(NamedTuple):
     responses: Tensor
     """(B, T) int64: tokens, the stop token included, then padding."""
     log_probs: Tensor
-    """(B, T) in nats, of the policy that sampled; 0 where masked. float32 or float64, also of a policy in 16 bits."""
+    """(B, T) float, in nats, of the policy that sampled; 0 where masked."""
     mask: Tensor
     """(B, T) bool, True on real tokens."""
 
@@ -39,11 +39,11 @@ def sample_token(
     """Draw one token from each row's distribution, optionally from its most likely tokens only.
 
     Args:
-        logits: (B, V) float. In bfloat16 or float16 the sums for a top_p below 1 may be rounded to that.
+        logits: (B, V) float. In bfloat16 or float16 the sums for top_p may be rounded to that.
         temperature: > 0, divides the logits before anything else. For the most likely token, use top_k=1.
         top_k: keep the k most likely tokens and those tied with the last of them; 0 keeps all.
         top_p: of the tokens that top_k kept, keep the smallest set of most likely ones whose probabilities sum to at
-            least top_p; of equally likely ones any. 1 keeps all.
+            least top_p; those tied with the last of them may stay. 1 keeps all.
         generator: source of randomness; None uses the global one.
 
     Returns:
@@ -77,8 +77,8 @@ def generate(
     """Sample a response to each prompt with a key-value cache, one forward pass per token, until all rows have stopped.
 
     Args:
-        policy: a Hugging Face causal language model; dropout is off while sampling, the mode is restored, and nothing
-            else of it or its config is changed.
+        policy: a Hugging Face causal language model, its logits float32 or float64; dropout is off while sampling, the
+            mode is restored, and nothing else of it or its config is changed.
         input_ids: (B, P) int64, left-padded prompts.
         attention_mask: (B, P) bool, True on real tokens, so its last column is all True.
         max_new_tokens: >= 1; a response that has not stopped by then is cut.
@@ -88,8 +88,7 @@ def generate(
 
     Returns:
         Responses, and the log-probabilities of the whole distribution at this temperature, which is the one that
-        training recomputes (lesson 1, which has float32 at least): with top_k or top_p they are not those of the
-        sampler. PPO samples without either.
+        training recomputes: with top_k or top_p they are not those of the sampler. PPO samples without either.
 
     Raises:
         ValueError: shapes disagree, prompts are not left-padded, or prompt + response exceed the context.
