@@ -198,8 +198,8 @@ def critic_from_reward_model(reward_model: RewardModel) -> ValueModel:
         reward_model: left as it is, gradients included, and never trained through the critic.
 
     Returns:
-        A new, trainable `ValueModel`, each tensor of the dtype and device that it has in the reward model, that shares
-        no tensor with it; each of its parameters requires a gradient, even where the reward model was frozen.
+        A new, trainable `ValueModel` of the reward model's dtype and device that shares no tensor with it; each of its
+        parameters requires a gradient, even where the reward model was frozen.
 
     Source: Stiennon et al., "Learning to summarize from human feedback", 2020, section 3.4.
     """

@@ -63,9 +63,9 @@ def evaluate_policy(
         config: sampling settings; the same as in training. `kl_estimator` is for its rewards, not for the KL here.
 
     Returns:
-        Means over the prompts. A response has gold reward 0 if its own text (of its real tokens: the id that fills the
-        rows may be an ordinary word's) is not `is_well_formed`, or if it was cut before any of the stop tokens; then
-        it does not count as `valid` either. The models' logits are float32 or float64.
+        Means over the prompts. A response has gold reward 0 if its own text is not `is_well_formed`, or if it was cut
+        before any of the stop tokens; then it does not count as `valid` either. Padding is one of the tokenizer's
+        special tokens, which a text does not hold. The models' logits are float32 or float64.
     """
     # region solution
     input_ids, attention_mask = (

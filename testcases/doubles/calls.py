@@ -23,14 +23,16 @@ def forget_the_batch(model: nn.Module, method: str, *arguments: Any) -> None:
     """Call a method of a model without gradients.
 
     Raises:
-        ValueError: a tensor was kept in the model.
+        ValueError: a tensor was kept in the model, or a mode of one of its modules changed.
     """
-    own = set(vars(model))
+    own, modes = set(vars(model)), [module.training for module in model.modules()]
     with torch.no_grad():
         getattr(model, method)(*arguments)
     kept = [name for name, value in vars(model).items() if name not in own and _has_tensors(value)]
     if kept:
         raise ValueError(f"expected {method} to keep nothing of a batch in the model, got {', '.join(kept)}")
+    if [module.training for module in model.modules()] != modes:
+        raise ValueError(f"expected {method} to leave train and eval modes as they were, each module's its own")
 
 
 def _has_tensors(value: Any) -> bool:

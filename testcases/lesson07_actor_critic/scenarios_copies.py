@@ -31,10 +31,9 @@ def critic_of(
 ) -> Any:
     """The critic made from a reward model with these weights; `trained` then adds 1 to all that the critic holds.
 
-    Another one was made before the reward model had them. Its buffer is float32, whatever the dtype of the rest.
+    Another one was made before the reward model had them.
     """
     reward_model = reward_model_on(lesson, Digits()).to(gain.dtype)
-    reward_model.backbone.offset = reward_model.backbone.offset.float()
     lesson.critic_from_reward_model(reward_model)
     with torch.no_grad():
         reward_model.backbone.gain.copy_(gain)

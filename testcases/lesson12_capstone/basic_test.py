@@ -157,7 +157,6 @@ LONG = dict(list(SCRIPT.items())[:4])
         "rewards-use-k3": {"kl_estimator": "k3"},
         # As on many models of the Hub: the stop token is also padding.
         "the-stop-token-is-padding": {"pad_token_id": 1},
-        "an-ordinary-word-is-padding": {"pad_token_id": WORDS.index("good")},
     },
 )
 @worth(2)

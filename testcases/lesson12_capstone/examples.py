@@ -98,7 +98,7 @@ def _evaluations(draw: torch.Generator) -> list[Request]:
     tables = {"policy": fluent(draw), "reference": fluent(draw), "places": 0.1 * normal_from(draw, 32, size)}
     return [
         request(ask, prompts=tuple(SCRIPT), script=SCRIPT, reference=normal_from(draw, size, size)),
-        request(ask, prompts=PROMPTS * 4, **tables, temperature=0.7, max_new_tokens=12, seed=3, pad_token_id=5),
+        request(ask, prompts=PROMPTS * 4, **tables, temperature=0.7, max_new_tokens=12, seed=3),
         request(ask, prompts=PROMPTS * 2, **tables, twice=True, max_new_tokens=5, batch_size=6),
         request(ask, prompts=PROMPTS, **tables, in_train_mode=ALL, stop_token_ids=(1, 2), max_new_tokens=8),
         request(ask, prompts=PROMPTS, **tables, in_train_mode=ALL[::2], pad_token_id=1, kl_estimator="k3"),

@@ -1,6 +1,7 @@
 """Lesson 2: the reward model, a language model with a scalar head, trained on comparisons (Bradley-Terry).
 
-An answer has the precision of its arguments, float64 included.
+Scores are float32 or float64, those of a model in 16 bits apart, and an answer has the precision of its arguments. No
+function changes its arguments, but for the models that are trained or calibrated.
 """
 
 from __future__ import annotations
