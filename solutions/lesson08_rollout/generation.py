@@ -1,4 +1,7 @@
-"""Lesson 8, first part: let the policy write, and keep the log-probability of every token it chose."""
+"""Lesson 8, first part: let the policy write, and keep the log-probability of every token it chose.
+
+No function changes the tensors that it is given.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ def sample_token(
     """Draw one token from each row's distribution, optionally from its most likely tokens only.
 
     Args:
-        logits: (B, V) float. In bfloat16 or float16 the sums for top_p may be rounded to that.
+        logits: (B, V) float; in bfloat16 or float16 all may be computed in that precision.
         temperature: > 0, divides the logits before anything else. For the most likely token, use top_k=1.
         top_k: keep the k most likely tokens and those tied with the last of them; 0 keeps all.
         top_p: of the tokens that top_k kept, keep the smallest set of most likely ones whose probabilities sum to at
@@ -87,8 +90,8 @@ def generate(
     """Sample a response to each prompt with a key-value cache, one forward pass per token, until all rows have stopped.
 
     Args:
-        policy: a Hugging Face causal language model, its logits float32 or float64; dropout is off while sampling, the
-            mode is restored, and nothing else of it or its config is changed.
+        policy: a Hugging Face causal language model, its logits float32 or float64, whose config leaves `use_cache`
+            on; dropout is off while sampling, the mode is restored, and nothing else of it or its config is changed.
         input_ids: (B, P) int64, left-padded prompts.
         attention_mask: (B, P) bool, True on real tokens, so its last column is all True.
         max_new_tokens: >= 1; a response that has not stopped by then is cut.

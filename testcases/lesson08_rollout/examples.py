@@ -336,7 +336,10 @@ def _evaluating_in_special_cases(draw: torch.Generator) -> list[Request]:
         request(EVALUATED, **one, responses=[[4, 1]], log_probs=torch.tensor([[-30.0, -0.5]]), mask=[[True, True]]),
         request(EVALUATED, **one, responses=[[4]], log_probs=[[-1.0]], mask=[[True]]),
         _evaluating_in_16_bits(draw),
-        *(request(own_base, **two, **tables, **settings) for settings in ({}, UNUSUAL | {"whiten_rewards": True})),
+        *(
+            request(own_base, **two, **tables, **settings)
+            for settings in ({}, UNUSUAL | {"whiten_rewards": True}, {"by_name": True})
+        ),
     ]
 
 

@@ -17,9 +17,11 @@ def plain(experience: Any) -> dict[str, Tensor]:
 
 
 def picked(lesson: Any, tensors: dict[str, Tensor], index: Tensor) -> dict[str, Tensor]:
-    """Some rows of an experience, after one of them alone."""
+    """Some rows of an experience, after one of them alone, and after those of another one, which had no padding."""
     whole = lesson.Experience(**tensors)
     whole.rows(index[-1:])
+    full = {name: torch.ones_like(own) if own.dtype == torch.bool else own for name, own in tensors.items()}
+    lesson.Experience(**full).rows(index)
     return plain(whole.rows(index))
 
 

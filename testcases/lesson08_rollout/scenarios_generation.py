@@ -134,8 +134,11 @@ def _twenty(lesson: Any, table: Tensor, **options: Any) -> Tensor:
 
 
 def lm_writes(lesson: Any, model: int, input_ids: Tensor, attention_mask: Tensor, **options: Any) -> Any:
-    """Generate from a tiny language model; `model` is the seed of its weights, `seed` that of the sampling."""
+    """Generate from a tiny language model; `model` is the seed of its weights, `seed` that of the sampling. Before
+    that, one token to prompts of the same shape without padding."""
     source = generator(options.pop("seed", 0))
+    one = {**options, "max_new_tokens": 1}
+    lesson.generate(TinyLM(model), input_ids, torch.ones_like(attention_mask), generator=generator(0), **one)
     return lesson.generate(TinyLM(model), input_ids, attention_mask, generator=source, **options)
 
 

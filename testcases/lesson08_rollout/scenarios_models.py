@@ -63,12 +63,13 @@ class Script(Table):
 
 
 class Adapted(Table):
-    """What `peft` gives, as far as `reference_mode` can see: a base table, and an adapter that replaces it."""
+    """What `peft` gives, as far as `reference_mode` can see: a base table, and an adapter that replaces it. With
+    `by_name` an adapter named "reference" gives that table instead, and the base something else."""
 
-    def __init__(self, table: Tensor, base: Tensor) -> None:
+    def __init__(self, table: Tensor, base: Tensor, by_name: bool = False) -> None:
         super().__init__(table)
-        self.base = base
-        self.peft_config = {"default": None}
+        self.base, self.by_name = base, by_name
+        self.peft_config = {"default": None, "reference": None} if by_name else {"default": None}
         self.active_adapter = "default"
         self.is_on = True
 
@@ -84,7 +85,9 @@ class Adapted(Table):
             self.is_on = True
 
     def logits_of(self, input_ids: Tensor) -> Tensor:
-        return (self.table if self.is_on else self.base)[input_ids]
+        if self.is_on and self.active_adapter == "default":
+            return self.table[input_ids]
+        return self.base[input_ids] if self.is_on == self.by_name else self.base.roll(1, dims=1)[input_ids]
 
 
 class Critic(TableCritic):

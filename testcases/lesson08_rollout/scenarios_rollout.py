@@ -57,10 +57,13 @@ def evaluated(
     lesson: Any, scores: Tensor, reference: Tensor, worth: Tensor, kl_coef: float, **given: Any
 ) -> dict[str, Tensor]:
     """Evaluate responses: `reference` is the table of the reference's logits by last token, with `places` more by its
-    position, `worth` that of values."""
+    position, `worth` that of values. Before that, the same rows in reverse order."""
     model = actor_critic(lesson, Table(torch.zeros_like(reference)), Critic(worth)).train()
     model.training = False  # as a whole; what is inside is in train mode
     frozen = Table(reference, given.pop("places", None)).eval()
+    rows = ("input_ids", "attention_mask", "responses", "log_probs", "mask")
+    before = {name: value.flip(0) if name in rows else value for name, value in given.items()}
+    _evaluate(lesson, model, frozen, lambda *text, **named: scores.flip(0), kl_coef, **before)
     return plain(_evaluate(lesson, model, frozen, lambda *text, **named: scores.clone(), kl_coef, **given))
 
 
@@ -125,15 +128,23 @@ def modes_after_an_error(lesson: Any, who: str, training: Tensor) -> Tensor:
 
 
 def evaluated_by_its_own_base(
-    lesson: Any, input_ids: Tensor, responses: Tensor, table: Tensor, base: Tensor, **settings: Any
+    lesson: Any,
+    input_ids: Tensor,
+    responses: Tensor,
+    table: Tensor,
+    base: Tensor,
+    by_name: bool = False,
+    **settings: Any,
 ) -> dict[str, Any]:
-    """Evaluate a LoRA policy without a reference model: what follows from its base, and whether its adapter is on
-    afterwards. The critic shares the policy's backbone: its values are 0 with the adapter, and 1 without."""
-    policy = Adapted(table, base)
+    """Evaluate a LoRA policy without a reference model: what follows from its base (or, `by_name`, from its adapter
+    "reference"), and whether its own adapter is on afterwards. The critic shares the policy's backbone: its values are
+    0 with that adapter, and 1 without."""
+    policy = Adapted(table, base, by_name)
 
     class Shares(Critic):
         def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-            return super().forward(input_ids, attention_mask) + (0.0 if policy.is_on else 1.0)
+            is_own = policy.is_on and policy.active_adapter == "default"
+            return super().forward(input_ids, attention_mask) + (0.0 if is_own else 1.0)
 
     zeros = torch.zeros(responses.shape, dtype=torch.float64)
     found = _evaluate(
@@ -149,7 +160,10 @@ def evaluated_by_its_own_base(
         **settings,
     )
     names = ("ref_log_probs", "values", "rewards")
-    return {**{name: getattr(found, name) for name in names}, "adapter on": policy.is_on}
+    return {
+        **{name: getattr(found, name) for name in names},
+        "adapter on": policy.is_on and policy.active_adapter == "default",
+    }
 
 
 def evaluated_with_scores(lesson: Any, scores: Any) -> Tensor:
