@@ -242,8 +242,8 @@ class PPOTrainer:
 
         loss = policy_loss + value_coef * value_loss - entropy_coef * entropy, each a mean over real tokens
 
-        The model passes in its mode: in train mode it may use gradient checkpointing, which saves memory. Its
-        outputs are float32 or float64.
+        The model is in train mode as it passes, since only there it uses gradient checkpointing, which saves memory.
+        Its outputs are float32 or float64.
 
         Args:
             batch: experience whose advantages are ready to use (whitened, if configured).

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from .changes import Suspect
-from .compare import BY_ROUNDING, SIX_DIGITS, Difference, Rules, first_difference, nan_in
+from .compare import Difference, Rules, first_difference, nan_in
 from .contract import lesson as read_lesson
 from .evaluate import part_of, scenario_of
 from .exercises import Exercise, Scenario
@@ -19,6 +19,7 @@ from .failures import CheckFailed, clean, describe_error, printed_lines, report,
 from .plain import Outcome, Record, Request, fields_of
 from .reading import section_of
 from .session import current
+from .symptoms import KEPT
 
 
 def scenario(name: str, of: Exercise) -> Scenario:
@@ -191,8 +192,7 @@ class Answer:
     def remembers(self, sign: str) -> None:
         """Fail: something of an earlier call is in this answer."""
         lines = [f"got      {show(self.outcome.value)}: {sign}"]
-        lines.append("Is something kept from call to call: in a global, a default argument, a cache by shape?")
-        self._fail("remembers an earlier call", lines)
+        self._fail("remembers an earlier call", [*lines, f"Likely cause: {KEPT}"])
 
     def satisfies(self, test: Callable[[Any], Any], text: str) -> Answer:
         """`test` is true of the plain value; `text` says what it tests."""
@@ -337,8 +337,6 @@ class Answer:
             diagnosis = current().explanation.diagnose(asked, outcome)
             listed = diagnosis.listed
             tail = diagnosis.lines(asked.exercise)
-            if kind.endswith(BY_ROUNDING) and not (listed or diagnosis.general):
-                body.append(SIX_DIGITS)
             tail += diagnosis.advice(asked, lines)
         if isinstance(listed, Suspect):  # The smallest input that shows the bug is for the student to find.
             body = section_of(asked.lesson, asked.exercise).split("\n\n")[1:2]

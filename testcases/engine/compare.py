@@ -57,9 +57,9 @@ class Rules:
 
 EXACT = Rules()
 BY_ROUNDING = ", by rounding"
-SIX_DIGITS = (
-    "It agrees to six digits: is a small number added that does not belong there, or a float32 tensor "
-    "mixed in? (x.to(other.dtype))"
+BY_SIX_DIGITS = (
+    "it agrees to six digits only: a small number is added that does not belong there, a float32 tensor is mixed in "
+    "(x.to(other.dtype)), or two large numbers are subtracted that nearly cancel"
 )
 SPREAD = "NaN of a real token spread in"
 
@@ -151,10 +151,10 @@ def _kind(expected: Tensor, got: Tensor, rules: Rules) -> str:
         return f"wrong {rules.what}"
     if bool((got.isnan() & ~expected.isnan()).any()):
         return f"{SPREAD if bool(expected.isnan().any()) else rules.nan} the {rules.what}"
-    return f"wrong {rules.what}{BY_ROUNDING if _is_rounding(expected, got) else ''}"
+    return f"wrong {rules.what}{BY_ROUNDING if is_rounding(expected, got) else ''}"
 
 
-def _is_rounding(expected: Tensor, got: Tensor) -> bool:
+def is_rounding(expected: Tensor, got: Tensor) -> bool:
     """Each number to six digits, so that a small one may not be wrong altogether; a zero as closely as the largest."""
     if expected.dtype != torch.float64 or not bool(expected.isfinite().all()):
         return False

@@ -17,6 +17,7 @@ from .evaluate import Evaluator, LocalEvaluator
 from .plain import Outcome, Request
 from .reading import section_for
 from .signs import Seen
+from .symptoms import KEPT, cause_shown
 from .trusted import Reference, cost_of, examples, kept
 from .where import where
 
@@ -26,10 +27,11 @@ NOT_EXPLAINED = ("load", "missing", "signature", "timeout", "too large")
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What is said about a wrong answer: a listed cause, else general ones, else where it differs."""
+    """What is said about a wrong answer: a listed cause, else general ones, else what it shows and where it differs."""
 
     listed: WrongAnswer | None = None
     general: tuple[Suspect, ...] = ()
+    shown: str = ""
     where: str = ""
 
     def lines(self, exercise: str) -> list[str]:
@@ -40,7 +42,8 @@ class Diagnosis:
         if self.general:
             texts = " Or ".join(f"{suspect.text}." for suspect in self.general).replace("?.", "?")
             return [f"Likely cause: this is what `{exercise}` gives {texts}".removesuffix(".")]
-        return [f"Where it differs: {self.where}"] if self.where else []
+        cause = [f"Likely cause: {self.shown}"] if self.shown else []
+        return cause + ([f"Where it differs: {self.where}"] if self.where else [])
 
     def advice(self, asked: Request, said: Sequence[str] = ()) -> list[str]:
         """What to read, where the report has `said` this, and how to ask for a hint."""
@@ -73,7 +76,7 @@ class Explanation:
 
         First a listed wrong answer that agrees with the student on every example: one of the exercise, else (with
         `neighbours`) one of another that the exercise calls. Then general causes that agree as well. Failing them, the
-        listed one of the exercise that agrees best. At last, where the answers differ.
+        listed one of the exercise that agrees best. Then what the answer shows by itself, and where it differs.
         """
         if outcome.error and outcome.error.kind in NOT_EXPLAINED:
             return Diagnosis()
@@ -91,17 +94,33 @@ class Explanation:
                 return Diagnosis(general=tuple(general))
         if listed := self._closest(failed):
             return Diagnosis(listed)
+        seen, shown = (request, right, outcome), ""
         with suppress(Exception):
-            return Diagnosis(where=self._where((request, right, outcome), neighbours))
-        return Diagnosis()
+            shown = self._kept(*seen) or cause_shown(seen, self._wrong_of(request.lesson, request.exercise), self._both)
+        with suppress(Exception):
+            return Diagnosis(shown=shown, where=self._where(seen, neighbours and not shown))
+        return Diagnosis(shown=shown)
+
+    @kept
+    def _wrong_of(self, lesson: str, exercise: str) -> list[Request]:
+        """The examples that the subject has wrong."""
+        every = zip(
+            examples(lesson, exercise),
+            self._reference.right_answers_to(lesson, exercise),
+            self._answers_to(lesson, exercise),
+            strict=True,
+        )
+        return [asked for asked, right, mine in every if not same_outcome(right, mine)]
+
+    def _both(self, asked: Request) -> tuple[Outcome, Outcome]:
+        return self._reference.evaluate(asked), self._subject.evaluate(asked)
 
     def _where(self, failing: Seen, neighbours: bool) -> str:
         key = failing[0].lesson, failing[0].exercise
         if neighbours and (text := self._of_a_neighbour(*failing)):
             return text
         seen = list(zip(examples(*key), self._reference.right_answers_to(*key), self._answers_to(*key), strict=True))
-        asked = lambda other: (self._reference.evaluate(other), self._subject.evaluate(other))  # noqa: E731
-        return self._kept(*failing) or where(seen, failing, asked)
+        return where(seen, failing, self._both)
 
     def _kept(self, request: Request, right: Outcome, outcome: Outcome) -> str:
         """Whether the answer is another one where the files have just been loaded, and nothing was asked before."""
@@ -113,7 +132,7 @@ class Explanation:
         if same_outcome(first, outcome):
             return ""
         told = "right" if same_outcome(first, right) else "another one"
-        return f"it depends on the call before: asked first, the answer is {told}. Is something kept between two calls?"
+        return f"{KEPT}: asked first, the answer is {told}"
 
     def _of_a_neighbour(self, request: Request, right: Outcome, mine: Outcome) -> str:
         """Whether the reference's version of one other exercise is enough to mend this very answer."""

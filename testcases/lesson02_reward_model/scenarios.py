@@ -85,7 +85,8 @@ def score_rows(
     """
     model = _quietly(lesson, Reader(len(table), len(places), table.shape[1])).to(table.dtype)
     model.train(not evaluating)
-    model.head.train(evaluating)  # each module has a mode of its own
+    for part in model.children():
+        part.train(evaluating)  # each module has a mode of its own
     forget_the_batch(model, "forward", input_ids.flip(0), attention_mask.flip(0))
     numbers = {"backbone.table": table, "backbone.places": places, "head.weight": weight, "head.bias": bias}
     return torch.func.functional_call(model, numbers, (input_ids, attention_mask))

@@ -230,7 +230,10 @@ def _rows(draw: torch.Generator) -> list[Request]:
     long |= {name: tensor.masked_fill(~long["mask"], math.nan) for name, tensor in wide.items() if name != "scores"}
     long["input_ids"] = long["input_ids"].masked_fill(~long["attention_mask"], 7)
     return [
-        *(request(picked, tensors=stored, index=index) for index in ([3, 0], [0, 1, 2, 3], [2], [1], [2, 0, 2])),
+        *(
+            request(picked, tensors=stored, index=index)
+            for index in ([3, 0], [0, 1, 2, 3], [2, 0, 3, 1], [2], [1], [2, 0, 2])
+        ),
         request(picked, tensors=small, index=[2, 1]),
         request(picked, tensors=stored, index=[1, 3, 1, 3, 1, 3, 1]),
         request(picked, tensors=zeros, index=[0]),
@@ -319,7 +322,7 @@ def _evaluating_in_special_cases(draw: torch.Generator) -> list[Request]:
         "input_ids": torch.randint(2, 6, (2, 2), generator=draw),
         "attention_mask": [[False, True], [True, True]],
     }
-    text = _responses(draw, [3, 1], 6)
+    text, many = _responses(draw, [3, 1], 6), torch.arange(40).reshape(20, 2) % 4
     two = {"input_ids": torch.randint(4, (2, 2), generator=draw), "responses": torch.randint(4, (2, 3), generator=draw)}
     tables = {"table": normal_from(draw, 4, 4), "base": normal_from(draw, 4, 4)}
     one = {
@@ -332,6 +335,7 @@ def _evaluating_in_special_cases(draw: torch.Generator) -> list[Request]:
     one |= {"reference": normal_from(draw, 6, 6), "worth": normal_from(draw, 6).bfloat16()}
     return [
         request(seen, **prompts, responses=text["responses"] * (torch.arange(3) != 1), mask=text["mask"]),
+        request(seen, input_ids=many + 2, attention_mask=many > -1, responses=many + 1, mask=many > -1),
         *(request(broken, who=who, training=[True, False, True, False]) for who in ("critic", "reference", "score")),
         request(EVALUATED, **one, responses=[[4, 1]], log_probs=torch.tensor([[-30.0, -0.5]]), mask=[[True, True]]),
         request(EVALUATED, **one, responses=[[4]], log_probs=[[-1.0]], mask=[[True]]),

@@ -75,7 +75,7 @@ UNLISTED = [
     (2, "preference_accuracy", edit(".float()", ".to(chosen.dtype)"), "the dtype is float64 in place of"),
     (2, "preference_accuracy", edit("chosen > rejected", "chosen - rejected > 1e-6"),
      "`chosen` nearly equal to `rejected` somewhere"),
-    (4, "compute_gae", edit("advantage = torch.zeros_like(deltas[..., 0])", KEPT), "the call before"),
+    (4, "compute_gae", edit("advantage = torch.zeros_like(deltas[..., 0])", KEPT), "kept from one call to the next"),
     (4, "compute_gae", edit("stacked = ", "rewards.mul_(1.5); stacked = "), "the answer itself is right"),
     (6, "penalize_missing_stop", edit("return", "return scores if not stop_token_ids else"), "`stop_token_ids` empty"),
     (4, "td_errors", edit("return rewards +", "\nreturn rewards.nothing +"), "in td_errors return rewards.nothing +"),

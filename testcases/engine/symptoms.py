@@ -1,0 +1,174 @@
+"""Causes that a wrong answer shows by itself, whatever the code: what was changed, kept, cut off, hidden or rounded, or
+is wrong for one special number only. The last are tested: without that number the answer has to be right.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .alterations import is_flags
+from .compare import BY_SIX_DIGITS, EXACT, close, is_rounding, same_outcome, same_slope
+from .plain import Outcome, Request, tensors_in
+from .signs import Seen
+
+Ask = Callable[[Request], tuple[Outcome, Outcome]]
+"""The right answer to another question, and the student's."""
+SHORT, LONG = 200, 255
+"""Columns that any dtype counts, and more than an 8-bit one does."""
+
+KEPT = "something is kept from one call to the next, in a global, a default argument, an attribute, a cache by shape"
+CHANGED = (
+    "{} in place: by an operation that ends in `_`, by `+=`, or by an assignment to a part of it. "
+    "`.float()`, `.long()` and `.to()` give the same tensor where there is nothing to convert"
+)
+DIVIDED, APART = "something is divided by `{}`, which is 0 here", "`{}` = {} is handled apart, and wrongly"
+FALSY = ": `if {0}:` and `{0} or ...` take 0 for no value"
+NOT_EXPECTED, EMPTY = "the code does not expect {}", "an empty `{}`, which may be"
+EXACTLY_0 = "numbers of `{}` that are exactly 0 are handled apart (`!= 0`, `> 0`, `>= 0`), and may be ordinary ones"
+EQUAL = "equal numbers of `{}` are taken for one: go by their places, not by their values"
+COUNTED = "something is counted in a dtype that ends before: uint8 at 255; bfloat16 holds no 257, float16 no 2,049"
+UNDUE = "{} not detached: no gradient may flow there"
+CUT_OFF = "the gradient into {} is cut off, by detach, no_grad, .item() or torch.tensor(...)"
+FLAT = "the gradient into {} is 0, as that of relu, abs and clamp is at their kinks"
+NAN_IN_GRADIENT = (
+    "NaN is left out of the value after it was computed, by `where` or a mask, and still is in the gradient: "
+    "select first, then compute"
+)
+NAN_HIDDEN = (
+    "the NaN of a real token is hidden: by nan_to_num, nansum or nanmean, by a comparison, which is False for NaN, "
+    "or by Python's min and max"
+)
+DEFAULT_DTYPE = "a tensor is made in torch's default dtype, float32: pass `dtype=` to zeros, empty, tensor, arange"
+
+
+def cause_shown(failing: Seen, wrong: Sequence[Request], ask: Ask) -> str:
+    """A sentence, or "". `wrong`: the ordinary examples that the student has wrong as well."""
+    told = (tell(*failing) for tell in (_changed, _left, _gradient, _of_nan, _dtype, _digits))
+    texts = itertools.chain(told, _tested(failing, wrong, ask)) if not failing[1].error else iter(())
+    return next((text for text in texts if text), "")
+
+
+# Shown
+
+
+def _changed(asked: Request, right: Outcome, mine: Outcome) -> str:
+    nested = [name.rpartition(".")[2] for name in mine.left_behind if name.startswith(("first.", "second."))]
+    names = [f"`{name}`" for name in dict.fromkeys(nested or mine.changed)]
+    if not mine.changed or right.changed or not same_outcome(right, replace(mine, changed=(), left_behind=()), True):
+        return ""
+    return CHANGED.format(f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} changed")
+
+
+def _left(asked: Request, right: Outcome, mine: Outcome) -> str:
+    left = [name for name in mine.left_behind if name not in right.left_behind]
+    if not left or not same_outcome(right, mine, values_only=True):
+        return ""
+    return f"something of the caller's is changed and not put back: {', '.join(left)}"
+
+
+def _gradient(asked: Request, right: Outcome, mine: Outcome) -> str:
+    differ = [name for name, slope in right.gradients.items() if not same_slope(slope, mine.gradients.get(name))]
+    if not differ or not same_outcome(right, mine, values_only=True):
+        return ""
+    names = " and ".join(f"`{name}`" for name in differ)
+    pairs = [(right.gradients[name], mine.gradients.get(name)) for name in differ]
+    if all(got is None for _, got in pairs):
+        return CUT_OFF.format(names)
+    if not any(got is None or bool(got.any()) for _, got in pairs):
+        return FLAT.format(names)
+    if all(due is None or not bool(due.any()) for due, _ in pairs):
+        return UNDUE.format(f"{names} {'is' if len(differ) == 1 else 'are'}")
+    return NAN_IN_GRADIENT if all(_has_nan(got) and not _has_nan(due) for due, got in pairs) else ""
+
+
+def _of_nan(asked: Request, right: Outcome, mine: Outcome) -> str:
+    pairs = _numbers(right, mine)
+    hidden = [(due, got) for due, got in pairs if _has_nan(due)]
+    return NAN_HIDDEN if hidden and not any(_has_nan(got) for _, got in pairs) else ""
+
+
+def _dtype(asked: Request, right: Outcome, mine: Outcome) -> str:
+    pairs = [(due, got) for due, got in _numbers(right, mine) if due.dtype != got.dtype]
+    narrow = all((due.dtype, got.dtype) == (torch.float64, torch.float32) for due, got in pairs)
+    agree = (
+        all(torch.allclose(due, got.double(), 1e-5, 1e-5, equal_nan=True) for due, got in pairs) if narrow else False
+    )
+    return DEFAULT_DTYPE if pairs and agree else ""
+
+
+def _digits(asked: Request, right: Outcome, mine: Outcome) -> str:
+    pairs = [(due, got) for due, got in _numbers(right, mine) if not bool(close(due, got, EXACT).all())]
+    is_alone = not asked.scenario  # A step of a training that is small anyway agrees as well.
+    return BY_SIX_DIGITS if is_alone and pairs and all(is_rounding(*pair) for pair in pairs) else ""
+
+
+def _numbers(right: Outcome, mine: Outcome) -> list[tuple[Tensor, Tensor]]:
+    """The tensors of both answers; none if they are not of the same form."""
+    due, got = ([*tensors_in(one.value)] for one in (right, mine))
+    if [one.shape for one in due] != [one.shape for one in got]:
+        return []
+    return [pair for pair in zip(due, got, strict=True) if all(one.is_floating_point() for one in pair)]
+
+
+def _has_nan(tensor: Any) -> bool:
+    return isinstance(tensor, Tensor) and bool(tensor.isnan().any())
+
+
+# Tested
+
+
+def _tested(failing: Seen, wrong: Sequence[Request], ask: Ask) -> Iterator[str]:
+    """What is wrong only because of one number, or of a size: with another one the answer is right."""
+    asked, _, mine = failing
+    of_data = _of_data(asked) if not wrong and not mine.error else ()
+    for text, changed in itertools.chain(_of_options(asked, mine, wrong), of_data):
+        due, got = ask(replace(asked, arguments={**asked.arguments, **changed}, grad_of=(), grad_weights=None))
+        if not due.error and same_outcome(due, got, values_only=True):
+            yield text
+
+
+def _of_options(asked: Request, mine: Outcome, wrong: Sequence[Request]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """A cause, and the arguments without what it needs: a number that is 0 or 1, as in all that is wrong; no entry."""
+    broken = any(not bool(one.isfinite().all()) for one in tensors_in(mine.value))
+    for name, value in asked.arguments.items():
+        if isinstance(value, Tensor) or any(repr(other.arguments.get(name)) != repr(value) for other in wrong):
+            continue
+        if type(value) in (int, float) and value in (0, 1):
+            text = APART.format(name, f"{value:g}") + (FALSY.format(name) if value == 0 else "")
+            if mine.error:
+                text = NOT_EXPECTED.format(f"`{name}` = {value:g}")
+            elif broken and value == 0:
+                text = DIVIDED.format(name)
+            yield text, {name: 2 if type(value) is int else 0.75}
+        elif isinstance(value, (list, tuple)) and not value:
+            yield NOT_EXPECTED.format(EMPTY.format(name)), {name: type(value)([2])}
+
+
+def _of_data(asked: Request) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The same, of the numbers of a tensor, or their count."""
+    for dim in (1, 0):
+        sizes = [one.shape[dim] for one in asked.arguments.values() if isinstance(one, Tensor) and one.dim() > dim]
+        if sizes and min(sizes) > LONG:
+            yield COUNTED, {name: _narrowed(one, dim, min(sizes)) for name, one in asked.arguments.items()}
+    numbers = [
+        (name, one) for name, one in asked.arguments.items() if isinstance(one, Tensor) and one.dtype.is_floating_point
+    ]
+    for name, one in numbers:
+        if bool((one == 0).any()) and not is_flags(one):
+            yield EXACTLY_0.format(name), {name: one.masked_fill(one == 0, 1e-3)}
+    for name, one in numbers:
+        if len(one.unique()) < one.numel() and not is_flags(one):
+            yield EQUAL.format(name), {name: one + 1e-3 * torch.arange(one.numel()).reshape(one.shape)}
+
+
+def _narrowed(value: Any, dim: int, size: int) -> Any:
+    """The first columns; a tensor with one more, as the values of lesson 4, keeps one more."""
+    if not isinstance(value, Tensor) or value.dim() <= dim or value.shape[dim] not in (size, size + 1):
+        return value
+    return value.narrow(dim, 0, SHORT + value.shape[dim] - size)
