@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from .alterations import is_flags
+from .bench import CHEAP
 from .compare import BY_SIX_DIGITS, EXACT, close, is_rounding, same_outcome, same_slope
 from .plain import Outcome, Request, tensors_in
 from .signs import Seen
@@ -126,6 +127,8 @@ def _has_nan(tensor: Any) -> bool:
 def _tested(failing: Seen, wrong: Sequence[Request], ask: Ask) -> Iterator[str]:
     """What is wrong only because of one number, or of a size: with another one the answer is right."""
     asked, _, mine = failing
+    if asked.seconds > CHEAP:
+        return
     of_data = _of_data(asked) if not wrong and not mine.error else ()
     for text, changed in itertools.chain(_of_options(asked, mine, wrong), of_data):
         due, got = ask(replace(asked, arguments={**asked.arguments, **changed}, grad_of=(), grad_weights=None))
