@@ -57,10 +57,6 @@ class Rules:
 
 EXACT = Rules()
 BY_ROUNDING = ", by rounding"
-BY_SIX_DIGITS = (
-    "it agrees to six digits only: a small number is added that does not belong there, a float32 tensor is mixed in "
-    "(x.to(other.dtype)), or two large numbers are subtracted that nearly cancel"
-)
 SPREAD = "NaN of a real token spread in"
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from .alterations import is_flags
 from .bench import CHEAP
-from .compare import BY_SIX_DIGITS, EXACT, close, is_rounding, same_outcome, same_slope
+from .compare import EXACT, close, is_rounding, same_outcome, same_slope
 from .plain import Outcome, Request, tensors_in
 from .signs import Seen
 
@@ -44,6 +44,10 @@ NAN_IN_GRADIENT = (
 NAN_HIDDEN = (
     "the NaN of a real token is hidden: by nan_to_num, nansum or nanmean, by a comparison, which is False for NaN, "
     "or by Python's min and max"
+)
+SIX_DIGITS = (
+    "it agrees to six digits only: a small number is added that does not belong there, a float32 tensor is mixed in "
+    "(x.to(other.dtype)), or two large numbers are subtracted that nearly cancel"
 )
 DEFAULT_DTYPE = "a tensor is made in torch's default dtype, float32: pass `dtype=` to zeros, empty, tensor, arange"
 
@@ -96,17 +100,16 @@ def _of_nan(asked: Request, right: Outcome, mine: Outcome) -> str:
 
 def _dtype(asked: Request, right: Outcome, mine: Outcome) -> str:
     pairs = [(due, got) for due, got in _numbers(right, mine) if due.dtype != got.dtype]
-    narrow = all((due.dtype, got.dtype) == (torch.float64, torch.float32) for due, got in pairs)
-    agree = (
-        all(torch.allclose(due, got.double(), 1e-5, 1e-5, equal_nan=True) for due, got in pairs) if narrow else False
-    )
-    return DEFAULT_DTYPE if pairs and agree else ""
+    if not pairs or any((due.dtype, got.dtype) != (torch.float64, torch.float32) for due, got in pairs):
+        return ""
+    agree = all(torch.allclose(due, got.double(), 1e-5, 1e-5, equal_nan=True) for due, got in pairs)
+    return DEFAULT_DTYPE if agree else ""
 
 
 def _digits(asked: Request, right: Outcome, mine: Outcome) -> str:
     pairs = [(due, got) for due, got in _numbers(right, mine) if not bool(close(due, got, EXACT).all())]
     is_alone = not asked.scenario  # A step of a training that is small anyway agrees as well.
-    return BY_SIX_DIGITS if is_alone and pairs and all(is_rounding(*pair) for pair in pairs) else ""
+    return SIX_DIGITS if is_alone and pairs and all(is_rounding(*pair) for pair in pairs) else ""
 
 
 def _numbers(right: Outcome, mine: Outcome) -> list[tuple[Tensor, Tensor]]:

@@ -230,10 +230,7 @@ def _rows(draw: torch.Generator) -> list[Request]:
     long |= {name: tensor.masked_fill(~long["mask"], math.nan) for name, tensor in wide.items() if name != "scores"}
     long["input_ids"] = long["input_ids"].masked_fill(~long["attention_mask"], 7)
     return [
-        *(
-            request(picked, tensors=stored, index=index)
-            for index in ([3, 0], [0, 1, 2, 3], [2, 0, 3, 1], [2], [1], [2, 0, 2])
-        ),
+        *(request(picked, tensors=stored, index=index) for index in ([3, 0], [2, 0, 3, 1], [2], [1], [2, 0, 2])),
         request(picked, tensors=small, index=[2, 1]),
         request(picked, tensors=stored, index=[1, 3, 1, 3, 1, 3, 1]),
         request(picked, tensors=zeros, index=[0]),

@@ -17,11 +17,10 @@ def plain(experience: Any) -> dict[str, Tensor]:
 
 
 def picked(lesson: Any, tensors: dict[str, Tensor], index: Tensor) -> dict[str, Tensor]:
-    """Some rows of an experience, after one of them alone, and after those of another one, which had no padding."""
+    """Some rows of an experience, after one of them alone; one row, after that of an experience without padding."""
     whole = lesson.Experience(**tensors)
-    whole.rows(index[-1:])
     full = {name: torch.ones_like(own) if own.dtype == torch.bool else own for name, own in tensors.items()}
-    lesson.Experience(**full).rows(index)
+    (whole if len(index) > 1 else lesson.Experience(**full)).rows(index[-1:])
     return plain(whole.rows(index))
 
 
