@@ -3,9 +3,9 @@
 Something kept between two calls, or a call without gradients; tensors laid out as a transposed view's; an option left
 out, at 0, at 1, empty, or another than usual, alone and with all others; flags that are all alike; numbers that are
 exactly 0, equal, nearly so, all negative, or add up to 0, very small, large, or of one argument below or above those of
-the others; a gradient for one argument alone, or with a factor; a dimension more or less; one row, one step, many rows,
-and rows so long that bfloat16 (256) and float16 (2,048) cannot count their tokens, or float32 holds no power of a
-factor.
+the others; log-probabilities whose exponential is 0; a gradient for one argument alone, or with a factor; a dimension
+more or less; one row, one step, many rows, and rows so long that bfloat16 (256) and float16 (2,048) cannot count their
+tokens, or float32 holds no power of a factor.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ from .trusted import examples
 
 LONG, MANY, TINY = 300, 2_100, 1e-10
 FACTORS, SHIFT = (1e-18, 1e3), 2.0
+TAILS = (torch.float32, -110.0), (torch.float32, -1000.0), (torch.float64, -1000.0)
+"""Log-probabilities whose exponential is 0 in that float."""
 BETWEEN = "calls.first_of_two"
 
 
@@ -222,11 +224,36 @@ def _magnitudes(direct: Sequence[Request]) -> Iterator[Request]:
     for question in _fullest([one for one in direct if _floats(one)]):
         for factor in FACTORS:
             scaled = _without_gradient(question, {name: factor * own for name, own in _floats(question)})
-            right = [*tensors_in(current().reference.evaluate(scaled).value)]
-            if right and all(bool(tensor.isfinite().all()) for tensor in right):  # Else inf - inf may stand for inf.
+            if _is_finite(scaled):
                 yield scaled
         for (name, own), shift in itertools.product(_floats(question), (-SHIFT, SHIFT)):
             yield _without_gradient(question, {name: own + shift})
+
+
+def _tails(direct: Sequence[Request]) -> Iterator[Request]:
+    """An example with its log-probabilities so low that no float holds the probability, in value and gradient."""
+    for question in _ends([one for one in direct if any(_is_log_prob(name) for name, _ in _floats(one))]):
+        for dtype, level in TAILS:
+            lower = {name: own + level if _is_log_prob(name) else own for name, own in _floats(question)}
+            lowered = {name: own.to(dtype) for name, own in lower.items()}
+            asked = replace(question, arguments={**question.arguments, **lowered}, grad_weights=None)
+            if _is_finite(asked):
+                yield asked
+
+
+def _is_log_prob(name: str) -> bool:
+    return name.endswith("log_probs")
+
+
+def _is_finite(question: Request) -> bool:
+    """The right answer is: else inf - inf may stand for inf."""
+    outcome = current().reference.evaluate(question)
+    numbers = [*tensors_in(outcome.value), *_numbers_in(outcome.value)]
+    return bool(numbers) and all(bool(torch.as_tensor(number).isfinite().all()) for number in numbers)
+
+
+def _numbers_in(value: Any) -> list[float]:
+    return [number for number in value.values() if isinstance(number, float)] if isinstance(value, dict) else []
 
 
 def _gradients(direct: Sequence[Request]) -> Iterator[Request]:
@@ -381,6 +408,7 @@ FAMILIES: tuple[Callable[[Sequence[Request]], Iterator[Request]], ...] = (
     _flags,
     _exact,
     _magnitudes,
+    _tails,
     _gradients,
     _stacked,
     _sizes,

@@ -111,6 +111,44 @@ def test_compute_ppo_loss_far_from_the_old_policy(log_ratio, advantage):
     answer.equals(-profit).gradient_equals(log_probs=[slope], atol=0.0, rtol=1e-12)
 
 
+# Below -104 exp is 0 in float32, and below -746 in float64: no probability is left to divide by.
+TAILS = pytest.mark.parametrize(
+    "dtype, level",
+    [(torch.float32, -95.0), (torch.float32, -110.0), (torch.float32, -1000.0), (torch.float64, -740.0)]
+    + [(torch.float64, -1000.0), (torch.float64, -1e4)],
+    ids=str,
+)
+
+
+def in_the_tail(dtype: torch.dtype, level: float) -> tuple[list[Tensor], tuple[Tensor, Tensor, Tensor]]:
+    """Terms at this level, and at about -3, with the same ratios: multiples of 1/64 differ without rounding."""
+    log_probs, old_log_probs, advantages = policy_terms(3, 5)
+    old_log_probs = (64 * old_log_probs).round() / 64
+    log_probs = (64 * log_probs).round() / 64
+    far = [log_probs + level, old_log_probs + level, advantages]
+    return [term.to(dtype) for term in far], (log_probs, old_log_probs, advantages)
+
+
+@TAILS
+def test_compute_ppo_loss_in_the_tail(dtype, level):
+    far, near = in_the_tail(dtype, level)
+    answer = call(compute_ppo_loss, *far, 0.3, grad_of="log_probs")
+    answer.equals(slow_ppo_loss(near, 0.3), dtype=dtype).matches_reference()
+
+
+@TAILS
+def test_ppo_statistics_in_the_tail(dtype, level):
+    far, near = in_the_tail(dtype, level)
+    call(ppo_statistics, *far, 0.3).equals(reference(ppo_statistics, *near, 0.3), atol=1e-6)
+
+
+@TAILS
+def test_compute_kl_penalty_loss_in_the_tail(dtype, level):
+    far, near = in_the_tail(dtype, level)
+    answer = call(compute_kl_penalty_loss, *far, 1.7, grad_of="log_probs")
+    answer.equals(reference(compute_kl_penalty_loss, *near, 1.7), dtype=dtype, atol=1e-6).matches_reference()
+
+
 def real_and_padded(terms: tuple[Tensor, Tensor, Tensor], garbage: float) -> tuple[list[Tensor], Tensor]:
     """9 tokens of one long row, distributed over rows of 4, 0, 3 and 2 with garbage between them."""
     mask = torch.tensor([[1, 1, 1, 1, 0], [0, 0, 0, 0, 0], [1, 0, 1, 0, 1], [0, 1, 1, 0, 0]], dtype=torch.bool)

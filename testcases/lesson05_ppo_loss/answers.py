@@ -52,6 +52,10 @@ class PPOLoss(Wrong, of="compute_ppo_loss"):
     """the difference of log-probabilities is used as the ratio: it is the ratio's logarithm, exp is missing"""
     log_probs_divided = edit("torch.exp(log_probs - old_log_probs)", "log_probs / old_log_probs")
     """log-probabilities are divided; the ratio of probabilities is exp of their difference"""
+    probabilities_divided = edit(
+        "torch.exp(log_probs - old_log_probs)", "log_probs.exp() / old_log_probs.exp()", read=WRONG
+    )
+    """two probabilities are divided: exp(-110) is 0 in float32, so 0 / 0 = NaN; subtract the logarithms, then exp"""
     objective_returned = edit("-torch", "torch")
     """the sign is missing: this is the objective, which is maximized; a loss is minimized"""
     tokens_summed = edit(".mean()", ".sum()")
@@ -344,6 +348,10 @@ class PPOStatistics(Wrong, of="ppo_statistics"):
     """approx_kl is summed over the tokens: it is a mean"""
     statistics_of_the_ratio_inverted = edit("log_probs - old_log_probs", "old_log_probs - log_probs")
     """the ratio is inverted: it is new / old"""
+    probabilities_of_the_statistics_divided = edit(
+        "ratio = log_ratio.exp()", "ratio = log_probs.exp() / old_log_probs.exp()", read=WRONG
+    )
+    """two probabilities are divided: exp(-110) is 0 in float32, so 0 / 0 = NaN; subtract the logarithms, then exp"""
     geometric_mean = edit("ratio.mean()", "log_ratio.mean().exp()")
     """ratio_mean is exp of the mean log(ratio), the geometric mean; it is the mean of the ratios"""
     statistics_of_the_clipped_ratio = edit("return", "ratio = ratio.clamp(1 - clip_epsilon, 1 + clip_epsilon)\nreturn")
@@ -440,6 +448,8 @@ class RightPPOStatistics(Right, of="ppo_statistics"):
 
 
 class KLPenaltyLoss(Wrong, of="compute_kl_penalty_loss"):
+    penalty_of_divided_probabilities = edit("(-log_ratio.exp()", "(-log_probs.exp() / old_log_probs.exp()", read=WRONG)
+    """two probabilities are divided: exp(-110) is 0 in float32, so 0 / 0 = NaN; subtract the logarithms, then exp"""
     penalty_subtracted = edit("+ beta", "- beta")
     """the penalty is subtracted: the loss then rewards moving away"""
     advantage_minimized = edit("-log_ratio.exp()", "log_ratio.exp()")

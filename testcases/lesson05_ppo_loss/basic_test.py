@@ -101,6 +101,31 @@ def test_compute_ppo_loss_never_sees_the_padding(garbage):
     answer.equals(1.5).gradient_equals(log_probs=[[-0.5, 0.0], [0.0, 2.0]], old_log_probs=None, advantages=None)
 
 
+# Ratios e^(1/2) and e^(-1/2) of tokens whose probability no float holds: exp(-110) in float32 and exp(-1000) in float64
+# are 0, and their quotient is NaN. The difference of the logarithms is exact.
+UNLIKELY = named_cases(
+    "dtype, level",
+    {
+        "e-48-in-float32": (torch.float32, -110.0),
+        "e-434-in-float32": (torch.float32, -1000.0),
+        "e-434-in-float64": (torch.float64, -1000.0),
+    },
+)
+ROOT = math.exp(0.5)
+
+
+def unlikely(dtype, level, advantages):
+    numbers = [level + 0.5, level - 0.5], [level, level], advantages
+    return [torch.tensor(column, dtype=dtype) for column in numbers]
+
+
+@UNLIKELY
+def test_compute_ppo_loss_of_unlikely_tokens(dtype, level):
+    # A bad token at ratio 1.65 and a good one at 0.61: neither is clipped. (1.65 - 0.61) / 2
+    answer = call(compute_ppo_loss, *unlikely(dtype, level, [-1.0, 1.0]), 0.25, grad_of="log_probs")
+    answer.equals(math.sinh(0.5), dtype=dtype).gradient_equals(log_probs=[ROOT / 2, -0.5 / ROOT])
+
+
 # The vector of known mistakes: old value 1, clip_epsilon 0.2. slope: d loss / d values.
 @named_cases(
     "value, old_value, target, clip_epsilon, loss, slope",
@@ -253,6 +278,14 @@ def test_ppo_statistics_never_see_the_padding(garbage):
     answer.equals({"ratio_mean": 1.25, "ratio_max": 2.0, "approx_kl": 0.25, "clip_fraction": 0.5})
 
 
+@UNLIKELY
+def test_ppo_statistics_of_unlikely_tokens(dtype, level):
+    # Ratios 1.65 and 0.61, both good: the first is clipped.
+    answer = call(ppo_statistics, *unlikely(dtype, level, [1.0, 1.0]), 0.25)
+    mean, kl = math.cosh(0.5), math.cosh(0.5) - 1
+    answer.equals({"ratio_mean": mean, "ratio_max": ROOT, "approx_kl": kl, "clip_fraction": 0.5})
+
+
 # slope: d loss / d log_probs = -ratio * advantage + beta * (ratio - 1)
 @named_cases(
     "ratio, advantage, beta, loss, slope",
@@ -291,6 +324,14 @@ def test_compute_kl_penalty_loss_never_sees_the_padding(garbage):
     # -1/2 * 1 + log 2 - 1/2 and 2 * 2 + 1 - log 2: 4 / 2
     answer = call(compute_kl_penalty_loss, *padded((0.5, 2.0), (1.0, -2.0), garbage), 1.0, ONE_EACH, grad_of=EVERY)
     answer.equals(2.0).gradient_equals(log_probs=[[-0.5, 0.0], [0.0, 2.5]], old_log_probs=None, advantages=None)
+
+
+@UNLIKELY
+def test_compute_kl_penalty_loss_of_unlikely_tokens(dtype, level):
+    # 1.65 and -0.61, and 2 * (ratio - 1 - log(ratio)) each: their logarithms add up to 0
+    answer = call(compute_kl_penalty_loss, *unlikely(dtype, level, [-1.0, 1.0]), 2.0, grad_of="log_probs")
+    slopes = [(ROOT + 2 * (ROOT - 1)) / 2, (-1 / ROOT + 2 * (1 / ROOT - 1)) / 2]
+    answer.equals(math.sinh(0.5) + 2 * (math.cosh(0.5) - 1), dtype=dtype).gradient_equals(log_probs=slopes)
 
 
 # target_kl 3: the bounds are 4.5 and 2, both inside

@@ -46,6 +46,13 @@ def examples(seed: int) -> list[Request]:
     far = [[-1.0, -0.5, -2.5], [-3.0, -1.0, -2.0], [-1.0, 0.0, 2.0]]
     found.append(request(compute_ppo_loss, *far, 0.3, grad_of=POLICY))
     found.append(request(ppo_statistics, [-1.0, -1.0], [-1.0, -1.5], [1.0, 0.5], 1e-20))
+    # Tokens whose probability is 0 in their float: 0 / 0 in code that leaves the logarithms.
+    for dtype, level in ((torch.float32, -110.0), (torch.float64, -1000.0)):
+        terms = [term.to(dtype) for term in _policy_terms(draw, (2, 4))]
+        tail = [terms[0] + level, terms[1] + level, terms[2]]
+        found.append(request(compute_ppo_loss, *tail, 0.3, grad_of="log_probs"))
+        found.append(request(ppo_statistics, *tail, 0.3))
+        found.append(request(compute_kl_penalty_loss, *tail, 0.7, grad_of="log_probs"))
     # float32 has no number for this ratio.
     found.append(request(ppo_statistics, [-1.0, -0.5], [-121.0, -1.0], [1.0, 0.5]))
     return found + _at_the_defaults(draw) + _of_numbers(draw)
