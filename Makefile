@@ -1,6 +1,6 @@
 # Every target does all of its set-up by itself; a second run installs nothing.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test progress watch chat hint reset dispute solution check merge check-sandbox gradescope stubs figures checkpoints notebooks lab book book-pdf book-serve book-catalogues bench lint
+.PHONY: help setup first demo test progress watch chat hint reset dispute solution check merge check-sandbox gradescope stubs figures checkpoints notebooks lab book book-pdf book-serve book-catalogues bench lint
 
 PYTHON ?= python3
 VENV := .venv
@@ -14,6 +14,7 @@ PRESET ?= tiny
 STACK ?= solutions
 SEED ?= 0
 demo: OUT ?= runs/demo
+KL_COEF ?=
 POLICY ?=
 REWARD ?=
 PROMPTS ?=
@@ -61,6 +62,9 @@ $(LAB_READY): requirements-lab.lock $(READY)
 
 CHECK_STACK = test -f '$(STACK)/apps/__init__.py' || \
   { echo "error: expected STACK to be solutions or tutorial, got '$(STACK)' without apps/__init__.py; make stubs writes it"; exit 1; }
+
+first: $(READY) ## PPO on one screen: lesson 0 in 15 seconds [KL_COEF=0: without the penalty]
+	@$(BIN)/python -m tutorial.lesson00_one_screen $(if $(KL_COEF),--kl-coef '$(KL_COEF)')
 
 demo: $(READY) ## SFT, reward model and PPO on this machine [PRESET=tiny SEED=0 OUT=runs/demo RESUME=1; your lessons: STACK=tutorial; PRESET=hub: POLICY= REWARD= PROMPTS= VALUE= SET=]
 	@$(CHECK_STACK)
