@@ -1,8 +1,9 @@
 """Lesson 5: the losses of PPO. Each is minimized; each is a mean over real tokens; `mask=None` means all are real.
 
 `old_log_probs` is the policy that sampled the tokens, frozen while the epochs run. It is not the reference
-model: that one belongs to the reward (lesson 6). Floats are float32 or float64, and an answer has their precision. No
-function changes its arguments; a NaN of a real token, in any of them, shows in a loss.
+model: that one belongs to the reward (lesson 6). `(...)` is one shape, of one dimension or more. Floats are float32 or
+float64, and an answer has their precision. No function changes its arguments; a NaN of a real token, in any of them,
+shows in a loss.
 """
 
 from __future__ import annotations

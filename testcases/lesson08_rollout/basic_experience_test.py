@@ -15,6 +15,8 @@ T, F = True, False
 
 # Experience.rows
 
+FOUR = [1, 3, 2, 2], [2, 1, 4, 3]
+
 
 def readable(prompts: list[int], responses: list[int], first: int = 0) -> dict[str, Tensor]:
     """Rows of so many prompt and response tokens. Row i holds numbers from 100 (first + i) on, its score is that i."""
@@ -30,25 +32,34 @@ def readable(prompts: list[int], responses: list[int], first: int = 0) -> dict[s
 
 
 @named_cases(
-    "index, prompt_columns, response_columns",
+    "stored, index, prompt_columns, response_columns",
     {
         # Prompts of 1, 3, 2, 2 tokens, padded to 3; responses of 2, 1, 4, 3, padded to 4
-        "all-rows-keep-all-columns": ([0, 1, 2, 3], slice(0, 3), slice(0, 4)),
-        "one-row-loses-its-padding": ([0], slice(2, 3), slice(0, 2)),
-        "long-prompt-short-response": ([1], slice(0, 3), slice(0, 1)),
-        "short-prompt-long-response": ([2], slice(1, 3), slice(0, 4)),
-        "as-long-as-the-longest-in-the-order-asked": ([3, 0], slice(1, 3), slice(0, 3)),
-        "a-row-twice": ([2, 2, 1], slice(0, 3), slice(0, 4)),
+        "all-rows-keep-all-columns": (FOUR, [0, 1, 2, 3], slice(0, 3), slice(0, 4)),
+        "one-row-loses-its-padding": (FOUR, [0], slice(2, 3), slice(0, 2)),
+        "long-prompt-short-response": (FOUR, [1], slice(0, 3), slice(0, 1)),
+        "short-prompt-long-response": (FOUR, [2], slice(1, 3), slice(0, 4)),
+        "as-long-as-the-longest-in-the-order-asked": (FOUR, [3, 0], slice(1, 3), slice(0, 3)),
+        "a-row-twice": (FOUR, [2, 2, 1], slice(0, 3), slice(0, 4)),
+        "responses-of-one-token": (([1, 3], [1, 1]), [1, 0], slice(0, 3), slice(0, 1)),
+        "prompts-of-one-token": (([1, 1], [2, 3]), [0], slice(0, 1), slice(0, 2)),
+        "one-token-of-each": (([1, 1, 1], [1, 1, 1]), [2, 0], slice(0, 1), slice(0, 1)),
+        "one-stored-row": (([2], [3]), [0], slice(0, 2), slice(0, 3)),
+        "one-stored-row-twice": (([1], [1]), [0, 0], slice(0, 1), slice(0, 1)),
     },
 )
 @worth(3)
-def test_rows_by_hand(index, prompt_columns, response_columns):
-    stored = readable([1, 3, 2, 2], [2, 1, 4, 3])
+def test_rows_by_hand(stored, index, prompt_columns, response_columns):
+    prompt_length, stored = max(stored[0]), readable(*stored)
     expected = {}
     for name, tensor in stored.items():
         if name in ("input_ids", "attention_mask"):
             expected[name] = torch.cat(
-                [tensor[index][:, :3][:, prompt_columns], tensor[index][:, 3:][:, response_columns]], 1
+                [
+                    tensor[index][:, :prompt_length][:, prompt_columns],
+                    tensor[index][:, prompt_length:][:, response_columns],
+                ],
+                1,
             )
         else:
             expected[name] = tensor[index] if tensor.dim() == 1 else tensor[index][:, response_columns]

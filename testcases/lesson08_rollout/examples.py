@@ -234,6 +234,8 @@ def _rows(draw: torch.Generator) -> list[Request]:
         request(picked, tensors=small, index=[2, 1]),
         request(picked, tensors=stored, index=[1, 3, 1, 3, 1, 3, 1]),
         request(picked, tensors=zeros, index=[0]),
+        request(picked, tensors=experience(draw, [1, 1], [1, 1]), index=[1, 0]),
+        request(picked, tensors=experience(draw, [2], [3]), index=[0]),
         request(picked, tensors=gap, index=[0]),
         *(request(picked, tensors=long, index=index) for index in ([0], [1])),
     ]

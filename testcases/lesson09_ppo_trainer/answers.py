@@ -304,6 +304,11 @@ class OptimiserStep(Wrong, of="PPOTrainer.optimiser_step"):
     """ratio_mean > threshold is False for NaN, so a broken minibatch is learned: ask for `not ratio <= threshold`"""
     guard_on_the_largest_ratio = edit('not merged["ratio_mean"]', 'not merged["ratio_max"]')
     """the guard looks at the largest ratio: one rare token then stops the whole minibatch; it looks at the mean"""
+    guard_on_the_largest_microbatch = edit(
+        'not merged["ratio_mean"]',
+        'not max((part["ratio_mean"] for part in parts), key=lambda mean: (mean != mean, mean))',
+    )
+    """the guard looks at each microbatch's mean: one rare token then stops the whole minibatch; ask the merged mean"""
     guard_on_the_last_microbatch = edit('not merged["ratio_mean"]', 'not statistics["ratio_mean"]')
     """the guard sees the last microbatch only: a spike in an earlier one is learned; ask the merged ratio_mean"""
     threshold_fixed_at_10 = edit("self.config.ratio_threshold", "10.0")

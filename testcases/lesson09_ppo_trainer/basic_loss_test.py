@@ -171,6 +171,17 @@ def test_optimiser_step_does_not_depend_on_the_microbatches(size):
     answer.satisfies(lambda got: got["one_at_a_time"], "a backward pass of each loss before the next one is computed")
 
 
+@named_cases("length", {"of-one-token": 1, "of-three-tokens": 3})
+@MICROBATCHES
+def test_optimiser_step_of_one_row(length, size):
+    # As many minibatches as rows. Slope 6 / length, so 6, or 2, and -1: -g / (|g| + 1)
+    slopes = {"actor_slopes": [[6.0] + [0.0] * (length - 1)], "critic_slopes": [[-1.0] * length]}
+    options = {"mask": [[YES] * length], "ratios": [torch.ones(1, length).double()], "micro_batch_size": size}
+    answer = call(STEPS, **slopes, **options, **ADAM)
+    slope = 6 / length
+    answer.equals(actor=[-slope / (slope + 1)], critic=[0.5], skipped_share=[0.0])
+
+
 def test_optimiser_step_with_a_smaller_last_microbatch():
     # Three rows of 1, 2 and 1 tokens in microbatches of 2: means 2/3 * 3/4 + 6 * 1/4 = 2, so -2/3; the critic -1: +1/2
     answer = call(
@@ -236,17 +247,22 @@ def test_optimiser_step_skips_a_spike(ratio, skipped):
     "first, mean, skipped",
     {
         # 13 / 4: one microbatch and the largest ratio are above the threshold 4, the mean over tokens is not
-        "one-rare-token": (10.0, 3.25, NO),
+        "one-rare-token": ([10.0], 3.25, NO),
         # 43 / 4: the last microbatch is below it
-        "a-spike-in-the-first-microbatch": (40.0, 10.75, YES),
+        "a-spike-in-the-first-microbatch": ([40.0], 10.75, YES),
+        # 14 / 5: the first microbatch has a mean of 11 / 2
+        "a-microbatch-of-a-rare-token-and-another": ([10.0, 1.0], 2.8, NO),
     },
 )
 def test_optimiser_step_tests_the_mean_ratio_of_the_minibatch(first, mean, skipped):
-    ratios = torch.tensor([[first, NAN, NAN], [1.0, 1.0, 1.0]]).double()
-    answer = call(STEPS, **SLOPES, ratios=[ratios], ratio_threshold=4.0, micro_batch_size=1, **ADAM)
+    padding = [NAN] * (3 - len(first))
+    slopes = {"actor_slopes": [[4.0] * 3, [4.0] * 3], "critic_slopes": [[-1.0] * 3, [-1.0] * 3]}
+    mask = [[YES] * len(first) + [NO] * len(padding), [YES] * 3]
+    ratios = torch.tensor([[*first, *padding], [1.0, 1.0, 1.0]]).double()
+    answer = call(STEPS, **slopes, mask=mask, ratios=[ratios], ratio_threshold=4.0, micro_batch_size=1, **ADAM)
     answer.equals(
-        actor=[0.0 if skipped else -0.5],
-        critic=[0.0 if skipped else 0.75],
+        actor=[0.0 if skipped else -0.8],
+        critic=[0.0 if skipped else 0.5],
         ratio_mean=[mean],
         skipped_share=[float(skipped)],
     )

@@ -239,6 +239,11 @@ def _steps(draw: torch.Generator) -> list[Request]:
     ratios = torch.ones_like(mask, dtype=torch.float64)
     ratios[0] = 400.0  # the mean is far above the threshold, the last microbatch below
     found.append(request(ask, **slopes, mask=mask, ratios=[ratios], **{**options, "micro_batch_size": 2}))
+    mask, rare = torch.ones(2, 3, dtype=torch.bool), torch.ones(2, 3, dtype=torch.float64)
+    rare[0, 0] = 10.0  # above the threshold; the mean of its row is not
+    slopes = {"actor_slopes": normal_from(draw, 2, 3), "critic_slopes": normal_from(draw, 2, 3)}
+    options = {**options, "micro_batch_size": 1, "ratio_threshold": 4.5}
+    found.append(request(ask, **slopes, mask=mask, ratios=[rare], **options))
     mask = torch.arange(301) < torch.tensor([[301], [2]])  # bfloat16 does not count beyond 256
     slopes = {"actor_slopes": normal_from(draw, 2, 301), "critic_slopes": normal_from(draw, 2, 301)}
     ratios = torch.ones_like(mask, dtype=torch.float64)

@@ -270,6 +270,8 @@ class RightMergeMoments(Right, of="merge_moments"):
 
 
 class GlobalMaskedWhiten(Wrong, of="global_masked_whiten"):
+    own_nan_hidden = edit("masked_moments(values, mask)", "masked_moments(values.nan_to_num(), mask)")
+    """NaN of this process is replaced before the moments: the other processes never hear of its broken numbers"""
     whitened_alone = edit("whitened = (", "count, mean, squares = masked_moments(values, mask)\nwhitened = (")
     """mean and variance are those of this process: each whitens with other numbers; gather the moments"""
     nothing_gathered = edit("merge_moments(gather(masked_moments(values, mask)))", "masked_moments(values, mask)")

@@ -166,10 +166,17 @@ def test_global_masked_whiten_shifts_the_mean_by_default():
         "in-this-process-alone": ([5.0, 5.0], [1.0, 8.0, 0.0], -1 / math.sqrt(3 + 1e-8)),
         "of-one-token": ([5.0], [1.0, 7.0, 0.0], -1 / math.sqrt(2 + 1e-8)),
         "beside-nan": ([5.0, 5.0], [1.0, NAN, 0.0], NAN),
+        "of-which-one-is-nan": ([5.0, NAN], [1.0, 8.0, 0.0], NAN),
+        "of-which-one-is-infinite": ([5.0, math.inf], [1.0, 8.0, 0.0], NAN),
     },
 )
-def test_global_masked_whiten_of_equal_values(values, others, whitened):
-    answer = call(WHITENED, values=[values], mask=[[YES for _ in values]], others=[others], place=0)
+@pytest.mark.parametrize("shift_mean", [YES, NO])
+def test_global_masked_whiten_of_equal_values(values, others, whitened, shift_mean):
+    mask, others = [[YES for _ in values]], torch.tensor([others]).double()
+    # Without the shift the mean comes back: 6 in these, 5 everywhere
+    kept = 0.0 if shift_mean else (5.0 if whitened == 0.0 else 6.0)
+    whitened = whitened + kept
+    answer = call(WHITENED, values=[values], mask=mask, others=others, place=0, shift_mean=shift_mean)
     answer.equals(whitened=[[whitened for _ in values]], gathered=1, equal_nan=True)
 
 

@@ -101,6 +101,9 @@ def _whitened(draw: torch.Generator) -> list[Request]:
         given = {"others": _some_moments(draw, others), "place": place}
         given |= {} if shift is None else {"shift_mean": shift}
         found.append(request(ask, values=values, mask=mask, **given))
+        found.append(request(ask, values=values.masked_fill(mask & (values > 1), float("nan")), mask=mask, **given))
+    # One row of one token
+    found.append(request(ask, values=normal_from(draw, 1, 1), mask=torch.ones(1, 1).bool(), **given))
     return found
 
 

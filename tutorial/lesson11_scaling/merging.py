@@ -94,7 +94,7 @@ def global_masked_whiten(values: Tensor, mask: Tensor, gather: Gather, shift_mea
         shift_mean: True centers the values; False keeps their mean (used for rewards).
 
     Returns:
-        (B, T), 0 where masked. NaN on a real token, of any process, makes all real tokens NaN.
+        (B, T), 0 where masked. NaN or infinity on a real token, of any process, makes all real tokens NaN.
 
     Raises:
         ValueError: shapes disagree, the mask is not bool, or it is False everywhere in this process: every process
