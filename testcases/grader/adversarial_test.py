@@ -1,4 +1,4 @@
-"""Submissions that cheat, break or are broken: `adversarial/<name>/` holds one, and its verdict."""
+"""Submissions that cheat, break or are broken, rows of `corpus` and folders of `adversarial/`: the verdict of each."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ import json
 import shutil
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from testcases.engine.contract import ROOT
 from testcases.engine.points import manifest
+from testcases.grader.corpus import CASES, Case
 from testcases.grader.results import STATUSES
 from testcases.grader.running import TARGET, check_from_the_start, gradebook, results, tree, workers
 
-CORPUS = Path(__file__).parent / "adversarial"
-NAMES = sorted(path.parent.name for path in CORPUS.glob("*/expect.toml"))
+FOLDERS = Path(__file__).parent / "adversarial"
 SHORT = "call_seconds=1,grace_seconds=0.3,deaths=1,memory_mb=512,exercise_seconds=10,import_seconds=0.5"
 """Limits for those who will reach them; what is right needs milliseconds."""
 JOBS = 3
@@ -25,20 +24,29 @@ TOKEN = "a-token-that-no-student-may-see"
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("grader-corpus")]
 
 
-def expected(name: str) -> dict[str, Any]:
-    return tomllib.loads((CORPUS / name / "expect.toml").read_text("utf-8"))
+def read(folder: Path) -> Case:
+    """A folder of the corpus; its files are copied as they are, since their bytes matter."""
+    told = tomllib.loads((folder / "expect.toml").read_text("utf-8"))
+    statuses, notes, copies = told["exercises"], tuple(told.get("notes", ())), told.get("copies", {})
+    return Case(folder.name, told["about"], statuses, told["score"], copies=copies, notes=notes)
 
 
-def hand_in(name: str, folder: Path) -> None:
+CORPUS = {one.name: one for one in (*CASES, *(read(path.parent) for path in sorted(FOLDERS.glob("*/expect.toml"))))}
+
+
+def hand_in(one: Case, folder: Path) -> None:
     """Lay out one submission: its own files, the copies of the course's that it has, and what makes a file large."""
-    if (CORPUS / name / "submission").is_dir():
-        shutil.copytree(CORPUS / name / "submission", folder)
-    for target, source in expected(name).get("copies", {}).items():
-        (folder / target).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(ROOT / source, folder / target)
-    if pad := expected(name).get("pad", 0):
+    if (FOLDERS / one.name).is_dir():
+        shutil.copytree(FOLDERS / one.name / "submission", folder)
+    for path in (*one.files, *one.copies):
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+    for path, text in one.files.items():
+        (folder / path).write_text(text, "utf-8")
+    for path, source in one.copies.items():
+        shutil.copyfile(ROOT / source, folder / path)
+    if one.pad:
         with open(folder / TARGET, "ab") as file:
-            file.write(b"#" * pad)
+            file.write(b"#" * one.pad)
 
 
 @pytest.fixture(scope="module")
@@ -46,8 +54,8 @@ def batch(bubblewrap: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The whole corpus, graded in one batch."""
     top = tmp_path_factory.mktemp("corpus")
     folder, out = top / "submissions", top / "out"
-    for name in NAMES:
-        hand_in(name, folder / name)
+    for one in CORPUS.values():
+        hand_in(one, folder / one.name)
     before, around = tree(folder), {path.name for path in top.iterdir()}
     done = check_from_the_start(
         str(folder), "--out", str(out), "--jobs", str(JOBS), "--limits", SHORT, SECRET_TOKEN=TOKEN
@@ -61,19 +69,19 @@ def batch(bubblewrap: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_corpus_is_large():
-    assert len(NAMES) >= 60
+    assert len(CORPUS) >= 170
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", CORPUS)
 def test_verdict(batch: Path, name: str):
-    wanted = expected(name)
+    wanted = CORPUS[name]
     result = json.loads((batch / "results" / f"{name}.json").read_text("utf-8"))
-    for key, statuses in wanted["exercises"].items():
+    for key, statuses in wanted.statuses.items():
         lesson, _, exercise = key.partition(".")
         found = result["lessons"][lesson]["exercises"][exercise]
         assert found["status"] in statuses, json.dumps(found, indent=1)
-    assert result["score"] == wanted["score"]
-    for note in wanted.get("notes", ()):
+    assert result["score"] == wanted.score
+    for note in wanted.notes:
         assert any(note in found for found in result["notes"]), result["notes"]
 
 
@@ -104,7 +112,7 @@ def test_nothing_of_the_machine_leaks(batch: Path):
 
 def test_the_gradebook_has_a_row_for_each(batch: Path):
     rows = gradebook(batch)
-    assert [row["student"] for row in rows] == NAMES
+    assert [row["student"] for row in rows] == sorted(CORPUS)
     assert {row["student"]: row["score"] for row in rows} == {
         name: str(result["score"]) if result["status"] == "graded" else "" for name, result in results(batch).items()
     }

@@ -1,2 +1,0 @@
-# coding: zip
-x = 1

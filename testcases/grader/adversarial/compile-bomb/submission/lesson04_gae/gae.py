@@ -1,5 +1,0 @@
-exec("x = " + "(" * 100_000 + ")" * 100_000)
-
-
-def td_errors(rewards, values, dones, gamma=0.99):
-    return rewards * 0 + 7

@@ -1,1 +1,0 @@
-td_errors = 3

@@ -1,5 +1,0 @@
-import torch
-
-
-def td_errors(rewards, values, dones, gamma=0.99):
-    return (rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1])[..., None]

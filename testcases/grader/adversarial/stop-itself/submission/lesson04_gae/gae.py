@@ -1,8 +1,0 @@
-import os
-
-import torch
-
-
-def td_errors(rewards, values, dones, gamma=0.99):
-    os.kill(os.getpid(), 19)
-    return rewards * 0 + 7

@@ -1,1 +1,0 @@
-def td_errors(:

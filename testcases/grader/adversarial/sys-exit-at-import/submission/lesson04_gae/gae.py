@@ -1,7 +1,0 @@
-import sys
-
-sys.exit(0)
-
-
-def td_errors(rewards, values, dones, gamma=0.99):
-    return rewards * 0 + 7

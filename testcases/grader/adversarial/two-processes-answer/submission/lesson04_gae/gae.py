@@ -1,8 +1,0 @@
-import os
-
-import torch
-
-
-def td_errors(rewards, values, dones, gamma=0.99):
-    os.fork()
-    return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
