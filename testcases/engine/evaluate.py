@@ -118,12 +118,16 @@ class LocalEvaluator:
         return self._views[lesson]
 
 
-def student(folder: Path, terms: Terms | None = None) -> LocalEvaluator:
-    """A student's folder: each lesson on the reference versions of the others, the capstone on all of it."""
+def student(folder: Path, terms: Terms | None = None, whole: bool = True) -> LocalEvaluator:
+    """A student's folder: each lesson on the reference versions of the others, the capstone on all of it.
+
+    Without `whole` the capstone, too, runs on the reference's lessons: a mark must not depend on what other code of the
+    student's calls right.
+    """
     folder = folder.resolve()
 
     def view_of(lesson: str) -> View:
-        return View(folder, lesson_names() if lesson.startswith(CAPSTONE) else [lesson])
+        return View(folder, lesson_names() if whole and lesson.startswith(CAPSTONE) else [lesson])
 
     return LocalEvaluator(view_of, terms)
 

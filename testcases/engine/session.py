@@ -12,10 +12,11 @@ from typing import Any
 
 from .contract import lesson as read_lesson
 from .evaluate import Evaluator, stub_of
-from .explanation import Explanation
-from .failures import Blocked, NotStarted
+from .explanation import Explanation, NoExplanation
+from .failures import Blocked, CheckFailed, NotStarted
 from .onlooker import asked_by_a_test
 from .plain import Outcome, Request, StudentError
+from .runner import cases
 from .trusted import Reference, examples, kept, shared_reference
 from .upstream import Upstream
 
@@ -79,7 +80,17 @@ class Engine:
     @cached_property
     def upstream(self) -> Upstream:
         """The part of a report about an earlier lesson of the student that is at fault."""
-        return Upstream(self.subject, self.reference)
+        return Upstream(self.subject, self.reference, self._first_failure)
+
+    def _first_failure(self, subject: Evaluator, lesson: str) -> CheckFailed | None:
+        """Of a lesson's own suite. What is not written yet fails nothing."""
+        with Engine(subject, reference=self.reference, explanation=NoExplanation).active():
+            verdicts = (case.run() for case in cases(lesson))
+            return next((verdict for verdict in verdicts if isinstance(verdict, CheckFailed)), None)
+
+    def right_answer(self, request: Request, outcome: Outcome) -> Outcome:
+        """The reference's; in the capstone, on a student's own lessons, that of the reference's lesson 12 on those."""
+        return self.upstream.right_answer(request, outcome)
 
     def require_started(self, lesson: str, exercise: str) -> None:
         """Find out, once, whether an exercise is still a stub: not every test of it would notice.

@@ -20,7 +20,6 @@ from pathlib import Path
 
 from testcases.engine.contract import ROOT, SOLUTIONS, TESTCASES, lesson_names
 from testcases.engine.contract import lesson as read_lesson
-from testcases.engine.evaluate import CAPSTONE
 from testcases.engine.stubs import emptied, stub, stubs_of
 
 from .sandbox import WORKER, Course
@@ -113,9 +112,8 @@ def _lay_out_tree(tree: Path, lesson: str) -> None:
     shutil.copytree(tree.parent / "tiny_models", tree / "tiny_models", copy_function=os.link)
     shutil.copytree(SOLUTIONS, tree / "solutions", ignore=_not_staged)
     for name in lesson_names():
-        # The lessons below are the student's to use; one above may have the answer as a part of its own. The capstone
-        # runs on the student's own lessons: it needs the reference of none.
-        hidden = name >= lesson or lesson.startswith(CAPSTONE)
+        # The lessons below are the student's to use; one above may have the answer as a part of its own.
+        hidden = name >= lesson
         for path in sorted((SOLUTIONS / name).glob("*.py")):
             target = tree / "solutions" / name / path.name
             target.parent.mkdir(exist_ok=True)

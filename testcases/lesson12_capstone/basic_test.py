@@ -272,7 +272,7 @@ def test_train_policy_goes_on_from_a_checkpoint():
     # The first run was stopped after update 1 of 2: the second does update 2, and ends where one run would have ended.
     answer = call(TUNED, **STAGES, prompts=PROMPTS, resume_after=1, **RUN)
     answer.satisfies(lambda got: got["on_update"] == [2], "on_update after update 2 alone")
-    answer.matches_reference(atol=1e-6)
+    answer.matches_reference(rtol=1e-5, atol=1e-5)
 
 
 def test_train_policy_does_not_start_anew_where_the_checkpoint_is_missing():
@@ -304,4 +304,4 @@ def test_train_policy_runs_to_the_end_and_calls_on_update():
 
 @named_cases("prompts", {"less-than-a-batch": PROMPTS, "more-than-a-batch-one-of-them-twice": MANY})
 def test_train_policy_agrees_with_a_run_of_the_reference(prompts):
-    call(TUNED, **STAGES, prompts=prompts, kl_coef=0.2, seed=3, **RUN).matches_reference(atol=1e-6)
+    call(TUNED, **STAGES, prompts=prompts, kl_coef=0.2, seed=3, **RUN).matches_reference(rtol=1e-5, atol=1e-5)

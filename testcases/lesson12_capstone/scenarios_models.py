@@ -51,6 +51,13 @@ class DroppingPolicy(TablePolicy):
         output = super().forward(*given, **named)
         return Output(**{**vars(output), "logits": self.dropout(output.logits)})
 
+    def base_model(self, *given: Any, **named: Any) -> Output:
+        """All but the dropout, which is the head: what a lesson's `PolicyAndValue` may run apart."""
+        return Output(last_hidden_state=super().forward(*given, **named).logits)
+
+    def get_output_embeddings(self) -> nn.Module:
+        return self.dropout
+
 
 class ScriptedPolicy(TablePolicy):
     """Answers each prompt with the response of a script, for certain; "<eos>" has to be written there."""
