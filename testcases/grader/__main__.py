@@ -104,10 +104,24 @@ def _run(options: argparse.Namespace, level: Level | None) -> int:
     return reporting.report(given, rows, level.folder, batch.kind)
 
 
+def _refuse_folders(options: argparse.Namespace, out: Path, level: Level | None) -> None:
+    """
+    Raises:
+        NotADirectoryError, ValueError: one that was named is not there, holds something else, or holds the other.
+    """
+    if options.disputes and not Path(options.disputes).is_dir():
+        raise NotADirectoryError(f"DISPUTES: expected a folder, got {options.disputes!r}")
+    if level is not None:
+        from .levels import find_outside
+
+        find_outside(level, out)
+
+
 def _batch(
     options: argparse.Namespace, given: reporting.Given, shard: shards.Shard | None, level: Level | None
 ) -> Batch:
-    """
+    """What was asked is refused before the sandbox is looked for, and nothing is written before it is found.
+
     Raises:
         ValueError, OSError: something was asked in a wrong way, or there is no sandbox and it was not renounced.
     """
@@ -123,31 +137,35 @@ def _batch(
     from .batch import Batch
 
     limits = _limits(options.limits, Limits())
+    _refuse_folders(options, given.out, level)
+    secret = _secret(options, given.out, shard, level)
     if kind == "bwrap":
         try:
             bubblewrap.check_bubblewrap()
         except bubblewrap.NoSandbox as error:
             raise ValueError(str(error).removeprefix("error: ")) from None
-    return Batch(kind, _secret(options, given.out, shard, level), jobs, limits, given.assignment, shard)
+    if secret is None:
+        given.out.mkdir(parents=True, exist_ok=True)
+        secret = kept_in(given.out)
+    return Batch(kind, secret, jobs, limits, given.assignment, shard)
 
 
-def _secret(options: argparse.Namespace, out: Path, shard: shards.Shard | None, level: Level | None) -> Secret:
-    """
+def _secret(options: argparse.Namespace, out: Path, shard: shards.Shard | None, level: Level | None) -> Secret | None:
+    """None where one is still to be made, and kept.
+
     Raises:
-        ValueError: parts of a class need one that they share.
-        OSError: the file with it cannot be read or written.
+        ValueError: parts of a class need one that they share, or the file with it is empty.
+        OSError: the file with it cannot be read.
     """
     if options.secret:
         return secret_of(options.secret)
     if level is None:
         return new()
-    if shard and not (out / FILE).exists():
+    if (out / FILE).exists():
+        return kept_in(out)
+    if shard:
         raise ValueError(f"SHARD: the parts of a class share one secret, expected SECRET= or the file {out / FILE}")
-    from .levels import find_outside
-
-    find_outside(level, out)
-    out.mkdir(parents=True, exist_ok=True)
-    return kept_in(out)
+    return None
 
 
 def _graded(level: Level, out: Path, batch: Batch) -> list[Row]:
