@@ -78,7 +78,8 @@ def compute_rewards(
 
     Args:
         scores: (B,) of the reward model, one for each response.
-        log_probs: (B, T) of the policy that sampled; where the mask is False any value, NaN included.
+        log_probs: (B, T) of the policy that sampled, in any precision, as in `estimate_kl`: the rewards of 16-bit
+            numbers are float32. Where the mask is False any value, NaN included.
         ref_log_probs: (B, T) of the reference model; likewise.
         mask: (B, T) bool, True on real tokens, the stop token included; each row has at least one.
         kl_coef: >= 0, the weight beta of the KL penalty: units of score per nat.

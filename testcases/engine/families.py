@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from dis import opmap
@@ -300,10 +301,20 @@ def _mixed(tensor: Tensor, first: Tensor) -> Tensor:
 
 
 def _stacked(direct: Sequence[Request]) -> Iterator[Request]:
-    """The first example with rows, and the same in another order: a dimension more; its first row: one less."""
-    for question in [one for one in direct if (lead := _lead(one)) is not None and lead.dim() == 2][:1]:
+    """The first example with rows, and the same in another order: a dimension more; its first row: one less.
+
+    Where the docstring gives a tensor's shape as `(...)` or `(..., T)`; `(B, K)` says that there are two.
+    """
+    stacks = (one for one in direct if (lead := _lead(one)) is not None and lead.dim() == 2 and _has_dots(one, lead))
+    for question in [*stacks][:1]:
         yield _without_gradient(question, copy_plain(question.arguments, _twice))
         yield _without_gradient(question, copy_plain(question.arguments, lambda tensor: tensor[0]))
+
+
+def _has_dots(question: Request, lead: Tensor) -> bool:
+    function = current().reference.evaluator.function(question.lesson, question.exercise)
+    name = next(name for name, own in question.arguments.items() if own is lead)
+    return bool(re.search(rf"^ *{name}: \(\.\.\.", inspect.getdoc(function) or "", re.MULTILINE))
 
 
 def _twice(tensor: Tensor) -> Tensor:
@@ -385,6 +396,8 @@ def _stretched(question: Request, dim: int, times: Tensor) -> Request:
         return tensor
 
     arguments = copy_plain(question.arguments, stretch)
+    if dim == 1 and torch.is_tensor(lengths := arguments.get("lengths")):
+        arguments["lengths"] = lengths.clamp(max=int(times.sum()))  # No row has more than all columns.
     return replace(question, arguments=arguments, grad_of=(), grad_weights=None)
 
 

@@ -133,6 +133,16 @@ class RightMergeMoments(Right, of="merge_moments"):
     """)
     """Welford's recursion"""
 
+    rows_times_columns = instead("""
+        prompts, responses = scores.shape
+        added = prompts * responses
+        total = seen + added
+        shift = scores.mean().item() - mean
+        squares = variance * seen + scores.var(unbiased=False).item() * added + shift**2 * seen * added / total
+        return Moments(total, mean + shift * added / total, squares / total)
+    """)
+    """the number of scores from the two sizes"""
+
 
 class SampledDrift(Wrong, of="sampled_drift"):
     heat_not_used = edit("(policy_logits / heat)", "policy_logits", "(frozen_logits / heat)", "frozen_logits")
@@ -226,6 +236,17 @@ class RightSumInGroups(Right, of="sum_in_groups"):
         "torch.cat(sums)",
     )
     """groups of neighbors: nothing to put back"""
+    each_row_by_its_own_slice = instead("""
+        order = lengths.argsort(stable=True).tolist()
+        sums, group = numbers.new_zeros(len(order)), []
+        for row in order:
+            if group and (len(group) + 1) * int(lengths[row]) > budget:
+                group = []
+            group.append(row)
+            sums[row] = sum(numbers[row, column] for column in range(int(lengths[row])))
+        return sums
+    """)
+    """column by column: a row must not have more numbers than columns"""
 
 
 class LabelReplies(Wrong, of="label_replies"):

@@ -45,8 +45,8 @@ def sample_token(
         logits: (B, V) float; in bfloat16 or float16 all may be computed in that precision.
         temperature: > 0, divides the logits before anything else. For the most likely token, use top_k=1.
         top_k: keep the k most likely tokens and those tied with the last of them; 0 keeps all.
-        top_p: of the tokens that top_k kept, keep the smallest set of most likely ones whose probabilities sum to at
-            least top_p; those tied with the last of them may stay. 1 keeps all.
+        top_p: of the tokens that top_k kept, with probabilities that sum to 1 again, keep the smallest set of most
+            likely ones that sum to at least top_p; those tied with the last of them may stay. 1 keeps all.
         generator: source of randomness; None uses the global one.
 
     Returns:
@@ -80,8 +80,10 @@ def generate(
     """Sample a response to each prompt with a key-value cache, one forward pass per token, until all rows have stopped.
 
     Args:
-        policy: a Hugging Face causal language model, its logits float32 or float64, whose config leaves `use_cache`
-            on; dropout is off while sampling, the mode is restored, and nothing else of it or its config is changed.
+        policy: a Hugging Face causal language model whose config leaves `use_cache` on; its logits are float32 or
+            float64. Call it as a module, with `input_ids`, `attention_mask`, `position_ids`, `past_key_values` and
+            `use_cache`; the loop is yours, not its own `generate`. Dropout is off while sampling, the mode is restored,
+            and nothing else of it or its config is changed.
         input_ids: (B, P) int64, left-padded prompts.
         attention_mask: (B, P) bool, True on real tokens, so its last column is all True.
         max_new_tokens: >= 1; a response that has not stopped by then is cut.
