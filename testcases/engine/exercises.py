@@ -1,7 +1,8 @@
 """What a suite imports: `from tutorial.lesson04_gae import compute_gae` gives a handle, not the student's function.
 
 Nothing of the student is loaded at collection, so no mistake in a file can break it. `tutorial` is the package of
-handles from the import of this module on; whatever a suite takes from the engine imports it.
+handles from the import of this module on; whatever a suite takes from the engine imports it. What is no exercise, such
+as lesson 0, is found in the folder.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from .contract import lesson, lesson_names
+from .contract import TUTORIAL, lesson, lesson_names
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,9 @@ class _Handles(MetaPathFinder, Loader):
         package, _, name = fullname.partition(".")
         if package != "tutorial" or (name and name not in lesson_names()):
             return None
-        return ModuleSpec(fullname, self, is_package=not name)
+        spec = ModuleSpec(fullname, self)
+        spec.submodule_search_locations = None if name else [str(TUTORIAL)]
+        return spec
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         name = spec.name.partition(".")[2]
