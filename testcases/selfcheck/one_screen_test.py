@@ -88,7 +88,7 @@ def test_one_update_is_one_update_of_the_trainer(rollout: tuple[Tensor, Tensor])
     metrics = trainer.training_step(texts[:, : screen.P].tolist())
     torch.testing.assert_close(torch.tensor([proxy, kl]), torch.tensor([metrics["score"], metrics["kl"]]), **CLOSE)
     torch.testing.assert_close(flat.weights(), other.weights(), **CLOSE)
-    moved = max(float((new - old).abs().max()) for new, old in zip(flat.weights(), before, strict=True))
+    moved = max(float((new.detach() - old).abs().max()) for new, old in zip(flat.weights(), before, strict=True))
     assert moved > 1e-3  # two steps of 1e-3: what agrees is not that nothing happened
 
 
