@@ -19,7 +19,7 @@ import pytest
 import torch
 
 from solutions.lesson01_masked_sequences import masked_mean
-from solutions.lesson04_gae import compute_response_gae
+from solutions.lesson04_gae import compute_response_gae, td_errors
 from solutions.lesson05_ppo_loss import compute_ppo_loss
 from solutions.lesson06_kl_rewards import estimate_kl
 from solutions.lesson08_rollout import sample_token
@@ -350,3 +350,14 @@ def test_the_print_has_contents_with_page_numbers_and_refuses_what_is_too_wide(b
     with pytest.raises(pdf.Unfit, match="<table> numbers"):
         pdf.make(page, out, "0.1")
     page.close()
+
+
+def test_the_playground_of_credit_gives_it_to_the_word_of_praise() -> None:
+    """`values[t]` is the estimate before word t, so a word that raises it is followed by the higher value."""
+    text = (ROOT / "book/static/playgrounds/playgrounds.js").read_text("utf-8")
+    words, values = (
+        json.loads(re.search(rf"^const {name} = (\[.*?\]);", text, re.M)[1]) for name in ("WORDS", "VALUES")
+    )
+    rewards = torch.tensor([0.0] * (len(words) - 1) + [1.0])
+    errors = td_errors(rewards, torch.tensor([*values, 0.0]), rewards, gamma=1.0)
+    assert words[errors.argmax()] == "superb"

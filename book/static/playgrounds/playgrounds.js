@@ -2,7 +2,7 @@
 "use strict";
 
 const WORDS = ["the", "film", "was", "superb", "<eos>"];
-const VALUES = [0.3, 0.4, 0.4, 0.9, 0.8];
+const VALUES = [0.3, 0.4, 0.4, 0.4, 0.9];  // each before its token: "superb" has been read by the last one
 
 function credit(root) {
   const values = VALUES.map((value, t) => ({ name: `value_${t}`, label: `value before "${WORDS[t]}"`, min: -1, max: 2, step: 0.05, value }));
@@ -30,8 +30,10 @@ function credit(root) {
       });
       legend(figure, [["fill-a", "values; advantages"], ["fill-b", "returns"], ["fill-c", "TD errors"]]);
       table(figure, ["", ...WORDS], [["rewards", ...rewards], ["values", ...given], ["TD error", ...td_errors], ["advantages", ...advantages], ["returns", ...returns]]);
-      const best = advantages.indexOf(Math.max(...advantages));
-      return `The largest advantage is that of "${WORDS[best]}": ${shown(advantages[best])}. The first token gets ${shown(advantages[0])}.`;
+      const best = td_errors.indexOf(Math.max(...td_errors));
+      if (td_errors[best] <= 0) return "No token raised the critic's estimate.";
+      return `"${WORDS[best]}" raised the critic's estimate most, by ${shown(td_errors[best])}: this is its TD error. ` +
+        `With lam = ${shown(state.lam)} the tokens before it share in it: the first one has the advantage ${shown(advantages[0])}.`;
     },
   });
 }
