@@ -1,0 +1,135 @@
+"""One call of somebody's function: numbers in, numbers out, whatever it takes and returns."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy
+
+from .cases import Case, Operation
+
+FRAMEWORKS = ("torch", "numpy", "list")
+LISTS = ("stop_token_ids",)
+"""Arguments that stay lists, whatever the framework."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a function is called."""
+
+    adapt: Callable[[dict[str, Any]], Any] | None = None
+    """From the case's arguments, by name, to the function's: a dict of keywords or a tuple of positions."""
+    answer: Callable[[Any], Any] | None = None
+    """From what the function returns to the operation's result or results."""
+    framework: str = ""
+    dtype: str = "float64"
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        if self.framework not in ("", *FRAMEWORKS):
+            raise ValueError(f"expected framework to be one of {', '.join(FRAMEWORKS)}, got {self.framework!r}")
+        if self.dtype not in ("float32", "float64"):
+            raise ValueError(
+                f"expected dtype to be float32 or float64, got {self.dtype!r}: cases have six digits and more"
+            )
+
+    @property
+    def kind(self) -> str:
+        return self.framework or ("torch" if importlib.util.find_spec("torch") else "numpy")
+
+
+@dataclass
+class Answer:
+    """What a call gave: numbers by the name of the result, or the sentence that says why there are none."""
+
+    results: dict[str, Any] = field(default_factory=dict)
+    gradient: dict[str, Any] | None = None
+    failed: str = ""
+    changed: tuple[str, ...] = ()
+
+
+def ask(
+    function: Callable[..., Any], operation: Operation, case: Case, arguments: Mapping[str, Any], way: Way
+) -> Answer:
+    """Call `function` with a case's arguments. An exception is an answer, too."""
+    handed = {name: _made(name, value, way) for name, value in arguments.items()}
+    before = {name: _numbers(value) for name, value in handed.items() if isinstance(arguments[name], list)}
+    by = tuple(case.gradient.get("by", ())) if way.kind == "torch" else ()
+    for name in by:
+        handed[name].requires_grad_(True)
+    try:
+        results = _results(_call(function, handed, way), operation, way)
+        gradient = _gradient(results, handed, case) if by else None
+        numbers = {name: _numbers(value) for name, value in results.items()}
+    except Exception as error:
+        return Answer(failed=f"{type(error).__name__}: {' '.join(str(error).split())[:160]}")
+    changed = [name for name, old in before.items() if not _same(old, _numbers(handed[name]))]
+    return Answer(numbers, gradient, changed=tuple(changed))
+
+
+def _made(name: str, value: Any, way: Way) -> Any:
+    if not isinstance(value, list) or name in LISTS:
+        return list(value) if isinstance(value, list) else value
+    if way.kind == "list":
+        return [list(one) if isinstance(one, list) else one for one in value]
+    array = numpy.array(value)
+    array = array.astype(way.dtype) if array.dtype.kind == "f" else array
+    if way.kind == "numpy":
+        return array
+    import torch
+
+    return torch.tensor(array, device=way.device)
+
+
+def _call(function: Callable[..., Any], handed: dict[str, Any], way: Way) -> Any:
+    if way.adapt is not None:
+        given = way.adapt(handed)
+        return function(**given) if isinstance(given, dict) else function(*given)
+    try:
+        inspect.signature(function).bind(**handed)
+    except TypeError as error:
+        raise TypeError(f"it is called with {', '.join(handed)} by name ({error}); give adapt=, or a wrapper") from None
+    except ValueError:  # A builtin without a signature
+        pass
+    return function(**handed)
+
+
+def _results(returned: Any, operation: Operation, way: Way) -> dict[str, Any]:
+    if way.answer is not None:
+        returned = way.answer(returned)
+    if isinstance(returned, Mapping):
+        return {name: returned[name] for name in operation.returns}
+    if len(operation.returns) == 1:
+        return {operation.returns[0]: returned}
+    if not isinstance(returned, Sequence) or len(returned) != len(operation.returns):
+        raise TypeError(f"expected {' and '.join(operation.returns)}, got {type(returned).__name__}; give answer=")
+    return dict(zip(operation.returns, returned, strict=True))
+
+
+def _gradient(results: dict[str, Any], handed: dict[str, Any], case: Case) -> dict[str, Any] | None:
+    """None where the answer is cut off from the arguments."""
+    import torch
+
+    of = results[case.gradient["of"]]
+    if not isinstance(of, torch.Tensor) or not of.requires_grad:
+        return None
+    weights = torch.tensor(case.gradient.get("weights", 1.0), dtype=of.dtype, device=of.device)
+    by = list(case.gradient["by"])
+    found = torch.autograd.grad((of * weights).sum(), [handed[name] for name in by], allow_unused=True)
+    return {name: None if one is None else _numbers(one) for name, one in zip(by, found, strict=True)}
+
+
+def _numbers(value: Any) -> Any:
+    """An array of float64 on the CPU."""
+    if hasattr(value, "detach"):
+        value = value.detach().cpu().double() if value.dtype.is_floating_point else value.detach().cpu()
+        return value.numpy().astype(float)
+    return numpy.array(value, dtype=float)
+
+
+def _same(left: Any, right: Any) -> bool:
+    return left.shape == right.shape and bool(numpy.array_equal(left, right, equal_nan=True))

@@ -1,0 +1,97 @@
+"""What a check found, as values; the text is made here and read nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy
+
+AGREES, CORNER, DIFFERS = "agrees", "fails at a corner", "differs"
+PLAIN = ("plain", "stop")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One thing that is other than in the cases, however many of them show it."""
+
+    kind: str
+    """value, raises, shape, nan under the mask, padding is not 0, gradient, no gradient, changed in place"""
+    cause: str
+    says: str
+    situations: tuple[str, ...]
+    cases: tuple[str, ...]
+    smallest: str
+    expected: str
+    got: str
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it shows where nothing is masked, ended or extreme."""
+        return self.kind != "changed in place" and any(one in PLAIN for one in self.situations)
+
+    def __str__(self) -> str:
+        where = ", ".join(self.situations)
+        what = f"{self.cause}: {self.says}" if self.says else " ".join(filter(None, (self.kind, self.cause)))
+        count = f"{len(self.cases)} case{'s' * (len(self.cases) > 1)}, smallest {self.smallest}"
+        numbers = f"\n           expected {self.expected}\n           got      {self.got}" if self.got else ""
+        return f"{where}: {what} ({count}){numbers}"
+
+
+@dataclass(frozen=True)
+class Report:
+    """The answers of one function held against the cases of one operation."""
+
+    operation: str
+    version: str
+    function: str
+    conventions: tuple[tuple[str, Mapping[str, str]], ...]
+    inferred: tuple[tuple[str, Mapping[str, str]], ...]
+    agreed: tuple[str, ...]
+    six_digits: tuple[str, ...]
+    """Of those that agreed: to six digits only, as with a small number added or float32 inside."""
+    left_out: Mapping[str, int]
+    differences: tuple[Difference, ...]
+
+    @property
+    def outcome(self) -> str:
+        """A convention that had to be inferred is no agreement: declare it, or it is a difference."""
+        if self.inferred or any(one.is_plain for one in self.differences):
+            return DIFFERS
+        return CORNER if self.differences else AGREES
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {"outcome": self.outcome, **asdict(self)}
+
+    def __str__(self) -> str:
+        failing = {id for one in self.differences for id in one.cases}
+        digits = f", {len(self.six_digits)} of them to six digits only" if self.six_digits else ""
+        lines = [
+            f"{self.operation} {self.version} · {self.function} · {self.outcome}",
+            f"agree      {len(self.agreed)} of {len(self.agreed) + len(failing)} cases{digits}",
+        ]
+        lines += [f"declared   {name} ({quoted['place']}: {quoted['text']!r})" for name, quoted in self.conventions]
+        lines += [
+            f"inferred   {name}: with it the plain cases agree. If it is meant, declare it. As in {quoted['place']}"
+            for name, quoted in self.inferred
+        ]
+        lines += [f"left out   {need}: not supported ({count} cases)" for need, count in self.left_out.items()]
+        lines += [f"{'differs' if one.is_plain else 'corner':<10} {one}" for one in self.differences]
+        return "\n".join(lines)
+
+
+def shown(results: Mapping[str, Any] | str | None) -> str:
+    """The numbers of a result, short."""
+    if not isinstance(results, Mapping):
+        return str(results or "")
+    parts = []
+    for name, value in results.items():
+        numbers = (
+            "none"
+            if value is None
+            else numpy.array2string(numpy.asarray(value), precision=5, separator=", ", threshold=24)
+        )
+        parts.append(f"{name} {' '.join(numbers.split())}")
+    return "; ".join(parts)

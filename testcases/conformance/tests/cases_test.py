@@ -1,0 +1,118 @@
+"""The cases: read, of their schema, and the same as a second, slow implementation computes."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+
+import numpy
+import pytest
+
+from testcases.conformance.ppo_conformance import DamagedCases, operation, operations, variants
+from testcases.conformance.ppo_conformance.cases import FOLDER
+from testcases.conformance.ppo_conformance.slow import OPERATIONS
+
+STEP = 1e-4
+CASES = [pytest.param(name, case, id=case.id) for name in operations() for case in operation(name).cases]
+
+
+def test_every_operation_has_its_cases():
+    assert set(operations()) == set(OPERATIONS)
+    assert 280 <= len(CASES) <= 350
+    assert all(case.why for name in operations() for case in operation(name).cases)
+
+
+def _slow(name, arguments, **options):
+    made = OPERATIONS[name](**arguments, **options)
+    return made if isinstance(made, dict) else {operation(name).returns[0]: made}
+
+
+@pytest.mark.parametrize("name, case", CASES)
+def test_a_case_is_what_the_slow_implementation_computes(name, case):
+    for key, value in _slow(name, case.arguments).items():
+        numpy.testing.assert_allclose(
+            numpy.array(value, float), numpy.array(case.expected[key], float), rtol=1e-12, atol=1e-12
+        )
+
+
+@pytest.mark.parametrize("name, case", [row for row in CASES if row.values[1].gradient])
+def test_a_gradient_is_the_slope_of_the_slow_implementation(name, case):
+    """Central differences at two step widths, which together leave an error of the fourth power of the step."""
+
+    def total(arguments):
+        of = numpy.array(_slow(name, arguments)[case.gradient["of"]], float)
+        weights = numpy.array(case.gradient.get("weights", 1.0))
+        return math.fsum(numpy.ravel(numpy.where(weights == 0, 0.0, of * weights)))
+
+    def slope(argument, place):
+        def moved(by):
+            arguments = copy.deepcopy(case.arguments)
+            inner = arguments[argument]
+            for index in place[:-1]:
+                inner = inner[index]
+            inner[place[-1]] += by
+            return total(arguments)
+
+        near, far = ((moved(h) - moved(-h)) / (2 * h) for h in (STEP, 2 * STEP))
+        return (4 * near - far) / 3
+
+    rounding = 1e-15 / STEP * numpy.max(numpy.abs(numpy.array(case.expected[case.gradient["of"]], float)))
+    for argument, wanted in case.gradient["by"].items():
+        wanted = numpy.array(wanted, float)
+        values = numpy.array(case.arguments[argument], float)
+        for place in numpy.ndindex(wanted.shape):
+            if math.isfinite(values[place]):
+                assert slope(argument, place) == pytest.approx(wanted[place], abs=1e-7 + rounding), (argument, place)
+            else:
+                assert wanted[place] == 0
+
+
+def test_the_files_have_the_form_of_their_schema():
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = json.loads((FOLDER.parent / "cases.schema.json").read_text())
+    for name in operations():
+        jsonschema.validate(json.loads((FOLDER / f"{name}.json").read_text()), schema)
+
+
+@pytest.mark.parametrize("name", operations())
+def test_every_variant_gives_another_answer_somewhere(name):
+    """A convention or a mistake that no case tells from the rule has no place here."""
+    for variant in (one for one in variants(name) if one.options):
+        apart = [
+            case.id
+            for case in operation(name).cases
+            for key, value in _slow(name, case.arguments, **variant.options).items()
+            if not numpy.allclose(numpy.array(value, float), numpy.array(case.expected[key], float), equal_nan=True)
+        ]
+        assert apart, variant.name
+
+
+def test_every_convention_is_quoted():
+    for name in operations():
+        for one in variants(name):
+            assert one.quoted is None or (one.quoted["place"] and one.quoted["text"])
+            assert ("=" in one.name) == bool(one.quoted), f"{one.name}: a convention is a choice, and is quoted"
+
+
+def _changed(tmp_path, change):
+    record = json.loads((FOLDER / "gae.json").read_text())
+    change(record)
+    (tmp_path / "gae.json").write_text(json.dumps(record))
+    (tmp_path / "kl.json").write_text((FOLDER / "kl.json").read_text())
+
+
+@pytest.mark.parametrize(
+    "change, sentence",
+    [
+        (lambda record: record.update(schema=2), "gae.json has schema 2, this kit reads 1: install a newer kit"),
+        (lambda record: record.pop("cases"), "gae.json cannot be read"),
+        (lambda record: record["cases"].append(record["cases"][0]), "gae.json has an id twice"),
+        (lambda record: record["cases"][0]["expected"].pop("returns"), "gae-plain-01 expects ['advantages']"),
+    ],
+)
+def test_a_damaged_or_newer_file_is_one_sentence(tmp_path, change, sentence):
+    _changed(tmp_path, change)
+    with pytest.raises(DamagedCases, match=sentence.replace("[", r"\[").replace("]", r"\]")):
+        operation("gae", tmp_path)
+    assert operation("kl", tmp_path).cases, "the other operations still run"

@@ -1,0 +1,180 @@
+"""check: three outcomes, one line for a difference, and a sentence for what cannot be asked."""
+
+from __future__ import annotations
+
+import time
+
+import numpy
+import pytest
+import torch
+
+from solutions import lesson01_masked_sequences as one
+from solutions import lesson02_reward_model as two
+from solutions import lesson03_policy_gradient as three
+from solutions import lesson04_gae as four
+from solutions import lesson05_ppo_loss as five
+from solutions import lesson06_kl_rewards as six
+from testcases.conformance.ppo_conformance import AGREES, CORNER, DIFFERS, check
+from testcases.conformance.ppo_conformance.__main__ import main
+from testcases.conformance.ppo_conformance.slow import OPERATIONS
+
+OURS = {
+    "gather_log_probs": one.gather_log_probs,
+    "response_log_probs": one.response_log_probs,
+    "token_entropy": one.token_entropy,
+    "masked_mean": one.masked_mean,
+    "masked_whiten": one.masked_whiten,
+    "response_mask": one.response_mask,
+    "truncate_after_stop": one.truncate_after_stop,
+    "pairwise_loss": two.pairwise_loss,
+    "rewards_to_go": three.rewards_to_go,
+    "leave_one_out": three.leave_one_out_baseline,
+    "gae": four.compute_gae,
+    "gae_response": four.compute_response_gae,
+    "policy_loss": five.compute_ppo_loss,
+    "value_loss": five.compute_value_loss,
+    "kl": six.estimate_kl,
+    "token_rewards": six.compute_rewards,
+}
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_the_functions_of_the_course_agree_without_a_switch(name):
+    report = check(OURS[name], name)
+    assert report.outcome == AGREES, str(report)
+    assert not report.six_digits and not report.left_out
+
+
+def test_all_operations_are_checked_in_ten_seconds():
+    start = time.process_time()
+    for name, function in OPERATIONS.items():
+        assert check(function, name, framework="list").outcome == AGREES
+    assert time.process_time() - start < 10
+
+
+def raw(rewards, values, mask, gamma, lam, real_only=True, add=0.0):
+    """The recursion over all columns."""
+    if real_only:
+        rewards, values = rewards * mask, values * mask
+    advantages, carry = [], 0.0
+    for t in reversed(range(rewards.shape[1])):
+        next_value = values[:, t + 1] if t < rewards.shape[1] - 1 else 0.0
+        carry = rewards[:, t] + gamma * next_value - values[:, t] + gamma * lam * carry
+        advantages.append(carry)
+    advantages = torch.stack(advantages[::-1], dim=1) + add
+    return advantages, advantages + values
+
+
+def test_a_gap_taken_for_a_step_is_one_line_of_a_corner():
+    report = check(raw, "gae_response", conventions={"padding": "any"})
+    assert report.outcome == CORNER
+    assert [(one.kind, one.cause) for one in report.differences if one.kind == "value"] == [("value", "gap_is_a_step")]
+    assert (
+        check(raw, "gae_response", conventions=["padding=any"], not_supported=["gaps", "nan under the mask"]).outcome
+        == AGREES
+    )
+
+
+def test_a_cause_is_named_to_six_digits_too():
+    report = check(lambda **given: raw(**given, add=3e-8), "gae_response", conventions=["padding=any"])
+    assert "gap_is_a_step" in [one.cause for one in report.differences]
+
+
+def test_an_inferred_convention_is_no_agreement():
+    def whole(values, old_values, returns, clip_epsilon, mask):
+        return 2 * five.compute_value_loss(values, old_values, returns, clip_epsilon, mask)
+
+    report = check(whole, "value_loss")
+    assert report.outcome == DIFFERS and [name for name, _ in report.inferred] == ["half=1"]
+    assert "inferred   half=1" in str(report)
+    assert check(whole, "value_loss", conventions={"half": 1}).outcome == AGREES
+
+
+def test_what_nobody_states_differs_on_plain_input():
+    report = check(lambda **given: five.compute_ppo_loss(**given) + 1, "policy_loss")
+    assert report.outcome == DIFFERS and not report.inferred
+    assert len(report.differences) <= 6, "a line for each situation, not for each case"
+
+
+def test_nan_under_the_mask_hides_no_other_difference():
+    def mean(values, mask):
+        return (values * mask).sum() / mask.shape[1]
+
+    found = check(mean, "masked_mean").differences
+    assert {one.kind for one in found} >= {"value"}
+
+
+def in_place(values, mask, shift_mean):
+    values -= 0.0
+    values += 1.0
+    return one.masked_whiten(values - 1.0, mask, shift_mean)
+
+
+def test_the_other_kinds_of_difference():
+    kinds = {
+        "raises": lambda values, mask, shift_mean: 1 / 0,
+        "shape": lambda values, mask, shift_mean: one.masked_whiten(values, mask, shift_mean)[0],
+        "no gradient": lambda **given: one.masked_whiten(**given).detach(),
+        "padding is not 0": lambda values, mask, shift_mean: one.masked_whiten(values, mask, shift_mean) + 1.0 * ~mask,
+        "changed in place": in_place,
+        "gradient": lambda values, mask, shift_mean: (
+            (w := one.masked_whiten(values, mask, shift_mean)).detach() + w * 2 - 2 * w.detach()
+        ),
+    }
+    for kind, function in kinds.items():
+        options = {"conventions": ["differentiable=no"]} if kind == "changed in place" else {}
+        found = check(function, "masked_whiten", **options).differences
+        assert kind in {difference.kind for difference in found}, (kind, found)
+
+
+@pytest.mark.parametrize("framework, kind", [("numpy", numpy.ndarray), ("list", list), ("torch", torch.Tensor)])
+def test_a_function_may_take_and_give_arrays_or_lists(framework, kind):
+    def to_go(rewards, mask, gamma):
+        assert isinstance(rewards, kind)
+        plain = [value.tolist() if hasattr(value, "tolist") else value for value in (rewards, mask)]
+        return OPERATIONS["rewards_to_go"](*plain, gamma)
+
+    assert check(to_go, "rewards_to_go", framework=framework, conventions=["differentiable=no"]).outcome == AGREES
+
+
+@pytest.mark.parametrize(
+    "asked, sentence",
+    [
+        (["nowhere:gae", "--as", "gae"], "No module named 'nowhere'"),
+        (["math:sqrt", "--as", "gaee"], "expected an operation, got 'gaee'"),
+        (["math:nothing", "--as", "gae"], "math has no nothing"),
+        (["math", "--as", "gae"], "expected module:function, got 'math'"),
+        (["math:sqrt"], "expected --as and an operation"),
+        (["math:sqrt", "--as", "gae", "--convention", "half=3"], "gae has no convention 'half=3'"),
+        (["math:sqrt", "--as", "gae", "--not-supported", "gaps"], "no case of gae needs ['gaps']"),
+        (["math:sqrt", "--as", "gae", "--framework", "jax"], "expected framework to be one of torch, numpy, list"),
+        (["math:sqrt", "--as", "gae", "--dtype", "half"], "expected dtype to be float32 or float64"),
+        (["--case", "gae-99"], "there is no case 'gae-99'"),
+    ],
+)
+def test_bad_input_is_one_sentence(capsys, asked, sentence):
+    assert main(asked) == 2
+    error = capsys.readouterr().err
+    assert sentence in error and error.count("\n") == 1
+
+
+def test_a_function_with_other_names_is_told_what_it_is_called_with():
+    report = check(lambda r, v, d, g, w: None, "gae")
+    assert "it is called with rewards, values, dones, gamma, lam by name" in report.differences[0].got
+    assert "give adapt=" in report.differences[0].got
+    adapted = check(
+        lambda r, v, d, g, w: four.compute_gae(r, v, d, g, w), "gae", adapt=lambda given: tuple(given.values())
+    )
+    assert adapted.outcome == AGREES
+
+
+def test_the_command_prints_a_report_and_its_exit_code(capsys, tmp_path):
+    (tmp_path / "mine_to_check.py").write_text(
+        "from testcases.conformance.ppo_conformance.slow import rewards_to_go as right\n"
+        "def wrong(rewards, mask, gamma):\n    return [[2 * x for x in row] for row in right(rewards, mask, gamma)]\n"
+    )
+    assert main([f"{tmp_path}/mine_to_check.py:right", "--as", "rewards_to_go", "--framework", "list"]) == 0
+    assert main([f"{tmp_path}/mine_to_check.py:wrong", "--as", "rewards_to_go", "--framework", "list"]) == 1
+    shown = capsys.readouterr().out
+    assert "rewards_to_go 1.0.0 · rewards_to_go · agrees" in shown and "· differs" in shown
+    assert main([]) == main(["--as", "gae"]) == main(["--case", "gae-end-01"]) == 0
