@@ -21,6 +21,7 @@ PROMPTS ?=
 VALUE ?=
 SET ?=
 RESUME ?=
+OVERWRITE ?=
 OPTIONS ?=
 SUBMISSIONS ?=
 DISPUTES ?=
@@ -66,11 +67,11 @@ CHECK_STACK = test -f '$(STACK)/apps/__init__.py' || \
 first: $(READY) ## PPO on one screen: lesson 0 in 15 seconds [KL_COEF=0: without the penalty]
 	@$(BIN)/python -m tutorial.lesson00_one_screen $(if $(KL_COEF),--kl-coef '$(KL_COEF)')
 
-demo: $(READY) ## SFT, reward model and PPO on this machine [PRESET=tiny SEED=0 OUT=runs/demo RESUME=1; your lessons: STACK=tutorial; PRESET=hub: POLICY= REWARD= PROMPTS= VALUE= SET=]
+demo: $(READY) ## SFT, reward model and PPO on this machine [PRESET=tiny SEED=0 OUT=runs/demo RESUME=1 OVERWRITE=1; your lessons: STACK=tutorial; PRESET=hub: POLICY= REWARD= PROMPTS= VALUE= SET=]
 	@$(CHECK_STACK)
 	@$(BIN)/python -m $(STACK).apps --preset '$(PRESET)' --seed '$(SEED)' --out '$(OUT)' \
 	  --policy '$(POLICY)' --reward '$(REWARD)' --prompts '$(PROMPTS)' --value '$(VALUE)' --set '$(SET)' \
-	  $(if $(filter-out 0,$(RESUME)),--resume)
+	  $(if $(filter-out 0,$(RESUME)),--resume) $(if $(filter-out 0,$(OVERWRITE)),--overwrite)
 
 test: $(READY) $(LAB_READY) ## Check the course itself: everything (students: run pytest instead)
 	@$(BIN)/ruff check --quiet .

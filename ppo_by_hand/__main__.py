@@ -27,12 +27,28 @@ def main(arguments: list[str] | None = None) -> int:
     train.add_argument("--value", default="policy", help="what the critic starts from: policy, reward, or a model")
     train.add_argument("--set", default="", dest="settings", help='options such as "num_updates=200 kl_coef=0.1"')
     train.add_argument("--resume", action="store_true", help="go on with the unfinished run in --out")
+    train.add_argument("--overwrite", action="store_true", help="put this run in the place of the one in --out")
+    adopt = commands.add_parser("adopt", help="take over the folder of a run of an older version")
+    adopt.add_argument("out", type=Path, help="the folder")
     commands.add_parser("configs", help="print the folder of configuration files for accelerate launch")
     options = parser.parse_args(arguments)
     if options.command == "configs":
         print(CONFIGS)
         return 0
-    return _train(options)
+    return _adopt(options.out) if options.command == "adopt" else _train(options)
+
+
+def _adopt(out: Path) -> int:
+    from .apps.output import adopt
+
+    try:
+        files = adopt(out.expanduser())
+    except (ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    print("\n".join(str(file) for file in files))
+    print(f"these {len(files)} files count as the run's from now on; nothing else in {out} is ever removed")
+    return 0
 
 
 def _train(options: argparse.Namespace) -> int:
@@ -48,7 +64,7 @@ def _train(options: argparse.Namespace) -> int:
     prompts, out = (path.expanduser() for path in (options.prompts, options.out))
     try:
         settings = f"{options.settings} value={shlex.quote(os.path.expanduser(options.value))}"
-        return run_hub(policy, reward, prompts, options.seed, out, print, settings, options.resume)
+        return run_hub(policy, reward, prompts, options.seed, out, print, settings, options.resume, options.overwrite)
     except (ValueError, OSError, RuntimeError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .demo import CapstoneRun, Say
 
 SAMPLES = 4
+DEFAULT_OUT = Path("runs/demo")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -37,13 +38,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="make demo", description=__doc__.splitlines()[0])
     parser.add_argument("--preset", default="tiny", help="tiny, small, gpt2 or hub (PRESET=)")
     parser.add_argument("--seed", type=int, default=0, help="decides every random number (SEED=)")
-    parser.add_argument("--out", type=Path, default=Path("runs/demo"), help="folder for results (OUT=)")
+    parser.add_argument("--out", type=Path, default=DEFAULT_OUT, help="folder for results (OUT=)")
     parser.add_argument("--policy", default="", help="hub only: a causal language model, name or folder (POLICY=)")
     parser.add_argument("--reward", default="", help="hub only: a reward model, or module:function (REWARD=)")
     parser.add_argument("--prompts", default="", help="hub only: a text file, one prompt a line, or JSONL (PROMPTS=)")
     parser.add_argument("--value", default="", help="hub only: what the critic starts from (VALUE=)")
     parser.add_argument("--set", default="", dest="settings", help="hub only: num_updates=200 kl_coef=0.1 (SET=)")
     parser.add_argument("--resume", action="store_true", help="go on with the unfinished run in --out (RESUME=1)")
+    parser.add_argument("--overwrite", action="store_true", help="put a new run in its place (OVERWRITE=1)")
     options = parser.parse_args(arguments)
     console = Console(highlight=False, markup=False)
     say = functools.partial(console.print, soft_wrap=True)
@@ -93,7 +95,7 @@ def _hub(options: argparse.Namespace, say: Say) -> int:
     policy, reward, prompts = map(os.path.expanduser, (options.policy, options.reward, options.prompts))
     file = Path(prompts) if prompts else None
     settings = options.settings + (f" value={shlex.quote(os.path.expanduser(options.value))}" if options.value else "")
-    return run_hub(policy, reward, file, options.seed, options.out, say, settings, options.resume)
+    return run_hub(policy, reward, file, options.seed, options.out, say, settings, options.resume, options.overwrite)
 
 
 def _demo(options: argparse.Namespace, console: Console, say: Say) -> int:
@@ -101,21 +103,24 @@ def _demo(options: argparse.Namespace, console: Console, say: Say) -> int:
     from .demo import make_plan, run_capstone, write_summary
     from .figures import draw_figures
     from .journal import Journal, said_with_what_is_kept, what_is_kept
-    from .output import finished, prepare_output
+    from .output import finished, make_room, prepare_output, sealed
 
     start, out = time.perf_counter(), options.out
     plan = make_plan(options.preset, options.seed, out, say)
-    prepare_output(out, options.resume)
+    if out == DEFAULT_OUT and not (options.resume or options.overwrite):
+        make_room(out, say)
+    if said := prepare_output(out, options.resume, overwrite=options.overwrite):
+        say(said)
     journal = Journal(out, plan.settings(), options.resume)
     try:
-        with said_with_what_is_kept(out):
+        with sealed(out), said_with_what_is_kept(out):
             run = run_capstone(plan, journal)
             files = [*draw_figures(run), write_summary(run)]
+            journal.finish()
     except KeyboardInterrupt:
         kept = "; ".join(finished(out)) or "no stage was finished"
         print(f"\nstopped by Ctrl-C. Kept: {kept}; {what_is_kept(out)}. No summary was written.", file=sys.stderr)
         return 130
-    journal.finish()
     console.print(_table(run))
     console.print(_samples(run))
     for file in files:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,7 +27,7 @@ from .hub_options import MAY_CHANGE, HubOptions, split_settings
 from .hub_prompts import check_context, columns_of, encode_all, originals_of, read_prompts
 from .hub_rewards import load_reward
 from .journal import FINISHED, Journal, said_with_what_is_kept
-from .output import prepare_output, save_model
+from .output import prepare_output, save_model, sealed
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -56,6 +57,7 @@ def run_hub(
     say: Callable[[str], None],
     settings: str = "",
     resume: bool = False,
+    overwrite: bool = False,
 ) -> int:
     """Tune a Hugging Face policy with PPO and save it with `save_pretrained` under `out/policy`.
 
@@ -69,6 +71,7 @@ def run_hub(
         say: receives a short account.
         settings: "name=value name=value" of `PPOConfig` and `HubOptions`.
         resume: go on with the unfinished run in `out`, or for more updates with a finished one.
+        overwrite: put this run in the place of the one in `out`.
 
     Returns:
         0. Where there are several processes, they end here.
@@ -88,7 +91,7 @@ def run_hub(
     parts = _load(policy, reward, prompts, chosen | {"seed": seed, "log_dir": str(out / "log")}, options, say)
     named = _fingerprints(parts, policy, reward, prompts) | {"SEED": seed, "SET": _that_decide(chosen, options)}
     inputs = [Path(policy), Path(reward), prompts]
-    journal = _open_journal(out, named, resume, inputs, parts.config.num_updates)
+    journal = _open_journal(out, named, resume, overwrite, inputs, parts.config.num_updates, say)
     trainer = _make_trainer(parts)
     checkpoints = journal.checkpoints("ppo")
     start = checkpoints.newest(say)
@@ -98,7 +101,8 @@ def run_hub(
     updates, size = parts.config.num_updates, parts.config.batch_size
     say(f"PPO: {updates} updates of {size} responses to {len(parts.prompt_ids)} prompts")
     held_out = HeldOut(parts.held_out_ids, options.eval_every, out, saved_dtype(policy), journal, say)
-    with said_with_what_is_kept(out), Tracker(options.tracker, out, chosen) as tracker:
+    keeps_list = sealed(out) if is_first else nullcontext()
+    with keeps_list, said_with_what_is_kept(out), Tracker(options.tracker, out, chosen) as tracker:
         held_out.start(trainer)
         history = trainer.train(parts.prompt_ids, _each(held_out, tracker, checkpoints.save))
         if is_first:
@@ -156,11 +160,18 @@ def _fingerprints(parts: Parts, policy: str, reward: str, prompts: Path) -> dict
 
 
 def _open_journal(
-    out: Path, settings: dict[str, Any], resume: bool, inputs: Sequence[Path], num_updates: int
+    out: Path,
+    settings: dict[str, Any],
+    resume: bool,
+    overwrite: bool,
+    inputs: Sequence[Path],
+    num_updates: int,
+    say: Callable[[str], None],
 ) -> Journal:
     """The first process makes the folder and the journal; then each of them reads it."""
     if Accelerator().is_main_process:
-        prepare_output(out, resume, inputs)
+        if said := prepare_output(out, resume, inputs, overwrite):
+            say(said)
         Journal(out, settings, resume).reopen(num_updates)
     Accelerator().wait_for_everyone()
     return Journal(out, settings, resume=True)

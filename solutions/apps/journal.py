@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from ..given.checkpoints import PREFIX, CheckpointFolder, updates_done
+from ..given.checkpoints import PREFIX, CheckpointFolder, remove_checkpoint, updates_done
 from ..given.checks import DivergedError
 from ..given.files import write_whole
 
@@ -64,12 +63,16 @@ class Journal:
         Args:
             may_go_on: keep the newest checkpoint in `OUT/finished`, for more updates.
         """
-        if not may_go_on:
-            shutil.rmtree(self.folder)
+        kept = sorted(self.folder.glob(f"*/{PREFIX}*"))
+        for old in kept[:-1] if may_go_on else kept:
+            remove_checkpoint(old)
+        if may_go_on:
+            self.folder.rename(self.folder.with_name(FINISHED))
             return
-        for old in sorted(self.folder.glob(f"*/{PREFIX}*"))[:-1]:
-            shutil.rmtree(old)
-        self.folder.rename(self.folder.with_name(FINISHED))
+        self.file.unlink()
+        for folder in (*self.folder.glob("*/"), self.folder):
+            with suppress(OSError):  # something of the user's is in it
+                folder.rmdir()
 
     def reopen(self, num_updates: int) -> None:
         """A finished run is unfinished again, if it is to have more updates; nothing for one that is unfinished.

@@ -1,15 +1,22 @@
-"""The folder of a run: what it may clear, and models written whole."""
+"""The folder of a run: what it may remove, and models written whole.
+
+A run's folder holds a manifest (`given.written`). Another run is refused there, unless it goes on with the first one or
+is told to take its place; then just the files go that the manifest names, and only as they were written.
+"""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
 
 from ..given.files import write_whole
+from ..given.written import MANIFEST, Written
 from .journal import FINISHED, FOLDER
 
 MODELS = {
@@ -22,19 +29,57 @@ MODELS = {
 """Folder -> what lies in it when it is finished."""
 RESULT_FOLDERS = (*MODELS, "log", "samples", FOLDER, FINISHED)
 RESULT_FILES = ("summary.json", "training_curves.png", "overoptimization.png", "response.png")
+WRITES = (
+    *RESULT_FILES,
+    "log/**/metrics.jsonl",
+    "log/**/events.out.tfevents.*",
+    "log/evaluations.jsonl",
+    "samples/update-*.md",
+    *(f"{folder}/{name}" for folder in (FOLDER, FINISHED) for name in ("journal.json", "*/update-*/trainer.pt")),
+)
+"""The files of a run besides its models, whose names are recorded when they are saved."""
+MODEL_FILES = "config.json generation_config.json *.safetensors *.safetensors.index.json *token*.json"
+"""What a run of an older version wrote into the folder of a model."""
+KEPT_RUNS = 3
+"""Earlier demos that are kept at the default place."""
 
 
-def prepare_output(out: Path, resume: bool = False, inputs: Sequence[Path] = ()) -> None:
-    """Make the folder and clear it of an earlier run's results, so that nothing old can pass for new.
+def prepare_output(out: Path, resume: bool = False, inputs: Sequence[Path] = (), overwrite: bool = False) -> str:
+    """Make the folder ready: a new one, or that of an earlier run to go on with or to take the place of.
 
     Args:
         out: the folder.
-        resume: keep everything, for an unfinished run to go on.
-        inputs: what the run will read; none of it may lie in a folder that is cleared.
+        resume: keep everything, for the run in it to go on.
+        inputs: what the run will read; none of it may lie in a folder of results.
+        overwrite: remove what the run in it has written. Whatever else lies in its folders is moved to
+            `out/kept-<time>`.
+
+    Returns:
+        What was moved where, as a sentence, or "".
 
     Raises:
-        ValueError: the folder cannot be made or written to, or clearing it would remove what is not a result.
+        ValueError: the folder cannot be made or written to, holds a run and neither `resume` nor `overwrite` is given,
+            or holds something else.
     """
+    _check_place(out, inputs)
+    if out.is_dir() and any(out.iterdir()):
+        _check_run(out, resume, overwrite)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        said = _make_place(out) if overwrite and not resume else ""
+        probe = out / ".writable"
+        probe.touch()
+        probe.unlink()
+        if not resume:
+            Written(out).record([])
+    except OSError as error:
+        raise ValueError(
+            f"expected OUT to be a folder that can be written, got {out} ({error.strerror}); choose another"
+        ) from error
+    return said
+
+
+def _check_place(out: Path, inputs: Sequence[Path]) -> None:
     if out.resolve() == Path.cwd():
         raise ValueError("expected OUT to be a folder of the run's own, got the working directory; give OUT=runs/name")
     for folder in (out / name for name in RESULT_FOLDERS):
@@ -43,20 +88,102 @@ def prepare_output(out: Path, resume: bool = False, inputs: Sequence[Path] = ())
         for one in inputs:
             if one.resolve().is_relative_to(folder.resolve()):
                 raise ValueError(f"expected results to go elsewhere than what is read, got {one} in {out}; change OUT")
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        if not resume:
-            for name in RESULT_FOLDERS:
-                shutil.rmtree(out / name, ignore_errors=True)
-            for name in RESULT_FILES:
-                (out / name).unlink(missing_ok=True)
-        probe = out / ".writable"
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
+
+
+def _check_run(out: Path, resume: bool, overwrite: bool) -> None:
+    """
+    Raises:
+        ValueError: what is in the folder is no run, one without a manifest, or one that nobody wants to touch.
+    """
+    if Written(out).exists():
+        if resume or overwrite:
+            return
+        state = "an unfinished run" if (out / FOLDER).is_dir() else "a run"
         raise ValueError(
-            f"expected OUT to be a folder that can be written, got {out} ({error.strerror}); choose another"
-        ) from error
+            f"expected OUT to be new, got {out} with {state} in it; --resume (RESUME=1) goes on with it, --overwrite "
+            "(OVERWRITE=1) puts a new one in its place, and another OUT keeps both"
+        )
+    if any((out / name).is_file() for name in ("summary.json", f"{FOLDER}/journal.json", f"{FINISHED}/journal.json")):
+        raise ValueError(
+            f"expected a run with its list of files, got {out} of an older version, which has none; take it over: "
+            f"python -m ppo_by_hand adopt {out}"
+        )
+    if resume:
+        return  # the journal says that there is nothing to go on with
+    names = ", ".join(sorted(path.name for path in out.iterdir())[:4])
+    raise ValueError(f"expected OUT to be a new or an empty folder, got {out}, which holds {names}; choose another")
+
+
+def _make_place(out: Path) -> str:
+    """Remove what the manifest names, and move aside what else lies where a run writes."""
+    Written(out).remove()
+    out.mkdir(exist_ok=True)
+    strangers = [
+        file
+        for place in (*RESULT_FOLDERS, *RESULT_FILES)
+        for file in ((out / place).rglob("*") if (out / place).is_dir() else [out / place])
+        if file.is_file() or file.is_symlink()
+    ]
+    if not strangers:
+        return ""
+    aside = _unused(out / f"kept-{time.strftime('%Y%m%d-%H%M%S')}")
+    for file in strangers:
+        target = aside / file.relative_to(out)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(file, target)
+    return f"{len(strangers)} files that no run has written as they were are now in {aside}"
+
+
+def _unused(path: Path) -> Path:
+    """This path, or the first with a number behind it that is free."""
+    return next(one for n in range(10**6) if not (one := path.with_name(path.name + f"-{n + 1}" * (n > 0))).exists())
+
+
+def seal(out: Path) -> None:
+    """Record the run's files as they are now; models are recorded when they are saved."""
+    written = Written(out)
+    files = [file for pattern in WRITES for file in out.glob(pattern) if file.is_file() and not file.is_symlink()]
+    models = [out / name for name in written.known if name.partition("/")[0] in MODELS and (out / name).is_file()]
+    written.record({*files, *(file for file in models if not file.is_symlink())})
+
+
+@contextmanager
+def sealed(out: Path) -> Iterator[None]:
+    """Records the run's files at the end of the block, also where it raises."""
+    try:
+        yield
+    finally:
+        if Written(out).exists():
+            seal(out)
+
+
+def adopt(out: Path) -> list[Path]:
+    """Give the folder of a run of an older version its manifest; the files that it names from now on.
+
+    Raises:
+        ValueError: it has one, or no run is in it.
+    """
+    if Written(out).exists():
+        raise ValueError(f"expected a run of an older version, got {out}, which has its list of files: {MANIFEST}")
+    models = [file for name in MODELS for pattern in MODEL_FILES.split() for file in (out / name).glob(pattern)]
+    found = [file for pattern in WRITES for file in out.glob(pattern)]
+    files = sorted({file for file in (*found, *models) if file.is_file() and not file.is_symlink()})
+    if not files:
+        raise ValueError(f"expected the folder of a run, got {out} without any of its files")
+    Written(out).record(files)
+    return files
+
+
+def make_room(out: Path, say: Callable[[str], None]) -> None:
+    """Move the demo that is there beside itself, to `<out>-<time>`, and keep the last `KEPT_RUNS` of those."""
+    if not out.is_dir() or not any(out.iterdir()):
+        return
+    target = _unused(out.with_name(f"{out.name}-{time.strftime('%Y%m%d-%H%M%S')}"))
+    out.rename(target)
+    say(f"the earlier run is now in {target}; to go on with an interrupted one: RESUME=1 OUT={target}")
+    for old in sorted(out.parent.glob(f"{out.name}-[0-9]*-[0-9]*"))[:-KEPT_RUNS]:
+        if Written(old).exists():
+            Written(old).remove()
 
 
 def save_model(model: Any, tokenizer: Any, directory: Path) -> None:
@@ -69,6 +196,9 @@ def save_model(model: Any, tokenizer: Any, directory: Path) -> None:
         with write_whole(directory) as unfinished:
             model.save_pretrained(unfinished)
             tokenizer.save_pretrained(unfinished)
+            names = [file.relative_to(unfinished) for file in unfinished.rglob("*") if file.is_file()]
+        if (written := Written(directory.parent)).exists():
+            written.record(directory / name for name in names)
     except (OSError, RuntimeError, SafetensorError) as error:
         raise OSError(f"expected room for a model in {directory}, got: {error}") from error
 

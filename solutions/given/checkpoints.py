@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pickle
 import random
-import shutil
 import zipfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -130,10 +130,10 @@ class CheckpointFolder:
             trainer.save_checkpoint(target)
         except (OSError, RuntimeError) as error:  # torch.save speaks of a full disk as a RuntimeError
             if not (target / CHECKPOINT_FILE).exists():
-                shutil.rmtree(target, ignore_errors=True)
+                remove_checkpoint(target)
             raise OSError(f"expected room for a checkpoint in {target}, got: {first_line(error)}") from error
         for old in self._all()[: -self.keep]:
-            shutil.rmtree(old, ignore_errors=True)  # another process may be removing it too
+            remove_checkpoint(old)
 
     def newest(self, say: Callable[[str], None]) -> Path | None:
         """The newest checkpoint that is whole, for `load_checkpoint`; None where none was ever written.
@@ -158,6 +158,17 @@ class CheckpointFolder:
     def _all(self) -> list[Path]:
         """Oldest first; without the folders in which an interrupted write left no whole file."""
         return sorted(file.parent for file in self.directory.glob(f"{PREFIX}*/{CHECKPOINT_FILE}"))
+
+
+def remove_checkpoint(directory: Path) -> None:
+    """Remove the file that `save_checkpoint` wrote, whole or not, and its folder if nothing else is there.
+
+    Another process may be removing it too.
+    """
+    for name in (CHECKPOINT_FILE, CHECKPOINT_FILE + ".unfinished"):
+        (directory / name).unlink(missing_ok=True)
+    with suppress(OSError):  # not empty, or gone
+        directory.rmdir()
 
 
 def updates_done(directory: Path) -> int:

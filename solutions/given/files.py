@@ -13,13 +13,19 @@ from pathlib import Path
 def write_whole(target: Path) -> Iterator[Path]:
     """A path beside `target`, for a file or a folder; what was written there takes its place when the block is over.
 
-    Where the block raises, or the process is killed, `target` is as it was before.
+    Where the block raises, or the process is killed, `target` is as it was before. A folder that takes the place of
+    another keeps what that one had under other names: it may be the user's.
     """
     unfinished = target.with_name(target.name + ".unfinished")
     _remove(unfinished)
     try:
         yield unfinished
-        if target.is_dir():
+        if target.is_dir() and unfinished.is_dir():
+            for old in sorted(target.rglob("*")):
+                new = unfinished / old.relative_to(target)
+                if not new.exists() and not old.is_dir():
+                    new.parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copy2(old, new, follow_symlinks=False)
             _remove(target)
         os.replace(unfinished, target)
     finally:

@@ -11,6 +11,7 @@ import torch
 
 from solutions.apps import __main__ as command
 from solutions.apps import demo, output
+from solutions.given import written
 from solutions.lesson01_masked_sequences import gather_log_probs
 from solutions.lesson02_reward_model import RewardModel
 from solutions.lesson06_kl_rewards import estimate_kl
@@ -59,8 +60,11 @@ def test_the_whole_pipeline_writes_models_figures_and_summary(tmp_path, capsys, 
     assert {name: set(result[name]) for name in NUMBERS} == NUMBERS
     for name in ("training_curves.png", "overoptimization.png", "response.png"):
         assert (tmp_path / name).stat().st_size > 10_000
-    # A new run clears just what a run writes.
-    assert {file.name for file in tmp_path.iterdir() if file.is_file()} == set(output.RESULT_FILES)
+    assert {file.name for file in tmp_path.iterdir() if file.is_file()} == {*output.RESULT_FILES, written.MANIFEST}
+    listed = written.Written(tmp_path).known
+    assert set(listed) == {file.relative_to(tmp_path).as_posix() for file in tmp_path.rglob("*") if file.is_file()} - {
+        written.MANIFEST
+    }
     assert {file.name for file in tmp_path.iterdir() if file.is_dir()} == {
         "sft",
         "reward_model",
@@ -109,12 +113,12 @@ def test_bad_arguments_are_one_sentence_and_exit_code_one(arguments, sentence, t
 def test_an_interrupt_keeps_and_names_what_was_finished(tmp_path, capsys, monkeypatch, undisturbed):
     shutil.copytree(undisturbed, tmp_path, dirs_exist_ok=True)
     monkeypatch.setattr(demo, "train_policy", interrupted)
-    assert run(tmp_path) == 130
+    assert run(tmp_path, "--overwrite") == 130
     said = capsys.readouterr().err
     assert "stopped by Ctrl-C" in said and f"the SFT model in {tmp_path / 'sft'}" in said
     assert (tmp_path / "reward_model").is_dir()
     # The first run's summary, figures and policies are gone: nothing old passes for a result of the second.
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["reward_model", "sft", "unfinished"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == [written.MANIFEST, "reward_model", "sft", "unfinished"]
     assert "to go on, add RESUME=1" in said
 
 
@@ -247,3 +251,20 @@ def test_an_evaluation_that_decodes_all_at_once_passes():
         for case in cases_of(lesson, "evaluate_policy"):
             verdict = case.run()
             assert verdict is None, f"{case.node}[{case.label}]\n{verdict}"
+
+
+def test_an_earlier_demo_is_moved_and_the_last_three_are_kept(tmp_path):
+    """At its default place the demo starts afresh by itself, and removes what it has listed, nothing else."""
+    said: list[str] = []
+    for number in range(5):
+        out = tmp_path / "demo"
+        output.prepare_output(out)
+        (out / "summary.json").write_text(str(number))
+        output.seal(out)
+        if number == 0:
+            (out / "diary.txt").write_text("mine")
+        output.make_room(out, said.append)
+    assert len(said) == 5 and not (tmp_path / "demo").exists()
+    kept = sorted(tmp_path.glob("demo-*"))
+    assert [file.read_text() for folder in kept if (file := folder / "summary.json").is_file()] == ["2", "3", "4"]
+    assert [file.read_text() for file in tmp_path.rglob("diary.txt")] == ["mine"]

@@ -10,6 +10,7 @@ from transformers import AutoModelForCausalLM, AutoModelForSequenceClassificatio
 
 from solutions.apps import hub_actor_critic, hub_evaluation, hub_models, hub_prompts, hub_rewards
 from solutions.apps.hub_options import HubOptions, parse_settings, split_settings
+from solutions.given.written import MANIFEST
 from testcases.selfcheck import hub as here
 from testcases.selfcheck.hub import CALLS, HERE, SET, causal, classifier, run, save, tokenizer
 
@@ -88,7 +89,7 @@ def test_a_critic_that_starts_from_the_reward_model_gives_its_scores(tmp_path, l
     value = critic(ids, torch.ones_like(ids, dtype=torch.bool))[0, -1]
     torch.testing.assert_close(value, reward(ids).logits[0, 0], rtol=0, atol=1e-6)
     for value in ("reward", source):
-        assert run(tmp_path, llama, source, more=("--value", value)) == 0
+        assert run(tmp_path, llama, source, more=("--value", value, "--overwrite")) == 0
 
 
 def test_the_critic_cannot_start_from_a_function(tmp_path, llama, capsys):
@@ -116,7 +117,7 @@ def test_a_reward_function_gets_the_columns_that_it_names(tmp_path, gpt2, monkey
     rows = {row for prompts, answer, weight, _ in CALLS for row in zip(prompts, answer, weight, strict=True)}
     assert rows == {("the cat", "a", 2), ("a dog", "b", 3)} and {call[3] for call in CALLS} == {"plain"}
     CALLS.clear()
-    assert run(tmp_path, gpt2, f"{HERE}:with_all", *ROWS, name="p.jsonl") == 0
+    assert run(tmp_path, gpt2, f"{HERE}:with_all", *ROWS, name="p.jsonl", more=("--overwrite",)) == 0
     assert {name for _, columns in CALLS for name in columns} == {"answer", "weight"}
 
 
@@ -170,7 +171,7 @@ def test_a_score_is_not_clipped_unless_asked_and_a_clip_is_said(tmp_path, gpt2, 
     assert {line["score_std"] for line in logged(tmp_path)} == {0.0}
     assert logged(tmp_path)[0]["return_std"] > 100
     capsys.readouterr()
-    assert run(tmp_path, gpt2, f"{HERE}:large", more=("--set", f"{SET} clip_score=5")) == 0
+    assert run(tmp_path, gpt2, f"{HERE}:large", more=("--set", f"{SET} clip_score=5", "--overwrite")) == 0
     assert {line["score_clip_fraction"] for line in logged(tmp_path)} == {1.0}
     assert "100% of the scores were clipped to +- clip_score" in capsys.readouterr().err
 
@@ -194,7 +195,7 @@ def test_a_resumed_run_may_have_more_updates(tmp_path, gpt2, monkeypatch, capsys
     assert "expected more updates than the 9 of the finished run in" in capsys.readouterr().err
     assert run(tmp_path, gpt2, f"{HERE}:flaky", more=(*more[:1], more[1].replace("9", "10"), "--resume")) == 0
     assert logged(tmp_path)[:9] == before and len(logged(tmp_path)) == 10
-    assert {one.name for one in (tmp_path / "out").iterdir()} == {"policy", "log", "finished"}
+    assert {one.name for one in (tmp_path / "out").iterdir()} == {"policy", "log", "finished", MANIFEST}
 
 
 @pytest.mark.parametrize(

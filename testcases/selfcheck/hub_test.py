@@ -12,7 +12,9 @@ import torch
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2ForSequenceClassification
 
+from ppo_by_hand import __main__ as library
 from solutions.apps import hub, hub_models, hub_prompts, hub_rewards, output
+from solutions.given import written
 from solutions.lesson09_ppo_trainer import make_scorer
 from testcases.engine import named_cases
 from testcases.selfcheck import hub as here
@@ -53,7 +55,7 @@ def test_a_tuned_policy_loads_anywhere_and_has_moved(family, chat, tmp_path):
     assert words.get_vocab() == tokenizer().get_vocab() and words.chat_template == (TEMPLATE if chat else None)
     assert {prompt for prompts, _ in CALLS for prompt in prompts} == {"the cat", "where is it ?"}
     out = tmp_path / "out"
-    assert {one.name for one in out.iterdir()} == {"policy", "log", "finished"}
+    assert {one.name for one in out.iterdir()} == {"policy", "log", "finished", written.MANIFEST}
     assert len((out / "log" / "metrics.jsonl").read_text().splitlines()) == 2
 
 
@@ -304,14 +306,52 @@ def test_a_file_in_the_place_of_a_result_is_said_before_the_training(tmp_path, g
     assert "policy to be a folder of an earlier run, got a file or a link" in capsys.readouterr().err
 
 
-def test_only_results_are_cleared_and_none_when_nothing_can_be_resumed(tmp_path, gpt2):
-    (tmp_path / "out").mkdir()
-    for name in ("mine.png", "summary.json"):
-        (tmp_path / "out" / name).touch()
-    assert run(tmp_path, gpt2, f"{HERE}:likes_a", more=("--resume",)) == 1
-    assert (tmp_path / "out" / "summary.json").exists()
+@pytest.mark.parametrize("more", [(), ("--resume",), ("--overwrite",)], ids=["plain", "resume", "overwrite"])
+def test_a_folder_with_files_of_the_user_is_refused_and_left_as_it_was(tmp_path, gpt2, more, capsys):
+    mine = {tmp_path / "out" / name / "mine.txt": name for name in ("log", "samples", "policy", "best", "data")}
+    for file, text in mine.items():
+        file.parent.mkdir(parents=True)
+        file.write_text(text)
+    assert run(tmp_path, gpt2, f"{HERE}:likes_a", more=more) == 1
+    said = capsys.readouterr().err
+    assert "expected an unfinished run in" in said or "expected OUT to be a new or an empty folder, got" in said
+    assert {file: file.read_text() for file in (tmp_path / "out").rglob("*") if file.is_file()} == mine
+
+
+def test_a_run_is_refused_until_it_may_be_overwritten_and_then_nothing_of_the_user_is_lost(tmp_path, gpt2, capsys):
+    out = tmp_path / "out"
     assert run(tmp_path, gpt2, f"{HERE}:likes_a") == 0
-    assert (tmp_path / "out" / "mine.png").exists() and not (tmp_path / "out" / "summary.json").exists()
+    before = {file: file.read_bytes() for file in out.rglob("*") if file.is_file()}
+    assert run(tmp_path, gpt2, f"{HERE}:likes_a") == 1
+    assert "--resume (RESUME=1) goes on with it, --overwrite (OVERWRITE=1)" in capsys.readouterr().err
+    assert {file: file.read_bytes() for file in out.rglob("*") if file.is_file()} == before
+    for name in ("policy/other_weights.bin", "log/notes.txt", "diary.txt"):
+        (out / name).write_text(name)
+    (out / "log/metrics.jsonl").write_text("changed by hand")
+    assert run(tmp_path, gpt2, f"{HERE}:likes_a", more=("--overwrite",)) == 0
+    assert "3 files that no run has written as they were are now in" in capsys.readouterr().out
+    (kept,) = out.glob("kept-*")
+    moved = {file.relative_to(kept).as_posix(): file.read_text() for file in kept.rglob("*") if file.is_file()}
+    names = {name: name for name in ("policy/other_weights.bin", "log/notes.txt")}
+    assert moved == {**names, "log/metrics.jsonl": "changed by hand"}
+    assert (out / "diary.txt").read_text() == "diary.txt"
+    again = {file: file.read_bytes() for file in before if file.suffix in (".safetensors", ".jsonl")}
+    assert again == {file: before[file] for file in again}
+
+
+def test_a_run_of_an_older_version_is_refused_until_it_is_adopted(tmp_path, gpt2, capsys):
+    out = tmp_path / "out"
+    assert run(tmp_path, gpt2, f"{HERE}:likes_a") == 0
+    (out / written.MANIFEST).unlink()
+    (out / "log" / "notes.txt").write_text("mine")
+    for more in ((), ("--resume",), ("--overwrite",)):
+        assert run(tmp_path, gpt2, f"{HERE}:likes_a", more=more) == 1
+        assert f"python -m ppo_by_hand adopt {out}" in capsys.readouterr().err
+    assert library.main(["adopt", str(out)]) == 0
+    assert "nothing else in" in (said := capsys.readouterr().out) and "notes.txt" not in said
+    assert library.main(["adopt", str(out)]) == 1
+    assert run(tmp_path, gpt2, f"{HERE}:likes_a", more=("--overwrite",)) == 0
+    assert [file.read_text() for file in out.glob("kept-*/log/notes.txt")] == ["mine"]
 
 
 def test_seed_decides_the_random_numbers_of_a_reward_function(tmp_path, gpt2):
@@ -400,4 +440,4 @@ def test_a_full_disk_leaves_no_half_policy(tmp_path, gpt2, capsys, monkeypatch):
     assert run(tmp_path, gpt2, f"{HERE}:likes_a") == 1
     said = capsys.readouterr().err
     assert "expected room for a model in" in said and "No space left" in said and "the newest checkpoint is" in said
-    assert {one.name for one in (tmp_path / "out").iterdir()} == {"log", "unfinished"}
+    assert {one.name for one in (tmp_path / "out").iterdir()} == {"log", "unfinished", written.MANIFEST}
