@@ -17,7 +17,7 @@ from testcases.engine import own_tests, progress, replay
 from testcases.engine.contract import ROOT, TESTCASES, TUTORIAL, lesson_names
 from testcases.engine.contract import lesson as read_lesson
 from testcases.engine.failures import Blocked, CheckFailed, NotStarted
-from testcases.engine.points import entries, entry_of, function_of, lesson_of
+from testcases.engine.points import KINDS, entries, entry_of, function_of, lesson_of
 from testcases.engine.runner import keep_what_is_loaded
 from testcases.engine.stops import Stops, place
 from testcases.engine.stories import told
@@ -38,6 +38,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     for name in lesson_names():
         config.addinivalue_line("markers", f"{read_lesson(name).short}: the suite of {name}")
+    for kind in KINDS:
+        config.addinivalue_line("markers", f"{kind}: the files {kind}*_test.py of every lesson")
     subject = config.getoption("--subject")
     if subject != "solutions" and not _folder(subject).is_dir():
         raise pytest.UsageError(f"--subject: there is no folder {subject!r}")
@@ -106,6 +108,7 @@ class _Run:
         for item in items:
             if lesson := lesson_of(item.nodeid):
                 item.add_marker(read_lesson(lesson).short)
+                item.add_marker(item.path.name.partition("_")[0])
         # Within a lesson the basic suite comes first; a plugin that shuffles does so after this.
         items.sort(key=lambda item: (lesson_of(item.nodeid) or "~", "/basic" not in item.nodeid))
 

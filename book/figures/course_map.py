@@ -12,6 +12,27 @@ from .diagram import Arrow, Box, diagram
 from .style import BLUE, GREEN, INK, ORANGE, RED, RULE, VIOLET, canvas
 
 
+def agent_environment() -> tuple[Figure, str]:
+    boxes = {
+        "agent": Box(3.0, 2.6, "agent", BLUE, 2.2),
+        "environment": Box(3.0, 0.6, "environment", RULE, 2.2),
+        "policy": Box(9.8, 2.6, "policy", BLUE, 3.0, note="the language model"),
+        "text": Box(9.8, 0.6, "the text so far", RULE, 3.0, note="prompt and tokens"),
+    }
+    arrows = [
+        Arrow("agent", "environment", "action a_t", bend=-0.9, shift=(1.7, -0.1)),
+        Arrow("environment", "agent", "reward r_t,\nstate s_t+1", bend=-0.9, shift=(-1.8, -0.2)),
+        Arrow("policy", "text", "next token", bend=-0.9, shift=(1.7, -0.1)),
+        Arrow("text", "policy", "KL penalty; the score\nafter the last token", bend=-0.9, shift=(-2.6, -0.2)),
+    ]
+    alt = (
+        "Two loops. In general: the agent gives an action a_t, and the environment answers with a reward and the next "
+        "state. On text: the policy writes the next token, the text so far grows by it, and the reward is a KL "
+        "penalty, with the score after the last token."
+    )
+    return diagram(boxes, arrows, (13.2, 3.3), 2.2), alt
+
+
 def four_models() -> tuple[Figure, str]:
     boxes = {
         "prompt": Box(1.2, 5.3, "prompt", width=1.8, height=0.7),
@@ -82,4 +103,4 @@ def one_response() -> tuple[Figure, str]:
     return figure, alt
 
 
-FIGURES = {"four-models": four_models, "one-response": one_response}
+FIGURES = {"agent-environment": agent_environment, "four-models": four_models, "one-response": one_response}

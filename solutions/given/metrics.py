@@ -28,6 +28,8 @@ def rollout_metrics(experience: Any, config: PPOConfig, kl_coef: float, updates_
         "score_std": scores.std(correction=0).item(),
         "score_clip_fraction": (clipped.abs() > config.clip_score).float().mean().item(),
         "return_std": returns.std(correction=0).item(),
+        "value_mean": values.mean().item(),
+        "advantage_mean": experience.advantages[mask].mean().item(),
         "kl": kl.mean().item(),
         "kl_coef": kl_coef,
         "response_tokens": float(mask.sum()),

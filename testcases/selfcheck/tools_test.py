@@ -15,3 +15,16 @@ from testcases.engine.contract import ROOT
 def test_it_finds_nothing(command: str) -> None:
     done = subprocess.run([sys.executable, "-m", *command.split()], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["basic", "advanced"])
+def test_a_mark_chooses_the_suites_of_its_kind(kind: str) -> None:
+    """As README, map and lessons say, also where a lesson's suite is in several files."""
+    command = [sys.executable, "-m", "pytest", "testcases/lesson02_reward_model", "testcases/lesson10_bug_hunt"]
+    command += ["-m", kind, "--collect-only", "--subject=solutions", "-p", "no:randomly"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    files = {line.partition("::")[0].partition(":")[0] for line in done.stdout.splitlines() if "_test.py" in line}
+    lessons = {file.split("/")[1] for file in files}
+    assert done.returncode == 0 and len(lessons) == 2, done.stdout + done.stderr
+    assert all(file.split("/")[2].startswith(kind) for file in files), files

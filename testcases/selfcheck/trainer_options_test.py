@@ -162,6 +162,9 @@ def test_metrics_say_what_acts():
     assert metrics["score_clip_fraction"] == pytest.approx((experience.scores.abs() > 6.0).double().mean().item())
     assert 0.0 < metrics["score_clip_fraction"] < 1.0
     assert metrics["score_std"] == pytest.approx(experience.scores.std(correction=0).item())
+    real = experience.mask
+    assert metrics["value_mean"] == pytest.approx(experience.values[real].mean().item())
+    assert metrics["advantage_mean"] == pytest.approx((experience.returns - experience.values)[real].mean().item())
     assert metrics["return_std"] == pytest.approx(experience.returns[experience.mask].std(correction=0).item())
     assert "clipped to +- clip_score" in str(scores_are_not_clipped([metrics]))
     assert small_trainer(clip_score=None).config.clip_score == NO_CLIP

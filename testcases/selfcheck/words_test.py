@@ -18,6 +18,13 @@ from testcases.engine.contract import ROOT, lesson_names
 WORDS = tomllib.loads(Path(__file__).with_name("words.toml").read_text("utf-8"))
 PHRASES = [(re.compile(pattern, re.IGNORECASE), write) for pattern, write, _ in WORDS["phrases"]]
 
+TERMS = [
+    re.sub(r"\s*\(.*?\)|`", "", row.split("|")[1]).strip().split(", ")[0]
+    for row in (ROOT / "tutorial" / "glossary.md").read_text("utf-8").splitlines()
+    if row.startswith("| ") and "| term |" not in row
+]
+"""The terms of the glossary, without what stands in brackets."""
+
 
 def covered() -> Iterator[Path]:
     """Every file of the lessons and of what they are given; stubs are made from the solutions."""
@@ -96,6 +103,18 @@ def test_no_house_word(path: Path):
 @pytest.mark.parametrize("pattern, write, example", [pytest.param(*row, id=row[1]) for row in WORDS["phrases"]])
 def test_phrase_catches_its_example(pattern: str, write: str, example: str):
     assert re.search(pattern, example, re.IGNORECASE)
+
+
+@pytest.fixture(scope="module")
+def lessons() -> str:
+    """The map and the lessons in one line of small letters, without the stars and backticks of Markdown."""
+    texts = [ROOT / "tutorial" / "README.md", *sorted((ROOT / "tutorial").glob("lesson*/*.md"))]
+    return " ".join(re.sub(r"[*`]", "", "\n".join(path.read_text("utf-8") for path in texts)).lower().split())
+
+
+@pytest.mark.parametrize("words", WORDS["searched"] + TERMS)
+def test_what_a_reader_searches_for_is_in_a_lesson(words: str, lessons: str):
+    assert words.lower() in lessons, "no text but the glossary has it: name it where it is explained"
 
 
 @pytest.mark.parametrize("one", WORDS["exception"], ids=lambda one: one["text"])
