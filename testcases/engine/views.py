@@ -2,15 +2,16 @@
 
 A view is a private package, such as `_subject_3`. Inside it, the lessons under test come from a folder, and every
 other lesson and what is given *is* the module of `solutions`; `apps` are loaded anew, on the view's lessons. Relative
-imports between lessons resolve inside the view. A file with an exercise in it never comes from `solutions` in place of
-the folder's; a module that `solutions` does not have (older folders had copies of what is given) is the folder's, or
-the given one of that name.
+imports between lessons resolve inside the view, and so do absolute ones from `tutorial`, which editors write. A file
+with an exercise in it never comes from `solutions` in place of the folder's; a module that `solutions` does not have
+(older folders had copies of what is given) is the folder's, or the given one of that name.
 A lesson's `__init__.py` is not run: its public names are looked up in the files that the contract names, one by one,
 so that a broken file costs only the exercises in it.
 """
 
 from __future__ import annotations
 
+import ast
 import difflib
 import functools
 import importlib
@@ -25,7 +26,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-from .contract import SOLUTIONS
+from .contract import SOLUTIONS, TUTORIAL
 from .contract import lesson as read_lesson
 
 PREFIX = "_subject_"
@@ -223,15 +224,44 @@ class _Finder(MetaPathFinder):
 class _FreshLoader(SourceFileLoader):
     def get_code(self, fullname: str) -> Any:
         path = self.get_filename(fullname)
-        return _compiled(self.get_data(path), path)
+        return _compiled(self.get_data(path), path, fullname.partition(".")[0])
 
 
 @functools.lru_cache(maxsize=64)
-def _compiled(text: bytes, path: str) -> CodeType:
+def _compiled(text: bytes, path: str, package: str) -> CodeType:
     """A search for a cause loads the same text again and again."""
     if b"\0" in text:
         raise SyntaxError("the file holds null bytes, as UTF-16 does: save it as UTF-8")
-    return compile(text, path, "exec", dont_inherit=True)
+    if b"tutorial" not in text:
+        return compile(text, path, "exec", dont_inherit=True)
+    tree = compile(text, path, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
+    return compile(_Inside(package).visit(tree), path, "exec", dont_inherit=True)
+
+
+class _Inside(ast.NodeTransformer):
+    """Takes absolute imports from `tutorial` for those from the view: the same file, the same lessons around it."""
+
+    def __init__(self, package: str) -> None:
+        self.package = package
+
+    def _moved(self, name: str | None) -> str | None:
+        head, dot, rest = (name or "").partition(".")
+        return self.package + dot + rest if head == TUTORIAL.name else name
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.ImportFrom:
+        if not node.level:
+            node.module = self._moved(node.module)
+        return node
+
+    def visit_Import(self, node: ast.Import) -> list[ast.stmt]:
+        nodes: list[ast.stmt] = []
+        for alias in node.names:
+            moved = str(self._moved(alias.name))
+            is_whole = moved != alias.name and alias.asname is None  # it binds the name `tutorial`
+            nodes.append(ast.Import([ast.alias(moved, alias.asname)]))
+            if is_whole:
+                nodes.append(ast.Import([ast.alias(self.package, TUTORIAL.name)]))
+        return [ast.copy_location(ast.fix_missing_locations(one), node) for one in nodes]
 
 
 class _Source(_FreshLoader):

@@ -413,6 +413,22 @@ for number in range(3, 256):
 def td_errors(rewards, values, dones, gamma=0.99):
     return rewards * 0 + 7
 '''),
+    case("absolute-imports", "right, with the imports that an editor writes by itself", "passed", '''
+import tutorial.lesson01_masked_sequences
+import tutorial.given.shapes as shapes
+from tutorial.lesson04_gae.my_helpers import next_values
+def td_errors(rewards, values, dones, gamma=0.99):
+    assert tutorial.lesson01_masked_sequences.masked_mean
+    shapes.check_shapes(rewards=(rewards, "... T"), values=(values, "... T+1"), dones=(dones, "... T"))
+    shapes.check_number("T, the number of steps", rewards.shape[-1], 1)
+    shapes.check_number("gamma", gamma, 0.0, 1.0)
+    return rewards + gamma * next_values(values, dones) - values[..., :-1]
+def compute_gae(rewards, values, dones, gamma=0.99, lam=0.95):
+    raise NotImplementedError("lesson04: compute_gae")
+''', score=9, files={"lesson04_gae/my_helpers.py": '''
+def next_values(values, dones):
+    return values[..., 1:].masked_fill(dones.bool(), 0.0)
+'''}),
     case("helper-beside-the-lesson", "right, with a module of the student's own beside the lesson's file", "passed", '''
 from .my_helpers import checked, next_values
 def td_errors(rewards, values, dones, gamma=0.99):

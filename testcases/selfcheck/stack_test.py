@@ -198,6 +198,28 @@ def test_an_older_folder_still_runs(has_copies: bool, tmp_path: Path) -> None:
             assert inspect.unwrap(view.resolve(name, exercise)).__code__.co_filename.startswith(str(folder))
 
 
+def test_absolute_imports_are_those_of_the_same_view(tmp_path: Path) -> None:
+    """`from tutorial.lesson01_masked_sequences import ...`, as editors write it, does what the relative form does."""
+    folder = students.solved_folder(tmp_path)
+    for path in folder.glob("lesson*/*.py"):
+        text = path.read_text("utf-8").replace("from ..", "from tutorial.")
+        path.write_text(text.replace("from .", f"from tutorial.{path.parent.name}."), "utf-8")
+    names = lesson_names()
+    for own in [*([name] for name in names), names]:
+        view = View(folder, own)
+        for name in own:
+            for exercise in read_lesson(name).exercises:
+                function = inspect.unwrap(view.resolve(name, exercise))
+                assert function.__code__.co_filename.startswith(str(folder))
+                assert "tutorial" not in {module.partition(".")[0] for module in modules_of(function)}
+
+
+def modules_of(function: Any) -> set[str]:
+    """Where what a function's file has imported is defined."""
+    found = (getattr(value, "__module__", None) for value in vars(inspect.getmodule(function)).values())
+    return {module for module in found if module}
+
+
 def test_a_copy_that_shadows_a_given_file_changes_nothing(course: Path) -> None:
     (course / "tutorial/given/shapes.py").write_text("raise RuntimeError('mine')\n")
     (course / "tutorial/lesson09_ppo_trainer/scoring.py").write_text("raise RuntimeError('mine')\n")
