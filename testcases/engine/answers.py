@@ -15,11 +15,23 @@ from .compare import Difference, Rules, first_difference, nan_in
 from .contract import lesson as read_lesson
 from .evaluate import part_of, scenario_of
 from .exercises import Exercise, Scenario
-from .failures import CheckFailed, clean, describe_error, printed_lines, report, show, show_argument, type_name
+from .failures import (
+    MAX_SHOWN,
+    CheckFailed,
+    clean,
+    describe_error,
+    printed_lines,
+    report,
+    show,
+    show_argument,
+    type_name,
+)
 from .plain import Outcome, Record, Request, fields_of
 from .reading import section_of
 from .session import current
 from .symptoms import KEPT
+
+LONG_CALL = 330
 
 
 def scenario(name: str, of: Exercise) -> Scenario:
@@ -129,7 +141,25 @@ class Answer:
         wanted = self._as_expected(expected, dtype, () if self.part_name is None else (self.part_name,))
         rules = Rules(atol, rtol, equal_nan, nan=nan_in(self.request.arguments))
         difference = first_difference(wanted, self._value(), rules, self.part_name or "")
+        if difference and first_difference(wanted, self._right_part(), rules):
+            self._fail_of_the_test(wanted)
         return self._fail_with(difference)
+
+    def _right_part(self) -> Any:
+        """The reference's answer, or this part of it."""
+        return replace(self, outcome=current().reference.evaluate(self.request))._value(quiet=True)
+
+    def _fail_of_the_test(self, wanted: Any) -> None:
+        """The number that the test expects is not the reference's: nothing is said of the student's code."""
+        folder = f"testcases/{self.request.lesson}"
+        lines = [f"expected {show(wanted)}, which is not the right answer: {show(self._right_part())}"]
+        text = report(
+            f"{self.request.lesson} · {self.request.exercise} · this test was changed",
+            lines,
+            [f"Likely cause: a number in {folder} was edited: git checkout {folder} brings the tests back"],
+            [_show_call(self.request)],
+        )
+        raise CheckFailed(text, self.request.lesson, self.request.exercise, "this test was changed")
 
     def gradient_equals(self, *, atol: float | None = None, rtol: float | None = None, **expected: Any) -> Answer:
         """The gradient by argument: `.gradient_equals(log_probs=[...])`; None: nothing may flow there."""
@@ -330,8 +360,7 @@ class Answer:
         asked, outcome = self.request, self.outcome
         loaded = not (outcome.error and outcome.error.kind in ("load", "missing"))
         head = f"{asked.lesson} · {asked.exercise} · {clean(kind)}"
-        body = [_show_call(asked), *_told_of(asked)] if loaded else []
-        body += lines
+        called = [_show_call(asked), *_told_of(asked)] if loaded else []
         tail, listed = current().upstream.lines(asked), None
         if not tail:
             diagnosis = current().upstream.diagnose(asked) or current().explanation.diagnose(asked, outcome)
@@ -339,8 +368,8 @@ class Answer:
             tail = diagnosis.lines(asked.exercise)
             tail += diagnosis.advice(asked, lines)
         if isinstance(listed, Suspect):  # The smallest input that shows the bug is for the student to find.
-            body = section_of(asked.lesson, asked.exercise).split("\n\n")[1:2]
-        text = report(head, body, tail, printed_lines(outcome))
+            lines, called = section_of(asked.lesson, asked.exercise).split("\n\n")[1:2], []
+        text = report(head, lines, tail, called, printed_lines(outcome))
         failed = CheckFailed(text, asked.lesson, asked.exercise, kind, listed.name if listed else None)
         failed.request, failed.outcome = asked, outcome
         raise failed
@@ -368,12 +397,13 @@ def _is_numbers(value: list[Any]) -> bool:
 
 
 def _show_call(asked: Request) -> str:
-    name = asked.scenario or asked.exercise
-    text = f"called   {name}({', '.join(f'{key}={show_argument(value)}' for key, value in asked.arguments.items())})"
-    if len(text) > 660:
-        shown = [f"{key}={show_argument(value, 8)}" for key, value in asked.arguments.items()]
-        text = f"called   {name}({', '.join(shown)})"
-    return text + (f", checking {asked.exercise}" if asked.scenario else "")
+    """A scenario is a function that no student knows: its arguments are what the exercise is called with, or among."""
+    for limit in (MAX_SHOWN, 8):
+        shown = ", ".join(f"{key}={show_argument(value, limit)}" for key, value in asked.arguments.items())
+        text = f"called   {asked.exercise}, with {shown}" if asked.scenario else f"called   {asked.exercise}({shown})"
+        if len(text) <= LONG_CALL:
+            break
+    return text
 
 
 def _told_of(asked: Request) -> list[str]:

@@ -8,6 +8,7 @@ import functools
 import inspect
 import re
 import sys
+import textwrap
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -156,6 +157,22 @@ class Bench:
         first = next(i for i, one in enumerate(self.tree.body) if self.contains(one))
         hooked.body = [*self.tree.body[:first], hook, *self.tree.body[first:]]
         return ast.fix_missing_locations(hooked)
+
+    def code_of(self, region: str) -> CodeType:
+        """The function's with another text for its region.
+
+        Raises:
+            SyntaxError: it is no Python.
+        """
+        lines, place = region_of(self.lesson, self.exercise)
+        indent = lines[place.first].partition("#")[0]
+        inside = textwrap.indent(textwrap.dedent(region), indent).splitlines()
+        start = self.tree.lineno - 1
+        end = self.tree.end_lineno or len(lines)
+        text = [*lines[start : place.first], *inside, *lines[place.last + 1 : end]]
+        (node,) = ast.parse(textwrap.dedent("\n".join(text))).body
+        assert isinstance(node, ast.FunctionDef)
+        return compiled(_bare(node))
 
     def contains(self, node: ast.AST) -> bool:
         """Whether a node stands in the region."""

@@ -11,16 +11,26 @@ from typing import Any
 
 from .bench import Bench, Suspect, distance
 from .compare import same_outcome
+from .pairs import listed_once, listed_twice
 from .plain import Outcome, Request
 from .suspects import altered_questions, altered_twice
+from .symptoms import is_evidence
 from .trusted import calls_made, cost_of, kept
 from .variants import one_edit_variants
 
-LAYERS: tuple[Callable[[Bench], Iterator[Suspect]], ...] = (altered_questions, one_edit_variants, altered_twice)
+LAYERS: tuple[Callable[[Bench], Iterator[Suspect]], ...] = (
+    altered_questions,
+    one_edit_variants,
+    altered_twice,
+    listed_twice,
+    listed_once,
+)
 MAX_SUSPECTS = 2_000
-MAX_CALLS = (3 * 2**16, 2**18, 2**15)
+MAX_CALLS = (2**17, 7 * 2**15, 2**14, 2**14, 2**13)
 """To which the questions of each layer may lead, some two million in a second. Counted, so that the same code is told
 the same on each machine."""
+MAX_PARTLY, MOST_PARTS = 2**12, 8
+"""The same, and the wrong examples, where a cause may explain a part of what is wrong."""
 MAX_SEARCHES = 2
 MAX_NAMED = 2
 MAX_FAILED = 4
@@ -71,14 +81,14 @@ class Search:
     def __init__(
         self, bench: Bench, right: list[Outcome], mine: list[Outcome], costs: Sequence[int], words: Counter[str]
     ) -> None:
-        self._bench, self._mine, self._words = bench, mine, words
+        self._bench, self._right, self._mine, self._words = bench, right, mine, words
         wrong = [i for i, pair in enumerate(zip(right, mine, strict=True)) if not same_outcome(*pair)]
         # What is wrong in value too tells more than what is wrong in gradient only.
         in_value = [i for i in wrong if not same_outcome(right[i], mine[i], values_only=True)]
         self._wrong = sorted(in_value or wrong, key=costs.__getitem__)
         self._cost = min((costs[i] for i in self._wrong), default=0)
-        # Many changes raise an error of the same type: alone it explains nothing.
-        self._tells = any(not mine[i].error for i in wrong)
+        # Many changes raise an error of the same type, or give NaN or 0: alone that explains nothing.
+        self._tells = any(is_evidence(right[i], mine[i]) for i in wrong)
         self._failed: list[Failed] = []
         self._searches = 0
 
@@ -88,7 +98,7 @@ class Search:
         Where no example is wrong, one question is all there is to go by: a cause counts only if it is the only one.
         """
         failed = Failed(request, mine)
-        for values_only, layer in itertools.product((False, True), range(len(LAYERS))):
+        for values_only, layer in itertools.product((False, True), range(len(LAYERS) - 1)):
             found = self._found(layer, failed, right, values_only)
             if found:
                 break
@@ -97,7 +107,7 @@ class Search:
 
     def _found(self, layer: int, failed: Failed, right: Outcome, values_only: bool) -> list[Suspect]:
         request, mine = failed.request, failed.mine
-        if same_outcome(right, mine, values_only) or (mine.error and not self._tells):
+        if same_outcome(right, mine, values_only) or not (self._tells or is_evidence(right, mine)):
             return []
         if self._wrong:
             chosen = self._agreeing_in(layer, values_only)
@@ -112,7 +122,35 @@ class Search:
                 given = (one.is_given_by(suspect, self._bench.ask, values_only) for one in (failed, *self._failed))
                 if all(given) and (self._wrong or self._agrees(suspect, False)):
                     found[suspect.text] = suspect
-        return list(found.values())
+        own = [suspect for suspect in found.values() if not suspect.place]
+        return own or list(found.values())
+
+    def partly(self) -> tuple[Suspect, int, int] | None:
+        """The cause that explains most of the wrong examples, in value; how many it explains, and of how many.
+
+        At least two, or the only one: the numbers of an example are drawn, so chance does not give them.
+        """
+        wrong = [i for i in self._wrong if is_evidence(self._right[i], self._mine[i])]
+        best: tuple[Suspect, int, int] | None = None
+        wrong = wrong[:MOST_PARTS]
+        for layer in (LAYERS.index(listed_once), LAYERS.index(listed_twice)):
+            for suspect in self._likeliest(layer, self._cost)[: MAX_PARTLY // self._cost] if wrong else ():
+                count = self._explained(suspect, wrong, best[1] if best else 0)
+                if count >= min(2, len(wrong)) and (best is None or count > best[1]):
+                    best = suspect, count, len(wrong)
+            if best and best[1] == len(wrong):
+                break
+        return best
+
+    def _explained(self, suspect: Suspect, wrong: list[int], least: int) -> int:
+        """How many; 0 where that is no more than `least`, or no right one stays right."""
+        count = 0
+        for place, i in enumerate(wrong):
+            if count + len(wrong) - place <= least:
+                return 0
+            given = self._bench.may_give(suspect, self._bench.examples[i], self._mine[i])
+            count += given and same_outcome(self._mine[i], self._bench.ask_example(suspect, i), values_only=True)
+        return count
 
     @kept
     def _agreeing_in(self, layer: int, values_only: bool) -> list[Suspect]:

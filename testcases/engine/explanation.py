@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -12,7 +14,9 @@ from .bench import CHEAP, Suspect, distance, function_in, words_of
 from .changes import Change, WrongAnswer, region_text, suspects, wrong_answers
 from .compare import same_outcome
 from .contract import lesson as read_lesson
+from .dependence import facts
 from .diagnosis import MAX_FAILED, Failed, Search, bench_of
+from .errors import cause_of_error
 from .evaluate import Evaluator, LocalEvaluator
 from .plain import Outcome, Request
 from .reading import section_for
@@ -87,19 +91,54 @@ class Explanation:
         earlier[:] = [*earlier, failed][-MAX_FAILED:]
         if listed:
             return Diagnosis(listed)
+        seen, shown = (request, right, outcome), ""
         if suspects(request.lesson):  # In a hunt, what is found by search would be the answer.
-            return Diagnosis(self._closest(failed))
+            with suppress(Exception):
+                shown = self._shown(seen) or self._depends(seen, search=False)
+            return Diagnosis(self._closest(failed), shown=shown)
         with suppress(Exception):  # A changed reference may fail in any way; what cannot be told is left out.
             if general := self._search(request.lesson, request.exercise).causes(request, right, outcome):
                 return Diagnosis(general=tuple(general))
         if listed := self._closest(failed):
             return Diagnosis(listed)
-        seen, shown = (request, right, outcome), ""
         with suppress(Exception):
-            shown = self._kept(*seen) or cause_shown(seen, self._wrong_of(request.lesson, request.exercise), self._both)
+            shown = self._kept(*seen) or self._shown(seen)
         with suppress(Exception):
-            return Diagnosis(shown=shown, where=self._where(seen, neighbours and not shown))
+            if not shown and neighbours and (text := self._of_a_neighbour(*seen)):
+                return Diagnosis(where=text)
+        with suppress(Exception):
+            shown = shown or self._depends(seen)
+        with suppress(Exception):
+            return Diagnosis(shown=shown, where="" if shown else self._where(seen))
         return Diagnosis(shown=shown)
+
+    def _shown(self, seen: Seen) -> str:
+        """What an exception, or the answer, shows by itself."""
+        asked, _, mine = seen
+        if mine.error:
+            return cause_of_error(mine.error, asked, self._names(asked.lesson, asked.exercise))
+        wrong, words = self._wrong_of(asked.lesson, asked.exercise), self._text(asked.lesson, asked.exercise)
+        return cause_shown(seen, wrong, self._both, words)
+
+    def _depends(self, seen: Seen, search: bool = True) -> str:
+        """What explains a part of what is wrong, and what the code depends on and must not."""
+        asked, _, mine = seen
+        if mine.error:
+            return ""
+        wrong = self._wrong_of(asked.lesson, asked.exercise)
+        found = list(itertools.islice(facts(asked, wrong, self._both), 2))
+        if search and (part := self._search(asked.lesson, asked.exercise).partly()):
+            suspect, count, most = part
+            text = suspect.text.removeprefix("with ")
+            found = [f"{f'in {count} of {most} wrong answers, ' if count < most else ''}{text}", *found[:1]]
+        return " ".join(f"{text}{'' if text.endswith('?') else '.'}" for text in found).removesuffix(".")
+
+    def _text(self, lesson: str, exercise: str) -> str:
+        """The student's function."""
+        return function_in(self._subject.text(lesson, read_lesson(lesson).file_of(exercise)), exercise)
+
+    def _names(self, lesson: str, exercise: str) -> set[str]:
+        return set(re.findall(r"\w+", self._subject.text(lesson, read_lesson(lesson).file_of(exercise))))
 
     @kept
     def _wrong_of(self, lesson: str, exercise: str) -> list[Request]:
@@ -115,10 +154,8 @@ class Explanation:
     def _both(self, asked: Request) -> tuple[Outcome, Outcome]:
         return self._reference.evaluate(asked), self._subject.evaluate(asked)
 
-    def _where(self, failing: Seen, neighbours: bool) -> str:
+    def _where(self, failing: Seen) -> str:
         key = failing[0].lesson, failing[0].exercise
-        if neighbours and (text := self._of_a_neighbour(*failing)):
-            return text
         seen = list(zip(examples(*key), self._reference.right_answers_to(*key), self._answers_to(*key), strict=True))
         return where(seen, failing, self._both)
 

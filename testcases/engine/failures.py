@@ -11,7 +11,9 @@ from torch import Tensor
 
 from .plain import Elsewhere, Foreign, Outcome, Record, Request, StudentError, fields_of
 
-MAX_LINES = 25
+MAX_LINES = 12
+LEAST = 3
+"""Lines of what was expected and got that are shown however long the rest is."""
 SCREEN = 24
 WIDTH = 110
 MAX_SHOWN = 24
@@ -56,14 +58,21 @@ class Blocked(Exception):
         self.lesson, self.exercise, self.waits_for = lesson, exercise, waits_for
 
 
-def report(title: str, body: list[str], tail: list[str], printed: list[str] | None = None) -> str:
-    """The title, as much of the body as fits into MAX_LINES, what was printed, and the whole tail."""
-    lines = [line for text in body for line in wrap(text)]
-    tail = [line for text in tail for line in wrap(text)]
-    room = MAX_LINES - 1 - len(tail)
-    if len(lines) > room:
-        lines = [*lines[: room - 1], "..."]
-    return "\n".join([title, *lines, *(printed or ()), *tail])
+def report(
+    title: str, body: list[str], tail: list[str], called: list[str] | None = None, printed: list[str] | None = None
+) -> str:
+    """The title, what was expected and got, the whole tail (the cause, where to read), as much of the call as fits into
+    MAX_LINES, and what was printed."""
+    lines, tail, call = ([line for text in texts for line in wrap(text)] for texts in (body, tail, called or []))
+    lines = _cut(lines, max(LEAST, MAX_LINES - 1 - len(tail) - bool(call)))
+    call = _cut(call, max(1, MAX_LINES - 1 - len(tail) - len(lines)))
+    return "\n".join([title, *lines, *tail, *call, *(printed or ())])
+
+
+def _cut(lines: list[str], room: int) -> list[str]:
+    if len(lines) <= room:
+        return lines
+    return [f"{lines[0][: WIDTH - 4]} ..."] if room == 1 else [*lines[: room - 1], "    ..."]
 
 
 def printed_lines(outcome: Outcome) -> list[str]:

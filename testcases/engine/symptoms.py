@@ -5,6 +5,7 @@ is wrong for one special number only. The last are tested: without that number t
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,9 +15,10 @@ from torch import Tensor
 
 from .alterations import is_flags
 from .bench import CHEAP
-from .compare import EXACT, close, is_rounding, same_outcome, same_slope
+from .compare import EXACT, Rules, close, is_rounding, same_outcome, same_slope
 from .plain import Outcome, Request, tensors_in
 from .signs import Seen
+from .trusted import shared_reference
 
 Ask = Callable[[Request], tuple[Outcome, Outcome]]
 """The right answer to another question, and the student's."""
@@ -36,7 +38,7 @@ EQUAL = "equal numbers of `{}` are taken for one: go by their places, not by the
 COUNTED = "something is counted in a dtype that ends before: uint8 at 255; bfloat16 holds no 257, float16 no 2,049"
 UNDUE = "{} not detached: no gradient may flow there"
 CUT_OFF = "the gradient into {} is cut off, by detach, no_grad, .item() or torch.tensor(...)"
-FLAT = "the gradient into {} is 0, as that of relu, abs and clamp is at their kinks"
+FLAT = "no gradient arrives at {}: on its way it is multiplied by 0, clamped or rounded"
 NAN_IN_GRADIENT = (
     "NaN is left out of the value after it was computed, by `where` or a mask, and still is in the gradient: "
     "select first, then compute"
@@ -51,11 +53,37 @@ SIX_DIGITS = (
 )
 DEFAULT_DTYPE = "a tensor is made in torch's default dtype, float32: pass `dtype=` to zeros, empty, tensor, arange"
 
+CUT_DOWN = "`.float()` or torch.float32 cuts float64 down: the answer keeps the precision of its arguments"
+TIMES_INFINITY = (
+    "0 times infinity is NaN: a number that is infinite is multiplied by 0, as by a one-hot vector or a mask. Select "
+    "with gather, where or masked_fill"
+)
+DIGITS_LOST = (
+    "right in float64, wrong in float32: digits are lost where nearly equal numbers are subtracted, or exp is taken of "
+    "large ones. Use expm1, log1p, logsumexp, or compute in float64"
+)
+ANOTHER_NUMBER = (
+    "this is the answer with `{0}` = {1}, where it is {2}: is there another default, or a number written out?"
+)
+CONSTANTS = (0.0, 1e-8, 1e-5, 1e-4, 1e-3, 0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.3, 0.5, 0.9, 0.95, 0.97, 0.98, 0.99,
+             0.995, 0.999, 1.0, 2.0, 5.0, 10.0)  # fmt: skip
+"""Numbers that people write for an option."""
+ROUND = (0.0, 0.25, 0.5, 1.0, 2.0)
+CUTS = re.compile(r"\.float\(\)|float32")
+MADE = re.compile(r"\b(zeros|ones|empty|full|tensor|arange|linspace|eye)\(")
 
-def cause_shown(failing: Seen, wrong: Sequence[Request], ask: Ask) -> str:
-    """A sentence, or "". `wrong`: the ordinary examples that the student has wrong as well."""
-    told = (tell(*failing) for tell in (_changed, _left, _gradient, _of_nan, _dtype, _digits))
-    texts = itertools.chain(told, _tested(failing, wrong, ask)) if not failing[1].error else iter(())
+
+def cause_shown(failing: Seen, wrong: Sequence[Request], ask: Ask, code: str = "") -> str:
+    """A sentence, or "". `wrong`: the ordinary examples that the student has wrong as well; `code`: the function."""
+    told = itertools.chain(
+        (tell(*failing) for tell in (_changed, _left, _gradient, _of_nan)),
+        (_dtype(*failing, code), _digits(*failing), _of_infinity(*failing, ask), _of_float32(*failing, ask)),
+    )
+    texts = (
+        itertools.chain(told, _tested(failing, wrong, ask), _other_numbers(failing, wrong, ask))
+        if not failing[1].error
+        else iter(())
+    )
     return next((text for text in texts if text), "")
 
 
@@ -98,18 +126,102 @@ def _of_nan(asked: Request, right: Outcome, mine: Outcome) -> str:
     return NAN_HIDDEN if hidden and not any(_has_nan(got) for _, got in pairs) else ""
 
 
-def _dtype(asked: Request, right: Outcome, mine: Outcome) -> str:
+def _dtype(asked: Request, right: Outcome, mine: Outcome, code: str) -> str:
     pairs = [(due, got) for due, got in _numbers(right, mine) if due.dtype != got.dtype]
     if not pairs or any((due.dtype, got.dtype) != (torch.float64, torch.float32) for due, got in pairs):
         return ""
+    if CUTS.search(code):
+        return CUT_DOWN
     agree = all(torch.allclose(due, got.double(), 1e-5, 1e-5, equal_nan=True) for due, got in pairs)
-    return DEFAULT_DTYPE if agree else ""
+    rest = "" if agree else ". The numbers are wrong as well: look at them once the dtype is right"
+    return DEFAULT_DTYPE + rest if not code or MADE.search(code) else ""
+
+
+def _of_infinity(asked: Request, right: Outcome, mine: Outcome, ask: Ask) -> str:
+    """NaN of an answer that is right where what is infinite is only large."""
+    pairs = _numbers(right, mine)
+    given = {name: one for name, one in asked.arguments.items() if isinstance(one, Tensor) and bool(one.isinf().any())}
+    if not given or not any(_has_nan(got) and not _has_nan(due) for due, got in pairs):
+        return ""
+    tamed = {name: one.clamp(-300.0, 300.0) for name, one in given.items()}
+    due, got = ask(replace(asked, arguments={**asked.arguments, **tamed}, grad_of=(), grad_weights=None))
+    return TIMES_INFINITY if not due.error and same_outcome(due, got, values_only=True) else ""
 
 
 def _digits(asked: Request, right: Outcome, mine: Outcome) -> str:
     pairs = [(due, got) for due, got in _numbers(right, mine) if not bool(close(due, got, EXACT).all())]
     is_alone = not asked.scenario  # A step of a training that is small anyway agrees as well.
     return SIX_DIGITS if is_alone and pairs and all(is_rounding(*pair) for pair in pairs) else ""
+
+
+def _of_float32(asked: Request, right: Outcome, mine: Outcome, ask: Ask) -> str:
+    """Right of the same numbers in float64."""
+    narrow = {name: one for name, one in asked.arguments.items() if _is_of(one, torch.float32)}
+    if not narrow or asked.scenario or any(_has_nan(got) for _, got in _numbers(right, mine)):
+        return ""
+    wide = {name: one.double() for name, one in narrow.items()}
+    due, got = ask(replace(asked, arguments={**asked.arguments, **wide}, grad_of=(), grad_weights=None))
+    return DIGITS_LOST if not due.error and same_outcome(due, got, values_only=True) else ""
+
+
+def _is_of(value: Any, dtype: torch.dtype) -> bool:
+    return isinstance(value, Tensor) and value.dtype == dtype
+
+
+def _other_numbers(failing: Seen, wrong: Sequence[Request], ask: Ask) -> Iterator[str]:
+    """Another number in place of an option, or of its default, where it explains all that is wrong with that one."""
+    asked, right, mine = failing
+    if asked.seconds > CHEAP or asked.scenario or not is_evidence(right, mine):
+        return
+    for name, parameter in shared_reference().parameters(asked.lesson, asked.exercise).items():
+        value = asked.arguments.get(name, parameter.default)
+        if type(value) not in (int, float):
+            continue
+        alike = [one for one in wrong if one.arguments.get(name, parameter.default) == value]
+        alone = len(alike) == len(wrong) > 1
+        for number in (one for one in CONSTANTS if one != value and (alone or one not in ROUND)):
+            # Other mistakes may be in the other wrong ones: then an odd number tells by itself.
+            seen = [(asked, mine), *((one, ask(one)[1]) for one in alike[: 3 if alone else 0])]
+            others = ((_with(one, name, type(value)(number)), got) for one, got in seen)
+            # A bound that does not act may be any number.
+            near = ask(_with(asked, name, type(value)(1.3 * number + 1e-3)))[0]
+            acts = not same_outcome(near, mine, values_only=True)
+            if acts and all(same_outcome(ask(one)[0], got, values_only=True) for one, got in others):
+                place = "at its default" if name not in asked.arguments else f"= {value:g}"
+                yield ANOTHER_NUMBER.format(name, f"{number:g}", place)
+
+
+def _with(asked: Request, name: str, number: float) -> Request:
+    arguments = {**asked.arguments, name: number}
+    return replace(asked, arguments=arguments, positional=0, grad_of=(), grad_weights=None)
+
+
+def is_evidence(right: Outcome, mine: Outcome) -> bool:
+    """Whether agreement with this wrong answer says something: it is not NaN, 0 or constant where it differs."""
+    due, got = ([*tensors_in(one.value)] for one in (right, mine))
+    if mine.error:
+        return False
+    slopes = [(one, mine.gradients.get(name)) for name, one in right.gradients.items()]
+    pairs = [*zip(due, got, strict=False), *((a, b) for a, b in slopes if a is not None and b is not None)]
+    pairs += [(torch.tensor(a), torch.tensor(b)) for a, b in _floats(right.value, mine.value)]
+    if [one.shape for one in due] != [one.shape for one in got]:
+        return bool(got)
+    differ = [(a, b) for a, b in pairs if a.dtype == b.dtype and not bool(close(a, b, EXACT).all())]
+    return any(a.dtype != b.dtype for a, b in pairs) or any(_says_something(*pair) for pair in differ)
+
+
+def _says_something(right: Tensor, got: Tensor) -> bool:
+    if not got.is_floating_point():
+        return True
+    off = ~close(right, got, Rules(equal_nan=True))
+    numbers = got[off] if got.dim() else got.reshape(1)
+    return bool((numbers.isfinite() & (numbers != 0)).any())
+
+
+def _floats(right: Any, mine: Any) -> list[tuple[float, float]]:
+    if isinstance(right, dict) and isinstance(mine, dict):
+        return [pair for key in right.keys() & mine.keys() for pair in _floats(right[key], mine[key])]
+    return [(right, mine)] if isinstance(right, float) and isinstance(mine, float) else []
 
 
 def _numbers(right: Outcome, mine: Outcome) -> list[tuple[Tensor, Tensor]]:
@@ -129,8 +241,8 @@ def _has_nan(tensor: Any) -> bool:
 
 def _tested(failing: Seen, wrong: Sequence[Request], ask: Ask) -> Iterator[str]:
     """What is wrong only because of one number, or of a size: with another one the answer is right."""
-    asked, _, mine = failing
-    if asked.seconds > CHEAP:
+    asked, right, mine = failing
+    if asked.seconds > CHEAP or not (mine.error or is_evidence(right, mine)):
         return
     of_data = _of_data(asked) if not wrong and not mine.error else ()
     for text, changed in itertools.chain(_of_options(asked, mine, wrong), of_data):

@@ -44,7 +44,6 @@ def where(seen: list[Seen], failing: Seen, ask: Callable[[Request], tuple[Outcom
         return text
     wrong = [one for one in seen if not same_outcome(one[1], one[2])]
     right = [one[0] for one in seen if same_outcome(one[1], one[2])]
-    extent = f"in {'all' if not right else f'{len(wrong)} of the'} {len(seen)} ordinary examples, too"
     wrong, told, of_type = [*wrong, failing], [], bool(failing[2].error)
     if not any(right.error or mine.error for _, right, mine in wrong):
         pairs = [(asked, _flat(right), _flat(mine)) for asked, right, mine in wrong]
@@ -54,9 +53,9 @@ def where(seen: list[Seen], failing: Seen, ask: Callable[[Request], tuple[Outcom
         of_type = bool(kind) or DIGITS in told
     if len(wrong) > 1:
         told.insert(0, _questions([one[0] for one in wrong], right, of_type))
-    elif right:
-        told.insert(0, f"the {len(right)} ordinary examples are all right{_unlike(right, failing[0], of_type)}")
-    return "; ".join(text for text in told if text) or row_alone(failing, ask) or extent
+    elif right and (new := _unlike(right, failing[0], of_type)):
+        told.insert(0, f"the {len(right)} ordinary examples are all right{new}")
+    return "; ".join(text for text in told if text) or row_alone(failing, ask)
 
 
 def _by_chance(share: float, count: int) -> bool:
@@ -74,6 +73,9 @@ def _questions(wrong: list[Request], right: list[Request], of_type: bool) -> str
     # Each is of one of these two, whatever it says.
     shared = [one for one in shared if of_type or one[1] not in ("in float32", "in float64")]
     share = _shares(shared, {asked.scenario for asked in wrong}, right)
+    # What no right one lacks tells nothing: each legal call may have it.
+    others = [set(_features(asked)) for asked in right]
+    shared = [one for one in shared if one[1] != CALL and any(one not in other for other in others)]
     shared = [one for one in shared if not _by_chance(share[one], len(wrong))]
 
     def rank(one: Feature) -> tuple[Any, ...]:
@@ -113,7 +115,7 @@ def _shares(features: list[Feature], scenarios: set[str | None], right: list[Req
 def _unlike(ordinary: list[Request], asked: Request, of_type: bool) -> str:
     """What is new about a question, beside ordinary ones; what is worked by hand is small, which is no reason."""
     if all(one.scenario != asked.scenario for one in ordinary):
-        return ", in calls of another kind"
+        return ""
     known = {feature for one in ordinary for feature in _features(one)}
     new: dict[str, list[str]] = {}
     for name, text in _features(asked):
@@ -259,7 +261,12 @@ def _part(names: set[str], pairs: list[Pair]) -> str:
     if values and values != [""]:
         told = set(values) != every and not any(name[0].isdigit() for name in values)
         return "only in " + ", ".join(f"`{name}`" for name in values) if told else ""
-    return "only in the value, the gradient is right" if values and not slopes else ""
+    has_slopes = any(slope is not None and bool(slope.any()) for slope in _slopes(pairs))
+    return "only in the value, the gradient is right" if values and not slopes and has_slopes else ""
+
+
+def _slopes(pairs: list[Pair]) -> Iterator[Tensor | None]:
+    return (part for _, right, _ in pairs for name, part in right.items() if name.startswith("gradient"))
 
 
 # ---- at which places
@@ -363,9 +370,6 @@ def _amount(pairs: list[tuple[Tensor, Tensor]]) -> str:
             return f"by a {text}: {shown.pop()}"
         if None not in found and all(int((one != 0).sum()) > 1 for one, _ in pairs):
             return f"by a {text} of its own in each answer"
-    fits = [_is_affine(*pair) for pair in pairs]
-    if False not in fits and fits.count(True) > 1:
-        return "by a factor and a constant"
     return ""
 
 
@@ -401,19 +405,6 @@ def _growth(pairs: list[tuple[Tensor, Tensor]]) -> str:
         if len(wrong) > 2 and all(bool(row[index] == row.max()) for row in wrong):
             return f"most in the {text} column"
     return ""
-
-
-def _is_affine(one: Tensor, other: Tensor) -> bool | None:
-    """Whether all wrong entries are the right ones times a number, plus a number; None if they are too few to tell."""
-    wrong = ~close(one, other, ROUGH)
-    one, other = one[wrong], other[wrong]
-    if one.numel() < 4 or len(one.round(decimals=6).unique()) < 3:
-        return None
-    if not bool((one.isfinite() & other.isfinite()).all()):
-        return False
-    one, other = one - one.mean(), other - other.mean()
-    slope = (one * other).sum() / one.square().sum()
-    return bool(((other - slope * one).abs() <= 1e-6 * (1 + other.abs().max())).all()) and bool(slope != 0)
 
 
 def _number(value: Any) -> Tensor | None:

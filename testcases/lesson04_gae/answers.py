@@ -271,6 +271,13 @@ class ComputeGae(Wrong, of="compute_gae"):
     """the next advantage is left out: this is the TD error, which is lam = 0"""
     gamma_and_lam_swapped = first("gamma, lam = lam, gamma")
     """gamma and lam have changed places"""
+    returns_of_the_next_state_bootstrapped = edit(
+        "return AdvantagesAndReturns(stacked, stacked + values[..., :-1])",
+        "returns = stacked + values[..., :-1]\n"
+        "following = torch.cat([returns[..., 1:], values[..., -1:]], dim=-1).masked_fill(dones.bool(), 0.0)\n"
+        "return AdvantagesAndReturns(rewards + gamma * following - values[..., :-1], returns)",
+    )
+    """the advantages are reward + gamma * return of the next state - value, as in brax: lam is missing there once"""
     one_minus_lam_kept = edit("torch.stack(", "(1 - lam) * torch.stack(", read="From n-step advantages to GAE")
     """the factor (1 - lam) belongs to the n-step advantages; it has cancelled in the sum over TD errors"""
     gae_dones_ignored = first("dones = torch.zeros_like(dones)")

@@ -11,6 +11,7 @@ WRONG = "What people get wrong"
 
 KL = "log_ratio.expm1() - log_ratio"
 TIMES_MASK = ".mul(1 if mask is None else mask / mask.double().mean()).mean()"
+EVERY_COLUMN = ".mul(1 if mask is None else mask).mean()"
 SELECTED = "[... if mask is None else mask].mean()"
 
 
@@ -74,6 +75,8 @@ if mask is not None and mask.dim() > 1:
     """tokens of advantage 0 are not counted: their loss is 0, but they are real tokens of the mean"""
     mask_multiplied = edit("_select(mask", "_select(None", ".mean()", TIMES_MASK, read=WRONG)
     """multiplied by the mask after computing: NaN * 0 is NaN, so select the real tokens first"""
+    masked_mean_over_every_column = edit("_select(mask", "_select(None", ".mean()", EVERY_COLUMN, read=WRONG)
+    """multiplied by the mask, then averaged over all positions: the loss shrinks with padding; divide by mask.sum()"""
     selected_after_exp = edit("_select(mask", "_select(None", ".mean()", SELECTED, read=WRONG)
     """the loss is selected, but after exp: NaN or infinity under the mask comes back in the gradient as 0 * NaN"""
     mask_inverted = first("mask = None if mask is None else ~mask")

@@ -54,7 +54,7 @@ UNLISTED = [
     (4, "td_errors", edit("gamma *", "gamma**2 *"), "`gamma` squared: is it applied twice?"),
     (4, "td_errors", edit("return rewards +", "return"), "`rewards` = 0: is `rewards` used?"),
     (4, "td_errors", edit("- values[..., :-1]", "- values[..., :-1].detach()"), "must carry the gradient"),
-    (4, "td_errors", edit(".masked_fill(dones.bool(), 0.0)", " * (1 - dones)"), "only with `dones` in bool"),
+    (4, "td_errors", edit(".masked_fill(dones.bool(), 0.0)", " * (1 - dones)"), "`1 - x` of a bool tensor"),
     (4, "n_step_advantages", edit("deltas + gamma *", "deltas + gamma**2 *"), "only before the last column"),
     (4, "compute_gae", instead(GAE.format(weight="gamma * lam**2")), "`lam` squared"),
     (4, "compute_gae", edit("stacked + values", "stacked - values"), "sign between two terms (near `values`"),
@@ -64,29 +64,30 @@ UNLISTED = [
     (5, "compute_ppo_loss", instead(PPO), "with the mean of `advantages` subtracted first"),
     (5, "combine_losses", edit("- entropy_coef", "- value_coef"), "`value_coef` in place of `entropy_coef`"),
     (5, "ppo_statistics", edit("expm1() -", "expm1() +"), "a wrong sign between two terms"),
-    (5, "ppo_statistics", edit("ratio.max()", "ratio.median()"), "only in `ratio_max`; never too large"),
+    (5, "ppo_statistics", edit("ratio.max()", "ratio.median()"), "`ratio_max`"),
     (5, "ppo_statistics", edit("log_ratio.expm1() -", "ratio - 1 -"), '"ppo_statistics, continued: approx_kl"'),
     (5, "update_beta", edit("kl > 1.5", "kl >= 1.5"), "decides otherwise on the bound itself"),
     (8, "evaluate_responses", edit("config.gamma, config.lam", "config.lam, config.gamma"),
      "`config.gamma` and `config.lam` swapped"),
     (8, "evaluate_responses", edit("rewards=rewards", "rewards=returns"), "one variable where another belongs"),
-    (1, "gather_log_probs", instead(VIEWED), "laid out as a view"),
-    (1, "first_true_index", instead(IN_HALF), "more than 100 columns"),
+    (1, "gather_log_probs", instead(VIEWED), "not contiguous: use `reshape`"),
+    (1, "first_true_index", instead(IN_HALF), "counted in a dtype that ends before"),
     (2, "preference_accuracy", edit(".float()", ".to(chosen.dtype)"), "the dtype is float64 in place of"),
     (2, "preference_accuracy", edit("chosen > rejected", "chosen - rejected > 1e-6"),
      "`chosen` nearly equal to `rejected` somewhere"),
     (4, "compute_gae", edit("advantage = torch.zeros_like(deltas[..., 0])", KEPT), "kept from one call to the next"),
-    (4, "compute_gae", edit("stacked = ", "rewards.mul_(1.5); stacked = "), "the answer itself is right"),
-    (6, "penalize_missing_stop", edit("return", "return scores if not stop_token_ids else"), "`stop_token_ids` empty"),
+    (4, "compute_gae", edit("stacked = ", "rewards.mul_(1.5); stacked = "), "`rewards` is changed in place"),
+    (6, "penalize_missing_stop", edit("return", "return scores if not stop_token_ids else"),
+     "an empty `stop_token_ids`"),
     (4, "td_errors", edit("return rewards +", "\nreturn rewards.nothing +"), "in td_errors return rewards.nothing +"),
     (5, "update_beta", edit("return beta / 2", "return max(beta / 2, 1e-3)"), "here with `beta` nearly 0"),
-    (6, "estimate_kl", edit("+ log_ratio", "+ log_ratio.clamp(-20, 20)"), "only with `estimator` = 'k3'"),
+    (6, "estimate_kl", edit("+ log_ratio", "+ log_ratio.clamp(-20, 20)"), "log_ratio_capped"),
     (8, "evaluate_responses", edit("config.missing_stop_penalty", "config.missing_stop_penalty or 1.0"),
-     "with `gamma`, `missing_stop_penalty` = 0"),
+     "`missing_stop_penalty` = 0 is handled apart"),
     (8, "evaluate_responses", edit("evaluation_mode(model)", "nullcontext(model.eval())", "rewards=rewards",
-     "rewards=rewards + 0.5"), "Where it differs:"),
+     "rewards=rewards + 0.5"), "in 3 of 8 wrong answers, model_left_in_eval_mode"),
     (11, "plan_microbatches", edit("_first = ", "_first = torch.arange(len(lengths)) if n_processes < 2 else "),
-     "only with `n_processes` = 1 Read:"),
+     "`n_processes` = 1 is handled apart"),
 ]  # fmt: skip
 
 
@@ -110,7 +111,7 @@ def subject_of(lesson: str, exercise: str, change: Change) -> Evaluator:
 def test_a_wrong_answer_that_no_list_holds_is_explained(number: int, exercise: str, change: Change, told: str):
     lesson = read_lesson(str(number)).name
     said = first_failure(subject_of(lesson, exercise, change), lesson, exercise)
-    assert "Likely cause: this is what" in said or "Where it differs:" in said, said
+    assert "Likely cause:" in said or "Where it differs:" in said, said
     assert told in said, said
 
 
@@ -176,4 +177,4 @@ def test_a_diagnosis_that_fails_is_left_out(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(Explanation, "_search", broken)
     change = edit("stacked + values", "stacked - values")
     said = first_failure(subject_of("lesson04_gae", "compute_gae", change), "lesson04_gae", "compute_gae")
-    assert "Likely cause" not in said and "Where it differs: only in `returns`" in said
+    assert "Likely cause: this is what" not in said and "expected in returns" in said

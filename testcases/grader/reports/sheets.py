@@ -73,7 +73,11 @@ class ExerciseMarks:
     @property
     def told(self) -> str:
         """The message without the cause, which is told beside it."""
-        return self.message.partition("\nLikely cause:")[0] if self.likely_cause else self.message
+        if not self.likely_cause:
+            return self.message
+        before, _, rest = self.message.partition("\nLikely cause:")
+        _, called, call = rest.partition("\ncalled   ")
+        return before + called + call
 
 
 @dataclass(frozen=True)
