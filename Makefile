@@ -33,6 +33,7 @@ POINTS ?=
 ASSIGNMENT ?=
 SHARD ?=
 DRY ?=
+TESTS ?= testcases
 PARTS ?=
 ASSIGNED = --assignment '$(ASSIGNMENT)' --lessons '$(LESSONS)' --points '$(POINTS)'
 # Not an argument of a command, which ps would show: make hands it on in the environment.
@@ -45,20 +46,19 @@ help: ## Show the commands
 
 setup: $(READY) ## Make .venv and install everything (the other commands do it too)
 
+CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+  { echo "error: expected Python 3.11 or newer, got $$($(PYTHON) --version 2>&1 || true); install it and run: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }; \
+  $(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
+  { echo "error: this Python has no venv module; install it (Debian and Ubuntu: apt install python3-venv) and run make again"; exit 1; }
+INSTALL = $(CHECK_PYTHON); $(PYTHON) testcases/install.py
+
 $(READY): requirements.lock
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
-	  { echo "error: expected Python 3.11 or newer, got $$($(PYTHON) --version 2>&1 || true); install it and run: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
-	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
-	  { echo "error: this Python has no venv module; install it (Debian and Ubuntu: apt install python3-venv) and run make again"; exit 1; }
-	@echo "installing into $(VENV) (once) ..."
-	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	@$(INSTALL) $(VENV) requirements.lock
 	@touch $(READY)
 
 # Apart, since the exercises and the demo need neither a browser nor the book.
 $(LAB_READY): requirements-lab.lock $(READY)
-	@echo "installing JupyterLab and Sphinx into $(VENV) (once) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements.lock -r requirements-lab.lock
+	@$(INSTALL) $(VENV) requirements-lab.lock --constraints requirements.lock --what 'JupyterLab and Sphinx'
 	@touch $(LAB_READY)
 
 CHECK_STACK = test -f '$(STACK)/apps/__init__.py' || \
@@ -73,10 +73,26 @@ demo: $(READY) ## SFT, reward model and PPO on this machine [PRESET=tiny SEED=0 
 	  --policy '$(POLICY)' --reward '$(REWARD)' --prompts '$(PROMPTS)' --value '$(VALUE)' --set '$(SET)' \
 	  $(if $(filter-out 0,$(RESUME)),--resume) $(if $(filter-out 0,$(OVERWRITE)),--overwrite)
 
-test: $(READY) $(LAB_READY) ## Check the course itself: everything (students: run pytest instead)
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(TESTS) --subject=solutions -p testcases.selfcheck.depth \
+  -n 2 --dist loadgroup --no-loadscope-reorder
+QUICK = not slow or smoke
+
+test: $(READY) $(LAB_READY) ## Does this clone work? Each system once (students: run pytest instead)
+	@echo "make test: the suites, the quick wrong answers and each system once; about 4 minutes on two idle cores"
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/python -m testcases.selfcheck.stubs --check
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest testcases --subject=solutions -n 2 --dist loadgroup --no-loadscope-reorder
+	@$(PYTEST) -m '$(QUICK)'
+
+test-all: $(READY) $(LAB_READY) ## Everything: what must pass before a change lands
+	@echo "make test-all: every check of the course; about 12 minutes on two idle cores"
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/python -m testcases.selfcheck.stubs --check
+	@$(PYTEST)
+
+# The difference, after make test.
+test-rest: $(READY) $(LAB_READY)
+	@echo "make test-rest: what make test left out; about 9 minutes on two idle cores"
+	@$(PYTEST) -m 'not ($(QUICK))'
 
 progress: $(READY) ## How far you are, lesson by lesson
 	@$(BIN)/python -m testcases.engine.progress
@@ -155,12 +171,8 @@ book-catalogues: $(LAB_READY) ## What a translation starts from: runs/book-catal
 	@$(BIN)/python -m book.stage
 	@$(SPHINX) -b gettext -d $(BOOK)-catalogues-doctrees . $(BOOK)-catalogues
 
-# torch comes first, so that nothing else chooses a build of it.
 $(BENCH_READY): testcases/benchmarks/trl.lock
-	@echo "installing TRL into $(BENCH) (once) ..."
-	@$(PYTHON) -m venv $(BENCH)
-	@$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check $$(grep '^torch==' $<)
-	@$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@$(INSTALL) $(BENCH) testcases/benchmarks/trl.lock --first torch --what 'TRL, to compare with,'
 	@touch $(BENCH_READY)
 
 bench: $(READY) $(BENCH_READY) ## How fast the trainer is: against TRL 1.12.0, the bare model passes and the machine

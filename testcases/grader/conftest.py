@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from testcases.grader.bubblewrap import NoSandbox, check_bubblewrap
+from testcases.selfcheck import needs
 
 collect_ignore = ["adversarial"]
 
@@ -18,7 +18,5 @@ def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="session")
 def bubblewrap() -> None:
     """What needs the sandbox is skipped where there is none; the rest is not."""
-    try:
-        check_bubblewrap()
-    except NoSandbox:
-        pytest.skip("bubblewrap is missing or may make no namespaces here: make check-sandbox says more")
+    if why := needs.no_sandbox():
+        pytest.skip(why)

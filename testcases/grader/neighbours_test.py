@@ -21,6 +21,7 @@ def td_errors(rewards, values, dones, gamma=0.99):
 SHORT = "call_seconds=0.5,grace_seconds=0.2,deaths=1,import_seconds=0.3"
 
 
+@pytest.mark.smoke
 @pytest.mark.slow
 def test_an_honest_submission_beside_a_hostile_one(bubblewrap: None, no_figures: None, tmp_path: Path):
     folder, out = tmp_path / "in", tmp_path / "out"

@@ -20,8 +20,8 @@ from testcases.grader.shards import shard_of
 READY = Path(__file__).parent / "ready"
 MATRIX = (READY / "github-matrix.yml").read_text("utf-8")
 SLURM = (READY / "slurm.sh").read_text("utf-8")
-BOOK = (ROOT / ".github" / "workflows" / "book.yml").read_text("utf-8")
-WORKFLOWS = {"matrix": MATRIX, "classroom": classroom.WORKFLOW, "book": BOOK}
+OWN = {path.stem: path.read_text("utf-8") for path in (ROOT / ".github" / "workflows").glob("*.yml")}
+WORKFLOWS = {"matrix": MATRIX, "classroom": classroom.WORKFLOW, **OWN}
 
 
 def steps(workflow: str) -> list[dict[str, Any]]:
@@ -38,6 +38,7 @@ def test_workflows_fit_githubs_schema():
 
 def test_shell_scripts_pass_shellcheck(tmp_path: Path):
     texts = {"slurm": SLURM, "setup": gradescope.SETUP, "run": gradescope.RUN}
+    texts["ci"] = (ROOT / ".ci" / "run").read_text("utf-8")
     for name, workflow in WORKFLOWS.items():
         for i, run in enumerate(step["run"] for step in steps(workflow) if "run" in step):
             # What GitHub fills in is a word to the shell.

@@ -189,6 +189,7 @@ def test_an_endless_loop(tmp_path: Path):
     assert found["td_errors"][0].kind == "took too long" and "gae.py:" in str(found["td_errors"][0])
 
 
+@pytest.mark.slow
 def test_an_endless_loop_that_cannot_be_stopped_ends_pytest_with_a_sentence(tmp_path: Path):
     folder = solved_folder(tmp_path)
     replace_body(
@@ -227,6 +228,7 @@ warnings.warn("of a library")
 """
 
 
+@pytest.mark.slow
 def test_same_verdicts_in_any_order_and_in_many_processes(tmp_path: Path):
     folder = solved_folder(tmp_path)
     replace_body(folder, RIGHT + WARNS + "return -right")

@@ -24,14 +24,13 @@ from solutions.lesson05_ppo_loss import compute_ppo_loss
 from solutions.lesson06_kl_rewards import estimate_kl
 from solutions.lesson08_rollout import sample_token
 from testcases.engine.contract import ROOT
-from testcases.selfcheck.browser_test import CHROMIUM, QUIET
+from testcases.selfcheck.browser_test import QUIET
 
 MISSING = [name for name in ("sphinx", "playwright", "axe_playwright_python") if find_spec(name) is None]
-IN_BROWSER = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on the PATH; Debian: apt install chromium")
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.xdist_group("book"),
-    pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}; `make book` does it"),
+    pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}; make book installs them"),
 ]
 FLAGS = [*QUIET, "--process-per-site", "--disable-features=BackForwardCache", "--disable-threaded-compositing"]
 PHONE, DESK = {"width": 400, "height": 200}, {"width": 1400, "height": 900}
@@ -61,11 +60,11 @@ def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
+def browser(chromium: str) -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        launched = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
         yield launched.new_context()
         launched.close()
 
@@ -140,7 +139,6 @@ def test_what_is_broken_fails_the_build_and_is_named_with_file_and_line(tmp_path
     assert re.search(r"source/README.md:3: WARNING: .*'renamed'", built.stderr)
 
 
-@IN_BROWSER
 def test_every_page_opens_on_a_phone_without_another_host_an_error_or_a_sideways_scroll(
     book: Path, browser: Any
 ) -> None:
@@ -162,6 +160,7 @@ def test_every_page_opens_on_a_phone_without_another_host_an_error_or_a_sideways
     assert wide == []
 
 
+@pytest.mark.smoke
 def test_text_notebook_playground_and_reference_of_a_lesson_link_to_each_other(book: Path) -> None:
     from book.navigation import KINDS, LESSON
 
@@ -178,7 +177,6 @@ def test_text_notebook_playground_and_reference_of_a_lesson_link_to_each_other(b
             assert not missing, f"{path} has no link to {missing}"
 
 
-@IN_BROWSER
 @pytest.mark.parametrize("scheme", PROBED)
 def test_pages_pass_the_accessibility_check(book: Path, browser: Any, scheme: str) -> None:
     from axe_playwright_python.sync_playwright import Axe
@@ -196,7 +194,6 @@ def test_pages_pass_the_accessibility_check(book: Path, browser: Any, scheme: st
     assert found == []
 
 
-@IN_BROWSER
 def test_answers_and_controls_work_by_keyboard(playground: Callable[[str], Any]) -> None:
     page = playground("05_clip")
     page.locator("article summary").first.press("Enter")
@@ -243,7 +240,6 @@ def row(numbers: list[float]) -> torch.Tensor:
     return torch.tensor([numbers], dtype=torch.float64)
 
 
-@IN_BROWSER
 def test_credit_is_that_of_lesson_4(playground: Callable[[str], Any]) -> None:
     page = playground("04_credit")
     chosen = settings(page, 4)
@@ -258,7 +254,7 @@ def test_credit_is_that_of_lesson_4(playground: Callable[[str], Any]) -> None:
         close(got["td_errors"], compute_response_gae(row(r), row(v), mask, gamma, 0.0).advantages[0])
 
 
-@IN_BROWSER
+@pytest.mark.smoke
 def test_the_clipped_objective_is_that_of_lesson_5(playground: Callable[[str], Any]) -> None:
     page = playground("05_clip")
     given = [[one["ratio"], one["advantage"], one["clip_epsilon"]] for one in settings(page, 5)]
@@ -271,7 +267,6 @@ def test_the_clipped_objective_is_that_of_lesson_5(playground: Callable[[str], A
             close(got["slope"], -log_probs.grad[0, 0])
 
 
-@IN_BROWSER
 def test_the_estimators_are_those_of_lesson_6(playground: Callable[[str], Any]) -> None:
     page = playground("06_estimators")
     weights = [[torch.tensor([one[f"{model}_{w}"] for w in range(4)]) for model in "pq"] for one in settings(page, 6)]
@@ -285,7 +280,6 @@ def test_the_estimators_are_those_of_lesson_6(playground: Callable[[str], Any]) 
             close(got["deviation"][name], (row(p)[0] * (right - mean) ** 2).sum().sqrt())
 
 
-@IN_BROWSER
 def test_sampling_is_that_of_lesson_8(playground: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch) -> None:
     page = playground("08_sampling")
     logits = page.evaluate("Object.values(VOCABULARY)")
@@ -298,7 +292,6 @@ def test_sampling_is_that_of_lesson_8(playground: Callable[[str], Any], monkeypa
         close(got, drawn_from[-1][0])
 
 
-@IN_BROWSER
 @pytest.mark.parametrize("way", ["multiply", "choose", "fill"])
 def test_masks_are_those_of_lesson_1(playground: Callable[[str], Any], way: str) -> None:
     page = playground("01_masks")
@@ -319,7 +312,6 @@ def test_masks_are_those_of_lesson_1(playground: Callable[[str], Any], way: str)
         close(got["gradient"], x.grad[0])
 
 
-@IN_BROWSER
 def test_over_optimization_shows_what_was_recorded(playground: Callable[[str], Any]) -> None:
     page = playground("12_overoptimization")
     recorded = json.loads((ROOT / "book" / "playgrounds" / "overoptimization.json").read_text("utf-8"))
@@ -332,7 +324,6 @@ def test_over_optimization_shows_what_was_recorded(playground: Callable[[str], A
         assert f"gold {numbers['gold'][at] + 0.0:.2f}" in shown and f"proxy {numbers['proxy'][at]:.2f}" in shown, shown
 
 
-@IN_BROWSER
 def test_the_print_has_contents_with_page_numbers_and_refuses_what_is_too_wide(browser: Any, tmp_path: Path) -> None:
     from pypdfium2 import PdfDocument
 

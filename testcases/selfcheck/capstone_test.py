@@ -52,6 +52,7 @@ def summary(out: Path) -> dict:
     return json.loads((out / "summary.json").read_text())
 
 
+@pytest.mark.smoke
 def test_the_whole_pipeline_writes_models_figures_and_summary(tmp_path, capsys, undisturbed):
     assert run(tmp_path, "--seed", "3") == 0
     result = summary(tmp_path)

@@ -13,6 +13,7 @@ from huggingface_hub import constants
 from testcases.engine import evaluate
 from testcases.engine.stubs import all_stubs, write_files
 from testcases.engine.traces import GlobalState
+from testcases.selfcheck import needs
 from testcases.selfcheck.students import POCKET
 from tiny_models import presets
 
@@ -32,6 +33,14 @@ def offline() -> Iterator[None]:
         patch.setenv("HF_HUB_OFFLINE", "1")
         patch.setattr(constants, "HF_HUB_OFFLINE", True)
         yield
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """The browser; what needs it is skipped where there is none that starts."""
+    if why := needs.no_chromium():
+        pytest.skip(why)
+    return str(needs.CHROMIUM)
 
 
 @pytest.fixture(scope="session")

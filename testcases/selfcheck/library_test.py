@@ -120,6 +120,7 @@ sys.exit(main([*{command!r}.split(), "--set", {hub.SET!r}]) or main(["configs"])
         assert (folder / result / "model.safetensors").is_file(), result
 
 
+@pytest.mark.slow
 def test_the_script_for_several_processes_runs_on_two(wheel, folder):
     launch = (sys.executable, "-m", "accelerate.commands.launch", *LAUNCH.split())
     one_write = 'print(f"{processes.index} {processes.count}\\n", end="")'  # else both may write into one line

@@ -12,11 +12,14 @@ from testcases.selfcheck import notebooks
 from testcases.selfcheck.kernels import ForkedKernels
 
 PATHS = notebooks.all_notebooks()
+SMOKE = "04_gae"
 EACH = pytest.mark.parametrize("path", PATHS, ids=[path.stem for path in PATHS])
 
 
 @pytest.mark.slow
-@EACH
+@pytest.mark.parametrize(
+    "path", [pytest.param(path, id=path.stem, marks=[pytest.mark.smoke] * (path.stem == SMOKE)) for path in PATHS]
+)
 def test_it_runs_without_error_or_warning(path: Path) -> None:
     before = path.read_bytes()
     notebooks.run(path, ForkedKernels)

@@ -18,6 +18,7 @@ from testcases.engine.session import Engine
 from testcases.selfcheck.students import reference, solved_folder
 
 CAPSTONE = "lesson12_capstone"
+pytestmark = pytest.mark.slow
 
 
 def changed(folder: Path, lesson: str, changes: Sequence[NamedChange]) -> None:

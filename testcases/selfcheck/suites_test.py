@@ -22,7 +22,7 @@ from testcases.engine.reading import headings
 from testcases.engine.runner import Case, cases, cases_of
 from testcases.engine.session import Engine
 from testcases.engine.trusted import with_change
-from testcases.selfcheck import complete
+from testcases.selfcheck import complete, durations
 from testcases.selfcheck.mutants import EQUIVALENT, survivors
 from testcases.selfcheck.same_code import code_of, normalized
 from testcases.selfcheck.students import reference
@@ -33,8 +33,10 @@ LESSONS = [name for name in lesson_names() if suites(name)]
 def _row(lesson: str, exercise: str, *what: WrongAnswer | RightAnswer):
     """One row of a table of tests. Those of an exercise share what its wrong answers give: one process runs them."""
     name = "-".join([read_lesson(lesson).short, exercise, *(change.name for change in what)])
-    group = pytest.mark.xdist_group(f"{lesson}-{exercise}")
-    return pytest.param(lesson, *(what or [exercise]), id=name, marks=group)
+    marks = [pytest.mark.xdist_group(f"{lesson}-{exercise}")]
+    if any(isinstance(change, WrongAnswer) and durations.is_slow(lesson, change) for change in what):
+        marks.append(pytest.mark.slow)
+    return pytest.param(lesson, *(what or [exercise]), id=name, marks=marks)
 
 
 EXERCISES = [_row(lesson, exercise) for lesson in LESSONS for exercise in read_lesson(lesson).exercises]
@@ -76,6 +78,7 @@ def test_solutions_pass(lesson: str):
     _assert_passes(solutions(), cases(lesson), range(1, 5))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lesson, right", RIGHT)
 def test_right_answer_passes_both_suites(lesson: str, right: RightAnswer):
     _assert_passes(with_change(lesson, right), cases_of(lesson, right.exercise))
