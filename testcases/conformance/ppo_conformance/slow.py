@@ -36,6 +36,8 @@ def token_entropy(logits, temperature=1.0) -> Rows:
 
 
 def masked_mean(values, mask, *, over: str = "tokens") -> float:
+    if over == "sum of everything":
+        return sum(x for row in values for x in row) / sum(map(sum, mask))
     if over == "columns":
         return sum(_real(values, mask)) / sum(len(row) for row in values)
     if over == "everything":
@@ -69,25 +71,22 @@ def gae(
     for r, v, d in _zip(rewards, values, dones):
         alive = [1 - int(x) for x in ([0] * shift + d)[: len(d)]]
         v = v if bootstrap else v[:-1] + [0.0]
-        made.append(_gae_of_row(r, v, alive, gamma, lam, done, form))
-    advantages = [advantage for advantage, _ in made]
-    if returns == "rewards to go":
-        return {"advantages": advantages, "returns": [to_go for _, to_go in made]}
-    return {"advantages": advantages, "returns": _plus(advantages, [row[:-1] for row in values])}
+        made.append(_gae_of_row(r, v, alive, gamma, lam, done, form, returns))
+    return {"advantages": [advantages for advantages, _ in made], "returns": [targets for _, targets in made]}
 
 
-def _gae_of_row(r: Row, v: Row, alive: Row, gamma, lam, done: str, form: str) -> tuple[Row, Row]:
-    advantages, to_go, carry, sum_to_go = [], [], 0.0, v[-1]
+def _gae_of_row(r: Row, v: Row, alive: Row, gamma, lam, done: str, form: str, returns: str) -> tuple[Row, Row]:
+    advantages, targets, carry, sum_to_go = [], [], 0.0, v[-1]
     for t in reversed(range(len(r))):
         next_value = v[t + 1] if alive[t] or done not in ("both", "value") else 0.0
         carry = carry if alive[t] or done not in ("both", "carry") else 0.0
         sum_to_go = r[t] + gamma * (sum_to_go if alive[t] else 0.0)
         delta = r[t] + gamma * next_value - v[t]
         last, carry = carry, delta + gamma * lam * carry
-        # brax: r + gamma * (lambda-return of t + 1) - V[t], in which one lam of GAE is missing
+        # r + gamma * (lambda-return of t + 1) - V[t], in which one lam of GAE is missing
         advantages.append(carry if form == "gae" else delta + gamma * last)
-        to_go.append(sum_to_go)
-    return advantages[::-1], to_go[::-1]
+        targets.append({"advantages + values": carry + v[t], "rewards to go": sum_to_go}[returns])
+    return advantages[::-1], targets[::-1]
 
 
 def gae_response(
@@ -179,9 +178,18 @@ def kl(log_probs, ref_log_probs, estimator="k1", *, sign: int = 1, clamp=math.in
 
 
 def token_rewards(
-    scores, log_probs, ref_log_probs, mask, kl_coef=0.1, clip_score=5.0, estimator="k1", *, score_at: str = "last"
+    scores,
+    log_probs,
+    ref_log_probs,
+    mask,
+    kl_coef=0.1,
+    clip_score=5.0,
+    estimator="k1",
+    *,
+    score_at: str = "last",
+    clamp=math.inf,
 ) -> Rows:
-    penalties = kl(_zero_where_masked(log_probs, mask), _zero_where_masked(ref_log_probs, mask), estimator)
+    penalties = kl(_zero_where_masked(log_probs, mask), _zero_where_masked(ref_log_probs, mask), estimator, clamp=clamp)
     made = []
     for score, penalty, m in _zip(scores, penalties, mask):
         row = [-kl_coef * x if real else 0.0 for x, real in _zip(penalty, m)]

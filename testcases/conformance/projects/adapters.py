@@ -1,0 +1,738 @@
+"""Each project's functions behind the operations' names: what its trainer does around a call is done here, too.
+
+An adapter reads the names of a case, prepares them as the trainer does (masked values set to 0, masks as numbers, time
+first), and calls code that was cut from the project's sources.
+"""
+
+from __future__ import annotations
+
+import math
+import types
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from .sources import Sources
+
+TORCH = {"torch": torch, "F": F, "nn": torch.nn, "np": np, "math": math, "defaultdict": defaultdict}
+DATA = ("differentiable=no",)
+"""Computed under no_grad, or in numpy."""
+FREE = ("padding=any",)
+Namespace = types.SimpleNamespace
+Adapters = dict[str, "Adapter"]
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """A function that takes an operation's arguments, and what the project declares of it."""
+
+    function: Callable[..., Any]
+    conventions: tuple[str, ...] = ()
+    not_supported: tuple[str, ...] = ()
+    framework: str = "torch"
+    around: str = ""
+    """What the trainer does before the call, where that matters."""
+    dtype: str = "float64"
+
+
+def _steps(function: Callable[..., Any]) -> Callable[..., Any]:
+    """GAE with time first: rewards (T, B), values (T + 1, B), dones (T, B) go in; (T, B) come back."""
+
+    def asked(rewards, values, dones, gamma, lam):
+        return tuple(one.T for one in function(rewards.T, values.T, dones.T, gamma, lam))
+
+    return asked
+
+
+def _rows(function: Callable[..., Any], stack: Callable[..., Any] = torch.stack) -> Callable[..., Any]:
+    """GAE of one row at a time."""
+
+    def asked(rewards, values, dones, gamma, lam):
+        rows = [function(*row, gamma, lam) for row in zip(rewards, values, dones, strict=True)]
+        return tuple(stack(list(part)) for part in zip(*rows, strict=True))
+
+    return asked
+
+
+def trl(sources: Sources) -> Adapters:
+    file = "trl/experimental/ppo/ppo_trainer.py"
+    of = sources.cut(file, "masked_mean", "masked_var", "masked_whiten", "truncate_response", **TORCH)
+    of.update(sources.cut("trl/experimental/utils.py", "first_true_indices", **TORCH))
+    of = sources.cut(file, "truncate_response", **of)
+    more = sources.cut("trl/trainer/utils.py", "selective_log_softmax", "entropy_from_logits", **TORCH)
+    train = f"{file}", "PPOTrainer.train"
+    gae = sources.block(*train, "lastgaelam = 0", "advantages = torch.masked_fill(")
+    kl = sources.block(*train, "logr = ", "kl = ")
+    rewards = sources.block(*train, "logprobs = torch.masked_fill(", "rewards[actual_start")
+    losses = sources.block(*train, "vpred = torch.masked_fill(", "pg_loss = ")
+
+    def gae_response(rewards, values, mask, gamma, lam):
+        rewards, values = rewards.masked_fill(~mask, 0.0), values.masked_fill(~mask, 0.0)
+        args, none = Namespace(gamma=gamma, lam=lam), lambda: None
+        names = {"responses": rewards, "padding_mask": ~mask, "values": values, "rewards": rewards, "args": args}
+        found = gae(**of, **names, empty_cache=none)
+        return found["advantages"], found["returns"]
+
+    def token_rewards(scores, log_probs, ref_log_probs, mask, kl_coef, clip_score, estimator):
+        at, last = torch.arange(mask.shape[1]).repeat(len(mask), 1), mask.sum(1) - 1
+        names = {"logprobs": log_probs, "ref_logprobs": ref_log_probs, "values": log_probs, "scores": scores.clone()}
+        args = Namespace(kl_estimator=estimator, kl_coef=kl_coef)
+        names |= {"padding_mask": at > last[:, None], "response_idxs": at, "sequence_lengths": last, "args": args}
+        return rewards(torch=torch, INVALID_LOGPROB=1.0, **names)["rewards"]
+
+    def loss(mask, clip, **names):
+        names = {"vpred": 0 * names["mb_advantage"], "mb_values": 0.0, "mb_return": 0.0, **names}
+        everywhere = {"padding_mask": ~mask, "padding_mask_p1": ~mask, "micro_batch_inds": slice(None)}
+        return losses(**of, **everywhere, **names, args=Namespace(cliprange=clip, cliprange_value=clip))
+
+    def policy_loss(log_probs, old_log_probs, advantages, clip_epsilon, mask):
+        new, old = log_probs.masked_fill(~mask, 1.0), old_log_probs.masked_fill(~mask, 1.0)
+        advantages = advantages.masked_fill(~mask, 0.0)
+        return loss(mask, clip_epsilon, new_logprobs=new, mb_logprobs=old, mb_advantage=advantages)["pg_loss"]
+
+    def value_loss(values, old_values, returns, clip_epsilon, mask):
+        old, to = old_values.masked_fill(~mask, 0.0), returns.masked_fill(~mask, 0.0)
+        names = {"new_logprobs": 0 * old, "mb_logprobs": 0 * old, "mb_advantage": 0 * old}
+        return loss(mask, clip_epsilon, vpred=values, mb_values=old, mb_return=to, **names)["vf_loss"]
+
+    filled = "the trainer fills padding before the call"
+    return {
+        "gather_log_probs": Adapter(
+            lambda logits, tokens, temperature: more["selective_log_softmax"](logits, tokens), (), ("temperature",)
+        ),
+        "token_entropy": Adapter(lambda logits, temperature: more["entropy_from_logits"](logits), (), ("temperature",)),
+        "masked_mean": Adapter(of["masked_mean"]),
+        "masked_whiten": Adapter(of["masked_whiten"], FREE),
+        "gae_response": Adapter(
+            gae_response, (*FREE, *DATA, "whitening=inside"), ("gaps", "empty rows"), around=filled
+        ),
+        "policy_loss": Adapter(policy_loss, around=filled),
+        "value_loss": Adapter(value_loss, around=filled),
+        "kl": Adapter(
+            lambda log_probs, ref_log_probs, estimator: kl(
+                logprobs=log_probs, ref_logprobs=ref_log_probs, args=Namespace(kl_estimator=estimator)
+            )["kl"],
+            (),
+            ("k2",),
+        ),
+        "token_rewards": Adapter(
+            token_rewards, (*FREE, *DATA, "score_at=after last"), ("clip score", "gaps", "k2"), around=filled
+        ),
+        "truncate_after_stop": Adapter(
+            lambda responses, stop_token_ids, pad_token_id: of["truncate_response"](
+                *stop_token_ids, pad_token_id, responses
+            ),
+            (),
+            ("several stops",),
+        ),
+    }
+
+
+def verl(sources: Sources) -> Adapters:
+    file, tensors = "verl/trainer/ppo/core_algos.py", "verl/utils/torch_functional.py"
+    names = ("masked_sum", "masked_mean", "masked_var", "masked_whiten", "get_response_mask", "clip_by_value")
+    names += ("entropy_from_logits", "logprobs_from_logits_v2")
+    of = sources.cut(tensors, *names, **TORCH)
+    functional = Namespace(**{name: of[name] for name in names})
+    cut = ("compute_gae_advantage_return", "agg_loss", "compute_policy_loss", "compute_value_loss", "kl_penalty")
+    cut += ("kl_penalty_forward", "compute_reinforce_plus_plus_outcome_advantage", "compute_rloo_outcome_advantage")
+    algos = sources.cut(file, *cut, "compute_grpo_outcome_advantage", verl_F=functional, **TORCH)
+    groups = lambda scores: np.arange(len(scores)).repeat(scores.shape[1])  # noqa: E731
+
+    def outcome(function):
+        def asked(scores):
+            flat = scores.reshape(-1, 1).clone()
+            return algos[function](flat, torch.ones_like(flat), groups(scores))[0].reshape(scores.shape)
+
+        return asked
+
+    rloo = outcome("compute_rloo_outcome_advantage")
+    return {
+        "gather_log_probs": Adapter(
+            lambda logits, tokens, temperature: of["logprobs_from_logits_v2"](logits / temperature, tokens)
+        ),
+        "token_entropy": Adapter(lambda logits, temperature: of["entropy_from_logits"](logits / temperature)),
+        "masked_mean": Adapter(of["masked_mean"]),
+        "masked_whiten": Adapter(of["masked_whiten"], FREE),
+        "gae_response": Adapter(
+            lambda rewards, values, mask, gamma, lam: algos["compute_gae_advantage_return"](
+                rewards, values, mask.to(rewards.dtype), gamma, lam
+            ),
+            (*FREE, *DATA, "whitening=inside"),
+        ),
+        "rewards_to_go": Adapter(
+            lambda rewards, mask, gamma: algos["compute_reinforce_plus_plus_outcome_advantage"](
+                rewards, mask.to(rewards.dtype), Namespace(gamma=gamma)
+            )[1],
+            (*FREE, *DATA),
+            around="of its two results, the returns: those before whitening",
+        ),
+        "policy_loss": Adapter(
+            lambda log_probs, old_log_probs, advantages, clip_epsilon, mask: algos["compute_policy_loss"](
+                old_log_probs, log_probs, advantages, mask, cliprange=clip_epsilon
+            )[0],
+            ("dual_clip=3",),
+        ),
+        "value_loss": Adapter(
+            lambda values, old_values, returns, clip_epsilon, mask: algos["compute_value_loss"](
+                values, returns, old_values, mask, clip_epsilon
+            )[0]
+        ),
+        "kl": Adapter(
+            lambda log_probs, ref_log_probs, estimator: algos["kl_penalty"](log_probs, ref_log_probs, estimator),
+            ("clamp=10 of k3",),
+        ),
+        "leave_one_out": Adapter(lambda scores: scores - rloo(scores), DATA),
+        "group_advantages": Adapter(outcome("compute_grpo_outcome_advantage"), DATA),
+        "response_mask": Adapter(
+            lambda responses, stop_token_ids: of["get_response_mask"](responses, stop_token_ids, dtype=torch.bool)
+        ),
+    }
+
+
+def openrlhf(sources: Sources) -> Adapters:
+    names = ("compute_approx_kl", "compute_reward", "_logsumexp_by_chunk", "log_probs_from_logits", "masked_mean")
+    of = sources.cut("openrlhf/models/utils.py", *names, "compute_entropy", KL_IS_WEIGHT_CLIP=10.0, **TORCH)
+    file = "openrlhf/trainer/ppo_utils/experience_maker.py"
+    names = ("get_advantages_and_returns", "get_cumulative_returns")
+    of = sources.cut(file, *(f"RemoteExperienceMaker.{name}" for name in names), **of)
+    of = sources.cut("openrlhf/models/loss.py", "aggregate_loss", **of)
+    of = sources.cut("openrlhf/models/loss.py", "PolicyLoss", "ValueLoss", "PairWiseLoss", "DPOLoss", **of)
+
+    def token_rewards(scores, log_probs, ref_log_probs, mask, kl_coef, clip_score, estimator):
+        kl = of["compute_approx_kl"](log_probs, ref_log_probs, kl_estimator=estimator)
+        return of["compute_reward"](scores, kl_coef, kl, mask, (-clip_score, clip_score))
+
+    maker = "RemoteExperienceMaker.compute_advantages_and_returns"
+    rloo = sources.block(file, maker, "baseline = ", "baseline = ")
+    group = sources.block(file, maker, "rewards = (rewards - rewards.mean(", "rewards = (")
+    samples = lambda scores: Namespace(rollout=Namespace(n_samples_per_prompt=scores.shape[1]))  # noqa: E731
+
+    def gae_response(rewards, values, mask, gamma, lam):
+        return of["get_advantages_and_returns"](None, values, rewards, mask, gamma, lam)
+
+    def to_go(rewards, mask, gamma):
+        return of["get_cumulative_returns"](None, rewards, mask, gamma)
+
+    return {
+        "gather_log_probs": Adapter(
+            lambda logits, tokens, temperature: of["log_probs_from_logits"](logits, tokens, temperature)
+        ),
+        "token_entropy": Adapter(lambda logits, temperature: of["compute_entropy"](logits), (), ("temperature",)),
+        "masked_mean": Adapter(lambda values, mask: of["masked_mean"](values, mask)),
+        "gae_response": Adapter(gae_response, (*FREE, *DATA)),
+        "rewards_to_go": Adapter(to_go, (*FREE, *DATA)),
+        "policy_loss": Adapter(
+            lambda log_probs, old_log_probs, advantages, clip_epsilon, mask: of["PolicyLoss"](
+                clip_epsilon, clip_epsilon
+            )(log_probs, old_log_probs, advantages, mask)[0]
+        ),
+        "value_loss": Adapter(
+            lambda values, old_values, returns, clip_epsilon, mask: of["ValueLoss"](clip_epsilon)(
+                values, old_values, returns, mask
+            )
+        ),
+        "kl": Adapter(
+            lambda log_probs, ref_log_probs, estimator: of["compute_approx_kl"](
+                log_probs, ref_log_probs, kl_estimator=estimator
+            ),
+            ("clamp=10",),
+        ),
+        "token_rewards": Adapter(token_rewards, (*FREE, *DATA, "clamp=10")),
+        "leave_one_out": Adapter(lambda scores: rloo(rewards=scores, args=samples(scores))["baseline"]),
+        "group_advantages": Adapter(lambda scores: group(rewards=scores)["rewards"]),
+        "pairwise_loss": Adapter(lambda chosen, rejected, margin=None: of["PairWiseLoss"]()(chosen, rejected, margin)),
+        "dpo_loss": Adapter(lambda beta, **given: of["DPOLoss"](beta)(*given.values())[0]),
+    }
+
+
+def nemo(sources: Sources) -> Adapters:
+    names = ("calculate_kl", "masked_mean", "calculate_baseline_and_std_per_prompt")
+    of = sources.cut("nemo_rl/algorithms/utils.py", *names, **TORCH)
+    file = "nemo_rl/algorithms/advantage_estimator.py"
+    gae = sources.cut(file, "GeneralizedAdvantageEstimator._compute_gae", **TORCH)["_compute_gae"]
+
+    def gae_response(rewards, values, mask, gamma, lam):
+        found = gae(Namespace(gae_lambda=lam, gae_gamma=gamma), rewards, values, mask.to(rewards.dtype))
+        return tuple(one.masked_fill(~mask, 0.0) for one in found)
+
+    def leave_one_out(scores):
+        prompts = torch.arange(len(scores)).repeat_interleave(scores.shape[1])[:, None]
+        flat = scores.flatten()
+        baseline = of["calculate_baseline_and_std_per_prompt"](prompts, flat, torch.ones_like(flat))
+        return baseline[0].reshape(scores.shape)
+
+    return {
+        "masked_mean": Adapter(of["masked_mean"]),
+        "gae_response": Adapter(gae_response, DATA),
+        "kl": Adapter(
+            lambda log_probs, ref_log_probs, estimator: of["calculate_kl"](log_probs, ref_log_probs, estimator),
+            ("clamp=10",),
+        ),
+        "leave_one_out": Adapter(leave_one_out, DATA, around="asked in float32; float64 scores raise", dtype="float32"),
+    }
+
+
+def roll(sources: Sources) -> Adapters:
+    names = ("compute_approx_kl", "log_probs_from_logits", "entropy_from_logits", "agg_loss", "masked_mean")
+    names += ("masked_sum", "masked_var", "masked_whiten", "get_eos_mask", "compute_gae_advantage_return")
+    of = sources.cut("roll/utils/functionals.py", *names, "compute_reinforce_return", **TORCH)
+    file = "roll/pipeline/base_worker.py"
+    value = sources.block(file, "CriticWorker.loss_func", "if self.pipeline_config.value_clip", "vf_loss = ")
+
+    def gae_response(rewards, values, mask, gamma, lam):
+        found = of["compute_gae_advantage_return"](rewards * mask, values, gamma, lam)
+        return found[0] * mask, found[1]
+
+    def policy_loss(log_probs, old_log_probs, advantages, clip_epsilon, mask):
+        advantages, ratio = advantages * mask, (log_probs - old_log_probs).exp()
+        clipped = ratio.clamp(1 - clip_epsilon, 1 + clip_epsilon) * advantages
+        return of["agg_loss"](-torch.min(ratio * advantages, clipped), mask, "seq-mean-token-mean")
+
+    def value_loss(values, old_values, returns, clip_epsilon, mask):
+        pipeline = Namespace(pipeline_config=Namespace(value_clip=clip_epsilon))
+        names = {"values": values, "old_values": old_values, "returns": returns, "response_mask": mask}
+        return value(**of, **names, self=pipeline)["vf_loss"]
+
+    def kl(log_probs, ref_log_probs, estimator):
+        name = {"k1": "kl", "k2": "mse", "k3": "k3"}[estimator]
+        return of["compute_approx_kl"](log_probs, ref_log_probs, kl_penalty=name)
+
+    return {
+        "gather_log_probs": Adapter(
+            lambda logits, tokens, temperature: of["log_probs_from_logits"](logits / temperature, tokens)
+        ),
+        "token_entropy": Adapter(lambda logits, temperature: of["entropy_from_logits"](logits / temperature)),
+        "masked_mean": Adapter(lambda values, mask: of["masked_mean"](values, mask)),
+        "masked_whiten": Adapter(of["masked_whiten"], FREE),
+        "gae_response": Adapter(gae_response, (*FREE, *DATA), around="rewards are masked, values are not"),
+        "rewards_to_go": Adapter(
+            lambda rewards, mask, gamma: of["compute_reinforce_return"](rewards * mask, gamma, 1.0)[1], (*FREE, *DATA)
+        ),
+        "masked_mean (agg_loss, token-mean)": Adapter(lambda values, mask: of["agg_loss"](values, mask, "token-mean")),
+        "policy_loss": Adapter(
+            policy_loss, ("reduction=row",), around="the trainer sets advantages to 0 under the mask"
+        ),
+        "value_loss": Adapter(value_loss, ("reduction=row",)),
+        "kl": Adapter(kl, ("clamp=10 of k3",)),
+        "response_mask": Adapter(
+            lambda responses, stop_token_ids: of["get_eos_mask"](responses, *stop_token_ids), (), ("several stops",)
+        ),
+    }
+
+
+def torchtune(sources: Sources) -> Adapters:
+    names = ("get_rewards_ppo", "masked_mean", "masked_var", "whiten", "estimate_advantages")
+    of = sources.cut("torchtune/rlhf/rewards.py", *names, **TORCH)
+    names = ("truncate_sequence_at_first_stop_token", "logits_to_logprobs")
+    of = sources.cut("torchtune/rlhf/sequence_processing.py", *names, **of)
+    masked = Namespace(masked_mean=of["masked_mean"])
+    of = sources.cut("torchtune/rlhf/loss/ppo.py", "PPOLoss", rlhf=masked, **of)
+    of = sources.cut("torchtune/rlhf/loss/dpo.py", "DPOLoss", **of)
+
+    def gae_response(rewards, values, mask, gamma, lam):
+        filled = [one.masked_fill(~mask, 0.0) for one in (values, rewards)]
+        return of["estimate_advantages"](*filled, gamma, lam, mask)
+
+    def token_rewards(scores, log_probs, ref_log_probs, mask, kl_coef, clip_score, estimator):
+        log_probs, ref_log_probs = (one.masked_fill(~mask, 1.0) for one in (log_probs, ref_log_probs))
+        return of["get_rewards_ppo"](scores, log_probs, ref_log_probs, kl_coef, mask.sum(1) - 1)[0]
+
+    def policy_loss(log_probs, old_log_probs, advantages, clip_epsilon, mask):
+        zero = torch.zeros_like(advantages)
+        log_probs, old_log_probs = (one.masked_fill(~mask, 1.0) for one in (log_probs, old_log_probs))
+        advantages = advantages.masked_fill(~mask, 0.0)
+        return of["PPOLoss"](clip_epsilon, 1.0, 0.0)(
+            old_log_probs, log_probs, advantages, zero, zero, zero, mask, mask
+        )[0]
+
+    def value_loss(values, old_values, returns, clip_epsilon, mask):
+        zero = torch.zeros_like(values)
+        filled = [one.masked_fill(~mask, 0.0) for one in (old_values, values, returns)]
+        return of["PPOLoss"](1.0, clip_epsilon, 1.0)(zero, zero, zero, *filled, mask, mask)[0]
+
+    filled = "the recipe fills padding before the call"
+    return {
+        "gather_log_probs": Adapter(
+            lambda logits, tokens, temperature: of["logits_to_logprobs"](logits, tokens, temperature)
+        ),
+        "masked_mean": Adapter(lambda values, mask: of["masked_mean"](values, mask)),
+        "masked_whiten": Adapter(
+            lambda values, mask, shift_mean: of["whiten"](values, mask, shift_mean), (*FREE, "flag=adds")
+        ),
+        "gae_response": Adapter(gae_response, (*FREE, *DATA), ("gaps", "empty rows"), around=filled),
+        "policy_loss": Adapter(policy_loss, around=filled),
+        "value_loss": Adapter(value_loss, around=filled),
+        "token_rewards": Adapter(token_rewards, (*FREE, *DATA), ("clip score", "gaps", "k2", "k3"), around=filled),
+        "truncate_after_stop": Adapter(
+            lambda responses, stop_token_ids, pad_token_id: of["truncate_sequence_at_first_stop_token"](
+                responses, torch.tensor(stop_token_ids), pad_token_id
+            )[1]
+        ),
+        "dpo_loss": Adapter(lambda beta, **given: of["DPOLoss"](beta)(*given.values())[0].mean()),
+    }
+
+
+def open_instruct(sources: Sources) -> Adapters:
+    file = "open_instruct/rl_utils.py"
+    of = sources.cut(file, "calculate_advantages", "calculate_advantages_packed", "masked_mean", **TORCH)
+    of = sources.cut("open_instruct/model_utils.py", "entropy_from_logits", **of)
+
+    def packed(rewards, values, mask, gamma, lam):
+        zero = np.zeros_like(rewards)
+        return of["calculate_advantages_packed"](values * mask, rewards * mask, gamma, lam, zero, mask.astype(float))
+
+    return {
+        "token_entropy": Adapter(lambda logits, temperature: of["entropy_from_logits"](logits / temperature)),
+        "masked_mean": Adapter(lambda values, mask: of["masked_mean"](values, mask)),
+        "gae_response": Adapter(
+            packed, FREE, ("nan under the mask",), "numpy", "the packed version, which its tests alone call"
+        ),
+    }
+
+
+def trlx(sources: Sources) -> Adapters:
+    file = "trlx/models/modeling_ppo.py"
+    of = sources.cut("trlx/utils/modeling.py", "logprobs_of_labels", **TORCH)
+    of = sources.cut(file, "PPOConfig.get_advantages_and_returns", **of)
+    loss = sources.block(file, "PPOConfig.loss", "values_clipped = ", "pg_loss = ")
+
+    def losses(mask, clip, **names):
+        return loss(torch=torch, mask=mask, self=Namespace(cliprange=clip, cliprange_value=clip), **names)
+
+    def policy_loss(log_probs, old_log_probs, advantages, clip_epsilon, mask):
+        zero = torch.zeros_like(advantages)
+        names = {"logprobs": log_probs, "old_logprobs": old_log_probs, "advantages": advantages}
+        return losses(mask, clip_epsilon, values=zero, old_values=zero, returns=zero, **names)["pg_loss"]
+
+    def value_loss(values, old_values, returns, clip_epsilon, mask):
+        zero = torch.zeros_like(values)
+        names = {"values": values, "old_values": old_values, "returns": returns}
+        return losses(mask, clip_epsilon, logprobs=zero, old_logprobs=zero, advantages=zero, **names)["vf_loss"]
+
+    def gae_response(rewards, values, mask, gamma, lam):
+        made = [
+            of["get_advantages_and_returns"](
+                Namespace(gamma=gamma, lam=lam), v[m][None], r[m][None], int(m.sum()), False
+            )
+            for r, v, m in zip(rewards, values, mask, strict=True)
+        ]
+        results = tuple(torch.zeros_like(rewards) for _ in range(2))
+        for row, (m, pair) in enumerate(zip(mask, made, strict=True)):
+            for result, one in zip(results, pair, strict=True):
+                result[row, m] = one[0]
+        return results
+
+    return {
+        "gather_log_probs": Adapter(
+            lambda logits, tokens, temperature: of["logprobs_of_labels"](logits, tokens), (), ("temperature",)
+        ),
+        "gae_response": Adapter(
+            gae_response,
+            DATA,
+            ("gaps", "empty rows"),
+            around="padding is the caller's business: rows are cut to length",
+        ),
+        "policy_loss": Adapter(policy_loss),
+        "value_loss": Adapter(value_loss),
+    }
+
+
+def deepspeed_chat(sources: Sources) -> Adapters:
+    file = "applications/DeepSpeed-Chat/dschat/rlhf/ppo_trainer.py"
+    names = ("actor_loss_fn", "critic_loss_fn", "get_advantages_and_returns", "compute_rewards")
+    of = sources.cut(file, "gather_log_probs", *(f"DeepSpeedPPOTrainer.{name}" for name in names), **TORCH)
+
+    def gae_response(rewards, values, mask, gamma, lam):
+        filled = [one.masked_fill(~mask, 0.0) for one in (values, rewards)]
+        return of["get_advantages_and_returns"](Namespace(gamma=gamma, lam=lam), *filled, 0)
+
+    def clipped(clip):
+        return Namespace(cliprange=clip, cliprange_value=clip, compute_fp32_loss=False)
+
+    def token_rewards(scores, log_probs, ref_log_probs, mask, kl_coef, clip_score, estimator):
+        trainer = Namespace(kl_ctl=kl_coef, clip_reward_value=clip_score)
+        return of["compute_rewards"](trainer, mask[:, :1], log_probs, ref_log_probs, scores, mask.long())
+
+    around = "values and rewards after the end are set to 0 just before, as train_rlhf does"
+    return {
+        "gather_log_probs": Adapter(
+            lambda logits, tokens, temperature: of["gather_log_probs"](logits, tokens), (), ("temperature",)
+        ),
+        "gae_response": Adapter(gae_response, (*FREE, *DATA), ("gaps",), around=around),
+        "policy_loss": Adapter(
+            lambda log_probs, old_log_probs, advantages, clip_epsilon, mask: of["actor_loss_fn"](
+                clipped(clip_epsilon), log_probs, old_log_probs, advantages, mask
+            )
+        ),
+        "value_loss": Adapter(
+            lambda values, old_values, returns, clip_epsilon, mask: of["critic_loss_fn"](
+                clipped(clip_epsilon), values, old_values, returns, mask
+            )
+        ),
+        "token_rewards": Adapter(
+            token_rewards, (*FREE, *DATA, "score_at=after last"), ("gaps", "k2", "k3"),
+            around="action_mask counts the stop token where pad and stop token are two",
+        ),
+    }  # fmt: skip
+
+
+def summarize(sources: Sources) -> Adapters:
+    file = "summarize_from_feedback_details/ppo.py"
+    names = ("masked_mean", "masked_var", "masked_whiten", "first_true_indices", "truncate_response")
+    of = sources.cut(file, *names, **TORCH)
+
+    def truncate(responses, stop_token_ids, pad_token_id):
+        return of["truncate_response"](
+            Namespace(truncate_token_id=stop_token_ids[0]), Namespace(pad_token_id=pad_token_id), responses
+        )
+
+    return {
+        "masked_mean": Adapter(of["masked_mean"]),
+        "masked_whiten": Adapter(of["masked_whiten"], (*FREE, "variance=n")),
+        "truncate_after_stop": Adapter(truncate, (), ("several stops",)),
+    }
+
+
+def cleanrl(sources: Sources) -> Adapters:
+    loop = sources.block(
+        "cleanrl/ppo.py", "", "advantages = torch.zeros_like(rewards)", "returns = advantages + values"
+    )
+
+    def gae(rewards, values, dones, gamma, lam):
+        starts = torch.cat([torch.zeros_like(dones[:1]), dones[:-1]]).to(rewards.dtype)
+        args = Namespace(num_steps=len(rewards), gamma=gamma, gae_lambda=lam)
+        names = {"rewards": rewards, "values": values[:-1], "dones": starts, "args": args, "device": "cpu"}
+        found = loop(torch=torch, next_value=values[-1:], next_done=dones[-1].to(rewards.dtype), **names)
+        return found["advantages"], found["returns"]
+
+    policy = sources.block("cleanrl/ppo.py", "", "pg_loss1 = ", "pg_loss = ")
+    value = sources.block("cleanrl/ppo.py", "", "v_loss_unclipped = ", "v_loss = ")
+
+    def policy_loss(log_probs, old_log_probs, advantages, clip_epsilon, mask):
+        ratio = (log_probs[mask] - old_log_probs[mask]).exp()
+        return policy(torch=torch, mb_advantages=advantages[mask], ratio=ratio, args=Namespace(clip_coef=clip_epsilon))[
+            "pg_loss"
+        ]
+
+    def value_loss(values, old_values, returns, clip_epsilon, mask):
+        names = {"newvalue": values[mask], "b_values": old_values[mask], "b_returns": returns[mask]}
+        return value(torch=torch, mb_inds=slice(None), args=Namespace(clip_coef=clip_epsilon), **names)["v_loss"]
+
+    return {
+        "gae": Adapter(_steps(gae), DATA, around="dones are those before a step, and next_done"),
+        "policy_loss": Adapter(policy_loss, around="no padding there: the real tokens alone are handed on"),
+        "value_loss": Adapter(value_loss, around="no padding there: the real tokens alone are handed on"),
+    }
+
+
+def ikostrikov(sources: Sources) -> Adapters:
+    compute = sources.cut("a2c_ppo_acktr/storage.py", "RolloutStorage.compute_returns", **TORCH)["compute_returns"]
+
+    def gae(rewards, values, dones, gamma, lam):
+        masks = torch.cat([torch.ones_like(rewards[:1]), (~dones).to(rewards.dtype)])
+        storage = Namespace(rewards=rewards, value_preds=values.clone(), masks=masks, returns=torch.zeros_like(values))
+        compute(storage, values[-1], True, gamma, lam, use_proper_time_limits=False)
+        return storage.returns[:-1] - values[:-1], storage.returns[:-1]
+
+    return {"gae": Adapter(_steps(gae), DATA)}
+
+
+def rlax(sources: Sources) -> Adapters:
+    import chex
+    import jax
+    import jax.numpy as jnp
+
+    jax.config.update("jax_enable_x64", True)
+    name = "truncated_generalized_advantage_estimation"
+    estimate = sources.cut("rlax/_src/multistep.py", name, jax=jax, jnp=jnp, chex=chex)[name]
+
+    def gae(rewards, values, dones, gamma, lam):
+        advantages = np.asarray(estimate(jnp.array(rewards), jnp.array(gamma * (1.0 - dones)), lam, jnp.array(values)))
+        return advantages, advantages + values[:-1]
+
+    return {"gae": Adapter(_rows(gae, np.stack), DATA, framework="numpy", around="discounts are gamma * (1 - dones)")}
+
+
+def tianshou(sources: Sources) -> Adapters:
+    one_row = sources.cut("tianshou/algorithm/algorithm_base.py", "_gae", **TORCH)["_gae"]
+
+    def gae(rewards, values, dones, gamma, lam):
+        ends = np.append(dones[:-1], True)
+        behind = values[1:] * (1.0 - dones)
+        advantages = one_row(values[:-1], behind, rewards, ends.astype(float), gamma, lam)
+        return advantages, advantages + values[:-1]
+
+    around = "compute_episodic_return sets the value behind a terminal step to 0, and ends the rollout at its last step"
+    return {"gae": Adapter(_rows(gae, np.stack), DATA, framework="numpy", around=around)}
+
+
+def sb3(sources: Sources) -> Adapters:
+    name = "compute_returns_and_advantage"
+    compute = sources.cut("stable_baselines3/common/buffers.py", f"RolloutBuffer.{name}", th=torch, **TORCH)[name]
+
+    def gae(rewards, values, dones, gamma, lam):
+        starts = np.concatenate([np.zeros_like(dones[:1]), dones[:-1]]).astype(np.float32)
+        names = {"rewards": rewards.astype(np.float32), "values": values[:-1].astype(np.float32)}
+        buffer = Namespace(buffer_size=len(rewards), episode_starts=starts, gamma=gamma, gae_lambda=lam, **names)
+        buffer.advantages = np.zeros_like(buffer.rewards)
+        compute(buffer, torch.tensor(values[-1], dtype=torch.float32), dones[-1])
+        return buffer.advantages, buffer.returns
+
+    return {
+        "gae": Adapter(_steps(gae), DATA, framework="numpy", around="float32 buffers; dones are those before a step")
+    }
+
+
+def _torchrl(sources: Sources, name: str) -> Adapters:
+    utils = "torchrl/objectives/value/utils.py"
+    helpers = (
+        "_get_num_per_traj",
+        "_split_and_pad_sequence",
+        "_custom_conv1d",
+        "_make_gammas_tensor",
+        "_flatten_batch",
+    )
+
+    def expand_right(tensor, shape):
+        """tensordict's, which is a dependency of torchrl and not fetched."""
+        return tensor[(...,) + (None,) * (len(shape) - tensor.ndim)].expand(shape)
+
+    given = {
+        **TORCH,
+        "SHAPE_ERR": "",
+        "TensorDictBase": (),
+        "expand_right": expand_right,
+        "is_dynamo_compiling": lambda: False,
+    }
+    of = sources.cut(utils, *helpers, **given)
+    names = (
+        "_geom_series_like",
+        "_fast_vec_gae",
+        "generalized_advantage_estimate",
+        "vec_generalized_advantage_estimate",
+    )
+    of = sources.cut("torchrl/objectives/value/functional.py", *names, **of)
+
+    def gae(rewards, values, dones, gamma, lam):
+        ends = dones.clone()
+        ends[:, -1] = True
+        columns = (values[:, :-1], values[:, 1:], rewards, ends, dones)
+        return tuple(one[..., 0] for one in of[name](gamma, lam, *(column[..., None] for column in columns)))
+
+    return {"gae": Adapter(gae, DATA, around="done marks the last step of the rollout, too; terminated only real ends")}
+
+
+def torchrl(sources: Sources) -> Adapters:
+    return _torchrl(sources, "generalized_advantage_estimate")
+
+
+def torchrl_vec(sources: Sources) -> Adapters:
+    return _torchrl(sources, "vec_generalized_advantage_estimate")
+
+
+def rsl_rl(sources: Sources) -> Adapters:
+    file = "rsl_rl/algorithms/ppo.py"
+    loop = sources.block(file, "PPO.compute_returns", "advantage = 0", "st.advantages = ")
+    policy = sources.block(file, "PPO.update", "surrogate = ", "surrogate_loss = ")
+    value = sources.block(file, "PPO.update", "value_clipped = ", "value_loss = ")
+
+    def gae(rewards, values, dones, gamma, lam):
+        names = {"rewards": rewards, "values": values[:-1], "dones": dones, "returns": torch.zeros_like(rewards)}
+        st = Namespace(num_transitions_per_env=len(rewards), **names)
+        loop(st=st, last_values=values[-1], self=Namespace(gamma=gamma, lam=lam))
+        return st.advantages, st.returns
+
+    def policy_loss(log_probs, old_log_probs, advantages, clip_epsilon, mask):
+        names = {
+            "ratio": (log_probs[mask] - old_log_probs[mask]).exp(),
+            "batch": Namespace(advantages=advantages[mask]),
+        }
+        return policy(torch=torch, self=Namespace(clip_param=clip_epsilon), **names)["surrogate_loss"]
+
+    def value_loss(values, old_values, returns, clip_epsilon, mask):
+        batch = Namespace(values=old_values[mask], returns=returns[mask])
+        return value(torch=torch, values=values[mask], batch=batch, self=Namespace(clip_param=clip_epsilon))[
+            "value_loss"
+        ]
+
+    return {
+        "gae": Adapter(_steps(gae), DATA, around="before the normalization of the whole rollout"),
+        "policy_loss": Adapter(policy_loss, around="no padding there: the real tokens alone are handed on"),
+        "value_loss": Adapter(value_loss, ("half=1",), around="no padding there: the real tokens alone are handed on"),
+    }
+
+
+def skrl(sources: Sources) -> Adapters:
+    file = "skrl/agents/torch/ppo/ppo.py"
+    loop = sources.block(file, "compute_gae", "advantage = 0", "returns = ")
+
+    def gae(rewards, values, dones, gamma, lam):
+        names = {"rewards": rewards, "terminated": dones, "truncated": torch.zeros_like(dones), "values": values[:-1]}
+        options = {"discount_factor": gamma, "lambda_coefficient": lam, "time_limit_bootstrap": False}
+        found = loop(torch=torch, last_values=values[-1], **names, **options)
+        return found["advantages"], found["returns"]
+
+    return {"gae": Adapter(_steps(gae), DATA, around="before the normalization inside compute_gae; true ends only")}
+
+
+def spinningup(sources: Sources) -> Adapters:
+    import scipy.signal
+
+    file = "spinup/algos/pytorch/ppo"
+    core = sources.cut(f"{file}/core.py", "discount_cumsum", scipy=Namespace(signal=scipy.signal))
+    finish = sources.cut(f"{file}/ppo.py", "PPOBuffer.finish_path", core=Namespace(**core), **TORCH)["finish_path"]
+
+    def gae(rewards, values, dones, gamma, lam):
+        names = {"rew_buf": rewards, "val_buf": values[:-1], "path_start_idx": 0, "gamma": gamma, "lam": lam}
+        buffer = Namespace(adv_buf=np.zeros_like(rewards), ret_buf=np.zeros_like(rewards), **names)
+        for t in range(len(rewards)):
+            buffer.ptr = t + 1
+            if dones[t] or t == len(rewards) - 1:
+                finish(buffer, 0.0 if dones[t] else values[t + 1])
+        return buffer.adv_buf, buffer.ret_buf
+
+    around = "finish_path is called at each end, and at the end of the rollout"
+    return {"gae": Adapter(_rows(gae, np.stack), (*DATA, "returns=rewards to go"), framework="numpy", around=around)}
+
+
+def minimalrl(sources: Sources) -> Adapters:
+    loop = sources.block("ppo.py", "PPO.train_net", "td_target = ", "advantage = torch.tensor(")
+
+    def gae(rewards, values, dones, gamma, lam):
+        steps = {"s": values[:-1, None], "s_prime": values[1:, None], "r": rewards[:, None]}
+        alive = (~dones).to(rewards.dtype)[:, None]
+        names = {**steps, "done_mask": alive, "gamma": gamma, "lmbda": lam, "self": Namespace(v=lambda state: state)}
+        advantages = loop(torch=torch, **names)["advantage"][:, 0]
+        return advantages, advantages + values[:-1]
+
+    return {"gae": Adapter(_rows(gae), DATA, around="one batch is one episode there")}
+
+
+def brax(sources: Sources) -> Adapters:
+    import jax
+    import jax.numpy as jnp
+
+    jax.config.update("jax_enable_x64", True)
+    compute = sources.cut("brax/training/agents/ppo/losses.py", "compute_gae", jax=jax, jnp=jnp)["compute_gae"]
+
+    def gae(rewards, values, dones, gamma, lam):
+        ends = jnp.array(dones.astype(float))
+        vs, advantages = compute(jnp.zeros_like(ends), ends, rewards, values[:-1], jnp.array(values[-1]), lam, gamma)
+        return np.asarray(advantages), np.asarray(vs)
+
+    return {"gae": Adapter(_steps(gae), DATA, framework="numpy")}
+
+
+PROJECTS: dict[str, Callable[[Sources], Adapters]] = {
+    one.__name__: one
+    for one in (
+        trl, verl, openrlhf, nemo, roll, torchtune, open_instruct, trlx, deepspeed_chat, summarize, cleanrl, ikostrikov,
+        rlax, tianshou, sb3, torchrl, torchrl_vec, rsl_rl, skrl, spinningup, minimalrl, brax,
+    )
+}  # fmt: skip
