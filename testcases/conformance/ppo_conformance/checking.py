@@ -117,7 +117,7 @@ class _Check:
         self.cases = [
             case for case in of.cases if not {need for need in without if not _is_nan(need)} & set(case.needs)
         ]
-        self.finite = {case.id: _finite(case) for case in self.cases if any(map(_is_nan, case.needs))}
+        self.finite = {case.id: _finite(case) for case in self.cases if _has_nan(case)}
         self.answers = {case.id: ask(function, of, case, case.arguments, way) for case in self.cases}
         self.of_finite = {id: ask(function, of, of.case(id), asked, way) for id, asked in self.finite.items()}
 
@@ -252,7 +252,7 @@ class _Check:
 
 
 def _difference(group: list[_Deviation], cause: str = "", says: str = "") -> Difference:
-    smallest = min(group, key=lambda one: (one.case.situation not in PLAIN, _size(one.case)))
+    smallest = min(group, key=lambda one: (one.case.situation not in PLAIN, _has_nan(one.case), _size(one.case)))
     return Difference(
         kind=group[0].kind,
         cause=cause,
@@ -263,6 +263,10 @@ def _difference(group: list[_Deviation], cause: str = "", says: str = "") -> Dif
         expected=shown(smallest.expected),
         got=shown(smallest.got),
     )
+
+
+def _has_nan(case: Case) -> bool:
+    return any(map(_is_nan, case.needs))
 
 
 def _is_nan(need: str) -> bool:

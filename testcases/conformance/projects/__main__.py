@@ -1,51 +1,79 @@
-"""python -m testcases.conformance.projects: run the pinned projects, and write record.json and the page of the book."""
+"""python -m testcases.conformance.projects: run the pinned projects, and write record.json and the page of the book.
+
+--finding NAME: one finding of findings.toml, as it is and with its edit.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
+import tomllib
 import warnings
 from datetime import date
 from pathlib import Path
 from typing import Any
 
-from ..ppo_conformance import check
-from .adapters import PROJECTS
+from ..ppo_conformance import Report, check
+from .adapters import PROJECTS, Adapter
+from .page import FINDINGS, PAGE, RECORD, page
 from .sources import PINS, Sources, fetch
 
-RECORD = Path(__file__).parent / "record.json"
+
+def report_of(adapter: Adapter, operation: str) -> Report:
+    """The report of one function; an operation may have several, told apart in brackets."""
+    return check(
+        adapter.function,
+        operation.partition(" (")[0],
+        conventions=adapter.conventions,
+        not_supported=adapter.not_supported,
+        framework=adapter.framework,
+        dtype=adapter.dtype,
+    )
 
 
 def run(key: str, folder: Path) -> dict[str, Any]:
     """The reports of one project, by operation."""
-    adapters = PROJECTS[key](Sources(key, fetch(key, folder)))
-    reports = {}
-    for name, adapter in adapters.items():
-        report = check(
-            adapter.function,
-            name.partition(" (")[0],
-            conventions=adapter.conventions,
-            not_supported=adapter.not_supported,
-            framework=adapter.framework,
-            dtype=adapter.dtype,
-        )
-        reports[name] = {**report.to_dict(), "around": adapter.around}
+    sources, reports = Sources(key, fetch(key, folder)), {}
+    for convention, (file, text) in PINS[key].get("quotes", {}).items():
+        if " ".join(text.split()) not in " ".join(sources.text(file).split()):
+            raise ValueError(f"{key}: {file} does not say {text!r}, which is quoted for {convention}")
+    for operation, adapter in PROJECTS[key](sources).items():
+        report = report_of(adapter, operation)
+        reports[operation] = {**report.to_dict(), "around": adapter.around}
         print(f"{PINS[key]['name']}: {report}\n", flush=True)
     return {**PINS[key], "operations": reports}
+
+
+def finding(name: str, folder: Path) -> tuple[Report, Report | None]:
+    """The report of a finding's function, and that of the same function with the finding's edit, if it has one."""
+    found = tomllib.loads(FINDINGS.read_text())[name]
+    key, operation = found.get("project", name), found["operation"]
+    place = fetch(key, folder)
+    as_it_is = report_of(PROJECTS[key](Sources(key, place))[operation], operation)
+    if not found["old"]:
+        return as_it_is, None
+    edits = {found["file"]: tuple(zip(found["old"], found["new"], strict=True))}
+    return as_it_is, report_of(PROJECTS[key](Sources(key, place, edits))[operation], operation)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sources", type=Path, default=Path("runs/conformance"), help="where the sources are, or go")
     parser.add_argument("--only", nargs="*", default=list(PROJECTS), help="projects, by their key in projects.toml")
+    parser.add_argument("--finding", help="one of findings.toml")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
+    if options.finding:
+        as_it_is, edited = finding(options.finding, options.sources)
+        print(as_it_is, "", "with the edit:", edited or "there is none", sep="\n")
+        return
     record = json.loads(RECORD.read_text()) if RECORD.is_file() else {"projects": {}}
     for key in options.only:
         record["projects"][key] = run(key, options.sources)
     record["run on"] = date.today().isoformat()
     record["projects"] = {key: record["projects"][key] for key in PROJECTS if key in record["projects"]}
     RECORD.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
+    PAGE.write_text(page())
 
 
 if __name__ == "__main__":

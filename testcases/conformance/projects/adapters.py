@@ -285,9 +285,13 @@ def roll(sources: Sources) -> Adapters:
     file = "roll/pipeline/base_worker.py"
     value = sources.block(file, "CriticWorker.loss_func", "if self.pipeline_config.value_clip", "vf_loss = ")
 
+    first, last = 'values = data.batch["values"].float()', "advantages, returns = compute_gae_advantage_return("
+    gae = sources.block("roll/utils/functionals.py", "compute_advantage", first, last)
+
     def gae_response(rewards, values, mask, gamma, lam):
-        found = of["compute_gae_advantage_return"](rewards * mask, values, gamma, lam)
-        return found[0] * mask, found[1]
+        names = {"data": Namespace(batch={"values": values}), "response_mask": mask, "gamma": gamma, "lambd": lam}
+        found = gae(**of, **names, token_level_rewards=rewards.float() * mask)
+        return found["advantages"] * mask, found["returns"]
 
     def policy_loss(log_probs, old_log_probs, advantages, clip_epsilon, mask):
         advantages, ratio = advantages * mask, (log_probs - old_log_probs).exp()
@@ -310,7 +314,7 @@ def roll(sources: Sources) -> Adapters:
         "token_entropy": Adapter(lambda logits, temperature: of["entropy_from_logits"](logits / temperature)),
         "masked_mean": Adapter(lambda values, mask: of["masked_mean"](values, mask)),
         "masked_whiten": Adapter(of["masked_whiten"], FREE),
-        "gae_response": Adapter(gae_response, (*FREE, *DATA), around="rewards are masked, values are not"),
+        "gae_response": Adapter(gae_response, (*FREE, *DATA), around="rewards are masked before; float32"),
         "rewards_to_go": Adapter(
             lambda rewards, mask, gamma: of["compute_reinforce_return"](rewards * mask, gamma, 1.0)[1], (*FREE, *DATA)
         ),
@@ -365,7 +369,9 @@ def torchtune(sources: Sources) -> Adapters:
         "masked_whiten": Adapter(
             lambda values, mask, shift_mean: of["whiten"](values, mask, shift_mean), (*FREE, "flag=adds")
         ),
-        "gae_response": Adapter(gae_response, (*FREE, *DATA), ("gaps", "empty rows"), around=filled),
+        "gae_response": Adapter(
+            gae_response, (*FREE, *DATA, "whitening=inside"), ("gaps", "empty rows"), around=filled
+        ),
         "policy_loss": Adapter(policy_loss, around=filled),
         "value_loss": Adapter(value_loss, around=filled),
         "token_rewards": Adapter(token_rewards, (*FREE, *DATA), ("clip score", "gaps", "k2", "k3"), around=filled),

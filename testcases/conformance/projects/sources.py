@@ -11,8 +11,8 @@ import subprocess
 import sys
 import tomllib
 import zipfile
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -39,13 +39,23 @@ def fetch(key: str, folder: Path) -> Path:
 
 @dataclass(frozen=True)
 class Sources:
-    """The files of one project."""
+    """The files of one project, with `edits` made in their text: file -> pairs of old and new."""
 
     key: str
     place: Path
+    edits: Mapping[str, Sequence[tuple[str, str]]] = field(default_factory=dict)
 
     def text(self, file: str) -> str:
-        """A file as it is at the pin: of a checkout, what git has at the commit."""
+        """A file as it is at the pin, edited."""
+        text = self._text(file)
+        for old, new in self.edits.get(file, ()):
+            if old not in text:
+                raise ValueError(f"{file} has no {old!r}")
+            text = text.replace(old, new)
+        return text
+
+    def _text(self, file: str) -> str:
+        """Of a checkout, what git has at the commit."""
         pin = PINS[self.key]
         if "wheel" in pin:
             return (self.place / pin.get("inside", "") / file).read_text()

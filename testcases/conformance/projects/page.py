@@ -1,0 +1,122 @@
+"""The book's page, from record.json and findings.toml."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from ..ppo_conformance import AGREES, operation, operations
+
+RECORD = Path(__file__).parent / "record.json"
+FINDINGS = Path(__file__).parent / "findings.toml"
+PAGE = Path(__file__).parents[3] / "book/pages/conformance.md"
+HIDDEN = ("padding=any", "differentiable=no")
+"""Nearly every project has them; the text says so once."""
+HEAD = """# Conformance: who agrees with whom
+
+Of {projects} projects, the functions that compute PPO's quantities were cut out of released sources and run as they
+are, on the {cases} hand-worked cases of `ppo-conformance` {version} (`testcases/conformance/README.md`), on {date}. The
+threads named here were opened again on {opened}. Nothing is said of a version that was not run, nor of a training.
+
+**How to read a row.** *agrees*: on all its cases, perhaps as a declared convention, whose place is quoted. *fails at a
+corner*: the plain cases agree, and the case whose id is given does not. *differs*: a plain case does not agree. A
+difference is no verdict: look at the case (`ppo-conform --case gae-response-gap-01`), read the code, and judge. A case
+can be wrong, too; the README says what would convince us.
+
+Two conventions are declared nearly everywhere and not repeated: what an answer holds on padding is not fixed, and
+advantages and rewards carry no gradient. "NaN enters" means that NaN under the mask reaches the answer, since
+0 * NaN is NaN; it matters only where padding may be NaN.
+
+## What would be noticed first
+"""
+
+
+def page() -> str:
+    """Markdown."""
+    record, findings = json.loads(RECORD.read_text()), tomllib.loads(FINDINGS.read_text())
+    opened = findings.pop("opened")
+    cases = [case for name in operations() for case in operation(name).cases]
+    places = len({project["repository"] for project in record["projects"].values()})
+    version = operation("gae").version
+    counts = {"projects": places, "cases": len(cases), "version": version, "date": record["run on"], "opened": opened}
+    text = HEAD.format(**counts)
+    text += "".join(_finding(name, found, record) for name, found in findings.items())
+    text += "\n## Operation by operation\n"
+    for name in operations():
+        rows = [
+            _row(project, asked, report)
+            for project in record["projects"].values()
+            for asked, report in project["operations"].items()
+            if asked.partition(" (")[0] == name
+        ]
+        if rows:
+            of = operation(name)
+            title = name.replace("_", " ")
+            text += (
+                f"\n### {title}\n\n{of.rule[:1].upper()}{of.rule[1:]}. {len(of.cases)} cases. Source: {of.source}.\n\n"
+            )
+            text += "| project | outcome | conventions, cases |\n|---|---|---|\n" + "".join(rows)
+    return text
+
+
+def _version(project: dict[str, Any]) -> str:
+    return project["wheel"].partition("==")[2] if "wheel" in project else f"at {project['commit'][:7]}"
+
+
+def _finding(name: str, found: dict[str, Any], record: dict[str, Any]) -> str:
+    project = record["projects"][found.get("project", name)]
+    report = project["operations"][found["operation"]]
+    worst = max(report["differences"], key=lambda one: len(one["cases"]))
+    lines = [
+        f"\n**{project['name']} {_version(project)}, {found['operation']}.** {found['says']}",
+        f"Matters at: {found['setting']}. Default: {found['default']}. {found['state']}",
+        f"Case {worst['smallest']}: expected {_code(worst['expected'])}, got {_code(worst['got'])}.",
+        f"Again: `python -m testcases.conformance.projects --finding {name}`.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _row(project: dict[str, Any], asked: str, report: dict[str, Any]) -> str:
+    variant = asked.partition(" (")[2].rstrip(")")
+    name = f"{project['name']} {_version(project)}" + (f" ({variant})" if variant else "")
+    said = "; ".join(cells(project, asked.partition(" (")[0], report)).replace("|", "/")
+    return f"| {name} | {_outcome(report)} | {said} |\n"
+
+
+def _outcome(report: dict[str, Any]) -> str:
+    only_nan = report["differences"] and all(one["kind"].startswith("nan ") for one in report["differences"])
+    return "agrees, but NaN enters" if only_nan and not report["inferred"] else report["outcome"]
+
+
+def cells(project: dict[str, Any], name: str, report: dict[str, Any]) -> list[str]:
+    """What stands behind an outcome: each entry has the id of a case, or quotes the project's own text."""
+    quotes = project.get("quotes", {})
+    entries = [
+        f"as {convention}: {quotes[convention][0]}, {_code(quotes[convention][1])}"
+        for convention, _ in report["conventions"]
+        if convention not in HIDDEN
+    ]
+    if _outcome(report).startswith(AGREES):
+        count = len(report["agreed"])
+        entries.insert(0, f"{count} cases, {report['agreed'][0]} the first" if count else "")
+    for need, count in report["left_out"].items():
+        first = next(case.id for case in operation(name).cases if need in case.needs)
+        entries.append(f"{need}: not supported, left out from {first} on ({count})")
+    entries += [f"{', '.join(one['situations'])}: {_what(one)} ({one['smallest']})" for one in report["differences"]]
+    return entries
+
+
+def _what(one: dict[str, Any]) -> str:
+    if one["kind"].startswith("nan "):
+        return "NaN enters"
+    if one["kind"] == "value":
+        return one["says"] or f"expected {_code(one['expected'])}, got {_code(one['got'])}"
+    if one["kind"] == "gradient":
+        return f"another gradient, {_code(one['got'])}"
+    return f"{one['kind']} {one['cause']}"
+
+
+def _code(text: str) -> str:
+    return f"`{' '.join(text.split())}`"

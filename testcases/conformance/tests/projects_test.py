@@ -1,0 +1,80 @@
+"""The page about other projects: every cell can be looked up, and what is said was run."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+
+import pytest
+
+from testcases.conformance.ppo_conformance import operation, operations, variants
+from testcases.conformance.ppo_conformance.slow import gae_response
+from testcases.conformance.projects import page
+from testcases.conformance.projects.sources import PINS
+
+RECORD = json.loads(page.RECORD.read_text())
+FINDINGS = tomllib.loads(page.FINDINGS.read_text())
+OPENED = FINDINGS.pop("opened")
+IDS = {case.id for name in operations() for case in operation(name).cases}
+CELLS = [
+    pytest.param(project, asked.partition(" (")[0], report, id=f"{key}-{asked}")
+    for key, project in RECORD["projects"].items()
+    for asked, report in project["operations"].items()
+]
+
+
+def test_the_page_is_made_from_the_record():
+    assert page.PAGE.read_text() == page.page(), "run python -m testcases.conformance.projects, or page.page() alone"
+
+
+def test_what_was_run_is_what_is_pinned():
+    for key, project in RECORD["projects"].items():
+        assert {name: project[name] for name in PINS[key]} == PINS[key], f"{key}: run it again"
+    assert list(RECORD["projects"]) == list(PINS)
+    assert all("wheel" in pin or len(pin["commit"]) == 40 for pin in PINS.values())
+
+
+@pytest.mark.parametrize("project, name, report", CELLS)
+def test_each_cell_has_a_case_or_a_quotation(project, name, report):
+    entries = page.cells(project, name, report)
+    assert entries
+    for entry in entries:
+        ids = re.findall(r"\b[a-z][a-z-]+-\d\d\b", entry)
+        assert set(ids) <= IDS
+        assert ids or re.search(r"as \S+=.*: \S+\.py, `.+`", entry), entry
+    assert not report["inferred"], "a convention of a project is declared, or it is a difference"
+    assert report["version"] == operation(name).version
+
+
+def test_no_verdict_is_given():
+    assert not re.search(r"\b(bugs?|wrong|broken|incorrect|fails? to)\b", page.page().replace("be wrong, too", ""))
+
+
+@pytest.mark.parametrize("name", FINDINGS)
+def test_a_finding_is_in_the_record_with_its_threads(name):
+    found = FINDINGS[name]
+    report = RECORD["projects"][found.get("project", name)]["operations"][found["operation"]]
+    assert report["differences"] and found["setting"] and found["default"]
+    assert all(thread in found["state"] for thread in found["threads"])
+    assert len(found["old"]) == len(found["new"])
+    assert found["issue"] == ("ot yet reported to the project" in found["state"])
+    assert found["issue"] == (page.FINDINGS.parent / f"issues/{name}.md").is_file()
+
+
+def test_the_numbers_of_the_text_about_gaps():
+    numbers = []
+    for gap in (0, 1, 20, 100):
+        mask = [[True] * 2 + [False] * gap + [True] * 2]
+        rewards, values = [[0.0] * (3 + gap) + [1.0]], [[0.5 * real for real in mask[0]]]
+        both = [gae_response(rewards, values, mask, 1.0, 0.95, masked=masked) for masked in ("skipped", "zeroed")]
+        numbers.append([round(made["advantages"][0][0], 4) for made in both])
+    assert numbers == [[0.4287, 0.4287], [0.4287, 0.3835], [0.4287, -0.151], [0.4287, -0.4696]]
+    assert all(str(number) in (page.FINDINGS.parent / "issues/openrlhf.md").read_text() for number in numbers[2])
+
+
+def test_every_declared_convention_is_known():
+    for project in RECORD["projects"].values():
+        for asked, report in project["operations"].items():
+            known = {one.name for one in variants(asked.partition(" (")[0])}
+            assert {name for name, _ in report["conventions"]} <= known
