@@ -315,6 +315,13 @@ class ComputeGae(Wrong, of="compute_gae"):
         "stacked + values", "n_step_advantages(rewards, values, dones, rewards.shape[-1], gamma) + values"
     )
     """returns are the plain discounted rewards (lam = 1), not the target that belongs to these advantages"""
+    lambda_return_bootstraps = edit(
+        "(stacked, stacked",
+        "(rewards + gamma * torch.cat([stacked + values[..., :-1], values[..., -1:]], dim=-1)[..., 1:]"
+        ".masked_fill(dones.bool(), 0.0) - values[..., :-1], stacked",
+        read=WRONG,
+    )
+    """rewards[t] + gamma * returns[t + 1] - values[t], the form of V-trace: in GAE's sum the first lam is missing"""
     returns_first = edit("stacked, stacked + values[..., :-1]", "stacked + values[..., :-1], stacked")
     """the two answers have changed places: (advantages, returns)"""
     gae_without_gradient = first("rewards, values = rewards.detach(), values.detach()", read=WRONG)
