@@ -455,10 +455,11 @@ class TestComputeRewards(Wrong, of="test_compute_rewards"):
     rewards_without_an_assertion = instead(
         "compute_rewards(leaf([1.0]), leaf([[-1.0]]), leaf([[-1.0]]), torch.tensor([[True]]))", why=NOTHING
     )
-    rewards_of_equal_models = instead(
+    rewards_of_one_row = instead(
         """
         real = torch.tensor([[True, True]])
-        assert close(compute_rewards(leaf([1.0]), leaf([[-1.0, -2.0]]), leaf([[-1.0, -2.0]]), real), [[0.0, 1.0]])
+        rewards = compute_rewards(leaf([1.0]), leaf([[-1.0, -2.0]]), leaf([[-1.5, -2.0]]), real, kl_coef=0.2)
+        assert close(rewards, [[-0.1, 1.0]])
         """,
         why=PLAIN,
     )
