@@ -1,0 +1,276 @@
+"""Lesson 13, in general: identities between the methods, held against the reference or a slow loop written here."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from testcases.doubles.drawing import normal
+from testcases.engine import call, reference
+from tutorial.lesson01_masked_sequences import masked_mean
+from tutorial.lesson02_reward_model import pairwise_loss
+from tutorial.lesson03_policy_gradient import leave_one_out_baseline
+from tutorial.lesson05_ppo_loss import compute_ppo_loss
+from tutorial.lesson06_kl_rewards import estimate_kl
+from tutorial.lesson13_after_ppo import (
+    best_of_n_kl,
+    clipped_token_losses,
+    dpo_loss,
+    expected_best_of_n,
+    group_advantages,
+    informative_groups,
+    kl_token_losses,
+    reduce_losses,
+    sequence_ratio,
+    truncated_importance_weights,
+)
+
+GARBAGE = pytest.mark.parametrize("garbage", [math.nan, math.inf, -math.inf, 1e30], ids=str)
+TAILS = pytest.mark.parametrize(
+    "dtype, level", [(torch.float32, -110.0), (torch.float64, -1000.0)], ids=["float32", "float64"]
+)
+
+
+def ragged() -> Tensor:
+    """Rows of 5, 3, 1 and 4 real tokens; the last has a gap."""
+    return torch.tensor([[1, 1, 1, 1, 1, 0], [1, 1, 1, 0, 0, 0], [1, 0, 0, 0, 0, 0], [1, 0, 0, 1, 1, 1]]).bool()
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (4, 4), (1, 2), (6, 3)], ids=str)
+def test_group_advantages_without_division_are_rloo_shrunk(shape):
+    # score - mean of all K = (K - 1) / K * (score - mean of the others)
+    scores, responses = normal(*shape), shape[1]
+    rloo = scores - reference(leave_one_out_baseline, scores)
+    call(group_advantages, scores, divide_by_std=False).equals(rloo * (responses - 1) / responses)
+
+
+@pytest.mark.parametrize("scale, shift", [(7.0, 0.0), (1.0, 100.0), (0.25, -3.0)])
+def test_group_advantages_forget_scale_and_shift(scale, shift):
+    scores = normal(3, 5)
+    call(group_advantages, scale * scores + shift, 0.0).equals(reference(group_advantages, scores, 0.0))
+
+
+@pytest.mark.parametrize("scores", [[[1.0, 1.0, 1.0, 0.0]], [[1.0, 0.0, 0.0, 0.0]]], ids=["easy", "hard"])
+def test_group_advantages_of_rare_scores_are_the_largest(scores):
+    """The odd one out has sqrt(K - 1) times the weight of the others, whether the prompt is easy or hard: its bias."""
+    call(group_advantages, scores, 0.0).satisfies(
+        lambda answer: bool(torch.isclose(answer.abs().max(), torch.tensor(1.5, dtype=answer.dtype))),
+        "3/4 of the difference, in standard deviations of 1/2",
+    )
+
+
+def test_group_advantages_show_a_nan_in_its_own_group():
+    answer = call(group_advantages, [[1.0, math.nan, 2.0], [1.0, 2.0, 3.0]], 0.0)
+    answer.satisfies(lambda got: bool(got[0].isnan().all() and got[1].isfinite().all()), "NaN in the first row alone")
+
+
+@pytest.mark.parametrize("shape", [(5, 4), (3, 3), (1, 6)], ids=str)
+def test_informative_groups_are_those_with_an_advantage(shape):
+    scores = normal(*shape).round()
+    scores[0] = scores[0, 0]
+    expected = reference(group_advantages, scores, divide_by_std=False).abs().amax(dim=1) > 1e-9
+    call(informative_groups, scores).equals(expected)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.3])
+def test_clipped_token_losses_with_equal_bounds_are_ppos(epsilon):
+    log_probs, old, mask, advantages = normal(4, 6) - 2, normal(4, 6, seed=2) - 2, ragged(), normal(4, seed=3)
+    wide = advantages.unsqueeze(1).expand(4, 6)
+    expected = reference(compute_ppo_loss, log_probs, old, wide, epsilon, mask)
+    answer = call(clipped_token_losses, log_probs, old, advantages, mask, epsilon, epsilon)
+    answer.satisfies(
+        lambda losses: bool(torch.isclose(losses.sum() / mask.sum(), expected, rtol=0, atol=1e-12)),
+        "a mean over the real tokens equal to lesson 5's loss",
+    )
+
+
+@GARBAGE
+def test_clipped_token_losses_let_nothing_in_from_the_padding(garbage):
+    mask, advantages = ragged(), normal(4, seed=3)
+    log_probs, old = (normal(4, 6, seed=seed).masked_fill(~mask, garbage) for seed in (1, 2))
+    for pair in ((log_probs, old), (normal(4, 6, seed=1), old), (log_probs, normal(4, 6, seed=2))):
+        call(clipped_token_losses, *pair, advantages, mask, grad_of="log_probs").matches_reference()
+
+
+@TAILS
+def test_clipped_token_losses_of_improbable_tokens(dtype, level):
+    terms = [torch.tensor([[level, level + 0.5]], dtype=dtype), torch.tensor([[level - 0.1, level]], dtype=dtype)]
+    mask = torch.ones(1, 2, dtype=torch.bool)
+    call(clipped_token_losses, *terms, torch.ones(1, dtype=dtype), mask, grad_of="log_probs").matches_reference()
+
+
+@pytest.mark.parametrize("denominator", ["tokens", "responses", "constant"])
+@pytest.mark.parametrize("cut", [1, 2, 3])
+def test_reduce_losses_of_microbatches_sum_up_to_the_window(denominator, cut):
+    losses, mask = normal(4, 6), ragged()
+    constant = 7.0 if denominator == "constant" else None
+    total = float(mask.sum()) if denominator == "tokens" else 4.0
+    whole = reference(reduce_losses, losses, mask, denominator, None, constant)
+    rest = reference(reduce_losses, losses[cut:], mask[cut:], denominator, total, constant)
+    call(reduce_losses, losses[:cut], mask[:cut], denominator, total, constant).equals(whole - rest)
+
+
+def test_reduce_losses_by_tokens_is_the_masked_mean():
+    losses, mask = normal(4, 6), ragged()
+    call(reduce_losses, losses, mask).equals(reference(masked_mean, losses, mask))
+
+
+def test_reduce_losses_agree_where_all_responses_are_of_one_length():
+    losses, mask = normal(3, 5), torch.ones(3, 5, dtype=torch.bool)
+    expected = losses.mean()
+    for options in ({}, {"denominator": "responses"}, {"denominator": "constant", "constant": 5.0}):
+        call(reduce_losses, losses, mask, **options).equals(expected)
+
+
+@GARBAGE
+@pytest.mark.parametrize("denominator", ["tokens", "responses", "constant"])
+def test_reduce_losses_let_nothing_in_from_the_padding(garbage, denominator):
+    losses, constant = normal(4, 6).masked_fill(~ragged(), garbage), 6.0 if denominator == "constant" else None
+    options = {"denominator": denominator, "constant": constant}
+    call(reduce_losses, losses, ragged(), **options, grad_of="losses").matches_reference()
+
+
+@GARBAGE
+def test_sequence_ratio_lets_nothing_in_from_the_padding(garbage):
+    mask = ragged()
+    log_probs, old = (normal(4, 6, seed=seed).masked_fill(~mask, garbage) for seed in (1, 2))
+    for per_token in (True, False):
+        call(sequence_ratio, log_probs, old, mask, per_token, grad_of="log_probs").matches_reference()
+
+
+def test_sequence_ratio_of_a_response_is_the_power_of_its_mean():
+    log_probs, old, mask = normal(4, 6), normal(4, 6, seed=2), ragged()
+    expected = reference(sequence_ratio, log_probs, old, mask, True) ** mask.sum(dim=1)
+    call(sequence_ratio, log_probs, old, mask, False).equals(expected)
+
+
+@TAILS
+def test_sequence_ratio_of_improbable_tokens(dtype, level):
+    terms = [torch.tensor([[level, level + 0.5]], dtype=dtype), torch.tensor([[level - 0.1, level]], dtype=dtype)]
+    call(sequence_ratio, *terms, torch.ones(1, 2, dtype=torch.bool), grad_of="log_probs").matches_reference()
+
+
+def categories(seed: int) -> Tensor:
+    """Log-probabilities of one choice among five."""
+    return normal(5, seed=seed).log_softmax(dim=0)
+
+
+def test_kl_token_losses_have_the_kl_as_their_mean_under_the_old_policy():
+    now, then, ref = categories(1), categories(2), categories(3)
+    expected = (now.exp() * (now - ref)).sum()
+    mask = torch.ones(1, 5, dtype=torch.bool)
+    answer = call(kl_token_losses, now[None], then[None], ref[None], mask)
+    answer.satisfies(
+        lambda losses: bool(torch.isclose((then.exp() * losses[0]).sum(), expected, rtol=0, atol=1e-12)),
+        "a mean over what the old policy samples equal to KL(policy || reference)",
+    )
+
+
+def test_kl_token_losses_have_the_gradient_of_the_kl():
+    logits = normal(5, seed=1).requires_grad_()
+    now, then, ref = logits.log_softmax(dim=0), categories(2), categories(3)
+    (expected,) = torch.autograd.grad((now.exp() * (now - ref)).sum(), logits)
+    answer = call(
+        kl_token_losses,
+        now.detach()[None],
+        then[None],
+        ref[None],
+        torch.ones(1, 5, dtype=torch.bool),
+        grad_of="log_probs",
+        grad_weights=then.exp()[None],
+    )
+    # From the slope by each log-probability to that by the logits: g - p * sum of g.
+    slope = then.exp() * (now - then).exp() * (now - ref)
+    torch.testing.assert_close(slope - now.exp() * slope.sum(), expected)
+    answer.gradient_equals(log_probs=slope.detach()[None])
+
+
+def test_kl_token_losses_on_policy_are_k3():
+    log_probs, ref, mask = normal(4, 6) - 2, normal(4, 6, seed=2) - 2, torch.ones(4, 6, dtype=torch.bool)
+    call(kl_token_losses, log_probs, log_probs, ref, mask).equals(reference(estimate_kl, log_probs, ref, "k3"))
+
+
+@GARBAGE
+def test_kl_token_losses_let_nothing_in_from_the_padding(garbage):
+    mask = ragged()
+    terms = [normal(4, 6, seed=seed) - 2 for seed in (1, 2, 3)]
+    for broken in (0, 1, 2):
+        given = [one.masked_fill(~mask, garbage) if i == broken else one for i, one in enumerate(terms)]
+        call(kl_token_losses, *given, mask, grad_of="log_probs").matches_reference()
+
+
+@GARBAGE
+def test_truncated_importance_weights_let_nothing_in_from_the_padding(garbage):
+    mask = ragged()
+    pair = [normal(4, 6, seed=seed).masked_fill(~mask, garbage) for seed in (1, 2)]
+    call(truncated_importance_weights, *pair, mask, 1.5).matches_reference()
+
+
+def test_truncated_importance_weights_have_the_mean_1_below_the_cap():
+    trainer, sampler = categories(1), categories(2)
+    answer = call(truncated_importance_weights, trainer[None], sampler[None], torch.ones(1, 5, dtype=torch.bool), 1e6)
+    answer.satisfies(
+        lambda weights: bool(torch.isclose((sampler.exp() * weights[0]).sum(), torch.tensor(1.0).double())),
+        "a mean of 1 over what the sampler samples",
+    )
+
+
+@TAILS
+def test_truncated_importance_weights_of_improbable_tokens(dtype, level):
+    terms = [torch.tensor([[level, level + 0.5]], dtype=dtype), torch.tensor([[level + 0.3, level]], dtype=dtype)]
+    call(truncated_importance_weights, *terms, torch.ones(1, 2, dtype=torch.bool)).matches_reference()
+
+
+def test_truncated_importance_weights_of_a_token_that_the_sampler_held_for_impossible():
+    call(truncated_importance_weights, [[-1.0, -500.0]], [[-2000.0, -1.0]], [[True, True]], 2.0).equals(
+        [[2.0, math.exp(-499)]]
+    )
+
+
+@pytest.mark.parametrize("beta", [0.1, 0.5, 2.0])
+def test_dpo_loss_is_bradley_terry_on_implicit_rewards(beta):
+    chosen, rejected, ref_chosen, ref_rejected = (4 * normal(5, seed=seed) - 20 for seed in range(4))
+    rewards = beta * (chosen - ref_chosen), beta * (rejected - ref_rejected)
+    call(dpo_loss, chosen, rejected, ref_chosen, ref_rejected, beta).equals(reference(pairwise_loss, *rewards))
+
+
+@pytest.mark.parametrize("margin, loss", [(1e4, 0.0), (-1e4, 5e3), (-1e6, 5e5)])
+def test_dpo_loss_of_large_margins(margin, loss):
+    answer = call(dpo_loss, [margin], [0.0], [0.0], [0.0], 0.5, grad_of="chosen")
+    answer.equals(loss).gradient_equals(chosen=[0.0 if margin > 0 else -0.5])
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 6])
+def test_expected_best_of_n_is_the_mean_over_all_choices(n):
+    scores = normal(3, 6)
+    best = [
+        sum(max(scores[row, list(chosen)].tolist()) for chosen in itertools.combinations(range(6), n)) / math.comb(6, n)
+        for row in range(3)
+    ]
+    call(expected_best_of_n, scores, n).equals(best)
+
+
+def test_expected_best_of_n_is_no_training():
+    call(expected_best_of_n, [[1.0, 2.0]], 2, grad_of="scores").gradient_equals(scores=None)
+
+
+@pytest.mark.parametrize("n", [2, 4, 64])
+def test_best_of_n_kl_is_below_the_bound_and_near_it_for_many_responses(n):
+    bound = math.log(n) - (n - 1) / n
+    probabilities = torch.full((20_000,), 1 / 20_000, dtype=torch.float64)
+    call(best_of_n_kl, probabilities, n).satisfies(lambda kl: 0.98 * bound < kl <= bound + 1e-9, f"just below {bound}")
+
+
+@pytest.mark.parametrize("n", [2, 3, 8])
+def test_best_of_n_kl_is_that_of_all_draws(n):
+    """Every list of n draws, its probability, and which response is its best."""
+    probabilities = [0.5, 0.2, 0.3]
+    best = [0.0, 0.0, 0.0]
+    for drawn in itertools.product(range(3), repeat=n):
+        best[max(drawn)] += math.prod(probabilities[one] for one in drawn)
+    expected = sum(q * math.log(q / p) for q, p in zip(best, probabilities, strict=True))
+    call(best_of_n_kl, torch.tensor(probabilities, dtype=torch.float64), n).equals(expected)

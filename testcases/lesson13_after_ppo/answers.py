@@ -1,0 +1,469 @@
+"""Wrong and right answers to lesson 13, as changes of the reference."""
+
+from __future__ import annotations
+
+from testcases.engine import Right, Wrong, edit, instead
+
+from .examples import examples as examples
+
+WRONG = "What people get wrong"
+
+
+class GroupAdvantages(Wrong, of="group_advantages"):
+    over_the_whole_batch = edit("mean(dim=1, keepdim=True)", "mean()", "std(dim=1, keepdim=True)", "std()")
+    """mean and standard deviation are those of the whole batch: a response is compared with those to its own prompt"""
+    down_the_prompts = edit("scores.mean(dim=1", "scores.mean(dim=0", "scores.std(dim=1", "scores.std(dim=0")
+    """compared down the batch, with responses to other prompts: a group is a row"""
+    divided_by_n = edit("scores.std(dim=1, keepdim=True)", "scores.std(dim=1, keepdim=True, unbiased=False)")
+    """the standard deviation is divided by K: the unbiased one, by K - 1, is asked for"""
+    variance_in_place_of_its_root = edit("scores.std(", "scores.var(")
+    """divided by the variance, not by its root"""
+    epsilon_under_the_root = edit(
+        "(scores.std(dim=1, keepdim=True) + epsilon)", "(scores.var(dim=1, keepdim=True) + epsilon).sqrt()"
+    )
+    """epsilon is added to the variance, under the root: here it is added to the standard deviation"""
+    baseline_without_the_own_score = edit(
+        "scores.mean(dim=1, keepdim=True)", "(scores.sum(dim=1, keepdim=True) - scores) / (scores.shape[1] - 1)"
+    )
+    """the mean of the others is subtracted, as RLOO does: here it is the mean of all K"""
+    always_divided = edit(" if divide_by_std else advantages", "")
+    """the flag is ignored: with divide_by_std=False nothing is divided"""
+    flag_inverted = edit("if divide_by_std", "if not divide_by_std")
+    """the flag is inverted"""
+    never_centered = edit("scores - scores.mean(dim=1, keepdim=True)", "scores * 1")
+    """nothing is subtracted: only the scale is that of the group"""
+    gradient_into_the_scores = edit("scores.detach()", "scores * 1", read=WRONG)
+    """the scores keep their gradient: advantages are data"""
+
+
+class RightGroupAdvantages(Right, of="group_advantages"):
+    by_a_loop = instead("""
+        import torch
+
+        rows = []
+        for row in scores.detach():
+            centered = row - row.sum() / len(row)
+            scale = (centered.square().sum() / (len(row) - 1)).sqrt() + epsilon
+            rows.append(centered / scale if divide_by_std else centered)
+        return torch.stack(rows)
+    """)
+    """group by group, the variance written out"""
+    by_var_mean = instead("""
+        import torch
+
+        with torch.no_grad():
+            variance, mean = torch.var_mean(scores, dim=1, keepdim=True)
+            scale = variance.sqrt() + epsilon if divide_by_std else 1.0
+            return (scores - mean) / scale
+    """)
+    """both moments at once, without gradient"""
+
+
+class InformativeGroups(Wrong, of="informative_groups"):
+    groups_that_teach_nothing = edit("scores !=", "scores ==", ".any(", ".all(")
+    """the groups that teach nothing are marked: True is for those to keep"""
+    all_must_differ = edit(".any(dim=1)", "[:, 1:].all(dim=1)")
+    """every score must differ from the first: one that differs is enough"""
+    only_neighbours = edit("(scores != scores[:, :1]).any(dim=1)", "(scores[:, 0] != scores[:, -1])")
+    """first and last only: what lies between may differ as well"""
+    where_the_mean_is_not_0 = edit("(scores != scores[:, :1]).any(dim=1)", "(scores.sum(dim=1) != 0)")
+    """a group is taken for useless where its scores sum to 0"""
+    by_the_standard_deviation = edit("(scores != scores[:, :1]).any(dim=1)", "(scores.std(dim=1) > 0)")
+    """NaN > 0 is False: a group with a broken score disappears in silence"""
+    within_a_tolerance = edit(
+        "(scores != scores[:, :1])", "~torch.isclose(scores, scores[:, :1], atol=1e-3, equal_nan=False)"
+    )
+    """scores that nearly agree are taken for equal: a small difference is one"""
+
+
+class RightInformativeGroups(Right, of="informative_groups"):
+    by_a_loop = instead("""
+        import torch
+
+        return torch.tensor([any(one != row[0] for one in row) for row in scores.tolist()])
+    """)
+    """number by number; NaN is unequal to itself as well"""
+    largest_and_smallest = instead("return ~(scores.amax(dim=1) == scores.amin(dim=1))")
+    """largest and smallest are the same number; NaN equals nothing"""
+
+
+class ClippedTokenLosses(Wrong, of="clipped_token_losses"):
+    bounds_swapped = edit("1 - clip_low, 1 + clip_high", "1 - clip_high, 1 + clip_low")
+    """the two bounds are swapped: clip_high is the room above 1"""
+    one_bound_for_both = edit("1 + clip_high", "1 + clip_low")
+    """clip_low is used on both sides: the upper bound is clip_high"""
+    ratio_inverted = edit("(log_probs - old_log_probs.detach())", "(old_log_probs.detach() - log_probs)")
+    """the ratio is inverted: it is new / old"""
+    exp_forgotten = edit(".masked_fill(~mask, 0.0).exp()", ".masked_fill(~mask, 0.0)")
+    """the difference of log-probabilities is taken for the ratio"""
+    objective_returned = edit("-torch.minimum", "torch.minimum")
+    """the sign is missing: a loss is minimized"""
+    maximum_of_the_objectives = edit("torch.minimum", "torch.maximum")
+    """the larger objective is taken: the smaller one is the pessimistic bound"""
+    clipped_term_alone = edit("torch.minimum(ratio * advantages, clipped * advantages)", "(clipped * advantages)")
+    """only the clipped term: a token that has moved the wrong way loses its gradient"""
+    already_averaged = edit("advantages).masked_fill(~mask, 0.0)", "advantages)[mask].mean()")
+    """averaged here: the denominator is a choice of its own, so one number a token is asked for"""
+    ratio_of_two_exponentials = edit(
+        "(log_probs - old_log_probs.detach()).masked_fill(~mask, 0.0).exp()",
+        "(log_probs.masked_fill(~mask, 0.0).exp() / old_log_probs.detach().masked_fill(~mask, 0.0).exp())",
+    )
+    """two probabilities are divided: for improbable tokens both are 0 in floats; subtract, then take exp"""
+    padding_left_filled = edit("advantages).masked_fill(~mask, 0.0)", "advantages)")
+    """padding keeps a loss: it is 0 there"""
+    masked_too_late = edit(".masked_fill(~mask, 0.0).exp()", ".exp()", read=WRONG)
+    """masked after the exponential: the gradient of NaN is NaN all the same"""
+    old_log_probs_not_detached = edit("old_log_probs.detach()", "old_log_probs", read=WRONG)
+    """the sampling policy receives a gradient: its log-probabilities are data"""
+    advantages_not_detached = edit("advantages.detach().unsqueeze(1)", "advantages.unsqueeze(1)", read=WRONG)
+    """the advantages receive a gradient: they are data"""
+
+
+class RightClippedTokenLosses(Right, of="clipped_token_losses"):
+    by_where = instead("""
+        zero = torch.zeros_like(log_probs)
+        with torch.no_grad():
+            old = torch.where(mask, old_log_probs, zero)
+            gain = advantages[:, None].expand_as(zero)
+        ratio = torch.exp(torch.where(mask, log_probs, zero) - old)
+        outside = torch.where(gain > 0, ratio > 1 + clip_high, ratio < 1 - clip_low)
+        bound = torch.where(gain > 0, torch.full_like(zero, 1 + clip_high), torch.full_like(zero, 1 - clip_low))
+        kept = torch.where(outside, bound, ratio)
+        return torch.where(mask, -kept * gain, zero)
+    """)
+    """the case in which the clip acts, written out"""
+    row_by_row = instead("""
+        losses = torch.zeros_like(log_probs)
+        for row in range(len(log_probs)):
+            real = mask[row]
+            ratio = (log_probs[row][real] - old_log_probs[row][real].detach()).exp()
+            gain = advantages[row].detach()
+            losses[row, real] = torch.maximum(-ratio * gain, -ratio.clip(1 - clip_low, 1 + clip_high) * gain)
+        return losses
+    """)
+    """the real tokens of each row, and the maximum of two losses"""
+
+
+class ReduceLosses(Wrong, of="reduce_losses"):
+    mean_over_padding = edit('int(mask.sum()) if denominator == "tokens"', 'mask.numel() if denominator == "tokens"')
+    """padding is counted: the mean is over the real tokens"""
+    always_by_tokens = edit(
+        'if denominator == "responses":', "if False:", 'if denominator == "tokens" else len(losses)', ""
+    )
+    """the denominator is ignored: each choice divides by another number"""
+    row_means_by_the_longest_row = edit("mask.sum(dim=1, keepdim=True).clamp(min=1)", "mask.shape[1]")
+    """each row is divided by the width of the batch: a response's mean is over its own tokens"""
+    empty_row_is_nan = edit(".clamp(min=1)", "")
+    """a response without a token gives 0 / 0 = NaN: its loss is 0"""
+    empty_rows_not_counted = edit("else len(losses)", "else int(mask.any(dim=1).sum())")
+    """responses without a token are left out: they count, with a loss of 0"""
+    window_ignored = edit("if total is None:", "if True:")
+    """total is never used: a microbatch is then divided by its own count, and short ones weigh too much"""
+    constant_ignored = edit("(total * constant if constant is not None else total)", "total")
+    """the constant is never used"""
+    constant_alone = edit("total * constant if", "constant if")
+    """divided by the constant alone, not by the number of responses times the constant"""
+    sum_returned = edit("losses.sum() / (total * constant if constant is not None else total)", "losses.sum()")
+    """the sum: nothing is divided"""
+    mask_multiplied = edit("losses.masked_fill(~mask, 0.0)", "losses * mask", read=WRONG)
+    """the mask is multiplied in: 0 * NaN is NaN"""
+    nothing_is_masked = edit("losses.masked_fill(~mask, 0.0)", "losses * 1")
+    """what stands under the mask is summed as well"""
+
+
+class RightReduceLosses(Right, of="reduce_losses"):
+    three_branches = instead("""
+        kept = torch.where(mask, losses, torch.zeros_like(losses))
+        if denominator == "tokens":
+            return kept.sum() / (mask.sum() if total is None else total)
+        rows = losses.shape[0] if total is None else total
+        if denominator == "constant":
+            return kept.sum() / constant / rows
+        return sum(row.sum() / max(1, int(real.sum())) for row, real in zip(kept, mask)) / rows
+    """)
+    """each choice by itself"""
+    by_weights = instead("""
+        weights = mask.to(losses.dtype)
+        if denominator == "responses":
+            weights = weights / weights.sum(dim=1, keepdim=True).clamp(min=1.0)
+        divisor = total or (mask.sum().item() if denominator == "tokens" else mask.size(0))
+        return torch.einsum("bt,bt->", losses.masked_fill(mask.logical_not(), 0.0), weights) / divisor / (constant or 1)
+    """)
+    """a weight for each token"""
+
+
+class SequenceRatio(Wrong, of="sequence_ratio"):
+    divided_by_the_width = edit("mask.sum(dim=1)", "mask.shape[1]")
+    """divided by the width of the batch: the mean is over the response's own tokens"""
+    always_the_mean = edit("if per_token else log_ratio", "")
+    """the flag is ignored: with per_token=False the log-ratios are summed"""
+    sequence_flag_inverted = edit("if per_token", "if not per_token")
+    """the flag is inverted"""
+    mean_of_the_ratios = edit(
+        "(log_ratio / mask.sum(dim=1) if per_token else log_ratio).exp()",
+        "(log_ratio / mask.sum(dim=1)).exp() if not per_token else "
+        "((log_probs - old_log_probs).exp().masked_fill(~mask, 0.0).sum(dim=1) / mask.sum(dim=1))",
+    )
+    """the mean of the token ratios: take the mean of their logarithms, then exp"""
+    sequence_ratio_inverted = edit("(log_probs - old_log_probs.detach())", "(old_log_probs.detach() - log_probs)")
+    """the ratio is inverted: it is new / old"""
+    sequence_exp_forgotten = edit(".exp()", "")
+    """the logarithm of the ratio"""
+    sequence_masked_too_late = edit(".masked_fill(~mask, 0.0).sum(dim=1)", ".sum(dim=1)")
+    """padding enters the sum"""
+    sequence_old_log_probs_not_detached = edit("old_log_probs.detach()", "old_log_probs", read=WRONG)
+    """the sampling policy receives a gradient"""
+
+
+class RightSequenceRatio(Right, of="sequence_ratio"):
+    row_by_row = instead("""
+        rows = [(a[real] - b[real].detach()) for a, b, real in zip(log_probs, old_log_probs, mask)]
+        return torch.stack([torch.exp(row.mean() if per_token else row.sum()) for row in rows])
+    """)
+    """the real tokens of each response"""
+    by_weights = instead("""
+        gap = torch.where(mask, log_probs - old_log_probs.detach(), torch.zeros_like(log_probs))
+        weights = mask.to(gap.dtype)
+        if per_token:
+            weights = weights / weights.sum(1, keepdim=True)
+        return torch.einsum("bt,bt->b", gap, weights).exp()
+    """)
+    """a weighted sum of the log-ratios"""
+
+
+class KlTokenLosses(Wrong, of="kl_token_losses"):
+    ratio_left_out = edit("log_ratio.exp() * (", "1.0 * (")
+    """the ratio is left out: this is k3 alone, whose gradient is that of another divergence"""
+    ratio_is_data = edit("log_ratio.exp() *", "log_ratio.detach().exp() *")
+    """the ratio is detached: the gradient flows through both factors"""
+    k1_in_place_of_k3 = edit("(to_reference.expm1() - to_reference)", "(-to_reference)")
+    """k1 in place of k3: negative for half of the tokens"""
+    ratio_of_k3_inverted = edit("(to_reference.expm1() - to_reference)", "((-to_reference).expm1() + to_reference)")
+    """k3 with the inverted ratio: it is reference / policy"""
+    one_forgotten = edit("to_reference.expm1()", "to_reference.exp()")
+    """the 1 is missing: policy and reference that agree must cost 0"""
+    kl_ratio_inverted = edit("log_ratio.exp()", "(-log_ratio).exp()")
+    """the ratio to the sampling policy is inverted: it is new / old"""
+    exp_minus_one = edit("to_reference.expm1()", "to_reference.exp() - 1")
+    """exp(x) - 1 in float32 rounds away a small difference: torch.expm1 keeps it"""
+    reference_not_detached = edit("ref_log_probs.detach()", "ref_log_probs", read=WRONG)
+    """the reference receives a gradient"""
+    kl_old_log_probs_not_detached = edit("old_log_probs.detach()", "old_log_probs", read=WRONG)
+    """the sampling policy receives a gradient"""
+    kl_masked_too_late = edit(
+        "(log_probs - old_log_probs.detach()).masked_fill(~mask, 0.0)",
+        "(log_probs - old_log_probs.detach())",
+        "return log_ratio.exp() * (to_reference.expm1() - to_reference)",
+        "return (log_ratio.exp() * (to_reference.expm1() - to_reference)).masked_fill(~mask, 0.0)",
+        read=WRONG,
+    )
+    """masked after the product: the gradient of NaN is NaN all the same"""
+
+
+class RightKlTokenLosses(Right, of="kl_token_losses"):
+    real_tokens_only = instead("""
+        losses = torch.zeros_like(log_probs)
+        now, then, ref = log_probs[mask], old_log_probs[mask].detach(), ref_log_probs[mask].detach()
+        gap = ref - now
+        losses[mask] = torch.exp(now - then) * (torch.expm1(gap) - gap)
+        return losses
+    """)
+    """the real tokens as one row, written back"""
+    by_where = instead("""
+        zero = torch.zeros_like(log_probs)
+        now = torch.where(mask, log_probs, zero)
+        with torch.no_grad():
+            then, ref = torch.where(mask, old_log_probs, zero), torch.where(mask, ref_log_probs, zero)
+        ratio, gap = (now - then).exp(), ref - now
+        return ratio * torch.special.expm1(gap) - ratio * gap
+    """)
+    """where in place of masked_fill, the product multiplied out"""
+
+
+class TruncatedImportanceWeights(Wrong, of="truncated_importance_weights"):
+    never_capped = edit(".clamp(max=cap)", "")
+    """nothing is cut off: one token that the sampler held for impossible outweighs all others"""
+    raised_to_a_floor = edit(".clamp(max=cap)", ".clamp(min=1 / cap, max=cap)")
+    """small weights are raised to 1 / cap: only the large ones are cut"""
+    inverted = edit("(log_probs - sampler_log_probs)", "(sampler_log_probs - log_probs)")
+    """the weight is inverted: trainer over sampler"""
+    cap_of_the_logarithm = edit(".exp().clamp(max=cap)", ".clamp(max=cap).exp()")
+    """the logarithm is cut at the cap: the weight itself is"""
+    set_to_0_above_the_cap = edit("log_weight.exp()", "(log_weight.exp() * (log_weight.exp() <= cap))")
+    """tokens above the cap are dropped (as IcePop does): here they keep the weight cap"""
+    padding_weighs_1 = edit(".clamp(max=cap).masked_fill(~mask, 0.0)", ".clamp(max=cap)")
+    """padding has the weight 1: it is 0 there"""
+    gradient_through_the_weights = edit(".detach()", "", read=WRONG)
+    """a gradient flows through the weights: they are data"""
+    scaled_to_mean_1 = edit(
+        "log_weight.exp()",
+        "(log_weight - log_weight.exp().clamp(max=cap)[mask].mean().log()).exp()",
+    )
+    """divided by their mean: that undoes the correction of a batch that is all off by one factor"""
+
+
+class RightTruncatedImportanceWeights(Right, of="truncated_importance_weights"):
+    real_tokens_only = instead("""
+        weights = torch.zeros_like(log_probs)
+        ratio = torch.exp(log_probs[mask].detach() - sampler_log_probs[mask].detach())
+        weights[mask] = torch.minimum(ratio, torch.full_like(ratio, cap))
+        return weights.detach()
+    """)
+    """the real tokens, written back"""
+    by_where = instead("""
+        with torch.no_grad():
+            gap = torch.where(mask, log_probs - sampler_log_probs, -torch.inf)
+            return gap.exp().clamp(max=cap)
+    """)
+    """padding is exp(-inf) = 0"""
+
+
+class DpoLoss(Wrong, of="dpo_loss"):
+    reference_left_out = edit(
+        "(chosen - ref_chosen.detach()) - (rejected - ref_rejected.detach())", "chosen - rejected"
+    )
+    """the reference is left out: then a response that was rare before counts against itself"""
+    pair_swapped = edit(
+        "(chosen - ref_chosen.detach()) - (rejected - ref_rejected.detach())",
+        "(rejected - ref_rejected.detach()) - (chosen - ref_chosen.detach())",
+    )
+    """chosen and rejected are swapped: the worse response is made more likely"""
+    reference_added = edit("(rejected - ref_rejected.detach())", "(rejected + ref_rejected.detach())")
+    """one of the two references is added: both are subtracted from their own response"""
+    beta_outside = edit("-logsigmoid(beta * margin).mean()", "-beta * logsigmoid(margin).mean()")
+    """beta stands outside of the logarithm: it scales the margin"""
+    beta_divides = edit("beta * margin", "margin / beta")
+    """divided by beta: it multiplies the margin"""
+    summed = edit(".mean()", ".sum()")
+    """summed over the pairs: their mean is asked for"""
+    sign_forgotten = edit("-logsigmoid", "logsigmoid")
+    """the sign is missing: a loss is minimized"""
+    log_of_the_sigmoid = edit("logsigmoid(beta * margin)", "torch.log(torch.sigmoid(beta * margin))")
+    """log(sigmoid(x)) is -inf for large negative margins: logsigmoid is exact"""
+    margin_of_the_means = edit("logsigmoid(beta * margin).mean()", "logsigmoid(beta * margin.mean())")
+    """averaged before the logarithm: each pair has a loss of its own"""
+    dpo_reference_not_detached = edit(
+        "ref_chosen.detach()", "ref_chosen", "ref_rejected.detach()", "ref_rejected", read=WRONG
+    )
+    """the reference receives a gradient"""
+
+
+class RightDpoLoss(Right, of="dpo_loss"):
+    by_softplus = instead("""
+        with torch.no_grad():
+            before = ref_chosen - ref_rejected
+        return torch.nn.functional.softplus(-beta * ((chosen - rejected) - before)).mean()
+    """)
+    """log(1 + e^-x), and the two ratios in another order"""
+    by_implicit_rewards = instead("""
+        good, bad = beta * (chosen - ref_chosen.detach()), beta * (rejected - ref_rejected.detach())
+        return torch.logaddexp(torch.zeros_like(good), bad - good).sum() / len(good)
+    """)
+    """the reward of each response, and log(e^0 + e^x)"""
+
+
+class ExpectedBestOfN(Wrong, of="expected_best_of_n"):
+    maximum_of_all = edit(
+        "(ordered * torch.tensor(shares, dtype=scores.dtype, device=scores.device)).sum(dim=1)", "ordered[:, -1]"
+    )
+    """the best of all N, whatever n is"""
+    first_n_only = edit(
+        "(ordered * torch.tensor(shares, dtype=scores.dtype, device=scores.device)).sum(dim=1)",
+        "scores.detach()[:, :n].amax(dim=1)",
+    )
+    """the best of the first n: one choice among many, with more noise"""
+    worst_of_n = edit(".sort(dim=1).values", ".sort(dim=1, descending=True).values")
+    """sorted downwards: this is the mean of the worst of n"""
+    never_sorted = edit(".sort(dim=1).values", "")
+    """not sorted: the shares belong to ranks"""
+    n_th_score = edit(
+        "(ordered * torch.tensor(shares, dtype=scores.dtype, device=scores.device)).sum(dim=1)", "ordered[:, n - 1]"
+    )
+    """the n-th score in order"""
+    off_by_one = edit("math.comb(i, n - 1)", "math.comb(i + 1, n)")
+    """C(i, n) counts the choices in which none is above: the i-th is the best of C(i - 1, n - 1)"""
+    with_replacement = edit("math.comb(i, n - 1) / choices", "((i + 1) / count) ** n - (i / count) ** n")
+    """drawn with replacement: a choice of n holds each response once"""
+    factorials_in_floats = edit(
+        "shares = [math.comb(i, n - 1) / choices for i in range(count)]  # Python divides whole numbers of any size",
+        "shares = [float(torch.exp(torch.lgamma(torch.tensor(i + 1.0)) - torch.lgamma(torch.tensor(float(n))) "
+        "- torch.lgamma(torch.tensor(i - n + 2.0)))) / choices if i >= n - 1 else 0.0 for i in range(count)]",
+    )
+    """computed in float32: digits are lost, and large counts overflow"""
+
+
+class RightExpectedBestOfN(Right, of="expected_best_of_n"):
+    by_the_shares_of_those_below = instead("""
+        count = scores.shape[1]
+        ordered, _ = torch.sort(scores.detach(), dim=1)
+        total, share = torch.zeros_like(ordered[:, 0]), n / count
+        for i in reversed(range(count)):
+            total = total + share * ordered[:, i]
+            share = share * (i - n + 1) / i if i else 0.0
+        return total
+    """)
+    """from the best down: each share from the one above it"""
+    by_fractions = instead("""
+        from fractions import Fraction
+
+        ordered = [sorted(row) for row in scores.tolist()]
+        count = scores.shape[1]
+        shares = [Fraction(math.comb(i, n - 1), math.comb(count, n)) for i in range(count)]
+        best = [sum(float(share) * one for share, one in zip(shares, row)) for row in ordered]
+        return torch.tensor(best, dtype=scores.dtype)
+    """)
+    """exact fractions"""
+
+
+class BestOfNKl(Wrong, of="best_of_n_kl"):
+    the_bound = edit("max(0.0, float(torch.special.xlogy(best, best / chances).sum()))", "math.log(n) - (n - 1) / n")
+    """the formula of the papers: an upper bound, far above the truth where few responses are possible"""
+    log_n = edit("max(0.0, float(torch.special.xlogy(best, best / chances).sum()))", "math.log(n)")
+    """log n: the KL if the best of n were one response of probability 1 / n"""
+    direction_reversed = edit(
+        "torch.special.xlogy(best, best / chances)", "torch.special.xlogy(chances, chances / best)"
+    )
+    """KL(policy || best of n): the mean is over what the best of n gives"""
+    best_first = edit(
+        "chances = probabilities[probabilities > 0].double()",
+        "chances = probabilities[probabilities > 0].double().flip(0)",
+    )
+    """ordered from the best to the worst: this is the worst of n"""
+    share_of_those_below = edit(
+        "best = up_to - torch.cat([up_to.new_zeros(1), up_to[:-1]])", "best = up_to / up_to.sum()"
+    )
+    """the probability that all n are at most this good: subtract that of all n being worse"""
+    nan_at_probability_0 = edit("probabilities[probabilities > 0].double()", "probabilities.double()")
+    """0 / 0 at a response that never comes: leave it out"""
+    n_draws_multiplied = edit(
+        ".pow(n)",
+        "",
+        "best = up_to",
+        "best = n * up_to",
+        "up_to[:-1]]",
+        "up_to[:-1]]) * (n - 1",
+    )
+    """the probabilities of n draws are added: powers are due, since all n must be at most this good"""
+
+
+class RightBestOfNKl(Right, of="best_of_n_kl"):
+    in_python = instead("""
+        total, below = 0.0, 0.0
+        for chance in probabilities.tolist():
+            up_to = min(1.0, below + chance)
+            best = up_to**n - below**n
+            if best > 0:
+                total += best * math.log(best / chance)
+            below = up_to
+        return max(0.0, total)
+    """)
+    """response by response"""
+    by_the_cumulative_sum = instead("""
+        p = probabilities.to(torch.float64)
+        upper = torch.cumsum(p, 0).clamp(max=1.0)
+        lower = (upper - p).clamp(min=0.0)
+        q = upper**n - lower**n
+        real = q > 0
+        return float((q[real] * (q[real].log() - p[real].log())).sum().clamp(min=0.0))
+    """)
+    """the sum up to each response, and up to the one before it"""

@@ -1,0 +1,293 @@
+"""Lesson 13 by hand: two to four numbers each, float64, the gradient beside the value."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from testcases.engine import call, named_cases, scenario, worth
+from tutorial.lesson13_after_ppo import (
+    best_of_n_kl,
+    clipped_token_losses,
+    dpo_loss,
+    expected_best_of_n,
+    group_advantages,
+    informative_groups,
+    kl_token_losses,
+    reduce_losses,
+    sequence_ratio,
+    truncated_importance_weights,
+)
+
+NAN, INF = math.nan, math.inf
+LOG_2, LOG_3 = math.log(2), math.log(3)
+
+
+def logs(*rows):
+    """Probabilities as log-probabilities; None stays what padding may hold."""
+    return [[NAN if one is None else math.log(one) for one in row] for row in rows]
+
+
+# mean 2, deviations -1, -1, -1, 3, standard deviation sqrt((1 + 1 + 1 + 9) / 3) = 2
+@named_cases(
+    "scores, epsilon, divide_by_std, advantages",
+    {
+        "in-standard-deviations-of-the-group": ([[1.0, 1.0, 1.0, 5.0]], 0.0, True, [[-0.5, -0.5, -0.5, 1.5]]),
+        "epsilon-is-added-to-the-standard-deviation": (
+            [[1.0, 1.0, 1.0, 5.0]],
+            2.0,
+            True,
+            [[-0.25, -0.25, -0.25, 0.75]],
+        ),
+        "dr-grpo-does-not-divide": ([[1.0, 1.0, 1.0, 5.0]], 2.0, False, [[-1.0, -1.0, -1.0, 3.0]]),
+        # The second group: mean 25, deviations -15, 5, 5, 5, standard deviation 10
+        "each-group-has-its-own-mean-and-scale": (
+            [[1.0, 1.0, 1.0, 5.0], [10.0, 30.0, 30.0, 30.0]],
+            0.0,
+            True,
+            [[-0.5, -0.5, -0.5, 1.5], [-1.5, 0.5, 0.5, 0.5]],
+        ),
+        "of-two-half-of-the-difference": ([[1.0, 3.0]], 0.0, False, [[-1.0, 1.0]]),
+        "as-many-groups-as-responses": ([[1.0, 3.0], [7.0, 5.0]], 0.0, False, [[-1.0, 1.0], [1.0, -1.0]]),
+        "equal-scores-give-0": ([[2.0, 2.0, 2.0]], 0.5, True, [[0.0, 0.0, 0.0]]),
+        "scores-may-be-negative": ([[-1.0, -1.0, -1.0, -5.0]], 0.0, True, [[0.5, 0.5, 0.5, -1.5]]),
+    },
+)
+@worth(3)
+def test_group_advantages_by_hand(scores, epsilon, divide_by_std, advantages):
+    call(group_advantages, scores, epsilon, divide_by_std).equals(advantages)
+
+
+def test_group_advantages_are_data():
+    call(group_advantages, [[1.0, 1.0, 1.0, 5.0]], 2.0, grad_of="scores").gradient_equals(scores=None)
+
+
+def test_group_advantages_of_equal_scores_without_epsilon():
+    call(group_advantages, [[2.0, 2.0], [1.0, 3.0]], 0.0, True).satisfies(
+        lambda answer: bool(answer[0].isnan().all() and answer[1].isfinite().all()), "NaN in the first group alone"
+    )
+
+
+@named_cases(
+    "scores, informative",
+    {
+        "all-equal-teaches-nothing": ([[1.0, 1.0, 1.0]], [False]),
+        "one-other-is-enough": ([[1.0, 1.0, 0.0]], [True]),
+        "also-if-it-is-the-first": ([[0.0, 1.0, 1.0]], [True]),
+        "also-if-it-is-in-the-middle": ([[1.0, 0.0, 1.0]], [True]),
+        "each-group-by-itself": ([[1.0, 1.0], [0.0, 1.0], [0.0, 0.0]], [False, True, False]),
+        "all-wrong-is-as-useless-as-all-right": ([[0.0, 0.0], [1.0, 1.0]], [False, False]),
+        "a-small-difference-is-one": ([[1.0, 1.0 + 1e-9]], [True]),
+        "the-sum-does-not-matter": ([[-1.0, 1.0], [0.0, 0.0]], [True, False]),
+        "a-nan-does-not-disappear": ([[NAN, NAN], [1.0, NAN], [3.0, 3.0]], [True, True, False]),
+        "infinite-and-equal": ([[INF, INF], [-INF, INF]], [False, True]),
+    },
+)
+@worth(3)
+def test_informative_groups_by_hand(scores, informative):
+    call(informative_groups, scores).equals(informative)
+
+
+# ratio = probability now / probability then
+@named_cases(
+    "now, then, advantage, loss, slope",
+    {
+        "on-policy-is-plain-policy-gradient": (0.5, 0.5, 1.0, -1.0, -1.0),
+        "good-token-inside-the-upper-bound": (0.5, 0.4, 1.0, -1.25, -1.25),
+        "good-token-above-it-is-clipped": (0.6, 0.4, 1.0, -1.28, 0.0),
+        "good-token-below-the-interval-is-not": (0.2, 0.4, 1.0, -0.5, -0.5),
+        "bad-token-below-the-interval-is-clipped-at-the-lower-bound": (0.2, 0.4, -1.0, 0.8, 0.0),
+        "bad-token-above-the-interval-is-not": (0.6, 0.4, -1.0, 1.5, 1.5),
+    },
+)
+@worth(3)
+def test_clipped_token_losses_by_hand(now, then, advantage, loss, slope):
+    given = (logs([now]), logs([then]), [advantage], [[True]])
+    answer = call(clipped_token_losses, *given, grad_of=("log_probs", "old_log_probs", "advantages"))
+    answer.equals([[loss]]).gradient_equals(log_probs=[[slope]], old_log_probs=None, advantages=None)
+
+
+def test_clipped_token_losses_of_ragged_responses():
+    # Both tokens of the first response share its advantage; padding is 0.
+    answer = call(
+        clipped_token_losses,
+        logs([0.5, 0.6, None], [0.2, None, None]),
+        logs([0.5, 0.4, None], [0.4, None, None]),
+        [2.0, -1.0],
+        [[True, True, False], [True, False, False]],
+        0.1,
+        0.3,
+        grad_of="log_probs",
+    )
+    answer.equals([[-2.0, -2.6, 0.0], [0.9, 0.0, 0.0]])
+    answer.gradient_equals(log_probs=[[-2.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
+
+
+def test_clipped_token_losses_of_a_token_that_a_float_holds_for_impossible():
+    # e^-1000 is 0 in float64, but the ratio of two such probabilities is e^0.125.
+    answer = call(clipped_token_losses, [[-1000.0]], [[-1000.125]], [1.0], [[True]], grad_of="log_probs")
+    answer.equals([[-math.exp(0.125)]]).gradient_equals(log_probs=[[-math.exp(0.125)]])
+
+
+LOSSES, MASK = [[1.0, 1.0, 1.0, 1.0], [4.0, NAN, NAN, NAN]], [[True] * 4, [True, False, False, False]]
+
+
+# Four tokens of 1 and one of 4: 8 in five tokens, two responses
+@named_cases(
+    "options, loss, slopes",
+    {
+        "tokens": ({"denominator": "tokens"}, 1.6, (0.2, 0.2)),
+        "responses": ({"denominator": "responses"}, 2.5, (0.125, 0.5)),
+        "constant": ({"denominator": "constant", "constant": 10.0}, 0.4, (0.05, 0.05)),
+        "tokens-of-the-window": ({"denominator": "tokens", "total": 10.0}, 0.8, (0.1, 0.1)),
+        "responses-of-the-window": ({"denominator": "responses", "total": 4.0}, 1.25, (0.0625, 0.25)),
+        "constant-in-a-window": ({"denominator": "constant", "total": 4.0, "constant": 10.0}, 0.2, (0.025, 0.025)),
+        "a-constant-below-the-longest-response": ({"denominator": "constant", "constant": 2.0}, 2.0, (0.25, 0.25)),
+    },
+)
+@worth(3)
+def test_reduce_losses_by_hand(options, loss, slopes):
+    answer = call(reduce_losses, LOSSES, MASK, **options, grad_of="losses")
+    answer.equals(loss).gradient_equals(losses=[[slopes[0]] * 4, [slopes[1], 0.0, 0.0, 0.0]])
+
+
+@pytest.mark.parametrize("options, loss", [({}, 3.0), ({"denominator": "responses"}, 1.5)], ids=["tokens", "responses"])
+def test_reduce_losses_counts_an_empty_response_as_a_response(options, loss):
+    call(reduce_losses, [[2.0, 4.0], [NAN, NAN]], [[True, True], [False, False]], **options).equals(loss)
+
+
+# log-ratios log 2 and log 8: their mean is log 4, their sum log 16
+@named_cases(
+    "per_token, ratio, slope",
+    {"the-geometric-mean-of-the-token-ratios": (True, 4.0, 2.0), "their-product": (False, 16.0, 16.0)},
+)
+@worth(3)
+def test_sequence_ratio_by_hand(per_token, ratio, slope):
+    answer = call(
+        sequence_ratio,
+        logs([0.5, None, 0.8], [0.3, None, None]),
+        logs([0.25, None, 0.1], [0.3, None, None]),
+        [[True, False, True], [True, False, False]],
+        per_token,
+        grad_of=("log_probs", "old_log_probs"),
+    )
+    answer.equals([ratio, 1.0])
+    answer.gradient_equals(log_probs=[[slope, 0.0, slope], [1.0, 0.0, 0.0]], old_log_probs=None)
+
+
+# slope of ratio * (e^d - 1 - d) by the log-probability, d = log(reference / now): ratio * log(now / reference)
+@named_cases(
+    "now, then, reference, loss, slope",
+    {
+        "at-the-reference-there-is-no-cost": (0.5, 0.5, 0.5, 0.0, 0.0),
+        # reference / now = 1/2: 1/2 - 1 + log 2
+        "on-policy-it-is-k3": (0.5, 0.5, 0.25, LOG_2 - 0.5, LOG_2),
+        # the ratio is 2
+        "a-likelier-token-counts-for-what-it-is-now": (0.5, 0.25, 0.25, 2 * LOG_2 - 1, 2 * LOG_2),
+        # reference / now = 3, the ratio is 1/2: (3 - 1 - log 3) / 2
+        "a-rarer-one-counts-less": (0.2, 0.4, 0.6, 1 - LOG_3 / 2, -LOG_3 / 2),
+    },
+)
+@worth(3)
+def test_kl_token_losses_by_hand(now, then, reference, loss, slope):
+    given = (logs([now, None]), logs([then, None]), logs([reference, None]), [[True, False]])
+    answer = call(kl_token_losses, *given, grad_of=("log_probs", "old_log_probs", "ref_log_probs"))
+    answer.equals([[loss, 0.0]])
+    answer.gradient_equals(log_probs=[[slope, 0.0]], old_log_probs=None, ref_log_probs=None)
+
+
+def test_kl_token_losses_keep_the_digits_of_float32():
+    # log(reference / now) = d = 2^-13, so the loss is d^2 / 2 but for 3e-13; exp(d) - 1 - d gives 0 in 24 digits.
+    now, ref = torch.tensor([[0.0]]), torch.tensor([[2.0**-13]])
+    terms = {"log_probs": now, "old_log_probs": now, "ref_log_probs": ref, "mask": [[True]]}
+    answer = call(scenario("kl_in_units", of=kl_token_losses), **terms, unit=2.0**-27)
+    answer.equals(torch.tensor([[1.0]]))
+
+
+@named_cases(
+    "trainer, sampler, cap, weights",
+    {
+        "what-agrees-weighs-1": ([[0.5, 0.2]], [[0.5, 0.2]], 2.0, [[1.0, 1.0]]),
+        "the-trainer-above-the-sampler": ([[0.6, 0.2]], [[0.4, 0.4]], 2.0, [[1.5, 0.5]]),
+        "cut-at-the-cap": ([[0.8, 0.4]], [[0.1, 0.4]], 2.0, [[2.0, 1.0]]),
+        "another-cap": ([[0.8, 0.4]], [[0.1, 0.4]], 3.0, [[3.0, 1.0]]),
+        "small-weights-are-not-raised": ([[0.1]], [[0.8]], 2.0, [[0.125]]),
+        "a-cap-of-1-only-lowers": ([[0.8, 0.2]], [[0.4, 0.4]], 1.0, [[1.0, 0.5]]),
+    },
+)
+@worth(3)
+def test_truncated_importance_weights_by_hand(trainer, sampler, cap, weights):
+    mask = [[True] * len(weights[0]) + [False]]
+    padded = [[*trainer[0], None]], [[*sampler[0], None]]
+    answer = call(truncated_importance_weights, *(logs(*one) for one in padded), mask, cap, grad_of="log_probs")
+    answer.equals([[*weights[0], 0.0]]).gradient_equals(log_probs=None)
+
+
+# -log sigmoid(log 3) = log(4/3), and there the sigmoid is 3/4: the slope is -beta / 4
+@named_cases(
+    "chosen, rejected, ref_chosen, ref_rejected, beta, loss, slope",
+    {
+        "where-nothing-has-moved-it-is-log-2": ([-3.0], [-5.0], [-3.0], [-5.0], 0.5, LOG_2, [-0.25]),
+        "the-chosen-one-has-gained": ([-3.0 + 2 * LOG_3], [-5.0], [-3.0], [-5.0], 0.5, math.log(4 / 3), [-0.125]),
+        "the-rejected-one-has-lost": ([-3.0], [-5.0 - 2 * LOG_3], [-3.0], [-5.0], 0.5, math.log(4 / 3), [-0.125]),
+        "the-rejected-one-has-gained": ([-3.0], [-5.0 + 2 * LOG_3], [-3.0], [-5.0], 0.5, math.log(4), [-0.375]),
+        "both-by-as-much": ([-2.0], [-4.0], [-3.0], [-5.0], 0.5, LOG_2, [-0.25]),
+        "beta-is-the-scale": ([-3.0 + LOG_3], [-5.0], [-3.0], [-5.0], 1.0, math.log(4 / 3), [-0.25]),
+        "far-on-the-wrong-side": ([-4000.0], [-5.0], [-3.0], [-5.0], 0.5, 1998.5, [-0.5]),
+        "the-mean-over-the-pairs": (
+            [-3.0, -3.0 + 2 * LOG_3],
+            [-5.0, -5.0],
+            [-3.0, -3.0],
+            [-5.0, -5.0],
+            0.5,
+            (LOG_2 + math.log(4 / 3)) / 2,
+            [-0.125, -0.0625],
+        ),
+    },
+)
+@worth(3)
+def test_dpo_loss_by_hand(chosen, rejected, ref_chosen, ref_rejected, beta, loss, slope):
+    names = ("chosen", "rejected", "ref_chosen", "ref_rejected")
+    answer = call(dpo_loss, chosen, rejected, ref_chosen, ref_rejected, beta, grad_of=names)
+    answer.equals(loss)
+    answer.gradient_equals(chosen=slope, rejected=[-one for one in slope], ref_chosen=None, ref_rejected=None)
+
+
+# Pairs of 1, 2, 4, 8 have the best scores 2, 4, 8, 4, 8, 8
+@named_cases(
+    "n, best",
+    {"of-1-the-mean": (1, 3.75), "of-2": (2, 34 / 6), "of-3": (3, 7.0), "of-all-the-maximum": (4, 8.0)},
+)
+@worth(3)
+def test_expected_best_of_n_by_hand(n, best):
+    call(expected_best_of_n, [[4.0, 1.0, 8.0, 2.0]], n).equals([best])
+
+
+def test_expected_best_of_n_keeps_prompts_apart():
+    call(expected_best_of_n, [[4.0, 1.0, 8.0, 2.0], [0.0, 0.0, -6.0, 0.0]], 2).equals([34 / 6, 0.0])
+
+
+def test_expected_best_of_n_where_no_float_holds_the_number_of_choices():
+    # Scores 1 ... N: the mean maximum of n of them is n (N + 1) / (n + 1)
+    scores = torch.arange(1, 2001, dtype=torch.float64).flip(0)[None]
+    call(expected_best_of_n, scores, 1000).equals([1000 * 2001 / 1001])
+
+
+# Of two equally likely responses the best of 2 is the worse one with 1/4, the better one with 3/4
+@named_cases(
+    "probabilities, n, kl",
+    {
+        "one-draw-is-the-policy": ([0.2, 0.3, 0.5], 1, 0.0),
+        "two-responses-two-draws": ([0.5, 0.5], 2, 0.25 * math.log(0.5) + 0.75 * math.log(1.5)),
+        "never-above-log-2-for-two": ([0.5, 0.5], 1000, LOG_2),
+        "a-rare-good-one": ([0.75, 0.25], 2, 0.5625 * math.log(0.75) + 0.4375 * math.log(1.75)),
+        "a-common-good-one": ([0.25, 0.75], 2, 0.0625 * math.log(0.25) + 0.9375 * math.log(1.25)),
+        "one-response-leaves-nothing-to-choose": ([1.0], 7, 0.0),
+        "what-never-comes-adds-nothing": ([0.5, 0.0, 0.5], 2, 0.25 * math.log(0.5) + 0.75 * math.log(1.5)),
+    },
+)
+@worth(3)
+def test_best_of_n_kl_by_hand(probabilities, n, kl):
+    call(best_of_n_kl, torch.tensor(probabilities, dtype=torch.float64), n).equals(kl)

@@ -1,0 +1,113 @@
+"""Ordinary inputs: they tell wrong answers apart, and drive the comparison with the reference on fresh numbers."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from testcases.doubles.drawing import generator, normal_from, ragged_from
+from testcases.engine import Request, request, scenario
+from tutorial.lesson13_after_ppo import (
+    best_of_n_kl,
+    clipped_token_losses,
+    dpo_loss,
+    expected_best_of_n,
+    group_advantages,
+    informative_groups,
+    kl_token_losses,
+    reduce_losses,
+    sequence_ratio,
+    truncated_importance_weights,
+)
+
+PAIR = ("chosen", "rejected", "ref_chosen", "ref_rejected")
+
+
+def examples(seed: int) -> list[Request]:
+    """O(1) numbers in float64; ragged rows, each with a gap in the first; garbage under the mask."""
+    draw = generator(seed)
+    found = []
+    for rows, steps, garbage in ((3, 6, None), (4, 4, math.nan), (1, 5, 1e6), (4, 7, math.nan)):
+        mask = ragged_from(draw, rows, steps)
+        now, then, ref, losses = (normal_from(draw, rows, steps) for _ in range(4))
+        then, ref = now + then / 2, now + ref / 2
+        if garbage is not None:
+            now, then, ref, losses = (one.masked_fill(~mask, garbage) for one in (now, then, ref, losses))
+        slopes, advantages = normal_from(draw, rows, steps), normal_from(draw, rows)
+        low, high, cap = (0.1 + float(torch.rand((), generator=draw)) * size for size in (0.3, 0.6, 0.0))
+        found += [
+            request(
+                clipped_token_losses, now, then, advantages, mask, low, high, grad_of="log_probs", grad_weights=slopes
+            ),
+            request(sequence_ratio, now, then, mask, grad_of="log_probs", grad_weights=advantages),
+            request(sequence_ratio, now, then, mask, False, grad_of="log_probs"),
+            request(kl_token_losses, now, then, ref, mask, grad_of="log_probs", grad_weights=slopes),
+            request(truncated_importance_weights, now, then, mask, 1.0 + cap * 3),
+            request(truncated_importance_weights, now, then, mask),
+            request(reduce_losses, losses, mask, grad_of="losses"),
+            request(reduce_losses, losses, mask, "responses", grad_of="losses"),
+            request(reduce_losses, losses, mask, "constant", None, 9.0, grad_of="losses"),
+            request(reduce_losses, losses, mask, "tokens", 50.0, grad_of="losses"),
+            request(reduce_losses, losses, mask, "responses", 11.0, grad_of="losses"),
+            request(reduce_losses, losses, mask, "constant", 11.0, 9.0, grad_of="losses"),
+        ]
+    return found + _at_the_corners(draw) + _of_groups(draw) + _of_pairs(draw)
+
+
+def _at_the_corners(draw: torch.Generator) -> list[Request]:
+    """A response without a token; tokens that a float holds for impossible; policies that nearly agree in float32."""
+    now, then, full = normal_from(draw, 2, 4), normal_from(draw, 2, 4), torch.ones(2, 4, dtype=torch.bool)
+    empty, advantages = full & torch.tensor([[True], [False]]), normal_from(draw, 2)
+    near = {"log_probs": torch.zeros(1, 3), "old_log_probs": torch.zeros(1, 3), "mask": full[:1, :3]}
+    ref = 2.0**-13 * normal_from(draw, 1, 3).float()
+    both = {"grad_of": ("log_probs", "old_log_probs")}
+    return [
+        request(reduce_losses, now, empty, "responses"),
+        request(sequence_ratio, now, then, full, **both),
+        request(clipped_token_losses, now - 1000, then - 1000, advantages, full, grad_of="log_probs"),
+        request(
+            clipped_token_losses, now, then, advantages, full, grad_of=("log_probs", "old_log_probs", "advantages")
+        ),
+        request(scenario("kl_in_units", of=kl_token_losses), **near, ref_log_probs=ref, unit=2.0**-27),
+        request(kl_token_losses, now, then, now - then, full, grad_of=("log_probs", "old_log_probs", "ref_log_probs")),
+        request(truncated_importance_weights, now + 4, then, full, 1.5),
+        request(truncated_importance_weights, now, then, full, grad_of="log_probs"),
+    ]
+
+
+def _of_groups(draw: torch.Generator) -> list[Request]:
+    found = []
+    for prompts, responses in ((3, 5), (4, 4), (1, 3), (5, 2)):
+        scores = 3 * normal_from(draw, prompts, responses) + 1
+        equal = scores.round().clamp(0, 2)
+        found += [
+            request(group_advantages, scores, 0.3, grad_of="scores"),
+            request(group_advantages, scores, divide_by_std=False),
+            request(group_advantages, scores),
+            request(informative_groups, equal),
+            request(informative_groups, scores),
+            request(expected_best_of_n, scores, 2),
+            request(expected_best_of_n, scores, responses),
+            request(expected_best_of_n, scores, 1),
+        ]
+        chances = normal_from(draw, responses).softmax(dim=0)
+        found += [request(best_of_n_kl, chances, n) for n in (2, 5)]
+        found.append(request(best_of_n_kl, torch.cat([chances, chances.new_zeros(1)]), 3))
+    found += [
+        request(informative_groups, [[1.0, -1.0], [0.0, 0.0], [1.0, 1.0]]),
+        request(informative_groups, [[math.nan, 1.0], [2.0, 2.0]]),
+        request(informative_groups, [[1.0, 1.0 + 1e-9]]),
+        request(expected_best_of_n, normal_from(draw, 1, 400), 200),
+    ]
+    return found
+
+
+def _of_pairs(draw: torch.Generator) -> list[Request]:
+    found = []
+    for pairs in (1, 4, 7):
+        terms = [2 * normal_from(draw, pairs) - 12 for _ in PAIR]
+        found += [request(dpo_loss, *terms, beta, grad_of=PAIR) for beta in (0.3, 1.5)]
+        found.append(request(dpo_loss, *terms))
+        found.append(request(dpo_loss, terms[0] - 40_000, *terms[1:], grad_of="chosen"))
+    return found

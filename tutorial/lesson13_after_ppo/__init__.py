@@ -1,0 +1,10 @@
+from .groups import group_advantages, informative_groups
+from .losses import (
+    DENOMINATORS,
+    clipped_token_losses,
+    kl_token_losses,
+    reduce_losses,
+    sequence_ratio,
+    truncated_importance_weights,
+)
+from .preferences import best_of_n_kl, dpo_loss, expected_best_of_n

@@ -1,0 +1,62 @@
+"""Lesson 13, first part: advantages of a group: K responses to one prompt, compared with each other without a critic.
+
+Floats are float32 or float64, and an answer has their precision. No function changes its arguments; a NaN among the
+scores of a group shows in the answers of that group.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from ..given.shapes import check_number, check_shapes
+
+
+def group_advantages(scores: Tensor, epsilon: float = 1e-4, divide_by_std: bool = True) -> Tensor:
+    """How much better each response is than the mean of its group: GRPO, or Dr. GRPO with `divide_by_std=False`.
+
+    A = (score - mean) / (std + epsilon)       GRPO
+    A = score - mean                           Dr. GRPO
+
+    The mean is that of all K scores, the response's own included. The standard deviation is the unbiased one, with
+    K - 1 below the sum.
+
+    Args:
+        scores: (B, K), K responses to each of B prompts, K >= 2.
+        epsilon: >= 0, added to the standard deviation. With 0, a group of equal scores gives NaN, as 0 / 0 does.
+        divide_by_std: False leaves the division out.
+
+    Returns:
+        (B, K), of mean 0 in each row; without gradient, since advantages are data. Equal scores give 0.
+
+    Raises:
+        ValueError: `scores` is not (B, K), K < 2, or epsilon is negative.
+
+    Source: Shao et al., "DeepSeekMath", 2024, section 4.1.2; Liu et al., "Understanding R1-Zero-Like Training", 2025.
+    """
+    check_shapes(scores=(scores, "B K"))
+    check_number("K, the responses to each prompt", scores.shape[1], 2)
+    check_number("epsilon", epsilon, 0.0)
+    raise NotImplementedError("lesson13: group_advantages")
+
+
+def informative_groups(scores: Tensor) -> Tensor:
+    """Which groups teach anything: those whose scores are not all equal.
+
+    In a group of equal scores every advantage is 0, and so is its gradient. DAPO's *dynamic sampling* throws such
+    groups away and samples other prompts until the batch is full.
+
+    Args:
+        scores: (B, K), K responses to each of B prompts, K >= 2.
+
+    Returns:
+        (B,) bool, False where all K scores are the same number. A group with a NaN is informative: it must not
+        disappear in silence.
+
+    Raises:
+        ValueError: `scores` is not (B, K), or K < 2.
+
+    Source: Yu et al., "DAPO", 2025, section 3.2.
+    """
+    check_shapes(scores=(scores, "B K"))
+    check_number("K, the responses to each prompt", scores.shape[1], 2)
+    raise NotImplementedError("lesson13: informative_groups")
