@@ -11,7 +11,7 @@ from types import ModuleType
 ROOT = Path(__file__).absolute().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from testcases.engine.contract import CAPSTONE, lesson_names  # noqa: E402
+from testcases.engine.contract import CAPSTONE, course_lessons  # noqa: E402
 from testcases.engine.views import View  # noqa: E402
 
 STUB = re.compile(r'^ *raise NotImplementedError\("lesson\d\d: ([\w.]+)"\)', re.MULTILINE)
@@ -41,7 +41,7 @@ def lessons(stack: str, own: str, *others: str) -> list[ModuleType]:
         raise ValueError(f'STACK: expected "solutions" or "tutorial", got {stack!r}')
     package = stack
     if stack == "tutorial":
-        yours = lesson_names() if own.startswith(CAPSTONE) else (own,)
+        yours = course_lessons() if own.startswith(CAPSTONE) else (own,)
         if missing := [line for name in yours for line in _unwritten(name)]:
             raise NotFinished(
                 'STACK = "tutorial" draws your own code, and these exercises are not written yet:\n'

@@ -45,6 +45,18 @@ from .lesson07_actor_critic import (
 from .lesson08_rollout import Experience, Generation, generate
 from .lesson09_ppo_trainer import PPOTrainer
 from .lesson11_scaling import DistributedPPOTrainer, Processes, enable_gradient_checkpointing, keep_reference_adapter
+from .lesson13_after_ppo import (
+    best_of_n_kl,
+    clipped_token_losses,
+    dpo_loss,
+    expected_best_of_n,
+    group_advantages,
+    informative_groups,
+    kl_token_losses,
+    reduce_losses,
+    sequence_ratio,
+    truncated_importance_weights,
+)
 
 CONFIGS = _HERE / "configs" if (_HERE / "configs").is_dir() else _HERE.parent / "tutorial/lesson11_scaling/configs"
 """Folder of configuration files for `accelerate launch --config_file`: ddp.yaml, fsdp.yaml, zero2.yaml, ..."""
@@ -68,27 +80,37 @@ __all__ = [
     "RolloutConfig",
     "SharedPolicyAndValue",
     "ValueModel",
+    "best_of_n_kl",
     "calibrate",
+    "clipped_token_losses",
     "compute_gae",
     "compute_ppo_loss",
     "compute_response_gae",
     "compute_rewards",
     "compute_value_loss",
     "critic_from_reward_model",
+    "dpo_loss",
     "enable_gradient_checkpointing",
     "estimate_kl",
+    "expected_best_of_n",
     "freeze",
     "gather_log_probs",
     "generate",
+    "group_advantages",
+    "informative_groups",
     "keep_reference_adapter",
+    "kl_token_losses",
     "make_reference",
     "masked_mean",
     "masked_whiten",
     "pairwise_loss",
     "position_ids",
     "ranking_loss",
+    "reduce_losses",
     "response_log_probs",
     "response_mask",
+    "sequence_ratio",
     "token_entropy",
     "train_reward_model",
+    "truncated_importance_weights",
 ]

@@ -14,6 +14,7 @@ TUTORIAL = ROOT / "tutorial"
 TESTCASES = ROOT / "testcases"
 REGION, END = "# region solution", "# endregion"
 CAPSTONE = "lesson12"
+"""The last lesson of the course: what comes after it is an elective, and counts only where it is asked for."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,16 @@ class Lesson:
 def lesson_names() -> tuple[str, ...]:
     """The folder names of all lessons that have a solution."""
     return tuple(sorted(path.parent.name for path in SOLUTIONS.glob("lesson[0-9][0-9]_*/__init__.py")))
+
+
+def course_lessons() -> tuple[str, ...]:
+    """The lessons of the course, up to the capstone."""
+    return tuple(name for name in lesson_names() if name[: len(CAPSTONE)] <= CAPSTONE)
+
+
+def electives() -> tuple[str, ...]:
+    """The lessons after the course."""
+    return lesson_names()[len(course_lessons()) :]
 
 
 @cache

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from .contract import CAPSTONE, SOLUTIONS, lesson_names
+from .contract import CAPSTONE, SOLUTIONS, course_lessons
 from .onlooker import Onlooker, Unseen, is_traced
 from .plain import (
     MAX_TEXT,
@@ -127,7 +127,7 @@ def student(folder: Path, terms: Terms | None = None, whole: bool = True) -> Loc
     folder = folder.resolve()
 
     def view_of(lesson: str) -> View:
-        return View(folder, lesson_names() if whole and lesson.startswith(CAPSTONE) else [lesson])
+        return View(folder, course_lessons() if whole and lesson.startswith(CAPSTONE) else [lesson])
 
     return LocalEvaluator(view_of, terms)
 

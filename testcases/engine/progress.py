@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from .contract import CAPSTONE, ROOT, lesson_names, region_text
+from .contract import CAPSTONE, ROOT, course_lessons, electives, lesson_names, region_text
 from .contract import lesson as read_lesson
 from .points import Entry, entries
 
@@ -172,10 +172,12 @@ def the_end(lessons: Iterable[str], results: Results) -> str:
     """What to do next once the capstone has passed; empty before."""
     if not any(lesson.startswith(CAPSTONE) and not left(lesson, results) for lesson in lessons):
         return ""
-    return (
+    said = (
         "The capstone passes. Train on your own blocks, beside the reference's run:  make demo STACK=tutorial "
         "OUT=runs/mine\nThen ask your policy:  make chat OUT=runs/mine"
     )
+    open_ones = (f"tutorial/{lesson}/README.md" for lesson in electives() if left(lesson, results))
+    return "\nAfter the course, if you like: ".join([said, *open_ones])
 
 
 def open_exercise(lesson: str, results: Results) -> str:
@@ -211,10 +213,10 @@ def main() -> None:
     state = so_far()
     if not state:
         print("Nothing has been run yet. Start with:  pytest testcases/" + lesson_names()[0])
-    for line in bars(lesson_names(), state):
+    for line in [*bars(course_lessons(), state), "", "after the course (electives):", *bars(electives(), state)]:
         print(line)
-    print("\n" + (next_step(lesson_names(), state) or "All lessons are done."))
-    if offer := the_end(lesson_names(), state):
+    print("\n" + (next_step(course_lessons(), state) or "All lessons are done."))
+    if offer := the_end(course_lessons(), state):
         print(offer)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from .compare import same_outcome
-from .contract import SOLUTIONS, lesson_names
+from .contract import SOLUTIONS, course_lessons, lesson_names
 from .contract import lesson as read_lesson
 from .evaluate import LocalEvaluator, stub_of
 from .explanation import Diagnosis, Explanation
@@ -94,7 +94,7 @@ class Upstream:
     @cached_property
     def _explained_alone(self) -> Explanation:
         assert isinstance(self._subject, LocalEvaluator)
-        capstone = lesson_names()[-1]
+        capstone = course_lessons()[-1]
         return Explanation(self._alone(self._subject.view(capstone)), self._reference)
 
     def _is_right_alone(self, view: View, request: Request) -> bool:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from . import hint, progress, warm
-from .contract import CAPSTONE, TUTORIAL, lesson_names
+from .contract import CAPSTONE, TUTORIAL, course_lessons, lesson_names
 from .contract import lesson as read_lesson
 from .reading import section_of
 
@@ -123,7 +123,7 @@ class Watch:
         else:
             print("Nothing is wrong so far.")
         print("\n" + "\n".join(progress.bars([self.lesson], state)))
-        print(progress.next_step([self.lesson], state) or progress.next_step(lesson_names(), state))
+        print(progress.next_step([self.lesson], state) or progress.next_step(course_lessons(), state))
         if offer := progress.the_end([self.lesson], state):
             print(offer)
         if sys.stdin.isatty():

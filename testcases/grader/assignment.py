@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from testcases.engine.contract import course_lessons
 from testcases.engine.contract import lesson as read_lesson
 from testcases.engine.points import manifest
 
@@ -113,7 +114,7 @@ class Assignment:
 
 @cache
 def course_points() -> dict[Exercise, int]:
-    """Every exercise of the course with the points of its tests."""
+    """Every exercise, those of electives as well, with the points of its tests."""
     found: dict[Exercise, int] = {}
     for entry in manifest().values():
         exercise = entry.lesson, entry.exercise
@@ -122,7 +123,8 @@ def course_points() -> dict[Exercise, int]:
 
 
 def everything() -> Assignment:
-    return Assignment(exercises=tuple(course_points()))
+    """The course without its electives: those count where an assignment names them."""
+    return Assignment(exercises=tuple(one for one in course_points() if one[0] in course_lessons()))
 
 
 def asked_for(file: str = "", lessons: str = "", points: str = "") -> Assignment:
@@ -200,7 +202,7 @@ def _known(data: Any, keys: Iterable[str], above: str) -> None:
 
 def _exercises(data: Mapping[str, Any]) -> tuple[Exercise, ...]:
     if "lessons" not in data and "exercises" not in data:
-        return tuple(course_points())
+        return everything().exercises
     found: set[Exercise] = set()
     for key, find in (("lessons", _of_lesson), ("exercises", _of_name)):
         names = data.get(key, [])

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from testcases.engine.contract import electives
 from testcases.grader.assignment import asked_for, course_points, everything, from_dict, from_file
 from testcases.grader.reports.gradescope import toml_of
 
@@ -69,7 +70,7 @@ def test_the_zip_carries_what_counts():
     "text, says",
     [
         ("leson = [4]", "leson: unknown key, expected one of title, lessons"),
-        ("lessons = [13]", "lessons: there is no lesson 13, expected some of 1, 2, 3"),
+        ("lessons = [14]", "lessons: there is no lesson 14, expected some of 1, 2, 3"),
         ("lessons = [true]", "lessons: there is no lesson True"),
         ("lessons = 4", "lessons: expected a list, such as lessons = [...], got 4"),
         ("lessons = []", "lessons: expected at least one lesson or exercise"),
@@ -128,3 +129,10 @@ def test_days_and_what_they_cost():
         when = datetime.fromtimestamp(due.timestamp() + 3600 * hours + 60 * minutes, UTC)
         assert found.days_late(when, due) == days
     assert [found.percent_off(days) for days in (0, 1, 5, 9)] == [0, 10, 50, 50]
+
+
+def test_an_elective_counts_only_where_it_is_named():
+    assert not set(everything().lessons) & set(electives()) and electives()
+    for name in electives():
+        assert asked_for(lessons=name).lessons == (name,)
+        assert from_dict({"exercises": [asked_for(lessons=name).names[0]]}).lessons == (name,)

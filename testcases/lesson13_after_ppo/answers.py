@@ -64,7 +64,7 @@ class InformativeGroups(Wrong, of="informative_groups"):
     """the groups that teach nothing are marked: True is for those to keep"""
     all_must_differ = edit(".any(dim=1)", "[:, 1:].all(dim=1)")
     """every score must differ from the first: one that differs is enough"""
-    only_neighbours = edit("(scores != scores[:, :1]).any(dim=1)", "(scores[:, 0] != scores[:, -1])")
+    only_first_and_last = edit("(scores != scores[:, :1]).any(dim=1)", "(scores[:, 0] != scores[:, -1])")
     """first and last only: what lies between may differ as well"""
     where_the_mean_is_not_0 = edit("(scores != scores[:, :1]).any(dim=1)", "(scores.sum(dim=1) != 0)")
     """a group is taken for useless where its scores sum to 0"""
@@ -103,7 +103,7 @@ class ClippedTokenLosses(Wrong, of="clipped_token_losses"):
     clipped_term_alone = edit("torch.minimum(ratio * advantages, clipped * advantages)", "(clipped * advantages)")
     """only the clipped term: a token that has moved the wrong way loses its gradient"""
     already_averaged = edit("advantages).masked_fill(~mask, 0.0)", "advantages)[mask].mean()")
-    """averaged here: the denominator is a choice of its own, so one number a token is asked for"""
+    """averaged here: the denominator is a choice of its own, so one number for each token is asked for"""
     ratio_of_two_exponentials = edit(
         "(log_probs - old_log_probs.detach()).masked_fill(~mask, 0.0).exp()",
         "(log_probs.masked_fill(~mask, 0.0).exp() / old_log_probs.detach().masked_fill(~mask, 0.0).exp())",

@@ -30,7 +30,7 @@ def logs(*rows):
     return [[NAN if one is None else math.log(one) for one in row] for row in rows]
 
 
-# mean 2, deviations -1, -1, -1, 3, standard deviation sqrt((1 + 1 + 1 + 9) / 3) = 2
+# mean 2, distances from it -1, -1, -1, 3, standard deviation sqrt((1 + 1 + 1 + 9) / 3) = 2
 @named_cases(
     "scores, epsilon, divide_by_std, advantages",
     {
@@ -42,7 +42,7 @@ def logs(*rows):
             [[-0.25, -0.25, -0.25, 0.75]],
         ),
         "dr-grpo-does-not-divide": ([[1.0, 1.0, 1.0, 5.0]], 2.0, False, [[-1.0, -1.0, -1.0, 3.0]]),
-        # The second group: mean 25, deviations -15, 5, 5, 5, standard deviation 10
+        # The second group: mean 25, distances -15, 5, 5, 5, standard deviation 10
         "each-group-has-its-own-mean-and-scale": (
             [[1.0, 1.0, 1.0, 5.0], [10.0, 30.0, 30.0, 30.0]],
             0.0,
@@ -185,7 +185,7 @@ def test_sequence_ratio_by_hand(per_token, ratio, slope):
         # reference / now = 1/2: 1/2 - 1 + log 2
         "on-policy-it-is-k3": (0.5, 0.5, 0.25, LOG_2 - 0.5, LOG_2),
         # the ratio is 2
-        "a-likelier-token-counts-for-what-it-is-now": (0.5, 0.25, 0.25, 2 * LOG_2 - 1, 2 * LOG_2),
+        "a-token-that-has-gained-counts-for-what-it-is-now": (0.5, 0.25, 0.25, 2 * LOG_2 - 1, 2 * LOG_2),
         # reference / now = 3, the ratio is 1/2: (3 - 1 - log 3) / 2
         "a-rarer-one-counts-less": (0.2, 0.4, 0.6, 1 - LOG_3 / 2, -LOG_3 / 2),
     },

@@ -20,7 +20,7 @@ from solutions.lesson03_policy_gradient import rewards_to_go
 from testcases.engine import call, evaluate, hint, named_cases, progress, request, reset, scenario, solution
 from testcases.engine.changes import wrong_answers
 from testcases.engine.compare import first_difference, nan_in
-from testcases.engine.contract import ROOT, regions
+from testcases.engine.contract import ROOT, course_lessons, electives, regions
 from testcases.engine.contract import lesson as read_lesson
 from testcases.engine.exercises import Exercise
 from testcases.engine.failures import Blocked, CheckFailed
@@ -289,6 +289,18 @@ def test_next_is_the_exercise_at_fault_not_one_that_calls_it():
     assert progress.next_step([lesson], results).startswith("Next: collect_experience, ")
     results = {node: progress.earlier(cases) for node, cases in results.items()}
     assert progress.next_step([lesson], results).endswith("run its tests again.")
+
+
+def test_the_course_ends_with_the_capstone_and_electives_are_listed_apart(monkeypatch, capsys):
+    """All of lessons 1 to 12 passed: nothing is next, and the page at the end names what comes after."""
+    done = {e.node: {"": "passed"} for lesson in course_lessons() for e in entries(lesson)}
+    monkeypatch.setattr(progress, "so_far", lambda: done)
+    monkeypatch.setattr(sys, "argv", ["progress"])
+    progress.main()
+    course, apart = capsys.readouterr().out.split("after the course (electives):")
+    assert course.count("done") == len(course_lessons()) and not any(name in course for name in electives())
+    assert "All lessons are done.\nThe capstone passes." in apart
+    assert all(f"After the course, if you like: tutorial/{name}/README.md" in apart for name in electives())
 
 
 def test_six_digits_are_no_question_beside_a_named_cause():

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import random
+import re
 
 import pytest
 
 from testcases.engine import named_cases
+from tiny_models import verifier
 from tiny_models.gold import GOLD_MAX, gold_score, is_well_formed
 from tiny_models.language import (
     ADJECTIVES,
@@ -30,6 +33,7 @@ from tiny_models.language import (
 )
 from tiny_models.preferences import make_preferences
 from tiny_models.tokenizer import MAX_LENGTH
+from tiny_models.verifier import verify
 
 FILM = "review the film :"
 
@@ -346,3 +350,22 @@ def test_no_text_of_the_language_scores_above_the_maximum() -> None:
     rng = random.Random(0)
     scores = [gold_score(FILM, spell(shape, rng)) for shape in SHAPES for _ in range(50)]
     assert -1.0 <= min(scores) and max(scores) <= GOLD_MAX == 2.0
+
+
+@named_cases(
+    "response, reward",
+    {
+        "good": ("the film was superb .", 1.0),
+        "bad-and-verified": ("the film was awful .", 1.0),
+        "one-clause-off-topic": ("the film was superb but the sauce was good .", 0.0),
+        "ungrammatical": ("the film was superb superb .", 0.0),
+        "nothing": ("", 0.0),
+    },
+)
+def test_the_verifier_sees_grammar_and_topic_and_no_praise(response: str, reward: float) -> None:
+    assert verify(FILM, response) == reward
+
+
+def test_the_verifier_cannot_know_the_truth() -> None:
+    code = inspect.getsource(verifier)
+    assert re.findall(r"^from (.*) import", code, re.MULTILINE) == ["__future__", ".language"] and "gold." not in code
