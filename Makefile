@@ -136,8 +136,8 @@ stubs: $(READY) ## Write tutorial/ from the solution regions of solutions/
 figures: $(READY) ## Draw the figures of the lesson texts
 	@$(BIN)/python -m book.figures
 
-checkpoints: $(READY) ## Rebuild the small models shipped in tiny_models/checkpoints
-	@$(BIN)/python -m testcases.selfcheck.checkpoints
+checkpoints: $(READY) ## Rebuild the small models shipped in tiny_models/checkpoints [STAGE=critic: what is trained from SFT and reward model]
+	@$(BIN)/python -m testcases.selfcheck.checkpoints $(STAGE)
 
 notebooks: $(READY) ## Run all notebooks and refresh their outputs
 	@$(BIN)/python -m testcases.selfcheck.notebooks

@@ -2,13 +2,18 @@
 
 SFT           a GPT-2, for AutoModelForCausalLM.from_pretrained and AutoTokenizer.from_pretrained
 REWARD_MODEL  for RewardModel.from_pretrained of lesson 2
+POLICY        the SFT model after three updates of PPO, like SFT
+CRITIC        the critic of that moment, in the files of a reward model: lesson 7's critic_from_reward_model reads it
+ONE_RESPONSE  what these four say of one response, token by token: the example of map, lessons, notebooks, playground
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import random
 from pathlib import Path
+from typing import Any
 
 from .gold import gold_score
 from .language import VOCABULARY, sample_prompts, sample_review
@@ -17,7 +22,19 @@ from .preferences import label_pair
 DIRECTORY = Path(__file__).parent / "checkpoints"
 SFT = DIRECTORY / "sft"
 REWARD_MODEL = DIRECTORY / "reward_model"
+POLICY = DIRECTORY / "policy"
+CRITIC = DIRECTORY / "critic"
+ONE_RESPONSE = DIRECTORY / "one_response.json"
 MANIFEST = DIRECTORY / "manifest.json"
+
+PROMPT = "review the film :"
+RESPONSE = "the film was superb but the plot was weak ."
+
+
+def one_response() -> dict[str, Any]:
+    """`prompt`, `tokens` of the response (EOS included), and for each token `log_probs` of the policy, `ref_log_probs`,
+    and the critic's `values` before it; the `score` of the whole, and `kl_coef` of the run."""
+    return json.loads(ONE_RESPONSE.read_text("utf-8"))
 
 
 def world_digest() -> str:
@@ -31,6 +48,6 @@ def world_digest() -> str:
 
 
 def digests() -> dict[str, str]:
-    """SHA-256 of every file of the two models, by its path below the folder of checkpoints."""
-    files = sorted(file for directory in (SFT, REWARD_MODEL) for file in directory.rglob("*") if file.is_file())
+    """SHA-256 of every file but the manifest, by its path below the folder of checkpoints."""
+    files = sorted(file for file in DIRECTORY.rglob("*") if file.is_file() and file != MANIFEST)
     return {file.relative_to(DIRECTORY).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}

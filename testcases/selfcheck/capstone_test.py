@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 from pathlib import Path
@@ -24,6 +25,7 @@ from testcases.engine.contract import SOLUTIONS
 from testcases.engine.runner import cases_of
 from testcases.engine.session import Engine
 from testcases.lesson12_capstone.scenarios_models import TOKENIZER
+from testcases.selfcheck.checkpoints import read_one_response
 from testcases.selfcheck.students import POCKET
 from tiny_models import checkpoints, presets
 from tiny_models.gold import gold_score, is_well_formed
@@ -195,6 +197,19 @@ def test_the_shipped_checkpoints_belong_to_this_world_and_are_whole():
     assert manifest["files"] == checkpoints.digests(), "the models changed: run make checkpoints"
     size = sum(file.stat().st_size for file in checkpoints.DIRECTORY.rglob("*") if file.is_file())
     assert size < 3_000_000
+
+
+def test_the_one_response_is_what_the_shipped_models_say_and_credits_the_words_that_decide():
+    one = checkpoints.one_response()
+    again = read_one_response()
+    for name in ("log_probs", "ref_log_probs", "values", "score"):
+        assert again.pop(name) == pytest.approx(one[name], abs=2e-3), "run make checkpoints"
+    assert again.items() <= one.items(), "run make checkpoints"
+    surprise = [after - before for before, after in itertools.pairwise(one["values"])]
+    words = dict(zip(one["tokens"][:-1], surprise, strict=True))
+    assert min(words, key=words.get) == "weak" and words["weak"] < -0.5
+    assert max(words, key=words.get) == "superb" and words["superb"] > 0.5
+    assert max(abs(size) for word, size in words.items() if word not in ("superb", "weak", ".")) < 0.25
 
 
 def test_only_evaluation_sees_the_gold_score():
