@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import torch
 from matplotlib.figure import Figure
 
-from solutions.lesson04_gae import compute_response_gae
-from solutions.lesson06_kl_rewards import compute_rewards
-
 from .diagram import Arrow, Box, diagram
+from .one_response import numbers
 from .style import BLUE, GREEN, INK, ORANGE, RED, RULE, VIOLET, canvas
 
 
@@ -70,35 +67,35 @@ def four_models() -> tuple[Figure, str]:
 
 
 def one_response() -> tuple[Figure, str]:
-    log_probs, reference = torch.tensor([[-1.1, -0.7, -0.4, -0.2]]), torch.tensor([[-1.3, -1.0, -0.4, -0.3]])
-    values, mask = torch.tensor([[1.2, 1.3, 1.5, 1.5]]), torch.ones(1, 4, dtype=torch.bool)
-    rewards = compute_rewards(torch.tensor([1.6]), log_probs, reference, mask, kl_coef=0.1)
-    advantages = compute_response_gae(rewards, values, mask).advantages
+    one = numbers()
     rows = [
-        ("log-probs", "lessons 1, 8", BLUE, log_probs, ".1f"),
-        ("reference", "lesson 7", RULE, reference, ".1f"),
-        ("rewards", "lessons 2, 6", GREEN, rewards, "+.2f"),
-        ("values", "lesson 7", ORANGE, values, ".1f"),
-        ("advantages", "lesson 4", RED, advantages, "+.2f"),
+        ("log-probs", BLUE, one.log_probs),
+        ("reference", RULE, one.ref_log_probs),
+        ("rewards", GREEN, one.rewards),
+        ("values", ORANGE, one.values),
+        ("TD errors", VIOLET, one.advantages(0.0)),
+        ("advantages", RED, one.advantages()),
     ]
     figure, (axes,) = canvas(2.9)
-    axes.set(xlim=(-2.6, 8), ylim=(-4.6, 1.2))
+    axes.set(xlim=(-2.05, 10.6), ylim=(-4.9, 1.5))
     axes.axis("off")
-    for column, token in enumerate(["review", "the", "film", ":", "a", "great", "film", "<eos>"]):
-        frame = {"boxstyle": "round,pad=0.3", "facecolor": "none", "edgecolor": RULE if column < 4 else BLUE, "lw": 1.6}
-        axes.text(column, 0.0, token, ha="center", va="center", color=INK, bbox=frame)
-    for row, (name, lessons, color, numbers, digits) in enumerate(rows):
-        y = -0.9 - 0.8 * row
-        axes.text(-1.0, y, name, ha="right", va="center", color=color, fontweight="bold")
-        axes.text(1.3, y, lessons, ha="center", va="center", fontsize=9, color=RULE)
-        for column, number in enumerate(numbers[0].tolist(), start=4):
-            axes.text(column, y, f"{number + 0.0:{digits}}", ha="center", va="center")
-    axes.text(1.5, 0.75, "prompt: the first state", ha="center", color=RULE)
-    axes.text(5.5, 0.75, "response: four actions", ha="center", color=BLUE)
+    for column, token in enumerate(one.tokens):
+        frame = {"boxstyle": "round,pad=0.25", "facecolor": "none", "edgecolor": BLUE, "lw": 1.4}
+        axes.text(column, 0.0, token, ha="center", va="center", color=INK, bbox=frame, fontsize=9)
+    for row, (name, color, values) in enumerate(rows):
+        y = -0.95 - 0.75 * row
+        axes.text(-0.65, y, name, ha="right", va="center", color=color, fontweight="bold")
+        for column, number in enumerate(values.tolist()):
+            strong = "bold" if row > 3 and abs(number) > 0.5 else "normal"
+            text = f"{round(number, 2) + 0.0:.2f}"
+            axes.text(column, y, text, ha="center", va="center", fontsize=9, fontweight=strong)
+    axes.text(5, 0.95, f'eleven actions after the prompt "{one.prompt}"', ha="center", color=RULE)
+    axes.text(-0.65, 0.0, f"score {one.score:.2f}", ha="right", va="center", color=INK)
     alt = (
-        "One response, 'a great film <eos>', to the prompt 'review the film :'. Below each of its four tokens are the "
-        "policy's log-probability, the reference's, the reward (a small KL penalty, and the score 1.6 at the end), the "
-        "critic's value and the advantage."
+        "One response, 'the film was superb but the plot was weak .' and EOS, to the prompt 'review the film :'. Below "
+        "each token are the policy's log-probability, the reference's, the reward (a small KL penalty, and the score "
+        "0.48 at the end), the critic's value before the token, the TD error and the advantage. The TD error is 0.72 "
+        "at 'superb' and -0.76 at 'weak'."
     )
     return figure, alt
 

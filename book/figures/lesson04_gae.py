@@ -5,43 +5,33 @@ from __future__ import annotations
 import torch
 from matplotlib.figure import Figure
 
-from solutions.lesson04_gae import compute_gae, td_errors
+from solutions.lesson04_gae import compute_gae
 
-from .style import BLUE, GREEN, INK, ORANGE, RULE, canvas
-
-REWARDS, VALUES = torch.tensor([0.0, 0.0, 1.0]).double(), torch.tensor([0.5, 0.6, 0.8, 0.0]).double()
-DONES = torch.tensor([False, False, True])
-COLORS = (BLUE, ORANGE, GREEN)
+from .one_response import LAM, numbers
+from .style import BLUE, INK, ORANGE, RULE, VIOLET, canvas, rows_of_axes
 
 
 def credit_of_a_response() -> tuple[Figure, str]:
-    lam = 0.95
-    deltas = td_errors(REWARDS, VALUES, DONES, gamma=1.0).tolist()
-    advantages = compute_gae(REWARDS, VALUES, DONES, gamma=1.0, lam=lam).advantages.tolist()
-    estimates = [*VALUES[:-1].tolist(), REWARDS[-1].item()]
-    figure, (left, right) = canvas(2.8, 2)
-    left.plot(range(4), estimates, "o", color=INK, zorder=3)
-    for t, (delta, color) in enumerate(zip(deltas, COLORS, strict=True)):
-        left.plot([t, t + 1], [estimates[t]] * 2, ":", color=RULE, lw=1.2)
-        left.plot([t + 1] * 2, estimates[t : t + 2], color=color, lw=5, solid_capstyle="butt")
-        left.text(t + 0.93, sum(estimates[t : t + 2]) / 2, f"{delta:.1f}", color=color, ha="right", va="center")
-    left.set_xticks(range(4), ["before\ntoken 0", "before\ntoken 1", "before\ntoken 2", "score"])
-    left.set(xlim=(-0.35, 3.35), ylim=(0.4, 1.08), title="Value estimates and TD errors")
-    for t in range(3):
-        bottom = 0.0
-        for later in range(t, 3):
-            share = lam ** (later - t) * deltas[later]
-            label = f"TD error of token {later}" if t == 0 else None
-            right.bar(t, share, bottom=bottom, width=0.55, color=COLORS[later], label=label)
-            bottom += share
-        right.text(t, bottom + 0.01, f"{advantages[t]:.2f}", ha="center", fontweight="bold")
-    right.set_xticks(range(3), ["token 0", "token 1", "token 2"])
-    right.set(ylim=(0, 0.66), title="Advantages, lam = 0.95")
-    right.legend(loc="upper right", fontsize=8.5)
+    one = numbers()
+    figure, (above, below) = rows_of_axes(3.6, 2)
+    places = range(len(one.tokens))
+    above.step([*places, len(places)], [*one.values.tolist(), one.score], where="post", color=ORANGE)
+    above.plot([place + 0.5 for place in places], one.values.tolist(), "o", color=ORANGE, markersize=4)
+    above.set(ylabel="value", title="What the critic expects before each token, and then the score")
+    width = 0.4
+    for shift, lam, color in ((-width / 2, 0.0, VIOLET), (width / 2, LAM, BLUE)):
+        heights, name = one.advantages(lam).tolist(), "TD error (lam = 0)" if lam == 0 else f"advantage (lam = {lam})"
+        below.bar([place + 0.5 + shift for place in places], heights, width=width, color=color, label=name)
+    below.axhline(0, color=RULE, lw=1)
+    below.set(ylabel="credit")
+    below.set_xticks([place + 0.5 for place in places], one.tokens)
+    below.legend(loc="upper right", ncols=2, fontsize=8.5)
+    below.set_ylim(-0.9, 1.15)
     alt = (
-        "Left: the value estimate of a response of three tokens is 0.5, 0.6 and 0.8, then the score 1 arrives; the "
-        "rises are the TD errors 0.1, 0.2 and 0.2. Right: the advantages 0.47, 0.39 and 0.20 as stacked bars: each "
-        "token gets its own TD error and the later ones, weighted by 0.95 per step."
+        "Above: the value before each token of 'the film was superb but the plot was weak .': near 0.25 up to "
+        "'superb', near 1 after it, 0.25 again after 'weak', then the score 0.48. Below: the TD error is large at "
+        "'superb' (0.72) and 'weak' (-0.76) only; with lam = 0.95 the words before 'but' are positive, and those from "
+        "'but' to 'weak' negative."
     )
     return figure, alt
 

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import torch
 from matplotlib.figure import Figure
 
-from solutions.lesson04_gae import td_errors
-
+from .one_response import numbers
 from .style import BLUE, GREEN, INK, ORANGE, RULE, VIOLET, canvas
-
-TOKENS = ("padding", "the", "film", "was", "fine", ".")
-VALUES = (None, 0.4, 0.5, 0.6, 0.8, 1.0)
-P, T = 3, 3
 
 ROLES = (("policy", BLUE), ("critic", ORANGE), ("reference", RULE), ("reward model", VIOLET))
 SETUPS = {
@@ -23,32 +17,36 @@ SETUPS = {
 
 
 def the_shift() -> tuple[Figure, str]:
-    figure, (axes,) = canvas(2.5)
-    axes.set(xlim=(-1.6, 5.6), ylim=(-0.95, 2.6))
+    one = numbers()
+    start = len(one.prompt.split())
+    positions = range(start - 1, start + 6)
+    tokens = [*one.prompt.split(), *one.tokens]
+    values, late = one.advantages(0.0).tolist(), one.advantages(0.0, shift=1).tolist()
+    figure, (axes,) = canvas(2.9)
+    axes.set(xlim=(start - 4.0, start + 5.6), ylim=(-1.5, 2.6))
     axes.axis("off")
-    for height, name in ((2.3, "position"), (1.6, "token"), (0.5, "value read here")):
-        axes.text(-1.55, height, name, va="center", color=INK)
-    for position, (token, value) in enumerate(zip(TOKENS, VALUES, strict=True)):
-        is_response, is_read = position >= P, P - 1 <= position < P + T - 1
-        frame = {"boxstyle": "round,pad=0.35", "facecolor": "none", "edgecolor": BLUE if is_response else RULE}
+    names = ((2.3, "position"), (1.6, "token"), (0.5, "value read here"), (-0.35, "TD error"), (-1.1, "read too late"))
+    for height, name in names:
+        axes.text(start - 1.6, height, name, ha="right", va="center", color=INK)
+    for position in positions:
+        frame = {"boxstyle": "round,pad=0.35", "facecolor": "none", "edgecolor": BLUE if position >= start else RULE}
         axes.text(position, 2.3, str(position), ha="center", va="center", color=RULE)
-        axes.text(position, 1.6, token, ha="center", va="center", color=INK, bbox=frame)
-        if value is not None:
-            weight, color = ("bold", ORANGE) if is_read else ("normal", RULE)
-            axes.text(position, 0.5, f"{value}", ha="center", va="center", color=color, fontweight=weight)
-        if is_read:
+        axes.text(position, 1.6, tokens[position], ha="center", va="center", color=INK, bbox=frame)
+        value = one.values[position - start + 1].item()
+        axes.text(position, 0.5, f"{value:.2f}", ha="center", va="center", color=ORANGE, fontweight="bold")
+        if position < positions[-1]:
             style = {"arrowstyle": "-|>", "color": GREEN, "lw": 1.6}
-            axes.annotate("", (position + 0.95, 1.28), (position, 0.75), arrowprops=style)
-    values = torch.tensor([[*VALUES[P - 1 : -1], 0.0]])
-    errors = td_errors(torch.tensor([[0.0, 0.0, 1.0]]), values, torch.tensor([[0.0, 0.0, 1.0]]), gamma=1.0)[0].tolist()
-    for t, error in enumerate(errors):
-        axes.text(P + t, -0.25, f"{error:.1f}", ha="center", va="center", color=INK)
-    axes.text(-1.55, -0.25, "TD error of the token", va="center", color=INK)
-    axes.text(-1.55, -0.8, "green: logits and value at a position belong to the next token", color=RULE, fontsize=9)
+            axes.annotate("", (position + 0.93, 1.25), (position + 0.1, 0.75), arrowprops=style)
+        for height, errors in ((-0.35, values), (-1.1, late)):
+            if position >= start:
+                error = round(errors[position - start], 2) + 0.0
+                weight = "bold" if error > 0.5 else "normal"
+                axes.text(position, height, f"{error:.2f}", ha="center", va="center", color=INK, fontweight=weight)
     alt = (
-        "Six positions: padding, the, film, was, fine, full stop. The response tokens are at positions 3 to 5. Their "
-        "values 0.5, 0.6 and 0.8 are read one position earlier, at 2 to 4, where the logits predict them too. The TD "
-        "errors of the three tokens are 0.1, 0.2 and 0.2."
+        "The last position of the prompt and the first six of the response 'the film was superb but the ...'. An arrow "
+        "leads from the value at each position to the next token, to which it belongs. With these values the TD error "
+        "of 'superb' is 0.72 and all others are small. With values read one position too late it is 'was' that gets "
+        "0.74, and 'superb' 0.05."
     )
     return figure, alt
 

@@ -56,6 +56,12 @@ def canvas(height: float, columns: int = 1, **options) -> tuple[Figure, list]:
     return figure, list(axes[0])
 
 
+def rows_of_axes(height: float, rows: int) -> tuple[Figure, list]:
+    """As `canvas`, with the axes below each other over one horizontal axis."""
+    figure, axes = pyplot.subplots(rows, 1, figsize=(WIDTH, height), layout="constrained", sharex=True)
+    return figure, list(axes)
+
+
 def as_svg(figure: Figure, alt: str) -> str:
     """The figure as SVG with the alternative text inside; the same figure gives the same text."""
     buffer = io.StringIO()

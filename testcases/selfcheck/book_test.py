@@ -25,6 +25,7 @@ from solutions.lesson06_kl_rewards import estimate_kl
 from solutions.lesson08_rollout import sample_token
 from testcases.engine.contract import ROOT
 from testcases.selfcheck.browser_test import QUIET
+from tiny_models.checkpoints import one_response
 
 MISSING = [name for name in ("sphinx", "playwright", "axe_playwright_python") if find_spec(name) is None]
 pytestmark = [
@@ -243,11 +244,12 @@ def row(numbers: list[float]) -> torch.Tensor:
 def test_credit_is_that_of_lesson_4(playground: Callable[[str], Any]) -> None:
     page = playground("04_credit")
     chosen = settings(page, 4)
-    values = [[one[f"value_{t}"] for t in range(5)] for one in chosen]
-    rewards = [[0.0] * 4 + [one["score"]] for one in chosen]
+    count = len(one_response()["tokens"])
+    values = [[one[f"value_{t}"] for t in range(count)] for one in chosen]
+    rewards = [[0.0] * (count - 1) + [one["score"]] for one in chosen]
     given = [[r, v, one["gamma"], one["lam"]] for r, v, one in zip(rewards, values, chosen, strict=True)]
     for got, (r, v, gamma, lam) in zip(asked(page, "compute_gae", given), given, strict=True):
-        mask = torch.ones(1, 5, dtype=torch.bool)
+        mask = torch.ones(1, count, dtype=torch.bool)
         right = compute_response_gae(row(r), row(v), mask, gamma, lam)
         close(got["advantages"], right.advantages[0])
         close(got["returns"], right.returns[0])

@@ -1,16 +1,17 @@
 /* The playgrounds: what each shows. The arithmetic is in arithmetic.js, the controls in controls.js. */
 "use strict";
 
-const WORDS = ["the", "film", "was", "superb", "<eos>"];
-const VALUES = [0.3, 0.4, 0.4, 0.4, 0.9];  // each before its token: "superb" has been read by the last one
+// The response of the map and of lesson 4, and what the course's critic expects before each of its tokens.
+const WORDS = ["the", "film", "was", "superb", "but", "the", "plot", "was", "weak", ".", "<eos>"];
+const VALUES = [0.25, 0.26, 0.2, 0.22, 0.97, 1.05, 0.97, 0.94, 1.05, 0.25, 0.48];
 
 function credit(root) {
-  const values = VALUES.map((value, t) => ({ name: `value_${t}`, label: `value before "${WORDS[t]}"`, min: -1, max: 2, step: 0.05, value }));
+  const values = VALUES.map((value, t) => ({ name: `value_${t}`, label: `value before ${t + 1} "${WORDS[t]}"`, min: -1, max: 2, step: 0.01, value }));
   playground(root, {
     controls: [
       { name: "gamma", label: "gamma", min: 0, max: 1, step: 0.01, value: 1 },
       { name: "lam", label: "lam", min: 0, max: 1, step: 0.01, value: 0.95 },
-      { name: "score", label: "score at the end", min: -2, max: 2, step: 0.1, value: 1 },
+      { name: "score", label: "score at the end", min: -2, max: 2, step: 0.01, value: 0.48 },
       ...values,
     ],
     draw(state, figure, set) {
@@ -18,7 +19,7 @@ function credit(root) {
       const given = WORDS.map((_, t) => state[`value_${t}`]);
       const { td_errors, advantages, returns } = arithmetic.compute_gae(rewards, given, state.gamma, state.lam);
       const largest = Math.max(1, Math.ceil(Math.max(...[...td_errors, ...advantages].map(Math.abs))));
-      const range = { x: [-0.6, 4.6], y: [-largest, largest], names: WORDS, ticks: 4 };
+      const range = { x: [-0.6, WORDS.length - 0.4], y: [-largest, largest], names: WORDS, ticks: 4 };
       const above = chart(figure, { ...range, y: [-2, 2], height: 190, ylabel: "values (drag) and returns", title: "The critic's values and the returns of each token; the table has the numbers" });
       line(above, given.map((value, t) => [t, value]), "line-a");
       returns.forEach((value, t) => dot(above, t, value, "dot-b"));
@@ -32,8 +33,10 @@ function credit(root) {
       table(figure, ["", ...WORDS], [["rewards", ...rewards], ["values", ...given], ["TD error", ...td_errors], ["advantages", ...advantages], ["returns", ...returns]]);
       const best = td_errors.indexOf(Math.max(...td_errors));
       if (td_errors[best] <= 0) return "No token raised the critic's estimate.";
+      const worst = td_errors.indexOf(Math.min(...td_errors));
       return `"${WORDS[best]}" raised the critic's estimate most, by ${shown(td_errors[best])}: this is its TD error. ` +
-        `With lam = ${shown(state.lam)} the tokens before it share in it: the first one has the advantage ${shown(advantages[0])}.`;
+        `"${WORDS[worst]}" lowered it most, by ${shown(-td_errors[worst])}. With lam = ${shown(state.lam)} the tokens before them ` +
+        `share in both: "${WORDS[best]}" itself has the advantage ${shown(advantages[best])}.`;
     },
   });
 }
