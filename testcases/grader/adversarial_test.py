@@ -88,8 +88,21 @@ def test_verdict(batch: Path, name: str):
 def test_the_results_are_as_the_schema_says(batch: Path):
     most = sum(entry.points for entry in manifest().values())
     for name, result in results(batch).items():
-        keys = ["student", "aliases", "status", "handed_in", "system", "exported", "score", "max_score", "secret"]
-        keys += ["sandbox", "limits", "folder", "content", "suite", "notes", "copies", "seconds", "lessons"]
+        keys = ["student", "aliases", "status", "handed_in", "newest_file", "is_late", "system", "exported"]
+        keys += [
+            "score",
+            "max_score",
+            "secret",
+            "sandbox",
+            "limits",
+            "folder",
+            "content",
+            "suite",
+            "notes",
+            "copies",
+            "seconds",
+            "lessons",
+        ]
         assert list(result) == keys and result["student"] == name and result["sandbox"] == "bwrap"
         assert result["max_score"] == most
         tests = []

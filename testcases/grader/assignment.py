@@ -22,7 +22,8 @@ from testcases.engine.points import manifest
 
 TITLE = "PPO by Hand"
 LAST, BEST = "last", "best"
-FILES = "files"
+EXPORT, FILES = "export", "files"
+"""Where a time of hand-in comes from, besides a column of the roster."""
 KEYS = ("title", "lessons", "exercises", "points", "weights", "attempts", "due", "late")
 Exercise = tuple[str, str]
 """Lesson and name."""
@@ -35,8 +36,8 @@ class Due:
     at: datetime | None = None
     column: str = ""
     """Of the roster: somebody's own due date; an empty cell means `at`."""
-    handed_in: str = FILES
-    """A column of the roster, or "files": what the export says, else the newest file."""
+    handed_in: str = EXPORT
+    """A column of the roster; "export": what the export itself says; "files": that, else the newest file."""
 
 
 @dataclass(frozen=True)
@@ -319,7 +320,7 @@ def _due(data: Any) -> Due:
     for key in ("column", "handed_in"):
         if not isinstance(data.get(key, ""), str):
             raise ValueError(f"due.{key}: expected the name of a column, got {data[key]!r}")
-    due = Due(at.astimezone() if at and not at.tzinfo else at, data.get("column", ""), data.get("handed_in") or FILES)
+    due = Due(at.astimezone() if at and not at.tzinfo else at, data.get("column", ""), data.get("handed_in") or EXPORT)
     if not due.at and not due.column:
         raise ValueError("due: expected at, or a column of the roster with each due date")
     return due

@@ -138,6 +138,8 @@ def _todo(hand_ins: list[HandIn], results: Path, rows: dict[str, Row], bar: Any,
         if known and batch.fits(known, submission):
             told = {
                 "handed_in": submission.handed_in,
+                "newest_file": submission.newest_file,
+                "is_late": submission.is_late,
                 "system": submission.system,
                 "exported": list(submission.exported),
             }

@@ -10,13 +10,13 @@ from rich.text import Text
 
 from testcases.engine.contract import TUTORIAL
 
-from .assignment import FILES, Due
+from .assignment import Due
 from .choosing import course_files
 from .finding import HandIn
 from .levels import Level, find_outside
 from .reporting import Given
 from .reports import roster
-from .reports.settling import Class
+from .reports.settling import Class, time_said
 from .reports.sheets import MarkSheet, Raw
 from .shards import Shard
 from .submissions import Submission, from_folder, read_submission
@@ -79,7 +79,8 @@ def _table(found: list[Submission], known: Class, given: Given) -> Table:
     for one, sheet in zip(found, known.sheets, strict=True):
         files = [path for path in course_files() if path in one.files and path[: path.index("/")] in lessons]
         part = one.folder if one.status == "graded" else one.status
-        when = one.handed_in[:16] if due.handed_in == FILES else known.cell(sheet, due.handed_in)
+        when = time_said(sheet, known, due)[:16] or (f"files: {one.newest_file[:16]}" if one.newest_file else "")
+        when += " (late, as it says)" if one.is_late else ""
         notes = "\n".join(one.notes[:3])
         table.add_row(*map(Text, (sheet.shown, one.system, part, str(len(files)), when, notes)))
     return table
@@ -88,7 +89,16 @@ def _table(found: list[Submission], known: Class, given: Given) -> Table:
 def _known(found: list[Submission], given: Given) -> Class:
     """Who is who, as far as the roster tells."""
     sheets = [
-        MarkSheet(Raw(one.student), one.file_name, 0, 0, aliases=tuple(map(Raw, one.aliases)), system=one.system)
+        MarkSheet(
+            Raw(one.student),
+            one.file_name,
+            0,
+            0,
+            aliases=tuple(map(Raw, one.aliases)),
+            handed_in=one.handed_in,
+            newest_file=one.newest_file,
+            system=one.system,
+        )
         for one in found
     ]
     people = roster.read(given.roster) if given.roster else None

@@ -65,6 +65,8 @@ class HandIn:
     """Whose layout it is, such as "Canvas"."""
     handed_in: str = ""
     """When, where the export says so: an ISO date."""
+    is_late: bool = False
+    """The system itself says that it came late."""
 
 
 @dataclass
@@ -80,6 +82,7 @@ class _Group:
     aliases: tuple[str, ...] = ()
     system: str = ""
     handed_in: str = ""
+    is_late: bool = False
 
 
 @dataclass
@@ -122,6 +125,7 @@ def _add(groups: dict[tuple[str, str], _Group], path: Path) -> None:
         student = hit["student"] + hit["id"]
         group = groups.setdefault(("canvas", student), _Group(f"canvas\0{student}", student, system="Canvas"))
         group.notes += ["handed in late, as Canvas says"] if hit["late"] else []
+        group.is_late |= bool(hit["late"])
         group.parts.append((path, CANVAS_VERSION.sub("", hit["file"] or hit["typed"])))
         group.parts.sort(key=_version)
     elif hit := MOODLE.fullmatch(name):
@@ -224,6 +228,6 @@ def _named(groups: Sequence[_Group]) -> list[HandIn]:
         if same[person] > 1:
             notes.append("another submission has the same name, or one that differs only in capital letters")
         shown = printable(group.student)[:200]
-        told = group.aliases, group.system, group.handed_in
+        told = group.aliases, group.system, group.handed_in, group.is_late
         named.append(HandIn(shown, file.lstrip("."), tuple(group.parts), tuple(notes), *told))
     return named

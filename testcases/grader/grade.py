@@ -91,6 +91,8 @@ class Grader:
             "aliases": list(submission.aliases),
             "status": submission.status,
             "handed_in": submission.handed_in,
+            "newest_file": submission.newest_file,
+            "is_late": submission.is_late,
             "system": submission.system,
             "exported": list(submission.exported),
             **{key: sum(lesson[key] for lesson in lessons.values()) for key in ("score", "max_score")},

@@ -267,5 +267,5 @@ def test_what_is_unpacked_is_as_old_as_it_was(tmp_path: Path):
             archive.writestr(zipfile.ZipInfo(f"{name}/gae.py", (2026, 11, 20, 12, 0, 0)), GAE)
             archive.writestr(zipfile.ZipInfo(f"{name}/data.bin"), "0" * 1000)
     with opened(tmp_path / "in") as found:
-        assert all(read(one).handed_in.startswith("2026-11-20") for one in find(found.folder))
+        assert all(read(one).newest_file.startswith("2026-11-20") for one in find(found.folder))
         assert (found.folder / "ann/data.bin").stat().st_size == 0

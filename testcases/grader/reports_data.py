@@ -30,6 +30,8 @@ def result(student: str = "ann", exercises: dict[str, Any] | None = None, **more
         "aliases": [],
         "status": "graded",
         "handed_in": "2026-11-20T12:00:00+00:00",
+        "newest_file": "",
+        "is_late": False,
         "system": "folder",
         "exported": [student],
         "score": score,

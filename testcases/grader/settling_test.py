@@ -93,6 +93,25 @@ def test_late_days_cost_and_are_told(tmp_path: Path):
     assert "2 late" in (tmp_path / "report/index.html").read_text("utf-8")
 
 
+def test_the_time_of_a_file_makes_nobody_late_unless_asked(tmp_path: Path):
+    """A download or a clone makes all files new: Canvas's and GitHub's classes would all be late."""
+    exercises, new = {"td_errors": exercise(2, 2), "compute_gae": exercise(2, 2)}, "2026-11-22T10:00:00+00:00"
+    people = {f"s{i}": {"handed_in": "", "newest_file": new, "system": "Canvas"} for i in range(4)}
+    people["s3"]["is_late"] = True
+    every = [result(name, exercises, **told) for name, told in people.items()]
+    found = settled(DUE, *every, out=tmp_path)
+    assert [sheet.settled.days_late for sheet in found.sheets] == [0, 0, 0, 1] and not found.problems
+    assert "Canvas says that it came late, not when" in " ".join(found.sheets[3].all_notes)
+    assert not found.sheets[0].all_notes
+    asked = {**DUE, "due": {"at": "2026-11-20T11:00:00+01:00", "handed_in": "files"}}
+    found = settled(asked, *every, out=tmp_path)
+    assert all(sheet.settled.days_late > 1 for sheet in found.sheets)
+    assert found.problems == [
+        "4 of 4 who handed in (Canvas) are late by the times of the files: look at the due date and at that source "
+        "before you publish a mark"
+    ]
+
+
 def test_times_and_own_due_dates_from_columns(tmp_path: Path):
     path = tmp_path / "class.csv"
     path.write_text(

@@ -68,7 +68,11 @@ class Submission:
     """Other Python files that were found: perhaps one of them was meant."""
     status: str = "graded"
     handed_in: str = ""
-    """When: an ISO date, as the export says it, else of the newest file."""
+    """When, as the export says it: an ISO date."""
+    newest_file: str = ""
+    """When the newest of its files was written: an ISO date. A copy, a clone or a download makes it new."""
+    is_late: bool = False
+    """The system that it comes from says so."""
     system: str = ""
     """Whose layout it came in, such as "Canvas"."""
     exported: tuple[str, ...] = ()
@@ -150,6 +154,7 @@ def _empty(hand_in: HandIn) -> Submission:
         hand_in.aliases,
         notes=list(hand_in.notes),
         handed_in=hand_in.handed_in,
+        is_late=hand_in.is_late,
         system=hand_in.system,
         exported=tuple(path.name for path, _ in hand_in.parts),
     )
@@ -169,9 +174,9 @@ def _read(hand_in: HandIn) -> Submission:
                 problems.append(str(error))
     except Exception as error:  # Whatever an archive can do to its reader must not stop the batch.
         problems.append(f"cannot be read: {type(error).__name__}: {error}")
-    if newest and not submission.handed_in:
+    if newest:
         with contextlib.suppress(ValueError, OverflowError, OSError):  # Files may be of any year.
-            submission.handed_in = datetime.fromtimestamp(int(newest), UTC).isoformat()
+            submission.newest_file = datetime.fromtimestamp(int(newest), UTC).isoformat()
     for problem in problems:
         submission.note(problem)
     if submission.folder:

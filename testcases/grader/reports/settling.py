@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, tzinfo
 
-from testcases.grader.assignment import BEST, FILES, Assignment, Due
+from testcases.grader.assignment import BEST, EXPORT, FILES, Assignment, Due
 from testcases.grader.results import GRADED, GRADER
 
 from .overrides import FILE, Override
@@ -26,6 +26,9 @@ TIMES = (
     "%m/%d/%Y %I:%M %p",
 )
 """How Moodle, Gradescope and Canvas write a time, besides the ISO way."""
+CANVAS = "Canvas"
+FEW = 4
+"""Submissions of a source from which on it is strange that most of them are late."""
 
 
 @dataclass
@@ -57,7 +60,8 @@ def check_columns(assignment: Assignment, roster: Roster | None) -> None:
         ValueError: the roster lacks a column that the assignment names.
     """
     due = assignment.due
-    wanted = {"column": due.column, "handed_in": "" if due.handed_in == FILES else due.handed_in} if due else {}
+    told = due.handed_in if due and due.handed_in not in (EXPORT, FILES) else ""
+    wanted = {"column": due.column, "handed_in": told} if due else {}
     names = [name.strip().lower() for name in roster.header] if roster else []
     for key, column in wanted.items():
         if column and column.strip().lower() not in names:
@@ -80,6 +84,7 @@ def settle(found: Class, assignment: Assignment, overrides: Sequence[Override] =
         sheet = _given_exercises(_weighed(sheet, assignment), mine)
         sheet = _late(sheet, found, assignment, mine)
         sheets.append(_given_mark(sheet, assignment, mine))
+    problems += _too_many_late(sheets, assignment)
     made = replace(found, sheets=sheets, problems=problems)
     return _attempts(made, assignment) if assignment.attempts else made
 
@@ -163,7 +168,7 @@ def _given_exercises(sheet: MarkSheet, overrides: Sequence[Override]) -> MarkShe
 
 
 def _late(sheet: MarkSheet, found: Class, assignment: Assignment, overrides: Sequence[Override]) -> MarkSheet:
-    """With what lateness costs; whoever's time is not known is not late, and that is told."""
+    """With what lateness costs. Whoever's time is not known is late only if the system itself says so, by one day."""
     settled = replace(sheet.settled, tests=sheet.score)
     decided = [one.days_late for one in overrides if one.days_late is not None]
     days = 0
@@ -175,6 +180,10 @@ def _late(sheet: MarkSheet, found: Class, assignment: Assignment, overrides: Seq
         why = why or unknown
         if until and handed_in and not why:
             days = assignment.days_late(handed_in, until)
+        elif until and sheet.is_late and not handed_in:
+            days, why = 1, f"{sheet.system} says that it came late, not when: counted as one day"
+        elif sheet.system == CANVAS and unknown and not sheet.is_late:
+            why = ""  # Canvas marks what is late, so this is not
         settled = replace(settled, notes=(*settled.notes, *filter(None, [why])))
     if not days:
         return replace(sheet, settled=settled)
@@ -195,8 +204,32 @@ def _due_of(sheet: MarkSheet, found: Class, due: Due) -> tuple[datetime | None, 
     return until, "" if until else "there is no due date for this submission: not counted as late"
 
 
+def time_said(sheet: MarkSheet, found: Class, due: Due) -> str:
+    """When it was handed in, by what the assignment trusts: the roster, the export, or with "files" the files too."""
+    if due.handed_in not in (EXPORT, FILES):
+        return found.cell(sheet, due.handed_in)
+    return sheet.handed_in or (sheet.newest_file if due.handed_in == FILES else "")
+
+
+def _too_many_late(sheets: Sequence[MarkSheet], assignment: Assignment) -> list[str]:
+    """A sentence where most are late by one source: then it is rather the source that is wrong."""
+    due, found = assignment.due, []
+    sources = {sheet.system for sheet in sheets} if due else set()
+    for system in sorted(sources):
+        mine = [sheet for sheet in sheets if sheet.system == system and sheet.lessons]
+        late = sum(sheet.settled.days_late > 0 for sheet in mine)
+        if len(mine) >= FEW and late > len(mine) / 2:
+            by = {EXPORT: "what the export says", FILES: "the times of the files"}
+            by = by.get(due.handed_in, f"the roster's column {clean(due.handed_in)!r}") if due else ""
+            found.append(
+                f"{late} of {len(mine)} who handed in ({system or 'folders'}) are late by {by}: look at the due date "
+                "and at that source before you publish a mark"
+            )
+    return found
+
+
 def _handed_in(sheet: MarkSheet, found: Class, due: Due, until: datetime | None) -> tuple[datetime | None, str]:
-    text = sheet.handed_in if due.handed_in == FILES else found.cell(sheet, due.handed_in)
+    text = time_said(sheet, found, due)
     handed_in = time_of(text, until.tzinfo if until else None)
     if handed_in:
         return handed_in, ""
@@ -265,7 +298,7 @@ def _student(found: Class, sheet: MarkSheet) -> object:
 
 
 def _rank(sheet: MarkSheet, assignment: Assignment) -> tuple[float, ...]:
-    time = time_of(sheet.handed_in, None)
+    time = time_of(sheet.handed_in or sheet.newest_file, None)
     stamp = time.timestamp() if time else -1.0
     return (-1.0 if sheet.mark is None else sheet.mark, stamp) if assignment.attempts == BEST else (stamp,)
 

@@ -151,6 +151,8 @@ class MarkSheet:
     aliases: tuple[Raw, ...] = ()
     copies: Copies = Copies()
     handed_in: str = ""
+    newest_file: str = ""
+    is_late: bool = False
     system: str = ""
     exported: tuple[Raw, ...] = ()
     settled: Settled = field(default=Settled(), metadata=LATER)
@@ -185,7 +187,7 @@ class MarkSheet:
 
     @property
     def told_when(self) -> str:
-        return self.handed_in or self.page
+        return self.handed_in or self.newest_file or self.page
 
     @property
     def all_notes(self) -> tuple[str, ...]:
@@ -306,6 +308,8 @@ def _parse(kind: Any, data: Any) -> Any:
         return None if data is None else _parse(options[0], data)
     if kind in TEXTS and type(data) is str:
         return TEXTS[kind](data)
+    if kind is bool and type(data) is bool:
+        return data
     if kind is float and type(data) in (int, float) and 0 <= data < 1e9:
         return int(data) if data == int(data) else data
     raise ValueError(f"expected {getattr(kind, '__name__', kind)}, got {clean(data)!r}")
