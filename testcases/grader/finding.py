@@ -33,7 +33,12 @@ CANVAS = re.compile(
 """Graded anonymously, everybody is called "anon", and has five letters or digits. A typed text has no number."""
 CANVAS_VERSION = re.compile(r"-(\d+)(?=\.[^.]+(\.[^.]+)?$)")
 MOODLE = re.compile(r"(?P<student>.+_\d+_assignsubmission_)(file|onlinetext)([_.](?P<file>.*))?", re.IGNORECASE)
-BLACKBOARD = re.compile(r"(?P<before>.+)_(?P<student>[^_]+)_attempt_(?P<time>\d{4}(-\d\d){5})(_(?P<file>.+)|\.txt)")
+BLACKBOARD_ATTEMPT = re.compile(r"_attempt_\d{4}(-\d\d){5}")
+BLACKBOARD = re.compile(
+    rf"(?P<before>((?!{BLACKBOARD_ATTEMPT.pattern}).)+)_(?P<student>[^_]+)"
+    r"_attempt_(?P<time>\d{4}(-\d\d){5})(_(?P<file>.+)|\.txt)"
+)
+"""The first `_attempt_` is Blackboard's: what comes behind it is the name that a student has given to a file."""
 BRIGHTSPACE = re.compile(
     r"(?P<id>\d+-\d+) - (?P<student>.+?) ?- (?P<day>\w+ \d+, \d{4}|\d+ \w+,? \d{4}) "
     r"(?P<hour>\d+?):?(?P<minute>\d\d)(?P<half> [AP]M)?"
@@ -140,6 +145,8 @@ def _add(groups: dict[tuple[str, str], _Group], path: Path) -> None:
         words = [*hit["before"].split("_"), student]
         made.aliases = tuple("_".join(words[start:]) for start in range(1, len(words) - 1))
         group = groups.setdefault(("blackboard", made.key), made)
+        if BLACKBOARD_ATTEMPT.search(hit["file"] or ""):
+            group.notes.append(f"a file's own name looks like an attempt of somebody: {hit['file'][:100]}")
         # The .txt that comes with each attempt is Blackboard's own.
         group.parts += [(path, hit["file"])] if hit["file"] else []
     elif hit := BRIGHTSPACE.fullmatch(name):

@@ -252,6 +252,21 @@ def test_two_people_of_one_name_are_told_apart_by_their_numbers_or_not_at_all():
     assert {page: person.row for page, person in roster.match(sheets, people).person_of.items()} == {"2": 3}
 
 
+def test_the_name_of_a_file_hands_in_for_nobody_else_and_at_no_other_time(tmp_path: Path):
+    """Blackboard puts its words in front of the name that a student gave."""
+    late = attempt("s7").replace("2026-11-20", "2026-11-29")
+    spoofed = {
+        attempt("s123", file="_x_s999_attempt_2026-11-20-23-59-59_gae.py"): GAE,
+        late.replace("_gae.py", "_s7_attempt_2026-11-20-10-00-00_gae.py"): GAE,
+        attempt("s999"): GAE,
+    }
+    lay_out(tmp_path, spoofed)
+    found = {one.student: read(one) for one in find(tmp_path)}
+    assert sorted(found) == ["s123", "s7", "s999"] and found["s999"].status == "graded"
+    assert found["s7"].handed_in.startswith("2026-11-29")
+    assert all("looks like an attempt" in " ".join(found[name].notes) for name in ("s123", "s7"))
+
+
 def test_when_it_was_handed_in(tmp_path: Path):
     exports = {"b": {attempt("al"): GAE}, "g": {"submission_1/gae.py": GAE, LISTED: THREE}}
     for folder, files in exports.items():
