@@ -66,16 +66,7 @@ def load_reward_stage(directory: Path, history: list[dict[str, float]], accuracy
 
 def train_reward_stage(policy: PreTrainedModel, preset: Preset, tokenizer: Any, seed: int) -> RewardModelResult:
     """Stage 2: let annotators compare pairs of the SFT model's responses, and fit a reward model to their choices."""
-    rng = random.Random(seed + 1)
-    sampling = torch.Generator(device=policy.device).manual_seed(seed)
-    prompts = sample_prompts(preset.preference_pairs + preset.held_out_pairs, rng)
-    first, second = (sample_texts(policy, prompts, preset, tokenizer, sampling) for _ in range(2))
-    preferences = make_preferences(zip(prompts, first, second, strict=True), rng)
-    if len(preferences) <= preset.held_out_pairs:
-        raise ValueError(
-            f"expected more than {preset.held_out_pairs} pairs in which annotators see a difference, got "
-            f"{len(preferences)}; train the SFT model longer (demonstrations) or sample more pairs"
-        )
+    preferences, prompts, first = annotated_pairs(policy, preset, tokenizer, seed)
     held_out = encode_preferences(tokenizer, preferences[: preset.held_out_pairs])
     with torch.random.fork_rng():
         torch.manual_seed(seed)
@@ -89,6 +80,27 @@ def train_reward_stage(policy: PreTrainedModel, preset: Preset, tokenizer: Any, 
     written = _to(encode_demonstrations(tokenizer, prompts[:512], first[:512]), policy.device)
     calibrate(reward_model, [(written.input_ids, written.attention_mask)])
     return RewardModelResult(reward_model, history, accuracy)
+
+
+def annotated_pairs(
+    policy: PreTrainedModel, preset: Preset, tokenizer: Any, seed: int
+) -> tuple[list[Preference], list[str], list[str]]:
+    """What a reward model of this seed learns from, the held-out pairs first; all prompts, and a response to each.
+
+    Raises:
+        ValueError: the annotators see a difference in too few pairs.
+    """
+    rng = random.Random(seed + 1)
+    sampling = torch.Generator(device=policy.device).manual_seed(seed)
+    prompts = sample_prompts(preset.preference_pairs + preset.held_out_pairs, rng)
+    first, second = (sample_texts(policy, prompts, preset, tokenizer, sampling) for _ in range(2))
+    preferences = make_preferences(zip(prompts, first, second, strict=True), rng)
+    if len(preferences) <= preset.held_out_pairs:
+        raise ValueError(
+            f"expected more than {preset.held_out_pairs} pairs in which annotators see a difference, got "
+            f"{len(preferences)}; train the SFT model longer (demonstrations) or sample more pairs"
+        )
+    return preferences, prompts, first
 
 
 def encode_preferences(tokenizer: Any, preferences: Sequence[Preference]) -> PreferenceBatch:

@@ -1,0 +1,51 @@
+"""Peak memory of a method, measured in a process of its own: python -m solutions.contest.costs PPO"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+os.environ.setdefault("TQDM_DISABLE", "1")
+
+import torch  # noqa: E402
+
+from tiny_models.checkpoints import REWARD_MODEL
+
+from ..lesson02_reward_model import RewardModel
+from .methods import Settings
+from .plan import METHODS
+from .world import World
+
+STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+
+
+def peak_memory(method: str) -> float | None:
+    """MiB that a run needs above what is loaded before it begins; None where the system does not say."""
+    if not CLEAR.exists():
+        return None
+    command = [sys.executable, "-m", f"{__package__}.costs", method]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True)
+    return float(answer.stdout.split()[-1])
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    method = METHODS[sys.argv[1]]
+    world = World(0)
+    world.reward_model = RewardModel.from_pretrained(REWARD_MODEL)  # the shipped one: memory is the same
+    world.proxy, world.pairs, world.prompts  # noqa: B018
+    CLEAR.write_text("5")  # forget the peak of what was loaded
+    before = _kibibytes("VmRSS")
+    method.run(world, Settings(1e-3, 1, method.middle), lambda responses, policy: None)
+    print((_kibibytes("VmHWM") - before) / 1024)
+
+
+def _kibibytes(name: str) -> int:
+    line = next(line for line in STATUS.read_text("utf-8").splitlines() if line.startswith(name + ":"))
+    return int(line.split()[1])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,166 @@
+"""What the runs gave, as one small file that the text quotes, and as tables."""
+
+from __future__ import annotations
+
+import json
+import platform
+import subprocess
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from ..given.files import write_whole
+from .methods import Settings
+from .plan import BEST_OF_N, METHODS, TUNING_SEEDS, best_of_n_key, choose, coefficients, competitors, curves
+from .running import Results
+from .statistics import Difference, gold_at, mean_of, paired, picked, responses_to
+from .world import RESPONSES
+
+FILE = Path(__file__).with_name("record.json")
+AGAINST, AT_KL, LEVEL = "PPO", 2.0, 1.7
+
+
+def recorded() -> dict[str, Any] | None:
+    """The record that comes with the course."""
+    return json.loads(FILE.read_text("utf-8")) if FILE.exists() else None
+
+
+def settings_of(record: dict[str, Any]) -> dict[str, Settings]:
+    return {name: Settings(**one) for name, one in record["settings"].items()}
+
+
+def summary(results: Results, chosen: dict[str, Settings], seeds: dict[str, int], tuned: bool) -> dict[str, Any]:
+    """The runs by situation, method and seed, and how they came about."""
+    return {
+        "date": datetime.now(UTC).date().isoformat(),
+        "commit": _commit(),
+        "python": platform.python_version(),
+        "versions": {name: version(name) for name in ("torch", "transformers")},
+        "responses": RESPONSES,
+        "tuning": {"seeds": list(TUNING_SEEDS), "settings_each": len(METHODS[AGAINST].candidates())} if tuned else None,
+        "settings": {name: vars(one) for name, one in chosen.items()},
+        "situations": {name: _runs(results, chosen, count, name) for name, count in seeds.items() if count},
+    }
+
+
+def _runs(results: Results, chosen: dict[str, Settings], seeds: int, situation: str) -> dict[str, Any]:
+    found: dict[str, list[dict[str, Any]]] = {name: [{} for _ in range(seeds)] for name in competitors(situation)}
+    for job in curves(chosen, seeds, coefficients(seeds), situation):
+        one = results.found[job.key]
+        run = found[job.method][job.seed]
+        run.setdefault("curve", []).append({"coefficient": job.settings.coefficient, **one["end"]})
+        if "trace" in one:
+            run |= {"trace": one["trace"], "cost": one["cost"]}
+    found[BEST_OF_N] = [dict(results.found[best_of_n_key(situation, seed)]) for seed in range(seeds)]
+    return {"seeds": seeds, "sft": [run.pop("sft") for run in found[BEST_OF_N]], "methods": found}
+
+
+def _commit() -> str:
+    answer = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    return answer.stdout.strip()
+
+
+def write(record: dict[str, Any], file: Path = FILE) -> None:
+    """One run to a line."""
+    text = json.dumps(record, indent=1)
+    lines = [line.strip() for line in text.splitlines()]
+    compact, depth = "", 0
+    for line in lines:
+        depth -= line[:1] in "]}"
+        compact += ("\n" + " " * depth if depth < 4 else " ") + line
+        depth += line[-1:] in "[{"
+    with write_whole(file) as unfinished:
+        unfinished.write_text(compact.strip() + "\n", encoding="utf-8")
+
+
+def chosen_settings(results: Results, tune: bool) -> dict[str, Settings]:
+    """Tuned here, or as in the record.
+
+    Raises:
+        ValueError: there is neither.
+    """
+    if tune:
+        return choose(results.found)
+    if (record := recorded()) is None:
+        raise ValueError("expected a record with the tuned settings, found none; run with TUNE=1")
+    return settings_of(record)
+
+
+def differences(runs: dict[str, Any]) -> dict[str, dict[str, Difference]]:
+    """Each method minus PPO in gold reward, as its reward would choose and at an equal KL; paired by seed."""
+    found: dict[str, dict[str, Difference]] = {}
+    for what in ("gold", "at_kl"):
+        values = {name: by_seed(runs, name)[what] for name in runs["methods"]}
+        pairs = {name: paired(own, values[AGAINST]) for name, own in values.items() if name != AGAINST}
+        found[what] = {name: mean_of(one) for name, one in pairs.items() if len(one) > 1}
+    return found
+
+
+def by_seed(runs: dict[str, Any], name: str) -> dict[str, list[float | None]]:
+    """Of one method: what its own reward would pick, gold at an equal KL, responses to a level."""
+    own = runs["methods"][name]
+    ends = [picked(run["curve"], "verified" if "verifier" in name else "proxy") for run in own]
+    rows: dict[str, list[float | None]] = {what: [end[what] for end in ends] for what in ends[0] if what != "n"}
+    rows["at_kl"] = [gold_at(run["curve"], AT_KL, start) for run, start in zip(own, runs["sft"], strict=True)]
+    rows["to_level"] = [responses_to(run.get("trace", ()), LEVEL) for run in own]
+    return rows
+
+
+def means(runs: dict[str, Any]) -> dict[str, dict[str, float | None]]:
+    """Over the seeds; None where a seed has no value."""
+    return {name: {what: _mean(values) for what, values in by_seed(runs, name).items()} for name in runs["methods"]}
+
+
+def costs(runs: dict[str, Any]) -> dict[str, dict[str, float]]:
+    """Means over the seeds of the runs with the middle coefficient."""
+    found = {}
+    for name, own in runs["methods"].items():
+        if all("cost" in run for run in own):
+            found[name] = {what: sum(run["cost"][what] for run in own) / len(own) for what in own[0]["cost"]}
+    return found
+
+
+def _mean(values: list[float | None]) -> float | None:
+    """None where a seed has none."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if len(known) == len(values) else None
+
+
+def tables(record: dict[str, Any]) -> list[Table]:
+    """For the terminal."""
+    found = [_outcome(name, runs, record["responses"]) for name, runs in record["situations"].items()]
+    cost = Table(title="\nwhat a run costs (token positions in thousands)", title_justify="left")
+    for column in ("", "sampled tokens", "forward", "forward and backward", "peak MiB more", "seconds"):
+        cost.add_column(column, justify="right" if column else "left")
+    for name, one in costs(next(iter(record["situations"].values()))).items():
+        thousands = [f"{one[what] / 1000:.0f}" for what in ("sampled", "forward", "forward_backward")]
+        cost.add_row(name, *thousands, _shown(record.get("memory", {}).get(name), 1), f"{one['seconds']:.1f}")
+    return [*found, cost]
+
+
+def _outcome(situation: str, runs: dict[str, Any], responses: int) -> Table:
+    seeds = f"{runs['seeds']} seed{'s' * (runs['seeds'] != 1)}"
+    title = f"\n{situation}: gold reward of at most 2, {responses} responses, {seeds}"
+    table = Table(title=title, title_justify="left")
+    wanted = ("gold", "proxy", "KL", "grammatical", f"gold at KL {AT_KL:g}", f"responses to gold {LEVEL:g}")
+    for column in ("", *wanted, "gold minus PPO's"):
+        table.add_column(column, justify="right" if column else "left")
+    against = differences(runs)["gold"] if runs["seeds"] > 1 else {}
+    for name, one in means(runs).items():
+        cells = [_shown(one[what]) for what in ("gold", "proxy", "kl")]
+        cells += [f"{one['valid']:.0%}", _shown(one["at_kl"]), _shown(one["to_level"], 0)]
+        table.add_row(name, *cells, _told(against.get(name)))
+    return table
+
+
+def _shown(value: float | None, digits: int = 2) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def _told(difference: Difference | None) -> str:
+    if difference is None:
+        return ""
+    return f"{difference.mean:+.2f} [{difference.low:+.2f}, {difference.high:+.2f}] {difference.verdict}"
