@@ -1,6 +1,6 @@
 # Every target does all of its set-up by itself; a second run installs nothing.
 .DEFAULT_GOAL := help
-.PHONY: help setup first demo test progress watch chat hint reset dispute solution check merge check-sandbox gradescope stubs figures checkpoints notebooks lab book book-pdf book-serve book-catalogues bench lint
+.PHONY: help setup first demo test progress watch chat contest hint reset dispute solution check merge check-sandbox gradescope stubs figures checkpoints notebooks lab book book-pdf book-serve book-catalogues bench lint
 
 PYTHON ?= python3
 VENV := .venv
@@ -14,6 +14,10 @@ PRESET ?= tiny
 STACK ?= solutions
 SEED ?= 0
 demo: OUT ?= runs/demo
+contest: OUT ?= runs/contest
+SEEDS ?= 1
+FEW ?= 0
+TUNE ?=
 KL_COEF ?=
 POLICY ?=
 REWARD ?=
@@ -99,6 +103,10 @@ progress: $(READY) ## How far you are, lesson by lesson
 
 watch: $(READY) ## Run a lesson at each save; n: next hint, h: text, q: quit [LESSON=4]
 	@$(BIN)/python -m testcases.engine.watch $(LESSON)
+
+contest: $(READY) ## PPO beside RLOO, GRPO, DPO, best of n and a verifier, by gold reward [SEEDS=1 FEW=0 TUNE=1 OUT=runs/contest STACK=tutorial]
+	@$(CHECK_STACK)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m $(STACK).contest --seeds '$(SEEDS)' --few '$(FEW)' --out '$(OUT)' $(if $(filter-out 0,$(TUNE)),--tune)
 
 chat: $(READY) ## Ask the policies of a run, side by side [STACK=tutorial OUT=runs/mine]
 	@$(CHECK_STACK)

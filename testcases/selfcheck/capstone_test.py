@@ -214,11 +214,11 @@ def test_the_one_response_is_what_the_shipped_models_say_and_credits_the_words_t
 
 def test_only_evaluation_sees_the_gold_score():
     seeing = {
-        file.name
+        file.relative_to(SOLUTIONS).as_posix()
         for file in SOLUTIONS.rglob("*.py")
         if "import gold_score" in file.read_text() or "gold.gold_score" in file.read_text()
     }
-    assert seeing == {"evaluation.py"}
+    assert seeing == {"lesson12_capstone/evaluation.py", "contest/evaluation.py"}
 
 
 def test_the_suites_tokenizer_speaks_as_the_real_one():
