@@ -1,0 +1,163 @@
+"""Notebook 13: what a token weighs, which groups teach, whose gradient a KL penalty has, how far best of n goes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+from matplotlib import pyplot
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from . import BLUE, GREEN, ORANGE, suptitle
+
+pyplot.style.use(Path(__file__).parents[1] / "style.mplstyle")
+torch.set_num_threads(1)
+GRAY = "#8b949e"
+
+
+def weights_by_length(lesson: ModuleType, lengths: Sequence[int], constant: float) -> dict[str, Tensor]:
+    """What one token weighs in a batch with one response of each length, by denominator."""
+    mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
+    found = {}
+    for denominator in lesson.DENOMINATORS:
+        losses = torch.zeros(mask.shape, requires_grad=True)
+        fixed = constant if denominator == "constant" else None
+        loss = lesson.reduce_losses(losses, mask, denominator, constant=fixed)
+        found[denominator] = torch.autograd.grad(loss, losses)[0][:, 0]
+    return found
+
+
+def draw_weights(lengths: Sequence[int], weights: dict[str, Tensor]) -> tuple[Figure, str]:
+    figure, axes = pyplot.subplots(figsize=(7, 3), layout="constrained")
+    for (name, values), color, style in zip(weights.items(), (BLUE, ORANGE, GREEN), ("-", "-", "--"), strict=True):
+        axes.loglog(lengths, values, style, marker="o", color=color, label=name)
+    axes.set(xlabel="tokens of the response", ylabel="weight of one token")
+    axes.set_xticks(lengths, [str(length) for length in lengths])
+    axes.minorticks_off()
+    axes.legend()
+    suptitle(figure, "What one token counts")
+    alt = (
+        "Weight of one token against the length of its response, on two logarithmic axes. Tokens and constant are flat "
+        "lines; responses falls as one over the length, from the highest of the three to the lowest."
+    )
+    return figure, alt
+
+
+def groups_of(chance: float, size: int, count: int, generator: torch.Generator) -> Tensor:
+    """Groups of right (1) and wrong (0) answers to prompts that are solved with this probability."""
+    return (torch.rand(count, size, generator=generator) < chance).float()
+
+
+def draw_groups(chances: Sequence[float], strength: dict[str, list[float]], teach: list[float]) -> tuple[Figure, str]:
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(8, 3), layout="constrained")
+    for (name, values), color in zip(strength.items(), (BLUE, ORANGE), strict=True):
+        left.plot(chances, values, marker="o", color=color, label=name)
+    left.set(xlabel="how often the prompt is solved", ylabel="mean size of an advantage", ylim=(0, 1.05))
+    left.legend()
+    right.plot(chances, teach, marker="o", color=GREEN)
+    right.set(xlabel="how often the prompt is solved", ylabel="groups that teach", ylim=(0, 1.05))
+    suptitle(figure, "Easy and hard prompts")
+    alt = (
+        "Left: the mean size of an advantage over the probability that a prompt is solved, for groups that teach. "
+        "Without the standard deviation it is a hill, small for easy and hard prompts; with it the hill is flatter and "
+        "higher. Right: the share of groups that teach, near 1 in the middle and small at both ends."
+    )
+    return figure, alt
+
+
+def kl_slopes(lesson: ModuleType, policy: Tensor, old: Tensor, reference: Tensor) -> dict[str, Tensor]:
+    """Mean gradient by the logits of a policy over a few words: of two losses, and the exact one of two divergences."""
+    logits = policy.log().clone().requires_grad_(True)
+    now = logits.log_softmax(dim=0)
+    mask = torch.ones(len(policy), 1, dtype=torch.bool)
+
+    def mean_slope(with_ratio: bool) -> Tensor:
+        before = old.log() if with_ratio else now.detach()
+        tokens = [one.unsqueeze(1) for one in (now, before, reference.log())]
+        losses = lesson.kl_token_losses(*tokens, mask).squeeze(1)
+        if not with_ratio:  # k3 alone: its tokens still come from the old policy
+            difference = reference.log() - now
+            losses = difference.exp() - 1 - difference
+        return torch.autograd.grad((old * losses).sum(), logits, retain_graph=True)[0]
+
+    def exact(divergence: Tensor) -> Tensor:
+        return torch.autograd.grad(divergence, logits, retain_graph=True)[0]
+
+    chances = now.exp()
+    return {
+        "k3 alone": mean_slope(False),
+        "ratio * k3": mean_slope(True),
+        "KL(policy || reference)": exact((chances * (now - reference.log())).sum()),
+        "KL(reference || policy)": exact((reference * (reference.log() - now)).sum()),
+    }
+
+
+def draw_slopes(slopes: dict[str, Tensor]) -> tuple[Figure, str]:
+    figure, axes = pyplot.subplots(figsize=(7.5, 3), layout="constrained")
+    styles = {"k3 alone": (ORANGE, 0.9), "ratio * k3": (BLUE, 0.9)}
+    width = 0.2
+    for place, (name, values) in enumerate(slopes.items()):
+        color, alpha = styles.get(name, (GRAY, 0.9 if "policy ||" in name else 0.45))
+        axes.bar(
+            torch.arange(len(values)) + (place - 1.5) * width,
+            values.numpy(),
+            width,
+            color=color,
+            alpha=alpha,
+            label=name,
+        )
+    axes.set_xticks(range(len(values)), [f"word {number}" for number in range(len(values))])
+    axes.set(ylabel="mean gradient by the logit")
+    axes.axhline(0, color=GRAY, lw=0.8)
+    axes.legend(fontsize=8)
+    suptitle(figure, "Whose gradient is it?")
+    alt = (
+        "Four words with four bars each. The bars of ratio times k3 agree with those of KL(policy || reference) at "
+        "every word, and the bars of k3 alone with those of KL(reference || policy), which are different."
+    )
+    return figure, alt
+
+
+def draw_best_of_n(counts: Sequence[int], exact: dict[str, list[float]], bound: list[float]) -> tuple[Figure, str]:
+    figure, axes = pyplot.subplots(figsize=(7, 3), layout="constrained")
+    axes.plot(counts, bound, "--", color=GRAY, label="log n - (n - 1) / n")
+    for (name, values), color in zip(exact.items(), (ORANGE, GREEN, BLUE), strict=True):
+        axes.plot(counts, values, marker="o", color=color, label=name)
+    axes.set(xscale="log", xlabel="n", ylabel="KL in nats")
+    axes.legend()
+    suptitle(figure, "How far best of n goes")
+    alt = (
+        "KL over n on a logarithmic axis. The bound rises without end. The exact KL of a policy with 4 equally likely "
+        "responses stops at log 4, that of 64 at log 64, and that of 4096 stays close to the bound."
+    )
+    return figure, alt
+
+
+def recorded() -> dict[str, Any]:
+    """The contest's record."""
+    return json.loads((Path(__file__).parents[2] / "solutions/contest/record.json").read_text("utf-8"))
+
+
+def draw_contest(runs: dict[str, Any], shown: Sequence[str]) -> tuple[Figure, str]:
+    """Gold reward against KL: the mean over the seeds at each coefficient."""
+    figure, axes = pyplot.subplots(figsize=(8, 4), layout="constrained")
+    for place, name in enumerate(shown):
+        curves = [run["curve"] for run in runs["methods"][name]]
+        points = [
+            [sum(point[what] for point in at) / len(at) for what in ("kl", "gold")] for at in zip(*curves, strict=True)
+        ]
+        points.sort()
+        axes.plot(*zip(*points, strict=True), marker="os^Dvx*P"[place % 8], label=name)
+    axes.set(xlabel="KL from the SFT model, in nats", ylabel="gold reward", xlim=(0, 12))
+    axes.legend(fontsize=8)
+    suptitle(figure, "Every method against the truth")
+    alt = (
+        "Gold reward against KL, one curve for each method over its five coefficients, means over the recorded seeds. "
+        "All curves rise together up to about 2 nats; beyond it they part."
+    )
+    return figure, alt
