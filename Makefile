@@ -106,7 +106,7 @@ watch: $(READY) ## Run a lesson at each save; n: next hint, h: text, q: quit [LE
 
 contest: $(READY) ## PPO beside RLOO, GRPO, DPO, best of n and a verifier, by gold reward [SEEDS=1 FEW=0 TUNE=1 OUT=runs/contest STACK=tutorial]
 	@$(CHECK_STACK)
-	@OMP_NUM_THREADS=1 $(BIN)/python -m $(STACK).contest --seeds '$(SEEDS)' --few '$(FEW)' --out '$(OUT)' $(if $(filter-out 0,$(TUNE)),--tune)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m $(STACK).apps.contest --seeds '$(SEEDS)' --few '$(FEW)' --out '$(OUT)' $(if $(filter-out 0,$(TUNE)),--tune)
 
 chat: $(READY) ## Ask the policies of a run, side by side [STACK=tutorial OUT=runs/mine]
 	@$(CHECK_STACK)

@@ -140,7 +140,7 @@ def draw_best_of_n(counts: Sequence[int], exact: dict[str, list[float]], bound: 
 
 def recorded() -> dict[str, Any]:
     """The contest's record."""
-    return json.loads((Path(__file__).parents[2] / "solutions/contest/record.json").read_text("utf-8"))
+    return json.loads((Path(__file__).parents[2] / "solutions/apps/contest/record.json").read_text("utf-8"))
 
 
 def draw_contest(runs: dict[str, Any], shown: Sequence[str]) -> tuple[Figure, str]:

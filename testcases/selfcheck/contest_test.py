@@ -8,13 +8,13 @@ import math
 import pytest
 import torch
 
-from solutions.contest import plan, record
-from solutions.contest.evaluation import MOST, shares_of_ranks
-from solutions.contest.methods import Settings
-from solutions.contest.plan import BY_PROXY, METHODS, TUNING_SEEDS, Job, choose, curves, tuning
-from solutions.contest.running import Results, run, run_all
-from solutions.contest.statistics import Difference, gold_at, mean_of, paired, picked, responses_to
-from solutions.contest.world import FEW, HOME, World
+from solutions.apps.contest import plan, record
+from solutions.apps.contest.evaluation import MOST, shares_of_ranks
+from solutions.apps.contest.methods import Settings
+from solutions.apps.contest.plan import BY_PROXY, METHODS, TUNING_SEEDS, Job, choose, curves, tuning
+from solutions.apps.contest.running import Results, run, run_all
+from solutions.apps.contest.statistics import Difference, gold_at, mean_of, paired, picked, responses_to
+from solutions.apps.contest.world import FEW, HOME, World
 from testcases.engine.contract import SOLUTIONS
 
 START = {"kl": 0.0, "gold": 0.9}
@@ -104,7 +104,7 @@ def test_what_is_finished_is_not_run_again(tmp_path):
 
 
 def test_only_the_evaluation_looks_at_the_gold_reward():
-    for path in (SOLUTIONS / "contest").glob("*.py"):
+    for path in (SOLUTIONS / "apps/contest").glob("*.py"):
         names = {node.id for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Name)}
         assert ("gold_score" in names) == (path.name == "evaluation.py"), path.name
 

@@ -17,10 +17,10 @@ from tiny_models.presets import Preset, find_preset
 from tiny_models.tokenizer import build_tokenizer
 from tiny_models.verifier import verify
 
-from ..apps.stages import annotated_pairs, train_reward_stage
-from ..given.config import PPOConfig
-from ..given.scoring import Scorer, make_scorer
-from ..lesson02_reward_model import RewardModel
+from ...given.config import PPOConfig
+from ...given.scoring import Scorer, make_scorer
+from ...lesson02_reward_model import RewardModel
+from ..stages import annotated_pairs, train_reward_stage
 
 UPDATES, BATCH, GROUP = 32, 64, 4
 RESPONSES = UPDATES * BATCH

@@ -1,8 +1,8 @@
 """The command behind `make contest`.
 
-python -m solutions.contest --seeds 1 --out runs/contest
+python -m solutions.apps.contest --seeds 1 --out runs/contest
 
-`python -m tutorial.contest` is the same on a student's own lessons. The same command goes on where it was stopped.
+`python -m tutorial.apps.contest` is the same on a student's own lessons. The same command goes on where it was stopped.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.progress import Progress, TaskID
 from transformers.utils import logging as transformers_logging
 
-from ..given.shapes import check_number
+from ...given.shapes import check_number
 from . import plan, record
 from .costs import peak_memory
 from .evaluation import evaluate

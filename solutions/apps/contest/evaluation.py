@@ -9,11 +9,11 @@ import torch
 
 from tiny_models.gold import gold_score, is_well_formed
 
-from ..given.prompts import encode_prompts
-from ..given.tokens import is_stop
-from ..lesson08_rollout import generate
-from ..lesson12_capstone import evaluate_policy
-from ..lesson13_after_ppo import expected_best_of_n
+from ...given.prompts import encode_prompts
+from ...given.tokens import is_stop
+from ...lesson08_rollout import generate
+from ...lesson12_capstone import evaluate_policy
+from ...lesson13_after_ppo import expected_best_of_n
 from .world import World, verified
 
 MOST = 32

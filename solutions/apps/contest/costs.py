@@ -1,4 +1,4 @@
-"""Peak memory of a method, measured in a process of its own: python -m solutions.contest.costs PPO"""
+"""Peak memory of a method, measured in a process of its own: python -m solutions.apps.contest.costs PPO"""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch  # noqa: E402
 
 from tiny_models.checkpoints import REWARD_MODEL
 
-from ..lesson02_reward_model import RewardModel
+from ...lesson02_reward_model import RewardModel
 from .methods import Settings
 from .plan import METHODS
 from .world import World
