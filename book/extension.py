@@ -25,7 +25,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_html_math_renderer("mathml", (_visit_math, None), (_visit_math_block, None))
     app.connect("source-read", navigation.add_contents)
     app.connect("source-read", navigation.check_notebook)
-    app.connect("source-read", navigation.fold_code)
+    app.connect("source-read", navigation.fold_cells)
     app.connect("doctree-read", navigation.check_titles)
     app.connect("doctree-read", navigation.check_html)
     app.connect("doctree-read", navigation.check_code)

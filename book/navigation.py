@@ -28,6 +28,9 @@ CONTENTS = {
 }
 LESSON = re.compile(r"(?:tutorial/lesson|notebooks/|book/made/reference_lesson|book/playgrounds/)(\d\d)_")
 LONG_CODE = 25
+ANSWER = re.compile(r"<details>\s*<summary>.*?</summary>\s*", re.DOTALL)
+CHECK = "check"
+"""The tag of a cell that checks what an answer claims."""
 LONG_CELL = 40
 TAG = re.compile(r"<([\w-]+)[^>]*>")
 TAGS = set("a b br code details div img kbd noscript p picture source sub summary sup".split())
@@ -60,15 +63,28 @@ def check_notebook(app: Sphinx, docname: str, source: list[str]) -> None:
             logger.warning("a notebook without outputs: run make notebooks", location=(docname, 1), type="book")
 
 
-def fold_code(app: Sphinx, docname: str, source: list[str]) -> None:
-    """A long cell is folded: here its figure is what a reader came for."""
-    if app.env.doc2path(docname).suffix != ".ipynb":
-        return
-    notebook = json.loads(source[0])
-    for cell in notebook["cells"]:
-        if cell["cell_type"] == "code" and "".join(cell["source"]).count("\n") >= LONG_CODE:
-            cell["metadata"].setdefault("tags", []).append("hide-input")
-    source[0] = json.dumps(notebook)
+def fold_cells(app: Sphinx, docname: str, source: list[str]) -> None:
+    """A figure opens together with the answer to the question before it; what is long, or checks, is out of sight."""
+    if app.env.doc2path(docname).suffix == ".ipynb":
+        notebook = json.loads(source[0])
+        source[0] = json.dumps(notebook | {"cells": opened_together(notebook["cells"])})
+
+
+def opened_together(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The cells with the code and figure of each folded answer inside its fold."""
+    placed: list[dict[str, Any]] = []
+    for cell in cells:
+        text, tags = "".join(cell["source"]), cell["metadata"].setdefault("tags", [])
+        fold = ANSWER.match(text)
+        if cell["cell_type"] == "code" and (text.count("\n") >= LONG_CODE or CHECK in tags):
+            tags.append("remove-cell" if CHECK in tags else "hide-input")
+        if fold and placed and placed[-1]["cell_type"] == "code":
+            shown = placed.pop()
+            shown["metadata"]["tags"].append("hide-input")
+            placed += [cell | {"source": fold[0]}, shown, cell | {"source": text[fold.end() :]}]
+        else:
+            placed.append(cell)
+    return placed
 
 
 def mark_prose(app: Sphinx, doctree: nodes.document) -> None:

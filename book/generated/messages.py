@@ -19,6 +19,7 @@ ONE_OF = {
     10: "diagnose",
     11: "plan_microbatches",
     12: "sft_loss",
+    13: "group_advantages",
 }
 """Those that need torch alone in full, of each other lesson what is fast: all would take half a minute more."""
 CACHE = ROOT / "runs" / "book-cache"

@@ -11,16 +11,19 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from tiny_models.checkpoints import one_response
+
 from . import BLUE, ORANGE, SKY, YELLOW, suptitle
 
 pyplot.style.use(Path(__file__).parents[1] / "style.mplstyle")
 torch.set_num_threads(1)
 
-WORDS = "the film was superb but the plot was weak .".split()
-VALUES = torch.tensor([[0.3, 0.3, 0.3, 0.3, 0.8, 0.6, 0.6, 0.6, 0.6, 0.1]], dtype=torch.float64)
-"""The critic's estimate before each of the words."""
-QUIET = torch.tensor([word in ("the", "film", "was", "plot") for word in WORDS])
-"""Words that did not change the value."""
+ONE = one_response()
+"""What the models that come with the course say of the response."""
+NUMBERS = ("log_probs", "ref_log_probs", "values")
+WORDS = ONE["tokens"]
+QUIET = torch.tensor([word in ("the", "film", "was", "but", "plot") for word in WORDS])
+"""Words that hardly changed the value."""
 LAMS = torch.tensor([*range(0, 80, 10), *range(80, 101, 2)], dtype=torch.float64) / 100
 TRUTH = torch.arange(7, dtype=torch.float64) / 6
 """The value of each mood from 0 to 6, in section 3."""
@@ -40,9 +43,9 @@ def table(grid: Tensor, lams: Sequence[float]) -> tuple[Figure, str]:
     figure.colorbar(image, label="advantage (units of score)")
     return figure, (
         "A table of advantages, one row for each lam from 0 to 1, one column for each word. In the top row only "
-        '"superb" (0.50), "but" (-0.20) and "weak" (-0.50) have color. Further down the later words color the earlier '
-        'ones; in the bottom row "superb" is negative (-0.20) and "but" is the worst word. The full stop is 0 in '
-        "every row."
+        '"superb" (0.72) and "weak" (-0.76) have much color. Further down the later words color the earlier ones; in '
+        'the bottom row all words up to "superb" are positive and all from "but" to "weak" negative. The full stop is '
+        "0.22 or 0.23 in every row."
     )
 
 
@@ -138,7 +141,7 @@ def _bars(axis: Axes, advantages: Tensor, gamma: float, lam: float) -> None:
     axis.bar(range(len(WORDS)), advantages, color=[SKY if quiet else BLUE for quiet in QUIET.tolist()])
     axis.axhline(0, color="black", linewidth=0.8)
     axis.set_xticks(range(len(WORDS)), WORDS, rotation=45)
-    axis.set_ylim(-0.8, 0.8)
+    axis.set_ylim(-0.9, 0.9)
     axis.set_title(f"gamma = {gamma:g}, lam = {lam:g}", fontweight="normal")
 
 
@@ -146,13 +149,13 @@ def four_settings(shown: dict[tuple[float, float], Tensor]) -> tuple[Figure, str
     figure, axes = pyplot.subplots(2, 2, sharex=True, sharey=True, figsize=(8, 4.6))
     for axis, ((gamma, lam), advantages) in zip(axes.flat, shown.items(), strict=True):
         _bars(axis, advantages, gamma, lam)
-    figure.supxlabel("word t of the response (light: did not change the value)", fontsize=10)
+    figure.supxlabel("word t of the response (light: hardly changed the value)", fontsize=10)
     figure.supylabel("advantage (units of score)", fontsize=10)
     suptitle(figure, "The same response with two values of gamma and two of lam")
     return figure, (
-        "Four bar charts of the advantages of the ten words; rows gamma = 1 and 0.8, columns lam = 0 and 0.95. With "
-        "gamma = 1 and lam = 0 the light bars, for words that did not change the value, are 0. With gamma = 0.8 and "
-        "lam = 0 all light bars are negative."
+        "Four bar charts of the advantages of the tokens; rows gamma = 1 and 0.8, columns lam = 0 and 0.95. With "
+        "gamma = 1 and lam = 0 the light bars, for words that hardly changed the value, are short. With gamma = 0.8 "
+        "and lam = 0 all light bars are negative."
     )
 
 
@@ -160,4 +163,4 @@ def one_setting(advantages: Tensor, gamma: float, lam: float) -> tuple[Figure, s
     figure, axis = pyplot.subplots()
     _bars(axis, advantages, gamma, lam)
     axis.set(xlabel="word t of the response", ylabel="advantage (units of score)")
-    return figure, "A bar chart of the advantages of the ten words, for the gamma and lam of the sliders."
+    return figure, "A bar chart of the advantages of the tokens, for the gamma and lam of the sliders."

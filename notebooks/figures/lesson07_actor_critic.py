@@ -20,6 +20,7 @@ from tiny_models import checkpoints
 from tiny_models.language import Habits, all_prompts, sample_review
 
 from . import BLUE, ORANGE, suptitle
+from .one_response import trained_critic  # noqa: F401
 
 pyplot.style.use(Path(__file__).parents[1] / "style.mplstyle")
 torch.set_num_threads(1)
@@ -73,7 +74,7 @@ def critics(
 ) -> tuple[Figure, str]:
     figure, (left, right) = pyplot.subplots(1, 2, width_ratios=(1.3, 1))
     words = [*review.split(), "<eos>"]
-    for name, style in zip(values, ("o-", "s--"), strict=True):
+    for name, style in zip(values, ("o-", "s--", "^-"), strict=True):
         left.plot(values[name], style, markersize=4, label=name)
         right.plot(errors[name], style, markersize=4, label=name)
     left.axhline(score, color="black", linewidth=0.8)
@@ -84,11 +85,12 @@ def critics(
     right.text(8.2, 1.15 * constant, "always the mean score", fontsize=9)
     right.set(xlabel="tokens before the last one", ylabel="root mean squared error", xlim=(8.3, -0.3), ylim=(0, None))
     right.legend(loc="lower left")
-    suptitle(figure, "Two critics that have not been trained yet: one review, and all 96 responses")
+    suptitle(figure, "Three critics: one review, and all 96 responses")
     return figure, (
-        "Left: along one review the copied critic jumps up and down and ends on the line of the score; the one with "
-        "a random head moves more widely. Right: error against the distance from the end; the copy falls to 0 at the "
-        "last token and is no better than a constant five tokens before; the random head is worse than the constant."
+        "Left: along one review the copied critic jumps up and down and ends on the line of the score; the one with a "
+        "random head moves more widely; the trained one jumps up at superb and down at weak only. Right: error against "
+        "the distance from the end; the copy falls to 0 at the last token and is no better than a constant five tokens "
+        "before; the random head is worse than the constant, the trained critic better."
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,9 +18,10 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging
 
 from tiny_models import checkpoints
-from tiny_models.language import Habits, all_prompts, sample_review
+from tiny_models.language import all_prompts
 
 from . import BLUE, GREEN, ORANGE, SKY, suptitle
+from .one_response import evaluated, shipped_policy_and_critic  # noqa: F401
 
 pyplot.style.use(Path(__file__).parents[1] / "style.mplstyle")
 torch.set_num_threads(1)
@@ -48,35 +48,21 @@ def prompts() -> tuple[Tensor, Tensor]:
     return encoded.input_ids, encoded.attention_mask.bool()
 
 
-def positive_policy(lessons: SimpleNamespace, reference: nn.Module, steps: int = 12) -> nn.Module:
-    """A copy of the reference that was fine-tuned on positive reviews, as in SFT."""
-    policy, rng = copy.deepcopy(reference).requires_grad_(True), random.Random(0)
-    prompt_ids, prompt_mask = prompts()
-    positive = Habits(positive_mood=0.8, negative_mood=0.1)
-    optimizer = torch.optim.Adam(policy.parameters(), lr=1e-3)
-    for _ in range(steps):
-        reviews = [f"{sample_review(prompt, rng, positive)} {TOKENIZER.eos_token}" for prompt in all_prompts()]
-        answers = TOKENIZER(reviews, padding=True, padding_side="right", return_tensors="pt")
-        real = answers.attention_mask.bool()
-        text, visible = torch.cat([prompt_ids, answers.input_ids], 1), torch.cat([prompt_mask, real], 1)
-        logits = lessons.actor_critic.response_logits(policy, text, visible, prompt_ids.shape[1])
-        optimizer.zero_grad()
-        (-lessons.masked.gather_log_probs(logits, answers.input_ids)[real].mean()).backward()
-        optimizer.step()
-    return policy
+def of_the_map(lessons: SimpleNamespace, *models_and_settings: Any) -> Any:
+    """The experience of the response of the map."""
+    return evaluated(lessons, TOKENIZER, *models_and_settings)
 
 
 class Response:
-    """The numbers of the first response of this length, one for each real token."""
+    """The numbers of an experience of one response, one for each token."""
 
-    def __init__(self, experience: Any, length: int) -> None:
-        row = experience.mask.sum(1).tolist().index(length)
-        real = experience.mask[row]
+    def __init__(self, experience: Any) -> None:
         for name in ("responses", "log_probs", "ref_log_probs", "values", "rewards", "advantages"):
-            setattr(self, name, getattr(experience, name)[row][real])
+            setattr(self, name, getattr(experience, name)[0])
         self.kl = self.log_probs - self.ref_log_probs
-        self.score = experience.scores[row].item()
-        self.prompt = all_prompts()[row]
+        self.score = experience.scores[0].item()
+        self.prompt = checkpoints.PROMPT
+        self.words = [TOKENIZER.decode(token) for token in self.responses]
 
     def table(self) -> dict[str, Tensor]:
         return {
@@ -95,16 +81,15 @@ def one_response(response: Response) -> tuple[Figure, str]:
     table = response.table()
     grid = torch.stack([*table.values()])
     grid[:-3] = 0  # one color scale for numbers of one unit: that of the score
-    image = axis.imshow(grid, cmap="PuOr_r", vmin=-2.2, vmax=2.2, aspect="auto")
+    image = axis.imshow(grid, cmap="PuOr_r", vmin=-1.2, vmax=1.2, aspect="auto")
     figure.colorbar(image, label="units of the score", pad=0.01)
     for y, (name, numbers) in enumerate(table.items()):
         for x, number in enumerate(numbers.tolist()):
             weight = "bold" if name == "advantage" and abs(number) > LARGE else "normal"
-            color = "white" if abs(grid[y, x]) > 1.3 else "black"
+            color = "white" if abs(grid[y, x]) > 0.7 else "black"
             text = f"{round(number, 2) + 0.0:.2f}"
             axis.text(x, y, text, ha="center", va="center", fontsize=8, color=color, fontweight=weight)
-    words = [TOKENIZER.decode(token) for token in response.responses]
-    axis.set_xticks(range(len(words)), words, fontsize=9)
+    axis.set_xticks(range(len(response.words)), response.words, fontsize=9)
     axis.set_yticks(range(len(table)), table)
     axis.set(xlabel=f'token of the response to "{response.prompt}" (bold: advantage more than {LARGE} from 0)')
     axis.xaxis.label.set_fontsize(9)
@@ -112,7 +97,7 @@ def one_response(response: Response) -> tuple[Figure, str]:
     return figure, (
         "A table with one column for each token of one review and seven rows: probability, the reference's "
         "probability, log-probability, KL, value, reward, advantage. The rewards are close to 0 except at the last "
-        "token, where the score is. Most of the advantages are in bold, of both signs."
+        "token, where the score is. All advantages but the last are in bold: up to superb positive, then negative."
     )
 
 

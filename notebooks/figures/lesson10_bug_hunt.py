@@ -28,7 +28,7 @@ def two_logs(faulty: Log, healthy: Log) -> Figure:
     for axes in grid[1]:
         axes.set_xlabel("update")
     grid[0, 0].legend()
-    suptitle(figure, "Six metrics of two runs: five look alike")
+    suptitle(figure, "Six metrics of two runs")
     return figure
 
 
@@ -39,7 +39,7 @@ def at_rate_0(logs: Mapping[str, Log]) -> Figure:
         _lines(axes, logs, name)
     grid[0].set_ylim(0.9, 1.1)
     grid[1].legend()
-    suptitle(figure, "Learning rate 0: every ratio is 1, and the KL is not 0")
+    suptitle(figure, "Ratio and KL of three runs, two of them at learning rate 0")
     return figure
 
 
@@ -48,7 +48,7 @@ def by_reference(logs: Mapping[str, Log]) -> Figure:
     figure, axes = pyplot.subplots(figsize=(7, 2.8), layout="constrained")
     _lines(axes, logs, "kl")
     axes.legend()
-    suptitle(figure, "With the policy's own start as the reference, the KL is exactly 0")
+    suptitle(figure, "The KL at learning rate 0, with two references")
     return figure
 
 

@@ -19,6 +19,7 @@ from transformers.utils import logging
 from tiny_models import builders, checkpoints, gold, language, preferences, presets
 
 from . import BLUE, GREEN, ORANGE, PINK, suptitle
+from .one_response import evaluated, shipped_policy_and_critic
 
 pyplot.style.use(Path(__file__).parents[1] / "style.mplstyle")
 torch.set_num_threads(1)
@@ -225,7 +226,16 @@ def numbers_in_a_row(axis: Axes, numbers: Tensor) -> None:
         axis.text(place, 1.02, text, transform=axis.get_xaxis_transform(), ha="center", va="bottom", fontsize=8)
 
 
-def taken_apart(experience: Any, kl: Tensor, prompt: str) -> tuple[Figure, str]:
+def the_one_response(lessons: SimpleNamespace, sft: nn.Module, kl_coef: float) -> Any:
+    """What the trainer would store for the response of all lessons, from the models that come with the course."""
+    model = shipped_policy_and_critic(lessons, lessons.reward)
+    score = lessons.reward.RewardModel.from_pretrained(checkpoints.REWARD_MODEL).eval()
+    ids = {"stop_token_ids": (TOKENIZER.eos_token_id,), "pad_token_id": TOKENIZER.pad_token_id}
+    config = lessons.rollout.RolloutConfig(**ids, max_new_tokens=20)
+    return evaluated(lessons, TOKENIZER, model, sft, lambda ids, mask, _: score(ids, mask), config, kl_coef)
+
+
+def taken_apart(experience: Any, kl: Tensor) -> tuple[Figure, str]:
     figure, axes = pyplot.subplots(4, 1, sharex=True, figsize=(8, 5.8))
     words = TOKENIZER.convert_ids_to_tokens(experience.responses[0].tolist())
     rows = (
@@ -246,10 +256,10 @@ def taken_apart(experience: Any, kl: Tensor, prompt: str) -> tuple[Figure, str]:
         axis.set_ylabel(label)
     figure.align_ylabels()
     axes[-1].set_xticks(range(len(words)), words, rotation=45, ha="right", rotation_mode="anchor")
-    axes[-1].set_xlabel(f'token of the response to "{prompt}"')
-    suptitle(figure, "One response after ten updates with kl_coef 0.08")
+    axes[-1].set_xlabel(f'token of the response to "{QUESTION}"')
+    suptitle(figure, "One response, after three updates of the policy")
     return figure, (
         "Four charts over the tokens of one response. Reward: almost nothing at each token, one tall bar at the end. "
-        "KL: a few bars, at words where the policy left the SFT model. Value before each token: it moves up and down "
-        "by less than the score. Advantage: bars at several tokens, of both signs."
+        "KL: one bar up at superb, one down at weak. Value before each token: low up to superb, high after it, low "
+        "again after weak. Advantage: positive up to superb, negative from but to weak."
     )

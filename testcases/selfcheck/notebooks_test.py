@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
 
+from book.navigation import ANSWER, CHECK, opened_together
 from testcases.selfcheck import notebooks
 from testcases.selfcheck.kernels import ForkedKernels
 
 PATHS = notebooks.all_notebooks()
 SMOKE = "04_gae"
+ANSWERS = re.compile(r"</summary>(.*?)</details>", re.DOTALL)
+ELSEWHERE = re.compile(r"(printed|shown|stand|see) (above|below)|^\s*(Above|Below)\.", re.IGNORECASE)
 EACH = pytest.mark.parametrize("path", PATHS, ids=[path.stem for path in PATHS])
 
 
@@ -27,8 +31,53 @@ def test_it_runs_without_error_or_warning(path: Path) -> None:
 
 
 @EACH
-def test_it_is_one_story_of_at_most_25_cells(path: Path) -> None:
-    assert len(nbformat.read(path, as_version=4).cells) <= 25
+def test_it_is_one_story_of_at_most_26_cells(path: Path) -> None:
+    cells = nbformat.read(path, as_version=4).cells
+    assert len([cell for cell in cells if CHECK not in cell.metadata.get("tags", [])]) <= 26
+
+
+def questions(path: Path) -> list[int]:
+    """The places of the code that answers a question."""
+    cells = nbformat.read(path, as_version=4).cells
+    return [place for place, cell in enumerate(cells) if cell.cell_type == "code" and asks(cells[place - 1])]
+
+
+def asks(cell: dict[str, Any]) -> bool:
+    return cell["cell_type"] == "markdown" and "**Predict.**" in cell["source"]
+
+
+def test_all_questions_are_found() -> None:
+    assert sum(len(questions(path)) for path in PATHS) >= 65
+
+
+@EACH
+def test_what_follows_a_question_does_not_tell_its_answer(path: Path) -> None:
+    """Neither an assertion nor a message of the code; its figure opens with the answer, and a check comes after it."""
+    cells = nbformat.read(path, as_version=4).cells
+    for place in questions(path):
+        code, answer = cells[place], cells[place + 1]
+        assert not re.search(r"^\s*assert ", code.source, re.MULTILINE), f"cell {place}: check it behind the answer"
+        assert answer.source.startswith("<details>"), f"cell {place + 1}: the answer is folded"
+
+
+@EACH
+def test_a_folded_answer_has_an_answer(path: Path) -> None:
+    for cell in nbformat.read(path, as_version=4).cells:
+        for answer in ANSWERS.findall(cell.source):
+            assert len(answer.split()) >= 5
+            assert not ELSEWHERE.search(answer), f"say it here: {answer[:90]!r}"
+
+
+@EACH
+def test_in_the_book_figure_and_answer_open_together(path: Path) -> None:
+    placed = opened_together(nbformat.read(path, as_version=4).cells)
+    for number, cell in enumerate(placed):
+        if asks(cell):
+            summary, code, rest = placed[number + 1 : number + 4]
+            assert ANSWER.fullmatch(summary["source"]) and "</details>" in rest["source"]
+            assert code["outputs"] and "hide-input" in code["metadata"]["tags"]
+    checks = [cell for cell in placed if CHECK in cell["metadata"].get("tags", [])]
+    assert checks and all("remove-cell" in cell["metadata"]["tags"] for cell in checks)
 
 
 @EACH
