@@ -36,9 +36,10 @@ extensions = ["myst_nb", "sphinx_copybutton", "book.extension"]
 root_doc = "README"
 source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb"}
 include_patterns = ["*.md", "tutorial/**.md", "notebooks/*.ipynb", "testcases/grader/schema.md"]
+include_patterns += ["testcases/conformance/README.md"]
 include_patterns += ["book/pages/*.md", "book/playgrounds/*.md", "book/made/*.md"]
 exclude_patterns = [".*", "**/.*", "**/__pycache__", "runs", "solutions", "tiny_models"]  # none of these is walked
-exclude_patterns += ["testcases/[!g]*", "testcases/grader/[!s]*"]
+exclude_patterns += ["testcases/[!cg]*", "testcases/grader/[!s]*", "testcases/conformance/[!R]*"]
 
 nb_execution_mode = "off"
 nb_merge_streams = True

@@ -24,7 +24,13 @@ CONTENTS = {
         "tutorial/glossary",
         *(f"book/made/{name}" for name in ("exercises", "mistakes", "messages", "reference")),
     ],
-    "Use and teach": ["book/pages/*", "testcases/grader/schema", "CONTRIBUTING", "CHANGELOG"],
+    "Use and teach": [
+        "book/pages/*",
+        "testcases/conformance/README",
+        "testcases/grader/schema",
+        "CONTRIBUTING",
+        "CHANGELOG",
+    ],
 }
 LESSON = re.compile(r"(?:tutorial/lesson|notebooks/|book/made/reference_lesson|book/playgrounds/)(\d\d)_")
 LONG_CODE = 25
@@ -81,7 +87,8 @@ def opened_together(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
         if fold and placed and placed[-1]["cell_type"] == "code":
             shown = placed.pop()
             shown["metadata"]["tags"].append("hide-input")
-            placed += [cell | {"source": fold[0]}, shown, cell | {"source": text[fold.end() :]}]
+            summary, rest = {"source": fold[0], "id": f"{cell['id']}-fold"}, {"source": text[fold.end() :]}
+            placed += [cell | summary, shown, cell | rest]
         else:
             placed.append(cell)
     return placed
