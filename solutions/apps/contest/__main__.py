@@ -53,8 +53,8 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         console.print(f"\nstopped; the same command goes on from here: {options.out}")
         return 130
-    for table in record.tables(found):
-        console.print(table)
+    for title, rows in record.tables(found).items():
+        console.print(record.for_terminal(title, rows))
     if options.seeds == 1:
         console.print("One seed is no result: SEEDS=2 or more gives intervals, and each curve five coefficients.")
     return 0

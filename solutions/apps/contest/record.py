@@ -129,31 +129,43 @@ def _mean(values: list[float | None]) -> float | None:
     return sum(known) / len(known) if len(known) == len(values) else None
 
 
-def tables(record: dict[str, Any]) -> list[Table]:
-    """For the terminal."""
-    found = [_outcome(name, runs, record["responses"]) for name, runs in record["situations"].items()]
-    cost = Table(title="\nwhat a run costs (token positions in thousands)", title_justify="left")
-    for column in ("", "sampled tokens", "forward", "forward and backward", "peak MiB more", "seconds"):
-        cost.add_column(column, justify="right" if column else "left")
+def tables(record: dict[str, Any]) -> dict[str, list[list[str]]]:
+    """Title -> rows of cells, the first one the header: what the command shows and the page of the book prints."""
+    found = {
+        f"{name}: {record['responses']} responses, {runs['seeds']} seed{'s' * (runs['seeds'] != 1)}": _outcome(runs)
+        for name, runs in record["situations"].items()
+    }
+    rows = [["", "sampled tokens", "forward", "forward and backward", "peak MiB more", "seconds"]]
     for name, one in costs(next(iter(record["situations"].values()))).items():
         thousands = [f"{one[what] / 1000:.0f}" for what in ("sampled", "forward", "forward_backward")]
-        cost.add_row(name, *thousands, _shown(record.get("memory", {}).get(name), 1), f"{one['seconds']:.1f}")
-    return [*found, cost]
+        rows.append([name, *thousands, _shown(record.get("memory", {}).get(name), 1), f"{one['seconds']:.1f}"])
+    return found | {"what a run costs (token positions in thousands)": rows}
 
 
-def _outcome(situation: str, runs: dict[str, Any], responses: int) -> Table:
-    seeds = f"{runs['seeds']} seed{'s' * (runs['seeds'] != 1)}"
-    title = f"\n{situation}: gold reward of at most 2, {responses} responses, {seeds}"
-    table = Table(title=title, title_justify="left")
+def _outcome(runs: dict[str, Any]) -> list[list[str]]:
     wanted = ("gold", "proxy", "KL", "grammatical", f"gold at KL {AT_KL:g}", f"responses to gold {LEVEL:g}")
-    for column in ("", *wanted, "gold minus PPO's"):
-        table.add_column(column, justify="right" if column else "left")
+    rows = [["", *wanted, "gold minus PPO's"]]
     against = differences(runs)["gold"] if runs["seeds"] > 1 else {}
     for name, one in means(runs).items():
         cells = [_shown(one[what]) for what in ("gold", "proxy", "kl")]
         cells += [f"{one['valid']:.0%}", _shown(one["at_kl"]), _shown(one["to_level"], 0)]
-        table.add_row(name, *cells, _told(against.get(name)))
+        rows.append([name, *cells, _told(against.get(name))])
+    return rows
+
+
+def for_terminal(title: str, rows: list[list[str]]) -> Table:
+    table = Table(title=f"\n{title}", title_justify="left")
+    for column in rows[0]:
+        table.add_column(column, justify="right" if column else "left")
+    for row in rows[1:]:
+        table.add_row(*row)
     return table
+
+
+def for_page(rows: list[list[str]]) -> str:
+    """The same in Markdown."""
+    lines = [rows[0], ["---"] * len(rows[0]), *rows[1:]]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _shown(value: float | None, digits: int = 2) -> str:
