@@ -35,6 +35,7 @@ from .lesson04_gae import compute_gae, compute_response_gae
 from .lesson05_ppo_loss import compute_ppo_loss, compute_value_loss
 from .lesson06_kl_rewards import AdaptiveKLController, FixedKLController, compute_rewards, estimate_kl
 from .lesson07_actor_critic import (
+    PolicyAlone,
     PolicyAndValue,
     SharedPolicyAndValue,
     ValueModel,
@@ -72,6 +73,7 @@ __all__ = [
     "Generation",
     "PPOConfig",
     "PPOTrainer",
+    "PolicyAlone",
     "PolicyAndValue",
     "PreferenceBatch",
     "Processes",

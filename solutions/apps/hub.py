@@ -134,6 +134,10 @@ def _load(
     originals = originals_of(all_ids, given + held_out, tokenizer)
     columns = columns_of(all_ids, given + held_out, tokenizer)
     scorer = load_reward(reward, tokenizer, embedding_rows(model), originals, say, options.frozen_dtype, columns)
+    if config.advantages != "gae" and options.value != "policy":
+        raise ValueError(
+            f'expected no VALUE with advantages="{config.advantages}", got {options.value}; there is no critic to start'
+        )
     value = scorer if options.value == "reward" else None
     if options.value not in ("policy", "reward"):
         value = load_reward(options.value, tokenizer, embedding_rows(model), {}, say, options.dtype, variable="VALUE")
@@ -184,7 +188,7 @@ def _make_trainer(parts: Parts) -> PPOTrainer:
         from ..lesson11_scaling import DistributedPPOTrainer
 
         trainer = DistributedPPOTrainer
-    model, reference = make_models(parts.policy, parts.value, parts.options)
+    model, reference = make_models(parts.policy, parts.value, parts.options, parts.config.advantages == "gae")
     return trainer(model, parts.reward, reference, parts.config, parts.tokenizer)
 
 

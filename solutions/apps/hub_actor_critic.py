@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from ..given.files import first_line
-from ..lesson07_actor_critic import PolicyAndValue, ValueModel, make_reference
+from ..lesson07_actor_critic import PolicyAlone, PolicyAndValue, ValueModel, make_reference
 from .hub_options import HubOptions
 
 if TYPE_CHECKING:
@@ -18,28 +18,30 @@ if TYPE_CHECKING:
 
 
 def make_models(
-    policy: PreTrainedModel, value: nn.Module | None, options: HubOptions
-) -> tuple[PolicyAndValue, PreTrainedModel | None]:
+    policy: PreTrainedModel, value: nn.Module | None, options: HubOptions, has_critic: bool = True
+) -> tuple[PolicyAndValue | PolicyAlone, PreTrainedModel | None]:
     """Actor and critic, and the reference: None for a LoRA policy, which is its own.
 
     Args:
         policy: becomes the actor.
         value: a sequence classifier to start the critic from; None takes the policy's backbone and a new head.
         options: dtype of the reference, adapters, gradient checkpointing.
+        has_critic: False where advantages come from groups: then no critic is made.
 
     Raises:
         ValueError: the classifier's head is not one linear layer, or no module has a name of `lora_targets`.
     """
-    critic = make_critic(policy, value)
+    critic = make_critic(policy, value) if has_critic else None
     reference = None
     if options.lora_rank:
-        critic.backbone = with_adapter(critic.backbone, options)
+        if critic is not None:
+            critic.backbone = with_adapter(critic.backbone, options)
         policy = with_adapter(policy, options)
     else:
         reference = make_reference(policy)
         if options.frozen_dtype != "auto":
             reference = reference.to(getattr(torch, options.frozen_dtype))
-    model = PolicyAndValue(policy, critic)
+    model = PolicyAlone(policy) if critic is None else PolicyAndValue(policy, critic)
     if options.gradient_checkpointing:
         from ..lesson11_scaling import enable_gradient_checkpointing
 

@@ -26,6 +26,8 @@ VERSION = 1
 PREFIX = "update-"
 MAY_DIFFER = ("log_dir", "num_updates", "rollout_batch_size")
 """Settings that a resumed run may change: the updates before are the same, those after follow the new setting."""
+NEWER = {"advantages": "gae", "kl_in": "reward"}
+"""Settings that older checkpoints do not name, and what they meant."""
 
 
 def read_checkpoint(directory: str | Path, expected: Mapping[str, Any]) -> dict[str, Any]:
@@ -61,7 +63,7 @@ def read_checkpoint(directory: str | Path, expected: Mapping[str, Any]) -> dict[
     missing = sorted(expected.keys() - state.keys())
     if missing:
         raise ValueError(f"expected every part of a checkpoint, got none of {', '.join(missing)} in {file}")
-    saved, own = state["config"], expected["config"]
+    saved, own = {**NEWER, **state["config"]}, expected["config"]
     other = [name for name in own if name not in MAY_DIFFER and own[name] != saved.get(name)]
     if other:
         raise ValueError(

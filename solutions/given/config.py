@@ -18,6 +18,7 @@ SCHEDULES: dict[str, Callable[[float], float]] = {
     "constant": lambda done: 1.0,
 }
 """Fraction of the run that is done -> fraction of the learning rate."""
+ADVANTAGES, KL_PLACES = ("gae", "rloo", "grpo"), ("reward", "loss")
 NO_CLIP = 3e38
 """A `clip_score` that no float32 exceeds."""
 MORE_KINDS = {"clip_score": "float | None", "clip_epsilon": "float | tuple[float, float]"}
@@ -120,8 +121,13 @@ class PPOConfig(RolloutConfig):
     """>= 0, weight of the value loss."""
     entropy_coef: float = 0.0
     """>= 0, weight of the entropy bonus."""
+    advantages: str = "gae"
+    """What a response is compared with: "gae", the critic; "rloo", the mean of the other responses to its prompt;
+    "grpo", the mean of all of them, in standard deviations. The last two need samples_per_prompt and take no critic."""
     whiten_advantages: bool = True
     """Mean 0, variance 1 over the real tokens of each rollout; after the returns are made."""
+    kl_in: str = "reward"
+    """Where the KL penalty stands: in the "reward" of each token, or as a term of its own in the "loss"."""
     kl_coef: float = 0.05
     """>= 0, the coefficient (beta) of KL(policy || reference); where the controller starts."""
     kl_target: float | None = None
@@ -154,6 +160,7 @@ class PPOConfig(RolloutConfig):
         if self.micro_batch_size is not None:
             check_number("micro_batch_size", self.micro_batch_size, 1)
         self._check_rollout()
+        self._check_advantages()
         if self.scheduler not in SCHEDULES:
             raise ValueError(f"expected scheduler to be one of {', '.join(SCHEDULES)}, got {self.scheduler!r}")
         if self.critic_learning_rate is not None:
@@ -186,6 +193,24 @@ class PPOConfig(RolloutConfig):
             object.__setattr__(self, "clip_epsilon", tuple(pair))  # JSON gives a list
         for epsilon in pair:
             check_number("clip_epsilon", epsilon, 0.0, open_low=True)
+
+    def _check_advantages(self) -> None:
+        for name, value, known in (("advantages", self.advantages, ADVANTAGES), ("kl_in", self.kl_in, KL_PLACES)):
+            if value not in known:
+                raise ValueError(f"expected {name} to be one of {', '.join(known)}, got {value!r}")
+        if self.kl_in == "loss" and self.kl_estimator != "k1":
+            raise ValueError(
+                f'expected no kl_estimator with kl_in="loss", which has its own, got {self.kl_estimator!r}'
+            )
+        if self.advantages == "gae":
+            return
+        rule = f'with advantages="{self.advantages}", which compares whole responses to one prompt'
+        if self.samples_per_prompt < 2:
+            raise ValueError(f"expected samples_per_prompt of 2 or more {rule}, got {self.samples_per_prompt}")
+        unused = {"critic_learning_rate": None, "critic_warmup_updates": 0, "gamma": 1.0, "whiten_rewards": False}
+        for name, default in {**unused, "whiten_advantages": False}.items():
+            if getattr(self, name) != default:
+                raise ValueError(f"expected {name} to be {default} {rule}, got {getattr(self, name)}")
 
     def _check_rollout(self) -> None:
         check_number("samples_per_prompt", self.samples_per_prompt, 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .config import PPOConfig
+from .groups import OF_A_CRITIC
 from .schedule import learning_rates
 from .tokens import is_stop
 
@@ -23,7 +24,7 @@ def rollout_metrics(experience: Any, config: PPOConfig, kl_coef: float, updates_
     unexplained = (returns - values).var(correction=0) / returns.var(correction=0).clamp(min=1e-8)
     is_stopped = (is_stop(experience.responses, config.stop_token_ids) & mask).any(dim=1)
     clipped = scores - config.missing_stop_penalty * (~is_stopped).to(scores.dtype)
-    return {
+    found = {
         "score": scores.mean().item(),
         "score_std": scores.std(correction=0).item(),
         "score_clip_fraction": (clipped.abs() > config.clip_score).float().mean().item(),
@@ -38,6 +39,7 @@ def rollout_metrics(experience: Any, config: PPOConfig, kl_coef: float, updates_
         "explained_variance": 1.0 - unexplained.item(),
         "learning_rate": learning_rates(config, updates_done)[0],
     }
+    return found if config.advantages == "gae" else {name: found[name] for name in found if name not in OF_A_CRITIC}
 
 
 def weighted(parts: list[dict[str, float]], weights: list[float]) -> dict[str, float]:

@@ -25,6 +25,14 @@ def check_parts(model: Any, ref_model: Any, config: Any) -> None:
     ):
         if not fits:
             raise ValueError(f"expected {name} to be {what}, got {_brief(value)}")
+    has_critic = any(hasattr(model, name) for name in ("value_model", "value_head"))
+    if has_critic != (config.advantages == "gae"):
+        wanted, why = (
+            ("PolicyAlone(policy)", "nothing would train a critic")
+            if has_critic
+            else ("PolicyAndValue(policy, ValueModel(backbone))", "GAE reads the critic's values")
+        )
+        raise ValueError(f'expected {wanted} with advantages="{config.advantages}", got {_brief(model)}; {why}')
     _check_critic(getattr(model, "value_model", None))
     _check_weights(model, ref_model)
     _check_tokens(model, ref_model, config.pad_token_id)

@@ -30,6 +30,7 @@ from tqdm import tqdm
 from ..given.checkpoints import CHECKPOINT_FILE, VERSION, Generator, global_generators, read_checkpoint
 from ..given.clip import with_two_sides, with_value_clip_fraction
 from ..given.config import PPOConfig
+from ..given.groups import with_group_advantages, with_kl_in_the_loss
 from ..given.metrics import rollout_metrics
 from ..given.metrics import weighted as _weighted
 from ..given.parts import check_parts
@@ -39,6 +40,7 @@ from ..given.run_log import RunLog
 from ..given.schedule import make_optimizer, set_learning_rates
 from ..given.scoring import RewardFunction, make_scorer
 from ..lesson01_masked_sequences import gather_log_probs, masked_mean, masked_whiten, token_entropy
+from ..lesson03_policy_gradient import leave_one_out_baseline
 from ..lesson05_ppo_loss import combine_losses, compute_ppo_loss, compute_value_loss, ppo_statistics
 from ..lesson06_kl_rewards import AdaptiveKLController, FixedKLController
 from ..lesson07_actor_critic import PolicyAndValue, SharedPolicyAndValue, disable_dropout, freeze
@@ -57,6 +59,8 @@ from ..lesson08_rollout import (
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+    from ..lesson07_actor_critic import PolicyAlone
+
 # given: config.clip_epsilon may be a pair, the bounds below and above
 compute_ppo_loss, ppo_statistics = with_two_sides(compute_ppo_loss), with_two_sides(ppo_statistics)
 
@@ -65,7 +69,8 @@ class PPOTrainer:
     """Proximal policy optimization of a language model against a reward.
 
     Args:
-        model: actor and critic; trained in place, its dropout is switched off.
+        model: actor and critic, or `PolicyAlone` where advantages come from groups; trained in place, its dropout is
+            switched off.
         reward_model: a module (input_ids, attention_mask) -> (B,), or any Python function
             (prompts, responses) -> numbers.
         ref_model: the frozen reference, or None for a LoRA policy that is its own (`reference_mode`).
@@ -83,7 +88,7 @@ class PPOTrainer:
 
     def __init__(
         self,
-        model: PolicyAndValue | SharedPolicyAndValue,
+        model: PolicyAndValue | SharedPolicyAndValue | PolicyAlone,
         reward_model: nn.Module | RewardFunction,
         ref_model: PreTrainedModel | None,
         config: PPOConfig,
@@ -157,7 +162,13 @@ class PPOTrainer:
     def _collect(self, prompts: Sequence[Prompt]) -> Experience:
         """The rollout: sample a response to each prompt, then evaluate it. Given; lesson 11 splits it."""
         prompts = tokenize(prompts, self.tokenizer)  # once, for both
-        return self._evaluate(self._generate(prompts), prompts)
+        return self._compared(self._evaluate(self._generate(prompts), prompts))
+
+    def _compared(self, experience: Experience) -> Experience:
+        """Advantages of groups in place of the critic's, where the config says so. Given."""
+        if self.config.advantages == "gae":
+            return experience
+        return with_group_advantages(experience, self.config, leave_one_out_baseline)
 
     def _generate(self, prompts: Sequence[Prompt]) -> Generation:
         """Responses to `rollout_batch_size` prompts at a time, by the sampler where there is one. Given."""
@@ -207,7 +218,7 @@ class PPOTrainer:
                     *self._encode(prompts[part]),
                     Generation(*(tensor[part] for tensor in responses)),
                     config,
-                    self.kl_controller.value,
+                    self.kl_controller.value if self.config.kl_in == "reward" else 0.0,
                 )
                 for part in self._parts(len(prompts))
             ]
@@ -236,6 +247,7 @@ class PPOTrainer:
         return self._evaluate(responses, prompts).rewards
         # endregion
 
+    @with_kl_in_the_loss(gather_log_probs)  # given: with config.kl_in "loss"
     @with_value_clip_fraction  # given: adds a metric
     def compute_loss(self, batch: Experience) -> tuple[Tensor, dict[str, float]]:
         """The loss of PPO on a batch of experience, and its statistics.

@@ -27,6 +27,8 @@ from .sharing import gradient_weight, plan_microbatches
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+    from ..lesson07_actor_critic import PolicyAlone
+
 
 class DistributedPPOTrainer(PPOTrainer):
     """`PPOTrainer` for any number of processes, started with `accelerate launch`; the update is that of one process.
@@ -49,7 +51,7 @@ class DistributedPPOTrainer(PPOTrainer):
 
     def __init__(
         self,
-        model: PolicyAndValue | SharedPolicyAndValue,
+        model: PolicyAndValue | SharedPolicyAndValue | PolicyAlone,
         reward_model: nn.Module | RewardFunction,
         ref_model: PreTrainedModel | None,
         config: PPOConfig,
@@ -186,7 +188,8 @@ class DistributedPPOTrainer(PPOTrainer):
         if self.config.whiten_rewards:
             own = with_rewards_whitened(own, self.config, partial(global_masked_whiten, gather=self.processes.gather))
         device = self.accelerator.device
-        return _moved(merge_experiences(self.processes.collect([_moved(own, torch.device("cpu"))])), device)
+        together = merge_experiences(self.processes.collect([_moved(own, torch.device("cpu"))]))
+        return _moved(self._compared(together), device)
 
     def _own_experience(self, prompts: list[Prompt]) -> Experience:
         """Sampled and evaluated by this process; the rewards are whitened with those of all processes, later."""

@@ -1,5 +1,6 @@
 from .actor_critic import (
     REFERENCE,
+    PolicyAlone,
     PolicyAndValue,
     ResponseOutputs,
     SharedPolicyAndValue,

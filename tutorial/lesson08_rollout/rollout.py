@@ -30,9 +30,11 @@ if TYPE_CHECKING:
     from peft import PeftModel
     from transformers import PreTrainedModel
 
+    from ..lesson07_actor_critic import PolicyAlone
+
 
 def collect_experience(
-    model: PolicyAndValue | SharedPolicyAndValue,
+    model: PolicyAndValue | SharedPolicyAndValue | PolicyAlone,
     reference: PreTrainedModel | None,
     score: Scorer,
     input_ids: Tensor,
@@ -65,7 +67,7 @@ def collect_experience(
 
 @torch.no_grad()
 def evaluate_responses(
-    model: PolicyAndValue | SharedPolicyAndValue,
+    model: PolicyAndValue | SharedPolicyAndValue | PolicyAlone,
     reference: PreTrainedModel | None,
     score: Scorer,
     input_ids: Tensor,
