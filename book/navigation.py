@@ -23,6 +23,8 @@ CONTENTS = {
     "Look up": [
         "tutorial/glossary",
         *(f"book/made/{name}" for name in ("exercises", "mistakes", "messages", "reference")),
+        "tutorial/lesson*/more",
+        "tutorial/lesson*/hints",
     ],
     "Use and teach": [
         "book/pages/*",
@@ -41,10 +43,12 @@ LONG_CELL = 40
 TAG = re.compile(r"<([\w-]+)[^>]*>")
 TAGS = set("a b br code details div img kbd noscript p picture source sub summary sup".split())
 KINDS = (
-    ("Text", "tutorial/lesson"),
+    ("Text", r"tutorial/lesson\w+/README"),
     ("Notebook", "notebooks/"),
     ("Playground", "book/playgrounds/"),
     ("Reference", "book/made/reference_lesson"),
+    ("Hints", r"tutorial/lesson\w+/hints"),
+    ("More", r"tutorial/lesson\w+/more"),
 )
 
 
@@ -132,9 +136,9 @@ def relate(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any
         return
     about = [name for name in sorted(app.env.found_docs) if (other := LESSON.match(name)) and other[1] == match[1]]
     related = []
-    for label, prefix in KINDS:
+    for label, pattern in KINDS:
         for name in about:
-            if name.startswith(prefix):
+            if re.match(pattern, name):
                 uri = None if name == pagename else app.builder.get_relative_uri(pagename, name)
                 related.append((label, uri))
     text = next((name for name in about if name.startswith("tutorial/")), "")

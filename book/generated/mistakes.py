@@ -12,6 +12,7 @@ from testcases.engine.contract import ROOT
 from .texts import REFERENCE, TOP, lesson_texts, moved, sections, title_of, with_parts
 
 TITLE = "What people get wrong"
+ELSEWHERE = "The rest of this list is in [more.md](more.md#what-people-get-wrong-the-rest)."
 PROJECTS = Path(__file__).with_name("projects.toml")
 INTRODUCTION = f"""# {TITLE}
 
@@ -32,8 +33,20 @@ def pages() -> dict[str, str]:
                 mentioned.setdefault((repository(name) or name).lower(), {}).setdefault((name, int(number)), where)
             if section.title == TITLE:
                 parts.append(f"## [{title_of(path)}]({TOP}{folder}/README.md#{section.anchor})\n")
+                parts.append(moved(with_parts(section, found), folder).replace(ELSEWHERE, ""))
+        found = sections(_more(path))
+        for section in found:
+            for name, number in REFERENCE.findall("\n".join([section.title, *section.lines])):
+                where = f"[lesson {int(path.parent.name[6:8])}]({TOP}{folder}/more.md#{section.anchor})"
+                mentioned.setdefault((repository(name) or name).lower(), {}).setdefault((name, int(number)), where)
+            if section.title.startswith(TITLE):
                 parts.append(moved(with_parts(section, found), folder))
     return {"mistakes.md": "\n".join([*parts, _by_project(mentioned)])}
+
+
+def _more(path: Path) -> str:
+    more = path.with_name("more.md")
+    return more.read_text("utf-8") if more.is_file() else ""
 
 
 def _by_project(mentioned: dict[str, dict[tuple[str, int], str]]) -> str:

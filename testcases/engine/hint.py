@@ -20,11 +20,10 @@ STEP = re.compile(r"^\d+\. ", re.MULTILINE)
 
 @cache
 def hints(lesson: str) -> dict[str, list[str]]:
-    """The steps of each exercise of a lesson: the numbered lists, each folded, of its text's section "Hints"."""
-    path = TUTORIAL / lesson / "README.md"
+    """The steps of each exercise of a lesson: the numbered lists, each folded, of its hints.md."""
+    path = TUTORIAL / lesson / "hints.md"
     text = path.read_text("utf-8") if path.is_file() else ""
-    section = text.partition("\n## Hints\n")[2].partition("\n## ")[0]
-    folded = re.findall(r"<summary>([\w.]+)</summary>\n(.*?)</details>", section, re.DOTALL)
+    folded = re.findall(r"<summary>([\w.]+)</summary>\n(.*?)</details>", text, re.DOTALL)
     return {exercise: [" ".join(step.split()) for step in STEP.split(steps)[1:]] for exercise, steps in folded}
 
 

@@ -46,7 +46,7 @@ def lacking(lesson: str, exercise: str) -> Iterator[str]:
     counts = (
         (len(_of(wrong_answers(lesson), exercise)), WRONG, f"wrong answers in {here}/answers.py"),
         (len(_of(right_answers(lesson), exercise)), rights, f"right answers in {here}/answers.py"),
-        (len(hints(lesson).get(exercise, [])), HINTS, f"hints in tutorial/{lesson}/README.md"),
+        (len(hints(lesson).get(exercise, [])), HINTS, f"hints in tutorial/{lesson}/hints.md"),
     )
     for count, wanted, what in counts:
         if count < wanted:
@@ -70,7 +70,7 @@ def _of(answers: Sequence[NamedChange], exercise: str) -> list[NamedChange]:
 def left_over(lesson: str) -> Iterator[str]:
     """What belongs to no exercise."""
     known = read_lesson(lesson).exercises
-    named = {exercise: "README.md's hints" for exercise in hints(lesson)}
+    named = {exercise: "hints.md" for exercise in hints(lesson)}
     named |= {answer.exercise: "answers.py" for answer in (*wrong_answers(lesson), *right_answers(lesson))}
     for exercise, file in named.items():
         if exercise not in known:

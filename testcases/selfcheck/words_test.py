@@ -31,7 +31,7 @@ def covered() -> Iterator[Path]:
     yield from (ROOT / name for name in WORDS["files"])
     yield from (path for folder in ("solutions/given", "tiny_models") for path in (ROOT / folder).glob("*.py"))
     for lesson in lesson_names():
-        yield ROOT / "tutorial" / lesson / "README.md"
+        yield from (ROOT / "tutorial" / lesson).glob("*.md")
         yield from (ROOT / "book" / "figures").glob(f"{lesson}*.py")
         yield from (ROOT / "solutions" / lesson).glob("*.py")
         yield from (path for path in (ROOT / "testcases" / lesson).iterdir() if path.suffix in (".py", ".toml"))
@@ -120,3 +120,10 @@ def test_what_a_reader_searches_for_is_in_a_lesson(words: str, lessons: str):
 @pytest.mark.parametrize("one", WORDS["exception"], ids=lambda one: one["text"])
 def test_exception_is_needed(one: dict[str, str]):
     assert any(one["text"] in around for *_, around in findings(ROOT / one["file"])), "nothing there needs it: drop it"
+
+
+def test_a_lesson_stays_short_enough_to_be_read():
+    """Words of lessons 1 to 12 together; what is longer than its place goes to the more.md beside it."""
+    readmes = [path for path in (ROOT / "tutorial").glob("lesson*/README.md") if 1 <= int(path.parent.name[6:8]) <= 12]
+    count = sum(len(path.read_text("utf-8").split()) for path in readmes)
+    assert count <= WORDS["most_words"]["lessons"], f"{count} words"
