@@ -276,8 +276,9 @@ class ComputeGae(Wrong, of="compute_gae"):
         "returns = stacked + values[..., :-1]\n"
         "following = torch.cat([returns[..., 1:], values[..., -1:]], dim=-1).masked_fill(dones.bool(), 0.0)\n"
         "return AdvantagesAndReturns(rewards + gamma * following - values[..., :-1], returns)",
+        read=WRONG,
     )
-    """the advantages are reward + gamma * return of the next state - value, as in brax: lam is missing there once"""
+    """the advantages are reward + gamma * return of the next state - value, as in brax: one lam is missing"""
     one_minus_lam_kept = edit("torch.stack(", "(1 - lam) * torch.stack(", read="From n-step advantages to GAE")
     """the factor (1 - lam) belongs to the n-step advantages; it has cancelled in the sum over TD errors"""
     gae_dones_ignored = first("dones = torch.zeros_like(dones)")
@@ -315,13 +316,6 @@ class ComputeGae(Wrong, of="compute_gae"):
         "stacked + values", "n_step_advantages(rewards, values, dones, rewards.shape[-1], gamma) + values"
     )
     """returns are the plain discounted rewards (lam = 1), not the target that belongs to these advantages"""
-    lambda_return_bootstraps = edit(
-        "(stacked, stacked",
-        "(rewards + gamma * torch.cat([stacked + values[..., :-1], values[..., -1:]], dim=-1)[..., 1:]"
-        ".masked_fill(dones.bool(), 0.0) - values[..., :-1], stacked",
-        read=WRONG,
-    )
-    """rewards[t] + gamma * returns[t + 1] - values[t], the form of V-trace: in GAE's sum the first lam is missing"""
     returns_first = edit("stacked, stacked + values[..., :-1]", "stacked + values[..., :-1], stacked")
     """the two answers have changed places: (advantages, returns)"""
     gae_without_gradient = first("rewards, values = rewards.detach(), values.detach()", read=WRONG)
