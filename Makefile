@@ -1,6 +1,6 @@
 # Every target does all of its set-up by itself; a second run installs nothing.
 .DEFAULT_GOAL := help
-.PHONY: help setup first demo test progress watch chat contest hint reset dispute solution check merge check-sandbox gradescope stubs figures checkpoints notebooks lab book book-pdf book-serve book-catalogues bench lint
+.PHONY: help setup first demo test progress watch chat contest hint predict reset dispute solution check merge check-sandbox gradescope stubs figures checkpoints notebooks lab book book-pdf book-serve book-catalogues bench lint
 
 PYTHON ?= python3
 VENV := .venv
@@ -114,6 +114,9 @@ chat: $(READY) ## Ask the policies of a run, side by side [STACK=tutorial OUT=ru
 
 hint: $(READY) ## One more hint [LESSON=4] [EXERCISE=compute_gae]
 	@$(BIN)/python -m testcases.engine.hint $(LESSON) $(if $(EXERCISE),--exercise $(EXERCISE))
+
+predict: $(READY) ## Predict a lesson's numbers before you write its code [LESSON=5]
+	@$(BIN)/python -m testcases.engine.predict $(LESSON)
 
 reset: $(READY) ## Start a lesson afresh; asks first and keeps a copy [LESSON=4]
 	@$(BIN)/python -m testcases.engine.reset $(LESSON)
