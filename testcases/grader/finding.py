@@ -88,6 +88,8 @@ class _Group:
     system: str = ""
     handed_in: str = ""
     is_late: bool = False
+    words: tuple[str, ...] = ()
+    """Blackboard's title and login, which may both have a "_" in them."""
 
 
 @dataclass
@@ -118,8 +120,21 @@ def find(folder: Path) -> list[HandIn]:
     groups: dict[tuple[str, str], _Group] = {}
     for name in names:
         _add(groups, folder / name)
+    _tell_logins([group for group in groups.values() if group.words])
     found = [one for group in groups.values() for one in _of_gradescope(group, uploads)]
     return _named(found)
+
+
+def _tell_logins(groups: Sequence[_Group]) -> None:
+    """What Blackboard's names have in common is the title; all of the rest is the login: x_lee is not lee. Logins that
+    begin alike are longer, which the roster knows."""
+    shared = 0
+    if len({group.words for group in groups}) > 1:
+        shared = len(os.path.commonprefix([group.words[:-1] for group in groups]))
+    for group in groups:
+        first = shared or len(group.words) - 1
+        group.student = "_".join(group.words[first:])
+        group.aliases = tuple("_".join(group.words[start:]) for start in range(1, first))
 
 
 def _add(groups: dict[tuple[str, str], _Group], path: Path) -> None:
@@ -141,9 +156,7 @@ def _add(groups: dict[tuple[str, str], _Group], path: Path) -> None:
         student, day, clock = hit["student"], hit["time"][:10], hit["time"][11:].replace("-", ":")
         key = f"blackboard\0{hit['before']}\0{student}\0{hit['time']}"
         made = _Group(key, student, system="Blackboard", handed_in=f"{day}T{clock}")
-        # Titles and logins may have a "_" in them: the roster knows where the login begins.
-        words = [*hit["before"].split("_"), student]
-        made.aliases = tuple("_".join(words[start:]) for start in range(1, len(words) - 1))
+        made.words = (*hit["before"].split("_"), student)
         group = groups.setdefault(("blackboard", made.key), made)
         if BLACKBOARD_ATTEMPT.search(hit["file"] or ""):
             group.notes.append(f"a file's own name looks like an attempt of somebody: {hit['file'][:100]}")

@@ -105,7 +105,7 @@ EXPORTS: dict[str, tuple[Mapping[str, str | bytes], str, str]] = {
         {f"{ANN}_/gae.py": GAE, f"{ANN[:-4]}onlinetext_/onlinetext.html": "", f"{CEM[:-4]}onlinetext_/a.html": ""},
         *(WORKSHEET, "ge"),
     ),
-    "moodle-groups": (each("Group A-{}_", (ANN, BOB, f"of Jo-{CEM}"), ONE), NAMES, "ggg"),
+    "moodle-groups": (each("Group A-{}_", (ANN, BOB, CEM), ONE), NAMES, "ggg"),
     "moodle-flat-text": ({f"{ANN}_gae.py": GAE, f"{BOB[:-4]}onlinetext.html": ""}, NAMES, "gu"),
     "moodle-by-name": (each("{}_", (ANN, BOB, CEM), ONE), NAMES, "ggg"),
     "gradescope": ({**each("submission_{}", "123", TREE), LISTED: THREE}, "", "ggg"),
@@ -265,6 +265,12 @@ def test_the_name_of_a_file_hands_in_for_nobody_else_and_at_no_other_time(tmp_pa
     assert sorted(found) == ["s123", "s7", "s999"] and found["s999"].status == "graded"
     assert found["s7"].handed_in.startswith("2026-11-29")
     assert all("looks like an attempt" in " ".join(found[name].notes) for name in ("s123", "s7"))
+
+
+def test_the_end_of_a_login_is_nobody(tmp_path: Path):
+    """Whoever is called x_lee, and is not on the roster, has not handed in for lee."""
+    lay_out(tmp_path, {attempt("x_lee"): GAE, attempt("ann"): GAE})
+    assert [(one.student, "lee" in one.aliases) for one in find(tmp_path)] == [("ann", False), ("x_lee", False)]
 
 
 def test_when_it_was_handed_in(tmp_path: Path):

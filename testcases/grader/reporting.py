@@ -35,7 +35,7 @@ def given_for(out: Path, roster_file: str, assignment: Assignment) -> Given:
 
 
 def report(given: Given, rows: Sequence[Row], submissions: Path | None, kind: str) -> int:
-    """Write all reports and show the marks; 1 where the grader failed at something."""
+    """Write all reports and show the marks; 1 where the grader failed, or where something could not be settled."""
     from rich.console import Console
 
     from . import tables
@@ -51,4 +51,4 @@ def report(given: Given, rows: Sequence[Row], submissions: Path | None, kind: st
     for problem in found.problems:
         console.print(problem, style="red", markup=False)
     console.print(f"{len(rows)} in {out / 'gradebook.csv'}; the class: {out / 'report' / 'index.html'}", markup=False)
-    return int(any(row.status == "grader-error" for row in rows))
+    return int(bool(found.problems) or any(row.status == "grader-error" for row in rows))

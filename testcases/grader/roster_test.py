@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -77,8 +78,6 @@ def test_a_moodle_worksheet_is_filled_in_and_otherwise_unchanged(tmp_path: Path)
         "canvas-download": ("leebo_LATE_22_9911_gae.zip", "Bo Lee"),
         "accents": ("jose nunez", "José Núñez"),
         "canvas-flat": ("leebo_22", "Bo Lee"),
-        "github-suffix": ("ppo-by-hand-blee", "Bo Lee"),
-        "github-prefix": ("blee-ppo-by-hand", "Bo Lee"),
         "two-logins": ("ppo-blee-alee", None),
         "nobody": ("nobody", None),
         "no-name": ("", None),
@@ -91,6 +90,39 @@ def test_matching(tmp_path: Path, student: str, person: str | None):
         ",José Núñez,24,S4,,\n",
     )
     assert matched(named(student), people) == ({student: person} if person else {})
+
+
+@named_cases(
+    "students, people",
+    {
+        "title-before": (("hw2-blee", "hw2-alee", "hw2-cy-x"), ("Bo Lee", "Ann Lee", None)),
+        "title-behind": (("blee-hw2", "alee-hw2", "x-cy-hw2"), ("Bo Lee", "Ann Lee", None)),
+        "login-is-the-title": (("hw2-blee", "hw2-alee", "hw2-hw2"), ("Bo Lee", "Ann Lee", "Tim Tle")),
+        "one-alone": (("hw2-cy",), (None,)),
+    },
+)
+def test_a_repository_is_whose_login_is_all_of_its_name_but_the_title(
+    tmp_path: Path, students: tuple[str, ...], people: tuple[str | None, ...]
+):
+    """Who is called cy-x, and is not on the roster, has not handed in for Cy Roe."""
+    known = roster_of(tmp_path, "name,login\nAnn Lee,alee\nBo Lee,blee\nCy Roe,cy\nTim Tle,hw2\n")
+    wanted = {student: person for student, person in zip(students, people, strict=True) if person}
+    assert matched(named(*students), known) == wanted
+
+
+def test_a_name_that_one_writes_oneself_is_nobody_elses(tmp_path: Path):
+    """On Gradescope: only an address is verified."""
+    people = roster_of(tmp_path, "name,email\nAnn Lee,ann@x.edu\nBob Roe,bob@x.edu\n")
+    found = [
+        replace(sheet, system="Gradescope", aliases=aliases)
+        for sheet, aliases in zip(
+            named("ann@x.edu", "Ann Lee", "R. Roe"),
+            (("mallory@x.edu",), ("eve@x.edu",), ("BOB@x.edu",)),
+            strict=True,
+        )
+    ]
+    assert matched(found, people) == {"R. Roe": "Bob Roe"}
+    assert len(roster.match(found, people).ambiguous) == 2
 
 
 def test_nobody_is_lost_and_nobody_is_guessed(tmp_path: Path):

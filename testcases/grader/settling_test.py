@@ -145,6 +145,25 @@ def test_the_instructors_word_is_the_last(tmp_path: Path):
     assert found.problems == ["overrides.csv, line 6: 'nobody' is the name of no submission: not applied"]
 
 
+def test_an_override_follows_the_people_of_the_roster(tmp_path: Path):
+    """Not a name that somebody gave to a submission. Whoever handed in nothing can have a mark, too."""
+    people = tmp_path / "class.csv"
+    people.write_text(
+        "student,name,email\nsub1,Ann Lee,ann@x.edu\nsub2,Mal Lory,mal@x.edu\n,Cy Roe,cy@x.edu\n", "utf-8"
+    )
+    exercises = {"td_errors": exercise(0, 2), "compute_gae": exercise(0, 2)}
+    put(tmp_path, result("sub1", exercises), result("sub2", exercises, aliases=["ann@x.edu"]))
+    text = "student,exercise,score\nann@x.edu,,18\nCy Roe,,12\ncy@x.edu,td_errors,1\nDee,,3\n"
+    found = write(tmp_path, GAE, text, people)
+    assert {sheet.student: sheet.mark for sheet in found.sheets} == {"sub1": 18, "sub2": 0, "Cy Roe": 12}
+    assert [problem.partition(": ")[0] for problem in found.problems] == [f"overrides.csv, line {n}" for n in (4, 5)]
+    assert [row[-1] for row in grid(tmp_path / "canvas.csv")[2:]] == ["18", "0", "12"]
+    twins = tmp_path / "twins.csv"
+    twins.write_text("student,name\nsub1,Ann Lee\nsub2,Ann Lee\n", "utf-8")
+    found = write(tmp_path, GAE, "student,score\nAnn Lee,9\n", twins)
+    assert "could be several people" in found.problems[0] and not any(sheet.mark for sheet in found.sheets)
+
+
 def test_points_by_hand_for_what_the_grader_failed_at(tmp_path: Path):
     failed = {"td_errors": exercise(0, 2, "grader-error"), "compute_gae": exercise(2, 2)}
     text = "student,exercise,score\nann,td_errors,5\n"

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -63,6 +64,12 @@ class Person:
     @property
     def shown(self) -> str:
         return self.name or self.student or self.login or self.email or self.sis_id or self.id or self.identifier
+
+    @property
+    def names(self) -> set[str]:
+        """What one may call this person by."""
+        every = (self.name, self.student, self.login, self.email, self.sis_id, self.id, self.identifier)
+        return {*every} - {""}
 
 
 @dataclass
@@ -142,10 +149,11 @@ def match(sheets: Iterable[MarkSheet], roster: Roster, attempts: bool = False) -
     """
     sheets = list(sheets)
     matching = Matching(problems=[("roster", None, "", problem) for problem in roster.problems])
+    steps = (*STEPS, (_behind_groups(sheets, roster), _names), (_behind_titles(sheets, roster), _logins))
     open_sheets = {sheet.page: sheet for sheet in sheets}
     open_people = {person.row: person for person in roster.people}
     ambiguous = matching.ambiguous
-    for keys_of_sheet, keys_of_person in STEPS:
+    for keys_of_sheet, keys_of_person in steps:
         by_key: dict[str, list[Person]] = {}
         for person in open_people.values():
             for key in keys_of_person(person):
@@ -153,10 +161,11 @@ def match(sheets: Iterable[MarkSheet], roster: Roster, attempts: bool = False) -
         wanted: dict[int, list[str]] = {}
         for page, sheet in open_sheets.items():
             keys = [key for key in keys_of_sheet(sheet) if key in by_key]
-            # ann-lee is not ann.
-            keys = [key for key in keys if not any(f" {key} " in f" {longer} " for longer in keys if longer != key)]
-            found = {person.row for key in keys for person in by_key[key]}
-            if len(found) == 1:
+            fitting = {person.row for key in keys for person in by_key[key]}
+            found = {row for row in fitting if not _is_another(sheet, open_people[row])}
+            if fitting and not found:
+                ambiguous[page] = "its name is somebody's on the roster, and its email address is another one"
+            elif len(found) == 1:
                 wanted.setdefault(found.pop(), []).append(page)
             elif found:
                 lines = ", ".join(map(str, sorted(found)))
@@ -186,6 +195,15 @@ def _tell_the_rest(matching: Matching, sheets: Mapping[str, MarkSheet], people: 
         matching.problems.append(("roster row without submission", person.row, clean(person.shown), why))
 
 
+def _is_another(sheet: MarkSheet, person: Person) -> bool:
+    """On Gradescope people write their names themselves; a verified address that is not the person's says no."""
+    if sheet.system != "Gradescope" or person.student in sheet.aliases:
+        return False
+    emails = {alias.casefold() for alias in sheet.aliases if "@" in alias}
+    is_known = not emails or not person.email or person.email.casefold() in emails
+    return not is_known and not (person.sis_id and person.sis_id in sheet.aliases)
+
+
 def _exact(text: str) -> str:
     return unicodedata.normalize("NFC", text.strip())
 
@@ -200,6 +218,11 @@ def _loose(text: str) -> str:
 
 def _sheet_names(sheet: MarkSheet) -> set[str]:
     return {_exact(name) for name in (sheet.student, *sheet.aliases)} - {""}
+
+
+def _addresses(sheet: MarkSheet) -> set[str]:
+    """What the system has verified, before a name that people write themselves."""
+    return {alias.casefold() if "@" in alias else alias for alias in sheet.aliases if sheet.system == "Gradescope"}
 
 
 def _downloads(sheet: MarkSheet) -> set[str]:
@@ -218,10 +241,44 @@ def _name_in_download(sheet: MarkSheet) -> set[str]:
     return {f"{sheet.system} {name}"} if sheet.system in ("Moodle", "Canvas") else set()
 
 
-def _name_behind_group(sheet: MarkSheet) -> set[str]:
-    """Moodle's "Group A-Ann Lee_12_assignsubmission_file_"."""
-    words = sheet.student.partition("_")[0].split("-")
-    return {f"{sheet.system} {_loose('-'.join(words[i:]))}" for i in range(1, len(words))}
+def _behind_groups(sheets: Iterable[MarkSheet], roster: Roster) -> Callable[[MarkSheet], set[str]]:
+    """Moodle's "Group A-Ann Lee_12_assignsubmission_file_". A first part that only one has may be of a name: Mary-Ann
+    Lee is not Ann Lee."""
+    names = {sheet.page: sheet.student.partition("_")[0].split("-") for sheet in sheets if sheet.system == "Moodle"}
+    known, sections = {_loose(person.name) for person in roster.people}, {one.section for one in roster.people} - {""}
+    found: dict[str, set[str]] = {}
+    for group, rests in _split(names, known, "-").items():
+        is_group = group[0] in sections or len(rests) > 1
+        for page, rest in rests.items() if is_group and not group[1] else ():
+            found.setdefault(page, set()).add(f"Moodle {rest}")
+    return lambda sheet: found.get(sheet.page, set())
+
+
+def _behind_titles(sheets: Iterable[MarkSheet], roster: Roster) -> Callable[[MarkSheet], set[str]]:
+    """GitHub puts the assignment's name before or behind a login: what most have in common is that name, and all of the
+    rest is the login. The repository of bob-x is not Bob's."""
+    names = {sheet.page: _loose(sheet.student).split()[:20] for sheet in sheets}
+    parts = _split(names, {_loose(person.login) for person in roster.people} - {""}, " ")
+    most = max(map(len, parts.values()), default=0)
+    titles = [rests for rests in parts.values() if len(rests) == most > 1]
+    found = titles[0] if len(titles) == 1 else {}
+    return lambda sheet: {found[sheet.page]} if sheet.page in found else set()
+
+
+def _split(names: Mapping[str, list[str]], known: Container[str], joint: str) -> dict[tuple[str, str], dict[str, str]]:
+    """Each beginning and end of the names -> page -> all that is between, where that is a known one."""
+    found: dict[tuple[str, str], dict[str, str]] = {}
+    for page, words in names.items():
+        for start, end in itertools.combinations(range(len(words) + 1), 2):
+            rest = _loose(joint.join(words[start:end]))
+            if rest in known and end - start < len(words):
+                shared = joint.join(words[:start]), joint.join(words[end:])
+                found.setdefault(shared, {})[page] = rest
+    return found
+
+
+def _logins(person: Person) -> set[str]:
+    return {_loose(person.login)} - {""}
 
 
 def _names(person: Person) -> set[str]:
@@ -242,13 +299,6 @@ def _letters_in_any_order(person: Person) -> set[str]:
     return {"".join(words[i:] + words[:i]) for i in range(len(words))}
 
 
-def _parts(sheet: MarkSheet) -> set[str]:
-    """Each run of words in the name: GitHub puts a login before or behind the name of the assignment."""
-    words = _loose(sheet.student).split()[:20]
-    runs = {" ".join(words[i:j]) for i in range(len(words)) for j in range(i + 1, len(words) + 1)}
-    return {run for run in runs if len(run) > 2}
-
-
 def _download_ids(person: Person) -> set[str]:
     found = {f"canvas {person.id}"} if person.id else set()
     if hit := re.search(r"(\d+)\s*$", person.identifier):
@@ -267,15 +317,15 @@ def _loose_keys(person: Person) -> set[str]:
     return {_loose(value) for value in values} - {""}
 
 
-STEPS: tuple[tuple[Callable[[MarkSheet], set[str]], Callable[[Person], set[str]]], ...] = (
+Step = tuple[Callable[[MarkSheet], set[str]], Callable[[Person], set[str]]]
+STEPS: tuple[Step, ...] = (
+    (_addresses, lambda person: {person.email.casefold(), person.sis_id} - {""}),
     (_sheet_names, lambda person: {_exact(person.student)} - {""}),
     (_sheet_names, _keys),
     (_downloads, _download_ids),
     (lambda sheet: {_loose(name) for name in (sheet.student, *sheet.aliases)} - {""}, _loose_keys),
     (_name_in_download, _names),
-    (_name_behind_group, _names),
     (_letters, _letters_in_any_order),
-    (_parts, lambda person: {_loose(person.login)} - {""}),
 )
 """How to look, the surest way first: keys of a submission, keys of a person."""
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, tzinfo
 
 from testcases.grader.assignment import BEST, EXPORT, FILES, Assignment, Due
-from testcases.grader.results import GRADED, GRADER
+from testcases.grader.results import EMPTY, GRADED, GRADER
 
 from .overrides import FILE, Override
 from .roster import Matching, Person, Roster
-from .sheets import ExerciseMarks, LessonMarks, MarkSheet, tidy
-from .text import clean
+from .sheets import ExerciseMarks, LessonMarks, MarkSheet, Raw, tidy
+from .text import cell, clean, slug
 
 TIMES = (
     "%Y-%m-%d %H:%M:%S %z",
@@ -77,6 +77,7 @@ def settle(found: Class, assignment: Assignment, overrides: Sequence[Override] =
     """
     check_columns(assignment, found.roster)
     problems = [*found.problems]
+    found = _with_absent(found, assignment, overrides)
     of_page = _by_page(found, assignment, overrides, problems)
     sheets = []
     for sheet in found.sheets:
@@ -122,28 +123,56 @@ def _added_up(sheet: MarkSheet, lessons: Sequence[LessonMarks], assignment: Assi
     return replace(sheet, lessons=tuple(lessons), score=score, max_score=tidy(assignment.points or most))
 
 
+def _with_absent(found: Class, assignment: Assignment, overrides: Sequence[Override]) -> Class:
+    """With a sheet for everybody who handed in nothing and about whom the instructor has decided something."""
+    if not found.matching:
+        return found
+    matching = replace(found.matching, person_of=dict(found.matching.person_of), absent=[])
+    sheets = [*found.sheets]
+    for person in found.matching.absent:
+        if not any(person in _people(found, one.student) for one in overrides):
+            matching.absent.append(person)
+            continue
+        name, most = person.student or person.shown, tidy(assignment.total)
+        page = slug(name, f"line {person.row} of the roster")
+        sheets.append(MarkSheet(Raw(name), page, 0, most, notes=("nothing handed in",), status=EMPTY))
+        matching.person_of[page] = person
+    return replace(found, sheets=sheets, matching=matching)
+
+
+def _people(found: Class, name: str) -> list[Person]:
+    """Those of the roster who are called so."""
+    return [person for person in (found.roster.people if found.roster else ()) if name in person.names]
+
+
 def _by_page(
     found: Class, assignment: Assignment, overrides: Sequence[Override], problems: list[str]
 ) -> dict[str, list[Override]]:
-    """The overrides of each sheet; one that fits nobody, or two people, is a problem."""
+    """The overrides of each sheet; one that fits nobody, or two people, is a problem.
+
+    The roster's people come first, by its names for them: what a submission calls itself is its author's choice.
+    """
     by_page: dict[str, list[Override]] = {}
     for one in overrides:
-        fitting = [sheet for sheet in found.sheets if one.student in (sheet.student, sheet.shown, sheet.page)]
-        fitting = fitting or [sheet for sheet in found.sheets if one.student in _names(found, sheet)]
+        people = _people(found, one.student)
+        fitting = [sheet for sheet in found.sheets if found.person_of(sheet) in people]
+        if not people:
+            fitting = [sheet for sheet in found.sheets if one.student in _names(sheet)]
         is_clear = len(fitting) == 1 or assignment.attempts and len({_student(found, one) for one in fitting}) == 1
-        if is_clear:
+        why = "could be several people or submissions" if len(people) > 1 or fitting else "is the name of no submission"
+        if is_clear and one.exercise and not fitting[0].lessons:
+            is_clear, why = False, "has no submission with exercises: only the whole can be given a mark"
+        if is_clear and len(people) < 2:
             for sheet in fitting:
                 by_page.setdefault(sheet.page, []).append(one)
         else:
-            why = "could be several submissions" if fitting else "is the name of no submission"
             problems.append(f"{FILE}, line {one.line}: {clean(one.student)!r} {why}: not applied")
     return by_page
 
 
-def _names(found: Class, sheet: MarkSheet) -> set[str]:
-    person = found.person_of(sheet)
-    more = (person.name, person.login, person.email, person.sis_id, person.id, person.student) if person else ()
-    return {*sheet.aliases, *more} - {""}
+def _names(sheet: MarkSheet) -> set[object]:
+    """As it was found, and as our own tables show it."""
+    return {sheet.student, sheet.shown, sheet.page, cell(sheet.student), *sheet.aliases}
 
 
 def _given_exercises(sheet: MarkSheet, overrides: Sequence[Override]) -> MarkSheet:

@@ -203,8 +203,9 @@ class MarkSheet:
     @property
     def lateness(self) -> str:
         """Such as "2 days late: -3 points"; empty if it is in time."""
-        days = self.settled.days_late
-        return f"{days} day{'s' * (days > 1)} late: -{self.settled.late_points:g} points" if days else ""
+        days, points = self.settled.days_late, self.settled.late_points
+        cost = f": -{points:g} points" if points else ""
+        return f"{days} day{'s' * (days > 1)} late{cost}" if days else ""
 
     @property
     def flags(self) -> tuple[str, ...]:
