@@ -95,6 +95,15 @@ TRIALS: list[tuple[str, str, str]] = [
         "import socket\nsocket.socketpair()\nreturn 'made'",
     ),
     (
+        "no lock that another worker sees",
+        "flock, fcntl and inotify on a program",
+        "import ctypes, fcntl\nlibc, file, found = ctypes.CDLL(None), open('/usr/bin/env'), []\n"
+        "for call, *rest in ((fcntl.flock, fcntl.LOCK_SH), (fcntl.lockf, fcntl.LOCK_SH), (fcntl.fcntl, 5, bytes(32)),"
+        " (fcntl.fcntl, 36, bytes(32)), (fcntl.fcntl, 1024, 0)):\n    try:\n        found.append(call(file, *rest))\n"
+        "    except PermissionError:\n        pass\nfound += [1] * (libc.inotify_init1(0) >= 0)\n"
+        "if not found:\n    raise PermissionError\nreturn len(found)",
+    ),
+    (
         "a neighbour's core out of reach",
         "to run on any core",
         "import os\nos.sched_setaffinity(0, range(os.cpu_count()))\nreturn 'made'",

@@ -37,10 +37,18 @@ FORBIDDEN = {
     # What is in a socket's buffers is in no process. A virtual machine's way to its host is in no network namespace.
     "socket": (41, 198),
     "socketpair": (53, 199),
+    # What two workers can both lock or watch, such as a file of the interpreter.
+    "flock": (73, 32),
+    "inotify_init": (253, None),
+    "inotify_init1": (294, 26),
+    "fanotify_init": (300, 262),
     # Out of the core that is a neighbour's.
     "sched_setaffinity": (203, 122),
 }
 """System calls that a worker may not make: their numbers on x86_64 and on aarch64."""
+FCNTL = (72, 25)
+LOCKS = (5, 6, 7, 36, 37, 38, 1024, 1025, 1026)
+"""Commands of fcntl that lock, lease or watch."""
 _MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 """Which of the two numbers, and what the kernel calls the machine."""
 
@@ -129,7 +137,10 @@ def forbid_calls() -> None:
     # (code, where to go on if true, and if not, operand); the last three are the answers.
     numbers = [pair[which] for pair in FORBIDDEN.values()]
     body = [(load, None, None, 0), (at_least, "refuse", None, 0x40000000)]
-    body += [(equal, "refuse", None, number) for number in numbers]
+    body += [(equal, "refuse", None, number) for number in numbers if number is not None]
+    # The second argument, of which a kernel looks at the lower half alone.
+    body += [(equal, None, "allow", FCNTL[which]), (load, None, None, 24)]
+    body += [(equal, "refuse", None, command) for command in LOCKS]
     head = [(load, None, None, 4), (equal, None, "kill", machine)]
     lines = [*head, *body]
     place = {"allow": len(lines), "refuse": len(lines) + 1, "kill": len(lines) + 2}

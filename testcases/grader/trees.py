@@ -2,10 +2,10 @@
 
 In the tree of lesson N the reference of lesson N is only its stubs, and all other lessons are solved: a student's
 lesson runs on them. So code of lesson 9 can read the solution of lesson 4, but not tell anyone: each lesson runs in
-a process of its own, without network or a file that outlives it, and what it returns is compared with the answers of
-its own exercises. Where scenarios set a student's exercise among the reference's others, each exercise has a process of
-its own, with the reference of all but itself. No suite, no expected value, no wrong answer and no point is in any
-tree.
+a process of its own, without network, a file that outlives it or a lock that another one sees, and what it returns is
+compared with the answers of its own exercises. Where scenarios set a student's exercise among the reference's others,
+each exercise has a process of its own, with the reference of all but itself. No suite, no expected value, no wrong
+answer and no point is in any tree.
 """
 
 from __future__ import annotations
