@@ -12,12 +12,12 @@ import site
 import subprocess
 import sys
 import sysconfig
-from glob import glob
+from functools import cache
 from pathlib import Path
 
 import torch
 
-from testcases.engine.contract import ROOT
+from testcases.engine.contract import ROOT, lesson_names
 
 from .limits import Limits
 
@@ -103,10 +103,19 @@ def interpreter_folders() -> list[str]:
 
 
 def installed() -> list[str]:
-    """Where `pip install .` has put the course: whoever can import it has the solution of every lesson."""
-    places = ("", "lib/python3*/*-packages/", "local/lib/python3*/*-packages/", "lib/python3/dist-packages/")
-    found = {path for top in interpreter_folders() for place in places for path in glob(f"{top}/{place}ppo_by_hand")}
-    return sorted(path for path in found if os.path.isdir(path))
+    """Where the course is in what is shown, installed, as an editable one in .venv/src, or in another environment:
+    whoever can read it has the solution of every lesson."""
+    return _courses_below(tuple(interpreter_folders()))
+
+
+@cache
+def _courses_below(tops: tuple[str, ...]) -> list[str]:
+    needed = [os.path.abspath(path) for path in (sys.prefix, sys.base_prefix, torch.__file__)]
+    command = ["find", *tops, "-type", "d", "(", "-name", "ppo_by_hand", "-o", "-name", lesson_names()[0], ")"]
+    names = subprocess.run(command, capture_output=True, text=True, errors="surrogateescape", check=False).stdout
+    found = {path if path.endswith("/ppo_by_hand") else os.path.dirname(path) for path in names.splitlines()}
+    found = {path for path in found if not any(path == one or _is_below(one, path) for one in needed)}
+    return sorted(path for path in found if not any(_is_below(path, other) for other in found))
 
 
 def beside_the_interpreter() -> list[str]:
