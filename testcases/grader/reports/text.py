@@ -13,6 +13,8 @@ MAX_LINE = 200
 MAX_CELL = 2_000
 FORMULA = "=+-@|%\uff1d\uff0b\uff0d\uff20"
 """What a spreadsheet takes for the start of a formula or a command, the first four in full width, too."""
+INNER = re.compile(rf"([;,\t|][\s\"]*)(?=[{re.escape(FORMULA)}])")
+"""Where a cell begins for a spreadsheet that splits a line elsewhere than at commas."""
 BREAKS = "\r\n\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 JOINERS = "\u200c\u200d"
 """Invisible, but part of the spelling of names in several scripts."""
@@ -40,13 +42,13 @@ def clean_lines(text: object, lines: int = 60, width: int = 400) -> str:
 
 
 def cell(value: object) -> str | int | float:
-    """One cell of a CSV file: numbers stay numbers, None is empty, and no text is a formula."""
+    """One cell of a CSV file: numbers stay numbers, None is empty, no text is a formula wherever a line is split."""
     if value is None:
         return ""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return value
     raw = str(value)
-    text = clean(raw, MAX_CELL)
+    text = INNER.sub(r"\1'", clean(raw, MAX_CELL))
     # A spreadsheet skips what it does not show: spaces, and characters that `clean` has replaced.
     start = next((letter for letter in raw if not letter.isspace() and not _hidden(letter)), "")
     return "'" + text if (start and start in FORMULA) or raw[:1] in ("\t", "\r", "\n") else text
