@@ -40,6 +40,8 @@ class Dispute:
     path: str
     """Path of the student's file, below `tutorial/`."""
     code: str
+    made_with: str = ""
+    """The student's Python and torch."""
 
 
 def first_failure(engine: Engine, lesson: str, exercise: str) -> tuple[str, str]:
@@ -110,7 +112,9 @@ def read_dispute(name: str, data: bytes) -> Dispute:
         exercise = lesson.exercise(found["exercise"])
         if not end:
             raise ValueError("there is no code")
-        return Dispute(lesson.name, exercise, str(found["test"]), f"{lesson.name}/{lesson.file_of(exercise)}", code)
+        made_with = f"Python {found.get('python', '?')}, torch {found.get('torch', '?')}"
+        path = f"{lesson.name}/{lesson.file_of(exercise)}"
+        return Dispute(lesson.name, exercise, str(found["test"]), path, code, made_with)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         raise ValueError(f"{name} is no file that make dispute has written") from None
 

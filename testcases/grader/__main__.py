@@ -91,7 +91,7 @@ def _run(options: argparse.Namespace, level: Level | None) -> int:
         if options.disputes:
             from . import disputes
 
-            return disputes.show(Path(options.disputes), batch)
+            return disputes.show(Path(options.disputes), batch, level.folder if level else None)
         if level is None:
             return _working_tree(options, batch)
         rows = _graded(level, given.out, batch)

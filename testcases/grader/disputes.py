@@ -1,4 +1,4 @@
-"""Files that `make dispute` wrote, as cases: does the disputed test fail here as well?"""
+"""Files that `make dispute` wrote: does the disputed test fail here as well, with the code that was graded?"""
 
 from __future__ import annotations
 
@@ -11,22 +11,26 @@ from testcases.engine.dispute import MAX_BYTES, Dispute, read_dispute
 
 from .assignment import asked_for
 from .batch import Batch, grade_one
+from .finding import find
 from .reading import Unreadable, printable, read_file
 from .results import ABSENT, PASSED
-from .submissions import Submission
+from .submissions import Submission, read_submission
 
 
-def show(folder: Path, batch: Batch) -> int:
+def show(folder: Path, batch: Batch, submissions: Path | None = None) -> int:
     """
+    Args:
+        submissions: where the code that was graded is; without it any code may be in a dispute.
+
     Raises:
         NotADirectoryError: it is no folder.
     """
-    for line in judged(folder, batch):
+    for line in judged(folder, batch, submissions):
         print(line)
     return 0
 
 
-def judged(folder: Path, batch: Batch) -> Iterator[str]:
+def judged(folder: Path, batch: Batch, submissions: Path | None = None) -> Iterator[str]:
     """A line for each file of the folder.
 
     Raises:
@@ -34,6 +38,7 @@ def judged(folder: Path, batch: Batch) -> Iterator[str]:
     """
     if not folder.is_dir():
         raise NotADirectoryError(f"DISPUTES: expected a folder, got {str(folder)!r}")
+    graded = _handed_in(submissions) if submissions else None
     for path in sorted(folder.glob("*.md")):
         try:
             dispute = read_dispute(path.name, read_file(path, MAX_BYTES))
@@ -42,7 +47,26 @@ def judged(folder: Path, batch: Batch) -> Iterator[str]:
         except ValueError as error:
             yield printable(f"{path.name}: {error}")
         else:
-            yield printable(f"{path.name}: {dispute.exercise}: {_verdict(dispute, batch)}")
+            whose = graded.get((dispute.path, _plain(dispute.code)), []) if graded is not None else []
+            said = f"{path.name}: {dispute.exercise}: "
+            if graded is not None and not whose:
+                yield printable(f"{said}not the code that was graded: nobody handed in this {dispute.path}")
+                continue
+            said += f"{', '.join(whose)}: " if whose else "whoever sent it may have changed the code since: "
+            yield printable(f"{said}{_verdict(dispute, batch)}; it was written with {dispute.made_with}")
+
+
+def _handed_in(submissions: Path) -> dict[tuple[str, str], list[str]]:
+    """Path and text -> whose it is."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for hand_in in find(submissions):
+        for path, data in read_submission(hand_in).files.items():
+            found.setdefault((path, _plain(data.decode("utf-8", "replace"))), []).append(hand_in.student)
+    return found
+
+
+def _plain(code: str) -> str:
+    return "\n".join(code.removeprefix("\ufeff").splitlines()).rstrip()
 
 
 def _verdict(dispute: Dispute, batch: Batch) -> str:

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from testcases.engine import named_cases
-from testcases.engine.contract import TUTORIAL
+from testcases.engine.contract import TUTORIAL, lesson_names
 from testcases.grader import bubblewrap as _bubblewrap
-from testcases.grader import leftovers, shares, trees
+from testcases.grader import disputes, leftovers, shares, trees
 from testcases.grader.assignment import asked_for
 from testcases.grader.batch import Batch
 from testcases.grader.choosing import course_files
@@ -60,6 +60,23 @@ def test_a_dispute_is_a_file(tmp_path: Path):
     assert len(said) == 3 and not [line for line in said if "root" in line]
 
 
+def test_a_dispute_is_about_what_was_handed_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Whoever pastes the right code below a real failure has not shown that the grader was wrong."""
+    monkeypatch.setattr(disputes, "_verdict", lambda *_: "does not reproduce")
+    work, folder = tmp_path / "in/ann/lesson04_gae/gae.py", tmp_path / "disputes"
+    for path in (work.parent, folder):
+        path.mkdir(parents=True)
+    work.write_bytes(b"x = 1\r\n")
+    head = {"lesson": "lesson04_gae", "exercise": "td_errors", "test": "t", "python": "3.13.0", "torch": "2.9"}
+    for name, code in (("mine", "x = 1"), ("pasted", "x = 2")):
+        text = f"```json\n{json.dumps(head)}\n```\n\n## The code\n\n```\n{code}\n```\n"
+        (folder / f"{name}.md").write_text(text, "utf-8")
+    mine, pasted = judged(folder, NOBODY, tmp_path / "in")
+    assert "td_errors: ann: does not reproduce; it was written with Python 3.13.0, torch 2.9" in mine
+    assert "not the code that was graded" in pasted
+    assert all("may have changed the code" in line for line in judged(folder, NOBODY))
+
+
 def test_an_apostrophe_is_no_way_to_the_mark_of_another(tmp_path: Path):
     rows = ["student,score", "'ann,1", "'=ann,2", "=ann,3"]
     (tmp_path / overrides.FILE).write_text("\n".join(rows), "utf-8")
@@ -100,11 +117,26 @@ def test_names_in_two_cases_and_twice(tmp_path: Path, recwarn: pytest.WarningsRe
     assert "lesson04_gae/gae.py is in it more than once: the last one was read" in submission.notes
 
 
-def test_an_installed_course_is_not_seen(bubblewrap: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    place = tmp_path / "lib/python3.11/site-packages/ppo_by_hand"
-    place.mkdir(parents=True)
+@pytest.mark.parametrize(
+    "where, inside",
+    [
+        ("lib/python3.11/site-packages/ppo_by_hand", "."),
+        (".venv/src/ppo-by-hand/solutions", lesson_names()[0]),
+        ("envs/other/lib/python3.12/site-packages/ppo_by_hand", "."),
+    ],
+)
+def test_an_installed_course_is_not_seen(
+    bubblewrap: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, inside: str
+):
+    place = tmp_path / where
+    (place / inside).mkdir(parents=True)
     (place / "gae.py").write_text("the solution", "utf-8")
-    for folder in (*tmp_path.parents[:3], *place.parents, place):
+    for folder in (
+        *list(tmp_path.parents)[:3],
+        tmp_path,
+        *(one for one in place.parents if tmp_path in one.parents),
+        place,
+    ):
         folder.chmod(0o755)
     folders = _bubblewrap.interpreter_folders()
     monkeypatch.setattr(_bubblewrap, "interpreter_folders", lambda: [*folders, str(tmp_path)])
@@ -112,7 +144,7 @@ def test_an_installed_course_is_not_seen(bubblewrap: None, tmp_path: Path, monke
     assert _bubblewrap._try(["cat", f"{place}/gae.py"], nested=True).returncode != 0
     monkeypatch.setattr(_bubblewrap, "installed", list)
     assert _bubblewrap._try(["cat", f"{place}/gae.py"], nested=True).stdout == "the solution"
-    monkeypatch.setattr(_bubblewrap, "ROOT", tmp_path / "lib")  # A course at a place such as /usr/src.
+    monkeypatch.setattr(_bubblewrap, "ROOT", place.parent)  # A course at a place such as /usr/src.
     assert _bubblewrap._try(["cat", f"{place}/gae.py"], nested=True).returncode != 0
 
 
