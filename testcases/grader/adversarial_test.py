@@ -99,6 +99,7 @@ def test_the_results_are_as_the_schema_says(batch: Path):
             "content",
             "suite",
             "notes",
+            "doubts",
             "copies",
             "seconds",
             "lessons",

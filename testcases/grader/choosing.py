@@ -6,14 +6,17 @@ it. A course's copy is known by what lies beside its lessons, and a copy of its 
 
 from __future__ import annotations
 
+import hashlib
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 
+from testcases.engine.changes import suspects
 from testcases.engine.contract import REGION, SOLUTIONS, lesson_names
 from testcases.engine.contract import lesson as read_lesson
+from testcases.engine.stubs import stubs_of
 
 Read = Callable[[str], bytes]
 
@@ -40,6 +43,10 @@ class Chosen:
     beside: dict[str, str] = field(default_factory=dict)
     """The same, for what lies beside them: a student's own modules, given files of an older course."""
     notes: list[str] = field(default_factory=list)
+    second: list[str] = field(default_factory=list)
+    """In a sentence each: where other texts of the same files are."""
+    untouched: bool = False
+    """Nobody has worked on it: what else is there comes before it."""
     passed_over: set[str] = field(default_factory=set)
     """Names of the course's files in other folders."""
 
@@ -53,6 +60,10 @@ class _Tree:
     files: dict[str, str]
     marked: bool
     """Whether a file has the marks around a solution, which no stub has."""
+    untouched: bool = False
+    """Whether every exercise in it is as it was handed out."""
+    digests: dict[str, bytes] = field(default_factory=dict)
+    """Of the files."""
 
     @property
     def shown(self) -> str:
@@ -63,12 +74,14 @@ class _Tree:
         return {path.partition("/")[0] for path in self.files}
 
     @property
-    def rank(self) -> tuple[bool, int, bool]:
-        """The smaller, the surer: whole folders nearer to the top first, and tutorial/ before what is beside it."""
+    def rank(self) -> tuple[bool, bool, int, bool, bool]:
+        """The smaller, the surer: whole folders nearer to the top first, and tutorial/ before what is beside it. What
+        nobody has worked on comes last."""
         *above, last = self.root.lower().split("/")
         is_tutorial = last == "tutorial"
         depth = len(above) if is_tutorial else _depth(self.root)
-        return self.marked and not is_tutorial, depth, not is_tutorial
+        is_exact = self.root.rpartition("/")[2] == "tutorial"
+        return self.marked and not is_tutorial, self.untouched, depth, not is_tutorial, is_tutorial and not is_exact
 
 
 @cache
@@ -117,25 +130,45 @@ def _trees(names: Iterable[str], read: Read) -> list[_Tree]:
         if f"{lesson}/{file}" in wanted:
             roots.setdefault(root, {})[f"{lesson}/{file}"] = name
     nearest = sorted(roots, key=lambda root: (_depth(root), root))[:MAX_TREES]
-    return [_Tree(root, roots[root], _is_marked(roots[root].values(), read)) for root in nearest]
+    return [_tree(root, roots[root], read) for root in nearest]
 
 
-def _is_marked(names: Iterable[str], read: Read) -> bool:
-    for name in names:
+def _tree(root: str, files: dict[str, str], read: Read) -> _Tree:
+    tree = _Tree(root, files, marked=False)
+    touched = []
+    for path, name in files.items():
         try:
-            lines = read(name).splitlines()
+            data = read(name)
         except Exception:  # It is read again when it is graded, and what is wrong with it is said there.
+            touched.append(True)
             continue
-        if any(line.strip() == REGION.encode() for line in lines):
-            return True
-    return False
+        tree.digests[path] = hashlib.sha256(data).digest()
+        tree.marked |= any(line.strip() == REGION.encode() for line in data.splitlines())
+        if exercises_in(path):
+            touched.append(not is_untouched(path, data))
+    tree.untouched = bool(touched) and not any(touched)
+    return tree
+
+
+@cache
+def exercises_in(path: str) -> tuple[str, ...]:
+    """Those of a file of the course."""
+    lesson, _, file = path.partition("/")
+    found = read_lesson(lesson)
+    return tuple(exercise for exercise in found.exercises if found.file_of(exercise) == file)
+
+
+def is_untouched(path: str, data: bytes) -> bool:
+    """Whether a file is as it was handed out, in this or another version of the course."""
+    lesson, handed_out = path.partition("/")[0], suspects(path.partition("/")[0])
+    if any(exercise in handed_out for exercise in exercises_in(path)):
+        return data.splitlines() == stubs_of(lesson)[path].encode().splitlines()
+    return all(f'"{path[:8]}: {exercise}"'.encode() in data for exercise in exercises_in(path))
 
 
 def _defines(name: str, read: Read, path: str) -> bool:
     """Whether a file says that it has an exercise of this file of the course."""
-    lesson, _, file = path.partition("/")
-    found = read_lesson(lesson)
-    heads = {exercise.partition(".")[0] for exercise in found.exercises if found.file_of(exercise) == file}
+    heads = {exercise.partition(".")[0] for exercise in exercises_in(path)}
     try:
         text = read(name).decode("utf-8", "replace")
     except Exception:  # What is wrong with it is said where it is graded.
@@ -179,9 +212,13 @@ def _together(trees: list[_Tree]) -> Chosen:
     if not trees:
         return Chosen()
     first, *others = trees
-    chosen = Chosen(first.root or ".", dict(first.files))
+    chosen = Chosen(first.root or ".", dict(first.files), untouched=first.untouched)
     lessons = set(first.lessons)
     for tree in others:
+        known = first.digests
+        differing = [path for path, digest in tree.digests.items() if known.get(path, digest) != digest]
+        if differing and not tree.untouched:
+            chosen.second.append(f"graded {first.shown}; {tree.shown} has another {differing[0]}")
         if tree.rank == first.rank and not tree.marked and not tree.lessons & lessons:
             chosen.files.update(tree.files)
             chosen.folder += f", {tree.root}"
@@ -228,18 +265,25 @@ def _loose(names: Iterable[str], read: Read, is_open: Callable[[_Tree], bool]) -
     for path in course_files():
         by_name.setdefault(path.rpartition("/")[2], []).append(path)
     chosen = Chosen()
+    found: list[tuple[str, str, _Tree]] = []
     for name in sorted(names, key=lambda name: (name.count("/"), name)):
         folder, _, file = name.rpartition("/")
         paths = by_name.get(file, [])
         if len(paths) > 1:
             paths = [path for path in paths if _defines(name, read, path)]
             chosen.notes += [] if paths else [f"{name} may be of several lessons: not read without its lesson's folder"]
-        if len(paths) != 1:
-            continue
-        if paths[0] in chosen.files:
-            chosen.notes.append(f"not graded: {name}, since there is {chosen.files[paths[0]]} as well")
-        elif is_open(_Tree(folder, {paths[0]: name}, _is_marked([name], read))):
-            chosen.files[paths[0]] = name
-            chosen.folder = chosen.folder or folder or "."
-            chosen.notes.append(f"{name} is not in the folder of its lesson: graded as {paths[0]}")
+        if len(paths) == 1:
+            found.append((paths[0], name, _tree(folder, {paths[0]: name}, read)))
+    trees: dict[str, _Tree] = {}
+    for path, name, tree in sorted(found, key=lambda one: one[2].untouched):
+        if path in trees:
+            chosen.notes.append(f"not graded: {name}, since there is {chosen.files[path]} as well")
+            if trees[path].digests != tree.digests and not tree.untouched:
+                chosen.second.append(f"graded {chosen.files[path]}; {name} is another text of it")
+        elif is_open(tree):
+            trees[path] = tree
+            chosen.files[path] = name
+            chosen.folder = chosen.folder or tree.root or "."
+            chosen.notes.append(f"{name} is not in the folder of its lesson: graded as {path}")
+    chosen.untouched = bool(trees) and all(tree.untouched for tree in trees.values())
     return chosen

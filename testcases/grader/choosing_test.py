@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from testcases.engine import named_cases
-from testcases.grader.choosing import choose, course_files
+from testcases.engine.contract import TUTORIAL
+from testcases.grader.choosing import choose, course_files, exercises_in, is_untouched
 
 GAE, LOSS = "lesson04_gae/gae.py", "lesson05_ppo_loss/ppo_loss.py"
 COURSE = ("Makefile", "README.md", "testcases/points.toml", "tiny_models/vocab.py")
@@ -41,6 +42,35 @@ def marked(*names: str) -> tuple[str, ...]:
 )
 def test_the_students_work_is_taken(names: tuple[str, ...], folder: str, files: set[str]):
     assert chosen(names)[:2] == (folder, files)
+
+
+STUB = b"def f():\n" + b"".join(
+    f'    raise NotImplementedError("lesson04: {one}")\n'.encode() for one in exercises_in(GAE)
+)
+
+
+@named_cases(
+    "files, folder, second",
+    {
+        "names-in-order": ({"hw2_v1/" + GAE: b"1", "hw2_v2/" + GAE: b"2"}, "hw2_v1", "hw2_v2 has another"),
+        "the-same-twice": ({"a/" + GAE: b"1", "b/" + GAE: b"1"}, "a", ""),
+        "a-stub-never-wins": ({"backup/tutorial/" + GAE: STUB, "final/tutorial/" + GAE: b"2"}, "final/tutorial", ""),
+        "a-stub-is-nearer": ({"tutorial/" + GAE: STUB, "tutorial - Copy/" + GAE: b"2"}, "tutorial - Copy", ""),
+        "capitals": ({"TUTORIAL/" + GAE: b"1", "tutorial/" + GAE: b"2"}, "tutorial", "TUTORIAL has another"),
+        "loose": ({"v1/gae.py": b"1", "v2/gae.py": b"2"}, "v1", "v2/gae.py is another text"),
+        "a-loose-stub": ({"gae.py": STUB, "v2/gae.py": b"2"}, "v2", ""),
+        "nothing-but-stubs": ({"a/" + GAE: STUB, "b/" + GAE: STUB + b"\n"}, "a", ""),
+    },
+)
+def test_of_two_copies_one_with_work_is_graded_and_the_other_is_told(files: dict[str, bytes], folder: str, second: str):
+    found = choose(files, files.__getitem__)
+    assert found.folder == folder and len(found.files) == 1, found
+    assert (second in " | ".join(found.second)) if second else not found.second
+
+
+def test_a_suspect_that_nobody_touched_is_untouched():
+    path = "lesson10_bug_hunt/bandit.py"
+    assert is_untouched(path, (TUTORIAL / path).read_bytes()) and not is_untouched(path, b"x = 1\n")
 
 
 def test_a_second_copy_of_a_single_file_is_named():

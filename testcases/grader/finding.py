@@ -49,9 +49,11 @@ SURE = ("Moodle", "Blackboard", "Brightspace", "Gradescope")
 """Whose layouts nothing else looks like."""
 NOT_SUBMITTED = re.compile(
     r"__MACOSX|__pycache__|\.git|\.venv|\.ipynb_checkpoints|\.DS_Store|\._.*|Thumbs\.db|desktop\.ini"
-    r"|README(\.\w+)?|index\.html|[^_]+\.(csv|toml|xlsx)|" + METADATA
+    r"|README(\.\w+)?|index\.html|" + METADATA
 )
 """The system's, and what an instructor keeps beside the submissions."""
+KEPT_BESIDE = re.compile(r"[^_]+\.(csv|toml|xlsx)")
+"""Tables and settings: an instructor's, it seems, and named, since they may be somebody's."""
 
 
 @dataclass(frozen=True)
@@ -116,13 +118,20 @@ def find(folder: Path) -> list[HandIn]:
             f"put it into a folder of the student's name"
         )
     uploads = _uploads(folder / METADATA)
+    beside = set(kept_beside(folder))
     names = [name for name in names if not NOT_SUBMITTED.fullmatch(name) and not _is_hidden_file(folder / name)]
+    names = [name for name in names if name not in beside]
     groups: dict[tuple[str, str], _Group] = {}
     for name in names:
         _add(groups, folder / name)
     _tell_logins([group for group in groups.values() if group.words])
     found = [one for group in groups.values() for one in _of_gradescope(group, uploads)]
     return _named(found)
+
+
+def kept_beside(folder: Path) -> list[str]:
+    """The tables and settings that lie among the submissions and are none."""
+    return [name for name in sorted(os.listdir(folder)) if KEPT_BESIDE.fullmatch(name)]
 
 
 def _tell_logins(groups: Sequence[_Group]) -> None:

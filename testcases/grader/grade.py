@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -103,6 +103,7 @@ class Grader:
             "content": submission.content,
             "suite": self.suite,
             "notes": [*([f"{UNSAFE}: {apart.said()}"] if self.sandbox.kind == "none" else []), *submission.notes],
+            "doubts": [asdict(doubt) for doubt in submission.doubts],
             "copies": copies(_of_lessons(submission.files, lessons)),
             "seconds": round(seconds, 2),
             "lessons": lessons,
@@ -116,6 +117,10 @@ class Grader:
         if file not in submission.files and file in submission.damaged:
             text = f"{lesson} · {name} · cannot be read\ntutorial/{file} is there, and is {submission.damaged[file]}"
             return _summary([Result(entry, ERROR, text) for entry in tests])
+        if file in submission.newer:
+            # No verdict, and no 0: the course can be done with any Python from its oldest on.
+            text = f"{lesson} · {name} · no verdict\ntutorial/{file}, {submission.newer[file]}"
+            return _summary([Result(entry, GRADER, text) for entry in tests])
         if file not in submission.files:
             text = f"{lesson} · {name} · missing\nthere is no file tutorial/{file}"
             text += close_match(file, submission.others)

@@ -235,6 +235,12 @@ def test_submissions_are_found_in_what_lies_alone(tmp_path: Path, files: Mapping
     assert [path.name for path in tmp_path.iterdir()] == ["in"] and (level == "." or f"/{level} is" in f"{found} is")
 
 
+def test_a_table_that_is_taken_for_the_instructors_is_named(tmp_path: Path):
+    lay_out(tmp_path / "in", {**TWO, "Ann Lee - homework.xlsx": "", "roster.csv": ""})
+    with opened(tmp_path / "in") as found:
+        assert str(found).endswith("but Ann Lee - homework.xlsx, roster.csv: whoever handed such a file in has no row")
+
+
 @pytest.mark.parametrize("name", ["homework.7z", "homework.rar", "gae.ipynb"])
 def test_what_is_not_read_is_named(tmp_path: Path, name: str):
     (tmp_path / "ann").mkdir()

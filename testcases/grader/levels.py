@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .choosing import course_files, repositories
-from .finding import METADATA, SURE, HandIn, find
-from .reading import unpack
+from .finding import METADATA, SURE, HandIn, find, kept_beside
+from .reading import printable, unpack
 from .submissions import in_a_process, read_submission
 
 DEEPEST = 3
@@ -37,7 +37,9 @@ class Level:
 
     def __str__(self) -> str:
         why = f": nothing else is in {self.given}, and several people's work is in it" if self.inside.parts else ""
-        return f"each thing in {self.given / self.inside} is a submission{why}"
+        beside = kept_beside(self.folder) if self.folder.is_dir() else []
+        but = f", but {', '.join(map(printable, beside))}: whoever handed such a file in has no row" if beside else ""
+        return f"each thing in {self.given / self.inside} is a submission{why}{but}"
 
 
 @contextlib.contextmanager

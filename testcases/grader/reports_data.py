@@ -32,6 +32,7 @@ def result(student: str = "ann", exercises: dict[str, Any] | None = None, **more
         "handed_in": "2026-11-20T12:00:00+00:00",
         "newest_file": "",
         "is_late": False,
+        "doubts": [],
         "system": "folder",
         "exported": [student],
         "score": score,

@@ -32,6 +32,8 @@ STATUS_OF_FAILURE = {
     "raised MemoryError": MEMORY,
 }
 """By `CheckFailed.kind`; what else was raised is an error, and all else is wrong."""
+SECOND, NEAR, SYNTAX, NEWER = "a second copy", "a near name", "does not load", "a newer Python"
+"""What an instructor should look at in a submission, whatever its mark."""
 UNSAFE = "NOT SANDBOXED"
 NOT_SANDBOXED = f"{UNSAFE}: unless a note says what held, this code could have changed its marks and this machine"
 

@@ -18,8 +18,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from . import kernel
-from .choosing import Chosen, choose, course_files
+from . import kernel, syntax
+from .choosing import Chosen, choose, course_files, exercises_in, is_untouched
 from .finding import HandIn
 from .reading import (
     ARCHIVES,
@@ -34,6 +34,7 @@ from .reading import (
     printable,
     stem_of,
 )
+from .results import NEAR, NEWER, SECOND, SYNTAX
 
 MAX_NOTES = 20
 MAX_BESIDE = 200
@@ -45,6 +46,14 @@ READ_SECONDS = 30
 READ_BYTES = 2**30
 GIVEN = {"__init__.py", "__main__.py", "shapes.py", "conftest.py"}
 """Nobody misnames a lesson's file to one of these."""
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """Something that an instructor should look at."""
+
+    kind: str
+    text: str
 
 
 @dataclass
@@ -62,6 +71,9 @@ class Submission:
     files: dict[str, bytes] = field(default_factory=dict)
     """Path below `tutorial/` -> bytes: files of the course, and the modules beside them."""
     notes: list[str] = field(default_factory=list)
+    doubts: list[Doubt] = field(default_factory=list)
+    newer: dict[str, str] = field(default_factory=dict)
+    """Path below `tutorial/` -> why the grader's Python cannot read what a newer one can."""
     damaged: dict[str, str] = field(default_factory=dict)
     """Path below `tutorial/` -> why the file that is there cannot be read."""
     others: list[str] = field(default_factory=list)
@@ -89,6 +101,12 @@ class Submission:
     def note(self, text: str) -> None:
         if len(self.notes) < MAX_NOTES:
             self.notes.append(printable(text)[:300])
+
+    def doubt(self, kind: str, text: str) -> None:
+        """A note that nobody should overlook."""
+        self.note(text)
+        if len(self.doubts) < MAX_NOTES:
+            self.doubts.append(Doubt(kind, printable(text)[:300]))
 
     def has_work(self) -> bool:
         return any(path in self.files for path in course_files())
@@ -189,7 +207,11 @@ def _read(hand_in: HandIn) -> Submission:
             submission.note(f"no file of the course in it{there_is}")
     for path in course_files():
         if path not in submission.files and (close := close_match(path, submission.others)):
-            submission.note(f"no {path}{close}")
+            submission.doubt(NEAR, f"no {path}{close}")
+    for path, data in sorted(submission.files.items()):
+        if found := syntax.problem(data):
+            submission.doubt(NEWER if found.newer else SYNTAX, f"{path}, {found}")
+            submission.newer.update({path: str(found)} if found.newer else {})
     return submission
 
 
@@ -235,15 +257,32 @@ def _take(submission: Submission, source: Source, origin: str, above: str = "", 
     inner = sorted((name for name in names if is_archive(name)), key=_by_number)
     if names and not inner and not any(name.endswith(".py") for name in names):
         submission.note(f"expected Python files, or an archive ({', '.join(ARCHIVES)}), got {', '.join(names[:3])}")
-    if not chosen.files and depth < 2:
-        for name in inner[-MAX_ARCHIVES:]:
-            try:
-                archive = open_archive(name, io.BytesIO(source.read(name)))
-            except Unreadable as error:
-                submission.note(f"{name}: {error}")
-            else:
-                _take(submission, archive, stem_of(name), f"{above}{name}/", depth + 1)
+    for text in chosen.second:
+        submission.doubt(SECOND, text)
+    for name in inner[-MAX_ARCHIVES:] if depth < 2 else ():
+        try:
+            archive = open_archive(name, io.BytesIO(source.read(name)))
+        except Unreadable as error:
+            submission.note(f"{name}: {error}")
+            continue
+        if not chosen.files or chosen.untouched:
+            _take(submission, archive, stem_of(name), f"{above}{name}/", depth + 1)
+        elif path := _another_text(source, chosen, archive, stem_of(name)):
+            submission.doubt(SECOND, f"graded {above}{chosen.folder}; {name} has another {path}")
+    if chosen.untouched and submission.has_work():
+        submission.note(f"not graded: {above}{chosen.folder}, since it is as it was handed out")
+        return
     _read_chosen(submission, source, chosen, above)
+
+
+def _another_text(source: Source, chosen: Chosen, archive: Source, origin: str) -> str:
+    """The first file of the course of which an archive has another text than the folder that it lies in; or empty."""
+    inside = choose(list(archive.readers), archive.read, origin)
+    for path, name in inside.files.items() if not inside.untouched else ():
+        with contextlib.suppress(Unreadable):
+            if path in chosen.files and archive.read(name) != source.read(chosen.files[path]):
+                return path
+    return ""
 
 
 def _read_chosen(submission: Submission, source: Source, chosen: Chosen, above: str) -> None:
@@ -258,7 +297,11 @@ def _read_chosen(submission: Submission, source: Source, chosen: Chosen, above: 
             submission.damaged[path] = str(error)
             continue
         if submission.files.get(path, data) != data:
-            submission.note(f"{path} was handed in more than once: graded the one in {above or 'the folder'}{name}")
+            if path in course_files() and exercises_in(path) and is_untouched(path, data):
+                continue
+            if not is_untouched(path, submission.files[path]):
+                twice = f"{path} was handed in more than once: graded the one in {above or 'the folder'}{name}"
+                submission.doubt(SECOND, twice)
         held = sum(map(len, submission.files.values()))
         if path in chosen.beside and (len(submission.files) >= MAX_BESIDE or held + len(data) > MAX_BYTES):
             submission.note(f"{name} is one module too many beside the lessons: not read")

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import io
+import sys
 import tarfile
 import zipfile
 from pathlib import Path
 
 import pytest
 
+from testcases.engine import named_cases
+from testcases.engine.contract import TUTORIAL
 from testcases.grader.finding import find
+from testcases.grader.results import NEWER, SECOND, SYNTAX
 from testcases.grader.submissions import Submission, from_folder, read_submission
 
 GAE, LOSS = "lesson04_gae/gae.py", "lesson05_ppo_loss/ppo_loss.py"
@@ -207,3 +211,37 @@ def test_a_damaged_file_is_not_missing(tmp_path: Path):
     path.write_bytes(path.read_bytes().replace(b"x = 1234567", b"x = 7654321"))
     found = from_folder(tmp_path / "one", "one")
     assert found.status == "graded" and "damaged" in found.damaged["lesson04_gae/gae.py"]
+
+
+def test_an_archive_beside_what_nobody_touched_is_what_was_handed_in(tmp_path: Path):
+    stub = (TUTORIAL / GAE).read_text("utf-8")
+    for name, text in (("ann", stub), ("bob", "mine = 1\n")):
+        (put(tmp_path / name, f"tutorial/{GAE}") / f"tutorial/{GAE}").write_text(text, "utf-8")
+        with zipfile.ZipFile(tmp_path / name / "resubmission.zip", "w") as archive:
+            archive.writestr(f"tutorial/{GAE}", "again = 2\n")
+    ann, bob = (from_folder(tmp_path / name, name) for name in ("ann", "bob"))
+    assert ann.files[GAE] == b"again = 2\n" and not ann.doubts
+    assert any("since it is as it was handed out" in note for note in ann.notes)
+    assert bob.files[GAE] == b"mine = 1\n" and [doubt.kind for doubt in bob.doubts] == [SECOND]
+    assert "resubmission.zip" in bob.doubts[0].text
+
+
+@named_cases(
+    "text, kind, says",
+    {
+        "type-parameters": ("def _shown[T](x: T) -> T:\n    return x\n", NEWER, "Python 3.12"),
+        "with-defaults": ("x = 1\nclass _Box[T = int]:\n    pass\n", NEWER, "line 2: defaults of type parameters"),
+        "type-statement": ("type Row = list[int]\n", NEWER, "the type statement"),
+        "f-string": ("x = {'a': 1}\ny = f'{x['a']}'\n", NEWER, "quotes inside of an f-string"),
+        "no-python": ("def f(:\n    pass\n", SYNTAX, "line 1: SyntaxError"),
+        "tabs": ("if 1:\n\tx = 1\n        y = 2\n", SYNTAX, "line 3"),
+        "nul": ("x = 1\0\n", SYNTAX, ""),
+    },
+)
+def test_what_python_cannot_read_is_told_with_the_python_that_could(tmp_path: Path, text: str, kind: str, says: str):
+    (put(tmp_path, GAE) / GAE).write_text(text, "utf-8")
+    found = from_folder(tmp_path, "ann")
+    if sys.version_info < (3, 12) or kind == SYNTAX:
+        assert [doubt.kind for doubt in found.doubts] == [kind] and says in found.doubts[0].text
+        assert f"{sys.version_info[0]}.{sys.version_info[1]}" in found.doubts[0].text
+        assert bool(found.newer) == (kind == NEWER)

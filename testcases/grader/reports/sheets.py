@@ -116,6 +116,14 @@ class Copies:
 
 
 @dataclass(frozen=True)
+class Doubt:
+    """What an instructor should look at, as the reader of submissions found it."""
+
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True)
 class Settled:
     """What the assignment and the instructor made of the points (see settling.py)."""
 
@@ -150,6 +158,7 @@ class MarkSheet:
     """graded, empty, unreadable or grader-error."""
     aliases: tuple[Raw, ...] = ()
     copies: Copies = Copies()
+    doubts: tuple[Doubt, ...] = ()
     handed_in: str = ""
     newest_file: str = ""
     is_late: bool = False
@@ -222,7 +231,8 @@ class MarkSheet:
         """The flags, and what is for the instructor alone: a copy may be explained, and nobody is told before."""
         copied, of = len(self.copies.regions), self.copies.of
         share = f"the reference's own: {copied} of {of:g} long regions ({100 * self.copies.share:.0f}%)"
-        return (*self.flags, *([share] if copied else []))
+        kinds = dict.fromkeys(doubt.kind for doubt in self.doubts)
+        return (*self.flags, *kinds, *([share] if copied else []))
 
 
 def tidy(points: float) -> float:
