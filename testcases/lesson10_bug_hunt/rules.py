@@ -9,12 +9,22 @@ from __future__ import annotations
 
 import ast
 import builtins
+import collections.abc
+import fractions
+import functools
 import importlib
+import itertools
+import math
+import random
 import re
-from collections.abc import Iterator
+import statistics
+import sys
+import types
+from collections.abc import Container, Iterator
 from types import ModuleType
 from typing import Any
 
+import pytest
 import torch
 
 from .scenarios import FUNCTIONS
@@ -29,6 +39,20 @@ PARTS = {
     "pytest": {"mark", "param", "raises", "approx", "fail", "skip", "xfail", "warns"},
     "contextlib": {"contextmanager", "nullcontext", "suppress"},
     "dataclasses": {"dataclass", "field"},
+    "copy": {"copy", "deepcopy"},
+    "typing": {
+        "Any",
+        "NamedTuple",
+        "Callable",
+        "Optional",
+        "Union",
+        "Iterator",
+        "Iterable",
+        "Sequence",
+        "Mapping",
+        "cast",
+    }
+    | {"Literal", "Final", "TypeAlias", "List", "Dict", "Tuple", "Set", "TypedDict", "NoReturn", "Generator"},
     "functools": {"reduce", "partial", "cache", "lru_cache"},
 }
 """What may be used of a module that also runs or rewrites functions."""
@@ -42,6 +66,30 @@ INSIDE = set(
     "cr_frame cr_code ag_frame ag_code co_code func_code code locals mro".split()
 )
 """Attributes that lead out of a value."""
+OF_TORCH = set(
+    "no_grad enable_grad set_grad_enabled is_grad_enabled inference_mode manual_seed Generator dtype device Size "
+    "Tensor finfo iinfo is_tensor is_floating_point set_default_dtype get_default_dtype testing autograd nn functional "
+    "linalg special grad gradcheck gradgradcheck jacobian hessian vjp jvp assert_close FloatTensor "
+    "LongTensor BoolTensor".split()
+)
+"""Of torch, besides its operations and dtypes."""
+OF_PYTEST = {"value", "type", "match", "message", "category"}
+"""Of what pytest.raises and pytest.warns have caught."""
+SHUT = {"initial_seed", "get_state", "set_state", "clone_state", "graphsafe_get_state", "graphsafe_set_state"}
+"""Which run it is."""
+PURE = (math, itertools, random, statistics, fractions, collections, collections.abc)
+VALUES = (torch.Tensor, str, list, dict, set, frozenset, tuple, int, float, complex, range, bytes, Exception)
+VALUES += (torch.Generator, torch.dtype, torch.finfo, torch.iinfo, torch.device, fractions.Fraction, random.Random)
+VALUES += (collections.Counter, collections.deque, collections.OrderedDict, collections.defaultdict)
+INNER = (
+    types.FrameType,
+    types.CodeType,
+    types.FunctionType,
+    types.GeneratorType,
+    types.TracebackType,
+    types.MethodType,
+)
+INNER += (types.ModuleType, type, pytest.ExceptionInfo, pytest.WarningsRecorder, functools.partial)
 OF_TUPLES = {"_asdict", "_fields", "_replace"}
 PLAIN = {"__init__", "__call__", "__post_init__", "__name__"}
 """Methods of a helper class, and the name of the file: with no module or object in front of them they lead nowhere."""
@@ -78,7 +126,8 @@ def problem(source: str, function: str) -> str:
         return "my_tests.py has an expression in which too much is nested: what is that deep is not run"
     names = dict(_imported(tree))
     nodes = list(_nodes(tree, function))
-    finds = [(node, _found(node)) for node in nodes]
+    own = set(_own_names(tree))
+    finds = [(node, _found(node) or _found_unknown(node, own)) for node in nodes]
     for node, found in finds + [(node, _found_as_value(node, names)) for node in nodes]:
         if found:
             return f"my_tests.py, line {getattr(node, 'lineno', 1)}: {found}. {_reason(found)}"
@@ -86,7 +135,7 @@ def problem(source: str, function: str) -> str:
 
 
 def _reason(found: str) -> str:
-    if found.endswith("pytest.fixture") or found == "import of fixture from pytest":
+    if found.endswith(".fixture") or found == "import of fixture from pytest":
         return "Fixtures are not known here: call a plain function, or use pytest.mark.parametrize"
     if found.startswith("import of "):
         return "A file of tests imports torch, pytest and modules that only compute, such as math and random"
@@ -159,6 +208,47 @@ def _found(node: ast.AST) -> str:
     return ""
 
 
+@functools.cache
+def known() -> frozenset[str]:
+    """The attributes that values, operations of torch and modules that only compute have: what a test may ask for."""
+    found = {*OF_TORCH, *OF_PYTEST, *OF_TUPLES}.union(*PARTS.values())
+    results = [kind for kind in vars(torch.return_types).values() if isinstance(kind, type)]
+    for place in (*VALUES, *PURE, torch._C._VariableFunctions, torch.linalg, torch.special):
+        found |= {name for name in dir(place) if not isinstance(getattr(place, name, None), ModuleType)}
+    found |= {name for name in dir(torch.nn.functional) if callable(getattr(torch.nn.functional, name))}
+    found |= {name for name in dir(torch) if isinstance(getattr(torch, name), torch.dtype)}
+    found |= {name for kind in results for name in dir(kind)}
+    found |= {name.rpartition(".")[2] for name in MODULES}
+    return frozenset(name for name in found - SHUT if not name.startswith("_") or name in OF_TUPLES)
+
+
+@functools.cache
+def foreign() -> frozenset[str]:
+    """The attributes of modules, functions, frames and the like, which no file may take for its own."""
+    places = [*INNER, torch, builtins, *map(importlib.import_module, sorted(MODULES))]
+    return frozenset({*sys.stdlib_module_names}.union(*map(dir, places)) - known())
+
+
+def _own_names(tree: ast.AST) -> Iterator[str]:
+    """What a file may have given a name to: fields of its classes, and of tuples whose fields are named in texts."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield from re.findall(r"\w+", node.value)
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr
+        else:
+            yield from _identifiers(node)
+
+
+def _found_unknown(node: ast.AST, own: Container[str]) -> str:
+    """An attribute that no value has which a test needs: what is not known leads anywhere."""
+    names = [node.attr] if isinstance(node, ast.Attribute) else getattr(node, "kwd_attrs", [])
+    for name in names:
+        if name not in known() and name not in PLAIN and (name not in own or name in foreign()):
+            return f"use of .{name}"
+    return ""
+
+
 def _may_be_set(node: ast.Attribute) -> bool:
     """A leaf's gradient, or what a helper class keeps: `self` may be any object, so no name that a tensor has."""
     is_own = isinstance(node.value, ast.Name) and node.value.id == "self" and not _is_closed(node.attr)
@@ -210,8 +300,13 @@ def _found_in_import(node: ast.ImportFrom) -> str:
     if where not in MODULES:
         return f"import of {where}"
     module = importlib.import_module(where)
-    foreign = [alias.name for alias in node.names if _is_closed(alias.name) or _is_foreign(module, alias.name)]
-    return f"import of {foreign[0]} from {where}" if foreign else ""
+    is_torch = where.partition(".")[0] == "torch"
+    closed = [
+        alias.name
+        for alias in node.names
+        if _is_closed(alias.name) or _is_foreign(module, alias.name) or is_torch and alias.name not in known()
+    ]
+    return f"import of {closed[0]} from {where}" if closed else ""
 
 
 def _is_closed(name: str) -> bool:
