@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from keyword import iskeyword
 from typing import Any
 
-from testcases.engine.changes import suspects
+from testcases.engine.changes import region_text, suspects
 from testcases.engine.contract import SOLUTIONS, TESTCASES, regions
 
 from .choosing import course_files
@@ -21,6 +23,8 @@ LONG_ROW, MOST_ROWS = 20, 3
 """Words and signs of a row that is compared, and how many rows are a copy."""
 MOST_PLACES = 100
 """Where one region may stand in a file: a bound for files that are made to be slow."""
+NAMES = re.compile(r"(?<=Name\(id=)'\w+'|(?<=arg\(arg=)'\w+'")
+MOST_PARSED = 200_000
 MOST_BYTES = 1_500_000
 """Of a file with the modules beside it."""
 Tokens = list[tuple[str, str]]
@@ -32,9 +36,9 @@ def copies(files: Mapping[str, bytes]) -> dict[str, Any]:
     found, count = [], 0
     for path, long in long_regions().items():
         text = _with_modules(files, path)
-        student = tokens(text)
+        student, functions = tokens(text), _functions(text)
         for exercise, region in long.items() if student else ():
-            is_copy = _stands_in(student, region)
+            is_copy = _stands_in(student, region) or _is_all_in_one(functions, _statements_of(path, exercise))
             # The stub's own error: not started.
             count += is_copy or f'"{path[:8]}: {exercise}"' not in text
             if is_copy:
@@ -96,6 +100,66 @@ def tokens(text: str) -> Tokens:
         if word != "," or after not in list(")]}"):
             found.append((word, "name" if is_name else word))
     return found
+
+
+@dataclass
+class _Statements:
+    """The statements that do something, without their names."""
+
+    often: Counter[str] = field(default_factory=Counter)
+    names: dict[str, set[str]] = field(default_factory=dict)
+    """Shape -> the names in statements of it."""
+
+    def names_in(self, shapes: Iterable[str]) -> int:
+        return len(set().union(*(self.names[shape] for shape in shapes)))
+
+
+def _functions(text: str) -> list[_Statements]:
+    """The statements of each function; none where the text is no Python, or too long to look at."""
+    if len(text) > MOST_PARSED:
+        return []
+    try:
+        nodes = list(ast.walk(ast.parse(text)))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    return [_statements(node.body) for node in nodes if isinstance(node, ast.FunctionDef)]
+
+
+@cache
+def _statements_of(path: str, exercise: str) -> _Statements:
+    """Of the reference's region."""
+    return _statements(ast.parse(region_text(path.partition("/")[0], exercise)).body)
+
+
+def _statements(body: list[ast.stmt]) -> _Statements:
+    inside = [node for one in body for node in ast.walk(one)]
+    read = {node.id for node in inside if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    found = _Statements()
+    for node in inside:
+        is_dead = isinstance(node, ast.Assign) and all(
+            isinstance(target, ast.Name) and target.id not in read for target in node.targets
+        )
+        is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        if isinstance(node, ast.stmt) and not isinstance(node, (ast.Pass, ast.FunctionDef)) and not is_dead | is_text:
+            shape, names = _shape(node)
+            found.often[shape] += 1
+            found.names.setdefault(shape, set()).update(names)
+    return found
+
+
+def _shape(node: ast.stmt) -> tuple[str, list[str]]:
+    """One statement without the statements in it; its names are apart."""
+    own = [child for child in ast.iter_child_nodes(node) if not isinstance(child, (ast.stmt, ast.ExceptHandler))]
+    text = ", ".join(ast.dump(child) for child in own if child is not getattr(node, "annotation", None))
+    return f"{type(node).__name__.replace('Ann', '')}({NAMES.sub('_', text)})", NAMES.findall(text)
+
+
+def _is_all_in_one(functions: list[_Statements], region: _Statements) -> bool:
+    """Whether one function has all statements of the region, with no two names made one: whatever stands between them,
+    and in whatever order."""
+    holders = [one for one in functions if not region.often - one.often]
+    names = region.names_in(region.often)
+    return region.often.total() >= LONG and any(one.names_in(region.often) >= names for one in holders)
 
 
 def _stands_in(student: Tokens, region: Tokens) -> bool:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from testcases.engine import named_cases
-from testcases.engine.contract import SOLUTIONS
+from testcases.engine.changes import Change, changed_source, right_answers
+from testcases.engine.contract import SOLUTIONS, course_lessons
 from testcases.engine.stubs import all_stubs
 from testcases.grader.choosing import course_files
 from testcases.grader.copies import LONG, MY_TESTS, copies, long_regions
@@ -42,6 +44,11 @@ def test_the_solutions_are_copies_and_the_stubs_are_not():
         "other-ends-of-lines": lambda text: text.replace("\n    ", ";\\\n    "),
         "lines-of-an-old-mac": lambda text: text.replace("\n", "\r"),
         "the-stub-s-error-in-a-comment": lambda text: text + '# "lesson04: compute_gae" is done\n',
+        "pass-after-each-statement": lambda text: re.sub(r"(?m)^( +)(\w+ = .*[)\]}\w])$", r"\1\2\n\1pass", text),
+        "texts-and-dead-names": lambda text: re.sub(
+            r"(?m)^( +)(\w+ = .*[)\]}\w])$", r"\1'so'\n\1dead_\2\n\1\2", text.replace("delta", "surprise")
+        ),
+        "another-order": lambda text: re.sub(r"(?m)^(    \w+ = .*)\n(    \w+ = .*)$", r"\2\n\1", text),
         "elsewhere": lambda text: "mine = 1\n" + text.replace("def ", "def my_"),
     },
 )
@@ -61,6 +68,16 @@ def test_another_computation_is_no_copy(change: tuple[str, str]):
     assert change[0] in SOURCE
     found = copies({GAE: SOURCE.replace(*change).encode()})
     assert "lesson04_gae.compute_gae" not in found["regions"] and found["of"] == 3
+
+
+@pytest.mark.parametrize("lesson", course_lessons())
+def test_no_right_answer_of_the_banks_is_a_copy(lesson: str):
+    """Nor is what two people may write alike."""
+    for answer in right_answers(lesson):
+        if isinstance(answer.change, Change) and not answer.change.first:
+            path, text = changed_source(lesson, answer)
+            region = f"{lesson}.{answer.exercise}"
+            assert region not in copies({path: text.encode()})["regions"], answer.name
 
 
 def test_a_module_beside_the_lesson_hides_no_copy():
