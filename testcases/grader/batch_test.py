@@ -178,7 +178,7 @@ def test_the_secret_is_made_kept_and_told_nobody(few: Path, undisturbed: Path, t
         ([".", "--jobs", "0"], "JOBS: expected a whole number from 1"),
         ([".", "--sandbox", "docker"], "SANDBOX: expected bwrap or none"),
         (["testcases", "--roster", "no-such-file"], "ROSTER: expected a CSV file"),
-        (["testcases", "--lessons", "13"], "LESSONS: there is no lesson '13'"),
+        (["testcases", "--lessons", "14"], "LESSONS: there is no lesson '14'"),
         (["testcases", "--shard", "3"], "SHARD: expected a part and how many there are"),
         (["book", "--shard", "1/2"], "SHARD: the parts of a class share one secret"),
         (["testcases", "--assignment", "no-such-file"], "No such file"),
