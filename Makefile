@@ -169,10 +169,10 @@ book: $(LAB_READY) ## The course as a site, in runs/book: open runs/book/index.h
 	@$(BIN)/python -m book.stage
 	@$(SPHINX) -b html -d $(BOOK)-doctrees . $(BOOK)
 
-book-pdf: $(LAB_READY) ## The same as one PDF, runs/ppo-by-hand.pdf (needs Chromium)
+book-pdf: $(LAB_READY) ## A PDF to read, runs/ppo-by-hand.pdf (needs Chromium) [PART=reference: all that is looked up]
 	@$(BIN)/python -m book.stage
-	@$(SPHINX) -b singlehtml -t pdf -d $(BOOK)-pdf-doctrees . $(BOOK)-pdf
-	@$(BIN)/python -m book.pdf $(BOOK)-pdf/README.html runs/ppo-by-hand.pdf
+	@$(SPHINX) -b singlehtml -t pdf $(if $(PART),-t $(PART)) -d $(BOOK)-pdf-doctrees . $(BOOK)-pdf
+	@$(BIN)/python -m book.pdf $(BOOK)-pdf/README.html runs/ppo-by-hand$(if $(PART),-$(PART)).pdf
 
 book-serve: $(LAB_READY) ## The site at http://127.0.0.1:8000, built again whenever a text is saved [PORT=8000]
 	@$(BIN)/python -m sphinx_autobuild --port $(PORT) --pre-build '$(BIN)/python -m book.stage' \

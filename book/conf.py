@@ -55,6 +55,7 @@ copybutton_exclude = ".linenos, .gp, .go"
 
 printed = tags.has("pdf")  # noqa: F821  (given by Sphinx)
 html_theme = "basic" if printed else "furo"
+suppress_warnings = ["toc.not_included"] if printed else []  # each of the two PDFs has its part of the pages
 html_title = "PPO by Hand"
 html_short_title = html_title
 html_static_path = ["static"]

@@ -16,6 +16,7 @@ from testcases.engine.contract import lesson_names
 from . import pictures
 
 logger = logging.getLogger(__name__)
+APPENDIX = ("tutorial/lesson*/more", "tutorial/lesson*/hints")
 CONTENTS = {
     "Learn": ["tutorial/README", "tutorial/lesson*/README"],
     "In pictures": ["book/made/pictures", "notebooks/*"],
@@ -23,8 +24,7 @@ CONTENTS = {
     "Look up": [
         "tutorial/glossary",
         *(f"book/made/{name}" for name in ("exercises", "mistakes", "messages", "reference")),
-        "tutorial/lesson*/more",
-        "tutorial/lesson*/hints",
+        *APPENDIX,
     ],
     "Use and teach": [
         "book/pages/*",
@@ -52,11 +52,23 @@ KINDS = (
 )
 
 
+def contents(app: Sphinx) -> dict[str, list[str]]:
+    """All pages on the site; in print those to read, or with the tag `reference` the others."""
+    if not app.tags.has("pdf"):
+        return CONTENTS
+    reading = CONTENTS | {"Look up": ["tutorial/glossary"], "Appendix": [*APPENDIX]}
+    del reading["Use and teach"]
+    if not app.tags.has("reference"):
+        return reading
+    look_up = [name for name in CONTENTS["Look up"] if name not in (*APPENDIX, "tutorial/glossary")]
+    return {"Look up": look_up, "Use and teach": CONTENTS["Use and teach"]}
+
+
 def add_contents(app: Sphinx, docname: str, source: list[str]) -> None:
     """The table of contents is written here, since README.md is read on code hosts as well."""
     if docname != app.config.root_doc:
         return
-    for caption, pages in CONTENTS.items():
+    for caption, pages in contents(app).items():
         # Only pages below pages are deep: without a depth every page's sidebar begins as a copy of all headings.
         depth = 2 if "book/made/reference" in pages else 1
         options = [":hidden:", ":glob:", f":maxdepth: {depth}", f":caption: {caption}"]

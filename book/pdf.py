@@ -21,6 +21,26 @@ WIDTH = 658
 PRINTINGS = 3
 PREPARE = """() => {
     document.querySelectorAll("details").forEach(details => { details.open = true; });
+    // What a reader should predict first stands at the end; the code that a page folds away is in the repository.
+    document.querySelectorAll(".cell_input, .cell details.hide").forEach(code => code.remove());
+    const answers = document.createElement("section");
+    for (const fold of document.querySelectorAll("details")) {
+        if (fold.closest("section[id^='hints-for']") || fold.parentElement.closest("details")) continue;
+        const number = answers.children.length + 1, question = fold.querySelector("summary");
+        const link = document.createElement("a");
+        Object.assign(link, {href: `#answer-${number}`, textContent: `Answer ${number}`});
+        const asked = /^(Answer|What to notice)/.test(question.textContent) ? "" : `${question.textContent} `;
+        const place = document.createElement("p"), answer = document.createElement("div");
+        place.append(asked, link);
+        place.className = "to-answer";
+        answer.id = `answer-${number}`;
+        answer.className = "answer";
+        question.remove();
+        const label = Object.assign(document.createElement("strong"), {textContent: `${number}. ${asked}`});
+        answer.append(label, ...fold.childNodes);
+        fold.replaceWith(place);
+        answers.append(answer);
+    }
     document.querySelectorAll(".playground").forEach(root => {
         const instead = document.createElement("p");
         instead.append("(Here the site has a figure that moves.)");
@@ -56,6 +76,10 @@ PREPARE = """() => {
     for (const text of document.querySelectorAll(".moves")) {
         text.closest("section").querySelector("h1").style.breakBefore = "auto";
     }
+    if (answers.children.length) {
+        answers.prepend(Object.assign(document.createElement("h1"), {textContent: "Answers"}));
+        document.body.append(answers);
+    }
     // A label that is a line of its own, such as "Returns", stays with what it is the label of.
     for (const label of document.querySelectorAll("p > strong:only-child")) {
         if (label.textContent === label.parentElement.textContent) label.parentElement.style.breakAfter = "avoid";
@@ -86,13 +110,28 @@ CONTENTS = """depth => {
     document.querySelector(".book-title").after(list);
     return headings.length;
 }"""
-TITLE = """([title, version]) => {
-    const page = document.createElement("header");
+TITLE = """([title, subtitle, version, preface]) => {
+    const page = document.createElement("header"), before = document.createElement("section");
     page.className = "book-title";
     page.append(Object.assign(document.createElement("div"), {className: "name", textContent: title}));
+    page.append(Object.assign(document.createElement("div"), {textContent: subtitle}));
     page.append(Object.assign(document.createElement("div"), {textContent: version}));
-    document.body.prepend(page);
+    before.append(Object.assign(document.createElement("h1"), {textContent: "Preface"}));
+    preface.forEach(text => before.append(Object.assign(document.createElement("p"), {textContent: text})));
+    document.body.prepend(page, before);
 }"""
+SUBTITLE = "Reinforcement learning from human feedback, one tested block at a time"
+PREFACE = """\
+A model's score rises and rises while its texts get worse. In practice nobody sees it, since nobody knows the truth
+about a text. This book has a small language in which the truth is known. In it you build PPO for RLHF from its
+parts, and watch each part fail before you repair it.
+
+Every number in it was computed by the code that comes with it. Each lesson begins with what goes wrong, and asks
+before it shows. Predict first: a wrong prediction that you have written down teaches more than ten right sentences
+that you have read. The answers, with the figures of the notebooks, are at the end, and so are the hints.
+
+The tests, which know the mistakes of real projects by name, do not fit on paper. They are in the repository, with
+the code of every figure."""
 NUMBER = """pages => document.querySelectorAll(".book-contents .page").forEach(cell => {
     cell.textContent = pages[cell.dataset.heading] + 1;
 })"""
@@ -117,7 +156,7 @@ def make(page: Any, out: Path, version: str) -> int:
     page.evaluate(
         "Promise.allSettled([...document.fonts].map(font => font.load()))"
     )  # one that came late would move lines
-    page.evaluate(TITLE, ["PPO by Hand", version])
+    page.evaluate(TITLE, ["PPO by Hand", SUBTITLE, version, PREFACE.split("\n\n")])
     wide = page.evaluate(TOO_WIDE)
     if wide:
         raise Unfit("wider than the paper:\n" + "\n".join(wide))

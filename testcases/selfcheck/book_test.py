@@ -336,9 +336,11 @@ def test_the_print_has_contents_with_page_numbers_and_refuses_what_is_too_wide(b
     inside = '<span id="document-a"></span><section><h3>Second</h3><h4>Part</h4></section>'
     text = f"<style>{style}</style><h1>First</h1><details><summary>Q</summary>Folded</details>{inside}"
     page.set_content(text)
-    assert pdf.make(page, out, "0.1") == 4
+    assert pdf.make(page, out, "0.1") == 6
     printed = [" ".join(sheet.get_textpage().get_text_range().split()) for sheet in PdfDocument(out)]
-    assert "First 3 Second 4 Part 4" in printed[1] and "Folded" in printed[2] and "Second Part" in printed[3]
+    assert "Preface 3 First 4 Second 5 Part 5 Answers 6" in printed[1]
+    assert "Q Answer 1" in printed[3] and "Second Part" in printed[4]
+    assert not any("Folded" in text for text in printed[:5]) and "1. Q Folded" in printed[5], "answers are at the end"
     page.set_content(text + "<table><tr><td style='min-width: 900px'>numbers</td></tr></table>")
     with pytest.raises(pdf.Unfit, match="<table> numbers"):
         pdf.make(page, out, "0.1")
