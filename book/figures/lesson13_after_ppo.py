@@ -5,12 +5,16 @@ from __future__ import annotations
 import torch
 from matplotlib.figure import Figure
 
+from solutions.apps.contest.plan import HOME
+from solutions.apps.contest.record import recorded
 from solutions.lesson13_after_ppo import DENOMINATORS, reduce_losses
 
-from .style import BLUE, ORANGE, canvas
+from .style import BLUE, GREEN, ORANGE, RED, RULE, VIOLET, canvas
 
 LENGTHS = (4, 1)
 CONSTANT = 10.0
+SAMPLING = {"PPO": BLUE, "RLOO": ORANGE, "GRPO": GREEN, "PPO, verifier": RED}
+OTHERS = {"DPO, own pairs": ORANGE, "DPO, sampled pairs": RED, "rejection sampling": GREEN, "best of n": VIOLET}
 
 
 def three_denominators() -> tuple[Figure, str]:
@@ -37,4 +41,32 @@ def three_denominators() -> tuple[Figure, str]:
     return figure, alt
 
 
-FIGURES = {"three-denominators": three_denominators}
+def contest() -> tuple[Figure, str]:
+    runs = (recorded() or {})["situations"][HOME]
+    figure, panels = canvas(3.3, 2, sharey=True)
+    for axes, shown, title in zip(panels, (SAMPLING, OTHERS), ("From new samples", "Otherwise"), strict=True):
+        axes.axhline(2, color=RULE, lw=0.8)
+        for name, color in shown.items():
+            axes.plot(*_curve(runs, name), "-o", ms=3.5, color=color, label=name.replace("of n", "of n (KL: bound)"))
+        if "PPO" not in shown:
+            axes.plot(*_curve(runs, "PPO"), "--", color=BLUE, lw=1.2, label="PPO")
+        axes.set(xlim=(0, 10), ylim=(0, 2.1), xlabel="KL from the SFT model (nats)", title=title)
+        axes.legend(fontsize=7.5, loc="lower left")
+    panels[0].set_ylabel("gold reward")
+    alt = (
+        f"Gold reward against the KL from the SFT model, means over {runs['seeds']} seeds, one curve for each method "
+        "over its coefficients. Left: PPO, RLOO and GRPO lie close together; PPO with the verifier stays near the gold "
+        "reward of the SFT model. Right: best of n lies highest, DPO and rejection sampling below PPO."
+    )
+    return figure, alt
+
+
+def _curve(runs: dict, name: str) -> tuple[list[float], list[float]]:
+    """KL and gold reward, means over the seeds at each coefficient, by KL."""
+    at_each = zip(*(run["curve"] for run in runs["methods"][name]), strict=True)
+    points = sorted([sum(one[what] for one in at) / len(at) for what in ("kl", "gold")] for at in at_each)
+    kl, gold = zip(*points, strict=True)
+    return list(kl), list(gold)
+
+
+FIGURES = {"three-denominators": three_denominators, "contest": contest}

@@ -19,10 +19,12 @@ import pytest
 import torch
 
 from solutions.lesson01_masked_sequences import masked_mean
+from solutions.lesson03_policy_gradient import leave_one_out_baseline
 from solutions.lesson04_gae import compute_response_gae, td_errors
 from solutions.lesson05_ppo_loss import compute_ppo_loss
 from solutions.lesson06_kl_rewards import estimate_kl
 from solutions.lesson08_rollout import sample_token
+from solutions.lesson13_after_ppo import group_advantages
 from testcases.engine.contract import ROOT
 from testcases.selfcheck.browser_test import QUIET
 from tiny_models.checkpoints import one_response
@@ -199,7 +201,8 @@ def test_answers_and_controls_work_by_keyboard(playground: Callable[[str], Any])
     page = playground("05_clip")
     page.locator("article summary").first.press("Enter")
     assert page.locator("article details").first.get_attribute("open") is not None
-    for name in ("01_masks", "04_credit", "05_clip", "06_estimators", "08_sampling", "12_overoptimization"):
+    for path in sorted((ROOT / "book" / "playgrounds").glob("[0-9]*.md")):
+        name = path.stem
         page = playground(name)
         for control in page.locator("input[type=range]").all()[:2]:
             for key, end in (("Home", "min"), ("End", "max")):
@@ -280,6 +283,15 @@ def test_the_estimators_are_those_of_lesson_6(playground: Callable[[str], Any]) 
             close(got[name], right)
             close(got["mean"][name], mean)
             close(got["deviation"][name], (row(p)[0] * (right - mean) ** 2).sum().sqrt())
+
+
+def test_a_group_is_that_of_lesson_13(playground: Callable[[str], Any]) -> None:
+    page = playground("13_groups")
+    given = [[[one[f"score_{i}"] for i in range(4)], one["epsilon"]] for one in settings(page, 13)]
+    for got, (scores, epsilon) in zip(asked(page, "group_advantages", given), given, strict=True):
+        close(got["grpo"], group_advantages(row(scores), epsilon)[0])
+        close(got["dr_grpo"], group_advantages(row(scores), divide_by_std=False)[0])
+        close(got["rloo"], (row(scores) - leave_one_out_baseline(row(scores)))[0])
 
 
 def test_sampling_is_that_of_lesson_8(playground: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,11 +11,11 @@ import torch
 from solutions.apps.contest import plan, record
 from solutions.apps.contest.evaluation import MOST, shares_of_ranks
 from solutions.apps.contest.methods import Settings
-from solutions.apps.contest.plan import BY_PROXY, METHODS, TUNING_SEEDS, Job, choose, curves, tuning
+from solutions.apps.contest.plan import BEST_OF_N, BY_PROXY, METHODS, TUNING_SEEDS, Job, choose, curves, tuning
 from solutions.apps.contest.running import Results, run, run_all
 from solutions.apps.contest.statistics import Difference, gold_at, mean_of, paired, picked, responses_to
 from solutions.apps.contest.world import FEW, HOME, World
-from testcases.engine.contract import SOLUTIONS
+from testcases.engine.contract import ROOT, SOLUTIONS
 
 START = {"kl": 0.0, "gold": 0.9}
 CURVE = [
@@ -125,3 +125,92 @@ def test_a_run_gives_the_same_numbers_again_and_counts_what_it_costs():
         assert one["end"] == other["end"] and one["trace"] == other["trace"]
         cost = one["cost"]
         assert 2048 * 5 < cost["sampled"] <= 2048 * 20 and 0 < cost["forward_backward"] < cost["forward"]
+
+
+def statements(found: dict) -> list[str]:
+    """Every sentence with a number that page and lesson take from the record, made from it."""
+    runs = found["situations"][HOME]
+    at_kl, means, costs = record.differences(runs)["at_kl"], record.means(runs), record.costs(runs)
+    start = {what: sum(one[what] for one in runs["sft"]) / runs["seeds"] for what in ("gold", "verified")}
+    eight = [next(point for point in run["curve"] if point["n"] == 8)["gold"] for run in runs["methods"][BEST_OF_N]]
+    tokens = sum(run["tokens_per_answer"] for run in runs["methods"][BEST_OF_N]) / runs["seeds"]
+    trained = {name: cost["forward_backward"] / costs["PPO"]["forward_backward"] for name, cost in costs.items()}
+    checked = means["PPO, verifier"]
+
+    def minus(name: str) -> str:
+        one = at_kl[name]
+        return f"{one.mean:+.2f} [{one.low:+.2f}, {one.high:+.2f}], {one.verdict}"
+
+    return [
+        f"{runs['seeds']} seeds",
+        f"RLOO {minus('RLOO')}; GRPO {minus('GRPO')}",
+        f"DPO on the reward model's own pairs {minus('DPO, own pairs')}",
+        f"on sampled pairs {minus('DPO, sampled pairs')}",
+        f"RLOO trains {trained['RLOO']:.0%} of the token positions that PPO trains, GRPO {trained['GRPO']:.0%}",
+        f"best of 8 has a gold reward of {sum(eight) / len(eight):.2f} and costs {8 * tokens:.0f} tokens per answer in "
+        f"place of {tokens:.0f}",
+        f"the verifier accepts {checked['verified']:.0%} of the responses of a policy that PPO trained on it, and "
+        f"{start['verified']:.0%} of the SFT model's",
+        f"their gold reward is {checked['gold']:.2f}, the SFT model's {start['gold']:.2f}",
+    ]
+
+
+@pytest.fixture(scope="module")
+def texts() -> dict[str, str]:
+    pages = {"page": ROOT / "book/pages/contest.md", "lesson": ROOT / "tutorial/lesson13_after_ppo/README.md"}
+    return {name: " ".join(path.read_text("utf-8").split()) for name, path in pages.items()}
+
+
+def test_the_page_prints_the_records_tables(texts):
+    for rows in record.tables(record.recorded()).values():
+        assert " ".join(record.for_page(rows).split()) in texts["page"]
+
+
+def test_what_page_and_lesson_say_is_what_the_record_says(texts):
+    found = record.recorded()
+    for sentence in statements(found):
+        assert sentence in texts["page"], sentence
+    assert found["command"] in texts["page"] and found["date"] in texts["page"]
+    assert f"{found['situations'][HOME]['seeds']} seeds" in texts["lesson"]
+
+
+def test_with_too_small_a_coefficient_the_proxy_rises_and_gold_falls(texts):
+    """Said of three methods on the page."""
+    runs = record.recorded()["situations"][HOME]
+    for name in ("PPO", "RLOO", "GRPO"):
+        smallest, middle = ([run["curve"][place] for run in runs["methods"][name]] for place in (0, 2))
+        proxy, gold = (sum(a[w] - b[w] for a, b in zip(smallest, middle, strict=True)) for w in ("proxy", "gold"))
+        assert proxy > 0 > gold, name
+    assert "with the smallest coefficient PPO, RLOO and GRPO have a higher proxy reward" in texts["page"]
+
+
+def test_what_else_the_texts_say_without_a_number_holds(texts):
+    runs = record.recorded()["situations"][HOME]
+    at_kl, means = record.differences(runs)["at_kl"], record.means(runs)
+    assert all(abs(at_kl[name].mean) <= 0.1 for name in ("RLOO", "GRPO"))
+    assert "the differences above are at most a tenth" in texts["page"]
+    far = [p["kl"] for run in runs["methods"]["rejection sampling"] for p in run["curve"] if p["coefficient"] >= 8]
+    assert sum(kl > 5 for kl in far) > len(far) / 2
+    assert "its KL is beyond 5 nats in most runs with n of 8 or more" in texts["page"]
+    smallest = {
+        name: sum(run["curve"][0]["gold"] for run in runs["methods"][name]) for name in ("PPO", "DPO, own pairs")
+    }
+    assert (
+        smallest["DPO, own pairs"] < smallest["PPO"]
+        and "DPO is below PPO once it is far from its pairs" in texts["lesson"]
+    )
+    start = sum(one["gold"] for one in runs["sft"]) / runs["seeds"]
+    assert means["PPO, verifier"]["verified"] > 0.95 and means["PPO, verifier"]["gold"] < start + 0.1
+    assert "writes reviews that are in order and no better" in texts["lesson"]
+
+
+def test_the_record_is_whole_and_of_the_methods_as_they_are():
+    found = record.recorded()
+    for situation, runs in found["situations"].items():
+        assert set(runs["methods"]) == {*plan.competitors(situation), BEST_OF_N}
+        assert all(len(of) == runs["seeds"] == len(runs["sft"]) for of in runs["methods"].values())
+        for name, of in runs["methods"].items():
+            if name != BEST_OF_N:
+                for run_ in of:
+                    assert tuple(point["coefficient"] for point in run_["curve"]) == METHODS[name].coefficients
+    assert record.settings_of(found).keys() == set(BY_PROXY) and found["memory"].keys() == METHODS.keys()

@@ -83,5 +83,14 @@ const arithmetic = (() => {
     return { ratios, parts, mean: sum(parts) / count, gradient: slopes.map((s, t) => (way === "fill" && !mask[t] ? 0 : s)) };
   }
 
-  return { compute_gae, compute_ppo_loss, estimate_kl, softmax, sampling_distribution, entropy, mean_ratio };
+  /* Lesson 13, group_advantages of one group, and lesson 3's leave_one_out_baseline subtracted from the scores. */
+  function group_advantages(scores, epsilon) {
+    const mean = sum(scores) / scores.length;
+    const dr_grpo = scores.map((score) => score - mean);
+    const std = Math.sqrt(sum(dr_grpo.map((x) => x * x)) / (scores.length - 1));
+    const rloo = scores.map((score) => score - (sum(scores) - score) / (scores.length - 1));
+    return { mean, std, rloo, dr_grpo, grpo: dr_grpo.map((x) => x / (std + epsilon)) };
+  }
+
+  return { compute_gae, compute_ppo_loss, estimate_kl, softmax, sampling_distribution, entropy, mean_ratio, group_advantages };
 })();

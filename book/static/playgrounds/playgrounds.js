@@ -184,7 +184,28 @@ function overoptimization(root) {
   });
 }
 
-const PLAYGROUNDS = { credit, clip, estimators, sampling, masks, overoptimization };
+function groups(root) {
+  const scores = [1, 1, 1, 5].map((value, i) => ({ name: `score_${i}`, label: `score of response ${i + 1}`, min: -1, max: 5, step: 0.01, value }));
+  playground(root, {
+    controls: [...scores, { name: "epsilon", label: "epsilon", min: 0.0001, max: 2, step: 0.0001, value: 0.0001 }],
+    draw(state, figure) {
+      const given = scores.map(({ name }) => state[name]);
+      const { mean, std, rloo, dr_grpo, grpo } = arithmetic.group_advantages(given, state.epsilon);
+      const largest = Math.max(1, Math.ceil(Math.max(...[...rloo, ...grpo].map(Math.abs))));
+      const names = given.map((_, i) => `response ${i + 1}`);
+      const axes = chart(figure, { x: [-0.6, 3.6], y: [-largest, largest], names, ticks: 4, height: 260, ylabel: "advantage", title: "The advantages of four responses by three methods; the table has the numbers" });
+      given.forEach((_, i) => [[rloo, -0.25, "fill-a"], [dr_grpo, 0, "fill-b"], [grpo, 0.25, "fill-c"]].forEach(([of, shift, kind]) => {
+        bar(axes, axes.at_x(i) + axes.unit * shift, axes.unit * 0.2, of[i], kind);
+      }));
+      legend(figure, [["fill-a", "RLOO"], ["fill-b", "Dr. GRPO"], ["fill-c", "GRPO"]]);
+      table(figure, ["", ...names], [["score", ...given], ["RLOO", ...rloo], ["Dr. GRPO", ...dr_grpo], ["GRPO", ...grpo]]);
+      if (std === 0) return "All scores are equal: every advantage is 0, and the group teaches nothing.";
+      return `The mean is ${shown(mean)}, the standard deviation ${shown(std)}. RLOO is 4/3 of Dr. GRPO, and GRPO is Dr. GRPO divided by ${shown(std + state.epsilon)}.`;
+    },
+  });
+}
+
+const PLAYGROUNDS = { credit, clip, estimators, sampling, masks, overoptimization, groups };
 document.addEventListener("DOMContentLoaded", () => {
   for (const root of document.querySelectorAll("[data-playground]")) PLAYGROUNDS[root.dataset.playground](root);
 });

@@ -17,7 +17,7 @@ from .methods import Settings
 from .plan import BEST_OF_N, METHODS, TUNING_SEEDS, best_of_n_key, choose, coefficients, competitors, curves
 from .running import Results
 from .statistics import Difference, gold_at, mean_of, paired, picked, responses_to
-from .world import RESPONSES
+from .world import FEW, HOME, RESPONSES
 
 FILE = Path(__file__).with_name("record.json")
 AGAINST, AT_KL, LEVEL = "PPO", 2.0, 1.7
@@ -39,6 +39,7 @@ def summary(results: Results, chosen: dict[str, Settings], seeds: dict[str, int]
         "commit": _commit(),
         "python": platform.python_version(),
         "versions": {name: version(name) for name in ("torch", "transformers")},
+        "command": f"make contest SEEDS={seeds[HOME]} FEW={seeds[FEW]}" + " TUNE=1" * tuned,
         "responses": RESPONSES,
         "tuning": {"seeds": list(TUNING_SEEDS), "settings_each": len(METHODS[AGAINST].candidates())} if tuned else None,
         "settings": {name: vars(one) for name, one in chosen.items()},
@@ -70,7 +71,7 @@ def write(record: dict[str, Any], file: Path = FILE) -> None:
     compact, depth = "", 0
     for line in lines:
         depth -= line[:1] in "]}"
-        compact += ("\n" + " " * depth if depth < 4 else " ") + line
+        compact += ("\n" + " " * depth if depth < 6 else " ") + line
         depth += line[-1:] in "[{"
     with write_whole(file) as unfinished:
         unfinished.write_text(compact.strip() + "\n", encoding="utf-8")
