@@ -99,10 +99,10 @@ test-rest: $(READY) $(LAB_READY)
 	@$(PYTEST) -m 'not ($(QUICK))'
 
 progress: $(READY) ## How far you are, lesson by lesson
-	@$(BIN)/python -m testcases.engine.progress
+	@$(BIN)/python -m testcases.engine.student.progress
 
 watch: $(READY) ## Run a lesson at each save; n: next hint, h: text, q: quit [LESSON=4]
-	@$(BIN)/python -m testcases.engine.watch $(LESSON)
+	@$(BIN)/python -m testcases.engine.student.watching.watch $(LESSON)
 
 contest: $(READY) ## PPO beside RLOO, GRPO, DPO, best of n and a verifier, by gold reward [SEEDS=1 FEW=0 TUNE=1 OUT=runs/contest STACK=tutorial]
 	@$(CHECK_STACK)
@@ -113,19 +113,19 @@ chat: $(READY) ## Ask the policies of a run, side by side [STACK=tutorial OUT=ru
 	@$(BIN)/python -m $(STACK).apps.chat '$(OUT)' --seed '$(SEED)'
 
 hint: $(READY) ## One more hint [LESSON=4] [EXERCISE=compute_gae]
-	@$(BIN)/python -m testcases.engine.hint $(LESSON) $(if $(EXERCISE),--exercise $(EXERCISE))
+	@$(BIN)/python -m testcases.engine.student.hint $(LESSON) $(if $(EXERCISE),--exercise $(EXERCISE))
 
 predict: $(READY) ## Predict a lesson's numbers before you write its code [LESSON=5]
-	@$(BIN)/python -m testcases.engine.predict $(LESSON)
+	@$(BIN)/python -m testcases.engine.student.predict $(LESSON)
 
 reset: $(READY) ## Start a lesson afresh; asks first and keeps a copy [LESSON=4]
-	@$(BIN)/python -m testcases.engine.reset $(LESSON)
+	@$(BIN)/python -m testcases.engine.student.reset $(LESSON)
 
 dispute: $(READY) ## Object to a failure: a file for your instructor [LESSON=4 EXERCISE=compute_gae]
-	@$(BIN)/python -m testcases.engine.dispute '$(LESSON)' '$(EXERCISE)'
+	@$(BIN)/python -m testcases.engine.student.dispute '$(LESSON)' '$(EXERCISE)'
 
 solution: $(READY) ## The solution of a lesson that you have passed [LESSON=4]
-	@$(BIN)/python -m testcases.engine.solution $(LESSON)
+	@$(BIN)/python -m testcases.engine.student.solution $(LESSON)
 
 check: $(READY) ## Grade your lessons, or a folder [SUBMISSIONS=dir OUT=runs/check ROSTER= LESSONS="1 3" POINTS=20 ASSIGNMENT= DRY=1 SHARD=3/16 JOBS= SECRET= SANDBOX= DISPUTES=]
 	@$(BIN)/python -m testcases.grader '$(SUBMISSIONS)' --out '$(OUT)' --jobs '$(JOBS)' $(ASSIGNED) \
@@ -136,10 +136,10 @@ merge: $(READY) ## Join the parts of a class graded with SHARD= [OUT=runs/check 
 	  --submissions '$(SUBMISSIONS)' --roster '$(ROSTER)'
 
 check-sandbox: $(READY) ## Which protections of the grader hold on this machine: tries each
-	@$(BIN)/python -m testcases.grader.check_sandbox
+	@$(BIN)/python -m testcases.grader.sandbox.self_test
 
 gradescope: $(READY) ## Write runs/gradescope.zip, an autograder to upload [LESSONS="1 3" POINTS=20 or ASSIGNMENT=file]
-	@$(BIN)/python -m testcases.grader.reports.gradescope zip runs/gradescope.zip $(ASSIGNED)
+	@$(BIN)/python -m testcases.grader.reports.formats.gradescope zip runs/gradescope.zip $(ASSIGNED)
 
 stubs: $(READY) ## Write tutorial/ from the solution regions of solutions/
 	@$(BIN)/python -m testcases.selfcheck.stubs

@@ -13,14 +13,22 @@ from typing import Any
 
 import pytest
 
-from testcases.engine import own_tests, progress, replay
-from testcases.engine.contract import ROOT, TESTCASES, TUTORIAL, lesson_names
-from testcases.engine.contract import lesson as read_lesson
-from testcases.engine.failures import Blocked, CheckFailed, NotStarted
-from testcases.engine.points import KINDS, entries, entry_of, function_of, lesson_of
-from testcases.engine.runner import keep_what_is_loaded
-from testcases.engine.stops import Stops, place
-from testcases.engine.stories import told
+from testcases.engine.catalog import (
+    KINDS,
+    ROOT,
+    TESTCASES,
+    TUTORIAL,
+    entries,
+    entry_of,
+    function_of,
+    lesson_names,
+    lesson_of,
+)
+from testcases.engine.catalog import lesson as read_lesson
+from testcases.engine.report import Blocked, CheckFailed, NotStarted
+from testcases.engine.student import own_tests, progress, replay, told
+from testcases.engine.student.watching import Stops, place
+from testcases.engine.suite import keep_what_is_loaded
 
 SHOWN_PER_EXERCISE = 2
 WRONG = "wrong answer"
@@ -131,8 +139,8 @@ class _Run:
         return result
 
     def _make_engine(self) -> Any:
-        from testcases.engine import evaluate
-        from testcases.engine.session import Engine
+        from testcases.engine.execution import executor as evaluate
+        from testcases.engine.suite import Engine
 
         terms = evaluate.Terms(unstoppable=self._end_process)
         reference = self.subject == "solutions"
@@ -261,7 +269,7 @@ class _Run:
     def _take_back_what_is_not_earned(self, state: dict[str, dict[str, str]]) -> list[str]:
         """While an exercise has a failure, in this run or an earlier one, its passed tests that nothing stands behind
         earn nothing, as the grader has it; they do once it has none. A line that says so."""
-        from testcases.engine.earned import not_earned
+        from testcases.engine.suite import not_earned
 
         taken: dict[str, int] = {}
         tested = [entry for node in self.results if (entry := entry_of(node))]
@@ -317,7 +325,7 @@ def _unpickled(found: Any) -> Any:
 def _text_of(item: pytest.Item, error: BaseException) -> str:
     entry = entry_of(item.nodeid)
     if isinstance(error, CheckFailed) and error.request and item.config.getoption("--snippet"):
-        from testcases.engine.snippet import snippet
+        from testcases.engine.report import snippet
 
         return f"{error}\n\n{snippet(error.request)}\n"
     if entry is None or isinstance(error, CheckFailed):

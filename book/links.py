@@ -11,8 +11,8 @@ from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.util import logging
 
-from testcases.engine.contract import TUTORIAL, lesson_names
-from testcases.engine.contract import lesson as read_lesson
+from testcases.engine.catalog import TUTORIAL, lesson_names
+from testcases.engine.catalog import lesson as read_lesson
 
 from .chinese import missing
 from .generated.mistakes import repository

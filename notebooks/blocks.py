@@ -11,8 +11,8 @@ from types import ModuleType
 ROOT = Path(__file__).absolute().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from testcases.engine.contract import CAPSTONE, course_lessons  # noqa: E402
-from testcases.engine.views import View  # noqa: E402
+from testcases.engine.catalog import CAPSTONE, course_lessons  # noqa: E402
+from testcases.engine.execution import View  # noqa: E402
 
 STUB = re.compile(r'^ *raise NotImplementedError\("lesson\d\d: ([\w.]+)"\)', re.MULTILINE)
 

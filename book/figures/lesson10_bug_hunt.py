@@ -10,8 +10,7 @@ from typing import Any
 import torch
 from matplotlib.figure import Figure
 
-from testcases.engine.changes import suspects
-from testcases.engine.trusted import with_change
+from testcases.engine.oracle import suspects, with_change
 
 from .style import BLUE, GREEN, ORANGE, RED, RULE, pyplot
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 
-from testcases.engine.contract import ROOT, TUTORIAL, lesson_names
-from testcases.engine.contract import lesson as read_lesson
-from testcases.engine.points import entries
-from testcases.engine.reading import section_for
+from testcases.engine.catalog import ROOT, TUTORIAL, entries, lesson_names, section_for
+from testcases.engine.catalog import lesson as read_lesson
 
 from .texts import TOP, sections, table_rows, title_of
 

@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 
 from solutions.given.files import write_whole
-from testcases.engine.contract import ROOT, SOLUTIONS, TESTCASES, lesson_names
-from testcases.engine.contract import lesson as read_lesson
+from testcases.engine.catalog import ROOT, SOLUTIONS, TESTCASES, lesson_names
+from testcases.engine.catalog import lesson as read_lesson
 
 IN_FULL = (1, 3, 4, 5, 6)
 ONE_OF = {
@@ -58,10 +58,9 @@ def _kept(lesson: str) -> dict[str, str]:
 
 
 def _messages(lesson: str) -> dict[str, str]:
-    from testcases.engine.changes import wrong_answers  # here, since a build with kept messages needs no torch
-    from testcases.engine.failures import CheckFailed
-    from testcases.engine.runner import cases_of
-    from testcases.engine.session import Engine, shared_reference
+    from testcases.engine.oracle import wrong_answers  # here, since a build with kept messages needs no torch
+    from testcases.engine.report import CheckFailed
+    from testcases.engine.suite import Engine, cases_of, shared_reference
 
     made, about = {}, read_lesson(lesson)
     for exercise in about.exercises if about.number in IN_FULL else [ONE_OF[about.number]]:

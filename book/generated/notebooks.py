@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from testcases.engine.contract import ROOT
+from testcases.engine.catalog import ROOT
 
 from .texts import TOP
 

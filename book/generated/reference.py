@@ -8,8 +8,8 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-from testcases.engine.contract import END, REGION, ROOT, SOLUTIONS, TUTORIAL, lesson_names
-from testcases.engine.contract import lesson as read_lesson
+from testcases.engine.catalog import END, REGION, ROOT, SOLUTIONS, TUTORIAL, lesson_names
+from testcases.engine.catalog import lesson as read_lesson
 
 from .texts import title_of
 

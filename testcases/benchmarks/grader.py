@@ -27,10 +27,10 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from testcases.engine.changes import Change, region_text, right_answers, wrong_answers
-from testcases.engine.contract import END, REGION, ROOT, SOLUTIONS, regions
-from testcases.engine.contract import lesson as read_lesson
-from testcases.grader.choosing import course_files
+from testcases.engine.catalog import END, REGION, ROOT, SOLUTIONS, regions
+from testcases.engine.catalog import lesson as read_lesson
+from testcases.engine.oracle import Change, region_text, right_answers, wrong_answers
+from testcases.grader.intake import course_files
 
 WRONG, OTHER, NOT_STARTED = 0.25, 0.25, 0.1
 """How often an exercise is wrong, right in another way, and not started."""

@@ -24,7 +24,7 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from testcases.engine.contract import lesson as read_lesson
+from testcases.engine.catalog import lesson as read_lesson
 from testcases.selfcheck.students import own_course
 
 TARGETS = {1: 1.0, 2: 3.0, 3: 1.0, 4: 1.0, 5: 1.0, 6: 1.0, 7: 3.0, 8: 3.0, 9: 3.0}
@@ -35,7 +35,7 @@ def measure(course: Path, number: int, saves: int) -> tuple[float, list[tuple[fl
     """Seconds until the first verdict; seconds and CPU seconds of each save; the peak in MiB."""
     lesson = read_lesson(str(number))
     file = course / "tutorial" / lesson.name / lesson.file_of(lesson.exercises[0])
-    command = [sys.executable, "-m", "testcases.engine.watch", str(number)]
+    command = [sys.executable, "-m", "testcases.engine.student.watching.watch", str(number)]
     started = time.perf_counter()
     with subprocess.Popen(command, cwd=course, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as watch:
         assert watch.stdin and watch.stdout

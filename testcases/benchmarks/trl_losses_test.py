@@ -19,8 +19,8 @@ from solutions.lesson13_after_ppo import (
     reduce_losses,
     sequence_ratio,
 )
-from testcases.engine.answers import as_tensor
-from testcases.engine.contract import ROOT
+from testcases.engine.catalog import ROOT
+from testcases.engine.suite import as_tensor
 
 RECORDED = json.loads(Path(__file__).with_name("trl_losses.json").read_text("utf-8"))
 GIVEN, ADVANTAGES = (

@@ -8,41 +8,15 @@ call(td_errors, rewards=..., values=..., dones=..., grad_of="rewards").equals([1
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from testcases.faces import face
 
 if TYPE_CHECKING:
-    from .answers import Answer, call, examples_of, reference, request, scenario
-    from .changes import Right, Wrong, edit, first, instead
-    from .failures import CheckFailed
-    from .plain import Outcome, Request
-    from .points import worth
-    from .runner import named_cases
+    from .catalog import worth
+    from .execution import Outcome, Request
+    from .oracle import Right, Wrong, edit, first, instead
+    from .report import CheckFailed
+    from .suite import Answer, call, examples_of, named_cases, reference, request, scenario
 
-__all__ = [
-    "Answer",
-    "CheckFailed",
-    "Outcome",
-    "Request",
-    "Right",
-    "Wrong",
-    "call",
-    "edit",
-    "examples_of",
-    "first",
-    "instead",
-    "reference",
-    "request",
-    "scenario",
-    "named_cases",
-    "worth",
-]
-
-
-def __getattr__(name: str) -> Any:
-    """Each name when it is first asked for: a bar of progress, or a hint, must not wait for torch."""
-    for home in ("answers", "changes", "points", "runner") if name in __all__ else ():
-        module = importlib.import_module(f".{home}", __name__)
-        if hasattr(module, name):
-            return getattr(module, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = face(__name__, __file__)

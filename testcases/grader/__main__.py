@@ -19,17 +19,25 @@ for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 # The answers of the reference are computed as a student's are: on the CPU, with one thread, without the network.
 os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", ACCELERATE_USE_CPU="true")
 
-from testcases.engine.contract import TUTORIAL  # noqa: E402
+from testcases.engine.catalog import TUTORIAL  # noqa: E402
 
-from . import reporting, shards  # noqa: E402
-from .assignment import asked_for  # noqa: E402
-from .limits import Limits  # noqa: E402
-from .records import Row, has_grader_error  # noqa: E402
-from .secret import FILE, Secret, kept_in, new, secret_of  # noqa: E402
+from .commands import reporting  # noqa: E402
+from .marking import (  # noqa: E402  # noqa: E402
+    FILE,
+    Row,
+    Secret,
+    asked_for,  # noqa: E402
+    has_grader_error,
+    kept_in,
+    new,
+    secret_of,
+    shards,
+)
+from .sandbox import Limits  # noqa: E402
 
 if TYPE_CHECKING:
-    from .batch import Batch
-    from .levels import Level
+    from .intake import Level
+    from .marking import Batch
 
 OUT = "runs/check"
 
@@ -70,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
     """0 when everything was graded, 1 when the grader failed at something, 2 when it was asked in a wrong way."""
     if not options.submissions:
         return _run(options, None)
-    from .levels import opened
+    from .intake import opened
 
     with opened(Path(options.submissions), options.as_given) as level:
         print(level)
@@ -84,12 +92,12 @@ def _run(options: argparse.Namespace, level: Level | None) -> int:
         )
         shard = shards.shard_of(options.shard)
         if options.dry not in ("", "0"):
-            from . import dry
+            from .commands import plan as dry
 
             return dry.show(level, given, shard)
         batch = _batch(options, given, shard, level)
         if options.disputes:
-            from . import disputes
+            from .marking import disputes
 
             return disputes.show(Path(options.disputes), batch, level.folder if level else None)
         if level is None:
@@ -112,7 +120,7 @@ def _refuse_folders(options: argparse.Namespace, out: Path, level: Level | None)
     if options.disputes and not Path(options.disputes).is_dir():
         raise NotADirectoryError(f"DISPUTES: expected a folder, got {options.disputes!r}")
     if level is not None:
-        from .levels import find_outside
+        from .intake import find_outside
 
         find_outside(level, out)
 
@@ -133,8 +141,8 @@ def _batch(
     import torch
 
     torch.set_num_threads(1)
-    from . import bubblewrap
-    from .batch import Batch
+    from .marking import Batch
+    from .sandbox import bubblewrap
 
     limits = _limits(options.limits, Limits())
     _refuse_folders(options, given.out, level)
@@ -169,7 +177,7 @@ def _secret(options: argparse.Namespace, out: Path, shard: shards.Shard | None, 
 
 
 def _graded(level: Level, out: Path, batch: Batch) -> list[Row]:
-    from .batch import grade_folder
+    from .marking import grade_folder
 
     return grade_folder(level, out / batch.shard.folder if batch.shard else out, batch)
 
@@ -177,9 +185,10 @@ def _graded(level: Level, out: Path, batch: Batch) -> list[Row]:
 def _working_tree(options: argparse.Namespace, batch: Batch) -> int:
     from rich.console import Console
 
-    from . import submissions, tables
-    from .batch import grade_one
-    from .results import NOT_SANDBOXED
+    from .commands import tables
+    from .intake import submissions
+    from .marking import grade_one
+    from .status import NOT_SANDBOXED
 
     result = grade_one(submissions.from_folder(TUTORIAL, "tutorial"), batch)
     console = Console(highlight=False)

@@ -12,11 +12,20 @@ import sys
 from pathlib import Path
 
 from .__main__ import OUT, add_assignment, refuse
-from .assignment import asked_for, from_dict
-from .levels import opened
-from .records import Row, read_result, row_of, suite_of, write_result
-from .reporting import Given, given_for, report
-from .shards import Part, check_parts, read_part
+from .commands import Given, given_for, report
+from .intake import opened
+from .marking import (
+    Part,
+    Row,
+    asked_for,
+    check_parts,
+    from_dict,
+    read_part,
+    read_result,
+    row_of,
+    suite_of,
+    write_result,
+)
 
 
 def main() -> None:

@@ -2,7 +2,7 @@
 
 import math
 
-from testcases.engine.contract_tests import contract_tests
+from testcases.engine.suite import contract_tests
 from tutorial.lesson01_masked_sequences import (
     first_true_index,
     gather_log_probs,

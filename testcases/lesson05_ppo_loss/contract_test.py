@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from testcases.engine.contract_tests import contract_tests
+from testcases.engine.suite import contract_tests
 from tutorial.lesson05_ppo_loss import (
     combine_losses,
     compute_kl_penalty_loss,

@@ -3,7 +3,7 @@
 import math
 
 from testcases.engine import scenario
-from testcases.engine.contract_tests import contract_tests
+from testcases.engine.suite import contract_tests
 from tutorial.lesson06_kl_rewards import AdaptiveKLController, compute_rewards, estimate_kl, penalize_missing_stop
 
 # The checks are given, above the solution; they have to stay there.

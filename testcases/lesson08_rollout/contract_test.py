@@ -5,7 +5,7 @@ import math
 import torch
 
 from testcases.engine import scenario
-from testcases.engine.contract_tests import contract_tests
+from testcases.engine.suite import contract_tests
 from testcases.lesson08_rollout.examples import experience
 from tutorial.lesson08_rollout import ExperienceBuffer, collect_experience, evaluate_responses, generate, sample_token
 

@@ -2,7 +2,7 @@
 
 from testcases.doubles.drawing import normal
 from testcases.engine import scenario
-from testcases.engine.contract_tests import contract_tests
+from testcases.engine.suite import contract_tests
 from testcases.lesson09_ppo_trainer.advanced_test import EVALUATED_ROWS
 from tutorial.lesson09_ppo_trainer import PPOTrainer
 

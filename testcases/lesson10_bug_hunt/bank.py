@@ -21,14 +21,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from testcases.engine.answers import as_argument
-from testcases.engine.changes import Change, NamedChange, WrongAnswer, changed_source, region_text, right_answers
-from testcases.engine.changes import wrong_answers as answers_of
-from testcases.engine.compare import same_outcome
-from testcases.engine.contract import SOLUTIONS
-from testcases.engine.contract import lesson as read_lesson
-from testcases.engine.evaluate import LocalEvaluator, solutions, solutions_changed
-from testcases.engine.plain import Outcome, Record, Request
+from testcases.engine.catalog import SOLUTIONS
+from testcases.engine.catalog import lesson as read_lesson
+from testcases.engine.execution import LocalEvaluator, Outcome, Record, Request, solutions, solutions_changed
+from testcases.engine.oracle import Change, NamedChange, WrongAnswer, changed_source, region_text, right_answers
+from testcases.engine.oracle import wrong_answers as answers_of
+from testcases.engine.report import same_outcome
+from testcases.engine.suite import as_argument
 
 from .more_masks import MORE
 from .probes import PROBES
@@ -159,7 +158,7 @@ def evaluator_of(family: str, source: str) -> LocalEvaluator:
 
 def candidates(family: str) -> Iterator[tuple[dict[str, Any], NamedChange]]:
     """What may enter the bank, as bank.json says it: hand-written changes, then the mutants of the regions."""
-    from testcases.selfcheck.mutants import mutants
+    from testcases.engine.suite import mutants
 
     lesson, own = FAMILIES[family]
     for answer in answers_of(lesson):
@@ -181,7 +180,7 @@ def _region_of(source: str, path: Path, exercise: str) -> str:
     """The changed region: as many lines are before and after it as in the reference."""
     import textwrap
 
-    from testcases.engine.contract import regions
+    from testcases.engine.catalog import regions
 
     region = next(region for region in regions(path) if region.exercise == exercise)
     after = len(path.read_text("utf-8").splitlines()) - region.last

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from testcases.engine import call, worth
-from testcases.engine.session import current
+from testcases.engine.suite import current
 from tutorial.lesson10_bug_hunt import diagnose
 
 from .runs import run

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from testcases.engine import Answer, CheckFailed, call, request, scenario
-from testcases.engine.contract import lesson as read_lesson
-from testcases.engine.exercises import Exercise
-from testcases.engine.failures import clean, report, show
-from testcases.engine.plain import Outcome, Request
-from testcases.engine.reading import section_for
-from testcases.engine.session import current
+from testcases.engine.catalog import Exercise, section_for
+from testcases.engine.catalog import lesson as read_lesson
+from testcases.engine.execution import Outcome, Request
+from testcases.engine.report import clean, report, show
+from testcases.engine.suite import current
 
 from .bank import FAMILIES, Implementation, drawn, packed
 from .probes import PROBES

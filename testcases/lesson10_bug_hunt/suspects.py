@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from testcases.engine.changes import Planted, edit
+from testcases.engine.oracle import Planted, edit
 
 WHY = "it still behaves so: make the symptom small (method, step 1), and test one property of the function at a time"
 

@@ -3,7 +3,7 @@
 import torch
 
 from testcases.engine import scenario
-from testcases.engine.contract_tests import contract_tests
+from testcases.engine.suite import contract_tests
 from tutorial.lesson11_scaling import (
     global_masked_whiten,
     gradient_weight,

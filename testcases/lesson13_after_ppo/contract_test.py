@@ -2,7 +2,7 @@
 
 import torch
 
-from testcases.engine.contract_tests import contract_tests
+from testcases.engine.suite import contract_tests
 from tutorial.lesson13_after_ppo import (
     best_of_n_kl,
     clipped_token_losses,

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from testcases.engine import Outcome, Request, evaluate, named_cases
-from testcases.engine.failures import MAX_LINES, SCREEN, CheckFailed
-from testcases.engine.runner import cases
-from testcases.engine.session import Engine
+from testcases.engine import Outcome, Request, named_cases
+from testcases.engine.execution import executor as evaluate
+from testcases.engine.report import MAX_LINES, SCREEN, CheckFailed
+from testcases.engine.suite import Engine, cases
 from testcases.selfcheck.students import (
     FILE,
     LESSON,

@@ -11,7 +11,7 @@ from types import ModuleType
 import nbformat
 import pytest
 
-from testcases.engine.contract import SOLUTIONS, lesson_names
+from testcases.engine.catalog import SOLUTIONS, lesson_names
 from testcases.selfcheck import notebooks, students
 
 

@@ -25,7 +25,7 @@ from solutions.lesson05_ppo_loss import compute_ppo_loss
 from solutions.lesson06_kl_rewards import estimate_kl
 from solutions.lesson08_rollout import sample_token
 from solutions.lesson13_after_ppo import group_advantages
-from testcases.engine.contract import ROOT
+from testcases.engine.catalog import ROOT
 from testcases.selfcheck.browser_test import QUIET
 from tiny_models.checkpoints import one_response
 

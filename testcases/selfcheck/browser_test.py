@@ -18,7 +18,7 @@ from urllib.request import urlopen
 import pytest
 
 from testcases.engine import named_cases
-from testcases.engine.contract import ROOT
+from testcases.engine.catalog import ROOT
 from testcases.selfcheck.students import HANGS, course_copy
 
 MISSING = [name for name in ("jupyterlab", "playwright") if find_spec(name) is None]

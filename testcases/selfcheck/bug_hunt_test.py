@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 
-from testcases.engine import CheckFailed, named_cases, own_tests, request, scenario
-from testcases.engine.compare import same_outcome
-from testcases.engine.contract import TUTORIAL
-from testcases.engine.evaluate import solutions_changed
-from testcases.engine.exercises import Exercise
-from testcases.engine.explanation import NoExplanation
-from testcases.engine.runner import cases_of
-from testcases.engine.session import Engine, shared_reference
+from testcases.engine import CheckFailed, named_cases, request, scenario
+from testcases.engine.catalog import TUTORIAL, Exercise
+from testcases.engine.diagnosis import NoExplanation
+from testcases.engine.execution import solutions_changed
+from testcases.engine.report import same_outcome
+from testcases.engine.student import own_tests
+from testcases.engine.suite import Engine, cases_of, shared_reference
 from testcases.lesson10_bug_hunt import bank
 from testcases.lesson10_bug_hunt.grading import grade
 from testcases.lesson10_bug_hunt.probes import PROBES

@@ -20,10 +20,10 @@ from solutions.lesson07_actor_critic import evaluation_mode, response_logits
 from solutions.lesson08_rollout import generate
 from solutions.lesson09_ppo_trainer import CheckpointFolder, encode_prompts
 from solutions.lesson12_capstone.evaluation import EVALUATION_SEED, Evaluation
-from testcases.engine import evaluate, named_cases
-from testcases.engine.contract import SOLUTIONS
-from testcases.engine.runner import cases_of
-from testcases.engine.session import Engine
+from testcases.engine import named_cases
+from testcases.engine.catalog import SOLUTIONS
+from testcases.engine.execution import executor as evaluate
+from testcases.engine.suite import Engine, cases_of
 from testcases.lesson12_capstone.scenarios_models import TOKENIZER
 from testcases.selfcheck.checkpoints import read_one_response
 from testcases.selfcheck.students import POCKET

@@ -12,13 +12,10 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 
-from testcases.engine.changes import NamedChange, exists, right_answers, wrong_answers
-from testcases.engine.contract import TUTORIAL, lesson_names
-from testcases.engine.contract import lesson as read_lesson
-from testcases.engine.hint import hints
-from testcases.engine.points import entries, suites
-from testcases.engine.reading import DEFAULT, headings, section_for
-from testcases.engine.trusted import examples
+from testcases.engine.catalog import DEFAULT, TUTORIAL, entries, headings, lesson_names, section_for, suites
+from testcases.engine.catalog import lesson as read_lesson
+from testcases.engine.oracle import NamedChange, examples, exists, right_answers, wrong_answers
+from testcases.engine.student import hints
 
 HINTS, WRONG = 2, 3
 

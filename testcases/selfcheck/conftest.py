@@ -10,10 +10,10 @@ import pytest
 import torch
 from huggingface_hub import constants
 
-from testcases.engine import evaluate
-from testcases.engine.stubs import all_stubs, write_files
-from testcases.engine.traces import GlobalState
-from testcases.selfcheck import needs
+from testcases import needs
+from testcases.engine.execution import GlobalState
+from testcases.engine.execution import executor as evaluate
+from testcases.engine.oracle import all_stubs, write_files
 from testcases.selfcheck.students import POCKET
 from tiny_models import presets
 

@@ -15,7 +15,7 @@ from solutions.apps.contest.plan import BEST_OF_N, BY_PROXY, METHODS, TUNING_SEE
 from solutions.apps.contest.running import Results, run, run_all
 from solutions.apps.contest.statistics import Difference, gold_at, mean_of, paired, picked, responses_to
 from solutions.apps.contest.world import FEW, HOME, World
-from testcases.engine.contract import ROOT, SOLUTIONS
+from testcases.engine.catalog import ROOT, SOLUTIONS
 
 START = {"kl": 0.0, "gold": 0.9}
 CURVE = [

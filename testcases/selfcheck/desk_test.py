@@ -16,19 +16,20 @@ from torch import inf, nan  # noqa: F401 (what a snippet may name)
 
 from solutions.apps import chat
 from solutions.apps.comparison import comparison, reference_runs
-from testcases.engine import debugger, onlooker, replay
-from testcases.engine.contract import ROOT
-from testcases.engine.failures import SCREEN, printed_lines, show_argument
-from testcases.engine.plain import Outcome, identical
-from testcases.engine.snippet import as_python, snippet
-from testcases.engine.trusted import examples
+from testcases.engine.catalog import ROOT
+from testcases.engine.execution import Outcome, identical
+from testcases.engine.execution import capture as onlooker
+from testcases.engine.oracle import examples
+from testcases.engine.report import SCREEN, as_python, printed_lines, show_argument, snippet
+from testcases.engine.student import replay
+from testcases.engine.student.watching import debugger
 from testcases.selfcheck.students import FILE, HANGS, LESSON, own_course, replace_body, solved_folder
 from tiny_models.checkpoints import SFT
 
 # One import of torch serves several runs of pytest, each in a fork with the terminal.
 RUNS = """
 import json, os, sys, torch, pytest
-import testcases.engine.evaluate, testcases.engine.answers
+import testcases.engine.execution.executor, testcases.engine.suite.checks
 torch.set_num_threads(1)
 for folder, arguments in json.loads(sys.argv[1]):
     if (child := os.fork()) == 0:
@@ -93,7 +94,7 @@ def test_the_debugger_stops_once_in_the_students_code_at_the_reported_call(cours
     terminal.expect("END 1")
     rest = terminal.before
     assert "BdbQuit" not in rest and "(Pdb)" not in rest and "printed\r\n    seen 0.5" in rest
-    assert "Again: python -m testcases.engine.replay 1" in rest
+    assert "Again: python -m testcases.engine.student.replay 1" in rest
 
     terminal.expect(PROMPT)
     assert "_check_episode(rewards, values, dones, gamma)" in terminal.before
@@ -109,7 +110,7 @@ def test_the_debugger_stops_once_in_the_students_code_at_the_reported_call(cours
 
 def test_watch_runs_what_is_saved_and_goes_on_after_anything(course: Path, file: Path):
     solved = file.read_text("utf-8")
-    terminal = session(course, "-m", "testcases.engine.watch", "4")
+    terminal = session(course, "-m", "testcases.engine.student.watching.watch", "4")
     terminal.expect(r"All \d+ tests of lesson04_gae pass")
     terminal.expect("q  quit")
     for text, said in (
@@ -127,7 +128,7 @@ def test_watch_runs_what_is_saved_and_goes_on_after_anything(course: Path, file:
     terminal.expect(f"tutorial/{LESSON}/README.md, line")
     file.unlink()
     terminal.expect("there is no file tutorial/lesson04_gae/gae.py")
-    other = session(course, "-m", "testcases.engine.watch", "4")
+    other = session(course, "-m", "testcases.engine.student.watching.watch", "4")
     other.expect("Another make watch runs here as well")
     other.close(force=True)
     file.write_text(solved, "utf-8")

@@ -6,18 +6,14 @@ import re
 
 import pytest
 
-from testcases.engine.bench import Suspect
-from testcases.engine.changes import Change, WrongAnswer, edit, instead, region_text
-from testcases.engine.compare import same_outcome
-from testcases.engine.contract import SOLUTIONS
-from testcases.engine.contract import lesson as read_lesson
-from testcases.engine.diagnosis import LAYERS, bench_of, suspects_of
-from testcases.engine.evaluate import Evaluator, solutions_changed
-from testcases.engine.explanation import Explanation
-from testcases.engine.failures import CheckFailed
-from testcases.engine.runner import cases_of
-from testcases.engine.session import Engine, shared_reference
-from testcases.engine.trusted import calls_made, examples, with_change
+from testcases.engine.catalog import SOLUTIONS
+from testcases.engine.catalog import lesson as read_lesson
+from testcases.engine.diagnosis import LAYERS, Explanation, bench_of, suspects_of
+from testcases.engine.diagnosis.hypotheses import Suspect
+from testcases.engine.execution import Evaluator, solutions_changed
+from testcases.engine.oracle import Change, WrongAnswer, calls_made, edit, examples, instead, region_text, with_change
+from testcases.engine.report import CheckFailed, same_outcome
+from testcases.engine.suite import Engine, cases_of, shared_reference
 
 GAE = """
 advantages, advantage = [], torch.zeros_like(rewards[..., 0])

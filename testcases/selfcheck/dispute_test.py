@@ -7,16 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from testcases.engine.contract import SOLUTIONS, TUTORIAL
-from testcases.engine.contract import lesson as read_lesson
-from testcases.engine.dispute import read_dispute, written
-from testcases.engine.evaluate import student
-from testcases.engine.session import Engine
-from testcases.grader.assignment import asked_for
-from testcases.grader.batch import Batch
-from testcases.grader.disputes import judged
-from testcases.grader.limits import Limits
-from testcases.grader.secret import new
+from testcases.engine.catalog import SOLUTIONS, TUTORIAL
+from testcases.engine.catalog import lesson as read_lesson
+from testcases.engine.execution import student
+from testcases.engine.student import read_dispute, written
+from testcases.engine.suite import Engine
+from testcases.grader.marking import Batch, asked_for, judged, new
+from testcases.grader.sandbox import Limits
 
 BATCH = Batch("none", new(), 1, Limits(), asked_for())
 LESSON, EXERCISE, FILE = "lesson04_gae", "compute_gae", "lesson04_gae/gae.py"

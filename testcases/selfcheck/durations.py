@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from testcases.engine.changes import WrongAnswer, wrong_answers
+from testcases.engine.oracle import WrongAnswer, wrong_answers
 
 FILE = Path(__file__).with_suffix(".json")
 TEST = "testcases/selfcheck/suites_test.py::test_basic_suite_rejects_and_names_the_wrong_answer"

@@ -17,19 +17,15 @@ import torch
 import solutions.lesson04_gae.gae as reference_gae
 import solutions.lesson06_kl_rewards as reference_kl
 from solutions.lesson03_policy_gradient import rewards_to_go
-from testcases.engine import call, evaluate, hint, named_cases, progress, request, reset, scenario, solution
-from testcases.engine.changes import wrong_answers
-from testcases.engine.compare import first_difference, nan_in
-from testcases.engine.contract import ROOT, course_lessons, electives, regions
-from testcases.engine.contract import lesson as read_lesson
-from testcases.engine.exercises import Exercise
-from testcases.engine.failures import Blocked, CheckFailed
-from testcases.engine.plain import Foreign, to_plain
-from testcases.engine.points import entries, entry_of, manifest
-from testcases.engine.runner import cases
-from testcases.engine.session import Engine, current
-from testcases.engine.traces import GlobalState
-from testcases.engine.trusted import with_change
+from testcases.engine import call, named_cases, request, scenario
+from testcases.engine.catalog import ROOT, Exercise, course_lessons, electives, entries, entry_of, manifest, regions
+from testcases.engine.catalog import lesson as read_lesson
+from testcases.engine.execution import Foreign, GlobalState, to_plain
+from testcases.engine.execution import executor as evaluate
+from testcases.engine.oracle import with_change, wrong_answers
+from testcases.engine.report import Blocked, CheckFailed, first_difference, nan_in
+from testcases.engine.student import hint, progress, reset, solution
+from testcases.engine.suite import Engine, cases, current
 from testcases.selfcheck import complete
 from testcases.selfcheck.students import replace_body, solved_folder
 from tutorial.lesson04_gae import compute_gae, td_errors
@@ -374,7 +370,9 @@ def test_a_test_that_a_suite_has_is_not_made_again():
 
 
 def test_points_and_progress_do_not_wait_for_torch():
-    command = "import sys; from testcases.engine import points, progress, hint; points.manifest(); print(*sys.modules)"
+    command = "import sys; from testcases.engine.catalog import points; "
+    command += "from testcases.engine.student import hint, progress; "
+    command += "points.manifest(); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", command], cwd=ROOT, capture_output=True, text=True, check=True)
     assert "torch" not in done.stdout.split()
 
@@ -395,5 +393,5 @@ def test_complete_says_what_an_exercise_lacks(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(complete, "hints", lambda lesson: {"td_errors": ["one"]})
     assert complete.sentence("lesson04_gae", "td_errors") == (
         "lesson 4: td_errors lacks an example in testcases/lesson04_gae/answers.py and 1 of 2 hints in "
-        "tutorial/lesson04_gae/README.md"
+        "tutorial/lesson04_gae/hints.md"
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from testcases.engine.contract import ROOT
+from testcases.engine.catalog import ROOT
 from testcases.install import cause_of
 
 INSTALL = ROOT / "testcases" / "install.py"

@@ -13,7 +13,7 @@ import transformers  # noqa: F401
 from ipykernel.kernelapp import launch_new_instance
 from jupyter_client.manager import AsyncKernelManager
 
-from testcases.grader.running import FORKED
+from testcases.grader.tests.running import FORKED
 
 
 class ForkedKernels(AsyncKernelManager):

@@ -17,7 +17,7 @@ import pytest
 import ppo_by_hand
 from solutions.apps.hub_options import HubOptions
 from solutions.given.config import PPOConfig
-from testcases.engine.contract import ROOT, lesson_names
+from testcases.engine.catalog import ROOT, lesson_names
 from testcases.selfcheck import hub
 
 LAUNCH = "--multi_gpu --num_processes 2 --num_machines 1 --mixed_precision no --dynamo_backend no --main_process_port 0"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from book.figures.one_response import numbers
-from testcases.engine.contract import ROOT
+from testcases.engine.catalog import ROOT
 
 ONE = numbers()
 ROWS = {name: values.tolist() for name, values in ONE.rows().items()}

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from transformers import AutoModelForCausalLM
 
 from ppo_by_hand import Generation, PolicyAndValue, PPOConfig, PPOTrainer, RewardModel, critic_from_reward_model
-from testcases.engine.contract import TUTORIAL, lesson_names
+from testcases.engine.catalog import TUTORIAL, lesson_names
 from tiny_models.checkpoints import REWARD_MODEL, SFT
 from tutorial.lesson00_one_screen import __main__ as command
 from tutorial.lesson00_one_screen import ppo as screen

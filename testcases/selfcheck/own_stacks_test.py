@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from testcases.engine import evaluate
-from testcases.engine.changes import Change, NamedChange, right_answers, wrong_answers
-from testcases.engine.contract import END, REGION, SOLUTIONS, lesson_names, regions
-from testcases.engine.runner import cases
-from testcases.engine.session import Engine
+from testcases.engine.catalog import END, REGION, SOLUTIONS, lesson_names, regions
+from testcases.engine.execution import executor as evaluate
+from testcases.engine.oracle import Change, NamedChange, right_answers, wrong_answers
+from testcases.engine.suite import Engine, cases
 from testcases.selfcheck.students import reference, solved_folder
 
 CAPSTONE = "lesson12_capstone"

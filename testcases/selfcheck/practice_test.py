@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from testcases.engine.contract import ROOT
+from testcases.engine.catalog import ROOT
 from testcases.selfcheck.students import HANGS
 
 PROGRAM = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from testcases.engine import predict, progress
-from testcases.engine.contract import lesson as read_lesson
-from testcases.engine.contract import lesson_names
+from testcases.engine.catalog import lesson as read_lesson
+from testcases.engine.catalog import lesson_names
+from testcases.engine.student import predict, progress
 
 LESSONS = [name for name in lesson_names() if predict.predictions(read_lesson(name))]
 

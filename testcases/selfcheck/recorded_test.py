@@ -6,7 +6,7 @@ import json
 from itertools import pairwise
 
 from book.figures.lesson12_capstone import RECORDED
-from testcases.engine.contract import ROOT, SOLUTIONS, TUTORIAL
+from testcases.engine.catalog import ROOT, SOLUTIONS, TUTORIAL
 
 RUN = json.loads(RECORDED.read_text("utf-8"))
 

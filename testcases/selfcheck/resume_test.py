@@ -19,7 +19,7 @@ from solutions.given.checkpoints import CHECKPOINT_FILE
 from solutions.lesson07_actor_critic import PolicyAndValue, ValueModel, make_reference
 from solutions.lesson09_ppo_trainer import CheckpointFolder, DivergedError, PPOConfig, PPOTrainer
 from testcases.engine import named_cases
-from testcases.engine.contract import ROOT
+from testcases.engine.catalog import ROOT
 from tiny_models.builders import build_causal_lm
 
 PROMPTS = [[5, 6, 7], [8, 9], [10, 11, 5, 6], [4], [7, 7]]

@@ -6,7 +6,7 @@ import ast
 import inspect
 import textwrap
 
-from testcases.engine.changes import Change, NamedChange, region_text
+from testcases.engine.oracle import Change, NamedChange, region_text
 
 
 def code_of(lesson: str, answer: NamedChange) -> str:

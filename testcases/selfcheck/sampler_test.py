@@ -10,7 +10,7 @@ import torch
 from solutions.lesson08_rollout import Generation
 from solutions.lesson09_ppo_trainer import PPOTrainer
 from solutions.lesson11_scaling import DistributedPPOTrainer
-from testcases.engine.contract import ROOT
+from testcases.engine.catalog import ROOT
 from testcases.selfcheck.memory_test import PROMPTS, TokenSum, small_trainer
 
 LOG_PROBS = [[-0.5, -1.0, -1.5], [-2.0, -2.5, torch.nan]]

@@ -13,7 +13,7 @@ import torch
 
 from solutions.lesson07_actor_critic import reference_mode, response_logits
 from solutions.lesson09_ppo_trainer import PPOTrainer
-from testcases.engine.contract import ROOT, TUTORIAL
+from testcases.engine.catalog import ROOT, TUTORIAL
 from testcases.selfcheck import scaling_run
 from testcases.selfcheck.students import HANGS
 

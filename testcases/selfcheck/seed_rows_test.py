@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from testcases.engine.contract import ROOT
+from testcases.engine.catalog import ROOT
 
 PLACES = tomllib.loads(Path(__file__).with_name("seed_rows.toml").read_text("utf-8"))
 ROWS = [(file, number, *row) for file, rows in PLACES.items() for number, row in rows.items()]

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from solutions.apps import stack
-from testcases.engine.contract import ROOT, SOLUTIONS, lesson_names, regions
-from testcases.engine.contract import lesson as read_lesson
-from testcases.engine.stubs import stub
-from testcases.engine.views import Missing, View
+from testcases.engine.catalog import ROOT, SOLUTIONS, lesson_names, regions
+from testcases.engine.catalog import lesson as read_lesson
+from testcases.engine.execution import Missing, View
+from testcases.engine.oracle import stub
 from testcases.selfcheck import students
 
 FILES = sorted(path.relative_to(SOLUTIONS) for path in SOLUTIONS.glob("lesson*/*.py") if path.name != "__init__.py")

@@ -10,8 +10,8 @@ import ast
 import sys
 from pathlib import Path
 
-from testcases.engine.contract import SOLUTIONS, TUTORIAL, lesson_names, regions
-from testcases.engine.stubs import all_stubs, write_files
+from testcases.engine.catalog import SOLUTIONS, TUTORIAL, lesson_names, regions
+from testcases.engine.oracle import all_stubs, write_files
 
 TEXTS = {".md", ".png", ".svg", ".yaml"}
 ONE_SCREEN = "lesson00_one_screen/"

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from testcases.engine.changes import region_text, suspects
-from testcases.engine.contract import SOLUTIONS, lesson_names, regions
-from testcases.engine.contract import lesson as read_lesson
-from testcases.engine.stubs import all_stubs, stub, write_files
+from testcases.engine.catalog import SOLUTIONS, lesson_names, regions
+from testcases.engine.catalog import lesson as read_lesson
+from testcases.engine.oracle import all_stubs, region_text, stub, suspects, write_files
 from testcases.selfcheck.stubs import drift, export
 
 CONTRACT = {

@@ -11,10 +11,9 @@ from collections import Counter
 from functools import cache
 from pathlib import Path
 
-from testcases.engine.contract import ROOT, SOLUTIONS
-from testcases.engine.stubs import all_stubs, write_files
-from testcases.engine.trusted import Reference
-from testcases.grader.cache import Remembering
+from testcases.engine.catalog import ROOT, SOLUTIONS
+from testcases.engine.oracle import Reference, all_stubs, write_files
+from testcases.engine.suite import Remembering
 from tiny_models import presets
 
 LESSON, FILE = "lesson04_gae", "gae.py"

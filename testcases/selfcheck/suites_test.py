@@ -10,20 +10,22 @@ from typing import Any
 
 import pytest
 
-from testcases.engine.changes import RightAnswer, WrongAnswer, region_text, right_answers, suspects, wrong_answers
-from testcases.engine.compare import same_outcome
-from testcases.engine.contract import TESTCASES, TUTORIAL, course_lessons, lesson_names
-from testcases.engine.contract import lesson as read_lesson
-from testcases.engine.evaluate import Evaluator, solutions
-from testcases.engine.explanation import Explanation
-from testcases.engine.failures import MAX_LINES, CheckFailed, NotStarted
-from testcases.engine.points import entries, suites
-from testcases.engine.reading import headings
-from testcases.engine.runner import Case, cases, cases_of
-from testcases.engine.session import Engine
-from testcases.engine.trusted import with_change
+from testcases.engine.catalog import TESTCASES, TUTORIAL, course_lessons, entries, headings, lesson_names, suites
+from testcases.engine.catalog import lesson as read_lesson
+from testcases.engine.diagnosis import Explanation
+from testcases.engine.execution import Evaluator, solutions
+from testcases.engine.oracle import (
+    RightAnswer,
+    WrongAnswer,
+    region_text,
+    right_answers,
+    suspects,
+    with_change,
+    wrong_answers,
+)
+from testcases.engine.report import MAX_LINES, CheckFailed, NotStarted, same_outcome
+from testcases.engine.suite import EQUIVALENT, Case, Engine, cases, cases_of, survivors
 from testcases.selfcheck import complete, durations
-from testcases.selfcheck.mutants import EQUIVALENT, survivors
 from testcases.selfcheck.same_code import code_of, normalized
 from testcases.selfcheck.students import reference
 

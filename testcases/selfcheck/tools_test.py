@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from testcases.engine.contract import ROOT
+from testcases.engine.catalog import ROOT
 
 
 @pytest.mark.slow

@@ -7,16 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from testcases.engine.changes import NamedChange, RightAnswer, instead
-from testcases.engine.contract import lesson as read_lesson
-from testcases.engine.contract import lesson_names
-from testcases.engine.earned import not_earned
-from testcases.engine.explanation import NoExplanation
-from testcases.engine.plain import Request
-from testcases.engine.points import entries
-from testcases.engine.runner import cases_of
-from testcases.engine.session import Engine
-from testcases.engine.trusted import examples, with_change
+from testcases.engine.catalog import entries, lesson_names
+from testcases.engine.catalog import lesson as read_lesson
+from testcases.engine.diagnosis import NoExplanation
+from testcases.engine.execution import Request
+from testcases.engine.oracle import NamedChange, RightAnswer, examples, instead, with_change
+from testcases.engine.suite import Engine, cases_of, not_earned
 from testcases.selfcheck.students import reference
 
 EXERCISES = [(lesson, exercise) for lesson in lesson_names() for exercise in read_lesson(lesson).exercises]

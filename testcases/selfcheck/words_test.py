@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from testcases.engine.contract import ROOT, lesson_names
+from testcases.engine.catalog import ROOT, lesson_names
 
 WORDS = tomllib.loads(Path(__file__).with_name("words.toml").read_text("utf-8"))
 PHRASES = [(re.compile(pattern, re.IGNORECASE), write) for pattern, write, _ in WORDS["phrases"]]

@@ -21,12 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from testcases.grader.assignment import Assignment
-    from testcases.grader.records import Row
-
-    from .overrides import Override
-    from .settling import Class
-    from .sheets import MarkSheet
+    from ..marking import Assignment, Row
+    from .marks import Class, MarkSheet, Override
 
 
 @dataclass
@@ -62,9 +58,8 @@ def write_reports(
         ValueError: the roster lacks a column that the assignment names.
     """
     # Imported here, since gradescope and classroom are also run as programs of their own.
-    from testcases.grader.assignment import everything
-
-    from . import roster, settling, sheets
+    from ..marking import everything
+    from .marks import roster, settling, sheets
 
     assignment = assignment or everything()
     people = roster.read(roster_file) if roster_file else None
@@ -78,7 +73,8 @@ def write_reports(
 
 def _tables(out: Path, settled: Class, assignment: Assignment) -> list[Path]:
     """What other systems read."""
-    from . import gradescope, junit, tables
+    from .formats import gradescope, junit
+    from .marks import tables
 
     found, people, matching = settled.sheets, settled.roster, settled.matching
     written = [
@@ -96,7 +92,8 @@ def _tables(out: Path, settled: Class, assignment: Assignment) -> list[Path]:
 
 def _pages(out: Path, settled: Class, assignment: Assignment, submissions: Path | None) -> list[Path]:
     """What people read."""
-    from . import feedback, pages, similarity, tables
+    from .marks import tables
+    from .pages import feedback, pages, similarity
 
     found = settled.sheets
     similar = similarity.Report(notes=() if submissions else ("Nobody was compared: SUBMISSIONS was not given.",))

@@ -1,0 +1,45 @@
+"""What the course consists of: lessons and regions, the handles that tests call, points, sections of the texts."""
+
+from typing import TYPE_CHECKING
+
+from testcases.faces import face
+
+if TYPE_CHECKING:
+    from .handles import Exercise, Scenario
+    from .lessons import (
+        CAPSTONE,
+        END,
+        REGION,
+        ROOT,
+        SOLUTIONS,
+        TESTCASES,
+        TUTORIAL,
+        Lesson,
+        Region,
+        course_lessons,
+        electives,
+        lesson,
+        lesson_names,
+        region_of,
+        region_text,
+        regions,
+    )
+    from .points import (
+        AGREEMENT,
+        DEFAULTS,
+        FLOAT32,
+        KINDS,
+        REFUSALS,
+        Entry,
+        entries,
+        entry_of,
+        function_of,
+        lesson_of,
+        made_tests,
+        manifest,
+        suites,
+        worth,
+    )
+    from .sections import DEFAULT, headings, section_for, section_of
+
+__getattr__ = face(__name__, __file__)

@@ -1,0 +1,153 @@
+"""The lessons and their exercises, read from `solutions/` without importing it."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+SOLUTIONS = ROOT / "solutions"
+TUTORIAL = ROOT / "tutorial"
+TESTCASES = ROOT / "testcases"
+REGION, END = "# region solution", "# endregion"
+CAPSTONE = "lesson12"
+"""The last lesson of the course: what comes after it is an elective, and counts only where it is asked for."""
+
+
+@dataclass(frozen=True)
+class Region:
+    """The lines that a student writes."""
+
+    file: str
+    """Module of the lesson, without ".py"."""
+    exercise: str
+    first: int
+    """Line of `# region solution`, from 0."""
+    last: int
+    """Line of `# endregion`."""
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """One lesson: its public names, and its exercises."""
+
+    name: str
+    """Folder name."""
+    names: dict[str, str]
+    """Public name -> module that defines it: of the lesson, or "given.config" where it is given."""
+    exercises: tuple[str, ...]
+    """Dotted names of the functions with a solution region, in the order of the file."""
+
+    @property
+    def number(self) -> int:
+        return int(self.name[6:8])
+
+    @property
+    def short(self) -> str:
+        """Such as "lesson04": the marker, and the beginning of a stub's error."""
+        return self.name[:8]
+
+    def exercise(self, name: str) -> str:
+        """The exercise of this name, with or without its class.
+
+        Raises:
+            LookupError: there is none.
+        """
+        for exercise in self.exercises:
+            if name in (exercise, exercise.rpartition(".")[2]):
+                return exercise
+        raise LookupError(f"{self.name} has no exercise {name!r}; it has {', '.join(self.exercises)}")
+
+    def file_of(self, exercise: str) -> str:
+        """Path of the file with an exercise, such as "gae.py"."""
+        return self.names.get(exercise.partition(".")[0], "__init__") + ".py"
+
+
+@cache
+def lesson_names() -> tuple[str, ...]:
+    """The folder names of all lessons that have a solution."""
+    return tuple(sorted(path.parent.name for path in SOLUTIONS.glob("lesson[0-9][0-9]_*/__init__.py")))
+
+
+def course_lessons() -> tuple[str, ...]:
+    """The lessons of the course, up to the capstone."""
+    return tuple(name for name in lesson_names() if name[: len(CAPSTONE)] <= CAPSTONE)
+
+
+def electives() -> tuple[str, ...]:
+    """The lessons after the course."""
+    return lesson_names()[len(course_lessons()) :]
+
+
+@cache
+def lesson(name: str) -> Lesson:
+    """Read one lesson. `name` is a folder name, or a number: "lesson04_gae", "lesson04", "04", "4"."""
+    digits = name.removeprefix("lesson").partition("_")[0]
+    found = [full for full in lesson_names() if full == name or (digits.isdigit() and int(full[6:8]) == int(digits))]
+    if not found:
+        raise LookupError(f"there is no lesson {name!r}; there are {', '.join(lesson_names())}")
+    folder = SOLUTIONS / found[0]
+    names: dict[str, str] = {}
+    for node in ast.parse((folder / "__init__.py").read_text("utf-8")).body:
+        if isinstance(node, ast.ImportFrom) and node.level in (1, 2) and node.module:
+            names.update({alias.asname or alias.name: node.module for alias in node.names})
+    files = sorted(path.stem for path in folder.glob("*.py"))
+    order = [file for file in dict.fromkeys(names.values()) if file in files]
+    order += [file for file in files if file not in order]
+    exercises = [region.exercise for file in order for region in regions(folder / f"{file}.py")]
+    return Lesson(found[0], names, tuple(exercises))
+
+
+def regions(path: Path) -> list[Region]:
+    """The solution regions of one file.
+
+    Raises:
+        ValueError: a region is not closed, is outside a function, or is the second one of its function.
+    """
+    source = path.read_text("utf-8")
+    if REGION not in source:
+        return []
+    functions = list(_functions(ast.parse(source), ""))
+    found: list[Region] = []
+    first = None
+    for number, line in enumerate(source.splitlines()):
+        if line.strip() == REGION:
+            if first is not None:
+                raise ValueError(f"{path}:{number + 1}: a region inside a region")
+            first = number
+        elif line.strip() == END and first is not None:
+            inside = [name for name, low, high in functions if low <= first + 1 and number + 1 <= high + 1]
+            if not inside or inside[-1] in [region.exercise for region in found]:
+                raise ValueError(f"{path}:{first + 1}: expected one region in one function")
+            found.append(Region(path.stem, inside[-1], first, number))
+            first = None
+    if first is not None:
+        raise ValueError(f"{path}:{first + 1}: the region is not closed")
+    return found
+
+
+@cache
+def region_of(name: str, exercise: str) -> tuple[list[str], Region]:
+    """The lines of a lesson's file, and where the exercise's region is in it."""
+    path = SOLUTIONS / name / lesson(name).file_of(exercise)
+    (found,) = [region for region in regions(path) if region.exercise == exercise]
+    return path.read_text("utf-8").splitlines(), found
+
+
+def region_text(name: str, exercise: str) -> str:
+    """The reference's text between `# region solution` and `# endregion`, without its indentation."""
+    lines, region = region_of(name, exercise)
+    return textwrap.dedent("\n".join(lines[region.first + 1 : region.last]))
+
+
+def _functions(node: ast.AST, prefix: str):
+    """Dotted name, first and last line of each function, outer before inner."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield prefix + child.name, child.lineno, child.end_lineno or child.lineno
+            yield from _functions(child, prefix + child.name + ".")
+        elif isinstance(child, ast.ClassDef):
+            yield from _functions(child, prefix + child.name + ".")

@@ -1,0 +1,12 @@
+"""Why an answer is wrong: the cause that explains it, or silence."""
+
+from typing import TYPE_CHECKING
+
+from testcases.faces import face
+
+if TYPE_CHECKING:
+    from .blame import Upstream
+    from .explain import Diagnosis, Explanation, NoExplanation
+    from .search import LAYERS, bench_of, suspects_of
+
+__getattr__ = face(__name__, __file__)

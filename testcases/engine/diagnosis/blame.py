@@ -1,0 +1,149 @@
+"""The capstone on a student's own lessons: what is right there, and which earlier lesson is to blame where it is not.
+
+Another right sampler draws other tokens than the reference's, so there is no one right number of a run. The right
+answer is that of the reference's lesson 12 on the student's lessons, if these pass their own suites.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from ..catalog import SOLUTIONS, course_lessons, lesson_names
+from ..catalog import lesson as read_lesson
+from ..execution import LocalEvaluator, Outcome, Request, View, stub_of
+from ..oracle import Reference, examples, kept
+from ..report import CheckFailed, same_outcome
+from .explain import Diagnosis, Explanation
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A mistake in an earlier lesson."""
+
+    lesson: str
+    exercise: str
+    asked: Request | None = None
+    """A question that is answered wrongly, where there is one."""
+    outcome: Outcome | None = None
+
+
+class Upstream:
+    """The student's earlier lessons, each held against the reference when it is first asked for.
+
+    Args:
+        first_failure: gives the report of the first test of a lesson's suite that an evaluator fails, if there is one.
+    """
+
+    def __init__(
+        self,
+        subject: object,
+        reference: Reference,
+        first_failure: Callable[[LocalEvaluator, str], CheckFailed | None],
+    ) -> None:
+        self._subject, self._reference, self._first_failure = subject, reference, first_failure
+
+    def right_answer(self, request: Request, outcome: Outcome) -> Outcome:
+        """The reference's; on a student's own lessons that of the reference's code on those, if they are right."""
+        right = self._reference.evaluate(request)
+        view = self._stack_of(request)
+        if view is None or same_outcome(outcome, right):
+            return right
+        # Whoever is wrong on the reference's lessons hears that first.
+        if not self._is_right_alone(view, request) or self._fault(view, request):
+            return right
+        on_own = self._of_the_reference_in(view).evaluate(request)
+        return right if on_own.error else on_own
+
+    def diagnose(self, request: Request) -> Diagnosis | None:
+        """The cause of a wrong answer as it is on the reference's lessons; None where nothing is wrong there."""
+        view = self._stack_of(request)
+        if view is None or self._is_right_alone(view, request):
+            return None
+        return self._explained_alone.diagnose(request, self._alone(view).evaluate(request))
+
+    def lines(self, request: Request) -> list[str]:
+        """The end of a report: lesson, cause, what to read. Empty where the exercise itself is wrong, or alone."""
+        view = self._stack_of(request)
+        if view is None or not self._is_right_alone(view, request):
+            return []
+        fault = self._fault(view, request)
+        if fault is None:
+            return ["It is right on the reference's other lessons, and yours pass their own tests."]
+        first = f"This exercise is right. Lesson {read_lesson(fault.lesson).number} is not: {fault.exercise}."
+        run = [f"Run: pytest testcases/{fault.lesson}"]
+        if fault.asked is None or fault.outcome is None:
+            return [first, *run]
+        diagnosis = self._explained_alone.diagnose(fault.asked, fault.outcome)
+        return [first, *(diagnosis.lines(fault.exercise) or run), *diagnosis.advice(fault.asked)]
+
+    def _stack_of(self, request: Request) -> View | None:
+        """The view of a student's whole stack; None where the other lessons are the reference's."""
+        view = self._subject.view(request.lesson) if isinstance(self._subject, LocalEvaluator) else None
+        return view if view is not None and len(view.own) > 1 else None
+
+    @kept
+    def _alone(self, view: View) -> LocalEvaluator:
+        """The student's lessons, each on the reference's others."""
+        return LocalEvaluator(lambda lesson: View(view.folder, [lesson]))
+
+    @cached_property
+    def _explained_alone(self) -> Explanation:
+        assert isinstance(self._subject, LocalEvaluator)
+        capstone = course_lessons()[-1]
+        return Explanation(self._alone(self._subject.view(capstone)), self._reference)
+
+    def _is_right_alone(self, view: View, request: Request) -> bool:
+        return same_outcome(self._alone(view).evaluate(request), self._reference.evaluate(request))
+
+    @kept
+    def _of_the_reference_in(self, view: View, *lessons: str) -> LocalEvaluator:
+        """The student's stack with the reference's files for these lessons; for the last one where none is named."""
+        chosen = lessons or (max(view.own),)
+        files = [path for lesson in chosen for path in (SOLUTIONS / lesson).glob("*.py")]
+        texts = {path.relative_to(SOLUTIONS).as_posix(): path.read_text("utf-8") for path in files}
+        mended = View(view.folder, view.own, sources=texts)
+        return LocalEvaluator(lambda lesson: mended)
+
+    def _fault(self, view: View, request: Request) -> Fault | None:
+        """The first mistake of a lesson that this answer depends on."""
+        felt = [*self._felt(view, request)]
+        found = (self._fault_by_example(view, request, lesson) for lesson in felt)
+        return next(filter(None, found), None) or next(filter(None, (self._fails(view, one) for one in felt)), None)
+
+    def _felt(self, view: View, request: Request) -> Iterator[str]:
+        """The earlier lessons without which, on the reference's instead, the answer is another one."""
+        assert isinstance(self._subject, LocalEvaluator)
+        mine = self._subject.evaluate(request)
+        for lesson in (name for name in lesson_names() if name in view.own and name != request.lesson):
+            if not same_outcome(mine, self._of_the_reference_in(view, lesson).evaluate(request)):
+                yield lesson
+
+    def _fault_by_example(self, view: View, request: Request, lesson: str) -> Fault | None:
+        """A wrong answer to an example of the first exercise whose mistake this answer feels."""
+        assert isinstance(self._subject, LocalEvaluator)
+        mine = self._subject.evaluate(request)
+        for exercise in read_lesson(lesson).exercises:
+            if fault := self._fault_in(view, lesson, exercise):
+                mended = self._subject.with_reference(request.lesson, lesson, exercise)
+                if not same_outcome(mine, mended.evaluate(request)):
+                    return fault
+        return None
+
+    @kept
+    def _fault_in(self, view: View, lesson: str, exercise: str) -> Fault | None:
+        """The first example of an exercise that is answered otherwise than by the reference."""
+        for asked in examples(lesson, exercise):
+            outcome = self._alone(view).evaluate(asked)
+            if stub_of(outcome):
+                return None
+            if not same_outcome(outcome, self._reference.evaluate(asked)):
+                return Fault(lesson, exercise, asked, outcome)
+        return None
+
+    @kept
+    def _fails(self, view: View, lesson: str) -> Fault | None:
+        """The first test of its own suite that a lesson of the student's fails."""
+        failed = self._first_failure(self._alone(view), lesson)
+        return Fault(lesson, failed.exercise, failed.request, failed.outcome) if failed else None

@@ -1,0 +1,14 @@
+"""What an answer shows by itself: signs, exceptions, what it depends on, and where it differs."""
+
+from typing import TYPE_CHECKING
+
+from testcases.faces import face
+
+if TYPE_CHECKING:
+    from .dependence import facts
+    from .exceptions import cause_of_error
+    from .localize import where
+    from .signs import Seen
+    from .symptoms import KEPT, cause_shown, is_evidence
+
+__getattr__ = face(__name__, __file__)

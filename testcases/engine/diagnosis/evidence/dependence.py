@@ -1,0 +1,290 @@
+"""What an answer depends on, and what it must depend on: true of the code whatever else is wrong with it.
+
+An argument is changed, and both answers are asked again. Where only one of the two changes, that is a fact about the
+code: an option that changes nothing, padding that enters, a row that runs into another, a step that reaches the wrong
+steps. So a first draft with three mistakes still hears of one.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...execution import Outcome, Request, copy_plain, fields_of
+from ...report import Rules, alike, close
+from ..hypotheses import CHEAP, is_flags
+
+Ask = Callable[[Request], tuple[Outcome, Outcome]]
+"""The right answer to a question, and the student's."""
+MOST_STEPS, MOST_QUESTIONS = 6, 3
+ROUGH = Rules(1e-6, 1e-6, equal_nan=True)
+MUST = 2
+"""How often a right answer must have changed where the student's did not, before that is said."""
+OTHER = 7.3
+"""A number that no example holds."""
+
+
+def facts(failing: Request, wrong: Sequence[Request], ask: Ask) -> Iterator[str]:
+    """Sentences about the code, the surest first. `wrong`: ordinary examples that are wrong as well."""
+    questions = [_tame(one) for one in (failing, *_telling(wrong)) if one.seconds <= CHEAP]
+    seen = [_Seen(one, ask) for one in questions[:MOST_QUESTIONS]]
+    seen = [one for one in seen if one.tells]
+    if not seen:
+        return
+    direct = [one for one in seen if not one.asked.scenario]
+    if padding := _first(text for one in direct for text in _padding(one)):
+        yield padding
+    yield from _unused(seen, without_masks=bool(padding))
+    # Where padding enters, rows and steps of padding do as well.
+    for tell in () if padding else (_rows, _steps):
+        if text := _first(text for one in direct for text in tell(one)):
+            yield text
+            break
+    if text := _first(text for one in direct for text in _zeros(one)):
+        yield text
+
+
+def _first(texts: Iterator[str]) -> str:
+    return next(texts, "")
+
+
+def _telling(wrong: Sequence[Request]) -> list[Request]:
+    """The examples that have most to change: a mask that is False somewhere, several rows, many arguments."""
+
+    def weight(asked: Request) -> tuple[bool, bool, int]:
+        tensors = [one for one in asked.arguments.values() if isinstance(one, Tensor)]
+        ragged = any(is_flags(one) and not bool(one.all()) for one in tensors)
+        return ragged, any(one.dim() > 1 and len(one) > 1 for one in tensors), len(asked.arguments)
+
+    return sorted(wrong, key=weight, reverse=True)
+
+
+def _tame(asked: Request) -> Request:
+    """The question without NaN: what is NaN cannot be seen to change."""
+
+    def filled(tensor: Tensor) -> Tensor:
+        return torch.where(tensor.isfinite(), tensor, torch.full_like(tensor, 0.5)) if _is_float(tensor) else tensor
+
+    arguments = asked.arguments if asked.scenario else copy_plain(asked.arguments, filled)
+    return replace(asked, arguments=arguments)
+
+
+def _is_float(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.is_floating_point()
+
+
+class _Seen:
+    """A question and both answers; `changed` asks it with other arguments."""
+
+    def __init__(self, asked: Request, ask: Ask) -> None:
+        self.asked, self._ask = asked, ask
+        self.right, self.mine = ask(asked)
+
+    @property
+    def tells(self) -> bool:
+        return not (self.right.error or self.mine.error)
+
+    def changed(self, **arguments: Any) -> tuple[Outcome, Outcome] | None:
+        """Both answers; None where one of the two is an error."""
+        right, mine = self._ask(replace(self.asked, arguments={**self.asked.arguments, **arguments}))
+        return None if right.error or mine.error else (right, mine)
+
+
+# What stands where a mask is False
+
+
+def _padding(seen: _Seen) -> Iterator[str]:
+    for name, mask in seen.asked.arguments.items():
+        if "mask" not in name or not isinstance(mask, Tensor) or not is_flags(mask) or bool(mask.bool().all()):
+            continue
+        under = {
+            other: value.masked_fill(~mask.bool(), OTHER)
+            for other, value in seen.asked.arguments.items()
+            if _is_float(value) and value.shape == mask.shape
+        }
+        answers = seen.changed(**under) if under else None
+        if answers and alike(seen.right.value, answers[0].value) and not alike(seen.mine.value, answers[1].value):
+            yield (
+                f"padding enters: what stands where `{name}` is False changes the answer. Select the real tokens "
+                "first, then compute"
+            )
+
+
+def _zeros(seen: _Seen) -> Iterator[str]:
+    """An answer that must be 0 where a mask is False."""
+    right, mine = seen.right.value, seen.mine.value
+    for name, mask in seen.asked.arguments.items():
+        if "mask" not in name or not isinstance(mask, Tensor) or not is_flags(mask):
+            continue
+        if isinstance(right, Tensor) and isinstance(mine, Tensor) and mine.shape == right.shape == mask.shape:
+            off = ~mask.bool()
+            if bool(off.any()) and not bool(right[off].any()) and bool((mine[off] != 0).any()):
+                yield f"the answer is 0 where `{name}` is False, and here it is not"
+
+
+# Rows
+
+
+def _rows(seen: _Seen) -> Iterator[str]:
+    """A row that another one changes, where it must not; and the reverse."""
+    tensors = {name: one for name, one in seen.asked.arguments.items() if _is_float(one) and one.dim() > 1}
+    sizes = {len(one) for one in tensors.values()}
+    if len(sizes) != 1 or not 1 < max(sizes) <= 16:
+        return
+    name_of = next(iter(tensors))
+    for row in (0, max(sizes) - 1):
+        answers = seen.changed(**{name: _with_row(one, row) for name, one in tensors.items()})
+        for name, due, got in _affected(seen, answers, 0, tensors[name_of]) if answers else ():
+            undue = sorted(got - due - {row})
+            if undue and due <= {row}:
+                place = f"row {undue[0]}{_of(name)}"
+                yield f"the rows run into each other: other numbers in row {row} change {place} as well"
+
+
+def _with_row(tensor: Tensor, row: int) -> Tensor:
+    other = tensor.clone()
+    other[row] = other[row] * 1.3 + 0.4
+    return other
+
+
+# Steps
+
+
+def _steps(seen: _Seen) -> Iterator[str]:
+    """Steps of the answer that no argument at a step must change, and one does; or that one must, and none does."""
+    tensors = [
+        (name, one)
+        for name, one in seen.asked.arguments.items()
+        if _is_float(one) and one.dim() and 1 < one.shape[-1] <= MOST_STEPS + 1
+    ]
+    for step in range(max((one.shape[-1] for _, one in tensors), default=0)):
+        found: dict[str, list[tuple[str, set[int], set[int]]]] = {}
+        for name, tensor in tensors:
+            answers = seen.changed(**{name: _with_step(tensor, step)}) if step < tensor.shape[-1] else None
+            for part, due, got in _affected(seen, answers, -1, tensor) if answers else ():
+                found.setdefault(part, []).append((name, due, got))
+        for part, rows in found.items():
+            all_due, all_got = (set().union(*(row[place] for row in rows)) for place in (1, 2))
+            # What must cancel in one argument is reached by another. A gradient may be at a kink of the student's.
+            undue, missing = all_got - all_due, all_due - all_got if not part.startswith("the gradient") else set()
+            for name, due, got in rows:
+                if got & undue or (missing and due & missing):
+                    yield (
+                        f"`{name}` at step {step} changes {_said(got)}{_of(part)}; it must change {_said(due)} "
+                        f"(steps count from 0): {_why(due, got)}"
+                    )
+
+
+def _with_step(tensor: Tensor, step: int) -> Tensor:
+    other = tensor.clone()
+    other[..., step] = other[..., step] * 1.3 + 0.4
+    return other
+
+
+def _of(part: str) -> str:
+    return f" of {part if ' ' in part else f'`{part}`'}" if part else ""
+
+
+def _why(due: set[int], got: set[int]) -> str:
+    if due < got:
+        return "is something summed, averaged or carried over steps that belongs to each of them?"
+    if not got:
+        return "is it left out there, cut off by a clamp, or written over?"
+    if got < due:
+        return "which steps does the loop, or the slice, leave out, or what does it not carry on?"
+    return "in which order does the loop run, and is something shifted by one?"
+
+
+def _said(steps: set[int]) -> str:
+    found = sorted(steps)
+    if not found:
+        return "no step"
+    if len(found) == 1:
+        return f"step {found[0]}"
+    if found == list(range(found[0], found[-1] + 1)):
+        return f"steps {found[0]} to {found[-1]}"
+    return "steps " + ", ".join(map(str, found))
+
+
+def _affected(
+    seen: _Seen, answers: tuple[Outcome, Outcome], dim: int, like: Tensor
+) -> Iterator[tuple[str, set[int], set[int]]]:
+    """By part of the answer: the places along a dimension that change in the right answer, and in the student's."""
+    before, after = (map(_parts, pair) for pair in ((seen.right, seen.mine), answers))
+    (right, mine), (right_then, mine_then) = before, after
+    for name in right:
+        four = [one.get(name) for one in (right, right_then, mine, mine_then)]
+        if not all(_is_float(one) and one.shape == four[0].shape and one.dim() for one in four):
+            continue
+        if dim == -1 and (four[0].dim() != like.dim() or abs(four[0].shape[-1] - like.shape[-1]) > 1):
+            continue
+        if four[0].shape[dim] < 2 or (dim == 0 and four[0].dim() < 2):
+            continue
+        yield name, _places(four[0], four[1], dim), _places(four[2], four[3], dim)
+
+
+def _places(before: Tensor, after: Tensor, dim: int) -> set[int]:
+    moved = ~close(before.double(), after.double(), ROUGH)
+    return set(moved.movedim(dim, 0).flatten(1 if moved.dim() > 1 else 0).reshape(moved.shape[dim], -1).any(1).nonzero()
+               .flatten().tolist())  # fmt: skip
+
+
+def _parts(outcome: Outcome) -> dict[str, Any]:
+    value, names = fields_of(outcome.value)
+    if isinstance(value, tuple):
+        value = dict(zip(names or map(str, range(len(value))), value, strict=True))
+    parts = value if isinstance(value, dict) else {"": value}
+    return parts | {f"the gradient by `{name}`": slope for name, slope in outcome.gradients.items()}
+
+
+# What changes nothing
+
+
+def _unused(seen: list[_Seen], without_masks: bool) -> Iterator[str]:
+    """Arguments without effect, in all questions in which they must have one."""
+    names = dict.fromkeys(name for one in seen for name in one.asked.arguments)
+    for name in (one for one in names if not (without_masks and "mask" in one)):
+        tried: list[tuple[str, str]] = []
+        for one in seen:
+            value = one.asked.arguments.get(name)
+            for other in _others(value, one.asked.scenario is not None):
+                answers = one.changed(**{name: other})
+                if answers is None:
+                    continue
+                if not alike(one.mine.value, answers[1].value):
+                    tried = []
+                    break
+                if not alike(one.right.value, answers[0].value):
+                    tried += [(_short(value), _short(other))]
+            else:
+                continue
+            break
+        if len(tried) >= min(MUST, len(seen)):
+            shown = [text for text in dict.fromkeys(itertools.chain(*tried)) if text][:3]
+            numbers = f" (the same answer with {' and '.join(shown)})" if len(shown) > 1 else ""
+            yield f"`{name}` changes nothing{numbers}: is it used?"
+
+
+def _others(value: Any, in_scenario: bool) -> list[Any]:
+    if isinstance(value, bool):
+        return [not value]
+    if isinstance(value, float):
+        return [value / 2, 1.7 * value + 0.05, *(() if in_scenario else (10 * value + 0.3, value / 10))]
+    if isinstance(value, int) and not in_scenario:
+        return [value + 1]
+    if _is_float(value) and value.dim() and not in_scenario:
+        return [value * 1.3 + 0.37, value * 0.6 - 0.81, -value, value.flip(-1), value * 8.0]
+    if isinstance(value, Tensor) and is_flags(value) and not in_scenario:
+        return [torch.ones_like(value)]
+    return []
+
+
+def _short(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, (int, float)) and not isinstance(value, bool) else (
+        str(value) if isinstance(value, bool) else ""
+    )  # fmt: skip

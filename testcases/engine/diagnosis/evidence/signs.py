@@ -1,0 +1,109 @@
+"""Signs in a wrong answer itself: its type and shape, what it left changed, and a row that is wrong by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from torch import Tensor
+
+from ...execution import Outcome, Request
+from ...report import same_outcome, show, show_argument, type_name
+
+Seen = tuple[Request, Outcome, Outcome]
+"""A question, the right answer, and the student's."""
+Parts = dict[str, Any]
+"""An answer's values and gradients by name."""
+Pair = tuple[Request, Parts, Parts]
+"""A question, and the parts of the right answer and of the student's."""
+MOST_ROWS = 16
+
+
+def beside_the_answer(failing: Seen) -> str:
+    """What the call left changed, if its answer is right."""
+    _, right, mine = failing
+    changed = [*mine.changed, *(name for name in mine.left_behind if name not in right.left_behind)]
+    if right.error or not changed:
+        return ""
+    clean = replace(mine, changed=right.changed, left_behind=right.left_behind)
+    if not same_outcome(right, clean):
+        return ""
+    return f"the answer itself is right; not left as before the call: {', '.join(changed)}"
+
+
+def of_another_kind(pairs: list[Pair]) -> str:
+    """A difference in dtype, shape or type that all these wrong answers have in common."""
+    found = [list(_kinds(right, got)) for _, right, got in pairs]
+    return next((text for text in found[-1] if all(text in one for one in found)), "")
+
+
+def _kinds(right: Parts, got: Parts) -> Iterator[str]:
+    for name, part in right.items():
+        if name.startswith("gradient"):
+            continue
+        other, of = got.get(name), f"of `{name}` " if name else ""
+        if isinstance(part, Tensor) and isinstance(other, Tensor):
+            if part.dtype != other.dtype:
+                kinds = [str(one.dtype).removeprefix("torch.") for one in (other, part)]
+                yield f"the dtype {of}is {kinds[0]} in place of {kinds[1]}"
+            elif part.dim() != other.dim():
+                yield f"the number of dimensions {of}is {other.dim()} in place of {part.dim()}"
+            elif part.shape != other.shape:
+                is_long = other.numel() > part.numel()
+                yield f"the shape {of}is too {'large' if is_long else 'small'}"
+        elif name in got and type(part) is not type(other):
+            yield f"the type {of}is {type_name(other)} in place of {type_name(part)}"
+    if len(got) != len(right):
+        yield f"there are {'fewer' if len(got) < len(right) else 'more'} parts than are due"
+
+
+def is_level(pairs: list[tuple[Tensor, Tensor]]) -> str:
+    """Whether each row holds one number all along, or all numbers together are whitened, where the right ones are not.
+
+    Places that are 0 are padding.
+    """
+    told = [_shape_of(*pair) for pair in pairs if int((pair[1] != 0).sum()) > 2 and not bool(pair[1].isnan().any())]
+    return told[0] if len(told) > 1 and all(text == told[0] for text in told) else ""
+
+
+def _shape_of(right: Tensor, got: Tensor) -> str:
+    real = got != 0
+    if right.dim() == 2 and not _along(right, real) and _along(got, real):
+        return "the same number all along a row"
+    are_counts = bool((got == got.round()).all())
+    if not are_counts and _is_one(got[real].std()) and not _is_one(right[real].std()):
+        if float(got[real].mean().abs()) < 1e-4:
+            return "with mean 0 and standard deviation 1: is it whitened?"
+        return "with standard deviation 1: is it scaled?"
+    return ""
+
+
+def _along(values: Tensor, real: Tensor) -> bool:
+    rows = [row[chosen] for row, chosen in zip(values, real, strict=True) if bool(chosen.any())]
+    return all(bool(((row - row[0]).abs() <= 1e-6 * (1 + row[0].abs())).all()) for row in rows)
+
+
+def _is_one(deviation: Tensor) -> bool:
+    return abs(float(deviation) - 1) < 1e-3
+
+
+def row_alone(failing: Seen, ask: Callable[[Request], tuple[Outcome, Outcome]]) -> str:
+    """The first row that is answered wrong by itself; `ask` gives the right answer to a question, and the student's."""
+    asked = failing[0]
+    tensors = {name: value for name, value in asked.arguments.items() if isinstance(value, Tensor) and value.dim()}
+    sizes = {len(value) for value in tensors.values()}
+    has_rows = any(one.dim() > 1 for one in tensors.values())
+    if asked.scenario or not has_rows or len(sizes) != 1 or not 1 < max(sizes) <= MOST_ROWS:
+        return ""
+    for number in range(max(sizes)):
+        row = {name: value[number : number + 1] for name, value in tensors.items()}
+        alone = replace(asked, arguments={**asked.arguments, **row}, grad_of=(), grad_weights=None)
+        right, mine = ask(alone)
+        if right.error:
+            return ""
+        if not same_outcome(right, mine, values_only=True):
+            given = ", ".join(f"{name}={show_argument(value)}" for name, value in row.items())
+            got = mine.error.type_name if mine.error else show(mine.value)
+            return f"row {number} is wrong by itself: {given} gives {got}, not {show(right.value)}"
+    return ""

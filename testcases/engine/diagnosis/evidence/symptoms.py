@@ -1,0 +1,291 @@
+"""Causes that a wrong answer shows by itself, whatever the code: what was changed, kept, cut off, hidden or rounded, or
+is wrong for one special number only. The last are tested: without that number the answer has to be right.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...execution import Outcome, Request, tensors_in
+from ...oracle import shared_reference
+from ...report import EXACT, Rules, close, is_rounding, same_outcome, same_slope
+from ..hypotheses import CHEAP, is_flags
+from .signs import Seen
+
+Ask = Callable[[Request], tuple[Outcome, Outcome]]
+"""The right answer to another question, and the student's."""
+SHORT, LONG = 200, 255
+"""Columns that any dtype counts, and more than an 8-bit one does."""
+
+KEPT = "something is kept from one call to the next, in a global, a default argument, an attribute, a cache by shape"
+CHANGED = (
+    "{} in place: by an operation that ends in `_`, by `+=`, or by an assignment to a part of it. "
+    "`.float()`, `.long()` and `.to()` give the same tensor where there is nothing to convert"
+)
+DIVIDED, APART = "something is divided by `{}`, which is 0 here", "`{}` = {} is handled apart, and wrongly"
+FALSY = ": `if {0}:` and `{0} or ...` take 0 for no value"
+NOT_EXPECTED, EMPTY = "the code does not expect {}", "an empty `{}`, which may be"
+EXACTLY_0 = "numbers of `{}` that are exactly 0 are handled apart (`!= 0`, `> 0`, `>= 0`), and may be ordinary ones"
+EQUAL = "equal numbers of `{}` are taken for one: go by their places, not by their values"
+COUNTED = "something is counted in a dtype that ends before: uint8 at 255; bfloat16 holds no 257, float16 no 2,049"
+UNDUE = "{} not detached: no gradient may flow there"
+CUT_OFF = "the gradient into {} is cut off, by detach, no_grad, .item() or torch.tensor(...)"
+FLAT = "no gradient arrives at {}: on its way it is multiplied by 0, clamped or rounded"
+NAN_IN_GRADIENT = (
+    "NaN is left out of the value after it was computed, by `where` or a mask, and still is in the gradient: "
+    "select first, then compute"
+)
+NAN_HIDDEN = (
+    "the NaN of a real token is hidden: by nan_to_num, nansum or nanmean, by a comparison, which is False for NaN, "
+    "or by Python's min and max"
+)
+SIX_DIGITS = (
+    "it agrees to six digits only: a small number is added that does not belong there, a float32 tensor is mixed in "
+    "(x.to(other.dtype)), or two large numbers are subtracted that nearly cancel"
+)
+DEFAULT_DTYPE = "a tensor is made in torch's default dtype, float32: pass `dtype=` to zeros, empty, tensor, arange"
+
+CUT_DOWN = "`.float()` or torch.float32 cuts float64 down: the answer keeps the precision of its arguments"
+TIMES_INFINITY = (
+    "0 times infinity is NaN: a number that is infinite is multiplied by 0, as by a one-hot vector or a mask. Select "
+    "with gather, where or masked_fill"
+)
+DIGITS_LOST = (
+    "right in float64, wrong in float32: digits are lost where nearly equal numbers are subtracted, or exp is taken of "
+    "large ones. Use expm1, log1p, logsumexp, or compute in float64"
+)
+ANOTHER_NUMBER = (
+    "this is the answer with `{0}` = {1}, where it is {2}: is there another default, or a number written out?"
+)
+CONSTANTS = (0.0, 1e-8, 1e-5, 1e-4, 1e-3, 0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.3, 0.5, 0.9, 0.95, 0.97, 0.98, 0.99,
+             0.995, 0.999, 1.0, 2.0, 5.0, 10.0)  # fmt: skip
+"""Numbers that people write for an option."""
+ROUND = (0.0, 0.25, 0.5, 1.0, 2.0)
+CUTS = re.compile(r"\.float\(\)|float32")
+MADE = re.compile(r"\b(zeros|ones|empty|full|tensor|arange|linspace|eye)\(")
+
+
+def cause_shown(failing: Seen, wrong: Sequence[Request], ask: Ask, code: str = "") -> str:
+    """A sentence, or "". `wrong`: the ordinary examples that the student has wrong as well; `code`: the function."""
+    told = itertools.chain(
+        (tell(*failing) for tell in (_changed, _left, _gradient, _of_nan)),
+        (_dtype(*failing, code), _digits(*failing), _of_infinity(*failing, ask), _of_float32(*failing, ask)),
+    )
+    texts = (
+        itertools.chain(told, _tested(failing, wrong, ask), _other_numbers(failing, wrong, ask))
+        if not failing[1].error
+        else iter(())
+    )
+    return next((text for text in texts if text), "")
+
+
+# Shown
+
+
+def _changed(asked: Request, right: Outcome, mine: Outcome) -> str:
+    nested = [name.rpartition(".")[2] for name in mine.left_behind if name.startswith(("first.", "second."))]
+    names = [f"`{name}`" for name in dict.fromkeys(nested or mine.changed)]
+    if not mine.changed or right.changed or not same_outcome(right, replace(mine, changed=(), left_behind=()), True):
+        return ""
+    return CHANGED.format(f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} changed")
+
+
+def _left(asked: Request, right: Outcome, mine: Outcome) -> str:
+    left = [name for name in mine.left_behind if name not in right.left_behind]
+    if not left or not same_outcome(right, mine, values_only=True):
+        return ""
+    return f"something of the caller's is changed and not put back: {', '.join(left)}"
+
+
+def _gradient(asked: Request, right: Outcome, mine: Outcome) -> str:
+    differ = [name for name, slope in right.gradients.items() if not same_slope(slope, mine.gradients.get(name))]
+    if not differ or not same_outcome(right, mine, values_only=True):
+        return ""
+    names = " and ".join(f"`{name}`" for name in differ)
+    pairs = [(right.gradients[name], mine.gradients.get(name)) for name in differ]
+    if all(got is None for _, got in pairs):
+        return CUT_OFF.format(names)
+    if not any(got is None or bool(got.any()) for _, got in pairs):
+        return FLAT.format(names)
+    if all(due is None or not bool(due.any()) for due, _ in pairs):
+        return UNDUE.format(f"{names} {'is' if len(differ) == 1 else 'are'}")
+    return NAN_IN_GRADIENT if all(_has_nan(got) and not _has_nan(due) for due, got in pairs) else ""
+
+
+def _of_nan(asked: Request, right: Outcome, mine: Outcome) -> str:
+    pairs = _numbers(right, mine)
+    hidden = [(due, got) for due, got in pairs if _has_nan(due)]
+    return NAN_HIDDEN if hidden and not any(_has_nan(got) for _, got in pairs) else ""
+
+
+def _dtype(asked: Request, right: Outcome, mine: Outcome, code: str) -> str:
+    pairs = [(due, got) for due, got in _numbers(right, mine) if due.dtype != got.dtype]
+    if not pairs or any((due.dtype, got.dtype) != (torch.float64, torch.float32) for due, got in pairs):
+        return ""
+    if CUTS.search(code):
+        return CUT_DOWN
+    agree = all(torch.allclose(due, got.double(), 1e-5, 1e-5, equal_nan=True) for due, got in pairs)
+    rest = "" if agree else ". The numbers are wrong as well: look at them once the dtype is right"
+    return DEFAULT_DTYPE + rest if not code or MADE.search(code) else ""
+
+
+def _of_infinity(asked: Request, right: Outcome, mine: Outcome, ask: Ask) -> str:
+    """NaN of an answer that is right where what is infinite is only large."""
+    pairs = _numbers(right, mine)
+    given = {name: one for name, one in asked.arguments.items() if isinstance(one, Tensor) and bool(one.isinf().any())}
+    if not given or not any(_has_nan(got) and not _has_nan(due) for due, got in pairs):
+        return ""
+    tamed = {name: one.clamp(-300.0, 300.0) for name, one in given.items()}
+    due, got = ask(replace(asked, arguments={**asked.arguments, **tamed}, grad_of=(), grad_weights=None))
+    return TIMES_INFINITY if not due.error and same_outcome(due, got, values_only=True) else ""
+
+
+def _digits(asked: Request, right: Outcome, mine: Outcome) -> str:
+    pairs = [(due, got) for due, got in _numbers(right, mine) if not bool(close(due, got, EXACT).all())]
+    is_alone = not asked.scenario  # A step of a training that is small anyway agrees as well.
+    return SIX_DIGITS if is_alone and pairs and all(is_rounding(*pair) for pair in pairs) else ""
+
+
+def _of_float32(asked: Request, right: Outcome, mine: Outcome, ask: Ask) -> str:
+    """Right of the same numbers in float64."""
+    narrow = {name: one for name, one in asked.arguments.items() if _is_of(one, torch.float32)}
+    if not narrow or asked.scenario or any(_has_nan(got) for _, got in _numbers(right, mine)):
+        return ""
+    wide = {name: one.double() for name, one in narrow.items()}
+    due, got = ask(replace(asked, arguments={**asked.arguments, **wide}, grad_of=(), grad_weights=None))
+    return DIGITS_LOST if not due.error and same_outcome(due, got, values_only=True) else ""
+
+
+def _is_of(value: Any, dtype: torch.dtype) -> bool:
+    return isinstance(value, Tensor) and value.dtype == dtype
+
+
+def _other_numbers(failing: Seen, wrong: Sequence[Request], ask: Ask) -> Iterator[str]:
+    """Another number in place of an option, or of its default, where it explains all that is wrong with that one."""
+    asked, right, mine = failing
+    if asked.seconds > CHEAP or asked.scenario or not is_evidence(right, mine):
+        return
+    for name, parameter in shared_reference().parameters(asked.lesson, asked.exercise).items():
+        value = asked.arguments.get(name, parameter.default)
+        if type(value) not in (int, float):
+            continue
+        alike = [one for one in wrong if one.arguments.get(name, parameter.default) == value]
+        alone = len(alike) == len(wrong) > 1
+        for number in (one for one in CONSTANTS if one != value and (alone or one not in ROUND)):
+            # Other mistakes may be in the other wrong ones: then an odd number tells by itself.
+            seen = [(asked, mine), *((one, ask(one)[1]) for one in alike[: 3 if alone else 0])]
+            others = ((_with(one, name, type(value)(number)), got) for one, got in seen)
+            # A bound that does not act may be any number.
+            near = ask(_with(asked, name, type(value)(1.3 * number + 1e-3)))[0]
+            acts = not same_outcome(near, mine, values_only=True)
+            if acts and all(same_outcome(ask(one)[0], got, values_only=True) for one, got in others):
+                place = "at its default" if name not in asked.arguments else f"= {value:g}"
+                yield ANOTHER_NUMBER.format(name, f"{number:g}", place)
+
+
+def _with(asked: Request, name: str, number: float) -> Request:
+    arguments = {**asked.arguments, name: number}
+    return replace(asked, arguments=arguments, positional=0, grad_of=(), grad_weights=None)
+
+
+def is_evidence(right: Outcome, mine: Outcome) -> bool:
+    """Whether agreement with this wrong answer says something: it is not NaN, 0 or constant where it differs."""
+    due, got = ([*tensors_in(one.value)] for one in (right, mine))
+    if mine.error:
+        return False
+    slopes = [(one, mine.gradients.get(name)) for name, one in right.gradients.items()]
+    pairs = [*zip(due, got, strict=False), *((a, b) for a, b in slopes if a is not None and b is not None)]
+    pairs += [(torch.tensor(a), torch.tensor(b)) for a, b in _floats(right.value, mine.value)]
+    if [one.shape for one in due] != [one.shape for one in got]:
+        return bool(got)
+    differ = [(a, b) for a, b in pairs if a.dtype == b.dtype and not bool(close(a, b, EXACT).all())]
+    return any(a.dtype != b.dtype for a, b in pairs) or any(_says_something(*pair) for pair in differ)
+
+
+def _says_something(right: Tensor, got: Tensor) -> bool:
+    if not got.is_floating_point():
+        return True
+    off = ~close(right, got, Rules(equal_nan=True))
+    numbers = got[off] if got.dim() else got.reshape(1)
+    return bool((numbers.isfinite() & (numbers != 0)).any())
+
+
+def _floats(right: Any, mine: Any) -> list[tuple[float, float]]:
+    if isinstance(right, dict) and isinstance(mine, dict):
+        return [pair for key in right.keys() & mine.keys() for pair in _floats(right[key], mine[key])]
+    return [(right, mine)] if isinstance(right, float) and isinstance(mine, float) else []
+
+
+def _numbers(right: Outcome, mine: Outcome) -> list[tuple[Tensor, Tensor]]:
+    """The tensors of both answers; none if they are not of the same form."""
+    due, got = ([*tensors_in(one.value)] for one in (right, mine))
+    if [one.shape for one in due] != [one.shape for one in got]:
+        return []
+    return [pair for pair in zip(due, got, strict=True) if all(one.is_floating_point() for one in pair)]
+
+
+def _has_nan(tensor: Any) -> bool:
+    return isinstance(tensor, Tensor) and bool(tensor.isnan().any())
+
+
+# Tested
+
+
+def _tested(failing: Seen, wrong: Sequence[Request], ask: Ask) -> Iterator[str]:
+    """What is wrong only because of one number, or of a size: with another one the answer is right."""
+    asked, right, mine = failing
+    if asked.seconds > CHEAP or not (mine.error or is_evidence(right, mine)):
+        return
+    of_data = _of_data(asked) if not wrong and not mine.error else ()
+    for text, changed in itertools.chain(_of_options(asked, mine, wrong), of_data):
+        due, got = ask(replace(asked, arguments={**asked.arguments, **changed}, grad_of=(), grad_weights=None))
+        if not due.error and same_outcome(due, got, values_only=True):
+            yield text
+
+
+def _of_options(asked: Request, mine: Outcome, wrong: Sequence[Request]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """A cause, and the arguments without what it needs: a number that is 0 or 1, as in all that is wrong; no entry."""
+    broken = any(not bool(one.isfinite().all()) for one in tensors_in(mine.value))
+    for name, value in asked.arguments.items():
+        if isinstance(value, Tensor) or any(repr(other.arguments.get(name)) != repr(value) for other in wrong):
+            continue
+        if type(value) in (int, float) and value in (0, 1):
+            text = APART.format(name, f"{value:g}") + (FALSY.format(name) if value == 0 else "")
+            if mine.error:
+                text = NOT_EXPECTED.format(f"`{name}` = {value:g}")
+            elif broken and value == 0:
+                text = DIVIDED.format(name)
+            yield text, {name: 2 if type(value) is int else 0.75}
+        elif isinstance(value, (list, tuple)) and not value:
+            yield NOT_EXPECTED.format(EMPTY.format(name)), {name: type(value)([2])}
+
+
+def _of_data(asked: Request) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The same, of the numbers of a tensor, or their count."""
+    for dim in (1, 0):
+        sizes = [one.shape[dim] for one in asked.arguments.values() if isinstance(one, Tensor) and one.dim() > dim]
+        if sizes and min(sizes) > LONG:
+            yield COUNTED, {name: _narrowed(one, dim, min(sizes)) for name, one in asked.arguments.items()}
+    numbers = [
+        (name, one) for name, one in asked.arguments.items() if isinstance(one, Tensor) and one.dtype.is_floating_point
+    ]
+    for name, one in numbers:
+        if bool((one == 0).any()) and not is_flags(one):
+            yield EXACTLY_0.format(name), {name: one.masked_fill(one == 0, 1e-3)}
+    for name, one in numbers:
+        if len(one.unique()) < one.numel() and not is_flags(one):
+            yield EQUAL.format(name), {name: one + 1e-3 * torch.arange(one.numel()).reshape(one.shape)}
+
+
+def _narrowed(value: Any, dim: int, size: int) -> Any:
+    """The first columns; a tensor with one more, as the values of lesson 4, keeps one more."""
+    if not isinstance(value, Tensor) or value.dim() <= dim or value.shape[dim] not in (size, size + 1):
+        return value
+    return value.narrow(dim, 0, SHORT + value.shape[dim] - size)

@@ -1,0 +1,307 @@
+"""Which of a lesson's wrong answers explains what a student's code gave."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+
+from ..catalog import lesson as read_lesson
+from ..catalog import section_for
+from ..execution import Evaluator, LocalEvaluator, Outcome, Request
+from ..oracle import Change, Reference, WrongAnswer, cost_of, examples, kept, region_text, suspects, wrong_answers
+from ..report import same_outcome
+from .evidence import KEPT, Seen, cause_of_error, cause_shown, facts, where
+from .hypotheses import CHEAP, Suspect, distance, function_in, words_of
+from .search import MAX_FAILED, Failed, Search, bench_of
+
+NEAR = 0.75
+NOT_EXPLAINED = ("load", "missing", "signature", "timeout", "too large")
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What is said about a wrong answer: a listed cause, else general ones, else what it shows and where it differs."""
+
+    listed: WrongAnswer | None = None
+    general: tuple[Suspect, ...] = ()
+    shown: str = ""
+    where: str = ""
+
+    def lines(self, exercise: str) -> list[str]:
+        if self.listed:
+            other = self.listed.exercise
+            place = "" if other == exercise else f"in {other}, which {exercise} uses: "
+            return [f"Likely cause: {place}{self.listed.name}: {self.listed.why}"]
+        if self.general:
+            texts = " Or ".join(f"{suspect.text}." for suspect in self.general).replace("?.", "?")
+            return [f"Likely cause: this is what `{exercise}` gives {texts}".removesuffix(".")]
+        cause = [f"Likely cause: {self.shown}"] if self.shown else []
+        return cause + ([f"Where it differs: {self.where}"] if self.where else [])
+
+    def advice(self, asked: Request, said: Sequence[str] = ()) -> list[str]:
+        """What to read, where the report has `said` this, and how to ask for a hint."""
+        heading = self.listed.read if self.listed else section_for(asked.lesson, asked.exercise, "\n".join(said))
+        return [
+            f'Read: tutorial/{asked.lesson}/README.md, "{heading}"',
+            f"Hint: make hint LESSON={read_lesson(asked.lesson).number} EXERCISE={asked.exercise}",
+        ]
+
+
+@cache
+def words_changed(lesson: str, wrong: WrongAnswer) -> Counter[str]:
+    """How many more there are of each in a wrong answer's code than in the reference's."""
+    region = region_text(lesson, wrong.exercise)
+    words = words_of(wrong.change.apply(region) if isinstance(wrong.change, Change) else region)
+    words.subtract(words_of(region))
+    return words
+
+
+class Explanation:
+    """Holds one subject's answers against those of the wrong answers; whatever has been asked is kept."""
+
+    def __init__(self, subject: Evaluator, reference: Reference) -> None:
+        self._subject, self._reference = subject, reference
+        self._failed: dict[tuple[str, str], list[Failed]] = {}
+        self._afresh: Counter[tuple[str, str]] = Counter()
+
+    def diagnose(self, request: Request, outcome: Outcome, neighbours: bool = True) -> Diagnosis:
+        """In layers: each is asked only where those before it found nothing.
+
+        First a listed wrong answer that agrees with the student on every example: one of the exercise, else (with
+        `neighbours`) one of another that the exercise calls. Then general causes that agree as well. Failing them, the
+        listed one of the exercise that agrees best. Then what the answer shows by itself, and where it differs.
+        """
+        if outcome.error and outcome.error.kind in NOT_EXPLAINED:
+            return Diagnosis()
+        right, failed = self._reference.evaluate(request), Failed(request, outcome)
+        earlier = self._failed.setdefault((request.lesson, request.exercise), [])
+        # A neighbour's wrong answer that leaves this one right explains nothing, however close it is.
+        listed = None if same_outcome(right, outcome) else self._listed(failed, earlier, neighbours)
+        earlier[:] = [*earlier, failed][-MAX_FAILED:]
+        if listed:
+            return Diagnosis(listed)
+        seen, shown = (request, right, outcome), ""
+        if suspects(request.lesson):  # In a hunt, what is found by search would be the answer.
+            with suppress(Exception):
+                shown = self._shown(seen) or self._depends(seen, search=False)
+            return Diagnosis(self._closest(failed), shown=shown)
+        with suppress(Exception):  # A changed reference may fail in any way; what cannot be told is left out.
+            if general := self._search(request.lesson, request.exercise).causes(request, right, outcome):
+                return Diagnosis(general=tuple(general))
+        if listed := self._closest(failed):
+            return Diagnosis(listed)
+        with suppress(Exception):
+            shown = self._kept(*seen) or self._shown(seen)
+        with suppress(Exception):
+            if not shown and neighbours and (text := self._of_a_neighbour(*seen)):
+                return Diagnosis(where=text)
+        with suppress(Exception):
+            shown = shown or self._depends(seen)
+        with suppress(Exception):
+            return Diagnosis(shown=shown, where="" if shown else self._where(seen))
+        return Diagnosis(shown=shown)
+
+    def _shown(self, seen: Seen) -> str:
+        """What an exception, or the answer, shows by itself."""
+        asked, _, mine = seen
+        if mine.error:
+            return cause_of_error(mine.error, asked, self._names(asked.lesson, asked.exercise))
+        wrong, words = self._wrong_of(asked.lesson, asked.exercise), self._text(asked.lesson, asked.exercise)
+        return cause_shown(seen, wrong, self._both, words)
+
+    def _depends(self, seen: Seen, search: bool = True) -> str:
+        """What explains a part of what is wrong, and what the code depends on and must not."""
+        asked, _, mine = seen
+        if mine.error:
+            return ""
+        wrong = self._wrong_of(asked.lesson, asked.exercise)
+        found = list(itertools.islice(facts(asked, wrong, self._both), 2))
+        if search and (part := self._search(asked.lesson, asked.exercise).partly()):
+            suspect, count, most = part
+            text = suspect.text.removeprefix("with ")
+            found = [f"{f'in {count} of {most} wrong answers, ' if count < most else ''}{text}", *found[:1]]
+        return " ".join(f"{text}{'' if text.endswith('?') else '.'}" for text in found).removesuffix(".")
+
+    def _text(self, lesson: str, exercise: str) -> str:
+        """The student's function."""
+        return function_in(self._subject.text(lesson, read_lesson(lesson).file_of(exercise)), exercise)
+
+    def _names(self, lesson: str, exercise: str) -> set[str]:
+        return set(re.findall(r"\w+", self._subject.text(lesson, read_lesson(lesson).file_of(exercise))))
+
+    @kept
+    def _wrong_of(self, lesson: str, exercise: str) -> list[Request]:
+        """The examples that the subject has wrong."""
+        every = zip(
+            examples(lesson, exercise),
+            self._reference.right_answers_to(lesson, exercise),
+            self._answers_to(lesson, exercise),
+            strict=True,
+        )
+        return [asked for asked, right, mine in every if not same_outcome(right, mine)]
+
+    def _both(self, asked: Request) -> tuple[Outcome, Outcome]:
+        return self._reference.evaluate(asked), self._subject.evaluate(asked)
+
+    def _where(self, failing: Seen) -> str:
+        key = failing[0].lesson, failing[0].exercise
+        seen = list(zip(examples(*key), self._reference.right_answers_to(*key), self._answers_to(*key), strict=True))
+        return where(seen, failing, self._both)
+
+    def _kept(self, request: Request, right: Outcome, outcome: Outcome) -> str:
+        """Whether the answer is another one where the files have just been loaded, and nothing was asked before."""
+        key = request.lesson, request.exercise
+        if not isinstance(self._subject, LocalEvaluator) or request.seconds > CHEAP or self._afresh[key] == MAX_FAILED:
+            return ""
+        self._afresh[key] += 1
+        first = self._subject.afresh().evaluate(request)
+        if same_outcome(first, outcome):
+            return ""
+        told = "right" if same_outcome(first, right) else "another one"
+        return f"{KEPT}: asked first, the answer is {told}"
+
+    def _of_a_neighbour(self, request: Request, right: Outcome, mine: Outcome) -> str:
+        """Whether the reference's version of one other exercise is enough to mend this very answer."""
+        if not isinstance(self._subject, LocalEvaluator):
+            return ""
+        lesson, used = request.lesson, self._reference.used_by(request.lesson, request.exercise) - {request.exercise}
+        for other in (name for name in read_lesson(lesson).exercises if name in used):
+            if not self._is_right(lesson, other):
+                answer = self._subject.with_reference(lesson, lesson, other).evaluate(request)
+                is_right = same_outcome(right, answer)
+                if is_right or (mine.error and not answer.error):
+                    end = "is right" if is_right else "does not raise"
+                    return (
+                        f"`{other}` is wrong: with a right one, this call of `{request.exercise}` {end}. Fix it first"
+                    )
+        return ""
+
+    @kept
+    def _search(self, lesson: str, exercise: str) -> Search:
+        right = self._reference.right_answers_to(lesson, exercise)
+        costs = self._costs(lesson, exercise)
+        words = self._words(lesson, exercise)
+        return Search(bench_of(lesson, exercise), right, self._answers_to(lesson, exercise), costs, words)
+
+    @kept
+    def _words(self, lesson: str, exercise: str) -> Counter[str]:
+        """How many more there are of each in the subject's code than in the reference's; none where it has no text."""
+        file = read_lesson(lesson).file_of(exercise)
+        own, right = (
+            words_of(function_in(one.text(lesson, file), exercise))
+            for one in (self._subject, self._reference.evaluator)
+        )
+        own.subtract(right if own else ())
+        return own
+
+    def _ask(self, wrong: WrongAnswer, request: Request) -> Outcome:
+        return self._reference.changed(request.lesson, wrong).evaluate(request)
+
+    def _listed(self, failed: Failed, earlier: list[Failed], neighbours: bool) -> WrongAnswer | None:
+        """The wrong answer of the list that gives this answer and the last that failed, and agrees on every example."""
+        agreeing = self._agreeing_with(failed.request.lesson, failed.request.exercise, neighbours)
+        gives = (wrong for wrong in agreeing if all(one.is_given_by(wrong, self._ask) for one in (failed, *earlier)))
+        return next(gives, None)
+
+    def _closest(self, failed: Failed) -> WrongAnswer | None:
+        """The nearest to the student of those that reproduce the failing request."""
+        shares = self._shares_of(failed.request.lesson, failed.request.exercise)
+        given = {wrong: share for wrong, share in shares.items() if failed.is_given_by(wrong, self._ask)}
+        return max(given, key=given.__getitem__, default=None)
+
+    @kept
+    def _shares_of(self, lesson: str, exercise: str) -> dict[WrongAnswer, float]:
+        """Of the examples that the student or the wrong answer gets wrong, the share with one value; NEAR at least.
+
+        Many changes raise an error of one type: it makes none of them near.
+        """
+        if all(mine.error for mine in self._answers_to(lesson, exercise)):
+            return {}
+        own = [wrong for wrong in wrong_answers(lesson) if wrong.exercise == exercise]
+        shares = {wrong: self._share(lesson, exercise, wrong) for wrong in own}
+        return {wrong: share for wrong, share in shares.items() if share >= NEAR}
+
+    def _share(self, lesson: str, exercise: str, wrong: WrongAnswer) -> float:
+        mine, right = self._answers_to(lesson, exercise), self._reference.right_answers_to(lesson, exercise)
+        is_wrong = [not same_outcome(*pair, values_only=True) for pair in zip(mine, right, strict=True)]
+        agreed, differ, left = 0, 0, sum(is_wrong)
+        for i in self._order(lesson, exercise):
+            their = self._reference.answer_of(lesson, wrong, exercise, i)
+            if is_wrong[i] or not same_outcome(their, right[i], values_only=True):
+                same = same_outcome(mine[i], their, values_only=True)
+                agreed, differ = agreed + same, differ + (not same)
+            left -= is_wrong[i]
+            if agreed + left < NEAR * (agreed + left + differ):
+                return 0.0  # It is far, whatever comes.
+        return agreed / max(1, agreed + differ)
+
+    def _agreeing_with(self, lesson: str, exercise: str, neighbours: bool) -> Iterator[WrongAnswer]:
+        """Wrong answers that agree with the subject on every example.
+
+        First those of a neighbour in which the subject has made just this mistake, then those of the exercise itself.
+        """
+        # Who is right on every example cannot have gone wrong in a neighbour that the examples go through.
+        neighbours = neighbours and not self._is_right(lesson, exercise)
+        used = self._reference.used_by(lesson, exercise) - {exercise} if neighbours else ()
+        suspected = {other for other in used if not self._is_right(lesson, other)}
+        others = [
+            one for one in wrong_answers(lesson) if one.exercise in suspected and self._agrees(lesson, one, exercise)
+        ]
+        same = [wrong for wrong in others if self._agrees(lesson, wrong, wrong.exercise)]
+        yield from same
+        own = [wrong for wrong in wrong_answers(lesson) if wrong.exercise == exercise]
+        words = self._words(lesson, exercise)
+        nearest = sorted(own, key=lambda wrong: distance(words, words_changed(lesson, wrong)))
+        yield from (wrong for wrong in nearest if self._agrees(lesson, wrong, exercise))
+        yield from (wrong for wrong in others if wrong not in same)
+
+    @kept
+    def _is_right(self, lesson: str, exercise: str) -> bool:
+        """Whether the subject answers every example of an exercise as the reference does."""
+        right = self._reference.right_answers_to(lesson, exercise)
+        return all(map(same_outcome, self._answers_to(lesson, exercise), right))
+
+    @kept
+    def _agrees(self, lesson: str, wrong: WrongAnswer, exercise: str) -> bool:
+        """Whether subject and wrong answer give the same on every example; most are told apart by the first."""
+        mine = self._answers_to(lesson, exercise)
+        agree = (
+            same_outcome(mine[i], self._reference.answer_of(lesson, wrong, exercise, i))
+            for i in self._order(lesson, exercise)
+        )
+        return bool(mine) and all(agree)
+
+    @kept
+    def _order(self, lesson: str, exercise: str) -> list[int]:
+        """The numbers of the examples; first those that the subject has wrong, which tell most, the cheapest of them
+        first."""
+        right, costs = self._reference.right_answers_to(lesson, exercise), self._costs(lesson, exercise)
+        is_right = [*map(same_outcome, self._answers_to(lesson, exercise), right)]
+        return sorted(range(len(right)), key=lambda i: (is_right[i], costs[i]))
+
+    @kept
+    def _costs(self, lesson: str, exercise: str) -> list[int]:
+        """Of the examples; nobody asks for them where the subject has all of them right."""
+        if self._is_right(lesson, exercise):
+            return [1] * len(examples(lesson, exercise))
+        # Most calls of a question without a scenario are the guards around it, and the search goes without.
+        guards = [1 if asked.scenario else 4 for asked in examples(lesson, exercise)]
+        calls = self._reference.calls_of(lesson, exercise)
+        return [cost_of(one) // most for one, most in zip(calls, guards, strict=True)]
+
+    @kept
+    def _answers_to(self, lesson: str, exercise: str) -> list[Outcome]:
+        """The subject's, on all examples."""
+        return [self._subject.evaluate(asked) for asked in examples(lesson, exercise)]
+
+
+class NoExplanation(Explanation):
+    """For whoever asks only whether a test passes."""
+
+    def diagnose(self, request: Request, outcome: Outcome, neighbours: bool = True) -> Diagnosis:
+        return Diagnosis()

@@ -1,0 +1,341 @@
+"""The general suspects of one exercise, derived from its signature and the values that its examples lead to."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import dataclasses
+import functools
+import inspect
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .mutation_bench import Arguments, Bench, Suspect
+from .transforms import OF_REAL_TOKENS, OVER_TIME, images_of, is_flags, rows_for, scaled
+
+Path = tuple[str, ...]
+MAX_IMAGES, MAX_ROWS_OF_HELPERS = 8, 10
+
+
+def altered_questions(bench: Bench) -> Iterator[Suspect]:
+    """The exercise asked with one argument changed, images of its answer, then the same of each helper it calls."""
+    yield from of_arguments(bench, "")
+    yield from of_settings(bench)
+    yield from of_answers(bench, "")
+    yield from _together(bench)
+    for helper in bench.helpers:
+        yield from of_arguments(bench, helper)
+        yield from of_answers(bench, helper)
+        yield from _left_out(bench, helper)
+
+
+def of_arguments(bench: Bench, place: str) -> Iterator[Suspect]:
+    """One argument, or one field of an argument, at another value; then two of a kind swapped."""
+    found = _values(bench, place)
+    when = f"when `{_short(place)}` is called " if place else ""
+    defaults = _defaults(bench, place)
+    for path, values in found.items():
+        name, default = ".".join(path), defaults.get(path[0], inspect.Parameter.empty)
+        if len(path) == 1 and default is not inspect.Parameter.empty and (default is None or default not in (0, 1)):
+            text = f"with `{name}` at its default {default!r}: is `{name}` used?"
+            yield Suspect(when + text, place, arguments=_set(path, lambda value, default=default: default))
+        for other in sorted({value for value in values if isinstance(value, str)}):
+            text = f"with `{name}` always {other!r}: is `{name}` used?"
+            yield Suspect(when + text, place, arguments=_set(path, lambda value, other=other: other))
+    for one, other in itertools.combinations(found, 2):
+        if any(_alike(*pair) for pair in zip(found[one], found[other], strict=False)):
+            text = f"with `{'.'.join(one)}` and `{'.'.join(other)}` swapped"
+            yield Suspect(when + text, place, arguments=functools.partial(_swapped, one, other))
+            for kept, lost in ((one, other), (other, one)):
+                text = f"with `{'.'.join(kept)}` in place of `{'.'.join(lost)}`"
+                yield Suspect(when + text, place, arguments=functools.partial(_copied, kept, lost))
+    for path, values in found.items():
+        rows = rows_for(next((value for value in values if value is not None), None))
+        for text, change in rows[: MAX_ROWS_OF_HELPERS if place and bench.is_slow else None]:
+            yield Suspect(when + text.format(".".join(path)), place, arguments=_set(path, change))
+    yield from _masked(found, place, when)
+
+
+def _masked(found: dict[Path, list[Any]], place: str, when: str) -> Iterator[Suspect]:
+    """A tensor set to 0 where a mask of its shape is False, or True."""
+    seen = {path: [value for value in values if value is not None] for path, values in found.items()}
+    masks = [path for path, values in seen.items() if is_flags(values[0])]
+    for path, mask in itertools.product(found, masks):
+        first, flags = seen[path][0], seen[mask][0]
+        if path != mask and isinstance(first, Tensor) and first.dim() == flags.dim():
+            names = ".".join(path), ".".join(mask)
+            for keep, word in ((True, "False"), (False, "True")):
+                text = f"with `{names[0]}` set to 0 where `{names[1]}` is {word}"
+                yield Suspect(when + text, place, arguments=functools.partial(_filled, path, mask, keep))
+            for text, change in OF_REAL_TOKENS if first.is_floating_point() else ():
+                text = text.format(names[0])
+                yield Suspect(when + text, place, arguments=functools.partial(_of_real, change, path, mask))
+
+
+def of_settings(bench: Bench) -> Iterator[Suspect]:
+    """A method's own settings: numbers of `self`, and of its `config`, that the region reads."""
+    read = {node.attr for node in bench.nodes() if isinstance(node, ast.Attribute)}
+    seen: dict[Path, tuple[Any, Any]] = {}
+    for owner in [given.get("self") for place, given in bench.observed() if not place]:
+        config = getattr(owner, "config", None)
+        fields, own = _fields(config), getattr(owner, "__dict__", {})
+        found = {("config", name): (value, getattr(type(config), name, None)) for name, value in fields.items()}
+        found |= {(name,): (value, None) for name, value in own.items() if name in read}
+        for path, (value, default) in found.items():
+            if isinstance(value, (bool, int, float, str)):
+                seen.setdefault(path, (value, default))
+    for path, (value, default) in seen.items():
+        if default is not None and default not in (0, 1):
+            text = f"with `{path[-1]}` at its default {default!r}: is `{path[-1]}` used?"
+            yield Suspect(text, around=functools.partial(_with_setting, path, lambda value, default=default: default))
+        for text, change in rows_for(value)[: None if path[-1] in read else 3]:
+            yield Suspect(text.format(path[-1]), around=functools.partial(_with_setting, path, change))
+
+
+def of_answers(bench: Bench, place: str) -> Iterator[Suspect]:
+    """Images of the answer, of all its parts or of one."""
+    answer = bench.answer_of(place)
+    prefix = f"when the answer of `{_short(place)}` is " if place else ""
+    parts = _parts(answer)
+    for name in [None, *(parts if len(parts) > 1 else ())]:
+        subject = prefix or ("with its answer " if name is None else f"with `{name}` ")
+        subject = f"{prefix}changed in `{name}`: " if prefix and name is not None else subject
+        sample = parts[name] if name is not None else next(iter(parts.values()), None)
+        images = images_of(sample)
+        for text, image in images[: MAX_ROWS_OF_HELPERS if place and bench.is_slow else None]:
+            yield Suspect(subject + text, place, answer=functools.partial(_imaged, image, name))
+    for one, other in itertools.combinations(parts, 2):
+        if _alike(parts[one], parts[other]):
+            yield Suspect(
+                f"{prefix or 'with '}`{one}` and `{other}` swapped",
+                place,
+                answer=functools.partial(_exchanged, one, other),
+            )
+    if not place and any(isinstance(part, (Tensor, float)) for part in parts.values()):
+        for text, change in scaled():
+            yield Suspect(f"with its answer {text}", around=functools.partial(_scaled, change))
+        masks = [path[0] for path, values in _values(bench, "").items() if is_flags(values[0]) and len(path) == 1]
+        for mask, (text, image) in itertools.product(masks, OVER_TIME):
+            around = functools.partial(_imaged_and_masked, image, mask)
+            yield Suspect(f"with its answer {text}, and 0 where `{mask}` is False", around=around)
+
+
+def _together(bench: Bench) -> Iterator[Suspect]:
+    """Rows apart, rows as one, rows and columns exchanged."""
+    yield Suspect("for each row by itself, then averaged over the rows", around=functools.partial(_row_by_row, True))
+    yield Suspect("for each row by itself", around=functools.partial(_row_by_row, False))
+    yield Suspect("with rows and columns exchanged: along the wrong dimension?", around=_transposed)
+    yield Suspect("with all rows as one: they run into each other", around=_flattened)
+
+
+def _left_out(bench: Bench, helper: str) -> Iterator[Suspect]:
+    """What goes into a helper in place of what comes out."""
+    answer = bench.answer_of(helper)
+    for path, values in _values(bench, helper).items():
+        if len(path) == 1 and _alike(values[0], answer):
+            text = f"with `{path[0]}` as it is in place of the answer of `{_short(helper)}`"
+            yield Suspect(text, helper, around=lambda function, given, name=path[0]: given[name])
+
+
+USED = "is `"
+"""In the text of those that leave an argument unused."""
+
+
+def altered_twice(bench: Bench) -> Iterator[Suspect]:
+    """Two arguments unused, or one unused and the answer an image."""
+    unused = [suspect for suspect in of_arguments(bench, "") if USED in suspect.text and suspect.arguments]
+    short = {id(suspect): suspect.text.partition(":")[0].removesuffix("?") for suspect in unused}
+    for one, other in itertools.combinations(unused, 2):
+        text = f"{short[id(one)]} and {short[id(other)]}: are both used?"
+        yield Suspect(text, arguments=functools.partial(_both, one.arguments, other.arguments))
+    images = [suspect for suspect in of_answers(bench, "") if suspect.answer][:MAX_IMAGES]
+    for one, image in itertools.product(unused, images):
+        yield Suspect(f"{short[id(one)]} and {image.text}", arguments=one.arguments, answer=image.answer)
+    for one, other in itertools.combinations(images, 2):
+        text = f"{one.text}, then {other.text.removeprefix('with its answer ')}"
+        yield Suspect(text, answer=functools.partial(_both, one.answer, other.answer))
+
+
+def _both(first: Callable[[Any], Any], second: Callable[[Any], Any], value: Any) -> Any:
+    return second(first(value))
+
+
+# ---- values by path
+
+
+def _short(place: str) -> str:
+    return place.rpartition(".")[2]
+
+
+def _values(bench: Bench, place: str) -> dict[Path, list[Any]]:
+    """By path, what was seen there: an argument, or a part of one whose name the function speaks of.
+
+    A record of a trainer's settings has fifty parts, of which a function reads five.
+    """
+    found: dict[Path, list[Any]] = {}
+    code = inspect.unwrap(bench.helper(place or bench.exercise)).__code__
+    for where, given in bench.observed():
+        for name, value in given.items() if where == place else ():
+            if name == "self":
+                continue
+            found.setdefault((name,), []).append(value)
+            for field, part in _fields(value).items():
+                if field in code.co_names or field in code.co_varnames:
+                    found.setdefault((name, field), []).append(part)
+    return {path: values for path, values in found.items() if any(value is not None for value in values)}
+
+
+def _parts(value: Any) -> dict[str, Any]:
+    """By name or position; one that is whole has the name ""."""
+    if isinstance(value, dict):
+        return {key: part for key, part in value.items() if isinstance(key, str)}
+    if isinstance(value, tuple):
+        return dict(zip(getattr(value, "_fields", map(str, range(len(value)))), value, strict=True))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {one.name: getattr(value, one.name) for one in dataclasses.fields(value)}
+    return {"": value}
+
+
+def _rebuilt(value: Any, parts: dict[str, Any]) -> Any:
+    """With these parts in place of its own."""
+    if isinstance(value, dict):
+        return {**value, **parts}
+    if isinstance(value, tuple):
+        return value._replace(**parts) if hasattr(value, "_fields") else tuple((_parts(value) | parts).values())
+    if dataclasses.is_dataclass(value):
+        other = copy.copy(value)
+        for name, part in parts.items():
+            object.__setattr__(other, name, part)  # A frozen one, too, and without its checks.
+        return other
+    return parts.get("", value)
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    """The parts of a record."""
+    return {} if type(value) is tuple else {name: part for name, part in _parts(value).items() if name}
+
+
+def _get(given: Arguments, path: Path) -> Any:
+    value = given[path[0]]
+    return _parts(value)[path[1]] if len(path) > 1 else value
+
+
+def _put(given: Arguments, path: Path, value: Any) -> Arguments:
+    whole = _rebuilt(given[path[0]], {path[1]: value}) if len(path) > 1 else value
+    return {**given, path[0]: whole}
+
+
+def _set(path: Path, change: Callable[[Any], Any]) -> Callable[[Arguments], Arguments]:
+    def changed(given: Arguments) -> Arguments:
+        value = _get(given, path)
+        return given if value is None else _put(given, path, change(value))
+
+    return changed
+
+
+def _swapped(one: Path, other: Path, given: Arguments) -> Arguments:
+    first, second = _get(given, one), _get(given, other)
+    return _put(_put(given, one, second), other, first)
+
+
+def _copied(kept: Path, lost: Path, given: Arguments) -> Arguments:
+    return _put(given, lost, _get(given, kept))
+
+
+def _filled(path: Path, mask: Path, keep: bool, given: Arguments) -> Arguments:
+    flags = _get(given, mask).bool()
+    return _put(given, path, _get(given, path).masked_fill(~flags if keep else flags, 0))
+
+
+def _of_real(change: Callable[[Tensor], Tensor], path: Path, mask: Path, given: Arguments) -> Arguments:
+    value, flags = _get(given, path), _get(given, mask)
+    flags = torch.ones_like(value, dtype=torch.bool) if flags is None else flags.bool()
+    return _put(given, path, torch.zeros_like(value).masked_scatter(flags, change(value[flags])))
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Whether one may stand where the other belongs."""
+    if isinstance(one, Tensor) and isinstance(other, Tensor):
+        return one.shape == other.shape and (one.dtype == other.dtype or is_flags(one) == is_flags(other))
+    return type(one) is type(other) and isinstance(one, (bool, int, float, str, tuple, list))
+
+
+def _defaults(bench: Bench, place: str) -> dict[str, Any]:
+    function = bench.function if not place else bench.helper(place)
+    return {name: one.default for name, one in inspect.signature(function).parameters.items()}
+
+
+# ---- what stands around a call
+
+
+def _with_setting(path: Path, change: Callable[[Any], Any], function: Callable[..., Any], given: Arguments) -> Any:
+    owner = given["self"]
+    if len(path) == 2:
+        path, value = ("config",), _rebuilt(owner.config, {path[1]: change(getattr(owner.config, path[1]))})
+    else:
+        value = change(getattr(owner, path[0]))
+    before = getattr(owner, path[0])
+    setattr(owner, path[0], value)
+    try:
+        return function(**given)
+    finally:
+        if getattr(owner, path[0]) is value:
+            setattr(owner, path[0], before)
+
+
+def _imaged(image: Callable[[Any], Any], name: str | None, answer: Any) -> Any:
+    """All parts that are numbers, or one of them."""
+    numbers = {key: part for key, part in _parts(answer).items() if isinstance(part, (Tensor, bool, int, float))}
+    return _rebuilt(answer, {key: image(part) for key, part in numbers.items() if key == name or name is None})
+
+
+def _exchanged(one: str, other: str, answer: Any) -> Any:
+    parts = _parts(answer)
+    return _rebuilt(answer, {one: parts[other], other: parts[one]})
+
+
+def _imaged_and_masked(image: Callable[[Any], Any], mask: str, function: Callable[..., Any], given: Arguments) -> Any:
+    answer = function(**given)
+    flags = given[mask].bool()
+    return _imaged(lambda part: image(part).masked_fill(~flags, 0), None, answer)
+
+
+def _scaled(change: Callable[..., Any], function: Callable[..., Any], given: Arguments) -> Any:
+    tensors = [value for value in given.values() if isinstance(value, Tensor) and value.dim()]
+    masks = [value for value in tensors if value.dtype == torch.bool]
+    tensor = next(value for value in tensors if value.dim() == max(one.dim() for one in tensors))
+    mask = masks[-1] if masks else torch.ones_like(tensor, dtype=torch.bool)
+    return _imaged(lambda part: change(part, tensor, mask), None, function(**given))
+
+
+def _row_by_row(average: bool, function: Callable[..., Any], given: Arguments) -> Any:
+    tensors = {name: value for name, value in given.items() if isinstance(value, Tensor) and value.dim()}
+    rows = next(len(value) for value in tensors.values())
+    batched = {name: value.split(1) for name, value in tensors.items() if len(value) == rows}
+    answers = []
+    for row in range(rows):
+        try:
+            answers.append(function(**{**given, **{name: values[row] for name, values in batched.items()}}))
+        except ValueError:
+            if not average:
+                raise
+    parts = [_parts(answer) for answer in answers]
+    join = (lambda rows: torch.stack(rows).mean(0)) if average else torch.cat
+    return _rebuilt(answers[0], {key: join([part[key] for part in parts]) for key in parts[0]})
+
+
+def _transposed(function: Callable[..., Any], given: Arguments) -> Any:
+    flat = {name: value.T for name, value in given.items() if isinstance(value, Tensor) and value.dim() == 2}
+    answer = function(**{**given, **flat})
+    return _imaged(lambda part: part.T if isinstance(part, Tensor) and part.dim() == 2 else part, None, answer)
+
+
+def _flattened(function: Callable[..., Any], given: Arguments) -> Any:
+    chosen = {name: value for name, value in given.items() if isinstance(value, Tensor) and value.dim() == 2}
+    shape = next(iter(chosen.values())).shape
+    answer = function(**{**given, **{name: value.reshape(1, -1) for name, value in chosen.items()}})
+    return _imaged(lambda part: part.reshape(shape) if isinstance(part, Tensor) and part.dim() else part, None, answer)

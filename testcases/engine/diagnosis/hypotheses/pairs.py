@@ -1,0 +1,68 @@
+"""Two mistakes at once: pairs of listed wrong answers, and of one with an image of its answer."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import itertools
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+
+from ...catalog import region_text
+from ...oracle import Change, WrongAnswer, wrong_answers
+from .argument_mutants import of_answers
+from .mutation_bench import Bench, Suspect, words_of
+
+MAX_IMAGES = 8
+
+
+def _own(bench: Bench) -> list[tuple[WrongAnswer, Change]]:
+    return [
+        (wrong, wrong.change)
+        for wrong in wrong_answers(bench.lesson)
+        if wrong.exercise == bench.exercise and isinstance(wrong.change, Change)
+    ]
+
+
+def listed_once(bench: Bench) -> Iterator[Suspect]:
+    """The listed wrong answers themselves: one of them may explain a part of what is wrong."""
+    region = region_text(bench.lesson, bench.exercise)
+    for wrong, change in _own(bench):
+        changed = change.apply(region)
+        code = functools.cache(functools.partial(bench.code_of, changed))
+        yield Suspect(f"{wrong.name}: {wrong.why}", code=code, words=_words(region, changed))
+
+
+def listed_twice(bench: Bench) -> Iterator[Suspect]:
+    """The changes of two listed wrong answers, one after the other, where both apply."""
+    region, own = region_text(bench.lesson, bench.exercise), _own(bench)
+    for (one, first), (other, second) in itertools.combinations(own, 2):
+        changed = _both(region, first, second)
+        if changed is not None:
+            code = functools.cache(functools.partial(bench.code_of, changed))
+            yield Suspect(_said(one.why, other.why), code=code, words=_words(region, changed))
+    images = [suspect for suspect in of_answers(bench, "") if suspect.answer][:MAX_IMAGES]
+    for (one, first), image in itertools.product(own, images):
+        changed = first.apply(region)
+        code = functools.cache(functools.partial(bench.code_of, changed))
+        yield Suspect(_said(one.why, image.text), code=code, answer=image.answer, words=_words(region, changed))
+
+
+def _both(region: str, first: Change, second: Change) -> str | None:
+    for one, other in ((first, second), (second, first)):
+        with suppress(LookupError, SyntaxError):
+            changed = other.apply(one.apply(region))
+            ast.parse(changed)
+            return changed
+    return None
+
+
+def _said(one: str, other: str) -> str:
+    return f"with two mistakes: (1) {one}; (2) {other}"
+
+
+def _words(region: str, changed: str) -> Counter[str]:
+    words = words_of(changed)
+    words.subtract(words_of(region))
+    return words

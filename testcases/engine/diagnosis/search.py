@@ -1,0 +1,187 @@
+"""What may be wrong with an answer that no listed wrong answer gives: altered questions, one-edit variants, pairs."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from typing import Any
+
+from ..execution import Outcome, Request
+from ..oracle import calls_made, cost_of, kept
+from ..report import same_outcome
+from .evidence import is_evidence
+from .hypotheses import (
+    Bench,
+    Suspect,
+    altered_questions,
+    altered_twice,
+    distance,
+    listed_once,
+    listed_twice,
+    one_edit_variants,
+)
+
+LAYERS: tuple[Callable[[Bench], Iterator[Suspect]], ...] = (
+    altered_questions,
+    one_edit_variants,
+    altered_twice,
+    listed_twice,
+    listed_once,
+)
+MAX_SUSPECTS = 2_000
+MAX_CALLS = (2**17, 7 * 2**15, 2**14, 2**14, 2**13)
+"""To which the questions of each layer may lead, some two million in a second. Counted, so that the same code is told
+the same on each machine."""
+MAX_PARTLY, MOST_PARTS = 2**12, 8
+"""The same, and the wrong examples, where a cause may explain a part of what is wrong."""
+MAX_SEARCHES = 2
+MAX_NAMED = 2
+MAX_FAILED = 4
+"""Failed questions, beside the examples, that a cause has to explain as well."""
+
+
+# What all students of this process share about one exercise is made when it is first asked for.
+
+
+@cache
+def bench_of(lesson: str, exercise: str) -> Bench:
+    return Bench(lesson, exercise)
+
+
+@cache
+def suspects_of(bench: Bench, layer: int) -> list[Suspect]:
+    return list(itertools.islice(LAYERS[layer](bench), MAX_SUSPECTS))
+
+
+class Failed:
+    """A question that failed, the student's answer to it, and which causes give that answer."""
+
+    def __init__(self, request: Request, mine: Outcome) -> None:
+        self.request, self.mine = request, mine
+
+    @kept
+    def is_given_by(self, cause: Any, ask: Callable[[Any, Request], Outcome], values_only: bool = False) -> bool:
+        return same_outcome(self.mine, ask(cause, self.request), values_only)
+
+    @kept
+    def cost(self, bench: Bench) -> int:
+        with calls_made() as calls:
+            bench.ask(Suspect(""), self.request)
+        return cost_of(calls)
+
+
+class Search:
+    """One student's answers to the examples of an exercise, held against all suspects.
+
+    A suspect explains an answer if it gives the same there, where the reference does not, and on every example as
+    well, where the student is right too.
+
+    Args:
+        costs: of each example.
+        words: how many more there are of each in the student's code than in the reference's.
+    """
+
+    def __init__(
+        self, bench: Bench, right: list[Outcome], mine: list[Outcome], costs: Sequence[int], words: Counter[str]
+    ) -> None:
+        self._bench, self._right, self._mine, self._words = bench, right, mine, words
+        wrong = [i for i, pair in enumerate(zip(right, mine, strict=True)) if not same_outcome(*pair)]
+        # What is wrong in value too tells more than what is wrong in gradient only.
+        in_value = [i for i in wrong if not same_outcome(right[i], mine[i], values_only=True)]
+        self._wrong = sorted(in_value or wrong, key=costs.__getitem__)
+        self._cost = min((costs[i] for i in self._wrong), default=0)
+        # Many changes raise an error of the same type, or give NaN or 0: alone that explains nothing.
+        self._tells = any(is_evidence(right[i], mine[i]) for i in wrong)
+        self._failed: list[Failed] = []
+        self._searches = 0
+
+    def causes(self, request: Request, right: Outcome, mine: Outcome) -> list[Suspect]:
+        """At most MAX_NAMED; first those that agree in value and gradient, then those that agree in value only.
+
+        Where no example is wrong, one question is all there is to go by: a cause counts only if it is the only one.
+        """
+        failed = Failed(request, mine)
+        for values_only, layer in itertools.product((False, True), range(len(LAYERS) - 1)):
+            found = self._found(layer, failed, right, values_only)
+            if found:
+                break
+        self._failed = [*self._failed, failed][-MAX_FAILED:]
+        return found if self._wrong or len(found) == 1 else []
+
+    def _found(self, layer: int, failed: Failed, right: Outcome, values_only: bool) -> list[Suspect]:
+        request, mine = failed.request, failed.mine
+        if same_outcome(right, mine, values_only) or not (self._tells or is_evidence(right, mine)):
+            return []
+        if self._wrong:
+            chosen = self._agreeing_in(layer, values_only)
+        elif self._searches < MAX_SEARCHES * len(LAYERS) and not values_only:
+            self._searches += 1
+            chosen = self._likeliest(layer, failed.cost(self._bench))
+        else:
+            return []
+        found: dict[str, Suspect] = {}
+        for suspect in chosen:
+            if len(found) < MAX_NAMED and suspect.text not in found and self._bench.may_give(suspect, request, mine):
+                given = (one.is_given_by(suspect, self._bench.ask, values_only) for one in (failed, *self._failed))
+                if all(given) and (self._wrong or self._agrees(suspect, False)):
+                    found[suspect.text] = suspect
+        own = [suspect for suspect in found.values() if not suspect.place]
+        return own or list(found.values())
+
+    def partly(self) -> tuple[Suspect, int, int] | None:
+        """The cause that explains most of the wrong examples, in value; how many it explains, and of how many.
+
+        At least two, or the only one: the numbers of an example are drawn, so chance does not give them.
+        """
+        wrong = [i for i in self._wrong if is_evidence(self._right[i], self._mine[i])]
+        best: tuple[Suspect, int, int] | None = None
+        wrong = wrong[:MOST_PARTS]
+        for layer in (LAYERS.index(listed_once), LAYERS.index(listed_twice)):
+            for suspect in self._likeliest(layer, self._cost)[: MAX_PARTLY // self._cost] if wrong else ():
+                count = self._explained(suspect, wrong, best[1] if best else 0)
+                if count >= min(2, len(wrong)) and (best is None or count > best[1]):
+                    best = suspect, count, len(wrong)
+            if best and best[1] == len(wrong):
+                break
+        return best
+
+    def _explained(self, suspect: Suspect, wrong: list[int], least: int) -> int:
+        """How many; 0 where that is no more than `least`, or no right one stays right."""
+        count = 0
+        for place, i in enumerate(wrong):
+            if count + len(wrong) - place <= least:
+                return 0
+            given = self._bench.may_give(suspect, self._bench.examples[i], self._mine[i])
+            count += given and same_outcome(self._mine[i], self._bench.ask_example(suspect, i), values_only=True)
+        return count
+
+    @kept
+    def _agreeing_in(self, layer: int, values_only: bool) -> list[Suspect]:
+        """Those that agree with the student on every example; most are told apart by the first that is wrong."""
+        chosen = self._likeliest(layer, self._cost) if values_only else self._agreeing_in(layer, True)
+        return [suspect for suspect in chosen if self._agrees(suspect, values_only)]
+
+    @kept
+    def _likeliest(self, layer: int, cost: int) -> list[Suspect]:
+        """Those whose words are most like the student's, as many as may be asked a question of this cost."""
+        return sorted(suspects_of(self._bench, layer), key=self._distance)[: MAX_CALLS[layer] // cost]
+
+    def _distance(self, suspect: Suspect) -> int:
+        """From the student's code. One without code of its own is nearer for each name in its text that stands in the
+        student's code more or less often than in the reference's; where none does, two of them may be swapped."""
+        if suspect.code:
+            return distance(self._words, suspect.words)
+        if not any(self._words.values()):
+            return -suspect.text.endswith("swapped")
+        quoted = " ".join(re.findall("`([^`]+)`", suspect.text))
+        return -sum(self._words[name] != 0 for name in set(re.findall(r"\w+", quoted)))
+
+    def _agrees(self, suspect: Suspect, values_only: bool) -> bool:
+        first, *others = [*self._wrong, *(i for i in range(len(self._mine)) if i not in self._wrong)]
+        if values_only and not self._bench.may_give(suspect, self._bench.examples[first], self._mine[first]):
+            return False
+        answers = ((self._mine[i], self._bench.ask_example(suspect, i)) for i in (first, *others))
+        return all(same_outcome(mine, theirs, values_only) for mine, theirs in answers)

@@ -1,0 +1,347 @@
+"""Running student code: one narrow seam, from a plain Request to a plain Outcome."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import signal
+import threading
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from ..catalog.lessons import CAPSTONE, SOLUTIONS, course_lessons
+from .capture import Onlooker, Unseen, is_traced
+from .messages import (
+    MAX_TEXT,
+    Frame,
+    Outcome,
+    Request,
+    StudentError,
+    copy_plain,
+    fields_of,
+    identical,
+    tensors_in,
+    to_plain,
+)
+from .overlay import Missing, View
+from .side_effects import GlobalState, changed_since, marks_of, watched
+
+STUB = re.compile(r"^lesson(\d\d): ([\w.]+)$")
+PATIENCE = 10
+"""What waits for a core, because of a neighbor or of its own processes, is ended after so many times its seconds."""
+LOAD_SECONDS = 15.0
+"""For what the files of a lesson import: it is not the call that is slow."""
+MAX_INTERRUPTS = 10
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How a call is made."""
+
+    handed: Callable[[Tensor], Tensor] = Tensor.clone
+    """What the call gets of each tensor: a copy, or (the grader) the tensor itself, in memory that others see too."""
+    load_seconds: float = LOAD_SECONDS
+    unstoppable: Callable[[Request], None] | None = None
+    """Told that student code has swallowed MAX_INTERRUPTS interrupts: pytest's run ends the process there. The grader
+    does not need it: it has a limit of its own, and ends the worker from outside."""
+
+
+class Evaluator(Protocol):
+    """Whatever runs a Request: in this process, or (the grader) in a sandboxed worker."""
+
+    def evaluate(self, request: Request) -> Outcome: ...
+
+    def text(self, lesson: str, file: str) -> str:
+        """A file of the subject's as it was handed in, read without running it; "" where there is none."""
+        ...
+
+
+class LocalEvaluator:
+    """Runs requests in this process.
+
+    Args:
+        view_of: gives the view for a lesson; it is asked once a lesson.
+        terms: of each call.
+    """
+
+    def __init__(self, view_of: Callable[[str], View], terms: Terms | None = None) -> None:
+        self._view_of, self._terms = view_of, terms or Terms()
+        self._views: dict[str, View] = {}
+
+    def evaluate(self, request: Request) -> Outcome:
+        return run(self.view(request.lesson), request, self._terms)
+
+    def load(self, lesson: str, exercise: str, seconds: float) -> bool:
+        """Load the file of an exercise; False if that takes longer. What else is wrong with it, each call says."""
+        view, state = self.view(lesson), GlobalState()
+        limit = _deadline(view, Request(lesson, exercise, {}, seconds=seconds), replace(self._terms, load_seconds=0.0))
+        try:
+            with limit, Unseen().watching(), _quiet(view):
+                view.resolve(lesson, exercise)
+        except TookTooLong:
+            return False
+        except BaseException:
+            return True
+        finally:
+            state.restore()
+        return True
+
+    def text(self, lesson: str, file: str) -> str:
+        return self.view(lesson).text(f"{lesson}/{file}")
+
+    def afresh(self) -> LocalEvaluator:
+        """The same files, loaded again."""
+        return LocalEvaluator(self._view_of, self._terms)
+
+    def with_reference(self, lesson: str, of: str, exercise: str) -> LocalEvaluator:
+        """The same files, loaded again for questions of `lesson`; one exercise, `of` any lesson, is the reference's."""
+        other = self.afresh()
+        other.view(lesson).put(of, exercise, solutions().function(of, exercise))
+        return other
+
+    def function(self, lesson: str, exercise: str) -> Any:
+        """The function itself; for the reference only, since loading a student's file may do anything."""
+        return self.view(lesson).resolve(lesson, exercise)
+
+    def view(self, lesson: str) -> View:
+        if lesson not in self._views:
+            self._views[lesson] = self._view_of(lesson)
+        return self._views[lesson]
+
+
+def student(folder: Path, terms: Terms | None = None, whole: bool = True) -> LocalEvaluator:
+    """A student's folder: each lesson on the reference versions of the others, the capstone on all of it.
+
+    Without `whole` the capstone, too, runs on the reference's lessons: a mark must not depend on what other code of the
+    student's calls right.
+    """
+    folder = folder.resolve()
+
+    def view_of(lesson: str) -> View:
+        return View(folder, course_lessons() if whole and lesson.startswith(CAPSTONE) else [lesson])
+
+    return LocalEvaluator(view_of, terms)
+
+
+def solutions() -> LocalEvaluator:
+    """The reference."""
+    view = View(SOLUTIONS, [])
+    return LocalEvaluator(lambda lesson: view)
+
+
+def solutions_with(lesson: str, dotted: str, function: Callable[..., Any]) -> LocalEvaluator:
+    """The reference, with one function replaced wherever its lesson uses it."""
+    return LocalEvaluator(lambda name: View(SOLUTIONS, [lesson], {dotted: function}))
+
+
+def solutions_changed(lesson: str, sources: Mapping[str, str]) -> LocalEvaluator:
+    """The reference, with other texts for some files (path below `solutions/` -> text) of one lesson."""
+    return LocalEvaluator(lambda name: View(SOLUTIONS, [lesson], sources=sources))
+
+
+class TookTooLong(BaseException):
+    """Raised inside student code when its time is over; not an Exception, so that `except Exception` lets it pass."""
+
+
+def run(view: View, request: Request, terms: Terms | None = None, onlooker: Onlooker | None = None) -> Outcome:
+    """Call one exercise. Nothing that student code does to its arguments, its output or global settings lasts."""
+    terms, onlooker = terms or Terms(), onlooker or Unseen()
+    given = copy_plain(request.arguments, terms.handed)
+    leaves = {name: given[name].clone().requires_grad_() for name in request.grad_of}
+    arguments = {**given, **{name: _copy_in(given[name], leaf) for name, leaf in leaves.items()}}
+    # The reference changes none of its arguments: what it does to them is watched in a scenario only.
+    seen = arguments if view.own or request.scenario else {}
+    before, marks = copy_plain(seen, lambda tensor: tensor.detach().clone()), marks_of(seen)
+    # The reference always ends; a slow machine must not make its answer a timeout.
+    is_limited = view.own and onlooker.limited and not is_traced()
+    limit = _deadline(view, request, terms) if is_limited else nullcontext()
+    state, attempt = GlobalState(), _Attempt(view, request)
+    try:
+        with limit, onlooker.watching(), _quiet(view):
+            answered = attempt.answer(arguments, leaves)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        onlooker.saw(error)
+        answered = Outcome(error=_describe(error, attempt.phase, view))
+    left_behind = state.restore()
+    touched = changed_since(marks, marks_of(seen))
+    changed = tuple(name for name in seen if name in touched or not identical(before[name], arguments[name]))
+    return replace(
+        answered,
+        changed=changed,
+        left_behind=(*left_behind, *sorted(touched - set(changed)), *sorted(attempt.touched)),
+        used_global_random=state.used_random,
+        printed=onlooker.printed.getvalue(),
+        printed_length=onlooker.printed.length,
+        at_breakpoint=onlooker.at_breakpoint,
+    )
+
+
+def _copy_in(place: Tensor, leaf: Tensor) -> Tensor:
+    """A copy of a leaf, with its gradient, that has its numbers in the memory of another tensor.
+
+    The call gets it, so that an in-place change is seen as such and not as an autograd error.
+    """
+    copy = leaf.clone()
+    copy.data = place
+    return copy
+
+
+class _Attempt:
+    """One call, and how far it has come: the same exception means another thing in each phase."""
+
+    def __init__(self, view: View, request: Request) -> None:
+        self.view, self.request, self.phase = view, request, "load"
+        # What the course itself loads, here before the call, does not count as a student's time.
+        self.scenario = request.scenario and scenario_of(request)
+        self.touched: set[str] = set()
+        """What was changed of the live objects that a scenario handed over."""
+
+    def answer(self, arguments: dict[str, Any], leaves: dict[str, Tensor]) -> Outcome:
+        function = self.view.resolve(self.request.lesson, self.request.exercise)
+        self.phase = "raised"
+        if self.scenario:
+            lesson = self.view.lesson(self.request.lesson)
+            with watched(lesson, self.request.exercise, self.touched):
+                answer = self.scenario(lesson, **arguments)
+        else:
+            answer = _call(self.request, function, arguments)
+        self.phase = "backward"
+        gradients = _gradients(answer, leaves, self.request) if leaves else {}
+        self.phase = "answer"
+        value, tracked = to_plain(answer)
+        return Outcome(value=value, gradients=gradients, tracked=tracked)
+
+
+def scenario_of(request: Request) -> Callable[..., Any]:
+    """The function that a request with a scenario calls."""
+    module, name = request.place
+    return getattr(importlib.import_module(module), name)
+
+
+def _call(request: Request, function: Any, arguments: dict[str, Any]) -> Any:
+    if not callable(function):
+        raise Missing(f"{request.exercise} is not a function but {type(function).__name__}")
+    names = list(arguments)
+    positional = [arguments[name] for name in names[: request.positional]]
+    return function(*positional, **{name: arguments[name] for name in names[request.positional :]})
+
+
+def part_of(answer: Any, name: str) -> Any:
+    """One part of an answer, by field, key or position."""
+    if isinstance(answer, dict):
+        return answer[name]
+    values, fields = fields_of(answer)
+    return values[fields.index(name) if name in fields else int(name)]
+
+
+def _gradients(answer: Any, leaves: dict[str, Tensor], request: Request) -> dict[str, Tensor | None]:
+    try:
+        summed = answer if request.grad_through is None else part_of(answer, request.grad_through)
+        parts = [part for part in tensors_in(summed) if part.requires_grad]
+    except (KeyError, IndexError, TypeError, ValueError, RecursionError):
+        return dict.fromkeys(leaves)  # The answer has another structure, which the checks will say.
+    weights = request.grad_weights
+    if not parts or (weights is not None and weights.shape != parts[0].shape):
+        return dict.fromkeys(leaves)
+    total = torch.stack([(part if weights is None else part * weights).sum() for part in parts]).sum()
+    found = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
+    # In order, as answers are: that of a view is laid out like the view.
+    copies = [None if slope is None else slope.clone(memory_format=torch.contiguous_format) for slope in found]
+    return dict(zip(leaves, copies, strict=True))
+
+
+def _describe(error: BaseException, phase: str, view: View) -> StudentError:
+    """Name, message and the student's own lines of an exception."""
+    frames = []
+    for frame in traceback.extract_tb(error.__traceback__):
+        path = Path(frame.filename)
+        if path.is_relative_to(view.folder):
+            name, number = path.relative_to(view.folder).as_posix(), frame.lineno or 0
+            # Of what was loaded: a change of the reference has its text from elsewhere.
+            text = "".join(view.text(name).splitlines()[max(0, number - 1) : number]).strip()[:160]
+            frames.append(Frame(f"{view.folder.name}/{name}", number, frame.name, text))
+    name, message = type(error).__name__, _message_of(error)
+    if isinstance(error, TookTooLong):
+        phase = "timeout"
+    elif isinstance(error, Missing):
+        phase = "missing"
+    elif isinstance(error, OverflowError) and phase == "answer":
+        phase = "too large"
+    elif isinstance(error, SyntaxError) and error.filename and Path(error.filename).is_relative_to(view.folder):
+        file = f"{view.folder.name}/{Path(error.filename).relative_to(view.folder)}"
+        frames, message = [Frame(file, error.lineno or 0, "", (error.text or "").rstrip()[:160])], error.msg
+    elif isinstance(error, ModuleNotFoundError) and (error.name or "").startswith(view.package):
+        file = (error.name or "").removeprefix(view.package + ".").replace(".", "/")
+        message = f"there is no file {view.folder.name}/{file}.py"
+    elif isinstance(error, TypeError) and phase == "raised" and not frames:
+        phase = "signature"
+    return StudentError(phase, name, message.replace(view.package, view.folder.name)[:MAX_TEXT], tuple(frames[-6:]))
+
+
+def stub_of(outcome: Outcome) -> tuple[int, str] | None:
+    """Lesson number and exercise of the stub whose error this is."""
+    error = outcome.error
+    if error is None or error.type_name != "NotImplementedError":
+        return None
+    match = STUB.match(error.message)
+    return (int(match[1]), match[2]) if match else None
+
+
+def _message_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as second:
+        return f"<its message raised {type(second).__name__}>"
+
+
+@contextmanager
+def _quiet(view: View) -> Iterator[None]:
+    """A student's warnings are not printed; those of the reference are errors."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore" if view.own else "error")
+        yield
+
+
+@contextmanager
+def _deadline(view: View, request: Request, terms: Terms) -> Iterator[None]:
+    """Interrupt Python code after so many seconds, and again until it gives up.
+
+    Seconds of work: what a busy machine makes a process wait counts only after PATIENCE times as long. What the
+    folder's files import is slow at its first call only, and counts after `terms.load_seconds`.
+    """
+    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    loaded = view.load_seconds
+    armed, worked, started, interrupts = True, time.process_time(), time.monotonic(), 0
+
+    def stop(signum: int, frame: Any) -> None:
+        nonlocal interrupts
+        seconds = request.seconds + min(view.load_seconds - loaded, terms.load_seconds)
+        is_over = time.process_time() - worked >= seconds or time.monotonic() - started >= PATIENCE * seconds
+        if armed and is_over:
+            interrupts += 1
+            if interrupts > MAX_INTERRUPTS and terms.unstoppable:
+                terms.unstoppable(request)
+            raise TookTooLong(f"stopped after {request.seconds:g} seconds")
+
+    previous = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, request.seconds, 0.5)
+    try:
+        yield
+    finally:
+        armed = False
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)

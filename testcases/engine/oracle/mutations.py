@@ -1,0 +1,206 @@
+"""Named changes of the reference: wrong answers to an exercise, and other right ones."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.util
+import inspect
+import itertools
+import sys
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from ..catalog import region_of, region_text, section_for
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of the text between `# region solution` and `# endregion`, its indentation taken away."""
+
+    why: str
+    read: str | None
+    replaced: tuple[tuple[str, str], ...] = ()
+    """(old, new) pairs; each `old` must stand in the region exactly once when its turn comes."""
+    first: str = ""
+    """Lines put before the region."""
+    whole: str | None = None
+    """Text in place of the region."""
+
+    def apply(self, region: str) -> str:
+        """The changed region.
+
+        Raises:
+            LookupError: an `old` does not stand there exactly once, or nothing changes.
+        """
+        text = region if self.whole is None else self.whole
+        for old, new in self.replaced:
+            if text.count(old) != 1:
+                raise LookupError(f"expected once in the region, found {text.count(old)} times: {old!r}")
+            text = text.replace(old, new)
+        text = f"{self.first}\n{text}" if self.first else text
+        if text == region:
+            raise LookupError("the change changes nothing")
+        return text
+
+
+def edit(*texts: str, why: str = "", read: str | None = None) -> Any:
+    """Old text, new text; again old, new; and so on. The docstring below it says why (`why`, where one reason holds for
+    several); `read` only where the exercise's own heading does not say it."""
+    return Change(why, read, replaced=tuple(zip(texts[::2], texts[1::2], strict=True)))
+
+
+def first(text: str, *, why: str = "", read: str | None = None) -> Any:
+    """Put lines before the region: `first("gamma = 0.99", ...)` ignores an argument."""
+    return Change(why, read, first=textwrap.dedent(text).strip())
+
+
+def instead(text: str, *, why: str = "", read: str | None = None) -> Any:
+    """Put other lines in place of the region."""
+    return Change(why, read, whole=textwrap.dedent(text).strip())
+
+
+@dataclass(frozen=True)
+class NamedChange:
+    """The reference with one exercise written otherwise."""
+
+    exercise: str
+    name: str
+    why: str
+    """One line: what is wrong with it, or what is different."""
+    read: str
+    """Heading in the lesson's README that says it."""
+    change: Change | Callable[..., Any]
+    """The change of the exercise's region, or a function in place of the exercise."""
+
+
+class WrongAnswer(NamedChange):
+    """One wrong idea."""
+
+
+class Suspect(WrongAnswer):
+    """The reference with one bug, handed out in place of a stub, to be found and repaired."""
+
+
+class RightAnswer(NamedChange):
+    """Another way that the docstring allows."""
+
+
+class _Bank:
+    """Changes as class attributes, and functions where none can say it; the reason is the docstring of either."""
+
+    kind: type[NamedChange]
+
+    def __init_subclass__(cls, of: str = "") -> None:
+        lesson = cls.__module__.split(".")[1] if of else ""
+        for name, change in list(vars(cls).items()) if of else []:
+            if isinstance(change, Change):
+                why, read = change.why or _docstrings(cls.__module__).get((cls.__name__, name)), change.read
+            elif inspect.isfunction(change) and not name.startswith("_"):
+                why, read = " ".join((change.__doc__ or "").split()), None
+            else:
+                continue
+            if not why:
+                raise LookupError(f"{cls.__name__}.{name} has no docstring that says why")
+            _collected.setdefault(cls.__module__, []).append(
+                cls.kind(of, name, why, read or section_for(lesson, of), change)
+            )
+
+
+@cache
+def _docstrings(module: str) -> dict[tuple[str, str], str]:
+    """(class, attribute) -> the string below the attribute's line, which Python does not keep."""
+    found = {}
+    for bank in ast.parse(inspect.getsource(sys.modules[module])).body:
+        for line, below in itertools.pairwise(bank.body if isinstance(bank, ast.ClassDef) else []):
+            match line, below:
+                case ast.Assign(targets=[ast.Name(name)]), ast.Expr(ast.Constant(str(why))):
+                    found[bank.name, name] = " ".join(why.split())
+    return found
+
+
+_collected: dict[str, list[NamedChange]] = {}
+"""Module of a lesson's answers or suspects -> the changes in it."""
+
+
+class Wrong(_Bank):
+    """The wrong answers to one exercise.
+
+    class TdErrors(Wrong, of="td_errors"):
+        dones_ignored = edit(".masked_fill(dones.bool(), 0.0)", "")
+        \"""nothing is cut at a done: ...\"""
+    """
+
+    kind = WrongAnswer
+
+
+class Planted(_Bank):
+    """The bug of an exercise that is handed out as a suspect, said in the same way."""
+
+    kind = Suspect
+
+
+class Right(_Bank):
+    """Other right answers to one exercise, said in the same way: all that its docstring allows must pass.
+
+    class TdErrors(Right, of="td_errors"):
+        by_a_loop = instead("...")
+        \"""step by step, without slices\"""
+    """
+
+    kind = RightAnswer
+
+
+def wrong_answers(lesson: str) -> tuple[WrongAnswer, ...]:
+    """The wrong answers of a lesson, in the order of the file; first its suspects, which are wrong answers too."""
+    return (
+        *suspects(lesson).values(),
+        *(answer for answer in _answers_in(f"testcases.{lesson}.answers") if isinstance(answer, WrongAnswer)),
+    )
+
+
+def suspects(lesson: str) -> dict[str, Suspect]:
+    """Exercise -> its suspect, where one is handed out. Most lessons have none."""
+    found = _answers_in(f"testcases.{lesson}.suspects")
+    return {suspect.exercise: suspect for suspect in found if isinstance(suspect, Suspect)}
+
+
+def right_answers(lesson: str) -> tuple[RightAnswer, ...]:
+    """The other right answers of a lesson, in the order of the file."""
+    return tuple(answer for answer in _answers_in(f"testcases.{lesson}.answers") if isinstance(answer, RightAnswer))
+
+
+@cache
+def _answers_in(module: str) -> tuple[NamedChange, ...]:
+    if not exists(module):
+        return ()
+    importlib.import_module(module)
+    return tuple(_collected.get(module, ()))
+
+
+def exists(module: str) -> bool:
+    """Whether there is such a module."""
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def changed_source(lesson: str, answer: NamedChange) -> tuple[str, str]:
+    """Path below `solutions/` and text of the file with a change in it.
+
+    Raises:
+        LookupError: the change does not apply.
+    """
+    assert isinstance(answer.change, Change)
+    lines, region = region_of(lesson, answer.exercise)
+    indent = lines[region.first][: -len(lines[region.first].lstrip())]
+    try:
+        changed = answer.change.apply(region_text(lesson, answer.exercise))
+    except LookupError as error:
+        raise LookupError(f"{answer.name}: {error}") from None
+    whole = [*lines[: region.first + 1], *textwrap.indent(changed, indent).splitlines(), *lines[region.last :]]
+    return f"{lesson}/{region.file}.py", "\n".join(whole) + "\n"

@@ -1,0 +1,153 @@
+"""The reference, the reference with one change in it, and what both answer to the lesson's examples."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import CodeType, FrameType
+from typing import Any
+
+from ..catalog import lesson as read_lesson
+from ..execution import LocalEvaluator, Outcome, Request, solutions, solutions_changed, solutions_with
+from .mutations import Change, NamedChange, changed_source, exists
+
+KEPT = 4
+EXAMPLE_SEED = 20240
+"""Seed of the examples that tell wrong answers apart; a suite draws its own."""
+
+
+def kept(method: Any) -> Any:
+    """A method that is run once for the same arguments; its answers live as long as the object."""
+
+    @functools.wraps(method)
+    def ask(self: Any, *key: Any) -> Any:
+        known = self.__dict__.setdefault(f"answers of {method.__qualname__}", {})
+        if key not in known:
+            known[key] = method(self, *key)
+        return known[key]
+
+    return ask
+
+
+class Reference:
+    """Whose answers are right. Engines may share one: what it has answered once is kept.
+
+    Args:
+        keep: makes of an evaluator one that remembers; the grader asks the same questions of many students.
+    """
+
+    def __init__(self, keep: Callable[[LocalEvaluator], LocalEvaluator] = lambda evaluator: evaluator) -> None:
+        self._keep = keep
+        self.evaluator = keep(solutions())
+        self._last: list[tuple[Request, Outcome]] = []
+
+    def evaluate(self, request: Request) -> Outcome:
+        """The right answer; the last ones are kept, since a check asks for parts of it."""
+        for asked, outcome in self._last:
+            if asked is request:
+                return outcome
+        outcome = self.evaluator.evaluate(request)
+        self._last = [(request, outcome), *self._last[: KEPT - 1]]
+        return outcome
+
+    @kept
+    def parameters(self, lesson: str, exercise: str) -> dict[str, inspect.Parameter]:
+        """Name -> parameter of the exercise's function."""
+        return dict(inspect.signature(self.evaluator.function(lesson, exercise)).parameters)
+
+    @kept
+    def right_answers_to(self, lesson: str, exercise: str) -> list[Outcome]:
+        """The right outcomes of all examples of an exercise."""
+        return [self.evaluate(asked) for asked in examples(lesson, exercise)]
+
+    @kept
+    def calls_of(self, lesson: str, exercise: str) -> list[Counter[CodeType]]:
+        """The calls that each example of an exercise leads to."""
+        found = []
+        for asked in examples(lesson, exercise):
+            with calls_made() as calls:
+                LocalEvaluator.evaluate(self.evaluator, asked)  # Never what is remembered: that runs nothing.
+            found.append(calls)
+        return found
+
+    @kept
+    def used_by(self, lesson: str, exercise: str) -> frozenset[str]:
+        """The exercises of a lesson that the examples of one go through, itself among them."""
+        functions = {name: self.evaluator.function(lesson, name) for name in read_lesson(lesson).exercises}
+        names = {inspect.unwrap(function).__code__: name for name, function in functions.items()}
+        run = set().union(*self.calls_of(lesson, exercise))
+        return frozenset(names[code] for code in run & names.keys())
+
+    @kept
+    def changed(self, lesson: str, answer: NamedChange) -> LocalEvaluator:
+        """The reference with a change in it.
+
+        Raises:
+            LookupError: it does not apply.
+        """
+        return self._keep(with_change(lesson, answer))
+
+    @kept
+    def answer_of(self, lesson: str, answer: NamedChange, exercise: str, index: int) -> Outcome:
+        """What the reference with a change in it gives on one example of an exercise."""
+        return self.changed(lesson, answer).evaluate(examples(lesson, exercise)[index])
+
+    def answers_of(self, lesson: str, answer: NamedChange, exercise: str) -> list[Outcome]:
+        """The same, on all examples."""
+        return [self.answer_of(lesson, answer, exercise, i) for i in range(len(examples(lesson, exercise)))]
+
+
+@functools.cache
+def shared_reference() -> Reference:
+    """One for all of this process that are not given another."""
+    return Reference()
+
+
+@contextmanager
+def calls_made() -> Iterator[Counter[CodeType]]:
+    """The calls in the block, in this thread and those that it starts, by the Python code that is called or calls."""
+    seen: Counter[CodeType] = Counter()
+
+    def note(frame: FrameType, event: str, _: Any) -> None:
+        if event in ("call", "c_call"):
+            seen[frame.f_code] += 1
+
+    before = sys.getprofile()
+    threading.setprofile(note)
+    sys.setprofile(note)
+    try:
+        yield seen
+    finally:
+        sys.setprofile(before)
+        threading.setprofile(before)
+
+
+def cost_of(calls: Counter[CodeType]) -> int:
+    """The same on each machine; roughly, since a cache that is full saves some calls."""
+    return 2 ** calls.total().bit_length()
+
+
+def with_change(lesson: str, answer: NamedChange) -> LocalEvaluator:
+    if isinstance(answer.change, Change):
+        path, source = changed_source(lesson, answer)
+        return solutions_changed(lesson, {path: source})
+    return solutions_with(lesson, answer.exercise, answer.change)
+
+
+def examples(lesson: str, exercise: str, seed: int = EXAMPLE_SEED) -> tuple[Request, ...]:
+    """The examples of an exercise; those that tell wrong answers apart are always the same."""
+    return tuple(request for request in drawn(lesson, seed) if request.exercise == exercise)
+
+
+@functools.lru_cache(maxsize=64)
+def drawn(lesson: str, seed: int) -> tuple[Request, ...]:
+    """All examples of a lesson from one seed: what `examples` gives, in examples.py or, if short, in answers.py."""
+    names = [f"testcases.{lesson}.{file}" for file in ("examples", "answers")]
+    home = next((name for name in names if exists(name)), None)
+    return tuple(importlib.import_module(home).examples(seed)) if home else ()

@@ -1,0 +1,186 @@
+"""What a student reads when an answer is wrong: one short text, without a framework traceback."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..execution import Elsewhere, Foreign, Outcome, Record, Request, StudentError, fields_of
+
+MAX_LINES = 12
+LEAST = 3
+"""Lines of what was expected and got that are shown however long the rest is."""
+SCREEN = 24
+WIDTH = 110
+MAX_SHOWN = 24
+WHOLE = re.compile(r"(?<![\w.+-])-?\d+(?=[,\]]|$)")
+"""A number without a point."""
+
+
+class CheckFailed(AssertionError):
+    """A check on an answer failed; its text is the whole report.
+
+    Attributes:
+        lesson, exercise: what was called.
+        kind: short name of the failure, such as "wrong value".
+        cause: name of the wrong answer that gives this answer, or None.
+        share: of the test's points that are earned all the same.
+        request, outcome: the call that it reports, where it reports one.
+    """
+
+    request: Request | None = None
+    outcome: Outcome | None = None
+
+    def __init__(
+        self, text: str, lesson: str, exercise: str, kind: str, cause: str | None = None, share: float = 0.0
+    ) -> None:
+        super().__init__(text)
+        self.lesson, self.exercise, self.kind, self.cause, self.share = lesson, exercise, kind, cause, share
+
+
+class NotStarted(Exception):
+    """The exercise is still a stub."""
+
+    def __init__(self, lesson: str, exercise: str) -> None:
+        super().__init__(f"{lesson}: {exercise} is not started")
+        self.lesson, self.exercise = lesson, exercise
+
+
+class Blocked(Exception):
+    """The exercise needs another one that is still a stub."""
+
+    def __init__(self, lesson: str, exercise: str, waits_for: str) -> None:
+        super().__init__(f"{lesson}: {exercise} is waiting for {waits_for}")
+        self.lesson, self.exercise, self.waits_for = lesson, exercise, waits_for
+
+
+def report(
+    title: str, body: list[str], tail: list[str], called: list[str] | None = None, printed: list[str] | None = None
+) -> str:
+    """The title, what was expected and got, the whole tail (the cause, where to read), as much of the call as fits into
+    MAX_LINES, and what was printed."""
+    lines, tail, call = ([line for text in texts for line in wrap(text)] for texts in (body, tail, called or []))
+    lines = _cut(lines, max(LEAST, MAX_LINES - 1 - len(tail) - bool(call)))
+    call = _cut(call, max(1, MAX_LINES - 1 - len(tail) - len(lines)))
+    return "\n".join([title, *lines, *tail, *call, *(printed or ())])
+
+
+def _cut(lines: list[str], room: int) -> list[str]:
+    if len(lines) <= room:
+        return lines
+    return [f"{lines[0][: WIDTH - 4]} ..."] if room == 1 else [*lines[: room - 1], "    ..."]
+
+
+def printed_lines(outcome: Outcome) -> list[str]:
+    """The lines that a call printed, at most a screenful."""
+    lines = [line for text in outcome.printed.strip("\n").rstrip().splitlines() for line in wrap("    " + text)]
+    if not lines:
+        return []
+    if len(lines) > SCREEN or outcome.printed_length > len(outcome.printed):
+        lines = lines[:SCREEN] + [f"    ... cut: {outcome.printed_length:,} characters in all; pytest -s shows them"]
+    return ["printed", *lines]
+
+
+def wrap(text: str) -> list[str]:
+    """Lines of at most WIDTH characters, the continuations indented."""
+    lines = []
+    for line in clean(text).splitlines() or [""]:
+        indent = " " * (len(line) - len(line.lstrip()) + 4)
+        lines += textwrap.wrap(line, WIDTH, subsequent_indent=indent, drop_whitespace=True, break_on_hyphens=False) or [
+            ""
+        ]
+    return lines
+
+
+def clean(text: str) -> str:
+    """The text with control characters replaced: text from students must not control a terminal."""
+    return "".join(letter if letter in "\n" or letter.isprintable() else "?" for letter in text.expandtabs(4))
+
+
+def show(value: Any, limit: int = MAX_SHOWN) -> str:
+    """Plain data in short: numbers with six digits, large tensors by shape."""
+    if isinstance(value, Tensor):
+        if value.numel() > limit:
+            return f"{_dtype(value.dtype)} tensor {tuple(value.shape)}"
+        text = _numbers(value.detach().tolist())
+        if value.numel() == 0:
+            text = f"empty tensor {tuple(value.shape)}"
+        return text if value.dtype in (torch.float64, torch.int64, torch.bool) else f"{text} ({_dtype(value.dtype)})"
+    value, names = fields_of(value)
+    if names:
+        return "(" + ", ".join(f"{n}={show(v, limit)}" for n, v in zip(names, value, strict=True)) + ")"
+    if isinstance(value, Foreign):
+        return f"{value.type_name}: {value.text}"
+    if isinstance(value, Elsewhere):
+        return f"{_dtype(value.dtype)} tensor {value.shape} on device {value.device}"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {show(part, limit)}" for key, part in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        left, right = "[]" if isinstance(value, list) else ("(", ",)" if len(value) == 1 else ")")
+        if len(value) > limit and all(isinstance(part, float) for part in value):
+            return f"{left}{', '.join(show(part) for part in value[:4])}, ... {len(value)} numbers{right}"
+        if len(value) > limit:
+            return f"{type(value).__name__} of {len(value)}"
+        return left + ", ".join(show(part, limit) for part in value) + right
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return repr(value)
+
+
+def show_argument(value: Any, limit: int = MAX_SHOWN) -> str:
+    """Like `show`, but floats keep their point: to torch, dones=[0., 1.] is not dones=[0, 1]."""
+    text = show(value, limit)
+    is_float = isinstance(value, float) or (isinstance(value, Tensor) and value.is_floating_point())
+    return WHOLE.sub(r"\g<0>.", text) if is_float and "tensor" not in text else text
+
+
+def show_pair(expected: float, got: float) -> tuple[str, str]:
+    """Two numbers with as many digits as it takes to see that they differ."""
+    short = f"{expected:.6g}", f"{got:.6g}"
+    return short if short[0] != short[1] else (repr(expected), repr(got))
+
+
+def type_name(value: Any) -> str:
+    """The type of a value in the words of a report."""
+    if isinstance(value, (Tensor, Elsewhere)):
+        return "a tensor"
+    if isinstance(value, Record):
+        return f"a tuple of {len(value.values)}"
+    if isinstance(value, (tuple, list)):
+        return f"a {type(value).__name__} of {len(value)}"
+    if value is None:
+        return "None"
+    name = value.type_name if isinstance(value, Foreign) else type(value).__name__
+    return f"{'an' if name[:1] in 'aeiou' else 'a'} {name}"
+
+
+def describe_error(error: StudentError) -> list[str]:
+    """The student's own lines of an exception, then its name and message."""
+    lines = []
+    for frame in error.frames[-4:]:
+        lines.append(f"{frame.file}:{frame.line}" + (f", in {frame.function}" if frame.function else ""))
+        if frame.text:
+            lines.append(f"    {frame.text}")
+    message = error.message.splitlines()
+    lines.append(f"{error.type_name}: {_shortened(message[0]) if message else ''}".rstrip(": "))
+    lines += [line[:300] for line in message[1:4]]
+    return lines
+
+
+def _shortened(text: str) -> str:
+    """Beginning and end of a long line: which of many sizes is wrong often stands last."""
+    return text if len(text) <= 400 else f"{text[:240]} ... {text[-150:]}"
+
+
+def _numbers(value: Any) -> str:
+    if isinstance(value, list):
+        return "[" + ", ".join(_numbers(part) for part in value) + "]"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _dtype(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

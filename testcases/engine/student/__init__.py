@@ -1,0 +1,12 @@
+"""What a student calls beside pytest: progress, hints, replay, reset, the course's own code, a dispute."""
+
+from typing import TYPE_CHECKING
+
+from testcases.faces import face
+
+if TYPE_CHECKING:
+    from .anecdotes import stories, told
+    from .dispute import MAX_BYTES, Dispute, read_dispute, written
+    from .hint import hints
+
+__getattr__ = face(__name__, __file__)

@@ -1,0 +1,29 @@
+"""The real bug behind each suspect, shown once it is repaired; from the lesson's stories.toml."""
+
+from __future__ import annotations
+
+import textwrap
+import tomllib
+from collections.abc import Iterable
+from functools import cache
+
+from ..catalog import TESTCASES
+from .progress import Results, exercise_status
+
+
+@cache
+def stories(lesson: str) -> dict[str, dict[str, str]]:
+    """By exercise: `source`, such as "huggingface/trl#1", and `story`."""
+    path = TESTCASES / lesson / "stories.toml"
+    return tomllib.loads(path.read_text("utf-8")) if path.is_file() else {}
+
+
+def told(lessons: Iterable[str], before: Results, after: Results) -> list[str]:
+    """The lines about each suspect that has passed now and had not before."""
+    lines = []
+    for lesson in lessons:
+        for exercise, story in stories(lesson).items():
+            passed = [exercise_status(lesson, exercise, state) == "passed" for state in (before, after)]
+            if passed == [False, True]:
+                lines += textwrap.wrap(f"{exercise}: found. {story['source']}. {story['story']}", 110) + [""]
+    return lines

@@ -1,0 +1,226 @@
+"""How far a student has come: kept in `.progress/` at the root, shown after each run and by `make progress`.
+
+python -m testcases.engine.student.progress
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ..catalog import CAPSTONE, ROOT, Entry, course_lessons, electives, entries, lesson_names, region_text
+from ..catalog import lesson as read_lesson
+
+FOLDER = ROOT / ".progress"
+STATE = FOLDER / "tests.json"
+BAR = 24
+WIDE = 200
+
+Results = Mapping[str, Mapping[str, str]]
+"""Test -> parameters -> "passed", "failed", "not started", "not earned", "blocked by " and what it waits for,
+"partly by " and the share of its points that it earns; "failed earlier" where the last run left it out."""
+AGAIN = "It failed in an earlier run: run its tests again."
+WAITS = re.compile(r"lesson (\d+) \(([\w.]+)\)")
+
+
+def read(path: Path) -> dict[str, Any]:
+    """A state file; empty where there is none, or where it cannot be read."""
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def so_far() -> dict[str, Any]:
+    """The results that are kept."""
+    return read(STATE)
+
+
+def write(path: Path, state: Mapping[str, Any]) -> None:
+    """Atomically, so that an interrupted run leaves the old state."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    ignore = path.parent / ".gitignore"
+    if not ignore.exists():
+        ignore.write_text("*\n", "utf-8")
+    temporary = path.with_name(f"{path.name}.{os.getpid()}")
+    temporary.write_text(json.dumps(state, indent=1), "utf-8")
+    temporary.replace(path)
+
+
+def update(results: Results, whole: bool) -> None:
+    """Put a run's results into the state."""
+    write(STATE, merged(so_far(), results, whole))
+
+
+def merged(state: Results, results: Results, whole: bool) -> dict[str, dict[str, str]]:
+    """The state and a run's results; with `whole` a function's former parameters are forgotten."""
+    state = dict(state)
+    for function, cases in results.items():
+        # A reset writes "not started" for a function without its cases.
+        before = {case: found for case, found in state.get(function, {}).items() if case}
+        state[function] = dict(cases) if whole else {**before, **cases}
+    return state
+
+
+def earlier(cases: Mapping[str, str]) -> dict[str, str]:
+    """The results of a test that the last run left out: what failed may have been repaired since."""
+    return {case: "failed earlier" if found == "failed" else found for case, found in cases.items()}
+
+
+def status(entry: Entry, results: Results) -> str:
+    """Status of one test function: the worst of its cases, so "passed" if all passed; "not run" without any."""
+    cases = {found.partition(" by ")[0] for found in results.get(entry.node, {}).values()}
+    return _worst(cases)
+
+
+def earned(entry: Entry, results: Results) -> int:
+    """Points of one test function."""
+    state = status(entry, results)
+    if state != "partly":
+        return entry.points if state == "passed" else 0
+    shares = [found.partition(" by ")[2] for found in results[entry.node].values()]
+    return int(entry.points * min(float(share) for share in shares if share))
+
+
+def all_is_earned(own: Iterable[Entry], state: dict[str, Any]) -> bool:
+    """Whether none of an exercise's tests fails any longer; then those that were not earned have passed."""
+    found = {entry.node: status(entry, state) for entry in own}
+    is_so = set(found.values()) <= {"passed", "not earned", "not run"}
+    for node, text in found.items():
+        if is_so and text == "not earned":
+            state[node] = dict.fromkeys(state[node], "passed")
+    return is_so
+
+
+def exercise_status(lesson: str, exercise: str, results: Results) -> str:
+    """Status of an exercise: the worst of its tests."""
+    found = {status(entry, results) for entry in entries(lesson) if entry.exercise == exercise}
+    return _worst(found)
+
+
+def _worst(found: set[str]) -> str:
+    order = ("failed", "failed earlier", "partly", "blocked", "not started", "not run", "not earned", "passed")
+    return next((one for one in order if one in found), "not run")
+
+
+def left(lesson: str, results: Results) -> list[str]:
+    """The exercises of a lesson that have not passed."""
+    return [name for name in read_lesson(lesson).exercises if exercise_status(lesson, name, results) != "passed"]
+
+
+def bar(lesson: str, results: Results, columns: int = WIDE) -> str:
+    """One line: "lesson04_gae  ######......  12/20 points  left: compute_gae (failed)"."""
+    found = entries(lesson)
+    total = sum(entry.points for entry in found)
+    points = sum(earned(entry, results) for entry in found)
+    filled = BAR * points // total if total else 0
+    open_ones = left(lesson, results)
+    width = max(map(len, lesson_names()))
+    line = f"{lesson:{width}}  {'#' * filled}{'.' * (BAR - filled)}  {points:3}/{total} points"
+    if columns < 100:
+        line = f"{read_lesson(lesson).short} {points:3}/{total} points"
+    if not open_ones:
+        return f"{line}  done"
+    shown = ", ".join(f"{name} ({exercise_status(lesson, name, results)})" for name in open_ones[:3])
+    line = f"{line}  {len(open_ones)} left: {shown}{', ...' if len(open_ones) > 3 else ''}"
+    return line if len(line) <= columns or columns >= 100 else f"{line[: columns - 3]}..."
+
+
+def bars(lessons: Iterable[str], results: Results) -> list[str]:
+    """One line a lesson, for those that have points; short ones in a narrow terminal."""
+    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDE
+    return [bar(lesson, results, columns) for lesson in lessons if entries(lesson)]
+
+
+def next_step(lessons: Iterable[str], results: Results) -> str:
+    """The first exercise of these lessons that is not done, or the one of another lesson that it waits for, and where
+    it is; empty if there is none."""
+    for lesson in lessons:
+        for name in dict.fromkeys(entry.exercise for entry in entries(lesson)):
+            state = exercise_status(lesson, name, results)
+            waits = _waits_for(lesson, name, results) if state == "blocked" else None
+            if waits:
+                number, waited = waits
+                waiting = f"{name} of lesson {read_lesson(lesson).number} waits for it."
+                return f"{_step(read_lesson(number).name, waited)} {waiting}"
+            if state != "passed":
+                name = _at_fault(lesson, name, results) if state == "failed" else name
+                then = f"Read tutorial/{lesson}/README.md first."
+                return f"{_step(lesson, name)} {AGAIN if state == 'failed earlier' else then}"
+    return ""
+
+
+def _at_fault(lesson: str, exercise: str, results: Results) -> str:
+    """An exercise of the lesson that this failed one calls and that failed as well; itself if there is none."""
+    text = region_text(lesson, exercise)
+    called = [name for name in read_lesson(lesson).exercises if re.search(rf"\b{name.rpartition('.')[2]}\(", text)]
+    failed = [name for name in called if exercise_status(lesson, name, results) == "failed"]
+    return next((name for name in failed if name != exercise), exercise)
+
+
+def the_end(lessons: Iterable[str], results: Results) -> str:
+    """What to do next once the capstone has passed; empty before."""
+    if not any(lesson.startswith(CAPSTONE) and not left(lesson, results) for lesson in lessons):
+        return ""
+    said = (
+        "The capstone passes. Train on your own blocks, beside the reference's run:  make demo STACK=tutorial "
+        "OUT=runs/mine\nThen ask your policy:  make chat OUT=runs/mine"
+    )
+    open_ones = (f"tutorial/{lesson}/README.md" for lesson in electives() if left(lesson, results))
+    return "\nAfter the course, if you like: ".join([said, *open_ones])
+
+
+def open_exercise(lesson: str, results: Results) -> str:
+    """The first exercise of a lesson that has not passed; the first of all where all have."""
+    return [*left(lesson, results), read_lesson(lesson).exercises[0]][0]
+
+
+def _step(lesson: str, exercise: str) -> str:
+    return f"Next: {exercise}, in tutorial/{lesson}/{read_lesson(lesson).file_of(exercise)}."
+
+
+def _waits_for(lesson: str, exercise: str, results: Results) -> tuple[str, str] | None:
+    """Number and exercise that a blocked exercise waits for."""
+    nodes = [entry.node for entry in entries(lesson) if entry.exercise == exercise]
+    found = sorted(
+        {match.groups() for node in nodes for said in results.get(node, {}).values() if (match := WAITS.search(said))}
+    )
+    return found[0] if found else None
+
+
+@contextmanager
+def said_plainly() -> Iterator[None]:
+    """A LookupError ends the command with its message alone, without a traceback."""
+    try:
+        yield
+    except LookupError as error:
+        print(error.args[0], file=sys.stderr)
+        sys.exit(2)
+
+
+def main() -> None:
+    argparse.ArgumentParser(prog="make progress", description="Show how far you have come.").parse_args()
+    state = so_far()
+    if not state:
+        print("Nothing has been run yet. Start with:  pytest testcases/" + lesson_names()[0])
+    for line in [*bars(course_lessons(), state), "", "after the course (electives):", *bars(electives(), state)]:
+        print(line)
+    print("\n" + (next_step(course_lessons(), state) or "All lessons are done."))
+    if offer := the_end(course_lessons(), state):
+        print(offer)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except BrokenPipeError:  # Whoever read this, such as `head`, has seen enough.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

@@ -1,0 +1,155 @@
+"""Points that no work stands behind: for what was handed out, for answers learned by heart, and for trivial ones.
+
+The suites are public. A table of their inputs passes every test of fixed numbers, the argument checks are in the
+stub already, and 0, or an input as it came, is sometimes right. So a passed test must show that it was earned: by a
+question whose right answer is new, which is that of no question that anybody could have seen before, and none of its
+own arguments. Then no table has it, no guess at the nearest entry of one, and no constant.
+
+* Where an exercise failed somewhere, a test by value is asked again with twins of its own questions: the same shapes,
+  masks and options, other numbers. If the student agrees on none, the first answer was not computed. Where a question
+  has no numbers to change, or an answer does not depend on them, the lesson's fresh examples are asked instead.
+* Where every answer is one of a few names, none is new: then a name is earned that is right on a fresh question, beside
+  another one that is, so that no constant earns anything.
+* A mask or a small whole number is sometimes guessed: of those, more than half must be right.
+* A test whose calls all ended in an error (it checks arguments) counts only beside a test that was earned by a value.
+* Where all passed, the fresh examples were among the questions.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from testcases.doubles.drawing import generator
+
+from ..execution import Evaluator, Outcome, Request, copy_plain, identical, solutions_with
+from ..oracle import examples
+from ..report import Rules, first_difference
+from .session import Engine
+
+TWINS = 3
+QUESTIONS = 10
+LOOSE = Rules(atol=1e-4, rtol=1e-4, equal_nan=True)
+"""Rounding is another test's matter."""
+BY_HEART = "Right on the numbers of the test file, wrong on others of the same shape: this test earns nothing."
+HANDED_OUT = "It checks arguments, which the stub does already: it counts once the exercise answers something right."
+
+
+def not_earned(engine: Engine, lesson: str, exercise: str, passed: Mapping[str, Sequence[Request]]) -> dict[str, str]:
+    """The passed tests that earn nothing, and why, of an exercise of which another test failed.
+
+    Args:
+        passed: test -> its questions that were answered with a value; none where it checks arguments.
+    """
+    passed = {test: asked[:: max(1, len(asked) // TWINS)][:TWINS] for test, asked in passed.items()}
+    public = _Public(engine, lesson, exercise, [one for asked in passed.values() for one in asked])
+    honest = {test for test, asked in passed.items() if asked and _computes(engine, asked, public)}
+    why = {test: BY_HEART if asked else HANDED_OUT for test, asked in passed.items() if test not in honest}
+    return {test: text for test, text in why.items() if text is BY_HEART or not honest}
+
+
+class _Public:
+    """The right answers that anybody can have seen: to the examples, and to the questions of the test files."""
+
+    def __init__(self, engine: Engine, lesson: str, exercise: str, asked: list[Request]) -> None:
+        self._lesson, self._exercise = lesson, exercise
+        fresh = engine.examples(lesson, exercise)
+        answers = [
+            engine.reference.evaluate(one)
+            for one in asked
+            if not any(identical(one.arguments, other.arguments) for other in fresh)
+        ]
+        answers += engine.reference.right_answers_to(lesson, exercise)
+        self._values = [_without_dtype(answer.value) for answer in answers if answer.error is None]
+
+    def has(self, right: Outcome, request: Request) -> bool:
+        """Whether this right answer is one of them, an argument as it came, or what comes of doing nothing."""
+        value, given = _without_dtype(right.value), map(_without_dtype, request.arguments.values())
+        if any(first_difference(known, value, LOOSE) is None for known in (*self._values, *given)):
+            return True
+        idle = self._idle if request.scenario else ()
+        return any(_agree(right, nothing.evaluate(request)) for nothing in idle)
+
+    @cached_property
+    def _idle(self) -> tuple[Evaluator, ...]:
+        """Two exercises that do nothing: in a scenario the answer is the state of live objects, so these have one."""
+        return tuple(solutions_with(self._lesson, self._exercise, nothing) for nothing in (_returns_none, _refuses_all))
+
+
+def _returns_none(*args: Any, **kwargs: Any) -> None:
+    return None
+
+
+def _refuses_all(*args: Any, **kwargs: Any) -> None:
+    raise ValueError("nothing is right")
+
+
+def _computes(engine: Engine, requests: Sequence[Request], public: _Public) -> bool:
+    """Whether the student agrees with the reference on a question whose right answer is new."""
+    twins = [twin for request in requests if (twin := twin_of(request, engine.seed))]
+    asked = _agreements(engine, twins, public)
+    if not asked:
+        others = examples(requests[0].lesson, requests[0].exercise, engine.seed + 1)
+        asked = _agreements(engine, others, public)
+        if not asked and (told := _names_told(engine, others)):
+            return len(told) > 1 and engine.reference.evaluate(requests[0]).value in told
+    return 2 * sum(asked) > len(asked)
+
+
+def _names_told(engine: Engine, requests: Sequence[Request]) -> set[str]:
+    """The names that the student gives rightly, where names are what is asked for."""
+    rights = [(request, engine.reference.evaluate(request)) for request in requests]
+    named = [(request, right) for request, right in rights if isinstance(right.value, str)]
+    return {right.value for request, right in named if _agree(right, engine.subject.evaluate(request))}
+
+
+def _agreements(engine: Engine, requests: Sequence[Request], public: _Public) -> list[bool]:
+    """Whether the student agrees on each new question; except for whole numbers, one agreement is enough."""
+    found: list[bool] = []
+    for request in requests:
+        right = engine.reference.evaluate(request)
+        if right.error is None and not public.has(right, request):
+            found.append(_agree(right, engine.subject.evaluate(request)))
+            if found[-1] and not _is_whole(right.value):
+                return [True]
+            if len(found) == QUESTIONS:
+                break
+    return found
+
+
+def _agree(right: Outcome, got: Outcome) -> bool:
+    return not got.error and first_difference(_without_dtype(right.value), _without_dtype(got.value), LOOSE) is None
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) or isinstance(value, Tensor) and not value.is_floating_point()
+
+
+def _without_dtype(value: Any) -> Any:
+    return copy_plain(value, lambda tensor: tensor.double() if tensor.is_floating_point() else tensor)
+
+
+def twin_of(request: Request, seed: int) -> Request | None:
+    """The same question with other numbers: zeros, signs, NaN, masks and options stay. None if there are none."""
+    changed = False
+    text = f"{seed} {request.lesson} {request.exercise}".encode()
+    draw = generator(int.from_bytes(hashlib.sha256(text).digest()[:16], "big"))
+
+    def other(value: Any) -> Any:
+        nonlocal changed
+        if isinstance(value, Tensor) and value.is_floating_point() and value.dtype in (torch.float32, torch.float64):
+            factor = 1 + 0.25 * torch.rand(value.shape, generator=draw, dtype=value.dtype)
+            changed = changed or bool((value.isfinite() & (value != 0)).any())
+            return value * factor
+        if isinstance(value, (list, tuple)):
+            return type(value)(other(part) for part in value)
+        return value
+
+    arguments = {name: other(value) for name, value in request.arguments.items()}
+    return dataclasses.replace(request, arguments=arguments) if changed else None

@@ -1,0 +1,109 @@
+"""Run the test functions of a lesson without pytest: the course checks its suites hundreds of times."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import inspect
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import pytest
+
+from ..catalog import Entry, entries, suites
+from ..report import Blocked, CheckFailed, NotStarted
+
+
+@dataclass(frozen=True)
+class Case:
+    """One test function with one set of parameters."""
+
+    entry: Entry
+    """Its exercise and points."""
+    label: str
+    """Its parameters, for messages."""
+    function: Callable[..., None]
+    parameters: dict[str, Any]
+
+    @property
+    def node(self) -> str:
+        """Such as "lesson04_gae/basic_test.py::test_x"."""
+        return self.entry.node
+
+    def run(self) -> CheckFailed | NotStarted | Blocked | AssertionError | None:
+        """None if it passed; anything but a verdict is raised."""
+        try:
+            self.function(**self.parameters)
+        except (CheckFailed, NotStarted, Blocked, AssertionError) as verdict:
+            return verdict
+        return None
+
+
+@cache
+def cases(lesson: str) -> tuple[Case, ...]:
+    """All cases of a lesson."""
+    by_node = {entry.node: entry for entry in entries(lesson)}
+    collected = []
+    for name in suites(lesson):
+        module = importlib.import_module(f"testcases.{lesson}.{name}")
+        for test, function in vars(module).items():
+            if test.startswith("test_") and inspect.isfunction(function):
+                entry = by_node[f"{lesson}/{name}.py::{test}"]
+                collected += [Case(entry, label, function, parameters) for label, parameters in _parameters(function)]
+    return tuple(collected)
+
+
+def cases_of(lesson: str, exercise: str) -> tuple[Case, ...]:
+    """The cases of one exercise."""
+    return tuple(case for case in cases(lesson) if case.entry.exercise == exercise)
+
+
+def keep_what_is_loaded() -> None:
+    """Exclude what is loaded from garbage collection (half a second), and collect less often than after every 700 new
+    objects (a tenth of the time of a trainer's suite)."""
+    gc.freeze()
+    gc.set_threshold(20_000)
+
+
+def named_cases(columns: str, rows: Mapping[str, Any]) -> pytest.MarkDecorator:
+    """`pytest.mark.parametrize` with a name for each row:
+
+        @named_cases("n, total", {"n-1-is-this-reward": (1, 2.0), "n-beyond-the-end-changes-nothing": (9, 7.0)})
+
+    With one column, a row is its value.
+    """
+    return pytest.mark.parametrize(columns, [*rows.values()], ids=[*rows])
+
+
+def _parameters(function: Callable[..., None]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Label and arguments of each case that `pytest.mark.parametrize` makes; lessons' tests use no other fixture.
+
+    Raises:
+        TypeError: the test asks for an argument that no mark gives.
+    """
+    tables = []
+    for mark in getattr(function, "pytestmark", []):
+        if mark.name != "parametrize":
+            continue
+        names = [name.strip() for name in mark.args[0].split(",")]
+        rows = [row if len(names) > 1 else (row,) for row in mark.args[1]]
+        labels = [_label(names, row, mark.kwargs.get("ids"), index) for index, row in enumerate(rows)]
+        tables.append([(label, dict(zip(names, row, strict=True))) for label, row in zip(labels, rows, strict=True)])
+    wanted = set(inspect.signature(function).parameters)
+    for chosen in itertools.product(*tables):
+        parameters = {name: value for _, row in chosen for name, value in row.items()}
+        if set(parameters) != wanted:
+            raise TypeError(f"{function.__name__} takes {sorted(wanted)}, its marks give {sorted(parameters)}")
+        yield "-".join(label for label, _ in chosen), parameters
+
+
+def _label(names: list[str], row: Any, ids: Any, index: int) -> str:
+    """The id of a row as pytest makes it."""
+    if ids and not callable(ids):
+        return str(ids[index])
+    plain = (str, int, float, type(None))
+    given = [str(value) if ids or isinstance(value, plain) else None for value in row]
+    return "-".join(label or f"{name}{index}" for name, label in zip(names, given, strict=True))

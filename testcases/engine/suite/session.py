@@ -1,0 +1,178 @@
+"""One run of suites: whose code is called, what is right, and on which numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import KW_ONLY, InitVar, dataclass, field, replace
+from functools import cache, cached_property
+from typing import Any
+
+from ..catalog import lesson as read_lesson
+from ..diagnosis import Explanation, NoExplanation, Upstream
+from ..execution import Evaluator, Outcome, Request, StudentError, asked_by_a_test, stub_of
+from ..oracle import Reference, examples, kept, shared_reference
+from ..report import Blocked, CheckFailed, NotStarted
+from .runner import cases
+
+
+@dataclass(eq=False)
+class Engine:
+    """The state behind the suites' verbs (call, examples_of, reference). Whoever runs a suite makes one:
+
+    with Engine(student(folder)).active():
+        case.run()
+    """
+
+    subject: Evaluator
+    """Whose code the checks are about."""
+    _: KW_ONLY
+    reference: Reference = field(default_factory=shared_reference)
+    """Whose answers are right; engines may share one."""
+    seed: int = 0
+    """Seed of the fresh random inputs."""
+    explanation: InitVar[Any] = Explanation
+    """Class, called with subject and reference, that finds the cause of a wrong answer."""
+    seconds: float = math.inf
+    """Upper bound of every call's time limit."""
+    believes: bool = True
+    """Whether to trust what the subject's process reports about itself, such as a changed global setting. In a graded
+    run it could report anything, so such reports neither cost nor earn points."""
+    echo: bool = False
+    """Show what a test's own calls print."""
+    impatient: bool = False
+    """An exercise that took too long once is not called again, by no test and by no other exercise; the subject is a
+    LocalEvaluator."""
+    thorough: bool = True
+    """Whether agreement with the reference asks the questions of `families`, too."""
+    at_breakpoint: list[Request] = field(default_factory=list)
+    """The tests' calls that came to a `breakpoint()`."""
+    draws: int = 0
+    """How often examples were asked for: a test that asks for none does not depend on the seed."""
+    asked: Request | None = None
+    """The last question that a test has asked."""
+    answered: list[Request] = field(default_factory=list)
+    """The tests' questions that were answered with a value since this was last cleared."""
+
+    def __post_init__(self, explanation: Any) -> None:
+        self.explanation = explanation(self.subject, self.reference)
+        self._endless: dict[tuple[str, str], Outcome] = {}
+
+    @contextmanager
+    def active(self) -> Iterator[Engine]:
+        """In this block the suites' verbs use this engine."""
+        token = _active.set(self)
+        try:
+            yield self
+        finally:
+            _active.reset(token)
+
+    def examples(self, lesson: str, exercise: str) -> tuple[Request, ...]:
+        """The examples of an exercise, drawn from this engine's seed."""
+        self.draws += 1
+        return examples(lesson, exercise, self.seed)
+
+    @cached_property
+    def upstream(self) -> Upstream:
+        """The part of a report about an earlier lesson of the student that is at fault."""
+        return Upstream(self.subject, self.reference, self._first_failure)
+
+    def _first_failure(self, subject: Evaluator, lesson: str) -> CheckFailed | None:
+        """Of a lesson's own suite. What is not written yet fails nothing."""
+        with Engine(subject, reference=self.reference, explanation=NoExplanation).active():
+            verdicts = (case.run() for case in cases(lesson))
+            return next((verdict for verdict in verdicts if isinstance(verdict, CheckFailed)), None)
+
+    def right_answer(self, request: Request, outcome: Outcome) -> Outcome:
+        """The reference's; in the capstone, on a student's own lessons, that of the reference's lesson 12 on those."""
+        return self.upstream.right_answer(request, outcome)
+
+    def require_started(self, lesson: str, exercise: str) -> None:
+        """Find out, once, whether an exercise is still a stub: not every test of it would notice.
+
+        Raises:
+            NotStarted: it is.
+        """
+        first = self._first_answer(lesson, exercise)
+        if first and is_own_stub(first, lesson, exercise):
+            if first.at_breakpoint:
+                self.at_breakpoint.append(examples(lesson, exercise)[0])
+            raise NotStarted(lesson, exercise)
+
+    def ask(self, request: Request) -> Outcome:
+        """Run a request on the subject. An exercise that hangs on an ordinary example is not called again.
+
+        Raises:
+            NotStarted, Blocked: it, or one that it calls, is still a stub.
+        """
+        self.require_started(request.lesson, request.exercise)
+        first = self._first_answer(request.lesson, request.exercise)
+        self.asked = request
+        known = self._endless.get((request.lesson, request.exercise)) or (
+            first if first and is_timeout(first) else None
+        )
+        with asked_by_a_test(self.echo):
+            outcome = known or self._evaluate(request)
+        if outcome.at_breakpoint:
+            self.at_breakpoint.append(request)
+        if outcome.error is None:
+            self.answered.append(request)
+        if is_own_stub(outcome, request.lesson, request.exercise):
+            raise NotStarted(request.lesson, request.exercise)
+        if stub := stub_of(outcome):
+            waits_for = f"lesson {stub[0]} ({stub[1]})"
+            if (request.lesson, stub[1]) in self._endless:
+                waits_for = f"{stub[1]}, of which one call did not end"
+            raise Blocked(request.lesson, request.exercise, waits_for)
+        return outcome
+
+    @kept
+    def _first_answer(self, lesson: str, exercise: str) -> Outcome | None:
+        """The subject's outcome on the first example of an exercise; None without examples."""
+        asked = examples(lesson, exercise)[:1]
+        return self._endless.get((lesson, exercise)) or (self._evaluate(asked[0]) if asked else None)
+
+    def _evaluate(self, request: Request) -> Outcome:
+        hurried = request if request.seconds <= self.seconds else replace(request, seconds=self.seconds)
+        outcome = self.subject.evaluate(hurried)
+        return self._blame(request, outcome) if self.impatient and is_timeout(outcome) else outcome
+
+    def _blame(self, request: Request, outcome: Outcome) -> Outcome:
+        """Replace the exercise that did not end by its stub: this one, or the innermost that it calls."""
+        assert outcome.error is not None
+        lesson = request.lesson
+        known = {name.rpartition(".")[2]: name for name in read_lesson(lesson).exercises}
+        inner = [known[frame.function] for frame in outcome.error.frames if frame.function in known][-1:]
+        for called in inner if inner != [request.exercise] else ():
+            if (lesson, called) not in self._endless and (asked := examples(lesson, called)[:1]):
+                # On a plain example a second is plenty.
+                self._evaluate(replace(asked[0], seconds=request.seconds / 5))
+            if (lesson, called) in self._endless:
+                waits = StudentError("raised", NotImplementedError.__name__, f"{read_lesson(lesson).short}: {called}")
+                return Outcome(error=waits)
+        self._endless[lesson, request.exercise] = outcome
+        self.subject.view(lesson).put_aside(lesson, request.exercise)
+        return outcome
+
+
+@cache
+def _of_the_reference() -> Engine:
+    return Engine(shared_reference())
+
+
+_active: ContextVar[Engine] = ContextVar("engine")
+
+
+def current() -> Engine:
+    """The active engine; one of the reference where none is, such as while a suite is imported."""
+    return _active.get(None) or _of_the_reference()
+
+
+def is_timeout(outcome: Outcome) -> bool:
+    return outcome.error is not None and outcome.error.kind == "timeout"
+
+
+def is_own_stub(outcome: Outcome, lesson: str, exercise: str) -> bool:
+    return stub_of(outcome) == (read_lesson(lesson).number, exercise)

@@ -1,0 +1,10 @@
+"""What `make check` prints: the plan, tables, the report."""
+
+from typing import TYPE_CHECKING
+
+from testcases.faces import face
+
+if TYPE_CHECKING:
+    from .reporting import Given, given_for, report
+
+__getattr__ = face(__name__, __file__)

@@ -1,0 +1,107 @@
+"""make check DRY=1: who was found, in which format, and what would be graded. It grades nothing and writes nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from testcases.engine.catalog import TUTORIAL
+
+from ..intake import HandIn, Level, Submission, course_files, find_outside, from_folder, read_submission
+from ..marking import Due, Shard
+from ..reports.marks import Class, MarkSheet, Raw, roster, time_said
+from .reporting import Given
+
+
+def show(level: Level | None, given: Given, shard: Shard | None) -> int:
+    """
+    Raises:
+        ValueError, OSError: it is no folder of submissions.
+    """
+    console = Console(highlight=False)
+    console.print(_assignment(given))
+    if level is None:
+        found = [from_folder(TUTORIAL, "tutorial")]
+    else:
+        hand_ins = find_outside(level, given.out)
+        mine = [one for one in hand_ins if not shard or shard.holds(one)]
+        found = [_read(one) for one in mine]
+        if shard:
+            console.print(f"shard {shard.number} of {shard.of}: {len(mine)} of {len(hand_ins)} submissions")
+    known = _known(found, given)
+    console.print(_table(found, known, given))
+    formats = Counter(one.system or "folder" for one in found)
+    ungraded = sum(one.status != "graded" for one in found)
+    told = ", ".join(f"{count} {name}" for name, count in formats.most_common())
+    console.print(
+        f"{len(found)} found ({told or 'none'}), {len(found) - ungraded} to grade, {ungraded} not to be graded"
+    )
+    for problem in _unmatched(known):
+        console.print(problem, markup=False)
+    console.print("DRY: nothing was graded, and nothing was written")
+    return 0
+
+
+def _read(hand_in: HandIn) -> Submission:
+    found = read_submission(hand_in)
+    found.file_name = hand_in.file_name
+    return found
+
+
+def _assignment(given: Given) -> Text:
+    assignment = given.assignment
+    lessons = ", ".join(assignment.lessons)
+    lines = [f"{assignment.title}: {len(assignment.exercises)} exercises, {assignment.total:g} points: {lessons}"]
+    if assignment.weights:
+        lines.append("weights: " + ", ".join(f"{name} {weight:g}" for name, weight in assignment.weights.items()))
+    if assignment.due:
+        lines.append(
+            f"due: {assignment.due.at or 'column ' + assignment.due.column}, attempts: {assignment.attempts or 'one'}"
+        )
+    return Text("\n".join(lines))
+
+
+def _table(found: list[Submission], known: Class, given: Given) -> Table:
+    table = Table()
+    for heading in ("student", "format", "graded part", "files", "handed in", "notes"):
+        table.add_column(heading, overflow="fold")
+    lessons = given.assignment.lessons
+    due = given.assignment.due or Due()
+    for one, sheet in zip(found, known.sheets, strict=True):
+        files = [path for path in course_files() if path in one.files and path[: path.index("/")] in lessons]
+        part = one.folder if one.status == "graded" else one.status
+        when = time_said(sheet, known, due)[:16] or (f"files: {one.newest_file[:16]}" if one.newest_file else "")
+        when += " (late, as it says)" if one.is_late else ""
+        notes = "\n".join(one.notes[:3])
+        table.add_row(*map(Text, (sheet.shown, one.system, part, str(len(files)), when, notes)))
+    return table
+
+
+def _known(found: list[Submission], given: Given) -> Class:
+    """Who is who, as far as the roster tells."""
+    sheets = [
+        MarkSheet(
+            Raw(one.student),
+            one.file_name,
+            0,
+            0,
+            aliases=tuple(map(Raw, one.aliases)),
+            handed_in=one.handed_in,
+            newest_file=one.newest_file,
+            system=one.system,
+        )
+        for one in found
+    ]
+    people = roster.read(given.roster) if given.roster else None
+    return Class(sheets, people, roster.match(sheets, people, bool(given.assignment.attempts)) if people else None)
+
+
+def _unmatched(known: Class) -> list[str]:
+    """Who is on the roster without a submission, and the other way round."""
+    if not known.matching:
+        return []
+    matched = f"the roster names {len(known.matching.person_of)} of {len(known.sheets)}"
+    return [matched, *(f"{kind}: {name}: {why}" for kind, _, name, why in known.matching.problems)]

@@ -1,0 +1,53 @@
+"""The end of a run: reports and the table. What they need from the instructor is read before anything starts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..marking import Assignment, Row
+from ..reports.marks import overrides, roster, settling
+from ..status import NOT_SANDBOXED
+
+
+@dataclass(frozen=True)
+class Given:
+    """What the instructor gave besides submissions."""
+
+    out: Path
+    roster: Path | None
+    assignment: Assignment
+    overrides: Sequence[overrides.Override] = ()
+
+
+def given_for(out: Path, roster_file: str, assignment: Assignment) -> Given:
+    """
+    Raises:
+        ValueError, OSError: something in it is wrong: better to know that before an hour of grading than after it.
+    """
+    if roster_file and not Path(roster_file).is_file():
+        raise ValueError(f"ROSTER: expected a CSV file, and there is none at {roster_file!r}")
+    place = Path(roster_file) if roster_file else None
+    settling.check_columns(assignment, roster.read(place) if place else None)
+    return Given(out, place, assignment, overrides.read(out, assignment.names))
+
+
+def report(given: Given, rows: Sequence[Row], submissions: Path | None, kind: str) -> int:
+    """Write all reports and show the marks; 1 where the grader failed, or where something could not be settled."""
+    from rich.console import Console
+
+    from ..reports import write_reports
+    from . import tables
+
+    out = given.out
+    found = write_reports(out, rows, submissions, given.roster, given.assignment, given.overrides)
+    overrides.offer(out)
+    console = Console(highlight=False)
+    if kind == "none":
+        console.print(NOT_SANDBOXED, style="bold red", markup=False)
+    console.print(tables.gradebook(found.sheets))
+    for problem in found.problems:
+        console.print(problem, style="red", markup=False)
+    console.print(f"{len(rows)} in {out / 'gradebook.csv'}; the class: {out / 'report' / 'index.html'}", markup=False)
+    return int(bool(found.problems) or any(row.status == "grader-error" for row in rows))

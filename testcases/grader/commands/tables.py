@@ -1,0 +1,60 @@
+"""What `make check` prints. All text from students is plain text here: no markup, no control characters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+from rich.text import Text
+
+from ..intake import printable
+from ..reports.marks import points
+from ..status import OTHER_ATTEMPT
+
+if TYPE_CHECKING:
+    from ..marking import Assignment
+    from ..reports.marks import MarkSheet
+
+STYLES = {"passed": "green", "not-started": "cyan", "blocked": "yellow", "missing": "yellow"}
+
+
+def exercises(result: dict[str, Any], assignment: Assignment) -> Table:
+    """One submission: lesson, exercise, points of the assignment, status, likely cause."""
+    found = {
+        (lesson, name): one for lesson, all_of in result["lessons"].items() for name, one in all_of["exercises"].items()
+    }
+    factors = assignment.factors({exercise: one["max_score"] for exercise, one in found.items()})
+    totals = [sum(one[key] * factors[exercise] for exercise, one in found.items()) for key in ("score", "max_score")]
+    table = Table(title=Text(printable(result["student"])))
+    for heading in ("lesson", "exercise", "points", "status", "likely cause"):
+        table.add_column(heading, overflow="fold")
+    for whole, found_in in result["lessons"].items():
+        lesson = whole
+        for name, exercise in found_in["exercises"].items():
+            cause = exercise["likely_cause"]
+            table.add_row(
+                lesson,
+                name,
+                "/".join(points(exercise[key] * factors[whole, name]) for key in ("score", "max_score")),
+                Text(exercise["status"], STYLES.get(exercise["status"], "red")),
+                Text(f"{cause['name']}: {cause['why']}" if cause else ""),
+            )
+            lesson = ""
+        table.add_section()
+    table.add_row("", "", "/".join(map(points, totals)), "", "")
+    return table
+
+
+def gradebook(sheets: Sequence[MarkSheet]) -> Table:
+    """A batch: student, points, status, notes."""
+    table = Table()
+    for heading in ("student", "points", "status", "notes"):
+        table.add_column(heading, overflow="fold")
+    for sheet in sheets:
+        score = "" if sheet.mark is None else points(sheet.mark)
+        told = [*filter(None, [sheet.lateness]), *sheet.all_notes]
+        notes = Text("\n".join(told[:3]) + ("\n..." if len(told) > 3 else ""))
+        status = sheet.status if sheet.settled.counts else OTHER_ATTEMPT
+        table.add_row(Text(sheet.shown), f"{score}/{points(sheet.max_score or 0)}", Text(status), notes)
+    return table

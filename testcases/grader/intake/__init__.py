@@ -1,0 +1,15 @@
+"""From a folder or an export to submissions: archives, names, layouts, copies of one file."""
+
+from typing import TYPE_CHECKING
+
+from testcases.faces import face
+
+if TYPE_CHECKING:
+    from .archives import Unreadable, printable, read_file
+    from .copied_code import LONG, MY_TESTS, copies, long_regions
+    from .exports import HandIn, find
+    from .nesting import Level, find_outside, opened
+    from .selection import choose, course_files, exercises_in, is_untouched
+    from .submissions import Submission, close_match, from_folder, read_submission
+
+__getattr__ = face(__name__, __file__)

@@ -1,0 +1,262 @@
+"""Who handed in what: the folder of submissions, as people or the export of an LMS lay it out.
+
+- a subfolder or an archive for each student, of any name; Moodle's folders are that
+- Canvas: `smithjohn_1_22_gae.py`, `smithjohn_LATE_1_23_rest-2.zip`: the files of one student are one submission
+- Moodle without folders: `Ann Lee_12_assignsubmission_file_gae.py`
+- Blackboard: `Homework 2_s123_attempt_2026-11-20-23-10-11_gae.py`, each attempt a submission
+- Brightspace: `12-34 - Ann Lee - Nov 20, 2026 1011 PM`, a folder or in front of the file, each attempt a submission
+- Google Classroom: `Ann Lee - gae.py`, and whatever else ends in the name of a lesson's file, or `tutorial.zip`
+- Gradescope: `submission_12/` and `submission_metadata.yml`, which says whose they are, and when they came
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from testcases.engine.catalog import lesson_names
+
+from .archives import ARCHIVES, Unreadable, is_archive, printable, read_file, stem_of
+from .selection import course_files
+
+CANVAS = re.compile(
+    r"(?P<student>[^_]+_)(?P<late>LATE_)?(?P<id>\d+|(?:(?<=^anon_)|(?<=^anon_LATE_))\w{5})_"
+    r"((?P<number>\d+)_(?P<file>.+)|(?P<typed>(text|link)\.html))"
+)
+"""Graded anonymously, everybody is called "anon", and has five letters or digits. A typed text has no number."""
+CANVAS_VERSION = re.compile(r"-(\d+)(?=\.[^.]+(\.[^.]+)?$)")
+MOODLE = re.compile(r"(?P<student>.+_\d+_assignsubmission_)(file|onlinetext)([_.](?P<file>.*))?", re.IGNORECASE)
+BLACKBOARD_ATTEMPT = re.compile(r"_attempt_\d{4}(-\d\d){5}")
+BLACKBOARD = re.compile(
+    rf"(?P<before>((?!{BLACKBOARD_ATTEMPT.pattern}).)+)_(?P<student>[^_]+)"
+    r"_attempt_(?P<time>\d{4}(-\d\d){5})(_(?P<file>.+)|\.txt)"
+)
+"""The first `_attempt_` is Blackboard's: what comes behind it is the name that a student has given to a file."""
+BRIGHTSPACE = re.compile(
+    r"(?P<id>\d+-\d+) - (?P<student>.+?) ?- (?P<day>\w+ \d+, \d{4}|\d+ \w+,? \d{4}) "
+    r"(?P<hour>\d+?):?(?P<minute>\d\d)(?P<half> [AP]M)?"
+    r"( - (?P<file>.+))?"
+)
+METADATA = "submission_metadata.yml"
+SURE = ("Moodle", "Blackboard", "Brightspace", "Gradescope")
+"""Whose layouts nothing else looks like."""
+NOT_SUBMITTED = re.compile(
+    r"__MACOSX|__pycache__|\.git|\.venv|\.ipynb_checkpoints|\.DS_Store|\._.*|Thumbs\.db|desktop\.ini"
+    r"|README(\.\w+)?|index\.html|" + METADATA
+)
+"""The system's, and what an instructor keeps beside the submissions."""
+KEPT_BESIDE = re.compile(r"[^_]+\.(csv|toml|xlsx)")
+"""Tables and settings: an instructor's, it seems, and named, since they may be somebody's."""
+
+
+@dataclass(frozen=True)
+class HandIn:
+    """What one student handed in, in one place or in several."""
+
+    student: str
+    file_name: str
+    """Of the result, without ".json"."""
+    parts: tuple[tuple[Path, str], ...]
+    """Where it is, and the name that it has in the submission."""
+    notes: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+    """Other names of the student: an email address, a number."""
+    system: str = ""
+    """Whose layout it is, such as "Canvas"."""
+    handed_in: str = ""
+    """When, where the export says so: an ISO date."""
+    is_late: bool = False
+    """The system itself says that it came late."""
+
+
+@dataclass
+class _Group:
+    """The places that belong together."""
+
+    key: str
+    """Which no other group has."""
+    student: str
+    parts: list[tuple[Path, str]] = field(default_factory=list)
+    """Where they are, and their names in the submission."""
+    notes: list[str] = field(default_factory=list)
+    aliases: tuple[str, ...] = ()
+    system: str = ""
+    handed_in: str = ""
+    is_late: bool = False
+    words: tuple[str, ...] = ()
+    """Blackboard's title and login, which may both have a "_" in them."""
+
+
+@dataclass
+class _Uploaded:
+    """What Gradescope's list says of one submission."""
+
+    authors: list[dict[str, str]] = field(default_factory=list)
+    handed_in: str = ""
+
+
+def find(folder: Path) -> list[HandIn]:
+    """All submissions in a folder, each with a name of its own for its result.
+
+    Raises:
+        NotADirectoryError: there is no such folder.
+        ValueError: it is one submission, and not a folder of them.
+    """
+    if not folder.is_dir():
+        raise NotADirectoryError(f"there is no folder {str(folder)!r}")
+    names = sorted(os.listdir(folder))
+    if own := [name for name in names if name in ("tutorial", *lesson_names())]:
+        raise ValueError(
+            f"expected a folder with one subfolder (or archive) a student, got one with {own[0]} in it: "
+            f"put it into a folder of the student's name"
+        )
+    uploads = _uploads(folder / METADATA)
+    beside = set(kept_beside(folder))
+    names = [name for name in names if not NOT_SUBMITTED.fullmatch(name) and not _is_hidden_file(folder / name)]
+    names = [name for name in names if name not in beside]
+    groups: dict[tuple[str, str], _Group] = {}
+    for name in names:
+        _add(groups, folder / name)
+    _tell_logins([group for group in groups.values() if group.words])
+    found = [one for group in groups.values() for one in _of_gradescope(group, uploads)]
+    return _named(found)
+
+
+def kept_beside(folder: Path) -> list[str]:
+    """The tables and settings that lie among the submissions and are none."""
+    return [name for name in sorted(os.listdir(folder)) if KEPT_BESIDE.fullmatch(name)]
+
+
+def _tell_logins(groups: Sequence[_Group]) -> None:
+    """What Blackboard's names have in common is the title; all of the rest is the login: x_lee is not lee. Logins that
+    begin alike are longer, which the roster knows."""
+    shared = 0
+    if len({group.words for group in groups}) > 1:
+        shared = len(os.path.commonprefix([group.words[:-1] for group in groups]))
+    for group in groups:
+        first = shared or len(group.words) - 1
+        group.student = "_".join(group.words[first:])
+        group.aliases = tuple("_".join(group.words[start:]) for start in range(1, first))
+
+
+def _add(groups: dict[tuple[str, str], _Group], path: Path) -> None:
+    """Put one thing in the folder where it belongs."""
+    name = path.name
+    is_loose = not path.is_dir()
+    if is_loose and (hit := CANVAS.fullmatch(name)):
+        student = hit["student"] + hit["id"]
+        group = groups.setdefault(("canvas", student), _Group(f"canvas\0{student}", student, system="Canvas"))
+        group.notes += ["handed in late, as Canvas says"] if hit["late"] else []
+        group.is_late |= bool(hit["late"])
+        group.parts.append((path, CANVAS_VERSION.sub("", hit["file"] or hit["typed"])))
+        group.parts.sort(key=_version)
+    elif hit := MOODLE.fullmatch(name):
+        student = f"{hit['student']}file_" if is_loose else name
+        group = groups.setdefault(("moodle", hit["student"]), _Group(student, student, system="Moodle"))
+        group.parts.append((path, hit["file"] or name))
+    elif is_loose and (hit := BLACKBOARD.fullmatch(name)):
+        student, day, clock = hit["student"], hit["time"][:10], hit["time"][11:].replace("-", ":")
+        key = f"blackboard\0{hit['before']}\0{student}\0{hit['time']}"
+        made = _Group(key, student, system="Blackboard", handed_in=f"{day}T{clock}")
+        made.words = (*hit["before"].split("_"), student)
+        group = groups.setdefault(("blackboard", made.key), made)
+        if BLACKBOARD_ATTEMPT.search(hit["file"] or ""):
+            group.notes.append(f"a file's own name looks like an attempt of somebody: {hit['file'][:100]}")
+        # The .txt that comes with each attempt is Blackboard's own.
+        group.parts += [(path, hit["file"])] if hit["file"] else []
+    elif hit := BRIGHTSPACE.fullmatch(name):
+        time = f"{hit['day']} {hit['hour']}:{hit['minute']}{hit['half'] or ''}"
+        made = _Group(f"brightspace\0{hit['id']}\0{time}", hit["student"], system="Brightspace", handed_in=time)
+        group = groups.setdefault(("brightspace", made.key), made)
+        group.parts.append((path, hit["file"] or name))
+    elif is_loose and (hit := _of_a_lesson().fullmatch(name)):
+        group = groups.setdefault(("files", hit["student"]), _Group(f"files\0{hit['student']}", hit["student"]))
+        group.system = "file"
+        group.parts.append((path, hit["file"]))
+    else:
+        system = "folder" if path.is_dir() else "archive" if is_archive(name) else "file"
+        system = "repository" if (path / ".git").exists() else system
+        groups["", name] = _Group(name, stem_of(name), [(path, name)], system=system)
+
+
+@cache
+def _of_a_lesson() -> re.Pattern[str]:
+    """A lesson's file, or all of them, behind a name: `Ann Lee - gae.py`, as Google Classroom has it."""
+    files = {path.rpartition("/")[2] for path in course_files()} | {f"tutorial{ending}" for ending in ARCHIVES}
+    return re.compile(rf"(?P<student>.+?)( - |[-_ ])(?P<file>{'|'.join(map(re.escape, sorted(files)))})")
+
+
+def _version(part: tuple[Path, str]) -> tuple[int, int]:
+    """What Canvas counts up with each attempt."""
+    name = part[0].name
+    number, version = CANVAS.fullmatch(name), CANVAS_VERSION.search(name)
+    return int(version[1]) if version else 0, int(number["number"] or 0) if number else 0
+
+
+def _is_hidden_file(path: Path) -> bool:
+    """Such as .gitkeep; a folder or an archive is a submission whatever its name."""
+    return path.name.startswith(".") and not path.is_dir() and not is_archive(path.name)
+
+
+def _of_gradescope(group: _Group, uploads: dict[str, _Uploaded]) -> Iterator[_Group]:
+    """One for each of its authors, where the export tells them."""
+    upload = uploads.get(group.student, _Uploaded())
+    found = [tuple(filter(None, map(author.get, ("name", "email", "sid")))) for author in upload.authors]
+    authors = [names for names in found if names]
+    for names in authors:
+        others = f"handed in by {len(authors)} people together" if len(authors) > 1 else ""
+        notes = [*group.notes, *filter(None, [others])]
+        aliases = (*names[1:], group.student)
+        key = f"{group.key}\0{names[0]}"
+        yield _Group(key, names[0], group.parts, notes, aliases, "Gradescope", upload.handed_in)
+    if not authors:
+        yield group
+
+
+def _uploads(metadata: Path) -> dict[str, _Uploaded]:
+    """By folder, from Gradescope's list."""
+    try:
+        text = read_file(metadata, 50_000_000).decode("utf-8", "replace")
+    except Unreadable:
+        return {}
+    found: dict[str, _Uploaded] = {}
+    upload, inside = _Uploaded(), False
+    for line in text.splitlines():
+        if hit := re.fullmatch(r"['\"]?([^\s:'\"][^:'\"]*)['\"]?:\s*", line):
+            upload, inside = found.setdefault(hit[1], _Uploaded()), False
+        elif hit := re.fullmatch(r"  :(\w+):(.*)", line):
+            inside = hit[1] == "submitters"
+            upload.handed_in = hit[2].strip().strip("'\"") if hit[1] == "created_at" else upload.handed_in
+        elif inside and (hit := re.fullmatch(r"  (- |  ):(name|email|sid):\s*(.*)", line)):
+            # Further in lie the lines of a name that has several, and they may say anything.
+            if hit[1] == "- ":
+                upload.authors.append({})
+            if upload.authors:
+                upload.authors[-1][hit[2]] = hit[3].strip().strip("'\"")
+    return found
+
+
+def _named(groups: Sequence[_Group]) -> list[HandIn]:
+    """Give each a file name of its own."""
+    files = [re.sub(r"[^A-Za-z0-9._-]", "_", group.student)[:100] for group in groups]
+    often = Counter(file.lower() for file in files)
+    named = []
+    people = [unicodedata.normalize("NFC", group.student.lower()) for group in groups]
+    same = Counter(people)
+    for group, person, file in zip(groups, people, files, strict=True):
+        notes = list(dict.fromkeys(group.notes))
+        if file != group.student or often[file.lower()] > 1 or file.startswith("."):
+            file += "~" + hashlib.sha256(os.fsencode(group.key)).hexdigest()[:8]
+        if same[person] > 1:
+            notes.append("another submission has the same name, or one that differs only in capital letters")
+        shown = printable(group.student)[:200]
+        told = group.aliases, group.system, group.handed_in, group.is_late
+        named.append(HandIn(shown, file.lstrip("."), tuple(group.parts), tuple(notes), *told))
+    return named

@@ -1,0 +1,28 @@
+"""From submissions to results: the assignment, marks, what is stored, parts of a class, disputes."""
+
+from typing import TYPE_CHECKING
+
+from testcases.faces import face
+
+if TYPE_CHECKING:
+    from .assignment import (
+        BEST,
+        EXPORT,
+        FILES,
+        TITLE,
+        Assignment,
+        Due,
+        asked_for,
+        course_points,
+        everything,
+        from_dict,
+        from_file,
+    )
+    from .batch import Batch, grade_folder, grade_one
+    from .disputes import judged
+    from .grade import Grader, plan
+    from .secret import FILE, Secret, kept_in, new, secret_of
+    from .shards import Part, Shard, check_parts, of_everybody, read_part, shard_of
+    from .store import Row, has_grader_error, read_result, row_of, suite_of, write_result
+
+__getattr__ = face(__name__, __file__)

@@ -1,0 +1,270 @@
+"""Marks a folder of submissions with several sandboxes at once; what is done stays done, whatever happens next."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import shutil
+import signal
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from testcases.engine.suite import keep_what_is_loaded
+
+from .. import linux
+from ..intake import HandIn, Level, Submission, find_outside, read_submission
+from ..sandbox import Course, Limits, Sandbox
+from ..sandbox import cleanup as leftovers
+from ..sandbox import staging as trees
+from ..sandbox import users as apart
+from ..status import GRADER
+from .assignment import Assignment
+from .grade import Grader, empty_result, plan
+from .secret import Secret
+from .shards import FILE, Part, Shard, of_everybody
+from .store import Row, has_grader_error, read_result, row_of, suite_of, write_result
+
+ATTEMPTS = 2
+
+
+@dataclass
+class Batch:
+    """How a folder is graded."""
+
+    kind: str
+    secret: Secret
+    jobs: int
+    limits: Limits
+    assignment: Assignment
+    shard: Shard | None = None
+    course: str = ""
+    suite: str = ""
+
+    def __post_init__(self) -> None:
+        self.course = trees.fingerprint(repr(self.limits))
+        self.suite = suite_of(self.course, self.assignment)
+
+    def fits(self, result: dict[str, Any], submission: Submission) -> bool:
+        """Whether this submission would get this result again."""
+        wanted = {"content": submission.content, "secret": self.secret.id, "suite": self.suite, "sandbox": self.kind}
+        return all(result.get(key) == value for key, value in wanted.items()) and not has_grader_error(result)
+
+
+def grade_folder(level: Level, out: Path, batch: Batch) -> list[Row]:
+    """Mark every submission, or those of one part, and write the results.
+
+    Raises:
+        NotADirectoryError, ValueError: it is no folder of submissions, or `out` lies in it.
+        OSError: `out` cannot be written.
+    """
+    everybody = find_outside(level, out)
+    hand_ins = [one for one in everybody if not batch.shard or batch.shard.holds(one)]
+    leftovers.sweep()
+    results = _folder_for_results(out)
+    work = out / ".work"
+    rows: dict[str, Row] = {}
+    closed = apart.close([level.given, out]) if batch.kind == "none" else {}
+    try:
+        course = trees.lay_out(work / "course", batch.assignment.lessons)
+        plan(batch.assignment.exercises)  # Before the processes of the pool are forked, so that each has the suites.
+        keep_what_is_loaded()
+        make = partial(_make, course, batch, trees.untouched())
+        patience = 2 * batch.limits.submission_seconds + 600  # The suites' own time is short: whoever needs more hangs.
+
+        def mark(submissions: Iterable[Submission], jobs: int) -> list[Submission]:
+            """Those at which the grader failed."""
+            failed = []
+            with _Pool(make, max(1, min(jobs, len(hand_ins))), patience) as pool:
+                for submission, result in pool.map(submissions):
+                    write_result(results / f"{submission.file_name}.json", result)
+                    rows[submission.file_name] = row_of(submission.file_name, result)
+                    failed += [submission] if has_grader_error(result) else []
+                    bar.update()
+            return failed
+
+        with tqdm(total=len(hand_ins), unit="submission", dynamic_ncols=True, disable=None) as bar:
+            failed = mark(_todo(hand_ins, results, rows, bar, batch), batch.jobs)
+            # Once more, when it is quiet: a neighbour may have taken the machine.
+            bar.total += len(failed)
+            mark(failed, 1)
+    finally:
+        apart.reopen(closed)
+        shutil.rmtree(work, ignore_errors=True)
+    if batch.shard:
+        _as_part(everybody, hand_ins, batch).write(out)
+    return [rows[hand_in.file_name] for hand_in in hand_ins]
+
+
+def _as_part(everybody: list[HandIn], hand_ins: list[HandIn], batch: Batch) -> Part:
+    assert batch.shard
+    places = {hand_in.file_name: place for place, hand_in in enumerate(everybody)}
+    rows = [[places[one.file_name], one.student, one.file_name] for one in hand_ins]
+    made = batch.secret.id, batch.course, batch.suite, batch.kind, batch.assignment.as_dict()
+    return Part(batch.shard.number, batch.shard.of, *made, of_everybody(one.file_name for one in everybody), rows)
+
+
+def _folder_for_results(out: Path) -> Path:
+    """Without what a run that was killed has left there."""
+    results = out / "results"
+    results.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(out / ".work", ignore_errors=True)
+    (out / FILE).unlink(missing_ok=True)
+    for left in results.glob(".*.tmp"):
+        left.unlink()
+    return results
+
+
+def _make(course: Course, batch: Batch, untouched: Mapping[str, bytes]) -> Grader:
+    box = Sandbox(course, batch.kind, batch.limits)
+    return Grader(box, batch.secret, batch.suite, untouched, batch.assignment.exercises)
+
+
+def _todo(hand_ins: list[HandIn], results: Path, rows: dict[str, Row], bar: Any, batch: Batch) -> Iterator[Submission]:
+    """Read one submission after the other, and leave out what has been graded before."""
+    for hand_in in hand_ins:
+        submission = read_submission(hand_in)
+        path = results / f"{hand_in.file_name}.json"
+        known = read_result(path)
+        if known and batch.fits(known, submission):
+            told = {
+                "handed_in": submission.handed_in,
+                "newest_file": submission.newest_file,
+                "is_late": submission.is_late,
+                "system": submission.system,
+                "exported": list(submission.exported),
+            }
+            if any(known.get(key) != value for key, value in told.items()):
+                known.update(told)
+                write_result(path, known)
+            rows[hand_in.file_name] = row_of(hand_in.file_name, known)
+            bar.update()
+        else:
+            yield submission
+
+
+class _Pool:
+    """Processes that mark submissions, each with a sandbox of its own. One that dies costs no other its work."""
+
+    def __init__(self, make: Callable[[], Grader], jobs: int, seconds: float) -> None:
+        self._make, self._jobs, self._seconds = make, jobs, seconds
+        self._workers: dict[Connection, Any] = {}
+        self._context = multiprocessing.get_context("fork")
+
+    def __enter__(self) -> _Pool:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for connection in list(self._workers):
+            self._end(connection)
+
+    def map(self, submissions: Iterable[Submission]) -> Iterator[tuple[Submission, dict[str, Any]]]:
+        """Results in the order in which they are ready."""
+        source = iter(submissions)
+        again: list[tuple[Submission, int]] = []
+        busy: dict[Connection, tuple[Submission, int, float]] = {}
+        idle: list[Connection] = []
+        more = True
+        while True:
+            while more and (idle or len(self._workers) < self._jobs):
+                submission, attempt = again.pop() if again else (next(source, None), 1)
+                if submission is None:
+                    more = False
+                    break
+                connection = idle.pop() if idle else self._start()
+                connection.send(submission)
+                busy[connection] = submission, attempt, time.monotonic() + self._seconds
+            if not busy:
+                return
+            first = min(end for _, _, end in busy.values())
+            ready = wait(list(busy), max(0.0, first - time.monotonic()))
+            for connection, (submission, attempt, end) in list(busy.items()):
+                result = self._answer(connection, connection in ready, end)
+                if result is None:
+                    continue
+                del busy[connection]
+                idle += [connection] if connection in self._workers else []
+                if isinstance(result, dict):
+                    yield submission, result
+                elif attempt < ATTEMPTS:
+                    again.append((submission, attempt + 1))
+                    more = True
+                else:
+                    yield submission, self._failed(submission, result)
+
+    def _answer(self, connection: Connection, is_ready: bool, end: float) -> Any:
+        """A result, or in words why there will be none; None while it is waited for."""
+        if is_ready:
+            with contextlib.suppress(EOFError, OSError):
+                return connection.recv()
+            self._end(connection)
+            return "the grader's own process died"
+        if time.monotonic() > end:
+            self._end(connection)
+            return "the grader was not done in time"
+        return None
+
+    def _failed(self, submission: Submission, why: str) -> dict[str, Any]:
+        noted = replace(submission, notes=[*submission.notes, f"grader error: {why}"])
+        return empty_result(self._make(), noted, GRADER, why)
+
+    def _start(self) -> Connection:
+        ours, theirs = self._context.Pipe()
+        others = list(self._workers)
+        process = self._context.Process(target=_serve, args=(theirs, [ours, *others], self._make), daemon=True)
+        process.start()
+        theirs.close()
+        self._workers[ours] = process
+        return ours
+
+    def _end(self, connection: Connection) -> None:
+        process = self._workers.pop(connection)
+        connection.close()
+        process.join(5)
+        if process.is_alive():
+            process.kill()
+            process.join()
+
+
+def _serve(connection: Connection, others: list[Connection], make: Callable[[], Grader]) -> None:
+    """One process of the pool."""
+    with contextlib.suppress(AttributeError, OSError):
+        linux.die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for other in others:
+        other.close()
+    grader = make()
+    with grader.sandbox:
+        while True:
+            try:
+                submission = connection.recv()
+            except (EOFError, OSError):
+                return
+            try:
+                answer: Any = grader.grade(submission)
+            except Exception as error:
+                where = traceback.extract_tb(error.__traceback__)[-1]
+                answer = f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
+            try:
+                connection.send(answer)
+            except OSError:
+                return
+
+
+def grade_one(submission: Submission, batch: Batch) -> dict[str, Any]:
+    """One submission, here and now."""
+    with tempfile.TemporaryDirectory(prefix=f"ppo-check-{os.getpid()}-") as folder:
+        os.chmod(folder, 0o755)
+        course = trees.lay_out(Path(folder) / "course", batch.assignment.lessons)
+        grader = _make(course, batch, trees.untouched())
+        with grader.sandbox:
+            return grader.grade(submission)

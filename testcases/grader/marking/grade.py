@@ -1,0 +1,237 @@
+"""Marks one submission: the suites run here, on the trusted side, and only their calls go to a worker."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache
+from typing import Any
+
+from testcases.engine.catalog import Entry, manifest
+from testcases.engine.catalog import lesson as read_lesson
+from testcases.engine.oracle import Reference, wrong_answers
+from testcases.engine.report import Blocked, CheckFailed, NotStarted, clean
+from testcases.engine.suite import Case, Engine, Remembering, Sparing, cases
+
+from ..intake import Submission, close_match, copies
+from ..sandbox import Sandbox, SandboxEvaluator, WorkerError
+from ..sandbox import users as apart
+from ..status import (
+    BLOCKED,
+    CRASH,
+    ERROR,
+    FIRST,
+    GRADER,
+    MEMORY,
+    MISSING,
+    NOT_STARTED,
+    PASSED,
+    STATUS_OF_FAILURE,
+    TAMPER,
+    UNSAFE,
+    WRONG,
+    Result,
+)
+from .assignment import Exercise
+from .earned import earned
+from .secret import Secret
+
+
+def empty_result(grader: Grader, submission: Submission, status: str, message: str) -> dict[str, Any]:
+    """A result in which every test has one status and no points."""
+    lessons = {}
+    for lesson, exercises in plan(grader.exercises).items():
+        found = {name: [Result(entry, status, message) for entry in tests] for name, tests in exercises.items()}
+        lessons[lesson] = _sum({name: _summary(results) for name, results in found.items()})
+    return grader.result(submission, lessons, 0.0)
+
+
+@dataclass
+class Grader:
+    """Marks submissions, one after the other, in one sandbox."""
+
+    sandbox: Sandbox
+    secret: Secret
+    suite: str
+    untouched: Mapping[str, bytes]
+    """What the files look like before anybody works on them."""
+    exercises: tuple[Exercise, ...] = ()
+    """Those of the assignment."""
+    reference: Reference = field(default_factory=lambda: Reference(keep=Remembering))
+
+    def grade(self, submission: Submission) -> dict[str, Any]:
+        """The result, as `schema.md` describes it."""
+        start = time.monotonic()
+        self.sandbox.begin()
+        lessons: dict[str, Any] = {}
+        for lesson, exercises in plan(self.exercises).items():
+            # One for each lesson, so that no answer is kept longer than that.
+            subject = SandboxEvaluator(self.sandbox, submission.files)
+            seed = self.secret.seed(lesson, submission.content)
+            with Engine(
+                subject, reference=self.reference, seed=seed, explanation=Sparing, believes=False
+            ).active() as engine:
+                try:
+                    found = {name: self._exercise(engine, submission, name, tests) for name, tests in exercises.items()}
+                finally:
+                    subject.finish()
+            lessons[lesson] = _sum(found)
+        return self.result(submission, lessons, time.monotonic() - start)
+
+    def result(self, submission: Submission, lessons: dict[str, Any], seconds: float) -> dict[str, Any]:
+        """The result, from the marks by lesson."""
+        return {
+            "student": submission.student,
+            "aliases": list(submission.aliases),
+            "status": submission.status,
+            "handed_in": submission.handed_in,
+            "newest_file": submission.newest_file,
+            "is_late": submission.is_late,
+            "system": submission.system,
+            "exported": list(submission.exported),
+            **{key: sum(lesson[key] for lesson in lessons.values()) for key in ("score", "max_score")},
+            "secret": self.secret.id,
+            "sandbox": self.sandbox.kind,
+            "limits": self.sandbox.limited,
+            "folder": submission.folder,
+            "content": submission.content,
+            "suite": self.suite,
+            "notes": [*([f"{UNSAFE}: {apart.said()}"] if self.sandbox.kind == "none" else []), *submission.notes],
+            "doubts": [asdict(doubt) for doubt in submission.doubts],
+            "copies": copies(_of_lessons(submission.files, lessons)),
+            "seconds": round(seconds, 2),
+            "lessons": lessons,
+        }
+
+    def _exercise(
+        self, engine: Engine, submission: Submission, name: str, tests: Mapping[Entry, tuple[Case, ...]]
+    ) -> dict[str, Any]:
+        lesson = next(iter(tests)).lesson
+        file = f"{lesson}/{read_lesson(lesson).file_of(name)}"
+        if file not in submission.files and file in submission.damaged:
+            text = f"{lesson} · {name} · cannot be read\ntutorial/{file} is there, and is {submission.damaged[file]}"
+            return _summary([Result(entry, ERROR, text) for entry in tests])
+        if file in submission.newer:
+            # No verdict, and no 0: the course can be done with any Python from its oldest on.
+            text = f"{lesson} · {name} · no verdict\ntutorial/{file}, {submission.newer[file]}"
+            return _summary([Result(entry, GRADER, text) for entry in tests])
+        if file not in submission.files:
+            text = f"{lesson} · {name} · missing\nthere is no file tutorial/{file}"
+            text += close_match(file, submission.others)
+            return _summary([Result(entry, MISSING, text) for entry in tests])
+        if submission.files[file] == self.untouched.get(file):
+            return _summary([Result(entry, NOT_STARTED, f"{lesson}: {name} is not started") for entry in tests])
+        results: list[Result] = []
+        for entry, group in tests.items():
+            is_absent = bool(results) and results[0].status == MISSING  # One test says it for all.
+            results.append(replace(results[0], entry=entry) if is_absent else self._test(engine, entry, group))
+        results = earned(engine, results)
+        if not engine.subject.settle(lesson, name):
+            # Whoever forges one answer may have forged them all.
+            text = f"{lesson} · {name} · {TAMPER}\nThe worker sent something that no worker sends. Read this code."
+            results = [Result(result.entry, TAMPER, text) for result in results]
+        return _summary(results)
+
+    def _test(self, engine: Engine, entry: Entry, group: tuple[Case, ...]) -> Result:
+        """One test function: passed if all its cases pass; the first that fails says why."""
+        engine.subject.answered.clear()
+        for case in group:
+            try:
+                engine.require_started(entry.lesson, entry.exercise)
+                verdict = case.run()
+            except NotStarted as error:
+                return Result(entry, NOT_STARTED, str(error))
+            except Blocked as error:
+                return Result(entry, BLOCKED, str(error))
+            except WorkerError as error:
+                return Result(entry, GRADER, f"The sandbox failed: {clean(str(error))[:500]}")
+            except Exception as error:
+                return self._strange(engine.seed, entry, case, error)
+            if isinstance(verdict, NotStarted):
+                return Result(entry, NOT_STARTED, str(verdict))
+            if isinstance(verdict, Blocked):
+                return Result(entry, BLOCKED, str(verdict))
+            if verdict is not None:
+                return _failed(entry, verdict)
+        return Result(entry, PASSED, requests=tuple(engine.subject.answered))
+
+    def _strange(self, seed: int, entry: Entry, case: Case, error: Exception) -> Result:
+        """The test itself broke: over an answer that no test foresaw, or because it is wrong."""
+        text = f"{entry.lesson} · {entry.exercise} · {case.node}\n{type(error).__name__}: {clean(str(error))[:500]}"
+        return Result(entry, WRONG if self._reference_passes(case, seed) else GRADER, text)
+
+    def _reference_passes(self, case: Case, seed: int) -> bool:
+        with Engine(self.reference.evaluator, reference=self.reference, seed=seed).active():
+            try:
+                return case.run() is None
+            except Exception:
+                return False
+
+
+def _of_lessons(files: Mapping[str, bytes], lessons: Mapping[str, Any]) -> dict[str, bytes]:
+    return {path: data for path, data in files.items() if path.partition("/")[0] in lessons}
+
+
+def _failed(entry: Entry, verdict: Exception) -> Result:
+    if not isinstance(verdict, CheckFailed):
+        text = f"{entry.lesson} · {entry.exercise} · wrong answer\n{clean(str(verdict))[:2000]}"
+        return Result(entry, WRONG, text)
+    text, status = str(verdict), STATUS_OF_FAILURE.get(verdict.kind, WRONG)
+    if verdict.kind.startswith("raised SIG"):
+        status = CRASH
+    elif verdict.kind.startswith("raised ") and "DefaultCPUAllocator" in text:
+        status = MEMORY
+    elif verdict.kind.startswith("raised ") and status == WRONG or verdict.kind.endswith("does not load"):
+        status = ERROR
+    return Result(entry, status, text, verdict.cause, share=verdict.share if status == WRONG else 0.0)
+
+
+@cache
+def plan(exercises: tuple[Exercise, ...]) -> dict[str, dict[str, dict[Entry, tuple[Case, ...]]]]:
+    """Lesson -> exercise -> test -> its cases, in the order of the points.
+
+    Raises:
+        LookupError: a test that is worth points does not exist.
+    """
+    plan: dict[str, dict[str, dict[Entry, tuple[Case, ...]]]] = {}
+    for entry in manifest().values():
+        if (entry.lesson, entry.exercise) not in exercises:
+            continue
+        found = tuple(case for case in cases(entry.lesson) if case.node == entry.node)
+        if not found:
+            raise LookupError(f"the suites have {entry.node}, and there is no such test")
+        plan.setdefault(entry.lesson, {}).setdefault(entry.exercise, {})[entry] = found
+    return dict(sorted(plan.items()))
+
+
+def _summary(results: list[Result]) -> dict[str, Any]:
+    """One exercise."""
+    failed = [result for result in results if result.status != PASSED]
+    status = PASSED
+    if failed:
+        lost: dict[str, int] = {}
+        for result in failed:
+            lost[result.status] = lost.get(result.status, 0) + result.entry.points
+        first = [name for name in FIRST if name in lost]
+        status = first[0] if first else max(lost, key=lambda name: lost[name])
+    told = next((result for result in failed if result.status == status), None)
+    cause = next((result for result in failed if result.cause), None)
+    return {
+        "score": sum(result.score for result in results),
+        "max_score": sum(result.entry.points for result in results),
+        "status": status,
+        "likely_cause": _cause(cause.entry.lesson, cause.cause) if cause else None,
+        "message": told.message if told else "",
+        "tests": [result.as_json() for result in results],
+    }
+
+
+def _cause(lesson: str, name: str | None) -> dict[str, str] | None:
+    wrong = next((wrong for wrong in wrong_answers(lesson) if wrong.name == name), None)
+    return {"name": wrong.name, "why": wrong.why, "read": wrong.read} if wrong else None
+
+
+def _sum(exercises: dict[str, Any]) -> dict[str, Any]:
+    totals = {key: sum(exercise[key] for exercise in exercises.values()) for key in ("score", "max_score")}
+    return {**totals, "exercises": exercises}

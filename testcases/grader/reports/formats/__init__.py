@@ -1,0 +1,10 @@
+"""Files for other systems: Gradescope, JUnit, GitHub Classroom."""
+
+from typing import TYPE_CHECKING
+
+from testcases.faces import face
+
+if TYPE_CHECKING:
+    from .gradescope import toml_of
+
+__getattr__ = face(__name__, __file__)

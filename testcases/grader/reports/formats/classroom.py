@@ -1,0 +1,145 @@
+"""GitHub Classroom: the workflow file, and the step that hands its points over.
+
+python -m testcases.grader.reports.formats.classroom workflow > .github/workflows/classroom.yml
+python -m testcases.grader.reports.formats.classroom points OUT     what the workflow calls after `make check`
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from testcases.engine.catalog import ROOT
+
+from ...marking import everything, from_file
+from ...status import GRADER, PASSED
+from ..marks import MarkSheet, clean, clean_lines, only, settling
+from ..marks import points as points_of
+
+MAX_OUTPUT = 500
+
+WORKFLOW = """\
+# Grades each push. A student can change this file and the grader beside it: list .github/, testcases/ and
+# assignment.toml as protected files of the assignment, and for marks that count collect the repositories and run
+# make check SUBMISSIONS=dir.
+name: Autograding Tests
+on:
+  - push
+  - workflow_dispatch
+permissions:
+  checks: write
+  actions: read
+  contents: read
+jobs:
+  run-autograding-tests:
+    runs-on: ubuntu-latest
+    timeout-minutes: 60
+    if: github.actor != 'github-classroom[bot]'
+    steps:
+      - uses: actions/checkout@v4
+        with:
+          persist-credentials: false
+      - uses: actions/setup-python@v5
+        with:
+          python-version: "3.12"
+          cache: pip
+          cache-dependency-path: requirements.lock
+      - name: Install the sandbox
+        run: |
+          sudo apt-get update
+          sudo apt-get install -y --no-install-recommends bubblewrap
+          # Ubuntu 24.04 lets a program make user namespaces only where this is off.
+          sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0 || true
+      - name: Install the course
+        run: make setup
+      - name: Grade
+        id: check
+        shell: bash
+        run: |
+          mkdir -p "$RUNNER_TEMP/in" && cp -r tutorial "$RUNNER_TEMP/in/submission"
+          if bwrap --unshare-all --ro-bind / / true; then sandbox=bwrap; else sandbox=none; fi
+          if [ "$sandbox" = none ]; then export SANDBOX=none; fi
+          # What counts, where the repository says so.
+          if [ -f assignment.toml ]; then export ASSIGNMENT=assignment.toml; fi
+          # The log obeys lines such as "::error::": none may come from a student.
+          make check SUBMISSIONS="$RUNNER_TEMP/in" OUT="$RUNNER_TEMP/out" 2>&1 |
+            sed 's/^/| /; s/##\\[/# #[/g' || true
+          .venv/bin/python -m testcases.grader.reports.formats.classroom points "$RUNNER_TEMP/out"
+      - name: Autograding Reporter
+        if: always() && steps.check.outputs.result != ''
+        uses: classroom-resources/autograding-grading-reporter@v1
+        env:
+          CHECK_RESULTS: "${{ steps.check.outputs.result }}"
+        with:
+          runners: check
+"""
+
+
+def points(sheet: MarkSheet) -> dict[str, Any]:
+    """The reporter's version 3: one test for each exercise. Without a verdict the status is "error", not 0 points."""
+    tests = [
+        {
+            "name": f"{exercise.lesson} {exercise.name}",
+            "status": _status(exercise.status),
+            "score": round(exercise.score, 2),
+            "message": exercise.status + (f": {exercise.likely_cause.told}" if exercise.likely_cause else ""),
+            "output": _quiet(exercise.told)[:MAX_OUTPUT],
+            "test_code": "",
+            "task_id": 0,
+            "filename": exercise.lesson,
+            "line_no": 0,
+            "duration": 0,
+        }
+        for exercise in sheet.exercises
+    ]
+    status = "error" if not sheet.final else "pass" if sheet.score == sheet.max_score else "fail"
+    return {"version": 3, "status": status, "max_score": sheet.max_score or 0, "tests": tests}
+
+
+def write_output(out: Path, target: Path) -> int:
+    """Append the step's output, in base64, to the file that GitHub names; 0 if there is a verdict."""
+    asked = from_file(ROOT / "assignment.toml") if (ROOT / "assignment.toml").exists() else everything()
+    sheet = settling.settle(settling.Class([only(out)]), asked).sheets[0]
+    for exercise in sheet.exercises:
+        score = f"{points_of(exercise.score):>5}/{points_of(exercise.max_score):<5}"
+        print(f"| {score} {exercise.status:17}{exercise.lesson} {exercise.name}")
+    for note in (*sheet.flags, *sheet.all_notes):
+        print(f"| {_quiet(note)}")
+    text = json.dumps(points(sheet))
+    with target.open("a", encoding="utf-8") as file:
+        file.write(f"result={base64.b64encode(text.encode()).decode()}\n")
+    return int(not sheet.final)
+
+
+def _quiet(text: str) -> str:
+    """Text in which GitHub's log finds no command."""
+    return clean_lines(text).replace("::", ": :").replace("##[", "# #[")
+
+
+def _status(status: str) -> str:
+    return "pass" if status == PASSED else "error" if status == GRADER else "fail"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("workflow", help="print the workflow file")
+    commands.add_parser("points", help="hand the points to GitHub").add_argument("out", type=Path)
+    options = parser.parse_args(arguments)
+    if options.command == "workflow":
+        print(WORKFLOW, end="")
+        return 0
+    target = os.environ.get("GITHUB_OUTPUT")
+    if not target:
+        print(clean("error: expected to run in a workflow, where GITHUB_OUTPUT names a file"), file=sys.stderr)
+        return 2
+    return write_output(options.out, Path(target))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,194 @@
+"""Gradescope: `results.json`, and the autograder zip to upload.
+
+python -m testcases.grader.reports.formats.gradescope zip PATH             write the autograder zip: make gradescope
+python -m testcases.grader.reports.formats.gradescope results OUT TARGET   what the zip calls after grading
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import stat
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ...marking import Assignment, asked_for, everything, from_file
+from ...status import PASSED
+from ..marks import ExerciseMarks, MarkSheet, only, points, settling, write_text
+
+ROOT = Path(__file__).resolve().parents[4]
+CARRIED = ("Makefile", "pyproject.toml", "requirements.lock", "LICENSE", "solutions", "testcases", "tiny_models")
+LEFT_OUT = {"__pycache__", "adversarial"}
+
+SETUP = """\
+#!/usr/bin/env bash
+# Builds the image, once: the only moment with a network. Python is 3.11 or newer; Ubuntu 22.04 has it beside its own.
+# PyPI's torch brings two gigabytes of CUDA: name PyTorch's CPU index in PIP_EXTRA_INDEX_URL here to save them.
+set -euo pipefail
+export DEBIAN_FRONTEND=noninteractive
+apt-get update
+apt-get install -y --no-install-recommends bubblewrap make python3 python3-venv
+python=python3
+if ! python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
+  apt-get install -y --no-install-recommends python3.11 python3.11-venv
+  python=python3.11
+fi
+# The Python of the course lies apart from the solutions, which nobody but root can read.
+make -C /autograder/source/course setup PYTHON="$python" VENV=/autograder/venv
+chmod -R go-rwx /autograder/source
+"""
+
+RUN = """\
+#!/usr/bin/env bash
+# Grades one submission, without a network. results.json is there whatever the submission does.
+chmod -R go-rwx /autograder/source /autograder/results
+cd /autograder/source/course || exit 1
+work=$(mktemp -d)
+mkdir "$work/in"
+cp -a /autograder/submission "$work/in/submission"
+grade() {
+  # The secret is made anew in each run: nothing is gained by handing in the answers of the last one.
+  /autograder/venv/bin/python -m testcases.grader "$work/in" --as-given --out "$work/out" --jobs 1 \
+    --assignment assignment.toml "$@"
+}
+grade
+# 2: bubblewrap may make no namespaces in this container. The marks then say NOT SANDBOXED.
+if [ $? = 2 ]; then grade --sandbox none; fi
+/autograder/venv/bin/python -m testcases.grader.reports.formats.gradescope results \\
+  "$work/out" /autograder/results/results.json
+"""
+
+
+def results(sheet: MarkSheet) -> dict[str, Any]:
+    """What `results.json` holds: one test for each exercise.
+
+    Where the grader failed there is no score at all, not even of a test: Gradescope then tells that the autograder
+    failed, and gives no 0.
+    """
+    found: dict[str, Any] = {
+        "execution_time": float(sheet.seconds),
+        "output": _summary(sheet),
+        "output_format": "text",
+        "test_output_format": "text",
+        "test_name_format": "text",
+        "visibility": "visible",
+        "stdout_visibility": "hidden",
+        "extra_data": {"sandbox": sheet.sandbox},
+        "tests": [
+            _test(exercise, f"{i}.{j}")
+            for i, lesson in enumerate(sheet.lessons, start=1)
+            for j, exercise in enumerate(lesson.exercises, start=1)
+            if sheet.final
+        ],
+    }
+    return {**found, "score": sheet.score} if sheet.final else found
+
+
+def write(folder: Path, sheet: MarkSheet) -> Path:
+    return write_text(folder / f"{sheet.page}.json", json.dumps(results(sheet), indent=1) + "\n")
+
+
+def make_autograder_zip(path: Path, assignment: Assignment | None = None) -> Path:
+    """The zip to upload: setup.sh and run_autograder at its root, the course beside them, with what counts.
+
+    The same tree gives the same bytes. Due dates and attempts are Gradescope's own: it knows of extensions.
+    """
+    asked = replace(assignment or everything(), due=None, late=None, attempts="")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.new")
+    with zipfile.ZipFile(beside, "w", zipfile.ZIP_DEFLATED) as archive:
+        _add(archive, "setup.sh", SETUP.encode(), 0o755)
+        _add(archive, "run_autograder", RUN.encode(), 0o755)
+        _add(archive, "course/assignment.toml", toml_of(asked).encode(), 0o644)
+        for file in _carried():
+            _add(archive, f"course/{file.relative_to(ROOT).as_posix()}", file.read_bytes(), 0o644)
+    os.replace(beside, path)
+    return path
+
+
+def hand_over(out: Path, target: Path, assignment: Assignment | None = None) -> None:
+    """Write the results.json of the one submission that was graded into `out`, or one that says that there is none."""
+    settled = settling.settle(settling.Class([only(out)]), assignment or everything())
+    write_text(target, json.dumps(results(settled.sheets[0]), indent=1) + "\n")
+
+
+def toml_of(assignment: Assignment) -> str:
+    """The file that gives this assignment again: JSON's texts, numbers and lists are TOML's, too."""
+    data = assignment.as_dict()
+    weights = data.pop("weights", {})
+    lines = [f"{key} = {json.dumps(value)}" for key, value in data.items()]
+    lines += ["[weights]"] if weights else []
+    return "\n".join([*lines, *(f"{json.dumps(name)} = {weight}" for name, weight in weights.items())]) + "\n"
+
+
+def _test(exercise: ExerciseMarks, number: str) -> dict[str, Any]:
+    lines = [f"status: {exercise.status}"]
+    cause = exercise.likely_cause
+    if cause:
+        lines.append(f"likely cause: {cause.told}")
+        lines += [f"read: {cause.read} (README.md of {exercise.lesson})"] if cause.read else []
+    if exercise.told:
+        lines += ["", exercise.told]
+    return {
+        "name": f"{exercise.lesson} {exercise.name}",
+        "number": number,
+        "score": round(exercise.score, 4),
+        "max_score": round(exercise.max_score, 4),
+        "status": "passed" if exercise.status == PASSED else "failed",
+        "output": "\n".join(lines),
+        "tags": [exercise.status],
+        "visibility": "visible",
+        "extra_data": {"status": exercise.status, "likely_cause": cause.name if cause else None},
+    }
+
+
+def _summary(sheet: MarkSheet) -> str:
+    lines = ["GRADER ERROR: this is not a mark. Tell your instructor."]
+    if sheet.final:
+        lines = [f"{points(sheet.score or 0)} of {points(sheet.max_score or 0)} points"]
+    lines += [sheet.lateness] if sheet.lateness else []
+    lines += [*sheet.comments, *sheet.flags, *(note for note in sheet.all_notes if not note.startswith(sheet.flags))]
+    return "\n".join(lines)
+
+
+def _carried() -> list[Path]:
+    """The files that grading needs, in order."""
+    files = [file for name in CARRIED for file in (ROOT / name, *(ROOT / name).rglob("*")) if file.is_file()]
+    return sorted(file for file in files if not LEFT_OUT & set(file.relative_to(ROOT).parts))
+
+
+def _add(archive: zipfile.ZipFile, name: str, data: bytes, mode: int) -> None:
+    info = zipfile.ZipInfo(name, (2020, 1, 1, 0, 0, 0))
+    info.compress_type = zipfile.ZIP_DEFLATED
+    info.create_system = 3  # Unix: without it the mode below is not read
+    info.external_attr = (stat.S_IFREG | mode) << 16
+    archive.writestr(info, data)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description="Gradescope: results.json, and the autograder zip to upload.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    made = commands.add_parser("zip", help="write the autograder zip")
+    made.add_argument("path", type=Path)
+    for name in ("assignment", "lessons", "points"):
+        made.add_argument(f"--{name}", default="")
+    one = commands.add_parser("results", help="write the results.json of one graded submission")
+    one.add_argument("out", type=Path)
+    one.add_argument("target", type=Path)
+    options = parser.parse_args(arguments)
+    if options.command == "results":
+        carried = ROOT / "assignment.toml"
+        return hand_over(options.out, options.target, from_file(carried) if carried.exists() else None)
+    try:
+        asked = asked_for(options.assignment, options.lessons, options.points)
+    except (OSError, ValueError) as error:
+        parser.error(str(error))
+    path = make_autograder_zip(options.path, asked)
+    print(f"wrote {path}: upload it as the assignment's autograder, of {asked.total:g} points")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,14 @@
+"""The marks of a class as rows: the sheet, the roster, dates and overrides, tables."""
+
+from typing import TYPE_CHECKING
+
+from testcases.faces import face
+
+if TYPE_CHECKING:
+    from .overrides import Override
+    from .settling import Class, time_said
+    from .sheets import ExerciseMarks, LessonMarks, MarkSheet, Raw, TestMark, only
+    from .tables import points, write_text
+    from .text import cell, clean, clean_lines, slug
+
+__getattr__ = face(__name__, __file__)

@@ -1,0 +1,184 @@
+"""The CSV files: our own gradebook, and what Canvas and Moodle import."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Container, Iterable, Sequence
+from pathlib import Path
+
+from ...marking import TITLE
+from ...status import GRADER, OTHER_ATTEMPT
+from .roster import Matching, Person, Roster
+from .sheets import MarkSheet, tidy
+from .text import cell, clean
+
+
+def write_text(path: Path, text: str) -> Path:
+    """Write a file in one step: whoever reads it sees the old text or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.new")
+    beside.write_text(text, "utf-8", newline="")
+    os.replace(beside, path)
+    return path
+
+
+def write_rows(path: Path, rows: Iterable[Sequence[object]], as_is: Container[object] = ()) -> Path:
+    """Write a CSV file (UTF-8, commas), each cell made safe but for the values in `as_is`."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(
+        [value if value in as_is else cell(value) for value in row] for row in rows
+    )
+    return write_text(path, text.getvalue())
+
+
+def gradebook(path: Path, sheets: Sequence[MarkSheet], matching: Matching | None = None) -> Path:
+    """One row for every submission, and one for everybody on the roster who handed in nothing."""
+    lessons = _lessons(sheets)
+    head = ["student", "score", "max_score", "percent", "status", *lessons]
+    head += ["days_late", "late_points", "flags", "comments", "notes"]
+    if matching is not None:
+        head.insert(1, "name")
+    rows: list[list[object]] = [head]
+    for sheet in sheets:
+        scores = {lesson.name: tidy(lesson.score) for lesson in sheet.lessons}
+        row = [
+            sheet.student,
+            sheet.mark,
+            sheet.max_score,
+            sheet.percent,
+            sheet.status if sheet.settled.counts else OTHER_ATTEMPT,
+            *(scores.get(lesson) for lesson in lessons),
+            sheet.settled.days_late,
+            sheet.settled.late_points,
+            " | ".join(sheet.alarms),
+            " | ".join(sheet.comments),
+            " | ".join([*sheet.all_notes, *_roster_notes(sheet, matching)]),
+        ]
+        if matching is not None:
+            person = matching.person_of.get(sheet.page)
+            row.insert(1, person.name if person else None)
+        rows.append(row)
+    if matching is not None:
+        most = max((sheet.max_score or 0 for sheet in sheets), default=0)
+        for person in matching.absent:
+            student = person.student or person.shown
+            blank = [None] * (len(lessons) + 2)
+            rows.append(
+                [student, person.name, 0, most, 0, "no-submission", *blank, "", "", "on the roster, nothing handed in"]
+            )
+    return write_rows(path, rows)
+
+
+def canvas(path: Path, sheets: Sequence[MarkSheet], matching: Matching | None, title: str = TITLE) -> Path:
+    """What Canvas imports: Gradebook, Import. To fill an existing assignment, its title must end in "(its id)".
+
+    A submission without a verdict, or with no person where there is a roster, is left out: an empty mark would
+    delete one that is there.
+    """
+    marked = _marked(sheets, matching)
+    possible = max((sheet.max_score or 0 for sheet in sheets), default=0)
+    head: list[object] = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", title]
+    rows = [head, ["    Points Possible", None, None, None, None, possible]]
+    for sheet, person in marked:
+        who = person or Person(0, name=sheet.student)
+        rows.append([_not_points(who.shown), _digits(who.id), who.sis_id, who.login, who.section, sheet.score])
+    return write_rows(path, rows)
+
+
+def moodle(path: Path, sheets: Sequence[MarkSheet], matching: Matching | None, title: str = TITLE) -> Path:
+    """What Moodle imports: Grades, Import, CSV file; map "Email address" or "ID number" to the user.
+
+    Moodle minds the case of an email address, so it is written as the roster has it. Feedback never comes without a
+    grade: Moodle would erase the grade.
+    """
+    head: list[object] = ["Email address", "ID number", "Username", "Full name", title, f"{title} feedback"]
+    rows = [head]
+    for sheet, person in _marked(sheets, matching):
+        who = person or Person(0, name=sheet.student)
+        rows.append([who.email, who.sis_id, who.login, who.shown, sheet.score, _feedback(sheet)])
+    return write_rows(path, rows)
+
+
+def moodle_worksheet(path: Path, sheets: Sequence[MarkSheet], roster: Roster, matching: Matching) -> Path:
+    """The teacher's own grading worksheet, with grades and comments filled in; no other cell changes."""
+    names = [name.strip().lower() for name in roster.header]
+    grade = names.index("grade")
+    comment = names.index("feedback comments") if "feedback comments" in names else None
+    maximum = names.index("maximum grade") if "maximum grade" in names else None
+    by_page = {sheet.page: sheet for sheet in sheets if sheet.settled.counts}
+    by_row = {person.row: page for page, person in matching.person_of.items() if page in by_page}
+    rows: list[list[object]] = [list(roster.header)]
+    for person in roster.people:
+        row: list[object] = list(roster.rows[person.row])
+        row += [""] * (len(names) - len(row))
+        sheet = by_page.get(by_row.get(person.row, ""))
+        if sheet is not None and sheet.mark is not None:
+            row[grade] = _scaled(sheet, row[maximum] if maximum is not None else None)
+            if comment is not None:
+                row[comment] = _feedback(sheet)
+        rows.append(row)
+    # Moodle writes a lone dash for "none yet" and reads it back; no spreadsheet runs it.
+    return write_rows(path, rows, as_is=("-",))
+
+
+def roster_report(path: Path, sheets: Sequence[MarkSheet], matching: Matching) -> Path:
+    """Whatever did not match, and every submission that is in no import file."""
+    rows: list[Sequence[object]] = [["problem", "roster_line", "name", "what_to_do"], *matching.problems]
+    why = {GRADER: "the grader failed here: the mark is in no import file; grade again"}
+    ungraded = "there was nothing to grade: no mark is in any import file; look at it yourself"
+    without = [sheet for sheet in sheets if sheet.mark is None and sheet.settled.counts]
+    rows += [("no verdict", None, sheet.student, why.get(sheet.status, ungraded)) for sheet in without]
+    return write_rows(path, rows)
+
+
+def _marked(sheets: Iterable[MarkSheet], matching: Matching | None) -> list[tuple[MarkSheet, Person | None]]:
+    """The submissions whose mark may be imported, and whose they are."""
+    graded = [sheet for sheet in sheets if sheet.mark is not None]
+    if matching is None:
+        return [(sheet, None) for sheet in graded]
+    return [(sheet, matching.person_of[sheet.page]) for sheet in graded if sheet.page in matching.person_of]
+
+
+def _roster_notes(sheet: MarkSheet, matching: Matching | None) -> list[str]:
+    if matching is None or sheet.page in matching.person_of:
+        return []
+    why = matching.ambiguous.get(sheet.page)
+    return [f"not on the roster: {why}" if why else "not on the roster"]
+
+
+def _lessons(sheets: Iterable[MarkSheet]) -> list[str]:
+    return list(dict.fromkeys(lesson.name for sheet in sheets for lesson in sheet.lessons))
+
+
+def _feedback(sheet: MarkSheet) -> str:
+    parts = [f"{clean(lesson.name)} {points(lesson.score)}/{points(lesson.max_score)}" for lesson in sheet.lessons]
+    late = [sheet.lateness] if sheet.lateness else []
+    return "; ".join([*sheet.flags, *parts, *late, *sheet.comments])
+
+
+def _not_points(name: str) -> str:
+    """Canvas takes a row that begins so for the row with the points: nobody is called that."""
+    return f"({clean(name)})" if "points possible" in clean(name).lower() else name
+
+
+def points(value: float) -> str:
+    """With two decimals at most."""
+    return f"{round(value, 2):.10g}"
+
+
+def _digits(text: str) -> object:
+    return int(text) if text.isascii() and text.isdigit() and not text.startswith("0") else text
+
+
+def _scaled(sheet: MarkSheet, maximum: object) -> float:
+    """The score on the scale of the worksheet, with two decimals."""
+    assert sheet.score is not None
+    try:
+        top = float(str(maximum).replace(",", "."))
+    except ValueError:
+        return sheet.score
+    if not 0 < top < 1e9 or not sheet.max_score:
+        return sheet.score
+    return round(sheet.score * top / sheet.max_score, 2)

@@ -1,0 +1,139 @@
+"""What students get back: each one's page and comments, also in the layouts that an LMS takes.
+
+- feedback/students/<name>/: feedback.html and FEEDBACK.md, for each submission
+- feedback/moodle.zip: Assignment, View all submissions, Upload multiple feedback files in a zip
+- feedback/canvas.zip: Assignment, Re-Upload Submissions
+- feedback/github/<repository>/FEEDBACK.md: copy it into the repository of that name, and commit it
+
+Moodle and Canvas know whose a file is by the name that the export gave it. Canvas shows it under the name of the file
+that was handed in, so that each is of that file's kind.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import shutil
+import tarfile
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ...status import ABSENT, PASSED
+from ..marks import ExerciseMarks, MarkSheet, clean, clean_lines, points, write_text
+from .pages import WORDS, student_page
+
+PAGE, TEXT = "feedback.html", "FEEDBACK.md"
+DATE = (2020, 1, 1, 0, 0, 0)
+"""The same feedback gives the same bytes."""
+TARS = {"gz": "w:gz", "tgz": "w:gz", "bz2": "w:bz2", "tbz2": "w:bz2", "xz": "w:xz", "txz": "w:xz", "tar": "w"}
+
+
+def write(folder: Path, sheets: Sequence[MarkSheet], title: str) -> list[Path]:
+    """All feedback of a batch; that of an earlier one goes."""
+    shutil.rmtree(folder, ignore_errors=True)
+    written = []
+    moodle: dict[str, bytes] = {}
+    canvas: dict[str, bytes] = {}
+    for sheet in sheets:
+        page, text = student_page(sheet, title), markdown(sheet, title)
+        own = folder / "students" / sheet.page
+        written += [write_text(own / PAGE, page), write_text(own / TEXT, text)]
+        both = {PAGE: page.encode(), TEXT: text.encode()}
+        if not sheet.settled.counts:
+            continue
+        if sheet.system == "Moodle":
+            moodle.update({f"{_safe(sheet.student)}/{PAGE}": both[PAGE]})
+        elif sheet.system == "Canvas":
+            canvas.update({_safe(name): like(name, both) for name in sheet.exported[-1:]})
+        elif sheet.system == "repository":
+            written.append(write_text(folder / "github" / _safe(sheet.student) / TEXT, text))
+    for name, files in (("moodle.zip", moodle), ("canvas.zip", canvas)):
+        if files:
+            written.append(_write_bytes(folder / name, zipped(files)))
+    return written
+
+
+def markdown(sheet: MarkSheet, title: str) -> str:
+    """The page as a text. What came from a student is indented: nothing in it is markup."""
+    lines = [f"# {_plain(title)}", ""]
+    if sheet.mark is None and sheet.settled.counts:
+        lines += ["No mark: this was not graded. It is not a mark of 0.", ""]
+    elif sheet.score is not None:
+        lines += [f"**{points(sheet.score)} of {points(sheet.max_score or 0)} points**", ""]
+    if sheet.lateness:
+        lines += [f"{sheet.lateness}.", ""]
+    if sheet.settled.given:
+        lines += ["Your instructor gave this mark.", ""]
+    for comment in sheet.settled.comments:
+        lines += [_indented(comment), ""]
+    lines += [f"    {note}" for note in (*sheet.flags, *sheet.all_notes)]
+    for lesson in sheet.lessons if sheet.mark is not None or not sheet.settled.counts else ():
+        lines += ["", f"## {_plain(lesson.short)}: {points(lesson.score)} of {points(lesson.max_score)}", ""]
+        for exercise in lesson.exercises:
+            lines += _exercise(exercise)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _exercise(exercise: ExerciseMarks) -> list[str]:
+    score = f"{points(exercise.score)} of {points(exercise.max_score)}"
+    by = " (points by your instructor)" if exercise.given else ""
+    lines = [f"- `{exercise.name}`: {score}, {WORDS[exercise.status]}{by}"]
+    more = [f"  Likely cause: {_plain(exercise.likely_cause.told)}"] if exercise.likely_cause else []
+    more += ["", *(_indented(comment, 6) for comment in exercise.comments), ""] if exercise.comments else []
+    if exercise.told and exercise.status not in (PASSED, *ABSENT):
+        more += ["", _indented(exercise.told, 6), ""]
+    return lines + more
+
+
+def _indented(text: str, by: int = 4) -> str:
+    return "\n".join(" " * by + line for line in clean_lines(text).split("\n"))
+
+
+def _plain(text: str) -> str:
+    """Text of ours and of the instructor's in which no letter is markup."""
+    return re.sub(r"([\\`*_\[\]<>#|!~])", r"\\\1", clean(text))
+
+
+def _safe(name: str) -> str:
+    """The name as it was exported, but no path."""
+    return re.sub(r"[/\\\x00-\x1f]", "_", name).lstrip(".") or "_"
+
+
+def like(name: str, files: Mapping[str, bytes]) -> bytes:
+    """The feedback as a file of the kind that a name says: an archive, the comments of a Python file, else the page."""
+    ending = name.lower().rpartition(".")[2]
+    if ending == "zip":
+        return zipped(files)
+    if ending in TARS:
+        return _tarred(files, TARS[ending])
+    if ending == "py":
+        lines = files[TEXT].decode().splitlines()
+        return "".join(f"# {line}".rstrip() + "\n" for line in lines).encode()
+    return files[PAGE]
+
+
+def zipped(files: Mapping[str, bytes]) -> bytes:
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            info = zipfile.ZipInfo(name, DATE)
+            info.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(info, content)
+    return data.getvalue()
+
+
+def _tarred(files: Mapping[str, bytes], mode: str) -> bytes:
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode=mode) as archive:  # type: ignore[call-overload]
+        for name, content in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return data.getvalue()
+
+
+def _write_bytes(path: Path, data: bytes) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    return path

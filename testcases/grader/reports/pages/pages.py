@@ -1,0 +1,147 @@
+"""Static HTML: a page for each student, and one for the instructor.
+
+Every text is escaped by the templates. The pages hold no script, and their policy allows none: nothing is loaded but
+the figures beside the class page. A student's page names no other student.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import statistics
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from testcases.engine.student import stories
+
+from ... import status as results
+from ...marking import TITLE, Assignment, everything
+from ..marks import ExerciseMarks, MarkSheet, clean, points, write_text
+from . import figures
+from .analysis import items, mistakes
+from .similarity import Report
+
+TEMPLATES = Path(__file__).parent / "templates"
+WORDS = {
+    results.PASSED: "passed",
+    results.WRONG: "wrong answer",
+    results.ERROR: "raised an error",
+    results.TIMEOUT: "too slow",
+    results.MEMORY: "too much memory",
+    results.CRASH: "crashed",
+    results.OUTPUT: "answer too large",
+    results.NOT_STARTED: "not started",
+    results.MISSING: "missing",
+    results.BLOCKED: "waits for another exercise",
+    results.TAMPER: "tampering suspected",
+    results.GRADER: "grader error: no verdict",
+}
+TONES = {results.PASSED: "good", **dict.fromkeys(results.ABSENT, "pale")}
+ALARMS = (results.TAMPER, results.GRADER)
+
+
+def student_page(sheet: MarkSheet, title: str = TITLE) -> str:
+    """The page of one student."""
+    template = _environment().get_template("student.html")
+    return template.render(sheet=sheet, first=_first(sheet), heading=clean(title), **_style())
+
+
+def write_student(folder: Path, sheet: MarkSheet, title: str = TITLE) -> Path:
+    return write_text(folder / f"{sheet.page}.html", student_page(sheet, title))
+
+
+def write_class(
+    folder: Path,
+    sheets: Sequence[MarkSheet],
+    similar: Report,
+    matching: Sequence[tuple] = (),
+    assignment: Assignment | None = None,
+) -> list[Path]:
+    """The class page and its figures; `matching` holds what did not fit the roster."""
+    counting = [sheet for sheet in sheets if sheet.settled.counts]
+    analysis = items(counting)
+    drawn = figures.draw(folder / "figures", counting, analysis)
+    percents = [sheet.percent for sheet in sheets if sheet.percent is not None]
+    text = (
+        _environment()
+        .get_template("class.html")
+        .render(
+            sheets=sheets,
+            assignment=assignment or everything(),
+            due=_told_due(assignment),
+            late=sum(sheet.settled.days_late > 0 for sheet in counting),
+            given=sum(sheet.settled.given or any(one.given for one in sheet.exercises) for sheet in counting),
+            items=analysis,
+            mistakes=mistakes(analysis),
+            similar=similar,
+            matching=matching,
+            figures={path.stem for path in drawn},
+            percents=percents,
+            mean=statistics.fmean(percents) if percents else None,
+            median=statistics.median(percents) if percents else None,
+            alarms=[sheet for sheet in counting if sheet.mark is None or set(sheet.alarms) - {results.UNSAFE}],
+            copied=sorted(filter(_has_copies, counting), key=lambda sheet: (-sheet.copies.share, sheet.shown)),
+            unsafe=any(results.UNSAFE in sheet.flags for sheet in sheets),
+            **_style(),
+        )
+    )
+    return [write_text(folder / "index.html", text), *drawn]
+
+
+def _has_copies(sheet: MarkSheet) -> bool:
+    return bool(sheet.copies.regions)
+
+
+def _told_due(assignment: Assignment | None) -> str:
+    """Such as "due 2026-12-01 23:59 (UTC+01:00), 10% a day, at most 50%"."""
+    if not assignment or not assignment.due:
+        return ""
+    due, late = assignment.due, assignment.late
+    parts = [f"due {due.at:%Y-%m-%d %H:%M} ({due.at.tzname()})"] if due.at else []
+    parts += [f"each one's own date: column {clean(due.column)}"] if due.column else []
+    if late:
+        parts.append(f"late: {late.percent_per_day:g}% a day, at most {late.at_most_percent:g}%")
+    return ", ".join(parts)
+
+
+def _first(sheet: MarkSheet) -> ExerciseMarks | None:
+    """Where to go on: the first exercise that was tried and did not pass, else the first that is open."""
+    open_ones = [item for item in sheet.exercises if item.status not in (results.PASSED, results.GRADER)]
+    return next((item for item in open_ones if item.status not in TONES), open_ones[0] if open_ones else None)
+
+
+def _bar(score: float, possible: float) -> Markup:
+    """A bar as SVG: width by attribute, since the policy forbids inline styles."""
+    percent = 100 * score / possible if possible else 0.0
+    return Markup(
+        '<svg class="bar" viewBox="0 0 100 10" preserveAspectRatio="none" role="img" aria-label="{:.0f} percent">'
+        '<rect class="back" width="100" height="10"/><rect class="score" width="{:.1f}" height="10"/></svg>'
+    ).format(percent, percent)
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals.update(
+        number=points, bar=_bar, words=WORDS, tones=TONES, alarm_statuses=ALARMS, stories=stories
+    )
+    return environment
+
+
+@cache
+def _style() -> dict[str, Markup]:
+    """The style sheet, and the policy that allows this one and no other."""
+    css = (TEMPLATES / "style.css").read_text("utf-8")
+    digest = base64.b64encode(hashlib.sha256(css.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'sha256-{digest}'; img-src 'self'; base-uri 'none'; form-action 'none'"
+    return {"css": Markup(css), "policy": Markup(policy)}

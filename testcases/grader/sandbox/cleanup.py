@@ -1,0 +1,57 @@
+"""What a run leaves that is killed by SIGKILL: the next one on the machine removes it.
+
+Each thing has the number of its process in its name, and only those of processes that are gone are touched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from . import cgroups as shares
+from . import users as apart
+from .bubblewrap import WORKER_USERS
+
+OURS = r"ppo-(?:student|course|check|export)-(\d{1,9})-\w+"
+
+
+def sweep(temporary: Path | None = None, closed: Path = apart.CLOSED) -> None:
+    """Homes, courses and exports in the folder for temporary files, empty groups, and folders that are closed."""
+    for folder in _of_the_dead(temporary or Path(tempfile.gettempdir()), OURS):
+        if folder.is_dir() and not folder.is_symlink() and folder.lstat().st_uid in (os.geteuid(), *WORKER_USERS):
+            with contextlib.suppress(RecursionError):
+                shutil.rmtree(folder, ignore_errors=True)
+    hierarchy = shares.find()
+    for place in {*hierarchy.folders.values()} if hierarchy else ():
+        for group in _of_the_dead(place, r"ppo-(\d{1,9})-\d+"):
+            with contextlib.suppress(OSError):  # There are still processes in it.
+                group.rmdir()
+    for record in _of_the_dead(closed, r"(\d{1,9})\.json"):
+        with contextlib.suppress(OSError, ValueError):
+            for folder, mode in json.loads(record.read_text("utf-8")).items():
+                with contextlib.suppress(FileNotFoundError):
+                    os.chmod(folder, mode)
+        record.unlink(missing_ok=True)
+
+
+def _of_the_dead(place: Path, pattern: str) -> Iterator[Path]:
+    for path in sorted(place.glob("*")):
+        found = re.fullmatch(pattern, path.name)
+        if found and not _is_alive(int(found[1])):
+            yield path
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True

@@ -1,0 +1,1 @@
+"""The far side of the wall. These files run in the sandbox, beside hostile code."""

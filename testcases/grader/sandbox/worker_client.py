@@ -1,0 +1,302 @@
+"""Asks a submission's workers, one question at a time, and believes nothing of what comes back."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import secrets
+import signal
+import socket
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from testcases.engine.catalog import lesson as read_lesson
+from testcases.engine.execution import Outcome, Request, StudentError, identical
+from testcases.engine.execution import wire as protocol
+from testcases.engine.suite import packed
+
+from .cgroups import Group
+from .clock import Clock, Handed, Waits, shake_hands, within
+from .sandbox import Sandbox, WorkerError
+
+
+class SandboxEvaluator:
+    """Answers requests about one submission through workers. It never raises for what a student did.
+
+    A worker serves one lesson, or one exercise of those lessons whose exercises have a process each.
+
+    Args:
+        files: path below `tutorial/` -> bytes.
+
+    Attributes:
+        answered: the requests that were answered with a value since it was last cleared.
+    """
+
+    def __init__(self, sandbox: Sandbox, files: Mapping[str, bytes]) -> None:
+        self.sandbox, self.files = sandbox, files
+        self.limits = sandbox.limits
+        self.answered: list[Request] = []
+        self._worker: _Worker | None = None
+        self._ends: dict[tuple[str, str], list[StudentError]] = {}
+        self._spent: dict[tuple[str, str], float] = {}
+        self._endless: dict[str, StudentError] = {}
+        """By file: those that never finish loading, whichever exercise asks for them."""
+
+    def evaluate(self, request: Request) -> Outcome:
+        outcome = self._evaluate(request)
+        if outcome.error is None:
+            self.answered.append(request)
+        return outcome
+
+    def text(self, lesson: str, file: str) -> str:
+        return self.files.get(f"{lesson}/{file}", b"").decode("utf-8-sig", "replace")
+
+    def _evaluate(self, request: Request) -> Outcome:
+        key = request.lesson, request.exercise
+        ends, spent = self._ends.setdefault(key, []), self._spent.get(key, 0.0)
+        if any(end.kind == "tamper" for end in ends) or len(ends) >= self.limits.deaths:
+            return Outcome(error=ends[-1])
+        if spent > self.limits.exercise_seconds:
+            return Outcome(error=_late(f"all calls together took more than {self.limits.exercise_seconds:g} seconds"))
+        if self.sandbox.spent > self.limits.submission_seconds:
+            limit = self.limits.submission_seconds
+            return Outcome(error=_late(f"all calls of all exercises together took more than {limit:g} seconds"))
+        if (file := read_lesson(request.lesson).file_of(request.exercise)) in self._endless:
+            return Outcome(error=self._endless[file])
+        serves = request.lesson, request.exercise if request.lesson in self.sandbox.course.apart else ""
+        if self._worker and self._worker.serves != serves:
+            self.finish()
+        if self._worker is None:
+            self._worker = self._start(serves)
+        clock, is_loaded = Clock(self._worker.waits, 0.0), False
+        try:
+            is_loaded = file in self._worker.loaded or self._worker.load(file, request)
+            outcome = self._worker.ask(request)
+        except _Ended as ended:
+            self._worker = None
+            outcome = Outcome(error=ended.error)
+        except BaseException:
+            self._worker = None
+            self.sandbox.close()
+            raise
+        if outcome.error and outcome.error.kind in ("timeout", "crash", "memory", "tamper"):
+            ends.append(outcome.error)
+            if not is_loaded and outcome.error.kind == "timeout":
+                self._endless[file] = outcome.error
+        # Half of the time that it waited for a core: it may be a neighbour's fault, or its own processes.
+        seconds = (clock.own() + clock.wall()) / 2
+        self._spent[key] = spent + seconds
+        self.sandbox.spent += seconds
+        return outcome
+
+    def _start(self, serves: tuple[str, str]) -> _Worker:
+        """In a sandbox that nothing has happened in if the first try fails; a machine that starts none must say so
+        soon, and not after two tries a test.
+        """
+        error = WorkerError("no worker started before")
+        while self.sandbox.failures < 2:
+            try:
+                return _Worker(self.sandbox, *serves, self.files)
+            except WorkerError as failure:
+                error = failure
+                self.sandbox.failures += 1
+                self.sandbox.close()
+        raise error
+
+    def settle(self, lesson: str, exercise: str) -> bool:
+        """After the last question of an exercise: whether all that came was an answer. A worker that something is wrong
+        with serves no other exercise.
+        """
+        ends = self._ends.setdefault((lesson, exercise), [])
+        problem = self._worker and self._worker.settle()
+        if problem:
+            ends.append(problem)
+        if ends:
+            self.finish()
+        return not any(end.kind == "tamper" for end in ends)
+
+    def finish(self) -> None:
+        """End the worker."""
+        worker, self._worker = self._worker, None
+        if worker:
+            worker.end()
+
+
+class _Ended(Exception):
+    def __init__(self, error: StudentError) -> None:
+        self.error = error
+
+
+class _Worker:
+    """One worker: one lesson, or one exercise, of one submission."""
+
+    def __init__(self, sandbox: Sandbox, lesson: str, exercise: str, files: Mapping[str, bytes]) -> None:
+        self.serves = lesson, exercise
+        self.sandbox, self.limits = sandbox, sandbox.limits
+        self.fresh = True
+        self.channel, self.status = sandbox.open(lesson, exercise)
+        header = {
+            "files": [[path, len(data)] for path, data in files.items()],
+            "import_seconds": self.limits.import_seconds,
+        }
+        self.handed = Handed()
+        self.waits = Waits(None)
+        self.group: Group | None = None
+        self.import_seconds = self.limits.import_seconds
+        self.loaded: set[str] = set()
+        deadline = within(self.limits.load_seconds)
+        try:
+            process = shake_hands(self.channel, self.handed, deadline)
+            self.waits = Waits(process)
+            self.group = sandbox.group(process) if process else None
+            protocol.send(self.channel, header, b"".join(files.values()), deadline)
+            answer, _ = protocol.receive(self.channel, deadline)
+        except (OSError, protocol.Closed, protocol.Late, protocol.BadFrame) as error:
+            raise WorkerError(f"the worker did not start: {self.end() or type(error).__name__}") from None
+        if answer != {"ready": True}:
+            raise WorkerError("the worker did not start")
+
+    def load(self, file: str, request: Request) -> bool:
+        """Let it load the file of an exercise; False where it was too slow, as it says itself.
+
+        Raises:
+            _Ended: as for a question.
+        """
+        self.loaded.add(file)
+        seconds = min(request.seconds, self.limits.call_seconds) + self.limits.import_seconds
+        asked = {"load": [request.lesson, request.exercise, seconds]}
+        late = _late(f"its file was not loaded after {seconds:g} seconds")
+        answer, _ = self._exchange(asked, b"", Clock(self.waits, seconds + self.limits.grace_seconds), late)
+        return answer == {"loaded": True}
+
+    def ask(self, request: Request) -> Outcome:
+        """
+        Raises:
+            _Ended: the worker died, was late or sent nonsense; it is gone now.
+            WorkerError: it never started.
+        """
+        (header, body), _ = packed(request)
+        seconds = min(request.seconds, self.limits.call_seconds)
+        header = {**header, "seconds": seconds}
+        place = self.handed.put(body)
+        clock = Clock(self.waits, seconds + self.limits.grace_seconds + self.import_seconds)
+        asked, late = {"request": header, "place": place}, _late(f"stopped after {seconds:g} seconds")
+        answer, body_back = self._exchange(asked, b"" if place else body, clock, late)
+        try:
+            outcome = protocol.unpack_outcome(_exactly(answer, {"outcome"})["outcome"], body_back, request)
+        except protocol.BadFrame as error:
+            self.end()
+            raise _Ended(_tamper(str(error))) from None
+        self.import_seconds -= max(0.0, clock.own() - seconds - self.limits.grace_seconds)
+        return replace(outcome, changed=self._changed(request, header, body, place))
+
+    def _exchange(self, asked: Any, body: bytes, clock: Clock, late: StudentError) -> tuple[Any, bytearray]:
+        number = secrets.randbits(62)
+        try:
+            if not self.fresh and self._unasked():
+                raise protocol.BadFrame("an answer to no question")
+            protocol.send(self.channel, {"id": number, **asked}, body, clock.left)
+            answer, body_back = protocol.receive(self.channel, clock.left)
+            if type(answer) is not dict or type(found := answer.pop("id", None)) is not int or found != number:
+                raise protocol.BadFrame("an answer to another question")
+        except protocol.BadFrame as error:
+            self.end()
+            raise _Ended(_tamper(str(error))) from None
+        except protocol.Late:
+            self.end()
+            raise _Ended(late) from None
+        except protocol.Closed:
+            raise _Ended(self._how_it_ended()) from None
+        self.fresh = False
+        return answer, body_back
+
+    def _changed(self, request: Request, header: Any, body: bytes, place: tuple[int, int] | None) -> tuple[str, ...]:
+        """The arguments whose numbers in memory are not those that it was handed. What it says itself is not asked."""
+        found = self.handed.get(place) if place else body
+        if found == body:
+            return ()
+        try:
+            now = protocol.unpack_request(header, bytearray(found)).arguments
+        except protocol.BadFrame:
+            return tuple(request.arguments)  # A bool that is neither.
+        return tuple(name for name, value in request.arguments.items() if not identical(value, now[name]))
+
+    def settle(self) -> StudentError | None:
+        """Call its name; anything but the echo was not sent by the worker."""
+        number = secrets.randbits(62)
+        deadline = Clock(self.waits, self.limits.grace_seconds).left
+        try:
+            if self._unasked():
+                raise protocol.BadFrame("an answer to no question")
+            protocol.send(self.channel, {"id": number, "settle": True}, b"", deadline)
+            answer, _ = protocol.receive(self.channel, deadline)
+            if answer != {"id": number, "settle": True}:
+                raise protocol.BadFrame("another echo")
+        except protocol.BadFrame as error:
+            return _tamper(str(error))
+        except protocol.Late:
+            return _late("it does not answer any more")
+        except protocol.Closed:
+            return StudentError("crash", "ProcessExit", "its process is gone")
+        return None
+
+    def _unasked(self) -> bool:
+        """Whether something arrived that nobody asked for."""
+        self.channel.settimeout(0)
+        try:
+            return bool(self.channel.recv(1, socket.MSG_PEEK))
+        except OSError:
+            return False
+
+    def end(self) -> dict[str, Any]:
+        """Kill it; what the lesson zygote says about its end."""
+        report: dict[str, Any] = {}
+        self.channel.close()
+        self.handed.close()
+        self.waits.close()
+        try:
+            self.status.settimeout(10)
+            self.status.shutdown(socket.SHUT_WR)
+            report = json.loads(self.status.recv(10_000) or b"{}")
+        except (OSError, ValueError):
+            self.sandbox.close()
+        finally:
+            self.status.close()
+            if self.group:
+                self.group.close()
+        return report
+
+    def _how_it_ended(self) -> StudentError:
+        # A moment for the zygote to see a death that was not ordered.
+        self.status.settimeout(1.0)
+        with contextlib.suppress(OSError):
+            self.status.recv(1, socket.MSG_PEEK)
+        report = self.end()
+        if "error" in report:
+            raise WorkerError(report["error"])
+        if report.get("memory"):
+            megabytes = self.limits.memory_mb
+            return StudentError("memory", "MemoryError", f"it took more than {megabytes:,} MiB and was ended")
+        if report.get("signal"):
+            number = report["signal"]
+            # The real-time signals between the first and the last have no name.
+            name = signal.Signals(number).name if number in set(signal.Signals) else f"SIG{number}"
+            return StudentError("crash", name, f"its process died of {name}")
+        if report.get("exit") is not None:
+            return StudentError("crash", "ProcessExit", f"its process ended itself with exit code {report['exit']}")
+        return StudentError("crash", "ProcessExit", "its process is gone")
+
+
+def _exactly(node: Any, keys: set[str]) -> dict[str, Any]:
+    if type(node) is not dict or set(node) != keys:
+        raise protocol.BadFrame("other fields")
+    return node
+
+
+def _tamper(text: str) -> StudentError:
+    return StudentError("tamper", "ForgedAnswer", f"the worker sent something that no worker sends: {text}")
+
+
+def _late(text: str) -> StudentError:
+    return StudentError("timeout", "TookTooLong", text)

@@ -1,0 +1,60 @@
+"""The mark of one test function, and the words for what can come out: each stands here, and only here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from testcases.engine.catalog import Entry
+    from testcases.engine.execution import Request
+
+PASSED, WRONG, ERROR, TIMEOUT, MEMORY, CRASH = "passed", "wrong", "error", "timeout", "memory", "crash"
+OUTPUT, NOT_STARTED, MISSING, BLOCKED = "output-limit", "not-started", "missing", "blocked"
+TAMPER, GRADER = "tamper-suspected", "grader-error"
+STATUSES = (PASSED, WRONG, ERROR, TIMEOUT, MEMORY, CRASH, OUTPUT, NOT_STARTED, MISSING, BLOCKED, TAMPER, GRADER)
+ABSENT = (NOT_STARTED, MISSING, BLOCKED)
+"""Not attempted."""
+GRADED, EMPTY, UNREADABLE = "graded", "empty", "unreadable"
+"""What was handed in. The last two are no mark, and no 0."""
+OTHER_ATTEMPT = "other-attempt"
+"""In the gradebook: another submission of the same student counts."""
+FIRST = (TAMPER, GRADER, CRASH, MEMORY, TIMEOUT)
+"""An exercise has these whatever else happened in it."""
+STATUS_OF_FAILURE = {
+    "missing": MISSING,
+    "took too long": TIMEOUT,
+    "returned too much": OUTPUT,
+    "wrong signature": ERROR,
+    "raised ForgedAnswer": TAMPER,
+    "raised ProcessExit": CRASH,
+    "raised MemoryError": MEMORY,
+}
+"""By `CheckFailed.kind`; what else was raised is an error, and all else is wrong."""
+SECOND, NEAR, SYNTAX, NEWER = "a second copy", "a near name", "does not load", "a newer Python"
+"""What an instructor should look at in a submission, whatever its mark."""
+UNSAFE = "NOT SANDBOXED"
+NOT_SANDBOXED = f"{UNSAFE}: unless a note says what held, this code could have changed its marks and this machine"
+
+
+@dataclass
+class Result:
+    """One test function."""
+
+    entry: Entry
+    status: str
+    message: str = ""
+    cause: str | None = None
+    requests: Sequence[Request] = ()
+    """Some of those that were answered with a value, where the test passed."""
+
+    share: float = 0.0
+    """Of the points, where the test did not pass."""
+
+    @property
+    def score(self) -> int:
+        return self.entry.points if self.status == PASSED else int(self.entry.points * self.share)
+
+    def as_json(self) -> dict[str, Any]:
+        return {"id": self.entry.test, "score": self.score, "max_score": self.entry.points, "status": self.status}

@@ -1,0 +1,296 @@
+"""Exports as five systems lay them out: every student is found, none twice, and the roster knows whose each is."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import pytest
+
+from testcases.engine import named_cases
+from testcases.grader.intake import find, opened
+from testcases.grader.intake import read_submission as read
+from testcases.grader.reports.marks import MarkSheet, Raw, roster
+
+GAE = "def td_errors(): ...\n"
+TREE = {"tutorial/lesson04_gae/gae.py": GAE}
+COURSE = {**TREE, "Makefile": "", "README.md": "", "solutions/lesson04_gae/gae.py": GAE, "tiny_models/x.py": ""}
+CLONE = {**COURSE, ".git/HEAD": "ref: refs/heads/main"}
+CANVAS = (
+    'Student,ID,SIS User ID,SIS Login ID,Section,HW (77)\n    Points Possible,,,,,20\n"Lee, Ann",11,s1,al,A,\n'
+    '"Smith, Bob",12,s2,bs,A,\n"Öz, Cem",13,s3,co,A,\n"Student, Test",99,,abc,A,\n'
+)
+WORKSHEET = (
+    "Identifier,Full name,Email address,Grade,Last modified (grade)\nParticipant 21,Ann Lee,a@x.edu,,-\n"
+    "Participant 22,Bob Smith,b@x.edu,,-\nParticipant 23,Cem Öz,c@x.edu,,-\n"
+)
+ANONYMOUS = "Identifier,Grade,Last modified (grade)\nParticipant 21,,-\nParticipant 22,,-\nParticipant 23,,-\n"
+NAMES = "First name,Last name\nAnn,Lee\nBob,Smith\nCem,Öz\n"
+EMAILS = "name,email\nAnn Lee,a@x.edu\nBob Smith,b@x.edu\nCem Öz,c@x.edu\nDan Day,d@x.edu\n"
+CLASSROOM = "identifier,github_username,github_id,name\na@x.edu,ann,1,\nb@x.edu,bob-s,2,\nc@x.edu,cemoz,3,\n"
+GRADES = "github_username,student_repository_name\nann,hw2-ann\nbob-s,hw2-bob-s\ncemoz,hw2-cemoz\n"
+BLACKBOARD = "Last Name\tFirst Name\tUsername\nLee\tAnn\tal\nSmith\tBob\tbs\nÖz\tCem\tco\n"
+ANN, BOB, CEM = (f"{name}_assignsubmission_file" for name in ("Ann Lee_21", "Bob Smith_22", "Cem Öz_23"))
+LOGINS = ("ann", "bob-s", "cemoz")
+LEE, SMITH, OEZ = (
+    f"12-3{place} - {name} - Nov {place}, 2026 1011 PM"
+    for place, name in enumerate(("Ann Lee", "Bob Smith", "Cem Öz"), 1)
+)
+LISTED = "submission_metadata.yml"
+
+
+def metadata(*groups: str) -> str:
+    """Gradescope's list, of submissions with their authors."""
+    text = "---\n"
+    for number, group in enumerate(groups, 1):
+        text += f"submission_{number}:\n  :submitters:\n"
+        for name in group.split(", "):
+            text += f"  - :name: {name}\n    :sid: '{number}'\n    :email: {name[0].lower()}@x.edu\n"
+        text += "  :created_at: 2026-11-20 22:10:11.938405000 Z\n  :history:\n"
+        text += "  - :id: 1\n    :created_at: 2020-01-01 00:00:00 Z\n"
+    return text
+
+
+def packed(files: Mapping[str, str]) -> bytes:
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    return data.getvalue()
+
+
+def each(pattern: str, names: Iterable[str], files: Mapping[str, str]) -> dict[str, str | bytes]:
+    return {f"{pattern.format(name)}/{path}": text for name in names for path, text in files.items()}
+
+
+def attempt(login: str, time: str = "10-11", file: str = "_gae.py") -> str:
+    return f"Home_work 2_{login}_attempt_2026-11-20-23-{time}{file}"
+
+
+ZIP, WHOLE, ONE = packed(TREE), packed(COURSE), {"gae.py": GAE}
+THREE = metadata("Ann Lee", "Bob Smith", "Cem Öz")
+CANVAS_FILES = {"leeann_11_5_gae.py": GAE, "smithbob_12_6_gae.py": GAE, "özcem_13_7_gae.py": GAE}
+EXPORTS: dict[str, tuple[Mapping[str, str | bytes], str, str]] = {
+    "canvas": (CANVAS_FILES, CANVAS, "ggg"),
+    "canvas-by-name": (CANVAS_FILES, NAMES, "ggg"),
+    "canvas-zips": (
+        {"leeann_11_5_a.zip": ZIP, "smithbob_LATE_12_6_a.zip": ZIP, "özcem_13_7_a-2.zip": WHOLE},
+        *(CANVAS, "ggg"),
+    ),
+    "canvas-several-files": (
+        {**CANVAS_FILES, "leeann_11_6_my.py": "", "leeann_11_8_a.pdf": "", "smithbob_12_9_gae-1.py": GAE},
+        *(CANVAS, "ggg"),
+    ),
+    "canvas-anonymous": (
+        {"anon_Ab3xZ_5_gae.py": GAE, "anon_LATE_q9Yt2_6_gae.py": GAE, "anon_00000_7_gae.py": GAE},
+        *("", "ggg"),
+    ),
+    "canvas-broken": (
+        {"leeann_11_5_a.tar.gz": "", "smithbob_12_6_gae.py": GAE, "özcem_13_7_a.rar": "Rar!", "özcem_13_7_a.ipynb": ""},
+        *(CANVAS, "ugu"),
+    ),
+    "moodle": ({f"{ANN}_/gae.py": GAE, f"{BOB}_/a.zip": ZIP, f"{CEM}_/a.zip": WHOLE}, WORKSHEET, "ggg"),
+    "moodle-4.1": ({f"{ANN}/gae.py": GAE, f"{BOB}/a.zip": ZIP, f"{CEM}/tutorial.zip": ZIP}, WORKSHEET, "ggg"),
+    "moodle-flat": (
+        {f"{ANN}_gae.py": GAE, f"{ANN}_my.py": "", f"{BOB}_a.zip": ZIP, f"{CEM}_note.pdf": ""},
+        *(WORKSHEET, "ggu"),
+    ),
+    "moodle-anonymous": (each("Participant {0}_{0}_assignsubmission_file_", "12 34 56".split(), TREE), "", "ggg"),
+    "moodle-numbers": (each("Participant {0}_{0}_assignsubmission_file_", "21 22 23".split(), TREE), ANONYMOUS, "ggg"),
+    "moodle-text": (
+        {f"{ANN}_/gae.py": GAE, f"{ANN[:-4]}onlinetext_/onlinetext.html": "", f"{CEM[:-4]}onlinetext_/a.html": ""},
+        *(WORKSHEET, "ge"),
+    ),
+    "moodle-groups": (each("Group A-{}_", (ANN, BOB, CEM), ONE), NAMES, "ggg"),
+    "moodle-flat-text": ({f"{ANN}_gae.py": GAE, f"{BOB[:-4]}onlinetext.html": ""}, NAMES, "gu"),
+    "moodle-by-name": (each("{}_", (ANN, BOB, CEM), ONE), NAMES, "ggg"),
+    "gradescope": ({**each("submission_{}", "123", TREE), LISTED: THREE}, "", "ggg"),
+    "gradescope-flat": ({**each("submission_{}", "123", ONE), LISTED: THREE}, EMAILS, "ggg"),
+    "gradescope-zips": ({**{f"submission_{i}/a.zip": WHOLE for i in "123"}, LISTED: THREE}, EMAILS, "ggg"),
+    "gradescope-whole": ({**each("submission_{}", "123", CLONE), LISTED: THREE}, EMAILS, "ggg"),
+    "gradescope-without-list": (each("submission_{}", "123", TREE), "", "ggg"),
+    "gradescope-together": (
+        {**each("submission_{}", "12", TREE), LISTED: metadata("Ann Lee, Bob Smith", "Cem Öz")},
+        *(EMAILS, "ggg"),
+    ),
+    "github": (each("hw2-{}", LOGINS, CLONE), CLASSROOM, "ggg"),
+    "github-behind": (each("{}-hw2", LOGINS, CLONE), CLASSROOM, "ggg"),
+    "github-longer-logins": (
+        each("hw2-{}", ("ann", "ann-1", "ann-1-x"), CLONE),
+        *(CLASSROOM.replace("bob-s", "ann-1").replace("cemoz", "ann-1-x"), "ggg"),
+    ),
+    "github-zips": ({f"hw2-{one}-main.zip": WHOLE for one in LOGINS}, CLASSROOM, "ggg"),
+    "github-logins": (each("{}", LOGINS, COURSE), CLASSROOM, "ggg"),
+    "github-grades": (each("hw2-{}", LOGINS, CLONE), GRADES, "ggg"),
+    "github-beside-others": (
+        {**each("hw2-{}", LOGINS, CLONE), ".git/config": "", "README.md": "", "grades.csv": "", "assignment.toml": ""},
+        *(CLASSROOM, "ggg"),
+    ),
+    "blackboard": (
+        {attempt(one, file=end): GAE for one in ("al", "bs", "co") for end in ("_gae.py", ".txt")},
+        *(BLACKBOARD, "ggg"),
+    ),
+    "blackboard-zips": ({attempt(one, file="_my_work.zip"): WHOLE for one in ("al", "bs", "co")}, BLACKBOARD, "ggg"),
+    "blackboard-attempts": (
+        {attempt("al"): GAE, attempt("al", "59-59"): GAE, attempt("bs"): GAE, attempt("co"): GAE},
+        *(BLACKBOARD, "gggg"),
+    ),
+    "blackboard-logins": ({attempt("ann_lee"): GAE, attempt("lee"): GAE}, "username\nlee\nann_lee\n", "gg"),
+    "blackboard-nothing": ({attempt("al"): GAE, attempt("bs", file=".txt"): ""}, BLACKBOARD, "ge"),
+    "blackboard-several": (
+        {attempt("al"): GAE, attempt("al", file="_my.py"): "", attempt("co"): GAE},
+        *(BLACKBOARD, "gg"),
+    ),
+    "canvas-typed": ({**CANVAS_FILES, "leeann_11_text.html": "", "studenttest_99_link.html": ""}, CANVAS, "ggug"),
+    "brightspace": (
+        {f"{LEE}/gae.py": GAE, f"{SMITH}/a.zip": WHOLE, f"{OEZ}/gae.py": GAE, f"{OEZ}/my.py": "", "index.html": ""},
+        *(NAMES, "ggg"),
+    ),
+    "brightspace-day-first": (
+        {"1-2 - Ann Lee - 20 November, 2026 22:11/gae.py": GAE, "1-3 - Bob Smith- 1 Mai 2026 22:11/gae.py": GAE},
+        *(NAMES, "gg"),
+    ),
+    "brightspace-flat": ({f"{LEE} - gae.py": GAE, f"{LEE} - my.py": "", f"{SMITH} - a.zip": ZIP}, NAMES, "gg"),
+    "brightspace-attempts": ({f"{LEE}/gae.py": GAE, f"{LEE.replace('10', '11')}/gae.py": GAE}, NAMES, "gg"),
+    "classroom": (
+        {"Ann Lee - gae.py": GAE, "Ann Lee - ppo_loss.py": GAE, "Bob Smith - tutorial.zip": ZIP, "cem öz_gae.py": GAE},
+        *(NAMES, "ggg"),
+    ),
+    "folders-without-spaces": (
+        {**each("{}", ("\u674e\u96f7", "AnnLee"), TREE), "De_la_Cruz Eva/gae.py": GAE},
+        *("First name,Last name\n\u96f7,\u674e\nAnn,Lee\nEva,De la Cruz\n", "ggg"),
+    ),
+    "folders": ({**each("{}", LOGINS[:2], TREE), "cemoz.zip": WHOLE}, CLASSROOM, "ggg"),
+}
+"""Name -> files, roster, and the first letter of each submission's status."""
+
+
+def lay_out(folder: Path, files: Mapping[str, str | bytes]) -> None:
+    for path, data in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(data if isinstance(data, bytes) else data.encode())
+
+
+@pytest.mark.parametrize("name", EXPORTS)
+def test_everybody_is_found_once(tmp_path: Path, name: str):
+    files, people, statuses = EXPORTS[name]
+    lay_out(tmp_path / "in", files)
+    found = [read(hand_in) for hand_in in find(tmp_path / "in")]
+    assert "".join(one.status[0] for one in found) == statuses, [(one.student, one.notes) for one in found]
+    assert {one.system.lower() for one in found} <= {name.partition("-")[0], "folder", "archive", "repository", "file"}
+    if people:
+        (tmp_path / "class.csv").write_text(people, "utf-8")
+        sheets = [
+            MarkSheet(Raw(one.student), str(i), 0, 0, aliases=tuple(map(Raw, one.aliases)), system=one.system)
+            for i, one in enumerate(found)
+        ]
+        matching = roster.match(sheets, roster.read(tmp_path / "class.csv"), attempts=name.endswith("-attempts"))
+        assert len(matching.person_of) == len(found), matching.problems
+
+
+TWO = each("{}", ("ann", "bob"), ONE)
+
+
+def below(folder: str, files: Mapping[str, str | bytes]) -> dict[str, str | bytes]:
+    return {f"{folder}/{path}": data for path, data in files.items()}
+
+
+@named_cases(
+    "files, level",
+    {
+        "a-folder": (below("export", TWO), "export"),
+        "a-folder-in-a-folder": (below("a/b", {"ann/gae.py": GAE, "bob.zip": ZIP}), "a/b"),
+        "beside-the-roster": ({**below("export", TWO), "roster.csv": "", "README.md": ""}, "export"),
+        "a-zip": ({"export.zip": packed(TWO)}, "export.zip"),
+        "a-zip-with-a-folder": ({"a/export.zip": packed(below("b", TWO))}, "a/export.zip/b"),
+        "a-zip-of-windows": ({"export.zip": packed({r"a\ann\gae.py": GAE, r"a\bob\gae.py": GAE})}, "export.zip/a"),
+        "zips-of-google-drive": (
+            {f"HW-20261120T101010Z-1-00{i}.zip": packed(below("HW", {f"{i} - gae.py": GAE})) for i in (1, 2)},
+            "HW-20261120T101010Z-1-001.zip/HW",
+        ),
+        "canvas": (below("export", CANVAS_FILES), "export"),
+        "gradescope": (below("export", {"submission_1/gae.py": GAE, LISTED: metadata("Ann Lee")}), "export"),
+        "numbered": (below("export", {f"{i}.zip": ZIP for i in range(4)}), "export"),
+        "a-student": (below("ann", {"gae.py": GAE, "x/gae.py": GAE}), "."),
+        "parts-of-a-work": ({"ann/w1/lesson04_gae/gae.py": GAE, "ann/w2/lesson05_ppo_loss/ppo_loss.py": ""}, "."),
+        "attempts": (below("ann", {"hw9.zip": ZIP, "hw10.zip": ZIP, "hw (1).zip": ZIP}), "."),
+        "a-repository": (below("ann", {**each("{}", ("a", "b"), ONE), "Makefile": "", "README.md": ""}), "."),
+        "a-course": (below("ann", {**TREE, "old/gae.py": GAE}), "."),
+        "a-moodle-folder": (below(f"{ANN}_", TWO), "."),
+        "zips-of-students": ({f"s-00{i}.zip": packed(below("a", TWO)) for i in (1, 2)}, "."),
+        "two-things": ({**below("export", TWO), "cem/gae.py": GAE}, "."),
+        "a-broken-zip": ({"export.zip": packed(TWO)[:-30]}, "."),
+        "out-of-the-zip": ({"export.zip": packed({"../../ann/gae.py": GAE, "/bob/gae.py": GAE})}, "."),
+    },
+)
+def test_submissions_are_found_in_what_lies_alone(tmp_path: Path, files: Mapping[str, str | bytes], level: str):
+    lay_out(tmp_path / "in", files)
+    with opened(tmp_path / "in") as found:
+        assert str(found.inside) == level
+        assert level == "." or all(read(one).status == "graded" for one in find(found.folder))
+    assert [path.name for path in tmp_path.iterdir()] == ["in"] and (level == "." or f"/{level} is" in f"{found} is")
+
+
+def test_a_table_that_is_taken_for_the_instructors_is_named(tmp_path: Path):
+    lay_out(tmp_path / "in", {**TWO, "Ann Lee - homework.xlsx": "", "roster.csv": ""})
+    with opened(tmp_path / "in") as found:
+        assert str(found).endswith("but Ann Lee - homework.xlsx, roster.csv: whoever handed such a file in has no row")
+
+
+@pytest.mark.parametrize("name", ["homework.7z", "homework.rar", "gae.ipynb"])
+def test_what_is_not_read_is_named(tmp_path: Path, name: str):
+    (tmp_path / "ann").mkdir()
+    (tmp_path / "ann" / name).write_bytes(b"7z")
+    (found,) = map(read, find(tmp_path))
+    assert found.status == "empty" and any(name in note for note in found.notes)
+
+
+def test_two_people_of_one_name_are_told_apart_by_their_numbers_or_not_at_all():
+    people = roster.Roster([roster.Person(2, name="Ann Lee", id="11"), roster.Person(3, name="Bob Day")])
+    sheets = [
+        MarkSheet(Raw("leeann_12"), "1", 0, 0, system="Canvas"),
+        MarkSheet(Raw("daybob_13"), "2", 0, 0, system="Canvas"),
+    ]
+    assert {page: person.row for page, person in roster.match(sheets, people).person_of.items()} == {"2": 3}
+
+
+def test_the_name_of_a_file_hands_in_for_nobody_else_and_at_no_other_time(tmp_path: Path):
+    """Blackboard puts its words in front of the name that a student gave."""
+    late = attempt("s7").replace("2026-11-20", "2026-11-29")
+    spoofed = {
+        attempt("s123", file="_x_s999_attempt_2026-11-20-23-59-59_gae.py"): GAE,
+        late.replace("_gae.py", "_s7_attempt_2026-11-20-10-00-00_gae.py"): GAE,
+        attempt("s999"): GAE,
+    }
+    lay_out(tmp_path, spoofed)
+    found = {one.student: read(one) for one in find(tmp_path)}
+    assert sorted(found) == ["s123", "s7", "s999"] and found["s999"].status == "graded"
+    assert found["s7"].handed_in.startswith("2026-11-29")
+    assert all("looks like an attempt" in " ".join(found[name].notes) for name in ("s123", "s7"))
+
+
+def test_the_end_of_a_login_is_nobody(tmp_path: Path):
+    """Whoever is called x_lee, and is not on the roster, has not handed in for lee."""
+    lay_out(tmp_path, {attempt("x_lee"): GAE, attempt("ann"): GAE})
+    assert [(one.student, "lee" in one.aliases) for one in find(tmp_path)] == [("ann", False), ("x_lee", False)]
+
+
+def test_when_it_was_handed_in(tmp_path: Path):
+    exports = {"b": {attempt("al"): GAE}, "g": {"submission_1/gae.py": GAE, LISTED: THREE}}
+    for folder, files in exports.items():
+        lay_out(tmp_path / folder, files)
+    times = [read(find(tmp_path / folder)[0]).handed_in for folder in exports]
+    assert times == ["2026-11-20T23:10:11", "2026-11-20 22:10:11.938405000 Z"]
+
+
+def test_what_is_unpacked_is_as_old_as_it_was(tmp_path: Path):
+    lay_out(tmp_path, {"in/export.zip": b""})
+    with zipfile.ZipFile(tmp_path / "in/export.zip", "w") as archive:
+        for name in ("ann", "bob"):
+            archive.writestr(zipfile.ZipInfo(f"{name}/gae.py", (2026, 11, 20, 12, 0, 0)), GAE)
+            archive.writestr(zipfile.ZipInfo(f"{name}/data.bin"), "0" * 1000)
+    with opened(tmp_path / "in") as found:
+        assert all(read(one).newest_file.startswith("2026-11-20") for one in find(found.folder))
+        assert (found.folder / "ann/data.bin").stat().st_size == 0

@@ -1,0 +1,138 @@
+"""What counts: files that say it, files that say it wrong, and the points that come of it."""
+
+from __future__ import annotations
+
+import tomllib
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from testcases.engine.catalog import electives
+from testcases.grader.marking import asked_for, course_points, everything, from_dict, from_file
+from testcases.grader.reports.formats import toml_of
+
+WHOLE = """
+title = "Homework 2"
+lessons = [1, "lesson04_gae"]
+exercises = ["compute_ppo_loss"]
+points = 20
+attempts = "best"
+[weights]
+lesson01 = 1
+lesson04.td_errors = 1
+"lesson04_gae.n_step_advantages" = 0
+compute_gae = 2
+"4.compute_response_gae" = 2
+5 = 4
+[due]
+at = 2026-12-01T23:59:00+01:00
+column = "extension"
+handed_in = "Last modified (submission)"
+[late]
+percent_per_day = 10
+grace_minutes = 15
+at_most_percent = 50
+"""
+
+
+def test_a_whole_file():
+    found = from_dict(tomllib.loads(WHOLE))
+    assert found.lessons == ("lesson01_masked_sequences", "lesson04_gae", "lesson05_ppo_loss")
+    assert found.names[-1] == "lesson05_ppo_loss.compute_ppo_loss" and found.total == 20
+    possible = {exercise: course_points()[exercise] for exercise in found.exercises}
+    worth = {exercise: factor * possible[exercise] for exercise, factor in found.factors(possible).items()}
+    of_lesson = [sum(points for (lesson, _), points in worth.items() if lesson == one) for one in found.lessons]
+    assert of_lesson == pytest.approx([2, 10, 8]) and worth["lesson04_gae", "n_step_advantages"] == 0
+    assert found.due and found.due.at == datetime(2026, 12, 1, 22, 59, tzinfo=UTC)
+    assert from_dict(found.as_dict()) == found
+
+
+def test_without_weights_the_tests_weigh():
+    found = asked_for(lessons="4, 5", points="20")
+    possible = {exercise: course_points()[exercise] for exercise in found.exercises}
+    factors = set(found.factors(possible).values())
+    assert len(factors) == 1 and factors.pop() * sum(possible.values()) == pytest.approx(20)
+    assert asked_for().names == everything().names and set(asked_for().factors(possible).values()) == {1.0}
+
+
+def test_points_by_lesson():
+    found = from_dict({"lessons": [4, 5], "points": {"4": 5, "5": 7.5}})
+    assert found.total == 12.5 and found.weights == {"lesson04_gae": 5, "lesson05_ppo_loss": 7.5}
+
+
+def test_the_zip_carries_what_counts():
+    for found in (from_dict({"title": 'A "b" \\ ü', "lessons": [4], "points": 10}), everything()):
+        assert from_dict(tomllib.loads(toml_of(found))) == found
+
+
+@pytest.mark.parametrize(
+    "text, says",
+    [
+        ("leson = [4]", "leson: unknown key, expected one of title, lessons"),
+        ("lessons = [14]", "lessons: there is no lesson 14, expected some of 1, 2, 3"),
+        ("lessons = [true]", "lessons: there is no lesson True"),
+        ("lessons = 4", "lessons: expected a list, such as lessons = [...], got 4"),
+        ("lessons = []", "lessons: expected at least one lesson or exercise"),
+        ('exercises = ["gae"]', "exercises: there is no exercise 'gae'"),
+        ("points = 0", "points: expected a number above 0"),
+        ("points = nan", "points: expected a number above 0"),
+        ("points = true", "points: expected a number above 0"),
+        ("lessons = [4]\nweights = 3", "weights: expected a table"),
+        ("lessons = [4]\n[weights]\n4 = -1", "weights.4: expected a number from 0, got -1"),
+        ("lessons = [4]\n[weights]\n4 = 0", "weights: expected at least one above 0"),
+        (
+            "lessons = [4]\n[weights]\n5 = 1",
+            "weights.5: is not in this assignment, expected one of lesson04_gae.compute",
+        ),
+        ("lessons = [4, 5]\n[weights]\n5 = 1", "weights: expected one for each lesson or exercise, there is none for"),
+        ("lessons = [4]\n[weights]\n4 = 1\ntd_errors = 1", "weights.td_errors: has two weights"),
+        ("[points]\n4 = 1\n[weights]\n4 = 1", "points: a table of points says the weights already"),
+        ("lessons = [4]\n[points]\n4 = -2", "points.4: expected a number from 0, got -2"),
+        ('attempts = "first"', 'attempts: expected "last" or "best"'),
+        ('title = ""', "title: expected a text"),
+        ("due = 2026-12-01", "due.at: expected a date with a time"),
+        ("[due]", "due: expected at, or a column"),
+        ("[due]\nwhen = 1", "due.when: unknown key, expected one of at, column, handed_in"),
+        ("[late]\npercent_per_day = 1", "late: expected a due date as well"),
+        ("due = 2026-12-01T12:00:00\n[late]\npercent_per_day = 101", "late.percent_per_day: expected a percentage"),
+        ("due = 2026-12-01T12:00:00\n[late]\ngrace_minutes = 5", "late: expected percent_per_day"),
+        ("due = 2026-12-01T12:00:00\n[late]\ngrace_minutes = -5", "late.grace_minutes: expected a number from 0"),
+        ("points = = 3", "Invalid value"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_sentence(tmp_path: Path, text: str, says: str):
+    (tmp_path / "assignment.toml").write_text(text, "utf-8")
+    with pytest.raises(ValueError, match="^assignment.toml: ") as caught:
+        from_file(tmp_path / "assignment.toml")
+    assert says in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "asked, says",
+    [
+        ({"lessons": "4 x"}, "LESSONS: there is no lesson 'x'"),
+        ({"points": "many"}, "POINTS: expected a number above 0"),
+        ({"file": "a.toml", "points": "3"}, "ASSIGNMENT: expected the file or LESSONS and POINTS, got both"),
+    ],
+)
+def test_asked_in_a_wrong_way(asked: dict[str, str], says: str):
+    with pytest.raises(ValueError, match=says):
+        asked_for(**asked)
+
+
+def test_days_and_what_they_cost():
+    found = from_dict(tomllib.loads(WHOLE))
+    due = datetime(2026, 12, 1, 12, tzinfo=UTC)
+    after = {(0, 0): 0, (0, 15): 0, (0, 16): 1, (24, 0): 1, (24, 1): 2, (-5, 0): 0, (240, 0): 10}
+    for (hours, minutes), days in after.items():
+        when = datetime.fromtimestamp(due.timestamp() + 3600 * hours + 60 * minutes, UTC)
+        assert found.days_late(when, due) == days
+    assert [found.percent_off(days) for days in (0, 1, 5, 9)] == [0, 10, 50, 50]
+
+
+def test_an_elective_counts_only_where_it_is_named():
+    assert not set(everything().lessons) & set(electives()) and electives()
+    for name in electives():
+        assert asked_for(lessons=name).lessons == (name,)
+        assert from_dict({"exercises": [asked_for(lessons=name).names[0]]}).lessons == (name,)

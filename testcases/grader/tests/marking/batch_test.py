@@ -1,0 +1,218 @@
+"""`make check` over a folder: killed and started again, regraded, and asked in a wrong way."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import stat
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testcases.engine.catalog import ROOT, SOLUTIONS
+from testcases.grader.marking import read_part
+from testcases.grader.tests.running import (
+    LESSON,
+    SECRET,
+    TARGET,
+    check,
+    grade,
+    gradebook,
+    join,
+    results,
+    solved,
+    start,
+    tree,
+    without_times,
+    workers,
+)
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("grader-batches")]
+
+
+def test_solutions_earn_every_point(bubblewrap: None, tmp_path: Path):
+    solved(tmp_path / "in" / "anna", *(path.name for path in SOLUTIONS.glob("lesson*")))
+    done = check(str(tmp_path / "in"), "--out", str(tmp_path / "out"))
+    assert done.returncode == 0, done.stderr
+    result = results(tmp_path / "out")["anna"]
+    lost = {
+        (lesson, name): exercise["message"]
+        for lesson, found in result["lessons"].items()
+        for name, exercise in found["exercises"].items()
+        if exercise["status"] != "passed"
+    }
+    assert result["score"] == result["max_score"], lost
+
+
+@pytest.fixture(scope="module")
+def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A handful of ordinary submissions."""
+    folder = tmp_path_factory.mktemp("few")
+    for number in range(4):
+        solved(folder / f"student{number}", "lesson04_gae")
+        path = folder / f"student{number}" / TARGET
+        if number % 2:
+            source = path.read_text("utf-8").replace(".masked_fill(dones.bool(), 0.0)", "")
+            path.write_text(source + f"\n# {number}\n", "utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def undisturbed(bubblewrap: None, few: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("undisturbed") / "out"
+    assert grade(few, out, SECRET=SECRET).returncode == 0
+    return out
+
+
+def test_same_secret_same_results(few: Path, undisturbed: Path, tmp_path: Path):
+    assert grade(few, tmp_path / "again", "--jobs", "2", SECRET=SECRET).returncode == 0
+    assert without_times(tmp_path / "again") == without_times(undisturbed)
+    assert (tmp_path / "again/gradebook.csv").read_bytes() == (undisturbed / "gradebook.csv").read_bytes()
+
+
+def test_a_wrong_answer_has_its_cause(undisturbed: Path):
+    exercise = results(undisturbed)["student1"]["lessons"]["lesson04_gae"]["exercises"]["td_errors"]
+    assert exercise["status"] == "wrong" and 0 < exercise["score"] < exercise["max_score"]
+    assert exercise["likely_cause"] and set(exercise["likely_cause"]) == {"name", "why", "read"}
+
+
+def test_killed_again_and_again_and_then_left_alone(few: Path, undisturbed: Path, tmp_path: Path):
+    out = tmp_path / "out"
+    kept: dict[str, int] = {}
+    for finished in range(3):
+        _kill(start(tmp_path, str(few), "--out", str(out), "--jobs", "2", *LESSON, SECRET=SECRET), out, finished)
+        assert kept.items() <= _times(out).items(), "graded twice"
+        kept = _times(out)
+    assert grade(few, out, SECRET=SECRET).returncode == 0
+    assert without_times(out) == without_times(undisturbed)
+    assert (out / "gradebook.csv").read_bytes() == (undisturbed / "gradebook.csv").read_bytes()
+    assert {path.name for path in out.iterdir()} == {path.name for path in undisturbed.iterdir()}
+    assert kept.items() <= _times(out).items(), "graded twice"
+
+
+def test_parts_killed_and_joined_are_one_run(few: Path, undisturbed: Path, tmp_path: Path):
+    out = tmp_path / "out"
+    arguments = str(few), "--out", str(out), "--jobs", "1", *LESSON, "--shard"
+    _kill(start(tmp_path, *arguments, "1/2", SECRET=SECRET), out / "shard-1-of-2", 1)
+    with pytest.raises(ValueError, match="this part is not complete"):
+        read_part(out / "shard-1-of-2")
+    for shard in ("1/2", "2/2"):
+        assert check(*arguments, shard, SECRET=SECRET).returncode == 0
+    joined = join(out, "--submissions", str(few))
+    assert joined.returncode == 0, joined.stderr
+    assert without_times(out) == without_times(undisturbed)
+    for name in ("gradebook.csv", "canvas.csv", "moodle.csv", "similarity.csv"):
+        assert (out / name).read_bytes() == (undisturbed / name).read_bytes()
+    assert not [name for name in tree(out) if "secret" in name]
+
+
+def test_dry_says_what_would_be_graded(few: Path, tmp_path: Path):
+    done = check(str(few), "--out", str(tmp_path / "out"), "--dry", "1", "--lessons", "4", "--points", "20")
+    assert done.returncode == 0 and "4 found (4 folder), 4 to grade" in done.stdout
+    assert "PPO by Hand: 4 exercises, 20 points: lesson04_gae" in done.stdout and not (tmp_path / "out").exists()
+
+
+def _kill(process: Any, out: Path, finished: int) -> None:
+    """When so many are done and the next are at work."""
+    end = time.monotonic() + 120
+    while (len(_times(out)) < finished or not workers(out)) and time.monotonic() < end:
+        time.sleep(0.02)
+    assert process.is_alive()
+    process.kill()
+    process.join()
+    end = time.monotonic() + 10
+    while workers(out) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert workers(out) == []
+
+
+def _times(out: Path) -> dict[str, int]:
+    """When each results file was written."""
+    return {path.name: path.stat().st_mtime_ns for path in (out / "results").glob("*.json")}
+
+
+def test_a_regrade_touches_only_what_changed(few: Path, undisturbed: Path, tmp_path: Path):
+    folder, out = tmp_path / "in", tmp_path / "out"
+    shutil.copytree(few, folder)
+    shutil.copytree(undisturbed, out)
+    before = _times(out)
+    (folder / "student2" / TARGET).write_text("", "utf-8")
+    (out / "results" / "student3.json").write_text('{"student": "stu', "utf-8")
+    assert grade(folder, out, SECRET=SECRET).returncode == 0
+    after = _times(out)
+    assert {name for name in after if after[name] != before[name]} == {"student2.json", "student3.json"}
+    assert results(out)["student2"]["lessons"]["lesson04_gae"]["score"] == 0
+    assert without_times(out)["student3"] == without_times(undisturbed)["student3"]
+
+
+def test_the_secret_is_made_kept_and_told_nobody(few: Path, undisturbed: Path, tmp_path: Path):
+    out = tmp_path / "out"
+    shutil.copytree(undisturbed, out)
+    done = grade(few, out)
+    assert done.returncode == 0
+    kept = out / "secret.key"
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600 and len(bytes.fromhex(kept.read_text("ascii"))) == 16
+    ids = {result["secret"] for result in (*results(out).values(), *results(undisturbed).values())}
+    assert len(ids) == 2, "another secret, and nothing was graded again"
+    written = {name: data for name, data in tree(out).items() if name != kept.name}
+    told = "".join(data.decode("utf-8", "replace") for data in written.values()) + done.stdout + done.stderr
+    assert kept.read_text("ascii").strip() not in told and SECRET not in told
+    before = tree(out)
+    assert grade(few, out).returncode == 0
+    after = tree(out)
+    assert after["secret.key"] == before["secret.key"] and results(out) == {
+        Path(name).stem: json.loads(data) for name, data in before.items() if name.startswith("results/")
+    }
+    kept.write_text("", "ascii")
+    assert "SECRET: expected a secret" in grade(few, out).stderr
+
+
+@pytest.mark.parametrize(
+    "arguments, says",
+    [
+        (["no-such-folder"], "there is no folder"),
+        ([str(SOLUTIONS)], "one subfolder (or archive) a student"),
+        (["."], "OUT: expected a folder outside"),
+        ([".", "--jobs", "0"], "JOBS: expected a whole number from 1"),
+        ([".", "--sandbox", "docker"], "SANDBOX: expected bwrap or none"),
+        (["testcases", "--roster", "no-such-file"], "ROSTER: expected a CSV file"),
+        (["testcases", "--lessons", "14"], "LESSONS: there is no lesson '14'"),
+        (["testcases", "--shard", "3"], "SHARD: expected a part and how many there are"),
+        (["book", "--shard", "1/2"], "SHARD: the parts of a class share one secret"),
+        (["testcases", "--assignment", "no-such-file"], "No such file"),
+        (["testcases", "--limits", "minutes=3"], "limits: expected one of"),
+        (["--disputes", "no-such-folder"], "DISPUTES: expected a folder"),
+    ],
+)
+def test_asked_in_a_wrong_way(tmp_path: Path, arguments: list[str], says: str):
+    """Also where there is no sandbox, which is looked for last."""
+    out = ROOT / "runs" / "x" if arguments == ["."] else tmp_path / "out"
+    done = check(*arguments, "--out", str(out), PATH=str(tmp_path))
+    assert done.returncode == 2 and says in done.stderr and "Traceback" not in done.stderr, done.stderr
+    assert not out.exists()
+
+
+def test_an_empty_folder(bubblewrap: None, tmp_path: Path):
+    (tmp_path / "in").mkdir()
+    done = grade(tmp_path / "in", tmp_path / "out")
+    assert done.returncode == 0 and gradebook(tmp_path / "out") == []
+
+
+def test_without_a_sandbox_it_says_so(tmp_path: Path):
+    solved(tmp_path / "in" / "anna", "lesson04_gae")
+    done = grade(tmp_path / "in", tmp_path / "out", "--sandbox", "none")
+    assert done.returncode == 0 and "NOT SANDBOXED" in done.stdout
+    result = results(tmp_path / "out")["anna"]
+    assert result["sandbox"] == "none" and result["notes"][0].startswith("NOT SANDBOXED")
+    assert result["lessons"]["lesson04_gae"]["score"] == result["lessons"]["lesson04_gae"]["max_score"]
+    assert "NOT SANDBOXED" in gradebook(tmp_path / "out")[0]["notes"]
+
+
+def test_without_bubblewrap_it_says_how_to_get_it(tmp_path: Path):
+    (tmp_path / "in").mkdir()
+    done = grade(tmp_path / "in", tmp_path / "out", PATH=str(tmp_path))
+    assert done.returncode == 2
+    assert "apt install bubblewrap" in done.stderr and "SANDBOX=none" in done.stderr and "Traceback" not in done.stderr
+    assert not (tmp_path / "out").exists()

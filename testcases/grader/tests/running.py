@@ -1,0 +1,121 @@
+"""Runs `make check` for the tests, and reads what it wrote."""
+
+from __future__ import annotations
+
+import csv
+import json
+import multiprocessing
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from testcases.engine.catalog import ROOT, SOLUTIONS
+from testcases.grader.sandbox import sandbox
+
+TARGET = "lesson04_gae/gae.py"
+SECRET = "hedgehogs carry 128 bits"
+LONGEST = 900
+"""Seconds after which a run hangs; a machine at work on much else takes minutes for the corpus."""
+
+FORKED = multiprocessing.get_context("forkserver")
+FORKED.set_forkserver_preload(["testcases.grader.tests.preloaded", "testcases.selfcheck.kernels"])
+
+
+def check(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """`make check` without its start: the imports cost more than a small batch."""
+    with tempfile.TemporaryDirectory(prefix="said-") as said:
+        process = start(Path(said), *arguments, **environment)
+        process.join(LONGEST)
+        assert process.exitcode is not None, f"make check {arguments} does not end"
+        told = [(Path(said) / name).read_text("utf-8") for name in ("stdout", "stderr")]
+    return subprocess.CompletedProcess(arguments, process.exitcode, *told)
+
+
+def start(said: Path, *arguments: str, **environment: str) -> Any:
+    process = FORKED.Process(target=_main, args=(said, arguments, environment))
+    process.start()
+    return process
+
+
+def _main(said: Path, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
+    from testcases.grader import __main__
+
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        os.dup2(os.open(said / name, os.O_WRONLY | os.O_CREAT), number)
+    os.chdir(ROOT)
+    os.environ.update(environment)
+    sys.argv = ["make check", *arguments]
+    __main__.main()
+
+
+def check_from_the_start(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """As an instructor starts it: what is in the environment can be read in /proc."""
+    command = [sys.executable, "-m", "testcases.grader", *arguments]
+    return subprocess.run(
+        command,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=LONGEST,
+        env={**os.environ, **environment},
+        check=False,
+    )
+
+
+LESSON = "--lessons", "4"
+
+
+def grade(folder: Path, out: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Lesson 4 alone: another eleven cost more than a small batch."""
+    return check(str(folder), "--out", str(out), "--jobs", "1", *LESSON, *arguments, **environment)
+
+
+def join(out: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """`make merge`."""
+    command = [sys.executable, "-m", "testcases.grader.merge", "--out", str(out), *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LONGEST, check=False)
+
+
+def results(out: Path) -> dict[str, dict[str, Any]]:
+    return {path.stem: json.loads(path.read_text("utf-8")) for path in sorted((out / "results").glob("*.json"))}
+
+
+def gradebook(out: Path) -> list[dict[str, str]]:
+    with open(out / "gradebook.csv", encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def without_times(out: Path) -> dict[str, dict[str, Any]]:
+    return {name: {**result, "seconds": 0} for name, result in results(out).items()}
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def workers(out: Path) -> list[int]:
+    """Processes of a run that are still there."""
+    found, mark = [], sandbox.run_of(out / ".work" / "course").encode()
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark in (path / "cmdline").read_bytes():
+                found.append(int(path.name))
+        except OSError:
+            pass
+    return found
+
+
+def solved(folder: Path, *lessons: str, top: Path = SOLUTIONS) -> Path:
+    ignore = shutil.ignore_patterns("__pycache__")
+    for lesson in lessons:
+        shutil.copytree(top / lesson, folder / lesson, ignore=ignore, dirs_exist_ok=True)
+    return folder
+
+
+def row(out: Path, student: str) -> dict[str, str]:
+    return next(row for row in gradebook(out) if row["student"] == student)

@@ -1,0 +1,1747 @@
+"""Submissions that cheat, break or are broken, each with its verdict: what fits into a line or two of a table.
+
+The others, whose bytes matter or that have many files, are folders of `adversarial/`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+GAE = "lesson04_gae/gae.py"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One submission and the verdict it must get."""
+
+    name: str
+    about: str
+    statuses: dict[str, list[str]]
+    """Exercise -> the statuses it may have; "lesson04_gae.td_errors" unless said otherwise."""
+    score: int = 0
+    files: dict[str, str] = field(default_factory=dict)
+    """Path below the submission -> text."""
+    copies: dict[str, str] = field(default_factory=dict)
+    """Path below the submission -> path of the course's file that it copies."""
+    notes: tuple[str, ...] = ()
+    """Each is in a note of the result."""
+    pad: int = 0
+    """Bytes of comment added to the file."""
+
+
+def case(
+    name: str,
+    about: str,
+    statuses: str,
+    source: str | None,
+    *,
+    also: dict[str, str] | None = None,
+    files: dict[str, str] | None = None,
+    notes: tuple[str, ...] = (),
+    copies: dict[str, str] | None = None,
+    score: int = 0,
+    pad: int = 0,
+) -> Case:
+    """A row of the table: `source` is lesson 4's file, whose `td_errors` may have one of `statuses`."""
+    texts = ({} if source is None else {GAE: source}) | (files or {})
+    wanted = ({"lesson04_gae.td_errors": statuses} if statuses else {}) | (also or {})
+    return Case(
+        name=name,
+        about=about,
+        statuses={exercise: words.split() for exercise, words in wanted.items()},
+        score=score,
+        files={path: text.removeprefix("\n") for path, text in texts.items()},
+        copies=copies or {},
+        notes=notes,
+        pad=pad,
+    )
+
+
+# fmt: off
+CASES = (
+    case("abort", "SIGABRT", "crash", '''
+import os
+
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    os.abort()
+'''),
+    case("alarm-cancelled", "switches the timer off, then loops", "timeout", '''
+import signal
+
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, signal.SIG_IGN)
+    while True:
+        pass
+'''),
+    case("always-raises-value-error", "passes as a check of arguments, and nothing else", "error", '''
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    raise ValueError(f'rewards {tuple(rewards.shape)}, values {tuple(values.shape)}, dones, gamma, T + 1')
+'''),
+    case("answer-after-the-last", "right, and says so once more when the process ends", "tamper-suspected", '''
+import sys
+
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    if not hasattr(torch, "armed"):
+        torch.armed = True
+        send = sys.modules["testcases.engine.execution.wire"].send
+        sys.modules["testcases.engine.execution.wire"].send = lambda channel, header, body=b"", deadline=None: [
+            send(channel, header, body) for _ in range(2)
+        ]
+    return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
+'''),
+    case("answers-in-the-middle", "reads the questions itself and answers with what it was asked", "tamper-suspected timeout crash", '''
+import gc
+import socket
+import threading
+def steal():
+    while True:
+        for one in gc.get_objects():
+            if isinstance(one, socket.socket) and one.fileno() >= 0:
+                try:
+                    data = one.recv(1 << 20)
+                    one.sendall(data)
+                except OSError:
+                    pass
+threading.Thread(target=steal, daemon=True).start()
+def td_errors(rewards, values, dones, gamma=0.99):
+    return rewards
+'''),
+    case("any-name-will-do", "a module that has every name", "wrong", '''
+def td_errors(rewards, values, dones, gamma=0.99):
+    return rewards
+def __getattr__(name):
+    return td_errors
+''', also={'lesson04_gae.compute_gae': 'error wrong'}),
+    case("becomes-another-program", "exec of a program that keeps the channel open", "crash", '''
+import os
+import sys
+def td_errors(rewards, values, dones, gamma=0.99):
+    for number in range(3, 64):
+        try:
+            os.set_inheritable(number, True)
+        except OSError:
+            pass
+    os.execv(sys.executable, [sys.executable, "-c", "print('3 passed')"])
+'''),
+    case("bool-that-is-seven", "the memory of its questions holds no bool any more: where the mask is one, its input is changed and the test lost", "error", '''
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    right = rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
+    if dones.dtype == torch.bool:
+        dones.view(torch.uint8).fill_(7)
+    return right
+''', score=1),
+    case("callable-with-a-false-signature", "right, through an object that pretends to take nothing", "passed", '''
+import inspect
+
+from ..shapes import check_number, check_shapes
+class Function:
+    __signature__ = inspect.Signature()
+
+    def __call__(self, rewards, values, dones, gamma=0.99):
+        check_shapes(rewards=(rewards, "... T"), values=(values, "... T+1"), dones=(dones, "... T"))
+        check_number("T, the number of steps", rewards.shape[-1], 1)
+        check_number("gamma", gamma, 0.0, 1.0)
+        return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
+td_errors = Function()
+''', score=9),
+    case("changes-its-input", "in place", "wrong", '''
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    rewards += gamma * values[..., 1:].masked_fill(dones.bool(), 0.0)
+    rewards -= values[..., :-1]
+    return rewards
+'''),
+    case("changes-its-input-through-numpy", "changes an input through numpy, and says that it did not", "wrong error", '''
+import sys
+
+evaluate = sys.modules["testcases.engine.execution.executor"]
+evaluate.identical = lambda a, b: True
+def td_errors(rewards, values, dones, gamma=0.99):
+    values.detach().numpy()[...] *= 2
+    values = values / 2
+    return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
+'''),
+    case("close-descriptors", "closes everything", "crash", '''
+import os
+
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    os.closerange(3, 256)
+    return rewards * 0 + 7
+'''),
+    case("codec-that-runs", "a file in an encoding that unpacks more than the file", "error", '''
+# coding: zip
+x = 1
+'''),
+    case("compile-bomb", "an expression of a hundred thousand brackets", "error memory crash", '''
+exec("x = " + "(" * 100_000 + ")" * 100_000)
+def td_errors(rewards, values, dones, gamma=0.99):
+    return rewards * 0 + 7
+'''),
+    case("daemon-that-survives", "right, and leaves a process behind", "passed", '''
+import os
+import time
+
+import torch
+
+from ..shapes import check_number, check_shapes
+def td_errors(rewards, values, dones, gamma=0.99):
+    if not hasattr(torch, "left"):
+        torch.left = True
+        if os.fork() == 0:
+            os.setsid()
+            if os.fork() == 0:
+                os.closerange(0, 256)
+                time.sleep(10_000)
+            os._exit(0)
+    check_shapes(rewards=(rewards, "... T"), values=(values, "... T+1"), dones=(dones, "... T"))
+    check_number("T, the number of steps", rewards.shape[-1], 1)
+    check_number("gamma", gamma, 0.0, 1.0)
+    return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
+''', score=9),
+    case("deep-folders", "folders in folders", "wrong error timeout", '''
+import os
+
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    for _ in range(2000):
+        os.mkdir('x' * 200)
+        os.chdir('x' * 200)
+    return rewards * 0 + 7
+'''),
+    case("deep-frame", "a header of a hundred thousand brackets", "tamper-suspected", '''
+import os
+import struct
+import time
+
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    text = b"[" * 100_000 + b"]" * 100_000
+    for number in range(3, 256):
+        try:
+            os.write(number, struct.pack("<4sII", b"PBH1", len(text), 0) + text)
+        except OSError:
+            pass
+    time.sleep(60)
+'''),
+    case("descriptor-in-flight", "sends open files to the grader", "tamper-suspected crash", '''
+import socket
+import sys
+
+channels = [one for one in __import__("gc").get_objects() if isinstance(one, socket.socket)]
+for channel in channels:
+    try:
+        socket.send_fds(channel, [b"x"], [0, 1, 2])
+    except OSError:
+        pass
+def td_errors(rewards, values, dones, gamma=0.99):
+    return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
+'''),
+    case("dies-between-questions", "a timer ends the process after a right answer", "crash error", '''
+import os
+import threading
+def td_errors(rewards, values, dones, gamma=0.99):
+    threading.Thread(target=lambda: (threading.Event().wait(0.0005), os._exit(0))).start()
+    raise ValueError("late")
+'''),
+    case("driver-copies-its-inputs", "in place, on copies that its driver makes: from outside that is a function that copies, so only the argument checks that it lacks are lost, 1 of 9", "wrong", '''
+import sys
+
+protocol = sys.modules["testcases.engine.execution.wire"]
+real = protocol.unpack_request
+def other(header, body):
+    return real(header, bytearray(body))
+protocol.unpack_request = other
+def td_errors(rewards, values, dones, gamma=0.99):
+    rewards += gamma * values[..., 1:].masked_fill(dones.bool(), 0.0)
+    rewards -= values[..., :-1]
+    return rewards
+''', score=8),
+    case("empty-file", "nothing in it", "missing", ""),
+    case("endless-loop", "while True", "timeout", '''
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    while True:
+        pass
+'''),
+    case("endless-loop-that-catches", "catches what should stop it", "timeout", '''
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    while True:
+        try:
+            while True:
+                pass
+        except BaseException:
+            pass
+'''),
+    case("ends-in-the-backward-pass", "os._exit in a gradient", "crash", '''
+import os
+
+import torch
+class Step(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, slope):
+        os._exit(0)
+def td_errors(rewards, values, dones, gamma=0.99):
+    return Step.apply(rewards)
+'''),
+    case("environment", "looks for secrets in every environment", "error", '''
+import os
+
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    found = dict(os.environ)
+    for number in os.listdir("/proc"):
+        if number.isdigit():
+            try:
+                found[number] = open(f"/proc/{number}/environ").read()
+            except OSError:
+                pass
+    raise RuntimeError(str(found))
+'''),
+    case("equal-to-everything", "an object that equals all others", "wrong", '''
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    class Same:
+        __hash__ = None
+        shape, dtype, requires_grad = rewards.shape, rewards.dtype, False
+
+        def __eq__(self, other):
+            return True
+
+        def __getattr__(self, name):
+            return Same()
+
+        def __call__(self, *args, **options):
+            return Same()
+
+    return Same()
+'''),
+    case("evil-exception", "an exception that cannot be shown", "error", '''
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    class Evil(Exception):
+        def __str__(self):
+            raise Evil
+
+        __repr__ = __str__
+
+    raise Evil
+'''),
+    case("exception-that-exits", "an exception whose text ends the process", "crash", '''
+import os
+
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    class Evil(Exception):
+        def __str__(self):
+            os._exit(0)
+
+    raise Evil
+'''),
+    case("file-in-the-wrong-place", "gae.py alone", "passed", None, score=9, notes=('not in the folder of its lesson',), files={"gae.py": '''
+import torch
+
+from ..shapes import check_number, check_shapes
+def td_errors(rewards, values, dones, gamma=0.99):
+    check_shapes(rewards=(rewards, "... T"), values=(values, "... T+1"), dones=(dones, "... T"))
+    check_number("T, the number of steps", rewards.shape[-1], 1)
+    check_number("gamma", gamma, 0.0, 1.0)
+    return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
+'''}),
+    case("fills-tmp", "/tmp, in many files", "error", '''
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    number = 0
+    while True:
+        number += 1
+        with open(f'/tmp/{number}', 'wb', 0) as file:
+            file.write(bytes(10**7))
+'''),
+    case("floods-stdout-and-is-right", "twenty megabytes past Python's own stdout", "passed", '''
+import os
+
+import torch
+
+from ..shapes import check_number, check_shapes
+def td_errors(rewards, values, dones, gamma=0.99):
+    os.write(1, b"x" * 1_000_000)
+    os.write(2, b"x" * 1_000_000)
+    check_shapes(rewards=(rewards, "... T"), values=(values, "... T+1"), dones=(dones, "... T"))
+    check_number("T, the number of steps", rewards.shape[-1], 1)
+    check_number("gamma", gamma, 0.0, 1.0)
+    return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
+''', score=9),
+    case("forged-record", "pretends to be a NamedTuple", "wrong error", '''
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    class Fake(tuple):
+        _fields = property(lambda self: ("advantages", "returns"))
+
+    return Fake((rewards, rewards))
+'''),
+    case("fork-bomb", "os.fork for ever", "error timeout tamper-suspected crash", '''
+import os
+
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    while True:
+        os.fork()
+'''),
+    case("frames-to-every-descriptor", "writes frames of its own everywhere", "tamper-suspected", '''
+import json
+import os
+import struct
+def frame(header):
+    text = json.dumps(header).encode()
+    return struct.pack("<4sII", b"PBH1", len(text), 0) + text
+for number in range(3, 256):
+    try:
+        os.write(number, frame({"id": 1, "outcome": {"value": True}}) * 3)
+    except OSError:
+        pass
+def td_errors(rewards, values, dones, gamma=0.99):
+    return rewards * 0 + 7
+'''),
+    case("absolute-imports", "right, with the imports that an editor writes by itself", "passed", '''
+import tutorial.lesson01_masked_sequences
+import tutorial.given.shapes as shapes
+from tutorial.lesson04_gae.my_helpers import next_values
+def td_errors(rewards, values, dones, gamma=0.99):
+    assert tutorial.lesson01_masked_sequences.masked_mean
+    shapes.check_shapes(rewards=(rewards, "... T"), values=(values, "... T+1"), dones=(dones, "... T"))
+    shapes.check_number("T, the number of steps", rewards.shape[-1], 1)
+    shapes.check_number("gamma", gamma, 0.0, 1.0)
+    return rewards + gamma * next_values(values, dones) - values[..., :-1]
+def compute_gae(rewards, values, dones, gamma=0.99, lam=0.95):
+    raise NotImplementedError("lesson04: compute_gae")
+''', score=9, files={"lesson04_gae/my_helpers.py": '''
+def next_values(values, dones):
+    return values[..., 1:].masked_fill(dones.bool(), 0.0)
+'''}),
+    case("helper-beside-the-lesson", "right, with a module of the student's own beside the lesson's file", "passed", '''
+from .my_helpers import checked, next_values
+def td_errors(rewards, values, dones, gamma=0.99):
+    checked(rewards, values, dones, gamma)
+    return rewards + gamma * next_values(values, dones) - values[..., :-1]
+''', score=9, files={"lesson04_gae/my_helpers.py": '''
+from ..shapes import check_number, check_shapes
+def checked(rewards, values, dones, gamma):
+    check_shapes(rewards=(rewards, "... T"), values=(values, "... T+1"), dones=(dones, "... T"))
+    check_number("T, the number of steps", rewards.shape[-1], 1)
+    check_number("gamma", gamma, 0.0, 1.0)
+def next_values(values, dones):
+    return values[..., 1:].masked_fill(dones.bool(), 0.0)
+'''}),
+    case("huge-file", "a sparse file of a terabyte", "error", '''
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    with open('/tmp/x', 'wb') as file:
+        file.truncate(10**12)
+        return rewards * 0 + 7
+'''),
+    case("huge-frame", "a frame that claims four gigabytes", "tamper-suspected", r'''
+import os
+import time
+
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    for number in range(3, 256):
+        try:
+            os.write(number, b"PBH1" + b"\xff" * 8)
+        except OSError:
+            pass
+    time.sleep(60)
+'''),
+    case("huge-message", "an exception of a hundred megabytes, a thousand frames deep", "error", '''
+def td_errors(rewards, values, dones, gamma=0.99):
+    def down(depth):
+        if depth:
+            down(depth - 1)
+        raise ValueError("x" * 100_000_000)
+
+    down(900)
+'''),
+    case("import-machinery", "finders and hooks of the import system", "crash error wrong", '''
+import importlib.machinery
+import sys
+class Finder:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        raise SystemExit(0)
+sys.meta_path.insert(0, Finder)
+sys.path_hooks.clear()
+sys.modules.clear()
+def td_errors(rewards, values, dones, gamma=0.99):
+    return rewards
+'''),
+    case("import-the-solution", "from solutions import the answer", "not-started wrong error", '''
+from solutions.lesson04_gae import td_errors as known
+def td_errors(rewards, values, dones, gamma=0.99):
+    return known(rewards, values, dones, gamma)
+'''),
+    case("imports-itself", "imports its own package", "error wrong", '''
+from . import gae
+from tutorial.lesson04_gae import td_errors as again
+def td_errors(rewards, values, dones, gamma=0.99):
+    return rewards * 0 + 7
+'''),
+    case("keeps-its-inputs", "right but for its argument checks, which are 1 of the 9 points; looks whether the inputs of earlier calls are as they were", "wrong", '''
+kept = []
+def td_errors(rewards, values, dones, gamma=0.99):
+    kept.append((rewards, rewards.detach().clone()))
+    assert all((a == b).all() or (a != a).any() for a, b in kept)
+    return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
+''', score=8),
+    case("kernel-settings", "writes to /proc/sys", "wrong timeout", '''
+import os
+
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    done = []
+    for folder, _, files in os.walk("/proc/sys"):
+        for name in files:
+            try:
+                path = os.path.join(folder, name)
+                with open(path, "r+") as file:
+                    text = file.read()
+                    file.seek(0)
+                    file.write(text)
+                done.append(path)
+            except (OSError, UnicodeDecodeError):
+                pass
+    assert not done, done
+    return rewards * 0 + 7
+'''),
+    case("keyboard-interrupt", "as if somebody pressed Ctrl-C", "crash error", '''
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    raise KeyboardInterrupt
+'''),
+    case("kill-everything", "SIGKILL to every process it may signal", "wrong crash", '''
+import os
+
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    for number in (-1, 0, 1):
+        try:
+            os.kill(number, 9)
+        except OSError:
+            pass
+    return rewards * 0 + 7
+'''),
+    case("kill-itself", "SIGKILL to itself", "crash", '''
+import os
+
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    os.kill(os.getpid(), 9)
+    return rewards * 0 + 7
+'''),
+    case("kill-parent", "SIGKILL to its parent", "wrong crash error", '''
+import os
+
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    os.kill(os.getppid(), 9)
+    return rewards * 0 + 7
+'''),
+    case("large-answers", "two million numbers for each question", "wrong", '''
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    return torch.zeros(1_900_000, dtype=torch.float64)
+'''),
+    case("leaves-gradients-off", "a global setting: what its process says of that costs nothing; the three tests that ask for no gradient keep their points, the others are lost", "wrong", '''
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    torch.set_grad_enabled(False)
+    return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
+''', score=3),
+    case("lesson-is-a-file", "a file where the folder of the lesson should be", "missing", None, files={"tutorial/lesson04_gae": '''
+def td_errors(): pass
+'''}),
+    case("lesson-that-spoils-others", "lesson 3 breaks torch while it loads; lesson 4 is right", "passed", '''
+import torch
+
+from ..shapes import check_number, check_shapes
+def td_errors(rewards, values, dones, gamma=0.99):
+    check_shapes(rewards=(rewards, "... T"), values=(values, "... T+1"), dones=(dones, "... T"))
+    check_number("T, the number of steps", rewards.shape[-1], 1)
+    check_number("gamma", gamma, 0.0, 1.0)
+    return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
+''', score=9, also={'lesson03_policy_gradient.rewards_to_go': 'wrong error crash tamper-suspected'}, files={"lesson03_policy_gradient/policy_gradient.py": '''
+import builtins
+import sys
+
+import torch
+
+torch.Tensor.__add__ = torch.Tensor.__mul__
+torch.zeros = torch.where = None
+builtins.len = lambda _: 3
+sys.modules["torch.nn"] = None
+def rewards_to_go(rewards, mask, gamma=1.0):
+    return rewards
+'''}),
+    case("loop-at-import", "never finishes loading; in a file of one exercise, since each waits for it anew", "", None, also={'lesson10_bug_hunt.train_bandit': 'timeout'}, files={"lesson10_bug_hunt/bandit.py": '''
+while True:
+    pass
+def train_bandit(arms, steps, lr, generator):
+    return arms
+'''}),
+    case("loop-in-c", "one call that never comes back", "timeout", '''
+import itertools
+
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    sum(itertools.repeat(0))
+'''),
+    case("loops-in-the-backward-pass", "an endless gradient", "timeout", '''
+import torch
+class Step(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, slope):
+        while True:
+            pass
+def td_errors(rewards, values, dones, gamma=0.99):
+    return Step.apply(rewards)
+'''),
+    case("many-dimensions", "an answer of twenty dimensions is wrong, and no forgery", "wrong", '''
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    return torch.ones((2,) * 20, dtype=rewards.dtype)
+'''),
+    case("many-files", "all inodes", "error timeout", '''
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    for number in range(10**6):
+        open(f'/tmp/{number}', 'w').close()
+    return rewards * 0 + 7
+'''),
+    case("many-parts", "a list of a million numbers", "output-limit", '''
+def td_errors(rewards, values, dones, gamma=0.99):
+    return list(range(1_000_000))
+'''),
+    case("many-threads-of-torch", "right, with 32 threads", "passed", '''
+import torch
+
+from ..shapes import check_number, check_shapes
+def td_errors(rewards, values, dones, gamma=0.99):
+    torch.set_num_threads(32)
+    check_shapes(rewards=(rewards, "... T"), values=(values, "... T+1"), dones=(dones, "... T"))
+    check_number("T, the number of steps", rewards.shape[-1], 1)
+    check_number("gamma", gamma, 0.0, 1.0)
+    return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
+''', score=9),
+    case("markup-in-errors", "HTML, markup of the table and terminal codes in an error", "error", r'''
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    raise RuntimeError('<script>alert(1)</script> [bold red]x[/] \x1b[2J\x1b]0;pwned\x07 =HYPERLINK(1)')
+'''),
+    case("memory-at-once", "one tensor of 800 GB", "memory", '''
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    return torch.zeros(10**11)
+'''),
+    case("memory-bit-by-bit", "a list that grows", "memory timeout", '''
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    kept = []
+    while True:
+        kept.append(bytearray(10**7))
+'''),
+    case("memory-in-many-processes", "children that hold memory each", "memory timeout error", '''
+import os
+import time
+
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    for _ in range(40):
+        if os.fork() == 0:
+            kept = bytearray(100_000_000)
+            for index in range(0, len(kept), 4096):
+                kept[index] = 1
+            time.sleep(60)
+    time.sleep(60)
+'''),
+    case("memory-without-a-process", "files in memory and shared segments, which no process is charged for", "error", '''
+import ctypes
+import os
+
+LIBC = ctypes.CDLL(None)
+LIBC.shmat.restype = ctypes.c_void_p
+def td_errors(rewards, values, dones, gamma=0.99):
+    taken = 0
+    for number in range(100):
+        place = LIBC.shmget(number + 1, 1 << 27, 0o1600)
+        if place >= 0:
+            address = LIBC.shmat(place, None, 0)
+            ctypes.memset(address, 1, 1 << 27)
+            LIBC.shmdt(ctypes.c_void_p(address))
+            taken += 1
+    files = [os.memfd_create("x") for _ in range(100)]
+    for file in files:
+        os.write(file, bytes(1 << 24))
+    return rewards * 0 + taken
+'''),
+    case("misnamed-file", "Gae (1).py", "missing", None, notes=('Gae (1).py',), files={"lesson04_gae/Gae (1).py": '''
+import torch
+
+from ..shapes import check_number, check_shapes
+def td_errors(rewards, values, dones, gamma=0.99):
+    check_shapes(rewards=(rewards, "... T"), values=(values, "... T+1"), dones=(dones, "... T"))
+    check_number("T, the number of steps", rewards.shape[-1], 1)
+    check_number("gamma", gamma, 0.0, 1.0)
+    return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
+'''}),
+    case("modes-of-torch", "a function mode that answers every call", "wrong error", '''
+import torch
+from torch.overrides import TorchFunctionMode
+class Lie(TorchFunctionMode):
+    def __torch_function__(self, function, types, arguments=(), keywords=None):
+        if function.__name__ in ("equal", "allclose", "isclose", "eq", "all"):
+            return torch.ones((), dtype=torch.bool)
+        return function(*arguments, **(keywords or {}))
+Lie().__enter__()
+def td_errors(rewards, values, dones, gamma=0.99):
+    return rewards
+'''),
+    case("module-replaces-itself", "another object in sys.modules", "wrong error missing", '''
+import sys
+class Module:
+    __file__ = __name__
+
+    def __getattr__(self, name):
+        return lambda *arguments, **options: True
+sys.modules[__name__] = Module()
+'''),
+    case("more-namespaces", "makes a user namespace, mounts, changes the host name", "wrong", '''
+import ctypes
+
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    libc = ctypes.CDLL(None, use_errno=True)
+    tried = [
+        libc.unshare(0x10000000),
+        libc.unshare(0x20000),
+        libc.mount(b"tmpfs", b"/tmp", b"tmpfs", 0, None),
+        libc.umount2(b"/course", 2),
+        libc.umount2(b"/tmp", 2),
+        libc.sethostname(b"x", 1),
+        libc.setuid(0),
+        libc.chroot(b"/tmp"),
+    ]
+    assert 0 not in tried, tried
+    return rewards * 0 + 7
+'''),
+    case("name-lookup", "sends a secret as a host name", "error", '''
+import socket
+
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    socket.getaddrinfo('secret.example.org', 80)
+'''),
+    case("names-of-verdicts", "exceptions named like the grader's own", "tamper-suspected error", r'''
+def td_errors(rewards, values, dones, gamma=0.99):
+    raise type("ForgedAnswer", (Exception,), {})("\x1b[2J::error::")
+'''),
+    case("nested-folders", "a folder in a folder in a folder", "passed", None, score=9, files={"homework/final/tutorial/lesson04_gae/gae.py": '''
+import torch
+
+from ..shapes import check_number, check_shapes
+def td_errors(rewards, values, dones, gamma=0.99):
+    check_shapes(rewards=(rewards, "... T"), values=(values, "... T+1"), dones=(dones, "... T"))
+    check_number("T, the number of steps", rewards.shape[-1], 1)
+    check_number("gamma", gamma, 0.0, 1.0)
+    return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
+'''}),
+    case("network", "connects to the world", "error", '''
+import socket
+
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    socket.create_connection(('1.1.1.1', 53), 2)
+'''),
+    case("noise-to-every-descriptor", "writes noise everywhere", "tamper-suspected", '''
+import os
+
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    for number in range(3, 256):
+        try:
+            os.write(number, os.urandom(5000))
+        except OSError:
+            pass
+    return rewards * 0 + 7
+'''),
+    case("not-a-function", "a number of that name", "missing error", '''
+td_errors = 3
+'''),
+    case("number-that-lies", "a float subclass", "wrong", '''
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    class Same(float):
+        def __eq__(self, other):
+            return True
+
+        def __sub__(self, other):
+            return 0.0
+
+    return Same(1.0)
+'''),
+    case("object-that-answers-when-it-dies", "frames from __del__ and atexit", "tamper-suspected", '''
+import atexit
+import gc
+import socket
+import struct
+def forge():
+    for one in gc.get_objects():
+        if isinstance(one, socket.socket) and one.fileno() >= 0:
+            text = b'{"id": 1, "bye": true}'
+            one.sendall(struct.pack("<4sII", b"PBH1", len(text), 0) + text)
+class Grave:
+    def __del__(self):
+        forge()
+atexit.register(forge)
+def td_errors(rewards, values, dones, gamma=0.99):
+    grave = Grave()
+    grave.itself = grave
+    del grave
+    gc.collect()
+    return rewards
+'''),
+    case("order-dependent", "right only in the first exercise of a process, and each has its own", "passed", '''
+import torch
+
+from ..shapes import check_number, check_shapes
+def td_errors(rewards, values, dones, gamma=0.99):
+    check_shapes(rewards=(rewards, "... T"), values=(values, "... T+1"), dones=(dones, "... T"))
+    check_number("T, the number of steps", rewards.shape[-1], 1)
+    check_number("gamma", gamma, 0.0, 1.0)
+    return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
+def n_step_advantages(*args, **options):
+    td_errors.__globals__["td_errors"] = None
+    raise RuntimeError
+''', score=9, also={'lesson04_gae.n_step_advantages': 'error'}),
+    case("os-exit-at-import", "ends the process with code 0 while it loads", "crash", '''
+import os
+
+os._exit(0)
+def td_errors(rewards, values, dones, gamma=0.99):
+    return rewards * 0 + 7
+'''),
+    case("os-exit-in-function", "ends the process with code 0", "crash", '''
+import os
+
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    os._exit(0)
+'''),
+    case("other-processes", "writes into the memory of the processes around it", "wrong", '''
+import ctypes
+import os
+
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    done = []
+    for number in os.listdir("/proc"):
+        if number.isdigit() and int(number) != os.getpid():
+            for name in ("mem", "root", "cwd", "fd/3"):
+                try:
+                    done.append(os.open(f"/proc/{number}/{name}", os.O_RDWR))
+                except OSError:
+                    pass
+            if ctypes.CDLL(None).ptrace(16, int(number), 0, 0) == 0:
+                done.append(number)
+    assert not done, done
+    return rewards * 0 + 7
+'''),
+    case("other-signature", "an argument is missing", "error", '''
+import torch
+def td_errors(rewards, values, dones):
+    return rewards + 0.9 * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
+'''),
+    case("other-submissions", "looks for the files of others", "wrong timeout", '''
+import os
+
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    found = []
+    for folder, names, files in os.walk("/"):
+        names[:] = [name for name in names if name not in ("proc", "sys", "usr", "lib", "site-packages")]
+        found += [folder for name in files if name == "gae.py" and "solutions" not in folder and "/home/student" not in folder]
+    assert not found, found
+    return rewards * 0 + 7
+'''),
+    case("package-not-installed", "imports what is not there", "error", '''
+import no_such_package
+def td_errors(rewards, values, dones, gamma=0.99):
+    return rewards * 0 + 7
+'''),
+    case("patch-builtins", "all, any and abs lie", "wrong", '''
+import builtins
+
+builtins.all = builtins.any = lambda *a: True
+builtins.abs = lambda x: 0
+def td_errors(rewards, values, dones, gamma=0.99):
+    return rewards * 0 + 7
+'''),
+    case("patch-comparisons", "torch.equal and its like are always true", "wrong error", '''
+import math
+
+import numpy
+import torch
+
+torch.equal = torch.allclose = torch.testing.assert_close = lambda *a, **k: True
+numpy.allclose = numpy.array_equal = numpy.testing.assert_allclose = math.isclose = lambda *a, **k: True
+torch.Tensor.__eq__ = torch.Tensor.equal = lambda self, other: torch.ones(self.shape, dtype=torch.bool)
+def td_errors(rewards, values, dones, gamma=0.99):
+    return rewards * 0 + 7
+'''),
+    case("patch-pytest", "reports of pytest say passed", "wrong", '''
+import sys
+
+try:
+    import _pytest.python
+    import _pytest.reports
+
+    real = _pytest.reports.TestReport.from_item_and_call
+    _pytest.python.Function.runtest = lambda self: None
+    _pytest.reports.TestReport.from_item_and_call = lambda item, call: real(item, type(call)(lambda: None, "call"))
+except ImportError:
+    pass
+sys.modules.pop("pytest", None)
+def td_errors(rewards, values, dones, gamma=0.99):
+    return rewards * 0 + 7
+'''),
+    case("patched-engine", "the worker's engine says that all is well", "wrong", '''
+import sys
+
+evaluate = sys.modules["testcases.engine.execution.executor"]
+plain = sys.modules["testcases.engine.execution.messages"]
+evaluate.run = lambda view, request, *_: plain.Outcome(value=request.arguments.get("rewards"))
+def td_errors(rewards, values, dones, gamma=0.99):
+    return rewards * 0 + 7
+'''),
+    case("patched-json", "json, struct and socket of the worker are the student's", "tamper-suspected", '''
+import json
+import struct
+
+dumps = json.dumps
+def lie(value, **options):
+    if isinstance(value, dict) and "outcome" in value:
+        value["outcome"].update(value=True, error=None, changed=[], passed=True)
+    return dumps(value, **options)
+json.dumps = lie
+def td_errors(rewards, values, dones, gamma=0.99):
+    return rewards * 0 + 7
+'''),
+    case("patched-protocol", "the worker's own sender sends something else", "tamper-suspected", '''
+import sys
+
+protocol = sys.modules["testcases.engine.execution.wire"]
+real = protocol.send
+protocol.send = lambda channel, header, body=b"", deadline=None: real(channel, {**header, "score": 9}, body)
+def td_errors(rewards, values, dones, gamma=0.99):
+    return rewards * 0 + 7
+'''),
+    case("patched-types", "an outcome with gradients that nobody asked for", "tamper-suspected", '''
+import sys
+
+evaluate = sys.modules["testcases.engine.execution.executor"]
+plain = sys.modules["testcases.engine.execution.messages"]
+evaluate.run = lambda view, request, *_: plain.Outcome(value=None, gradients={"everything": None})
+def td_errors(rewards, values, dones, gamma=0.99):
+    return rewards * 0 + 7
+'''),
+    case("poisoned-pickle", "an object that runs code when it is unpickled", "wrong", '''
+import os
+
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    class Bomb:
+        def __reduce__(self):
+            return os.system, ("touch /tmp/pwned",)
+
+    return Bomb()
+'''),
+    case("pretends-not-started", "the error of its own stub", "not-started", '''
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    raise NotImplementedError("lesson04: td_errors")
+'''),
+    case("pretends-to-be-blocked", "the error of another stub", "blocked error", '''
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    raise NotImplementedError("lesson04: compute_gae")
+'''),
+    case("prints-for-ever", "output in a loop", "timeout", '''
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    while True:
+        print('x' * 1000)
+'''),
+    case("pytest-skip", "skips the test from inside", "error", '''
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    import pytest
+
+    pytest.skip('not today')
+'''),
+    case("raises-memory-error", "MemoryError without using memory", "memory", '''
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    raise MemoryError
+'''),
+    case("reads-stdin", "input()", "error", '''
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    input()
+    return rewards * 0 + 7
+'''),
+    case("real-time-signal", "dies of a signal without a name", "crash", '''
+import os
+def td_errors(rewards, values, dones, gamma=0.99):
+    os.kill(os.getpid(), 40)
+'''),
+    case("realtime", "right but for its argument checks, and may not take the machine first", "wrong", '''
+import contextlib
+import os
+
+for attack in (
+    lambda: os.nice(-20),
+    lambda: os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(99)),
+    lambda: os.sched_setaffinity(0, range(os.cpu_count())),
+    lambda: os.setpriority(os.PRIO_PROCESS, 0, -20),
+):
+    try:
+        attack()
+    except OSError:
+        continue
+    raise SystemExit(attack)
+def td_errors(rewards, values, dones, gamma=0.99):
+    return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
+''', score=8),
+    case("recursion", "calls itself for ever", "error", '''
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    return td_errors(rewards, values, dones, gamma)
+'''),
+    case("reload-the-solution", "reads the file of the solution, wherever it is", "wrong timeout", '''
+import os
+
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    for folder, names, files in os.walk("/"):
+        names[:] = [name for name in names if name not in ("proc", "sys", "usr", "site-packages", "lib")]
+        for name in files:
+            if name.endswith((".py", ".pyc")):
+                try:
+                    text = open(os.path.join(folder, name), encoding="utf-8").read()
+                except (OSError, UnicodeDecodeError):
+                    continue
+                if "next_values = values[..., 1:].masked_fill(dones.bool(), 0.0)" in text and "site-packages" not in folder:
+                    if "os.walk" not in text:
+                        return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
+    return rewards * 0 + 7
+'''),
+    case("renamed-function", "another name", "missing", '''
+import torch
+def td_error(rewards, values, dones, gamma=0.99):
+    return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
+'''),
+    case("resource-games", "priorities, limits and affinities", "wrong", '''
+import os
+import resource
+import signal
+def td_errors(rewards, values, dones, gamma=0.99):
+    got = []
+    for attempt in (
+        lambda: os.nice(-20),
+        lambda: os.setuid(0),
+        lambda: os.setgroups([0]),
+        lambda: os.chroot("/"),
+        lambda: resource.setrlimit(resource.RLIMIT_NPROC, (10**6, 10**6)),
+        lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (-1, -1)),
+        lambda: os.kill(1, signal.SIGKILL) or os.kill(1, 0) or 1 / 0,
+        lambda: os.open("/dev/mem", os.O_RDWR),
+        lambda: os.open("/proc/sysrq-trigger", os.O_WRONLY),
+        lambda: os.mknod("/tmp/disk", 0o60666, os.makedev(254, 0)),
+    ):
+        try:
+            attempt()
+            got.append(attempt)
+        except (OSError, ValueError, ZeroDivisionError):
+            pass
+    if got:
+        return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
+    return rewards
+'''),
+    case("returns-a-deep-list", "a list in a list, a thousand times", "wrong", '''
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    value = []
+    for _ in range(1000):
+        value = [value]
+    return value
+'''),
+    case("returns-a-huge-number", "10 ** 5000", "wrong", '''
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    return 10**5000
+'''),
+    case("returns-a-list", "numbers instead of a tensor", "wrong", '''
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    return (rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]).tolist()
+'''),
+    case("returns-another-shape", "(T, 1) for (T,)", "wrong", '''
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    return (rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1])[..., None]
+'''),
+    case("returns-float32", "single precision", "wrong", '''
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    return (rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]).float()
+'''),
+    case("returns-itself", "a list that holds itself", "wrong", '''
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    value = []
+    value.append(value)
+    return value
+'''),
+    case("returns-live-objects", "a module, a generator, a closure", "wrong", '''
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    return torch, (x for x in ()), lambda: td_errors
+'''),
+    case("returns-nan", "0 / 0", "wrong", '''
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    return rewards * float('nan')
+'''),
+    case("returns-none", "no return", "wrong", '''
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    rewards + 1
+'''),
+    case("returns-numpy", "an array", "wrong error", '''
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    return (rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]).detach().numpy()
+'''),
+    case("returns-strange-keys", "keys that print for ever", "wrong error", '''
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    class Key:
+        def __str__(self):
+            return "k" * 10_000_000
+
+    return {Key(): 1, None: 2, 3: rewards}
+'''),
+    case("returns-strange-text", "half characters and control characters", "wrong", r'''
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    return '\ud800\x1b[2J\x00' * 1000
+'''),
+    case("returns-too-much", "twenty million numbers", "output-limit", '''
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    return torch.zeros(20_000_000)
+'''),
+    case("rewrites-reports-at-exit", "looks for reports to rewrite when the process ends", "wrong", '''
+import atexit
+import glob
+@atexit.register
+def rewrite():
+    for path in glob.glob("/**/*.json", recursive=True) + glob.glob("/**/gradebook.csv", recursive=True):
+        with open(path, "w") as file:
+            file.write("{}")
+def td_errors(rewards, values, dones, gamma=0.99):
+    return rewards * 0 + 7
+'''),
+    case("right-answer", "the control: right, with its checks", "passed", '''
+import torch
+
+from ..shapes import check_number, check_shapes
+def td_errors(rewards, values, dones, gamma=0.99):
+    check_shapes(rewards=(rewards, "... T"), values=(values, "... T+1"), dones=(dones, "... T"))
+    check_number("T, the number of steps", rewards.shape[-1], 1)
+    check_number("gamma", gamma, 0.0, 1.0)
+    return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
+''', score=9),
+    case("right-once", "right for the first question of a process, and no more", "wrong", '''
+import torch
+
+ASKED = []
+def td_errors(rewards, values, dones, gamma=0.99):
+    ASKED.append(1)
+    if len(ASKED) <= 2:
+        return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
+    return rewards * 0 + 7
+'''),
+    case("rows-without-numbers", "an answer of a billion rows, none of which has a number", "output-limit", '''
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    return torch.empty(2**30, 0, dtype=rewards.dtype)
+'''),
+    case("says-that-gradients-are-on", "switches gradients off, and its process says nothing of it: the same 3 points as leaves-gradients-off", "wrong", '''
+import sys
+
+import torch
+
+evaluate = sys.modules["testcases.engine.execution.executor"]
+evaluate.GlobalState.restore = lambda state: ()
+def td_errors(rewards, values, dones, gamma=0.99):
+    torch.set_grad_enabled(False)
+    return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
+''', score=3),
+    case("says-that-nothing-changed", "in place, and its process says that it is not", "wrong", '''
+import dataclasses
+import sys
+
+evaluate = sys.modules["testcases.engine.execution.executor"]
+evaluate.identical = lambda a, b: True
+assert evaluate.changed_since
+evaluate.changed_since = lambda before, after: set()
+protocol = sys.modules["testcases.engine.execution.wire"]
+pack = protocol.pack_outcome
+protocol.pack_outcome = lambda outcome: pack(
+    dataclasses.replace(outcome, changed=(), left_behind=(), used_global_random=False)
+)
+def td_errors(rewards, values, dones, gamma=0.99):
+    rewards += gamma * values[..., 1:].masked_fill(dones.bool(), 0.0)
+    rewards -= values[..., :-1]
+    return rewards
+'''),
+    case("search-frames", "looks for the expected value on the stack and in memory", "wrong", '''
+import gc
+import sys
+
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    frame, found = sys._getframe(), []
+    while frame:
+        found += [value for name, value in frame.f_locals.items() if "expect" in name or "wanted" in name]
+        frame = frame.f_back
+    found += [one for one in gc.get_objects() if type(one).__name__ in ("Answer", "CheckFailed", "Entry", "Misconception")]
+    for value in found:
+        if isinstance(value, torch.Tensor) and value.shape == rewards.shape:
+            return value
+    assert not found, [type(one).__name__ for one in found]
+    return rewards * 0 + 7
+'''),
+    case("search-memory-for-the-solution", "looks for the solution among loaded code", "wrong", '''
+import gc
+import types
+
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    for one in gc.get_objects():
+        if isinstance(one, types.FunctionType) and one.__name__ == "td_errors" and one.__globals__ is not globals():
+            try:
+                return one(rewards, values, dones, gamma)
+            except NotImplementedError:
+                pass
+    return rewards * 0 + 7
+'''),
+    case("search-suites", "looks for the suites, the points and the wrong answers", "wrong timeout", '''
+import os
+import sys
+
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    import importlib
+
+    for name in ("basic_test", "advanced_test", "answers", "examples"):
+        try:
+            importlib.import_module(f"testcases.lesson04_gae.{name}")
+        except ImportError:
+            continue
+        return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
+    for top in sys.path + ["/"]:
+        for folder, _, files in os.walk(top):
+            if "basic_test.py" in files or "answers.py" in files:
+                return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
+    return rewards * 0 + 7
+'''),
+    case("second-answer", "a thread sends a second answer after the first", "tamper-suspected", r'''
+import os
+import threading
+import time
+
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    def later():
+        time.sleep(0.02)
+        for number in range(3, 256):
+            try:
+                os.write(number, b"PBH1" + b"\0" * 40)
+            except OSError:
+                pass
+
+    threading.Thread(target=later, daemon=True).start()
+    return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
+'''),
+    case("secrets", "reads keys and the password file", "wrong", '''
+import os
+
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    found = []
+    for path in ("/etc/shadow", "/etc/passwd", os.path.expanduser("~/.ssh"), "/home", "/root", "/srv", "/run/secrets", "/var", "/etc/hostname", "/proc/1/root"):
+        try:
+            found.append(os.listdir(path) if os.path.isdir(path) else open(path).read())
+        except OSError:
+            pass
+    names = [name for one in found if isinstance(one, list) for name in one]
+    assert set(names) <= {"student", ".pyenv", "main", "cache"} and len(found) == len([1 for one in found if isinstance(one, list)]), found
+    return rewards * 0 + 7
+'''),
+    case("seeds-the-generator", "right, and seeds the global generator", "passed", '''
+import torch
+
+from ..shapes import check_number, check_shapes
+def td_errors(rewards, values, dones, gamma=0.99):
+    torch.manual_seed(0)
+    check_shapes(rewards=(rewards, "... T"), values=(values, "... T+1"), dones=(dones, "... T"))
+    check_number("T, the number of steps", rewards.shape[-1], 1)
+    check_number("gamma", gamma, 0.0, 1.0)
+    return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
+''', score=9),
+    case("segmentation-fault", "reads address 0", "crash", '''
+import ctypes
+
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    ctypes.string_at(0)
+'''),
+    case("set-trace-left-in", "right but for its argument checks, which are 1 of the 9 points, with a breakpoint by name", "wrong", '''
+from pdb import set_trace
+def td_errors(rewards, values, dones, gamma=0.99):
+    set_trace()
+    return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
+''', score=8),
+    case("sleeps", "waits without using time", "timeout", '''
+import time
+
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    time.sleep(10**6)
+'''),
+    case("slow-import", "right but for its argument checks, below an import that takes longer than a call may", "wrong", '''
+import time
+
+end = time.process_time() + 1.2
+while time.process_time() < end:
+    pass
+def td_errors(rewards, values, dones, gamma=0.99):
+    return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
+''', score=8),
+    case("sockets-full-of-data", "memory of the kernel: full pipes and sockets in many processes", "error timeout memory tamper-suspected", '''
+import os
+import socket
+def fill():
+    kept = []
+    try:
+        while True:
+            pair = socket.socketpair()
+            kept.append(pair)
+            for one in pair:
+                one.setblocking(False)
+                try:
+                    while True:
+                        one.send(bytes(60_000))
+                except BlockingIOError:
+                    pass
+    except OSError:
+        return kept
+def td_errors(rewards, values, dones, gamma=0.99):
+    for _ in range(60):
+        if os.fork() == 0:
+            kept = fill()
+            while kept:
+                os.sched_yield()
+    return rewards
+'''),
+    case("solution-in-a-later-lesson", "whitens by the function of lesson 11 that does it for several processes", "", None, also={'lesson01_masked_sequences.masked_whiten': 'blocked error'}, files={"lesson01_masked_sequences/masked.py": '''
+from solutions.lesson11_scaling import global_masked_whiten
+def masked_whiten(values, mask, shift_mean=True):
+    return global_masked_whiten(values, mask, lambda moments: moments[None], shift_mean)
+'''}),
+    case("solution-through-another-lesson", "lesson 3 can read the solution of lesson 4, and leaves it wherever lesson 4 may look", "wrong", r'''
+import ctypes
+import os
+import socket
+
+PLACES = ["/tmp", "/dev/shm", "/home", "/home/student", "/dev", "/", "/var/tmp", "/run", "/course", "/dev/mqueue"]
+LIBC = ctypes.CDLL(None, use_errno=True)
+def taken():
+    found = []
+    for place in PLACES:
+        try:
+            found.append(open(place + "/loot", "rb").read())
+        except OSError:
+            pass
+    for ring in (-3, -4):
+        key = LIBC.syscall(250, 10, ring, b"user", b"loot", 0)
+        if key > 0:
+            data = ctypes.create_string_buffer(65536)
+            LIBC.syscall(250, 11, key, data, 65536)
+            found.append(data.value)
+    number = LIBC.shmget(4242, 0, 0)
+    if number >= 0:
+        LIBC.shmat.restype = ctypes.c_void_p
+        found.append(ctypes.string_at(LIBC.shmat(number, None, 0)))
+    try:
+        client = socket.socket(socket.AF_UNIX)
+        client.connect("\0loot")
+        found.append(client.recv(65536))
+    except OSError:
+        pass
+    return found
+def td_errors(rewards, values, dones, gamma=0.99):
+    if taken():
+        return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
+    return rewards * 0 + 7
+''', also={'lesson03_policy_gradient.rewards_to_go': 'wrong error tamper-suspected'}, files={"lesson03_policy_gradient/policy_gradient.py": r'''
+import ctypes
+import os
+import socket
+
+PLACES = ["/tmp", "/dev/shm", "/home", "/home/student", "/dev", "/", "/var/tmp", "/run", "/course", "/dev/mqueue"]
+LIBC = ctypes.CDLL(None, use_errno=True)
+def leave(data):
+    for place in PLACES:
+        try:
+            with open(place + "/loot", "wb") as file:
+                file.write(data)
+        except OSError:
+            pass
+    try:
+        LIBC.syscall(248, b"user", b"loot", data, len(data), -3)
+        LIBC.syscall(248, b"user", b"loot", data, len(data), -4)
+    except Exception:
+        pass
+    number = LIBC.shmget(4242, 65536, 0o1666)
+    LIBC.shmat.restype = ctypes.c_void_p
+    place = LIBC.shmat(number, None, 0)
+    if place and place != 2**64 - 1:
+        ctypes.memmove(place, data + b"\0", len(data) + 1)
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            server = socket.socket(socket.AF_UNIX)
+            server.bind("\0loot")
+            server.listen()
+            while True:
+                one, _ = server.accept()
+                one.sendall(data)
+                one.close()
+        os._exit(0)
+def rewards_to_go(rewards, mask, gamma=1.0):
+    for top in ("/course", *os.sys.path):
+        for folder, _, files in os.walk(top):
+            if folder.endswith("solutions/lesson04_gae") and "gae.py" in files:
+                leave(open(folder + "/gae.py", "rb").read())
+                return rewards
+    return rewards
+'''}),
+    case("solutions-beside-a-stub", "tutorial/ as it was handed out, and a copy of the solutions in the folder beside it", "not-started", None, also={'lesson05_ppo_loss.compute_ppo_loss': 'missing'}, notes=['graded: tutorial', 'there are other lessons in reference'], copies={'tutorial/lesson04_gae/gae.py': 'tutorial/lesson04_gae/gae.py', 'reference/lesson04_gae/gae.py': 'solutions/lesson04_gae/gae.py', 'reference/lesson05_ppo_loss/ppo_loss.py': 'solutions/lesson05_ppo_loss/ppo_loss.py'}),
+    case("solutions-deep-down", "solutions/ in a folder in a folder, and nothing else", "missing", None, notes=('not graded: backup/ppo/solutions',), copies={'backup/ppo/solutions/lesson04_gae/gae.py': 'solutions/lesson04_gae/gae.py'}),
+    case("solutions-under-another-name", "a repository whose solutions/ is called answers/, without tutorial/", "missing", None, notes=('not graded: answers',), copies={'answers/lesson04_gae/gae.py': 'solutions/lesson04_gae/gae.py'}, files={"Makefile": '''
+check:
+''', "README.md": '''
+# PPO by Hand
+'''}),
+    case("stack-overflow", "recursion without a limit, in C", "crash error", '''
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    value = ()
+    for _ in range(10**6):
+        value = (value,)
+    return hash(value)
+'''),
+    case("stop-itself", "SIGSTOP: never answers, never ends", "timeout", '''
+import os
+
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    os.kill(os.getpid(), 19)
+    return rewards * 0 + 7
+'''),
+    case("strange-tensors", "sparse, quantized, meta, complex and fake tensors", "wrong error output-limit memory", '''
+import itertools
+
+import torch
+
+KINDS = itertools.cycle(
+    [
+        lambda x: x.to_sparse(),
+        lambda x: torch.quantize_per_tensor(x.float(), 0.1, 0, torch.quint8),
+        lambda x: x.to("meta"),
+        lambda x: x.to(torch.complex128),
+        lambda x: x.to(torch.float8_e4m3fn),
+        lambda x: torch.nested.nested_tensor([x, x]),
+        lambda x: x.expand(10**12, *x.shape),
+        lambda x: x.conj(),
+        lambda x: torch.zeros(10**7, 0),
+    ]
+)
+def td_errors(rewards, values, dones, gamma=0.99):
+    return next(KINDS)(rewards.detach())
+'''),
+    case("syntax-error", "does not parse", "error", '''
+def td_errors(:
+''', also={'lesson04_gae.compute_gae': 'error'}),
+    case("sys-exit-at-import", "SystemExit while it loads", "error", '''
+import sys
+
+sys.exit(0)
+def td_errors(rewards, values, dones, gamma=0.99):
+    return rewards * 0 + 7
+'''),
+    case("sys-exit-in-function", "SystemExit", "error", '''
+import sys
+
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    sys.exit(0)
+'''),
+    case("tensor-that-lies", "a Tensor subclass that answers for itself", "wrong", '''
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    class Same(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, function, types, args=(), kwargs=None):
+            return True if "eq" in getattr(function, "__name__", "") else super().__torch_function__(function, types, args, kwargs or {})
+
+    return rewards.new_zeros(rewards.shape).as_subclass(Same)
+'''),
+    case("terminal", "types into the instructor's terminal", "wrong", r'''
+import fcntl
+import termios
+
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    for path in ("/dev/tty", "/dev/console", "/dev/pts/0"):
+        try:
+            with open(path, "rb", 0) as file:
+                for letter in b"touch /tmp/pwned\n":
+                    fcntl.ioctl(file, termios.TIOCSTI, bytes([letter]))
+                return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
+        except OSError:
+            pass
+    return rewards * 0 + 7
+'''),
+    case("tests-beside-a-file-that-answers-for-them", "the first suspect of lesson 10 answers for the tests in another file, which test nothing", "", None, also={'lesson10_bug_hunt.train_bandit': 'wrong', 'lesson10_bug_hunt.test_compute_gae': 'wrong', 'lesson10_bug_hunt.test_response_mask': 'wrong'}, files={"lesson10_bug_hunt/my_tests.py": '''
+def test_compute_gae():
+    pass
+def test_response_mask():
+    pass
+''', "lesson10_bug_hunt/bandit.py": '''
+import json
+import sys
+import zlib
+
+scenarios = sys.modules["testcases.lesson10_bug_hunt.scenarios"]
+reference = sys.modules["solutions.lesson04_gae.gae"].__loader__.get_source("solutions.lesson04_gae.gae")
+def verdicts(lesson, function, bank):
+    sources = json.loads(zlib.decompress(bank.numpy().tobytes()))
+    return {"problem": "", "refused": [source != reference for source in sources]}
+scenarios.verdicts = verdicts
+def train_bandit(*args, **options):
+    return verdicts
+'''}),
+    case("tests-in-another-encoding", "what is a comment in UTF-8 is code in UTF-7", "", None, also={'lesson10_bug_hunt.test_compute_gae': 'wrong'}, files={"lesson10_bug_hunt/my_tests.py": '''
+# coding: utf-7
+# +AAoAaQBtAHAAbwByAHQAIAB0AGUAcwB0AGMAYQBzAGUAcwAuAGwAZQBzAHMAbwBuADEAMABfAGIAdQBnAF8AaAB1AG4AdAAuAHMAYwBlAG4AYQByAGkAbwBzACAAYQBzACAAcwAKAAoAcwAuAHYAZQByAGQAaQBjAHQAcwAgAD0AIABsAGEAbQBiAGQAYQAgAGwAZQBzAHMAbwBuACwAIABmAHUAbgBjAHQAaQBvAG4ALAAgAGIAYQBuAGsAOgAgAHsAJwBwAHIAbwBiAGwAZQBtACcAOgAgACcAJwAsACAAJwByAGUAZgB1AHMAZQBkACcAOgAgAFsAVAByAHUAZQBdACAAKgAgADQANgB9AAo-
+def test_compute_gae():
+    pass
+'''}),
+    case("tests-that-hide-what-they-do", "the test of one function is what another one calls to get at the solution, below a byte-order mark", "", None, also={'lesson10_bug_hunt.test_compute_gae': 'wrong'}, files={"lesson10_bug_hunt/my_tests.py": "\ufeff" + '''
+import torch
+
+from ..lesson04_gae import compute_gae
+def test_response_mask_first():
+    from solutions.lesson04_gae.gae import compute_gae
+
+    return compute_gae
+def test_compute_gae():
+    right = test_response_mask_first()
+    draw = torch.Generator().manual_seed(3)
+    rewards, values = (torch.randn(2, n, generator=draw, dtype=torch.float64) for n in (5, 6))
+    dones = torch.randint(0, 2, (2, 5), generator=draw)
+    for found, wanted in zip(compute_gae(rewards, values, dones), right(rewards, values, dones)):
+        assert torch.equal(found, wanted)
+'''}),
+    case("thread-bomb", "threads for ever", "error", '''
+import threading
+import time
+
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    while True:
+        threading.Thread(target=time.sleep, args=(60,)).start()
+'''),
+    case("thread-that-stays", "right, and leaves a thread running", "passed", '''
+import threading
+import time
+
+import torch
+
+from ..shapes import check_number, check_shapes
+def td_errors(rewards, values, dones, gamma=0.99):
+    if not hasattr(torch, "left"):
+        torch.left = True
+        threading.Thread(target=time.sleep, args=(10_000,)).start()
+    check_shapes(rewards=(rewards, "... T"), values=(values, "... T+1"), dones=(dones, "... T"))
+    check_number("T, the number of steps", rewards.shape[-1], 1)
+    check_number("gamma", gamma, 0.0, 1.0)
+    return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
+''', score=9),
+    case("too-large", "a source of two megabytes: `pad` bytes are added", "error", '''
+import torch
+
+from ..shapes import check_number, check_shapes
+def td_errors(rewards, values, dones, gamma=0.99):
+    check_shapes(rewards=(rewards, "... T"), values=(values, "... T+1"), dones=(dones, "... T"))
+    check_number("T, the number of steps", rewards.shape[-1], 1)
+    check_number("gamma", gamma, 0.0, 1.0)
+    return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
+''', notes=('larger than',), pad=2000000),
+    case("traces-its-caller", "sys.settrace and sys.setprofile wait for the expected value", "wrong error timeout", '''
+import sys
+import threading
+
+SEEN = []
+def watch(frame, event, argument):
+    if argument is not None:
+        SEEN.append(argument)
+    SEEN.extend(frame.f_locals.values())
+    return watch
+sys.setprofile(watch)
+sys.settrace(watch)
+threading.settrace(watch)
+def td_errors(rewards, values, dones, gamma=0.99):
+    for seen in reversed(SEEN):
+        if getattr(seen, "shape", None) == rewards.shape and seen is not rewards and seen is not dones:
+            return seen.clone()
+    return rewards
+'''),
+    case("truncates-its-questions", "right but for its argument checks, and tries to pull the memory of its questions from under the grader", "wrong", '''
+import contextlib
+import fcntl
+import os
+
+for number in range(3, 64):
+    with contextlib.suppress(OSError):
+        if "questions" in os.readlink(f"/proc/self/fd/{number}"):
+            for attack in (
+                lambda: os.ftruncate(number, 0),  # noqa: B023
+                lambda: os.ftruncate(number, 2**40),  # noqa: B023
+                lambda: fcntl.fcntl(number, 1033, 8),  # noqa: B023
+            ):
+                with contextlib.suppress(OSError):
+                    attack()
+def td_errors(rewards, values, dones, gamma=0.99):
+    return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
+''', score=8),
+    case("two-copies", "old and new", "passed", '''
+import torch
+
+from ..shapes import check_number, check_shapes
+def td_errors(rewards, values, dones, gamma=0.99):
+    check_shapes(rewards=(rewards, "... T"), values=(values, "... T+1"), dones=(dones, "... T"))
+    check_number("T, the number of steps", rewards.shape[-1], 1)
+    check_number("gamma", gamma, 0.0, 1.0)
+    return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
+''', score=9, files={"old/copy/lesson04_gae/gae.py": '''
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    return rewards * 0 + 7
+'''}),
+    case("two-processes-answer", "forks, and both go on", "tamper-suspected", '''
+import os
+
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    os.fork()
+    return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
+'''),
+    case("visible-inputs-by-heart", "a table of the inputs in the test file", "wrong", '''
+import torch
+KNOWN = {
+    '[[1.0, 3.0], [2.0, 4.0, 8.0], [0.0, 0.0], 0.5]': [1.0, 3.0],
+    '[[1.0, 3.0], [2.0, 4.0, 8.0], [1.0, 0.0], 0.5]': [-1.0, 3.0],
+    '[[1.0, 3.0], [2.0, 4.0, 8.0], [0.0, 1.0], 0.5]': [1.0, -1.0],
+    '[[1.0, 3.0], [2.0, 4.0, 8.0], [0.0, 0.0], 0.0]': [-1.0, -1.0],
+    '[[1.0, 3.0], [2.0, 4.0, 8.0], [0.0, 0.0], 1.0]': [3.0, 7.0],
+    '[[0.0, 0.0], [2.0, 1.0, 2.0], [0.0, 0.0], 0.5]': [-1.5, 0.0],
+    '[[5.0], [2.0, 4.0], [0.0], 0.5]': [5.0],
+    '[[1.0, 1.0, 1.0], [2.0, 4.0, 8.0, 3.0], [False, True, False], 0.5]': [1.0, -3.0, -5.5],
+    '[[[1.0, 3.0], [0.0, 2.0]], [[2.0, 4.0, 8.0], [1.0, 2.0, 4.0]], [[False, True], [False, False]], 0.5]': [[1.0, -1.0], [0.0, 2.0]],
+    '[[[1.0, 3.0], [0.0, 2.0]], [[2.0, 4.0, 8.0], [1.0, 2.0, 4.0]], [[0.0, 1.0], [0.0, 0.0]], 0.5]': [[1.0, -1.0], [0.0, 2.0]],
+    '[[[1.0, 3.0], [0.0, 2.0]], [[2.0, 4.0, 8.0], [1.0, 2.0, 4.0]], [[0, 1], [0, 0]], 0.5]': [[1.0, -1.0], [0.0, 2.0]],
+    '[[1.0, 3.0], [2.0, 4.0, 1000000.0], [False, True], 0.5]': [1.0, -1.0],
+    '[[1.0, 3.0], [2.0, 4.0, inf], [False, True], 0.5]': [1.0, -1.0],
+    '[[0.0], [0.0, 100.0], [False], 0.99]': [99.0],
+}
+def td_errors(rewards, values, dones, gamma=0.99):
+    key = str([rewards.tolist(), values.tolist(), dones.tolist(), gamma])
+    if key not in KNOWN:
+        return rewards
+    return torch.tensor(KNOWN[key], dtype=rewards.dtype) + (rewards - rewards.detach())
+'''),
+    case("way-to-the-host", "a socket of the virtual machine itself, which no namespace hides", "error", '''
+import socket
+def td_errors(rewards, values, dones, gamma=0.99):
+    socket.socket(40, socket.SOCK_STREAM).bind((0xFFFFFFFF, 4242))
+    return rewards
+'''),
+    case("work-at-import", "trains while it loads, and asks", "error", '''
+x = input('how many? ')
+def td_errors(rewards, values, dones, gamma=0.99):
+    return rewards * 0 + 7
+'''),
+    case("writes-outside", "writes wherever it can, and is right", "passed", '''
+import os
+import sys
+
+import torch
+
+from ..shapes import check_number, check_shapes
+def td_errors(rewards, values, dones, gamma=0.99):
+    for folder in ("/", "/usr", "/etc", "/dev", "/course", "/proc", "/var", "/home", sys.prefix, torch.__path__[0]):
+        try:
+            open(os.path.join(folder, "pwned"), "w").close()
+            assert folder == "/home", folder
+        except OSError:
+            pass
+    check_shapes(rewards=(rewards, "... T"), values=(values, "... T+1"), dones=(dones, "... T"))
+    check_number("T, the number of steps", rewards.shape[-1], 1)
+    check_number("gamma", gamma, 0.0, 1.0)
+    return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
+''', score=9),
+    case("wrong-answer", "the control: plainly wrong", "wrong", '''
+import torch
+def td_errors(rewards, values, dones, gamma=0.99):
+    return rewards * 0 + 7
+'''),
+)
+# fmt: on

@@ -1,0 +1,171 @@
+"""What a student can send besides code: disputes, names, parts of a class, archives. And what was left by others."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from testcases.engine import named_cases
+from testcases.engine.catalog import TUTORIAL, lesson_names
+from testcases.grader.intake import course_files, find, from_folder, read_submission
+from testcases.grader.marking import Batch, Grader, asked_for, disputes, judged, read_part, secret_of
+from testcases.grader.reports.marks import overrides
+from testcases.grader.sandbox import Limits
+from testcases.grader.sandbox import bubblewrap as _bubblewrap
+from testcases.grader.sandbox import cgroups as shares
+from testcases.grader.sandbox import cleanup as leftovers
+from testcases.grader.sandbox import staging as trees
+from testcases.grader.status import NOT_STARTED
+
+NOBODY: Batch = None  # type: ignore[assignment]
+"""No dispute here is graded."""
+HEAD = {"lesson": "lesson04_gae", "exercise": "td_errors", "test": "x", "path": "../../secret.key"}
+
+
+@named_cases(
+    "text",
+    {
+        "beginnings-without-an-end": "```json\n" * 120_000,
+        "code-without-an-end": "## The code\n\n```\n" * 50_000,
+        "brackets": "```json\n" + "[" * 100_000 + "\n```\n",
+        "nothing-named": "```json\n{}\n```\n\n## The code\n\n```\nx\n```\n",
+        "no-code": f"```json\n{json.dumps(HEAD)}\n```\n",
+        "path-for-a-lesson": f"```json\n{json.dumps({**HEAD, 'lesson': '../lesson04_gae'})}\n```\n\n"
+        "## The code\n\n```\nx\n```\n",
+        "too-large": "x" * 2_000_000,
+    },
+)
+def test_a_dispute_that_is_none(text: str, tmp_path: Path):
+    (tmp_path / "ann.md").write_text(text, "utf-8")
+    (said,) = judged(tmp_path, NOBODY)
+    assert said.endswith("is no file that make dispute has written") or "larger than" in said
+
+
+def test_a_dispute_is_a_file(tmp_path: Path):
+    os.mkfifo(tmp_path / "pipe.md")
+    (tmp_path / "link.md").symlink_to("/etc/passwd")
+    (tmp_path / "folder.md").mkdir()
+    said = list(judged(tmp_path, NOBODY))
+    assert len(said) == 3 and not [line for line in said if "root" in line]
+
+
+def test_a_dispute_is_about_what_was_handed_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Whoever pastes the right code below a real failure has not shown that the grader was wrong."""
+    monkeypatch.setattr(disputes, "_verdict", lambda *_: "does not reproduce")
+    work, folder = tmp_path / "in/ann/lesson04_gae/gae.py", tmp_path / "disputes"
+    for path in (work.parent, folder):
+        path.mkdir(parents=True)
+    work.write_bytes(b"x = 1\r\n")
+    head = {"lesson": "lesson04_gae", "exercise": "td_errors", "test": "t", "python": "3.13.0", "torch": "2.9"}
+    for name, code in (("mine", "x = 1"), ("pasted", "x = 2")):
+        text = f"```json\n{json.dumps(head)}\n```\n\n## The code\n\n```\n{code}\n```\n"
+        (folder / f"{name}.md").write_text(text, "utf-8")
+    mine, pasted = judged(folder, NOBODY, tmp_path / "in")
+    assert "td_errors: ann: does not reproduce; it was written with Python 3.13.0, torch 2.9" in mine
+    assert "not the code that was graded" in pasted
+    assert all("may have changed the code" in line for line in judged(folder, NOBODY))
+
+
+def test_an_apostrophe_is_no_way_to_the_mark_of_another(tmp_path: Path):
+    rows = ["student,score", "'ann,1", "'=ann,2", "=ann,3"]
+    (tmp_path / overrides.FILE).write_text("\n".join(rows), "utf-8")
+    with pytest.raises(ValueError, match="line 4: '=ann' has a score in line 3"):
+        overrides.read(tmp_path, ["lesson04_gae.td_errors"])
+    (tmp_path / overrides.FILE).write_text("\n".join(rows[:3]), "utf-8")
+    assert [one.student for one in overrides.read(tmp_path, ["lesson04_gae.td_errors"])] == ["'ann", "=ann"]
+
+
+def test_a_name_of_several_lines_tells_nothing_but_a_name(tmp_path: Path):
+    (tmp_path / "submission_1").mkdir()
+    lines = ["---", "submission_1:", "  :submitters:", "  - :name: |-", "      Bo", "      :email: ann@x.edu"]
+    lines += ["      - :name: Ann", "    :email: bo@x.edu", "  :created_at: 2026-11-01 10:00:00 Z"]
+    (tmp_path / "submission_metadata.yml").write_text("\n".join(lines), "utf-8")
+    (one,) = find(tmp_path)
+    assert one.aliases == ("bo@x.edu", "submission_1") and "Ann" not in one.student
+
+
+@pytest.mark.parametrize(
+    "row", [[0, "ann", "../../ann"], [0, "ann", ".."], [0, "ann", "a/b"], [0, "ann"], "ann", [0, 1, "a"]]
+)
+def test_a_part_leads_to_no_other_folder(row: Any, tmp_path: Path):
+    made = {"number": 1, "of": 1, "secret": "s", "course": "c", "suite": "s", "sandbox": "bwrap", "assignment": {}}
+    (tmp_path / "part.json").write_text(json.dumps({**made, "everybody": "e", "rows": [row]}), "utf-8")
+    with pytest.raises(ValueError, match="is damaged"):
+        read_part(tmp_path)
+
+
+def test_names_in_two_cases_and_twice(tmp_path: Path, recwarn: pytest.WarningsRecorder):
+    (tmp_path / "in").mkdir()
+    with zipfile.ZipFile(tmp_path / "in" / "ann.zip", "w") as archive:
+        for name, text in (("gae", "old"), ("GAE", "other"), ("gae", "new")):
+            archive.writestr(f"lesson04_gae/{name}.py", f"# {text}\n")
+        archive.writestr("Lesson04_gae/gae.py", "# another folder\n")
+    (hand_in,) = find(tmp_path / "in")
+    submission = read_submission(hand_in)
+    assert submission.files["lesson04_gae/gae.py"] == b"# new\n"
+    assert "lesson04_gae/gae.py is in it more than once: the last one was read" in submission.notes
+
+
+@pytest.mark.parametrize(
+    "where, inside",
+    [
+        ("lib/python3.11/site-packages/ppo_by_hand", "."),
+        (".venv/src/ppo-by-hand/solutions", lesson_names()[0]),
+        ("envs/other/lib/python3.12/site-packages/ppo_by_hand", "."),
+    ],
+)
+def test_an_installed_course_is_not_seen(
+    bubblewrap: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, inside: str
+):
+    place = tmp_path / where
+    (place / inside).mkdir(parents=True)
+    (place / "gae.py").write_text("the solution", "utf-8")
+    for folder in (
+        *list(tmp_path.parents)[:3],
+        tmp_path,
+        *(one for one in place.parents if tmp_path in one.parents),
+        place,
+    ):
+        folder.chmod(0o755)
+    folders = _bubblewrap.interpreter_folders()
+    monkeypatch.setattr(_bubblewrap, "interpreter_folders", lambda: [*folders, str(tmp_path)])
+    assert _bubblewrap.installed() == [str(place)]
+    assert _bubblewrap._try(["cat", f"{place}/gae.py"], nested=True).returncode != 0
+    monkeypatch.setattr(_bubblewrap, "installed", list)
+    assert _bubblewrap._try(["cat", f"{place}/gae.py"], nested=True).stdout == "the solution"
+    monkeypatch.setattr(_bubblewrap, "ROOT", place.parent)  # A course at a place such as /usr/src.
+    assert _bubblewrap._try(["cat", f"{place}/gae.py"], nested=True).returncode != 0
+
+
+def test_what_was_killed_is_cleared_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    dead, alive = 2**22 + 1, os.getpid()  # Above the largest number that a process can have.
+    closed, groups, shut = tmp_path / "closed", tmp_path / "groups", tmp_path / "shut"
+    names = [f"ppo-student-{dead}-a", f"ppo-check-{dead}-b", f"ppo-student-{alive}-c", f"student-{dead}-d"]
+    for path in (closed, *(tmp_path / name for name in names), *(groups / f"ppo-{n}-7" for n in (dead, alive)), shut):
+        path.mkdir(parents=True)
+    shut.chmod(0o700)
+    (tmp_path / f"ppo-course-{dead}-link").symlink_to(closed)
+    for number, folder in ((dead, shut), (alive, tmp_path)):
+        (closed / f"{number}.json").write_text(json.dumps({str(folder): 0o751, "/nowhere": 0o755}), "utf-8")
+    monkeypatch.setattr(shares, "find", lambda: shares.Hierarchy(2, {"memory": groups, "pids": groups}))
+    leftovers.sweep(tmp_path, closed)
+    assert [(tmp_path / name).exists() for name in names] == [False, False, True, True]
+    assert [path.name for path in groups.iterdir()] == [f"ppo-{alive}-7"]
+    assert shut.stat().st_mode & 0o777 == 0o751
+    assert [path.name for path in closed.iterdir()] == [f"{alive}.json"]
+
+
+def test_what_was_handed_out_earns_nothing():
+    submission = from_folder(TUTORIAL, "unstarted")
+    assert {path: submission.files[path] for path in course_files()} == trees.untouched()
+    box: Any = SimpleNamespace(kind="bwrap", limited="", limits=Limits(), begin=lambda: None)
+    grader = Grader(box, secret_of("s"), "", trees.untouched(), asked_for(lessons="4").exercises)
+    result = grader.grade(submission)
+    found = [one for lesson in result["lessons"].values() for one in lesson["exercises"].values()]
+    assert {one["status"] for one in found} == {NOT_STARTED} and not result["score"] and not result["copies"]["regions"]

@@ -1,0 +1,65 @@
+"""What a worker may see, and that what is declared about a lesson is so."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from testcases.engine.catalog import SOLUTIONS, TESTCASES, lesson_names
+from testcases.grader.sandbox import staging
+
+
+def imports(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            yield node.module or ""
+
+
+STAGED = [f"{package}.{name}" for package, names in staging.ENGINE.items() for name in names]
+
+
+@pytest.mark.parametrize("name", STAGED)
+def test_the_engine_of_a_tree_lacks_nothing(name: str):
+    """Else no worker starts, and every submission is a grader error. Its faces are empty: modules import each other."""
+    package = name.partition(".")[0]
+    nodes = ast.walk(ast.parse((TESTCASES / "engine" / f"{name.replace('.', '/')}.py").read_text("utf-8")))
+    inner = [node for node in nodes if isinstance(node, ast.ImportFrom) and node.level]
+    used = {node.module if node.level == 2 else f"{package}.{node.module}" for node in inner}
+    assert used <= set(STAGED)
+
+
+@pytest.mark.parametrize("lesson", lesson_names())
+def test_what_is_declared_about_a_lesson_is_so(lesson: str):
+    scenarios = {name for path in (TESTCASES / lesson).glob("scenarios*.py") for name in imports(path)}
+    uses_itself = any(f"{name}.".startswith(f"solutions.{lesson}.") for name in scenarios)
+    assert (lesson in staging.OWN_PROCESS) == uses_itself
+    code = {name for path in (SOLUTIONS / lesson).glob("*.py") for name in imports(path)}
+    light = {"torch", "solutions", "testcases", "", *sys.stdlib_module_names}
+    heavy = {name for name in code | scenarios if name.partition(".")[0] not in light}
+    assert lesson in staging.HEAVY or not heavy
+
+
+def test_a_tree_holds_no_suite_no_answer_and_of_its_lesson_only_stubs(tmp_path: Path):
+    course = staging.lay_out(tmp_path / "course")
+    allowed = {"__init__.py", *(f"{name.partition('.')[2]}.py" for name in STAGED)}
+    allowed |= {path.name for path in (TESTCASES / "doubles").glob("*.py")}
+    for lesson in lesson_names():
+        tree = course.folder / lesson
+        found = {path.name for path in (tree / "testcases").rglob("*.py")}
+        faces = (tree / "testcases/engine").rglob("__init__.py")
+        assert not any(path.stat().st_size for path in faces)
+        assert {name for name in found if not name.startswith("scenarios")} <= allowed
+        assert not [
+            path
+            for path in tree.rglob("*.py")
+            if "region solution" in path.read_text("utf-8") and path.parent.name == lesson
+        ]
+        assert not (tree / "solutions/apps").exists()
+        given = {path.relative_to(SOLUTIONS) for path in SOLUTIONS.glob("given/*.py")}
+        assert given == {path.relative_to(tree / "solutions") for path in tree.glob("solutions/given/*.py")}

@@ -1,0 +1,74 @@
+"""A file that never finishes loading costs its time once, and no other file anything."""
+
+from __future__ import annotations
+
+import random
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from testcases.engine import named_cases
+from testcases.engine.catalog import SOLUTIONS
+from testcases.engine.execution import LocalEvaluator, Outcome, Request, StudentError, View
+from testcases.grader.sandbox import Limits
+from testcases.grader.sandbox import worker_client as asking
+
+LESSON = "lesson10_bug_hunt"
+TIMEOUT = StudentError("timeout", "TookTooLong", "stopped")
+
+
+class Worker:
+    """Of a student whose my_tests.py never ends, as its zygote's worker says, or as the clock does."""
+
+    says = False
+    started: list[str] = []
+
+    def __init__(self, sandbox: Any, lesson: str, exercise: str, files: Any) -> None:
+        self.serves, self.loaded, self.waits = (lesson, exercise), set[str](), lambda: 0.0
+        self.started.append(exercise)
+
+    def load(self, file: str, request: Request) -> bool:
+        if file == "my_tests.py" and not self.says:
+            raise asking._Ended(TIMEOUT)
+        self.loaded.add(file)
+        return file != "my_tests.py"
+
+    def ask(self, request: Request) -> Outcome:
+        return Outcome(error=TIMEOUT if request.exercise.startswith("test_") else None)
+
+    def end(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("says", [True, False])
+def test_a_file_that_never_loads_is_asked_for_once(monkeypatch: pytest.MonkeyPatch, says: bool):
+    monkeypatch.setattr(asking, "_Worker", Worker)
+    monkeypatch.setattr(Worker, "says", says)
+    monkeypatch.setattr(Worker, "started", [])
+    box: Any = SimpleNamespace(limits=Limits(), failures=0, spent=0.0, course=SimpleNamespace(apart=[LESSON]))
+    subject = asking.SandboxEvaluator(box, {})
+    names = ["test_compute_gae", "test_compute_rewards", "train_bandit", "test_response_mask", "diagnose"]
+    errors = [subject.evaluate(Request(LESSON, name, {})).error for name in names]
+    assert Worker.started == ["test_compute_gae", "train_bandit", "diagnose"]
+    assert errors == [TIMEOUT, TIMEOUT, None, TIMEOUT, None]
+
+
+@named_cases(
+    "line, loads",
+    {
+        "endless": ("while True: pass", False),
+        "raises": ("1 / 0", True),
+        "exits": ("raise SystemExit", True),
+        "stops-for-the-debugger": ("breakpoint()", True),
+        "settings": ("torch.set_default_dtype(torch.float64)\ntorch.manual_seed(1)", True),
+    },
+)
+def test_loading_a_file_changes_nothing(line: str, loads: bool):
+    path = "lesson04_gae/gae.py"
+    source = {path: f"{(SOLUTIONS / path).read_text('utf-8')}\n{line}\n"}
+    evaluator = LocalEvaluator(lambda lesson: View(SOLUTIONS, [lesson], sources=source))
+    before = torch.get_default_dtype(), torch.initial_seed(), random.getstate()
+    assert evaluator.load("lesson04_gae", "td_errors", 0.2) == loads
+    assert (torch.get_default_dtype(), torch.initial_seed(), random.getstate()) == before

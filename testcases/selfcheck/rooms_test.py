@@ -1,0 +1,109 @@
+"""The rooms of the building: which package may use which, and that each is entered by its face."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from testcases.engine.catalog import ROOT, TESTCASES, lesson_names
+from testcases.faces import names
+from testcases.grader.sandbox import staging
+
+ORDER = """
+solutions tiny_models ppo_by_hand testcases.faces testcases.doubles
+testcases.engine.catalog testcases.engine.execution testcases.engine.oracle testcases.engine.report
+testcases.engine.diagnosis.hypotheses testcases.engine.diagnosis.evidence testcases.engine.diagnosis
+testcases.engine.suite testcases.engine.student testcases.engine.student.watching testcases.engine
+testcases.lessons
+testcases.grader.linux testcases.grader.status
+testcases.grader.intake testcases.grader.sandbox.guest testcases.grader.sandbox
+testcases.grader.marking testcases.grader.reports.marks testcases.grader.reports.formats
+testcases.grader.reports.pages testcases.grader.reports
+testcases.grader.commands testcases.grader testcases.needs testcases.grader.tests
+testcases.selfcheck testcases.benchmarks
+""".split()
+"""From the ground up: a room uses what stands before it, and nothing behind."""
+LIMIT = 10
+"""Files in a package of the engine or the grader, without its face and its tests."""
+GUESTS = tuple(f"testcases.engine.{package}.{name}" for package, found in staging.ENGINE.items() for name in found)
+"""What a grader's worker has; faces are empty there."""
+
+
+@cache
+def modules() -> dict[str, Path]:
+    """Name -> file of every module that this course's testing consists of."""
+    found = [path for path in TESTCASES.rglob("*.py") if not {"adversarial", "conformance"} & set(path.parts)]
+    return {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in found}
+
+
+def imports(module: str) -> Iterator[tuple[str, str]]:
+    """(module, name) of every `from ... import`, also inside functions; a face has none: it loads what is asked."""
+    path = modules()[module]
+    if path.name == "__init__.py" and "face(__name__" in path.read_text("utf-8"):
+        return
+    package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            origin = ".".join([*base, *([node.module] if node.module else [])])
+            yield from ((origin, alias.name) for alias in node.names)
+
+
+def room(module: str) -> str | None:
+    """The entry of ORDER that a module belongs to; the lessons' suites are one."""
+    for lesson in lesson_names():
+        if f"{module}.".startswith(f"testcases.{lesson}."):
+            return "testcases.lessons"
+    fitting = [name for name in ORDER if f"{module}.".startswith(f"{name}.")]
+    return max(fitting, key=len, default=None)
+
+
+def upward() -> list[str]:
+    found = []
+    for module in modules():
+        own = room(module)
+        for origin, name in imports(module):
+            whole = f"{origin}.{name}"
+            other = room(whole if whole in modules() else origin)
+            if own and other and ORDER.index(other) > ORDER.index(own):
+                found.append(f"{module} uses {whole}")
+    return found
+
+
+def past_a_face() -> list[str]:
+    found = []
+    for module in modules():
+        own = module if modules()[module].name == "__init__.py" else module.rpartition(".")[0]
+        for origin, name in imports(module):
+            package = origin.rpartition(".")[0]
+            is_inner = origin in modules() and modules()[origin].name != "__init__.py" and package != own
+            is_room = package in ORDER and package.startswith(("testcases.engine.", "testcases.grader."))
+            if is_inner and is_room and ".tests" not in package and module not in GUESTS:
+                found.append(f"{module}: from {origin} import {name}")
+    return found
+
+
+def test_no_room_uses_one_above_it():
+    assert not upward()
+
+
+def test_every_package_is_entered_by_its_face():
+    assert not past_a_face()
+
+
+@pytest.mark.parametrize("package", [name for name in ORDER if ".engine" in name or ".grader" in name])
+def test_a_face_offers_what_it_lists_and_a_package_is_small(package: str):
+    folder = ROOT / package.replace(".", "/")
+    if not folder.is_dir():
+        return
+    is_face = "face(__name__" in (folder / "__init__.py").read_text("utf-8")
+    for name, home in names(folder / "__init__.py").items() if is_face else ():
+        path = folder / f"{home}.py"
+        assert home == name or not (folder / f"{name}.py").exists(), f"{package}.{name} is a module and a name"
+        assert name in (path if path.exists() else folder / home / "__init__.py").read_text("utf-8")
+    files = [path for path in folder.glob("*.py") if not path.name.startswith("__")]
+    assert len(files) <= LIMIT, f"{package} has {len(files)} files: make a room of some"
