@@ -4,60 +4,71 @@ What is listed here is stable: a name or an argument goes only after a release t
 """
 
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .faces import face
 
 _HERE = Path(__file__).parent
-if not (_HERE / "given").is_dir():  # a wheel holds the lessons itself; in the repository they are in solutions/
+# A wheel holds the lessons itself; in the repository they are in solutions/.
+if not (_HERE / "lesson01_masked_sequences").is_dir():
     __path__.append(str(_HERE.parent / "solutions"))
 
-# ruff: noqa: E402, I001  (after the path, and in the order of the lessons)
-from .given.checkpoints import CheckpointFolder
-from .given.checks import DivergedError
-from .given.config import PPOConfig, RolloutConfig
-from .lesson01_masked_sequences import (
-    gather_log_probs,
-    masked_mean,
-    masked_whiten,
-    position_ids,
-    response_log_probs,
-    response_mask,
-    token_entropy,
-)
-from .lesson02_reward_model import (
-    PreferenceBatch,
-    RewardModel,
-    RewardModelConfig,
-    calibrate,
-    pairwise_loss,
-    ranking_loss,
-    train_reward_model,
-)
-from .lesson04_gae import compute_gae, compute_response_gae
-from .lesson05_ppo_loss import compute_ppo_loss, compute_value_loss
-from .lesson06_kl_rewards import AdaptiveKLController, FixedKLController, compute_rewards, estimate_kl
-from .lesson07_actor_critic import (
-    PolicyAlone,
-    PolicyAndValue,
-    SharedPolicyAndValue,
-    ValueModel,
-    critic_from_reward_model,
-    freeze,
-    make_reference,
-)
-from .lesson08_rollout import Experience, Generation, generate
-from .lesson09_ppo_trainer import PPOTrainer
-from .lesson11_scaling import DistributedPPOTrainer, Processes, enable_gradient_checkpointing, keep_reference_adapter
-from .lesson13_after_ppo import (
-    best_of_n_kl,
-    clipped_token_losses,
-    dpo_loss,
-    expected_best_of_n,
-    group_advantages,
-    informative_groups,
-    kl_token_losses,
-    reduce_losses,
-    sequence_ratio,
-    truncated_importance_weights,
-)
+if TYPE_CHECKING:
+    from .core.checkpoints import CheckpointFolder
+    from .core.checks import DivergedError
+    from .core.config import PPOConfig, RolloutConfig
+    from .lesson01_masked_sequences import (
+        gather_log_probs,
+        masked_mean,
+        masked_whiten,
+        position_ids,
+        response_log_probs,
+        response_mask,
+        token_entropy,
+    )
+    from .lesson02_reward_model import (
+        PreferenceBatch,
+        RewardModel,
+        RewardModelConfig,
+        calibrate,
+        pairwise_loss,
+        ranking_loss,
+        train_reward_model,
+    )
+    from .lesson04_gae import compute_gae, compute_response_gae
+    from .lesson05_ppo_loss import compute_ppo_loss, compute_value_loss
+    from .lesson06_kl_rewards import AdaptiveKLController, FixedKLController, compute_rewards, estimate_kl
+    from .lesson07_actor_critic import (
+        PolicyAlone,
+        PolicyAndValue,
+        SharedPolicyAndValue,
+        ValueModel,
+        critic_from_reward_model,
+        freeze,
+        make_reference,
+    )
+    from .lesson08_rollout import Experience, Generation, generate
+    from .lesson09_ppo_trainer import PPOTrainer
+    from .lesson11_scaling import (
+        DistributedPPOTrainer,
+        Processes,
+        enable_gradient_checkpointing,
+        keep_reference_adapter,
+    )
+    from .lesson13_after_ppo import (
+        best_of_n_kl,
+        clipped_token_losses,
+        dpo_loss,
+        expected_best_of_n,
+        group_advantages,
+        informative_groups,
+        kl_token_losses,
+        reduce_losses,
+        sequence_ratio,
+        truncated_importance_weights,
+    )
+
+__getattr__ = face(__name__, __file__)
 
 CONFIGS = _HERE / "configs" if (_HERE / "configs").is_dir() else _HERE.parent / "tutorial/lesson11_scaling/configs"
 """Folder of configuration files for `accelerate launch --config_file`: ddp.yaml, fsdp.yaml, zero2.yaml, ..."""

@@ -6,7 +6,7 @@ import hashlib
 import json
 from pathlib import Path
 
-from solutions.given.files import write_whole
+from ppo_by_hand.core.files import write_whole
 from testcases.engine.catalog import ROOT, SOLUTIONS, TESTCASES, lesson_names
 from testcases.engine.catalog import lesson as read_lesson
 

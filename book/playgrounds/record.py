@@ -15,8 +15,8 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging
 
-from solutions.given.config import PPOConfig
-from solutions.given.scoring import make_scorer
+from ppo_by_hand.core.config import PPOConfig
+from ppo_by_hand.core.scoring import make_scorer
 from solutions.lesson02_reward_model import RewardModel
 from solutions.lesson12_capstone import Evaluation, RewardModelResult, SFTResult, evaluate_policy, train_policy
 from tiny_models import checkpoints

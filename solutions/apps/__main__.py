@@ -20,10 +20,10 @@ from rich.console import Console
 from rich.table import Table
 from transformers.utils import logging as transformers_logging
 
+from ppo_by_hand.core.shapes import check_number
 from tiny_models.gold import GOLD_MAX
 from tiny_models.presets import HUB
 
-from ..given.shapes import check_number
 from .stack import Unfinished, check_finished, not_loaded, own_folder, verdict
 
 if TYPE_CHECKING:

@@ -18,11 +18,11 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
+from ppo_by_hand.core.prompts import encode_prompts
 from tiny_models.gold import GOLD_MAX, gold_score
 from tiny_models.language import topic_of
 from tiny_models.tokenizer import build_tokenizer
 
-from ..given.prompts import encode_prompts
 from ..lesson08_rollout import generate
 from .stack import own_folder
 

@@ -13,15 +13,15 @@ from typing import Any
 
 import torch
 
+from ppo_by_hand.core.checkpoints import updates_done
+from ppo_by_hand.core.config import PPOConfig
+from ppo_by_hand.core.files import write_whole
+from ppo_by_hand.core.scoring import make_scorer
 from tiny_models.gold import GOLD_MAX
 from tiny_models.language import sample_prompts
 from tiny_models.presets import Preset, find_preset
 from tiny_models.tokenizer import build_tokenizer
 
-from ..given.checkpoints import updates_done
-from ..given.config import PPOConfig
-from ..given.files import write_whole
-from ..given.scoring import make_scorer
 from ..lesson09_ppo_trainer import PPOTrainer
 from ..lesson12_capstone import (
     Evaluation,

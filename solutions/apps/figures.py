@@ -11,9 +11,9 @@ import torch
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402
 
+from ppo_by_hand.core.prompts import encode_prompts  # noqa: E402
 from tiny_models.gold import GOLD_MAX  # noqa: E402
 
-from ..given.prompts import encode_prompts  # noqa: E402
 from ..lesson06_kl_rewards import estimate_kl  # noqa: E402
 from ..lesson08_rollout import Experience, collect_experience  # noqa: E402
 from .comparison import reference_runs  # noqa: E402

@@ -16,9 +16,10 @@ import torch
 from accelerate import Accelerator
 from accelerate.utils import set_seed
 
-from ..given.config import PPOConfig
-from ..given.scoring import RewardFunction
-from ..given.shapes import check_number
+from ppo_by_hand.core.config import PPOConfig
+from ppo_by_hand.core.scoring import RewardFunction
+from ppo_by_hand.core.shapes import check_number
+
 from ..lesson09_ppo_trainer import PPOTrainer
 from .hub_actor_critic import make_models, whole_policy
 from .hub_evaluation import HeldOut, Tracker
@@ -210,7 +211,7 @@ def _that_decide(chosen: dict[str, Any], options: HubOptions) -> dict[str, Any]:
 def _leave() -> None:
     """One of several processes ends here."""
     if Accelerator().num_processes > 1:
-        from ..given.processes import Processes
+        from ppo_by_hand.core.processes import Processes
 
         Processes(Accelerator()).leave()
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch import nn
 
-from ..given.files import first_line
+from ppo_by_hand.core.files import first_line
+
 from ..lesson07_actor_critic import PolicyAlone, PolicyAndValue, ValueModel, make_reference
 from .hub_options import HubOptions
 

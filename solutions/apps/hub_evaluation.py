@@ -13,9 +13,10 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor
 
-from ..given.checkpoints import global_generators
-from ..given.files import write_whole
-from ..given.run_log import Clock
+from ppo_by_hand.core.checkpoints import global_generators
+from ppo_by_hand.core.files import write_whole
+from ppo_by_hand.core.run_log import Clock
+
 from ..lesson08_rollout import generate
 from ..lesson09_ppo_trainer import PPOTrainer
 from .hub_actor_critic import whole_policy

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..given.files import first_line
+from ppo_by_hand.core.files import first_line
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

@@ -8,9 +8,10 @@ import shlex
 from dataclasses import dataclass
 from typing import Any
 
-from ..given.checkpoints import MAY_DIFFER
-from ..given.config import MORE_KINDS, PPOConfig
-from ..given.shapes import check_number, is_of_kind
+from ppo_by_hand.core.checkpoints import MAY_DIFFER
+from ppo_by_hand.core.config import MORE_KINDS, PPOConfig
+from ppo_by_hand.core.shapes import check_number, is_of_kind
+
 from .hub_models import check_bfloat16
 
 DEFAULTS = {"num_updates": 20, "batch_size": 16, "num_epochs": 2, "micro_batch_size": 4, "learning_rate": 1e-5}

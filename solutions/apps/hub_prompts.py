@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..given.files import first_line
+from ppo_by_hand.core.files import first_line
 
 
 class HubPrompt(NamedTuple):

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from ..given.files import first_line
-from ..given.scoring import RewardFunction
+from ppo_by_hand.core.files import first_line
+from ppo_by_hand.core.scoring import RewardFunction
+
 from .hub_models import context_length, embedding_rows, load_model
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from ..given.checkpoints import PREFIX, CheckpointFolder, remove_checkpoint, updates_done
-from ..given.checks import DivergedError
-from ..given.files import write_whole
+from ppo_by_hand.core.checkpoints import PREFIX, CheckpointFolder, remove_checkpoint, updates_done
+from ppo_by_hand.core.checks import DivergedError
+from ppo_by_hand.core.files import write_whole
 
 FOLDER = "unfinished"
 FINISHED = "finished"

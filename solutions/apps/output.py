@@ -1,6 +1,6 @@
 """The folder of a run: what it may remove, and models written whole.
 
-A run's folder holds a manifest (`given.written`). Another run is refused there, unless it goes on with the first one or
+A run's folder holds a manifest (`core.written`). Another run is refused there, unless it goes on with the first one or
 is told to take its place; then just the files go that the manifest names, and only as they were written.
 """
 
@@ -15,8 +15,9 @@ from typing import Any
 
 from safetensors import SafetensorError
 
-from ..given.files import write_whole
-from ..given.written import MANIFEST, Written
+from ppo_by_hand.core.files import write_whole
+from ppo_by_hand.core.written import MANIFEST, Written
+
 from .journal import FINISHED, FOLDER
 
 MODELS = {

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..given.files import first_line
+from ppo_by_hand.core.files import first_line
 
 SOLUTIONS = Path(__file__).parents[1]
 RECORDED = Path(__file__).with_name("ten_seeds.json")

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ..given.rows import few_positions_at_once
-from ..given.shapes import check_mask, check_number, check_shapes
-from ..given.tokens import is_stop
+from ppo_by_hand.core.rows import few_positions_at_once
+from ppo_by_hand.core.shapes import check_mask, check_number, check_shapes
+from ppo_by_hand.core.tokens import is_stop
 
 
 @few_positions_at_once  # given: large logits come in parts, so that no copy of them is kept

@@ -16,8 +16,9 @@ from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 from tqdm import tqdm
 
-from ..given.heads import dtype_of, scalar_head
-from ..given.shapes import check_number, check_shapes
+from ppo_by_hand.core.heads import dtype_of, scalar_head
+from ppo_by_hand.core.shapes import check_number, check_shapes
+
 from ..lesson01_masked_sequences import first_true_index, position_ids
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..given.shapes import check_mask, check_number, check_shapes
+from ppo_by_hand.core.shapes import check_mask, check_number, check_shapes
 
 
 class AdvantagesAndReturns(NamedTuple):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..given.shapes import check_mask, check_number, check_shapes
+from ppo_by_hand.core.shapes import check_mask, check_number, check_shapes
 
 
 def compute_ppo_loss(

@@ -14,9 +14,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ..given.config import ESTIMATORS
-from ..given.shapes import check_mask, check_number, check_shapes
-from ..given.tokens import is_stop
+from ppo_by_hand.core.config import ESTIMATORS
+from ppo_by_hand.core.shapes import check_mask, check_number, check_shapes
+from ppo_by_hand.core.tokens import is_stop
+
 from ..lesson02_reward_model import last_token_index
 
 MAX_LOG_RATIO = 20.0

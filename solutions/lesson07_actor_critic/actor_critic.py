@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import torch
 from torch import Tensor, nn
 
-from ..given.heads import dtype_of, scalar_head
-from ..given.shapes import check_number, check_shapes
+from ppo_by_hand.core.heads import dtype_of, scalar_head
+from ppo_by_hand.core.shapes import check_number, check_shapes
+
 from ..lesson01_masked_sequences import position_ids
 from ..lesson02_reward_model import RewardModel
 

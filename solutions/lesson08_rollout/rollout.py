@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, cast
 import torch
 from torch import Tensor
 
-from ..given.config import RolloutConfig
-from ..given.scoring import Scorer
-from ..given.shapes import check_shapes
+from ppo_by_hand.core.config import RolloutConfig
+from ppo_by_hand.core.scoring import Scorer
+from ppo_by_hand.core.shapes import check_shapes
+
 from ..lesson01_masked_sequences import gather_log_probs, masked_whiten
 from ..lesson04_gae import compute_response_gae
 from ..lesson06_kl_rewards import compute_rewards, penalize_missing_stop

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..given.shapes import check_number, check_shapes
+from ppo_by_hand.core.shapes import check_number, check_shapes
 
 
 def plan_microbatches(lengths: Tensor, n_processes: int, micro_batch_size: int | None = None) -> list[list[Tensor]]:

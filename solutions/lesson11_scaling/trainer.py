@@ -14,10 +14,11 @@ from accelerate import Accelerator
 from accelerate.utils import DistributedType
 from torch import nn
 
-from ..given.parts import check_parts
-from ..given.processes import Processes, check_configuration
-from ..given.prompts import Prompt, tokenize
-from ..given.scoring import RewardFunction
+from ppo_by_hand.core.parts import check_parts
+from ppo_by_hand.core.processes import Processes, check_configuration
+from ppo_by_hand.core.prompts import Prompt, tokenize
+from ppo_by_hand.core.scoring import RewardFunction
+
 from ..lesson07_actor_critic import PolicyAndValue, SharedPolicyAndValue
 from ..lesson08_rollout import Experience, Generation, merge_experiences, with_rewards_whitened
 from ..lesson09_ppo_trainer import PPOConfig, PPOTrainer

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from ..given.shapes import check_mask, check_number, check_shapes
+from ppo_by_hand.core.shapes import check_mask, check_number, check_shapes
+
 from ..lesson01_masked_sequences import masked_mean, position_ids, response_log_probs
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from solutions.given.clip import value_clip_fraction
+from ppo_by_hand.core.clip import value_clip_fraction
 from solutions.lesson01_masked_sequences import (
     first_true_index,
     gather_log_probs,

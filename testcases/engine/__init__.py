@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from testcases.faces import face
+from ppo_by_hand.faces import face
 
 if TYPE_CHECKING:
     from .catalog import worth

@@ -15,7 +15,7 @@ import numpy
 import torch
 from torch import Tensor
 
-from solutions.given.checkpoints import CHECKPOINT_FILE, global_generators
+from ppo_by_hand.core.checkpoints import CHECKPOINT_FILE, global_generators
 from solutions.lesson09_ppo_trainer import PPOConfig as ReferenceConfig
 from solutions.lesson09_ppo_trainer import PPOTrainer as ReferenceTrainer
 from testcases.doubles.policies import Wrapped

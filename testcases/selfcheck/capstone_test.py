@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from ppo_by_hand.core import written
 from solutions.apps import __main__ as command
 from solutions.apps import demo, output
-from solutions.given import written
 from solutions.lesson01_masked_sequences import gather_log_probs
 from solutions.lesson02_reward_model import RewardModel
 from solutions.lesson06_kl_rewards import estimate_kl

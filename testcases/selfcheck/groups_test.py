@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from solutions.given.config import PPOConfig
+from ppo_by_hand.core.config import PPOConfig
 from solutions.lesson01_masked_sequences import gather_log_probs
 from solutions.lesson03_policy_gradient import leave_one_out_baseline
 from solutions.lesson07_actor_critic import PolicyAlone, PolicyAndValue, ValueModel, make_reference

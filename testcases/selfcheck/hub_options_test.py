@@ -8,9 +8,9 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer
 
+from ppo_by_hand.core.written import MANIFEST
 from solutions.apps import hub_actor_critic, hub_evaluation, hub_models, hub_prompts, hub_rewards
 from solutions.apps.hub_options import HubOptions, parse_settings, split_settings
-from solutions.given.written import MANIFEST
 from testcases.selfcheck import hub as here
 from testcases.selfcheck.hub import CALLS, HERE, SET, causal, classifier, run, save, tokenizer
 

@@ -13,8 +13,8 @@ from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2ForSequenceClassification
 
 from ppo_by_hand import __main__ as library
+from ppo_by_hand.core import written
 from solutions.apps import hub, hub_models, hub_prompts, hub_rewards, output
-from solutions.given import written
 from solutions.lesson09_ppo_trainer import make_scorer
 from testcases.engine import named_cases
 from testcases.selfcheck import hub as here

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from solutions.given import rows
+from ppo_by_hand.core import rows
 from solutions.lesson01_masked_sequences import gather_log_probs, token_entropy
 from solutions.lesson07_actor_critic import PolicyAndValue, ValueModel, make_reference
 from solutions.lesson09_ppo_trainer import PPOConfig, PPOTrainer

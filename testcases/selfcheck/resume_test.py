@@ -15,7 +15,7 @@ import numpy
 import pytest
 import torch
 
-from solutions.given.checkpoints import CHECKPOINT_FILE
+from ppo_by_hand.core.checkpoints import CHECKPOINT_FILE
 from solutions.lesson07_actor_critic import PolicyAndValue, ValueModel, make_reference
 from solutions.lesson09_ppo_trainer import CheckpointFolder, DivergedError, PPOConfig, PPOTrainer
 from testcases.engine import named_cases

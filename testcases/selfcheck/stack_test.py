@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -67,14 +68,25 @@ def test_every_file_of_a_lesson_has_an_exercise() -> None:
     assert [path.as_posix() for path in FILES if not regions(SOLUTIONS / path)] == []
 
 
-@pytest.mark.parametrize("room, allowed", [("given", ["given"]), ("lesson", ["given", "lesson"])])
-def test_imports_run_one_way(room: str, allowed: list[str]) -> None:
-    for path in SOLUTIONS.glob(f"{room}*/*.py"):
-        for line in path.read_text("utf-8").splitlines():
-            module = line.strip().removeprefix("from ..").partition(" ")[0]
-            if line.strip().startswith("from ..") and not module.startswith(tuple(allowed)):
+CORE = ROOT / "ppo_by_hand/core"
+ABOVE = ("import solutions", "from solutions", "from testcases", "from tutorial")
+
+
+@pytest.mark.parametrize(
+    "files, allowed",
+    [
+        (CORE.glob("*.py"), ("from .",)),
+        (SOLUTIONS.glob("lesson*/*.py"), ("from .", "from ..lesson", "from ppo_by_hand.core.")),
+    ],
+    ids=["core", "lessons"],
+)
+def test_imports_run_one_way(files: Iterable[Path], allowed: tuple[str, ...]) -> None:
+    for path in files:
+        lines = [line.strip() for line in path.read_text("utf-8").splitlines()]
+        for line in lines:
+            inner = line.startswith(("from ..", "from ppo_by_hand", "import ppo_by_hand"))
+            if (inner and not line.startswith(allowed[1:] or "-")) or line.startswith(ABOVE):
                 pytest.fail(f"{path}: {line}")
-            assert not line.strip().startswith(("import solutions", "from solutions", "from testcases")), path
 
 
 OWN_RUN = pytest.mark.xdist_group("capstone")  # whose undisturbed run is the reference's
@@ -169,18 +181,18 @@ def older(folder: Path) -> Path:
     places = {"shapes": "", "processes": "lesson11_scaling/"}
     for name in ("checkpoints", "checks", "config", "prompts", "run_log", "scoring"):
         places[name] = "lesson09_ppo_trainer/"
-    for path in (SOLUTIONS / "given").glob("*.py"):
+    for path in CORE.glob("*.py"):
         if path.stem in places:
             text = path.read_text("utf-8").replace("from .shapes", "from ..shapes")
             (folder / places[path.stem] / path.name).write_text(text, "utf-8")
-    shutil.copyfile(SOLUTIONS / "given/files.py", folder / "lesson09_ppo_trainer/files.py")
+    shutil.copyfile(CORE / "files.py", folder / "lesson09_ppo_trainer/files.py")
     for path in folder.glob("lesson*/*.py"):
-        text = path.read_text("utf-8").replace("from ..given.shapes", "from ..shapes")
+        text = path.read_text("utf-8").replace("from ppo_by_hand.core.shapes", "from ..shapes")
         for name, place in places.items():
             if place and path.parent.name == place.strip("/"):
-                text = text.replace(f"from ..given.{name} ", f"from .{name} ")
+                text = text.replace(f"from ppo_by_hand.core.{name} ", f"from .{name} ")
             elif place:
-                text = text.replace(f"from ..given.{name} ", f"from ..{place.strip('/')}.{name} ")
+                text = text.replace(f"from ppo_by_hand.core.{name} ", f"from ..{place.strip('/')}.{name} ")
         path.write_text(text, "utf-8")
     return folder
 
@@ -196,6 +208,22 @@ def test_an_older_folder_still_runs(has_copies: bool, tmp_path: Path) -> None:
         view = View(folder, [name])
         for exercise in read_lesson(name).exercises:
             assert inspect.unwrap(view.resolve(name, exercise)).__code__.co_filename.startswith(str(folder))
+
+
+def test_the_older_name_of_what_is_given_still_loads(course: Path) -> None:
+    """Files that were handed out with `from ..given.shapes import ...`, in Python, in pytest and for the grader."""
+    folder = course / "tutorial"
+    for path in folder.glob("lesson*/*.py"):
+        path.write_text(path.read_text("utf-8").replace("from ppo_by_hand.core.", "from ..given."), "utf-8")
+    for name in lesson_names():
+        view = View(folder, [name])
+        for exercise in read_lesson(name).exercises:
+            assert inspect.unwrap(view.resolve(name, exercise)).__code__.co_filename.startswith(str(folder))
+    code = (
+        "from tutorial.lesson09_ppo_trainer import PPOConfig; import ppo_by_hand.core.config as core; "
+        "import solutions.given.config as older; assert PPOConfig is core.PPOConfig is older.PPOConfig"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=course, check=True)
 
 
 def test_absolute_imports_are_those_of_the_same_view(tmp_path: Path) -> None:
@@ -225,7 +253,7 @@ def test_a_copy_that_shadows_a_given_file_changes_nothing(course: Path) -> None:
     (course / "tutorial/lesson09_ppo_trainer/scoring.py").write_text("raise RuntimeError('mine')\n")
     code = "import tutorial.lesson09_ppo_trainer as lesson; print(lesson.make_scorer.__module__)"
     done = subprocess.run([sys.executable, "-c", code], cwd=course, capture_output=True, text=True, check=True)
-    assert done.stdout == "tutorial.given.scoring\n"
+    assert done.stdout == "ppo_by_hand.core.scoring\n"
     assert View(course / "tutorial", ["lesson09_ppo_trainer"]).resolve("lesson09_ppo_trainer", "PPOTrainer.train")
 
 

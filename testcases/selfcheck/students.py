@@ -51,7 +51,7 @@ def solved_folder(tmp_path: Path) -> Path:
 def course_copy(folder: Path) -> Path:
     """A course whose notebooks may be run and saved, with everything solved; what is only read is linked."""
     shutil.copytree(ROOT / "notebooks", folder / "notebooks", ignore=shutil.ignore_patterns(".*", "__pycache__"))
-    for name in ("solutions", "testcases", "tiny_models"):
+    for name in ("solutions", "testcases", "tiny_models", "ppo_by_hand"):
         (folder / name).symlink_to(ROOT / name)
     solved_folder(folder)
     return folder
@@ -60,7 +60,7 @@ def course_copy(folder: Path) -> Path:
 def own_course(folder: Path) -> Path:
     """A course of one's own, with everything solved: what its commands keep is kept in it."""
     skipped = shutil.ignore_patterns("__pycache__", "selfcheck", "benchmarks", "adversarial")
-    for name in ("solutions", "testcases", "tiny_models", "tutorial"):
+    for name in ("solutions", "testcases", "tiny_models", "ppo_by_hand", "tutorial"):
         shutil.copytree(ROOT / name, folder / name, ignore=skipped)
     for name in ("conftest.py", "pyproject.toml"):
         shutil.copyfile(ROOT / name, folder / name)

@@ -11,13 +11,13 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from solutions.given.checks import policy_moves, scores_are_not_clipped
-from solutions.given.clip import value_clip_fraction, with_two_sides
-from solutions.given.config import NO_CLIP, PPOConfig
-from solutions.given.processes import Processes
-from solutions.given.prompts import PromptQueue
-from solutions.given.schedule import learning_rates
-from solutions.given.scoring import make_scorer
+from ppo_by_hand.core.checks import policy_moves, scores_are_not_clipped
+from ppo_by_hand.core.clip import value_clip_fraction, with_two_sides
+from ppo_by_hand.core.config import NO_CLIP, PPOConfig
+from ppo_by_hand.core.processes import Processes
+from ppo_by_hand.core.prompts import PromptQueue
+from ppo_by_hand.core.schedule import learning_rates
+from ppo_by_hand.core.scoring import make_scorer
 from solutions.lesson05_ppo_loss import compute_ppo_loss, ppo_statistics
 from solutions.lesson07_actor_critic import PolicyAndValue, ValueModel, freeze
 from solutions.lesson09_ppo_trainer import PPOTrainer

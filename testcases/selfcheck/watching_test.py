@@ -8,8 +8,8 @@ import math
 import pytest
 import torch
 
-from solutions.given import checks
-from solutions.given.run_log import METRICS_FILE, RunLog
+from ppo_by_hand.core import checks
+from ppo_by_hand.core.run_log import METRICS_FILE, RunLog
 from solutions.lesson07_actor_critic import PolicyAndValue, ValueModel, make_reference
 from solutions.lesson09_ppo_trainer import DivergedError, PPOConfig, PPOTrainer
 from testcases.engine import named_cases

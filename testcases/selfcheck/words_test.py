@@ -29,7 +29,7 @@ TERMS = [
 def covered() -> Iterator[Path]:
     """Every file of the lessons and of what they are given; stubs are made from the solutions."""
     yield from (ROOT / name for name in WORDS["files"])
-    yield from (path for folder in ("solutions/given", "tiny_models") for path in (ROOT / folder).glob("*.py"))
+    yield from (path for folder in ("ppo_by_hand/core", "tiny_models") for path in (ROOT / folder).glob("*.py"))
     for lesson in lesson_names():
         yield from (ROOT / "tutorial" / lesson).glob("*.md")
         yield from (ROOT / "book" / "figures").glob(f"{lesson}*.py")

@@ -9,7 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..given.shapes import check_mask, check_number, check_shapes
+from ppo_by_hand.core.shapes import check_mask, check_number, check_shapes
+
 from ..lesson01_masked_sequences import masked_mean
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from ..given.shapes import check_number, check_shapes
+from ppo_by_hand.core.shapes import check_number, check_shapes
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from ..given.shapes import check_mask, check_number, check_shapes
-from ..given.tokens import is_stop
+from ppo_by_hand.core.shapes import check_mask, check_number, check_shapes
+from ppo_by_hand.core.tokens import is_stop
+
 from ..lesson01_masked_sequences import gather_log_probs, position_ids, response_mask, truncate_after_stop
 from ..lesson07_actor_critic import evaluation_mode
 

@@ -1,6 +1,7 @@
-from ..given.checkpoints import CheckpointFolder
-from ..given.checks import DivergedError
-from ..given.config import PPOConfig
-from ..given.prompts import PromptQueue, encode_prompts
-from ..given.scoring import make_scorer
+from ppo_by_hand.core.checkpoints import CheckpointFolder
+from ppo_by_hand.core.checks import DivergedError
+from ppo_by_hand.core.config import PPOConfig
+from ppo_by_hand.core.prompts import PromptQueue, encode_prompts
+from ppo_by_hand.core.scoring import make_scorer
+
 from .trainer import PPOTrainer

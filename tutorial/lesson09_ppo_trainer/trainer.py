@@ -27,18 +27,19 @@ from accelerate import Accelerator
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from ..given.checkpoints import CHECKPOINT_FILE, VERSION, Generator, global_generators, read_checkpoint
-from ..given.clip import with_two_sides, with_value_clip_fraction
-from ..given.config import PPOConfig
-from ..given.groups import with_group_advantages, with_kl_in_the_loss
-from ..given.metrics import rollout_metrics
-from ..given.metrics import weighted as _weighted
-from ..given.parts import check_parts
-from ..given.processes import check_configuration
-from ..given.prompts import Prompt, PromptQueue, check_prompts, encode_prompts, tokenize
-from ..given.run_log import RunLog
-from ..given.schedule import make_optimizer, set_learning_rates
-from ..given.scoring import RewardFunction, make_scorer
+from ppo_by_hand.core.checkpoints import CHECKPOINT_FILE, VERSION, Generator, global_generators, read_checkpoint
+from ppo_by_hand.core.clip import with_two_sides, with_value_clip_fraction
+from ppo_by_hand.core.config import PPOConfig
+from ppo_by_hand.core.groups import with_group_advantages, with_kl_in_the_loss
+from ppo_by_hand.core.metrics import rollout_metrics
+from ppo_by_hand.core.metrics import weighted as _weighted
+from ppo_by_hand.core.parts import check_parts
+from ppo_by_hand.core.processes import check_configuration
+from ppo_by_hand.core.prompts import Prompt, PromptQueue, check_prompts, encode_prompts, tokenize
+from ppo_by_hand.core.run_log import RunLog
+from ppo_by_hand.core.schedule import make_optimizer, set_learning_rates
+from ppo_by_hand.core.scoring import RewardFunction, make_scorer
+
 from ..lesson01_masked_sequences import gather_log_probs, masked_mean, masked_whiten, token_entropy
 from ..lesson03_policy_gradient import leave_one_out_baseline
 from ..lesson05_ppo_loss import combine_losses, compute_ppo_loss, compute_value_loss, ppo_statistics

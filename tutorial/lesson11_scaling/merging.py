@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from ..given.shapes import check_mask, check_shapes
+from ppo_by_hand.core.shapes import check_mask, check_shapes
 
 Gather = Callable[[Tensor], Tensor]
 """(...) of this process -> (N, ...), stacked in the order of the processes; the same answer in each of them."""

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ppo_by_hand.core.scoring import Scorer
+from ppo_by_hand.core.tokens import is_stop
 from tiny_models.gold import gold_score, is_well_formed
 
-from ..given.scoring import Scorer
-from ..given.tokens import is_stop
 from ..lesson01_masked_sequences import gather_log_probs
 from ..lesson06_kl_rewards import estimate_kl
 from ..lesson07_actor_critic import evaluation_mode, response_logits

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from ..given.shapes import check_number, check_shapes
+from ppo_by_hand.core.shapes import check_number, check_shapes
 
 
 def group_advantages(scores: Tensor, epsilon: float = 1e-4, divide_by_std: bool = True) -> Tensor:

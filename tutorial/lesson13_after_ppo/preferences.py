@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from ..given.shapes import check_number, check_shapes
+from ppo_by_hand.core.shapes import check_number, check_shapes
 
 
 def dpo_loss(chosen: Tensor, rejected: Tensor, ref_chosen: Tensor, ref_rejected: Tensor, beta: float = 0.1) -> Tensor:

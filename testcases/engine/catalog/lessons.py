@@ -11,6 +11,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[3]
 SOLUTIONS = ROOT / "solutions"
 TUTORIAL = ROOT / "tutorial"
+CORE = "ppo_by_hand.core"
+"""What the lessons are given."""
 TESTCASES = ROOT / "testcases"
 REGION, END = "# region solution", "# endregion"
 CAPSTONE = "lesson12"
@@ -37,7 +39,7 @@ class Lesson:
     name: str
     """Folder name."""
     names: dict[str, str]
-    """Public name -> module that defines it: of the lesson, or "given.config" where it is given."""
+    """Public name -> module that defines it: of the lesson, or "ppo_by_hand.core.config" where it is given."""
     exercises: tuple[str, ...]
     """Dotted names of the functions with a solution region, in the order of the file."""
 
@@ -92,7 +94,7 @@ def lesson(name: str) -> Lesson:
     folder = SOLUTIONS / found[0]
     names: dict[str, str] = {}
     for node in ast.parse((folder / "__init__.py").read_text("utf-8")).body:
-        if isinstance(node, ast.ImportFrom) and node.level in (1, 2) and node.module:
+        if isinstance(node, ast.ImportFrom) and node.module:
             names.update({alias.asname or alias.name: node.module for alias in node.names})
     files = sorted(path.stem for path in folder.glob("*.py"))
     order = [file for file in dict.fromkeys(names.values()) if file in files]

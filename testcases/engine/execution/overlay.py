@@ -20,13 +20,15 @@ import itertools
 import sys
 import time
 from collections.abc import Callable, Collection, Mapping
-from importlib.abc import Loader, MetaPathFinder
+from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-from ..catalog.lessons import SOLUTIONS, TUTORIAL
+from ppo_by_hand.aliases import Alias
+
+from ..catalog.lessons import CORE, ROOT, SOLUTIONS, TUTORIAL
 from ..catalog.lessons import lesson as read_lesson
 
 PREFIX = "_subject_"
@@ -97,8 +99,8 @@ class View:
     def public_name(self, lesson: str, name: str) -> Any:
         """One public name of an own lesson, from the file in which the reference defines it."""
         file = read_lesson(lesson).names[name]
-        if file.startswith("given."):
-            return getattr(importlib.import_module(f"{self.package}.{file}"), name)
+        if file.startswith(CORE):
+            return getattr(importlib.import_module(file), name)
         path = f"{self.folder.name}/{lesson}/{file}.py"
         if not (self.folder / lesson / f"{file}.py").is_file():
             others = sorted(other.name for other in (self.folder / lesson).glob("*.py") if other.stem != "__init__")
@@ -119,20 +121,22 @@ class View:
             return ""
 
     def spec(self, name: str, path: str) -> ModuleSpec | None:
-        """Where a module of the view comes from; `path` is such as "lesson04_gae.gae" or "given.shapes"."""
+        """Where a module of the view comes from; `path`: "lesson04_gae.gae", or "given.shapes" in older files."""
         top, relative = path.partition(".")[0], path.replace(".", "/")
         file, reference = self.folder / f"{relative}.py", SOLUTIONS / f"{relative}.py"
+        if top == "given":
+            return ModuleSpec(name, Alias(CORE + path.removeprefix("given")), is_package=path == "given")
         if top == "apps":
             inside = [str(reference.with_suffix(""))] if path == top else None
             file = SOLUTIONS / "apps/__init__.py" if path == top else reference
             return importlib.util.spec_from_file_location(name, file, submodule_search_locations=inside)
         if top not in self.own and (reference.is_file() or reference.with_suffix("").is_dir()):
-            return ModuleSpec(name, _Alias(f"solutions.{path}"), is_package=True)
+            return ModuleSpec(name, Alias(f"solutions.{path}"), is_package=True)
         if file.is_file():
             return self._file_spec(name, file)
         given = path.rpartition(".")[2]
-        if not reference.is_file() and (SOLUTIONS / "given" / f"{given}.py").is_file():
-            return ModuleSpec(name, _Alias(f"solutions.given.{given}"))
+        if not reference.is_file() and (ROOT / CORE.replace(".", "/") / f"{given}.py").is_file():
+            return ModuleSpec(name, Alias(f"{CORE}.{given}"))
         return None
 
     def _file_spec(self, name: str, file: Path) -> ModuleSpec | None:
@@ -273,21 +277,6 @@ class _Source(_FreshLoader):
 
     def get_data(self, path: str) -> bytes:
         return self.source.encode()
-
-
-class _Alias(Loader):
-    """Gives a module of `solutions` under a second name."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType:
-        self.module = importlib.import_module(self.name)
-        self.spec = self.module.__spec__
-        return self.module
-
-    def exec_module(self, module: ModuleType) -> None:
-        module.__spec__ = self.spec
 
 
 def _close_match(name: str, names: Collection[str]) -> str:

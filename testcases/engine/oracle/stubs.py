@@ -11,8 +11,12 @@ from ..catalog import lesson as read_lesson
 from .mutations import Change, region_text, suspects
 
 PACKAGE = '"""Your lessons: fill in each `raise NotImplementedError(...)`, then run `pytest`."""\n'
-SHARED = {"given": "what your lessons are given", "apps": "whole runs, here on your own lessons"}
-"""Packages of `solutions` that `tutorial/` shares, without a copy."""
+APPS = '''"""Found in `solutions/apps`, not copied: whole runs, here on your own lessons."""
+
+from solutions.apps import __path__ as __path__
+'''
+GIVEN = SOLUTIONS / "given/__init__.py"
+"""The same in both trees."""
 
 
 def emptied(path: Path, exercises: Iterable[str]) -> str:
@@ -55,10 +59,7 @@ def stubs_of(lesson: str) -> dict[str, str]:
 
 def all_stubs() -> dict[str, str]:
     """Path below `tutorial/` -> text, for the whole tree."""
-    files = {"__init__.py": PACKAGE}
-    for name, what in SHARED.items():
-        doc = f'"""Found in `solutions/{name}`, not copied: {what}."""\n'
-        files[f"{name}/__init__.py"] = f"{doc}\nfrom solutions.{name} import __path__ as __path__\n"
+    files = {"__init__.py": PACKAGE, "apps/__init__.py": APPS, "given/__init__.py": GIVEN.read_text("utf-8")}
     for lesson in lesson_names():
         files.update(stubs_of(lesson))
     return files

@@ -20,7 +20,8 @@ from testcases.engine.oracle import stubs_of, suspects
 Read = Callable[[str], bytes]
 
 OF_COURSE = re.compile(
-    r"(.*/)?(testcases/(lesson\d\d_|engine/|harness/|points\.toml)|tiny_models/|solutions/lesson\d\d_)", re.IGNORECASE
+    r"(.*/)?(testcases/(lesson\d\d_|engine/|harness/|points\.toml)|tiny_models/|ppo_by_hand/|solutions/lesson\d\d_)",
+    re.IGNORECASE,
 )
 """What only a copy of the course has beside its lessons."""
 OF_ANY_REPOSITORY = ("makefile", "readme.md", "pyproject.toml", "license", "requirements.lock", "contributing.md")

@@ -114,6 +114,10 @@ def _lay_out_tree(tree: Path, lesson: str) -> None:
     # The same files under ten names: a worker sees one tree and cannot write to it.
     shutil.copytree(tree.parent / "tiny_models", tree / "tiny_models", copy_function=os.link)
     shutil.copytree(SOLUTIONS, tree / "solutions", ignore=_not_staged)
+    # The library's front door would open onto the lessons.
+    shutil.copytree(ROOT / "ppo_by_hand/core", tree / "ppo_by_hand/core", ignore=_not_staged)
+    shutil.copyfile(ROOT / "ppo_by_hand/aliases.py", tree / "ppo_by_hand/aliases.py")
+    (tree / "ppo_by_hand/__init__.py").touch()
     for name in lesson_names():
         # The lessons below are the student's to use; one above may have the answer as a part of its own.
         hidden = name >= lesson
@@ -133,7 +137,7 @@ def _lay_out_own(folder: Path, lesson: str, exercise: str) -> None:
 def fingerprint(*extra: str) -> str:
     """A hash of everything that a mark depends on, but the submission."""
     found = hashlib.sha256("\0".join(extra).encode())
-    folders = [TESTCASES / "engine", TESTCASES / "doubles", SOLUTIONS, ROOT / "tiny_models"]
+    folders = [TESTCASES / "engine", TESTCASES / "doubles", SOLUTIONS, ROOT / "tiny_models", ROOT / "ppo_by_hand"]
     folders += [GRADER / "intake", GRADER / "sandbox", GRADER / "marking"]
     paths = [path for folder in folders for path in folder.rglob("*.py")]
     paths += GRADER.glob("*.py")

@@ -20,7 +20,8 @@ from ...status import PASSED
 from ..marks import ExerciseMarks, MarkSheet, only, points, settling, write_text
 
 ROOT = Path(__file__).resolve().parents[4]
-CARRIED = ("Makefile", "pyproject.toml", "requirements.lock", "LICENSE", "solutions", "testcases", "tiny_models")
+FILES = ("Makefile", "pyproject.toml", "requirements.lock", "LICENSE")
+CARRIED = (*FILES, "ppo_by_hand", "solutions", "testcases", "tiny_models")
 LEFT_OUT = {"__pycache__", "adversarial"}
 
 SETUP = """\

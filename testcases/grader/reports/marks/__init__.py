@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from testcases.faces import face
+from ppo_by_hand.faces import face
 
 if TYPE_CHECKING:
     from .overrides import Override

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from testcases.engine.catalog import SOLUTIONS, TESTCASES, lesson_names
+from testcases.engine.catalog import ROOT, SOLUTIONS, TESTCASES, lesson_names
 from testcases.grader.sandbox import staging
 
 
@@ -40,7 +40,7 @@ def test_what_is_declared_about_a_lesson_is_so(lesson: str):
     uses_itself = any(f"{name}.".startswith(f"solutions.{lesson}.") for name in scenarios)
     assert (lesson in staging.OWN_PROCESS) == uses_itself
     code = {name for path in (SOLUTIONS / lesson).glob("*.py") for name in imports(path)}
-    light = {"torch", "solutions", "testcases", "", *sys.stdlib_module_names}
+    light = {"torch", "solutions", "testcases", "ppo_by_hand", "", *sys.stdlib_module_names}
     heavy = {name for name in code | scenarios if name.partition(".")[0] not in light}
     assert lesson in staging.HEAVY or not heavy
 
@@ -61,5 +61,6 @@ def test_a_tree_holds_no_suite_no_answer_and_of_its_lesson_only_stubs(tmp_path: 
             if "region solution" in path.read_text("utf-8") and path.parent.name == lesson
         ]
         assert not (tree / "solutions/apps").exists()
-        given = {path.relative_to(SOLUTIONS) for path in SOLUTIONS.glob("given/*.py")}
-        assert given == {path.relative_to(tree / "solutions") for path in tree.glob("solutions/given/*.py")}
+        given = {path.name for path in (ROOT / "ppo_by_hand/core").glob("*.py")}
+        assert given == {path.name for path in (tree / "ppo_by_hand/core").glob("*.py")}
+        assert {path.name for path in (tree / "ppo_by_hand").glob("*.py")} == {"__init__.py", "aliases.py"}

@@ -1,0 +1,40 @@
+"""One module under two names: older names of what is given stay importable, and share its modules."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+
+class Alias(Loader):
+    """Gives a module under a second name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        self.module = importlib.import_module(self.name)
+        self.spec = self.module.__spec__
+        return self.module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self.spec
+
+
+class _Older(MetaPathFinder):
+    def __init__(self, package: str, home: str) -> None:
+        self.package, self.home = f"{package}.", f"{home}."
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if not name.startswith(self.package):
+            return None
+        return ModuleSpec(name, Alias(self.home + name.removeprefix(self.package)))
+
+
+def share(package: str, home: str) -> None:
+    """Make `package.x` the module `home.x` from now on, whatever files the package has."""
+    sys.meta_path.insert(0, _Older(package, home))
