@@ -21,7 +21,8 @@ from rich.console import Console
 from rich.progress import Progress, TaskID
 from transformers.utils import logging as transformers_logging
 
-from ...given.shapes import check_number
+from ppo_by_hand.core.shapes import check_number
+
 from . import plan, record
 from .costs import peak_memory
 from .evaluation import evaluate

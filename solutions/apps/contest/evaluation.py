@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
+from ppo_by_hand.core.prompts import encode_prompts
+from ppo_by_hand.core.tokens import is_stop
 from tiny_models.gold import gold_score, is_well_formed
 
-from ...given.prompts import encode_prompts
-from ...given.tokens import is_stop
 from ...lesson08_rollout import generate
 from ...lesson12_capstone import evaluate_policy
 from ...lesson13_after_ppo import expected_best_of_n

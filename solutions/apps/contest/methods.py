@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from ppo_by_hand.core.prompts import encode_prompts
+from ppo_by_hand.core.scoring import RewardFunction, Scorer, make_scorer
 from tiny_models.preferences import Preference
 
-from ...given.prompts import encode_prompts
-from ...given.scoring import RewardFunction, Scorer, make_scorer
 from ...lesson01_masked_sequences import gather_log_probs, response_log_probs
 from ...lesson02_reward_model import PreferenceBatch, RewardModel
 from ...lesson03_policy_gradient import leave_one_out_baseline

@@ -12,7 +12,8 @@ from typing import Any
 
 from rich.table import Table
 
-from ...given.files import write_whole
+from ppo_by_hand.core.files import write_whole
+
 from .methods import Settings
 from .plan import BEST_OF_N, METHODS, TUNING_SEEDS, best_of_n_key, choose, coefficients, competitors, curves
 from .running import Results

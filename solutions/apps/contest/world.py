@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM
 
+from ppo_by_hand.core.config import PPOConfig
+from ppo_by_hand.core.scoring import Scorer, make_scorer
 from tiny_models.checkpoints import SFT
 from tiny_models.language import sample_prompts
 from tiny_models.preferences import Preference
@@ -17,8 +19,6 @@ from tiny_models.presets import Preset, find_preset
 from tiny_models.tokenizer import build_tokenizer
 from tiny_models.verifier import verify
 
-from ...given.config import PPOConfig
-from ...given.scoring import Scorer, make_scorer
 from ...lesson02_reward_model import RewardModel
 from ..stages import annotated_pairs, train_reward_stage
 
