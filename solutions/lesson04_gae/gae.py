@@ -129,11 +129,11 @@ def compute_response_gae(
 ) -> AdvantagesAndReturns:
     """GAE over padded responses: the episode is the row's real tokens, and ends after the last of them.
 
-    delta[t]      = rewards[t] + gamma * values[t'] - values[t]
-    advantages[t] = delta[t] + gamma * lam * advantages[t']
+    advantages[t] = rewards[t] + gamma * values[t'] - values[t] + gamma * lam * advantages[t']
 
-    where t' is the *next real token* of the row; past the last one both terms are 0. So nothing of the padding
-    enters, and a False inside a row (a tool's token) is skipped without a factor gamma * lam.
+    where t' is the *next real token* of the row; past the last one both terms with t' are 0. So nothing of the padding
+    enters, and a False inside a row (a tool's token) is skipped without a factor gamma * lam. Call `compute_gae` for
+    it: each row's real tokens side by side, in their order, with a done at the last; then put the answer back in place.
 
     Args:
         rewards: (B, T) float; under a False mask anything, NaN included.
@@ -154,16 +154,12 @@ def compute_response_gae(
     check_number("lam", lam, 0.0, 1.0)
     # region solution
     rewards, values = rewards.masked_fill(~mask, 0.0), values.masked_fill(~mask, 0.0)
-    advantages = []
-    next_value = next_advantage = torch.zeros_like(values[:, 0])
-    for t in reversed(range(rewards.shape[1])):
-        delta = rewards[:, t] + gamma * next_value - values[:, t]
-        advantage = delta + gamma * lam * next_advantage
-        advantages.append(advantage)
-        next_value = torch.where(mask[:, t], values[:, t], next_value)
-        next_advantage = torch.where(mask[:, t], advantage, next_advantage)
-    stacked = torch.stack(advantages[::-1], dim=1).masked_fill(~mask, 0.0)
-    return AdvantagesAndReturns(stacked, stacked + values)
+    order = (~mask).long().argsort(dim=1, stable=True)  # (B, T) columns: the real tokens first, in their order
+    dones = mask.sum(dim=1, keepdim=True) == torch.arange(1, mask.shape[1] + 1, device=mask.device)
+    packed_values = torch.cat([values.gather(1, order), torch.zeros_like(values[:, :1])], dim=1)  # (B, T + 1)
+    packed = compute_gae(rewards.gather(1, order), packed_values, dones, gamma, lam)
+    advantages = torch.zeros_like(values).scatter(1, order, packed.advantages).masked_fill(~mask, 0.0)
+    return AdvantagesAndReturns(advantages, advantages + values)
     # endregion
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from testcases.doubles.drawing import generator, normal_from, ragged_from
-from testcases.engine import Request, Right, Wrong, edit, first, instead, request
+from testcases.engine import Request, Right, Wrong, edit, first, instead, request, scenario
 from tutorial.lesson04_gae import compute_gae, compute_response_gae, n_step_advantages, td_errors
 
 WRONG = "What people get wrong"
@@ -49,6 +51,8 @@ def examples(seed: int) -> list[Request]:
             options = {"grad_of": GRADIENTS, "grad_through": part}
             found.append(request(compute_response_gae, rewards, values, mask, gamma, lam, **options))
         found.append(request(compute_response_gae, rewards=rewards, values=values, mask=mask, grad_of=GRADIENTS))
+    through = scenario("through_compute_gae", of=compute_response_gae)
+    found.append(request(through, rewards, values, mask, gamma, lam))
     # What comes is what was expected: the advantage is 0.
     found.append(request(compute_response_gae, values[:, -1:], values[:, -1:], mask[:, -1:], 0.5, 0.5))
     return found
@@ -417,10 +421,33 @@ class RightComputeGae(Right, of="compute_gae"):
     """A_t - gamma lam A_t+1 = delta_t for all t is one triangular system"""
 
 
+OWN_LOOP = """
+rewards, values = rewards.masked_fill(~mask, 0.0), values.masked_fill(~mask, 0.0)
+advantages = []
+next_value = next_advantage = torch.zeros_like(values[:, 0])
+for t in reversed(range(rewards.shape[1])):
+    delta = rewards[:, t] + gamma * next_value - values[:, t]
+    advantage = delta + gamma * lam * next_advantage
+    advantages.append(advantage)
+    next_value = torch.where(mask[:, t], values[:, t], next_value)
+    next_advantage = torch.where(mask[:, t], advantage, next_advantage)
+stacked = torch.stack(advantages[::-1], dim=1).masked_fill(~mask, 0.0)
+return AdvantagesAndReturns(stacked, stacked + values)
+"""
+"""The right numbers, without `compute_gae`."""
+
+
+def in_a_loop(*texts: str, read: str | None = None) -> Any:
+    """An edit of that loop: who writes one makes these mistakes besides."""
+    return replace(edit(*texts, read=read), whole=OWN_LOOP.strip())
+
+
 class ComputeResponseGae(Wrong, of="compute_response_gae"):
+    a_loop_of_its_own = instead(OWN_LOOP)
+    """a second loop: call compute_gae on packed rows, so that what you wrote there is what your run trains with"""
     mask_ignored = first("mask = torch.ones_like(mask)")
     """the mask is ignored: what the critic says about padding flows into real tokens"""
-    masked_afterwards = edit(
+    masked_afterwards = in_a_loop(
         "rewards, values = rewards.masked_fill(~mask, 0.0), values.masked_fill(~mask, 0.0)",
         "real, mask = mask, torch.ones_like(mask)",
         "masked_fill(~mask",
@@ -429,7 +456,7 @@ class ComputeResponseGae(Wrong, of="compute_response_gae"):
         "stacked + values.masked_fill(~real, 0.0)",
     )
     """the recursion runs over all columns and the mask comes after it: padding has already flowed in"""
-    only_the_rewards_masked = edit(
+    only_the_rewards_masked = in_a_loop(
         "rewards, values = rewards.masked_fill(~mask, 0.0), values.masked_fill(~mask, 0.0)",
         "rewards, real, mask = rewards.masked_fill(~mask, 0.0), mask, torch.ones_like(mask)",
         "dim=1).masked_fill(~mask",
@@ -438,7 +465,7 @@ class ComputeResponseGae(Wrong, of="compute_response_gae"):
         "stacked + values.masked_fill(~real, 0.0)",
     )
     """only the rewards are masked: what the critic says about padding flows into real tokens"""
-    padding_skipped_by_the_next_advantage_only = edit(
+    padding_skipped_by_the_next_advantage_only = in_a_loop(
         "values.masked_fill(~mask, 0.0)",
         "values",
         "torch.where(mask[:, t], values[:, t], next_value)",
@@ -447,7 +474,7 @@ class ComputeResponseGae(Wrong, of="compute_response_gae"):
         "stacked + values.masked_fill(~mask, 0.0)",
     )
     """the next advantage skips the padding, the next value does not: what the critic says there flows in"""
-    mask_multiplied = edit(
+    mask_multiplied = in_a_loop(
         "rewards.masked_fill(~mask, 0.0), values.masked_fill(~mask, 0.0)",
         "rewards * mask, values * mask",
         "torch.where(mask[:, t], values[:, t], next_value)",
@@ -458,48 +485,65 @@ class ComputeResponseGae(Wrong, of="compute_response_gae"):
         " * mask",
     )
     """multiplied by the mask: NaN * 0 is NaN, so select with where or masked_fill"""
-    padding_multiplied_away = edit(
+    padding_multiplied_away = in_a_loop(
         "rewards.masked_fill(~mask, 0.0), values.masked_fill(~mask, 0.0)", "rewards * mask, values * mask"
     )
     """the padding is multiplied by 0, but NaN * 0 is NaN and stands in the returns: use masked_fill"""
-    gap_taken_for_a_step = edit(
+    gap_taken_for_a_step = in_a_loop(
         "torch.where(mask[:, t], values[:, t], next_value)",
         "values[:, t]",
         "torch.where(mask[:, t], advantage, next_advantage)",
         "advantage",
     )
     """a gap costs a factor gamma * lam: a tool's token counts as a step with reward 0 and value 0"""
-    gap_ends_the_episode = edit(", next_value)", ", 0.0)", ", next_advantage)", ", 0.0)")
+    gap_ends_the_episode = in_a_loop(", next_value)", ", 0.0)", ", next_advantage)", ", 0.0)")
     """a gap ends the episode: next value and advantage are dropped at the tool's token; skip it"""
-    gap_skipped_by_the_value_only = edit(", next_advantage)", ", 0.0)")
+    gap_skipped_by_the_value_only = in_a_loop(", next_advantage)", ", 0.0)")
     """only the value skips a gap; the next advantage is dropped at the tool's token"""
-    gap_skipped_by_the_next_advantage_only = edit("torch.where(mask[:, t], values[:, t], next_value)", "values[:, t]")
+    gap_skipped_by_the_next_advantage_only = in_a_loop(
+        "torch.where(mask[:, t], values[:, t], next_value)", "values[:, t]"
+    )
     """only the next advantage skips a gap; the next value is still taken from the next column"""
-    last_token_bootstraps_from_itself = edit(
+    last_token_bootstraps_from_itself = in_a_loop(
         "gamma * next_value", "gamma * torch.where(mask[:, t + 1 :].any(dim=1), next_value, values[:, t])"
     )
     """the last token bootstraps from its own value: after the last token there is nothing, so 0"""
-    padding_left_filled = edit(
+    padding_left_filled = in_a_loop(
         "append(advantage)",
         "append(torch.where(mask[:, t], advantage, next_advantage))",
         "dim=1).masked_fill(~mask, 0.0)",
         "dim=1)",
     )
     """the padding is not set to 0 in the answer: the advantage of a neighboring token stands there"""
-    returns_not_masked = edit(
+    packed_rows_not_moved_back = edit(
+        "torch.zeros_like(values).scatter(1, order, packed.advantages)", "packed.advantages"
+    )
+    """the packed answers are not moved back: each belongs to the column that its token came from"""
+    packed_out_of_order = edit("order = (~mask)", "order = mask")
+    """the masked columns come first: move the real tokens to the left, in their order"""
+    done_after_the_last_column_only = edit(
+        "values.masked_fill(~mask, 0.0)\norder",
+        "values\norder",
+        "mask.sum(dim=1, keepdim=True) == torch.arange(1, mask.shape[1] + 1, device=mask.device)",
+        "torch.zeros_like(mask)",
+        "advantages + values",
+        "(advantages + values).masked_fill(~mask, 0.0)",
+    )
+    """no done at the last real token: what the critic says about the padding behind it flows in"""
+    returns_not_masked = in_a_loop(
         "rewards, values = rewards",
         "unmasked = values\nrewards, values = rewards",
         "stacked + values",
         "stacked + unmasked",
     )
     """the returns are not masked: what the critic says about padding stands in them"""
-    response_without_lam = edit("gamma * lam", "gamma")
+    response_without_lam = in_a_loop("gamma * lam", "gamma")
     """lam is ignored: the next advantage is weighted by gamma alone"""
     response_without_gamma = first("gamma = 1.0")
     """gamma is ignored: it must discount the next value and the next advantage"""
-    response_returns_without_values = edit("stacked + values", "stacked")
+    response_returns_without_values = in_a_loop("stacked + values", "stacked")
     """returns are the advantages alone: the value has to be added back"""
-    response_whitened = edit(
+    response_whitened = in_a_loop(
         "return AdvantagesAndReturns(stacked,",
         "real = stacked[mask]\n"
         "white = ((stacked - real.mean()) / (real.std(correction=0) + 1e-8)).masked_fill(~mask, 0.0)\n"
@@ -511,7 +555,7 @@ class ComputeResponseGae(Wrong, of="compute_response_gae"):
         "rewards.masked_fill(", "rewards.masked_fill_(", "values.masked_fill(", "values.masked_fill_("
     )
     """the padding is overwritten in the caller's tensors: masked_fill, not masked_fill_"""
-    length_of_the_longest_row = edit(
+    length_of_the_longest_row = in_a_loop(
         "rewards, values = rewards",
         "real, mask = mask, mask | (mask.cumsum(dim=1) == mask.sum(dim=1, keepdim=True))\nrewards, values = rewards",
         ".masked_fill(~mask, 0.0)\nreturn",
@@ -520,13 +564,13 @@ class ComputeResponseGae(Wrong, of="compute_response_gae"):
         "(stacked + values).masked_fill(~real, 0.0)",
     )
     """every row is taken to end in the last column: a shorter row then bootstraps from its padding"""
-    discounted_by_columns = edit(
+    discounted_by_columns = in_a_loop(
         ", next_value)", ", gamma * next_value)", ", next_advantage)", ", gamma * lam * next_advantage)"
     )
     """the gap between two real tokens is counted: the next value is discounted once for each column"""
-    next_advantage_weighted_in_a_gap = edit(", next_advantage)", ", gamma * lam * next_advantage)")
+    next_advantage_weighted_in_a_gap = in_a_loop(", next_advantage)", ", gamma * lam * next_advantage)")
     """the next advantage is weighted by gamma * lam in a gap as well: it passes a tool's token unchanged"""
-    zero_advantage_taken_for_padding = edit("stacked + values", "torch.where(stacked != 0, stacked + values, 0.0)")
+    zero_advantage_taken_for_padding = in_a_loop("stacked + values", "torch.where(stacked != 0, stacked + values, 0.0)")
     """an advantage of 0 is taken for padding: the return of a real token is its value then"""
     mask_inverted = first("mask = ~mask")
     """the mask is taken for a padding mask: True is a real token"""
@@ -547,54 +591,38 @@ class RightComputeResponseGae(Right, of="compute_response_gae"):
         return AdvantagesAndReturns(advantages, advantages + torch.where(mask, values, 0.0))
     """)
     """each row alone: its real tokens, and compute_gae with 0 after the last"""
-    packed_to_the_left = instead("""
-        order = mask.long().argsort(dim=1, descending=True, stable=True)
+    no_dones = edit(
+        "mask.sum(dim=1, keepdim=True) == torch.arange(1, mask.shape[1] + 1, device=mask.device)",
+        "torch.zeros_like(mask)",
+    )
+    """without dones: behind the last real token rewards and values are 0"""
+    one_long_episode_after_another = instead("""
+        real_from_here = mask.flip(1).cumsum(dim=1).flip(1)
+        dones, kept = (real_from_here == 1)[mask], values[mask]
+        found = compute_gae(rewards[mask], torch.cat([kept, kept.new_zeros(1)]), dones, gamma, lam)
+        advantages, returns = (torch.zeros_like(values).masked_scatter(mask, part) for part in found)
+        return AdvantagesAndReturns(advantages, returns)
+    """)
+    """the real tokens of all rows as one rollout of many episodes, with a done at the end of each"""
+    packed_by_their_numbers = instead("""
         rewards, values = torch.where(mask, rewards, 0.0), torch.where(mask, values, 0.0)
-        after = torch.zeros_like(values[:, :1])
-        packed_values = torch.cat([values.gather(1, order), after], dim=1)
-        packed = compute_gae(rewards.gather(1, order), packed_values, torch.zeros_like(mask), gamma, lam)
-        advantages = torch.zeros_like(rewards).scatter(1, order, packed.advantages).masked_fill(~mask, 0.0)
+        width = mask.shape[1]
+        place = (mask.cumsum(dim=1) - 1).masked_fill(~mask, width)
+        nothing = values.new_zeros(len(values), width + 1)
+        packed_rewards, packed_values = nothing.scatter(1, place, rewards), nothing.scatter(1, place, values)
+        packed_values = torch.cat([packed_values[:, :width], nothing[:, :1]], dim=1)
+        dones = torch.zeros_like(packed_rewards[:, :width], dtype=torch.bool)
+        packed = compute_gae(packed_rewards[:, :width], packed_values, dones, gamma=gamma, lam=lam)
+        whole = torch.cat([packed.advantages, nothing[:, :1]], dim=1)
+        advantages = whole.gather(1, place).masked_fill(~mask, 0.0)
         return AdvantagesAndReturns(advantages, advantages + values)
     """)
-    """the real tokens are moved to the left, compute_gae runs over the batch, and each moves back"""
-    arithmetic_in_place_of_where = instead("""
-        rewards, values, keep = rewards.masked_fill(~mask, 0.0), values.masked_fill(~mask, 0.0), mask.to(rewards.dtype)
-        advantages, next_value, carry = [], 0.0, 0.0
-        for t in range(mask.shape[1] - 1, -1, -1):
-            delta = rewards[:, t] + gamma * next_value - values[:, t]
-            carry = keep[:, t] * (delta + gamma * lam * carry) + (1 - keep[:, t]) * carry
-            next_value = values[:, t] + (1 - keep[:, t]) * next_value
-            advantages.insert(0, keep[:, t] * carry)
-        advantages = torch.stack(advantages, dim=1)
-        return AdvantagesAndReturns(advantages, advantages + values)
-    """)
-    """the padding is filled first, so multiplying by the mask is harmless from then on"""
-    returns_first = instead("""
-        rewards, values = rewards.masked_fill(~mask, 0.0), values.masked_fill(~mask, 0.0)
-        later, returns = torch.zeros_like(values[:, 0]), torch.zeros_like(values)
-        for t in reversed(range(mask.shape[1])):
-            returns[:, t] = torch.where(mask[:, t], rewards[:, t] + gamma * later, 0.0)
-            later = torch.where(mask[:, t], (1 - lam) * values[:, t] + lam * returns[:, t], later)
-        return AdvantagesAndReturns(returns - values, returns)
-    """)
-    """the lambda-returns by their own recursion, and the values subtracted at the end"""
-    by_a_matrix_of_weights = instead("""
-        values = values.masked_fill(~mask, 0.0)
-        place = mask.cumsum(dim=1)
-        apart = place.unsqueeze(1) - place.unsqueeze(2)
-        pairs = mask.unsqueeze(1) & mask.unsqueeze(2)
-        next_values = ((pairs & (apart == 1)).to(values.dtype) @ values.unsqueeze(2)).squeeze(2)
-        deltas = rewards.masked_fill(~mask, 0.0) + gamma * next_values - values
-        weights = ((gamma * lam) ** apart.clamp(min=0).to(values.dtype)).masked_fill(~(pairs & (apart >= 0)), 0.0)
-        advantages = torch.einsum("btk,bk->bt", weights, deltas)
-        return AdvantagesAndReturns(advantages, advantages + values)
-    """)
-    """without a loop: real tokens are numbered, and a matrix holds (gamma lam)^(places apart)"""
+    """real tokens are numbered by a running sum, and each is written to the place of its number"""
     in_float64_rounded_once = edit(
         "rewards, values = rewards.masked_fill(~mask, 0.0), values.masked_fill(~mask, 0.0)",
         "dtype = rewards.dtype\n"
         "rewards, values = rewards.double().masked_fill(~mask, 0.0), values.double().masked_fill(~mask, 0.0)",
-        "(stacked, stacked + values)",
-        "(stacked.to(dtype), (stacked + values).to(dtype))",
+        "(advantages, advantages + values)",
+        "(advantages.to(dtype), (advantages + values).to(dtype))",
     )
     """computed in float64 and rounded once, at the end"""

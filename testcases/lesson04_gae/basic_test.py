@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from testcases.engine import call, named_cases, worth
+from testcases.engine import call, named_cases, scenario, worth
 from tutorial.lesson04_gae import compute_gae, compute_response_gae, n_step_advantages, td_errors
 
 NAN = math.nan
@@ -234,6 +234,22 @@ def test_compute_response_gae_ignores_the_critic_on_padding():
     # DeepSpeed-Chat's recursion over all columns gives [5.7, 6.0] here: the 100 stands behind the end
     answer = call(compute_response_gae, [[0.0, 1.0, 0.0]], [[0.0, 0.0, 100.0]], [[True, True, False]], 1.0, 0.95)
     answer.equals(advantages=[[0.95, 1.0, 0.0]], returns=[[0.95, 1.0, 0.0]])
+
+
+def test_compute_response_gae_is_built_on_compute_gae():
+    # A compute_gae that answers twice the advantages. Rows: a gap; padding; whole, with numbers of its own.
+    # [2, -2 + 0.25 * 2 = -1.5]; [2, 1 + 0.5 * 2 - 4 + 0.5 = -1.5]; 1, 3 + 0.5 - 2 + 0.25 = 1.75, 1 + 1 - 4 + 0.4375
+    call(
+        scenario("through_compute_gae", of=compute_response_gae),
+        [[1.0, NAN, 4.0], [1.0, 4.0, NAN], [1.0, 3.0, 2.0]],
+        [[4.0, NAN, 2.0], [4.0, 2.0, NAN], [4.0, 2.0, 1.0]],
+        [[True, False, True], [True, True, False], [True, True, True]],
+        0.5,
+        0.5,
+    ).equals(
+        advantages=[[-3.0, 0.0, 4.0], [-3.0, 4.0, 0.0], [-3.125, 3.5, 2.0]],
+        returns=[[1.0, 0.0, 6.0], [1.0, 6.0, 0.0], [0.875, 5.5, 3.0]],
+    )
 
 
 def test_compute_response_gae_keeps_rows_apart():

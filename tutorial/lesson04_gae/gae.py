@@ -109,11 +109,11 @@ def compute_response_gae(
 ) -> AdvantagesAndReturns:
     """GAE over padded responses: the episode is the row's real tokens, and ends after the last of them.
 
-    delta[t]      = rewards[t] + gamma * values[t'] - values[t]
-    advantages[t] = delta[t] + gamma * lam * advantages[t']
+    advantages[t] = rewards[t] + gamma * values[t'] - values[t] + gamma * lam * advantages[t']
 
-    where t' is the *next real token* of the row; past the last one both terms are 0. So nothing of the padding
-    enters, and a False inside a row (a tool's token) is skipped without a factor gamma * lam.
+    where t' is the *next real token* of the row; past the last one both terms with t' are 0. So nothing of the padding
+    enters, and a False inside a row (a tool's token) is skipped without a factor gamma * lam. Call `compute_gae` for
+    it: each row's real tokens side by side, in their order, with a done at the last; then put the answer back in place.
 
     Args:
         rewards: (B, T) float; under a False mask anything, NaN included.
