@@ -118,7 +118,7 @@ def test_a_checkpoint_of_an_older_version_resumes_bit_for_bit(tmp_path):
     run.load_checkpoint(FROZEN)
     run.save_checkpoint(tmp_path)
     kept, again = (torch.load(folder / CHECKPOINT_FILE, weights_only=True) for folder in (FROZEN, tmp_path))
-    assert str(kept) == str(again)
+    assert all(str(kept[name]) == str(again[name]) for name in kept.keys() - {"config"})  # it may have new settings
     assert all(torch.equal(kept["model"][name], again["model"][name]) for name in kept["model"])
     run.train(PROMPTS)
     recorded = json.loads((FROZEN / "history.json").read_text("utf-8"))
