@@ -15,7 +15,7 @@ ONE_OF = {
     2: "pairwise_loss",
     7: "make_reference",
     8: "sample_token",
-    9: "PPOTrainer.compute_rewards",
+    9: "PPOTrainer.compute_loss",
     10: "diagnose",
     11: "plan_microbatches",
     12: "sft_loss",

@@ -44,7 +44,7 @@ def collect_experience(
     kl_coef: float,
     generator: torch.Generator | None = None,
 ) -> Experience:
-    """Sample a response to each prompt, then evaluate it.
+    """Sample a response to each prompt, then evaluate it. Given.
 
     Args:
         model: actor and critic.
@@ -63,10 +63,8 @@ def collect_experience(
     Raises:
         ValueError: as `generate` and `evaluate_responses`.
     """
-    # region solution
     generation = generate(model.policy, input_ids, attention_mask, **config.sampling(), generator=generator)
     return evaluate_responses(model, reference, score, input_ids, attention_mask, generation, config, kl_coef)
-    # endregion
 
 
 @torch.no_grad()

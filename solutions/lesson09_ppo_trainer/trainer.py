@@ -184,7 +184,7 @@ class PPOTrainer:
         return checked_generation(answer, len(prompts))
 
     def generate_responses(self, prompts: Sequence[Prompt]) -> Generation:
-        """Sample a response to each prompt from the current policy.
+        """Sample a response to each prompt from the current policy. Given.
 
         Args:
             prompts: B texts or lists of token ids.
@@ -195,9 +195,7 @@ class PPOTrainer:
         Raises:
             ValueError: there are no prompts, or prompt + response do not fit the context.
         """
-        # region solution
         return generate(self.policy, *self._encode(prompts), **self.config.sampling(), generator=self.sampling)
-        # endregion
 
     def _evaluate(self, responses: Generation, prompts: Sequence[Prompt]) -> Experience:
         """Let reference, critic and reward model read sampled responses, each once. Given."""
@@ -231,7 +229,7 @@ class PPOTrainer:
         return [slice(start, start + size) for start in range(0, count, size)]
 
     def compute_rewards(self, responses: Generation, prompts: Sequence[Prompt]) -> Tensor:
-        """Rewards of sampled responses: the KL penalty on each token, the clipped score on the last.
+        """Rewards of sampled responses: the KL penalty on each token, the clipped score on the last. Given.
 
         Args:
             responses: what `generate_responses(prompts)` gave.
@@ -244,9 +242,7 @@ class PPOTrainer:
         Raises:
             ValueError: the reward model gives anything but one finite number for each response.
         """
-        # region solution
         return self._evaluate(responses, prompts).rewards
-        # endregion
 
     @with_kl_in_the_loss(gather_log_probs)  # given: with config.kl_in "loss"
     @with_value_clip_fraction  # given: adds a metric

@@ -9,12 +9,11 @@ import torch
 from torch import Tensor
 
 from testcases.doubles.drawing import normal
-from testcases.engine import call, named_cases, reference, scenario, worth
+from testcases.engine import call, reference, scenario, worth
 from testcases.lesson08_rollout.examples import experience
 from tutorial.lesson08_rollout import (
     Experience,
     ExperienceBuffer,
-    collect_experience,
     evaluate_responses,
     generate,
     sample_token,
@@ -257,43 +256,6 @@ ROWS = {
     "input_ids": [[7, 7, 5], [2, 3, 4], [0, 6, 8]],
     "attention_mask": [[False, False, True], [True, True, True], [False, True, True]],
 }
-
-
-@named_cases("shared", {"two-backbones": False, "one-backbone": True})
-@named_cases(
-    "options",
-    {
-        "temperature": {"gamma": 0.9, "lam": 0.7, "temperature": 0.7},
-        "whitened-k3": {"whiten_rewards": True, "kl_estimator": "k3"},
-        "pad-is-a-stop": {"stop_token_ids": (1, 0), "missing_stop_penalty": 0.5},
-    },
-)
-@worth(2)
-def test_collect_experience_is_sampling_then_evaluating(shared, options):
-    # Whatever was sampled: evaluated again by the reference, it gives the same experience.
-    options = {"max_new_tokens": 6, "stop_token_ids": (1, 3), **options}
-    answer = call(
-        scenario("lm_collected", of=collect_experience), model=4, **ROWS, kl_coef=0.3, seed=5, shared=shared, **options
-    )
-    ids, mask = answer.part("input_ids").value, answer.part("mask").value
-    written = {"responses": ids[:, 3:], "log_probs": answer.part("log_probs").value, "mask": mask}
-    again = scenario("lm_evaluated", of=evaluate_responses)
-    expected = reference(again, model=4, **ROWS, **written, kl_coef=0.3, shared=shared, **options)
-    expected["log_probs"] = reference(
-        scenario("read_again", of=generate),
-        model=4,
-        **ROWS,
-        responses=ids[:, 3:],
-        mask=mask,
-        temperature=options.get("temperature", 1.0),
-    )
-    answer.equals(expected, atol=1e-10)
-
-
-def test_collect_experience_gives_data_without_gradient():
-    call(
-        scenario("lm_collected", of=collect_experience), model=4, **ROWS, kl_coef=0.3, seed=5, max_new_tokens=4
-    ).has_no_gradient()
 
 
 def response(extra: int = 0) -> dict[str, Tensor]:

@@ -7,8 +7,8 @@ import math
 import torch
 
 from testcases.engine import call, named_cases, scenario, worth
-from testcases.lesson08_rollout.examples import UNEVEN, logs
-from tutorial.lesson08_rollout import collect_experience, evaluate_responses
+from testcases.lesson08_rollout.examples import logs
+from tutorial.lesson08_rollout import evaluate_responses
 
 NAN = math.nan
 LOG2 = math.log(2)
@@ -182,105 +182,3 @@ def test_evaluate_responses_of_a_lora_policy_switches_its_adapter_off():
         base=logs(*[[1.0, 1.0, 0.0, 2.0]] * 4),
     )
     answer.equals(ref_log_probs=[[-LOG2, -2 * LOG2]], values=[[0.0, 0.0]]).part("adapter on").equals(True)
-
-
-# collect_experience: the policy says 3 after 2, 1 after 3, and 3 after 4, always, so its log-probs are 0.
-CERTAIN = logs(
-    [1.0, 0.0, 0.0, 0.0, 0.0],
-    [0.0, 0.0, 1.0, 0.0, 0.0],
-    [0.0, 0.0, 0.0, 1.0, 0.0],
-    [0.0, 1.0, 0.0, 0.0, 0.0],
-    [0.0, 0.0, 0.0, 1.0, 0.0],
-)
-READER = logs([1.0] * 5, [1.0] * 5, [0.0, 1.0, 0.0, 2.0, 1.0], [0.0, 1.0, 2.0, 0.0, 1.0], [0.0, 2.0, 1.0, 1.0, 0.0])
-ROLLOUT = {
-    "input_ids": [[0, 2], [4, 3]],
-    "attention_mask": [[F, T], [T, T]],
-    "table": CERTAIN,
-    "reference": READER,
-    "worth": [9.0, 8.0, 1.0, 2.0, 4.0],
-    "scores": [4.0, -2.0],
-    "kl_coef": PER_BIT,
-    "seed": 0,
-    "gamma": 0.5,
-    "lam": 0.5,
-}
-
-
-@worth(3)
-def test_collect_experience_by_hand():
-    # Responses: 3, 1 and 1. The reference gives 1/2, 1/4 and 1/4; k1 is 1, 2 and 2 bits, which cost 0.5, 1 and 1.
-    # delta 3 - 2 = 1, -0.5 + 0.5 * 2 - 1 = -0.5; advantages -0.5 + 1 / 4. Second row: -3 - 2.
-    call(scenario("collected", of=collect_experience), **ROLLOUT).equals(
-        {
-            "input_ids": [[0, 2, 3, 1], [4, 3, 1, 0]],
-            "attention_mask": [[F, T, T, T], [T, T, T, F]],
-            "mask": [[T, T], [T, F]],
-            "log_probs": [[0.0, 0.0], [0.0, 0.0]],
-            "ref_log_probs": [[-LOG2, -2 * LOG2], [-2 * LOG2, 0.0]],
-            "values": [[1.0, 2.0], [2.0, 0.0]],
-            "scores": [4.0, -2.0],
-            "rewards": [[-0.5, 3.0], [-3.0, 0.0]],
-            "advantages": [[-0.25, 1.0], [-5.0, 0.0]],
-            "returns": [[0.75, 3.0], [-3.0, 0.0]],
-        }
-    )
-
-
-@named_cases(
-    "changed, input_ids, rewards",
-    {
-        "max-new-tokens": (
-            {"max_new_tokens": 1},
-            [[0, 2, 3], [4, 3, 1]],
-            # The first never stopped: 4 - 1 - 0.5
-            [[2.5], [-3.0]],
-        ),
-        "pad-token-id": ({"pad_token_id": 4}, [[0, 2, 3, 1], [4, 3, 1, 4]], [[-0.5, 3.0], [-3.0, 0.0]]),
-        "stop-token-ids": (
-            {"stop_token_ids": (4, 3), "max_new_tokens": 2},
-            # 3 stops the first row at once; the second says 1, then 2, and never stops: -2 - 1 on its last token
-            [[0, 2, 3, 0], [4, 3, 1, 2]],
-            [[3.5, 0.0], [-1.0, -3 - 0.5 * math.log2(5)]],
-        ),
-        "kl-coef": ({"kl_coef": 0.0}, [[0, 2, 3, 1], [4, 3, 1, 0]], [[0.0, 4.0], [-2.0, 0.0]]),
-    },
-)
-@worth(2)
-def test_collect_experience_uses_its_settings(changed, input_ids, rewards):
-    answer = call(scenario("collected", of=collect_experience), **{**ROLLOUT, **changed})
-    answer.part("input_ids").equals(input_ids)
-    answer.part("rewards").equals(rewards)
-
-
-@worth(2)
-def test_collect_experience_stores_the_log_probs_of_the_policy_that_sampled():
-    # The policy: 2 and 3 of 5; tempered 4 and 9 of 13. The reference: 3 and 1 of 4; tempered 9 and 1 of 10.
-    answer = call(
-        scenario("collected_shares", of=collect_experience),
-        table=logs([0.0, 0.0, 2.0, 3.0]).expand(4, 4).clone(),
-        reference=logs([0.0, 0.0, 3.0, 1.0]).expand(4, 4).clone(),
-        prompt=2,
-        seed=1,
-        temperature=0.5,
-        max_new_tokens=1,
-    )
-    answer.part("shares").equals([[0.0, 0.0, 0.3, 0.7]])
-    answer.part("log_probs").equals([[0.0, 0.0, math.log(4 / 13), math.log(9 / 13)]])
-    answer.part("ref_log_probs").equals([[0.0, 0.0, math.log(9 / 10), math.log(1 / 10)]])
-    answer.part("can be used for training").equals(True)
-
-
-def test_collect_experience_draws_from_the_generator():
-    answer = call(scenario("collected_agreement", of=collect_experience), table=UNEVEN, seed=0)
-    answer.equals({"same seed": True, "same generator once more": False, "other seed": False})
-    answer.leaves_global_random_alone()
-    call(scenario("collected_agreement_without_generator", of=collect_experience), table=UNEVEN).equals(
-        {"same seed": True, "other seed": False}
-    )
-
-
-@named_cases("training", {"mixed": [True, True, False, True], "mostly-eval": [False, False, True, False]})
-def test_collect_experience_restores_the_modes(training):
-    answer = call(scenario("modes_after_collecting", of=collect_experience), table=CERTAIN, training=training)
-    answer.equals(training)

@@ -13,7 +13,6 @@ from testcases.engine import Request, reference, request, scenario
 from tutorial.lesson08_rollout import (
     Experience,
     ExperienceBuffer,
-    collect_experience,
     evaluate_responses,
     generate,
     sample_token,
@@ -39,8 +38,6 @@ def examples(seed: int) -> list[Request]:
         *_evaluating(draw),
         *_evaluating_by_models(draw),
         *_evaluating_in_special_cases(draw),
-        *_collecting(draw),
-        *_sampled_rollouts(draw),
     ]
 
 
@@ -362,50 +359,3 @@ def _evaluating_in_16_bits(draw: torch.Generator) -> Request:
         kl_coef=0.3,
         temperature=0.7,
     )
-
-
-def _collecting(draw: torch.Generator) -> list[Request]:
-    # Each token is followed by the next one, round and round: the shortest way to each possible end.
-    certain = torch.full((6, 6), -math.inf, dtype=torch.float64)
-    certain[torch.arange(6), (torch.arange(6) + 1) % 6] = 0.0
-    found = []
-    for settings in (
-        {"gamma": 0.9, "lam": 0.8, "max_new_tokens": 5},
-        {"gamma": 0.7, "temperature": 0.6, "max_new_tokens": 3, "pad_token_id": 5},
-        {"stop_token_ids": (1, 4), "max_new_tokens": 6, "missing_stop_penalty": 0.4},
-        {"gamma": 0.9, "max_new_tokens": 5, "own_base": True},
-        {"whiten_rewards": True, "max_new_tokens": 4, "kl_estimator": "k2", "clip_score": 1.5},
-    ):
-        ids = torch.cat([torch.randint(6, (3, 1), generator=draw), torch.tensor([[5], [2], [4]])], dim=1)
-        asked = {
-            "input_ids": ids,
-            "attention_mask": [[True, True], [False, True], [True, True]],
-            "table": certain,
-            "reference": normal_from(draw, 6, 6),
-            "worth": normal_from(draw, 6),
-            "scores": 3 * normal_from(draw, 3),
-            "seed": _number(draw),
-        }
-        found.append(request(scenario("collected", of=collect_experience), **asked, kl_coef=0.25, **settings))
-    # A policy that would say something else if it were asked again.
-    script = torch.full((3, 4, 6), -9.0).scatter_(2, torch.randint(1, 6, (3, 4, 1), generator=draw), 9.0)
-    changed = {"table": script.float(), "reference": normal_from(draw, 6, 6).float(), "max_new_tokens": 4}
-    found.append(
-        request(scenario("collected", of=collect_experience), **{**asked, **changed}, pad_token_id=2, kl_coef=0.0)
-    )
-    return found
-
-
-def _sampled_rollouts(draw: torch.Generator) -> list[Request]:
-    of = collect_experience
-    drawn = {
-        "table": 1e-7 * _weights(draw, [0.0, 0.0, 4.0, 9.0]).expand(4, 4).clone(),
-        "reference": 1e-7 * normal_from(draw, 4).expand(4, 4).clone(),
-        "seed": _number(draw),
-    }
-    return [
-        request(scenario("collected_shares", of=of), **drawn, prompt=2, temperature=1e-7, max_new_tokens=1),
-        request(scenario("modes_after_collecting", of=of), table=CHAIN, training=[False, True, True, False]),
-        request(scenario("collected_agreement", of=of), table=UNEVEN, seed=_number(draw)),
-        request(scenario("collected_agreement_without_generator", of=of), table=UNEVEN),
-    ]

@@ -1,4 +1,4 @@
-"""Scenarios of `evaluate_responses` and `collect_experience`."""
+"""Scenarios of `evaluate_responses`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from torch import Tensor, nn
 
 from testcases.doubles.backbones import TinyLM
 
-from .scenarios_draws import DRAWS, agreement_of, agreement_of_the_global_generator, generator, mean_by_token, tenths
 from .scenarios_experience import plain
-from .scenarios_models import Adapted, Critic, Script, Table, actor_critic, modes_of, set_modes, tiny_actor_critic
+from .scenarios_models import Adapted, Critic, Table, actor_critic, modes_of, set_modes, tiny_actor_critic
 
 
 def _config(lesson: Any, options: dict[str, Any]) -> Any:
@@ -28,21 +27,6 @@ def _evaluate(
     prompts = [given.pop(name) for name in ("input_ids", "attention_mask")]
     written = lesson.Generation(*(given.pop(name) for name in ("responses", "log_probs", "mask")))
     return lesson.evaluate_responses(model, reference, score, *prompts, written, _config(lesson, given), kl_coef)
-
-
-def _collect(
-    lesson: Any,
-    model: nn.Module,
-    reference: nn.Module,
-    score: Any,
-    kl_coef: float = 0.1,
-    source: torch.Generator | None = None,
-    **given: Any,
-) -> Any:
-    """`collect_experience`; prompts and settings are given by their names."""
-    prompts = [given.pop(name) for name in ("input_ids", "attention_mask")]
-    config = _config(lesson, given)
-    return lesson.collect_experience(model, reference, score, *prompts, config, kl_coef, generator=source)
 
 
 def _two_tokens() -> dict[str, Tensor]:
@@ -182,94 +166,3 @@ def lm_evaluated(lesson: Any, model: int, kl_coef: float, shared: bool = False, 
 def mean_token(input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> Tensor:
     """A reward function of the whole text: the mean number of its real tokens, minus 3."""
     return (input_ids * attention_mask).sum(dim=1) / attention_mask.sum(dim=1).double() - 3
-
-
-def lm_collected(
-    lesson: Any, model: int, kl_coef: float, seed: int, shared: bool = False, **given: Any
-) -> dict[str, Tensor]:
-    """Collect experience with tiny language models."""
-    actor, reference = tiny_actor_critic(lesson, model, shared), TinyLM(model + 1).eval()
-    return plain(_collect(lesson, actor, reference, mean_token, kl_coef, generator(seed), **given))
-
-
-def collected(
-    lesson: Any,
-    table: Tensor,
-    reference: Tensor,
-    worth: Tensor,
-    scores: Tensor,
-    kl_coef: float,
-    seed: int,
-    **given: Any,
-) -> dict[str, Tensor]:
-    """Collect experience with tables for policy (of rows and steps, or by last token), reference and critic. With
-    `own_base` the policy has an adapter, and the reference is its base."""
-    own_base = given.pop("own_base", False)
-    policy = Adapted(table, reference) if own_base else (Script if table.dim() == 3 else Table)(table)
-    model = actor_critic(lesson, policy, Critic(worth)).train()
-    frozen = None if own_base else Table(reference).eval()
-    return plain(
-        _collect(lesson, model, frozen, lambda *text, **named: scores.clone(), kl_coef, generator(seed), **given)
-    )
-
-
-def collected_shares(
-    lesson: Any, table: Tensor, reference: Tensor, prompt: int, seed: int, **options: Any
-) -> dict[str, Tensor]:
-    """Many responses of one or more tokens to one prompt: shares, and the log-probabilities stored with each token."""
-    ids = torch.full((DRAWS, 1), prompt)
-    worth = torch.zeros(len(table), dtype=torch.float64)
-    found = _collect(
-        lesson,
-        actor_critic(lesson, Table(table), Critic(worth)),
-        Table(reference).eval(),
-        lambda *text, **named: torch.zeros(DRAWS, dtype=torch.float64),
-        source=generator(seed),
-        input_ids=ids,
-        attention_mask=ids > -1,
-        **options,
-    )
-    return {
-        "shares": tenths(found.responses.T, len(table)),
-        "log_probs": mean_by_token(found.responses, found.log_probs, len(table)),
-        "ref_log_probs": mean_by_token(found.responses, found.ref_log_probs, len(table)),
-        "can be used for training": _can_be_used_for_training(found),
-    }
-
-
-def modes_after_collecting(lesson: Any, table: Tensor, training: Tensor) -> Tensor:
-    """The modes of policy, critic and dropout in both after a rollout; `training` says what they were."""
-    model = actor_critic(lesson, Table(table), Critic(torch.zeros(len(table), dtype=torch.float64)))
-    modules = set_modes(model, training)
-    ids = torch.tensor([[2], [3]])
-    prompts = {"input_ids": ids, "attention_mask": ids > -1, "max_new_tokens": 2}
-    _collect(
-        lesson, model, Table(table).eval(), lambda *text, **named: table.new_zeros(2), source=generator(0), **prompts
-    )
-    return modes_of(modules)
-
-
-def collected_agreement(lesson: Any, table: Tensor, seed: int) -> dict[str, bool]:
-    """Which of several rollouts agree: 20 responses of 4 tokens."""
-    return agreement_of(lambda source: _twenty(lesson, table, source), seed, "same generator once more")
-
-
-def collected_agreement_without_generator(lesson: Any, table: Tensor) -> dict[str, bool]:
-    """The same for the global generator."""
-    return agreement_of_the_global_generator(lambda: _twenty(lesson, table))
-
-
-def _twenty(lesson: Any, table: Tensor, source: torch.Generator | None = None) -> Tensor:
-    ids = torch.full((20, 1), 2)
-    worth = torch.zeros(len(table), dtype=torch.float64)
-    return _collect(
-        lesson,
-        actor_critic(lesson, Table(table), Critic(worth)),
-        Table(table).eval(),
-        lambda *text, **named: worth.new_zeros(20),
-        source=source,
-        input_ids=ids,
-        attention_mask=ids > -1,
-        max_new_tokens=4,
-        stop_token_ids=(len(table),),
-    ).responses

@@ -12,8 +12,6 @@ from testcases.doubles.drawing import normal
 from testcases.engine import call, examples_of, named_cases, scenario, worth
 from tutorial.lesson09_ppo_trainer import PPOTrainer
 
-RESPONSES = scenario("responses_of", of=PPOTrainer.generate_responses)
-REWARDS = scenario("rewards_of", of=PPOTrainer.compute_rewards)
 LOSS = scenario("loss_of", of=PPOTrainer.compute_loss)
 STEP = scenario("real_step_of", of=PPOTrainer.optimiser_step)
 EPOCHS = scenario("epochs_of", of=PPOTrainer.optimise)
@@ -37,53 +35,6 @@ def test_optimiser_step_agrees_with_the_reference():
 def test_training_step_agrees_with_the_reference():
     for answer in examples_of(PPOTrainer.training_step):
         answer.leaves_global_random_alone().matches_reference(atol=CLIPPED_BY_HAND)
-
-
-def test_generate_responses_takes_texts():
-    # The tokenizer of these tests reads "a" as 2 and "b" as 3.
-    options = {"actor": normal(5, 5), "places": normal(12, 5, seed=2), "max_new_tokens": 5, "temperature": 0.7}
-    call(RESPONSES, prompts=("a", "b a b", "c a"), **options).matches_reference()
-    call(RESPONSES, prompts=((2,), (3, 2, 3), (4, 2)), **options).matches_reference()
-
-
-EVALUATED_ROWS = {
-    "actor": normal(5, 5),
-    "reference": normal(5, 5, seed=2),
-    "prompts": ((2,), (3, 2)),
-    "responses": [[3, 3, 1], [2, 1, 0]],
-    "log_probs": -normal(2, 3, seed=3).abs(),
-    "mask": [[True, True, True], [True, True, False]],
-}
-
-
-def test_compute_rewards_calls_a_function_with_texts():
-    # "a" and "b b": 1 word + 2/4; "b a" and "a": 2 words. No special token may reach the function.
-    answer = call(REWARDS, **EVALUATED_ROWS, reward="words of the prompt + 1/4 for each b", kl_coef=0.0)
-    answer.equals([[0.0, 0.0, 1.5], [0.0, 2.0, 0.0]], atol=1e-12)
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"whiten_rewards": True},
-        {"whiten_rewards": True, "rollout_batch_size": 1, "batch_size": 2, "num_minibatches": 1},
-        {"kl_estimator": "k2"},
-        {"kl_estimator": "k3"},
-    ],
-    ids=str,
-)
-def test_compute_rewards_follows_the_config(settings):
-    rows = {**EVALUATED_ROWS, "reward": normal(5, seed=4), "places": normal(12, 5, seed=5)}
-    call(REWARDS, **rows, coefficient=0.4, temperature=0.6, **settings).has_no_gradient().matches_reference()
-
-
-def test_compute_rewards_of_a_row_does_not_depend_on_the_others():
-    # Alone, the first row has no padding on its left: positions and rewards have to stay.
-    rows = {**EVALUATED_ROWS, "reward": normal(5, seed=4), "places": normal(12, 5, seed=5)}
-    together = call(REWARDS, **rows, coefficient=0.4).value
-    alone = {**rows, "prompts": rows["prompts"][:1]}
-    alone |= {name: rows[name][:1] for name in ("responses", "log_probs", "mask")}
-    call(REWARDS, **alone, coefficient=0.4).equals(together[:1]).matches_reference()
 
 
 def batch(padding: int = 0) -> dict[str, Any]:

@@ -21,8 +21,6 @@ def examples(seed: int) -> list[Request]:
     saved, loaded = generator(seed), generator(seed + 1)
     draw, seed = generator(seed), as_argument(seed)
     found = [
-        *_responses(draw, seed),
-        *_rewards(draw),
         *_losses(draw),
         *_updates(draw, seed),
         *_runs(seed),
@@ -33,51 +31,6 @@ def examples(seed: int) -> list[Request]:
     ]
     # The first optimizer of a process imports a large part of torch: seconds, on a busy machine.
     return [replace(asked, seconds=20.0) for asked in found]
-
-
-def _responses(draw: torch.Generator, seed: int) -> list[Request]:
-    ask = scenario("responses_of", of=PPOTrainer.generate_responses)
-    tables = {"actor": normal_from(draw, 5, 5), "prompts": _some_prompts(draw, 6)}
-    common = {**tables, "seed": seed, "batch_size": 6}
-    return [
-        request(ask, **common, max_new_tokens=6, temperature=0.6, stop_token_ids=(1, 4)),
-        request(ask, **common, max_new_tokens=3, pad_token_id=1, calls=2),
-        request(ask, **common, max_new_tokens=4, temperature=1.7, places=normal_from(draw, 12, 5)),
-        request(ask, **common),
-        request(ask, **common | {"prompts": _some_prompts(draw, 70)}, max_new_tokens=2),
-        request(scenario("wrapped_responses_of", of=PPOTrainer.generate_responses), **common, max_new_tokens=5),
-    ]
-
-
-def _rewards(draw: torch.Generator) -> list[Request]:
-    ask = scenario("rewards_of", of=PPOTrainer.compute_rewards)
-    found = []
-    for coefficient, settings in (
-        (0.3, {"kl_coef": 0.7, "temperature": 0.8, "missing_stop_penalty": 0.25}),
-        (0.2, {"clip_score": 0.5, "kl_estimator": "k3", "gamma": 0.9, "lam": 0.5}),
-        (None, {}),
-        (0.1, {"wrapped": True}),
-    ):
-        responses, mask = _some_responses(draw)
-        tables = {
-            "actor": normal_from(draw, 5, 5),
-            "reference": normal_from(draw, 5, 5),
-            "reward": normal_from(draw, 5),
-        }
-        found.append(
-            request(
-                ask,
-                **tables,
-                prompts=_some_prompts(draw, 4),
-                responses=responses,
-                log_probs=_old(draw, mask),
-                mask=mask,
-                coefficient=coefficient,
-                places=normal_from(draw, 12, 5),
-                **settings,
-            )
-        )
-    return found
 
 
 def _losses(draw: torch.Generator) -> list[Request]:

@@ -2,6 +2,5 @@
 
 # ruff: noqa: F403  looked up by name
 from .scenarios_checkpoints import *
-from .scenarios_rollout import *
 from .scenarios_run import *
 from .scenarios_updates import *

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -108,6 +109,13 @@ def test_the_demo_waits_for_just_the_exercises_that_it_calls(own: Path) -> None:
         lesson = read_lesson(str(number))
         left_out = {name for name in lesson.exercises if (lesson.name, name) not in used}
         assert left_out == set(stack.LEFT_OUT.get(number, ())), lesson.name
+
+
+def test_the_text_lists_the_exercises_that_take_no_part() -> None:
+    text = (ROOT / "tutorial/lesson12_capstone/README.md").read_text("utf-8")
+    listed = re.findall(r"`([\w.]+)`", text.partition("takes no part in the run")[2].partition("\n\n")[0])
+    names = {name for exercises in stack.LEFT_OUT.values() for name in exercises}
+    assert {name for name in listed if name != "compute_gae"} == names
 
 
 def test_plain_python_runs_on_the_students_own_files(course: Path) -> None:
