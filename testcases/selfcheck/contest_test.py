@@ -200,8 +200,10 @@ def test_what_else_the_texts_say_without_a_number_holds(texts):
         and "DPO is below PPO once it is far from its pairs" in texts["lesson"]
     )
     start = sum(one["gold"] for one in runs["sft"]) / runs["seeds"]
-    assert means["PPO, verifier"]["verified"] > 0.95 and means["PPO, verifier"]["gold"] < start + 0.1
-    assert "writes reviews that are in order and no better" in texts["lesson"]
+    assert means["PPO, verifier"]["verified"] > 0.95
+    gains = {name: means[name]["gold"] - start for name in ("PPO", "PPO, verifier")}
+    assert gains["PPO, verifier"] < 0.25 * gains["PPO"]
+    assert "writes reviews that are in order and hardly better" in texts["lesson"]
 
 
 def test_the_record_is_whole_and_of_the_methods_as_they_are():
