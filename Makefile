@@ -1,6 +1,6 @@
 # Every target does all of its set-up by itself; a second run installs nothing.
 .DEFAULT_GOAL := help
-.PHONY: help setup first demo test progress watch chat contest hint predict reset dispute solution check merge check-sandbox gradescope stubs figures checkpoints notebooks lab book book-pdf book-serve book-catalogues bench lint
+.PHONY: help setup first demo test progress watch chat contest hint predict reset dispute solution check merge sign check-sandbox gradescope stubs figures checkpoints notebooks lab book book-pdf book-serve book-catalogues bench lint
 
 PYTHON ?= python3
 VENV := .venv
@@ -29,6 +29,7 @@ OVERWRITE ?=
 OPTIONS ?=
 SUBMISSIONS ?=
 DISPUTES ?=
+REGRADE ?=
 JOBS ?=
 ROSTER ?=
 SANDBOX ?=
@@ -127,13 +128,16 @@ dispute: $(READY) ## Object to a failure: a file for your instructor [LESSON=4 E
 solution: $(READY) ## The solution of a lesson that you have passed [LESSON=4]
 	@$(BIN)/python -m testcases.engine.student.solution $(LESSON)
 
-check: $(READY) ## Grade your lessons, or a folder [SUBMISSIONS=dir OUT=runs/check ROSTER= LESSONS="1 3" POINTS=20 ASSIGNMENT= DRY=1 SHARD=3/16 JOBS= SECRET= SANDBOX= DISPUTES=]
+check: $(READY) ## Grade your lessons, or a folder [SUBMISSIONS=dir OUT=runs/check ROSTER= LESSONS="1 3" POINTS=20 ASSIGNMENT= DRY=1 SHARD=3/16 JOBS= SECRET= SANDBOX= DISPUTES= REGRADE=]
 	@$(BIN)/python -m testcases.grader '$(SUBMISSIONS)' --out '$(OUT)' --jobs '$(JOBS)' $(ASSIGNED) \
-	  --roster '$(ROSTER)' --sandbox '$(SANDBOX)' --shard '$(SHARD)' --dry '$(DRY)' --disputes '$(DISPUTES)'
+	  --roster '$(ROSTER)' --sandbox '$(SANDBOX)' --shard '$(SHARD)' --dry '$(DRY)' --disputes '$(DISPUTES)' --regrade '$(REGRADE)'
 
 merge: $(READY) ## Join the parts of a class graded with SHARD= [OUT=runs/check PARTS= SUBMISSIONS=dir ROSTER= ASSIGNMENT=]
 	@$(BIN)/python -m testcases.grader.merge --out '$(OUT)' --parts '$(PARTS)' $(ASSIGNED) \
 	  --submissions '$(SUBMISSIONS)' --roster '$(ROSTER)'
+
+sign: $(READY) ## Sign the marks of the last make check; a later run says what would differ [OUT=runs/check]
+	@$(BIN)/python -m testcases.grader.signing --out '$(OUT)'
 
 check-sandbox: $(READY) ## Which protections of the grader hold on this machine: tries each
 	@$(BIN)/python -m testcases.grader.sandbox.self_test

@@ -54,6 +54,7 @@ def main() -> None:
     parser.add_argument("--roster", default="", help="CSV of the course's students, with a header")
     add_assignment(parser)
     parser.add_argument("--shard", default="", help="one part of the class, such as 3/16, into OUT/shard-3-of-16")
+    parser.add_argument("--regrade", default="", help="a student, a lesson or an exercise that is graded again")
     parser.add_argument("--dry", default="", help="not empty: say what would be graded, and grade nothing")
     parser.add_argument("--sandbox", default="", help='"bwrap" (default), or "none": only for code that you trust')
     parser.add_argument("--disputes", default="", help="folder with files that make dispute wrote: which reproduce?")
@@ -109,7 +110,7 @@ def _run(options: argparse.Namespace, level: Level | None) -> int:
         place = given.out / batch.shard.folder
         print(f"{len(rows)} graded in {place}; with all parts in place: make merge OUT={given.out}")
         return int(any(row.status == "grader-error" for row in rows))
-    return reporting.report(given, rows, level.folder, batch.kind)
+    return reporting.report(given, rows, level.folder, batch.kind, batch.secret)
 
 
 def _refuse_folders(options: argparse.Namespace, out: Path, level: Level | None) -> None:
@@ -155,7 +156,7 @@ def _batch(
     if secret is None:
         given.out.mkdir(parents=True, exist_ok=True)
         secret = kept_in(given.out)
-    return Batch(kind, secret, jobs, limits, given.assignment, shard)
+    return Batch(kind, secret, jobs, limits, given.assignment, shard, options.regrade)
 
 
 def _secret(options: argparse.Namespace, out: Path, shard: shards.Shard | None, level: Level | None) -> Secret | None:

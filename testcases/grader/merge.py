@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import sys
 from pathlib import Path
 
@@ -17,12 +18,15 @@ from .intake import opened
 from .marking import (
     Part,
     Row,
+    Secret,
     asked_for,
     check_parts,
     from_dict,
+    kept_in,
     read_part,
     read_result,
     row_of,
+    secret_of,
     suite_of,
     write_result,
 )
@@ -35,17 +39,20 @@ def main() -> None:
     parser.add_argument("--submissions", default="", help="the graded folder, in which similarity is looked at")
     parser.add_argument("--roster", default="", help="CSV of the course's students, with a header")
     add_assignment(parser)
+    parser.add_argument("--secret", default="", help="that the parts share (default: $SECRET, or the one kept in OUT)")
     options = parser.parse_args()
+    given_secret = options.secret or os.environ.pop("SECRET", "")
     try:
         given, parts = _parts(options)
         submissions = Path(options.submissions) if options.submissions else None
         if submissions and not submissions.is_dir():
             raise ValueError(f"SUBMISSIONS: expected a folder, and there is none at {options.submissions!r}")
-        rows = join(given.out, parts)
+        secret = secret_of(given_secret) if given_secret else kept_in(given.out, make=False)
+        rows = join(given.out, parts, secret)
     except (OSError, ValueError) as error:
         sys.exit(refuse(str(error)))
     with opened(submissions) if submissions else contextlib.nullcontext() as level:
-        sys.exit(report(given, rows, level and level.folder, parts[0][1].sandbox))
+        sys.exit(report(given, rows, level and level.folder, parts[0][1].sandbox, secret))
 
 
 def _parts(options: argparse.Namespace) -> tuple[Given, list[tuple[Path, Part]]]:
@@ -69,11 +76,11 @@ def _parts(options: argparse.Namespace) -> tuple[Given, list[tuple[Path, Part]]]
     return given_for(out, options.roster, assignment), parts
 
 
-def join(out: Path, parts: list[tuple[Path, Part]]) -> list[Row]:
+def join(out: Path, parts: list[tuple[Path, Part]], secret: Secret) -> list[Row]:
     """Copy all results into one folder; the rows in the order of the class.
 
     Raises:
-        ValueError: a result is not there, or of another run.
+        ValueError: a result is not there, of another run, or not as it was graded.
     """
     found = []
     for folder, part in parts:
@@ -82,11 +89,13 @@ def join(out: Path, parts: list[tuple[Path, Part]]) -> list[Row]:
             wanted = {"student": student, "secret": part.secret, "suite": part.suite, "sandbox": part.sandbox}
             if result is None or any(result.get(key) != value for key, value in wanted.items()):
                 raise ValueError(f"{folder}: the result of {student!r} is missing or of another run, grade it again")
+            if not secret.sealed(result):
+                raise ValueError(f"{folder}: the result of {student!r} was edited after it was graded, grade it again")
             found.append((place, file_name, result))
     (out / "results").mkdir(parents=True, exist_ok=True)
     rows = []
     for _, file_name, result in sorted(found, key=lambda one: one[0]):
-        write_result(out / "results" / f"{file_name}.json", result)
+        write_result(out / "results" / f"{file_name}.json", result, secret)
         rows.append(row_of(file_name, result))
     return rows
 

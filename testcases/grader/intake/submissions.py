@@ -73,6 +73,8 @@ class Submission:
     """Path below `tutorial/` -> bytes: files of the course, and the modules beside them."""
     notes: list[str] = field(default_factory=list)
     doubts: list[Doubt] = field(default_factory=list)
+    kept: dict[str, Any] = field(default_factory=dict)
+    """Lesson -> its marks, where nothing has changed that they depend on."""
     newer: dict[str, str] = field(default_factory=dict)
     """Path below `tutorial/` -> why the grader's Python cannot read what a newer one can."""
     damaged: dict[str, str] = field(default_factory=dict)

@@ -23,6 +23,6 @@ if TYPE_CHECKING:
     from .grade import Grader, plan
     from .secret import FILE, Secret, kept_in, new, secret_of
     from .shards import Part, Shard, check_parts, of_everybody, read_part, shard_of
-    from .store import Row, has_grader_error, read_result, row_of, suite_of, write_result
+    from .store import Row, changes, has_grader_error, read_result, row_of, suite_of, write_result
 
 __getattr__ = face(__name__, __file__)

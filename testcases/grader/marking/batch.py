@@ -11,7 +11,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -32,9 +32,10 @@ from .assignment import Assignment
 from .grade import Grader, empty_result, plan
 from .secret import Secret
 from .shards import FILE, Part, Shard, of_everybody
-from .store import Row, has_grader_error, read_result, row_of, suite_of, write_result
+from .store import Row, changes, has_grader_error, read_result, row_of, suite_of, suites_of, write_result
 
 ATTEMPTS = 2
+MOST_CHANGES = 500
 
 
 @dataclass
@@ -47,17 +48,33 @@ class Batch:
     limits: Limits
     assignment: Assignment
     shard: Shard | None = None
+    regrade: str = ""
+    """A student, a lesson or an exercise that is graded again in any case."""
     course: str = ""
     suite: str = ""
+    suites: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.course = trees.fingerprint(repr(self.limits))
         self.suite = suite_of(self.course, self.assignment)
+        self.suites = suites_of(trees.fingerprint_of, repr(self.limits), self.assignment)
 
     def fits(self, result: dict[str, Any], submission: Submission) -> bool:
         """Whether this submission would get this result again."""
-        wanted = {"content": submission.content, "secret": self.secret.id, "suite": self.suite, "sandbox": self.kind}
-        return all(result.get(key) == value for key, value in wanted.items()) and not has_grader_error(result)
+        return result.get("suite") == self.suite and set(self.kept(result, submission)) == set(self.suites)
+
+    def kept(self, result: dict[str, Any], submission: Submission) -> dict[str, Any]:
+        """The lessons of an older result that would come out again."""
+        wanted = {"content": submission.content, "secret": self.secret.id, "sandbox": self.kind}
+        is_other = any(result.get(key) != value for key, value in wanted.items()) or not self.secret.sealed(result)
+        if is_other or self.regrade and self.regrade in (submission.student, submission.file_name, *submission.aliases):
+            return {}
+        return {lesson: marks for lesson, marks in result["lessons"].items() if self._keeps(lesson, marks)}
+
+    def _keeps(self, lesson: str, marks: dict[str, Any]) -> bool:
+        names = [lesson, *marks["exercises"], *(f"{lesson}.{name}" for name in marks["exercises"])]
+        failed = has_grader_error({"lessons": {lesson: marks}})
+        return marks.get("suite") == self.suites.get(lesson) and not failed and self.regrade not in names
 
 
 def grade_folder(level: Level, out: Path, batch: Batch) -> list[Row]:
@@ -86,7 +103,11 @@ def grade_folder(level: Level, out: Path, batch: Batch) -> list[Row]:
             failed = []
             with _Pool(make, max(1, min(jobs, len(hand_ins))), patience) as pool:
                 for submission, result in pool.map(submissions):
-                    write_result(results / f"{submission.file_name}.json", result)
+                    path = results / f"{submission.file_name}.json"
+                    if known := read_result(path):
+                        result["changes"] = [*known.get("changes", []), *changes(known, result)][-MOST_CHANGES:]
+                        _tell_edited(known, result, batch.secret)
+                    write_result(path, result, batch.secret)
                     rows[submission.file_name] = row_of(submission.file_name, result)
                     failed += [submission] if has_grader_error(result) else []
                     bar.update()
@@ -126,7 +147,7 @@ def _folder_for_results(out: Path) -> Path:
 
 def _make(course: Course, batch: Batch, untouched: Mapping[str, bytes]) -> Grader:
     box = Sandbox(course, batch.kind, batch.limits)
-    return Grader(box, batch.secret, batch.suite, untouched, batch.assignment.exercises)
+    return Grader(box, batch.secret, batch.suite, untouched, batch.assignment.exercises, batch.suites)
 
 
 def _todo(hand_ins: list[HandIn], results: Path, rows: dict[str, Row], bar: Any, batch: Batch) -> Iterator[Submission]:
@@ -145,11 +166,18 @@ def _todo(hand_ins: list[HandIn], results: Path, rows: dict[str, Row], bar: Any,
             }
             if any(known.get(key) != value for key, value in told.items()):
                 known.update(told)
-                write_result(path, known)
+                write_result(path, known, batch.secret)
             rows[hand_in.file_name] = row_of(hand_in.file_name, known)
             bar.update()
         else:
+            submission.kept = batch.kept(known, submission) if known else {}
             yield submission
+
+
+def _tell_edited(known: dict[str, Any], result: dict[str, Any], secret: Secret) -> None:
+    """A result that somebody has changed after it was graded is no reason to trust what it said."""
+    if known.get("secret") == secret.id and not secret.sealed(known):
+        result["changes"] = [{**one, "why": "the results file had been edited"} for one in changes(known, result)]
 
 
 class _Pool:

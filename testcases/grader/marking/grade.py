@@ -43,7 +43,8 @@ def empty_result(grader: Grader, submission: Submission, status: str, message: s
     lessons = {}
     for lesson, exercises in plan(grader.exercises).items():
         found = {name: [Result(entry, status, message) for entry in tests] for name, tests in exercises.items()}
-        lessons[lesson] = _sum({name: _summary(results) for name, results in found.items()})
+        marks = _sum({name: _summary(results) for name, results in found.items()})
+        lessons[lesson] = {**marks, "suite": grader.suites.get(lesson, "")}
     return grader.result(submission, lessons, 0.0)
 
 
@@ -58,6 +59,8 @@ class Grader:
     """What the files look like before anybody works on them."""
     exercises: tuple[Exercise, ...] = ()
     """Those of the assignment."""
+    suites: Mapping[str, str] = field(default_factory=dict)
+    """Lesson -> a hash of all that its marks depend on."""
     reference: Reference = field(default_factory=lambda: Reference(keep=Remembering))
 
     def grade(self, submission: Submission) -> dict[str, Any]:
@@ -66,6 +69,9 @@ class Grader:
         self.sandbox.begin()
         lessons: dict[str, Any] = {}
         for lesson, exercises in plan(self.exercises).items():
+            if lesson in submission.kept:
+                lessons[lesson] = submission.kept[lesson]
+                continue
             # One for each lesson, so that no answer is kept longer than that.
             subject = SandboxEvaluator(self.sandbox, submission.files)
             seed = self.secret.seed(lesson, submission.content)
@@ -76,7 +82,7 @@ class Grader:
                     found = {name: self._exercise(engine, submission, name, tests) for name, tests in exercises.items()}
                 finally:
                     subject.finish()
-            lessons[lesson] = _sum(found)
+            lessons[lesson] = {**_sum(found), "suite": self.suites.get(lesson, "")}
         return self.result(submission, lessons, time.monotonic() - start)
 
     def result(self, submission: Submission, lessons: dict[str, Any], seconds: float) -> dict[str, Any]:
@@ -102,6 +108,7 @@ class Grader:
             "copies": copies(_of_lessons(submission.files, lessons)),
             "seconds": round(seconds, 2),
             "lessons": lessons,
+            "changes": [],
         }
 
     def _exercise(

@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ..status import GRADER
 from .assignment import Assignment
+from .secret import Secret
 
 
 @dataclass
@@ -38,8 +40,36 @@ def read_result(path: Path) -> dict[str, Any] | None:
     return found if isinstance(found, dict) and isinstance(found.get("lessons"), dict) else None
 
 
-def write_result(path: Path, result: dict[str, Any]) -> None:
-    """The file is there whole, or not at all, even if the machine stops."""
+def suites_of(fingerprint_of: Callable[[str], str], limits: str, assignment: Assignment) -> dict[str, str]:
+    """Lesson -> a hash of all that its marks depend on but the submission."""
+    found = {}
+    for lesson in assignment.lessons:
+        asked = [name for name in assignment.names if name.startswith(f"{lesson}.")]
+        found[lesson] = hashlib.sha256("\n".join([fingerprint_of(lesson), limits, *asked]).encode()).hexdigest()
+    return found
+
+
+def changes(old: dict[str, Any], new: dict[str, Any]) -> list[dict[str, Any]]:
+    """What a regrade has changed, exercise by exercise, and why."""
+    whole = {"content": "another hand-in", "secret": "another secret", "sandbox": "another sandbox"}
+    reasons = [why for key, why in whole.items() if old.get(key) != new.get(key)]
+    found = []
+    for lesson, marks in new["lessons"].items():
+        before = old["lessons"].get(lesson, {})
+        why = [*reasons] or ["the lesson's suite, or what it uses, has changed"] * (
+            before.get("suite") != marks.get("suite")
+        )
+        for name, one in marks["exercises"].items():
+            was = before.get("exercises", {}).get(name, one)
+            if (was["score"], was["max_score"]) != (one["score"], one["max_score"]):
+                row = {"exercise": f"{lesson}.{name}", "old": was["score"], "new": one["score"]}
+                found.append({**row, "why": ", ".join(why) or "graded again"})
+    return found
+
+
+def write_result(path: Path, result: dict[str, Any], secret: Secret) -> None:
+    """The file is there whole, or not at all, even if the machine stops; with a seal that nobody else can make."""
+    result["seal"] = secret.seal(result)
     beside = path.with_name(f".{path.name}.tmp")
     with beside.open("w", encoding="utf-8", newline="") as file:
         file.write(json.dumps(result, indent=1) + "\n")

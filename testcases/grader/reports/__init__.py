@@ -5,6 +5,7 @@
 - moodle.csv: Moodle (Grades, Import)
 - moodle_worksheet.csv: with a Moodle grading worksheet as the roster, that worksheet filled in
 - roster_report.csv: with a roster, whatever did not match
+- changes.csv: what regrading has changed
 - similarity.csv: pairs of submissions that resemble each other
 - feedback/: what students get back, and the zips that Moodle and Canvas take for it (see feedback.py)
 - gradescope/*.json, junit/*.xml: one a submission
@@ -21,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ..marking import Assignment, Row
+    from ..marking import Assignment, Row, Secret
     from .marks import Class, MarkSheet, Override
 
 
@@ -42,6 +43,7 @@ def write_reports(
     roster_file: Path | None = None,
     assignment: Assignment | None = None,
     overrides: Sequence[Override] = (),
+    secret: Secret | None = None,
 ) -> Reports:
     """Write all reports of a batch.
 
@@ -53,22 +55,36 @@ def write_reports(
         roster_file: CSV that says who is who (see roster.py); what is wrong with it is in roster_report.csv.
         assignment: what counts (default: all exercises, with the points of the tests).
         overrides: the instructor's.
+        secret: of the grading, by which a results file that was edited since is known.
 
     Raises:
         ValueError: the roster lacks a column that the assignment names.
     """
-    # Imported here, since gradescope and classroom are also run as programs of their own.
     from ..marking import everything
-    from .marks import roster, settling, sheets
 
     assignment = assignment or everything()
-    people = roster.read(roster_file) if roster_file else None
-    found = sheets.load(out, rows)
-    matching = roster.match(found, people, bool(assignment.attempts)) if people else None
-    settled = settling.settle(settling.Class(found, people, matching), assignment, overrides)
+    settled = settle(out, rows, roster_file, assignment, overrides, secret)
     written = [*_tables(out, settled, assignment), *_pages(out, settled, assignment, submissions)]
     _remove_old(out, set(written))
     return Reports(settled.sheets, settled.problems, written)
+
+
+def settle(
+    out: Path,
+    rows: Sequence[Row],
+    roster_file: Path | None,
+    assignment: Assignment,
+    overrides: Sequence[Override],
+    secret: Secret | None,
+) -> Class:
+    """The marks of a batch; the arguments are those of `write_reports`."""
+    # Imported here, since gradescope and classroom are also run as programs of their own.
+    from .marks import roster, settling, sheets
+
+    people = roster.read(roster_file) if roster_file else None
+    found = sheets.load(out, rows, secret)
+    matching = roster.match(found, people, bool(assignment.attempts)) if people else None
+    return settling.settle(settling.Class(found, people, matching), assignment, overrides)
 
 
 def _tables(out: Path, settled: Class, assignment: Assignment) -> list[Path]:
@@ -81,6 +97,7 @@ def _tables(out: Path, settled: Class, assignment: Assignment) -> list[Path]:
         tables.gradebook(out / "gradebook.csv", found, matching),
         tables.canvas(out / "canvas.csv", found, matching, assignment.title),
         tables.moodle(out / "moodle.csv", found, matching, assignment.title),
+        tables.changes(out / "changes.csv", found, matching),
     ]
     if people and matching:
         written.append(tables.roster_report(out / "roster_report.csv", found, matching))

@@ -10,11 +10,14 @@ answer and no point is in any tree.
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import os
 import py_compile
+import re
 import shutil
 from collections.abc import Iterable
+from functools import cache
 from importlib.util import cache_from_source
 from pathlib import Path
 
@@ -136,15 +139,49 @@ def _lay_out_own(folder: Path, lesson: str, exercise: str) -> None:
 
 def fingerprint(*extra: str) -> str:
     """A hash of everything that a mark depends on, but the submission."""
-    found = hashlib.sha256("\0".join(extra).encode())
-    folders = [TESTCASES / "engine", TESTCASES / "doubles", SOLUTIONS, ROOT / "tiny_models", ROOT / "ppo_by_hand"]
+    return hashlib.sha256("\0".join([*extra, *map(fingerprint_of, lesson_names())]).encode()).hexdigest()
+
+
+@cache
+def fingerprint_of(lesson: str) -> str:
+    """A hash of all that the marks of one lesson depend on: what is common, its suite and reference, and those of the
+    lessons that they name."""
+    found = hashlib.sha256()
+    folders = [TESTCASES / "engine", TESTCASES / "doubles", ROOT / "tiny_models", ROOT / "ppo_by_hand"]
     folders += [GRADER / "intake", GRADER / "sandbox", GRADER / "marking"]
     paths = [path for folder in folders for path in folder.rglob("*.py")]
     paths += GRADER.glob("*.py")
-    paths += [path for name in lesson_names() for path in (TESTCASES / name).glob("*.py")]
+    paths += [path for path in SOLUTIONS.rglob("*.py") if not path.relative_to(SOLUTIONS).parts[0].startswith("lesson")]
+    paths += [path for name in sorted(_needed(lesson)) for path in _files_of(name)]
     for path in sorted(paths):
         found.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return found.hexdigest()
+
+
+def _files_of(lesson: str) -> list[Path]:
+    return sorted([*(TESTCASES / lesson).glob("*.py"), *(SOLUTIONS / lesson).glob("*.py")])
+
+
+@cache
+def _named_in(lesson: str) -> frozenset[str]:
+    """The lessons that the code of a lesson's files names; a comment names none."""
+    found: set[str] = set()
+    for path in _files_of(lesson):
+        text = path.read_text("utf-8")
+        named = {name for name in lesson_names() if name in text} - {lesson}
+        code = ast.unparse(ast.parse(text)) if named else ""
+        found |= {name for name in named if re.search(rf"\b{name}\b", code)}
+    return frozenset(found - {lesson})
+
+
+def _needed(lesson: str) -> set[str]:
+    """A lesson and all that it names, and what those name."""
+    needed, waiting = {lesson}, [lesson]
+    while waiting:
+        new = _named_in(waiting.pop()) - needed
+        needed |= new
+        waiting += new
+    return needed
 
 
 def untouched() -> dict[str, bytes]:

@@ -75,10 +75,11 @@ def grade(folder: Path, out: Path, *arguments: str, **environment: str) -> subpr
     return check(str(folder), "--out", str(out), "--jobs", "1", *LESSON, *arguments, **environment)
 
 
-def join(out: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def join(out: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """`make merge`."""
     command = [sys.executable, "-m", "testcases.grader.merge", "--out", str(out), *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LONGEST, check=False)
+    told = {**os.environ, **environment}
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LONGEST, env=told, check=False)
 
 
 def results(out: Path) -> dict[str, dict[str, Any]]:
@@ -91,7 +92,7 @@ def gradebook(out: Path) -> list[dict[str, str]]:
 
 
 def without_times(out: Path) -> dict[str, dict[str, Any]]:
-    return {name: {**result, "seconds": 0} for name, result in results(out).items()}
+    return {name: {**result, "seconds": 0, "seal": ""} for name, result in results(out).items()}
 
 
 def tree(folder: Path) -> dict[str, bytes]:

@@ -16,7 +16,7 @@ from ...status import EMPTY, GRADED, GRADER, MISSING, NOT_STARTED, STATUSES, TAM
 from .text import clean, clean_lines, slug
 
 if TYPE_CHECKING:
-    from ...marking import Row
+    from ...marking import Row, Secret
 
 MAX_BYTES = 32 * 2**20
 Raw = NewType("Raw", str)
@@ -123,6 +123,16 @@ class Doubt:
 
 
 @dataclass(frozen=True)
+class Changed:
+    """What a regrade has changed."""
+
+    exercise: str
+    old: float
+    new: float
+    why: str
+
+
+@dataclass(frozen=True)
 class Settled:
     """What the assignment and the instructor made of the points (see settling.py)."""
 
@@ -158,6 +168,7 @@ class MarkSheet:
     aliases: tuple[Raw, ...] = ()
     copies: Copies = Copies()
     doubts: tuple[Doubt, ...] = ()
+    changes: tuple[Changed, ...] = ()
     handed_in: str = ""
     newest_file: str = ""
     is_late: bool = False
@@ -240,19 +251,25 @@ def tidy(points: float) -> float:
     return int(rounded) if rounded == int(rounded) else rounded
 
 
-def load(out: Path, rows: Iterable[Row]) -> list[MarkSheet]:
-    """The sheets of a batch, by name; a submission whose results file is lost has one, too."""
-    sheets = [read(out / "results" / f"{row.file_name}.json", row.student) for row in rows]
+def load(out: Path, rows: Iterable[Row], secret: Secret | None = None) -> list[MarkSheet]:
+    """The sheets of a batch, by name; a submission whose results file is lost has one, too.
+
+    Args:
+        secret: under which they were graded: a file that has been edited since is one that cannot be read.
+    """
+    sheets = [read(out / "results" / f"{row.file_name}.json", row.student, secret) for row in rows]
     return sorted(sheets, key=lambda sheet: (sheet.shown.casefold(), sheet.shown, sheet.page))
 
 
-def read(file: Path, student: str) -> MarkSheet:
+def read(file: Path, student: str, secret: Secret | None = None) -> MarkSheet:
     """One results file; `student` is the name where the file cannot be read."""
     name = file.name.removesuffix(".json")
     try:
         if file.stat().st_size > MAX_BYTES:
             raise ValueError(f"it has more than {MAX_BYTES} bytes")
         data = json.loads(file.read_bytes().decode("utf-8"))
+        if secret and not secret.sealed(data):
+            raise ValueError("it was edited after it was graded")
         sheet = _parse(MarkSheet, _in_lists({**data, "page": slug(data["student"], name)}))
         _check(sheet)
         return sheet

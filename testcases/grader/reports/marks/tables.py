@@ -133,6 +133,16 @@ def roster_report(path: Path, sheets: Sequence[MarkSheet], matching: Matching) -
     return write_rows(path, rows)
 
 
+def changes(path: Path, sheets: Sequence[MarkSheet], matching: Matching | None) -> Path:
+    """What regrading has changed, exercise by exercise, in points of the tests; to look through, and to sign."""
+    rows: list[list[object]] = [["student", "name", "exercise", "old", "new", "why"]]
+    for sheet in sheets:
+        person = matching.person_of.get(sheet.page) if matching else None
+        name = person.name if person else None
+        rows += [[sheet.student, name, one.exercise, one.old, one.new, one.why] for one in sheet.changes]
+    return write_rows(path, rows)
+
+
 def _marked(sheets: Iterable[MarkSheet], matching: Matching | None) -> list[tuple[MarkSheet, Person | None]]:
     """The submissions whose mark may be imported, and whose they are."""
     graded = [sheet for sheet in sheets if sheet.mark is not None]

@@ -100,7 +100,7 @@ def test_parts_killed_and_joined_are_one_run(few: Path, undisturbed: Path, tmp_p
         read_part(out / "shard-1-of-2")
     for shard in ("1/2", "2/2"):
         assert check(*arguments, shard, SECRET=SECRET).returncode == 0
-    joined = join(out, "--submissions", str(few))
+    joined = join(out, "--submissions", str(few), SECRET=SECRET)
     assert joined.returncode == 0, joined.stderr
     assert without_times(out) == without_times(undisturbed)
     for name in ("gradebook.csv", "canvas.csv", "moodle.csv", "similarity.csv"):
@@ -143,7 +143,9 @@ def test_a_regrade_touches_only_what_changed(few: Path, undisturbed: Path, tmp_p
     assert grade(folder, out, SECRET=SECRET).returncode == 0
     after = _times(out)
     assert {name for name in after if after[name] != before[name]} == {"student2.json", "student3.json"}
-    assert results(out)["student2"]["lessons"]["lesson04_gae"]["score"] == 0
+    student2 = results(out)["student2"]
+    assert student2["lessons"]["lesson04_gae"]["score"] == 0
+    assert {one["why"] for one in student2["changes"]} == {"another hand-in"} and len(student2["changes"]) == 4
     assert without_times(out)["student3"] == without_times(undisturbed)["student3"]
 
 

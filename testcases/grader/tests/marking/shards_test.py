@@ -10,12 +10,13 @@ import pytest
 
 from testcases.grader import merge
 from testcases.grader.intake import HandIn
-from testcases.grader.marking import Assignment, Part, Shard, asked_for, of_everybody, shard_of, suite_of
+from testcases.grader.marking import Assignment, Part, Shard, asked_for, of_everybody, secret_of, shard_of, suite_of
 from testcases.grader.tests.reports.data import read_csv, result
 from testcases.grader.tests.running import tree
 
 pytestmark = pytest.mark.usefixtures("no_figures")
 NAMES = ["ann", "bob", "cem", "dan", "eva"]
+KEY = secret_of("of the class")
 GAE = asked_for(lessons="4", points="20")
 
 
@@ -49,13 +50,13 @@ def write_part(out: Path, number: int, of: int = 2, assignment: Assignment = GAE
     (folder / "results").mkdir(parents=True)
     for _, name, file in rows:
         data = result(name, **{key: made[key] for key in ("secret", "suite", "sandbox")})
-        (folder / "results" / f"{file}.json").write_text(json.dumps(data), "utf-8")
+        (folder / "results" / f"{file}.json").write_text(json.dumps({**data, "seal": KEY.seal(data)}), "utf-8")
     Part(number, of, **made, assignment=assignment.as_dict(), rows=rows).write(folder)
     return folder
 
 
 def run(monkeypatch: pytest.MonkeyPatch, out: Path, *arguments: str) -> int:
-    monkeypatch.setattr(sys, "argv", ["make merge", "--out", str(out), *arguments])
+    monkeypatch.setattr(sys, "argv", ["make merge", "--out", str(out), "--secret", "of the class", *arguments])
     with pytest.raises(SystemExit) as ended:
         merge.main()
     return int(ended.value.code or 0)
@@ -119,6 +120,15 @@ def test_twice_or_not_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     (second / "part.json").write_text("[]", "utf-8")
     assert run(monkeypatch, tmp_path) == 2
     assert "of another version of the course" in capsys.readouterr().err
+
+
+def test_a_result_that_was_edited_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    path = write_part(tmp_path, 1, 1) / "results/bob.json"
+    path.write_text(path.read_text("utf-8").replace('"score": 3', '"score": 2'), "utf-8")
+    assert run(monkeypatch, tmp_path) == 2
+    assert "the result of 'bob' was edited after it was graded" in capsys.readouterr().err
 
 
 def test_nothing_to_join(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):

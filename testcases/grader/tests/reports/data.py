@@ -34,6 +34,7 @@ def result(student: str = "ann", exercises: dict[str, Any] | None = None, **more
         "newest_file": "",
         "is_late": False,
         "doubts": [],
+        "changes": [],
         "system": "folder",
         "exported": [student],
         "score": score,

@@ -104,6 +104,8 @@ def test_the_results_are_as_the_schema_says(batch: Path):
             "copies",
             "seconds",
             "lessons",
+            "changes",
+            "seal",
         ]
         assert list(result) == keys and result["student"] == name and result["sandbox"] == "bwrap"
         assert result["max_score"] == asked.total
