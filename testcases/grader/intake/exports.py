@@ -74,6 +74,8 @@ class HandIn:
     """When, where the export says so: an ISO date."""
     is_late: bool = False
     """The system itself says that it came late."""
+    group: str = ""
+    """Who handed it in for several: it is graded once."""
 
 
 @dataclass
@@ -90,6 +92,7 @@ class _Group:
     system: str = ""
     handed_in: str = ""
     is_late: bool = False
+    group: str = ""
     words: tuple[str, ...] = ()
     """Blackboard's title and login, which may both have a "_" in them."""
 
@@ -215,7 +218,8 @@ def _of_gradescope(group: _Group, uploads: dict[str, _Uploaded]) -> Iterator[_Gr
         notes = [*group.notes, *filter(None, [others])]
         aliases = (*names[1:], group.student)
         key = f"{group.key}\0{names[0]}"
-        yield _Group(key, names[0], group.parts, notes, aliases, "Gradescope", upload.handed_in)
+        leader = authors[0][0] if len(authors) > 1 else ""
+        yield _Group(key, names[0], group.parts, notes, aliases, "Gradescope", upload.handed_in, group=leader)
     if not authors:
         yield group
 
@@ -257,6 +261,6 @@ def _named(groups: Sequence[_Group]) -> list[HandIn]:
         if same[person] > 1:
             notes.append("another submission has the same name, or one that differs only in capital letters")
         shown = printable(group.student)[:200]
-        told = group.aliases, group.system, group.handed_in, group.is_late
+        told = group.aliases, group.system, group.handed_in, group.is_late, group.group
         named.append(HandIn(shown, file.lstrip("."), tuple(group.parts), tuple(notes), *told))
     return named

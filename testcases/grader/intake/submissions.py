@@ -82,6 +82,8 @@ class Submission:
     others: list[str] = field(default_factory=list)
     """Other Python files that were found: perhaps one of them was meant."""
     status: str = "graded"
+    group: str = ""
+    """Who handed it in for several."""
     handed_in: str = ""
     """When, as the export says it: an ISO date."""
     newest_file: str = ""
@@ -96,7 +98,9 @@ class Submission:
     @property
     def content(self) -> str:
         """A hash of all that the mark depends on."""
-        found = hashlib.sha256(repr((self.student, self.notes, self.others, self.status)).encode("utf-8", "replace"))
+        found = hashlib.sha256(
+            repr((self.group or self.student, self.notes, self.others, self.status)).encode("utf-8", "replace")
+        )
         for path, data in sorted(self.files.items()):
             found.update(f"{path}\0{len(data)}\0".encode() + data)
         return found.hexdigest()
@@ -176,6 +180,7 @@ def _empty(hand_in: HandIn) -> Submission:
         notes=list(hand_in.notes),
         handed_in=hand_in.handed_in,
         is_late=hand_in.is_late,
+        group=hand_in.group,
         system=hand_in.system,
         exported=tuple(path.name for path, _ in hand_in.parts),
     )

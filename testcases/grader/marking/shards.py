@@ -33,7 +33,7 @@ class Shard:
         return f"shard-{self.number}-of-{self.of}"
 
     def holds(self, hand_in: HandIn) -> bool:
-        digest = hashlib.sha256(hand_in.student.encode("utf-8", "surrogatepass")).digest()
+        digest = hashlib.sha256((hand_in.group or hand_in.student).encode("utf-8", "surrogatepass")).digest()
         return int.from_bytes(digest[:8], "big") % self.of == self.number - 1
 
 

@@ -3,6 +3,7 @@
 - gradebook.csv: one row for every submission, and one for everybody on the roster who handed in nothing
 - canvas.csv: Canvas (Gradebook, Import)
 - moodle.csv: Moodle (Grades, Import)
+- brightspace.csv, blackboard.csv, google_classroom.csv, github.csv: for who hands in there
 - moodle_worksheet.csv: with a Moodle grading worksheet as the roster, that worksheet filled in
 - roster_report.csv: with a roster, whatever did not match
 - changes.csv: what regrading has changed
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -84,7 +85,8 @@ def settle(
     people = roster.read(roster_file) if roster_file else None
     found = sheets.load(out, rows, secret)
     matching = roster.match(found, people, bool(assignment.attempts)) if people else None
-    return settling.settle(settling.Class(found, people, matching), assignment, overrides)
+    settled = settling.settle(settling.Class(found, people, matching), assignment, overrides)
+    return replace(settled, sheets=sheets.in_order(settled.sheets))
 
 
 def _tables(out: Path, settled: Class, assignment: Assignment) -> list[Path]:
@@ -95,8 +97,11 @@ def _tables(out: Path, settled: Class, assignment: Assignment) -> list[Path]:
     found, people, matching = settled.sheets, settled.roster, settled.matching
     written = [
         tables.gradebook(out / "gradebook.csv", found, matching),
-        tables.canvas(out / "canvas.csv", found, matching, assignment.title),
+        tables.canvas(
+            out / "canvas.csv", found, matching, tables.own_column(people, assignment.title, assignment.title)
+        ),
         tables.moodle(out / "moodle.csv", found, matching, assignment.title),
+        *tables.of_systems(out, found, people, matching, assignment.title),
         tables.changes(out / "changes.csv", found, matching),
     ]
     if people and matching:
@@ -115,7 +120,7 @@ def _pages(out: Path, settled: Class, assignment: Assignment, submissions: Path 
     found = settled.sheets
     similar = similarity.Report(notes=() if submissions else ("Nobody was compared: SUBMISSIONS was not given.",))
     if submissions and len(found) > 1:
-        similar = similarity.look(submissions)
+        similar = similarity.look(submissions, {sheet.student: sheet.shown for sheet in found})
     problems = [("overrides", None, "", problem) for problem in settled.problems]
     problems += settled.matching.problems if settled.matching else []
     written = [tables.write_rows(out / "similarity.csv", similarity.rows(similar))]

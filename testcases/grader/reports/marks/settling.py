@@ -83,7 +83,8 @@ def settle(found: Class, assignment: Assignment, overrides: Sequence[Override] =
         mine = of_page.get(sheet.page, [])
         sheet = _given_exercises(_weighed(sheet, assignment), mine)
         sheet = _late(sheet, found, assignment, mine)
-        sheets.append(_given_mark(sheet, assignment, mine))
+        person = found.person_of(sheet)
+        sheets.append(replace(_given_mark(sheet, assignment, mine), name=person.name if person else ""))
     problems += _too_many_late(sheets, assignment)
     made = replace(found, sheets=sheets, problems=problems)
     return _attempts(made, assignment) if assignment.attempts else made

@@ -175,6 +175,8 @@ class MarkSheet:
     system: str = ""
     exported: tuple[Raw, ...] = ()
     settled: Settled = field(default=Settled(), metadata=LATER)
+    name: str = field(default="", metadata=LATER)
+    """What the roster calls them."""
 
     def __post_init__(self) -> None:
         failed = any(exercise.status == GRADER and not exercise.given for exercise in self.exercises)
@@ -188,7 +190,7 @@ class MarkSheet:
     @property
     def shown(self) -> str:
         """The name for people to read."""
-        return clean(self.student) or "(no name)"
+        return clean(self.name or self.student) or "(no name)"
 
     @property
     def final(self) -> bool:
@@ -258,6 +260,11 @@ def load(out: Path, rows: Iterable[Row], secret: Secret | None = None) -> list[M
         secret: under which they were graded: a file that has been edited since is one that cannot be read.
     """
     sheets = [read(out / "results" / f"{row.file_name}.json", row.student, secret) for row in rows]
+    return in_order(sheets)
+
+
+def in_order(sheets: Iterable[MarkSheet]) -> list[MarkSheet]:
+    """By name."""
     return sorted(sheets, key=lambda sheet: (sheet.shown.casefold(), sheet.shown, sheet.page))
 
 

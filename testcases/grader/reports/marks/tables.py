@@ -5,14 +5,17 @@ from __future__ import annotations
 import csv
 import io
 import os
+import re
 from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
 
 from ...marking import TITLE
 from ...status import GRADER, OTHER_ATTEMPT
 from .roster import Matching, Person, Roster
-from .sheets import MarkSheet, tidy
+from .sheets import MarkSheet, Raw, Settled, tidy
 from .text import cell, clean
+
+MARK, MOST = "mark", "most"
 
 
 def write_text(path: Path, text: str) -> Path:
@@ -109,6 +112,7 @@ def moodle_worksheet(path: Path, sheets: Sequence[MarkSheet], roster: Roster, ma
     maximum = names.index("maximum grade") if "maximum grade" in names else None
     by_page = {sheet.page: sheet for sheet in sheets if sheet.settled.counts}
     by_row = {person.row: page for page, person in matching.person_of.items() if page in by_page}
+    absent = _absent(sheets, matching)
     rows: list[list[object]] = [list(roster.header)]
     for person in roster.people:
         row: list[object] = list(roster.rows[person.row])
@@ -118,9 +122,55 @@ def moodle_worksheet(path: Path, sheets: Sequence[MarkSheet], roster: Roster, ma
             row[grade] = _scaled(sheet, row[maximum] if maximum is not None else None)
             if comment is not None:
                 row[comment] = _feedback(sheet)
+        elif person in absent and not str(row[grade]).strip():
+            row[grade] = 0
         rows.append(row)
     # Moodle writes a lone dash for "none yet" and reads it back; no spreadsheet runs it.
     return write_rows(path, rows, as_is=("-",))
+
+
+Column = tuple[str, str]
+SYSTEMS: dict[str, tuple[str, tuple[Column, ...]]] = {
+    "Brightspace": (
+        "brightspace.csv",
+        (("OrgDefinedId", "sis_id"), ("Username", "login"), ("{} Points Grade", MARK), ("End-of-Line Indicator", "#")),
+    ),
+    "Blackboard": ("blackboard.csv", (("Username", "login"), ("Student ID", "sis_id"), ("{}", MARK))),
+    "file": ("google_classroom.csv", (("Name", "name"), ("Email Address", "email"), ("{}", MARK))),
+    "repository": (
+        "github.csv",
+        (("github_username", "login"), ("roster_identifier", "identifier"), ("name", "name"), ("points_awarded", MARK))
+        + (("points_available", MOST),),
+    ),
+}
+"""Who hands in there: the file with the marks, and its columns with what is in them."""
+
+
+def of_systems(
+    out: Path, sheets: Sequence[MarkSheet], roster: Roster | None, matching: Matching | None, title: str
+) -> list[Path]:
+    """For each system that somebody handed in with, what it takes back: who is who comes from the roster."""
+    written = []
+    most = max((sheet.max_score or 0 for sheet in sheets), default=0)
+    for system, (name, columns) in SYSTEMS.items():
+        if matching is None or not any(sheet.system == system for sheet in sheets):
+            continue
+        head: list[object] = [
+            own_column(roster, title, heading.format(title)) if value == MARK else heading for heading, value in columns
+        ]
+        rows = [head]
+        for sheet, person in _marked(sheets, matching):
+            told = {MARK: sheet.score, MOST: most, "#": "#"}
+            rows.append([told.get(value, getattr(person, value, "")) for _, value in columns])
+        written.append(write_rows(out / name, rows))
+    return written
+
+
+def own_column(roster: Roster | None, title: str, otherwise: str) -> str:
+    """The roster's own heading for the assignment, with its id: an import with another makes a second assignment."""
+    form = re.compile(rf"{re.escape(title)}\s*(\(\d+\)|\[.*\]\s*\|?\s*\d*|Points Grade.*|\|\d+)", re.IGNORECASE)
+    own = [name for name in (roster.header if roster else ()) if form.fullmatch(name.strip())]
+    return own[0].strip() if len(own) == 1 else otherwise
 
 
 def roster_report(path: Path, sheets: Sequence[MarkSheet], matching: Matching) -> Path:
@@ -143,12 +193,26 @@ def changes(path: Path, sheets: Sequence[MarkSheet], matching: Matching | None) 
     return write_rows(path, rows)
 
 
-def _marked(sheets: Iterable[MarkSheet], matching: Matching | None) -> list[tuple[MarkSheet, Person | None]]:
-    """The submissions whose mark may be imported, and whose they are."""
+def _marked(sheets: Sequence[MarkSheet], matching: Matching | None) -> list[tuple[MarkSheet, Person | None]]:
+    """The submissions whose mark may be imported, and whose they are; and a 0 for whoever handed in nothing, once it is
+    known whose all submissions are."""
     graded = [sheet for sheet in sheets if sheet.mark is not None]
     if matching is None:
         return [(sheet, None) for sheet in graded]
-    return [(sheet, matching.person_of[sheet.page]) for sheet in graded if sheet.page in matching.person_of]
+    return [
+        *((sheet, matching.person_of[sheet.page]) for sheet in graded if sheet.page in matching.person_of),
+        *((_nothing(person, sheets), person) for person in _absent(sheets, matching)),
+    ]
+
+
+def _absent(sheets: Iterable[MarkSheet], matching: Matching) -> list[Person]:
+    """Who handed in nothing, for sure."""
+    return matching.absent if all(sheet.page in matching.person_of for sheet in sheets) else []
+
+
+def _nothing(person: Person, sheets: Iterable[MarkSheet]) -> MarkSheet:
+    most = max((sheet.max_score or 0 for sheet in sheets), default=0)
+    return MarkSheet(Raw(person.shown), "", 0, most, settled=Settled(comments=("nothing handed in",)))
 
 
 def _roster_notes(sheet: MarkSheet, matching: Matching | None) -> list[str]:

@@ -62,8 +62,12 @@ class TooSlow(Exception):
     """One file took too long."""
 
 
-def look(submissions: Path) -> Report:
-    """Compare all submissions of a folder. The same folder gives the same report."""
+def look(submissions: Path, shown: Mapping[str, str] | None = None) -> Report:
+    """Compare all submissions of a folder. The same folder gives the same report.
+
+    Args:
+        shown: what the reports call a student.
+    """
     from testcases.engine.oracle import all_stubs
 
     from ...intake import find, read_submission
@@ -73,7 +77,7 @@ def look(submissions: Path) -> Report:
     students: dict[str, str] = {}
     notes: list[str] = []
     for hand_in in find(submissions):
-        students[hand_in.file_name] = hand_in.student
+        students[hand_in.file_name] = (shown or {}).get(hand_in.student, hand_in.student)
         prints[hand_in.file_name] = {}
         for path, data in read_submission(hand_in).files.items():
             stub = stubs.get(path, "")

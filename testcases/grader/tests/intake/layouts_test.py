@@ -12,6 +12,8 @@ import pytest
 from testcases.engine import named_cases
 from testcases.grader.intake import find, opened
 from testcases.grader.intake import read_submission as read
+from testcases.grader.marking import Shard
+from testcases.grader.marking.batch import _first_of_groups, _others_of_groups
 from testcases.grader.reports.marks import MarkSheet, Raw, roster
 
 GAE = "def td_errors(): ...\n"
@@ -275,6 +277,16 @@ def test_the_end_of_a_login_is_nobody(tmp_path: Path):
     """Whoever is called x_lee, and is not on the roster, has not handed in for lee."""
     lay_out(tmp_path, {attempt("x_lee"): GAE, attempt("ann"): GAE})
     assert [(one.student, "lee" in one.aliases) for one in find(tmp_path)] == [("ann", False), ("x_lee", False)]
+
+
+def test_a_group_is_one_hand_in_of_several_people(tmp_path: Path):
+    names = ["Cem Oez", "Ann Lee", "Bob Roe"]
+    lay_out(tmp_path, {"submission_1/gae.py": GAE, "submission_2/gae.py": GAE, LISTED: metadata(", ".join(names))})
+    found = find(tmp_path)
+    group = [one for one in found if one.group]
+    assert [one.student for one in _others_of_groups(found)[0]] == [group[1].student, group[0].student]
+    assert len(_first_of_groups(found)) == 2 and len(group) == 3
+    assert len({read(one).content for one in group}) == 1 and len({Shard(1, 2).holds(one) for one in group}) == 1
 
 
 def test_when_it_was_handed_in(tmp_path: Path):

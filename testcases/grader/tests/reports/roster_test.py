@@ -199,3 +199,59 @@ def test_a_bad_roster_is_reported_and_stops_nothing(tmp_path: Path, text: bytes 
 )
 def test_rosters_as_other_programs_write_them(tmp_path: Path, data: bytes):
     assert matched(named("zng"), roster_of(tmp_path, data)) == {"zng": "Zoë Ng"}
+
+
+@pytest.mark.usefixtures("no_figures")
+@named_cases(
+    "system, name, header, rows",
+    {
+        "brightspace": (
+            "Brightspace",
+            "brightspace.csv",
+            ["OrgDefinedId", "Username", "PPO by Hand Points Grade <Numeric MaxPoints:6>", "End-of-Line Indicator"],
+            [["S1", "al", "3", "#"], ["S2", "bo", "0", "#"]],
+        ),
+        "blackboard": (
+            "Blackboard",
+            "blackboard.csv",
+            ["Username", "Student ID", "PPO by Hand [Total Pts: 6 Score] |4711"],
+            [["al", "S1", "3"], ["bo", "S2", "0"]],
+        ),
+        "google": (
+            "file",
+            "google_classroom.csv",
+            ["Name", "Email Address", "PPO by Hand"],
+            [["Ann Lee", "a@x.edu", "3"], ["Bo Roe", "b@x.edu", "0"]],
+        ),
+        "github": (
+            "repository",
+            "github.csv",
+            ["github_username", "roster_identifier", "name", "points_awarded", "points_available"],
+            [["al", "", "Ann Lee", "3", "6"], ["bo", "", "Bo Roe", "0", "6"]],
+        ),
+        "canvas": ("Canvas", "canvas.csv", None, [["3"], ["0"]]),
+    },
+)
+def test_each_system_gets_its_marks_back_with_the_roster_s_own_heading(
+    tmp_path: Path, system: str, name: str, header: list[str] | None, rows: list[list[str]]
+):
+    heading = header[-2 if system == "Brightspace" else -1] if header else "PPO by Hand (777)"
+    own = heading if "PPO by Hand " in heading else "x"
+    (tmp_path / "class.csv").write_text(
+        f"name,login,sis id,email,{own}\nAnn Lee,al,S1,a@x.edu,\nBo Roe,bo,S2,b@x.edu,\n", "utf-8"
+    )
+    report(put(tmp_path, result("al", system=system)), tmp_path / "class.csv")
+    found = grid(tmp_path / name)
+    if header:
+        assert found == [header, *rows]
+    else:
+        assert found[0][-1] == "PPO by Hand (777)" and [row[-1:] for row in found[2:]] == rows
+    pages = "".join(path.read_text("utf-8") for path in tmp_path.rglob("*.html"))
+    assert "Ann Lee" in pages and "<bdi>al</bdi>" not in pages
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_nobody_has_a_0_while_it_is_not_known_whose_a_submission_is(tmp_path: Path):
+    (tmp_path / "class.csv").write_text("name,login\nAnn Lee,al\nBo Roe,bo\n", "utf-8")
+    report(put(tmp_path, result("al"), result("who?")), tmp_path / "class.csv")
+    assert [row[-1] for row in grid(tmp_path / "canvas.csv")[2:]] == ["3"]

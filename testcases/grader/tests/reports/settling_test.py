@@ -157,7 +157,7 @@ def test_an_override_follows_the_people_of_the_roster(tmp_path: Path):
     found = write(tmp_path, GAE, text, people)
     assert {sheet.student: sheet.mark for sheet in found.sheets} == {"sub1": 18, "sub2": 0, "Cy Roe": 12}
     assert [problem.partition(": ")[0] for problem in found.problems] == [f"overrides.csv, line {n}" for n in (4, 5)]
-    assert [row[-1] for row in grid(tmp_path / "canvas.csv")[2:]] == ["18", "0", "12"]
+    assert [row[-1] for row in grid(tmp_path / "canvas.csv")[2:]] == ["18", "12", "0"]
     twins = tmp_path / "twins.csv"
     twins.write_text("student,name\nsub1,Ann Lee\nsub2,Ann Lee\n", "utf-8")
     found = write(tmp_path, GAE, "student,score\nAnn Lee,9\n", twins)
