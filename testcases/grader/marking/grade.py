@@ -14,7 +14,7 @@ from testcases.engine.oracle import Reference, wrong_answers
 from testcases.engine.report import Blocked, CheckFailed, NotStarted, clean
 from testcases.engine.suite import Case, Engine, Remembering, Sparing, cases
 
-from ..intake import Submission, close_match, copies
+from ..intake import Submission, close_match, copies, course_files
 from ..sandbox import Sandbox, SandboxEvaluator, WorkerError
 from ..sandbox import users as apart
 from ..status import (
@@ -36,6 +36,8 @@ from ..status import (
 from .assignment import Exercise
 from .earned import earned
 from .secret import Secret
+
+MOST_SHOWN = 100_000
 
 
 def empty_result(grader: Grader, submission: Submission, status: str, message: str) -> dict[str, Any]:
@@ -108,6 +110,7 @@ class Grader:
             "copies": copies(_of_lessons(submission.files, lessons)),
             "seconds": round(seconds, 2),
             "lessons": lessons,
+            "files": _shown(submission.files, lessons),
             "changes": [],
         }
 
@@ -174,6 +177,12 @@ class Grader:
                 return case.run() is None
             except Exception:
                 return False
+
+
+def _shown(files: Mapping[str, bytes], lessons: Mapping[str, Any]) -> list[dict[str, str]]:
+    """What was graded, for the pages."""
+    course = _of_lessons({path: files[path] for path in course_files() if path in files}, lessons)
+    return [{"path": path, "text": data[:MOST_SHOWN].decode("utf-8", "replace")} for path, data in course.items()]
 
 
 def _of_lessons(files: Mapping[str, bytes], lessons: Mapping[str, Any]) -> dict[str, bytes]:

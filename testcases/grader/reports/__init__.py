@@ -11,6 +11,7 @@
 - feedback/: what students get back, and the zips that Moodle and Canvas take for it (see feedback.py)
 - gradescope/*.json, junit/*.xml: one a submission
 - report/index.html: the class, for the instructor
+- report/code/*.html: each one's code beside the course's, for the instructor
 - report/students/*.html: a page for each student, to hand out
 """
 
@@ -115,7 +116,7 @@ def _tables(out: Path, settled: Class, assignment: Assignment) -> list[Path]:
 def _pages(out: Path, settled: Class, assignment: Assignment, submissions: Path | None) -> list[Path]:
     """What people read."""
     from .marks import tables
-    from .pages import feedback, pages, similarity
+    from .pages import feedback, pages, similarity, urgency
 
     found = settled.sheets
     similar = similarity.Report(notes=() if submissions else ("Nobody was compared: SUBMISSIONS was not given.",))
@@ -125,13 +126,30 @@ def _pages(out: Path, settled: Class, assignment: Assignment, submissions: Path 
     problems += settled.matching.problems if settled.matching else []
     written = [tables.write_rows(out / "similarity.csv", similarity.rows(similar))]
     written += [pages.write_student(out / "report" / "students", sheet, assignment.title) for sheet in found]
-    written += pages.write_class(out / "report", found, similar, problems, assignment)
+    written += [pages.write_code(out / "report" / "code", sheet, assignment.title) for sheet in found]
+    unknown = _unknown(settled)
+    urgent = urgency.looks(found, unknown, settled.problems, assignment)
+    written += pages.write_class(out / "report", found, similar, problems, assignment, urgent)
     return written + feedback.write(out / "feedback", found, assignment.title)
+
+
+def _unknown(settled: Class) -> dict[str, str]:
+    """Page -> why the roster has nobody for it."""
+    if not settled.matching:
+        return {}
+    known, why = settled.matching.person_of, settled.matching.ambiguous
+    pages = [sheet.page for sheet in settled.sheets if sheet.page not in known]
+    return {page: why.get(page, "no line of the roster fits it") for page in pages}
 
 
 def _remove_old(out: Path, written: set[Path]) -> None:
     """Remove the pages of an earlier batch: they must not be taken for this one's. Nothing else is touched."""
-    for folder, ending in (("gradescope", "json"), ("junit", "xml"), ("report/students", "html")):
+    for folder, ending in (
+        ("gradescope", "json"),
+        ("junit", "xml"),
+        ("report/students", "html"),
+        ("report/code", "html"),
+    ):
         for path in (out / folder).glob(f"*.{ending}"):
             if path not in written and re.search(rf"-[0-9a-f]{{8}}\.{ending}$", path.name):
                 path.unlink(missing_ok=True)

@@ -22,7 +22,14 @@ MAX_BYTES = 32 * 2**20
 Raw = NewType("Raw", str)
 """Text as it was found: whoever shows it cleans it. All other text is clean."""
 Lines = NewType("Lines", str)
-TEXTS = {str: lambda text: clean(text, 500), Lines: clean_lines, Raw: str}
+Code = NewType("Code", str)
+
+
+def _code(text: str) -> str:
+    return clean_lines(text, lines=3000)
+
+
+TEXTS = {str: lambda text: clean(text, 500), Lines: clean_lines, Code: _code, Raw: str}
 
 
 LATER = {"later": True}
@@ -123,6 +130,18 @@ class Doubt:
 
 
 @dataclass(frozen=True)
+class File:
+    """One that was graded."""
+
+    path: str
+    text: Code
+
+    @property
+    def lines(self) -> list[str]:
+        return self.text.split("\n")
+
+
+@dataclass(frozen=True)
 class Changed:
     """What a regrade has changed."""
 
@@ -169,6 +188,7 @@ class MarkSheet:
     copies: Copies = Copies()
     doubts: tuple[Doubt, ...] = ()
     changes: tuple[Changed, ...] = ()
+    files: tuple[File, ...] = ()
     handed_in: str = ""
     newest_file: str = ""
     is_late: bool = False

@@ -23,7 +23,9 @@ from ...marking import TITLE, Assignment, everything
 from ..marks import ExerciseMarks, MarkSheet, clean, points, write_text
 from . import figures
 from .analysis import items, mistakes
+from .code import listings
 from .similarity import Report
+from .urgency import Look
 
 TEMPLATES = Path(__file__).parent / "templates"
 WORDS = {
@@ -54,14 +56,22 @@ def write_student(folder: Path, sheet: MarkSheet, title: str = TITLE) -> Path:
     return write_text(folder / f"{sheet.page}.html", student_page(sheet, title))
 
 
+def write_code(folder: Path, sheet: MarkSheet, title: str = TITLE) -> Path:
+    """For the instructor: the code beside the course's."""
+    template = _environment().get_template("code.html")
+    text = template.render(sheet=sheet, listings=list(listings(sheet)), heading=clean(title), **_style())
+    return write_text(folder / f"{sheet.page}.html", text)
+
+
 def write_class(
     folder: Path,
     sheets: Sequence[MarkSheet],
     similar: Report,
     matching: Sequence[tuple] = (),
     assignment: Assignment | None = None,
+    urgent: Sequence[Look] = (),
 ) -> list[Path]:
-    """The class page and its figures; `matching` holds what did not fit the roster."""
+    """The class page and its figures; `matching` holds what did not fit the roster, `urgent` who needs a look."""
     counting = [sheet for sheet in sheets if sheet.settled.counts]
     analysis = items(counting)
     drawn = figures.draw(folder / "figures", counting, analysis)
@@ -83,7 +93,7 @@ def write_class(
             percents=percents,
             mean=statistics.fmean(percents) if percents else None,
             median=statistics.median(percents) if percents else None,
-            alarms=[sheet for sheet in counting if sheet.mark is None or set(sheet.alarms) - {results.UNSAFE}],
+            urgent=urgent,
             copied=sorted(filter(_has_copies, counting), key=lambda sheet: (-sheet.copies.share, sheet.shown)),
             unsafe=any(results.UNSAFE in sheet.flags for sheet in sheets),
             **_style(),
@@ -133,7 +143,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.globals.update(
-        number=points, bar=_bar, words=WORDS, tones=TONES, alarm_statuses=ALARMS, stories=stories
+        number=points, bar=_bar, words=WORDS, tones=TONES, alarm_statuses=ALARMS, stories=stories, listings=listings
     )
     return environment
 

@@ -35,6 +35,7 @@ def result(student: str = "ann", exercises: dict[str, Any] | None = None, **more
         "is_late": False,
         "doubts": [],
         "changes": [],
+        "files": [],
         "system": "folder",
         "exported": [student],
         "score": score,
@@ -113,6 +114,7 @@ class Page(HTMLParser):
 
 
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+LINK = r"#lesson-\d+|(\.\./)?(students|figures|code)/[a-z0-9-]+\.(html|svg)|\.\./index\.html"
 TAGS = set(
     "html head meta title style body h1 h2 h3 p strong em code div span table tr td th a ul li svg rect pre details "
     "summary img bdi br".split()
@@ -128,7 +130,7 @@ def check_page(path: Path) -> Page:
     for tag, attributes in page.tags:
         assert not [name for name in attributes if name.startswith("on") or name == "style"], tag
         for link in (attributes.get("href"), attributes.get("src")):
-            assert link is None or re.fullmatch(r"#lesson-\d+|(students|figures)/[a-z0-9-]+\.(html|svg)", link), link
+            assert link is None or re.fullmatch(LINK, link), link
     policies = [a["content"] for tag, a in page.tags if a.get("http-equiv") == "Content-Security-Policy"]
     assert len(policies) == 1 and policies[0] and "default-src 'none'" in policies[0]
     assert "unsafe" not in policies[0] and "script-src" not in policies[0]

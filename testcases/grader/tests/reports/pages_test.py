@@ -9,10 +9,10 @@ from xml.etree import ElementTree
 import pytest
 
 from testcases.engine import named_cases
-from testcases.grader.marking import Row
+from testcases.grader.marking import Row, everything
 from testcases.grader.reports import write_reports
 from testcases.grader.reports.marks import sheets
-from testcases.grader.reports.pages import student_page
+from testcases.grader.reports.pages import code, student_page, urgency
 from testcases.grader.status import STATUSES
 from testcases.grader.tests.reports.data import (
     CAUSE,
@@ -214,3 +214,63 @@ def test_the_class_page_counts_passes_and_mistakes(tmp_path: Path):
     assert "2lesson04_gae compute_gaedones_ignored" in text
     for name in ("scores", "exercises", "mistakes"):
         ElementTree.parse(out / "report" / "figures" / f"{name}.svg")
+
+
+CODE = """import torch
+
+
+def td_errors(rewards):
+    return (
+        rewards
+    )
+
+
+class Row:
+    def compute_gae(self):
+        pass
+
+
+def compute_gae(rewards):
+    return "<b>"
+"""
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_a_page_shows_the_code_that_was_graded_and_where_it_failed(tmp_path: Path):
+    files = [{"path": "lesson04_gae/gae.py", "text": CODE}]
+    exercises = {"td_errors": exercise(0, 2, "wrong"), "compute_gae": exercise(2, 2)}
+    sheet = load_one(tmp_path, result("ann", exercises, files=files))
+    (listing,) = code.listings(sheet)
+    assert [line.number for line in listing.lines if line.failed] == [4, 5, 6, 7]
+    assert [(line.number, line.told) for line in listing.lines if line.told] == [(4, "td_errors: wrong")]
+    report(tmp_path)
+    (page,) = (tmp_path / "report/students").glob("*.html")
+    (beside,) = (tmp_path / "report/code").glob("*.html")
+    text, both = page.read_text("utf-8"), beside.read_text("utf-8")
+    assert "The code that was graded" in text and "&#34;&lt;b&gt;&#34;" in text and "td_errors: wrong" in text
+    assert "The course" in both and "# region solution" in both and "# region solution" not in text
+    check_page(page)
+    check_page(beside)
+
+
+@pytest.mark.parametrize("name", ["nothing", "Row.nothing", "Row.compute_gae"])
+def test_an_exercise_is_found_in_any_text(name: str):
+    rows = code._rows(CODE.splitlines(), name)
+    assert list(rows) == ([10, 11] if name == "Row.compute_gae" else [])
+
+
+def test_who_needs_a_look_comes_by_urgency_and_nobody_else(tmp_path: Path):
+    doubt = {"kind": "a second copy", "text": "graded hw1; hw2 has another gae.py"}
+    failed = {"td_errors": exercise(0, 2, "grader-error")}
+    sound = {"td_errors": exercise()}
+    put(tmp_path, result("ann", sound), result("bob", sound, doubts=[doubt]), result("cem", failed))
+    put(tmp_path / "more", result("dan", {}, status="empty", lessons={}, score=0, max_score=0))
+    found = [one for out in (tmp_path, tmp_path / "more") for one in sheets.load(out, batch_rows(out))]
+    told = urgency.looks(found, {found[0].page: "no line"}, ["overrides.csv, line 2: not applied"], everything())
+    assert [(look.kind, look.name) for look in told] == [
+        ("no verdict", "cem"),
+        ("not graded", "dan"),
+        ("a second copy", "bob"),
+        ("whose is it?", "ann"),
+        ("an override is not applied", ""),
+    ]

@@ -104,6 +104,7 @@ def test_the_results_are_as_the_schema_says(batch: Path):
             "copies",
             "seconds",
             "lessons",
+            "files",
             "changes",
             "seal",
         ]
