@@ -59,6 +59,7 @@ suppress_warnings = ["toc.not_included"] if printed else []  # each of the two P
 html_title = "PPO by Hand"
 html_short_title = html_title
 html_static_path = ["static"]
+html_search_scorer = str(ROOT / "book" / "scorer.js")
 html_css_files = ["print.css" if printed else "book.css"]
 html_js_files = [] if printed else [("book.js", {"defer": "defer"})]
 templates_path = [str(ROOT / "book" / "templates")]  # a relative one the catalogues would seek below the root

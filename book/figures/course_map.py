@@ -34,34 +34,38 @@ def four_models() -> tuple[Figure, str]:
     boxes = {
         "prompt": Box(1.2, 5.3, "prompt", width=1.8, height=0.7),
         "policy": Box(4.6, 5.3, "policy (actor)", BLUE, 2.6, note="trained"),
-        "response": Box(8.4, 5.3, "response", width=2.2, height=0.7, note="actions"),
-        "reference": Box(4.3, 3.5, "reference", RULE, 1.7, note="frozen"),
-        "reward model": Box(8.4, 3.5, "reward model", VIOLET, 2.6, note="frozen"),
-        "critic": Box(11.7, 3.5, "critic", ORANGE, 2.2, note="trained"),
-        "rewards": Box(6.7, 2.0, "rewards", width=2.4, height=0.8, note="KL penalty + score"),
-        "gae": Box(9.8, 2.0, "GAE", width=2.4, height=0.8, note="advantages, returns"),
-        "losses": Box(6.7, 0.5, "PPO loss + value loss", GREEN, 3.4, 0.8, note="gradients, optimizer step"),
+        "response": Box(9.3, 5.3, "response", width=2.2, height=0.7, note="actions"),
+        "old": Box(4.2, 3.5, "old log-probs", width=2.2, note="from sampling"),
+        "reference": Box(6.9, 3.5, "reference", RULE, 1.9, note="frozen; log-probs"),
+        "reward model": Box(9.3, 3.5, "reward model", VIOLET, 2.4, note="frozen"),
+        "critic": Box(11.8, 3.5, "critic", ORANGE, 2.0, note="trained"),
+        "rewards": Box(6.9, 2.0, "rewards", width=2.4, height=0.8, note="KL penalty + score"),
+        "gae": Box(9.9, 2.0, "GAE", width=2.4, height=0.8, note="advantages, returns"),
+        "losses": Box(5.6, 0.5, "PPO loss + value loss", GREEN, 3.4, 0.8, note="gradients, optimizer step"),
     }
     arrows = [
         Arrow("prompt", "policy"),
-        Arrow("policy", "response", "samples tokens", shift=(0, 0.5)),
+        Arrow("policy", "response", "samples", shift=(0.1, 0.15)),
+        Arrow("policy", "old"),
         Arrow("response", "reference"),
         Arrow("response", "reward model"),
         Arrow("response", "critic"),
-        Arrow("policy", "rewards", "log-probs", shift=(0.75, -0.1)),
-        Arrow("reference", "rewards", "log-probs", shift=(-0.75, -0.1)),
-        Arrow("reward model", "rewards", "score", shift=(0.5, -0.1)),
+        Arrow("old", "rewards"),
+        Arrow("old", "losses", "the ratio", shift=(-0.75, -0.3)),
+        Arrow("reference", "rewards"),
+        Arrow("reward model", "rewards", "score", shift=(0.35, -0.3)),
         Arrow("rewards", "gae"),
         Arrow("critic", "gae", "values", shift=(-0.6, 0.0)),
         Arrow("gae", "losses"),
-        Arrow("losses", "policy", "new weights", bend=-1.1, dashed=True, shift=(-3.6, 0.5)),
-        Arrow("losses", "critic", "new weights", bend=0.65, dashed=True, shift=(3.0, -0.8)),
+        Arrow("losses", "policy", "new weights", bend=-1.55, dashed=True, shift=(-3.1, 0.0)),
+        Arrow("losses", "critic", "new weights", bend=0.55, dashed=True, shift=(3.2, -0.9)),
     ]
     alt = (
-        "Data flow of PPO for RLHF. A prompt goes to the policy, which samples a response. Policy and frozen reference "
-        "give log-probabilities of it, the frozen reward model a score, the critic a value for each token. KL penalty "
-        "and score make the rewards. They go with the values through GAE into the two losses, whose optimizer step "
-        "gives policy and critic new weights."
+        "Data flow of PPO for RLHF. A prompt goes to the policy, which samples a response and stores the "
+        "log-probability of each token. The frozen reference gives log-probabilities of it, the frozen reward model a "
+        "score, the critic a value for each token. KL penalty and score make the rewards. They go with the values "
+        "through GAE into the two losses; the old log-probabilities go there as well, for the ratio. The optimizer "
+        "step gives policy and critic new weights."
     )
     return diagram(boxes, arrows, (13.2, 6.0), 3.7), alt
 

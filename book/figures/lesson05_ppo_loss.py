@@ -33,13 +33,15 @@ def six_cases() -> tuple[Figure, str]:
             axes.annotate(
                 "gradient 0" if slope == 0 else f"gradient {slope:+.1f}",
                 (ratio, value),
-                (9, -9 if advantage > 0 else 3) if slope else (30 if advantage > 0 else 0, -17),
+                ((-9, 4) if value == 1.0 else (9, -9 if advantage > 0 else 3))
+                if slope
+                else (14 if advantage > 0 else 0, -17),
                 textcoords="offset points",
-                ha="left" if slope else "center",
+                ha="center" if not slope else "right" if value == 1.0 else "left",
                 fontsize=9,
                 color=INK,
             )
-        axes.set(xlabel="ratio", title=name, xlim=(0.2, 2.0))
+        axes.set(xlabel="ratio", title=name, xlim=(0.0, 2.0))
     panels[0].set(ylabel="objective (maximized)", ylim=(0, 1.9))
     panels[1].set(ylim=(-1.9, 0))
     panels[0].legend(loc="upper left", fontsize=9)

@@ -2,6 +2,15 @@
 "use strict";
 
 document.addEventListener("DOMContentLoaded", () => {
+  // On a phone a figure is as wide as its type needs, and scrolls.
+  const figures = matchMedia("(max-width: 46em)").matches ? document.querySelectorAll("article img") : [];
+  for (const figure of figures) {
+    const frame = Object.assign(document.createElement("span"), { className: "wide-figure", tabIndex: 0 });
+    frame.setAttribute("role", "group");
+    frame.setAttribute("aria-label", "a figure that scrolls sideways");
+    figure.replaceWith(frame);
+    frame.append(figure);
+  }
   for (const box of document.querySelectorAll("article pre, article .table-wrapper, article .formula, .long-formula")) {
     if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
   }

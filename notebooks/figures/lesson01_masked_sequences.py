@@ -175,7 +175,7 @@ def padding_on_the_left(extras: Sequence[int], moved: dict[str, Tensor]) -> tupl
     figure, axis = pyplot.subplots()
     for (name, curve), style in zip(moved.items(), ("o-", "s-", "x--"), strict=True):
         axis.plot(extras, curve, style, label=name)
-    axis.set(xlabel="extra padding on the left (columns)", ylabel="mean change of log p(response) (nats)")
+    axis.set(xlabel="extra padding on the left (columns)", ylabel="mean size of the change of log p(response) (nats)")
     axis.set_xticks(extras)
     axis.legend()
     axis.set_title("The same responses with more and more padding on the left")

@@ -36,6 +36,8 @@ SHIPPED_COMPARISONS = 3685
 PROMPTS = language.sample_prompts(160, random.Random(1))
 """Those that the policies are evaluated on, in the recorded runs as well."""
 QUESTION = "review the film :"
+OF_KL_COEF = {0.0: PINK, 0.01: ORANGE, 0.08: BLUE, 0.3: GREEN}
+"""As in the figure of lesson 12, whose red is pink here."""
 DISTANCE = "d = sqrt(KL from the SFT model), square root of nats"
 
 
@@ -155,10 +157,9 @@ def proxy_and_gold(runs: dict[float, Recorded]) -> tuple[Figure, str]:
     figure, axes = pyplot.subplots(1, 2, figsize=(8, 3.8), sharey=True)
     for (kl_coef, run), marker in zip(runs.items(), "os^D", strict=True):
         for axis, numbers in zip(axes, (run.proxy, run.gold), strict=True):
-            (line,) = axis.plot(
-                run.d, numbers, marker=marker, markersize=3, linewidth=1.2, label=f"kl_coef = {kl_coef:g}"
-            )
-            axis.plot(run.d[-1:], numbers[-1:], marker, color=line.get_color(), markersize=9)
+            look = {"color": OF_KL_COEF[kl_coef], "marker": marker}
+            axis.plot(run.d, numbers, **look, markersize=3, linewidth=1.2, label=f"kl_coef = {kl_coef:g}")
+            axis.plot(run.d[-1:], numbers[-1:], **look, markersize=9)
     axes[0].set(ylabel="proxy reward (standard deviations)", title="proxy reward")
     axes[1].set(ylabel="gold reward (points, at most 2)", title="gold reward")
     axes[1].yaxis.set_tick_params(labelleft=True)

@@ -163,6 +163,36 @@ def test_every_page_opens_on_a_phone_without_another_host_an_error_or_a_sideways
     assert wide == []
 
 
+def test_on_a_phone_the_type_of_a_figure_is_readable(book: Path, browser: Any) -> None:
+    """At 7.2 inches the smallest type has 8 points: 11 pixels where the figure is 720 wide."""
+    page = browser.new_page()
+    page.set_viewport_size(PHONE)
+    page.goto((book / "tutorial" / "lesson04_gae" / "README.html").as_uri())
+    widths = page.evaluate("[...document.querySelectorAll('article img')].map(i => i.getBoundingClientRect().width)")
+    page.close()
+    assert widths and min(widths) >= 720
+
+
+@pytest.mark.parametrize(
+    "words, first",
+    [
+        ("importance ratio", "tutorial/lesson05"),
+        ("TD error", "tutorial/lesson04"),
+        ("key-value cache", "tutorial/lesson08"),
+        ("verifiable", "tutorial/"),
+        ("GRPO", "tutorial/"),
+    ],
+)
+def test_search_shows_the_lesson_of_a_term_first(book: Path, browser: Any, words: str, first: str) -> None:
+    page = browser.new_page()
+    page.goto((book / "search.html").as_uri() + f"?q={words.replace(' ', '+')}")
+    page.wait_for_selector("#search-results li a")
+    page.wait_for_timeout(1500)  # results come in one by one
+    href = page.evaluate("document.querySelector('#search-results li a').getAttribute('href')")
+    page.close()
+    assert href.startswith(first), href
+
+
 @pytest.mark.smoke
 def test_text_notebook_playground_and_reference_of_a_lesson_link_to_each_other(book: Path) -> None:
     from book.navigation import KINDS, LESSON
