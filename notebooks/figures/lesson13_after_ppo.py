@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import torch
 from matplotlib import pyplot
@@ -134,30 +132,5 @@ def draw_best_of_n(counts: Sequence[int], exact: dict[str, list[float]], bound: 
     alt = (
         "KL over n on a logarithmic axis. The bound rises without end. The exact KL of a policy with 4 equally likely "
         "responses stops at log 4, that of 64 at log 64, and that of 4096 stays close to the bound."
-    )
-    return figure, alt
-
-
-def recorded() -> dict[str, Any]:
-    """The contest's record."""
-    return json.loads((Path(__file__).parents[2] / "solutions/apps/contest/record.json").read_text("utf-8"))
-
-
-def draw_contest(runs: dict[str, Any], shown: Sequence[str]) -> tuple[Figure, str]:
-    """Gold reward against KL: the mean over the seeds at each coefficient."""
-    figure, axes = pyplot.subplots(figsize=(8, 4), layout="constrained")
-    for place, name in enumerate(shown):
-        curves = [run["curve"] for run in runs["methods"][name]]
-        points = [
-            [sum(point[what] for point in at) / len(at) for what in ("kl", "gold")] for at in zip(*curves, strict=True)
-        ]
-        points.sort()
-        axes.plot(*zip(*points, strict=True), marker="os^Dvx*P"[place % 8], label=name)
-    axes.set(xlabel="KL from the SFT model, in nats", ylabel="gold reward", xlim=(0, 12))
-    axes.legend(fontsize=8)
-    suptitle(figure, "Every method against the truth")
-    alt = (
-        "Gold reward against KL, one curve for each method over its five coefficients, means over the recorded seeds. "
-        "All curves rise together up to about 2 nats; beyond it they part."
     )
     return figure, alt
