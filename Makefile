@@ -137,7 +137,7 @@ merge: $(READY) ## Join the parts of a class graded with SHARD= [OUT=runs/check 
 	  --submissions '$(SUBMISSIONS)' --roster '$(ROSTER)'
 
 sign: $(READY) ## Sign the marks of the last make check; a later run says what would differ [OUT=runs/check]
-	@$(BIN)/python -m testcases.grader.signing --out '$(OUT)'
+	@$(BIN)/python -m testcases.grader.commands.signing --out '$(OUT)'
 
 check-sandbox: $(READY) ## Which protections of the grader hold on this machine: tries each
 	@$(BIN)/python -m testcases.grader.sandbox.self_test

@@ -6,5 +6,6 @@ from ppo_by_hand.faces import face
 
 if TYPE_CHECKING:
     from .reporting import Given, given_for, report
+    from .signing import SIGNED, sign
 
 __getattr__ = face(__name__, __file__)

@@ -37,9 +37,8 @@ def report(given: Given, rows: Sequence[Row], submissions: Path | None, kind: st
     """Write all reports and show the marks; 1 where the grader failed, or where something could not be settled."""
     from rich.console import Console
 
-    from .. import signing
     from ..reports import write_reports
-    from . import tables
+    from . import signing, tables
 
     out = given.out
     found = write_reports(out, rows, submissions, given.roster, given.assignment, given.overrides, secret)

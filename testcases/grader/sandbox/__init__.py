@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from .bubblewrap import NoSandbox, check_bubblewrap
     from .limits import Limits
     from .sandbox import Course, Sandbox, WorkerError
+    from .staging import fingerprint
     from .worker_client import SandboxEvaluator
 
 __getattr__ = face(__name__, __file__)

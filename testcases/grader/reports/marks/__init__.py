@@ -7,7 +7,7 @@ from ppo_by_hand.faces import face
 if TYPE_CHECKING:
     from .overrides import Override
     from .settling import Class, time_said
-    from .sheets import ExerciseMarks, LessonMarks, MarkSheet, Raw, TestMark, only
+    from .sheets import ExerciseMarks, File, LessonMarks, MarkSheet, Raw, TestMark, only
     from .tables import points, write_text
     from .text import cell, clean, clean_lines, slug
 

@@ -12,8 +12,7 @@ from testcases.engine.catalog import SOLUTIONS
 from testcases.engine.catalog import lesson as read_lesson
 
 from ...status import PASSED
-from ..marks import ExerciseMarks, MarkSheet
-from ..marks.sheets import File
+from ..marks import ExerciseMarks, File, MarkSheet
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,7 @@ import pytest
 from testcases.engine import named_cases
 from testcases.grader.intake import find, opened
 from testcases.grader.intake import read_submission as read
-from testcases.grader.marking import Shard
-from testcases.grader.marking.batch import _first_of_groups, _others_of_groups
+from testcases.grader.marking import Shard, batch
 from testcases.grader.reports.marks import MarkSheet, Raw, roster
 
 GAE = "def td_errors(): ...\n"
@@ -284,8 +283,8 @@ def test_a_group_is_one_hand_in_of_several_people(tmp_path: Path):
     lay_out(tmp_path, {"submission_1/gae.py": GAE, "submission_2/gae.py": GAE, LISTED: metadata(", ".join(names))})
     found = find(tmp_path)
     group = [one for one in found if one.group]
-    assert [one.student for one in _others_of_groups(found)[0]] == [group[1].student, group[0].student]
-    assert len(_first_of_groups(found)) == 2 and len(group) == 3
+    assert [one.student for one in batch._others_of_groups(found)[0]] == [group[1].student, group[0].student]
+    assert len(batch._first_of_groups(found)) == 2 and len(group) == 3
     assert len({read(one).content for one in group}) == 1 and len({Shard(1, 2).holds(one) for one in group}) == 1
 
 

@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from testcases.grader.commands import given_for, report
+from testcases.grader.commands import SIGNED, given_for, report, sign
 from testcases.grader.intake import Submission
 from testcases.grader.marking import Batch, asked_for, changes, from_dict, row_of, secret_of
 from testcases.grader.sandbox import Limits
 from testcases.grader.sandbox import staging as trees
-from testcases.grader.signing import SIGNED, sign
 from testcases.grader.tests.reports.data import exercise, grid, read_csv, result
 
 pytestmark = pytest.mark.usefixtures("no_figures")

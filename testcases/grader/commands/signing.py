@@ -1,6 +1,6 @@
 """make sign: this state of the marks, under the secret of the grading; a later run says what would differ from it.
 
-python -m testcases.grader.signing --out OUT
+python -m testcases.grader.commands.signing --out OUT
 
 OUT/signed.json holds every mark, a hash of each results file, of the roster, of the overrides and of the course, the
 assignment, and a seal over all of it which only whoever has the secret can make.
@@ -17,10 +17,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from .commands import Given
-from .marking import Row, Secret, from_dict, kept_in, read_result, row_of, secret_of
-from .reports import settle
-from .reports.marks import MarkSheet, clean, overrides
+from ..marking import Row, Secret, from_dict, kept_in, read_result, row_of, secret_of
+from ..reports import settle
+from ..reports.marks import MarkSheet, clean, overrides
+from .reporting import Given
 
 RUN, SIGNED = "run.json", "signed.json"
 MAX_BYTES = 64 * 2**20
@@ -63,7 +63,7 @@ def sign(out: Path, secret: Secret) -> str:
         if result is None or not secret.sealed(result):
             raise ValueError(f"results/{clean(name)}.json was edited after it was graded, or under another secret")
         rows.append(row_of(name, result))
-    from .sandbox.staging import fingerprint
+    from ..sandbox import fingerprint
 
     assignment, roster = from_dict(run["assignment"]), Path(run["roster"]) if run["roster"] else None
     decided = overrides.read(out, assignment.names)
