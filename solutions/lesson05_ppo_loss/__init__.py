@@ -5,4 +5,5 @@ from .ppo_loss import (
     compute_value_loss,
     ppo_statistics,
     update_beta,
+    value_statistics,
 )

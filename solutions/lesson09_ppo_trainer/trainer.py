@@ -1,17 +1,17 @@
 """Lesson 9: the trainer: a rollout, then epochs of minibatches of microbatches. PPO on one screen:
 
-    for each batch of prompts:                                                      train, training_step
+    for each batch of prompts:                                                      training_step
         responses, log_probs = policy.generate(prompts)                             generate_responses
         ref_log_probs, values, scores = reference, critic, reward model             _evaluate
-        rewards = -kl_coef (log_probs - ref_log_probs), + score on the last token   compute_rewards
+        rewards = -kl_coef (log_probs - ref_log_probs), + score on the last token   lesson 6
         advantages, returns = GAE(rewards, values); whiten the advantages           lessons 4 and 1
         for each epoch, for each minibatch:                                         optimise
-            ratio = exp(new log_probs - log_probs)                                  compute_loss
-            loss = -min(ratio A, clip(ratio) A) + value_coef value_loss - entropy_coef entropy
-            backward, clip the gradient, step                                       optimiser_step
+            for each microbatch: loss, backward; then clip the gradient, step       optimiser_step
+                ratio = exp(new log_probs - log_probs)                              compute_loss
+                loss = -min(ratio A, clip(ratio) A) + value_coef value_loss - entropy_coef entropy
         adapt kl_coef to its target                                                 lesson 6
 
-These methods stand first and in this order; saving and helpers follow.
+The methods stand in this order; then `train`, which draws the batches, saving and helpers.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from ppo_by_hand.core.checkpoints import CHECKPOINT_FILE, VERSION, Generator, global_generators, read_checkpoint
-from ppo_by_hand.core.clip import with_two_sides, with_value_clip_fraction
 from ppo_by_hand.core.config import PPOConfig
 from ppo_by_hand.core.groups import with_group_advantages, with_kl_in_the_loss
 from ppo_by_hand.core.metrics import rollout_metrics
@@ -42,7 +41,13 @@ from ppo_by_hand.core.scoring import RewardFunction, make_scorer
 
 from ..lesson01_masked_sequences import gather_log_probs, masked_mean, masked_whiten, token_entropy
 from ..lesson03_policy_gradient import leave_one_out_baseline
-from ..lesson05_ppo_loss import combine_losses, compute_ppo_loss, compute_value_loss, ppo_statistics
+from ..lesson05_ppo_loss import (
+    combine_losses,
+    compute_ppo_loss,
+    compute_value_loss,
+    ppo_statistics,
+    value_statistics,
+)
 from ..lesson06_kl_rewards import AdaptiveKLController, FixedKLController
 from ..lesson07_actor_critic import PolicyAndValue, SharedPolicyAndValue, disable_dropout, freeze
 from ..lesson08_rollout import (
@@ -61,9 +66,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from ..lesson07_actor_critic import PolicyAlone
-
-# given: config.clip_epsilon may be a pair, the bounds below and above
-compute_ppo_loss, ppo_statistics = with_two_sides(compute_ppo_loss), with_two_sides(ppo_statistics)
 
 
 class PPOTrainer:
@@ -244,42 +246,6 @@ class PPOTrainer:
         """
         return self._evaluate(responses, prompts).rewards
 
-    @with_kl_in_the_loss(gather_log_probs)  # given: with config.kl_in "loss"
-    @with_value_clip_fraction  # given: adds a metric
-    def compute_loss(self, batch: Experience) -> tuple[Tensor, dict[str, float]]:
-        """The loss of PPO on a batch of experience, and its statistics.
-
-        loss = policy_loss + value_coef * value_loss - entropy_coef * entropy, each a mean over real tokens
-
-        The model is in train mode as it passes, since only there it uses gradient checkpointing, which saves memory.
-        Its outputs are float32 or float64.
-
-        Args:
-            batch: experience whose advantages are ready to use (whitened, if configured).
-
-        Returns:
-            loss: () scalar with gradients into actor and critic.
-            statistics: policy_loss, value_loss, entropy, and those of `ppo_statistics`.
-        """
-        # region solution
-        config = self.config
-        outputs = self.model(batch.input_ids, batch.attention_mask, batch.prompt_length)
-        log_probs = gather_log_probs(outputs.logits, batch.responses, config.temperature)
-        with torch.set_grad_enabled(config.entropy_coef > 0):
-            entropy = masked_mean(token_entropy(outputs.logits, config.temperature), batch.mask)
-        policy_loss = compute_ppo_loss(log_probs, batch.log_probs, batch.advantages, config.clip_epsilon, batch.mask)
-        value_loss = compute_value_loss(
-            outputs.values, batch.values, batch.returns, config.value_clip_epsilon, batch.mask
-        )
-        loss = combine_losses(policy_loss, value_loss, entropy, config.value_coef, config.entropy_coef)
-        return loss, {
-            "policy_loss": policy_loss.item(),
-            "value_loss": value_loss.item(),
-            "entropy": entropy.item(),
-            **ppo_statistics(log_probs, batch.log_probs, batch.advantages, config.clip_epsilon, batch.mask),
-        }
-        # endregion
-
     def optimise(self, buffer: ExperienceBuffer) -> dict[str, float]:
         """Epochs x minibatches of optimizer steps; each epoch draws a new order.
 
@@ -335,6 +301,41 @@ class PPOTrainer:
             self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         return merged | {"grad_norm": grad_norm, "skipped_share": float(is_spike)}
+        # endregion
+
+    @with_kl_in_the_loss(gather_log_probs)  # given: with config.kl_in "loss"
+    def compute_loss(self, batch: Experience) -> tuple[Tensor, dict[str, float]]:
+        """The loss of PPO on a batch of experience, and its statistics.
+
+        loss = policy_loss + value_coef * value_loss - entropy_coef * entropy, each a mean over real tokens
+
+        The model is in train mode as it passes, since only there it uses gradient checkpointing, which saves memory.
+        Its outputs are float32 or float64.
+
+        Args:
+            batch: experience whose advantages are ready to use (whitened, if configured).
+
+        Returns:
+            loss: () scalar with gradients into actor and critic.
+            statistics: policy_loss, value_loss, entropy, and those of `ppo_statistics` and `value_statistics`.
+        """
+        # region solution
+        config = self.config
+        outputs = self.model(batch.input_ids, batch.attention_mask, batch.prompt_length)
+        log_probs = gather_log_probs(outputs.logits, batch.responses, config.temperature)
+        with torch.set_grad_enabled(config.entropy_coef > 0):
+            entropy = masked_mean(token_entropy(outputs.logits, config.temperature), batch.mask)
+        actor = log_probs, batch.log_probs, batch.advantages, config.clip_epsilon, batch.mask
+        critic = outputs.values, batch.values, batch.returns, config.value_clip_epsilon, batch.mask
+        policy_loss, value_loss = compute_ppo_loss(*actor), compute_value_loss(*critic)
+        loss = combine_losses(policy_loss, value_loss, entropy, config.value_coef, config.entropy_coef)
+        return loss, {
+            "policy_loss": policy_loss.item(),
+            "value_loss": value_loss.item(),
+            "entropy": entropy.item(),
+            **ppo_statistics(*actor),
+            **value_statistics(*critic),
+        }
         # endregion
 
     def train(

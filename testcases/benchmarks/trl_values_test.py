@@ -14,7 +14,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from ppo_by_hand.core.clip import value_clip_fraction
 from solutions.lesson01_masked_sequences import (
     first_true_index,
     gather_log_probs,
@@ -27,7 +26,13 @@ from solutions.lesson01_masked_sequences import (
 )
 from solutions.lesson02_reward_model import last_token_index
 from solutions.lesson04_gae import compute_response_gae
-from solutions.lesson05_ppo_loss import combine_losses, compute_ppo_loss, compute_value_loss, ppo_statistics
+from solutions.lesson05_ppo_loss import (
+    combine_losses,
+    compute_ppo_loss,
+    compute_value_loss,
+    ppo_statistics,
+    value_statistics,
+)
 from solutions.lesson06_kl_rewards import compute_rewards, estimate_kl, penalize_missing_stop
 from solutions.lesson11_scaling import masked_moments, merge_moments
 from testcases.engine.catalog import ROOT
@@ -131,8 +136,8 @@ def test_lesson_5_agrees_with_trl_in_value_and_gradient():
     agree(values.grad, LOSS["values_grad"])
     # theirs are means of float32 zeros and ones
     assert 0 < ppo_statistics(*rows)["clip_fraction"] == pytest.approx(LOSS["pg_clipfrac"].item(), abs=1e-6)
-    batch = type("Batch", (), {"values": VALUES, "returns": GIVEN["returns"], "mask": LATER_MASK})
-    fraction = value_clip_fraction(values.detach(), batch, SETTINGS["cliprange_value"])
+    rows = values.detach(), VALUES, GIVEN["returns"], SETTINGS["cliprange_value"], LATER_MASK
+    fraction = value_statistics(*rows)["value_clip_fraction"]
     assert 0 < fraction == pytest.approx(LOSS["vf_clipfrac"].item(), abs=1e-6)
 
 

@@ -31,12 +31,7 @@ class ComputeLoss(Wrong, of="PPOTrainer.compute_loss"):
     """the advantages are made from the present critic: they are fixed when the rollout ends, and stay so"""
     whitened_in_every_batch = first("batch = replace(batch, advantages=masked_whiten(batch.advantages, batch.mask))")
     """the advantages of each batch are whitened: that is done once, over the whole rollout, in training_step"""
-    padding_in_the_policy_loss = edit(
-        "config.clip_epsilon, batch.mask)\n",
-        "config.clip_epsilon, torch.ones_like(batch.mask))\n",
-        "config.clip_epsilon, batch.mask),",
-        "config.clip_epsilon, torch.ones_like(batch.mask)),",
-    )
+    padding_in_the_policy_loss = edit("config.clip_epsilon, batch.mask", "config.clip_epsilon, batch.mask | True")
     """padding is counted in the policy's mean: pass batch.mask, so that only real tokens count"""
     zero_advantages_taken_for_padding = first("batch = replace(batch, mask=batch.mask & (batch.advantages != 0))")
     """an advantage of 0 is taken for padding: such a token is real, and counts in every mean; use batch.mask alone"""
@@ -66,11 +61,13 @@ class ComputeLoss(Wrong, of="PPOTrainer.compute_loss"):
     )
     """the mean of the rows' means: a token of a short response then weighs more than one of a long response"""
     approx_kl_of_the_wrong_sign = edit(
-        "batch.mask),\n}", 'batch.mask),\n    "approx_kl": (log_probs - batch.log_probs)[batch.mask].mean().item(),\n}'
+        "(*critic),\n}", '(*critic),\n    "approx_kl": (log_probs - batch.log_probs)[batch.mask].mean().item(),\n}'
     )
     """approx_kl is logged as the mean of log(new / old): that is the negative of an estimate, and below 0 mostly"""
-    statistics_of_the_default_interval = edit("config.clip_epsilon, batch.mask),", "mask=batch.mask),")
+    statistics_of_the_default_interval = edit("ppo_statistics(*actor)", "ppo_statistics(*actor[:3], mask=batch.mask)")
     """the statistics are made with the default interval: pass config.clip_epsilon to ppo_statistics as well"""
+    no_statistics_of_the_critic = edit("    **value_statistics(*critic),\n", "")
+    """value_clip_fraction is missing: value_statistics of lesson 5 has it, from the arguments of compute_value_loss"""
 
 
 class RightComputeLoss(Right, of="PPOTrainer.compute_loss"):
@@ -91,7 +88,8 @@ class RightComputeLoss(Right, of="PPOTrainer.compute_loss"):
         statistics["policy_loss"] = policy_loss.item()
         statistics["value_loss"] = value_loss.item()
         statistics["entropy"] = entropy.item()
-        return loss, statistics
+        critic = value_statistics(values, batch.values, batch.returns, config.value_clip_epsilon, batch.mask)
+        return loss, {**critic, **statistics}
     """)
     """one log-softmax for log-probs and entropy"""
     real_tokens_only = instead("""
@@ -109,11 +107,12 @@ class RightComputeLoss(Right, of="PPOTrainer.compute_loss"):
         near = old + (values - old).clamp(-config.value_clip_epsilon, config.value_clip_epsilon)
         value_loss = 0.5 * torch.maximum((values - returns) ** 2, (near - returns) ** 2).mean()
         rows = [part.unsqueeze(0) for part in (log_probs, batch.log_probs[mask], batch.advantages[mask])]
+        fraction = value_statistics(values, old, returns, config.value_clip_epsilon)
         return combine_losses(policy_loss, value_loss, entropy, config.value_coef, config.entropy_coef), {
             "policy_loss": float(policy_loss),
             "value_loss": float(value_loss),
             "entropy": float(entropy),
-        } | ppo_statistics(*rows, config.clip_epsilon)
+        } | ppo_statistics(*rows, config.clip_epsilon) | fraction
     """)
     """the padding is taken out first, and the losses are written out on one long row"""
 

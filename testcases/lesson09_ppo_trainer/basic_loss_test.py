@@ -70,7 +70,7 @@ def test_compute_loss_by_hand(value_coef, entropy_coef):
 # Of a pair the second bounds the tokens of positive advantage; no other ratio differs from 1.
 @named_cases("clip_epsilon", {"one-for-both-sides": 0.25, "a-pair": (2.0, 0.25)})
 def test_compute_loss_statistics(clip_epsilon):
-    # approx_kl: ratio - 1 - log(ratio) is 1 - ln 2, -1/2 + ln 2 and 0. One token of three is clipped.
+    # approx_kl: ratio - 1 - log(ratio) is 1 - ln 2, -1/2 + ln 2 and 0. One token of three is clipped, in both losses.
     answer = call(LOSS, **{**BATCH, **EPSILONS, "clip_epsilon": clip_epsilon}, entropy_coef=0.5)
     answer.equals(
         policy_loss=POLICY_LOSS,
@@ -80,6 +80,7 @@ def test_compute_loss_statistics(clip_epsilon):
         ratio_max=2.0,
         approx_kl=0.5 / 3,
         clip_fraction=1 / 3,
+        value_clip_fraction=1 / 3,
     )
 
 

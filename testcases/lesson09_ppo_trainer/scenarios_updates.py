@@ -44,7 +44,12 @@ def loss_of(lesson: Any, actor: Tensor, critic: Tensor, **given: Any) -> dict[st
     if isinstance(loss, Tensor) and loss.requires_grad and loss.dim() == 0:
         found = torch.autograd.grad(loss, weights, allow_unused=True)
         slopes = [zero if slope is None else slope for zero, slope in zip(slopes, found, strict=True)]
-    return {"loss": loss, "actor_gradient": slopes[0], "critic_gradient": slopes[1], **only(statistics, LOSSES)}
+    return {
+        "loss": loss,
+        "actor_gradient": slopes[0],
+        "critic_gradient": slopes[1],
+        **only(statistics, (*LOSSES, "value_clip_fraction")),
+    }
 
 
 def _another(batch: Experience) -> Experience:

@@ -1,17 +1,17 @@
 """Lesson 9: the trainer: a rollout, then epochs of minibatches of microbatches. PPO on one screen:
 
-    for each batch of prompts:                                                      train, training_step
+    for each batch of prompts:                                                      training_step
         responses, log_probs = policy.generate(prompts)                             generate_responses
         ref_log_probs, values, scores = reference, critic, reward model             _evaluate
-        rewards = -kl_coef (log_probs - ref_log_probs), + score on the last token   compute_rewards
+        rewards = -kl_coef (log_probs - ref_log_probs), + score on the last token   lesson 6
         advantages, returns = GAE(rewards, values); whiten the advantages           lessons 4 and 1
         for each epoch, for each minibatch:                                         optimise
-            ratio = exp(new log_probs - log_probs)                                  compute_loss
-            loss = -min(ratio A, clip(ratio) A) + value_coef value_loss - entropy_coef entropy
-            backward, clip the gradient, step                                       optimiser_step
+            for each microbatch: loss, backward; then clip the gradient, step       optimiser_step
+                ratio = exp(new log_probs - log_probs)                              compute_loss
+                loss = -min(ratio A, clip(ratio) A) + value_coef value_loss - entropy_coef entropy
         adapt kl_coef to its target                                                 lesson 6
 
-These methods stand first and in this order; saving and helpers follow.
+The methods stand in this order; then `train`, which draws the batches, saving and helpers.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from ppo_by_hand.core.checkpoints import CHECKPOINT_FILE, VERSION, Generator, global_generators, read_checkpoint
-from ppo_by_hand.core.clip import with_two_sides, with_value_clip_fraction
 from ppo_by_hand.core.config import PPOConfig
 from ppo_by_hand.core.groups import with_group_advantages, with_kl_in_the_loss
 from ppo_by_hand.core.metrics import rollout_metrics
@@ -42,7 +41,13 @@ from ppo_by_hand.core.scoring import RewardFunction, make_scorer
 
 from ..lesson01_masked_sequences import gather_log_probs, masked_mean, masked_whiten, token_entropy
 from ..lesson03_policy_gradient import leave_one_out_baseline
-from ..lesson05_ppo_loss import combine_losses, compute_ppo_loss, compute_value_loss, ppo_statistics
+from ..lesson05_ppo_loss import (
+    combine_losses,
+    compute_ppo_loss,
+    compute_value_loss,
+    ppo_statistics,
+    value_statistics,
+)
 from ..lesson06_kl_rewards import AdaptiveKLController, FixedKLController
 from ..lesson07_actor_critic import PolicyAndValue, SharedPolicyAndValue, disable_dropout, freeze
 from ..lesson08_rollout import (
@@ -61,9 +66,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from ..lesson07_actor_critic import PolicyAlone
-
-# given: config.clip_epsilon may be a pair, the bounds below and above
-compute_ppo_loss, ppo_statistics = with_two_sides(compute_ppo_loss), with_two_sides(ppo_statistics)
 
 
 class PPOTrainer:
@@ -231,25 +233,6 @@ class PPOTrainer:
         """
         return self._evaluate(responses, prompts).rewards
 
-    @with_kl_in_the_loss(gather_log_probs)  # given: with config.kl_in "loss"
-    @with_value_clip_fraction  # given: adds a metric
-    def compute_loss(self, batch: Experience) -> tuple[Tensor, dict[str, float]]:
-        """The loss of PPO on a batch of experience, and its statistics.
-
-        loss = policy_loss + value_coef * value_loss - entropy_coef * entropy, each a mean over real tokens
-
-        The model is in train mode as it passes, since only there it uses gradient checkpointing, which saves memory.
-        Its outputs are float32 or float64.
-
-        Args:
-            batch: experience whose advantages are ready to use (whitened, if configured).
-
-        Returns:
-            loss: () scalar with gradients into actor and critic.
-            statistics: policy_loss, value_loss, entropy, and those of `ppo_statistics`.
-        """
-        raise NotImplementedError("lesson09: PPOTrainer.compute_loss")
-
     def optimise(self, buffer: ExperienceBuffer) -> dict[str, float]:
         """Epochs x minibatches of optimizer steps; each epoch draws a new order.
 
@@ -280,6 +263,24 @@ class PPOTrainer:
             `grad_norm` before clipping (0 if skipped) and `skipped_share` (1 if skipped).
         """
         raise NotImplementedError("lesson09: PPOTrainer.optimiser_step")
+
+    @with_kl_in_the_loss(gather_log_probs)  # given: with config.kl_in "loss"
+    def compute_loss(self, batch: Experience) -> tuple[Tensor, dict[str, float]]:
+        """The loss of PPO on a batch of experience, and its statistics.
+
+        loss = policy_loss + value_coef * value_loss - entropy_coef * entropy, each a mean over real tokens
+
+        The model is in train mode as it passes, since only there it uses gradient checkpointing, which saves memory.
+        Its outputs are float32 or float64.
+
+        Args:
+            batch: experience whose advantages are ready to use (whitened, if configured).
+
+        Returns:
+            loss: () scalar with gradients into actor and critic.
+            statistics: policy_loss, value_loss, entropy, and those of `ppo_statistics` and `value_statistics`.
+        """
+        raise NotImplementedError("lesson09: PPOTrainer.compute_loss")
 
     def train(
         self, prompts: Sequence[Prompt], on_update: Callable[[PPOTrainer], None] | None = None
