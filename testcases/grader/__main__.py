@@ -54,6 +54,9 @@ def main() -> None:
     parser.add_argument("--roster", default="", help="CSV of the course's students, with a header")
     add_assignment(parser)
     parser.add_argument("--shard", default="", help="one part of the class, such as 3/16, into OUT/shard-3-of-16")
+    parser.add_argument(
+        "--accept", default="", help='take files of almost the right name as meant: a student\'s, or "all"'
+    )
     parser.add_argument("--regrade", default="", help="a student, a lesson or an exercise that is graded again")
     parser.add_argument("--dry", default="", help="not empty: say what would be graded, and grade nothing")
     parser.add_argument("--sandbox", default="", help='"bwrap" (default), or "none": only for code that you trust')
@@ -156,7 +159,7 @@ def _batch(
     if secret is None:
         given.out.mkdir(parents=True, exist_ok=True)
         secret = kept_in(given.out)
-    return Batch(kind, secret, jobs, limits, given.assignment, shard, options.regrade)
+    return Batch(kind, secret, jobs, limits, given.assignment, shard, options.accept, options.regrade)
 
 
 def _secret(options: argparse.Namespace, out: Path, shard: shards.Shard | None, level: Level | None) -> Secret | None:

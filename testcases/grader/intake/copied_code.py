@@ -54,7 +54,8 @@ def copies(files: Mapping[str, bytes]) -> dict[str, Any]:
 def _with_modules(files: Mapping[str, bytes], path: str) -> str:
     """A file of the course, and the student's own modules that it may import."""
     lesson, known = path.partition("/")[0] + "/", course_files()
-    near = [one for one in files if one not in known and ("/" not in one or one.startswith(lesson))]
+    own = [one for one in files if one not in known and one.endswith(".py")]
+    near = [one for one in own if "/" not in one or one.startswith(lesson)]
     together = b"\n".join([files[one] for one in (path, *near)] if path in files else [])
     return together[:MOST_BYTES].decode("utf-8", "replace")
 

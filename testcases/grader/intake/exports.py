@@ -76,6 +76,8 @@ class HandIn:
     """The system itself says that it came late."""
     group: str = ""
     """Who handed it in for several: it is graded once."""
+    accepted: tuple[tuple[str, str, str], ...] = ()
+    """File, which file of the course it is taken as, and since when the instructor says so."""
 
 
 @dataclass

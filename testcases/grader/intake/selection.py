@@ -6,6 +6,7 @@ it. A course's copy is known by what lies beside its lessons, and a copy of its 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 import unicodedata
@@ -26,6 +27,8 @@ OF_COURSE = re.compile(
 """What only a copy of the course has beside its lessons."""
 OF_ANY_REPOSITORY = ("makefile", "readme.md", "pyproject.toml", "license", "requirements.lock", "contributing.md")
 MAX_TREES = 50
+DATA = re.compile(r"\w[\w .-]{0,80}\.\w{1,8}", re.ASCII)
+"""Names of files that a lesson may read."""
 PACKAGES = 3
 """How deep a student's own packages may lie in a lesson's folder."""
 LONGEST = 200
@@ -111,7 +114,7 @@ def choose(names: Iterable[str], read: Read, origin: str = "") -> Chosen:
     if not open_trees:
         left = [name for name in names if name not in in_trees]
         chosen = _loose(left, read, lambda tree: not _refusal(tree, origin, copies, in_repositories))
-    chosen.beside = _beside(names, chosen.files)
+    chosen.beside = _beside(names, chosen.files) | _data(names, chosen.files, read)
     chosen.notes += [f"not graded: {tree.shown}, {why}" for tree, why in refusals if why]
     chosen.passed_over = in_trees - set(chosen.files.values())
     return chosen
@@ -247,6 +250,22 @@ def _beside(names: Iterable[str], files: dict[str, str]) -> dict[str, str]:
             found.update({f"{one}/{path}".lstrip("/"): name for one in within})
     nearest_first = sorted(found.items(), key=lambda item: (item[0].count("/"), item[0]))
     return {path: name for path, name in nearest_first if path not in files}
+
+
+def _data(names: Iterable[str], files: dict[str, str], read: Read) -> dict[str, str]:
+    """Other files in the folders of the chosen ones, of which a lesson's text says the name: it may read them."""
+    texts: dict[tuple[str, str], bytes] = {}
+    for path, name in files.items():
+        with contextlib.suppress(Exception):  # It is read again when it is graded.
+            key = name.rpartition("/")[0], path.partition("/")[0]
+            texts[key] = texts.get(key, b"") + read(name)
+    found = {}
+    for name in names:
+        folder, _, file = name.rpartition("/")
+        for (one, lesson), text in texts.items():
+            if one == folder and DATA.fullmatch(file) and not file.endswith(".py") and file.encode() in text:
+                found[f"{lesson}/{file}"] = name
+    return found
 
 
 def _modules(name: str) -> Iterator[tuple[str, str]]:

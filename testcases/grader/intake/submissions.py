@@ -21,6 +21,7 @@ from typing import Any
 from .. import linux
 from ..status import NEAR, NEWER, SECOND, SYNTAX
 from . import syntax
+from .accepted import code_of
 from .archives import (
     ARCHIVES,
     Files,
@@ -37,6 +38,10 @@ from .archives import (
 from .exports import HandIn
 from .selection import Chosen, choose, course_files, exercises_in, is_untouched
 
+NOTEBOOK = ".ipynb"
+CODE = (".py", ".py.txt", NOTEBOOK)
+COPY = re.compile(r"copy of|kopie von|copie de|\bcopy\b|\bkopie\b|\bfinal\b|\(\d+\)|[-_ ]v?\d+$|[-_ ]+$|^[-_ ]+")
+"""What browsers and people add to the name of a file."""
 MAX_NOTES = 20
 MAX_BESIDE = 200
 """Modules of the student's own."""
@@ -75,6 +80,10 @@ class Submission:
     doubts: list[Doubt] = field(default_factory=list)
     kept: dict[str, Any] = field(default_factory=dict)
     """Lesson -> its marks, where nothing has changed that they depend on."""
+    accepted: tuple[tuple[str, str, str], ...] = ()
+    """What the instructor takes for a file of the course (see accepted.py)."""
+    proposals: list[tuple[str, str]] = field(default_factory=list)
+    """A file that was found, and the one of the course that it may be."""
     newer: dict[str, str] = field(default_factory=dict)
     """Path below `tutorial/` -> why the grader's Python cannot read what a newer one can."""
     damaged: dict[str, str] = field(default_factory=dict)
@@ -121,11 +130,26 @@ class Submission:
 
 def close_match(path: str, others: list[str]) -> str:
     """Such as "; there is lesson04_gae/Gae (1).py: was it renamed?"."""
-    wanted = path.rpartition("/")[2].lower()
-    by_name = {other: other.rpartition("/")[2].lower() for other in others}
-    close = difflib.get_close_matches(wanted, list(by_name.values()), n=1, cutoff=0.75)
-    found = next((other for other, name in by_name.items() if close and name == close[0]), None)
+    found = close_name(path, others)
     return f"; there is {printable(found)}: was it renamed?" if found else ""
+
+
+def close_name(path: str, others: list[str]) -> str | None:
+    """The file that has almost the name of one of the course's."""
+    wanted = path.rpartition("/")[2].lower()
+    by_name = {other: f"{_plain(other)}.py" for other in others}
+    # A notebook is meant only by the whole name: the course has some of its own.
+    by_name = {other: name for other, name in by_name.items() if name == wanted or not other.endswith(NOTEBOOK)}
+    close = difflib.get_close_matches(wanted, list(by_name.values()), n=1, cutoff=0.75)
+    return next((other for other, name in by_name.items() if close and name == close[0]), None)
+
+
+def _plain(name: str) -> str:
+    """The name of a file without its ending, its case and what was added to it."""
+    stem = re.sub(r"\.(py|ipynb|txt)", "", name.rpartition("/")[2].lower())
+    while (shorter := COPY.sub("", stem).strip()) != stem:
+        stem = shorter
+    return stem
 
 
 def read_submission(hand_in: HandIn) -> Submission:
@@ -181,6 +205,7 @@ def _empty(hand_in: HandIn) -> Submission:
         handed_in=hand_in.handed_in,
         is_late=hand_in.is_late,
         group=hand_in.group,
+        accepted=hand_in.accepted,
         system=hand_in.system,
         exported=tuple(path.name for path, _ in hand_in.parts),
     )
@@ -216,8 +241,11 @@ def _read(hand_in: HandIn) -> Submission:
     for path in course_files():
         if path not in submission.files and (close := close_match(path, submission.others)):
             submission.doubt(NEAR, f"no {path}{close}")
+            submission.proposals.append((close_name(path, submission.others) or "", path))
+    twice = [name for name, _ in submission.proposals]
+    submission.proposals = [one for one in submission.proposals if twice.count(one[0]) == 1]
     for path, data in sorted(submission.files.items()):
-        if found := syntax.problem(data):
+        if found := syntax.problem(data) if path.endswith(".py") else None:
             submission.doubt(NEWER if found.newer else SYNTAX, f"{path}, {found}")
             submission.newer.update({path: str(found)} if found.newer else {})
     return submission
@@ -226,7 +254,7 @@ def _read(hand_in: HandIn) -> Submission:
 def _sources(hand_in: HandIn) -> Iterator[tuple[str, Callable[[], Source]]]:
     """Each part with the name it came under, to be opened; single files are one part together."""
     # A file has another name in the submission only where an LMS has put the student's name before its own.
-    single = {name: path for path, name in hand_in.parts if name.endswith(".py") and name != path.name}
+    single = {name: path for path, name in hand_in.parts if name.lower().endswith(CODE) and name != path.name}
     if single:
         yield hand_in.student, lambda: Files(single)
     for path, name in hand_in.parts:
@@ -258,6 +286,7 @@ def _take(submission: Submission, source: Source, origin: str, above: str = "", 
     """
     for note in source.notes:
         submission.note(note)
+    _take_as(submission, source)
     names = list(source.readers)
     chosen = choose(names, source.read, origin)
     for note in chosen.notes:
@@ -281,6 +310,17 @@ def _take(submission: Submission, source: Source, origin: str, above: str = "", 
         submission.note(f"not graded: {above}{chosen.folder}, since it is as it was handed out")
         return
     _read_chosen(submission, source, chosen, above)
+
+
+def _take_as(submission: Submission, source: Source) -> None:
+    """Give the files that were accepted the names that they are taken as."""
+    for name, path, when in submission.accepted:
+        folder = name.rpartition("/")[0]
+        taken = f"{folder}/{path.rpartition('/')[2]}".lstrip("/")
+        if name in source.readers and taken not in source.readers and path in course_files():
+            read = source.readers.pop(name)
+            source.readers[taken] = (lambda read=read: code_of(read())) if name.endswith(NOTEBOOK) else read
+            submission.note(f"{name} is taken as {path}: accepted by the instructor, {when}")
 
 
 def _another_text(source: Source, chosen: Chosen, archive: Source, origin: str) -> str:
@@ -316,7 +356,7 @@ def _read_chosen(submission: Submission, source: Source, chosen: Chosen, above: 
         else:
             submission.files[path] = data
     known = {*chosen.files.values(), *chosen.passed_over}
-    others = (name for name in source.readers if name.endswith(".py") and name not in known)
+    others = (name for name in source.readers if name.lower().endswith(CODE) and name not in known)
     others = (printable(name) for name in others if name.rpartition("/")[2] not in GIVEN)
     submission.others = sorted({*submission.others, *others})[:50]
 

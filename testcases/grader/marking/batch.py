@@ -22,7 +22,7 @@ from tqdm import tqdm
 from testcases.engine.suite import keep_what_is_loaded
 
 from .. import linux
-from ..intake import HandIn, Level, Submission, find_outside, read_submission
+from ..intake import HandIn, Level, Submission, accepted, find_outside, read_submission
 from ..sandbox import Course, Limits, Sandbox
 from ..sandbox import cleanup as leftovers
 from ..sandbox import staging as trees
@@ -48,6 +48,8 @@ class Batch:
     limits: Limits
     assignment: Assignment
     shard: Shard | None = None
+    accept: str = ""
+    """Whose files of almost the right name are taken as meant: a student's, or "all"."""
     regrade: str = ""
     """A student, a lesson or an exercise that is graded again in any case."""
     course: str = ""
@@ -85,6 +87,8 @@ def grade_folder(level: Level, out: Path, batch: Batch) -> list[Row]:
         OSError: `out` cannot be written.
     """
     everybody = find_outside(level, out)
+    taken = accepted.read(out)
+    everybody = [replace(one, accepted=taken.get(one.student, ())) for one in everybody]
     hand_ins = [one for one in everybody if not batch.shard or batch.shard.holds(one)]
     leftovers.sweep()
     results = _folder_for_results(out)
@@ -105,8 +109,7 @@ def grade_folder(level: Level, out: Path, batch: Batch) -> list[Row]:
                 for submission, result in pool.map(submissions):
                     path = results / f"{submission.file_name}.json"
                     if known := read_result(path):
-                        result["changes"] = [*known.get("changes", []), *changes(known, result)][-MOST_CHANGES:]
-                        _tell_edited(known, result, batch.secret)
+                        result["changes"] = _history(known, result, batch.secret)
                     write_result(path, result, batch.secret)
                     rows[submission.file_name] = row_of(submission.file_name, result)
                     failed += [submission] if has_grader_error(result) else []
@@ -173,6 +176,9 @@ def _todo(hand_ins: list[HandIn], results: Path, rows: dict[str, Row], bar: Any,
     """Read one submission after the other, and leave out what has been graded before."""
     for hand_in in hand_ins:
         submission = read_submission(hand_in)
+        if submission.proposals and batch.accept in ("all", hand_in.student):
+            more = accepted.add(results.parent, hand_in.student, submission.proposals)
+            submission = read_submission(replace(hand_in, accepted=(*hand_in.accepted, *more)))
         path = results / f"{hand_in.file_name}.json"
         known = read_result(path)
         if known and batch.fits(known, submission):
@@ -193,10 +199,15 @@ def _todo(hand_ins: list[HandIn], results: Path, rows: dict[str, Row], bar: Any,
             yield submission
 
 
-def _tell_edited(known: dict[str, Any], result: dict[str, Any], secret: Secret) -> None:
-    """A result that somebody has changed after it was graded is no reason to trust what it said."""
-    if known.get("secret") == secret.id and not secret.sealed(known):
-        result["changes"] = [{**one, "why": "the results file had been edited"} for one in changes(known, result)]
+def _history(known: dict[str, Any], result: dict[str, Any], secret: Secret) -> list[dict[str, Any]]:
+    """What regrading has changed up to now. A file that somebody has edited is no reason to trust what it said."""
+    if secret.sealed(known):
+        return [*known["changes"], *changes(known, result)][-MOST_CHANGES:]
+    is_edited = known.get("secret") == secret.id
+    with contextlib.suppress(LookupError, TypeError, AttributeError):  # It may hold anything.
+        found = changes(known, result)
+        return [{**one, "why": "the results file had been edited"} for one in found] if is_edited else found
+    return []
 
 
 class _Pool:

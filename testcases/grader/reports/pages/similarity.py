@@ -80,6 +80,8 @@ def look(submissions: Path, shown: Mapping[str, str] | None = None) -> Report:
         students[hand_in.file_name] = (shown or {}).get(hand_in.student, hand_in.student)
         prints[hand_in.file_name] = {}
         for path, data in read_submission(hand_in).files.items():
+            if not path.endswith(".py"):
+                continue
             stub = stubs.get(path, "")
             known = _passages_given(path, stub)
             try:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
 import tarfile
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from testcases.engine import named_cases
 from testcases.engine.catalog import TUTORIAL
-from testcases.grader.intake import Submission, find, from_folder, read_submission
+from testcases.grader.intake import Submission, accepted, find, from_folder, read_submission
 from testcases.grader.status import NEWER, SECOND, SYNTAX
 
 GAE, LOSS = "lesson04_gae/gae.py", "lesson05_ppo_loss/ppo_loss.py"
@@ -210,6 +212,38 @@ def test_a_damaged_file_is_not_missing(tmp_path: Path):
     path.write_bytes(path.read_bytes().replace(b"x = 1234567", b"x = 7654321"))
     found = from_folder(tmp_path / "one", "one")
     assert found.status == "graded" and "damaged" in found.damaged["lesson04_gae/gae.py"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["gae (1).py", "GAE.py", "gae.PY", "Copy of gae.py", "gae - Copy.py", "gae.py.txt", "gae_v2.py", "gae.ipynb"],
+)
+def test_a_name_that_is_almost_right_is_taken_as_meant_once_it_is_accepted(tmp_path: Path, name: str):
+    text = "mine = 1\n"
+    if name.endswith("ipynb"):
+        text = json.dumps({"cells": [{"cell_type": "code", "source": ["%matplotlib inline\n", "mine = 1"]}]})
+    (put(tmp_path / "ann", name) / name).write_text(text, "utf-8")
+    (hand_in,) = find(tmp_path)
+    before = read_submission(hand_in)
+    assert not before.files and before.proposals == [(name, GAE)] and before.status == "empty"
+    taken = accepted.add(tmp_path, "ann", before.proposals)
+    assert accepted.read(tmp_path) == {"ann": taken} and taken[0][:2] == (name, GAE) and taken[0][2][:2] == "20"
+    after = read_submission(replace(hand_in, accepted=taken))
+    assert after.files[GAE] == b"mine = 1\n" and not after.proposals
+    assert any("accepted by the instructor, 20" in note for note in after.notes)
+
+
+def test_a_notebook_of_the_course_is_nobodys_lesson(tmp_path: Path):
+    put(tmp_path / "ann", "notebooks/04_gae.ipynb", f"tutorial/{LOSS}")
+    (hand_in,) = find(tmp_path)
+    assert not read_submission(hand_in).proposals
+
+
+def test_a_file_that_a_lesson_names_goes_with_it(tmp_path: Path):
+    put(tmp_path / "ann", f"tutorial/{GAE}", "tutorial/lesson04_gae/notes.txt", "tutorial/lesson04_gae/other.txt")
+    (tmp_path / "ann" / "tutorial" / GAE).write_text("open('notes.txt')\n", "utf-8")
+    (hand_in,) = find(tmp_path)
+    assert set(read_submission(hand_in).files) == {GAE, "lesson04_gae/notes.txt"}
 
 
 def test_an_archive_beside_what_nobody_touched_is_what_was_handed_in(tmp_path: Path):
