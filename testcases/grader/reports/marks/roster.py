@@ -33,7 +33,7 @@ COLUMNS = {
     "first": ("first name", "firstname", "given name"),
     "last": ("last name", "surname", "lastname", "family name"),
     "id": ("id", "canvas id", "canvas user id", "user id"),
-    "sis_id": ("sis_id", "sis id", "sis user id", "id number", "idnumber", "student id"),
+    "sis_id": ("sis_id", "sis id", "sis user id", "id number", "idnumber", "student id", "orgdefinedid"),
     "login": ("login", "sis login id", "login id", "username", "user name", "github_username"),
     "email": ("email", "e-mail", "email address", "mail"),
     "section": ("section", "sections", "group", "groups"),

@@ -238,7 +238,7 @@ def test_each_system_gets_its_marks_back_with_the_roster_s_own_heading(
     heading = header[-2 if system == "Brightspace" else -1] if header else "PPO by Hand (777)"
     own = heading if "PPO by Hand " in heading else "x"
     (tmp_path / "class.csv").write_text(
-        f"name,login,sis id,email,{own}\nAnn Lee,al,S1,a@x.edu,\nBo Roe,bo,S2,b@x.edu,\n", "utf-8"
+        f"name,login,OrgDefinedId,email,{own}\nAnn Lee,al,S1,a@x.edu,\nBo Roe,bo,S2,b@x.edu,\n", "utf-8"
     )
     report(put(tmp_path, result("al", system=system)), tmp_path / "class.csv")
     found = grid(tmp_path / name)
