@@ -6,8 +6,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-BENCH := .venv-bench
-BENCH_READY := $(BENCH)/.ready
+BENCH ?=
+BENCH_VENV := .venv-bench
+BENCH_READY := $(BENCH_VENV)/.ready
 LAB_READY := $(VENV)/.ready-lab
 
 PRESET ?= tiny
@@ -188,14 +189,17 @@ book-catalogues: $(LAB_READY) ## What a translation starts from: runs/book-catal
 	@$(SPHINX) -b gettext -d $(BOOK)-catalogues-doctrees . $(BOOK)-catalogues
 
 $(BENCH_READY): testcases/benchmarks/trl.lock
-	@$(INSTALL) $(BENCH) testcases/benchmarks/trl.lock --first torch --what 'TRL, to compare with,'
+	@$(INSTALL) $(BENCH_VENV) testcases/benchmarks/trl.lock --first torch --what 'TRL, to compare with,'
 	@touch $(BENCH_READY)
 
-bench: $(READY) $(BENCH_READY) ## How fast the trainer is: against TRL 1.12.0, the bare model passes and the machine
-	@$(BIN)/python -m testcases.benchmarks.trainer
+bench: $(READY) $(BENCH_READY) ## How fast the trainer is, against TRL 1.12.0 and the bare passes [BENCH=all: nine rounds, memory, costs, GPU]
+	@echo "make bench: the trainer beside TRL's; $(if $(filter all,$(BENCH)),about a quarter of an hour,at most four minutes) on two idle cores"
+	@$(BIN)/python -m testcases.benchmarks.trainer $(if $(filter all,$(BENCH)),--pairs 9)
+ifeq ($(BENCH),all)
 	@$(BIN)/python -m testcases.benchmarks.memory
 	@$(BIN)/python -m testcases.benchmarks.costs
 	@$(BIN)/python -m testcases.benchmarks.gpu
+endif
 
 lint: $(READY) ## Style (ruff) and types (mypy)
 	@$(BIN)/ruff check .

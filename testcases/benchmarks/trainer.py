@@ -34,6 +34,7 @@ import torch
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from tqdm import tqdm
 
 from .anatomy import anatomy
 from .floor import matrix_rate, model_rate, update_operations
@@ -66,7 +67,7 @@ def compare(work: Workload, pairs: int, updates: int, contestants: tuple[str, ..
     try:
         rounds: dict[str, list[dict[str, float]]] = {name: [] for name in contestants}
         answers = {name: child.run(updates) for name, child in children.items()}  # to warm up
-        for _ in range(pairs):
+        for _ in tqdm(range(pairs), desc=work.name, unit="round", leave=False):
             for name, child in children.items():
                 answers[name] = child.run(updates)
                 rounds[name].append(_mean(answers[name]["samples"]))
@@ -182,7 +183,7 @@ def show(report: dict[str, Any], console: Console) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Compare, print, write; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m testcases.benchmarks.trainer", description=__doc__.split("\n")[0])
-    parser.add_argument("--pairs", type=int, default=9, help="rounds of each size")
+    parser.add_argument("--pairs", type=int, default=5, help="rounds of each size")
     parser.add_argument("--updates", type=int, default=5, help="updates of each contestant in one round")
     options = parser.parse_args(arguments)
     if not TRL_PYTHON.exists():
