@@ -144,7 +144,8 @@ def test_a_renamed_function(tmp_path: Path):
     path = folder / LESSON / FILE
     path.write_text(path.read_text("utf-8").replace("def compute_gae(", "def compute_gea("), "utf-8")
     found = failures(folder)
-    assert set(found) == {"compute_gae"}
+    assert set(found) == {"compute_gae", "compute_response_gae"}
+    assert "the file has no `compute_gae`; it has `compute_gea`" in str(found["compute_response_gae"][0])
     assert "defines no compute_gae; there is compute_gea: was it renamed?" in str(found["compute_gae"][0])
 
 
@@ -158,7 +159,7 @@ def test_a_wrong_signature(tmp_path: Path):
         source.replace("-> AdvantagesAndReturns:\n", "-> AdvantagesAndReturns:\n    lam = 0.95\n", 1), "utf-8"
     )
     found = failures(folder)
-    assert set(found) == {"compute_gae"}
+    assert set(found) == {"compute_gae", "compute_response_gae"}
     signatures = [verdict for verdict in found["compute_gae"] if verdict.kind == "wrong signature"]
     assert "expected compute_gae(rewards, values, dones, gamma=0.99, lam=0.95)" in str(signatures[0])
 

@@ -110,7 +110,7 @@ def cause_of_error(error: StudentError, request: Request, known: set[str]) -> st
         if re.search(pattern, said, re.DOTALL):
             return text
     if found := UNKNOWN.search(said):
-        close = difflib.get_close_matches(found[1], known, n=1)
+        close = difflib.get_close_matches(found[1], known - {found[1]}, n=1)
         return f"the file has no `{found[1]}`" + (f"; it has `{close[0]}`" if close else ": is an import missing?")
     if found := NO_ATTRIBUTE.search(said):
         close = difflib.get_close_matches(found[2], dir(Tensor) if found[1] == "Tensor" else known, n=1)
