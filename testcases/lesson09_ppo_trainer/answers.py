@@ -531,7 +531,7 @@ class RightTrainingStep(Right, of="PPOTrainer.training_step"):
         advantages, mask = experience.advantages, experience.mask
         if self.config.whiten_advantages:
             real = advantages[mask]
-            white = (real - real.mean()) / (real.var() + 1e-8).sqrt()
+            white = (real - real.mean()) / ((real.var() if len(real) > 1 else 1.0) + 1e-8) ** 0.5
             advantages = torch.zeros_like(advantages).masked_scatter(mask, white)
         self._set_learning_rate()
         buffer = ExperienceBuffer()
