@@ -102,8 +102,8 @@ class Resumable(Protocol):
 class CheckpointFolder:
     """The newest few checkpoints of one run: `update-000010/trainer.pt` is that after 10 updates."""
 
-    directory: Path
-    """Or its name."""
+    directory: str | Path
+    """Kept as a `Path`."""
     every: int = 5
     """Updates between two checkpoints; the last update is always saved."""
     keep: int = 2
@@ -127,7 +127,7 @@ class CheckpointFolder:
             raise DivergedError(
                 f"stopped at update {trainer.updates_done}: a weight is NaN or infinite; lower learning_rate"
             )
-        target = self.directory / f"{PREFIX}{trainer.updates_done:06d}"
+        target = Path(self.directory) / f"{PREFIX}{trainer.updates_done:06d}"
         try:
             trainer.save_checkpoint(target)
         except (OSError, RuntimeError) as error:  # torch.save speaks of a full disk as a RuntimeError
@@ -159,7 +159,7 @@ class CheckpointFolder:
 
     def _all(self) -> list[Path]:
         """Oldest first; without the folders in which an interrupted write left no whole file."""
-        return sorted(file.parent for file in self.directory.glob(f"{PREFIX}*/{CHECKPOINT_FILE}"))
+        return sorted(file.parent for file in Path(self.directory).glob(f"{PREFIX}*/{CHECKPOINT_FILE}"))
 
 
 def remove_checkpoint(directory: Path) -> None:

@@ -44,7 +44,7 @@ class RunLog:
         history: the metrics of the updates before, when a run is resumed: the file begins with them.
     """
 
-    def __init__(self, log_dir: str | None, history: Sequence[Metrics] = ()) -> None:
+    def __init__(self, log_dir: str | Path | None, history: Sequence[Metrics] = ()) -> None:
         self.is_main = PartialState().is_main_process
         self.log_dir = log_dir if self.is_main else None
         self.before = list(history)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping
 from dataclasses import fields
 from functools import lru_cache
 from typing import Any
@@ -94,14 +93,14 @@ def check_number(name: str, value: float, low: float, high: float = math.inf, *,
         raise ValueError(f"expected {name} in {'(' if open_low else '['}{low}, {upper}, got {value!r}")
 
 
-def check_kinds(settings: Any, more: Mapping[str, str]) -> None:
-    """Demand of each field of a dataclass what its annotation says, or what `more` has under its name.
+def check_kinds(settings: Any) -> None:
+    """Demand of each field of a dataclass what its annotation says.
 
     Raises:
         ValueError: a field has a value of another type.
     """
     for field in fields(settings):
-        value, kind = getattr(settings, field.name), more.get(field.name, str(field.type))
+        value, kind = getattr(settings, field.name), str(field.type)
         if not is_of_kind(value, kind):
             raise ValueError(f"expected {field.name} to be {kind}, got {value!r}")
 

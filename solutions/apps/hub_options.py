@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ppo_by_hand.core.checkpoints import MAY_DIFFER
-from ppo_by_hand.core.config import MORE_KINDS, PPOConfig
+from ppo_by_hand.core.config import PPOConfig
 from ppo_by_hand.core.shapes import check_number, is_of_kind
 
 from .hub_models import check_bfloat16
@@ -87,7 +87,6 @@ def parse_settings(text: str) -> dict[str, Any]:
         ValueError: a name is no setting, or a value is not of its type.
     """
     kinds = {field.name: str(field.type) for field in dataclasses.fields(PPOConfig) if field.name not in DECIDED}
-    kinds |= MORE_KINDS
     kinds |= {field.name: str(field.type) for field in dataclasses.fields(HubOptions)}
     chosen: dict[str, Any] = {}
     try:

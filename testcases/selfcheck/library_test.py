@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+import venv
 import zipfile
 from pathlib import Path
 
@@ -79,6 +80,31 @@ def test_the_wheel_holds_the_lessons_under_one_name_and_nothing_else(wheel):
     hub_parts = {path.stem for path in (ROOT / "solutions" / "apps").glob("hub*.py")}
     assert {Path(name).stem for name in names if "/apps/" in name} == {"__init__", "journal", "output", *hub_parts}
     assert {path.name for path in (ROOT / PARTS[2]).iterdir()} == {Path(n).name for n in names if "/configs/" in n}
+
+
+def mypy(code: str, wheel: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    """mypy on a user's file, in an environment in which the wheel is installed and nothing else of the course."""
+    home = folder / "environment"
+    if not home.is_dir():
+        venv.create(home)
+        (site,) = home.glob("lib/*/site-packages")
+        zipfile.ZipFile(wheel).extractall(site)
+    (folder / "script.py").write_text(code)
+    options = ("--strict", "--ignore-missing-imports", "--allow-untyped-calls", "--config-file=", "--cache-dir=cache")
+    (environment := dict(os.environ)).pop("MYPYPATH", None)
+    command = (sys.executable, "-P", "-m", "mypy", *options, "--python-executable", home / "bin/python", "script.py")
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+
+
+@pytest.mark.slow
+def test_a_type_checker_reads_the_scripts_of_the_pages_and_sees_a_wrong_setting(wheel, tmp_path):
+    for script in (*SCRIPTS, *scripts_of("from_trl.md")):
+        checked = mypy(script.replace("\ntrainer =", "\nreveal_type(config)\ntrainer ="), wheel, tmp_path)
+        assert checked.returncode == 0, checked.stdout
+        assert "ppo_by_hand.core.config.PPOConfig" in checked.stdout  # Any, where the wheel has no py.typed
+    start = "from ppo_by_hand import PPOConfig\nPPOConfig(stop_token_ids=(1,), pad_token_id=0, "
+    assert mypy(f"{start}clip_score=None, clip_epsilon=(0.2, 0.28), log_dir=None)\n", wheel, tmp_path).returncode == 0
+    assert "clip_epsilon" in mypy(f"{start}clip_epsilon='0.2')\n", wheel, tmp_path).stdout
 
 
 def library_lessons() -> set[str]:

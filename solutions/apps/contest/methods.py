@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -211,7 +211,8 @@ def _sample(world: World, policy: Any, prompts: list[str], sampling: torch.Gener
     ref = gather_log_probs(response_logits(world.sft, whole, visible, ids.shape[1]), found.responses)
     scores = score(whole, visible, ids.shape[1])
     scores = penalize_missing_stop(scores, found.responses, config.stop_token_ids, config.missing_stop_penalty)
-    scores = scores.clamp(-config.clip_score, config.clip_score)
+    bound = cast("float", config.clip_score)
+    scores = scores.clamp(-bound, bound)
     return Rollout(whole, visible, found.mask, found.log_probs, ref, scores, ids.shape[1])
 
 
