@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -14,7 +13,8 @@ sys.path.insert(0, str(ROOT))
 
 def _stamp() -> str:
     """The version, and the commit where there is one."""
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
+    from ppo_by_hand import __version__ as version
+
     git = ["git", "-C", str(ROOT), "log", "-1", "--format=%h, %cs"]
     try:
         commit = subprocess.run(git, capture_output=True, text=True, timeout=10).stdout.strip()

@@ -68,6 +68,8 @@ if TYPE_CHECKING:
         truncated_importance_weights,
     )
 
+__version__ = "0.1.0"
+
 __getattr__ = face(__name__, __file__)
 
 CONFIGS = _HERE / "configs" if (_HERE / "configs").is_dir() else _HERE.parent / "tutorial/lesson11_scaling/configs"

@@ -11,12 +11,13 @@ import shlex
 import sys
 from pathlib import Path
 
-from . import CONFIGS
+from . import CONFIGS, __version__
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command; returns the exit code: 0, 1 for bad input, 130 after Ctrl-C."""
     parser = argparse.ArgumentParser(prog="ppo-by-hand", description="PPO for language models.")
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
     train = commands.add_parser("train", help="tune a policy with PPO")
     train.add_argument("--policy", required=True, help="a causal language model, name or folder")
@@ -31,11 +32,29 @@ def main(arguments: list[str] | None = None) -> int:
     adopt = commands.add_parser("adopt", help="take over the folder of a run of an older version")
     adopt.add_argument("out", type=Path, help="the folder")
     commands.add_parser("configs", help="print the folder of configuration files for accelerate launch")
+    settings = commands.add_parser("settings", help="describe each setting of --set, or those named")
+    settings.add_argument("names", nargs="*", metavar="NAME")
     options = parser.parse_args(arguments)
     if options.command == "configs":
         print(CONFIGS)
         return 0
+    if options.command == "settings":
+        return _settings(options.names)
     return _adopt(options.out) if options.command == "adopt" else _train(options)
+
+
+def _settings(names: list[str]) -> int:
+    from .apps.hub_options import HubOptions
+    from .core.config import PPOConfig
+    from .core.settings import nearest, settings_of
+
+    known = {one.name: one for kind in (PPOConfig, HubOptions) for one in settings_of(kind)}
+    for name in names:
+        if name not in known:
+            print(f"error: expected the name of a setting, got {name!r}{nearest(name, known)}", file=sys.stderr)
+            return 1
+    print("\n".join(str(known[name]) for name in names or known))
+    return 0
 
 
 def _adopt(out: Path) -> int:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .settings import described
 from .shapes import check_kinds, check_number
 
 ESTIMATORS = ("k1", "k2", "k3")
@@ -79,6 +80,7 @@ class RolloutConfig:
         }
 
 
+@described("ppo-by-hand settings lists them all")
 @dataclass(frozen=True, kw_only=True)
 class PPOConfig(RolloutConfig):
     """Settings of `PPOTrainer`, on top of those of the rollout (lesson 8). A field out of range is an error."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from ppo_by_hand.core.checkpoints import MAY_DIFFER
 from ppo_by_hand.core.config import PPOConfig
+from ppo_by_hand.core.settings import nearest
 from ppo_by_hand.core.shapes import check_number, is_of_kind
 
 from .hub_models import check_bfloat16
@@ -96,7 +97,11 @@ def parse_settings(text: str) -> dict[str, Any]:
     for pair in pairs:
         name, _, value = pair.partition("=")
         if name not in kinds:
-            raise ValueError(f"expected SET to have settings of PPOConfig, got {name!r}; there are {', '.join(kinds)}")
+            meant = nearest(name, kinds)
+            raise ValueError(
+                f"expected SET to have settings of PPOConfig, got {name!r}{meant}; there are {', '.join(kinds)}; "
+                "ppo-by-hand settings describes them"
+            )
         chosen[name] = value if kinds[name] == "str" else _parsed(value)
         if not is_of_kind(chosen[name], kinds[name]):
             raise ValueError(

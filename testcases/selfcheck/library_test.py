@@ -73,6 +73,7 @@ def run(code: str, folder: Path, wheel: Path, *command: str) -> str:
 
 
 def test_the_wheel_holds_the_lessons_under_one_name_and_nothing_else(wheel):
+    assert f"-{ppo_by_hand.__version__}-" in wheel.name
     names = [name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name]
     assert {name.split("/")[0] for name in names} == {"ppo_by_hand"}
     below = {name.split("/")[1] for name in names if name.count("/") > 1}

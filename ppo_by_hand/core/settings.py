@@ -1,0 +1,124 @@
+"""Settings described once, beside their fields: for `help`, for the command, and for whoever writes a name wrongly."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import difflib
+import functools
+import inspect
+import textwrap
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, TypeVar
+
+Settings = TypeVar("Settings", bound=type)
+
+TRL = {
+    "stop_token_ids": "stop_token_id",
+    "max_new_tokens": "response_length",
+    "missing_stop_penalty": "missing_eos_penalty",
+    "num_updates": "total_episodes",
+    "batch_size": "gradient_accumulation_steps",
+    "rollout_batch_size": "local_rollout_forward_batch_size",
+    "num_epochs": "num_ppo_epochs",
+    "num_minibatches": "num_mini_batches",
+    "micro_batch_size": "per_device_train_batch_size",
+    "warmup_updates": "warmup_steps",
+    "scheduler": "lr_scheduler_type",
+    "clip_epsilon": "cliprange",
+    "value_clip_epsilon": "cliprange_value",
+    "value_coef": "vf_coef",
+    "log_dir": "output_dir",
+}
+"""Where TRL's PPOConfig has another name for a setting (or for what it follows from)."""
+OLDER = {"cliprange_score": "clip_score", "kl_coeff": "kl_coef", "init_kl_coef": "kl_coef", "ppo_epochs": "num_epochs"}
+"""Names of TRL's earlier trainers and of others."""
+LESSONS = {
+    4: "gamma lam",
+    5: "clip_epsilon value_clip_epsilon value_coef entropy_coef",
+    6: "clip_score kl_coef",
+    8: "stop_token_ids pad_token_id max_new_tokens temperature kl_estimator missing_stop_penalty whiten_rewards "
+    "rollout_batch_size",
+    9: "num_updates batch_size num_epochs num_minibatches micro_batch_size learning_rate warmup_updates adam_epsilon "
+    "max_grad_norm whiten_advantages kl_target kl_horizon max_update_kl ratio_threshold seed log_dir",
+    13: "advantages kl_in samples_per_prompt",
+}
+"""Lesson -> the settings that its texts name and explain."""
+
+
+class Setting(NamedTuple):
+    """One field of a dataclass."""
+
+    name: str
+    kind: str
+    default: str
+    says: str
+    """The text below the field."""
+
+    def __str__(self) -> str:
+        notes = [f"lesson {number}" for number, names in LESSONS.items() if self.name in names.split()]
+        notes += [f"TRL: {TRL[self.name]}"] if self.name in TRL else []
+        says = textwrap.wrap(self.says + (f" ({'; '.join(notes)})" if notes else ""), 96)
+        return "\n    ".join([f"{self.name}: {self.kind}{self.default}", *says])
+
+
+def settings_of(kind: type) -> list[Setting]:
+    """The fields of a dataclass, in their order, with the texts that stand below them in its file."""
+    texts: dict[str, str] = {}
+    for base in reversed(kind.__mro__[:-1]):
+        (found,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
+        assert isinstance(found, ast.ClassDef)
+        for field, below in zip(found.body, found.body[1:], strict=False):
+            match field, below:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                    texts[name] = " ".join(text.split())
+    return [Setting(f.name, str(f.type), _default(f), texts.get(f.name, "")) for f in dataclasses.fields(kind)]
+
+
+def _default(field: dataclasses.Field[Any]) -> str:
+    return " (required)" if field.default is dataclasses.MISSING else f" = {field.default!r}"
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """What somebody who wrote this name may have meant, as the end of a sentence; "" where nothing is near."""
+    known = list(known)
+    meant = next((ours for ours, trl in TRL.items() if trl == name and ours in known), OLDER.get(name))
+    if meant in known:
+        return f"; its counterpart here is {meant}"
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+class _Doc:
+    """A class's docstring with its settings, read from the source only when somebody asks: that takes 0.1 s."""
+
+    def __init__(self, says: str | None) -> None:
+        self.says = says
+
+    def __get__(self, instance: Any, owner: type) -> str:
+        return f"{self.says}\n\n" + "\n".join(map(str, settings_of(owner)))
+
+
+def described(see: str) -> Callable[[Settings], Settings]:
+    """Let `help` show each field of a dataclass, and an unknown name say the nearest.
+
+    Args:
+        see: where all names are listed, for the message.
+    """
+
+    def decorate(kind: Settings) -> Settings:
+        kind.__doc__ = _Doc(kind.__doc__)  # type: ignore[assignment]
+        made: Any = kind.__init__  # type: ignore[misc]
+        known = [field.name for field in dataclasses.fields(kind)]
+
+        @functools.wraps(made)
+        def checked(self: Any, *values: Any, **named: Any) -> None:
+            for name in named:
+                if name not in known:
+                    raise TypeError(f"expected settings of {kind.__name__}, got {name!r}{nearest(name, known)}; {see}")
+            made(self, *values, **named)
+
+        kind.__init__ = checked  # type: ignore[misc]
+        return kind
+
+    return decorate
