@@ -7,7 +7,7 @@ import random
 import zipfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,18 +16,19 @@ import torch
 from torch import nn
 
 from .checks import DivergedError
-from .config import PPOConfig
+from .config import NO_CLIP, PPOConfig
 from .files import first_line
+from .settings import with_new_names
 from .shapes import check_number
 
 CHECKPOINT_FILE = "trainer.pt"
 VERSION = 1
 """Of the format of a checkpoint; one of another version is refused."""
 PREFIX = "update-"
-MAY_DIFFER = ("log_dir", "num_updates", "rollout_batch_size")
+MAY_DIFFER = ("log_dir", "num_updates", "micro_rollout_batch_size")
 """Settings that a resumed run may change: the updates before are the same, those after follow the new setting."""
-NEWER = {"advantages": "gae", "kl_in": "reward"}
-"""Settings that older checkpoints do not name, and what they meant."""
+NEWER = {field.name: field.default for field in fields(PPOConfig) if field.default is not MISSING}
+"""What a setting meant that an older checkpoint does not name: its default. If one changes, say the old one here."""
 
 
 def read_checkpoint(directory: str | Path, expected: Mapping[str, Any]) -> dict[str, Any]:
@@ -63,7 +64,7 @@ def read_checkpoint(directory: str | Path, expected: Mapping[str, Any]) -> dict[
     missing = sorted(expected.keys() - state.keys())
     if missing:
         raise ValueError(f"expected every part of a checkpoint, got none of {', '.join(missing)} in {file}")
-    saved, own = {**NEWER, **state["config"]}, expected["config"]
+    saved, own = as_of_today(state["config"]), expected["config"]
     other = [name for name in own if name not in MAY_DIFFER and own[name] != saved.get(name)]
     if other:
         raise ValueError(
@@ -77,6 +78,12 @@ def read_checkpoint(directory: str | Path, expected: Mapping[str, Any]) -> dict[
             f"{own['num_updates']}; raise it"
         )
     return state
+
+
+def as_of_today(saved: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of an older file by the names and defaults of today."""
+    found = {**NEWER, **with_new_names(saved)}
+    return found | {"clip_score": NO_CLIP if found["clip_score"] is None else found["clip_score"]}
 
 
 def is_whole(file: Path) -> bool:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from .counterparts import translated
 from .settings import described
 from .shapes import check_kinds, check_number
 
@@ -93,7 +94,7 @@ class PPOConfig(RolloutConfig):
     """Prompts, and so responses, in one update, >= 1."""
     samples_per_prompt: int = 1
     """Responses to each prompt of an update, a divisor of batch_size."""
-    rollout_batch_size: int | None = None
+    micro_rollout_batch_size: int | None = None
     """Responses sampled and evaluated at once, at most batch_size; a smaller number needs less memory. None: all."""
     num_epochs: int = 4
     """Passes over the responses of one update, >= 1."""
@@ -221,13 +222,32 @@ class PPOConfig(RolloutConfig):
                 f"expected batch_size to be a multiple of samples_per_prompt, got {self.batch_size} and "
                 f"{self.samples_per_prompt}; batch_size counts the responses"
             )
-        if self.rollout_batch_size is not None:
-            check_number("rollout_batch_size", self.rollout_batch_size, 1)
-            if self.rollout_batch_size > self.batch_size:
+        if self.micro_rollout_batch_size is not None:
+            check_number("micro_rollout_batch_size", self.micro_rollout_batch_size, 1)
+            if (size := self.micro_rollout_batch_size) > self.batch_size:
                 raise ValueError(
-                    f"expected rollout_batch_size to be at most batch_size, got {self.rollout_batch_size} and "
-                    f"{self.batch_size}; lower it, or leave it out to sample all at once"
+                    f"expected micro_rollout_batch_size to be at most batch_size, got {size} and {self.batch_size}; "
+                    "lower it, or leave it out to sample all at once"
                 )
+
+    @classmethod
+    def from_trl(cls, **options: Any) -> PPOConfig:
+        """The settings that stand for a configuration of TRL's PPO.
+
+        Args:
+            options: keyword arguments of `trl.experimental.ppo.PPOConfig`; one that is not given has TRL's default.
+                Settings of ours may stand among them, and win: `stop_token_ids` and `pad_token_id` come from the
+                tokenizer.
+
+        Raises:
+            ValueError: an option asks for something that no setting decides; the message says where it is done.
+        """
+        return cls(**translated(options, {field.name for field in fields(cls)}))
+
+    @property
+    def rollout_batch_size(self) -> int | None:
+        """Older name of `micro_rollout_batch_size`, for files of lesson 9 that were handed out before."""
+        return self.micro_rollout_batch_size
 
     @property
     def minibatch_size(self) -> int:

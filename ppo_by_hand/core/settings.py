@@ -8,37 +8,23 @@ import difflib
 import functools
 import inspect
 import textwrap
-from collections.abc import Callable, Iterable
+import warnings
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
+
+from .counterparts import OLDER, OPENRLHF, TRL
 
 Settings = TypeVar("Settings", bound=type)
 
-TRL = {
-    "stop_token_ids": "stop_token_id",
-    "max_new_tokens": "response_length",
-    "missing_stop_penalty": "missing_eos_penalty",
-    "num_updates": "total_episodes",
-    "batch_size": "gradient_accumulation_steps",
-    "rollout_batch_size": "local_rollout_forward_batch_size",
-    "num_epochs": "num_ppo_epochs",
-    "num_minibatches": "num_mini_batches",
-    "micro_batch_size": "per_device_train_batch_size",
-    "warmup_updates": "warmup_steps",
-    "scheduler": "lr_scheduler_type",
-    "clip_epsilon": "cliprange",
-    "value_clip_epsilon": "cliprange_value",
-    "value_coef": "vf_coef",
-    "log_dir": "output_dir",
-}
-"""Where TRL's PPOConfig has another name for a setting (or for what it follows from)."""
-OLDER = {"cliprange_score": "clip_score", "kl_coeff": "kl_coef", "init_kl_coef": "kl_coef", "ppo_epochs": "num_epochs"}
-"""Names of TRL's earlier trainers and of others."""
+RENAMED = {"rollout_batch_size": "micro_rollout_batch_size"}
+"""Older names of settings: they are taken with a warning for one release, and without one from files."""
+WHY = "in OpenRLHF that name counts the prompts of a whole rollout, here batch_size / samples_per_prompt"
 LESSONS = {
     4: "gamma lam",
     5: "clip_epsilon value_clip_epsilon value_coef entropy_coef",
     6: "clip_score kl_coef",
     8: "stop_token_ids pad_token_id max_new_tokens temperature kl_estimator missing_stop_penalty whiten_rewards "
-    "rollout_batch_size",
+    "micro_rollout_batch_size",
     9: "num_updates batch_size num_epochs num_minibatches micro_batch_size learning_rate warmup_updates adam_epsilon "
     "max_grad_norm whiten_advantages kl_target kl_horizon max_update_kl ratio_threshold seed log_dir",
     13: "advantages kl_in samples_per_prompt",
@@ -82,11 +68,34 @@ def _default(field: dataclasses.Field[Any]) -> str:
 def nearest(name: str, known: Iterable[str]) -> str:
     """What somebody who wrote this name may have meant, as the end of a sentence; "" where nothing is near."""
     known = list(known)
-    meant = next((ours for ours, trl in TRL.items() if trl == name and ours in known), OLDER.get(name))
-    if meant in known:
+    tables = ({theirs: ours for ours, theirs in table.items()} for table in (TRL, OPENRLHF))
+    meant = next((table[name] for table in (*tables, OLDER) if table.get(name) in known), None)
+    if meant is not None:
         return f"; its counterpart here is {meant}"
     close = difflib.get_close_matches(name, known, n=1)
     return f"; did you mean {close[0]}?" if close else ""
+
+
+def with_new_names(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The same settings by their names of today.
+
+    Raises:
+        ValueError: one is given by both of its names, with two values.
+    """
+    found = {name: value for name, value in settings.items() if name not in RENAMED}
+    for older, name in RENAMED.items():
+        if older in settings and found.setdefault(name, settings[older]) != settings[older]:
+            if found[name] is not None:
+                raise ValueError(f"expected one value for {name}, got another for {older}, its older name; drop that")
+            found[name] = settings[older]
+    return found
+
+
+def warn_of_older_names(settings: Iterable[str], caller: int) -> None:
+    """Say the new name of each that was renamed; `caller` frames above stands the code that should change."""
+    for older in [name for name in settings if name in RENAMED]:
+        text = f"{older} is now {RENAMED[older]}; the older name goes with the next release ({WHY})"
+        warnings.warn(text, FutureWarning, stacklevel=caller + 1)
 
 
 class _Doc:
@@ -114,9 +123,10 @@ def described(see: str) -> Callable[[Settings], Settings]:
         @functools.wraps(made)
         def checked(self: Any, *values: Any, **named: Any) -> None:
             for name in named:
-                if name not in known:
+                if name not in known and name not in RENAMED:
                     raise TypeError(f"expected settings of {kind.__name__}, got {name!r}{nearest(name, known)}; {see}")
-            made(self, *values, **named)
+            warn_of_older_names(named, caller=2)
+            made(self, *values, **with_new_names(named))
 
         kind.__init__ = checked  # type: ignore[misc]
         return kind

@@ -24,7 +24,7 @@ from ..lesson09_ppo_trainer import PPOTrainer
 from .hub_actor_critic import make_models, whole_policy
 from .hub_evaluation import HeldOut, Tracker
 from .hub_models import context_length, embedding_rows, load_policy, named_tokens, saved_dtype, stop_token_ids
-from .hub_options import MAY_CHANGE, HubOptions, split_settings
+from .hub_options import HubOptions, split_settings, that_decide
 from .hub_prompts import check_context, columns_of, encode_all, originals_of, read_prompts
 from .hub_rewards import load_reward
 from .journal import FINISHED, Journal, said_with_what_is_kept
@@ -90,7 +90,8 @@ def run_hub(
     say = say if is_first else _say_nothing
     set_seed(seed)  # the critic's head starts from random weights, and a reward function may draw from any source
     parts = _load(policy, reward, prompts, chosen | {"seed": seed, "log_dir": str(out / "log")}, options, say)
-    named = _fingerprints(parts, policy, reward, prompts) | {"SEED": seed, "SET": _that_decide(chosen, options)}
+    decide = that_decide(chosen | dataclasses.asdict(options))
+    named = _fingerprints(parts, policy, reward, prompts) | {"SEED": seed, "SET": decide}
     inputs = [Path(policy), Path(reward), prompts]
     journal = _open_journal(out, named, resume, overwrite, inputs, parts.config.num_updates, say)
     trainer = _make_trainer(parts)
@@ -177,9 +178,14 @@ def _open_journal(
     if Accelerator().is_main_process:
         if said := prepare_output(out, resume, inputs, overwrite):
             say(said)
-        Journal(out, settings, resume).reopen(num_updates)
+        Journal(out, settings, resume, _of_today).reopen(num_updates)
     Accelerator().wait_for_everyone()
-    return Journal(out, settings, resume=True)
+    return Journal(out, settings, resume=True, of_today=_of_today)
+
+
+def _of_today(settings: dict[str, Any]) -> dict[str, Any]:
+    """What a journal says that an older version has written: a setting that it lacks had its default."""
+    return settings | {"SET": that_decide(settings["SET"])}
 
 
 def _make_trainer(parts: Parts) -> PPOTrainer:
@@ -201,11 +207,6 @@ def _each(*functions: Callable[[PPOTrainer], None]) -> Callable[[PPOTrainer], No
             function(trainer)
 
     return on_update
-
-
-def _that_decide(chosen: dict[str, Any], options: HubOptions) -> dict[str, Any]:
-    """The settings that a resumed run must share."""
-    return {name: value for name, value in (chosen | dataclasses.asdict(options)).items() if name not in MAY_CHANGE}
 
 
 def _leave() -> None:

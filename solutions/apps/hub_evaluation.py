@@ -106,7 +106,7 @@ def _cell(text: str) -> str:
 @torch.no_grad()
 def evaluate(trainer: PPOTrainer, prompt_ids: Sequence[list[int]]) -> list[Sample]:
     """Responses of the present policy to these prompts, with the scores that a rollout would have."""
-    config, size = trainer.config, trainer.config.rollout_batch_size or trainer.config.batch_size
+    config, size = trainer.config, trainer.config.micro_rollout_batch_size or trainer.config.batch_size
     draw = torch.Generator(device=trainer.accelerator.device).manual_seed(config.seed)
     states = {name: source.get_state() for name, source in global_generators().items()}  # a reward may draw from them
     samples: list[Sample] = []

@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import json
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ppo_by_hand.core.checkpoints import MAY_DIFFER
-from ppo_by_hand.core.config import PPOConfig
-from ppo_by_hand.core.settings import nearest
+from ppo_by_hand.core.checkpoints import MAY_DIFFER, NEWER
+from ppo_by_hand.core.config import NO_CLIP, PPOConfig
+from ppo_by_hand.core.settings import RENAMED, nearest, warn_of_older_names, with_new_names
 from ppo_by_hand.core.shapes import check_number, is_of_kind
 
 from .hub_models import check_bfloat16
@@ -96,6 +97,8 @@ def parse_settings(text: str) -> dict[str, Any]:
         raise ValueError(f"expected SET to close each quote, got {text!r}") from error
     for pair in pairs:
         name, _, value = pair.partition("=")
+        warn_of_older_names([name], caller=1)
+        name = RENAMED.get(name, name)
         if name not in kinds:
             meant = nearest(name, kinds)
             raise ValueError(
@@ -121,6 +124,14 @@ def split_settings(text: str) -> tuple[dict[str, Any], HubOptions]:
     chosen = parse_settings(text)
     options = HubOptions(**{name: value for name, value in chosen.items() if name in names})
     return DEFAULTS | DEFAULTS_OF_REWARDS | {n: value for n, value in chosen.items() if n not in names}, options
+
+
+def that_decide(chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """All settings that a resumed run must share: those that were chosen, and the defaults of the others."""
+    options = {field.name: field.default for field in dataclasses.fields(HubOptions)}
+    found = NEWER | options | with_new_names(chosen)
+    found["clip_score"] = None if (found["clip_score"] or NO_CLIP) >= NO_CLIP else found["clip_score"]
+    return {name: value for name, value in found.items() if name not in (*MAY_CHANGE, *DECIDED)}
 
 
 def _parsed(value: str) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ class Journal:
         out: the run's folder, made ready by `prepare_output`.
         settings: all that decides the run's numbers, as plain data; a resumed run must have the same.
         resume: read what an interrupted run has left, instead of starting a new journal.
+        of_today: makes the settings of an older journal those of today.
 
     Attributes:
         facts: what was recorded, by name.
@@ -34,14 +35,20 @@ class Journal:
         ValueError: there is nothing to resume, or the run in `out` has other settings.
     """
 
-    def __init__(self, out: Path, settings: Mapping[str, Any], resume: bool) -> None:
+    def __init__(
+        self,
+        out: Path,
+        settings: Mapping[str, Any],
+        resume: bool,
+        of_today: Callable[[dict[str, Any]], dict[str, Any]] = dict,
+    ) -> None:
         is_finished = (out / FINISHED).is_dir() and not (out / FOLDER).is_dir()
         self.folder = out / (FINISHED if resume and is_finished else FOLDER)
         self.file = self.folder / "journal.json"
         # As JSON gives them back: tuples have become lists.
         wanted = json.loads(json.dumps({"version": VERSION, **settings}))
         if resume:
-            self.facts = self._read(wanted)
+            self.facts = self._read(wanted, of_today)
         else:
             self.folder.mkdir(exist_ok=True)
             self.facts = {}
@@ -90,7 +97,7 @@ class Journal:
             )
         self.folder.rename(self.folder.with_name(FOLDER))
 
-    def _read(self, wanted: dict[str, Any]) -> dict[str, Any]:
+    def _read(self, wanted: dict[str, Any], of_today: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
         if not self.file.is_file():
             raise ValueError(
                 f"expected an unfinished run in {self.folder.parent} to go on with, got none; leave out RESUME=1 to "
@@ -98,7 +105,7 @@ class Journal:
             )
         try:
             facts: dict[str, Any] = json.loads(self.file.read_text(encoding="utf-8"))
-            found = facts["settings"]
+            found = of_today(facts["settings"])
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(
                 f"expected {self.file} as a run has written it, got a damaged file; leave out RESUME=1 to start over"

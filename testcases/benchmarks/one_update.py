@@ -71,7 +71,7 @@ def make_trainer(name: str) -> PPOTrainer:
         max_new_tokens=8,
         num_updates=1,
         batch_size=2,
-        rollout_batch_size=1,
+        micro_rollout_batch_size=1,
         micro_batch_size=1,
         num_minibatches=1,
         num_epochs=2,

@@ -28,7 +28,7 @@ def make_trainer(work: Workload) -> PPOTrainer:
         batch_size=work.batch,
         num_epochs=work.epochs,
         num_minibatches=work.minibatches,
-        rollout_batch_size=work.rollout,
+        micro_rollout_batch_size=work.rollout,
         micro_batch_size=work.micro,
         learning_rate=LEARNING_RATE,
         adam_epsilon=ADAM_EPSILON,

@@ -142,7 +142,7 @@ def test_a_batch_that_is_no_groups_is_refused():
 
 def test_the_rollout_may_be_read_in_parts():
     """Groups are compared when all of them are there."""
-    whole, parts = (trainer_of(rollout_batch_size=size) for size in (None, 2))
+    whole, parts = (trainer_of(micro_rollout_batch_size=size) for size in (None, 2))
     generation = whole._generate(BATCH)
     experiences = [one._compared(one._evaluate(generation, BATCH)) for one in (whole, parts)]
     torch.testing.assert_close(*(replace(one).advantages for one in experiences))

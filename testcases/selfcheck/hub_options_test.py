@@ -185,7 +185,7 @@ def test_a_resumed_run_may_have_more_updates(tmp_path, gpt2, monkeypatch, capsys
     for change in ("kl_coef=0.2", "dtype=auto"):
         assert run(tmp_path, gpt2, f"{HERE}:flaky", more=("--set", f"{settings} {change}", "--resume")) == 1
         assert "expected the settings of the unfinished run" in capsys.readouterr().err
-    more = ("--set", settings.replace("7", "9") + " rollout_batch_size=1", "--resume")
+    more = ("--set", settings.replace("7", "9") + " micro_rollout_batch_size=1", "--resume")
     assert run(tmp_path, gpt2, f"{HERE}:flaky", more=more) == 0
     assert len(logged(tmp_path)) == 9
     before, kept = logged(tmp_path), sorted(path.name for path in (tmp_path / "out" / "finished").rglob("*"))
@@ -207,7 +207,7 @@ def test_a_resumed_run_may_have_more_updates(tmp_path, gpt2, monkeypatch, capsys
         ("lora_rank=2 lora_targets=nothing", "expected lora_targets to name modules of GPT2"),
         ("stop_tokens=<nothing>", "expected stop_tokens to be tokens of POLICY or their numbers, got '<nothing>'"),
         ("stop_tokens=999", "got '999'"),
-        ("rollout_batch_size=3", "expected rollout_batch_size to be at most batch_size, got 3 and 2"),
+        ("micro_rollout_batch_size=3", "expected micro_rollout_batch_size to be at most batch_size, got 3 and 2"),
         ("samples_per_prompt=3", "expected batch_size to be a multiple of samples_per_prompt, got 2 and 3"),
         ("clip_epsilon=[0.2]", "expected clip_epsilon to be one number or a pair (low, high), got [0.2]"),
         ("clip_epsilon=[0.2,0]", "expected clip_epsilon in (0.0, infinity), got 0"),

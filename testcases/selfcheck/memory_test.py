@@ -97,7 +97,7 @@ def fields_of(experience):
 @pytest.mark.parametrize("size", [1, 2, 3, 4])
 @pytest.mark.parametrize("whiten", [False, True], ids=["raw-rewards", "whitened-rewards"])
 def test_responses_evaluated_in_parts_are_the_same_experience(size, whiten):
-    whole, parts = small_trainer(whiten_rewards=whiten), small_trainer(whiten_rewards=whiten, rollout_batch_size=size)
+    whole, parts = (small_trainer(whiten_rewards=whiten, micro_rollout_batch_size=rows) for rows in (None, size))
     responses = whole.generate_responses(PROMPTS)
     expected, found = (fields_of(one._evaluate(responses, PROMPTS)) for one in (whole, parts))
     for name, tensor in expected.items():
@@ -108,7 +108,7 @@ def test_responses_evaluated_in_parts_are_the_same_experience(size, whiten):
 
 
 def test_no_model_reads_more_rows_at_once_than_asked():
-    trainer, sizes = small_trainer(rollout_batch_size=2, micro_batch_size=2), []
+    trainer, sizes = small_trainer(micro_rollout_batch_size=2, micro_batch_size=2), []
     for model in (trainer.policy, trainer.ref_model, trainer.model.value_model.backbone):
         model.register_forward_pre_hook(
             lambda _, args, options: sizes.append(len(options["input_ids"])), with_kwargs=True
@@ -118,7 +118,7 @@ def test_no_model_reads_more_rows_at_once_than_asked():
 
 
 def test_responses_sampled_in_parts_are_those_of_each_part():
-    trainer, alone = small_trainer(rollout_batch_size=2), small_trainer()
+    trainer, alone = small_trainer(micro_rollout_batch_size=2), small_trainer()
     together = trainer._generate(PROMPTS)
     for start in (0, 2, 4):
         part = alone.generate_responses(PROMPTS[start : start + 2])

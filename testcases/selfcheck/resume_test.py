@@ -114,7 +114,7 @@ def test_a_run_killed_at_any_update_and_resumed_equals_the_undisturbed_one(updat
 def test_a_checkpoint_of_an_older_version_resumes_bit_for_bit(tmp_path):
     """Rewards whitened over chunks, and a clip of two sides: what the code around the updates does may be rewritten."""
     seed_everything(99)
-    run = trainer(whiten_rewards=True, rollout_batch_size=3, clip_epsilon=(0.2, 0.28))
+    run = trainer(whiten_rewards=True, micro_rollout_batch_size=3, clip_epsilon=(0.2, 0.28))
     run.load_checkpoint(FROZEN)
     run.save_checkpoint(tmp_path)
     kept, again = (torch.load(folder / CHECKPOINT_FILE, weights_only=True) for folder in (FROZEN, tmp_path))
@@ -241,7 +241,7 @@ def test_a_folder_of_checkpoints_may_be_a_name_and_keeps_one_at_least():
 
 
 def test_a_checkpoint_of_other_settings_names_the_setting(copied):
-    with pytest.raises(ValueError, match="got batch_size 4 in .* and 8 here; only log_dir, num_updates, rollout"):
+    with pytest.raises(ValueError, match="got batch_size 4 in .* and 8 here; only log_dir, num_updates, micro_rollout"):
         trainer(batch_size=8).load_checkpoint(copied / "update-000004")
 
 

@@ -38,7 +38,7 @@ def trainer_with(sampler, kind=PPOTrainer, **settings):
 @pytest.mark.parametrize("kind", [PPOTrainer, DistributedPPOTrainer])
 def test_a_run_is_made_from_what_the_sampler_says(kind):
     scripted = Scripted()
-    trainer = trainer_with(scripted, kind, rollout_batch_size=2, temperature=0.7)
+    trainer = trainer_with(scripted, kind, micro_rollout_batch_size=2, temperature=0.7)
     experience = trainer._collect(PROMPTS)
     assert experience.responses.tolist() == [[7, 8, 1], [9, 1, 0], [7, 8, 1], [9, 1, 0], [7, 8, 1]]
     assert experience.log_probs[experience.mask].tolist() == [*LOG_PROBS[0], *LOG_PROBS[1][:2]] * 2 + LOG_PROBS[0]

@@ -161,7 +161,7 @@ class PPOTrainer:
         return with_group_advantages(experience, self.config, leave_one_out_baseline)
 
     def _generate(self, prompts: Sequence[Prompt]) -> Generation:
-        """Responses to `rollout_batch_size` prompts at a time, by the sampler where there is one. Given."""
+        """Responses to `micro_rollout_batch_size` prompts at a time, by the sampler where there is one. Given."""
         sample = self.generate_responses if self.sampler is None else self._sample
         with self.accelerator.autocast():  # the precision that the training passes have; else no first ratio is 1
             parts = [sample(prompts[part]) for part in self._parts(len(prompts))]
@@ -194,7 +194,7 @@ class PPOTrainer:
         return experience
 
     def _evaluate_parts(self, responses: Generation, prompts: Sequence[Prompt]) -> Experience:
-        """The same for `rollout_batch_size` rows at a time, before the rewards are whitened: that takes all of them."""
+        """The same, `micro_rollout_batch_size` rows at a time, before rewards are whitened: that takes all of them."""
         config = replace(self.config, whiten_rewards=False)
         prompts = tokenize(prompts, self.tokenizer)
         with self.accelerator.autocast():  # the precision that the training passes have
@@ -214,7 +214,7 @@ class PPOTrainer:
 
     def _parts(self, count: int) -> list[slice]:
         """Rows that are sampled and evaluated at once, so that memory does not grow with the batch."""
-        size = self.config.rollout_batch_size or count
+        size = self.config.micro_rollout_batch_size or count
         return [slice(start, start + size) for start in range(0, count, size)]
 
     def compute_rewards(self, responses: Generation, prompts: Sequence[Prompt]) -> Tensor:

@@ -1,0 +1,144 @@
+"""What other trainers call the settings of this one, and a configuration of TRL's PPO made into one of ours."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping
+from typing import Any
+
+TRL = {
+    "stop_token_ids": "stop_token_id",
+    "max_new_tokens": "response_length",
+    "missing_stop_penalty": "missing_eos_penalty",
+    "num_updates": "total_episodes",
+    "batch_size": "gradient_accumulation_steps",
+    "micro_rollout_batch_size": "local_rollout_forward_batch_size",
+    "num_epochs": "num_ppo_epochs",
+    "num_minibatches": "num_mini_batches",
+    "micro_batch_size": "per_device_train_batch_size",
+    "warmup_updates": "warmup_steps",
+    "scheduler": "lr_scheduler_type",
+    "clip_epsilon": "cliprange",
+    "value_clip_epsilon": "cliprange_value",
+    "value_coef": "vf_coef",
+    "log_dir": "output_dir",
+}
+"""Where TRL's PPOConfig has another name for a setting (or for what it follows from)."""
+OPENRLHF = {
+    "num_updates": "num_episodes",
+    "samples_per_prompt": "n_samples_per_prompt",
+    "num_epochs": "max_epochs",
+    "num_minibatches": "train_batch_size",
+    "micro_batch_size": "micro_train_batch_size",
+    "max_new_tokens": "generate_max_len",
+    "learning_rate": "actor_learning_rate",
+    "critic_warmup_updates": "freezing_actor_steps",
+    "clip_epsilon": "eps_clip",
+    "value_clip_epsilon": "value_clip",
+    "lam": "lambd",
+    "kl_coef": "init_kl_coef",
+    "advantages": "advantage_estimator",
+    "clip_score": "reward_clip_range",
+    "max_grad_norm": "max_norm",
+}
+"""Where OpenRLHF has."""
+OLDER = {"cliprange_score": "clip_score", "kl_coeff": "kl_coef", "ppo_epochs": "num_epochs"}
+"""Names of TRL's earlier trainers and of others."""
+TRL_DEFAULTS: dict[str, Any] = {
+    "adam_epsilon": 1e-8,
+    "cliprange": 0.2,
+    "cliprange_value": 0.2,
+    "gamma": 1.0,
+    "gradient_accumulation_steps": 1,
+    "kl_coef": 0.05,
+    "kl_estimator": "k1",
+    "lam": 0.95,
+    "learning_rate": 3e-6,
+    "local_rollout_forward_batch_size": 64,
+    "lr_scheduler_type": "linear",
+    "max_grad_norm": 1.0,
+    "missing_eos_penalty": None,
+    "num_mini_batches": 1,
+    "num_ppo_epochs": 4,
+    "output_dir": None,
+    "per_device_train_batch_size": 8,
+    "response_length": 53,
+    "seed": 42,
+    "stop_token_id": None,
+    "temperature": 0.7,
+    "total_episodes": None,
+    "vf_coef": 0.1,
+    "warmup_steps": 0,
+    "whiten_rewards": False,
+}
+"""Of TRL 1.12.0: what `from_trl` translates, and what it takes where an option is not given."""
+ELSEWHERE = {
+    "bf16 fp16 tf32": "accelerate launch --mixed_precision bf16",
+    "gradient_checkpointing activation_checkpointing": "enable_gradient_checkpointing(model)",
+    "optim weight_decay adam_beta lr_scheduler_kwargs": "an optimizer of your own",
+    "num_train_epochs max_steps": "num_updates",
+    "report_to run_name logging log_ project trackio disable_tqdm include_": "log_dir, and on_update of train",
+    "save_ resume_from_checkpoint restore_ enable_jit_checkpoint": "CheckpointFolder and load_checkpoint",
+    "eval_ do_eval per_device_eval num_sample_generations prediction_loss batch_eval load_best metric_for_best "
+    "greater_is_better bf16_full_eval fp16_full_eval": "on_update of train; in the command eval_prompts",
+    "push_to_hub hub_": "trainer.policy.push_to_hub(name)",
+    "deepspeed fsdp ddp_ parallelism accelerator_config ds3 local_rank": "accelerate launch --config_file",
+    "model_adapter_name ref_adapter_name": "get_peft_model, and ref_model None",
+    "sft_model_path reward_model_path use_cache": "from_pretrained",
+    "dataloader dataset_num_proc data_seed remove_unused_columns label_names train_sampling length_column "
+    "ignore_data_skip": "the list of prompts that train takes, in an order that seed decides",
+    "stop_token": "stop_token_ids=(tokenizer.eos_token_id,)",
+    "use_cpu": "ACCELERATE_USE_CPU=true in the environment",
+}
+"""How TRL's other options begin -> where that is done here."""
+OFF: tuple[Any, ...] = (None, False, "no", "none", [], 0, -1)
+"""Values of an option that asks for nothing."""
+
+
+def translated(options: Mapping[str, Any], ours: Collection[str]) -> dict[str, Any]:
+    """The settings of `PPOConfig` that stand for a configuration of TRL's PPO.
+
+    Args:
+        options: keyword arguments of TRL's `PPOConfig`; names of ours among them are kept as they are.
+        ours: the names of the settings here.
+
+    Raises:
+        ValueError: an option asks for something that no setting decides, or the number of updates is open.
+    """
+    theirs = TRL_DEFAULTS | {name: value for name, value in options.items() if name in TRL_DEFAULTS}
+    own = {name: value for name, value in options.items() if name in ours}
+    rest = [name for name, value in options.items() if name not in {*own, *theirs} and value not in OFF]
+    if rest:
+        raise ValueError(f"expected options of TRL's PPO that a setting here stands for, got {_placed(rest)}")
+    names = {theirs: ours for ours, theirs in TRL.items()}
+    found = {names.get(name, name): value for name, value in theirs.items()}
+    if found["stop_token_ids"] is None:
+        del found["stop_token_ids"]
+    else:
+        found["stop_token_ids"] = (found["stop_token_ids"],)
+    processes = int(os.environ.get("WORLD_SIZE", "1"))  # set by accelerate launch and torchrun
+    size = theirs["per_device_train_batch_size"] * theirs["gradient_accumulation_steps"] * processes
+    found["batch_size"] = size = own.get("batch_size", size)
+    found["micro_rollout_batch_size"] = min(found["micro_rollout_batch_size"], size)
+    found["missing_stop_penalty"] = found["missing_stop_penalty"] or 0.0
+    found |= {"clip_score": None} | own
+    if found["num_updates"] is None:
+        raise ValueError(
+            "expected total_episodes (or num_updates), got neither; TRL would count num_train_epochs of the data set"
+        )
+    if "num_updates" not in own:
+        found["num_updates"] = -(-theirs["total_episodes"] // size)
+    if 0 < found["warmup_updates"] < 1:  # a share of the run
+        found["warmup_updates"] = round(found["warmup_updates"] * found["num_updates"])
+    return found
+
+
+def _placed(names: list[str]) -> str:
+    """The names, each with the place of what it asks for."""
+    return "; ".join(f"{name} ({_place(name) or 'not here: leave it out'})" for name in names)
+
+
+def _place(name: str) -> str | None:
+    return next(
+        (place for starts, place in ELSEWHERE.items() if any(name.startswith(start) for start in starts.split())), None
+    )

@@ -1,0 +1,112 @@
+"""From other trainers: a configuration of TRL's PPO becomes one of ours, or a sentence says where an option is done."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import warnings
+
+import pytest
+
+from ppo_by_hand.core.config import NO_CLIP, PPOConfig
+from ppo_by_hand.core.counterparts import OPENRLHF, TRL, TRL_DEFAULTS, _place
+from ppo_by_hand.core.settings import RENAMED
+from solutions.apps.hub_options import parse_settings, that_decide
+from testcases.engine.catalog import ROOT
+
+TOKENS = {"stop_token_ids": (1,), "pad_token_id": 0}
+OPTIONS = json.loads((ROOT / "testcases/benchmarks/trl_values.json").read_text("utf-8"))["options"]
+OF_THE_TRAINER = set(
+    "self args processing_class model ref_model reward_model train_dataset value_model data_collator eval_dataset "
+    "optimizers callbacks peft_config".split()
+)
+PAGE = (ROOT / "book/pages/from_trl.md").read_text("utf-8")
+
+
+def test_an_empty_configuration_has_the_defaults_of_trl():
+    assert {name: OPTIONS[name] for name in TRL_DEFAULTS} == TRL_DEFAULTS
+    config = PPOConfig.from_trl(**TOKENS, total_episodes=20)
+    assert (config.max_new_tokens, config.temperature, config.learning_rate) == (53, 0.7, 3e-6)
+    assert (config.batch_size, config.micro_batch_size, config.micro_rollout_batch_size) == (8, 8, 8)
+    assert (config.num_updates, config.num_minibatches, config.warmup_updates) == (3, 1, 0)
+    assert (config.clip_score, config.missing_stop_penalty) == (NO_CLIP, 0.0)
+    assert (config.adam_epsilon, config.seed) == (1e-8, 42)
+
+
+def test_the_script_of_the_page_is_what_its_comments_say():
+    """Each line of its PPOConfig names TRL's option in a comment: the same options give the same settings."""
+    body = PAGE[PAGE.index("config = PPOConfig(") :].partition("\n)\n")[0]
+    ours = eval(body.partition("= ")[2] + ")", {"PPOConfig": PPOConfig, "tokenizer": _Tokenizer})
+    theirs = PPOConfig.from_trl(
+        stop_token_id=1, pad_token_id=0, response_length=8, missing_eos_penalty=1.0, total_episodes=16,
+        per_device_train_batch_size=4, gradient_accumulation_steps=2, local_rollout_forward_batch_size=4,
+    )  # fmt: skip
+    assert theirs == dataclasses.replace(ours, adam_epsilon=1e-8, seed=42)
+
+
+class _Tokenizer:
+    eos_token_id, pad_token_id = 1, 0
+
+
+def test_settings_of_ours_stand_among_them_and_win(monkeypatch):
+    config = PPOConfig.from_trl(**TOKENS, num_updates=3, total_episodes=5, kl_target=6.0, warmup_steps=0.5)
+    assert (config.num_updates, config.kl_target, config.warmup_updates) == (3, 6.0, 2)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert PPOConfig.from_trl(**TOKENS, total_episodes=32).batch_size == 16
+
+
+@pytest.mark.parametrize("name", sorted(OPTIONS.keys() - TRL_DEFAULTS.keys() - OF_THE_TRAINER))
+def test_an_option_that_no_setting_decides_is_refused_with_its_place(name):
+    if name in {field.name for field in dataclasses.fields(PPOConfig)}:
+        return  # a size that TRL derives, and we do not
+    assert PPOConfig.from_trl(**TOKENS, total_episodes=8, **{name: None})  # switched off
+    with pytest.raises(ValueError, match=rf"got {name} \(") as error:
+        PPOConfig.from_trl(**TOKENS, total_episodes=8, **{name: "x"})
+    assert (_place(name) or "leave it out") in str(error.value)
+
+
+def test_a_run_without_a_length_and_an_unknown_name_are_refused():
+    with pytest.raises(ValueError, match=r"expected total_episodes \(or num_updates\), got neither"):
+        PPOConfig.from_trl(**TOKENS)
+    with pytest.raises(ValueError, match=r"got cliprang \(not here: leave it out\); push_to_hub \(trainer.policy.push"):
+        PPOConfig.from_trl(**TOKENS, total_episodes=8, cliprang=0.3, push_to_hub=True)
+
+
+def test_the_tables_of_the_page_have_every_counterpart():
+    rows = [line for line in PAGE.splitlines() if line.startswith("|")]
+    for table in (TRL, OPENRLHF):
+        assert all(any(f"`{ours}`" in row and f"`{theirs}`" in row for row in rows) for ours, theirs in table.items())
+    assert {*OPENRLHF} <= {field.name for field in dataclasses.fields(PPOConfig)}
+    with pytest.raises(TypeError, match="got 'eps_clip'; its counterpart here is clip_epsilon"):
+        PPOConfig(**TOKENS, eps_clip=0.2)
+
+
+def test_a_renamed_setting_is_taken_with_a_warning_for_one_release():
+    with pytest.warns(FutureWarning, match="rollout_batch_size is now micro_rollout_batch_size") as said:
+        config = PPOConfig(**TOKENS, rollout_batch_size=8)
+    assert said[0].filename == __file__
+    assert config.micro_rollout_batch_size == config.rollout_batch_size == 8
+    with pytest.warns(FutureWarning):
+        assert dataclasses.replace(PPOConfig(**TOKENS), rollout_batch_size=4).micro_rollout_batch_size == 4
+    with pytest.warns(FutureWarning):
+        assert parse_settings("rollout_batch_size=2") == {"micro_rollout_batch_size": 2}
+    with pytest.warns(FutureWarning), pytest.raises(ValueError, match="expected one value for micro_rollout_batch"):
+        PPOConfig(**TOKENS, rollout_batch_size=8, micro_rollout_batch_size=4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert PPOConfig(**TOKENS, micro_rollout_batch_size=8) == config
+    assert not {*RENAMED} & {field.name for field in dataclasses.fields(PPOConfig)}
+
+
+def test_what_an_older_journal_says_is_what_it_meant():
+    """A renamed setting, one that it lacks, and a clip of 3e38 from before `None` stood for none."""
+    today = that_decide({"clip_score": None, "kl_coef": 0.1})
+    assert that_decide({"clip_score": 3e38, "kl_coef": 0.1, "rollout_batch_size": 2, "dtype": "float32"}) == today
+    assert that_decide({"clip_score": 5, "kl_coef": 0.1}) != today != that_decide({"clip_score": None})
+
+
+def test_episode_is_explained_once():
+    texts = (ROOT / "tutorial/lesson09_ppo_trainer/more.md").read_text("utf-8"), PAGE
+    assert ["one pass over all prompts" in " ".join(text.split()) for text in texts] == [True, False]
+    assert re.search(r"\[.*episode.*\]\(.*lesson09.*other-trainers-settings", PAGE)
