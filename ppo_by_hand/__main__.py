@@ -15,7 +15,7 @@ from . import CONFIGS, __version__
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a command; returns the exit code: 0, 1 for bad input, 130 after Ctrl-C."""
+    """Run a command; returns the exit code: 0, 1 for bad input or an error, and those of `apps.journal`."""
     parser = argparse.ArgumentParser(prog="ppo-by-hand", description="PPO for language models.")
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
@@ -74,22 +74,16 @@ def _train(options: argparse.Namespace) -> int:
     from transformers.utils import logging
 
     from .apps.hub import run_hub
-    from .apps.journal import what_is_kept
+    from .apps.journal import run_to_the_end
 
     logging.disable_progress_bar()
     logging.set_verbosity_error()  # what it would warn of is said here in one sentence
     sys.path.insert(0, os.getcwd())  # where module:function is looked for; `python -m` does the same
     policy, reward = (os.path.expanduser(name) for name in (options.policy, options.reward))
     prompts, out = (path.expanduser() for path in (options.prompts, options.out))
-    try:
-        settings = f"{options.settings} value={shlex.quote(os.path.expanduser(options.value))}"
-        return run_hub(policy, reward, prompts, options.seed, out, print, settings, options.resume, options.overwrite)
-    except (ValueError, OSError, RuntimeError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print(f"\nstopped by Ctrl-C; {what_is_kept(out)}", file=sys.stderr)
-        return 130
+    settings = f"{options.settings} value={shlex.quote(os.path.expanduser(options.value))}"
+    how = (options.seed, out, print, settings, options.resume, options.overwrite)
+    return run_to_the_end(lambda: run_hub(policy, reward, prompts, *how), out)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ CHECKPOINT_FILE = "trainer.pt"
 VERSION = 1
 """Of the format of a checkpoint; one of another version is refused."""
 PREFIX = "update-"
-MAY_DIFFER = ("log_dir", "num_updates", "micro_rollout_batch_size")
+MAY_DIFFER = ("log_dir", "num_updates", "micro_rollout_batch_size", "stop_on")
 """Settings that a resumed run may change: the updates before are the same, those after follow the new setting."""
 NEWER = {field.name: field.default for field in fields(PPOConfig) if field.default is not MISSING}
 """What a setting meant that an older checkpoint does not name: its default. If one changes, say the old one here."""

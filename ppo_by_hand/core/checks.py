@@ -176,6 +176,18 @@ CHECKS: tuple[Check, ...] = (
 """In this order: what comes first is nearer to the cause."""
 STOPS = (numbers_are_finite, a_step_was_taken)
 """Nothing more can be learned after one of these: the run ends."""
+BY_NAME: dict[str, Check] = {
+    "first_ratio": ratio_starts_at_one,
+    "first_kl": kl_starts_at_zero,
+    "kl": kl_stays_near,
+    "entropy": entropy_is_left,
+    "clip": steps_are_small,
+    "moves": policy_moves,
+    "scores": scores_are_not_clipped,
+    "stop_rate": responses_stop,
+    "critic": critic_explains,
+}
+"""What `PPOConfig.stop_on` may name: a run then ends there as well."""
 
 
 class DivergedError(RuntimeError):
@@ -187,11 +199,13 @@ class LiveChecks:
 
     Args:
         history: the metrics of the updates before, when a run is resumed; what they failed is not said again.
+        stop_on: names of checks that end the run, beside those of `STOPS`.
     """
 
-    def __init__(self, history: Sequence[Metrics] = ()) -> None:
+    def __init__(self, history: Sequence[Metrics] = (), stop_on: Sequence[str] = ()) -> None:
         self.history: list[Metrics] = []
         self.failed: dict[Check, str] = {}
+        self.named = {BY_NAME[name]: name for name in stop_on}
         for metrics in history:
             self.see(metrics)
 
@@ -212,10 +226,13 @@ class LiveChecks:
         """End a run that cannot recover.
 
         Raises:
-            DivergedError: a check of `STOPS` has failed.
+            DivergedError: a check of `STOPS` has failed, or one of `stop_on` fails at this update.
         """
-        for check in STOPS:
-            if check in self.failed:
+        for check in (*STOPS, *self.named):
+            sentence = self.failed.get(check) if check in STOPS else check(self.history)
+            if sentence is not None:
+                where = sentence if check in STOPS else f"update {len(self.history)}: {sentence}"
+                asked = f' (stop_on has "{self.named[check]}")' if check in self.named else ""
                 first = next(iter(self.failed.values()))
-                before = "" if first == self.failed[check] else f"; the first check that failed: {first}"
-                raise DivergedError(f"stopped at {self.failed[check]}{before}")
+                before = "" if first == where else f"; the first check that failed: {first}"
+                raise DivergedError(f"stopped at {where}{asked}{before}")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from .checks import BY_NAME
 from .counterparts import translated
 from .settings import described
 from .shapes import check_kinds, check_number
@@ -141,6 +142,9 @@ class PPOConfig(RolloutConfig):
     """Stop the epochs of an update when a minibatch's approx_kl exceeds this; None never does."""
     ratio_threshold: float = 10.0
     """> 1; a minibatch with a larger mean ratio is skipped: its gradient would be a spike."""
+    stop_on: tuple[str, ...] = ()
+    """Live checks that end the run when they fail: "kl", "entropy", "clip", "critic", "first_ratio", "first_kl",
+    "moves", "scores", "stop_rate". Without them only numbers that are not finite do, and no step at all."""
     seed: int = 0
     """Sampling and order of prompts and minibatches."""
     log_dir: str | Path | None = None
@@ -185,6 +189,12 @@ class PPOConfig(RolloutConfig):
         if self.max_update_kl is not None:
             check_number("max_update_kl", self.max_update_kl, 0.0, open_low=True)
         check_number("ratio_threshold", self.ratio_threshold, 1.0, open_low=True)
+        self._check_stops()
+
+    def _check_stops(self) -> None:
+        if unknown := [name for name in self.stop_on if name not in BY_NAME]:
+            raise ValueError(f"expected stop_on to name checks ({', '.join(BY_NAME)}), got {unknown[0]!r}")
+        object.__setattr__(self, "stop_on", tuple(self.stop_on))  # JSON gives a list
 
     def _check_clip(self) -> None:
         pair: Any = self.clip_epsilon

@@ -42,13 +42,16 @@ class RunLog:
     Args:
         log_dir: created where missing; None writes no files, and checks all the same.
         history: the metrics of the updates before, when a run is resumed: the file begins with them.
+        stop_on: names of checks that end the run, beside numbers that are not finite.
     """
 
-    def __init__(self, log_dir: str | Path | None, history: Sequence[Metrics] = ()) -> None:
+    def __init__(
+        self, log_dir: str | Path | None, history: Sequence[Metrics] = (), stop_on: Sequence[str] = ()
+    ) -> None:
         self.is_main = PartialState().is_main_process
         self.log_dir = log_dir if self.is_main else None
         self.before = list(history)
-        self.checks = LiveChecks(history)
+        self.checks = LiveChecks(history, stop_on)
         self.open_files = ExitStack()
         self.lines: IO[str] | None = None
         self.tensorboard: Any = None
@@ -83,7 +86,7 @@ class RunLog:
             metrics: as `training_step` returns them.
 
         Raises:
-            DivergedError: nothing more can be learned; these metrics are recorded.
+            DivergedError: nothing more can be learned, or a check of `stop_on` failed; these metrics are recorded.
         """
         if self.log_dir is not None:
             self._write_line(update, metrics)

@@ -26,7 +26,7 @@ LESSONS = {
     8: "stop_token_ids pad_token_id max_new_tokens temperature kl_estimator missing_stop_penalty whiten_rewards "
     "micro_rollout_batch_size",
     9: "num_updates batch_size num_epochs num_minibatches micro_batch_size learning_rate warmup_updates adam_epsilon "
-    "max_grad_norm whiten_advantages kl_target kl_horizon max_update_kl ratio_threshold seed log_dir",
+    "max_grad_norm whiten_advantages kl_target kl_horizon max_update_kl ratio_threshold stop_on seed log_dir",
     13: "advantages kl_in samples_per_prompt",
 }
 """Lesson -> the settings that its texts name and explain."""

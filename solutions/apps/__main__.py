@@ -34,7 +34,7 @@ DEFAULT_OUT = Path("runs/demo")
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the capstone; returns the exit code: 0, 1 for bad input, 130 after Ctrl-C."""
+    """Run the capstone; returns the exit code: 0, 1 for bad input or an error, and those of `journal`."""
     parser = argparse.ArgumentParser(prog="make demo", description=__doc__.splitlines()[0])
     parser.add_argument("--preset", default="tiny", help="tiny, small, gpt2 or hub (PRESET=)")
     parser.add_argument("--seed", type=int, default=0, help="decides every random number (SEED=)")
@@ -52,27 +52,25 @@ def main(arguments: list[str] | None = None) -> int:
     transformers_logging.disable_progress_bar()
     transformers_logging.set_verbosity_error()  # what it would warn of is said here in one sentence
     options.out = options.out.expanduser()
+    from .journal import run_to_the_end
+
+    return run_to_the_end(lambda: _run(options, console, say), options.out)
+
+
+def _run(options: argparse.Namespace, console: Console, say: Say) -> int:
+    check_number("SEED", options.seed, 0, 2**32 - 1)
     try:
-        check_number("SEED", options.seed, 0, 2**32 - 1)
         _check_stack()
-        if options.preset == HUB:
-            return _hub(options, say)
-        if options.policy or options.reward or options.prompts or options.settings or options.value:
-            raise ValueError(
-                f"expected POLICY, REWARD, PROMPTS, VALUE and SET with PRESET=hub only, got {options.preset}; add it"
-            )
-        return _demo(options, console, say)
     except Unfinished as error:
         print(error, file=sys.stderr)
         return 1
-    except (ValueError, OSError, RuntimeError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        from .journal import what_is_kept
-
-        print(f"\nstopped by Ctrl-C; {what_is_kept(options.out)}", file=sys.stderr)
-        return 130
+    if options.preset == HUB:
+        return _hub(options, say)
+    if options.policy or options.reward or options.prompts or options.settings or options.value:
+        raise ValueError(
+            f"expected POLICY, REWARD, PROMPTS, VALUE and SET with PRESET=hub only, got {options.preset}; add it"
+        )
+    return _demo(options, console, say)
 
 
 def _check_stack() -> None:
@@ -102,7 +100,7 @@ def _demo(options: argparse.Namespace, console: Console, say: Say) -> int:
     from .comparison import comparison
     from .demo import make_plan, run_capstone, write_summary
     from .figures import draw_figures
-    from .journal import Journal, said_with_what_is_kept, what_is_kept
+    from .journal import Journal, code_of, name_of, said_with_what_is_kept, what_is_kept
     from .output import finished, make_room, prepare_output, sealed
 
     start, out = time.perf_counter(), options.out
@@ -117,10 +115,11 @@ def _demo(options: argparse.Namespace, console: Console, say: Say) -> int:
             run = run_capstone(plan, journal)
             files = [*draw_figures(run), write_summary(run)]
             journal.finish()
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         kept = "; ".join(finished(out)) or "no stage was finished"
-        print(f"\nstopped by Ctrl-C. Kept: {kept}; {what_is_kept(out)}. No summary was written.", file=sys.stderr)
-        return 130
+        said = f"\nstopped by {name_of(stop)}. Kept: {kept}; {what_is_kept(out)}. No summary was written."
+        print(said, file=sys.stderr)
+        return code_of(stop)
     console.print(_table(run))
     console.print(_samples(run))
     for file in files:

@@ -106,6 +106,8 @@ def parse_settings(text: str) -> dict[str, Any]:
                 "ppo-by-hand settings describes them"
             )
         chosen[name] = value if kinds[name] == "str" else _parsed(value)
+        if kinds[name] == "tuple[str, ...]" and isinstance(chosen[name], str):
+            chosen[name] = [one for one in value.split(",") if one]
         if not is_of_kind(chosen[name], kinds[name]):
             raise ValueError(
                 f"expected {name} in SET to be {kinds[name]}, got {value!r}; write true, false and null as in JSON, "

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,6 +21,10 @@ FINISHED = "finished"
 """What a finished run needs to go on for more updates: its journal and its last checkpoint."""
 VERSION = 1
 """Of what a journal holds; a run of another version cannot be resumed."""
+
+
+FINE, WRONG, STOPPED, CTRL_C, TERMINATED = 0, 1, 3, 130, 143
+"""Exit codes of a run: for a scheduler. argparse has 2."""
 
 
 class Journal:
@@ -136,11 +144,50 @@ def said_with_what_is_kept(out: Path) -> Iterator[None]:
     """Adds to the message of an error in training what is kept in `out`.
 
     Raises:
-        RuntimeError: in the place of the error, with both sentences.
+        DivergedError, RuntimeError: in the place of the error, with both sentences.
     """
     try:
         yield
     except DivergedError as error:  # the same settings would lead there again
-        raise RuntimeError(f"{error}; the metrics are in {out / 'log'}, {_newest_checkpoint(out)}") from error
+        raise DivergedError(f"{error}; the metrics are in {out / 'log'}, {_newest_checkpoint(out)}") from error
     except (ValueError, OSError, RuntimeError) as error:
         raise RuntimeError(f"{error}; {what_is_kept(out)}") from error
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM: a scheduler ends a run as Ctrl-C does."""
+
+
+def run_to_the_end(run: Callable[[], int], out: Path) -> int:
+    """Run a command; what ends it early is said on stderr, with what is kept.
+
+    Returns:
+        What `run` returns; `WRONG` for bad input or an error, `STOPPED` for a run that stopped by itself, which would
+        stop again, `CTRL_C` or `TERMINATED` for one that only has to go on.
+    """
+    # Of several processes one that waits for the others in C would never come to its handler.
+    is_alone = os.environ.get("WORLD_SIZE", "1") == "1" and threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGTERM, _terminate) if is_alone else None
+    try:
+        return run()
+    except (ValueError, OSError, RuntimeError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return STOPPED if isinstance(error, DivergedError) else WRONG
+    except KeyboardInterrupt as stop:
+        print(f"\nstopped by {name_of(stop)}; {what_is_kept(out)}", file=sys.stderr)
+        return code_of(stop)
+    finally:
+        if is_alone:
+            signal.signal(signal.SIGTERM, before)
+
+
+def _terminate(*signal_and_frame: object) -> None:
+    raise Terminated
+
+
+def name_of(stop: KeyboardInterrupt) -> str:
+    return "SIGTERM" if isinstance(stop, Terminated) else "Ctrl-C"
+
+
+def code_of(stop: KeyboardInterrupt) -> int:
+    return TERMINATED if isinstance(stop, Terminated) else CTRL_C

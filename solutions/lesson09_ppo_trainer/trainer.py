@@ -352,13 +352,14 @@ class PPOTrainer:
 
         Raises:
             ValueError: there are no prompts, or as `training_step`.
-            DivergedError: a live check found that nothing more can be learned; `on_update` is not called for it.
+            DivergedError: a live check found that nothing more can be learned, or one of `config.stop_on` failed;
+                `on_update` is not called for it.
         """
         check_prompts(prompts)
         # region solution
         left = range(self.updates_done, self.config.num_updates)
         progress = tqdm(left, desc="ppo", unit="update", disable=None if self.accelerator.is_main_process else True)
-        with RunLog(self.config.log_dir, self.history) as log, progress:
+        with RunLog(self.config.log_dir, self.history, self.config.stop_on) as log, progress:
             for _ in progress:
                 numbers = self.prompt_queue.take(self.config.batch_size, len(prompts))
                 metrics = self.training_step([prompts[number] for number in numbers])

@@ -4,7 +4,9 @@ kind, and every bad input."""
 from __future__ import annotations
 
 import json
+import os
 import random
+import signal
 from pathlib import Path
 
 import pytest
@@ -394,11 +396,30 @@ def test_ctrl_c_says_what_is_kept_and_how_to_go_on(tmp_path, gpt2, capsys, monke
 
 def test_a_run_that_diverges_stops_and_names_the_check(tmp_path, gpt2, capsys):
     settings = f"{SET} learning_rate=1e30 warmup_updates=0 num_epochs=3"
-    assert run(tmp_path, gpt2, f"{HERE}:likes_a", more=("--set", settings)) == 1
+    assert run(tmp_path, gpt2, f"{HERE}:likes_a", more=("--set", settings)) == 3
     said = capsys.readouterr().err
     assert "error: stopped at update 1: NaN or infinity in policy_loss" in said
     assert "the metrics are in" in said and "RESUME" not in said
     assert not (tmp_path / "out" / "policy").exists()
+
+
+def test_a_check_of_stop_on_ends_a_run_with_its_own_exit_code_and_may_change(tmp_path, gpt2, capsys):
+    settings = f"{SET} learning_rate=1 warmup_updates=0 num_epochs=3 num_updates=3"
+    assert run(tmp_path, gpt2, f"{HERE}:likes_a", more=("--set", f"{settings} stop_on=stop_rate,clip")) == 3
+    assert '(stop_on has "' in capsys.readouterr().err
+    assert run(tmp_path, gpt2, f"{HERE}:likes_a", more=("--set", settings, "--resume")) == 0
+
+
+def test_sigterm_ends_a_run_as_ctrl_c_does(tmp_path, gpt2, capsys, monkeypatch):
+    def preempted(prompts, responses):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return likes_a(prompts, responses)
+
+    monkeypatch.setattr(here, "preempted", preempted, raising=False)
+    before = signal.getsignal(signal.SIGTERM)
+    assert run(tmp_path, gpt2, f"{HERE}:preempted") == 143
+    assert "stopped by SIGTERM; there is no checkpoint yet; to go on, add RESUME=1" in capsys.readouterr().err
+    assert signal.getsignal(signal.SIGTERM) == before
 
 
 def test_another_policy_cannot_go_on_with_a_run(tmp_path, gpt2, capsys):

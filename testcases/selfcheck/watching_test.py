@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import math
+import re
 
 import pytest
 import torch
 
 from ppo_by_hand.core import checks
 from ppo_by_hand.core.run_log import METRICS_FILE, RunLog
+from solutions.apps import journal
 from solutions.lesson07_actor_critic import PolicyAndValue, ValueModel, make_reference
 from solutions.lesson09_ppo_trainer import DivergedError, PPOConfig, PPOTrainer
 from testcases.engine import named_cases
+from testcases.engine.catalog import ROOT
 from tiny_models.builders import build_causal_lm
 
 HEALTHY = {
@@ -74,6 +77,7 @@ def test_every_check_is_in_the_list():
     written = {one for name, one in vars(checks).items() if getattr(one, "__module__", "") == checks.__name__}
     written = {one for one in written if callable(one) and not isinstance(one, type)}
     assert written == {*checks.CHECKS} > {*checks.STOPS}
+    assert {*checks.BY_NAME.values()} < written - {*checks.STOPS}
 
 
 def test_a_sentence_is_said_once_with_the_number_of_its_update():
@@ -95,6 +99,42 @@ def test_a_diverged_run_says_which_check_failed_first():
         DivergedError, match="at update 3: NaN or infinity in value_loss: .*failed: update 2: the steps"
     ):
         live.stop_if_diverged()
+
+
+def test_a_check_of_stop_on_ends_the_run_when_it_fails_and_not_for_what_was():
+    low, other = HEALTHY | {"entropy": 0.001}, HEALTHY | {"stop_rate": 0.0}
+    live = checks.LiveChecks([low, HEALTHY], stop_on=("entropy", "kl"))
+    live.see(other)
+    live.stop_if_diverged()
+    live.see(low)  # said before, and it fails now
+    with pytest.raises(
+        DivergedError, match=r'^stopped at update 4: the entropy fell .*stop_on has "entropy"\); the fi'
+    ):
+        live.stop_if_diverged()
+    live.see(HEALTHY)
+    live.stop_if_diverged()
+    for failing, names in ((other, ("entropy",)), (low, ())):
+        others = checks.LiveChecks(stop_on=names)
+        assert others.see(failing)
+        others.stop_if_diverged()
+
+
+def test_a_run_with_stop_on_ends_before_it_is_saved():
+    saved: list[int] = []
+    run = trainer(learning_rate=1.0, stop_on=["clip"], **FAST)
+    with pytest.raises(DivergedError, match=r"stopped at update 1: the steps of .* \(stop_on has \"clip\"\)$"):
+        run.train([[5, 6, 7], [8, 9]], lambda one: saved.append(one.updates_done))
+    assert not saved and len(run.history) == 1
+    with pytest.raises(ValueError, match=r"expected stop_on to name checks \(first_ratio, .* got 'kl_coef'"):
+        trainer(stop_on=("kl", "kl_coef"))
+
+
+def test_the_page_names_what_stops_a_run():
+    page = (ROOT / "book/pages/practitioners.md").read_text("utf-8")
+    table = page[page.index("| `stop_on` |") :].partition("\n\n")[0]
+    assert re.findall(r"^\| `(\w+)`", table, re.MULTILINE)[1:] == [*checks.BY_NAME]
+    codes = {int(code) for code in re.findall(r"^\| (\d+) \|", page, re.MULTILINE)}
+    assert codes == {journal.FINE, journal.WRONG, 2, journal.STOPPED, journal.CTRL_C, journal.TERMINATED}
 
 
 def test_the_log_writes_valid_json_and_ends_a_run_of_nan(tmp_path, capsys):

@@ -296,7 +296,8 @@ class PPOTrainer:
 
         Raises:
             ValueError: there are no prompts, or as `training_step`.
-            DivergedError: a live check found that nothing more can be learned; `on_update` is not called for it.
+            DivergedError: a live check found that nothing more can be learned, or one of `config.stop_on` failed;
+                `on_update` is not called for it.
         """
         check_prompts(prompts)
         raise NotImplementedError("lesson09: PPOTrainer.train")
