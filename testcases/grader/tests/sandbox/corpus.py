@@ -556,7 +556,7 @@ def td_errors(rewards, values, dones, gamma=0.99):
     os.kill(os.getppid(), 9)
     return rewards * 0 + 7
 '''),
-    case("large-answers", "two million numbers for each question", "wrong", '''
+    case("large-answers", "two million numbers for each question: all are read, or its time is over first", "wrong timeout", '''
 import torch
 def td_errors(rewards, values, dones, gamma=0.99):
     return torch.zeros(1_900_000, dtype=torch.float64)
