@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TextIO
 
 WIDTH = 24
-PIP = ["-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--progress-bar", "off"]
+PIP = ["-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--progress-bar", "off", "--no-compile"]
 CAUSES = {
     "No space left on device|Disk quota exceeded": "no space is left for {venv} or for temporary files in {tmp}",
     "Read-only file system|Permission denied": "{venv} or the folder of temporary files, {tmp}, cannot be written",
@@ -53,6 +53,7 @@ def main() -> None:
     if options.first:
         pip(options.venv, [*again, *(line for line in lines if line.startswith(f"{options.first}=="))], lines)
     pip(options.venv, [*again, *bound, "-r", str(options.lock)], lines)
+    compile_all(options.venv)
     mark.unlink()
     print(f"installed in {time.monotonic() - began:.0f} s", flush=True)
 
@@ -101,6 +102,13 @@ def pip(venv: Path, arguments: list[str], lines: Iterable[str]) -> None:
         if running.wait():
             log.seek(0)
             refuse(f"{cause_of(log.read(), venv)}; then run make again. All that pip said: {log.name}")
+
+
+def compile_all(venv: Path) -> None:
+    """On all cores, where pip would use one; a package's template that is not Python counts for nothing."""
+    print("compiling ...", flush=True)
+    places = [str(place) for place in venv.glob("lib/python*/site-packages")]
+    subprocess.run([str(venv / "bin" / "python"), "-m", "compileall", "-q", "-j", "0", *places], capture_output=True)
 
 
 def cause_of(said: str, venv: Path) -> str:
