@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .core.checkpoints import CheckpointFolder
     from .core.checks import DivergedError
     from .core.config import PPOConfig, RolloutConfig
+    from .core.progress import quiet
     from .lesson01_masked_sequences import (
         gather_log_probs,
         masked_mean,
@@ -120,6 +121,7 @@ __all__ = [
     "masked_whiten",
     "pairwise_loss",
     "position_ids",
+    "quiet",
     "ranking_loss",
     "reduce_losses",
     "response_log_probs",

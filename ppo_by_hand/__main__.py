@@ -71,13 +71,11 @@ def _adopt(out: Path) -> int:
 
 
 def _train(options: argparse.Namespace) -> int:
-    from transformers.utils import logging
-
     from .apps.hub import run_hub
     from .apps.journal import run_to_the_end
+    from .core.progress import quiet
 
-    logging.disable_progress_bar()
-    logging.set_verbosity_error()  # what it would warn of is said here in one sentence
+    quiet()  # what it would warn of is said here in one sentence
     sys.path.insert(0, os.getcwd())  # where module:function is looked for; `python -m` does the same
     policy, reward = (os.path.expanduser(name) for name in (options.policy, options.reward))
     prompts, out = (path.expanduser() for path in (options.prompts, options.out))

@@ -89,6 +89,9 @@ class PPOConfig(RolloutConfig):
 
     clip_score: float | None = 5.0  # type: ignore[assignment]  # wider than lesson 8 reads: __post_init__ makes it a float
     """> 0; scores are clipped to +- this before they become rewards. None: no clip (stored as `NO_CLIP`)."""
+    normalize_score: str | None = None
+    """"first": scores count in standard deviations from their mean, both those of the first rollout; before penalty
+    and clip. None: as they come."""
     num_updates: int = 60
     """Rollouts in the run, each followed by its optimizer steps, >= 1."""
     batch_size: int = 64
@@ -168,6 +171,8 @@ class PPOConfig(RolloutConfig):
             check_number("micro_batch_size", self.micro_batch_size, 1)
         self._check_rollout()
         self._check_advantages()
+        if self.normalize_score not in (None, "first"):
+            raise ValueError(f'expected normalize_score to be "first" or None, got {self.normalize_score!r}')
         if self.scheduler not in SCHEDULES:
             raise ValueError(f"expected scheduler to be one of {', '.join(SCHEDULES)}, got {self.scheduler!r}")
         if self.critic_learning_rate is not None:

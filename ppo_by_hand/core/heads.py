@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+from typing import Any
+
 import torch
 from torch import nn
 
@@ -17,3 +20,23 @@ def scalar_head(hidden_size: int, dtype: torch.dtype = torch.float32) -> nn.Line
 def dtype_of(backbone: nn.Module) -> torch.dtype:
     """The dtype of a backbone's weights, and so of its outputs: a head on top of a bfloat16 model must have it too."""
     return next((weight.dtype for weight in backbone.parameters() if weight.is_floating_point()), torch.float32)
+
+
+def start_from_classifier(critic: Any, classifier: Any) -> Any:
+    """Give a critic whose backbone is the classifier's a copy of it, and of its head of one linear layer.
+
+    Raises:
+        ValueError: the head is another.
+    """
+    head = getattr(classifier, "score", None)
+    if not isinstance(head, nn.Linear) or head.out_features != 1:
+        raise ValueError(
+            "expected a sequence classifier whose head is one linear layer with one label, got "
+            f"{type(classifier).__name__}; start from a backbone: ValueModel(AutoModel.from_pretrained(name))"
+        )
+    critic.backbone = copy.deepcopy(classifier.base_model)
+    with torch.no_grad():
+        critic.head.weight.copy_(head.weight)
+        if head.bias is not None:
+            critic.head.bias.copy_(head.bias)
+    return critic.requires_grad_(True)

@@ -6,24 +6,34 @@ from typing import Any
 
 from .config import PPOConfig
 from .groups import OF_A_CRITIC
-from .schedule import learning_rates
+from .normalization import Scale
+from .schedule import Schedule, learning_rates
 from .tokens import is_stop
 
 
-def rollout_metrics(experience: Any, config: PPOConfig, kl_coef: float, updates_done: int) -> dict[str, float]:
+def rollout_metrics(
+    experience: Any,
+    config: PPOConfig,
+    kl_coef: float,
+    updates_done: int,
+    schedule: Schedule | None = None,
+    scale: Scale | None = None,
+) -> dict[str, float]:
     """Metrics of the rollout; `kl` is the k1 estimate summed over each response.
 
     Args:
         experience: lesson 8's `Experience` of one update.
         kl_coef: its KL coefficient.
         updates_done: number of updates before this one.
+        schedule: of the learning rates, in the place of the config's.
+        scale: by which the scores were normalized before the clip.
     """
     mask, scores = experience.mask, experience.scores
     kl = (experience.log_probs - experience.ref_log_probs).masked_fill(~mask, 0.0).sum(dim=1)
     returns, values = experience.returns[mask], experience.values[mask]
     unexplained = (returns - values).var(correction=0) / returns.var(correction=0).clamp(min=1e-8)
     is_stopped = (is_stop(experience.responses, config.stop_token_ids) & mask).any(dim=1)
-    clipped = scores - config.missing_stop_penalty * (~is_stopped).to(scores.dtype)
+    clipped = (scale or Scale())(scores) - config.missing_stop_penalty * (~is_stopped).to(scores.dtype)
     found = {
         "score": scores.mean().item(),
         "score_std": scores.std(correction=0).item(),
@@ -37,7 +47,7 @@ def rollout_metrics(experience: Any, config: PPOConfig, kl_coef: float, updates_
         "response_length": mask.sum(dim=1).float().mean().item(),
         "stop_rate": is_stopped.float().mean().item(),
         "explained_variance": 1.0 - unexplained.item(),
-        "learning_rate": learning_rates(config, updates_done)[0],
+        "learning_rate": learning_rates(config, updates_done, schedule)[0],
     }
     return found if config.advantages == "gae" else {name: found[name] for name in found if name not in OF_A_CRITIC}
 

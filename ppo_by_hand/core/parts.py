@@ -45,9 +45,11 @@ def _brief(value: object) -> str:
 def _check_critic(critic: Any) -> None:
     backbone = getattr(critic, "backbone", critic)
     if hasattr(critic, "get_input_embeddings") or getattr(backbone, "get_output_embeddings", lambda: None)():
+        is_classifier = isinstance(getattr(backbone, "score", None), nn.Linear)
+        fix = "call ValueModel.from_classifier(model)" if is_classifier else "load one with AutoModel"
         raise ValueError(
             "expected the critic to be ValueModel(backbone), the backbone without a head, got a "
-            f"{type(backbone).__name__}; load one with AutoModel"
+            f"{type(backbone).__name__}; {fix}"
         )
 
 

@@ -9,19 +9,26 @@ from typing import Any
 import torch
 from torch import Tensor
 
-Prompt = str | list[int]
-"""A text, or its token ids."""
-RULE = "expected a list of prompts, each a text or a list of token ids"
+from .conversations import Written, encode_prompt, from_row, from_text
+
+Prompt = str | list[int] | list[dict[str, str]] | Mapping[str, Any]
+"""A text, its token ids, messages, or a row with one of them as `prompt` (or `input_ids`) and more columns."""
+RULE = "expected a list of prompts, each a text, a list of token ids or of messages, or a row with a prompt"
+
+
+OF_TOKENS = ("input_ids", "attention_mask")
 
 
 def tokenize(prompts: Sequence[Prompt], tokenizer: Any) -> list[list[int]]:
     """Token ids of each prompt, not padded; arguments and errors as in `encode_prompts`."""
     check_prompts(prompts)
-    if not callable(tokenizer) and any(isinstance(prompt, str) for prompt in prompts):
+    if not callable(tokenizer) and any(_needs_tokenizer(prompt) for prompt in prompts):
         raise ValueError("expected token ids, got a text and no tokenizer; pass tokenizer= to PPOTrainer")
     rows = []
     for number, prompt in enumerate(prompts):
-        ids = tokenizer(prompt)["input_ids"] if isinstance(prompt, str) else prompt
+        ids: Any = tokenizer(prompt)["input_ids"] if isinstance(prompt, str) else prompt
+        if is_row(prompt):
+            ids = _row_ids(prompt, number, tokenizer)
         try:
             rows.append([operator.index(token) for token in ids])
         except TypeError as error:
@@ -29,6 +36,43 @@ def tokenize(prompts: Sequence[Prompt], tokenizer: Any) -> list[list[int]]:
         if not rows[-1]:
             raise ValueError(f"expected a token in each prompt, got none in prompt {number}: {prompt!r}")
     return rows
+
+
+def is_row(prompt: object) -> bool:
+    """Whether it is a row with columns, or a conversation."""
+    return isinstance(prompt, Mapping) or (isinstance(prompt, list) and any(isinstance(p, Mapping) for p in prompt[:1]))
+
+
+def as_written(prompts: Sequence[Prompt], prompt_ids: list[list[int]], tokenizer: Any) -> list[Written]:
+    """What a reward function is told of each prompt: a text or token ids as they decode, a row as it was written."""
+    given = []
+    for number, (prompt, ids) in enumerate(zip(prompts, prompt_ids, strict=True)):
+        if not is_row(prompt) or _has_ids(prompt):
+            columns = dict(prompt) if isinstance(prompt, Mapping) else {}
+            text = tokenizer.decode(ids, skip_special_tokens=True)
+            given.append(from_text(text)._replace(columns={n: columns[n] for n in columns if n not in OF_TOKENS}))
+        else:
+            given.append(_written(prompt, number))
+    return given
+
+
+def _needs_tokenizer(prompt: object) -> bool:
+    return isinstance(prompt, str) or (is_row(prompt) and not _has_ids(prompt))
+
+
+def _has_ids(prompt: object) -> bool:
+    return isinstance(prompt, Mapping) and "input_ids" in prompt and "prompt" not in prompt
+
+
+def _row_ids(prompt: Any, number: int, tokenizer: Any) -> list[int]:
+    if _has_ids(prompt):
+        return list(prompt["input_ids"])
+    return encode_prompt(_written(prompt, number), tokenizer)
+
+
+def _written(prompt: Any, number: int) -> Written:
+    row = prompt if isinstance(prompt, Mapping) else {"prompt": prompt}
+    return from_row(row, f"prompt {number}", prompt)
 
 
 def check_prompts(prompts: Sequence[Prompt]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
@@ -41,9 +42,23 @@ def make_scorer(reward_model: nn.Module | RewardFunction, tokenizer: Any = None)
         return _module_scorer(reward_model)
     if not callable(reward_model):
         raise ValueError(f"expected a reward model or a function of (prompts, responses), got {reward_model!r}")
+    _check_signature(reward_model)
     if tokenizer is None:
         raise ValueError("expected a tokenizer with a reward function, got None; pass tokenizer= to PPOTrainer")
     return _function_scorer(reward_model, tokenizer)
+
+
+def _check_signature(function: Callable[..., Any]) -> None:
+    try:
+        inspect.signature(function).bind_partial([], [])
+    except ValueError:  # written in C
+        return
+    except TypeError as error:
+        name = getattr(function, "__name__", repr(function))
+        raise ValueError(
+            f"expected a reward function of (prompts, responses), two lists of texts, got {name}"
+            f"{inspect.signature(function)}"
+        ) from error
 
 
 def _module_scorer(reward_model: nn.Module) -> Scorer:

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
-from transformers.utils import logging as transformers_logging
 
+from ppo_by_hand.core.progress import quiet
 from ppo_by_hand.core.shapes import check_number
 from tiny_models.gold import GOLD_MAX
 from tiny_models.presets import HUB
@@ -49,8 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     console = Console(highlight=False, markup=False)
     say = functools.partial(console.print, soft_wrap=True)
-    transformers_logging.disable_progress_bar()
-    transformers_logging.set_verbosity_error()  # what it would warn of is said here in one sentence
+    quiet()  # what it would warn of is said here in one sentence
     options.out = options.out.expanduser()
     from .journal import run_to_the_end
 

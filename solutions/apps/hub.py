@@ -17,6 +17,7 @@ from accelerate import Accelerator
 from accelerate.utils import set_seed
 
 from ppo_by_hand.core.config import PPOConfig
+from ppo_by_hand.core.conversations import columns_of, originals_of
 from ppo_by_hand.core.scoring import RewardFunction
 from ppo_by_hand.core.shapes import check_number
 
@@ -25,7 +26,7 @@ from .hub_actor_critic import make_models, whole_policy
 from .hub_evaluation import HeldOut, Tracker
 from .hub_models import context_length, embedding_rows, load_policy, named_tokens, saved_dtype, stop_token_ids
 from .hub_options import HubOptions, split_settings, that_decide
-from .hub_prompts import check_context, columns_of, encode_all, originals_of, read_prompts
+from .hub_prompts import check_context, encode_all, read_prompts
 from .hub_rewards import load_reward
 from .journal import FINISHED, Journal, said_with_what_is_kept
 from .output import prepare_output, save_model, sealed

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from ppo_by_hand.core.files import first_line
+from ppo_by_hand.core.heads import start_from_classifier
 
 from ..lesson07_actor_critic import PolicyAlone, PolicyAndValue, ValueModel, make_reference
 from .hub_options import HubOptions
@@ -52,19 +53,11 @@ def make_models(
 
 def make_critic(policy: PreTrainedModel, value: nn.Module | None) -> ValueModel:
     """A critic in the policy's dtype, with a backbone of its own."""
-    source: Any = policy if value is None else value
-    critic = ValueModel(cast("PreTrainedModel", copy.deepcopy(source.base_model)))
-    if value is not None:
-        head = getattr(value, "score", None)
-        if not isinstance(head, nn.Linear):
-            raise ValueError(
-                f"expected VALUE to be a reward model whose head is one linear layer, got {type(value).__name__}; "
-                "leave VALUE out to start from the policy's backbone"
-            )
-        with torch.no_grad():
-            critic.head.weight.copy_(head.weight)
-            if head.bias is not None:
-                critic.head.bias.copy_(head.bias)
+    if value is None:
+        critic = ValueModel(cast("PreTrainedModel", copy.deepcopy(policy.base_model)))
+    else:
+        backbone: Any = value.base_model
+        critic = start_from_classifier(ValueModel(backbone), value)
     return critic.to(policy.dtype).requires_grad_(True)
 
 

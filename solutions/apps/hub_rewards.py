@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
-import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
+from ppo_by_hand.core.conversations import Columns, wanted_columns, with_original_prompts
 from ppo_by_hand.core.files import first_line
 from ppo_by_hand.core.scoring import RewardFunction
 
@@ -19,10 +18,6 @@ from .hub_models import context_length, embedding_rows, load_model
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
-
-
-Columns = Mapping[str, Mapping[str, Any] | None]
-"""By the text that a prompt's tokens decode to; None where different prompts have the same text."""
 
 
 def load_reward(
@@ -116,47 +111,6 @@ def _longest(model: PreTrainedModel, tokenizer: Any) -> int | None:
 
     limit: int = min(tokenizer.model_max_length, context_length(model) or VERY_LARGE_INTEGER)
     return limit if limit < VERY_LARGE_INTEGER else None
-
-
-def with_original_prompts(
-    function: RewardFunction, originals: Mapping[str, str], columns: Columns | None = None, wanted: Sequence[str] = ()
-) -> RewardFunction:
-    """The same function, called with the prompts as the user wrote them, and the wanted columns of theirs by name."""
-
-    @functools.wraps(function)
-    def wrapped(prompts: list[str], responses: list[str]) -> Any:
-        rows = [(columns or {}).get(prompt) or {} for prompt in prompts]
-        more: dict[str, Any] = {name: [row.get(name) for row in rows] for name in wanted}
-        return function([originals[prompt] for prompt in prompts], responses, **more)
-
-    return wrapped
-
-
-def wanted_columns(function: Callable[..., Any], columns: Columns) -> list[str]:
-    """The columns that a reward function takes by name: all of them, if it has `**columns`.
-
-    Raises:
-        ValueError: it needs one that a prompt does not have, or that is not the same for equal prompts.
-    """
-    try:
-        parameters = list(inspect.signature(function).parameters.values())[2:]
-    except (TypeError, ValueError):  # written in C
-        return []
-    there = {name for row in columns.values() for name in row or {}}
-    takes_all = any(one.kind is one.VAR_KEYWORD for one in parameters)
-    named = [one for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
-    needed = [one.name for one in named if one.default is one.empty]
-    wanted = sorted(there | set(needed)) if takes_all else [one.name for one in named if one.name in {*there, *needed}]
-    for text, row in columns.items():
-        if wanted and row is None:
-            raise ValueError(f"expected equal prompts to have equal columns, got two different rows for {text[:60]!r}")
-        missing = [name for name in needed if name not in (row or {})]
-        if missing:
-            raise ValueError(
-                f"expected each prompt to have the column {missing[0]!r}, which the reward function "
-                f"{function.__name__} takes, got none in {text[:60]!r}"
-            )
-    return wanted
 
 
 def _import(name: str) -> RewardFunction:

@@ -289,7 +289,8 @@ def test_a_part_that_does_not_fit_is_refused(change, sentence):
     {
         "one-text": ("the cat", "got a str in the place of the list"),
         "generator": ((row for row in PROMPTS), "got a generator in the place of the list"),
-        "rows-of-a-data-set": ([{"prompt": "a"}] * 5, "got {'prompt': 'a'} as prompt 0"),
+        "rows-without-a-tokenizer": ([{"prompt": "a"}] * 5, "got a text and no tokenizer"),
+        "rows-without-a-prompt": ([{"input_ids": [5.5]}] * 5, "got {'input_ids': [5.5]} as prompt 0"),
         "none": ([[5], None, [6], [7], [8]], "got None as prompt"),
         "fractions": ([[5.5]], "got [5.5] as prompt 0"),
         "unknown-token": ([[5, 12]], "expected token ids in [0, 12), those of the policy, got 5 to 12 in the prompts"),

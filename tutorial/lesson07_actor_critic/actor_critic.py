@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import torch
 from torch import Tensor, nn
 
-from ppo_by_hand.core.heads import dtype_of, scalar_head
+from ppo_by_hand.core.heads import dtype_of, scalar_head, start_from_classifier
 from ppo_by_hand.core.shapes import check_number, check_shapes
 
 from ..lesson01_masked_sequences import position_ids
@@ -76,6 +76,15 @@ class ValueModel(nn.Module):
         super().__init__()
         self.backbone = backbone
         self.head = scalar_head(backbone.config.hidden_size, dtype_of(backbone))
+
+    @classmethod
+    def from_classifier(cls, classifier: Any) -> ValueModel:
+        """A critic that starts as a copy of a Hugging Face sequence classifier of one label, backbone and head. Given.
+
+        Raises:
+            ValueError: its head is not one linear layer.
+        """
+        return start_from_classifier(cls(classifier.base_model), classifier)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         """Estimate the reward to come after reading the text up to and including each position.

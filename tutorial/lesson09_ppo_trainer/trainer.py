@@ -29,18 +29,30 @@ from tqdm import tqdm
 
 from ppo_by_hand.core.checkpoints import CHECKPOINT_FILE, VERSION, Generator, global_generators, read_checkpoint
 from ppo_by_hand.core.config import PPOConfig
+from ppo_by_hand.core.conversations import reading_rows
 from ppo_by_hand.core.groups import with_group_advantages, with_kl_in_the_loss
 from ppo_by_hand.core.metrics import rollout_metrics
 from ppo_by_hand.core.metrics import weighted as _weighted
+from ppo_by_hand.core.normalization import Scale, scale_in, scale_of, with_scores_normalized
 from ppo_by_hand.core.parts import check_parts
 from ppo_by_hand.core.processes import check_configuration
-from ppo_by_hand.core.prompts import Prompt, PromptQueue, check_prompts, encode_prompts, tokenize
+from ppo_by_hand.core.progress import in_turn
+from ppo_by_hand.core.prompts import (
+    Prompt,
+    PromptQueue,
+    as_written,
+    check_prompts,
+    encode_prompts,
+    is_row,
+    tokenize,
+)
 from ppo_by_hand.core.run_log import RunLog
-from ppo_by_hand.core.schedule import make_optimizer, set_learning_rates
+from ppo_by_hand.core.schedule import OptimizerMaker, Schedule, make_optimizer, set_learning_rates
 from ppo_by_hand.core.scoring import RewardFunction, make_scorer
 
 from ..lesson01_masked_sequences import gather_log_probs, masked_mean, masked_whiten, token_entropy
 from ..lesson03_policy_gradient import leave_one_out_baseline
+from ..lesson04_gae import compute_response_gae
 from ..lesson05_ppo_loss import (
     combine_losses,
     compute_ppo_loss,
@@ -48,7 +60,7 @@ from ..lesson05_ppo_loss import (
     ppo_statistics,
     value_statistics,
 )
-from ..lesson06_kl_rewards import AdaptiveKLController, FixedKLController
+from ..lesson06_kl_rewards import AdaptiveKLController, FixedKLController, compute_rewards, penalize_missing_stop
 from ..lesson07_actor_critic import PolicyAndValue, SharedPolicyAndValue, disable_dropout, freeze
 from ..lesson08_rollout import (
     Experience,
@@ -80,6 +92,8 @@ class PPOTrainer:
         config: every number of the run.
         tokenizer: needed where prompts are texts or the reward is a function.
         sampler: replaces lesson 8's `generate`; it takes the same arguments and returns the same.
+        optimizer: makes another one than AdamW of parameter groups: `lambda groups: AdamW(groups, weight_decay=0.01)`.
+        schedule: updates done -> factor of the learning rates, in the place of warm-up and `config.scheduler`.
 
     Attributes:
         updates_done: int, updates so far, each a rollout and its optimizer steps.
@@ -97,10 +111,12 @@ class PPOTrainer:
         config: PPOConfig,
         tokenizer: Any = None,
         sampler: Callable[..., Generation] | None = None,
+        optimizer: OptimizerMaker | None = None,
+        schedule: Schedule | None = None,
     ) -> None:
         check_parts(model, ref_model, config)
         self.config = config
-        self.sampler = sampler
+        self.sampler, self.schedule = sampler, schedule
         self.tokenizer = tokenizer
         self.accelerator = Accelerator()
         self._check_processes()
@@ -109,10 +125,10 @@ class PPOTrainer:
         self.ref_model = None if ref_model is None else freeze(ref_model.to(device))
         if isinstance(reward_model, nn.Module):
             freeze(reward_model.to(device))
-        self.score = make_scorer(reward_model, tokenizer)
-        self.model, optimizer = self.accelerator.prepare(model, make_optimizer(model, config))
+        self.score, self._reward_model = make_scorer(reward_model, tokenizer), reward_model
+        self.model, prepared = self.accelerator.prepare(model, make_optimizer(model, config, optimizer))
         # only float16's gradient scaler needs the wrapper, whose step searches the disk for a package each time
-        self.optimizer = optimizer if self.accelerator.scaler else optimizer.optimizer
+        self.optimizer = prepared if self.accelerator.scaler else prepared.optimizer
         self._parameters = list(self.model.parameters())
         self.kl_controller = (
             FixedKLController(config.kl_coef)
@@ -124,6 +140,7 @@ class PPOTrainer:
         self.prompt_queue = PromptQueue(config.seed, config.samples_per_prompt)
         self.updates_done = 0
         self.history: list[dict[str, float]] = []
+        self._first_scale = Scale()
 
     @property
     def policy(self) -> PreTrainedModel:
@@ -189,6 +206,7 @@ class PPOTrainer:
     def _evaluate(self, responses: Generation, prompts: Sequence[Prompt]) -> Experience:
         """Let reference, critic and reward model read sampled responses, each once. Given."""
         experience = self._evaluate_parts(responses, prompts)
+        experience = self._normalized(experience, experience.scores)
         if self.config.whiten_rewards:
             experience = with_rewards_whitened(experience, self.config, masked_whiten)
         return experience
@@ -206,11 +224,29 @@ class PPOTrainer:
                     *self._encode(prompts[part]),
                     Generation(*(tensor[part] for tensor in responses)),
                     config,
-                    self.kl_controller.value if self.config.kl_in == "reward" else 0.0,
+                    self._kl_in_rewards,
                 )
                 for part in self._parts(len(prompts))
             ]
         return parts[0] if len(parts) == 1 else merge_experiences(parts)
+
+    @property
+    def _kl_in_rewards(self) -> float:
+        return self.kl_controller.value if self.config.kl_in == "reward" else 0.0
+
+    def _normalized(self, experience: Experience, scores: Tensor) -> Experience:
+        """With the rewards of normalized scores, where the config says so; `scores` are those of all processes. Given.
+
+        The first rollout's scale is in its metrics, and so in every checkpoint.
+        """
+        if self.config.normalize_score is None:
+            return experience
+        if self.history:
+            self._first_scale = scale_in(self.history[0])
+        elif self.updates_done == 0:
+            self._first_scale = scale_of(scores)
+        blocks = penalize_missing_stop, compute_rewards, compute_response_gae
+        return with_scores_normalized(experience, self.config, self._kl_in_rewards, self._first_scale, *blocks)
 
     def _parts(self, count: int) -> list[slice]:
         """Rows that are sampled and evaluated at once, so that memory does not grow with the batch."""
@@ -283,13 +319,16 @@ class PPOTrainer:
         raise NotImplementedError("lesson09: PPOTrainer.compute_loss")
 
     def train(
-        self, prompts: Sequence[Prompt], on_update: Callable[[PPOTrainer], None] | None = None
+        self,
+        prompts: Sequence[Prompt],
+        on_update: Callable[[PPOTrainer], object] | Sequence[Callable[[PPOTrainer], object]] | None = None,
     ) -> list[dict[str, float]]:
         """Run the updates that are left of `config.num_updates`, drawing prompts without replacement.
 
         Args:
-            prompts: all prompts of the run; each is used once before any comes again, also within one batch.
-            on_update: called with the trainer after each update, to evaluate or to save a checkpoint.
+            prompts: all prompts of the run; each is used once before any comes again, also within one batch. Columns
+                of rows go to a reward function that names them.
+            on_update: called with the trainer after each update, to evaluate or to save a checkpoint; or several.
 
         Returns:
             `history`, or a copy: the metrics of every update so far. `history` is kept when the run is interrupted.
@@ -299,7 +338,7 @@ class PPOTrainer:
             DivergedError: a live check found that nothing more can be learned, or one of `config.stop_on` failed;
                 `on_update` is not called for it.
         """
-        check_prompts(prompts)
+        prompts, on_update = self._taken(prompts), in_turn(on_update)
         raise NotImplementedError("lesson09: PPOTrainer.train")
 
     def save_checkpoint(self, directory: str | Path) -> None:
@@ -352,11 +391,25 @@ class PPOTrainer:
         rows = torch.arange(len(minibatch), device=minibatch.mask.device)
         return [minibatch.rows(index) for index in rows.split(self.config.micro_batch_size)]
 
+    def _taken(self, prompts: Sequence[Prompt]) -> Sequence[Prompt]:
+        """The prompts; of rows and conversations the token ids, and a reward function then reads them as written."""
+        check_prompts(prompts)
+        if not any(map(is_row, prompts)):
+            return prompts
+        prompt_ids = tokenize(prompts, self.tokenizer)
+        if not isinstance(self._reward_model, nn.Module):
+            given = as_written(prompts, prompt_ids, self.tokenizer)
+            reader = reading_rows(self._reward_model, prompt_ids, given, self.tokenizer)
+            self.score = make_scorer(reader, self.tokenizer)
+        return prompt_ids
+
     def _rollout_metrics(self, experience: Experience) -> dict[str, float]:
-        return rollout_metrics(experience, self.config, self.kl_controller.value, self.updates_done)
+        scale = None if self.config.normalize_score is None else self._first_scale
+        now = self.kl_controller.value, self.updates_done
+        return rollout_metrics(experience, self.config, *now, self.schedule, scale)
 
     def _set_learning_rate(self) -> None:
-        set_learning_rates(self.optimizer, self.config, self.updates_done)
+        set_learning_rates(self.optimizer, self.config, self.updates_done, self.schedule)
 
     def _generators(self) -> dict[str, Generator]:
         own = {"sampling": self.sampling, "shuffling": self.shuffling, "prompts": self.prompt_queue.generator}

@@ -17,6 +17,7 @@ from torch import nn
 from ppo_by_hand.core.parts import check_parts
 from ppo_by_hand.core.processes import Processes, check_configuration
 from ppo_by_hand.core.prompts import Prompt, tokenize
+from ppo_by_hand.core.schedule import OptimizerMaker, Schedule
 from ppo_by_hand.core.scoring import RewardFunction
 
 from ..lesson07_actor_critic import PolicyAndValue, SharedPolicyAndValue
@@ -58,12 +59,14 @@ class DistributedPPOTrainer(PPOTrainer):
         config: PPOConfig,
         tokenizer: Any = None,
         sampler: Callable[..., Generation] | None = None,
+        optimizer: OptimizerMaker | None = None,
+        schedule: Schedule | None = None,
     ) -> None:
         check_parts(model, ref_model, config)
         # Accelerate's FSDP asks the model which of its blocks to split by
         setattr(model, "_no_split_modules", getattr(model.policy, "_no_split_modules", None))  # noqa: B010
         _prepare_deepspeed(config)
-        super().__init__(model, reward_model, ref_model, config, tokenizer, sampler)
+        super().__init__(model, reward_model, ref_model, config, tokenizer, sampler, optimizer, schedule)
         self._has_passed = False
         self.processes = Processes(self.accelerator)
         self.processes.check_same({name: value for name, value in asdict(config).items() if name != "log_dir"})
@@ -161,6 +164,8 @@ class DistributedPPOTrainer(PPOTrainer):
             self.sampling.manual_seed(self.processes.seed(self.config.seed, self.updates_done))
         with self.processes.together():
             own = self._own_experience(self.processes.share(tokenize(prompts, self.tokenizer)))
+        if self.config.normalize_score is not None:
+            own = self._normalized(own, torch.cat(self.processes.collect([own.scores.cpu()])))
         if self.config.whiten_rewards:
             own = with_rewards_whitened(own, self.config, partial(global_masked_whiten, gather=self.processes.gather))
         device = self.accelerator.device
