@@ -7,7 +7,7 @@ from math import log, sqrt
 
 import torch
 
-from testcases.engine import call, named_cases, scenario, worth
+from testcases.engine import call, cited_cases, named_cases, scenario, worth
 from tutorial.lesson01_masked_sequences import (
     first_true_index,
     gather_log_probs,
@@ -24,24 +24,14 @@ NAN, INF = math.nan, math.inf
 
 
 # Logits [0, log 3] are the odds 1 : 3, so the probabilities are 1/4 and 3/4.
-@named_cases(
-    "logits, token, temperature, log_prob",
-    {
-        "odds-1-to-3": ([0.0, log(3)], 0, 1.0, log(1 / 4)),
-        "the-token-asked-for-not-the-first": ([0.0, log(3)], 1, 1.0, log(3 / 4)),
-        "equal-logits-are-uniform-whatever-their-size": ([7.0, 7.0, 7.0, 7.0], 2, 1.0, -log(4)),
-        # Divided by 0.5 the odds 1 : 3 become 1 : 9; divided by 2 the odds 1 : 4 become 1 : 2.
-        "temperature-below-1-sharpens": ([0.0, log(3)], 0, 0.5, log(1 / 10)),
-        "temperature-above-1-flattens": ([0.0, log(4)], 0, 2.0, log(1 / 3)),
-        "very-unlikely-is-not-minus-infinity": ([0.0, 1000.0], 0, 1.0, -1000.0),
-        "certain-is-0": ([0.0, 1000.0], 1, 1.0, 0.0),
-        "a-forbidden-token-takes-no-probability": ([-INF, 0.0, 0.0], 1, 1.0, -log(2)),
-        "a-forbidden-token-is-impossible-itself": ([-INF, 0.0, 0.0], 0, 1.0, -INF),
-    },
+@cited_cases(
+    "gather_log_probs",
+    "logits, tokens, temperature, log_probs",
+    "plain-01 plain-02 plain-03 plain-04 plain-05 far-01 far-02 forbidden-01 forbidden-02",
 )
 @worth(3)
-def test_gather_log_probs_by_hand(logits, token, temperature, log_prob):
-    call(gather_log_probs, [[logits]], [[token]], temperature).equals([[log_prob]])
+def test_gather_log_probs_by_hand(logits, tokens, temperature, log_probs):
+    call(gather_log_probs, logits, tokens, temperature).equals(log_probs)
 
 
 def test_gather_log_probs_temperature_divides_the_logits():
@@ -79,20 +69,14 @@ LOGITS = [[[log(odds) for odds in row] for row in ODDS]]
 IDS = [[0, 1, 2, 0]]
 
 
-@named_cases(
-    "prompt_length, temperature, probabilities",
-    {
-        # Token 2 stands at position 2 and is scored at 1: 2 of 4. Token 0 stands at 3 and is scored at 2: 3 of 5.
-        "scored-one-position-earlier": (2, 1.0, [2 / 4, 3 / 5]),
-        "the-only-prompt-position-scores-the-first-token": (1, 1.0, [2 / 8, 2 / 4, 3 / 5]),
-        "one-response-token": (3, 1.0, [3 / 5]),
-        # The odds are squared: 4 of 1 + 1 + 4, and 9 of 9 + 1 + 1.
-        "temperature-is-passed-on": (2, 0.5, [4 / 6, 9 / 11]),
-    },
+@cited_cases(
+    "response_log_probs",
+    "logits, input_ids, prompt_length, temperature, log_probs",
+    "plain-01 plain-02 plain-03 plain-04",
 )
 @worth(2)
-def test_response_log_probs_by_hand(prompt_length, temperature, probabilities):
-    call(response_log_probs, LOGITS, IDS, prompt_length, temperature).equals([[log(p) for p in probabilities]])
+def test_response_log_probs_by_hand(logits, input_ids, prompt_length, temperature, log_probs):
+    call(response_log_probs, logits, input_ids, prompt_length, temperature).equals(log_probs)
 
 
 def test_response_log_probs_gradient():
@@ -118,22 +102,14 @@ def entropy(*probabilities: float) -> float:
     return -sum(p * log(p) for p in probabilities)
 
 
-@named_cases(
-    "logits, temperature, expected",
-    {
-        "uniform-is-log-of-the-vocabulary": ([0.0, 0.0, 0.0, 0.0], 1.0, log(4)),
-        "odds-1-to-3": ([0.0, log(3)], 1.0, log(4) / 4 + 3 / 4 * log(4 / 3)),
-        "a-shift-of-the-logits-changes-nothing": ([7.0, 7.0 + log(3)], 1.0, entropy(1 / 4, 3 / 4)),
-        "temperature-below-1-lowers-it": ([0.0, log(3)], 0.5, entropy(1 / 10, 9 / 10)),
-        "temperature-above-1-raises-it": ([0.0, log(4)], 2.0, entropy(1 / 3, 2 / 3)),
-        "a-forbidden-token-contributes-0": ([0.0, -INF, 0.0], 1.0, log(2)),
-        "only-one-token-allowed": ([5.0, -INF, -INF], 1.0, 0.0),
-        "certain-by-far": ([0.0, 1000.0], 1.0, 0.0),
-    },
+@cited_cases(
+    "token_entropy",
+    "logits, temperature, entropy",
+    "plain-01 plain-02 plain-03 plain-04 plain-05 forbidden-01 forbidden-02 far-01",
 )
 @worth(2)
-def test_token_entropy_by_hand(logits, temperature, expected):
-    call(token_entropy, [[logits]], temperature).equals([[expected]])
+def test_token_entropy_by_hand(logits, temperature, entropy):
+    call(token_entropy, logits, temperature).equals(entropy)
 
 
 def test_token_entropy_keeps_rows_and_positions_apart():
@@ -163,17 +139,10 @@ def test_token_entropy_computes_bfloat16_in_float32():
 TWO_AND_FOUR = [[True, True, False, False], [True, True, True, True]]
 
 
-@named_cases(
+@cited_cases(
+    "masked_mean",
     "values, mask, mean",
-    {
-        # 19 / 6. The mean of row means is 2.75, over all columns 4.625, the masked sum over all columns 2.375.
-        "each-token-counts-once": ([[1.0, 2.0, 9.0, 9.0], [4.0] * 4], TWO_AND_FOUR, 19 / 6),
-        "padding-holds-nan": ([[1.0, 2.0, NAN, INF], [4.0] * 4], TWO_AND_FOUR, 19 / 6),
-        "a-zero-is-a-value": ([[1.0, 0.0, 9.0, 9.0], [4.0] * 4], TWO_AND_FOUR, 17 / 6),
-        "an-empty-row": ([[1.0, 9.0, 3.0], [9.0, 9.0, 9.0]], [[True, False, True], [False] * 3], 2.0),
-        "one-token": ([[9.0, -5.0]], [[False, True]], -5.0),
-        "no-padding": ([[1.0, 2.0], [4.0, 9.0]], [[True, True], [True, True]], 4.0),
-    },
+    "padding-01 nan-01 padding-02 empty-row-01 one-token-01 plain-01",
 )
 @worth(3)
 def test_masked_mean_by_hand(values, mask, mean):
@@ -196,46 +165,10 @@ def scale(variance: float) -> float:
 RAGGED = [[True, True, False], [True, False, False]]
 
 
-@named_cases(
+@cited_cases(
+    "masked_whiten",
     "values, mask, shift_mean, whitened",
-    {
-        "padding-has-no-part-and-comes-back-0": (
-            [[1.0, 2.0, 9.0], [3.0, 9.0, 9.0]],
-            RAGGED,
-            True,
-            [[-scale(1), 0.0, 0.0], [scale(1), 0.0, 0.0]],
-        ),
-        "shift-mean-false-keeps-the-mean": (
-            [[1.0, 2.0, 9.0], [3.0, 9.0, 9.0]],
-            RAGGED,
-            False,
-            [[2 - scale(1), 2.0, 0.0], [2 + scale(1), 0.0, 0.0]],
-        ),
-        "padding-holds-nan": (
-            [[1.0, 2.0, NAN], [3.0, INF, NAN]],
-            RAGGED,
-            True,
-            [[-scale(1), 0.0, 0.0], [scale(1), 0.0, 0.0]],
-        ),
-        # Variance (9 + 9) / (2 - 1) = 18; divided by 2 it would be 9.
-        "variance-over-n-minus-1": ([[0.0, 6.0]], [[True, True]], True, [[-3 * scale(18), 3 * scale(18)]]),
-        "no-padding": ([[0.0, 6.0]], [[True, True]], False, [[3 - 3 * scale(18), 3 + 3 * scale(18)]]),
-        "one-token-has-variance-0": ([[5.0, 9.0]], [[True, False]], True, [[0.0, 0.0]]),
-        "one-token-keeps-its-mean": ([[5.0, 9.0]], [[True, False]], False, [[5.0, 0.0]]),
-        "equal-values-are-not-divided-by-0": ([[4.0, 4.0]], [[True, True]], True, [[0.0, 0.0]]),
-        "far-from-0-nothing-is-lost": (
-            [[1e6 + 1, 1e6 + 2, 9.0], [1e6 + 3, 9.0, 9.0]],
-            RAGGED,
-            True,
-            [[-scale(1), 0.0, 0.0], [scale(1), 0.0, 0.0]],
-        ),
-        "each-number-returns-to-its-place": (
-            [[9.0, 1.0, 2.0], [9.0, 9.0, 3.0]],
-            [[False, True, True], [False, False, True]],
-            True,
-            [[0.0, -scale(1), 0.0], [0.0, 0.0, scale(1)]],
-        ),
-    },
+    "padding-01 padding-02 nan-01 plain-01 plain-02 one-token-01 one-token-02 plain-03 far-01 padding-03",
 )
 @worth(2)
 def test_masked_whiten_by_hand(values, mask, shift_mean, whitened):
@@ -275,26 +208,15 @@ def test_first_true_index_of_each_row():
 
 
 # Token 2 is the stop; 3 is another one where two are given.
-@named_cases(
+@cited_cases(
+    "response_mask",
     "responses, stop_token_ids, mask",
-    {
-        "the-stop-token-is-an-action": ([[5, 6, 2, 0, 0]], (2,), [[True, True, True, False, False]]),
-        "padded-with-the-stop-token": ([[5, 6, 2, 2, 2]], (2,), [[True, True, True, False, False]]),
-        "junk-after-the-stop": ([[5, 2, 7, 2, 7]], (2,), [[True, True, False, False, False]]),
-        "a-stop-at-the-very-end-too": ([[5, 2, 7, 7, 2]], (2,), [[True, True, False, False, False]]),
-        "never-stopped-is-all-real": ([[5, 6, 7]], (2,), [[True, True, True]]),
-        "stopped-in-the-last-column": ([[5, 6, 2]], (2,), [[True, True, True]]),
-        "stopped-at-once": ([[2, 5, 6]], (2,), [[True, False, False]]),
-        "the-second-id-comes-first": ([[5, 3, 2, 7]], (2, 3), [[True, True, False, False]]),
-        "the-first-id-comes-first": ([[5, 2, 3, 7]], (2, 3), [[True, True, False, False]]),
-        "ids-between-two-stop-ids-are-no-stops": ([[5, 4, 6, 7]], (2, 6), [[True, True, True, False]]),
-        "the-padding-id-is-a-token-like-others": ([[5, 0, 6, 2, 0]], (2,), [[True, True, True, True, False]]),
-        "no-stop-ids": ([[5, 2, 6]], (), [[True, True, True]]),
-    },
+    "stop-01 stop-02 stop-03 stop-04 never-stopped-01 stop-05 stop-06 several-stops-01 several-stops-02 "
+    "several-stops-03 stop-07 no-stop-id-01",
 )
 @worth(3)
 def test_response_mask_by_hand(responses, stop_token_ids, mask):
-    call(response_mask, responses, stop_token_ids).equals(mask)
+    call(response_mask, responses, tuple(stop_token_ids)).equals(mask)
 
 
 def test_response_mask_keeps_rows_apart():
@@ -302,22 +224,13 @@ def test_response_mask_keeps_rows_apart():
     answer.equals([[True, True, False, False], [True] * 4, [True, True, True, False], [True, False, False, False]])
 
 
-@named_cases(
+@cited_cases(
+    "truncate_after_stop",
     "responses, stop_token_ids, pad_token_id, truncated",
-    {
-        "the-stop-token-stays": ([[5, 6, 2, 7, 8]], (2,), 9, [[5, 6, 2, 9, 9]]),
-        "the-first-stop-ends-it": ([[5, 2, 7, 2, 8]], (2,), 9, [[5, 2, 9, 9, 9]]),
-        "pad-is-the-stop-token": ([[5, 6, 2, 7, 8]], (2,), 2, [[5, 6, 2, 2, 2]]),
-        "never-stopped-is-left-alone": ([[5, 6, 7]], (2,), 9, [[5, 6, 7]]),
-        "stopped-in-the-last-column": ([[5, 6, 2]], (2,), 9, [[5, 6, 2]]),
-        "the-second-id-comes-first": ([[5, 3, 2, 7]], (2, 3), 9, [[5, 3, 9, 9]]),
-        "the-padding-id-inside-does-not-end-it": ([[5, 9, 6, 2, 7]], (2,), 9, [[5, 9, 6, 2, 9]]),
-        "no-stop-ids": ([[5, 2, 6]], (), 9, [[5, 2, 6]]),
-        "pad-0": ([[5, 6, 2, 7]], (2,), 0, [[5, 6, 2, 0]]),
-    },
+    "stop-01 stop-02 stop-03 never-stopped-01 stop-04 several-stops-01 stop-05 no-stop-id-01 stop-06",
 )
 def test_truncate_after_stop_by_hand(responses, stop_token_ids, pad_token_id, truncated):
-    call(truncate_after_stop, responses, stop_token_ids, pad_token_id).equals(truncated)
+    call(truncate_after_stop, responses, tuple(stop_token_ids), pad_token_id).equals(truncated)
 
 
 def test_truncate_after_stop_keeps_rows_apart():

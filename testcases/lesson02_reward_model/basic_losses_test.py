@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from testcases.engine import call, named_cases, worth
+from testcases.engine import call, cited_cases, named_cases, worth
 from tutorial.lesson02_reward_model import pairwise_loss, preference_accuracy, ranking_loss, token_pairwise_loss
 
 NAN = math.nan
@@ -16,21 +16,10 @@ LOG3 = math.log(3.0)
 WON, LOST, EVEN = math.log(4 / 3), math.log(4.0), math.log(2.0)
 
 
-@named_cases(
+@cited_cases(
+    "pairwise_loss",
     "chosen, rejected, margin, loss",
-    {
-        "a-tie-has-the-loss-log-2": ([2.0], [2.0], None, EVEN),
-        "a-pair-won": ([LOG3], [0.0], None, WON),
-        "a-pair-lost": ([0.0], [LOG3], None, LOST),
-        "only-the-difference-counts": ([LOG3 - 5.0], [-5.0], None, WON),
-        "a-clear-win-has-a-small-loss": ([math.log(7.0)], [0.0], None, math.log(8 / 7)),
-        "the-mean-over-pairs": ([LOG3, 0.0], [0.0, LOG3], None, (WON + LOST) / 2),
-        "three-pairs": ([LOG3, 1.0, 4.0], [0.0, 1.0, 4.0], None, (WON + 2 * EVEN) / 3),
-        # 2 log 3 - log 3 = log 3 is left
-        "the-margin-is-subtracted": ([2 * LOG3], [0.0], [LOG3], WON),
-        "a-tie-is-not-enough-with-a-margin": ([0.0], [0.0], [LOG3], LOST),
-        "each-pair-has-its-own-margin": ([2 * LOG3, LOG3], [0.0, 0.0], [LOG3, 2 * LOG3], (WON + LOST) / 2),
-    },
+    "plain-01 plain-02 plain-03 plain-04 plain-05 plain-06 plain-07 plain-08 plain-09 plain-10",
 )
 @worth(3)
 def test_pairwise_loss_by_hand(chosen, rejected, margin, loss):

@@ -6,43 +6,18 @@ import math
 
 import torch
 
-from testcases.engine import call, named_cases, scenario, worth
+from testcases.engine import call, cited_cases, named_cases, scenario, worth
 from tutorial.lesson03_policy_gradient import leave_one_out_baseline, reinforce_loss, rewards_to_go
 
 NAN = math.nan
 
 
 # G[t] = rewards[t] + gamma * G[t + 1] over the real tokens. Under a False mask: NaN, or a number that is no reward.
-@named_cases(
+@cited_cases(
+    "rewards_to_go",
     "rewards, mask, gamma, to_go",
-    {
-        # 4; 2 + 0.5 * 4 = 4; 1 + 0.5 * 4 = 3
-        "each-step-back-discounts-once-more": ([[1.0, 2.0, 4.0]], [[True] * 3], 0.5, [[3.0, 4.0, 4.0]]),
-        "gamma-1-sums-what-follows": ([[1.0, 2.0, 4.0]], [[True] * 3], 1.0, [[7.0, 6.0, 4.0]]),
-        "gamma-0-keeps-this-reward-only": ([[1.0, 2.0, 4.0]], [[True] * 3], 0.0, [[1.0, 2.0, 4.0]]),
-        "nobody-earns-what-came-before-its-token": ([[8.0, 0.0, 0.0]], [[True] * 3], 0.5, [[8.0, 0.0, 0.0]]),
-        "the-score-at-the-end-reaches-all": ([[0.0, 0.0, 8.0]], [[True] * 3], 0.5, [[2.0, 4.0, 8.0]]),
-        "rewards-may-be-negative": ([[-4.0, 0.0, -8.0, 1.0]], [[True] * 4], 0.5, [[-5.875, -3.75, -7.5, 1.0]]),
-        "padding-holds-nan": ([[1.0, 4.0, NAN]], [[True, True, False]], 0.5, [[3.0, 4.0, 0.0]]),
-        "padding-holds-numbers": ([[1.0, 4.0, 9.0]], [[True, True, False]], 0.5, [[3.0, 4.0, 0.0]]),
-        # The tool's token is as if it were not there: 4; 1 + 0.5 * 4
-        "gap-is-skipped": ([[1.0, NAN, 4.0]], [[True, False, True]], 0.5, [[3.0, 0.0, 4.0]]),
-        "gap-of-numbers-is-skipped-not-decayed-through": (
-            [[1.0, 9.0, 7.0, 4.0]],
-            [[True, False, False, True]],
-            0.5,
-            [[3.0, 0.0, 0.0, 4.0]],
-        ),
-        "gap-at-the-start": ([[9.0, 1.0, 4.0]], [[False, True, True]], 0.5, [[0.0, 3.0, 4.0]]),
-        "one-token": ([[3.0, NAN]], [[True, False]], 0.5, [[3.0, 0.0]]),
-        "one-column": ([[3.0]], [[True]], 0.5, [[3.0]]),
-        "an-empty-row-is-zero": (
-            [[NAN, NAN], [3.0, NAN]],
-            [[False, False], [True, False]],
-            0.5,
-            [[0.0, 0.0], [3.0, 0.0]],
-        ),
-    },
+    "plain-01 plain-02 plain-03 plain-04 plain-05 plain-06 nan-01 padding-01 gap-01 gap-02 gap-03 nan-02 one-step-01 "
+    "empty-row-01",
 )
 @worth(3)
 def test_rewards_to_go_by_hand(rewards, mask, gamma, to_go):
@@ -79,22 +54,10 @@ def test_rewards_to_go_gradient():
 
 
 # baseline[i] = mean of the other scores of its own row
-@named_cases(
+@cited_cases(
+    "leave_one_out",
     "scores, baseline",
-    {
-        # (2 + 6) / 2, (1 + 6) / 2, (1 + 2) / 2
-        "the-mean-of-the-two-others": ([[1.0, 2.0, 6.0]], [[4.0, 3.5, 1.5]]),
-        "of-two-each-is-the-baseline-of-the-other": ([[1.0, 5.0]], [[5.0, 1.0]]),
-        # 18 - score, by 3
-        "divided-by-k-minus-1": ([[0.0, 3.0, 6.0, 9.0]], [[6.0, 5.0, 4.0, 3.0]]),
-        "equal-scores-are-their-own-baseline": ([[2.0, 2.0, 2.0]], [[2.0, 2.0, 2.0]]),
-        "scores-may-be-negative": ([[-3.0, 0.0, 1.0]], [[0.5, -1.0, -1.5]]),
-        "each-prompt-has-its-own-responses": (
-            [[1.0, 2.0, 6.0], [10.0, 20.0, 60.0], [0.0, 0.0, 2.0], [4.0, 2.0, 0.0]],
-            [[4.0, 3.5, 1.5], [40.0, 35.0, 15.0], [1.0, 1.0, 0.0], [1.0, 2.0, 3.0]],
-        ),
-        "as-many-prompts-as-responses": ([[1.0, 5.0], [2.0, 20.0]], [[5.0, 1.0], [20.0, 2.0]]),
-    },
+    "plain-01 plain-02 plain-03 plain-04 plain-05 plain-06 plain-07",
 )
 @worth(3)
 def test_leave_one_out_baseline_by_hand(scores, baseline):

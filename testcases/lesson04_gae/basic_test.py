@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from testcases.engine import call, named_cases, scenario, worth
+from testcases.engine import call, cited_cases, named_cases, scenario, worth
 from tutorial.lesson04_gae import compute_gae, compute_response_gae, n_step_advantages, td_errors
 
 NAN = math.nan
@@ -95,32 +95,14 @@ def test_n_step_advantages_keeps_rows_apart():
 
 # rewards 1, 1, 1; values 2, 4, 8, 16; gamma 0.5, lam 0.5: gamma * lam = 0.25. Without done each delta is 1:
 # 1 + 2 - 2 = 1; 1 + 4 - 4 = 1; 1 + 8 - 8 = 1
-@named_cases(
-    "dones, gamma, lam, advantages, returns",
-    {
-        # 1 + 0.25 = 1.25; 1 + 0.25 * 1.25 = 1.3125
-        "next-advantage-is-weighted-by-gamma-lam": (
-            [0.0, 0.0, 0.0],
-            0.5,
-            0.5,
-            [1.3125, 1.25, 1.0],
-            [3.3125, 5.25, 9.0],
-        ),
-        "lam-0-is-the-td-error": ([0.0, 0.0, 0.0], 0.5, 0.0, [1.0, 1.0, 1.0], [3.0, 5.0, 9.0]),
-        # 1 + 0.5 + 0.25 = 1.75: all rewards and the last value, minus the value
-        "lam-1-sums-every-reward": ([0.0, 0.0, 0.0], 0.5, 1.0, [1.75, 1.5, 1.0], [3.75, 5.5, 9.0]),
-        # delta[1] = 1 - 4 = -3; 1 + 0.25 * -3 = 0.25
-        "done-removes-next-value-and-next-advantage": ([0.0, 1.0, 0.0], 0.5, 0.5, [0.25, -3.0, 1.0], [2.25, 1.0, 9.0]),
-        # delta[0] = 1 - 2 = -1, and nothing of step 1 comes back to it
-        "done-first-belongs-to-its-own-step": ([1.0, 0.0, 0.0], 0.5, 0.5, [-1.0, 1.25, 1.0], [1.0, 5.25, 9.0]),
-        # delta[2] = 1 - 8 = -7; 1 - 7/4 = -0.75; 1 - 0.75/4 = 0.8125
-        "done-last-drops-the-bootstrap": ([0.0, 0.0, 1.0], 0.5, 0.5, [0.8125, -0.75, -7.0], [2.8125, 3.25, 1.0]),
-        "gamma-0-keeps-this-reward-only": ([0.0, 0.0, 0.0], 0.0, 0.5, [-1.0, -3.0, -7.0], [1.0, 1.0, 1.0]),
-    },
+@cited_cases(
+    "gae",
+    "rewards, values, dones, gamma, lam, advantages, returns",
+    "plain-01 plain-02 plain-03 end-01 end-02 end-03 plain-04",
 )
 @worth(3)
-def test_compute_gae_by_hand(dones, gamma, lam, advantages, returns):
-    answer = call(compute_gae, [1.0, 1.0, 1.0], [2.0, 4.0, 8.0, 16.0], dones, gamma, lam)
+def test_compute_gae_by_hand(rewards, values, dones, gamma, lam, advantages, returns):
+    answer = call(compute_gae, rewards, values, dones, gamma, lam)
     answer.equals(advantages=advantages, returns=returns)
 
 
@@ -165,62 +147,14 @@ def test_compute_gae_returns_gradient():
 
 
 # gamma 0.5, lam 0.5. Under a False mask stands NaN.
-@named_cases(
-    "rewards, values, mask, advantages, returns",
-    {
-        # The episode ends after the last token: delta[1] = 4 - 2 = 2; delta[0] = 1 + 0.5 * 2 - 4 = -2; -2 + 2/4 = -1.5
-        "nothing-after-the-last-token": ([[1.0, 4.0]], [[4.0, 2.0]], [[True, True]], [[-1.5, 2.0]], [[2.5, 4.0]]),
-        "padding-holds-nan": (
-            [[1.0, 4.0, NAN]],
-            [[4.0, 2.0, NAN]],
-            [[True, True, False]],
-            [[-1.5, 2.0, 0.0]],
-            [[2.5, 4.0, 0.0]],
-        ),
-        "padding-holds-numbers": (
-            [[1.0, 4.0, 7.0]],
-            [[4.0, 2.0, 9.0]],
-            [[True, True, False]],
-            [[-1.5, 2.0, 0.0]],
-            [[2.5, 4.0, 0.0]],
-        ),
-        # The tool's token is as if it were not there: the same numbers, with a hole
-        "gap-is-skipped": (
-            [[1.0, NAN, 4.0]],
-            [[4.0, NAN, 2.0]],
-            [[True, False, True]],
-            [[-1.5, 0.0, 2.0]],
-            [[2.5, 0.0, 4.0]],
-        ),
-        "gap-of-numbers-is-skipped-not-a-step": (
-            [[1.0, 7.0, 7.0, 4.0]],
-            [[4.0, 9.0, 9.0, 2.0]],
-            [[True, False, False, True]],
-            [[-1.5, 0.0, 0.0, 2.0]],
-            [[2.5, 0.0, 0.0, 4.0]],
-        ),
-        "gap-at-the-start": (
-            [[7.0, 1.0, 4.0]],
-            [[9.0, 4.0, 2.0]],
-            [[False, True, True]],
-            [[0.0, -1.5, 2.0]],
-            [[0.0, 2.5, 4.0]],
-        ),
-        "one-token": ([[3.0, NAN]], [[1.0, NAN]], [[True, False]], [[2.0, 0.0]], [[3.0, 0.0]]),
-        "one-column": ([[3.0]], [[1.0]], [[True]], [[2.0]], [[3.0]]),
-        "as-expected-is-not-padding": ([[3.0]], [[3.0]], [[True]], [[0.0]], [[3.0]]),
-        "an-empty-row-is-zero": (
-            [[3.0, NAN], [NAN, NAN]],
-            [[1.0, NAN], [NAN, NAN]],
-            [[True, False], [False, False]],
-            [[2.0, 0.0], [0.0, 0.0]],
-            [[3.0, 0.0], [0.0, 0.0]],
-        ),
-    },
+@cited_cases(
+    "gae_response",
+    "rewards, values, mask, gamma, lam, advantages, returns",
+    "plain-01 nan-01 padding-01 gap-01 gap-02 gap-03 nan-02 one-step-01 one-step-02 empty-row-01",
 )
 @worth(3)
-def test_compute_response_gae_by_hand(rewards, values, mask, advantages, returns):
-    answer = call(compute_response_gae, rewards, values, mask, 0.5, 0.5)
+def test_compute_response_gae_by_hand(rewards, values, mask, gamma, lam, advantages, returns):
+    answer = call(compute_response_gae, rewards, values, mask, gamma, lam)
     answer.equals(advantages=advantages, returns=returns)
 
 

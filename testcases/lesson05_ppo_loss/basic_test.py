@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from testcases.engine import call, named_cases, worth
+from testcases.engine import call, cited_cases, named_cases, worth
 from tutorial.lesson05_ppo_loss import (
     combine_losses,
     compute_kl_penalty_loss,
@@ -31,35 +31,16 @@ def at(*ratios: float) -> list[float]:
 
 
 # slope: d loss / d log_probs: -ratio * advantage, and 0 where the objective is held at the edge of the interval.
-@named_cases(
-    "ratio, advantage, clip_epsilon, loss, slope",
-    {
-        "on-policy-is-plain-policy-gradient": (1.0, 1.0, 0.2, -1.0, -1.0),
-        "on-policy-with-a-bad-token": (1.0, -2.0, 0.2, 2.0, 2.0),
-        # min(1.5, 1.2) = 1.2
-        "good-token-above-the-interval-is-clipped": (1.5, 1.0, 0.2, -1.2, 0.0),
-        # min(0.5, 0.8) = 0.5
-        "good-token-below-the-interval-is-not": (0.5, 1.0, 0.2, -0.5, -0.5),
-        # min(-0.5, -0.8) = -0.8
-        "bad-token-below-the-interval-is-clipped": (0.5, -1.0, 0.2, 0.8, 0.0),
-        # min(-1.5, -1.2) = -1.5
-        "bad-token-above-the-interval-is-not": (1.5, -1.0, 0.2, 1.5, 1.5),
-        "good-token-within-a-wider-interval": (1.5, 1.0, 0.75, -1.5, -1.5),
-        "bad-token-within-a-wider-interval": (0.5, -1.0, 0.75, 0.5, 0.5),
-        # 3 * 1.25; -3 * 0.75
-        "the-bound-is-scaled-by-the-advantage": (2.0, 3.0, 0.25, -3.75, 0.0),
-        "the-lower-bound-is-1-minus-epsilon": (0.5, -3.0, 0.25, 2.25, 0.0),
-        "epsilon-is-half-the-width": (2.0, 3.0, 0.5, -4.5, 0.0),
-        "no-advantage-no-loss": (2.0, 0.0, 0.2, 0.0, 0.0),
-        "a-loss-is-never-capped": (16.0, -1.0, 0.2, 16.0, 16.0),
-        # 1 - 1.5 is below every ratio
-        "a-bound-below-0-never-binds": (0.0625, -1.0, 1.5, 0.0625, 0.0625),
-    },
+@cited_cases(
+    "policy_loss",
+    "log_probs, old_log_probs, advantages, clip_epsilon, loss, slopes",
+    "plain-01 plain-02 plain-03 plain-04 plain-05 plain-06 plain-07 plain-08 plain-09 plain-10 plain-11 "
+    "plain-12 plain-13 plain-14",
 )
 @worth(4)
-def test_compute_ppo_loss_by_hand(ratio, advantage, clip_epsilon, loss, slope):
-    answer = call(compute_ppo_loss, at(ratio), [-1.0], [advantage], clip_epsilon, grad_of="log_probs")
-    answer.equals(loss).gradient_equals(log_probs=[slope])
+def test_compute_ppo_loss_by_hand(log_probs, old_log_probs, advantages, clip_epsilon, loss, slopes):
+    answer = call(compute_ppo_loss, log_probs, old_log_probs, advantages, clip_epsilon, grad_of="log_probs")
+    answer.equals(loss).gradient_equals(**slopes)
 
 
 @worth(2)
@@ -127,28 +108,15 @@ def test_compute_ppo_loss_of_unlikely_tokens(dtype, level):
 
 
 # The vector of known mistakes: old value 1, clip_epsilon 0.2. slope: d loss / d values.
-@named_cases(
-    "value, old_value, target, clip_epsilon, loss, slope",
-    {
-        # clipped 1.2: 1/2 max(0.25, 0.64). It moved far enough for now: no slope.
-        "far-towards-the-target-is-clipped": (1.5, 1.0, 2.0, 0.2, 0.32, 0.0),
-        # clipped 1.2: 1/2 max(0.04, 0.01). It overshot: the true error stays.
-        "past-the-target-keeps-its-error": (1.5, 1.0, 1.3, 0.2, 0.02, 0.2),
-        # clipped 0.8: 1/2 max(2.25, 1.44)
-        "away-from-the-target-keeps-its-error": (0.5, 1.0, 2.0, 0.2, 1.125, -1.5),
-        # inside: 1/2 * 0.81
-        "inside-is-half-the-square": (1.1, 1.0, 2.0, 0.2, 0.405, -0.9),
-        # clipped 3 - 0.5 = 2.5: 1/2 max(1, 2.25)
-        "clipped-from-below": (2.0, 3.0, 1.0, 0.5, 1.125, 0.0),
-        "a-wider-interval-does-not-clip": (2.0, 3.0, 1.0, 2.0, 0.5, 1.0),
-        # clipped -1 + 0.25 = -0.75: 1/2 max(1, 1.75^2)
-        "the-interval-lies-around-the-old-value": (0.0, -1.0, 1.0, 0.25, 1.53125, 0.0),
-    },
+@cited_cases(
+    "value_loss",
+    "values, old_values, returns, clip_epsilon, loss, slopes",
+    "plain-01 plain-02 plain-03 plain-04 plain-05 plain-06 plain-07",
 )
 @worth(3)
-def test_compute_value_loss_by_hand(value, old_value, target, clip_epsilon, loss, slope):
-    answer = call(compute_value_loss, [value], [old_value], [target], clip_epsilon, grad_of="values")
-    answer.equals(loss).gradient_equals(values=[slope])
+def test_compute_value_loss_by_hand(values, old_values, returns, clip_epsilon, loss, slopes):
+    answer = call(compute_value_loss, values, old_values, returns, clip_epsilon, grad_of="values")
+    answer.equals(loss).gradient_equals(**slopes)
 
 
 def test_compute_value_loss_sends_its_gradient_to_values_only():

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from testcases.engine import call, named_cases, scenario, worth
+from testcases.engine import call, cited_cases, named_cases, scenario, worth
 from tutorial.lesson06_kl_rewards import AdaptiveKLController, compute_rewards, estimate_kl, penalize_missing_stop
 
 NAN = math.nan
@@ -15,41 +15,14 @@ LN2 = math.log(2)
 
 
 # r = log_probs - ref_log_probs; k1 = r, k2 = r^2 / 2, k3 = exp(-r) - 1 + r
-@named_cases(
-    "estimator, log_probs, ref_log_probs, kl",
-    {
-        # The policy says 1/2, the reference 1/4: r = ln 2, exp(-r) = 1/2
-        "k1-where-the-policy-finds-the-token-more-likely": ("k1", [-LN2], [-2 * LN2], [LN2]),
-        "k2-where-the-policy-finds-the-token-more-likely": ("k2", [-LN2], [-2 * LN2], [LN2**2 / 2]),
-        "k3-where-the-policy-finds-the-token-more-likely": ("k3", [-LN2], [-2 * LN2], [LN2 - 0.5]),
-        # The policy says 1/8, the reference 1/2: r = -2 ln 2, exp(-r) = 4
-        "k1-is-negative-where-the-reference-finds-the-token-more-likely": ("k1", [-3 * LN2], [-LN2], [-2 * LN2]),
-        "k2-is-never-negative": ("k2", [-3 * LN2], [-LN2], [2 * LN2**2]),
-        "k3-is-never-negative": ("k3", [-3 * LN2], [-LN2], [3 - 2 * LN2]),
-        "k1-of-equal-models-is-0": ("k1", [-1.0, -5.0], [-1.0, -5.0], [0.0, 0.0]),
-        "k2-of-equal-models-is-0": ("k2", [-1.0, -5.0], [-1.0, -5.0], [0.0, 0.0]),
-        "k3-of-equal-models-is-0": ("k3", [-1.0, -5.0], [-1.0, -5.0], [0.0, 0.0]),
-        "each-token-for-itself": (
-            "k1",
-            [[-1.0, -2.0], [-3.0, -4.0]],
-            [[-2.0, -2.0], [-5.0, -1.0]],
-            [[1.0, 0.0], [2.0, -3.0]],
-        ),
-        "k2-each-token-for-itself": (
-            "k2",
-            [[-1.0, -2.0], [-3.0, -4.0]],
-            [[-2.0, -2.0], [-5.0, -1.0]],
-            [[0.5, 0.0], [2.0, 4.5]],
-        ),
-        # exp(-1000) is 0 in any dtype: stay with the logarithms
-        "never-leave-the-logarithms": ("k1", [-1000.0], [-1001.0], [1.0]),
-        "k3-never-leaves-the-logarithms": ("k3", [-1000.0], [-1000.0 - LN2], [LN2 - 0.5]),
-        # exp(-30) - 1 + 30
-        "only-the-exponent-is-capped": ("k3", [-1.0], [-31.0], [29.0 + math.exp(-30)]),
-    },
+@cited_cases(
+    "kl",
+    "log_probs, ref_log_probs, estimator, kl",
+    "plain-01 plain-02 plain-03 plain-04 plain-05 plain-06 plain-07 plain-08 plain-09 plain-10 plain-11 far-01 "
+    "far-02 plain-12",
 )
 @worth(2)
-def test_estimate_kl_by_hand(estimator, log_probs, ref_log_probs, kl):
+def test_estimate_kl_by_hand(log_probs, ref_log_probs, estimator, kl):
     call(estimate_kl, log_probs, ref_log_probs, estimator).equals(kl)
 
 
@@ -112,62 +85,14 @@ def test_estimate_kl_does_not_overflow(dtype):
 
 
 # kl_coef 0.5, clip_score 2, k1. Without the score the rewards are -0.5 * (log_probs - ref_log_probs).
-@named_cases(
-    "scores, log_probs, ref_log_probs, mask, rewards",
-    {
-        # r = 1, -2, 3
-        "kl-everywhere-and-the-score-at-the-end": (
-            [1.0],
-            [[-1.0, -4.0, -1.0]],
-            [[-2.0, -2.0, -4.0]],
-            [[True] * 3],
-            [[-0.5, 1.0, -0.5]],
-        ),
-        "with-score-0-the-kl-penalty-alone": (
-            [0.0],
-            [[-1.0, -4.0, -1.0]],
-            [[-2.0, -2.0, -4.0]],
-            [[True] * 3],
-            [[-0.5, 1.0, -1.5]],
-        ),
-        "equal-models-have-the-score-alone": ([1.0], [[-1.0, -4.0]], [[-1.0, -4.0]], [[True] * 2], [[0.0, 1.0]]),
-        "a-bad-score-is-clipped-from-below": ([-7.0], [[-1.0, -1.0]], [[-1.0, -1.0]], [[True] * 2], [[0.0, -2.0]]),
-        "a-good-score-is-clipped-from-above": ([7.0], [[-1.0, -1.0]], [[-1.0, -1.0]], [[True] * 2], [[0.0, 2.0]]),
-        # r = 10 and 12: -5 and 2 - 6
-        "the-kl-is-not-clipped": ([7.0], [[-1.0, -1.0]], [[-11.0, -13.0]], [[True] * 2], [[-5.0, -4.0]]),
-        "padding-holds-nan": (
-            [1.0],
-            [[-1.0, -4.0, NAN]],
-            [[-2.0, -2.0, NAN]],
-            [[True, True, False]],
-            [[-0.5, 2.0, 0.0]],
-        ),
-        "padding-holds-numbers": (
-            [1.0],
-            [[-1.0, -4.0, -9.0]],
-            [[-2.0, -2.0, -3.0]],
-            [[True, True, False]],
-            [[-0.5, 2.0, 0.0]],
-        ),
-        "the-last-token-behind-a-gap": (
-            [1.0],
-            [[-1.0, -9.0, -4.0]],
-            [[-2.0, -3.0, -2.0]],
-            [[True, False, True]],
-            [[-0.5, 0.0, 2.0]],
-        ),
-        "one-token-has-both": (
-            [1.0],
-            [[-1.0, NAN, NAN]],
-            [[-2.0, NAN, NAN]],
-            [[True, False, False]],
-            [[0.5, 0.0, 0.0]],
-        ),
-    },
+@cited_cases(
+    "token_rewards",
+    "scores, log_probs, ref_log_probs, mask, kl_coef, clip_score, rewards",
+    "plain-01 plain-02 plain-03 plain-04 plain-05 plain-06 nan-01 padding-01 gap-01 nan-02",
 )
 @worth(3)
-def test_compute_rewards_by_hand(scores, log_probs, ref_log_probs, mask, rewards):
-    call(compute_rewards, scores, log_probs, ref_log_probs, mask, 0.5, 2.0).equals(rewards)
+def test_compute_rewards_by_hand(scores, log_probs, ref_log_probs, mask, kl_coef, clip_score, rewards):
+    call(compute_rewards, scores, log_probs, ref_log_probs, mask, kl_coef, clip_score).equals(rewards)
 
 
 def test_compute_rewards_keeps_rows_apart():

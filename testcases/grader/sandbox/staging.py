@@ -28,6 +28,8 @@ from testcases.engine.oracle import emptied, stub, stubs_of
 from .sandbox import WORKER, Course
 
 GRADER = TESTCASES / "grader"
+CITED = TESTCASES / "conformance" / "ppo_conformance"
+"""The cases that the suites read."""
 ENGINE = {"catalog": ("lessons",), "execution": ("capture", "executor", "messages", "overlay", "side_effects", "wire")}
 """What a worker's tree has of the engine, by package; the faces are empty there."""
 OWN_PROCESS = frozenset({"lesson09_ppo_trainer", "lesson11_scaling"})
@@ -149,7 +151,8 @@ def fingerprint_of(lesson: str) -> str:
     found = hashlib.sha256()
     folders = [TESTCASES / "engine", TESTCASES / "doubles", ROOT / "tiny_models", ROOT / "ppo_by_hand"]
     folders += [GRADER / "intake", GRADER / "sandbox", GRADER / "marking"]
-    paths = [path for folder in folders for path in folder.rglob("*.py")]
+    folders += [CITED]
+    paths = [path for folder in folders for path in (*folder.rglob("*.py"), *folder.rglob("*.json"))]
     paths += GRADER.glob("*.py")
     paths += [path for path in SOLUTIONS.rglob("*.py") if not path.relative_to(SOLUTIONS).parts[0].startswith("lesson")]
     paths += [path for name in sorted(_needed(lesson)) for path in _files_of(name)]
