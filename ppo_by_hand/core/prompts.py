@@ -44,7 +44,7 @@ def is_row(prompt: object) -> bool:
 
 
 def as_written(prompts: Sequence[Prompt], prompt_ids: list[list[int]], tokenizer: Any) -> list[Written]:
-    """What a reward function is told of each prompt: a text or token ids as they decode, a row as it was written."""
+    """What a reward function gets of each prompt: a text or token ids as they decode, a row as it was written."""
     given = []
     for number, (prompt, ids) in enumerate(zip(prompts, prompt_ids, strict=True)):
         if not is_row(prompt) or _has_ids(prompt):
