@@ -12,6 +12,10 @@ Check = Callable[[Sequence[Metrics]], str | None]
 
 RATIO_TOLERANCE = 0.05
 """bfloat16 rounds a ratio by a few percent; a wrong temperature or dropout moves it by much more."""
+SAMPLER_TOLERANCE = 0.5
+"""Another engine rounds each token's probability by a few per cent, and of thousands this is the largest ratio."""
+SAMPLER_KL = 0.01
+"""Nats per token between a sampler and the policy: rounding by 5 % makes 0.001, other weights or temperatures more."""
 ROUNDING = 1e-5
 """Rounding error of a ratio in float32."""
 START_KL = 0.05
@@ -54,8 +58,8 @@ def a_step_was_taken(history: Sequence[Metrics]) -> str | None:
 
 def ratio_starts_at_one(history: Sequence[Metrics]) -> str | None:
     """Before the first step of an update the policy is the one that sampled."""
-    ratio = history[-1].get("first_ratio_max", 1.0)
-    if abs(ratio - 1.0) <= RATIO_TOLERANCE:
+    ratio, is_other = history[-1].get("first_ratio_max", 1.0), history[-1].get("own_sampler")
+    if abs(ratio - 1.0) <= (SAMPLER_TOLERANCE if is_other else RATIO_TOLERANCE):
         return None
     return (
         f"before the first step of an update every ratio is 1, but the largest was {ratio:.2f}: sampling and training "
@@ -65,12 +69,23 @@ def ratio_starts_at_one(history: Sequence[Metrics]) -> str | None:
 
 def kl_starts_at_zero(history: Sequence[Metrics]) -> str | None:
     """In the first rollout the policy is still its reference."""
-    kl = history[-1].get("kl", 0.0)
-    if len(history) > 1 or abs(kl) <= START_KL:
+    kl, is_other = history[-1].get("kl", 0.0), history[-1].get("own_sampler")
+    if len(history) > 1 or abs(kl) <= (SAMPLER_TOLERANCE if is_other else START_KL):
         return None
     return (
         f"before the first update the KL from the reference is 0, but it was {kl:.2f} nats: the reference is not the "
         "model that training starts from, or its dropout is on"
+    )
+
+
+def sampler_is_near(history: Sequence[Metrics]) -> str | None:
+    """A sampler should have the weights and the temperature of the policy that it samples for."""
+    kl = history[-1].get("sampler_kl", 0.0)
+    if kl <= SAMPLER_KL:
+        return None
+    return (
+        f"the sampler is {kl:.3f} nats per token from the policy: it has other weights (those of an update before?), "
+        "another temperature, or a much coarser precision"
     )
 
 
@@ -161,6 +176,7 @@ def critic_explains(history: Sequence[Metrics]) -> str | None:
 CHECKS: tuple[Check, ...] = (
     numbers_are_finite,
     ratio_starts_at_one,
+    sampler_is_near,
     kl_starts_at_zero,
     kl_is_not_negative,
     entropy_is_not_negative,
@@ -179,6 +195,7 @@ STOPS = (numbers_are_finite, a_step_was_taken)
 BY_NAME: dict[str, Check] = {
     "first_ratio": ratio_starts_at_one,
     "first_kl": kl_starts_at_zero,
+    "sampler": sampler_is_near,
     "kl": kl_stays_near,
     "entropy": entropy_is_left,
     "clip": steps_are_small,

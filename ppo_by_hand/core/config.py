@@ -94,6 +94,11 @@ class PPOConfig(RolloutConfig):
     and clip. None: as they come."""
     num_updates: int = 60
     """Rollouts in the run, each followed by its optimizer steps, >= 1."""
+    recompute_log_probs: bool = False
+    """With a `sampler`: the policy in training computes the log-probabilities of its tokens again, in one more pass."""
+    importance_cap: float | None = None
+    """>= 1, with recompute_log_probs: each token's advantage is weighted by min(policy / sampler, this), in
+    probabilities; 2 is usual. None: all tokens count alike."""
     batch_size: int = 64
     """Prompts, and so responses, in one update, >= 1."""
     samples_per_prompt: int = 1
@@ -147,7 +152,7 @@ class PPOConfig(RolloutConfig):
     """> 1; a minibatch with a larger mean ratio is skipped: its gradient would be a spike."""
     stop_on: tuple[str, ...] = ()
     """Live checks that end the run when they fail: "kl", "entropy", "clip", "critic", "first_ratio", "first_kl",
-    "moves", "scores", "stop_rate". Without them only numbers that are not finite do, and no step at all."""
+    "moves", "sampler", "scores", "stop_rate". Without them only numbers that are not finite do, and no step at all."""
     seed: int = 0
     """Sampling and order of prompts and minibatches."""
     log_dir: str | Path | None = None
@@ -195,6 +200,13 @@ class PPOConfig(RolloutConfig):
             check_number("max_update_kl", self.max_update_kl, 0.0, open_low=True)
         check_number("ratio_threshold", self.ratio_threshold, 1.0, open_low=True)
         self._check_stops()
+        self._check_sampler()
+
+    def _check_sampler(self) -> None:
+        if self.importance_cap is not None:
+            check_number("importance_cap", self.importance_cap, 1.0)
+            if not self.recompute_log_probs:
+                raise ValueError("expected recompute_log_probs with importance_cap, got False; set it to True")
 
     def _check_stops(self) -> None:
         if unknown := [name for name in self.stop_on if name not in BY_NAME]:

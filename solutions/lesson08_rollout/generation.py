@@ -5,6 +5,7 @@ No function changes the tensors that it is given.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from ppo_by_hand.core.config import RolloutConfig
 from ppo_by_hand.core.shapes import check_mask, check_number, check_shapes
 from ppo_by_hand.core.tokens import is_stop
 
@@ -31,6 +33,35 @@ class Generation(NamedTuple):
     """(B, T) float, in nats, of the policy that sampled; 0 where masked."""
     mask: Tensor
     """(B, T) bool, True on real tokens."""
+
+    @classmethod
+    def from_lists(
+        cls, tokens: Sequence[Sequence[int]], log_probs: Sequence[Sequence[float]] | None, pad_token_id: int
+    ) -> Generation:
+        """What an engine answers: a list for each response, without padding. Given.
+
+        Args:
+            tokens: of each response, the stop token included.
+            log_probs: of each of them; None where the engine gives none, for `recompute_log_probs`.
+            pad_token_id: fills the shorter rows.
+
+        Raises:
+            ValueError: a response is empty, or has not one log-probability for each token.
+        """
+        lengths = [len(row) for row in tokens]
+        if not lengths or min(lengths) == 0:
+            raise ValueError(f"expected a token in each response, got lengths {lengths[:8]}; ask for at least one")
+        given = [[math.nan] * length for length in lengths] if log_probs is None else log_probs
+        if [len(row) for row in given] != lengths:
+            raise ValueError(
+                f"expected a log-probability for each token, got {[len(row) for row in given][:8]} for responses of "
+                f"{lengths[:8]} tokens"
+            )
+        mask = torch.arange(max(lengths)) < torch.tensor(lengths).unsqueeze(1)
+        responses, found = torch.full(mask.shape, pad_token_id), torch.zeros(mask.shape)
+        responses[mask] = torch.tensor([int(token) for row in tokens for token in row])
+        found[mask] = torch.tensor([float(one) for row in given for one in row])
+        return cls(responses, found, mask)
 
 
 def sample_token(
@@ -156,22 +187,64 @@ def merge_generations(parts: Sequence[Generation], pad_token_id: int) -> Generat
     return Generation(joined(responses, pad_token_id), joined(log_probs, 0), joined(masks, 0))
 
 
-def checked_generation(answer: Generation, count: int) -> Generation:
+def checked_generation(
+    answer: Generation, count: int, config: RolloutConfig | None = None, known: int | None = None
+) -> Generation:
     """The answer of another sampler, checked to be of the form of `generate`'s; its log-probs are 0 where masked.
 
+    Args:
+        answer: what it returned.
+        count: of prompts.
+        config: of the run; with `recompute_log_probs` the log-probs may be NaN.
+        known: tokens of the policy.
+
     Raises:
-        ValueError: shapes disagree, a row is empty or not right-padded, or a log-probability is not finite or above 0.
+        ValueError: it is no Generation of tensors, shapes disagree, a row is empty, not right-padded, too long or goes
+            on after its stop token, or has an unknown token or a log-probability that is not finite or above 0.
     """
+    if not isinstance(answer, tuple) or len(answer) != 3 or not all(isinstance(one, Tensor) for one in answer):
+        got = f"({', '.join(type(one).__name__ for one in answer)})" if isinstance(answer, tuple) else type(answer)
+        raise ValueError(
+            "expected the sampler to return Generation(responses, log_probs, mask), three tensors, got "
+            f"{getattr(got, '__name__', got)}; make one of lists with Generation.from_lists(tokens, log_probs, pad)"
+        )
     answer = Generation(*answer)
+    if answer.responses.dtype != torch.int64:
+        raise ValueError(f"expected token ids (int64) as responses from the sampler, got {answer.responses.dtype}")
     layouts = {name: (tensor, "B T") for name, tensor in answer._asdict().items()}
     check_shapes(rows=(answer.responses.new_empty(count), "B"), **layouts)
     check_mask(answer.mask, per_row=True)
     if not answer.mask[:, 0].all() or (~answer.mask[:, :-1] & answer.mask[:, 1:]).any():
         raise ValueError("expected right-padded responses from the sampler, got a real token after a masked one")
     real = answer.log_probs[answer.mask]
-    if not real.isfinite().all() or (real > 1e-3).any():
-        raise ValueError("expected finite log-probabilities from the sampler, at most 0, got others on real tokens")
+    may_lack = getattr(config, "recompute_log_probs", False)
+    if not (real.isfinite() | (real.isnan() & may_lack)).all() or (real > 1e-3).any():
+        raise ValueError(
+            "expected finite log-probabilities from the sampler, at most 0, got others on real tokens; with "
+            "recompute_log_probs it need give none"
+        )
+    if config is not None:
+        _check_tokens(answer, config, known)
     return answer._replace(log_probs=answer.log_probs.masked_fill(~answer.mask, 0.0))
+
+
+def _check_tokens(answer: Generation, config: RolloutConfig, known: int | None) -> None:
+    lowest, highest = torch.aminmax(answer.responses[answer.mask])
+    if known is not None and not 0 <= lowest <= highest < known:
+        raise ValueError(
+            f"expected token ids in [0, {known}), those of the policy, from the sampler, got {int(lowest)} to "
+            f"{int(highest)}"
+        )
+    if answer.mask.shape[1] > config.max_new_tokens:
+        raise ValueError(
+            f"expected at most max_new_tokens ({config.max_new_tokens}) in a response of the sampler, got "
+            f"{answer.mask.shape[1]}; hand the setting on to the engine"
+        )
+    if (answer.mask & ~response_mask(answer.responses, config.stop_token_ids)).any():
+        raise ValueError(
+            f"expected nothing after a stop token of the run {config.stop_token_ids} from the sampler, got more; hand "
+            "stop_token_ids on to the engine"
+        )
 
 
 def _check_prompts(policy: PreTrainedModel, input_ids: Tensor, attention_mask: Tensor, max_new_tokens: int) -> None:

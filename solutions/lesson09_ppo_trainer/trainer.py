@@ -30,6 +30,7 @@ from tqdm import tqdm
 from ppo_by_hand.core.checkpoints import CHECKPOINT_FILE, VERSION, Generator, global_generators, read_checkpoint
 from ppo_by_hand.core.config import PPOConfig
 from ppo_by_hand.core.conversations import reading_rows
+from ppo_by_hand.core.engines import SamplerGap, with_importance_weights
 from ppo_by_hand.core.groups import with_group_advantages, with_kl_in_the_loss
 from ppo_by_hand.core.metrics import rollout_metrics
 from ppo_by_hand.core.metrics import weighted as _weighted
@@ -61,7 +62,14 @@ from ..lesson05_ppo_loss import (
     value_statistics,
 )
 from ..lesson06_kl_rewards import AdaptiveKLController, FixedKLController, compute_rewards, penalize_missing_stop
-from ..lesson07_actor_critic import PolicyAndValue, SharedPolicyAndValue, disable_dropout, freeze
+from ..lesson07_actor_critic import (
+    PolicyAndValue,
+    SharedPolicyAndValue,
+    disable_dropout,
+    evaluation_mode,
+    freeze,
+    response_logits,
+)
 from ..lesson08_rollout import (
     Experience,
     ExperienceBuffer,
@@ -115,7 +123,10 @@ class PPOTrainer:
         schedule: Schedule | None = None,
     ) -> None:
         check_parts(model, ref_model, config)
+        if config.recompute_log_probs and sampler is None:
+            raise ValueError("expected a sampler with recompute_log_probs, got none: generate's need no second pass")
         self.config = config
+        self.sampler_gap = SamplerGap(config.importance_cap)
         self.sampler, self.schedule = sampler, schedule
         self.tokenizer = tokenizer
         self.accelerator = Accelerator()
@@ -185,7 +196,8 @@ class PPOTrainer:
         return self._compared(self._evaluate(self._generate(prompts), prompts))
 
     def _compared(self, experience: Experience) -> Experience:
-        """Advantages of groups in place of the critic's, where the config says so. Given."""
+        """Advantages of groups in place of the critic's, where the config says so; and how far a sampler is. Given."""
+        self.sampler_gap.measure(experience)
         if self.config.advantages == "gae":
             return experience
         return with_group_advantages(experience, self.config, leave_one_out_baseline)
@@ -195,12 +207,29 @@ class PPOTrainer:
         sample = self.generate_responses if self.sampler is None else self._sample
         with self.accelerator.autocast():  # the precision that the training passes have; else no first ratio is 1
             parts = [sample(prompts[part]) for part in self._parts(len(prompts))]
-        return parts[0] if len(parts) == 1 else merge_generations(parts, self.config.pad_token_id)
+            generation = parts[0] if len(parts) == 1 else merge_generations(parts, self.config.pad_token_id)
+            return self._recomputed(generation, prompts) if self.config.recompute_log_probs else generation
 
     def _sample(self, prompts: Sequence[Prompt]) -> Generation:
         assert self.sampler is not None
         answer = self.sampler(self.policy, *self._encode(prompts), **self.config.sampling(), generator=self.sampling)
-        return checked_generation(answer, len(prompts))
+        known = getattr(self.policy.config, "vocab_size", None)
+        checked = checked_generation(answer, len(prompts), self.config, known)
+        return Generation(*(tensor.to(self.accelerator.device) for tensor in checked))
+
+    @torch.no_grad()
+    def _recomputed(self, generation: Generation, prompts: Sequence[Prompt]) -> Generation:
+        """With the policy's own log-probabilities; how far the sampler's are from them is kept. Given."""
+        own = []
+        with evaluation_mode(self.policy):
+            for part in self._parts(len(prompts)):
+                input_ids, attention_mask = self._encode(prompts[part])
+                responses, _, mask = (tensor[part] for tensor in generation)
+                rows = torch.cat([input_ids, responses], dim=1), torch.cat([attention_mask, mask], dim=1)
+                logits = response_logits(self.policy, *rows, input_ids.shape[1])
+                own.append(gather_log_probs(logits, responses, self.config.temperature).masked_fill(~mask, 0.0))
+        self.sampler_gap.log_probs = generation.log_probs
+        return generation._replace(log_probs=torch.cat(own))
 
     def generate_responses(self, prompts: Sequence[Prompt]) -> Generation:
         """Sample a response to each prompt from the current policy. Given.
@@ -282,6 +311,7 @@ class PPOTrainer:
         """
         return self._evaluate(responses, prompts).rewards
 
+    @with_importance_weights  # given: with config.importance_cap
     def optimise(self, buffer: ExperienceBuffer) -> dict[str, float]:
         """Epochs x minibatches of optimizer steps; each epoch draws a new order.
 
@@ -492,7 +522,9 @@ class PPOTrainer:
     def _rollout_metrics(self, experience: Experience) -> dict[str, float]:
         scale = None if self.config.normalize_score is None else self._first_scale
         now = self.kl_controller.value, self.updates_done
-        return rollout_metrics(experience, self.config, *now, self.schedule, scale)
+        found = rollout_metrics(experience, self.config, *now, self.schedule, scale) | self.sampler_gap.metrics
+        is_other = self.sampler is not None and not self.config.recompute_log_probs
+        return found | ({"own_sampler": 1.0} if is_other else {})
 
     def _set_learning_rate(self) -> None:
         set_learning_rates(self.optimizer, self.config, self.updates_done, self.schedule)

@@ -14,6 +14,7 @@ from accelerate import Accelerator
 from accelerate.utils import DistributedType
 from torch import nn
 
+from ppo_by_hand.core.engines import widened
 from ppo_by_hand.core.parts import check_parts
 from ppo_by_hand.core.processes import Processes, check_configuration
 from ppo_by_hand.core.prompts import Prompt, tokenize
@@ -195,6 +196,9 @@ class DistributedPPOTrainer(PPOTrainer):
             own = with_rewards_whitened(own, self.config, partial(global_masked_whiten, gather=self.processes.gather))
         device = self.accelerator.device
         together = merge_experiences(self.processes.collect([_moved(own, torch.device("cpu"))]))
+        if self.sampler_gap.log_probs is not None:
+            theirs = self.processes.collect([self.sampler_gap.log_probs.cpu()])
+            self.sampler_gap.log_probs = widened(theirs, together.mask.shape[1])
         return _moved(self._compared(together), device)
 
     def _own_experience(self, prompts: list[Prompt]) -> Experience:

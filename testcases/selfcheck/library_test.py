@@ -103,6 +103,8 @@ def test_a_type_checker_reads_the_scripts_of_the_pages_and_sees_a_wrong_setting(
         checked = mypy(script.replace("\ntrainer =", "\nreveal_type(config)\ntrainer ="), wheel, tmp_path)
         assert checked.returncode == 0, checked.stdout
         assert "ppo_by_hand.core.config.PPOConfig" in checked.stdout  # Any, where the wheel has no py.typed
+    for sampler in scripts_of("generation.md")[1:]:  # the first shows one line
+        assert (checked := mypy(sampler, wheel, tmp_path)).returncode == 0, checked.stdout
     start = "from ppo_by_hand import PPOConfig\nPPOConfig(stop_token_ids=(1,), pad_token_id=0, "
     assert mypy(f"{start}clip_score=None, clip_epsilon=(0.2, 0.28), log_dir=None)\n", wheel, tmp_path).returncode == 0
     assert "clip_epsilon" in mypy(f"{start}clip_epsilon='0.2')\n", wheel, tmp_path).stdout

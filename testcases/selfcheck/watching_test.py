@@ -40,6 +40,7 @@ HEALTHY = {
 FAULTY = {
     "nan": (checks.numbers_are_finite, {"value_loss": math.nan}, "NaN or infinity in value_loss:"),
     "infinite": (checks.numbers_are_finite, {"grad_norm": math.inf}, "infinity in grad_norm:"),
+    "another-sampler": (checks.sampler_is_near, {"sampler_kl": 0.02}, "the sampler is 0.020 nats per token from"),
     "all-skipped": (checks.a_step_was_taken, {"skipped_share": 1.0}, "every minibatch was skipped"),
     "ratio-above-1": (checks.ratio_starts_at_one, {"first_ratio_max": 1.31}, "the largest was 1.31"),
     "ratio-below-1": (checks.ratio_starts_at_one, {"first_ratio_max": 0.9}, "the largest was 0.90"),
