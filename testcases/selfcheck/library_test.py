@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
+import email
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tomllib
 import venv
 import zipfile
@@ -22,7 +25,8 @@ from testcases.engine.catalog import ROOT, lesson_names
 from testcases.selfcheck import hub
 
 LAUNCH = "--multi_gpu --num_processes 2 --num_machines 1 --mixed_precision no --dynamo_backend no --main_process_port 0"
-PARTS = ("ppo_by_hand", "solutions", "tutorial/lesson11_scaling/configs")
+PARTS = ("ppo_by_hand", "solutions", "tutorial/lesson11_scaling/configs", "book/pages")
+FILES = ("pyproject.toml", "MANIFEST.in", "CHANGELOG.md", "LICENSE")
 
 
 def scripts_of(page: str) -> list[str]:
@@ -30,6 +34,7 @@ def scripts_of(page: str) -> list[str]:
 
 
 SCRIPTS = scripts_of("library.md")
+INDEX_PAGE = (ROOT / "ppo_by_hand/README.md").read_text("utf-8")
 REWARD = "def count_words(prompts, responses):\n    return [float(len(response)) for response in responses]\n"
 
 
@@ -39,12 +44,16 @@ def wheel(tmp_path_factory) -> Path:
     source = tmp_path_factory.mktemp("source")
     for part in PARTS:
         shutil.copytree(ROOT / part, source / part, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in FILES:
         shutil.copy(ROOT / name, source)
-    build = "from setuptools import build_meta; build_meta.build_wheel('dist')"
-    subprocess.run([sys.executable, "-c", build], cwd=source, check=True, capture_output=True)
-    (built,) = (source / "dist").glob("*.whl")
-    return built
+    return build("wheel", source)
+
+
+def build(what: str, source: Path) -> Path:
+    """A wheel, or an sdist, in `source/dist`."""
+    code = f"import sys; from setuptools import build_meta; print(build_meta.build_{what}('dist'), file=sys.stderr)"
+    said = subprocess.run([sys.executable, "-c", code], cwd=source, check=True, capture_output=True, text=True).stderr
+    return source / "dist" / said.split()[-1]
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +108,7 @@ def mypy(code: str, wheel: Path, folder: Path) -> subprocess.CompletedProcess[st
 
 @pytest.mark.slow
 def test_a_type_checker_reads_the_scripts_of_the_pages_and_sees_a_wrong_setting(wheel, tmp_path):
-    for script in (*SCRIPTS, *scripts_of("from_trl.md")):
+    for script in (*SCRIPTS, *scripts_of("from_trl.md"), *scripts_of("../../ppo_by_hand/README.md")):
         checked = mypy(script.replace("\ntrainer =", "\nreveal_type(config)\ntrainer ="), wheel, tmp_path)
         assert checked.returncode == 0, checked.stdout
         assert "ppo_by_hand.core.config.PPOConfig" in checked.stdout  # Any, where the wheel has no py.typed
@@ -113,6 +122,41 @@ def test_a_type_checker_reads_the_scripts_of_the_pages_and_sees_a_wrong_setting(
 def library_lessons() -> set[str]:
     """Every lesson but the last, which trains in the toy environment, and those that are all exercise and no block."""
     return {name for name in lesson_names() if name[:8] not in ("lesson10", "lesson12")}
+
+
+def test_an_index_page_can_show_what_the_wheel_says_of_itself(wheel):
+    archive = zipfile.ZipFile(wheel)
+    (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+    about = email.message_from_bytes(archive.read(name))
+    text = about.get_payload()
+    assert about["Author"] and about["Summary"] and about["License-Expression"] == "MIT"
+    assert about["Description-Content-Type"] == "text/markdown" and text == INDEX_PAGE
+    assert not re.search(r"\]\((?!https://)|<img|!\[", text), "an index page has no file beside it"
+    assert "Typing :: Typed" in about.get_all("Classifier")
+    needed = {re.split("[^a-z-]", one)[0] for one in about.get_all("Requires-Dist") if "extra ==" not in one}
+    used = {node.split(".")[0] for node in imported(archive)}
+    assert used - {*sys.stdlib_module_names, "ppo_by_hand", "typing_extensions"} <= needed | {"huggingface_hub"}
+
+
+def imported(archive: zipfile.ZipFile) -> set[str]:
+    """Every module that the wheel's files import by an absolute name."""
+    trees = [ast.parse(archive.read(name)) for name in archive.namelist() if name.endswith(".py")]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    return names | {str(node.module) for node in nodes if isinstance(node, ast.ImportFrom) and not node.level}
+
+
+@pytest.mark.slow
+def test_the_source_distribution_makes_the_same_wheel(wheel):
+    sdist = build("sdist", wheel.parent.parent)
+    with tarfile.open(sdist) as archive:
+        archive.extractall(wheel.parent, filter="data")
+    source = wheel.parent / sdist.name.removesuffix(".tar.gz")
+    assert (source / "CHANGELOG.md").is_file() and (source / "book/pages/from_trl.md").is_file()
+    again = build("wheel", source)
+    one, other = (zipfile.ZipFile(file) for file in (wheel, again))
+    assert again.name == wheel.name and sorted(one.namelist()) == sorted(other.namelist())
+    assert all(one.read(name) == other.read(name) for name in one.namelist())
 
 
 def test_every_module_of_the_wheel_is_named_in_the_configuration():
@@ -142,7 +186,11 @@ assert place.startswith({str(wheel.parent)!r}), place
 assert not {{"solutions", "tutorial", "testcases", "tiny_models"}} & set(sys.modules)
 sys.exit(main([*{command!r}.split(), "--set", {hub.SET!r}]) or main(["configs"]))
 """
-    said = run("\n".join([*SCRIPTS[:2], *scripts_of("from_trl.md"), by_command]), folder, wheel)
+    said = run(
+        "\n".join([*SCRIPTS[:2], *scripts_of("from_trl.md"), *scripts_of("../../ppo_by_hand/README.md"), by_command]),
+        folder,
+        wheel,
+    )
     assert "score " in said and "saved tuned-by-command/policy" in said
     assert Path(said.splitlines()[-1], "ddp.yaml").is_file()
     for result in ("tuned", "tuned-lora", "tuned-by-command/policy"):
