@@ -132,6 +132,31 @@ def test_without_a_gpu_the_third_part_says_so_and_succeeds(capsys):
     assert "no GPU" in capsys.readouterr().out
 
 
+def test_the_gpu_command_goes_on_where_it_was_stopped(tmp_path, monkeypatch, capsys):
+    done: list[str] = []
+
+    def measured(work, rate, pairs, updates):
+        done.append(work.name)
+        if len(done) == 2:
+            raise KeyboardInterrupt
+        return {
+            "ours": {"tokens_per_second": 1000.0, "share_of_matrix_rate": 0.4, "memory_mib": {"gpu": 512.0}},
+        }
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "a GPU")
+    monkeypatch.setattr(gpu, "matrix_rate", lambda *arguments: 1e12)
+    monkeypatch.setattr(gpu, "LABELS", {gpu.OURS: "ours"})
+    monkeypatch.setattr(gpu, "OUT", tmp_path)
+    monkeypatch.setattr(gpu, "FILE", tmp_path / "gpu.json")
+    monkeypatch.setattr(gpu, "measure", measured)
+    monkeypatch.setattr(gpu, "demo", lambda: done.append("demo") or {"seconds": 9, "peak_gpu_mib": 1024})
+    with pytest.raises(KeyboardInterrupt):
+        gpu.main([])
+    assert gpu.main([]) == 0
+    assert done == ["demo", "12x768", "12x768", "24x1280", "24x896"] and "1,024 MiB" in capsys.readouterr().out
+
+
 def test_the_memory_row_keeps_to_its_pieces():
     work = dataclasses.replace(SMALL, minibatches=1, rollout=2, micro=4)
     made, sizes = run_ours.make_trainer(work), []

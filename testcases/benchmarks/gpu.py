@@ -1,10 +1,12 @@
-"""The comparison at real sizes, on one GPU: the gpt2 preset's shape and half a billion parameters, in bfloat16.
+"""What one GPU does: the demo of preset gpt2 from end to end, and the comparison with TRL at real sizes, in bfloat16.
 
-    python -m testcases.benchmarks.gpu
+    make gpu     or python -m testcases.benchmarks.gpu; the same command again goes on where it was stopped
 
+Never run by us: no machine with a GPU was at hand. The last size has the depth, width and vocabulary of Qwen2.5-0.5B.
 Where nothing can be downloaded, carry TRL as wheels: `pip download --no-deps -r testcases/benchmarks/trl.lock` on a
 connected machine, then `pip install --no-index --find-links FOLDER` into .venv-bench there. Writes runs/bench/gpu.json:
-response tokens per second of both trainers, and the share of the card's measured matrix rate that an update reaches.
+response tokens per second of both trainers, the share of the card's measured matrix rate that an update reaches, and
+the peak of the card's memory.
 """
 
 from __future__ import annotations
@@ -19,7 +21,11 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
+from ppo_by_hand.core.files import write_whole
+from solutions.apps import __main__ as capstone
+
 from .floor import matrix_rate, update_operations
+from .relay import ROOT
 from .trainer import LABELS, OURS, OUT, TRL, TRL_PYTHON, compare, paired_ratio
 from .workload import Workload
 
@@ -27,46 +33,67 @@ VOCABULARY = 50_257
 SIZES = {
     "gpt2": Workload(12, 768, 12, VOCABULARY, batch=128, prompt=64, response=192, threads=8, precision="bf16"),
     "0.5B": Workload(24, 1280, 20, VOCABULARY, batch=64, prompt=64, response=192, threads=8, precision="bf16"),
+    "0.5B, 151,936 tokens": Workload(
+        24, 896, 14, 151_936, batch=64, prompt=64, response=192, threads=8, precision="bf16", rollout=16, micro=4
+    ),
 }
+FILE = OUT / "gpu.json"
+DEMO = ROOT / "runs" / "gpu-demo"
 
 
-def measure(pairs: int, updates: int) -> dict[str, Any]:
-    """Everything that gpu.json holds."""
+def started() -> dict[str, Any]:
+    """What an earlier call on this device has measured, or an empty report."""
+    device = torch.cuda.get_device_name()
+    found = json.loads(FILE.read_text()) if FILE.is_file() else {}
+    if found.get("device") == device and "demo" in found:
+        return found
     rate = matrix_rate(1, "cuda", torch.bfloat16)
-    contestants = (OURS, TRL) if TRL_PYTHON.exists() else (OURS,)
-    report: dict[str, Any] = {
-        "date": time.strftime("%Y-%m-%d"),
-        "device": torch.cuda.get_device_name(),
-        "matrix_rate": rate,
-        "sizes": {},
-    }
-    for name, work in SIZES.items():
-        result = compare(work, pairs, updates, contestants)
-        operations = sum(update_operations(work).values())
-        report["sizes"][name] = {
-            LABELS[contestant]: {
-                "tokens_per_second": work.batch * work.response / numbers["median"]["wall"],
-                "share_of_matrix_rate": operations / numbers["median"]["wall"] / rate,
-                **numbers,
-            }
-            for contestant, numbers in result.items()
+    return {"date": time.strftime("%Y-%m-%d"), "device": device, "matrix_rate": rate, "demo": None, "sizes": {}}
+
+
+def measure(work: Workload, rate: float, pairs: int, updates: int) -> dict[str, Any]:
+    """One size: both trainers, or ours alone where TRL is not installed."""
+    result = compare(work, pairs, updates, (OURS, TRL) if TRL_PYTHON.exists() else (OURS,))
+    operations = sum(update_operations(work).values())
+    found: dict[str, Any] = {
+        LABELS[contestant]: {
+            "tokens_per_second": work.batch * work.response / numbers["median"]["wall"],
+            "share_of_matrix_rate": operations / numbers["median"]["wall"] / rate,
+            **numbers,
         }
-        if TRL in result:
-            report["sizes"][name]["ratio"] = paired_ratio(result, TRL, OURS)
-    return report
+        for contestant, numbers in result.items()
+    }
+    return found | ({"ratio": paired_ratio(result, TRL, OURS)} if TRL in result else {})
+
+
+def demo() -> dict[str, Any]:
+    """SFT, reward model, PPO and PPO without the KL penalty at the shape of GPT-2 124M; an interrupted one goes on."""
+    going_on = (DEMO / "unfinished").is_dir()
+    start = time.perf_counter()
+    how = "--resume" if going_on else "--overwrite"
+    code = capstone.main(["--preset", "gpt2", "--out", str(DEMO), *([how] if DEMO.is_dir() else [])])
+    if code:
+        raise SystemExit(code)
+    return {
+        "seconds": round(time.perf_counter() - start),
+        "was_resumed": going_on,
+        "peak_gpu_mib": round(torch.cuda.max_memory_allocated() / 2**20),
+        "summary": json.loads((DEMO / "summary.json").read_text()),
+    }
 
 
 def show(report: dict[str, Any], console: Console) -> None:
     """The table of the comparison."""
     table = Table(title=f"\n{report['device']}, bfloat16", title_justify="left")
-    for column in ("size", "", "response tokens / s", "share of the matrix rate"):
+    for column in ("size", "", "response tokens / s", "share of the matrix rate", "peak MiB"):
         table.add_column(column, justify="left" if column in ("size", "") else "right")
     for size, result in report["sizes"].items():
         for label in LABELS.values():
             if label in result:
                 numbers = result[label]
                 shares = f"{numbers['share_of_matrix_rate']:.0%}"
-                table.add_row(size, label, f"{numbers['tokens_per_second']:,.0f}", shares)
+                peak = f"{numbers['memory_mib'].get('gpu', 0):,.0f}"
+                table.add_row(size, label, f"{numbers['tokens_per_second']:,.0f}", shares, peak)
     console.print(table)
 
 
@@ -77,14 +104,26 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--updates", type=int, default=2, help="updates of each trainer in one round")
     options = parser.parse_args(arguments)
     if not torch.cuda.is_available():
-        print("There is no GPU here, so the comparison at real sizes was left out.")
+        print("There is no GPU here, so the demo and the comparison at real sizes were left out.")
         return 0
     console = Console(highlight=False)
-    report = measure(options.pairs, options.updates)
-    show(report, console)
     OUT.mkdir(parents=True, exist_ok=True)
-    (OUT / "gpu.json").write_text(json.dumps(report, indent=2) + "\n")
+    report = started()
+    if report["demo"] is None:
+        report["demo"] = demo()
+        _write(report)
+    for name, work in SIZES.items():
+        if name not in report["sizes"]:
+            report["sizes"][name] = measure(work, report["matrix_rate"], options.pairs, options.updates)
+            _write(report)
+    show(report, console)
+    console.print(f"the demo: {report['demo']['seconds']} s, {report['demo']['peak_gpu_mib']:,} MiB; all is in {FILE}")
     return 0
+
+
+def _write(report: dict[str, Any]) -> None:
+    with write_whole(FILE) as unfinished:
+        unfinished.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -79,6 +79,7 @@ class Relay:
             "before_mib": self._resident,
             "now_mib": _resident_mib(),
             "peak_mib": _peak_mib(),
+            "gpu_mib": _gpu_mib(),
         }
         self._answers.write(json.dumps(answer) + "\n")
         self._answers.flush()
@@ -92,6 +93,13 @@ class Relay:
 
 def _resident_mib() -> float:
     return psutil.Process().memory_info().rss / 2**20
+
+
+def _gpu_mib() -> float:
+    """The peak of what this process has allocated on the GPU; 0 where it has none."""
+    import torch
+
+    return torch.cuda.max_memory_allocated() / 2**20 if torch.cuda.is_initialized() else 0.0
 
 
 def _peak_mib() -> float:

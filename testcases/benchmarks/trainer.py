@@ -78,7 +78,7 @@ def compare(work: Workload, pairs: int, updates: int, contestants: tuple[str, ..
         name: {
             "rounds": rounds[name],
             "median": {key: median(one[key] for one in rounds[name]) for key in rounds[name][0]},
-            "memory_mib": {key: answers[name][f"{key}_mib"] for key in ("before", "peak")},
+            "memory_mib": {key: answers[name][f"{key}_mib"] for key in ("before", "peak", "gpu")},
         }
         for name in contestants
     }
