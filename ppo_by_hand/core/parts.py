@@ -34,6 +34,7 @@ def check_parts(model: Any, ref_model: Any, config: Any) -> None:
         )
         raise ValueError(f'expected {wanted} with advantages="{config.advantages}", got {_brief(model)}; {why}')
     _check_critic(getattr(model, "value_model", None))
+    _check_sharing(model.policy, getattr(model, "value_model", None))
     _check_weights(model, ref_model)
     _check_tokens(model, ref_model, config.pad_token_id)
 
@@ -51,6 +52,26 @@ def _check_critic(critic: Any) -> None:
             "expected the critic to be ValueModel(backbone), the backbone without a head, got a "
             f"{type(backbone).__name__}; {fix}"
         )
+
+
+def _check_sharing(policy: nn.Module, critic: nn.Module | None) -> None:
+    own = {id(weight) for weight in policy.parameters()}
+    shared = 0 if critic is None else sum(id(weight) in own for weight in critic.parameters())
+    if shared:
+        raise ValueError(
+            f"expected the critic to share no weight with the policy, got {shared} that both have; load its backbone "
+            "again, or take SharedPolicyAndValue(policy)"
+        )
+
+
+def check_functions(**functions: object) -> None:
+    """
+    Raises:
+        ValueError: one that is given is none.
+    """
+    for name, function in functions.items():
+        if function is not None and not callable(function):
+            raise ValueError(f"expected {name} to be a function, got {function!r}")
 
 
 def _check_weights(model: Any, ref_model: nn.Module | None) -> None:

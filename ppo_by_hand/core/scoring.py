@@ -45,6 +45,9 @@ def make_scorer(reward_model: nn.Module | RewardFunction, tokenizer: Any = None)
     _check_signature(reward_model)
     if tokenizer is None:
         raise ValueError("expected a tokenizer with a reward function, got None; pass tokenizer= to PPOTrainer")
+    if isinstance(tokenizer, str):
+        fix = "load it: AutoTokenizer.from_pretrained(name)"
+        raise ValueError(f"expected a tokenizer with a reward function, got {tokenizer!r}; {fix}")
     return _function_scorer(reward_model, tokenizer)
 
 

@@ -119,14 +119,19 @@ def described(see: str) -> Callable[[Settings], Settings]:
         kind.__doc__ = _Doc(kind.__doc__)  # type: ignore[assignment]
         made: Any = kind.__init__  # type: ignore[misc]
         known = [field.name for field in dataclasses.fields(kind)]
+        required = [field.name for field in dataclasses.fields(kind) if field.default is dataclasses.MISSING]
 
         @functools.wraps(made)
         def checked(self: Any, *values: Any, **named: Any) -> None:
+            if values:
+                raise TypeError(f"expected settings by name, as in {kind.__name__}(batch_size=64), got {values[0]!r}")
             for name in named:
                 if name not in known and name not in RENAMED:
                     raise TypeError(f"expected settings of {kind.__name__}, got {name!r}{nearest(name, known)}; {see}")
+            if not {*required} <= named.keys():
+                raise TypeError(f"expected {' and '.join(required)}, which have no default: the tokenizer has them")
             warn_of_older_names(named, caller=2)
-            made(self, *values, **with_new_names(named))
+            made(self, **with_new_names(named))
 
         kind.__init__ = checked  # type: ignore[misc]
         return kind

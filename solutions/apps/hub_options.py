@@ -102,8 +102,8 @@ def parse_settings(text: str) -> dict[str, Any]:
         if name not in kinds:
             meant = nearest(name, kinds)
             raise ValueError(
-                f"expected SET to have settings of PPOConfig, got {name!r}{meant}; there are {', '.join(kinds)}; "
-                "ppo-by-hand settings describes them"
+                f"expected SET to have settings, got {name!r}{meant}; ppo-by-hand settings (or python -m ppo_by_hand "
+                "settings) describes them all"
             )
         chosen[name] = value if kinds[name] == "str" else _parsed(value)
         if kinds[name] == "tuple[str, ...]" and isinstance(chosen[name], str):

@@ -6,7 +6,6 @@ from __future__ import annotations
 import inspect
 import re
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -18,9 +17,7 @@ from ppo_by_hand.core.config import NO_CLIP, PPOConfig
 from ppo_by_hand.core.processes import Processes
 from ppo_by_hand.core.prompts import PromptQueue
 from ppo_by_hand.core.schedule import learning_rates
-from ppo_by_hand.core.scoring import make_scorer
 from solutions.lesson05_ppo_loss import compute_ppo_loss, ppo_statistics, value_statistics
-from solutions.lesson07_actor_critic import PolicyAndValue, ValueModel, freeze
 from solutions.lesson09_ppo_trainer import PPOTrainer
 from solutions.lesson09_ppo_trainer import trainer as trainer_module
 from solutions.lesson11_scaling import DistributedPPOTrainer
@@ -28,7 +25,6 @@ from solutions.lesson11_scaling import trainer as scaled
 from testcases.engine import named_cases
 from testcases.engine.catalog import region_text
 from testcases.selfcheck.memory_test import PROMPTS, TokenSum, small_trainer
-from tiny_models.builders import build_causal_lm
 
 
 def test_the_screen_of_the_trainer_names_its_methods_in_their_order():
@@ -222,102 +218,6 @@ def test_deepspeed_that_the_trainer_cannot_use_is_refused(stage, micro, monkeypa
     with pytest.raises(ValueError, match=f"expected ZeRO stage 1 or 2 and .* got stage {stage} and"):
         DistributedPPOTrainer(plain.model, TokenSum(), plain.ref_model, plain.config)
     assert not plugin.deepspeed_config
-
-
-@named_cases(
-    "settings, sentence",
-    {
-        "fraction-of-a-count": ({"batch_size": 2.5}, "expected batch_size to be int, got 2.5"),
-        "text": ({"learning_rate": "1e-5"}, "expected learning_rate to be float, got '1e-5'"),
-        "text-for-yes-or-no": ({"whiten_rewards": "no"}, "expected whiten_rewards to be bool, got 'no'"),
-        "true-for-a-number": ({"micro_batch_size": True}, "expected micro_batch_size to be int | None, got True"),
-        "one-stop-token": ({"stop_token_ids": 1}, "expected stop_token_ids to be tuple[int, ...], got 1"),
-        "no-stop-token": ({"stop_token_ids": [None]}, "expected stop_token_ids to be tuple[int, ...], got [None]"),
-        "stop-token-below-0": (
-            {"stop_token_ids": (1, -1)},
-            "expected pad_token_id and stop_token_ids in [0, infinity)",
-        ),
-        "no-pad-token": ({"pad_token_id": None}, "got None; a tokenizer without one can take its stop token for it"),
-        "seed": ({"seed": -1}, "expected seed in [0, "),
-        "text-in-a-pair": ({"clip_epsilon": (0.2, "0.3")}, "expected clip_epsilon to be float | tuple[float, float]"),
-    },
-)
-def test_a_setting_of_another_type_is_refused(settings, sentence):
-    with pytest.raises(ValueError, match=re.escape(sentence)):
-        PPOConfig(**{"stop_token_ids": (1,), "pad_token_id": 0} | settings)
-    assert PPOConfig(stop_token_ids=[1], pad_token_id=0, log_dir=Path("log")).log_dir == "log"
-
-
-def smaller():
-    return build_causal_lm("gpt2", 11, n_layer=1, n_embd=16, n_head=2, eos_token_id=1, pad_token_id=0, seed=1)
-
-
-@named_cases(
-    "change, sentence",
-    {
-        "policy-alone": (lambda t: {"model": t.policy}, "expected model to be actor and critic"),
-        "critic-with-a-head": (
-            lambda t: {"model": PolicyAndValue(t.policy, ValueModel(t.policy))},
-            "the backbone without a head, got a GPT2LMHeadModel",
-        ),
-        "frozen-model": (lambda t: {"model": freeze(t.model)}, "a model that is frozen whole"),
-        "reference-by-name": (lambda t: {"ref_model": "gpt2"}, "make_reference(policy), or None with LoRA, got 'gpt2'"),
-        "policy-as-reference": (lambda t: {"ref_model": t.policy}, "expected ref_model to have weights of its own"),
-        "reference-of-fewer-tokens": (lambda t: {"ref_model": smaller()}, "the policy may write, got 11"),
-        "critic-of-fewer-tokens": (
-            lambda t: {"model": PolicyAndValue(t.policy, ValueModel(smaller().base_model))},
-            "expected the critic to know the 12 tokens",
-        ),
-        "settings-as-a-dict": (lambda t: {"config": {"seed": 0}}, "expected config to be a PPOConfig, got {'seed': 0}"),
-        "unknown-pad-token": (
-            lambda t: {"config": replace(t.config, pad_token_id=12)},
-            "expected pad_token_id to be one of the policy's 12 tokens, got 12",
-        ),
-        "reward-by-name": (lambda t: {"reward_model": "a:b"}, "a function of (prompts, responses), got 'a:b'"),
-    },
-)
-def test_a_part_that_does_not_fit_is_refused(change, sentence):
-    plain = small_trainer()
-    parts = {"model": plain.model, "reward_model": TokenSum(), "ref_model": plain.ref_model, "config": plain.config}
-    for kind in (PPOTrainer, DistributedPPOTrainer):
-        with pytest.raises(ValueError, match=re.escape(sentence)):
-            kind(**parts | change(plain))
-
-
-@named_cases(
-    "prompts, sentence",
-    {
-        "one-text": ("the cat", "got a str in the place of the list"),
-        "generator": ((row for row in PROMPTS), "got a generator in the place of the list"),
-        "rows-without-a-tokenizer": ([{"prompt": "a"}] * 5, "got a text and no tokenizer"),
-        "rows-without-a-prompt": ([{"input_ids": [5.5]}] * 5, "got {'input_ids': [5.5]} as prompt 0"),
-        "none": ([[5], None, [6], [7], [8]], "got None as prompt"),
-        "fractions": ([[5.5]], "got [5.5] as prompt 0"),
-        "unknown-token": ([[5, 12]], "expected token ids in [0, 12), those of the policy, got 5 to 12 in the prompts"),
-        "token-below-0": ([[5, -1]], "got -1 to 5 in the prompts"),
-    },
-)
-def test_prompts_of_another_kind_are_refused(prompts, sentence):
-    with pytest.raises(ValueError, match=re.escape(sentence)):
-        small_trainer().train(prompts)
-
-
-@named_cases(
-    "answer, got",
-    {
-        "numbers": ([1.0], "a list"),
-        "each-token": (torch.zeros(1, 2), "(1, 2)"),
-        "two-labels": (SimpleNamespace(logits=torch.zeros(1, 2)), "(1, 2)"),
-    },
-)
-def test_a_reward_model_that_gives_anything_but_scores_is_refused(answer, got):
-    class Other(torch.nn.Module):
-        def forward(self, input_ids, attention_mask):
-            return answer
-
-    ids = torch.zeros(1, 2, dtype=torch.int64)
-    with pytest.raises(ValueError, match=re.escape(f"return scores (B,), or logits (B, 1), got {got}")):
-        make_scorer(Other())(ids, ids == 0, 1)
 
 
 def test_processes_with_other_settings_are_refused(monkeypatch):

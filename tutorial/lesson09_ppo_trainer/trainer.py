@@ -35,7 +35,7 @@ from ppo_by_hand.core.groups import with_group_advantages, with_kl_in_the_loss
 from ppo_by_hand.core.metrics import rollout_metrics
 from ppo_by_hand.core.metrics import weighted as _weighted
 from ppo_by_hand.core.normalization import Scale, scale_in, scale_of, with_scores_normalized
-from ppo_by_hand.core.parts import check_parts
+from ppo_by_hand.core.parts import check_functions, check_parts
 from ppo_by_hand.core.processes import check_configuration
 from ppo_by_hand.core.progress import in_turn
 from ppo_by_hand.core.prompts import (
@@ -123,6 +123,7 @@ class PPOTrainer:
         schedule: Schedule | None = None,
     ) -> None:
         check_parts(model, ref_model, config)
+        check_functions(sampler=sampler, schedule=schedule)
         if config.recompute_log_probs and sampler is None:
             raise ValueError("expected a sampler with recompute_log_probs, got none: generate's need no second pass")
         self.config = config
