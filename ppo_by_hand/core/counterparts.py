@@ -107,7 +107,8 @@ def translated(options: Mapping[str, Any], ours: Collection[str]) -> dict[str, A
     """
     theirs = TRL_DEFAULTS | {name: value for name, value in options.items() if name in TRL_DEFAULTS}
     own = {name: value for name, value in options.items() if name in ours}
-    rest = [name for name, value in options.items() if name not in {*own, *theirs} and value not in OFF]
+    known = {*own, *theirs, *(["stop_token"] if "stop_token_ids" in own else [])}
+    rest = [name for name, value in options.items() if name not in known and value not in OFF]
     if rest:
         raise ValueError(f"expected options of TRL's PPO that a setting here stands for, got {_placed(rest)}")
     names = {theirs: ours for ours, theirs in TRL.items()}

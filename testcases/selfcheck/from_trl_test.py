@@ -52,6 +52,7 @@ class _Tokenizer:
 def test_settings_of_ours_stand_among_them_and_win(monkeypatch):
     config = PPOConfig.from_trl(**TOKENS, num_updates=3, total_episodes=5, kl_target=6.0, warmup_steps=0.5)
     assert (config.num_updates, config.kl_target, config.warmup_updates) == (3, 6.0, 2)
+    assert PPOConfig.from_trl(**TOKENS, total_episodes=8, stop_token="eos").stop_token_ids == (1,)
     monkeypatch.setenv("WORLD_SIZE", "2")
     assert PPOConfig.from_trl(**TOKENS, total_episodes=32).batch_size == 16
 
@@ -61,8 +62,9 @@ def test_an_option_that_no_setting_decides_is_refused_with_its_place(name):
     if name in {field.name for field in dataclasses.fields(PPOConfig)}:
         return  # a size that TRL derives, and we do not
     assert PPOConfig.from_trl(**TOKENS, total_episodes=8, **{name: None})  # switched off
+    tokens = {"stop_token_id": 1, "pad_token_id": 0}
     with pytest.raises(ValueError, match=rf"got {name} \(") as error:
-        PPOConfig.from_trl(**TOKENS, total_episodes=8, **{name: "x"})
+        PPOConfig.from_trl(**tokens, total_episodes=8, **{name: "x"})
     assert (_place(name) or "leave it out") in str(error.value)
 
 
