@@ -1,1 +1,1 @@
-from .gae import compute_gae, compute_response_gae, n_step_advantages, td_errors
+from .gae import compute_gae, compute_response_gae, gae_ends, n_step_advantages, td_errors

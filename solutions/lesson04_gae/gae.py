@@ -25,6 +25,15 @@ class AdvantagesAndReturns(NamedTuple):
     """Same shape: advantages + values."""
 
 
+class GAEEnds(NamedTuple):
+    """The result of `gae_ends`: advantages of the two extreme kinds, each of the shape of the rewards."""
+
+    lam_0: Tensor
+    """The critic is believed at once."""
+    lam_1: Tensor
+    """The critic is believed as late as possible."""
+
+
 def td_errors(rewards: Tensor, values: Tensor, dones: Tensor, gamma: float = 0.99) -> Tensor:
     """TD error of each step: the reward plus the discounted next value, minus the value before the step.
 
@@ -50,6 +59,38 @@ def td_errors(rewards: Tensor, values: Tensor, dones: Tensor, gamma: float = 0.9
     # endregion
 
 
+def gae_ends(rewards: Tensor, values: Tensor, dones: Tensor, gamma: float = 0.99) -> GAEEnds:
+    """How much better than expected each step was, estimated in two extreme ways: the ends between which GAE lies.
+
+    Both compare what came with what the critic expected before the step.
+    lam_0 sees one reward and believes the critic about all that follows.
+    lam_1 sees every reward that follows in the episode, discounted once a step, and believes the critic only where it
+    must: about what comes after the last step, if the rollout was cut there before the episode's end.
+
+    Args:
+        rewards: (..., T) float.
+        values: (..., T + 1) float, the critic's V(s_0) ... V(s_T).
+        dones: (..., T) bool or 0/1: the episode ends after step t, so V(s_{t+1}) belongs to another episode: it may
+            be anything, NaN included, and nothing of it may enter.
+        gamma: discount in [0, 1].
+
+    Returns:
+        GAEEnds(lam_0, lam_1), each (..., T). Written without `n_step_advantages` and `compute_gae`, which lie between.
+
+    Raises:
+        ValueError: shapes disagree (`values` needs T + 1 entries), or gamma is out of range.
+    """
+    _check_episode(rewards, values, dones, gamma)
+    # region solution
+    deltas = td_errors(rewards, values, dones, gamma)
+    to_go, following = [], values[..., -1]
+    for t in reversed(range(rewards.shape[-1])):
+        following = rewards[..., t] + gamma * following.masked_fill(dones[..., t].bool(), 0.0)
+        to_go.append(following)
+    return GAEEnds(deltas, torch.stack(to_go[::-1], dim=-1) - values[..., :-1])
+    # endregion
+
+
 def n_step_advantages(rewards: Tensor, values: Tensor, dones: Tensor, n: int, gamma: float = 0.99) -> Tensor:
     """Advantage estimates from n real rewards and the critic's value after them.
 
@@ -66,7 +107,7 @@ def n_step_advantages(rewards: Tensor, values: Tensor, dones: Tensor, n: int, ga
         gamma: discount in [0, 1].
 
     Returns:
-        (..., T). n = 1 gives the TD errors (GAE with lam = 0); n >= T gives GAE with lam = 1.
+        (..., T). n = 1 and n >= T give the two ends, `gae_ends`.
 
     Raises:
         ValueError: shapes disagree, n < 1, or gamma is out of range.

@@ -15,6 +15,37 @@ from ppo_by_hand.core.clip import by_sides, value_clip_fraction
 from ppo_by_hand.core.shapes import check_mask, check_number, check_shapes
 
 
+def clipped_objective(ratio: Tensor, advantages: Tensor, clip_epsilon: float = 0.2) -> Tensor:
+    """What each token adds to PPO's objective: six cases, by its advantage and by where its ratio stands.
+
+                     below the interval     inside      above the interval
+    advantage > 0    ratio A                ratio A     held
+    advantage < 0    held                   ratio A     ratio A
+
+    The interval reaches from 1 - epsilon to 1 + epsilon. Held: the objective stays what it was where the ratio left the
+    interval, and has no slope. So a token gains nothing more once it has moved far enough in the direction of its
+    advantage; one that went the other way keeps its slope and comes back.
+
+    Args:
+        ratio: (...) > 0, the token's probability now / when it was sampled; the argument that receives a gradient.
+        advantages: same shape; 0 gives 0.
+        clip_epsilon: > 0; from 1 on the interval has no end below.
+
+    Returns:
+        (...) to be maximized, one number per token: no mean, no sign. At the ends of the interval either slope is
+        right; a NaN in either tensor shows. Written without `compute_ppo_loss`, which generalizes it.
+
+    Raises:
+        ValueError: shapes disagree, or clip_epsilon is not positive.
+    """
+    check_shapes(ratio=(ratio, "..."), advantages=(advantages, "..."))
+    check_number("clip_epsilon", clip_epsilon, 0.0, open_low=True)
+    # region solution
+    clipped = ratio.clamp(1 - clip_epsilon, 1 + clip_epsilon)
+    return torch.minimum(ratio * advantages, clipped * advantages)
+    # endregion
+
+
 def compute_ppo_loss(
     log_probs: Tensor,
     old_log_probs: Tensor,
@@ -25,10 +56,10 @@ def compute_ppo_loss(
     """PPO-Clip: follow the advantage, but gain nothing from moving a token out of the interval around ratio 1.
 
     ratio     = probability of the token now / its probability when it was sampled
-    objective = mean over the tokens of min(ratio A, clip(ratio, 1 - epsilon, 1 + epsilon) A)
+    objective = mean over the tokens of what `clipped_objective` gives for the ratio and the advantage
 
-    The loss is minus the objective. The minimum is taken of the *objectives*, before the sign: a pessimistic
-    bound. So a token that has already moved the wrong way keeps its full gradient.
+    The loss is minus the objective, which is a pessimistic bound: a token that has already moved the wrong way keeps
+    its full gradient.
 
     Args:
         log_probs: (...) of the policy in training, in nats; the only argument that receives a gradient.

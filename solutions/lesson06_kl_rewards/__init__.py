@@ -3,5 +3,6 @@ from .kl_rewards import (
     FixedKLController,
     compute_rewards,
     estimate_kl,
+    nonnegative_kl,
     penalize_missing_stop,
 )

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from testcases.doubles.drawing import generator, normal_from, ragged_from
 from testcases.engine import Request, Right, Wrong, edit, first, instead, request, scenario
-from tutorial.lesson04_gae import compute_gae, compute_response_gae, n_step_advantages, td_errors
+from tutorial.lesson04_gae import compute_gae, compute_response_gae, gae_ends, n_step_advantages, td_errors
 
 WRONG = "What people get wrong"
 
@@ -28,6 +28,8 @@ def examples(seed: int) -> list[Request]:
         gamma, lam = _fraction(draw), _fraction(draw)
         found += [
             request(td_errors, rewards, values, dones, gamma, grad_of=GRADIENTS),
+            request(gae_ends, rewards, values, dones, gamma, grad_of=GRADIENTS, grad_through="lam_0"),
+            request(gae_ends, rewards, values, dones, gamma, grad_of=GRADIENTS, grad_through="lam_1"),
             request(n_step_advantages, rewards, values, dones, 2, gamma, grad_of=GRADIENTS),
             request(n_step_advantages, rewards, values, dones, 3, gamma, grad_of=GRADIENTS),
             request(n_step_advantages, rewards, values, dones, 50, gamma, grad_of=GRADIENTS),
@@ -35,7 +37,8 @@ def examples(seed: int) -> list[Request]:
             request(compute_gae, rewards, values, dones, gamma, lam, grad_of=GRADIENTS, grad_through="returns"),
         ]
     rewards, values, dones = _episodes(draw, (3, 6))
-    for asked in (td_errors, n_step_advantages, compute_gae):
+    found.append(request(scenario("ends_alone", of=gae_ends), rewards, values, dones, 0.7))
+    for asked in (td_errors, gae_ends, n_step_advantages, compute_gae):
         extra = {"n": 2} if asked == n_step_advantages else {}
         found += [
             request(asked, rewards=rewards, values=values, dones=dones, grad_of=GRADIENTS, **extra),
@@ -44,6 +47,7 @@ def examples(seed: int) -> list[Request]:
     # What stands behind the end of the last episode is nobody's value.
     dones, nowhere = dones.index_fill(-1, torch.tensor(-1), True), values.index_fill(-1, torch.tensor(-1), math.nan)
     found.append(request(td_errors, rewards, nowhere, dones, 0.8, grad_of="rewards"))
+    found.append(request(gae_ends, rewards, nowhere, dones, 0.8, grad_of="rewards", grad_through="lam_1"))
     for rows, steps, garbage in ((4, 7, True), (3, 3, False), (2, 5, True)):
         rewards, values, mask = _responses(draw, rows, steps, garbage)
         gamma, lam = _fraction(draw), _fraction(draw)
@@ -165,6 +169,91 @@ class RightTdErrors(Right, of="td_errors"):
         return (rewards.double() + gamma * after.masked_fill(dones.bool(), 0.0) - before).to(rewards.dtype)
     """)
     """computed in float64 and rounded once, at the end"""
+
+
+class GaeEnds(Wrong, of="gae_ends"):
+    ends_exchanged = edit(
+        "deltas, torch.stack(to_go[::-1], dim=-1) - values[..., :-1]",
+        "torch.stack(to_go[::-1], dim=-1) - values[..., :-1], deltas",
+    )
+    """the two ends are exchanged: lam_0 believes the critic after one reward, lam_1 waits for all rewards"""
+    expectation_not_subtracted = edit("dim=-1) - values[..., :-1]", "dim=-1)")
+    """lam_1 is the sum of what followed: the critic's expectation before the step, values[t], is not subtracted"""
+    nothing_behind_the_cut = edit("values[..., -1]", "torch.zeros_like(values[..., -1])")
+    """lam_1 ends at the cut as if the episode did: what comes after the last step is worth values[T]"""
+    sums_across_an_end = edit(".masked_fill(dones[..., t].bool(), 0.0)", "")
+    """lam_1 sums across the end of an episode: nothing behind a done belongs to it"""
+    value_behind_an_end_times_0 = edit(
+        "following.masked_fill(dones[..., t].bool(), 0.0)", "following * (1 - dones[..., t].to(values.dtype))"
+    )
+    """the value behind an end is multiplied by 0, and NaN stays NaN: it is left out by masked_fill or where"""
+    rewards_not_discounted = edit("gamma * following.masked", "following.masked")
+    """lam_1 sums the rewards as they are: each step ahead costs one gamma"""
+    gamma_fixed_at_099 = first("gamma = 0.99")
+    """gamma is fixed at its default; the argument is ignored"""
+    summed_forwards = edit("reversed(range(rewards.shape[-1]))", "range(rewards.shape[-1])", "[::-1]", "")
+    """lam_1 sums the rewards before the step: what follows it counts"""
+    steps_in_reverse_order = edit("[::-1]", "")
+    """the list was filled from the last step on and is never reversed"""
+    bootstrapped_with_the_expectation = edit("values[..., -1]", "values[..., -2]")
+    """lam_1 bootstraps with the value before the last step: behind it stands values[T]"""
+    td_errors_twice = edit("torch.stack(to_go[::-1], dim=-1) - values[..., :-1]", "deltas")
+    """lam_1 is the TD error once more: it takes every reward that follows, not one"""
+    ends_without_gradient = first("rewards, values = rewards.detach(), values.detach()", read=WRONG)
+    """the numbers are right but no gradient flows: nothing is detached here, the losses do that"""
+    by_compute_gae = instead("""
+        ends = [compute_gae(rewards, values, dones, gamma, lam).advantages for lam in (0.0, 1.0)]
+        return GAEEnds(*ends)
+    """)
+    """it calls a function that comes later and lies between the two ends: write them without it"""
+
+
+class RightGaeEnds(Right, of="gae_ends"):
+    sum_of_td_errors = instead("""
+        deltas = td_errors(rewards, values, dones, gamma)
+        total, rows = torch.zeros_like(deltas[..., 0]), []
+        for t in range(rewards.shape[-1] - 1, -1, -1):
+            total = deltas[..., t] + gamma * torch.where(dones[..., t].bool(), 0.0, total)
+            rows.insert(0, total)
+        return GAEEnds(lam_0=deltas, lam_1=torch.stack(rows, dim=-1))
+    """)
+    """the expectations in the middle cancel: discounted TD errors"""
+    step_by_step_forwards = instead("""
+        waiting = []
+        for start in range(rewards.shape[-1]):
+            total, alive = -values[..., start], torch.ones_like(dones[..., 0], dtype=torch.bool)
+            for t in range(start, rewards.shape[-1]):
+                total = total + gamma ** (t - start) * torch.where(alive, rewards[..., t], 0.0)
+                alive = alive & ~dones[..., t].bool()
+            total = total + gamma ** (rewards.shape[-1] - start) * torch.where(alive, values[..., -1], 0.0)
+            waiting.append(total)
+        following = torch.where(dones.bool(), 0.0, values[..., 1:])
+        return GAEEnds(rewards + gamma * following - values[..., :-1], torch.stack(waiting, -1))
+    """)
+    """each step sums what follows it, as the docstring says it"""
+    matrix_of_weights = instead("""
+        steps = rewards.shape[-1]
+        apart = torch.arange(steps) - torch.arange(steps).unsqueeze(1)
+        ends = dones.long().cumsum(dim=-1)
+        before = torch.cat([torch.zeros_like(ends[..., :1]), ends[..., :-1]], dim=-1)
+        same = (before.unsqueeze(-2) == before.unsqueeze(-1)) & (apart >= 0)
+        weights = torch.where(same, gamma ** apart.clamp(min=0).to(rewards.dtype), 0.0)
+        following = torch.where(ends[..., -1:] == before, values[..., -1:], 0.0)
+        discounts = gamma ** (steps - torch.arange(steps)).to(rewards.dtype)
+        waiting = (weights * rewards.unsqueeze(-2)).sum(dim=-1) + discounts * following
+        return GAEEnds(td_errors(rewards, values, dones, gamma), waiting - values[..., :-1])
+    """)
+    """one weight for each pair of steps of an episode"""
+    recursion_on_the_last_axis = instead("""
+        def waiting(t):
+            if t == rewards.shape[-1]:
+                return [values[..., t]]
+            later = waiting(t + 1)
+            return [rewards[..., t] + gamma * later[0].masked_fill(dones[..., t] != 0, 0.0), *later]
+
+        return GAEEnds(td_errors(rewards, values, dones, gamma), torch.stack(waiting(0)[:-1], -1) - values[..., :-1])
+    """)
+    """a function that calls itself for what follows"""
 
 
 class NStepAdvantages(Wrong, of="n_step_advantages"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from testcases.engine import call, cited_cases, named_cases, scenario, worth
-from tutorial.lesson04_gae import compute_gae, compute_response_gae, n_step_advantages, td_errors
+from tutorial.lesson04_gae import compute_gae, compute_response_gae, gae_ends, n_step_advantages, td_errors
 
 NAN = math.nan
 BOTH = ("rewards", "values")
@@ -51,6 +51,66 @@ def test_td_errors_ignores_the_value_behind_a_done(behind):
     # 0 * inf is NaN: the value behind the end has to be selected away, not multiplied by 0.
     answer = call(td_errors, [1.0, 3.0], [2.0, 4.0, behind], [False, True], 0.5, grad_of="rewards")
     answer.equals([1.0, -1.0]).gradient_equals(rewards=[1.0, 1.0])
+
+
+# rewards 1, 2, 4; values 1, 2, 3, 8; gamma 0.5. What follows: 4 + 4 = 8; 2 + 4 = 6; 1 + 3 = 4
+@named_cases(
+    "rewards, values, dones, gamma, lam_0, lam_1",
+    {
+        "one-reward-or-all": ([1.0, 2.0, 4.0], [1.0, 2.0, 3.0, 8.0], [0, 0, 0], 0.5, [1.0, 1.5, 5.0], [3.0, 4.0, 5.0]),
+        # 4; 2 + 2 = 4; 1 + 2 = 3: behind the end there is no critic to believe
+        "an-end-at-the-end": ([1.0, 2.0, 4.0], [1.0, 2.0, 3.0, 8.0], [0, 0, 1], 0.5, [1.0, 1.5, 1.0], [2.0, 2.0, 1.0]),
+        # 2; 1 + 1 = 2
+        "an-end-inside": ([1.0, 2.0, 4.0], [1.0, 2.0, 3.0, 8.0], [0, 1, 0], 0.5, [1.0, 0.0, 5.0], [1.0, 0.0, 5.0]),
+        "gamma-1": ([1.0, 2.0, 4.0], [1.0, 2.0, 3.0, 8.0], [0, 0, 0], 1.0, [2.0, 3.0, 9.0], [14.0, 12.0, 9.0]),
+        "gamma-0": ([1.0, 2.0, 4.0], [1.0, 2.0, 3.0, 8.0], [0, 0, 0], 0.0, [0.0, 0.0, 1.0], [0.0, 0.0, 1.0]),
+        # The critic says 100 before step 1. At lam 0 step 0 believes it, too.
+        "a-critic-that-errs": (
+            [1.0, 2.0, 4.0],
+            [1.0, 100.0, 3.0, 8.0],
+            [0, 0, 0],
+            0.5,
+            [50.0, -96.5, 5.0],
+            [3.0, -94.0, 5.0],
+        ),
+        "one-step": ([5.0], [2.0, 4.0], [0], 0.5, [5.0], [5.0]),
+    },
+)
+@worth(3)
+def test_gae_ends_by_hand(rewards, values, dones, gamma, lam_0, lam_1):
+    call(gae_ends, rewards, values, dones, gamma).equals(lam_0=lam_0, lam_1=lam_1)
+
+
+@named_cases(
+    "part, rewards, values",
+    {
+        "lam-0": ("lam_0", [1.0, 1.0, 1.0], [-1.0, -0.5, -0.5, 0.5]),
+        # A reward counts for each step before it: 1, 1 + 1/2, 1 + 1/2 + 1/4. Of the values behind, the last alone.
+        "lam-1": ("lam_1", [1.0, 1.5, 1.75], [-1.0, -1.0, -1.0, 0.875]),
+    },
+)
+def test_gae_ends_gradient(part, rewards, values):
+    answer = call(gae_ends, [1.0, 2.0, 4.0], [1.0, 2.0, 3.0, 8.0], [False] * 3, 0.5, grad_of=BOTH, grad_through=part)
+    answer.gradient_equals(rewards=rewards, values=values)
+
+
+def test_gae_ends_keeps_rows_apart():
+    answer = call(
+        gae_ends, [[1.0, 2.0], [0.0, 8.0]], [[1.0, 2.0, 4.0], [0.0, 0.0, 0.0]], [[False, True], [False, False]], 0.5
+    )
+    answer.equals(lam_0=[[1.0, 0.0], [0.0, 8.0]], lam_1=[[1.0, 0.0], [4.0, 8.0]])
+
+
+@named_cases("behind", {"large": 1e6, "infinite": math.inf, "nan": math.nan})
+def test_gae_ends_ignores_the_value_behind_an_end(behind):
+    answer = call(gae_ends, [1.0, 3.0], [2.0, 4.0, behind], [False, True], 0.5, grad_of="rewards", grad_through="lam_1")
+    answer.equals(lam_0=[1.0, -1.0], lam_1=[0.5, -1.0]).gradient_equals(rewards=[1.0, 1.5])
+
+
+def test_gae_ends_comes_before_what_lies_between():
+    ends_alone = scenario("ends_alone", of=gae_ends)
+    answer = call(ends_alone, [1.0, 2.0, 4.0], [1.0, 2.0, 3.0, 8.0], [False, False, False], 0.5)
+    answer.equals(lam_0=[1.0, 1.5, 5.0], lam_1=[3.0, 4.0, 5.0])
 
 
 # rewards 1, 2, 4; values 1, 2, 3, 8; gamma 0.5: deltas 1 + 1 - 1 = 1, 2 + 1.5 - 2 = 1.5, 4 + 4 - 3 = 5

@@ -3,7 +3,7 @@
 import math
 
 from testcases.engine.suite import contract_tests
-from tutorial.lesson04_gae import compute_gae, compute_response_gae, n_step_advantages, td_errors
+from tutorial.lesson04_gae import compute_gae, compute_response_gae, gae_ends, n_step_advantages, td_errors
 
 # The checks are given, above the solution; they have to stay there.
 STEPS = {"rewards": [1.0, 2.0], "values": [0.0, 0.0, 0.0], "dones": [0.0, 0.0], "gamma": 0.5}
@@ -18,11 +18,12 @@ RESPONSE = {"rewards": [[1.0, 2.0]], "values": [[0.0, 0.0]], "mask": [[True, Tru
 
 contract_tests(
     globals(),
-    agreement={compute_gae: 3, compute_response_gae: 3},
-    defaults=[td_errors, n_step_advantages, compute_gae, compute_response_gae],
+    agreement={gae_ends: 1, compute_gae: 3, compute_response_gae: 3},
+    defaults=[td_errors, gae_ends, n_step_advantages, compute_gae, compute_response_gae],
     float32=[n_step_advantages, compute_gae, compute_response_gae],
     refusals={
         td_errors: (STEPS, BAD_STEPS),
+        gae_ends: (STEPS, BAD_STEPS),
         n_step_advantages: (
             {**STEPS, "n": 2},
             {**BAD_STEPS, "no-step": ({"n": 0}, ["n"]), "steps-back": ({"n": -1}, ["n"])},

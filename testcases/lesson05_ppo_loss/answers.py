@@ -13,6 +13,90 @@ KL = "log_ratio.expm1() - log_ratio"
 TIMES_MASK = ".mul(1 if mask is None else mask / mask.double().mean()).mean()"
 EVERY_COLUMN = ".mul(1 if mask is None else mask).mean()"
 SELECTED = "[... if mask is None else mask].mean()"
+INTERVAL = "1 - clip_epsilon, 1 + clip_epsilon"
+SMALLER = "torch.minimum(ratio * advantages, clipped * advantages)"
+
+
+class ClippedObjective(Wrong, of="clipped_objective"):
+    larger_of_the_two = edit("minimum", "maximum", read=PESSIMIST)
+    """the larger of the two objectives: what should be held goes on, and what should come back is held"""
+    held_on_both_sides = edit(SMALLER, "clipped * advantages", read=PESSIMIST)
+    """held outside the interval on both sides: a token that went the wrong way has no slope to come back"""
+    never_held = edit(SMALLER, "ratio * advantages", read=PESSIMIST)
+    """no token is ever held: beyond the interval a token gains nothing more"""
+    held_above_only = edit(INTERVAL, "max=1 + clip_epsilon", read=PESSIMIST)
+    """good tokens are held above the interval, but bad ones not below it"""
+    held_below_only = edit(INTERVAL, "min=1 - clip_epsilon", read=PESSIMIST)
+    """bad tokens are held below the interval, but good ones not above it"""
+    held_at_0 = edit(
+        "torch.minimum(ratio * advantages, clipped * advantages)",
+        "torch.where(ratio * advantages > clipped * advantages, 0.0, ratio * advantages)",
+        read=PESSIMIST,
+    )
+    """a held token counts 0: it keeps the objective that it had at the end of the interval"""
+    held_at_the_advantage = edit(
+        SMALLER, "torch.where(ratio * advantages > clipped * advantages, advantages, ratio * advantages)"
+    )
+    """a held token counts its advantage, as at ratio 1: it keeps the objective of the interval's end"""
+    product_in_the_interval = edit("clipped * advantages", f"(ratio * advantages).clamp({INTERVAL})")
+    """the product of ratio and advantage is held to the interval, which belongs to the ratio alone"""
+    objective_interval_around_0 = edit(INTERVAL, "-clip_epsilon, clip_epsilon")
+    """the interval lies around 0: it lies around 1, the ratio of a token that has not moved"""
+    objective_epsilon_fixed_at_02 = first("clip_epsilon = 0.2")
+    """clip_epsilon is fixed at its default; the argument is ignored"""
+    loss_in_place_of_the_objective = edit("torch.minimum", "-torch.minimum")
+    """this is the loss: the objective is maximized, and the minus comes in compute_ppo_loss"""
+    mean_of_the_objectives = edit(SMALLER, f"{SMALLER}.mean()")
+    """the mean is taken here: one number per token is returned"""
+    sign_of_the_ratio = edit(
+        SMALLER,
+        "torch.where(ratio > 1, torch.minimum(ratio, clipped) * advantages, ratio * advantages)",
+        read=PESSIMIST,
+    )
+    """every token is held above the interval: there only a good token has moved far enough"""
+    without_the_ratio = edit("ratio * advantages", "advantages", read="Importance sampling")
+    """the advantage stands alone where nothing is held: inside the interval, too, it is weighted with the ratio"""
+    objective_without_a_slope = first("ratio = ratio.detach()")
+    """the ratio is detached: through it the policy gets its gradient"""
+    by_compute_ppo_loss = instead("""
+        pairs = zip(ratio.log().reshape(-1, 1), advantages.reshape(-1, 1))
+        losses = [compute_ppo_loss(new, torch.zeros_like(new), one, clip_epsilon) for new, one in pairs]
+        return -torch.stack(losses).reshape(ratio.shape)
+    """)
+    """it calls compute_ppo_loss, which comes later and generalizes it: write the six cases without it"""
+
+
+class RightClippedObjective(Right, of="clipped_objective"):
+    six_cases = instead("""
+        low, high = 1 - clip_epsilon, 1 + clip_epsilon
+        objective = ratio * advantages
+        objective = torch.where((advantages > 0) & (ratio > high), high * advantages, objective)
+        return torch.where((advantages < 0) & (ratio < low), low * advantages, objective)
+    """)
+    """the table of the docstring, read cell by cell"""
+    side_by_the_sign = instead("""
+        bound = torch.where(advantages > 0, ratio.clamp(max=1 + clip_epsilon), ratio.clamp(min=1 - clip_epsilon))
+        return bound * advantages
+    """)
+    """each sign has one end of the interval"""
+    gain_capped = edit("clipped * advantages", "(advantages + clip_epsilon * advantages.abs())")
+    """what is gained is at most epsilon times the size of the advantage"""
+    token_after_token = instead("""
+        found = []
+        for one, advantage in zip(ratio.reshape(-1), advantages.reshape(-1)):
+            if advantage > 0 and one > 1 + clip_epsilon:
+                one = one.detach() * 0 + 1 + clip_epsilon
+            elif advantage < 0 and one < 1 - clip_epsilon:
+                one = one.detach() * 0 + 1 - clip_epsilon
+            found.append(one * advantage)
+        return torch.stack(found).reshape(ratio.shape)
+    """)
+    """a loop with if and elif"""
+    stacked_and_smallest = instead("""
+        both = torch.stack([ratio, torch.clip(ratio, 1 - clip_epsilon, 1 + clip_epsilon)]) * advantages
+        return both.amin(dim=0)
+    """)
+    """the smallest of a stack of two"""
 
 
 class PPOLoss(Wrong, of="compute_ppo_loss"):

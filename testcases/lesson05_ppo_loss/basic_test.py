@@ -6,8 +6,9 @@ import math
 
 import torch
 
-from testcases.engine import call, cited_cases, named_cases, worth
+from testcases.engine import call, cited_cases, named_cases, scenario, worth
 from tutorial.lesson05_ppo_loss import (
+    clipped_objective,
     combine_losses,
     compute_kl_penalty_loss,
     compute_ppo_loss,
@@ -28,6 +29,50 @@ OLD = [[-1.0, -1.0, -1.0], [-1.0, -1.0, -1.0]]
 def at(*ratios: float) -> list[float]:
     """log_probs whose ratio to old_log_probs of -1 is this."""
     return [math.log(ratio) - 1 for ratio in ratios]
+
+
+# clip_epsilon 0.25: the interval is 0.75 to 1.25. slope: d objective / d ratio.
+@named_cases(
+    "ratio, advantage, objective, slope",
+    {
+        "good-and-below-the-interval": (0.5, 2.0, 1.0, 2.0),
+        "good-and-inside": (1.125, 2.0, 2.25, 2.0),
+        # 1.25 * 2
+        "good-and-above-the-interval": (1.5, 2.0, 2.5, 0.0),
+        # 0.75 * -2
+        "bad-and-below-the-interval": (0.5, -2.0, -1.5, 0.0),
+        "bad-and-inside": (1.125, -2.0, -2.25, -2.0),
+        "bad-and-above-the-interval": (1.5, -2.0, -3.0, -2.0),
+        "no-advantage": (2.0, 0.0, 0.0, 0.0),
+    },
+)
+@worth(4)
+def test_clipped_objective_by_hand(ratio, advantage, objective, slope):
+    answer = call(clipped_objective, [ratio], [advantage], 0.25, grad_of="ratio")
+    answer.equals([objective]).gradient_equals(ratio=[slope])
+
+
+@named_cases(
+    "ratio, advantage, clip_epsilon, objective",
+    {
+        "inside-a-wider-one": (1.5, 2.0, 0.75, 3.0),
+        "at-its-upper-end": (1.75, 2.0, 0.75, 3.5),
+        "beyond-it": (2.0, 2.0, 0.75, 3.5),
+        # From 1 on there is no end below.
+        "no-end-below": (0.0625, -1.0, 1.5, -0.0625),
+    },
+)
+def test_clipped_objective_takes_the_width_of_the_interval(ratio, advantage, clip_epsilon, objective):
+    call(clipped_objective, [[ratio]], [[advantage]], clip_epsilon).equals([[objective]])
+
+
+def test_clipped_objective_shows_a_nan():
+    call(clipped_objective, [NAN, 1.0, 2.0], [1.0, NAN, 1.0], 0.25).equals([NAN, NAN, 1.25], equal_nan=True)
+
+
+def test_clipped_objective_comes_before_the_loss():
+    answer = call(scenario("objective_alone", of=clipped_objective), [0.5, 1.5], [-2.0, 2.0], 0.25)
+    answer.equals([-1.5, 2.5])
 
 
 # slope: d loss / d log_probs: -ratio * advantage, and 0 where the objective is held at the edge of the interval.

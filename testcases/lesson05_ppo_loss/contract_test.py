@@ -6,6 +6,7 @@ import torch
 
 from testcases.engine.suite import contract_tests
 from tutorial.lesson05_ppo_loss import (
+    clipped_objective,
     combine_losses,
     compute_kl_penalty_loss,
     compute_ppo_loss,
@@ -53,10 +54,14 @@ BAD_NUMBERS = {
 
 contract_tests(
     globals(),
-    agreement={combine_losses: 1},
-    defaults=[compute_ppo_loss, compute_value_loss, combine_losses, ppo_statistics],
+    agreement={clipped_objective: 1, combine_losses: 1},
+    defaults=[clipped_objective, compute_ppo_loss, compute_value_loss, combine_losses, ppo_statistics],
     float32=[compute_ppo_loss, compute_value_loss, combine_losses, compute_kl_penalty_loss],
     refusals={
+        clipped_objective: (
+            {"ratio": [1.0, 2.0], "advantages": [1.0, 2.0]},
+            BAD_EPSILON | {"would-broadcast": ({"advantages": [1.0]}, ["advantages (1,)"])},
+        ),
         compute_ppo_loss: (POLICY, BAD_TERMS | BAD_EPSILON),
         compute_value_loss: (VALUES, BAD_VALUES | BAD_EPSILON),
         combine_losses: (SCALARS, BAD_SCALARS),

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from testcases.doubles.drawing import generator, normal_from
-from testcases.engine import Request, request
+from testcases.engine import Request, request, scenario
 from tutorial.lesson05_ppo_loss import (
+    clipped_objective,
     combine_losses,
     compute_kl_penalty_loss,
     compute_ppo_loss,
@@ -55,7 +56,18 @@ def examples(seed: int) -> list[Request]:
         found.append(request(compute_kl_penalty_loss, *tail, 0.7, grad_of="log_probs"))
     # float32 has no number for this ratio.
     found.append(request(ppo_statistics, [-1.0, -0.5], [-121.0, -1.0], [1.0, 0.5]))
-    return found + _at_the_defaults(draw) + _of_numbers(draw)
+    return found + _objectives(draw) + _at_the_defaults(draw) + _of_numbers(draw)
+
+
+def _objectives(draw: torch.Generator) -> list[Request]:
+    """Ratios on both sides of the interval and inside; the last with every function that comes later taken away."""
+    found = []
+    for shape in ((8,), (3, 4), (2, 2, 3)):
+        ratio, advantages = normal_from(draw, *shape).exp(), normal_from(draw, *shape)
+        found.append(request(clipped_objective, ratio, advantages, _between(draw, 0.25, 0.6), grad_of="ratio"))
+    found.append(request(clipped_objective, ratio=ratio, advantages=advantages, grad_of="ratio"))
+    found.append(request(scenario("objective_alone", of=clipped_objective), ratio, advantages, 0.3))
+    return found
 
 
 def _at_the_defaults(draw: torch.Generator) -> list[Request]:

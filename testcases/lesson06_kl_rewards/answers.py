@@ -10,6 +10,80 @@ FLOAT32 = "Small and large log-ratios"
 WRONG = "What people get wrong"
 
 
+class NonnegativeKL(Wrong, of="nonnegative_kl"):
+    log_ratio_alone = edit("torch.expm1((-log_ratio).clamp(max=MAX_LOG_RATIO)) + log_ratio", "log_ratio")
+    """the log-ratio alone: its mean is right, but it is negative wherever the reference finds the token more likely"""
+    negative_ones_cut_off = edit(
+        "torch.expm1((-log_ratio).clamp(max=MAX_LOG_RATIO)) + log_ratio", "log_ratio.clamp(min=0.0)"
+    )
+    """the negative log-ratios are set to 0: that raises the mean above the KL"""
+    size_of_the_log_ratio = edit("torch.expm1((-log_ratio).clamp(max=MAX_LOG_RATIO)) + log_ratio", "log_ratio.abs()")
+    """the size of the log-ratio: never negative, but its mean is above the KL"""
+    half_the_square = edit("torch.expm1((-log_ratio).clamp(max=MAX_LOG_RATIO)) + log_ratio", "log_ratio.square() / 2")
+    """half the square, k2: never negative, but its mean is the KL only for models that are close"""
+    other_direction = edit("(-log_ratio)", "log_ratio", "+ log_ratio", "- log_ratio", read=WRONG)
+    """exp(r) - 1 - r: under the policy it is reference / policy that has the mean 1, not policy / reference"""
+    one_not_subtracted = edit("expm1", "exp")
+    """reference / policy has the mean 1, not 0: the 1 is missing, and two equal models have a KL of 1"""
+    added_with_the_wrong_sign = edit(
+        "torch.expm1((-log_ratio).clamp(max=MAX_LOG_RATIO)) + log_ratio",
+        "log_ratio - torch.expm1((-log_ratio).clamp(max=MAX_LOG_RATIO))",
+    )
+    """the mean is right, but the term is subtracted: the sum is then lower than the log-ratio where that is negative"""
+    half_of_what_is_needed = edit("torch.expm1(", "0.5 * torch.expm1(")
+    """the mean is right, but with this factor the estimate is negative at some tokens: its slope at r = 0 must be 0"""
+    term_of_mean_0_alone = edit(" + log_ratio", "")
+    """the added term alone: its mean is 0, the log-ratio is missing"""
+    digits_rounded_away = edit("expm1", "exp", "+ log_ratio", "- 1 + log_ratio", read=FLOAT32)
+    """exp(-r) - 1 in float32 rounds away a small KL, and at the start every KL is small: use expm1"""
+    exponent_not_capped = edit(".clamp(max=MAX_LOG_RATIO)", "", read=FLOAT32)
+    """the exponent is not capped: one unlikely token makes it infinite in float32"""
+    cap_on_the_log_ratio = edit(
+        "log_probs - ref_log_probs", "(log_probs - ref_log_probs).clamp(-20.0, 20.0)", read=FLOAT32
+    )
+    """the log-ratio itself is capped: only the exponent is, the log-ratio is added as it is"""
+    not_in_half_precision = edit("(torch.float16, torch.bfloat16)", "()", read=FLOAT32)
+    """half precision is not converted: its rounding error is as large as the KL"""
+    estimates_summed = edit(
+        "return torch.expm1((-log_ratio).clamp(max=MAX_LOG_RATIO)) + log_ratio",
+        "return (torch.expm1((-log_ratio).clamp(max=MAX_LOG_RATIO)) + log_ratio).sum(dim=-1)",
+    )
+    """summed over the tokens: return one number per token"""
+    estimates_detached = edit("log_probs - ref_log_probs", "(log_probs - ref_log_probs).detach()", read=LOSS)
+    """the estimate is detached: as a loss it would have no gradient"""
+    by_estimate_kl = instead('return estimate_kl(log_probs, ref_log_probs, "k3")')
+    """it calls estimate_kl, which comes later and generalizes it: find the formula yourself"""
+
+
+class RightNonnegativeKL(Right, of="nonnegative_kl"):
+    computed_in_float64 = instead("""
+        dtype = torch.promote_types(torch.promote_types(log_probs.dtype, ref_log_probs.dtype), torch.float32)
+        r = log_probs.double() - ref_log_probs.double()
+        return (torch.exp((-r).clamp(max=20.0)) - 1 + r).to(dtype)
+    """)
+    """the plain formula in float64, which has digits to spare"""
+    inverse_ratio = instead("""
+        dtype = torch.promote_types(log_probs.dtype, torch.float32)
+        inverse = ref_log_probs.to(dtype) - log_probs.to(dtype)
+        return torch.expm1(torch.where(inverse > MAX_LOG_RATIO, MAX_LOG_RATIO, inverse)) - inverse
+    """)
+    """by the logarithm of reference / policy, as in Schulman's text"""
+    by_sinh = instead("""
+        wide = torch.promote_types(torch.promote_types(log_probs.dtype, ref_log_probs.dtype), torch.float32)
+        r = log_probs.to(wide) - ref_log_probs.to(wide)
+        x = (-r).clamp(max=20.0)
+        return 2 * torch.sinh(x / 2) * torch.exp(x / 2) + r
+    """)
+    """exp(x) - 1 is 2 sinh(x / 2) exp(x / 2)"""
+    powers_near_0 = edit(
+        "return torch.expm1((-log_ratio).clamp(max=MAX_LOG_RATIO)) + log_ratio",
+        "x = -log_ratio\n"
+        "near = x.square() / 2 * (1 + x / 3 * (1 + x / 4 * (1 + x / 5 * (1 + x / 6))))\n"
+        "return torch.where(x.abs() < 0.05, near, x.clamp(max=20.0).exp() - 1 - x)",
+    )
+    """the first terms of the series where exp(-r) - 1 would round"""
+
+
 class EstimateKL(Wrong, of="estimate_kl"):
     k1_clamped_at_zero = edit("return log_ratio\n", "return log_ratio.clamp(min=0.0)\n", read=WRONG)
     """k1 is clamped at 0: without its negative terms the mean is too large (0.401 where the KL is 0.244)"""

@@ -8,10 +8,57 @@ import pytest
 import torch
 
 from testcases.engine import call, cited_cases, named_cases, scenario, worth
-from tutorial.lesson06_kl_rewards import AdaptiveKLController, compute_rewards, estimate_kl, penalize_missing_stop
+from tutorial.lesson06_kl_rewards import (
+    AdaptiveKLController,
+    compute_rewards,
+    estimate_kl,
+    nonnegative_kl,
+    penalize_missing_stop,
+)
 
 NAN = math.nan
 LN2 = math.log(2)
+
+
+# The policy says 1/2, the reference 1/4; then 1/8 and 1/2; then both the same.
+@cited_cases("kl", "log_probs, ref_log_probs, kl", "plain-03 plain-06 plain-09 far-02 far-05")
+@worth(2)
+def test_nonnegative_kl_by_hand(log_probs, ref_log_probs, kl):
+    call(nonnegative_kl, log_probs, ref_log_probs).equals(kl)
+
+
+def test_nonnegative_kl_is_right_on_average():
+    # Of the policy (1/2, 1/4, 1/8, 1/8) from the uniform one: ln 2 / 2 - ln 2 / 8 - ln 2 / 8 = ln 2 / 4
+    probs = torch.tensor([1 / 2, 1 / 4, 1 / 8, 1 / 8], dtype=torch.float64)
+    answer = call(nonnegative_kl, probs.log(), [-2 * LN2] * 4, grad_of="log_probs")
+    answer.satisfies(
+        lambda kl: abs(float((probs * kl).sum()) - LN2 / 4) < 1e-12,
+        f"estimates with the mean {LN2 / 4:.6g} over the policy",
+    )
+    # 1 - reference / policy
+    answer.gradient_equals(log_probs=[0.5, 0.0, -1.0, -1.0])
+
+
+def test_nonnegative_kl_keeps_its_digits():
+    # r = 2^-13: r^2 / 2 = 2^-27, but for 3e-13
+    pair = {"log_probs": torch.tensor([0.0]), "ref_log_probs": torch.tensor([-(2.0**-13)])}
+    call(scenario("nonnegative_in_units", of=nonnegative_kl), **pair, unit=2.0**-27).equals(torch.tensor([1.0]))
+    # -1 - step and -step / 2 in bfloat16: the difference, -1 - step / 2, has one digit more than that holds.
+    step = torch.finfo(torch.bfloat16).eps
+    pair = {"log_probs": torch.tensor([-1 - step]).bfloat16(), "ref_log_probs": torch.tensor([-step / 2]).bfloat16()}
+    call(nonnegative_kl, **pair).equals(torch.tensor([math.expm1(1 + step / 2) - 1 - step / 2]))
+
+
+@named_cases("dtype", {"float32": torch.float32, "float64": torch.float64})
+def test_nonnegative_kl_does_not_overflow(dtype):
+    log_probs, ref_log_probs = torch.tensor([-201.0], dtype=dtype), torch.tensor([-1.0], dtype=dtype)
+    answer = call(nonnegative_kl, log_probs, ref_log_probs, grad_of="log_probs")
+    answer.equals(torch.tensor([math.expm1(20) - 200], dtype=dtype))
+    answer.gradient_equals(log_probs=torch.tensor([1.0], dtype=dtype))
+
+
+def test_nonnegative_kl_comes_before_the_estimators():
+    call(scenario("nonnegative_alone", of=nonnegative_kl), [-LN2], [-2 * LN2]).equals([LN2 - 0.5])
 
 
 # r = log_probs - ref_log_probs; k1 = r, k2 = r^2 / 2, k3 = exp(-r) - 1 + r

@@ -4,10 +4,20 @@ import math
 
 from testcases.engine import scenario
 from testcases.engine.suite import contract_tests
-from tutorial.lesson06_kl_rewards import AdaptiveKLController, compute_rewards, estimate_kl, penalize_missing_stop
+from tutorial.lesson06_kl_rewards import (
+    AdaptiveKLController,
+    compute_rewards,
+    estimate_kl,
+    nonnegative_kl,
+    penalize_missing_stop,
+)
 
 # The checks are given, above the solution; they have to stay there.
 PAIR = {"log_probs": [-1.0, -2.0], "ref_log_probs": [-1.0, -2.0]}
+BAD_PAIR = {
+    "would-broadcast": ({"ref_log_probs": [-1.0]}, ["ref_log_probs (1,)"]),
+    "another-rank": ({"ref_log_probs": [[-1.0, -2.0]]}, ["ref_log_probs (1, 2)"]),
+}
 BATCH = {
     "scores": [1.0, 2.0],
     "log_probs": [[-1.0, -1.0], [-1.0, -1.0]],
@@ -19,15 +29,15 @@ ONE_UPDATE = {"kl_coef": 0.1, "target_kl": 6.0, "horizon": 100, "seen": (6.0,), 
 
 contract_tests(
     globals(),
-    agreement={compute_rewards: 3},
+    agreement={nonnegative_kl: 1, compute_rewards: 3},
     defaults=[estimate_kl, compute_rewards],
     float32=[estimate_kl, penalize_missing_stop],
     refusals={
+        nonnegative_kl: (PAIR, BAD_PAIR),
         estimate_kl: (
             PAIR,
             {
-                "would-broadcast": ({"ref_log_probs": [-1.0]}, ["ref_log_probs (1,)"]),
-                "another-rank": ({"ref_log_probs": [[-1.0, -2.0]]}, ["ref_log_probs (1, 2)"]),
+                **BAD_PAIR,
                 "unknown-estimator": ({"estimator": "k4"}, ["k1, k2, k3", "k4"]),
                 "capital-letter": ({"estimator": "K1"}, ["K1"]),
             },

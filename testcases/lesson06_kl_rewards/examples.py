@@ -9,7 +9,13 @@ from torch import Tensor
 
 from testcases.doubles.drawing import generator, normal_from, uniform_from
 from testcases.engine import Request, request, scenario
-from tutorial.lesson06_kl_rewards import AdaptiveKLController, compute_rewards, estimate_kl, penalize_missing_stop
+from tutorial.lesson06_kl_rewards import (
+    AdaptiveKLController,
+    compute_rewards,
+    estimate_kl,
+    nonnegative_kl,
+    penalize_missing_stop,
+)
 
 BOTH = ("log_probs", "ref_log_probs")
 
@@ -26,6 +32,7 @@ def _estimates(draw: torch.Generator) -> list[Request]:
         log_probs, ref_log_probs, slopes = _log_probs(draw, *shape), _log_probs(draw, *shape), normal_from(draw, *shape)
         for estimator in ("k1", "k2", "k3"):
             found.append(request(estimate_kl, log_probs, ref_log_probs, estimator, grad_of=BOTH, grad_weights=slopes))
+        found.append(request(nonnegative_kl, log_probs, ref_log_probs, grad_of=BOTH, grad_weights=slopes))
     found.append(request(estimate_kl, log_probs=log_probs, ref_log_probs=ref_log_probs, grad_of=BOTH))
     # Of one size the two would have an exact difference, in half precision too.
     small = log_probs / 16
@@ -37,8 +44,15 @@ def _estimates(draw: torch.Generator) -> list[Request]:
         # A probability of 0: 0 / 0 in code that leaves the logarithms.
         found.append(request(estimate_kl, far - 1000, far - 1000 + normal_from(draw, 4), estimator, grad_of=BOTH))
     found.append(request(estimate_kl, small.half(), ref_log_probs.half()))
+    for dtype in (torch.float32, torch.bfloat16, torch.float16):
+        found.append(request(nonnegative_kl, small.to(dtype), ref_log_probs.to(dtype)))
+    found.append(request(nonnegative_kl, far, far.flip(0), grad_of=BOTH))
+    found.append(request(nonnegative_kl, far - 1000, far - 1000 + normal_from(draw, 4), grad_of=BOTH))
+    found.append(request(scenario("nonnegative_alone", of=nonnegative_kl), log_probs, ref_log_probs))
     # Close models in float32, in units of the KL between them.
     near = torch.tensor([2.0**-13, -(2.0**-12), 2.0**-12])
+    in_units = {"log_probs": torch.zeros(3), "ref_log_probs": near, "unit": 2.0**-27}
+    found.append(request(scenario("nonnegative_in_units", of=nonnegative_kl), **in_units))
     for estimator in ("k2", "k3"):
         found.append(
             request(

@@ -105,7 +105,7 @@ def test_a_file_with_a_syntax_error(tmp_path: Path):
     path = folder / LESSON / FILE
     path.write_text(path.read_text("utf-8") + "\ndef broken(:\n", "utf-8")
     found = failures(folder)
-    assert len(found) == 4
+    assert len(found) == 5
     first = found["td_errors"][0]
     assert first.kind == "gae.py does not load"
     assert (

@@ -1,4 +1,5 @@
 from .ppo_loss import (
+    clipped_objective,
     combine_losses,
     compute_kl_penalty_loss,
     compute_ppo_loss,

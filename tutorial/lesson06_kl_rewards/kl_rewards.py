@@ -24,13 +24,38 @@ MAX_LOG_RATIO = 20.0
 """exp(20) is 5e8: a token that the reference finds that much more likely is never sampled in a correct run."""
 
 
+def nonnegative_kl(log_probs: Tensor, ref_log_probs: Tensor) -> Tensor:
+    """Estimate KL(policy || reference) at each token, right on average and negative at none: Schulman's k3.
+
+    The log-ratio r = log_probs - ref_log_probs has the right mean over the tokens that the policy samples, but it is
+    negative wherever the reference finds the token more likely. Something with the mean 0 over these tokens may be
+    added without moving that mean: the ratio reference / policy has a mean that does not depend on the models.
+
+    Args:
+        log_probs: (...) of the policy that sampled the tokens, in nats. float16 and bfloat16 become float32.
+        ref_log_probs: same shape, of the reference model.
+
+    Returns:
+        Same shape, in nats, >= 0, and 0 only where the models agree; nothing is masked, summed or detached. It depends
+        on r alone, its slope at r = 0 is 0. Where it takes exp, the exponent is capped at 20 (`MAX_LOG_RATIO`), so
+        that it cannot overflow; near r = 0 it keeps its digits. Written without `estimate_kl`, which generalizes it.
+
+    Raises:
+        ValueError: shapes disagree.
+
+    Source: Schulman, "Approximating KL Divergence", 2020.
+    """
+    check_shapes(log_probs=(log_probs, "..."), ref_log_probs=(ref_log_probs, "..."))
+    raise NotImplementedError("lesson06: nonnegative_kl")
+
+
 def estimate_kl(log_probs: Tensor, ref_log_probs: Tensor, estimator: str = "k1") -> Tensor:
     """Estimate KL(policy || reference) at each token from the one token the policy sampled.
 
     With r = log_probs - ref_log_probs:
     k1 = r                     unbiased, may be negative at a token
     k2 = r^2 / 2               biased, never negative, low variance
-    k3 = exp(-r) - 1 + r       unbiased, never negative, low variance
+    k3 = `nonnegative_kl`      unbiased, never negative, low variance
 
     Any of them may be reported. In the *reward* only k1 gives the gradient of this KL. As a *loss*, k2 does: there
     the expected gradient of k1 is 0, and that of k3 is the gradient of the reversed KL(reference || policy).
@@ -38,7 +63,7 @@ def estimate_kl(log_probs: Tensor, ref_log_probs: Tensor, estimator: str = "k1")
     Args:
         log_probs: (...) of the policy that sampled the tokens, in nats. float16 and bfloat16 become float32.
         ref_log_probs: same shape, of the reference model.
-        estimator: "k1", "k2" or "k3". The exponent of k3 is capped at 20, so that it cannot overflow.
+        estimator: "k1", "k2" or "k3".
 
     Returns:
         Same shape, in nats; nothing is masked, summed or detached.
