@@ -178,6 +178,7 @@ def test_generate_counts_the_positions_of_a_long_text():
         stop_token_ids=(7,),
         pad_token_id=3,
         top_k=1,
+        seconds=20.0,
     )
     answer.matches_reference()
 
