@@ -136,6 +136,7 @@ def forbid_calls() -> None:
     allow, refuse, kill = 0x7FFF0000, 0x00050001, 0x80000000  # 0x5xxxx: fail with that error number, here EPERM.
     # (code, where to go on if true, and if not, operand); the last three are the answers.
     numbers = [pair[which] for pair in FORBIDDEN.values()]
+    body: list[tuple[int, str | None, str | None, int]]
     body = [(load, None, None, 0), (at_least, "refuse", None, 0x40000000)]
     body += [(equal, "refuse", None, number) for number in numbers if number is not None]
     # The second argument, of which a kernel looks at the lower half alone.

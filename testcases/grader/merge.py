@@ -52,7 +52,7 @@ def main() -> None:
     except (OSError, ValueError) as error:
         sys.exit(refuse(str(error)))
     with opened(submissions) if submissions else contextlib.nullcontext() as level:
-        sys.exit(report(given, rows, level and level.folder, parts[0][1].sandbox, secret))
+        sys.exit(report(given, rows, level.folder if level else None, parts[0][1].sandbox, secret))
 
 
 def _parts(options: argparse.Namespace) -> tuple[Given, list[tuple[Path, Part]]]:

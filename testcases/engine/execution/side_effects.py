@@ -33,8 +33,10 @@ def _marks(name: str, value: Any, depth: int = 0) -> Marks:
         return _marks_of_module(name, value)
     if isinstance(value, torch.Generator):
         return {name: value.get_state().numpy().tobytes(), f"{name}.initial_seed()": value.initial_seed()}
+    parts: dict[Any, Any]
+    found: dict[str, Any] = {}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        parts, found = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}, {}
+        parts = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     elif isinstance(value, dict):
         parts, found = value, {name: tuple(value)}
     elif isinstance(value, (list, tuple)):

@@ -118,7 +118,7 @@ def _docstrings(module: str) -> dict[tuple[str, str], str]:
         for line, below in itertools.pairwise(bank.body if isinstance(bank, ast.ClassDef) else []):
             match line, below:
                 case ast.Assign(targets=[ast.Name(name)]), ast.Expr(ast.Constant(str(why))):
-                    found[bank.name, name] = " ".join(why.split())
+                    found[getattr(bank, "name", ""), name] = " ".join(why.split())
     return found
 
 

@@ -56,6 +56,9 @@ class Reference:
         self._last = [(request, outcome), *self._last[: KEPT - 1]]
         return outcome
 
+    def text(self, lesson: str, file: str) -> str:
+        return self.evaluator.text(lesson, file)
+
     @kept
     def parameters(self, lesson: str, exercise: str) -> dict[str, inspect.Parameter]:
         """Name -> parameter of the exercise's function."""

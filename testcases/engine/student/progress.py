@@ -63,12 +63,12 @@ def update(results: Results, whole: bool) -> None:
 
 def merged(state: Results, results: Results, whole: bool) -> dict[str, dict[str, str]]:
     """The state and a run's results; with `whole` a function's former parameters are forgotten."""
-    state = dict(state)
+    joined = {function: dict(cases) for function, cases in state.items()}
     for function, cases in results.items():
         # A reset writes "not started" for a function without its cases.
-        before = {case: found for case, found in state.get(function, {}).items() if case}
-        state[function] = dict(cases) if whole else {**before, **cases}
-    return state
+        before = {case: found for case, found in joined.get(function, {}).items() if case}
+        joined[function] = dict(cases) if whole else {**before, **cases}
+    return joined
 
 
 def earlier(cases: Mapping[str, str]) -> dict[str, str]:
@@ -191,10 +191,8 @@ def _step(lesson: str, exercise: str) -> str:
 def _waits_for(lesson: str, exercise: str, results: Results) -> tuple[str, str] | None:
     """Number and exercise that a blocked exercise waits for."""
     nodes = [entry.node for entry in entries(lesson) if entry.exercise == exercise]
-    found = sorted(
-        {match.groups() for node in nodes for said in results.get(node, {}).values() if (match := WAITS.search(said))}
-    )
-    return found[0] if found else None
+    said = (text for node in nodes for text in results.get(node, {}).values())
+    return min(((match[1], match[2]) for text in said if (match := WAITS.search(text))), default=None)
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -186,7 +186,7 @@ class Answer:
             self.has_no_gradient()
         return self
 
-    def raises(self, error: type[Exception] | str, mentions: tuple[str, ...] | list[str] = ()) -> Answer:
+    def raises(self, error: type[Exception] | str, mentions: Sequence[str] = ()) -> Answer:
         """It raised exactly this error, and the message says these things."""
         wanted = error if isinstance(error, str) else error.__name__
         raised = self.outcome.error
@@ -364,7 +364,7 @@ class Answer:
         called = [_show_call(asked), *_told_of(asked)] if loaded else []
         tail, listed = current().upstream.lines(asked), None
         if not tail:
-            diagnosis = current().upstream.diagnose(asked) or current().explanation.diagnose(asked, outcome)
+            diagnosis = current().upstream.diagnose(asked) or current().explainer.diagnose(asked, outcome)
             listed = diagnosis.listed
             tail = diagnosis.lines(asked.exercise)
             tail += diagnosis.advice(asked, lines)

@@ -50,7 +50,7 @@ def mutants(path: Path) -> Iterator[Mutant]:
         inside = [
             node for node in ast.walk(ast.parse(source)) if region.first < getattr(node, "lineno", 0) <= region.last
         ]
-        found = {}
+        found: dict[str, Mutant] = {}
         for node in inside:
             changes = [changed for _, changed in edits_of(node)]
             if isinstance(node, ast.stmt) and not isinstance(node, ast.Return):

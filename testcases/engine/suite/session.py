@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import KW_ONLY, InitVar, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cache, cached_property
-from typing import Any
 
 from ..catalog import lesson as read_lesson
 from ..diagnosis import Explanation, NoExplanation, Upstream
-from ..execution import Evaluator, Outcome, Request, StudentError, asked_by_a_test, stub_of
+from ..execution import Evaluator, LocalEvaluator, Outcome, Request, StudentError, asked_by_a_test, stub_of
 from ..oracle import Reference, examples, kept, shared_reference
 from ..report import Blocked, CheckFailed, NotStarted
 from .runner import cases
@@ -33,7 +32,7 @@ class Engine:
     """Whose answers are right; engines may share one."""
     seed: int = 0
     """Seed of the fresh random inputs."""
-    explanation: InitVar[Any] = Explanation
+    explanation: Callable[[Evaluator, Reference], Explanation] = Explanation
     """Class, called with subject and reference, that finds the cause of a wrong answer."""
     seconds: float = math.inf
     """Upper bound of every call's time limit."""
@@ -56,9 +55,7 @@ class Engine:
     answered: list[Request] = field(default_factory=list)
     """The tests' questions that were answered with a value since this was last cleared."""
 
-    def __post_init__(self, explanation: Any) -> None:
-        self.explanation = explanation(self.subject, self.reference)
-        self._endless: dict[tuple[str, str], Outcome] = {}
+    _endless: dict[tuple[str, str], Outcome] = field(default_factory=dict, init=False)
 
     @contextmanager
     def active(self) -> Iterator[Engine]:
@@ -73,6 +70,10 @@ class Engine:
         """The examples of an exercise, drawn from this engine's seed."""
         self.draws += 1
         return examples(lesson, exercise, self.seed)
+
+    @cached_property
+    def explainer(self) -> Explanation:
+        return self.explanation(self.subject, self.reference)
 
     @cached_property
     def upstream(self) -> Upstream:
@@ -153,6 +154,7 @@ class Engine:
                 waits = StudentError("raised", NotImplementedError.__name__, f"{read_lesson(lesson).short}: {called}")
                 return Outcome(error=waits)
         self._endless[lesson, request.exercise] = outcome
+        assert isinstance(self.subject, LocalEvaluator)
         self.subject.view(lesson).put_aside(lesson, request.exercise)
         return outcome
 

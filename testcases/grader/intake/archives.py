@@ -15,9 +15,10 @@ import time
 import zipfile
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 MAX_FILE = 1_000_000
 MAX_ENTRIES = 5_000
@@ -76,7 +77,7 @@ class Files(Source):
 
     def __init__(self, paths: Mapping[str, Path]) -> None:
         super().__init__()
-        self.readers = {name: lambda path=path: read_file(path, limit_of(path.name)) for name, path in paths.items()}
+        self.readers = {name: partial(read_file, path, limit_of(path.name)) for name, path in paths.items()}
         self.newest = max(os.lstat(path).st_mtime for path in paths.values())
 
 
@@ -87,7 +88,7 @@ class Folder(Source):
         super().__init__()
         for name, path, kind in self._walk(top):
             if stat.S_ISREG(kind):
-                self.readers[name] = lambda path=path: read_file(path, limit_of(path.name))
+                self.readers[name] = partial(read_file, path, limit_of(path.name))
             else:
                 self.notes.append(f"{name} is {kind_of(kind)}: not read")
 
@@ -138,7 +139,7 @@ class _Zip(Source):
             else:
                 if name in self.readers:
                     self.notes.append(f"{name} is in it more than once: the last one was read")
-                self.readers[name] = lambda info=info, archive=archive: self._member(archive, info)
+                self.readers[name] = partial(self._member, archive, info)
 
     @staticmethod
     def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
@@ -198,7 +199,7 @@ class _Unpacked(io.RawIOBase):
         lower = name.lower()
         self._file: IO[bytes]
         if lower.endswith(("gz", "tgz")):
-            self._file = gzip.GzipFile(fileobj=raw)
+            self._file = cast(IO[bytes], gzip.GzipFile(fileobj=raw))
         elif lower.endswith(("bz2", "tbz2")):
             self._file = bz2.BZ2File(raw)
         elif lower.endswith("xz"):

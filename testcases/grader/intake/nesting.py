@@ -9,6 +9,7 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from .archives import printable, unpack
@@ -72,7 +73,7 @@ def _below(given: Path, spare: Path) -> Level | None:
         place, inside = alone[0], inside / alone[0].name
         if place.suffix.lower() == ".zip":
             place = spare / str(depth)
-            if not in_a_process(lambda into=place, zips=alone: _unpack(zips, into), UNPACK_SECONDS):
+            if not in_a_process(partial(_unpack, alone, place), UNPACK_SECONDS):
                 return None
         if place.is_dir() and _is_of_several(place):
             return Level(given, place, inside)

@@ -14,6 +14,7 @@ import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -259,7 +260,7 @@ def _sources(hand_in: HandIn) -> Iterator[tuple[str, Callable[[], Source]]]:
         yield hand_in.student, lambda: Files(single)
     for path, name in hand_in.parts:
         if name not in single:
-            yield stem_of(name), lambda path=path: _open(path)
+            yield stem_of(name), partial(_open, path)
 
 
 def _open(path: Path) -> Source:
@@ -312,6 +313,10 @@ def _take(submission: Submission, source: Source, origin: str, above: str = "", 
     _read_chosen(submission, source, chosen, above)
 
 
+def _code_in(read: Callable[[], bytes]) -> bytes:
+    return code_of(read())
+
+
 def _take_as(submission: Submission, source: Source) -> None:
     """Give the files that were accepted the names that they are taken as."""
     for name, path, when in submission.accepted:
@@ -319,7 +324,7 @@ def _take_as(submission: Submission, source: Source) -> None:
         taken = f"{folder}/{path.rpartition('/')[2]}".lstrip("/")
         if name in source.readers and taken not in source.readers and path in course_files():
             read = source.readers.pop(name)
-            source.readers[taken] = (lambda read=read: code_of(read())) if name.endswith(NOTEBOOK) else read
+            source.readers[taken] = partial(_code_in, read) if name.endswith(NOTEBOOK) else read
             submission.note(f"{name} is taken as {path}: accepted by the instructor, {when}")
 
 

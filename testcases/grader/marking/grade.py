@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 from testcases.engine.catalog import Entry, manifest
 from testcases.engine.catalog import lesson as read_lesson
@@ -137,7 +137,7 @@ class Grader:
             is_absent = bool(results) and results[0].status == MISSING  # One test says it for all.
             results.append(replace(results[0], entry=entry) if is_absent else self._test(engine, entry, group))
         results = earned(engine, results)
-        if not engine.subject.settle(lesson, name):
+        if not _worker_of(engine).settle(lesson, name):
             # Whoever forges one answer may have forged them all.
             text = f"{lesson} · {name} · {TAMPER}\nThe worker sent something that no worker sends. Read this code."
             results = [Result(result.entry, TAMPER, text) for result in results]
@@ -145,7 +145,8 @@ class Grader:
 
     def _test(self, engine: Engine, entry: Entry, group: tuple[Case, ...]) -> Result:
         """One test function: passed if all its cases pass; the first that fails says why."""
-        engine.subject.answered.clear()
+        subject = _worker_of(engine)
+        subject.answered.clear()
         for case in group:
             try:
                 engine.require_started(entry.lesson, entry.exercise)
@@ -164,7 +165,7 @@ class Grader:
                 return Result(entry, BLOCKED, str(verdict))
             if verdict is not None:
                 return _failed(entry, verdict)
-        return Result(entry, PASSED, requests=tuple(engine.subject.answered))
+        return Result(entry, PASSED, requests=tuple(subject.answered))
 
     def _strange(self, seed: int, entry: Entry, case: Case, error: Exception) -> Result:
         """The test itself broke: over an answer that no test foresaw, or because it is wrong."""
@@ -177,6 +178,10 @@ class Grader:
                 return case.run() is None
             except Exception:
                 return False
+
+
+def _worker_of(engine: Engine) -> SandboxEvaluator:
+    return cast(SandboxEvaluator, engine.subject)
 
 
 def _shown(files: Mapping[str, bytes], lessons: Mapping[str, Any]) -> list[dict[str, str]]:

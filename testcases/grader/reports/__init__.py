@@ -122,6 +122,7 @@ def _pages(out: Path, settled: Class, assignment: Assignment, submissions: Path 
     similar = similarity.Report(notes=() if submissions else ("Nobody was compared: SUBMISSIONS was not given.",))
     if submissions and len(found) > 1:
         similar = similarity.look(submissions, {sheet.student: sheet.shown for sheet in found})
+    problems: list[tuple[str, int | None, str, str]]
     problems = [("overrides", None, "", problem) for problem in settled.problems]
     problems += settled.matching.problems if settled.matching else []
     written = [tables.write_rows(out / "similarity.csv", similarity.rows(similar))]

@@ -96,7 +96,7 @@ class Group:
             if controller in hierarchy.folders:
                 path = hierarchy.folders[controller] / name / file
                 # Swap is accounted for in some kernels only.
-                with contextlib.suppress(FileNotFoundError if "sw" in file or "oom" in file else ()):
+                with contextlib.suppress(*(FileNotFoundError,) * ("sw" in file or "oom" in file)):
                     _write(path, value)
 
     def admit(self, process: int) -> None:

@@ -91,16 +91,16 @@ def lay_out(folder: Path, lessons: Iterable[str] = ()) -> Course:
 
 def _compile(paths: Iterable[Path]) -> None:
     """Once for all files with the same text."""
-    compiled: dict[bytes, str] = {}
+    compiled: dict[bytes, Path] = {}
     for path in paths:
         text, target = path.read_bytes(), Path(cache_from_source(str(path)))
         if text in compiled:
             target.parent.mkdir(exist_ok=True)
             os.link(compiled[text], target)
         else:
-            compiled[text] = py_compile.compile(
-                str(path), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH, doraise=True
-            )
+            mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
+            py_compile.compile(str(path), str(target), doraise=True, invalidation_mode=mode)
+            compiled[text] = target
 
 
 def _lay_out_tree(tree: Path, lesson: str) -> None:
@@ -111,8 +111,8 @@ def _lay_out_tree(tree: Path, lesson: str) -> None:
         (tree / package / "__init__.py").touch()
     for package, modules in ENGINE.items():
         for name in modules:
-            path = f"testcases/engine/{package}/{name}.py"
-            shutil.copyfile(ROOT / path, tree / path)
+            module = f"testcases/engine/{package}/{name}.py"
+            shutil.copyfile(ROOT / module, tree / module)
     for path in (TESTCASES / lesson).glob("scenarios*.py"):
         shutil.copyfile(path, tree / "testcases" / lesson / path.name)
     shutil.copytree(TESTCASES / "doubles", tree / "testcases/doubles", ignore=_not_staged)

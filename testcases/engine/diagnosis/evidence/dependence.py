@@ -218,7 +218,7 @@ def _affected(
     before, after = (map(_parts, pair) for pair in ((seen.right, seen.mine), answers))
     (right, mine), (right_then, mine_then) = before, after
     for name in right:
-        four = [one.get(name) for one in (right, right_then, mine, mine_then)]
+        four: list[Any] = [one.get(name) for one in (right, right_then, mine, mine_then)]
         if not all(_is_float(one) and one.shape == four[0].shape and one.dim() for one in four):
             continue
         if dim == -1 and (four[0].dim() != like.dim() or abs(four[0].shape[-1] - like.shape[-1]) > 1):

@@ -383,8 +383,12 @@ def _side(pairs: list[tuple[Tensor, Tensor]]) -> str:
 def _numbers(names: set[str], asked: Request, left: Parts, got: Parts) -> list[tuple[str, Tensor, Tensor]]:
     """The parts that differ and are numbers in both, values first."""
     differ = [name for name in left if name in names & got.keys() and not same_slope(left[name], got[name])]
-    found = [(name, _number(left[name]), _number(got[name])) for name in differ]
-    return [one for one in found if one[1] is not None and one[2] is not None and one[1].shape == one[2].shape]
+    pairs = ((name, _number(left[name]), _number(got[name])) for name in differ)
+    return [
+        (name, one, other)
+        for name, one, other in pairs
+        if one is not None and other is not None and one.shape == other.shape
+    ]
 
 
 def _broken(shown: list[tuple[str, Tensor, Tensor]]) -> str:

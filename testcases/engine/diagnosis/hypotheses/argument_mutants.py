@@ -42,10 +42,10 @@ def of_arguments(bench: Bench, place: str) -> Iterator[Suspect]:
         name, default = ".".join(path), defaults.get(path[0], inspect.Parameter.empty)
         if len(path) == 1 and default is not inspect.Parameter.empty and (default is None or default not in (0, 1)):
             text = f"with `{name}` at its default {default!r}: is `{name}` used?"
-            yield Suspect(when + text, place, arguments=_set(path, lambda value, default=default: default))
-        for other in sorted({value for value in values if isinstance(value, str)}):
-            text = f"with `{name}` always {other!r}: is `{name}` used?"
-            yield Suspect(when + text, place, arguments=_set(path, lambda value, other=other: other))
+            yield Suspect(when + text, place, arguments=_set(path, _always(default)))
+        for word in sorted({value for value in values if isinstance(value, str)}):
+            text = f"with `{name}` always {word!r}: is `{name}` used?"
+            yield Suspect(when + text, place, arguments=_set(path, _always(word)))
     for one, other in itertools.combinations(found, 2):
         if any(_alike(*pair) for pair in zip(found[one], found[other], strict=False)):
             text = f"with `{'.'.join(one)}` and `{'.'.join(other)}` swapped"
@@ -83,6 +83,7 @@ def of_settings(bench: Bench) -> Iterator[Suspect]:
     for owner in [given.get("self") for place, given in bench.observed() if not place]:
         config = getattr(owner, "config", None)
         fields, own = _fields(config), getattr(owner, "__dict__", {})
+        found: dict[Path, tuple[Any, Any]]
         found = {("config", name): (value, getattr(type(config), name, None)) for name, value in fields.items()}
         found |= {(name,): (value, None) for name, value in own.items() if name in read}
         for path, (value, default) in found.items():
@@ -91,7 +92,7 @@ def of_settings(bench: Bench) -> Iterator[Suspect]:
     for path, (value, default) in seen.items():
         if default is not None and default not in (0, 1):
             text = f"with `{path[-1]}` at its default {default!r}: is `{path[-1]}` used?"
-            yield Suspect(text, around=functools.partial(_with_setting, path, lambda value, default=default: default))
+            yield Suspect(text, around=functools.partial(_with_setting, path, _always(default)))
         for text, change in rows_for(value)[: None if path[-1] in read else 3]:
             yield Suspect(text.format(path[-1]), around=functools.partial(_with_setting, path, change))
 
@@ -138,7 +139,7 @@ def _left_out(bench: Bench, helper: str) -> Iterator[Suspect]:
     for path, values in _values(bench, helper).items():
         if len(path) == 1 and _alike(values[0], answer):
             text = f"with `{path[0]}` as it is in place of the answer of `{_short(helper)}`"
-            yield Suspect(text, helper, around=lambda function, given, name=path[0]: given[name])
+            yield Suspect(text, helper, around=functools.partial(_passed_through, path[0]))
 
 
 USED = "is `"
@@ -160,7 +161,7 @@ def altered_twice(bench: Bench) -> Iterator[Suspect]:
         yield Suspect(text, answer=functools.partial(_both, one.answer, other.answer))
 
 
-def _both(first: Callable[[Any], Any], second: Callable[[Any], Any], value: Any) -> Any:
+def _both(first: Any, second: Any, value: Any) -> Any:
     return second(first(value))
 
 
@@ -205,7 +206,8 @@ def _rebuilt(value: Any, parts: dict[str, Any]) -> Any:
     if isinstance(value, dict):
         return {**value, **parts}
     if isinstance(value, tuple):
-        return value._replace(**parts) if hasattr(value, "_fields") else tuple((_parts(value) | parts).values())
+        named: Any = value
+        return named._replace(**parts) if hasattr(value, "_fields") else tuple((_parts(value) | parts).values())
     if dataclasses.is_dataclass(value):
         other = copy.copy(value)
         for name, part in parts.items():
@@ -246,6 +248,10 @@ def _copied(kept: Path, lost: Path, given: Arguments) -> Arguments:
     return _put(given, lost, _get(given, kept))
 
 
+def _always(value: Any) -> Callable[[Any], Any]:
+    return lambda _: value
+
+
 def _filled(path: Path, mask: Path, keep: bool, given: Arguments) -> Arguments:
     flags = _get(given, mask).bool()
     return _put(given, path, _get(given, path).masked_fill(~flags if keep else flags, 0))
@@ -273,18 +279,19 @@ def _defaults(bench: Bench, place: str) -> dict[str, Any]:
 
 
 def _with_setting(path: Path, change: Callable[[Any], Any], function: Callable[..., Any], given: Arguments) -> Any:
-    owner = given["self"]
-    if len(path) == 2:
-        path, value = ("config",), _rebuilt(owner.config, {path[1]: change(getattr(owner.config, path[1]))})
-    else:
-        value = change(getattr(owner, path[0]))
-    before = getattr(owner, path[0])
-    setattr(owner, path[0], value)
+    owner, (name, *field) = given["self"], path
+    before = getattr(owner, name)
+    value = _rebuilt(before, {field[0]: change(getattr(before, field[0]))}) if field else change(before)
+    setattr(owner, name, value)
     try:
         return function(**given)
     finally:
-        if getattr(owner, path[0]) is value:
-            setattr(owner, path[0], before)
+        if getattr(owner, name) is value:
+            setattr(owner, name, before)
+
+
+def _passed_through(name: str, function: Callable[..., Any], given: Arguments) -> Any:
+    return given[name]
 
 
 def _imaged(image: Callable[[Any], Any], name: str | None, answer: Any) -> Any:

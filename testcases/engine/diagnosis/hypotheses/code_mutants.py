@@ -137,6 +137,7 @@ def _words(slot: Slot, new: Any) -> Counter[str]:
 def _code(bench: Bench, slot: Slot, new: Any) -> CodeType:
     """Of the function with something else in one slot."""
     parent, field, index = slot
+    holder: Any
     holder, key = (parent.__dict__, field) if index is None else (getattr(parent, field), index)
     for one in new if isinstance(new, list) else [new]:
         ast.fix_missing_locations(ast.copy_location(one, parent))
@@ -341,11 +342,12 @@ def _of_loop(one: ast.For) -> Iterator[tuple[str, list[ast.stmt]]]:
             yield "a step before the loop that belongs inside it", [step, _changed(one, body=rest)]
             yield "a step after the loop that belongs inside it", [_changed(one, body=rest), step]
     yield "a loop that ends after its first turn", [_changed(one, body=[*one.body, ast.Break()])]
-    rest = ast.Subscript(ast.Call(ast.Name("list", ast.Load()), [one.iter], []), ast.Slice(ast.Constant(1)), ast.Load())
-    yield "a loop without its first turn", [_changed(one, iter=rest)]
-    turned = _changed(rest, slice=ast.Slice(None, ast.UnaryOp(ast.USub(), ast.Constant(1))))
+    items = ast.Call(ast.Name("list", ast.Load()), [one.iter], [])
+    later = ast.Subscript(items, ast.Slice(ast.Constant(1)), ast.Load())
+    yield "a loop without its first turn", [_changed(one, iter=later)]
+    turned = _changed(later, slice=ast.Slice(None, ast.UnaryOp(ast.USub(), ast.Constant(1))))
     yield "a loop without its last turn", [_changed(one, iter=turned)]
-    backwards = _changed(rest, slice=ast.Slice(None, None, ast.UnaryOp(ast.USub(), ast.Constant(1))))
+    backwards = _changed(later, slice=ast.Slice(None, None, ast.UnaryOp(ast.USub(), ast.Constant(1))))
     yield "a loop that runs in the other order", [_changed(one, iter=backwards)]
 
 

@@ -116,7 +116,7 @@ class Bench:
                 function = self._view.resolve(self.lesson, self.exercise)
                 value = to_plain(function(**copy_plain(request.arguments)))[0]
             except Exception as error:
-                return bool(mine.error) and mine.error.type_name == type(error).__name__
+                return mine.error is not None and mine.error.type_name == type(error).__name__
         return not mine.error and alike(value, mine.value)
 
     @kept

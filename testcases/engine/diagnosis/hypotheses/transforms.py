@@ -6,7 +6,9 @@ value as it is, explains nothing. The likeliest come first.
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -277,5 +279,9 @@ def _count(flags: Tensor) -> int:
 def scaled() -> Iterator[tuple[str, Callable[[Any, Tensor, Tensor], Any]]]:
     """An answer times, or divided by, each of the SIZES, given it, a tensor and a mask of the arguments."""
     for text, size in SIZES:
-        yield f"times {text}", lambda answer, tensor, mask, size=size: answer * size(tensor, mask)
-        yield f"divided by {text}", lambda answer, tensor, mask, size=size: answer / size(tensor, mask)
+        yield f"times {text}", functools.partial(_by, operator.mul, size)
+        yield f"divided by {text}", functools.partial(_by, operator.truediv, size)
+
+
+def _by(combine: Callable[[Any, Any], Any], size: Callable[..., Any], answer: Any, tensor: Tensor, mask: Tensor) -> Any:
+    return combine(answer, size(tensor, mask))

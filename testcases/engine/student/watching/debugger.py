@@ -43,7 +43,7 @@ def look_at_error(view: View, request: Request, kind: str) -> bool | None:
     """
     raised: list[BaseException] = []
     onlooker, prompt = Unseen(), prompt_of(kind, view.folder)
-    onlooker.saw = raised.append  # type: ignore[method-assign]
+    onlooker.saw = raised.append  # type: ignore[method-assign, assignment]
     run(view, request, onlooker=onlooker)
     return prompt.left if raised and prompt.look_at(raised[0]) else None
 
@@ -113,7 +113,7 @@ class Prompt(pdb.Pdb, Onlooker):
     def do_clear(self, arg: str) -> None:
         """Clear the breakpoint that `break_at` has set without a message: the student did not set it."""
         if arg == self._start:
-            self.clear_bpbynumber(arg)
+            self.clear_bpbynumber(int(arg))
         else:
             super().do_clear(arg)
 

@@ -196,7 +196,7 @@ def is_alone() -> bool:
 
 def loop(session: Watch, files: Connection) -> None:
     keyboard = 0
-    sources = [files, session.server, keyboard]
+    sources: list[Any] = [files, session.server, keyboard]
     while True:
         for source in wait(sources):
             if source == keyboard:

@@ -52,7 +52,7 @@ class Warm:
                 except EOFError:
                     return
                 idle = False
-            for pipe in [pipe for pipe in ready if pipe in self.children]:
+            for pipe in [pipe for pipe in self.children if pipe in ready]:
                 self._forward(pipe)
 
     def _say(self, **message: Any) -> None:
@@ -186,8 +186,8 @@ def _verdict(case: Any) -> tuple[str, str, bool]:
         return "not started", str(verdict), False
     if isinstance(verdict, Blocked):
         return f"blocked by {verdict.waits_for}", str(verdict), False
-    error = verdict.outcome.error if isinstance(verdict, CheckFailed) and verdict.outcome else None
-    return "failed", str(verdict), bool(error and error.is_of_file)
+    raised = verdict.outcome.error if isinstance(verdict, CheckFailed) and verdict.outcome else None
+    return "failed", str(verdict), bool(raised and raised.is_of_file)
 
 
 def serve(folder: Path, watch: Connection) -> None:

@@ -248,8 +248,8 @@ def _too_many_late(sheets: Sequence[MarkSheet], assignment: Assignment) -> list[
         mine = [sheet for sheet in sheets if sheet.system == system and sheet.lessons]
         late = sum(sheet.settled.days_late > 0 for sheet in mine)
         if len(mine) >= FEW and late > len(mine) / 2:
-            by = {EXPORT: "what the export says", FILES: "the times of the files"}
-            by = by.get(due.handed_in, f"the roster's column {clean(due.handed_in)!r}") if due else ""
+            known = {EXPORT: "what the export says", FILES: "the times of the files"}
+            by = known.get(due.handed_in, f"the roster's column {clean(due.handed_in)!r}") if due else ""
             found.append(
                 f"{late} of {len(mine)} who handed in ({system or 'folders'}) are late by {by}: look at the due date "
                 "and at that source before you publish a mark"

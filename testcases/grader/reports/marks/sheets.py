@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import types
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NewType, get_args, get_origin, get_type_hints
@@ -29,7 +29,7 @@ def _code(text: str) -> str:
     return clean_lines(text, lines=3000)
 
 
-TEXTS = {str: lambda text: clean(text, 500), Lines: clean_lines, Code: _code, Raw: str}
+TEXTS: dict[Any, Callable[[str], str]] = {str: lambda text: clean(text, 500), Lines: clean_lines, Code: _code, Raw: str}
 
 
 LATER = {"later": True}
@@ -352,7 +352,7 @@ def _parse(kind: Any, data: Any) -> Any:
         KeyError: a field is not there.
     """
     options = get_args(kind)
-    if is_dataclass(kind) and type(data) is dict:
+    if isinstance(kind, type) and is_dataclass(kind) and type(data) is dict:
         types_of = get_type_hints(kind)
         stored = [one.name for one in fields(kind) if not one.metadata.get("later")]
         return kind(**{name: _parse(types_of[name], data[name]) for name in stored})

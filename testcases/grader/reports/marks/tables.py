@@ -39,14 +39,14 @@ def write_rows(path: Path, rows: Iterable[Sequence[object]], as_is: Container[ob
 def gradebook(path: Path, sheets: Sequence[MarkSheet], matching: Matching | None = None) -> Path:
     """One row for every submission, and one for everybody on the roster who handed in nothing."""
     lessons = _lessons(sheets)
-    head = ["student", "score", "max_score", "percent", "status", *lessons]
+    head: list[object] = ["student", "score", "max_score", "percent", "status", *lessons]
     head += ["days_late", "late_points", "flags", "comments", "notes"]
     if matching is not None:
         head.insert(1, "name")
     rows: list[list[object]] = [head]
     for sheet in sheets:
         scores = {lesson.name: tidy(lesson.score) for lesson in sheet.lessons}
-        row = [
+        row: list[object] = [
             sheet.student,
             sheet.mark,
             sheet.max_score,
@@ -83,7 +83,7 @@ def canvas(path: Path, sheets: Sequence[MarkSheet], matching: Matching | None, t
     marked = _marked(sheets, matching)
     possible = max((sheet.max_score or 0 for sheet in sheets), default=0)
     head: list[object] = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", title]
-    rows = [head, ["    Points Possible", None, None, None, None, possible]]
+    rows: list[list[object]] = [head, ["    Points Possible", None, None, None, None, possible]]
     for sheet, person in marked:
         who = person or Person(0, name=sheet.student)
         rows.append([_not_points(who.shown), _digits(who.id), who.sis_id, who.login, who.section, sheet.score])

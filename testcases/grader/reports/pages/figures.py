@@ -5,9 +5,12 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 import matplotlib
+import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from ..marks import LessonMarks, MarkSheet, write_text
 from .analysis import Item, mistakes
@@ -31,11 +34,12 @@ def draw(folder: Path, sheets: Sequence[MarkSheet], items: Sequence[Item]) -> li
 def _histogram(percents: Sequence[float]) -> Figure:
     figure = Figure(figsize=(9.4, 2.6), layout="constrained")
     axes = figure.subplots()
-    counts, _, bars = axes.hist(percents, bins=range(0, 101, 10), color="#2f5d8a", edgecolor="white")
+    counts, edges = np.histogram(percents, bins=range(0, 101, 10))
+    bars = axes.bar(edges[:-1], counts, width=10, align="edge", color="#2f5d8a", edgecolor="white")
     axes.bar_label(bars, [str(int(count)) if count else "" for count in counts], fontsize=9)
     axes.set(xlabel="percent of the points", ylabel="submissions", xlim=(0, 100), xticks=range(0, 101, 10))
-    axes.set_ylim(0, max(counts) * 1.15)
-    axes.yaxis.get_major_locator().set_params(integer=True)
+    axes.set_ylim(0, float(counts.max()) * 1.15)
+    cast(MaxNLocator, axes.yaxis.get_major_locator()).set_params(integer=True)
     axes.spines[["top", "right"]].set_visible(False)
     return figure
 
@@ -106,7 +110,7 @@ def _mistakes(items: Sequence[Item]) -> Figure:
     )
     axes.invert_yaxis()
     axes.set_xlabel("submissions")
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    cast(MaxNLocator, axes.xaxis.get_major_locator()).set_params(integer=True)
     axes.spines[["top", "right"]].set_visible(False)
     return figure
 

@@ -93,7 +93,7 @@ def look(submissions: Path, shown: Mapping[str, str] | None = None) -> Report:
     pairs = compare(prints)
     if len(pairs) > MAX_PAIRS:
         notes.append(f"similarity: {len(pairs)} pairs, of which the closest {MAX_PAIRS} are named")
-    named = [Pair(students[first], students[second], *rest) for first, second, *rest in pairs[:MAX_PAIRS]]
+    named = [Pair(students[pair[0]], students[pair[1]], *pair[2:]) for pair in pairs[:MAX_PAIRS]]
     return Report(tuple(named), tuple(notes[:50]))
 
 

@@ -408,10 +408,10 @@ def _answer(channel: socket.socket, home: Path) -> None:
             place = mmap.mmap(questions, size, offset=start)
         outcome = evaluator.evaluate(protocol.unpack_request(header["request"], place))
         try:
-            answer, body = protocol.pack_outcome(outcome)
+            answer, packed = protocol.pack_outcome(outcome)
         except (TypeError, ValueError, RuntimeError) as error:
             raise SystemExit(3) from error
-        protocol.send(channel, {"id": header["id"], "outcome": answer}, body)
+        protocol.send(channel, {"id": header["id"], "outcome": answer}, packed)
 
 
 if __name__ == "__main__":
