@@ -91,11 +91,10 @@ def with_new_names(settings: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def warn_of_older_names(settings: Iterable[str], caller: int) -> None:
-    """Say the new name of each that was renamed; `caller` frames above stands the code that should change."""
-    for older in [name for name in settings if name in RENAMED]:
-        text = f"{older} is now {RENAMED[older]}; the older name goes with the next release ({WHY})"
-        warnings.warn(text, FutureWarning, stacklevel=caller + 1)
+def of_older_names(settings: Iterable[str]) -> list[str]:
+    """A sentence for each that was renamed."""
+    rest = f"the older name goes with the next release ({WHY})"
+    return [f"{older} is now {RENAMED[older]}; {rest}" for older in settings if older in RENAMED]
 
 
 class _Doc:
@@ -130,7 +129,8 @@ def described(see: str) -> Callable[[Settings], Settings]:
                     raise TypeError(f"expected settings of {kind.__name__}, got {name!r}{nearest(name, known)}; {see}")
             if not {*required} <= named.keys():
                 raise TypeError(f"expected {' and '.join(required)}, which have no default: the tokenizer has them")
-            warn_of_older_names(named, caller=2)
+            for sentence in of_older_names(named):
+                warnings.warn(sentence, FutureWarning, stacklevel=2)
             made(self, **with_new_names(named))
 
         kind.__init__ = checked  # type: ignore[misc]

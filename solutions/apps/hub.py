@@ -86,9 +86,9 @@ def run_hub(
     if not policy or not reward or prompts is None:
         raise ValueError("expected POLICY=, REWARD= and PROMPTS= with PRESET=hub; see make help and the README")
     check_number("SEED", seed, 0, 2**32 - 1)
-    chosen, options = split_settings(settings)
     is_first = Accelerator().is_main_process  # of the processes that `accelerate launch` has started
     say = say if is_first else _say_nothing
+    chosen, options = split_settings(settings, say)
     set_seed(seed)  # the critic's head starts from random weights, and a reward function may draw from any source
     parts = _load(policy, reward, prompts, chosen | {"seed": seed, "log_dir": str(out / "log")}, options, say)
     decide = that_decide(chosen | dataclasses.asdict(options))

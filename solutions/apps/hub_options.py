@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ppo_by_hand.core.checkpoints import MAY_DIFFER, NEWER
 from ppo_by_hand.core.config import NO_CLIP, PPOConfig
-from ppo_by_hand.core.settings import RENAMED, nearest, warn_of_older_names, with_new_names
+from ppo_by_hand.core.settings import RENAMED, nearest, of_older_names, with_new_names
 from ppo_by_hand.core.shapes import check_number, is_of_kind
 
 from .hub_models import check_bfloat16
@@ -82,8 +82,12 @@ class HubOptions:
             raise ValueError(f"expected tracker to be installed ({', '.join(installed)}), got {self.tracker!r}; {fix}")
 
 
-def parse_settings(text: str) -> dict[str, Any]:
+def parse_settings(text: str, say: Callable[[str], None] = print) -> dict[str, Any]:
     """ "num_updates=200 kl_coef=0.1" as keyword arguments of `PPOConfig` and `HubOptions`; quotes keep a blank.
+
+    Args:
+        text: as the user wrote it.
+        say: is called with a sentence about each older name.
 
     Raises:
         ValueError: a name is no setting, or a value is not of its type.
@@ -97,7 +101,8 @@ def parse_settings(text: str) -> dict[str, Any]:
         raise ValueError(f"expected SET to close each quote, got {text!r}") from error
     for pair in pairs:
         name, _, value = pair.partition("=")
-        warn_of_older_names([name], caller=1)
+        for sentence in of_older_names([name]):
+            say(sentence)
         name = RENAMED.get(name, name)
         if name not in kinds:
             meant = nearest(name, kinds)
@@ -116,14 +121,14 @@ def parse_settings(text: str) -> dict[str, Any]:
     return chosen
 
 
-def split_settings(text: str) -> tuple[dict[str, Any], HubOptions]:
+def split_settings(text: str, say: Callable[[str], None] = print) -> tuple[dict[str, Any], HubOptions]:
     """The keyword arguments of `PPOConfig` with the defaults of the preset, and the options.
 
     Raises:
         ValueError: as `parse_settings`, or an option is out of range.
     """
     names = {field.name for field in dataclasses.fields(HubOptions)}
-    chosen = parse_settings(text)
+    chosen = parse_settings(text, say)
     options = HubOptions(**{name: value for name, value in chosen.items() if name in names})
     return DEFAULTS | DEFAULTS_OF_REWARDS | {n: value for n, value in chosen.items() if n not in names}, options
 
