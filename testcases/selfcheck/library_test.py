@@ -200,7 +200,11 @@ sys.exit(main([*{command!r}.split(), "--set", {hub.SET!r}]) or main(["configs"])
 @pytest.mark.slow
 def test_the_script_for_several_processes_runs_on_two(wheel, folder):
     launch = (sys.executable, "-m", "accelerate.commands.launch", *LAUNCH.split())
-    one_write = 'print(f"{processes.index} {processes.count}\\n", end="")'  # else both may write into one line
+    shown = "{processes.index} {processes.count} {trainer._first_scale.mean} {trainer._first_scale.std}"
+    one_write = f'print(f"{shown}\\n", end="")'  # else both may write into one line
     counted = SCRIPTS[2].replace("processes.leave()", f"{one_write}\nprocesses.leave()")
-    assert sorted(run(counted, folder, wheel, *launch).split()) == ["0", "1", "2", "2"]
+    scaled = counted.replace("learning_rate=1e-5,", 'learning_rate=1e-5, normalize_score="first",')
+    first, second = sorted(run(scaled, folder, wheel, *launch).splitlines())
+    assert first.split()[:2] == ["0", "2"] and second.split()[:2] == ["1", "2"]
+    assert first.split()[2:] == second.split()[2:], "the scale is that of the scores of all processes"
     assert (folder / "tuned-by-two" / "model.safetensors").is_file()
