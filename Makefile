@@ -1,6 +1,6 @@
 # Every target does all of its set-up by itself; a second run installs nothing.
 .DEFAULT_GOAL := help
-.PHONY: help setup first demo test progress watch chat contest hint predict reset dispute solution check merge sign check-sandbox gradescope stubs figures checkpoints notebooks lab book book-pdf book-serve book-catalogues bench gpu lint
+.PHONY: help setup first demo test progress watch chat contest hint predict reset dispute solution compare check merge sign check-sandbox gradescope stubs figures checkpoints notebooks lab book book-pdf book-serve book-catalogues bench gpu lint
 
 PYTHON ?= python3
 VENV := .venv
@@ -130,6 +130,9 @@ dispute: $(READY) ## Object to a failure: a file for your instructor [LESSON=4 E
 
 solution: $(READY) ## The solution of a lesson that you have passed [LESSON=4]
 	@$(BIN)/python -m testcases.engine.student.solution $(LESSON)
+
+compare: $(READY) ## Your code beside the course's, of what has passed [LESSON=4]
+	@$(BIN)/python -m testcases.engine.student.solution $(LESSON) --beside
 
 check: $(READY) ## Grade your lessons, or a folder [SUBMISSIONS=dir OUT=runs/check ROSTER= LESSONS="1 3" POINTS=20 ASSIGNMENT= DRY=1 SHARD=3/16 JOBS= SECRET= SANDBOX= DISPUTES= REGRADE= ACCEPT=]
 	@$(BIN)/python -m testcases.grader '$(SUBMISSIONS)' --out '$(OUT)' --jobs '$(JOBS)' $(ASSIGNED) \

@@ -13,7 +13,11 @@ from typing import Any
 
 import pytest
 
-from testcases.engine.catalog import (
+from testcases.welcome import greet
+
+greet()  # before torch is loaded
+
+from testcases.engine.catalog import (  # noqa: E402
     KINDS,
     ROOT,
     TESTCASES,
@@ -24,11 +28,11 @@ from testcases.engine.catalog import (
     lesson_names,
     lesson_of,
 )
-from testcases.engine.catalog import lesson as read_lesson
-from testcases.engine.report import Blocked, CheckFailed, NotStarted
-from testcases.engine.student import own_tests, progress, replay, told
-from testcases.engine.student.watching import Stops, place
-from testcases.engine.suite import keep_what_is_loaded
+from testcases.engine.catalog import lesson as read_lesson  # noqa: E402
+from testcases.engine.report import Blocked, CheckFailed, NotStarted  # noqa: E402
+from testcases.engine.student import own_tests, progress, replay, told  # noqa: E402
+from testcases.engine.student.watching import Stops, place  # noqa: E402
+from testcases.engine.suite import keep_what_is_loaded  # noqa: E402
 
 SHOWN_PER_EXERCISE = 2
 WRONG = "wrong answer"
@@ -288,7 +292,8 @@ class _Run:
             if why:
                 taken[exercise] = len(why)
         number, names = sum(taken.values()), ", ".join(taken)
-        return [f"Passed tests that give points later: {number}. Repair what fails of {names} first."] if taken else []
+        later = f"An unfinished answer passes {number} of the passed tests as well"
+        return [f"{later}: they give their points once nothing of {names} fails."] if taken else []
 
     def _write_bars(self, terminalreporter: Any) -> None:
         if not self.results or hasattr(self.config, "workerinput"):
@@ -313,7 +318,9 @@ class _Run:
         }
         lines = [*sorted(waiting), *progress.bars(lessons, state)]
         if self.subject == "tutorial":
-            lines += filter(None, (progress.next_step(lessons, state), progress.the_end(lessons, state)))
+            done = progress.finished(lessons, before, state)
+            lines += done or filter(None, [progress.next_step(lessons, state)])
+            lines += filter(None, [progress.the_end(lessons, state)])
         for line in lines:
             terminalreporter.write_line(line)
 

@@ -100,6 +100,15 @@ def test_a_lost_gradient_has_its_own_wording(tmp_path: Path):
     assert "cut off from its inputs" in str(found[0])
 
 
+def test_a_conflict_of_git_is_named(tmp_path: Path):
+    folder = solved_folder(tmp_path)
+    path = folder / LESSON / FILE
+    path.write_text("<<<<<<< HEAD\nold = 1\n=======\nold = 2\n>>>>>>> theirs\n" + path.read_text("utf-8"), "utf-8")
+    first = failures(folder)["td_errors"][0]
+    assert first.kind == "gae.py does not load"
+    assert "gae.py:1 holds two versions that git could not join" in str(first), str(first)
+
+
 def test_a_file_with_a_syntax_error(tmp_path: Path):
     folder = solved_folder(tmp_path)
     path = folder / LESSON / FILE

@@ -17,6 +17,7 @@ import torch
 import solutions.lesson04_gae.gae as reference_gae
 import solutions.lesson06_kl_rewards as reference_kl
 from solutions.lesson03_policy_gradient import rewards_to_go
+from testcases import welcome
 from testcases.engine import call, named_cases, request, scenario
 from testcases.engine.catalog import ROOT, Exercise, course_lessons, electives, entries, entry_of, manifest, regions
 from testcases.engine.catalog import lesson as read_lesson
@@ -285,6 +286,61 @@ def test_next_is_the_exercise_at_fault_not_one_that_calls_it():
     assert progress.next_step([lesson], results).startswith("Next: compute_response_gae, ")
     results = {node: progress.earlier(cases) for node, cases in results.items()}
     assert progress.next_step([lesson], results).endswith("run its tests again.")
+
+
+def test_next_follows_the_text_and_what_failed_comes_first():
+    lesson = "lesson08_rollout"
+    assert [name for name in progress.left(lesson, {})][:2] == ["sample_token", "generate"]
+    results = {e.node: {"": "failed" if e.exercise == "evaluate_responses" else "not started"} for e in entries(lesson)}
+    assert progress.next_step([lesson], results).startswith("Next: evaluate_responses, ")
+
+
+def test_a_finished_lesson_says_what_one_can_do_now_and_what_to_look_at():
+    lesson = "lesson04_gae"
+    half = {e.node: {"": "failed" if e.exercise == "compute_gae" else "passed"} for e in entries(lesson)}
+    done = {e.node: {"": "passed"} for e in entries(lesson)}
+    first, second, third = progress.finished([lesson], half, done)
+    assert first.startswith("Lesson 4 is done. You can now say what a TD error is")
+    assert "make compare LESSON=4" in second and "notebooks/04_gae.ipynb" in second
+    assert third == "Next lesson: tutorial/lesson01_masked_sequences/README.md" or "lesson05" in third
+    assert progress.finished([lesson], done, done) == [] and progress.finished([lesson], half, half) == []
+
+
+def test_compare_shows_ones_own_code_beside_the_courses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    folder = solved_folder(tmp_path)
+    replace_body(folder, "following = values[..., 1:]\nreturn rewards + gamma * following - values[..., :-1]")
+    monkeypatch.setattr(solution, "TUTORIAL", folder)
+    shown = solution.beside(read_lesson("4"), "td_errors", 180)
+    assert shown[0] == "td_errors, in gae.py" and "Args:" not in "\n".join(shown)
+    assert any("following = values" in row and "next_values = values" in row for row in shown)
+    narrow = "\n".join(solution.beside(read_lesson("4"), "td_errors", 80))
+    assert (
+        narrow.index("yours")
+        < narrow.index("following = ")
+        < narrow.index("the course's")
+        < narrow.index("next_values")
+    )
+    (folder / "lesson04_gae" / "gae.py").write_text("def td_errors(:", "utf-8")
+    with pytest.raises(LookupError, match="tutorial/lesson04_gae/gae.py has no td_errors that can be read"):
+        solution.own_code(read_lesson("4"), "td_errors")
+
+
+def test_a_bare_pytest_says_where_to_begin_as_long_as_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    assert welcome.untouched() and len(welcome.lines()) == 5
+    monkeypatch.setattr(welcome, "TUTORIAL", solved_folder(tmp_path))
+    assert not welcome.untouched()
+    code = """import sys
+from testcases import welcome
+sys.argv = ["bin/pytest"]
+try:
+    welcome.greet()
+finally:
+    assert "torch" not in sys.modules
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == welcome.NO_TESTS and done.stdout.splitlines() == welcome.lines(), done.stderr
 
 
 def test_the_course_ends_with_the_capstone_and_electives_are_listed_apart(monkeypatch, capsys):

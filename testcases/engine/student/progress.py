@@ -13,10 +13,11 @@ import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ..catalog import CAPSTONE, ROOT, Entry, course_lessons, electives, entries, lesson_names, region_text
+from ..catalog import CAPSTONE, ROOT, TUTORIAL, Entry, course_lessons, electives, entries, lesson_names, region_text
 from ..catalog import lesson as read_lesson
 
 FOLDER = ROOT / ".progress"
@@ -27,6 +28,7 @@ WIDE = 200
 Results = Mapping[str, Mapping[str, str]]
 """Test -> parameters -> "passed", "failed", "not started", "not earned", "blocked by " and what it waits for,
 "partly by " and the share of its points that it earns; "failed earlier" where the last run left it out."""
+FAILED = ("failed", "failed earlier", "partly")
 AGAIN = "It failed in an earlier run: run its tests again."
 WAITS = re.compile(r"lesson (\d+) \(([\w.]+)\)")
 
@@ -114,7 +116,15 @@ def _worst(found: set[str]) -> str:
 
 def left(lesson: str, results: Results) -> list[str]:
     """The exercises of a lesson that have not passed."""
-    return [name for name in read_lesson(lesson).exercises if exercise_status(lesson, name, results) != "passed"]
+    return [name for name in as_in_the_text(lesson) if exercise_status(lesson, name, results) != "passed"]
+
+
+@cache
+def as_in_the_text(lesson: str) -> tuple[str, ...]:
+    """The exercises of a lesson in the order of its text; one that stands in no table of it comes last."""
+    path = TUTORIAL / lesson / "README.md"
+    text = path.read_text("utf-8") if path.is_file() else ""
+    return tuple(sorted(read_lesson(lesson).exercises, key=lambda name: text.find(f"| `{name}` |") % (len(text) + 1)))
 
 
 def bar(lesson: str, results: Results, columns: int = WIDE) -> str:
@@ -143,10 +153,10 @@ def bars(lessons: Iterable[str], results: Results) -> list[str]:
 
 def next_step(lessons: Iterable[str], results: Results) -> str:
     """The first exercise of these lessons that is not done, or the one of another lesson that it waits for, and where
-    it is; empty if there is none."""
+    it is; empty if there is none. Within a lesson what has failed comes first; else the order is the text's."""
     for lesson in lessons:
-        for name in dict.fromkeys(entry.exercise for entry in entries(lesson)):
-            state = exercise_status(lesson, name, results)
+        found = {name: exercise_status(lesson, name, results) for name in as_in_the_text(lesson)}
+        for name, state in sorted(found.items(), key=lambda pair: pair[1] not in FAILED):
             waits = _waits_for(lesson, name, results) if state == "blocked" else None
             if waits:
                 number, waited = waits
@@ -167,6 +177,29 @@ def _at_fault(lesson: str, exercise: str, results: Results) -> str:
     return next((name for name in failed if name != exercise), exercise)
 
 
+def finished(lessons: Iterable[str], before: Results, after: Results) -> list[str]:
+    """For each lesson whose last exercise has passed now: what one can do, and what to look at."""
+    lines = []
+    for name in lessons:
+        lesson = read_lesson(name)
+        if left(name, after) or not left(name, before):
+            continue
+        aims = (TUTORIAL / name / "README.md").read_text("utf-8").partition("After this lesson you can")[2]
+        aim = " ".join(aims.partition("\n- ")[2].partition("\n- ")[0].split()).rstrip(";.")
+        lines += [f"Lesson {lesson.number} is done." + (f" You can now {aim}." if aim else "")]
+        notebook = next((path.name for path in (ROOT / "notebooks").glob(f"{lesson.number:02}_*.ipynb")), None)
+        lines += [
+            f"Your code beside the course's:  make compare LESSON={lesson.number}"
+            + (f"    To see it move: notebooks/{notebook}" if notebook else "")
+        ]
+        course = course_lessons()
+        following = (
+            [other for other in course[course.index(name) + 1 :] if left(other, after)] if name in course else []
+        )
+        lines += [f"Next lesson: tutorial/{following[0]}/README.md"] if following else []
+    return lines
+
+
 def the_end(lessons: Iterable[str], results: Results) -> str:
     """What to do next once the capstone has passed; empty before."""
     if not any(lesson.startswith(CAPSTONE) and not left(lesson, results) for lesson in lessons):
@@ -181,7 +214,7 @@ def the_end(lessons: Iterable[str], results: Results) -> str:
 
 def open_exercise(lesson: str, results: Results) -> str:
     """The first exercise of a lesson that has not passed; the first of all where all have."""
-    return [*left(lesson, results), read_lesson(lesson).exercises[0]][0]
+    return [*left(lesson, results), as_in_the_text(lesson)[0]][0]
 
 
 def _step(lesson: str, exercise: str) -> str:

@@ -103,6 +103,9 @@ def reference(target: Exercise | Scenario | Request, /, *args: Any, **options: A
     return fields_of(outcome.value)[0]
 
 
+CONFLICT = ("<<<<<<< ", "=======", ">>>>>>> ")
+
+
 @dataclass(frozen=True)
 class Answer:
     """The outcome of a call, and the checks on it. Each check returns the answer itself, so that they can be chained.
@@ -348,6 +351,11 @@ class Answer:
         elif error.kind == "timeout":
             place = f" at {error.frames[-1].file}:{error.frames[-1].line}" if error.frames else ""
             lines.append(f"{error.message}{place}: is there a loop that never ends?")
+        elif error.frames and error.frames[-1].text.startswith(CONFLICT):
+            lines.append(
+                f"{error.frames[-1].file}:{error.frames[-1].line} holds two versions that git could not join: keep"
+            )
+            lines.append("one of them, and delete the lines that begin with <<<<<<<, ======= and >>>>>>>")
         else:
             lines += describe_error(error)
         self._fail(kinds.get(error.kind, f"raised {error.type_name}"), lines)

@@ -1,0 +1,45 @@
+"""What a bare `pytest` says on a course of which nothing is written yet, before anything heavy is loaded."""
+
+from __future__ import annotations
+
+import sys
+
+from testcases.engine.catalog import TUTORIAL, course_lessons
+from testcases.engine.catalog import lesson as read_lesson
+
+NO_TESTS = 5
+"""pytest's exit code for a run without a test."""
+
+
+def untouched() -> bool:
+    """Whether every stub of the course is still as it was handed out."""
+    return all(_is_stub(lesson, exercise) for lesson in course_lessons() for exercise in read_lesson(lesson).exercises)
+
+
+def _is_stub(lesson: str, exercise: str) -> bool:
+    path = TUTORIAL / lesson / read_lesson(lesson).file_of(exercise)
+    if not path.is_file():
+        return False
+    text = path.read_text("utf-8", "replace")
+    # Lesson 10 hands out code with bugs in it: there is no stub to be seen, and nothing to be told.
+    return f'"{read_lesson(lesson).short}: {exercise}"' in text or lesson.startswith("lesson10")
+
+
+def lines() -> list[str]:
+    """Where to begin."""
+    first = course_lessons()[0]
+    number = sum(len(read_lesson(lesson).exercises) for lesson in course_lessons())
+    return [
+        f"Nothing is written yet: {number} exercises wait in tutorial/.",
+        "First the whole algorithm, in 15 seconds:  make first    (text: tutorial/lesson00_one_screen/README.md)",
+        f"Then read tutorial/{first}/README.md, and write where the file beside it says lesson 1.",
+        f"Test it:  pytest testcases/{first}    Stuck:  make hint LESSON=1",
+        "The map of the course: tutorial/README.md    All tests all the same:  pytest testcases",
+    ]
+
+
+def greet() -> None:
+    """End a bare `pytest` with these lines where they apply; any argument asks for something else."""
+    if len(sys.argv) == 1 and "pytest" in sys.argv[0] and untouched():
+        print("\n".join(lines()))
+        sys.exit(NO_TESTS)
