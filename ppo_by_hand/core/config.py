@@ -176,8 +176,6 @@ class PPOConfig(RolloutConfig):
             check_number("micro_batch_size", self.micro_batch_size, 1)
         self._check_rollout()
         self._check_advantages()
-        if self.normalize_score not in (None, "first"):
-            raise ValueError(f'expected normalize_score to be "first" or None, got {self.normalize_score!r}')
         if self.scheduler not in SCHEDULES:
             raise ValueError(f"expected scheduler to be one of {', '.join(SCHEDULES)}, got {self.scheduler!r}")
         if self.critic_learning_rate is not None:
@@ -243,6 +241,8 @@ class PPOConfig(RolloutConfig):
                 raise ValueError(f"expected {name} to be {default} {rule}, got {getattr(self, name)}")
 
     def _check_rollout(self) -> None:
+        if self.normalize_score not in (None, "first"):
+            raise ValueError(f'expected normalize_score to be "first" or None, got {self.normalize_score!r}')
         check_number("samples_per_prompt", self.samples_per_prompt, 1)
         if self.batch_size % self.samples_per_prompt:
             raise ValueError(
