@@ -8,8 +8,8 @@ import pytest
 
 from testcases.engine.catalog import SOLUTIONS
 from testcases.engine.catalog import lesson as read_lesson
-from testcases.engine.diagnosis import LAYERS, Explanation, bench_of, suspects_of
-from testcases.engine.diagnosis.hypotheses import Suspect
+from testcases.engine.diagnosis import LAYERS, Explanation, bench_of, hypotheses_of
+from testcases.engine.diagnosis.hypotheses import Hypothesis
 from testcases.engine.execution import Evaluator, solutions_changed
 from testcases.engine.oracle import Change, WrongAnswer, calls_made, edit, examples, instead, region_text, with_change
 from testcases.engine.report import CheckFailed, same_outcome
@@ -139,20 +139,20 @@ def test_the_bench_gives_the_right_answer_when_nothing_is_changed(lesson: str, e
     bench = bench_of(lesson, exercise)
     right = shared_reference().right_answers_to(lesson, exercise)
     for _ in range(2):
-        assert all(map(same_outcome, right, (bench.ask(Suspect(""), asked) for asked in examples(lesson, exercise))))
-        for suspect in suspects_of(bench, 1)[::20]:
-            bench.ask(suspect, examples(lesson, exercise)[0])
+        assert all(map(same_outcome, right, (bench.ask(Hypothesis(""), asked) for asked in examples(lesson, exercise))))
+        for hypothesis in hypotheses_of(bench, 1)[::20]:
+            bench.ask(hypothesis, examples(lesson, exercise)[0])
 
 
 @pytest.mark.parametrize("lesson, exercise", PLAIN)
-def test_no_suspect_tells_the_solution(lesson: str, exercise: str):
+def test_no_hypothesis_tells_the_solution(lesson: str, exercise: str):
     """A sentence names single words, never a piece of the region's code."""
     region = region_text(lesson, exercise)
     for layer in range(len(LAYERS)):
-        for suspect in suspects_of(bench_of(lesson, exercise), layer):
-            for quoted in re.findall(r"`([^`]+)`", suspect.text):
-                assert re.fullmatch(r"[\w.]+", quoted), suspect.text
-                assert "." not in quoted or quoted not in region, suspect.text
+        for hypothesis in hypotheses_of(bench_of(lesson, exercise), layer):
+            for quoted in re.findall(r"`([^`]+)`", hypothesis.text):
+                assert re.fullmatch(r"[\w.]+", quoted), hypothesis.text
+                assert "." not in quoted or quoted not in region, hypothesis.text
 
 
 def test_a_diagnosis_is_short():

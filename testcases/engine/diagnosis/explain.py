@@ -16,7 +16,7 @@ from ..execution import Evaluator, LocalEvaluator, Outcome, Request
 from ..oracle import Change, Reference, WrongAnswer, cost_of, examples, kept, region_text, suspects, wrong_answers
 from ..report import same_outcome
 from .evidence import KEPT, Seen, cause_of_error, cause_shown, facts, where
-from .hypotheses import CHEAP, Suspect, distance, function_in, words_of
+from .hypotheses import CHEAP, Hypothesis, distance, function_in, words_of
 from .search import MAX_FAILED, Failed, Search, bench_of
 
 NEAR = 0.75
@@ -28,7 +28,7 @@ class Diagnosis:
     """What is said about a wrong answer: a listed cause, else general ones, else what it shows and where it differs."""
 
     listed: WrongAnswer | None = None
-    general: tuple[Suspect, ...] = ()
+    general: tuple[Hypothesis, ...] = ()
     shown: str = ""
     where: str = ""
 
@@ -38,7 +38,7 @@ class Diagnosis:
             place = "" if other == exercise else f"in {other}, which {exercise} uses: "
             return [f"Likely cause: {place}{self.listed.name}: {self.listed.why}"]
         if self.general:
-            texts = " Or ".join(f"{suspect.text}." for suspect in self.general).replace("?.", "?")
+            texts = " Or ".join(f"{one.text}." for one in self.general).replace("?.", "?")
             return [f"Likely cause: this is what `{exercise}` gives {texts}".removesuffix(".")]
         cause = [f"Likely cause: {self.shown}"] if self.shown else []
         return cause + ([f"Where it differs: {self.where}"] if self.where else [])
@@ -122,8 +122,8 @@ class Explanation:
         wrong = self._wrong_of(asked.lesson, asked.exercise)
         found = list(itertools.islice(facts(asked, wrong, self._both), 2))
         if search and (part := self._search(asked.lesson, asked.exercise).partly()):
-            suspect, count, most = part
-            text = suspect.text.removeprefix("with ")
+            hypothesis, count, most = part
+            text = hypothesis.text.removeprefix("with ")
             found = [f"{f'in {count} of {most} wrong answers, ' if count < most else ''}{text}", *found[:1]]
         return " ".join(f"{text}{'' if text.endswith('?') else '.'}" for text in found).removesuffix(".")
 

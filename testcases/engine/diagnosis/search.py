@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
@@ -15,7 +14,7 @@ from ..report import same_outcome
 from .evidence import is_evidence
 from .hypotheses import (
     Bench,
-    Suspect,
+    Hypothesis,
     altered_questions,
     altered_twice,
     distance,
@@ -24,14 +23,14 @@ from .hypotheses import (
     one_edit_variants,
 )
 
-LAYERS: tuple[Callable[[Bench], Iterator[Suspect]], ...] = (
+LAYERS: tuple[Callable[[Bench], Iterator[Hypothesis]], ...] = (
     altered_questions,
     one_edit_variants,
     altered_twice,
     listed_twice,
     listed_once,
 )
-MAX_SUSPECTS = 2_000
+MAX_HYPOTHESES = 2_000
 MAX_CALLS = (2**17, 7 * 2**15, 2**14, 2**14, 2**13)
 """To which the questions of each layer may lead, some two million in a second. Counted, so that the same code is told
 the same on each machine."""
@@ -52,8 +51,8 @@ def bench_of(lesson: str, exercise: str) -> Bench:
 
 
 @cache
-def suspects_of(bench: Bench, layer: int) -> list[Suspect]:
-    return list(itertools.islice(LAYERS[layer](bench), MAX_SUSPECTS))
+def hypotheses_of(bench: Bench, layer: int) -> list[Hypothesis]:
+    return list(itertools.islice(LAYERS[layer](bench), MAX_HYPOTHESES))
 
 
 class Failed:
@@ -69,14 +68,14 @@ class Failed:
     @kept
     def cost(self, bench: Bench) -> int:
         with calls_made() as calls:
-            bench.ask(Suspect(""), self.request)
+            bench.ask(Hypothesis(""), self.request)
         return cost_of(calls)
 
 
 class Search:
-    """One student's answers to the examples of an exercise, held against all suspects.
+    """One student's answers to the examples of an exercise, held against all hypotheses.
 
-    A suspect explains an answer if it gives the same there, where the reference does not, and on every example as
+    A hypothesis explains an answer if it gives the same there, where the reference does not, and on every example as
     well, where the student is right too.
 
     Args:
@@ -98,7 +97,7 @@ class Search:
         self._failed: list[Failed] = []
         self._searches = 0
 
-    def causes(self, request: Request, right: Outcome, mine: Outcome) -> list[Suspect]:
+    def causes(self, request: Request, right: Outcome, mine: Outcome) -> list[Hypothesis]:
         """At most MAX_NAMED; first those that agree in value and gradient, then those that agree in value only.
 
         Where no example is wrong, one question is all there is to go by: a cause counts only if it is the only one.
@@ -111,7 +110,7 @@ class Search:
         self._failed = [*self._failed, failed][-MAX_FAILED:]
         return found if self._wrong or len(found) == 1 else []
 
-    def _found(self, layer: int, failed: Failed, right: Outcome, values_only: bool) -> list[Suspect]:
+    def _found(self, layer: int, failed: Failed, right: Outcome, values_only: bool) -> list[Hypothesis]:
         request, mine = failed.request, failed.mine
         if same_outcome(right, mine, values_only) or not (self._tells or is_evidence(right, mine)):
             return []
@@ -122,66 +121,69 @@ class Search:
             chosen = self._likeliest(layer, failed.cost(self._bench))
         else:
             return []
-        found: dict[str, Suspect] = {}
-        for suspect in chosen:
-            if len(found) < MAX_NAMED and suspect.text not in found and self._bench.may_give(suspect, request, mine):
-                given = (one.is_given_by(suspect, self._bench.ask, values_only) for one in (failed, *self._failed))
-                if all(given) and (self._wrong or self._agrees(suspect, False)):
-                    found[suspect.text] = suspect
-        own = [suspect for suspect in found.values() if not suspect.place]
+        found: dict[str, Hypothesis] = {}
+        for hypothesis in chosen:
+            if (
+                len(found) < MAX_NAMED
+                and hypothesis.text not in found
+                and self._bench.may_give(hypothesis, request, mine)
+            ):
+                given = (one.is_given_by(hypothesis, self._bench.ask, values_only) for one in (failed, *self._failed))
+                if all(given) and (self._wrong or self._agrees(hypothesis, False)):
+                    found[hypothesis.text] = hypothesis
+        own = [hypothesis for hypothesis in found.values() if not hypothesis.place]
         return own or list(found.values())
 
-    def partly(self) -> tuple[Suspect, int, int] | None:
+    def partly(self) -> tuple[Hypothesis, int, int] | None:
         """The cause that explains most of the wrong examples, in value; how many it explains, and of how many.
 
         At least two, or the only one: the numbers of an example are drawn, so chance does not give them.
         """
         wrong = [i for i in self._wrong if is_evidence(self._right[i], self._mine[i])]
-        best: tuple[Suspect, int, int] | None = None
+        best: tuple[Hypothesis, int, int] | None = None
         wrong = wrong[:MOST_PARTS]
         for layer in (LAYERS.index(listed_once), LAYERS.index(listed_twice)):
-            for suspect in self._likeliest(layer, self._cost)[: MAX_PARTLY // self._cost] if wrong else ():
-                count = self._explained(suspect, wrong, best[1] if best else 0)
+            for hypothesis in self._likeliest(layer, self._cost)[: MAX_PARTLY // self._cost] if wrong else ():
+                count = self._explained(hypothesis, wrong, best[1] if best else 0)
                 if count >= min(2, len(wrong)) and (best is None or count > best[1]):
-                    best = suspect, count, len(wrong)
+                    best = hypothesis, count, len(wrong)
             if best and best[1] == len(wrong):
                 break
         return best
 
-    def _explained(self, suspect: Suspect, wrong: list[int], least: int) -> int:
+    def _explained(self, hypothesis: Hypothesis, wrong: list[int], least: int) -> int:
         """How many; 0 where that is no more than `least`, or no right one stays right."""
         count = 0
         for place, i in enumerate(wrong):
             if count + len(wrong) - place <= least:
                 return 0
-            given = self._bench.may_give(suspect, self._bench.examples[i], self._mine[i])
-            count += given and same_outcome(self._mine[i], self._bench.ask_example(suspect, i), values_only=True)
+            given = self._bench.may_give(hypothesis, self._bench.examples[i], self._mine[i])
+            count += given and same_outcome(self._mine[i], self._bench.ask_example(hypothesis, i), values_only=True)
         return count
 
     @kept
-    def _agreeing_in(self, layer: int, values_only: bool) -> list[Suspect]:
+    def _agreeing_in(self, layer: int, values_only: bool) -> list[Hypothesis]:
         """Those that agree with the student on every example; most are told apart by the first that is wrong."""
         chosen = self._likeliest(layer, self._cost) if values_only else self._agreeing_in(layer, True)
-        return [suspect for suspect in chosen if self._agrees(suspect, values_only)]
+        return [hypothesis for hypothesis in chosen if self._agrees(hypothesis, values_only)]
 
     @kept
-    def _likeliest(self, layer: int, cost: int) -> list[Suspect]:
+    def _likeliest(self, layer: int, cost: int) -> list[Hypothesis]:
         """Those whose words are most like the student's, as many as may be asked a question of this cost."""
-        return sorted(suspects_of(self._bench, layer), key=self._distance)[: MAX_CALLS[layer] // cost]
+        return sorted(hypotheses_of(self._bench, layer), key=self._distance)[: MAX_CALLS[layer] // cost]
 
-    def _distance(self, suspect: Suspect) -> int:
+    def _distance(self, hypothesis: Hypothesis) -> int:
         """From the student's code. One without code of its own is nearer for each name in its text that stands in the
         student's code more or less often than in the reference's; where none does, two of them may be swapped."""
-        if suspect.code:
-            return distance(self._words, suspect.words)
+        if hypothesis.code:
+            return distance(self._words, hypothesis.words)
         if not any(self._words.values()):
-            return -suspect.text.endswith("swapped")
-        quoted = " ".join(re.findall("`([^`]+)`", suspect.text))
-        return -sum(self._words[name] != 0 for name in set(re.findall(r"\w+", quoted)))
+            return -hypothesis.is_swap
+        return -sum(self._words[name] != 0 for name in hypothesis.names)
 
-    def _agrees(self, suspect: Suspect, values_only: bool) -> bool:
+    def _agrees(self, hypothesis: Hypothesis, values_only: bool) -> bool:
         first, *others = [*self._wrong, *(i for i in range(len(self._mine)) if i not in self._wrong)]
-        if values_only and not self._bench.may_give(suspect, self._bench.examples[first], self._mine[first]):
+        if values_only and not self._bench.may_give(hypothesis, self._bench.examples[first], self._mine[first]):
             return False
-        answers = ((self._mine[i], self._bench.ask_example(suspect, i)) for i in (first, *others))
+        answers = ((self._mine[i], self._bench.ask_example(hypothesis, i)) for i in (first, *others))
         return all(same_outcome(mine, theirs, values_only) for mine, theirs in answers)

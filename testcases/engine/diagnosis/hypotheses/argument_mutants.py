@@ -1,4 +1,4 @@
-"""The general suspects of one exercise, derived from its signature and the values that its examples lead to."""
+"""The general hypotheses of one exercise, derived from its signature and the values that its examples lead to."""
 
 from __future__ import annotations
 
@@ -8,20 +8,22 @@ import dataclasses
 import functools
 import inspect
 import itertools
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from .mutation_bench import Arguments, Bench, Suspect
+from .mutation_bench import Arguments, Bench, Hypothesis
 from .transforms import OF_REAL_TOKENS, OVER_TIME, images_of, is_flags, rows_for, scaled
 
 Path = tuple[str, ...]
+ANSWER = "with its answer "
 MAX_IMAGES, MAX_ROWS_OF_HELPERS = 8, 10
 
 
-def altered_questions(bench: Bench) -> Iterator[Suspect]:
+def altered_questions(bench: Bench) -> Iterator[Hypothesis]:
     """The exercise asked with one argument changed, images of its answer, then the same of each helper it calls."""
     yield from of_arguments(bench, "")
     yield from of_settings(bench)
@@ -33,34 +35,37 @@ def altered_questions(bench: Bench) -> Iterator[Suspect]:
         yield from _left_out(bench, helper)
 
 
-def of_arguments(bench: Bench, place: str) -> Iterator[Suspect]:
+def of_arguments(bench: Bench, place: str) -> Iterator[Hypothesis]:
     """One argument, or one field of an argument, at another value; then two of a kind swapped."""
     found = _values(bench, place)
-    when = f"when `{_short(place)}` is called " if place else ""
+    when, here = (f"when `{_short(place)}` is called ", [_short(place)]) if place else ("", [])
     defaults = _defaults(bench, place)
     for path, values in found.items():
         name, default = ".".join(path), defaults.get(path[0], inspect.Parameter.empty)
         if len(path) == 1 and default is not inspect.Parameter.empty and (default is None or default not in (0, 1)):
-            text = f"with `{name}` at its default {default!r}: is `{name}` used?"
-            yield Suspect(when + text, place, arguments=_set(path, _always(default)))
+            text, change = f"{when}with `{name}` at its default {default!r}", _set(path, _always(default))
+            yield Hypothesis(text, place, arguments=change, names=_words(name, *here), unused=(name,))
         for word in sorted({value for value in values if isinstance(value, str)}):
-            text = f"with `{name}` always {word!r}: is `{name}` used?"
-            yield Suspect(when + text, place, arguments=_set(path, _always(word)))
+            text, change = f"{when}with `{name}` always {word!r}", _set(path, _always(word))
+            yield Hypothesis(text, place, arguments=change, names=_words(name, *here), unused=(name,))
     for one, other in itertools.combinations(found, 2):
         if any(_alike(*pair) for pair in zip(found[one], found[other], strict=False)):
-            text = f"with `{'.'.join(one)}` and `{'.'.join(other)}` swapped"
-            yield Suspect(when + text, place, arguments=functools.partial(_swapped, one, other))
+            text, names = f"{when}with `{'.'.join(one)}` and `{'.'.join(other)}` swapped", _words(*one, *other, *here)
+            swapped = functools.partial(_swapped, one, other)
+            yield Hypothesis(text, place, arguments=swapped, names=names, is_swap=True)
             for kept, lost in ((one, other), (other, one)):
-                text = f"with `{'.'.join(kept)}` in place of `{'.'.join(lost)}`"
-                yield Suspect(when + text, place, arguments=functools.partial(_copied, kept, lost))
+                text = f"{when}with `{'.'.join(kept)}` in place of `{'.'.join(lost)}`"
+                yield Hypothesis(text, place, arguments=functools.partial(_copied, kept, lost), names=names)
     for path, values in found.items():
-        rows = rows_for(next((value for value in values if value is not None), None))
-        for text, change in rows[: MAX_ROWS_OF_HELPERS if place and bench.is_slow else None]:
-            yield Suspect(when + text.format(".".join(path)), place, arguments=_set(path, change))
-    yield from _masked(found, place, when)
+        rows, name = rows_for(next((value for value in values if value is not None), None)), ".".join(path)
+        for row in rows[: MAX_ROWS_OF_HELPERS if place and bench.is_slow else None]:
+            names, unused = _words(name, *row.names, *here), (name,) if row.leaves_unused else ()
+            change = _set(path, row.change)
+            yield Hypothesis(when + row.text.format(name), place, arguments=change, names=names, unused=unused)
+    yield from _masked(found, place, when, here)
 
 
-def _masked(found: dict[Path, list[Any]], place: str, when: str) -> Iterator[Suspect]:
+def _masked(found: dict[Path, list[Any]], place: str, when: str, here: list[str]) -> Iterator[Hypothesis]:
     """A tensor set to 0 where a mask of its shape is False, or True."""
     seen = {path: [value for value in values if value is not None] for path, values in found.items()}
     masks = [path for path, values in seen.items() if is_flags(values[0])]
@@ -69,14 +74,15 @@ def _masked(found: dict[Path, list[Any]], place: str, when: str) -> Iterator[Sus
         if path != mask and isinstance(first, Tensor) and first.dim() == flags.dim():
             names = ".".join(path), ".".join(mask)
             for keep, word in ((True, "False"), (False, "True")):
-                text = f"with `{names[0]}` set to 0 where `{names[1]}` is {word}"
-                yield Suspect(when + text, place, arguments=functools.partial(_filled, path, mask, keep))
-            for text, change in OF_REAL_TOKENS if first.is_floating_point() else ():
-                text = text.format(names[0])
-                yield Suspect(when + text, place, arguments=functools.partial(_of_real, change, path, mask))
+                text = f"{when}with `{names[0]}` set to 0 where `{names[1]}` is {word}"
+                filled = functools.partial(_filled, path, mask, keep)
+                yield Hypothesis(text, place, arguments=filled, names=_words(*names, *here))
+            for row in OF_REAL_TOKENS if first.is_floating_point() else ():
+                text, change = when + row.text.format(names[0]), functools.partial(_of_real, row.change, path, mask)
+                yield Hypothesis(text, place, arguments=change, names=_words(names[0], *here))
 
 
-def of_settings(bench: Bench) -> Iterator[Suspect]:
+def of_settings(bench: Bench) -> Iterator[Hypothesis]:
     """A method's own settings: numbers of `self`, and of its `config`, that the region reads."""
     read = {node.attr for node in bench.nodes() if isinstance(node, ast.Attribute)}
     seen: dict[Path, tuple[Any, Any]] = {}
@@ -90,75 +96,85 @@ def of_settings(bench: Bench) -> Iterator[Suspect]:
             if isinstance(value, (bool, int, float, str)):
                 seen.setdefault(path, (value, default))
     for path, (value, default) in seen.items():
+        name = path[-1]
         if default is not None and default not in (0, 1):
-            text = f"with `{path[-1]}` at its default {default!r}: is `{path[-1]}` used?"
-            yield Suspect(text, around=functools.partial(_with_setting, path, _always(default)))
-        for text, change in rows_for(value)[: None if path[-1] in read else 3]:
-            yield Suspect(text.format(path[-1]), around=functools.partial(_with_setting, path, change))
+            text, change = (
+                f"with `{name}` at its default {default!r}",
+                functools.partial(_with_setting, path, _always(default)),
+            )
+            yield Hypothesis(text, around=change, names=_words(name), unused=(name,))
+        for row in rows_for(value)[: None if name in read else 3]:
+            change = functools.partial(_with_setting, path, row.change)
+            unused = (name,) if row.leaves_unused else ()
+            yield Hypothesis(row.text.format(name), around=change, names=_words(name, *row.names), unused=unused)
 
 
-def of_answers(bench: Bench, place: str) -> Iterator[Suspect]:
+def of_answers(bench: Bench, place: str) -> Iterator[Hypothesis]:
     """Images of the answer, of all its parts or of one."""
     answer = bench.answer_of(place)
-    prefix = f"when the answer of `{_short(place)}` is " if place else ""
+    prefix, here = (f"when the answer of `{_short(place)}` is ", [_short(place)]) if place else ("", [])
     parts = _parts(answer)
     for name in [None, *(parts if len(parts) > 1 else ())]:
-        subject = prefix or ("with its answer " if name is None else f"with `{name}` ")
+        subject = prefix or (ANSWER if name is None else f"with `{name}` ")
         subject = f"{prefix}changed in `{name}`: " if prefix and name is not None else subject
         sample = parts[name] if name is not None else next(iter(parts.values()), None)
         images = images_of(sample)
-        for text, image in images[: MAX_ROWS_OF_HELPERS if place and bench.is_slow else None]:
-            yield Suspect(subject + text, place, answer=functools.partial(_imaged, image, name))
+        for row in images[: MAX_ROWS_OF_HELPERS if place and bench.is_slow else None]:
+            names, image = _words(name or "", *row.names, *here), functools.partial(_imaged, row.change, name)
+            yield Hypothesis(subject + row.text, place, answer=image, names=names)
     for one, other in itertools.combinations(parts, 2):
         if _alike(parts[one], parts[other]):
-            yield Suspect(
+            yield Hypothesis(
                 f"{prefix or 'with '}`{one}` and `{other}` swapped",
                 place,
                 answer=functools.partial(_exchanged, one, other),
+                names=_words(one, other, *here),
+                is_swap=True,
             )
     if not place and any(isinstance(part, (Tensor, float)) for part in parts.values()):
         for text, change in scaled():
-            yield Suspect(f"with its answer {text}", around=functools.partial(_scaled, change))
+            yield Hypothesis(f"with its answer {text}", around=functools.partial(_scaled, change))
         masks = [path[0] for path, values in _values(bench, "").items() if is_flags(values[0]) and len(path) == 1]
-        for mask, (text, image) in itertools.product(masks, OVER_TIME):
-            around = functools.partial(_imaged_and_masked, image, mask)
-            yield Suspect(f"with its answer {text}, and 0 where `{mask}` is False", around=around)
+        for mask, row in itertools.product(masks, OVER_TIME):
+            text, image = f"with its answer {row.text}, and 0", functools.partial(_imaged_and_masked, row.change, mask)
+            yield Hypothesis(f"{text} where `{mask}` is False", around=image, names=_words(mask, *row.names))
 
 
-def _together(bench: Bench) -> Iterator[Suspect]:
+def _together(bench: Bench) -> Iterator[Hypothesis]:
     """Rows apart, rows as one, rows and columns exchanged."""
-    yield Suspect("for each row by itself, then averaged over the rows", around=functools.partial(_row_by_row, True))
-    yield Suspect("for each row by itself", around=functools.partial(_row_by_row, False))
-    yield Suspect("with rows and columns exchanged: along the wrong dimension?", around=_transposed)
-    yield Suspect("with all rows as one: they run into each other", around=_flattened)
+    yield Hypothesis("for each row by itself, then averaged over the rows", around=functools.partial(_row_by_row, True))
+    yield Hypothesis("for each row by itself", around=functools.partial(_row_by_row, False))
+    yield Hypothesis("with rows and columns exchanged: along the wrong dimension?", around=_transposed)
+    yield Hypothesis("with all rows as one: they run into each other", around=_flattened)
 
 
-def _left_out(bench: Bench, helper: str) -> Iterator[Suspect]:
+def _left_out(bench: Bench, helper: str) -> Iterator[Hypothesis]:
     """What goes into a helper in place of what comes out."""
     answer = bench.answer_of(helper)
     for path, values in _values(bench, helper).items():
         if len(path) == 1 and _alike(values[0], answer):
             text = f"with `{path[0]}` as it is in place of the answer of `{_short(helper)}`"
-            yield Suspect(text, helper, around=functools.partial(_passed_through, path[0]))
+            names = _words(path[0], _short(helper))
+            yield Hypothesis(text, helper, around=functools.partial(_passed_through, path[0]), names=names)
 
 
-USED = "is `"
-"""In the text of those that leave an argument unused."""
-
-
-def altered_twice(bench: Bench) -> Iterator[Suspect]:
+def altered_twice(bench: Bench) -> Iterator[Hypothesis]:
     """Two arguments unused, or one unused and the answer an image."""
-    unused = [suspect for suspect in of_arguments(bench, "") if USED in suspect.text and suspect.arguments]
-    short = {id(suspect): suspect.text.partition(":")[0].removesuffix("?") for suspect in unused}
+    unused = [hypothesis for hypothesis in of_arguments(bench, "") if hypothesis.unused]
     for one, other in itertools.combinations(unused, 2):
-        text = f"{short[id(one)]} and {short[id(other)]}: are both used?"
-        yield Suspect(text, arguments=functools.partial(_both, one.arguments, other.arguments))
-    images = [suspect for suspect in of_answers(bench, "") if suspect.answer][:MAX_IMAGES]
+        text, change = f"{one.change} and {other.change}", functools.partial(_both, one.arguments, other.arguments)
+        names, both = one.names | other.names, one.unused + other.unused
+        yield Hypothesis(text, arguments=change, names=names, unused=both)
+    images = [hypothesis for hypothesis in of_answers(bench, "") if hypothesis.answer][:MAX_IMAGES]
     for one, image in itertools.product(unused, images):
-        yield Suspect(f"{short[id(one)]} and {image.text}", arguments=one.arguments, answer=image.answer)
+        text, names = f"{one.change} and {image.change}", one.names | image.names
+        yield Hypothesis(text, arguments=one.arguments, answer=image.answer, names=names)
     for one, other in itertools.combinations(images, 2):
-        text = f"{one.text}, then {other.text.removeprefix('with its answer ')}"
-        yield Suspect(text, answer=functools.partial(_both, one.answer, other.answer))
+        text, change = (
+            f"{one.change}, then {other.change.removeprefix(ANSWER)}",
+            functools.partial(_both, one.answer, other.answer),
+        )
+        yield Hypothesis(text, answer=change, names=one.names | other.names)
 
 
 def _both(first: Any, second: Any, value: Any) -> Any:
@@ -166,6 +182,11 @@ def _both(first: Any, second: Any, value: Any) -> Any:
 
 
 # ---- values by path
+
+
+def _words(*names: str) -> frozenset[str]:
+    """Those of `batch.mask` are two."""
+    return frozenset(word for name in names for word in re.findall(r"\w+", name))
 
 
 def _short(place: str) -> str:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from ...catalog import SOLUTIONS, regions
 from ...catalog import lesson as read_lesson
-from .mutation_bench import Bench, Suspect, compiled, parameters, words_of
+from .mutation_bench import Bench, Hypothesis, compiled, parameters, words_of
 
 Edit = tuple[str, ast.AST]
 """Its kind, and what stands in a node's place."""
@@ -65,7 +65,7 @@ INSERTED = {
 }
 
 
-def one_edit_variants(bench: Bench) -> Iterator[Suspect]:
+def one_edit_variants(bench: Bench) -> Iterator[Hypothesis]:
     """All of them, from the edits of one operator to a variable in another's place."""
     names = {getattr(node, "id", getattr(node, "attr", "")) for node in bench.nodes()}
     if names & UNSAFE:
@@ -74,7 +74,7 @@ def one_edit_variants(bench: Bench) -> Iterator[Suspect]:
     for edits in (_nodes, _statements, _insertions, _other_names):
         for place, kind, slot, new in edits(bench, told):
             code = functools.cache(functools.partial(_code, bench, slot, new))
-            yield Suspect(_text(bench, kind, place), code=code, words=_words(slot, new))
+            yield Hypothesis(_text(bench, kind, place), code=code, words=_words(slot, new))
 
 
 def _text(bench: Bench, kind: str, place: list[ast.AST]) -> str:

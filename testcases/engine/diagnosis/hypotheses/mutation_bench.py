@@ -37,11 +37,11 @@ Arguments = dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Suspect:
+class Hypothesis:
     """One thing that may be wrong with an answer. Exactly one of the changes is given."""
 
-    text: str
-    """Completes "this is what `f` gives": "with `lam` = 1: is `lam` used?"."""
+    change: str
+    """In words: "with `lam` = 1"."""
     place: str = ""
     """The helper whose call is changed; empty for the exercise itself."""
     arguments: Callable[[Arguments], Arguments] | None = None
@@ -51,6 +51,17 @@ class Suspect:
     code: Callable[[], CodeType] | None = None
     words: Counter[str] = field(default_factory=Counter)
     """How many more there are of each in the changed code; below 0: fewer."""
+    names: frozenset[str] = frozenset()
+    """Of which the change in words speaks."""
+    unused: tuple[str, ...] = ()
+    """The arguments that have no say in such an answer."""
+    is_swap: bool = False
+
+    @property
+    def text(self) -> str:
+        """Completes "this is what `f` gives": "with `lam` = 1: is `lam` used?"."""
+        asked = f"is `{self.unused[0]}`" if len(self.unused) == 1 else "are both"
+        return f"{self.change}: {asked} used?" if self.unused else self.change
 
     def changed(self, call: Callable[..., Any], given: Arguments) -> Any:
         """What is answered in place of `call(**given)`; arguments of the exercise are changed at its region's hook."""
@@ -67,10 +78,10 @@ class Bench:
         self.lesson, self.exercise = lesson, exercise
         self._view = View(SOLUTIONS, [lesson])
         self._evaluator = LocalEvaluator(lambda name: self._view)
-        self._suspect: Suspect | None = None
+        self._tried: Hypothesis | None = None
         self._observed: list[tuple[str, Arguments]] | None = None
         self._seen_answers: dict[str, Any] = {}
-        self._kept: dict[tuple[Suspect, str], Outcome] = {}
+        self._kept: dict[tuple[Hypothesis, str], Outcome] = {}
         self._inside = 0
         self.examples = examples(lesson, exercise)
         self.is_slow = any(request.scenario for request in self.examples)
@@ -82,36 +93,36 @@ class Bench:
         self.helpers = self._helpers()
         self._install()
 
-    def ask(self, suspect: Suspect, request: Request) -> Outcome:
+    def ask(self, hypothesis: Hypothesis, request: Request) -> Outcome:
         """What the exercise answers with this one thing changed; to a slow question kept for the next student."""
         given = [request.grad_weights, *request.arguments.values()]
         if request.seconds <= CHEAP or any(True for _ in tensors_in(given)):  # A tensor's text does not say all.
-            return self._answer(suspect, request)
-        key = suspect, repr(request)
+            return self._answer(hypothesis, request)
+        key = hypothesis, repr(request)
         if key not in self._kept:
             if len(self._kept) == MAX_KEPT:
                 self._kept.clear()
-            self._kept[key] = self._answer(suspect, request)
+            self._kept[key] = self._answer(hypothesis, request)
         return self._kept[key]
 
-    def _answer(self, suspect: Suspect, request: Request) -> Outcome:
-        with self._suspected(suspect):
+    def _answer(self, hypothesis: Hypothesis, request: Request) -> Outcome:
+        with self._trying(hypothesis):
             return self._evaluator.evaluate(replace(request, seconds=min(request.seconds, SECONDS)))
 
     @contextmanager
-    def _suspected(self, suspect: Suspect) -> Iterator[None]:
-        self._suspect = suspect
+    def _trying(self, hypothesis: Hypothesis) -> Iterator[None]:
+        self._tried = hypothesis
         try:
-            self.plain.__code__ = suspect.code() if suspect.code else self._right
+            self.plain.__code__ = hypothesis.code() if hypothesis.code else self._right
             yield
         finally:
-            self._suspect, self._inside, self.plain.__code__ = None, 0, self._right
+            self._tried, self._inside, self.plain.__code__ = None, 0, self._right
 
-    def may_give(self, suspect: Suspect, request: Request, mine: Outcome) -> bool:
-        """Whether the value may be this one, found without gradients and guards: most suspects are told apart here."""
+    def may_give(self, hypothesis: Hypothesis, request: Request, mine: Outcome) -> bool:
+        """Whether the value may be this one, found without gradients and guards: most are told apart here."""
         if request.scenario or (mine.error and mine.error.kind != "raised"):
             return True
-        with self._suspected(suspect), torch.no_grad(), torch.random.fork_rng(devices=()):
+        with self._trying(hypothesis), torch.no_grad(), torch.random.fork_rng(devices=()):
             try:
                 function = self._view.resolve(self.lesson, self.exercise)
                 value = to_plain(function(**copy_plain(request.arguments)))[0]
@@ -120,16 +131,16 @@ class Bench:
         return not mine.error and alike(value, mine.value)
 
     @kept
-    def ask_example(self, suspect: Suspect, index: int) -> Outcome:
+    def ask_example(self, hypothesis: Hypothesis, index: int) -> Outcome:
         """The same on an example, kept for the next student."""
-        return self.ask(suspect, self.examples[index])
+        return self.ask(hypothesis, self.examples[index])
 
     def observed(self) -> list[tuple[str, Arguments]]:
         """Place ("" for the exercise, or a helper) and arguments of the calls that the first examples lead to."""
         if self._observed is None:
             self._observed = []
             for request in self.examples[:: max(1, len(self.examples) // MAX_OBSERVED)]:
-                self.ask(Suspect("", EVERYWHERE), request)
+                self.ask(Hypothesis("", EVERYWHERE), request)
         return self._observed
 
     def answer_of(self, place: str) -> Any:
@@ -207,9 +218,9 @@ class Bench:
                 setattr(self._home(owner), name, self._wrapped(place, function))
 
     def _arguments(self, /, **given: Any) -> Any:
-        suspect = self._suspect
-        if suspect and suspect.arguments and not suspect.place:
-            given = suspect.arguments(given)
+        hypothesis = self._tried
+        if hypothesis and hypothesis.arguments and not hypothesis.place:
+            given = hypothesis.arguments(given)
         return tuple(given.values())
 
     def _wrapped(self, place: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -221,17 +232,17 @@ class Bench:
 
         @functools.wraps(function)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
-            suspect = self._suspect
-            if suspect is None or (place and not self._inside):
+            hypothesis = self._tried
+            if hypothesis is None or (place and not self._inside):
                 return function(*args, **kwargs)
             with self._entered(not place):
-                if suspect.place not in (place, EVERYWHERE) or suspect.code:
+                if hypothesis.place not in (place, EVERYWHERE) or hypothesis.code:
                     return function(*args, **kwargs)
                 bound = signature.bind(*args, **kwargs)
                 bound.apply_defaults()
-                if suspect.place == EVERYWHERE:
+                if hypothesis.place == EVERYWHERE:
                     return self._note(place, call, bound.arguments)
-                return suspect.changed(call, bound.arguments)
+                return hypothesis.changed(call, bound.arguments)
 
         return wrapped
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from ...catalog import region_text
 from ...oracle import Change, WrongAnswer, wrong_answers
 from .argument_mutants import of_answers
-from .mutation_bench import Bench, Suspect, words_of
+from .mutation_bench import Bench, Hypothesis, words_of
 
 MAX_IMAGES = 8
 
@@ -25,28 +25,28 @@ def _own(bench: Bench) -> list[tuple[WrongAnswer, Change]]:
     ]
 
 
-def listed_once(bench: Bench) -> Iterator[Suspect]:
+def listed_once(bench: Bench) -> Iterator[Hypothesis]:
     """The listed wrong answers themselves: one of them may explain a part of what is wrong."""
     region = region_text(bench.lesson, bench.exercise)
     for wrong, change in _own(bench):
         changed = change.apply(region)
         code = functools.cache(functools.partial(bench.code_of, changed))
-        yield Suspect(f"{wrong.name}: {wrong.why}", code=code, words=_words(region, changed))
+        yield Hypothesis(f"{wrong.name}: {wrong.why}", code=code, words=_words(region, changed))
 
 
-def listed_twice(bench: Bench) -> Iterator[Suspect]:
+def listed_twice(bench: Bench) -> Iterator[Hypothesis]:
     """The changes of two listed wrong answers, one after the other, where both apply."""
     region, own = region_text(bench.lesson, bench.exercise), _own(bench)
     for (one, first), (other, second) in itertools.combinations(own, 2):
         changed = _both(region, first, second)
         if changed is not None:
             code = functools.cache(functools.partial(bench.code_of, changed))
-            yield Suspect(_said(one.why, other.why), code=code, words=_words(region, changed))
-    images = [suspect for suspect in of_answers(bench, "") if suspect.answer][:MAX_IMAGES]
+            yield Hypothesis(_said(one.why, other.why), code=code, words=_words(region, changed))
+    images = [hypothesis for hypothesis in of_answers(bench, "") if hypothesis.answer][:MAX_IMAGES]
     for (one, first), image in itertools.product(own, images):
         changed = first.apply(region)
         code = functools.cache(functools.partial(bench.code_of, changed))
-        yield Suspect(_said(one.why, image.text), code=code, answer=image.answer, words=_words(region, changed))
+        yield Hypothesis(_said(one.why, image.text), code=code, answer=image.answer, words=_words(region, changed))
 
 
 def _both(region: str, first: Change, second: Change) -> str | None:

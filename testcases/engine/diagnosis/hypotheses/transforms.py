@@ -10,12 +10,27 @@ import functools
 import math
 import operator
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-Row = tuple[str, Callable[[Any], Any]]
+
+class Row(NamedTuple):
+    text: str
+    change: Callable[[Any], Any]
+    leaves_unused: bool = False
+    """Whether the value then says nothing: whoever gives this answer may not use it at all."""
+    names: tuple[str, ...] = ()
+    """The names in the text beside the value's."""
+
+
+def _rows(*rows: tuple[Any, ...]) -> tuple[Row, ...]:
+    return tuple(Row(*one) for one in rows)
+
+
+UNUSED = True
+ROLL, CUMSUM = (not UNUSED, ("roll",)), (not UNUSED, ("cumsum",))
 
 
 def shifted(values: Tensor, by: int) -> Tensor:
@@ -29,9 +44,9 @@ def spread(values: Tensor) -> Tensor:
     return (values - values.mean()) / (values.std() + 1e-8)
 
 
-NUMBERS: tuple[Row, ...] = (
-    ("with `{0}` = 0: is `{0}` used?", lambda x: type(x)(0)),
-    ("with `{0}` = 1: is `{0}` used?", lambda x: type(x)(1)),
+NUMBERS = _rows(
+    ("with `{}` = 0", lambda x: type(x)(0), UNUSED),
+    ("with `{}` = 1", lambda x: type(x)(1), UNUSED),
     ("with `{}` negated", lambda x: -x),
     ("with one more than `{}`", lambda x: x + 1),
     ("with one less than `{}`", lambda x: x - 1),
@@ -43,14 +58,14 @@ NUMBERS: tuple[Row, ...] = (
     ("with half of `{}`", lambda x: x / 2),
     ("with exp(`{}`)", math.exp),
 )
-SWITCHES: tuple[Row, ...] = (
-    ("with `{0}` always True: is `{0}` used?", lambda x: True),
-    ("with `{0}` always False: is `{0}` used?", lambda x: False),
+SWITCHES = _rows(
+    ("with `{}` always True", lambda x: True, UNUSED),
+    ("with `{}` always False", lambda x: False, UNUSED),
     ("with `{}` inverted", lambda x: not x),
 )
-FLAGS: tuple[Row, ...] = (
-    ("with `{0}` True everywhere: is `{0}` used?", torch.ones_like),
-    ("with `{0}` False everywhere: is `{0}` used?", torch.zeros_like),
+FLAGS = _rows(
+    ("with `{}` True everywhere", torch.ones_like, UNUSED),
+    ("with `{}` False everywhere", torch.zeros_like, UNUSED),
     ("with `{}` inverted", lambda x: ~x if x.dtype == torch.bool else 1 - x),
     ("with `{}` shifted by one: entry t - 1 stands at t", lambda x: shifted(x, 1)),
     ("with `{}` shifted by one: entry t + 1 stands at t", lambda x: shifted(x, -1)),
@@ -65,15 +80,15 @@ FLAGS: tuple[Row, ...] = (
     ("with the first row of `{}` for all rows", lambda x: x[:1].expand_as(x)),
     ("with `{}` reversed in time", lambda x: x.flip(-1)),
 )
-FLOATS: tuple[Row, ...] = (
-    ("with `{0}` = 0: is `{0}` used?", torch.zeros_like),
-    ("with `{0}` = 1: is `{0}` used?", torch.ones_like),
+FLOATS = _rows(
+    ("with `{}` = 0", torch.zeros_like, UNUSED),
+    ("with `{}` = 1", torch.ones_like, UNUSED),
     ("with `{}` detached: no gradient may be cut there", lambda x: x.detach()),
     ("with `{}` negated", lambda x: -x),
     ("with `{}` shifted by one: entry t - 1 stands at t, 0 at the start", lambda x: shifted(x, 1)),
     ("with `{}` shifted by one: entry t + 1 stands at t, 0 at the end", lambda x: shifted(x, -1)),
-    ("with `{}` rolled by one (`roll`): the first entry comes round to the end", lambda x: x.roll(-1, -1)),
-    ("with `{}` rolled by one (`roll`): the last entry comes round to the start", lambda x: x.roll(1, -1)),
+    ("with `{}` rolled by one (`roll`): the first entry comes round to the end", lambda x: x.roll(-1, -1), *ROLL),
+    ("with `{}` rolled by one (`roll`): the last entry comes round to the start", lambda x: x.roll(1, -1), *ROLL),
     ("with `{}` reversed in time", lambda x: x.flip(-1)),
     ("with exp(`{}`)", torch.exp),
     ("with log(`{}`)", torch.log),
@@ -85,7 +100,7 @@ FLOATS: tuple[Row, ...] = (
     ("with only the positive entries of `{}`", lambda x: x.clamp(min=0)),
     ("with the mean of each row of `{}` subtracted first", lambda x: x - x.mean(-1, keepdim=True)),
     ("with the mean of each row of `{}` in place of each entry", lambda x: x.mean(-1, keepdim=True).expand_as(x)),
-    ("with `{}` summed up from the start (`cumsum`)", lambda x: x.cumsum(-1)),
+    ("with `{}` summed up from the start (`cumsum`)", lambda x: x.cumsum(-1), *CUMSUM),
     ("with the last entry of `{}` set to 0", lambda x: torch.cat([x[..., :-1], 0 * x[..., -1:]], -1)),
     ("with the first entry of `{}` set to 0", lambda x: torch.cat([0 * x[..., :1], x[..., 1:]], -1)),
     ("with the first row of `{}` for all rows", lambda x: x[:1].expand_as(x)),
@@ -95,18 +110,18 @@ FLOATS: tuple[Row, ...] = (
     ("with `{}` clipped to [0, 1]", lambda x: x.clamp(0, 1)),
     ("with NaN in `{}` replaced by 0", lambda x: x.nan_to_num(0.0)),
 )
-COUNTS: tuple[Row, ...] = (
-    ("with `{0}` = 0: is `{0}` used?", torch.zeros_like),
+COUNTS = _rows(
+    ("with `{}` = 0", torch.zeros_like, UNUSED),
     ("with one more than `{}`", lambda x: x + 1),
     ("with one less than `{}`", lambda x: x - 1),
     ("with `{}` shifted by one: entry t - 1 stands at t", lambda x: shifted(x, 1)),
     ("with `{}` shifted by one: entry t + 1 stands at t", lambda x: shifted(x, -1)),
-    ("with `{}` rolled by one (`roll`)", lambda x: x.roll(-1, -1)),
-    ("with `{}` rolled by one (`roll`), the other way", lambda x: x.roll(1, -1)),
+    ("with `{}` rolled by one (`roll`)", lambda x: x.roll(-1, -1), *ROLL),
+    ("with `{}` rolled by one (`roll`), the other way", lambda x: x.roll(1, -1), *ROLL),
     ("with `{}` reversed in time", lambda x: x.flip(-1)),
     ("with the first row of `{}` for all rows", lambda x: x[:1].expand_as(x)),
 )
-SEQUENCES: tuple[Row, ...] = (
+SEQUENCES = _rows(
     ("with only the first of `{}`", lambda x: x[:1]),
     ("with only the last of `{}`", lambda x: x[-1:]),
     ("with `{}` empty: is it used?", lambda x: x[:0]),
@@ -117,7 +132,7 @@ SEQUENCES: tuple[Row, ...] = (
 )
 
 
-OF_REAL_TOKENS: tuple[Row, ...] = (
+OF_REAL_TOKENS = _rows(
     ("with `{}` whitened first", spread),
     ("with the mean of `{}` subtracted first", lambda x: x - x.mean()),
     ("with `{}` divided by its standard deviation first", lambda x: x / (x.std() + 1e-8)),
@@ -162,7 +177,7 @@ def rows_for(value: Any) -> tuple[Row, ...]:
 
 # ---- images of the answer
 
-SCALARS: tuple[Row, ...] = (
+SCALARS = _rows(
     ("negated: the sign is inverted", lambda x: -x),
     ("times 2", lambda x: 2 * x),
     ("divided by 2: is a factor 1/2 missing, or there twice?", lambda x: x / 2),
@@ -176,7 +191,7 @@ SCALARS: tuple[Row, ...] = (
     ("set to 0", lambda x: 0 * x),
     ("set to 1", lambda x: 0 * x + 1),
 )
-FUNCTIONS: tuple[Row, ...] = (
+FUNCTIONS = _rows(
     ("passed through exp", torch.exp),
     ("passed through log", torch.log),
     ("passed through sqrt", torch.sqrt),
@@ -194,13 +209,13 @@ FUNCTIONS: tuple[Row, ...] = (
     ("as a Python number", lambda x: x.item()),
     ("with NaN replaced by 0", lambda x: x.nan_to_num(0.0)),
 )
-OVER_TIME: tuple[Row, ...] = (
+OVER_TIME = _rows(
     ("one step late: entry t - 1 stands at t, 0 at the start", lambda x: shifted(x, 1)),
     ("one step early: entry t + 1 stands at t, 0 at the end", lambda x: shifted(x, -1)),
-    ("rolled by one (`roll`): the first entry comes round to the end", lambda x: x.roll(-1, -1)),
-    ("rolled by one (`roll`): the last entry comes round to the start", lambda x: x.roll(1, -1)),
+    ("rolled by one (`roll`): the first entry comes round to the end", lambda x: x.roll(-1, -1), *ROLL),
+    ("rolled by one (`roll`): the last entry comes round to the start", lambda x: x.roll(1, -1), *ROLL),
     ("reversed in time", lambda x: x.flip(-1)),
-    ("summed up from the start (`cumsum`)", lambda x: x.cumsum(-1)),
+    ("summed up from the start (`cumsum`)", lambda x: x.cumsum(-1), *CUMSUM),
     ("summed up from the end", lambda x: x.flip(-1).cumsum(-1).flip(-1)),
     ("as differences of neighbors", lambda x: torch.cat([x[..., :1], x.diff(dim=-1)], -1)),
     ("with the first entry of each row for all of its entries", lambda x: x[..., :1].expand_as(x).clone()),
@@ -224,7 +239,7 @@ OVER_TIME: tuple[Row, ...] = (
     ("with one dimension too many at the end", lambda x: x.unsqueeze(-1)),
     ("with one dimension too few", lambda x: x.squeeze()),
 )
-BOOLS: tuple[Row, ...] = (
+BOOLS = _rows(
     ("inverted: True and False have changed places", lambda x: ~x),
     *OVER_TIME[:2],
     ("inverted, and one step late", lambda x: ~torch.cat([x[..., :1], x[..., :-1]], -1)),
@@ -243,9 +258,9 @@ BOOLS: tuple[Row, ...] = (
 def images_of(answer: Any) -> tuple[Row, ...]:
     """The images of an answer, or a part, of this kind."""
     if isinstance(answer, bool):
-        return (("inverted", lambda x: not x),)
+        return _rows(("inverted", lambda x: not x))
     if isinstance(answer, (int, float)):
-        return (*SCALARS, ("without its sign (abs)", abs))
+        return (*SCALARS, Row("without its sign (abs)", abs))
     if not isinstance(answer, Tensor):
         return ()
     if answer.dtype == torch.bool:
