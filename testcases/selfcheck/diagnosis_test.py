@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import pytest
 
 from testcases.engine.catalog import SOLUTIONS
 from testcases.engine.catalog import lesson as read_lesson
-from testcases.engine.diagnosis import LAYERS, Explanation, bench_of, hypotheses_of
+from testcases.engine.diagnosis import LAYERS, Explanation, bench_of, faults, hypotheses_of
 from testcases.engine.diagnosis.hypotheses import Hypothesis
 from testcases.engine.execution import Evaluator, solutions_changed
 from testcases.engine.oracle import Change, WrongAnswer, calls_made, edit, examples, instead, region_text, with_change
@@ -155,6 +156,14 @@ def test_no_hypothesis_tells_the_solution(lesson: str, exercise: str):
                 assert "." not in quoted or quoted not in region, hypothesis.text
 
 
+@pytest.fixture(autouse=True)
+def no_fault() -> Iterator[None]:
+    """What goes wrong in the diagnosis itself is left out of a report; here it fails the test."""
+    faults.clear()
+    yield
+    assert not faults, faults
+
+
 def test_a_diagnosis_is_short():
     """Nothing is found, and no layer leads to more calls than it may: all that it might ask makes two million."""
     lesson, exercise = "lesson08_rollout", "Experience.rows"
@@ -173,3 +182,5 @@ def test_a_diagnosis_that_fails_is_left_out(monkeypatch: pytest.MonkeyPatch):
     change = edit("stacked + values", "stacked - values")
     said = first_failure(subject_of("lesson04_gae", "compute_gae", change), "lesson04_gae", "compute_gae")
     assert "Likely cause: this is what" not in said and "expected in returns" in said
+    assert {type(error) for error in faults} == {RecursionError}
+    faults.clear()

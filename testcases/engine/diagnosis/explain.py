@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 
@@ -20,6 +20,8 @@ from .hypotheses import CHEAP, Hypothesis, distance, function_in, words_of
 from .search import MAX_FAILED, Failed, Search, bench_of
 
 NEAR = 0.75
+faults: deque[Exception] = deque(maxlen=8)
+"""The last ones of the diagnosis itself: a student never sees them, the course's own check does."""
 NOT_EXPLAINED = ("load", "missing", "signature", "timeout", "too large")
 
 
@@ -50,6 +52,15 @@ class Diagnosis:
             f'Read: tutorial/{asked.lesson}/README.md, "{heading}"',
             f"Hint: make hint LESSON={read_lesson(asked.lesson).number} EXERCISE={asked.exercise}",
         ]
+
+
+@contextmanager
+def left_out() -> Iterator[None]:
+    """What cannot be told in this block is left out: a student's answer may be anything."""
+    try:
+        yield
+    except Exception as error:
+        faults.append(error)
 
 
 @cache
@@ -87,22 +98,22 @@ class Explanation:
             return Diagnosis(listed)
         seen, shown = (request, right, outcome), ""
         if suspects(request.lesson):  # In a hunt, what is found by search would be the answer.
-            with suppress(Exception):
+            with left_out():
                 shown = self._shown(seen) or self._depends(seen, search=False)
             return Diagnosis(self._closest(failed), shown=shown)
-        with suppress(Exception):  # A changed reference may fail in any way; what cannot be told is left out.
+        with left_out():
             if general := self._search(request.lesson, request.exercise).causes(request, right, outcome):
                 return Diagnosis(general=tuple(general))
         if listed := self._closest(failed):
             return Diagnosis(listed)
-        with suppress(Exception):
+        with left_out():
             shown = self._kept(*seen) or self._shown(seen)
-        with suppress(Exception):
+        with left_out():
             if not shown and neighbours and (text := self._of_a_neighbour(*seen)):
                 return Diagnosis(where=text)
-        with suppress(Exception):
+        with left_out():
             shown = shown or self._depends(seen)
-        with suppress(Exception):
+        with left_out():
             return Diagnosis(shown=shown, where="" if shown else self._where(seen))
         return Diagnosis(shown=shown)
 
