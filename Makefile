@@ -1,6 +1,6 @@
 # Every target does all of its set-up by itself; a second run installs nothing.
 .DEFAULT_GOAL := help
-.PHONY: help setup first demo test progress watch chat contest hint predict reset dispute solution compare check merge sign check-sandbox gradescope stubs figures checkpoints notebooks lab book book-pdf book-serve book-catalogues bench gpu lint
+.PHONY: help setup first demo test progress watch chat contest hint predict reset dispute solution compare update check merge sign check-sandbox gradescope stubs figures checkpoints notebooks lab book book-pdf book-serve book-catalogues bench gpu lint
 
 PYTHON ?= python3
 VENV := .venv
@@ -130,6 +130,9 @@ dispute: $(READY) ## Object to a failure: a file for your instructor [LESSON=4 E
 
 solution: $(READY) ## The solution of a lesson that you have passed [LESSON=4]
 	@$(BIN)/python -m testcases.engine.student.solution $(LESSON)
+
+update: ## The newest version of the course; what you have written stays
+	@$(PYTHON) -m testcases.update
 
 compare: $(READY) ## Your code beside the course's, of what has passed [LESSON=4]
 	@$(BIN)/python -m testcases.engine.student.solution $(LESSON) --beside
