@@ -43,7 +43,7 @@ def report(given: Given, rows: Sequence[Row], submissions: Path | None, kind: st
     out = given.out
     found = write_reports(out, rows, submissions, given.roster, given.assignment, given.overrides, secret)
     overrides.offer(out)
-    signing.note_run(given, rows)
+    signing.note_run(out, given.roster, given.assignment, rows)
     console = Console(highlight=False)
     if kind == "none":
         console.print(NOT_SANDBOXED, style="bold red", markup=False)

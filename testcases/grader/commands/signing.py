@@ -17,10 +17,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..marking import Row, Secret, from_dict, kept_in, read_result, row_of, secret_of
+from ..marking import Assignment, Row, Secret, from_dict, kept_in, read_result, row_of, secret_of
 from ..reports import settle
 from ..reports.marks import MarkSheet, clean, overrides
-from .reporting import Given
 
 RUN, SIGNED = "run.json", "signed.json"
 MAX_BYTES = 64 * 2**20
@@ -40,11 +39,10 @@ def main() -> None:
         sys.exit(2)
 
 
-def note_run(given: Given, rows: Sequence[Row]) -> None:
+def note_run(out: Path, roster: Path | None, assignment: Assignment, rows: Sequence[Row]) -> None:
     """What the reports were written from, so that nobody has to type it again."""
-    roster = str(given.roster.resolve()) if given.roster else ""
-    files = [row.file_name for row in rows]
-    _write(given.out / RUN, {"files": files, "roster": roster, "assignment": given.assignment.as_dict()})
+    files, place = [row.file_name for row in rows], str(roster.resolve()) if roster else ""
+    _write(out / RUN, {"files": files, "roster": place, "assignment": assignment.as_dict()})
 
 
 def sign(out: Path, secret: Secret) -> str:
