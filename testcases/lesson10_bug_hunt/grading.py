@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+
+from torch import Tensor
 
 from testcases.engine import Answer, CheckFailed, call, request, scenario
 from testcases.engine.catalog import Exercise, section_for
@@ -37,7 +40,13 @@ def asked(exercise: Exercise, seed: str, size: int) -> Request:
     """The question of a test exercise, such as test_compute_gae: which of these implementations do you refuse?"""
     function = exercise.name.removeprefix("test_")
     _, bank = drawn(function, seed, size)
-    return request(scenario("verdicts", of=exercise), function=function, bank=bank, seconds=SECONDS)
+    return behind(exercise, "verdicts", function, bank)
+
+
+def behind(exercise: Exercise, name: str, function: str, bank: Tensor) -> Request:
+    """A question about implementations that the tests do not share a process with."""
+    asked = request(scenario(name, of=exercise), function=function, bank=bank, seconds=SECONDS)
+    return replace(asked, behind=("bank",))
 
 
 def grade(exercise: Exercise, draw: int = 0) -> None:
@@ -87,8 +96,7 @@ def _require_right_ones(answer: Answer, function: str, chosen: Sequence[Implemen
     exercise = Exercise(answer.request.lesson, answer.request.exercise)
     for one, is_refused in zip(chosen, answer.value["refused"], strict=True):
         if one.probe is None and is_refused:
-            source = packed([one.source])
-            detail = call(scenario("refusal", of=exercise), function=function, bank=source, seconds=SECONDS).value
+            detail = call(behind(exercise, "refusal", function, packed([one.source]))).value
             kind, says = KINDS[detail.get("kind", REFUSED)]
             lines = [f"{detail.get('test', exercise.name)} {says}"]
             if "options" in detail and detail["kind"] != BROKEN:

@@ -1,4 +1,7 @@
-"""Runs a student's tests on implementations that come as text, each under the one name that the tests import."""
+"""Runs a student's tests on implementations that are in another process, each under the one name that tests import.
+
+Nothing of the implementations, of their order or of the reference is here: code of a student's runs in this process.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,15 @@ import functools
 import importlib
 import inspect
 import itertools
-import json
 import random
 import traceback
 import types
-import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+
+from .scenarios_calls import Ask, Caller
 
 FUNCTIONS = {
     "lesson01_masked_sequences": "response_mask",
@@ -30,55 +33,41 @@ allows, or the test's own code raised."""
 FLAKY = "two runs on one function do not agree: a test depends on the order, on chance or on another test"
 
 
-def verdicts(lesson: Any, function: str, bank: torch.Tensor) -> dict[str, Any]:
+def verdicts(lesson: Any, ask: Ask, function: str) -> dict[str, Any]:
     """Which implementations the tests of one function refuse.
 
     Every implementation meets a fresh copy of the test file. A second run, each test alone and in reverse order, must
     come to the same verdict; where one failed, that one is enough.
     """
-    file = _TestFile(lesson, function)
-    answer: dict[str, Any] = {"problem": "", "refused": []}
-    for source in json.loads(zlib.decompress(bank.numpy().tobytes())):
-        subject = file.subject(source)
-        refused = file.refusal(subject, alone=False)
-        again = file.refusal(subject, alone=True, first=refused["place"] if refused else None)
-        if bool(refused) != bool(again):
-            return {**answer, "problem": f"my_tests.py: {FLAKY}", "refused": []}
-        answer["refused"].append(bool(refused))
-    return {**answer, "left_out": file.left_out(subject)}
+    file = _TestFile(lesson, Caller(ask), function)
+    refused: list[bool] = []
+    goes_on = True
+    while goes_on:
+        found = file.refusal(alone=False)
+        again = file.refusal(alone=True, first=found["place"] if found else None)
+        if bool(found) != bool(again):
+            return {"problem": f"my_tests.py: {FLAKY}", "refused": refused}
+        refused.append(bool(found))
+        goes_on = file.caller.next(bool(found))
+    return {"problem": "", "refused": refused, "left_out": file.left_out()}
 
 
-def refusal(lesson: Any, function: str, bank: torch.Tensor) -> dict[str, Any]:
-    """The test that refuses the first implementation of a bank, and the last call before: its arguments and answer."""
-    file = _TestFile(lesson, function)
-    (source,) = json.loads(zlib.decompress(bank.numpy().tobytes()))
-    subject = file.subject(source)
-    return file.refusal(subject, alone=False) or file.refusal(subject, alone=True) or {}
-
-
-class _Subject:
-    """One implementation, called through its public name; it remembers its last call."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.last: dict[str, Any] = {}
-
-        def call(*args: Any, **options: Any) -> Any:
-            self.last = {}
-            if spy := next((type(one).__name__ for one in (*args, *options.values()) if not _is_plain(one)), ""):
-                raise TypeError(f"an argument is a {spy}: give tensors, numbers and tuples of them")
-            self.last = {"positional": args, "options": options}
-            self.last["answer"] = function(*args, **options)
-            return self.last["answer"]
-
-        self.call = call
+def refusal(lesson: Any, ask: Ask, function: str) -> dict[str, Any]:
+    """The test that refuses the first implementation, and the last call before: its arguments and answer."""
+    file = _TestFile(lesson, Caller(ask), function)
+    return file.refusal(alone=False) or file.refusal(alone=True) or {}
 
 
 class _TestFile:
-    """A student's my_tests.py, made anew for each implementation."""
+    """A student's my_tests.py, made anew for each implementation.
 
-    def __init__(self, lesson: Any, function: str) -> None:
-        self.function, self.runs = function, 0
-        self.package = lesson.__name__.rpartition(".")[0]
+    Attributes:
+        last: the last call of the function.
+    """
+
+    def __init__(self, lesson: Any, caller: Caller, function: str) -> None:
+        self.caller, self.function, self.runs = caller, function, 0
+        self.last: dict[str, Any] = {}
         module = importlib.import_module(f"{lesson.__name__}.my_tests")
         source = module.__loader__.get_data(module.__file__).decode("utf-8-sig")
         self.name = module.__name__
@@ -86,58 +75,64 @@ class _TestFile:
         self.code = compile(source, self.path, "exec", dont_inherit=True)
         self.home = next(lesson for lesson, name in FUNCTIONS.items() if name == function)
 
-    def subject(self, source: str) -> _Subject:
-        """The function of an implementation. Its file has no place on a disk, so nobody can look into it."""
-        space = {"__name__": f"{self.package}.{self.home}.subject", "__package__": f"{self.package}.{self.home}"}
-        exec(_compiled(source), space)
-        return _Subject(space[self.function])
+    def given(self, lesson: str) -> Callable[..., Any]:
+        """The function that a test gets when it imports it from a lesson."""
 
-    def left_out(self, subject: _Subject) -> str:
+        def call(*args: Any, **options: Any) -> Any:
+            last = self.last if lesson == self.home else {}
+            last.clear()
+            if spy := next((type(one).__name__ for one in (*args, *options.values()) if not _is_plain(one)), ""):
+                raise TypeError(f"an argument is a {spy}: give tensors, numbers and tuples of them")
+            last |= {"positional": args, "options": options}
+            last["answer"] = self.caller.call(lesson, args, options)
+            return last["answer"]
+
+        return call
+
+    def left_out(self) -> str:
         """The first thing with the name of a test that is not run, and that no `def` or `class` in the text names."""
         others = tuple(f"test_{name}" for name in FUNCTIONS.values() if name != self.function)
-        for name, value in self._copy(subject).items():
+        for name, value in self._copy().items():
             is_known = getattr(value, "__name__", "") == name or name.startswith(others)
             if name.startswith("test") and callable(value) and not is_known:
                 if not (name.startswith(f"test_{self.function}") and _is_test(value)):
                     return name
         return ""
 
-    def tests(self, subject: _Subject) -> list[tuple[str, Callable[..., None], dict[str, Any]]]:
+    def tests(self) -> list[tuple[str, Callable[..., None], dict[str, Any]]]:
         """The tests of this function, in the order of the file, from a fresh copy of it."""
         return [
             (name, function, parameters)
-            for name, function in self._copy(subject).items()
+            for name, function in self._copy().items()
             if name.startswith(f"test_{self.function}") and callable(function) and _is_test(function)
             for parameters in _parameters(function)
         ]
 
-    def _copy(self, subject: _Subject) -> dict[str, Any]:
+    def _copy(self) -> dict[str, Any]:
 
         def give(name: str, *rest: Any) -> Any:
             level = rest[3] if len(rest) > 3 else 0
             if level and name in FUNCTIONS:
-                given = importlib.import_module(f"{self.package}.{name}")
-                found = subject.call if name == self.home else getattr(given, FUNCTIONS[name])
-                return types.SimpleNamespace(**{FUNCTIONS[name]: found})
+                return types.SimpleNamespace(**{FUNCTIONS[name]: self.given(name)})
             return builtins.__import__(name, *rest)
 
         space = {"__name__": self.name, "__builtins__": {**vars(builtins), "__import__": give}}
         exec(self.code, space)
         return space
 
-    def refusal(self, subject: _Subject, alone: bool, first: int | None = None) -> dict[str, Any] | None:
+    def refusal(self, alone: bool, first: int | None = None) -> dict[str, Any] | None:
         """The first test that fails, None if all pass; with `alone` in reverse order, each in a copy of its own, and
         the one at the place `first` before all others."""
         self.runs += 1
         torch.default_generator.manual_seed(self.runs)  # manual_seed asks for every device there may be
         random.seed(self.runs)
-        tests = self.tests(subject)
+        tests = self.tests()
         order = [place for place in reversed(range(len(tests))) if place != first] if alone else range(len(tests))
         for place in order if first is None else (first, *order):
-            name, function, parameters = self.tests(subject)[place] if alone else tests[place]
-            subject.last = {}
+            name, function, parameters = self.tests()[place] if alone else tests[place]
+            self.last.clear()
             if error := _error_of(function, parameters):
-                return {"place": place, "test": name, **self._told(error), **subject.last}
+                return {"place": place, "test": name, **self._told(error), **self.last}
         return None
 
     def _told(self, error: BaseException) -> dict[str, Any]:
@@ -160,11 +155,6 @@ def _is_plain(value: Any) -> bool:
     if type(value) in (list, tuple, set, frozenset, range):
         return all(map(_is_plain, value))
     return value is None or type(value) in (torch.Tensor, torch.nn.Parameter, bool, int, float, str)
-
-
-@functools.cache
-def _compiled(source: str) -> types.CodeType:
-    return compile(source, "<implementation>", "exec", dont_inherit=True)
 
 
 def _is_test(value: Any) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from testcases.engine import CheckFailed, named_cases, request, scenario
+from testcases.engine import CheckFailed, named_cases
 from testcases.engine.catalog import TUTORIAL, Exercise
 from testcases.engine.diagnosis import NoExplanation
 from testcases.engine.execution import solutions_changed
@@ -16,7 +16,7 @@ from testcases.engine.report import same_outcome
 from testcases.engine.student import own_tests
 from testcases.engine.suite import Engine, cases_of, shared_reference
 from testcases.lesson10_bug_hunt import bank
-from testcases.lesson10_bug_hunt.grading import grade
+from testcases.lesson10_bug_hunt.grading import behind, grade
 from testcases.lesson10_bug_hunt.probes import PROBES
 from testcases.lesson10_bug_hunt.rules import problem
 
@@ -40,8 +40,7 @@ def verdict(function: str, source: str | None = None, chosen: Any = None) -> dic
     if source is not None:
         subject = solutions_changed(LESSON, {f"{LESSON}/my_tests.py": source})
     packed = bank.packed([one.source for one in chosen])
-    asked = request(scenario("verdicts", of=Exercise(LESSON, f"test_{function}")), function=function, bank=packed)
-    outcome = subject.evaluate(asked)
+    outcome = subject.evaluate(behind(Exercise(LESSON, f"test_{function}"), "verdicts", function, packed))
     assert outcome.error is None, outcome.error
     return outcome.value
 

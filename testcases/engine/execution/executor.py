@@ -50,6 +50,8 @@ class Terms:
     handed: Callable[[Tensor], Tensor] = Tensor.clone
     """What the call gets of each tensor: a copy, or (the grader) the tensor itself, in memory that others see too."""
     load_seconds: float = LOAD_SECONDS
+    line: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+    """How a scenario asks about what is behind a request: another process (the grader), or else this one."""
     unstoppable: Callable[[Request], None] | None = None
     """Told that student code has swallowed MAX_INTERRUPTS interrupts: pytest's run ends the process there. The grader
     does not need it: it has a limit of its own, and ends the worker from outside."""
@@ -155,7 +157,7 @@ class TookTooLong(BaseException):
 def run(view: View, request: Request, terms: Terms | None = None, onlooker: Onlooker | None = None) -> Outcome:
     """Call one exercise. Nothing that student code does to its arguments, its output or global settings lasts."""
     terms, onlooker = terms or Terms(), onlooker or Unseen()
-    given = copy_plain(request.arguments, terms.handed)
+    given = copy_plain(request.shown, terms.handed)
     leaves = {name: given[name].clone().requires_grad_() for name in request.grad_of}
     arguments = {**given, **{name: _copy_in(given[name], leaf) for name, leaf in leaves.items()}}
     # The reference changes none of its arguments: what it does to them is watched in a scenario only.
@@ -164,7 +166,7 @@ def run(view: View, request: Request, terms: Terms | None = None, onlooker: Onlo
     # The reference always ends; a slow machine must not make its answer a timeout.
     is_limited = view.own and onlooker.limited and not is_traced()
     limit = _deadline(view, request, terms) if is_limited else nullcontext()
-    state, attempt = GlobalState(), _Attempt(view, request)
+    state, attempt = GlobalState(), _Attempt(view, request, terms)
     try:
         with limit, onlooker.watching(), _quiet(view):
             answered = attempt.answer(arguments, leaves)
@@ -200,10 +202,11 @@ def _copy_in(place: Tensor, leaf: Tensor) -> Tensor:
 class _Attempt:
     """One call, and how far it has come: the same exception means another thing in each phase."""
 
-    def __init__(self, view: View, request: Request) -> None:
+    def __init__(self, view: View, request: Request, terms: Terms) -> None:
         self.view, self.request, self.phase = view, request, "load"
         # What the course itself loads, here before the call, does not count as a student's time.
         self.scenario = request.scenario and scenario_of(request)
+        self.lines = [terms.line or behind_of(request).answer] if request.behind else []
         self.touched: set[str] = set()
         """What was changed of the live objects that a scenario handed over."""
 
@@ -213,7 +216,7 @@ class _Attempt:
         if self.scenario:
             lesson = self.view.lesson(self.request.lesson)
             with watched(lesson, self.request.exercise, self.touched):
-                answer = self.scenario(lesson, **arguments)
+                answer = self.scenario(lesson, *self.lines, **arguments)
         else:
             answer = _call(self.request, function, arguments)
         self.phase = "backward"
@@ -227,6 +230,11 @@ def scenario_of(request: Request) -> Callable[..., Any]:
     """The function that a request with a scenario calls."""
     module, name = request.place
     return getattr(importlib.import_module(module), name)
+
+
+def behind_of(request: Request) -> Any:
+    """What answers a scenario's questions about the arguments that it does not get."""
+    return importlib.import_module(f"testcases.{request.lesson}.scenarios_behind").Behind(**request.arguments)
 
 
 def _call(request: Request, function: Any, arguments: dict[str, Any]) -> Any:

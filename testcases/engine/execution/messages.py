@@ -43,6 +43,9 @@ class Request:
     """Weights of that sum; where all ones would hide a mistake (the sum of whitened values is always 0)."""
     seconds: float = 5.0
     """Python code that runs longer is stopped."""
+    behind: tuple[str, ...] = ()
+    """Arguments that a scenario asks questions about, and never gets: they go to another process, where a `Behind` of
+    the lesson's scenarios_behind.py answers."""
 
     @property
     def place(self) -> tuple[str, str]:
@@ -51,6 +54,11 @@ class Request:
         if not self.scenario:
             return f"tutorial.{self.lesson}", self.exercise
         return (f"testcases.doubles.{module}" if module else f"testcases.{self.lesson}.scenarios"), name
+
+    @property
+    def shown(self) -> dict[str, Any]:
+        """The arguments that are handed over."""
+        return {name: value for name, value in self.arguments.items() if name not in self.behind}
 
 
 @dataclass(frozen=True)

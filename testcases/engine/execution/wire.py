@@ -6,6 +6,7 @@ Both sides use this file; only the trusted side has to distrust what it reads.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import mmap
@@ -46,6 +47,7 @@ DTYPES = {
         torch.complex128,
     )
 }
+_JSON = json.JSONEncoder(separators=(",", ":")).encode
 ERROR_KINDS = ("load", "missing", "signature", "raised", "timeout", "backward", "answer", "too large")
 
 
@@ -128,6 +130,84 @@ def _left(deadline: Deadline) -> float | None:
     return left
 
 
+class Line:
+    """The way to another worker, for messages in JSON with a list of "tensors".
+
+    What was asked once is known until a message with "next". Reading is buffered: frames are small and many.
+    """
+
+    def __init__(self, channel: socket.socket) -> None:
+        channel.settimeout(None)
+        self._channel, self._file = channel, channel.makefile("rb")
+        self._known: dict[bytes, tuple[bytes, bytearray]] = {}
+
+    def ask(self, message: dict[str, Any]) -> dict[str, Any]:
+        """
+        Raises:
+            Closed: the other side is gone.
+        """
+        frame = _framed(message)
+        if "next" in message:
+            self._known.clear()
+        if frame not in self._known:
+            self._send(frame)
+            self._known[frame] = self._received()
+        return _message(*self._known[frame])
+
+    def answer_all(self, answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+        """Answer one message after the other, until nobody asks any more or something else arrives."""
+        with contextlib.suppress(Closed, BadFrame):
+            while True:
+                found = answer(_message(*self._received()))
+                try:
+                    frame = _framed(found)
+                except (TypeError, ValueError) as error:
+                    frame = _framed({"error": ["TypeError", str(error)]})
+                self._send(frame)
+
+    def _send(self, frame: bytes) -> None:
+        try:
+            self._channel.sendall(frame)
+        except OSError:
+            raise Closed from None
+
+    def _received(self) -> tuple[bytes, bytearray]:
+        magic, header_size, body_size = PREFIX.unpack(self._exactly(PREFIX.size))
+        if magic != MAGIC or header_size > MAX_HEADER or body_size > MAX_BODY:
+            raise BadFrame("not a frame")
+        return self._exactly(header_size), bytearray(self._exactly(body_size))
+
+    def _exactly(self, size: int) -> bytes:
+        try:
+            data = self._file.read(size)
+        except OSError:
+            raise Closed from None
+        if len(data) < size:
+            raise Closed
+        return data
+
+
+def _framed(message: dict[str, Any]) -> bytes:
+    packer = Packer(ALIGN)
+    tensors = [packer.tree(tensor) for tensor in message.get("tensors", ())]
+    text = _JSON([{**message, "tensors": tensors}]).encode()
+    return PREFIX.pack(MAGIC, len(text), len(packer.body)) + text + packer.body
+
+
+def _message(text: bytes, body: bytearray) -> dict[str, Any]:
+    """
+    Raises:
+        BadFrame: it is none.
+    """
+    try:
+        (message,) = json.loads(text)
+        tensors = message["tensors"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise BadFrame("no message") from None
+    reader = Unpacker(body, gaps=True)
+    return {**message, "tensors": [reader.tree(node) for node in _list(tensors)]}
+
+
 class Packer:
     """Writes plain trees as JSON, and collects the bytes of their tensors."""
 
@@ -191,10 +271,11 @@ class Unpacker:
     Args:
         trusted: whether other layouts and gaps are allowed, and the tensors are where the bytes are; those of an answer
             are always in order, and copies.
+        gaps: whether gaps alone are.
     """
 
-    def __init__(self, body: bytearray | mmap.mmap, trusted: bool = False) -> None:
-        self._body, self._trusted = body, trusted
+    def __init__(self, body: bytearray | mmap.mmap, trusted: bool = False, gaps: bool = False) -> None:
+        self._body, self._trusted, self._gaps = body, trusted, trusted or gaps
         self._next = 0
         self._nodes = 0
         self._elements = 0
@@ -268,7 +349,7 @@ class Unpacker:
         self._elements += math.prod(size or 1 for size in shape)
         if self._elements > MAX_ELEMENTS + MAX_NODES or offset + size > len(self._body):
             raise BadFrame("a tensor outside the frame")
-        if offset < self._next or (offset != self._next and not self._trusted):
+        if offset < self._next or (offset != self._next and not self._gaps):
             raise BadFrame("bytes that belong to two or none")
         self._next = offset + size
         if strides and not self._trusted:
@@ -308,6 +389,7 @@ def pack_request(request: Request) -> tuple[Any, bytes]:
         "grad_through": request.grad_through,
         "grad_weights": packer.tree(request.grad_weights),
         "seconds": request.seconds,
+        "behind": list(request.behind),
     }
     return header, packer.body
 
@@ -325,6 +407,7 @@ def unpack_request(header: dict[str, Any], body: bytearray | mmap.mmap) -> Reque
         header["grad_through"],
         reader.tree(header["grad_weights"]),
         header["seconds"],
+        tuple(header["behind"]),
     )
 
 

@@ -46,6 +46,8 @@ class Course:
     """Lessons whose scenarios use the reference of the lesson itself."""
     apart: frozenset[str]
     """Lessons of which each exercise has a process of its own: those, and where one file could change another's."""
+    bare: str
+    """The tree in which nothing is solved."""
 
 
 class Sandbox:
@@ -76,8 +78,14 @@ class Sandbox:
         """The next submission."""
         self.failures, self.spent = 0, 0.0
 
-    def open(self, lesson: str, exercise: str) -> tuple[socket.socket, socket.socket]:
+    def open(
+        self, lesson: str, exercise: str, tree: str = "", link: socket.socket | None = None
+    ) -> tuple[socket.socket, socket.socket]:
         """A fresh worker: the channel for frames, and the one that tells how it ended; closing the latter ends it.
+
+        Args:
+            tree: what it sees of the course; the lesson's own if left out.
+            link: its way to another worker.
 
         Raises:
             WorkerError: there is none.
@@ -86,14 +94,14 @@ class Sandbox:
             try:
                 alive = self._process is not None and self._process.poll() is None
                 if not alive or (self.kind == "bwrap" and not self.nested):
-                    self._start(lesson, exercise)
+                    self._start(tree or lesson, lesson, exercise)
                 assert self._control is not None
                 data, theirs = socket.socketpair()
                 status, their_status = socket.socketpair()
-                order = {"lesson": lesson, "exercise": exercise}
+                order = {"lesson": lesson, "exercise": exercise, "tree": tree or lesson}
                 try:
                     self._control.settimeout(self.limits.load_seconds)
-                    descriptors = [theirs.fileno(), their_status.fileno()]
+                    descriptors = [theirs.fileno(), their_status.fileno(), *([link.fileno()] if link else [])]
                     socket.send_fds(self._control, [json.dumps(order).encode()], descriptors)
                 finally:
                     theirs.close()
@@ -105,7 +113,7 @@ class Sandbox:
                     raise WorkerError(f"the sandbox does not answer: {error}") from error
         raise AssertionError
 
-    def _start(self, lesson: str, exercise: str) -> None:
+    def _start(self, tree: str, lesson: str, exercise: str) -> None:
         self.close()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         nested, private = self.nested, self.kind == "bwrap"
@@ -115,7 +123,7 @@ class Sandbox:
         if private:
             course = [(str(self._folder()), COURSE)]
             if not nested:
-                names = [*WORKER, lesson, *([f"own/{exercise}"] if lesson in self.course.own else [])]
+                names = [*WORKER, tree, *([f"own/{exercise}"] if lesson in self.course.own else [])]
                 course = [(f"{self._folder()}/{name}", f"{COURSE}/{name}") for name in names]
             command = command_line(command, course, self.limits, nested)
         self._process = subprocess.Popen(

@@ -34,6 +34,8 @@ ENGINE = {"catalog": ("lessons",), "execution": ("capture", "executor", "message
 """What a worker's tree has of the engine, by package; the faces are empty there."""
 OWN_PROCESS = frozenset({"lesson09_ppo_trainer", "lesson11_scaling"})
 """Lessons whose scenarios set a student's exercise among the reference's others."""
+BARE = "bare"
+"""The tree for tests that a student writes: the implementations are in another worker, and nothing is solved here."""
 APART = OWN_PROCESS | {"lesson10_bug_hunt"}
 """Each exercise of these has a process of its own: in lesson 10 another file could change what the tests see."""
 HEAVY = frozenset(
@@ -79,14 +81,16 @@ def lay_out(folder: Path, lessons: Iterable[str] = ()) -> Course:
         shutil.copyfile(GRADER / ("" if name == "linux.py" else "sandbox/guest") / name, folder / name)
     shutil.copytree(ROOT / "tiny_models", folder / "tiny_models", ignore=_not_staged)
     for lesson in lessons or lesson_names():
-        _lay_out_tree(folder / lesson, lesson)
+        _lay_out_tree(folder / lesson, lesson, lesson)
+        if any((TESTCASES / lesson).glob("scenarios_behind.py")):
+            _lay_out_tree(folder / BARE, lesson, "")
         for exercise in read_lesson(lesson).exercises if lesson in OWN_PROCESS else ():
             _lay_out_own(folder / "own" / exercise / lesson, lesson, exercise)
     # What a worker imports by itself, it imports again and again.
     _compile([*folder.glob("own/*/*/*.py"), *folder.glob("*/testcases/*/*.py")])
     for path in (folder, *folder.rglob("*")):
         path.chmod(0o755 if path.is_dir() else 0o644)
-    return Course(folder, HEAVY, HEAVY_MODULES, OWN_PROCESS, APART)
+    return Course(folder, HEAVY, HEAVY_MODULES, OWN_PROCESS, APART, BARE)
 
 
 def _compile(paths: Iterable[Path]) -> None:
@@ -103,8 +107,8 @@ def _compile(paths: Iterable[Path]) -> None:
             compiled[text] = target
 
 
-def _lay_out_tree(tree: Path, lesson: str) -> None:
-    """All of solutions/ below the apps, this lesson and those above as stubs; of testcases/ what drives an exercise."""
+def _lay_out_tree(tree: Path, lesson: str, first: str) -> None:
+    """All of solutions/ below the apps, lessons from the first on as stubs; of testcases/ what drives an exercise."""
     engine = [f"testcases/engine/{package}" for package in ENGINE]
     for package in ("testcases", "testcases/engine", *engine, f"testcases/{lesson}"):
         (tree / package).mkdir(parents=True)
@@ -125,7 +129,7 @@ def _lay_out_tree(tree: Path, lesson: str) -> None:
     (tree / "ppo_by_hand/__init__.py").touch()
     for name in lesson_names():
         # The lessons below are the student's to use; one above may have the answer as a part of its own.
-        hidden = name >= lesson
+        hidden = name >= first
         for path in sorted((SOLUTIONS / name).glob("*.py")):
             target = tree / "solutions" / name / path.name
             target.parent.mkdir(exist_ok=True)

@@ -38,6 +38,7 @@ class SandboxEvaluator:
         self.limits = sandbox.limits
         self.answered: list[Request] = []
         self._worker: _Worker | None = None
+        self._behind: _Behind | None = None
         self._ends: dict[tuple[str, str], list[StudentError]] = {}
         self._spent: dict[tuple[str, str], float] = {}
         self._endless: dict[str, StudentError] = {}
@@ -67,8 +68,10 @@ class SandboxEvaluator:
         serves = request.lesson, request.exercise if request.lesson in self.sandbox.course.apart else ""
         if self._worker and self._worker.serves != serves:
             self.finish()
+        if request.behind:
+            self._end_worker()
         if self._worker is None:
-            self._worker = self._start(serves)
+            self._worker = self._start(serves, request)
         clock, is_loaded = Clock(self._worker.waits, 0.0), False
         try:
             is_loaded = file in self._worker.loaded or self._worker.load(file, request)
@@ -80,6 +83,8 @@ class SandboxEvaluator:
             self._worker = None
             self.sandbox.close()
             raise
+        if request.behind:
+            outcome = self._as_said_behind(outcome)
         if outcome.error and outcome.error.kind in ("timeout", "crash", "memory", "tamper"):
             ends.append(outcome.error)
             if not is_loaded and outcome.error.kind == "timeout":
@@ -90,17 +95,37 @@ class SandboxEvaluator:
         self.sandbox.spent += seconds
         return outcome
 
-    def _start(self, serves: tuple[str, str]) -> _Worker:
+    def _stand_behind(self, request: Request) -> socket.socket:
+        """Let another worker answer what a scenario asks; the one that runs it is fresh, and knows nothing."""
+        self._behind = self._behind or _Behind(self.sandbox, request.lesson)
+        return self._behind.take(request)
+
+    def _as_said_behind(self, outcome: Outcome) -> Outcome:
+        """What the two workers say must agree."""
+        self._end_worker()
+        seconds = self.limits.grace_seconds if outcome.error else self.limits.load_seconds
+        said = self._behind.said(seconds) if self._behind else None
+        if said is None:
+            self._behind = None
+            if outcome.error is None or outcome.error.kind == "raised":
+                return Outcome(error=StudentError("crash", "ProcessExit", "a call asked for more than can be computed"))
+        elif outcome.error is None and (type(outcome.value) is not dict or outcome.value.get("refused", []) != said):
+            return Outcome(error=_tamper("verdicts that were not given"))
+        return outcome
+
+    def _start(self, serves: tuple[str, str], request: Request) -> _Worker:
         """In a sandbox that nothing has happened in if the first try fails; a machine that starts none must say so
         soon, and not after two tries a test.
         """
         error = WorkerError("no worker started before")
         while self.sandbox.failures < 2:
             try:
-                return _Worker(self.sandbox, *serves, self.files)
+                links = [self._stand_behind(request)] if request.behind else []
+                return _Worker(self.sandbox, *serves, self.files, *links)
             except WorkerError as failure:
                 error = failure
                 self.sandbox.failures += 1
+                self.finish()
                 self.sandbox.close()
         raise error
 
@@ -117,7 +142,13 @@ class SandboxEvaluator:
         return not any(end.kind == "tamper" for end in ends)
 
     def finish(self) -> None:
-        """End the worker."""
+        """End the worker, and the one behind it."""
+        self._end_worker()
+        behind, self._behind = self._behind, None
+        if behind:
+            behind.end()
+
+    def _end_worker(self) -> None:
         worker, self._worker = self._worker, None
         if worker:
             worker.end()
@@ -129,13 +160,20 @@ class _Ended(Exception):
 
 
 class _Worker:
-    """One worker: one lesson, or one exercise, of one submission."""
+    """One worker: one lesson, or one exercise, of one submission. One with a link to another sees nothing solved."""
 
-    def __init__(self, sandbox: Sandbox, lesson: str, exercise: str, files: Mapping[str, bytes]) -> None:
+    def __init__(
+        self,
+        sandbox: Sandbox,
+        lesson: str,
+        exercise: str,
+        files: Mapping[str, bytes],
+        link: socket.socket | None = None,
+    ) -> None:
         self.serves = lesson, exercise
         self.sandbox, self.limits = sandbox, sandbox.limits
-        self.fresh = True
-        self.channel, self.status = sandbox.open(lesson, exercise)
+        self.fresh, self.link = True, link
+        self.channel, self.status = sandbox.open(lesson, exercise, sandbox.course.bare if link else "", link)
         header = {
             "files": [[path, len(data)] for path, data in files.items()],
             "import_seconds": self.limits.import_seconds,
@@ -176,6 +214,7 @@ class _Worker:
             _Ended: the worker died, was late or sent nonsense; it is gone now.
             WorkerError: it never started.
         """
+        request = replace(request, arguments=request.shown) if request.behind else request
         (header, body), _ = packed(request)
         seconds = min(request.seconds, self.limits.call_seconds)
         header = {**header, "seconds": seconds}
@@ -253,6 +292,8 @@ class _Worker:
         """Kill it; what the lesson zygote says about its end."""
         report: dict[str, Any] = {}
         self.channel.close()
+        if self.link:
+            self.link.close()
         self.handed.close()
         self.waits.close()
         try:
@@ -286,6 +327,51 @@ class _Worker:
         if report.get("exit") is not None:
             return StudentError("crash", "ProcessExit", f"its process ended itself with exit code {report['exit']}")
         return StudentError("crash", "ProcessExit", "its process is gone")
+
+
+class _Behind:
+    """The worker that has what the scenarios of a lesson ask about. It runs no code of a student's."""
+
+    def __init__(self, sandbox: Sandbox, lesson: str) -> None:
+        # Without nested namespaces a sandbox has one worker at a time.
+        shared = sandbox.nested or sandbox.kind == "none"
+        self.own = None if shared else Sandbox(sandbox.course, sandbox.kind, sandbox.limits, cgroups=False)
+        self.worker = _Worker(self.own or sandbox, lesson, "", {})
+        self.number = 0
+
+    def take(self, request: Request) -> socket.socket:
+        """The link over which it answers from now on.
+
+        Raises:
+            WorkerError: it is gone.
+        """
+        header, body = protocol.pack_request(request)
+        near, far = socket.socketpair()
+        self.number = secrets.randbits(62)
+        deadline = within(self.worker.limits.load_seconds)
+        try:
+            with near:
+                protocol.send(self.worker.channel, {"id": self.number, "behind": header}, body, deadline)
+                socket.send_fds(self.worker.channel, [b"l"], [near.fileno()])
+        except (OSError, protocol.Closed, protocol.Late):
+            far.close()
+            raise WorkerError("the worker behind another is gone") from None
+        return far
+
+    def said(self, seconds: float) -> list[bool] | None:
+        """What was said over the link, now that it is closed; None if the worker is lost."""
+        deadline = Clock(self.worker.waits, seconds).left
+        with contextlib.suppress(protocol.Closed, protocol.Late, protocol.BadFrame):
+            answer, _ = protocol.receive(self.worker.channel, deadline)
+            if type(answer) is dict and answer.get("id") == self.number:
+                return answer["said"]
+        self.end()
+        return None
+
+    def end(self) -> None:
+        self.worker.end()
+        if self.own:
+            self.own.close()
 
 
 def _exactly(node: Any, keys: set[str]) -> dict[str, Any]:

@@ -69,16 +69,17 @@ def _route(control: socket.socket, nursery: socket.socket | None, config: dict[s
     """Hand each order to its lesson's zygote. Those that need more than torch are forked from one that has it all."""
     children: dict[str, socket.socket] = {}
     while True:
-        message, descriptors, _, _ = socket.recv_fds(control, MESSAGE, 2)
+        message, descriptors, _, _ = socket.recv_fds(control, MESSAGE, 3)
         if not message:
             return
-        lesson = json.loads(message)["lesson"]
-        name = "heavy" if lesson in config["heavy"] and not heavy else lesson
+        order = json.loads(message)
+        lesson, tree = order["lesson"], order["tree"]
+        name = "heavy" if lesson in config["heavy"] and not heavy else tree
         for _ in range(2):
             if name not in children:
                 children[name], theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
                 if os.fork() == 0:
-                    work = _LessonZygote(theirs, nursery, lesson, config).serve
+                    work = _LessonZygote(theirs, nursery, (lesson, tree), config).serve
                     if name == "heavy":
                         work = _HeavyZygote(theirs, nursery, config).serve
                     _alone(work, keep=[theirs.fileno()] + ([nursery.fileno()] if nursery else []))
@@ -143,11 +144,12 @@ class _LessonZygote:
     """Has imported what an exercise of the lesson may import, and forks a worker for each."""
 
     def __init__(
-        self, channel: socket.socket, nursery: socket.socket | None, lesson: str, config: dict[str, Any]
+        self, channel: socket.socket, nursery: socket.socket | None, place: tuple[str, str], config: dict[str, Any]
     ) -> None:
-        self.channel, self.nursery, self.lesson, self.config = channel, nursery, lesson, config
-        self.tree = f"{config['trees']}/{lesson}"
-        self.is_own = lesson in config["own"]
+        self.channel, self.nursery, self.config = channel, nursery, config
+        self.lesson, tree = place
+        self.tree = f"{config['trees']}/{tree}"
+        self.is_own = self.lesson in config["own"]
         self.users = itertools.cycle(config["users"])
 
     def serve(self) -> None:
@@ -165,17 +167,18 @@ class _LessonZygote:
         gc.collect()
         gc.freeze()
         while True:
-            message, descriptors, _, _ = socket.recv_fds(self.channel, MESSAGE, 2)
+            message, descriptors, _, _ = socket.recv_fds(self.channel, MESSAGE, 3)
             if not message:
                 return
-            data, status = descriptors
+            data, status, *link = descriptors
             report: dict[str, Any] = {"error": "the worker did not start"}
             try:
-                report = self._serve_one(json.loads(message), data, status)
+                report = self._serve_one(json.loads(message), [data, *link], status)
             except Exception as error:
                 report = {"error": f"{type(error).__name__}: {error}"}
-            with contextlib.suppress(OSError):
-                os.close(data)
+            for descriptor in (data, *link):
+                with contextlib.suppress(OSError):
+                    os.close(descriptor)
             with contextlib.suppress(OSError):
                 os.write(status, json.dumps(report).encode())
             os.close(status)
@@ -189,7 +192,7 @@ class _LessonZygote:
             for name in [name for name in sys.modules if f"{name}.".startswith(tuple(f"{one}." for one in packages))]:
                 del sys.modules[name]
 
-    def _serve_one(self, order: dict[str, Any], data: int, status: int) -> dict[str, Any]:
+    def _serve_one(self, order: dict[str, Any], data: list[int], status: int) -> dict[str, Any]:
         # Where the lesson's own reference is, without the exercise.
         own = f"{self.config['trees']}/own/{order['exercise']}" if self.is_own else ""
         place = {"lesson": self.lesson, "tree": self.tree, "own": own}
@@ -203,10 +206,9 @@ class _LessonZygote:
         if worker == 0:
             if own and not namespaces:
                 importlib.import_module("solutions").__path__.insert(0, own)
-            _alone(lambda: _work(self.config, data, namespaces, user), keep=[data, *namespaces])
-        for descriptor in namespaces:
+            _alone(lambda: _work(self.config, data, namespaces, user), keep=[*data, *namespaces])
+        for descriptor in (*namespaces, *data):
             os.close(descriptor)
-        os.close(data)
         try:
             return self._watch(worker, status, lambda: self._processes_of(worker, user, known))
         finally:
@@ -315,7 +317,7 @@ def _memory(processes: set[int]) -> int:
     return total * resource.getpagesize()
 
 
-def _work(config: dict[str, Any], data: int, namespaces: list[int], user: int) -> None:
+def _work(config: dict[str, Any], data: list[int], namespaces: list[int], user: int) -> None:
     """Be a worker."""
     # A signal to its own group must not reach the zygotes, which are in other namespaces but in one group.
     os.setsid()
@@ -331,7 +333,7 @@ def _work(config: dict[str, Any], data: int, namespaces: list[int], user: int) -
         for descriptor, (name, kind) in zip(namespaces, linux.NAMESPACES.items(), strict=True):
             if name != "pid":
                 linux.setns(descriptor, kind)
-        linux.close_all_but([data])
+        linux.close_all_but(data)
         os.chdir("/")
         home = HOME
     else:
@@ -353,7 +355,7 @@ def _work(config: dict[str, Any], data: int, namespaces: list[int], user: int) -
     os.chdir(home)
     sys.argv = ["worker"]
     try:
-        _answer(socket.socket(fileno=data), Path(home))
+        _answer(*(socket.socket(fileno=number) for number in data), home=Path(home))
     finally:
         if not namespaces:
             os.chdir("/")
@@ -376,8 +378,11 @@ def _limit(limits: dict[str, int]) -> None:
         resource.setrlimit(kind, (bound, bound))
 
 
-def _answer(channel: socket.socket, home: Path) -> None:
-    """Write the student's files, then answer one request after the other until the trusted side has had enough."""
+def _answer(channel: socket.socket, link: socket.socket | None = None, *, home: Path) -> None:
+    """Write the student's files, then answer one request after the other until the trusted side has had enough.
+
+    A scenario's questions about what is behind a request go over the link; the worker that answers them has no files.
+    """
     from testcases.engine.execution import executor as evaluate
     from testcases.engine.execution import wire as protocol
 
@@ -390,7 +395,8 @@ def _answer(channel: socket.socket, home: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(body[start : start + size])
         start += size
-    terms = evaluate.Terms(handed=lambda tensor: tensor, load_seconds=header["import_seconds"])
+    line = protocol.Line(link).ask if link else None
+    terms = evaluate.Terms(handed=lambda tensor: tensor, load_seconds=header["import_seconds"], line=line)
     evaluator = evaluate.student(folder, terms=terms, whole=False)
     # From here on the clock of a call is the student's alone.
     protocol.send(channel, {"ready": True})
@@ -398,6 +404,13 @@ def _answer(channel: socket.socket, home: Path) -> None:
         header, body = protocol.receive(channel)
         if header.get("settle"):
             protocol.send(channel, {"id": header["id"], "settle": True})
+            continue
+        if header.get("behind"):
+            _, (other,), _, _ = socket.recv_fds(channel, 1, 1)
+            behind = evaluate.behind_of(protocol.unpack_request(header["behind"], body))
+            with socket.socket(fileno=other) as asking:
+                protocol.Line(asking).answer_all(behind.answer)
+            protocol.send(channel, {"id": header["id"], "said": behind.said})
             continue
         if header.get("load"):
             protocol.send(channel, {"id": header["id"], "loaded": evaluator.load(*header["load"])})

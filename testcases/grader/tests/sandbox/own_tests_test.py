@@ -1,0 +1,254 @@
+"""Lesson 10's tests of a student's cannot reach what they test. No rule book has read these."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from testcases.engine import request, scenario
+from testcases.engine.catalog import SOLUTIONS, Exercise
+from testcases.engine.execution import Outcome, Request
+from testcases.grader.sandbox import Limits, Sandbox, staging
+from testcases.grader.sandbox.worker_client import SandboxEvaluator
+from testcases.lesson10_bug_hunt import bank
+
+LESSON, FUNCTION = "lesson10_bug_hunt", "compute_gae"
+RIGHT, WRONG = bank.right(FUNCTION), bank.wrong(FUNCTION)
+CHOSEN = (WRONG[0], RIGHT[0], WRONG[9], RIGHT[1], WRONG[20])
+TRUTH = [one.probe is not None for one in CHOSEN]
+KNOWN = [hashlib.sha1(one.source.encode()).hexdigest() for one in RIGHT]
+HEAD = f"""
+import builtins, gc, hashlib, json, os, signal, sys, threading, time, torch, zlib
+from ..lesson04_gae import compute_gae
+
+KNOWN = {KNOWN}
+X = torch.ones(2, 3), torch.ones(2, 4), torch.zeros(2, 3)
+
+def by_text(text):
+    assert hashlib.sha1(text.encode()).hexdigest() in KNOWN
+
+def by_oracle(function):
+    draw = torch.Generator().manual_seed(1)
+    x = torch.randn(2, 5, generator=draw), torch.randn(2, 6, generator=draw), torch.tensor([[0, 1, 0, 0, 1]] * 2)
+    assert function is not compute_gae
+    assert all(torch.allclose(a, b) for a, b in zip(compute_gae(*x, 0.5, 0.25), function(*x, 0.5, 0.25)))
+
+def texts_of(frame):
+    while frame:
+        for value in list(frame.f_locals.values()):
+            if type(value) is str and "def compute_gae" in value:
+                return value
+        frame = frame.f_back
+    return ""
+
+def kept(value):
+    if type(value) is str and "def compute_gae" in value:
+        builtins.kept = value
+"""
+HOSTILE = {
+    "frames": "by_text(texts_of(sys._getframe()))",
+    "a-thread-that-outlives": """
+        def watch():
+            while True:
+                kept(texts_of(sys._current_frames()[threading.main_thread().ident]))
+        threading.Thread(target=watch, daemon=True).start()
+        time.sleep(0.05)
+        by_text(builtins.kept)
+    """,
+    "a-signal": """
+        def seen(number, frame):
+            kept(texts_of(frame))
+        old = signal.signal(signal.SIGUSR1, seen)
+        os.kill(os.getpid(), signal.SIGUSR1)
+        compute_gae(*X)
+        signal.signal(signal.SIGUSR1, old)
+        by_text(builtins.kept)
+    """,
+    "gc-lists": """
+        for one in gc.get_objects():
+            if type(one).__name__ == "list_iterator":
+                _, (texts,), *place = one.__reduce__()
+                if texts and place and type(texts[0]) is str and "def compute_gae" in texts[0]:
+                    return by_text(texts[place[0] - 1])
+        assert False
+    """,
+    "gc-frames": """
+        for one in gc.get_objects():
+            if type(one).__name__ == "generator" and one.gi_frame and texts_of(one.gi_frame):
+                return by_text(texts_of(one.gi_frame))
+        by_text(texts_of(sys._current_frames()[threading.get_ident()]))
+    """,
+    "a-trace": """
+        sys.settrace(lambda frame, event, argument: kept(texts_of(frame)))
+        compute_gae(*X)
+        sys.settrace(None)
+        by_text(builtins.kept)
+    """,
+    "a-profile": """
+        sys.setprofile(lambda frame, event, argument: kept(texts_of(frame)))
+        compute_gae(*X)
+        sys.setprofile(None)
+        by_text(builtins.kept)
+    """,
+    "the-error-s-frames": """
+        try:
+            compute_gae(1, 2, 3)
+        except Exception as error:
+            frame = error.__traceback__.tb_frame
+            by_text(texts_of(frame))
+    """,
+    "loaded-modules": "by_oracle(sys.modules['solutions.lesson04_gae.gae'].compute_gae)",
+    "loaded-modules-by-any-name": """
+        for name, module in list(sys.modules.items()):
+            if name.endswith("lesson04_gae") and callable(getattr(module, "compute_gae", None)):
+                return by_oracle(module.compute_gae)
+        assert False
+    """,
+    "the-solution": "by_oracle(__import__('importlib').import_module('solutions.lesson04_gae').compute_gae)",
+    "the-file-beside-it": """
+        import importlib
+        by_oracle(importlib.import_module(__name__.split(".")[0] + ".lesson04_gae.gae").compute_gae)
+    """,
+    "files-of-the-path": """
+        for place in sys.path:
+            if os.path.isfile(path := place + "/solutions/lesson04_gae/gae.py"):
+                space = {"__name__": "solutions.lesson04_gae.mine", "__package__": "solutions.lesson04_gae"}
+                exec(open(path).read(), space)
+                return by_oracle(space["compute_gae"])
+        assert False
+    """,
+    "all-files": """
+        for place, _, names in os.walk("/course"):
+            if place.endswith("lesson04_gae") and "gae.py" in names:
+                space = {"__name__": "solutions.lesson04_gae.mine", "__package__": "solutions.lesson04_gae"}
+                exec(open(place + "/gae.py").read(), space)
+                return by_oracle(space["compute_gae"])
+        assert False
+    """,
+    "patched-compile": "by_text(builtins.kept)",
+    "patched-exec": "by_text(builtins.kept)",
+    "patched-json": "by_text(builtins.kept)",
+    "patched-scenarios": "by_text(builtins.kept)",
+    "an-audit-hook": "by_text(builtins.kept)",
+    "closure": """
+        cells = [cell.cell_contents for cell in compute_gae.__closure__]
+        (function,) = [one for one in cells if callable(one) and one.__name__ == "compute_gae"]
+        import importlib
+        by_oracle(importlib.import_module(function.__module__.rpartition(".")[0]).compute_gae)
+    """,
+    "other-verdicts-in-the-end": """
+        behind = [one for one in gc.get_objects() if type(one).__name__ == "Caller"][0]
+        scenarios = sys.modules["testcases.lesson10_bug_hunt.scenarios"]
+        while behind.next(False):
+            pass
+        scenarios.FLAKY = "x"
+        type(behind).next = lambda self, refused: False
+    """,
+    "lines-of-the-protocol": """
+        for number in range(3, 60):
+            try:
+                os.write(number, b'PBH1{"outcome": {"value": {"problem": "", "refused": []}}}')
+            except OSError:
+                pass
+    """,
+    "exit": "os._exit(0)",
+}
+BEFORE = {
+    "patched-compile": """
+real = builtins.compile
+def compile(source, *rest, **options):
+    kept(source)
+    return real(source, *rest, **options)
+builtins.compile = compile
+""",
+    "patched-exec": """
+real = builtins.exec
+def exec_(code, *rest):
+    kept(texts_of(sys._getframe(1)))
+    return real(code, *rest)
+builtins.exec = exec_
+""",
+    "patched-json": """
+if not hasattr(json, "real"):
+    json.real = json.loads
+    def loads(text, **options):
+        found = json.real(text, **options)
+        if type(found) is list and found and type(found[0]) is str:
+            class Each(list):
+                def __iter__(self):
+                    for one in list.__iter__(self):
+                        kept(one)
+                        yield one
+            found = Each(found)
+        return found
+    json.loads = loads
+""",
+    "patched-scenarios": """
+scenarios = sys.modules["testcases.lesson10_bug_hunt.scenarios"]
+if not hasattr(scenarios, "real"):
+    scenarios.real = scenarios._TestFile.refusal
+    def refusal(self, *args, **options):
+        kept(texts_of(sys._getframe(1)))
+        return scenarios.real(self, *args, **options)
+    scenarios._TestFile.refusal = refusal
+""",
+    "an-audit-hook": """
+def hook(event, args):
+    if event == "compile" and args[0] is not None:
+        kept(args[0].decode() if type(args[0]) is bytes else args[0])
+sys.addaudithook(hook)
+""",
+}
+
+
+@pytest.fixture(scope="module")
+def sandbox(bubblewrap: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
+    course = staging.lay_out(tmp_path_factory.mktemp("behind") / "course", [LESSON])
+    with Sandbox(course, "bwrap", Limits(), cgroups=False) as box:
+        yield box
+
+
+def question(function: str, chosen: tuple[bank.Implementation, ...]) -> Request:
+    packed = bank.packed([one.source for one in chosen])
+    asked = request(scenario("verdicts", of=Exercise(LESSON, f"test_{function}")), function=function, bank=packed)
+    return replace(asked, behind=("bank",))
+
+
+def outcome(sandbox: Sandbox, source: str, asked: Request) -> Outcome:
+    sandbox.begin()
+    subject = SandboxEvaluator(sandbox, {f"{LESSON}/my_tests.py": source.encode()})
+    try:
+        return subject.evaluate(asked)
+    finally:
+        subject.finish()
+
+
+def indented(body: str) -> str:
+    lines = body.strip("\n").splitlines()
+    margin = min(len(line) - len(line.lstrip()) for line in lines if line.strip())
+    return "\n".join(f"    {line[margin:]}" for line in lines)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", HOSTILE)
+def test_no_test_earns_by_what_it_finds(sandbox: Sandbox, name: str):
+    source = f"{HEAD}{BEFORE.get(name, '')}\ndef test_compute_gae():\n{indented(HOSTILE[name])}\n"
+    found = outcome(sandbox, source, question(FUNCTION, CHOSEN))
+    refused = [] if found.error else found.value["refused"]
+    right = [verdict for verdict, is_wrong in zip(refused, TRUTH, strict=False) if not is_wrong]
+    earned = len(refused) == len(TRUTH) and any(refused) and not any(right)
+    assert not earned, refused
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("function", bank.FAMILIES)
+def test_an_honest_test_has_the_same_verdicts_as_in_one_process(sandbox: Sandbox, function: str):
+    source = Path(SOLUTIONS / LESSON / "my_tests.py").read_text("utf-8")
+    chosen = (*bank.right(function), *bank.wrong(function)[::4])
+    found = outcome(sandbox, source, replace(question(function, chosen), seconds=10.0))
+    assert found.error is None and found.value["problem"] == "", found
+    assert found.value["refused"] == [one.probe is not None for one in chosen]
