@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from testcases.engine import CheckFailed, named_cases
-from testcases.engine.catalog import TUTORIAL, Exercise
+from testcases.engine.catalog import ROOT, TUTORIAL, Exercise
 from testcases.engine.diagnosis import NoExplanation
 from testcases.engine.execution import solutions_changed
 from testcases.engine.report import same_outcome
@@ -395,3 +397,9 @@ def test_half_of_the_mistakes_are_half_of_the_points_and_one_question():
 def test_bank_is_sorted_as_it_is_written():
     kept = json.loads(Path(bank.BANK).read_text("utf-8"))
     assert set(kept) == set(bank.FAMILIES) == set(PROBES)
+
+
+def test_a_suite_that_takes_only_worth_from_the_engine_gets_handles():
+    code = "from testcases.engine import worth; from tutorial.lesson10_bug_hunt import diagnose; print(diagnose)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("Exercise("), done.stdout

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from . import handles as handles  # A suite may take `worth` from the engine, and nothing else before `tutorial`.
 from .lessons import TESTCASES, lesson_names
 from .lessons import lesson as read_lesson
 
