@@ -87,8 +87,8 @@ def right(family: str) -> tuple[Implementation, ...]:
 @cache
 def wrong(family: str) -> tuple[Implementation, ...]:
     """As bank.json lists them."""
-    lesson, _ = FAMILIES[family]
-    by_name = {answer.name: answer for answer in answers_of(lesson)}
+    lesson, own = FAMILIES[family]
+    by_name = {answer.name: answer for answer in answers_of(lesson) if answer.exercise in own}
     found = []
     for kept in json.loads(BANK.read_text("utf-8"))[family]:
         if "name" in kept:

@@ -12,8 +12,7 @@ import pytest
 from testcases.engine import request, scenario
 from testcases.engine.catalog import SOLUTIONS, Exercise
 from testcases.engine.execution import Outcome, Request
-from testcases.grader.sandbox import Limits, Sandbox, staging
-from testcases.grader.sandbox.worker_client import SandboxEvaluator
+from testcases.grader.sandbox import Limits, Sandbox, SandboxEvaluator, staging
 from testcases.lesson10_bug_hunt import bank
 
 LESSON, FUNCTION = "lesson10_bug_hunt", "compute_gae"
