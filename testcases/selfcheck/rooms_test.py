@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -40,17 +40,20 @@ def modules() -> dict[str, Path]:
     return {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in found}
 
 
-def imports(module: str) -> Iterator[tuple[str, str]]:
+@cache
+def imports(module: str) -> list[tuple[str, str]]:
     """(module, name) of every `from ... import`, also inside functions; a face has none: it loads what is asked."""
     path = modules()[module]
+    found: list[tuple[str, str]] = []
     if path.name == "__init__.py" and "face(__name__" in path.read_text("utf-8"):
-        return
+        return found
     package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.ImportFrom):
             base = package[: len(package) - node.level + 1] if node.level else []
             origin = ".".join([*base, *([node.module] if node.module else [])])
-            yield from ((origin, alias.name) for alias in node.names)
+            found += ((origin, alias.name) for alias in node.names)
+    return found
 
 
 def room(module: str) -> str | None:
@@ -89,6 +92,13 @@ def past_a_face() -> list[str]:
 
 def test_no_room_uses_one_above_it():
     assert not upward()
+
+
+def test_no_files_use_one_another():
+    """Not within a room either, by way of others or inside a function."""
+    used = {module: {f"{origin}.{name}" for origin, name in imports(module)} for module in modules()}
+    used = {module: {one if one in used else one.rpartition(".")[0] for one in found} for module, found in used.items()}
+    TopologicalSorter({module: (found & used.keys()) - {module} for module, found in used.items()}).prepare()
 
 
 def test_every_package_is_entered_by_its_face():
