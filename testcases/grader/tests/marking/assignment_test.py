@@ -22,6 +22,7 @@ attempts = "best"
 lesson01 = 1
 lesson04.td_errors = 1
 "lesson04_gae.n_step_advantages" = 0
+lesson04.gae_ends = 0
 compute_gae = 2
 "4.compute_response_gae" = 2
 5 = 4
