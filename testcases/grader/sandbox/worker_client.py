@@ -70,6 +70,8 @@ class SandboxEvaluator:
             self.finish()
         if request.behind:
             self._end_worker()
+        elif self._behind:  # Its zygote has one worker at a time.
+            self.finish()
         if self._worker is None:
             self._worker = self._start(serves, request)
         clock, is_loaded = Clock(self._worker.waits, 0.0), False
