@@ -34,7 +34,7 @@ MAX_HYPOTHESES = 2_000
 MAX_CALLS = (2**17, 7 * 2**15, 2**14, 2**14, 2**13)
 """To which the questions of each layer may lead, some two million in a second. Counted, so that the same code is told
 the same on each machine."""
-MAX_PARTLY, MOST_PARTS = 2**12, 8
+MAX_PARTLY, MOST_PARTS = 2**13, 8
 """The same, and the wrong examples, where a cause may explain a part of what is wrong."""
 MAX_SEARCHES = 2
 MAX_NAMED = 2
