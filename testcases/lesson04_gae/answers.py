@@ -189,7 +189,7 @@ class GaeEnds(Wrong, of="gae_ends"):
     """the value behind an end is multiplied by 0, and NaN stays NaN: it is left out by masked_fill or where"""
     rewards_not_discounted = edit("gamma * following.masked", "following.masked")
     """lam_1 sums the rewards as they are: each step ahead costs one gamma"""
-    gamma_fixed_at_099 = first("gamma = 0.99")
+    ends_gamma_fixed_at_099 = first("gamma = 0.99")
     """gamma is fixed at its default; the argument is ignored"""
     summed_forwards = edit("reversed(range(rewards.shape[-1]))", "range(rewards.shape[-1])", "[::-1]", "")
     """lam_1 sums the rewards before the step: what follows it counts"""
