@@ -23,7 +23,7 @@ class NonnegativeKL(Wrong, of="nonnegative_kl"):
     """half the square, k2: never negative, but its mean is the KL only for models that are close"""
     other_direction = edit("(-log_ratio)", "log_ratio", "+ log_ratio", "- log_ratio", read=WRONG)
     """exp(r) - 1 - r: under the policy it is reference / policy that has the mean 1, not policy / reference"""
-    one_not_subtracted = edit("expm1", "exp")
+    the_mean_1_not_subtracted = edit("expm1", "exp")
     """reference / policy has the mean 1, not 0: the 1 is missing, and two equal models have a KL of 1"""
     added_with_the_wrong_sign = edit(
         "torch.expm1((-log_ratio).clamp(max=MAX_LOG_RATIO)) + log_ratio",
