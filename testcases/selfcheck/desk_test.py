@@ -115,7 +115,7 @@ def test_watch_runs_what_is_saved_and_goes_on_after_anything(course: Path, file:
     terminal.expect("q  quit")
     for text, said in (
         (solved.replace("values[..., 1:]", "values[..., :-1]", 1), "Likely cause: present_value_bootstraps"),
-        (solved[: len(solved) // 2], "SyntaxError"),
+        (solved + "\ndef broken(:\n", "SyntaxError"),
         (solved + "\0", "null bytes"),
     ):
         file.write_text(text, "utf-8")
