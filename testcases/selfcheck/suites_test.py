@@ -29,6 +29,8 @@ from testcases.selfcheck import complete, durations
 from testcases.selfcheck.same_code import code_of, normalized
 from testcases.selfcheck.students import reference
 
+MUTANTS = 20
+"""Of a lesson, in each run; python -m testcases.engine.suite.mutation_check 4 tries all of lesson 4."""
 LESSONS = [name for name in lesson_names() if suites(name)]
 
 
@@ -57,7 +59,7 @@ class _OfOneChange(Explanation):
         return self._changed not in self._reference.used_by(lesson, exercise) or super()._is_right(lesson, exercise)
 
 
-def _assert_passes(subject: Evaluator, chosen: Sequence[Case], seeds: Iterable[int] = range(5)) -> None:
+def _assert_passes(subject: Evaluator, chosen: Sequence[Case], seeds: Iterable[int] = range(3)) -> None:
     """All cases with the first seed; those that draw fresh inputs with the others. Questions are made of seed 0's."""
     for seed in seeds:
         drawing = []
@@ -77,7 +79,7 @@ def _assert_passes(subject: Evaluator, chosen: Sequence[Case], seeds: Iterable[i
 @pytest.mark.parametrize("lesson", LESSONS)
 def test_solutions_pass(lesson: str):
     """With seed 0 they pass the suites themselves, which run beside this."""
-    _assert_passes(solutions(), cases(lesson), range(1, 5))
+    _assert_passes(solutions(), cases(lesson), range(1, 3))
 
 
 @pytest.mark.slow
@@ -161,7 +163,8 @@ def test_stub_is_not_started_and_passes_nothing(lesson: str, exercise: str, stub
 def test_only_equivalent_mutants_survive(lesson: str):
     text = (TESTCASES / lesson / EQUIVALENT).read_text("utf-8")
     allowed = {line for line in text.splitlines() if line and not line.startswith("#")}
-    assert {str(mutant) for mutant, survives in survivors(lesson) if survives} == allowed
+    tried = list(survivors(lesson, most=MUTANTS))
+    assert {str(mutant) for mutant, survives in tried if survives} == allowed & {str(mutant) for mutant, _ in tried}
 
 
 @pytest.mark.parametrize("lesson", LESSONS)
