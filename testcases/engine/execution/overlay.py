@@ -149,6 +149,8 @@ class View:
     def _load(self, name: str) -> ModuleType:
         if name in self._failures:
             raise self._failures[name]
+        if self._loading_since is None and name in sys.modules:
+            return sys.modules[name]  # it is whole: nothing is being loaded, and what failed is not there
         is_first = self._loading_since is None
         if is_first:
             self._loading_since = time.process_time()

@@ -111,7 +111,7 @@ def test_parts_killed_and_joined_are_one_run(few: Path, undisturbed: Path, tmp_p
 def test_dry_says_what_would_be_graded(few: Path, tmp_path: Path):
     done = check(str(few), "--out", str(tmp_path / "out"), "--dry", "1", "--lessons", "4", "--points", "20")
     assert done.returncode == 0 and "4 found (4 folder), 4 to grade" in done.stdout
-    assert "PPO by Hand: 4 exercises, 20 points: lesson04_gae" in done.stdout and not (tmp_path / "out").exists()
+    assert "PPO by Hand: 5 exercises, 20 points: lesson04_gae" in done.stdout and not (tmp_path / "out").exists()
 
 
 def _kill(process: Any, out: Path, finished: int) -> None:
@@ -145,7 +145,7 @@ def test_a_regrade_touches_only_what_changed(few: Path, undisturbed: Path, tmp_p
     assert {name for name in after if after[name] != before[name]} == {"student2.json", "student3.json"}
     student2 = results(out)["student2"]
     assert student2["lessons"]["lesson04_gae"]["score"] == 0
-    assert {one["why"] for one in student2["changes"]} == {"another hand-in"} and len(student2["changes"]) == 4
+    assert {one["why"] for one in student2["changes"]} == {"another hand-in"} and len(student2["changes"]) == 5
     assert without_times(out)["student3"] == without_times(undisturbed)["student3"]
 
 
