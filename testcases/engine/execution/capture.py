@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from contextvars import ContextVar
 from typing import Any, TextIO
-from unittest import mock
 
 from .messages import MAX_PRINTED
 
@@ -101,8 +100,12 @@ def asked_by_a_test(echo: bool) -> Iterator[None]:
 @contextmanager
 def breakpoints_call(stop: Any) -> Iterator[None]:
     """In this block `breakpoint()` and `pdb.set_trace()` call `stop`."""
-    with mock.patch("sys.breakpointhook", stop), mock.patch.object(pdb, "set_trace", stop):
+    before = sys.breakpointhook, pdb.set_trace
+    sys.breakpointhook = pdb.set_trace = stop  # Each request does this: mock.patch takes ten times as long.
+    try:
         yield
+    finally:
+        sys.breakpointhook, pdb.set_trace = before
 
 
 def under_editor() -> bool:

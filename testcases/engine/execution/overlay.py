@@ -101,11 +101,11 @@ class View:
         file = read_lesson(lesson).names[name]
         if file.startswith(CORE):
             return getattr(importlib.import_module(file), name)
-        path = f"{self.folder.name}/{lesson}/{file}.py"
-        if not (self.folder / lesson / f"{file}.py").is_file():
+        path, full_name = f"{self.folder.name}/{lesson}/{file}.py", f"{self.package}.{lesson}.{file}"
+        if full_name not in sys.modules and not (self.folder / lesson / f"{file}.py").is_file():
             others = sorted(other.name for other in (self.folder / lesson).glob("*.py") if other.stem != "__init__")
             raise Missing(f"there is no file {path}" + (f"; there is {', '.join(others[:5])}" if others else ""))
-        module = self._load(f"{self.package}.{lesson}.{file}")
+        module = self._load(full_name)
         if not hasattr(module, name):
             own = [key for key, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__]
             raise Missing(f"{path} defines no {name}{_close_match(name, own)}")
