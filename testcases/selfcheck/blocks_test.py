@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-import nbformat
 import pytest
 
 from testcases.engine.catalog import SOLUTIONS, lesson_names
@@ -73,19 +72,21 @@ def test_another_stack_is_refused(course: Path) -> None:
         blocks_of(course).lessons("mine", "lesson04_gae")
 
 
+@pytest.mark.xdist_group("nbformat")
 @pytest.mark.parametrize("path", notebooks.all_notebooks(), ids=lambda path: path.stem)
 def test_each_notebook_takes_its_own_lesson(path: Path) -> None:
-    setup = nbformat.read(path, as_version=4).cells[1].source
+    setup = notebooks.read(path).cells[1].source
     assert f'STACK = "solutions"  # or "tutorial": your own lesson{"s" if path.name.startswith("12") else ""}' in setup
     assert f'STACK, "lesson{path.stem}"' in " ".join(setup.split())
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("nbformat")
 def test_a_notebook_runs_on_the_students_lesson(course: Path) -> None:
     path = course / "notebooks" / "04_gae.ipynb"
     text = path.read_text("utf-8").replace('STACK = \\"solutions\\"', 'STACK = \\"tutorial\\"')
     path.write_text(text, "utf-8")
-    shown = nbformat.reads(text, as_version=4)
+    shown = notebooks.read(path)
     assert notebooks.run(path).cells[3:] == shown.cells[3:]  # the same numbers and figures
 
     stubs = course / "tutorial" / "lesson04_gae" / "gae.py"

@@ -10,12 +10,12 @@ import argparse
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import nbformat
 from jupyter_client.manager import AsyncKernelManager
-from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError
-from nbformat import NotebookNode
+
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
 
 FOLDER = Path(__file__).resolve().parents[2] / "notebooks"
 SECONDS = 300
@@ -25,6 +25,13 @@ KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 def all_notebooks() -> list[Path]:
     """The course's notebooks, in the order of the lessons."""
     return sorted(FOLDER.glob("[0-9][0-9]_*.ipynb"))
+
+
+def read(path: Path) -> NotebookNode:
+    """A notebook as it is stored."""
+    import nbformat  # Here: it takes three seconds to load, and every process of `make test` would.
+
+    return nbformat.read(path, as_version=4)
 
 
 def run(path: Path, kernels: type[AsyncKernelManager] = AsyncKernelManager) -> NotebookNode:
@@ -37,7 +44,10 @@ def run(path: Path, kernels: type[AsyncKernelManager] = AsyncKernelManager) -> N
     Raises:
         RuntimeError: a cell raised, or wrote to stderr (a warning, say), with the cell and what it said.
     """
-    notebook = nbformat.read(path, as_version=4)
+    from nbclient import NotebookClient
+    from nbclient.exceptions import CellExecutionError
+
+    notebook = read(path)
     client = NotebookClient(
         notebook,
         timeout=SECONDS,
@@ -60,6 +70,8 @@ def run(path: Path, kernels: type[AsyncKernelManager] = AsyncKernelManager) -> N
 
 def stripped(notebook: NotebookNode) -> NotebookNode:
     """The notebook without what changes between two runs on one machine."""
+    import nbformat
+
     notebook.metadata = nbformat.from_dict({"kernelspec": KERNEL, "language_info": {"name": "python"}})
     for number, cell in enumerate(notebook.cells):
         cell.id = f"cell-{number:02d}"
@@ -74,6 +86,8 @@ def stripped(notebook: NotebookNode) -> NotebookNode:
 
 def main() -> int:
     """Execute all notebooks, or those named, and write their outputs back; 1 where one failed, the others go on."""
+    import nbformat
+
     parser = argparse.ArgumentParser(prog="make notebooks")
     parser.add_argument("names", nargs="*", help="beginnings of file names, such as 04; default: all")
     names = tuple(parser.parse_args().names)

@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
 
 from book.navigation import ANSWER, CHECK, opened_together
@@ -17,6 +16,7 @@ PATHS = notebooks.all_notebooks()
 SMOKE = "04_gae"
 ANSWERS = re.compile(r"</summary>(.*?)</details>", re.DOTALL)
 ELSEWHERE = re.compile(r"(printed|shown|stand|see) (above|below)|^\s*(Above|Below)\.", re.IGNORECASE)
+pytestmark = pytest.mark.xdist_group("nbformat")  # one process loads it, which takes three seconds
 EACH = pytest.mark.parametrize("path", PATHS, ids=[path.stem for path in PATHS])
 
 
@@ -32,13 +32,13 @@ def test_it_runs_without_error_or_warning(path: Path) -> None:
 
 @EACH
 def test_it_is_one_story_of_at_most_26_cells(path: Path) -> None:
-    cells = nbformat.read(path, as_version=4).cells
+    cells = notebooks.read(path).cells
     assert len([cell for cell in cells if CHECK not in cell.metadata.get("tags", [])]) <= 26
 
 
 def questions(path: Path) -> list[int]:
     """The places of the code that answers a question."""
-    cells = nbformat.read(path, as_version=4).cells
+    cells = notebooks.read(path).cells
     return [place for place, cell in enumerate(cells) if cell.cell_type == "code" and asks(cells[place - 1])]
 
 
@@ -53,7 +53,7 @@ def test_all_questions_are_found() -> None:
 @EACH
 def test_what_follows_a_question_does_not_tell_its_answer(path: Path) -> None:
     """Neither an assertion nor a message of the code; its figure opens with the answer, and a check comes after it."""
-    cells = nbformat.read(path, as_version=4).cells
+    cells = notebooks.read(path).cells
     for place in questions(path):
         code, answer = cells[place], cells[place + 1]
         assert not re.search(r"^\s*assert ", code.source, re.MULTILINE), f"cell {place}: check it behind the answer"
@@ -62,7 +62,7 @@ def test_what_follows_a_question_does_not_tell_its_answer(path: Path) -> None:
 
 @EACH
 def test_a_folded_answer_has_an_answer(path: Path) -> None:
-    for cell in nbformat.read(path, as_version=4).cells:
+    for cell in notebooks.read(path).cells:
         for answer in ANSWERS.findall(cell.source):
             assert len(answer.split()) >= 5
             assert not ELSEWHERE.search(answer), f"say it here: {answer[:90]!r}"
@@ -70,7 +70,7 @@ def test_a_folded_answer_has_an_answer(path: Path) -> None:
 
 @EACH
 def test_in_the_book_figure_and_answer_open_together(path: Path) -> None:
-    placed = opened_together(nbformat.read(path, as_version=4).cells)
+    placed = opened_together(notebooks.read(path).cells)
     for number, cell in enumerate(placed):
         if asks(cell):
             summary, code, rest = placed[number + 1 : number + 4]
@@ -82,18 +82,20 @@ def test_in_the_book_figure_and_answer_open_together(path: Path) -> None:
 
 @EACH
 def test_it_is_stored_executed_clean_and_small(path: Path) -> None:
-    notebook = nbformat.read(path, as_version=4)
+    import nbformat
+
+    notebook = notebooks.read(path)
     nbformat.validate(notebook)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert any("image/png" in output.get("data", {}) for cell in code for output in cell.outputs), "no figure stored"
     assert not any(output.output_type == "error" for cell in code for output in cell.outputs)
-    assert notebook == notebooks.stripped(nbformat.read(path, as_version=4)), "run make notebooks"
+    assert notebook == notebooks.stripped(notebooks.read(path)), "run make notebooks"
     assert path.stat().st_size < 1_000_000
 
 
 @EACH
 def test_its_figures_have_alt_text_and_its_titles_are_asserted(path: Path) -> None:
-    notebook = nbformat.read(path, as_version=4)
+    notebook = notebooks.read(path)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     figures = [output for cell in code for output in cell.outputs if "image/png" in output.get("data", {})]
     described = sum("alt" in output.metadata.get("image/png", {}) for output in figures)
@@ -105,7 +107,7 @@ def test_its_figures_have_alt_text_and_its_titles_are_asserted(path: Path) -> No
 
 @EACH
 def test_a_described_figure_has_little_code_before_it_and_its_answer_is_folded(path: Path) -> None:
-    cells = nbformat.read(path, as_version=4).cells
+    cells = notebooks.read(path).cells
     for number, cell in enumerate(cells):
         if any("alt" in output.get("metadata", {}).get("image/png", {}) for output in cell.get("outputs", [])):
             lines = [line for line in cell.source.splitlines() if line.strip()]

@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 import yaml
-from check_jsonschema.builtin_schemas import get_builtin_schema
-from jsonschema import Draft7Validator
 
 from testcases.engine.catalog import ROOT
 from testcases.grader.marking import shard_of
@@ -28,7 +26,11 @@ def steps(workflow: str) -> list[dict[str, Any]]:
     return [step for job in yaml.safe_load(workflow)["jobs"].values() for step in job["steps"]]
 
 
+@pytest.mark.xdist_group("nbformat")  # which loads jsonschema as well: three seconds
 def test_workflows_fit_githubs_schema():
+    from check_jsonschema.builtin_schemas import get_builtin_schema
+    from jsonschema import Draft7Validator
+
     validator = Draft7Validator(get_builtin_schema("vendor.github-workflows"))
     for text in WORKFLOWS.values():
         # YAML takes "on" for a truth value.
