@@ -76,6 +76,7 @@ BODIES = {
 }
 
 
+@pytest.mark.sampled
 @named_cases("body, kind, mentions", BODIES)
 def test_a_strange_answer_is_one_clear_failure(tmp_path: Path, body: str, kind: str, mentions: list[str]):
     folder = solved_folder(tmp_path)
@@ -91,6 +92,7 @@ def test_a_strange_answer_is_one_clear_failure(tmp_path: Path, body: str, kind: 
     assert "make hint LESSON=4" in str(first)
 
 
+@pytest.mark.slow
 def test_a_lost_gradient_has_its_own_wording(tmp_path: Path):
     folder = solved_folder(tmp_path)
     independent(folder)
@@ -122,6 +124,7 @@ def test_a_file_with_a_syntax_error(tmp_path: Path):
     )
 
 
+@pytest.mark.slow
 def test_a_file_of_bytes(tmp_path: Path):
     folder = solved_folder(tmp_path)
     (folder / LESSON / FILE).write_bytes(b"\xff\xfe\x00\x00\x9c")
@@ -129,6 +132,7 @@ def test_a_file_of_bytes(tmp_path: Path):
     assert first.kind == "gae.py does not load" and "save it as UTF-8" in str(first)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("first_line", ["import sys; sys.exit(3)", "1 / 0", "import no_such_package"])
 def test_a_file_that_raises_when_it_is_loaded(tmp_path: Path, first_line: str):
     folder = solved_folder(tmp_path)
@@ -138,6 +142,7 @@ def test_a_file_that_raises_when_it_is_loaded(tmp_path: Path, first_line: str):
     assert first.kind == "gae.py does not load" and first_line in str(first)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("missing", ["gae.py", ""], ids=["file", "folder"])
 def test_a_missing_file(tmp_path: Path, missing: str):
     folder = solved_folder(tmp_path)
@@ -158,6 +163,7 @@ def test_a_renamed_function(tmp_path: Path):
     assert "defines no compute_gae; there is compute_gea: was it renamed?" in str(found["compute_gae"][0])
 
 
+@pytest.mark.slow
 def test_a_wrong_signature(tmp_path: Path):
     folder = solved_folder(tmp_path)
     path = folder / LESSON / FILE
@@ -211,6 +217,7 @@ def test_an_endless_loop_that_cannot_be_stopped_ends_pytest_with_a_sentence(tmp_
     assert f"{LESSON} · td_errors never ends" in done.stderr and "except BaseException" in done.stderr, done.stderr
 
 
+@pytest.mark.slow
 def test_a_stub_of_a_neighbor_blocks(tmp_path: Path):
     folder = solved_folder(tmp_path)
     replace_body(folder, 'raise NotImplementedError("lesson04: td_errors")')
@@ -218,6 +225,7 @@ def test_a_stub_of_a_neighbor_blocks(tmp_path: Path):
     assert results["failed"] == 0 and results["not started"] > 0 and results["blocked"] > 0 and results["passed"] > 0
 
 
+@pytest.mark.slow
 def test_pytest_of_a_broken_file_is_short(tmp_path: Path):
     folder = solved_folder(tmp_path)
     (folder / LESSON / FILE).write_text("def broken(:\n", "utf-8")

@@ -77,6 +77,7 @@ def test_reference_tests_accept_all_right_and_refuse_all_wrong_ones(function: st
     assert found["refused"] == [one.probe is not None for one in chosen]
 
 
+@pytest.mark.sampled
 @EACH
 def test_basic_suite_catches_95_percent(function: str):
     lesson, (own, *_) = bank.FAMILIES[function]
@@ -265,6 +266,7 @@ def failure(source: str, seconds: float) -> CheckFailed:
     return caught.value
 
 
+@pytest.mark.sampled
 @named_cases(
     "body, kind, says",
     {

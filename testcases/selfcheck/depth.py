@@ -1,7 +1,8 @@
 """The two depths of the course's own check, and the last lines of both: python -m pytest -p testcases.selfcheck.depth.
 
-`make test` leaves out what is marked slow, unless it is marked smoke; `make test-all` leaves out nothing. What cannot
-run on a machine is skipped, and said with what enables it.
+`make test` leaves out what is marked slow, unless it is marked smoke, and all cases but the first of a test that is
+marked sampled; `make test-all` leaves out nothing. What cannot run on a machine is skipped, and said with what enables
+it.
 """
 
 from __future__ import annotations
@@ -25,6 +26,13 @@ class _Counts:
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Before pytest's own, which leaves out by marks."""
+        for item in items:
+            if item.get_closest_marker("sampled") and any(item.callspec.indices.values()):  # type: ignore[attr-defined]
+                item.add_marker("slow")
 
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
         self.config.stash[LEFT_OUT] += len(items)

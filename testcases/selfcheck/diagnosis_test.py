@@ -101,6 +101,7 @@ def subject_of(lesson: str, exercise: str, change: Change) -> Evaluator:
     return with_change(lesson, WrongAnswer(exercise, "unlisted", "", "", change))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "number, exercise, change, told", [pytest.param(*row, id=f"{row[1]}-{i}") for i, row in enumerate(UNLISTED)]
 )
@@ -114,6 +115,7 @@ def test_a_wrong_answer_that_no_list_holds_is_explained(number: int, exercise: s
 ODD = ("return rewards + gamma * next_values", "return rewards.cos() + gamma * next_values.sin()")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change, told",
     [
@@ -164,6 +166,7 @@ def no_fault() -> Iterator[None]:
     assert not faults, faults
 
 
+@pytest.mark.slow
 def test_a_diagnosis_is_short():
     """Nothing is found, and no layer leads to more calls than it may: all that it might ask makes two million."""
     lesson, exercise = "lesson08_rollout", "Experience.rows"

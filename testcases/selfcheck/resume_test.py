@@ -104,6 +104,7 @@ def resumed(folder: CheckpointFolder, **settings) -> PPOTrainer:
     return run
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("updates", range(1, UPDATES + 1))
 def test_a_run_killed_at_any_update_and_resumed_equals_the_undisturbed_one(updates, tmp_path, undisturbed):
     folder = CheckpointFolder(tmp_path, every=2)
@@ -167,6 +168,7 @@ resume_test.trainer().train(resume_test.PROMPTS, CheckpointFolder(Path(sys.argv[
 """
 
 
+@pytest.mark.slow
 def test_a_process_killed_while_it_writes_leaves_the_checkpoint_before(tmp_path, undisturbed):
     command = [sys.executable, "-c", KILLED_WHILE_WRITING, str(tmp_path)]
     dead = subprocess.run(command, cwd=ROOT, capture_output=True)

@@ -129,6 +129,7 @@ def test_plain_python_runs_on_the_students_own_files(course: Path) -> None:
     assert done.stdout.splitlines() == [str(course / "tutorial" / file) for file in wanted]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("file", FILES, ids=str)
 def test_a_missing_file_is_missing_and_never_the_references(file: Path, course: Path) -> None:
     folder = course / "tutorial"
@@ -155,6 +156,7 @@ def test_a_missing_lesson_is_missing_in_plain_imports(course: Path) -> None:
     assert done.stderr.strip().endswith("No module named 'tutorial.lesson04_gae'")
 
 
+@pytest.mark.slow
 def test_an_unwritten_exercise_is_named_at_once(course: Path, tmp_path: Path) -> None:
     file = "lesson06_kl_rewards/kl_rewards.py"
     (course / "tutorial" / file).write_text(stub(SOLUTIONS / file), "utf-8")
@@ -166,6 +168,7 @@ def test_an_unwritten_exercise_is_named_at_once(course: Path, tmp_path: Path) ->
     )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "file, old, new, sentence",
     [
@@ -218,6 +221,7 @@ def test_an_older_folder_still_runs(has_copies: bool, tmp_path: Path) -> None:
             assert inspect.unwrap(view.resolve(name, exercise)).__code__.co_filename.startswith(str(folder))
 
 
+@pytest.mark.slow
 def test_the_older_name_of_what_is_given_still_loads(course: Path) -> None:
     """Files that were handed out with `from ..given.shapes import ...`, in Python, in pytest and for the grader."""
     folder = course / "tutorial"
@@ -256,6 +260,7 @@ def modules_of(function: Any) -> set[str]:
     return {module for module in found if module}
 
 
+@pytest.mark.slow
 def test_a_copy_that_shadows_a_given_file_changes_nothing(course: Path) -> None:
     (course / "tutorial/given/shapes.py").write_text("raise RuntimeError('mine')\n")
     (course / "tutorial/lesson09_ppo_trainer/scoring.py").write_text("raise RuntimeError('mine')\n")

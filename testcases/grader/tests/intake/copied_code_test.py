@@ -26,6 +26,7 @@ def test_long_regions_have_more_than_five_statements():
     assert f"{GAE}:compute_gae" in found and f"{GAE}:td_errors" not in found
 
 
+@pytest.mark.slow
 def test_the_solutions_are_copies_and_the_stubs_are_not():
     solutions = copies({path: (SOLUTIONS / path).read_bytes() for path in course_files()})
     assert len(solutions["regions"]) == solutions["of"] == sum(map(len, long_regions().values()))
@@ -69,6 +70,7 @@ def test_another_computation_is_no_copy(change: tuple[str, str]):
     assert "lesson04_gae.compute_gae" not in found["regions"] and found["of"] == len(NAMES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lesson", course_lessons())
 def test_no_right_answer_of_the_banks_is_a_copy(lesson: str):
     """Nor is what two people may write alike."""

@@ -95,6 +95,7 @@ def points_by_heart(lesson: str, exercises: list[str], secret: str = "fresh") ->
     return found
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "lesson, exercises",
     [
