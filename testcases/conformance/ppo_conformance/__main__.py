@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from .cases import operation, operations
+from .cases import DamagedCases, operation, operations
 from .checking import check, variants
 from .report import AGREES
 
@@ -20,7 +20,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _run(_parser().parse_args(arguments))
     except (ValueError, ImportError) as error:
-        print(f"ppo-conform: {error}", file=sys.stderr)
+        print(f"ppo-conform: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
 
 
@@ -30,7 +30,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("function", nargs="?", help="module:function, or path/file.py:function")
     parser.add_argument("--as", dest="operation", help="the operation; without a function: its rule and conventions")
-    parser.add_argument("--convention", action="append", default=[], help="declare one, such as dual_clip=3")
+    parser.add_argument(
+        "--convention", dest="conventions", action="append", default=[], help="declare one, such as dual_clip=3"
+    )
     parser.add_argument("--not-supported", action="append", default=[], help="leave these cases out, such as gaps")
     parser.add_argument("--framework", default="", help="torch, numpy or list")
     parser.add_argument("--dtype", default="float64", help="float64 or float32")
@@ -45,29 +47,28 @@ def _run(options: argparse.Namespace) -> int:
         print(_case(options.case))
         return 0
     if not options.function:
-        print(_operation(options.operation) if options.operation else "\n".join(_line(name) for name in operations()))
+        print(_operation(options.operation) if options.operation else "\n".join(map(_line, operations())))
         return 0
     if not options.operation:
         raise ValueError(f"expected --as and an operation; there are {', '.join(operations())}")
-    report = check(
-        _load(options.function),
-        options.operation,
-        conventions=options.convention,
-        not_supported=options.not_supported,
-        framework=options.framework,
-        dtype=options.dtype,
-        device=options.device,
-    )
+    asked = {name: getattr(options, name) for name in ("conventions", "not_supported", "framework", "dtype", "device")}
+    report = check(_load(options.function), options.operation, **asked)
     print(json.dumps(report.to_dict(), indent=2) if options.json else report)
     return 0 if report.outcome == AGREES else 1
 
 
 def _load(place: str) -> Callable[..., Any]:
     module, colon, name = place.rpartition(":")
-    if not colon:
+    if not (colon and module and name):
         raise ValueError(f"expected module:function, got {place!r}")
-    sys.path.insert(0, str(Path(module).parent if module.endswith(".py") else Path.cwd()))
-    found: Any = importlib.import_module(Path(module).stem if module.endswith(".py") else module)
+    file = Path(module) if module.endswith(".py") else None
+    if file and not file.is_file():
+        raise ValueError(f"there is no file {module}")
+    sys.path.insert(0, str(file.parent if file else Path.cwd()))
+    try:
+        found: Any = importlib.import_module(file.stem if file else module)
+    except (Exception, SystemExit) as error:
+        raise ValueError(f"{module} cannot be imported ({type(error).__name__}: {error})") from error
     for part in name.split("."):
         if not hasattr(found, part):
             raise ValueError(f"{module} has no {name}")
@@ -76,7 +77,10 @@ def _load(place: str) -> Callable[..., Any]:
 
 
 def _line(name: str) -> str:
-    of = operation(name)
+    try:
+        of = operation(name)
+    except DamagedCases as error:
+        return f"{name:20} {error}"
     return f"{name:20} {len(of.cases):3} cases  {of.rule}"
 
 
@@ -95,15 +99,15 @@ def _operation(name: str) -> str:
 
 
 def _case(id: str) -> str:
-    for name in operations():
-        for case in operation(name).cases:
-            if case.id == id:
-                lines = [f"{case.id} · {case.name} · {case.situation}"]
-                lines += [f"  {key} = {value}" for key, value in case.arguments.items()]
-                lines += [f"  expected {key} = {value}" for key, value in case.expected.items()]
-                lines += [f"  gradient {case.gradient}"] if case.gradient else []
-                return "\n".join([*lines, f"  {case.why}"])
-    raise ValueError(f"there is no case {id!r}")
+    name = max((name for name in operations() if id.startswith(name.replace("_", "-"))), key=len, default="")
+    if not name:
+        raise ValueError(f"there is no case {id!r}")
+    case = operation(name).case(id)
+    lines = [f"{case.id} · {case.name} · {case.situation}"]
+    lines += [f"  {key} = {value}" for key, value in case.arguments.items()]
+    lines += [f"  expected {key} = {value}" for key, value in case.expected.items()]
+    lines += [f"  gradient {case.gradient}"] if case.gradient else []
+    return "\n".join([*lines, f"  {case.why}"])
 
 
 if __name__ == "__main__":

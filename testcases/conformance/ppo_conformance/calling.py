@@ -28,14 +28,17 @@ class Way:
     framework: str = ""
     dtype: str = "float64"
     device: str = "cpu"
+    given: Mapping[str, str] = field(default_factory=dict)
+    """Arguments in another layout than the file's."""
 
     def __post_init__(self) -> None:
         if self.framework not in ("", *FRAMEWORKS):
             raise ValueError(f"expected framework to be one of {', '.join(FRAMEWORKS)}, got {self.framework!r}")
         if self.dtype not in ("float32", "float64"):
-            raise ValueError(
-                f"expected dtype to be float32 or float64, got {self.dtype!r}: cases have six digits and more"
-            )
+            raise ValueError(f"expected dtype to be float32 or float64, got {self.dtype!r}")
+
+        if self.kind == "torch" and self.device != "cpu":
+            _must_have(self.device)
 
     @property
     def kind(self) -> str:
@@ -52,6 +55,36 @@ class Answer:
     changed: tuple[str, ...] = ()
 
 
+def must_fit(function: Callable[..., Any], names: Sequence[str]) -> None:
+    """That `function` can be called with arguments of these names, where its signature can be had."""
+    if not callable(function):
+        raise ValueError(f"expected a function, got {type(function).__name__}")
+    label, given = label_of(function), ", ".join(names)
+    try:
+        inspect.signature(function).bind(**dict.fromkeys(names))
+    except TypeError as error:
+        raise ValueError(
+            f"{label}{inspect.signature(function)} is called with {given} by name ({error}); check a wrapper, "
+            f"def mine({given}): return {label}(...), or give adapt="
+        ) from None
+    except ValueError:  # a builtin without a signature
+        pass
+
+
+def label_of(function: Callable[..., Any]) -> str:
+    return str(getattr(function, "__qualname__", type(function).__name__))
+
+
+def _must_have(device: str) -> None:
+    import torch
+
+    try:
+        torch.empty(0, device=device)
+    except Exception as error:
+        reason = str(error).partition("\n")[0]
+        raise ValueError(f"expected a device that torch has here, got {device!r} ({reason[:80]})") from None
+
+
 def ask(
     function: Callable[..., Any], operation: Operation, case: Case, arguments: Mapping[str, Any], way: Way
 ) -> Answer:
@@ -65,13 +98,15 @@ def ask(
         results = _results(_call(function, handed, way), operation, way)
         gradient = _gradient(results, handed, case) if by else None
         numbers = {name: _numbers(value) for name, value in results.items()}
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return Answer(failed=f"{type(error).__name__}: {' '.join(str(error).split())[:160]}")
     changed = [name for name, old in before.items() if not _same(old, _numbers(handed[name]))]
     return Answer(numbers, gradient, changed=tuple(changed))
 
 
 def _made(name: str, value: Any, way: Way) -> Any:
+    if way.given.get(name) == "before":  # what holds after step t holds before step t + 1
+        value = [[False, *row] for row in value]
     if not isinstance(value, list) or name in LISTS:
         return list(value) if isinstance(value, list) else value
     if way.kind == "list":
@@ -89,12 +124,6 @@ def _call(function: Callable[..., Any], handed: dict[str, Any], way: Way) -> Any
     if way.adapt is not None:
         given = way.adapt(handed)
         return function(**given) if isinstance(given, dict) else function(*given)
-    try:
-        inspect.signature(function).bind(**handed)
-    except TypeError as error:
-        raise TypeError(f"it is called with {', '.join(handed)} by name ({error}); give adapt=, or a wrapper") from None
-    except ValueError:  # A builtin without a signature
-        pass
     return function(**handed)
 
 
@@ -102,6 +131,8 @@ def _results(returned: Any, operation: Operation, way: Way) -> dict[str, Any]:
     if way.answer is not None:
         returned = way.answer(returned)
     if isinstance(returned, Mapping):
+        if missing := [name for name in operation.returns if name not in returned]:
+            raise TypeError(f"expected {' and '.join(missing)} in the dict, got {', '.join(returned)}; give answer=")
         return {name: returned[name] for name in operation.returns}
     if len(operation.returns) == 1:
         return {operation.returns[0]: returned}
@@ -125,6 +156,8 @@ def _gradient(results: dict[str, Any], handed: dict[str, Any], case: Case) -> di
 
 def _numbers(value: Any) -> Any:
     """An array of float64 on the CPU."""
+    if value is None:
+        raise TypeError("it returned None")
     if hasattr(value, "detach"):
         value = value.detach().cpu().double() if value.dtype.is_floating_point else value.detach().cpu()
         return value.numpy().astype(float)

@@ -9,6 +9,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy
+
+from .slow import OPERATIONS
+
 SCHEMA = 1
 FOLDER = Path(__file__).parent / "cases"
 _NUMBERS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
@@ -74,14 +78,15 @@ def _read(file: Path) -> Operation:
                 f"{file.name} has schema {record['schema']}, this kit reads {SCHEMA}: install a newer kit"
             )
         cases = tuple(_case(one, record["returns"]) for one in record["cases"])
+        for case in cases:
+            _must_be_whole(case, record["operation"])
         words = {name: record[name] for name in ("version", "rule", "arguments", "source")}
         made = Operation(record["operation"], returns=tuple(record["returns"]), cases=cases, **words)
     except DamagedCases:
         raise
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DamagedCases(
-            f"{file.name} cannot be read ({type(error).__name__}: {error}): install the kit again"
-        ) from error
+    except Exception as error:  # whatever a damaged file can lead to
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())[:80]}"
+        raise DamagedCases(f"{file.name} cannot be read ({reason}): install the kit again") from error
     if len({case.id for case in cases}) < len(cases):
         raise DamagedCases(f"{file.name} has an id twice: install the kit again")
     return made
@@ -90,11 +95,29 @@ def _read(file: Path) -> Operation:
 def _case(record: dict[str, Any], returns: list[str]) -> Case:
     if list(record["expected"]) != returns:
         raise DamagedCases(f"{record['id']} expects {list(record['expected'])}, the operation returns {returns}")
-    numbers = {key: _with_numbers(record[key]) for key in ("arguments", "expected")}
+    numbers = {key: _with_numbers(record.get(key, {})) for key in ("arguments", "expected", "gradient")}
     plain = {key: record[key] for key in ("id", "name", "situation", "why")}
-    return Case(
-        **plain, **numbers, needs=tuple(record.get("needs", ())), gradient=_with_numbers(record.get("gradient", {}))
-    )
+    return Case(**plain, **numbers, needs=tuple(record.get("needs", ())))
+
+
+def _must_be_whole(case: Case, operation: str) -> None:
+    """The slow implementation gives the expected numbers; a gradient has the shapes of its arguments."""
+    made = OPERATIONS[operation](**case.arguments)
+    made = made if isinstance(made, dict) else dict.fromkeys(case.expected, made)
+    pairs = [(made[name], value) for name, value in case.expected.items()]
+    whole = all(_shape(one) == _shape(other) and numpy.allclose(one, other, equal_nan=True) for one, other in pairs)
+    whole &= all(len(_shape(value)) > 0 for value in case.arguments.values() if isinstance(value, list))
+    by = case.gradient["by"].items() if case.gradient else ()
+    whole &= all(_shape(case.arguments[name]) == _shape(value) for name, value in by)
+    whole &= not case.gradient or case.gradient["of"] in case.expected
+    if not whole or not all(
+        isinstance(word, str) for word in (case.id, case.name, case.situation, case.why, *case.needs)
+    ):
+        raise DamagedCases(f"{case.id} is not what its rule gives: install the kit again")
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    return numpy.array(value, float).shape
 
 
 def _with_numbers(value: Any) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy
 
-from .calling import Answer, Way, ask
+from .calling import Answer, Way, ask, label_of, must_fit
 from .cases import FOLDER, Case, Operation, operation
 from .report import PLAIN, Difference, Report, shown
 from .slow import OPERATIONS
@@ -32,6 +32,8 @@ class Variant:
     says: str
     options: Mapping[str, Any]
     compare: str = ""
+    given: Mapping[str, str] | None = None
+    """How an argument is given in the place of the file's own way."""
     quoted: Mapping[str, str] | None = None
 
 
@@ -63,22 +65,25 @@ def check(
         name: of the operation, such as "gae_response"; `operations()` lists them.
         adapt: makes the function's arguments: a dict of keywords or a tuple, from the case's arguments by name.
         answer: makes the operation's results from what the function returns.
-        conventions: declared, as {"dual_clip": 3} or ["dual_clip=3"]; `ppo-conform --conventions` lists them.
+        conventions: declared, as {"dual_clip": 3} or ["dual_clip=3"]; `ppo-conform --as NAME` lists them.
         not_supported: what the function leaves to its caller, such as "gaps": these cases are left out and counted.
         framework: "torch" (where it is installed), "numpy" or "list".
         dtype, device: of the arguments.
 
     Raises:
-        ValueError: the operation or a convention is unknown, or its file of cases is damaged.
+        ValueError: the operation or a convention is unknown, its file of cases is damaged, or the function cannot be
+            called with the names of the arguments.
     """
     of = operation(name, folder)
-    way = Way(adapt, answer, framework, dtype, device)
     declared = _declared(of, conventions)
+    given = {key: value for one in declared for key, value in (one.given or {}).items()}
+    way = Way(adapt, answer, framework, dtype, device, given)
     without = _known_needs(of, not_supported)
+    if adapt is None:
+        must_fit(function, min((list(case.arguments) for case in of.cases), key=len))
     check_of = _Check(function, of, way, frozenset(without))
     inferred = check_of.infer(declared)
-    label = getattr(function, "__qualname__", type(function).__name__)
-    return check_of.report(label, declared, inferred)
+    return check_of.report(label_of(function), declared, inferred)
 
 
 def _declared(of: Operation, conventions: Mapping[str, Any] | Iterable[str]) -> tuple[Variant, ...]:
@@ -252,13 +257,16 @@ class _Check:
 
 
 def _difference(group: list[_Deviation], cause: str = "", says: str = "") -> Difference:
-    smallest = min(group, key=lambda one: (one.case.situation not in PLAIN, _has_nan(one.case), _size(one.case)))
+    smallest = min(
+        group, key=lambda one: (one.case.situation not in PLAIN, _has_nan(one.case), len(str(one.case.arguments)))
+    )
     return Difference(
         kind=group[0].kind,
         cause=cause,
         says=says,
         situations=tuple(dict.fromkeys(one.case.situation for one in group)),
         cases=tuple(one.case.id for one in group),
+        needs=tuple(sorted(set.intersection(*(set(one.case.needs) for one in group)))),
         smallest=smallest.case.id,
         expected=shown(smallest.expected),
         got=shown(smallest.got),
@@ -271,10 +279,6 @@ def _has_nan(case: Case) -> bool:
 
 def _is_nan(need: str) -> bool:
     return need.startswith("nan ")
-
-
-def _size(case: Case) -> int:
-    return sum(numpy.size(value) for value in case.arguments.values())
 
 
 def _finite(case: Case) -> dict[str, Any]:

@@ -48,9 +48,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line(
-        "markers", "conforms(operation, **options): one test of each case, for the fixture `conformance`"
-    )
+    config.addinivalue_line("markers", "conforms(operation, **options): one test of each case, with `conformance`")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -10,6 +10,7 @@ import numpy
 
 AGREES, CORNER, DIFFERS = "agrees", "fails at a corner", "differs"
 PLAIN = ("plain", "stop")
+_SHORT: dict[str, Any] = {"precision": 5, "separator": ", ", "threshold": 24}
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,8 @@ class Difference:
     says: str
     situations: tuple[str, ...]
     cases: tuple[str, ...]
+    needs: tuple[str, ...]
+    """What all of these cases need."""
     smallest: str
     expected: str
     got: str
@@ -31,12 +34,22 @@ class Difference:
         """Whether it shows where nothing is masked, ended or extreme."""
         return self.kind != "changed in place" and any(one in PLAIN for one in self.situations)
 
+    @property
+    def declared_by(self) -> str:
+        """What to say if the difference is meant; empty where nothing can be said."""
+        convention = {"padding is not 0": "padding=any", "no gradient": "differentiable=no"}.get(self.kind)
+        if convention:
+            return f"--convention {convention}"
+        needs = [self.kind] if self.kind in self.needs else [one for one in self.needs if not one.startswith("nan ")]
+        return "" if self.cause else " ".join(f'--not-supported "{need}"' for need in needs)
+
     def __str__(self) -> str:
         where = ", ".join(self.situations)
         what = f"{self.cause}: {self.says}" if self.says else " ".join(filter(None, (self.kind, self.cause)))
         count = f"{len(self.cases)} case{'s' * (len(self.cases) > 1)}, smallest {self.smallest}"
         numbers = f"\n           expected {self.expected}\n           got      {self.got}" if self.got else ""
-        return f"{where}: {what} ({count}){numbers}"
+        meant = f"\n           if meant {self.declared_by}" if self.declared_by else ""
+        return f"{where}: {what} ({count}){numbers}{meant}"
 
 
 @dataclass(frozen=True)
@@ -74,7 +87,7 @@ class Report:
         ]
         lines += [f"declared   {name} ({quoted['place']}: {quoted['text']!r})" for name, quoted in self.conventions]
         lines += [
-            f"inferred   {name}: with it the plain cases agree. If it is meant, declare it. As in {quoted['place']}"
+            f"inferred   {name}: with it the plain cases agree, as in {quoted['place']}; if meant --convention {name!r}"
             for name, quoted in self.inferred
         ]
         lines += [f"left out   {need}: not supported ({count} cases)" for need, count in self.left_out.items()]
@@ -88,10 +101,6 @@ def shown(results: Mapping[str, Any] | str | None) -> str:
         return str(results or "")
     parts = []
     for name, value in results.items():
-        numbers = (
-            "none"
-            if value is None
-            else numpy.array2string(numpy.asarray(value), precision=5, separator=", ", threshold=24)
-        )
-        parts.append(f"{name} {' '.join(numbers.split())}")
+        text = str(value) if value is None else numpy.array2string(numpy.asarray(value), **_SHORT)
+        parts.append(f"{name} {' '.join(text.split())}")
     return "; ".join(parts)

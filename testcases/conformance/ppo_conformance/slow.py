@@ -17,12 +17,12 @@ Rows = list[Row]
 _zip = partial(zip, strict=True)
 
 
-def gather_log_probs(logits, tokens, temperature=1.0, *, temperature_on: str = "logits") -> Rows:
+def gather_log_probs(logits, tokens, temperature=1.0, *, temperature_on="logits") -> Rows:
     shared = {"temperature": temperature, "temperature_on": temperature_on}
     return [[_log_prob(at, token, **shared) for at, token in _zip(*row)] for row in _zip(logits, tokens)]
 
 
-def response_log_probs(logits, input_ids, prompt_length, temperature=1.0, *, shift: int = 1) -> Rows:
+def response_log_probs(logits, input_ids, prompt_length, temperature=1.0, *, shift=1) -> Rows:
     scored = range(prompt_length, len(input_ids[0]))
     return [[_log_prob(row[t - shift], ids[t], temperature) for t in scored] for row, ids in _zip(logits, input_ids)]
 
@@ -35,7 +35,7 @@ def token_entropy(logits, temperature=1.0) -> Rows:
     return [[entropy(at) for at in row] for row in logits]
 
 
-def masked_mean(values, mask, *, over: str = "tokens") -> float:
+def masked_mean(values, mask, *, over="tokens") -> float:
     if over == "sum of everything":
         return sum(x for row in values for x in row) / sum(map(sum, mask))
     if over == "columns":
@@ -45,8 +45,8 @@ def masked_mean(values, mask, *, over: str = "tokens") -> float:
     return _reduce(values, mask, over)
 
 
-def masked_whiten(values, mask, shift_mean=True, *, flag: str = "removes", minus: int = 1, eps: float = 1e-8) -> Rows:
-    real = _real(values, mask)
+def masked_whiten(values, mask, shift_mean=True, *, flag="removes", minus=1, eps=1e-8, over="tokens") -> Rows:
+    real = _real(values, mask) if over == "tokens" else [x for row in values for x in row]
     mean = _mean(real)
     variance = sum((x - mean) ** 2 for x in real) / (len(real) - minus) if len(real) > minus else 0.0
     kept = 0 if shift_mean == (flag == "removes") else mean
@@ -55,17 +55,7 @@ def masked_whiten(values, mask, shift_mean=True, *, flag: str = "removes", minus
 
 
 def gae(
-    rewards,
-    values,
-    dones,
-    gamma=0.99,
-    lam=0.95,
-    *,
-    done: str = "both",
-    shift: int = 0,
-    bootstrap: bool = True,
-    form: str = "gae",
-    returns: str = "advantages + values",
+    rewards, values, dones, gamma=0.99, lam=0.95, *, done="both", shift=0, bootstrap=True, form="gae", returns="A + V"
 ) -> dict[str, Rows]:
     made = []
     for r, v, d in _zip(rewards, values, dones):
@@ -85,13 +75,11 @@ def _gae_of_row(r: Row, v: Row, alive: Row, gamma, lam, done: str, form: str, re
         last, carry = carry, delta + gamma * lam * carry
         # r + gamma * (lambda-return of t + 1) - V[t], in which one lam of GAE is missing
         advantages.append(carry if form == "gae" else delta + gamma * last)
-        targets.append({"advantages + values": carry + v[t], "rewards to go": sum_to_go}[returns])
+        targets.append({"A + V": carry + v[t], "rewards to go": sum_to_go}[returns])
     return advantages[::-1], targets[::-1]
 
 
-def gae_response(
-    rewards, values, mask, gamma=1.0, lam=0.95, *, masked: str = "skipped", whiten: str = ""
-) -> dict[str, Rows]:
+def gae_response(rewards, values, mask, gamma=1.0, lam=0.95, *, masked="skipped", whiten="") -> dict[str, Rows]:
     advantages = []
     for r, v, m in _zip(rewards, values, mask):
         r = [x if real or masked == "raw" else 0.0 for x, real in _zip(r, m)]
@@ -112,7 +100,7 @@ def gae_response(
     return {"advantages": advantages, "returns": returns}
 
 
-def rewards_to_go(rewards, mask, gamma=1.0, *, gap: str = "skipped") -> Rows:
+def rewards_to_go(rewards, mask, gamma=1.0, *, gap="skipped") -> Rows:
     made = []
     for r, m in _zip(rewards, mask):
         row, to_go = [], 0.0
@@ -124,18 +112,10 @@ def rewards_to_go(rewards, mask, gamma=1.0, *, gap: str = "skipped") -> Rows:
 
 
 def policy_loss(
-    log_probs,
-    old_log_probs,
-    advantages,
-    clip_epsilon=0.2,
-    mask=None,
-    *,
-    bound: str = "lower",
-    dual_clip=None,
-    over="tokens",
+    log_probs, old_log_probs, advantages, clip_epsilon=0.2, mask=None, *, bound="lower", dual_clip=None, over="tokens"
 ) -> float:
     def loss(new, old, advantage):
-        ratio = math.exp(new - old)
+        ratio = math.exp(min(new - old, 700.0))
         both = [ratio * advantage, min(max(ratio, 1 - clip_epsilon), 1 + clip_epsilon) * advantage]
         objective = {"lower": min(both), "upper": max(both), "clipped": both[1], "unclipped": both[0]}[bound]
         if dual_clip and advantage < 0:
@@ -146,16 +126,7 @@ def policy_loss(
 
 
 def value_loss(
-    values,
-    old_values,
-    returns,
-    clip_epsilon=0.2,
-    mask=None,
-    *,
-    factor=0.5,
-    bound: str = "upper",
-    around: str = "old",
-    over="tokens",
+    values, old_values, returns, clip_epsilon=0.2, mask=None, *, factor=0.5, bound="upper", around="old", over="tokens"
 ) -> float:
     def loss(value, old, target):
         middle = old if around == "old" else 0.0
@@ -166,7 +137,7 @@ def value_loss(
     return _loss_over(loss, (values, old_values, returns), mask, over)
 
 
-def kl(log_probs, ref_log_probs, estimator="k1", *, sign: int = 1, clamp=math.inf, clamped="k1 k2 k3") -> Rows:
+def kl(log_probs, ref_log_probs, estimator="k1", *, sign=1, clamp=math.inf, clamped="k1 k2 k3") -> Rows:
     """The exponent of k3 is capped at 20; `clamp` bounds the answer of the estimators in `clamped`."""
 
     def estimate(new, ref):
@@ -186,7 +157,7 @@ def token_rewards(
     clip_score=5.0,
     estimator="k1",
     *,
-    score_at: str = "last",
+    score_at="last",
     clamp=math.inf,
 ) -> Rows:
     penalties = kl(_zero_where_masked(log_probs, mask), _zero_where_masked(ref_log_probs, mask), estimator, clamp=clamp)
@@ -200,20 +171,20 @@ def token_rewards(
     return made
 
 
-def leave_one_out(scores, *, others: bool = True) -> Rows:
+def leave_one_out(scores, *, others=True) -> Rows:
     return [[(sum(row) - others * x) / (len(row) - others) for x in row] for row in scores]
 
 
-def group_advantages(scores, *, minus: int = 1, scale: bool = True) -> Rows:
+def group_advantages(scores, *, minus=1, scale=True, eps=0.0) -> Rows:
     made = []
     for row in scores:
         mean = _mean(row)
         std = math.sqrt(sum((x - mean) ** 2 for x in row) / (len(row) - minus)) if scale else 1.0
-        made.append([(x - mean) / std if std else 0.0 for x in row])
+        made.append([(x - mean) / (std + eps) if std else 0.0 for x in row])
     return made
 
 
-def response_mask(responses, stop_token_ids, *, stop_is_real: bool = True) -> Rows:
+def response_mask(responses, stop_token_ids, *, stop_is_real=True) -> Rows:
     ends = [next((t + stop_is_real for t, x in enumerate(row) if x in stop_token_ids), len(row)) for row in responses]
     return [[t < end for t in range(len(row))] for row, end in _zip(responses, ends)]
 
@@ -248,6 +219,8 @@ def _softplus(x: float) -> float:
 
 def _loss_over(loss: Callable[..., float], columns: tuple[Rows, ...], mask: Rows | None, over: str) -> float:
     mask = mask or [[True] * len(row) for row in columns[0]]
+    if over == "everything":
+        return _mean(loss(*numbers) for rows in _zip(*columns) for numbers in _zip(*rows))
     rows = [_zip(*parts) for parts in _zip(*columns, mask)]
     return _reduce([[loss(*numbers) if real else 0.0 for *numbers, real in row] for row in rows], mask, over)
 
@@ -277,25 +250,10 @@ def _plus(left: Rows, right: Rows) -> Rows:
 
 
 OPERATIONS: dict[str, Callable[..., Any]] = {
-    function.__name__: function
-    for function in (
-        gather_log_probs,
-        response_log_probs,
-        token_entropy,
-        masked_mean,
-        masked_whiten,
-        gae,
-        gae_response,
-        rewards_to_go,
-        policy_loss,
-        value_loss,
-        kl,
-        token_rewards,
-        leave_one_out,
-        group_advantages,
-        response_mask,
-        truncate_after_stop,
-        pairwise_loss,
-        dpo_loss,
-    )
-}
+    one.__name__: one
+    for one in [
+        gather_log_probs, response_log_probs, token_entropy, masked_mean, masked_whiten, gae, gae_response, kl,
+        rewards_to_go, policy_loss, value_loss, token_rewards, leave_one_out, group_advantages, response_mask,
+        truncate_after_stop, pairwise_loss, dpo_loss,
+    ]
+}  # fmt: skip

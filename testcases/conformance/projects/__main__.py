@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import tomllib
 import warnings
 from datetime import date
@@ -44,32 +45,47 @@ def run(key: str, folder: Path) -> dict[str, Any]:
     return {**PINS[key], "operations": reports}
 
 
-def finding(name: str, folder: Path) -> tuple[Report, Report | None]:
-    """The report of a finding's function, and that of the same function with the finding's edit, if it has one."""
-    found = tomllib.loads(FINDINGS.read_text())[name]
+def finding(name: str, folder: Path) -> tuple[Report, Report]:
+    """The report of a finding's function, and that of the same function with the finding's edit."""
+    found = _findings()[name]
     key, operation = found.get("project", name), found["operation"]
     place = fetch(key, folder)
     as_it_is = report_of(PROJECTS[key](Sources(key, place))[operation], operation)
-    if not found["old"]:
-        return as_it_is, None
     edits = {found["file"]: tuple(zip(found["old"], found["new"], strict=True))}
     return as_it_is, report_of(PROJECTS[key](Sources(key, place, edits))[operation], operation)
+
+
+def _findings() -> dict[str, Any]:
+    return {name: one for name, one in tomllib.loads(FINDINGS.read_text()).items() if name != "opened"}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sources", type=Path, default=Path("runs/conformance"), help="where the sources are, or go")
     parser.add_argument("--only", nargs="*", default=list(PROJECTS), help="projects, by their key in projects.toml")
-    parser.add_argument("--finding", help="one of findings.toml")
+    parser.add_argument("--finding", choices=_findings(), help="one of findings.toml")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
+    try:
+        _run(options)
+    except (ImportError, FileNotFoundError, subprocess.CalledProcessError) as error:  # jax, a checkout, a registry
+        parser.error(str(error))
+
+
+def _run(options: argparse.Namespace) -> None:
     if options.finding:
         as_it_is, edited = finding(options.finding, options.sources)
-        print(as_it_is, "", "with the edit:", edited or "there is none", sep="\n")
+        print(as_it_is, "", "with the edit:", edited, sep="\n")
         return
     record = json.loads(RECORD.read_text()) if RECORD.is_file() else {"projects": {}}
     for key in options.only:
         record["projects"][key] = run(key, options.sources)
+    edited = {
+        name: finding(name, options.sources)[1]
+        for name in _findings()
+        if _findings()[name].get("project", name) in options.only
+    }
+    record["with the edits"] = record.get("with the edits", {}) | {name: one.outcome for name, one in edited.items()}
     record["run on"] = date.today().isoformat()
     record["projects"] = {key: record["projects"][key] for key in PROJECTS if key in record["projects"]}
     RECORD.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")

@@ -73,7 +73,8 @@ def _finding(name: str, found: dict[str, Any], record: dict[str, Any]) -> str:
         f"\n**{project['name']} {_version(project)}, {found['operation']}.** {found['says']}",
         f"Matters at: {found['setting']}. Default: {found['default']}. {found['state']}",
         f"Case {worst['smallest']}: expected {_code(worst['expected'])}, got {_code(worst['got'])}.",
-        f"Again: `python -m testcases.conformance.projects --finding {name}`.",
+        f"Again, and with an edit after which all these cases agree: "
+        f"`python -m testcases.conformance.projects --finding {name}`.",
     ]
     return "\n".join(lines) + "\n"
 

@@ -14,20 +14,16 @@ from solutions import lesson03_policy_gradient as three
 from solutions import lesson04_gae as four
 from solutions import lesson05_ppo_loss as five
 from solutions import lesson06_kl_rewards as six
+from solutions import lesson13_after_ppo as thirteen
 from testcases.conformance.ppo_conformance import AGREES, CORNER, DIFFERS, check
 from testcases.conformance.ppo_conformance.__main__ import main
 from testcases.conformance.ppo_conformance.slow import OPERATIONS
 
-OURS = {
-    "gather_log_probs": one.gather_log_probs,
-    "response_log_probs": one.response_log_probs,
-    "token_entropy": one.token_entropy,
-    "masked_mean": one.masked_mean,
-    "masked_whiten": one.masked_whiten,
-    "response_mask": one.response_mask,
-    "truncate_after_stop": one.truncate_after_stop,
-    "pairwise_loss": two.pairwise_loss,
-    "rewards_to_go": three.rewards_to_go,
+OF_THE_SAME_NAME = (
+    one.gather_log_probs, one.response_log_probs, one.token_entropy, one.masked_mean, one.masked_whiten,
+    one.response_mask, one.truncate_after_stop, two.pairwise_loss, three.rewards_to_go,
+)  # fmt: skip
+OURS = {function.__name__: function for function in OF_THE_SAME_NAME} | {
     "leave_one_out": three.leave_one_out_baseline,
     "gae": four.compute_gae,
     "gae_response": four.compute_response_gae,
@@ -35,12 +31,14 @@ OURS = {
     "value_loss": five.compute_value_loss,
     "kl": six.estimate_kl,
     "token_rewards": six.compute_rewards,
+    "group_advantages": lambda scores: thirteen.group_advantages(scores, epsilon=1e-12),
+    "dpo_loss": lambda **given: thirteen.dpo_loss(*given.values()),
 }
 
 
 @pytest.mark.parametrize("name", OURS)
 def test_the_functions_of_the_course_agree_without_a_switch(name):
-    report = check(OURS[name], name)
+    report = check(OURS[name], name, conventions=["differentiable=no"] if name == "group_advantages" else ())
     assert report.outcome == AGREES, str(report)
     assert not report.six_digits and not report.left_out
 
@@ -69,10 +67,24 @@ def test_a_gap_taken_for_a_step_is_one_line_of_a_corner():
     report = check(raw, "gae_response", conventions={"padding": "any"})
     assert report.outcome == CORNER
     assert [(one.kind, one.cause) for one in report.differences if one.kind == "value"] == [("value", "gap_is_a_step")]
-    assert (
-        check(raw, "gae_response", conventions=["padding=any"], not_supported=["gaps", "nan under the mask"]).outcome
-        == AGREES
-    )
+    without = {"not_supported": ["gaps", "nan under the mask"]}
+    assert check(raw, "gae_response", conventions=["padding=any"], **without).outcome == AGREES
+
+
+def test_a_report_says_how_to_declare_what_is_meant():
+    wrong = {one.kind: one.declared_by for one in check(raw, "gae_response").differences}
+    assert wrong["padding is not 0"] == "--convention padding=any" and not wrong["value"]
+    assert wrong["nan under the mask"] == '--not-supported "nan under the mask"'
+
+
+def test_a_loss_without_a_mask_and_ends_before_a_step():
+    report = check(lambda mask, **given: five.compute_ppo_loss(**given), "policy_loss")
+    assert [one.cause for one in report.differences] == ["mask_ignored"]
+
+    def before(rewards, values, dones, gamma, lam):
+        return four.compute_gae(rewards, values, dones[:, 1:], gamma, lam)
+
+    assert check(before, "gae", conventions=["dones=before"]).outcome == AGREES
 
 
 def test_a_cause_is_named_to_six_digits_too():
@@ -104,19 +116,15 @@ def test_nan_under_the_mask_hides_no_other_difference():
     assert {one.kind for one in found} >= {"value"}
 
 
-def in_place(values, mask, shift_mean):
-    values -= 0.0
-    values += 1.0
-    return one.masked_whiten(values - 1.0, mask, shift_mean)
-
-
 def test_the_other_kinds_of_difference():
     kinds = {
         "raises": lambda values, mask, shift_mean: 1 / 0,
         "shape": lambda values, mask, shift_mean: one.masked_whiten(values, mask, shift_mean)[0],
         "no gradient": lambda **given: one.masked_whiten(**given).detach(),
         "padding is not 0": lambda values, mask, shift_mean: one.masked_whiten(values, mask, shift_mean) + 1.0 * ~mask,
-        "changed in place": in_place,
+        "changed in place": lambda values, mask, shift_mean: one.masked_whiten(
+            values.add_(1.0) - 1.0, mask, shift_mean
+        ),
         "gradient": lambda values, mask, shift_mean: (
             (w := one.masked_whiten(values, mask, shift_mean)).detach() + w * 2 - 2 * w.detach()
         ),
@@ -141,6 +149,9 @@ def test_a_function_may_take_and_give_arrays_or_lists(framework, kind):
     "asked, sentence",
     [
         (["nowhere:gae", "--as", "gae"], "No module named 'nowhere'"),
+        (["nowhere.py:gae", "--as", "gae"], "there is no file nowhere.py"),
+        (["math:hypot", "--as", "gae", "--device", "nowhere"], "expected a device that torch has here"),
+        (["math:pi", "--as", "gae"], "expected a function, got float"),
         (["math:sqrt", "--as", "gaee"], "expected an operation, got 'gaee'"),
         (["math:nothing", "--as", "gae"], "math has no nothing"),
         (["math", "--as", "gae"], "expected module:function, got 'math'"),
@@ -149,7 +160,7 @@ def test_a_function_may_take_and_give_arrays_or_lists(framework, kind):
         (["math:sqrt", "--as", "gae", "--not-supported", "gaps"], "no case of gae needs ['gaps']"),
         (["math:sqrt", "--as", "gae", "--framework", "jax"], "expected framework to be one of torch, numpy, list"),
         (["math:sqrt", "--as", "gae", "--dtype", "half"], "expected dtype to be float32 or float64"),
-        (["--case", "gae-99"], "there is no case 'gae-99'"),
+        (["--case", "gae-99"], "gae has no case 'gae-99'"),
     ],
 )
 def test_bad_input_is_one_sentence(capsys, asked, sentence):
@@ -159,9 +170,9 @@ def test_bad_input_is_one_sentence(capsys, asked, sentence):
 
 
 def test_a_function_with_other_names_is_told_what_it_is_called_with():
-    report = check(lambda r, v, d, g, w: None, "gae")
-    assert "it is called with rewards, values, dones, gamma, lam by name" in report.differences[0].got
-    assert "give adapt=" in report.differences[0].got
+    sentence = "is called with rewards, values, dones, gamma, lam by name .* def mine"
+    with pytest.raises(ValueError, match=sentence):
+        check(lambda r, v, d, g, w: None, "gae")
     adapted = check(
         lambda r, v, d, g, w: four.compute_gae(r, v, d, g, w), "gae", adapt=lambda given: tuple(given.values())
     )

@@ -57,7 +57,8 @@ def test_a_finding_is_in_the_record_with_its_threads(name):
     report = RECORD["projects"][found.get("project", name)]["operations"][found["operation"]]
     assert report["differences"] and found["setting"] and found["default"]
     assert all(thread in found["state"] for thread in found["threads"])
-    assert len(found["old"]) == len(found["new"])
+    assert len(found["old"]) == len(found["new"]) > 0
+    assert RECORD["with the edits"][name] == "agrees"
     assert found["issue"] == ("ot yet reported to the project" in found["state"])
     assert found["issue"] == (page.FINDINGS.parent / f"issues/{name}.md").is_file()
 
