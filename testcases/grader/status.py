@@ -33,6 +33,7 @@ STATUS_OF_FAILURE = {
 }
 """By `CheckFailed.kind`; what else was raised is an error, and all else is wrong."""
 SECOND, NEAR, SYNTAX, NEWER = "a second copy", "a near name", "does not load", "a newer Python"
+CLOSED = "an archive that is not read"
 """What an instructor should look at in a submission, whatever its mark."""
 UNSAFE = "NOT SANDBOXED"
 NOT_SANDBOXED = f"{UNSAFE}: unless a note says what held, this code could have changed its marks and this machine"

@@ -32,6 +32,8 @@ MAX_UNPACKED = 200_000_000
 MAX_JUNK = 8 * 2**30
 """Bytes of a tar that are skipped."""
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
+PACKED = (".rar", ".7z", ".zipx", ".zst", ".lzh", ".dmg")
+"""What nothing here can open."""
 ZIP_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2)
 JUNK = re.compile(
     r"(^|/)(__MACOSX|__pycache__|\.git|\.?venv[^/]*|\.?env|virtualenv|node_modules|site-packages|\.tox"
@@ -306,8 +308,16 @@ def is_archive(name: str) -> bool:
 
 def stem_of(name: str) -> str:
     """The name without the ending of an archive."""
-    ending = next((ending for ending in ARCHIVES if name.lower().endswith(ending)), "")
+    ending = next((ending for ending in ARCHIVES + PACKED if name.lower().endswith(ending)), "")
     return name[: len(name) - len(ending)] if len(ending) < len(name) else name
+
+
+def packed_problem(name: str) -> str:
+    """What to do with an archive that is not read; empty for anything else."""
+    if not name.lower().endswith(PACKED):
+        return ""
+    wanted = f"a folder or an archive ({', '.join(ARCHIVES)})"
+    return f"expected {wanted}, got {name}: unpack it into a folder of the same name, and remove it"
 
 
 def limit_of(name: str) -> int:

@@ -16,7 +16,7 @@ import os
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -27,23 +27,28 @@ from .archives import ARCHIVES, Unreadable, is_archive, printable, read_file, st
 from .selection import course_files
 
 CANVAS = re.compile(
-    r"(?P<student>[^_]+_)(?P<late>LATE_)?(?P<id>\d+|(?:(?<=^anon_)|(?<=^anon_LATE_))\w{5})_"
+    r"(?P<student>[^\s!-/:-@\[-^`{-~]+?_)(?P<late>LATE_)?(?P<id>\d+|(?:(?<=^anon_)|(?<=^anon_LATE_))\w{5})_"
     r"((?P<number>\d+)_(?P<file>.+)|(?P<typed>(text|link)\.html))"
 )
-"""Graded anonymously, everybody is called "anon", and has five letters or digits. A typed text has no number."""
+"""Graded anonymously, everybody is called "anon", and has five letters or digits. A typed text has no number. A name
+is what Canvas leaves of it: letters, digits and "_"."""
 CANVAS_VERSION = re.compile(r"-(\d+)(?=\.[^.]+(\.[^.]+)?$)")
-MOODLE = re.compile(r"(?P<student>.+_\d+_assignsubmission_)(file|onlinetext)([_.](?P<file>.*))?", re.IGNORECASE)
+MOODLE = re.compile(r"(?P<student>.+?_\d+_assignsubmission_)(file|onlinetext)([_.](?P<file>.*))?", re.IGNORECASE)
 BLACKBOARD_ATTEMPT = re.compile(r"_attempt_\d{4}(-\d\d){5}")
 BLACKBOARD = re.compile(
     rf"(?P<before>((?!{BLACKBOARD_ATTEMPT.pattern}).)+)_(?P<student>[^_]+)"
     r"_attempt_(?P<time>\d{4}(-\d\d){5})(_(?P<file>.+)|\.txt)"
 )
 """The first `_attempt_` is Blackboard's: what comes behind it is the name that a student has given to a file."""
-BRIGHTSPACE = re.compile(
+BRIGHTSPACE_FOLDER = re.compile(
     r"(?P<id>\d+-\d+) - (?P<student>.+?) ?- (?P<day>\w+ \d+, \d{4}|\d+ \w+,? \d{4}) "
     r"(?P<hour>\d+?):?(?P<minute>\d\d)(?P<half> [AP]M)?"
-    r"( - (?P<file>.+))?"
 )
+"""The last time is Brightspace's: what is before it is a name, whatever a student is called."""
+BRIGHTSPACE = re.compile(BRIGHTSPACE_FOLDER.pattern + r"( - (?P<file>.+))?")
+GOOGLE = re.compile(r"(?P<student>.+?) - (?P<file>.+\.\w+)")
+FILES_EACH = 4
+"""So many files a person has at most, on average: `HW - Ann Lee.zip` is not the work of somebody called HW."""
 METADATA = "submission_metadata.yml"
 SURE = ("Moodle", "Blackboard", "Brightspace", "Gradescope")
 """Whose layouts nothing else looks like."""
@@ -127,16 +132,21 @@ def find(folder: Path) -> list[HandIn]:
     names = [name for name in names if not NOT_SUBMITTED.fullmatch(name) and not _is_hidden_file(folder / name)]
     names = [name for name in names if name not in beside]
     groups: dict[tuple[str, str], _Group] = {}
+    layout = _Layout.of([folder / name for name in names])
     for name in names:
-        _add(groups, folder / name)
+        _add(groups, folder / name, layout)
     _tell_logins([group for group in groups.values() if group.words])
     found = [one for group in groups.values() for one in _of_gradescope(group, uploads)]
     return _named(found)
 
 
 def kept_beside(folder: Path) -> list[str]:
-    """The tables and settings that lie among the submissions and are none."""
-    return [name for name in sorted(os.listdir(folder)) if KEPT_BESIDE.fullmatch(name)]
+    """The tables and settings that lie among the submissions and are none; of a person whose files have the name in
+    front, as Google Classroom's do, they are a part."""
+    names = sorted(os.listdir(folder))
+    kept = [name for name in names if KEPT_BESIDE.fullmatch(name)]
+    people = {hit["student"] for name in names if name not in kept and (hit := GOOGLE.fullmatch(name))}
+    return [name for name in kept if not ((hit := GOOGLE.fullmatch(name)) and hit["student"] in people)]
 
 
 def _tell_logins(groups: Sequence[_Group]) -> None:
@@ -151,44 +161,93 @@ def _tell_logins(groups: Sequence[_Group]) -> None:
         group.aliases = tuple("_".join(group.words[start:]) for start in range(1, first))
 
 
-def _add(groups: dict[tuple[str, str], _Group], path: Path) -> None:
+@dataclass
+class _Layout:
+    """What the names in a folder have in common: one name alone can be read in several ways."""
+
+    often: Counter[str]
+    """System -> how many names look like its own."""
+    has_people_in_front: bool
+    """As Google Classroom's have."""
+
+    @classmethod
+    def of(cls, paths: Sequence[Path]) -> _Layout:
+        often = Counter(system for path in paths for system in _hits(path))
+        rest = [hit["student"] for path in paths if not _hits(path) and (hit := _of_google(path))]
+        return cls(often, 1 < len(set(rest)) and len(rest) <= FILES_EACH * len(set(rest)))
+
+
+def _hits(path: Path) -> dict[str, re.Match[str]]:
+    """System -> how its pattern reads the name."""
+    is_loose = not path.is_dir()
+    patterns = {"Moodle": MOODLE, "Brightspace": BRIGHTSPACE if is_loose else BRIGHTSPACE_FOLDER}
+    patterns |= {"Blackboard": BLACKBOARD, "Canvas": CANVAS} if is_loose else {}
+    return {system: hit for system, pattern in patterns.items() if (hit := pattern.fullmatch(path.name))}
+
+
+def _of_google(path: Path) -> re.Match[str] | None:
+    return None if path.is_dir() else GOOGLE.fullmatch(path.name)
+
+
+def _add(groups: dict[tuple[str, str], _Group], path: Path, layout: _Layout) -> None:
     """Put one thing in the folder where it belongs."""
     name = path.name
-    is_loose = not path.is_dir()
-    if is_loose and (hit := CANVAS.fullmatch(name)):
-        student = hit["student"] + hit["id"]
-        group = groups.setdefault(("canvas", student), _Group(f"canvas\0{student}", student, system="Canvas"))
-        group.notes += ["handed in late, as Canvas says"] if hit["late"] else []
-        group.is_late |= bool(hit["late"])
-        group.parts.append((path, CANVAS_VERSION.sub("", hit["file"] or hit["typed"])))
-        group.parts.sort(key=_version)
-    elif hit := MOODLE.fullmatch(name):
-        student = f"{hit['student']}file_" if is_loose else name
-        group = groups.setdefault(("moodle", hit["student"]), _Group(student, student, system="Moodle"))
-        group.parts.append((path, hit["file"] or name))
-    elif is_loose and (hit := BLACKBOARD.fullmatch(name)):
-        student, day, clock = hit["student"], hit["time"][:10], hit["time"][11:].replace("-", ":")
-        key = f"blackboard\0{hit['before']}\0{student}\0{hit['time']}"
-        made = _Group(key, student, system="Blackboard", handed_in=f"{day}T{clock}")
-        made.words = (*hit["before"].split("_"), student)
-        group = groups.setdefault(("blackboard", made.key), made)
-        if BLACKBOARD_ATTEMPT.search(hit["file"] or ""):
-            group.notes.append(f"a file's own name looks like an attempt of somebody: {hit['file'][:100]}")
-        # The .txt that comes with each attempt is Blackboard's own.
-        group.parts += [(path, hit["file"])] if hit["file"] else []
-    elif hit := BRIGHTSPACE.fullmatch(name):
-        time = f"{hit['day']} {hit['hour']}:{hit['minute']}{hit['half'] or ''}"
-        made = _Group(f"brightspace\0{hit['id']}\0{time}", hit["student"], system="Brightspace", handed_in=time)
-        group = groups.setdefault(("brightspace", made.key), made)
-        group.parts.append((path, hit["file"] or name))
-    elif is_loose and (hit := _of_a_lesson().fullmatch(name)):
+    if hits := _hits(path):
+        system = max(hits, key=lambda system: layout.often[system])
+        ADD[system](groups, path, hits[system])
+    elif not path.is_dir() and (
+        hit := layout.has_people_in_front and _of_google(path) or _of_a_lesson().fullmatch(name)
+    ):
         group = groups.setdefault(("files", hit["student"]), _Group(f"files\0{hit['student']}", hit["student"]))
         group.system = "file"
         group.parts.append((path, hit["file"]))
     else:
-        system = "folder" if path.is_dir() else "archive" if is_archive(name) else "file"
+        system = "folder" if path.is_dir() else "archive" if stem_of(name) != name else "file"
         system = "repository" if (path / ".git").exists() else system
         groups["", name] = _Group(name, stem_of(name), [(path, name)], system=system)
+
+
+def _add_canvas(groups: dict[tuple[str, str], _Group], path: Path, hit: re.Match[str]) -> None:
+    student = hit["student"] + hit["id"]
+    group = groups.setdefault(("canvas", student), _Group(f"canvas\0{student}", student, system="Canvas"))
+    group.notes += ["handed in late, as Canvas says"] if hit["late"] else []
+    group.is_late |= bool(hit["late"])
+    group.parts.append((path, CANVAS_VERSION.sub("", hit["file"] or hit["typed"])))
+    group.parts.sort(key=_version)
+
+
+def _add_moodle(groups: dict[tuple[str, str], _Group], path: Path, hit: re.Match[str]) -> None:
+    student = path.name if path.is_dir() else f"{hit['student']}file_"
+    group = groups.setdefault(("moodle", hit["student"]), _Group(student, student, system="Moodle"))
+    group.parts.append((path, hit["file"] or path.name))
+
+
+def _add_blackboard(groups: dict[tuple[str, str], _Group], path: Path, hit: re.Match[str]) -> None:
+    student, day, clock = hit["student"], hit["time"][:10], hit["time"][11:].replace("-", ":")
+    key = f"blackboard\0{hit['before']}\0{student}\0{hit['time']}"
+    made = _Group(key, student, system="Blackboard", handed_in=f"{day}T{clock}")
+    made.words = (*hit["before"].split("_"), student)
+    group = groups.setdefault(("blackboard", made.key), made)
+    if BLACKBOARD_ATTEMPT.search(hit["file"] or ""):
+        group.notes.append(f"a file's own name looks like an attempt of somebody: {hit['file'][:100]}")
+    # The .txt that comes with each attempt is Blackboard's own.
+    group.parts += [(path, hit["file"])] if hit["file"] else []
+
+
+def _add_brightspace(groups: dict[tuple[str, str], _Group], path: Path, hit: re.Match[str]) -> None:
+    time = f"{hit['day']} {hit['hour']}:{hit['minute']}{hit['half'] or ''}"
+    made = _Group(f"brightspace\0{hit['id']}\0{time}", hit["student"], system="Brightspace", handed_in=time)
+    made.aliases = (f"{hit['id']} - {hit['student']}",)
+    group = groups.setdefault(("brightspace", made.key), made)
+    group.parts.append((path, hit.groupdict().get("file") or path.name))
+
+
+ADD: dict[str, Callable[[dict[tuple[str, str], _Group], Path, re.Match[str]], None]] = {
+    "Canvas": _add_canvas,
+    "Moodle": _add_moodle,
+    "Blackboard": _add_blackboard,
+    "Brightspace": _add_brightspace,
+}
 
 
 @cache

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import linux
-from ..status import NEAR, NEWER, SECOND, SYNTAX
+from ..status import CLOSED, NEAR, NEWER, SECOND, SYNTAX
 from . import syntax
 from .accepted import code_of
 from .archives import (
@@ -33,6 +33,7 @@ from .archives import (
     kind_of,
     open_archive,
     open_file,
+    packed_problem,
     printable,
     stem_of,
 )
@@ -231,6 +232,8 @@ def _read(hand_in: HandIn) -> Submission:
             submission.newest_file = datetime.fromtimestamp(int(newest), UTC).isoformat()
     for problem in problems:
         submission.note(problem)
+    for part, _ in hand_in.parts if submission.has_work() else ():
+        _doubt_packed(submission, part.name)
     if submission.folder:
         place = "the top folder" if submission.folder == "." else printable(submission.folder)[:200]
         submission.notes.insert(0, f"graded: {place}")
@@ -239,6 +242,11 @@ def _read(hand_in: HandIn) -> Submission:
         if not problems:
             there_is = f"; there is {', '.join(submission.others[:3])}" if submission.others else ""
             submission.note(f"no file of the course in it{there_is}")
+    _doubt_names_and_syntax(submission)
+    return submission
+
+
+def _doubt_names_and_syntax(submission: Submission) -> None:
     for path in course_files():
         if path not in submission.files and (close := close_match(path, submission.others)):
             submission.doubt(NEAR, f"no {path}{close}")
@@ -249,18 +257,23 @@ def _read(hand_in: HandIn) -> Submission:
         if found := syntax.problem(data) if path.endswith(".py") else None:
             submission.doubt(NEWER if found.newer else SYNTAX, f"{path}, {found}")
             submission.newer.update({path: str(found)} if found.newer else {})
-    return submission
 
 
 def _sources(hand_in: HandIn) -> Iterator[tuple[str, Callable[[], Source]]]:
     """Each part with the name it came under, to be opened; single files are one part together."""
     # A file has another name in the submission only where an LMS has put the student's name before its own.
-    single = {name: path for path, name in hand_in.parts if name.lower().endswith(CODE) and name != path.name}
+    single = {name: path for path, name in hand_in.parts if name != path.name and _is_plain(path)}
+    if not any(name.lower().endswith(CODE) for name in single):
+        single = {}
     if single:
         yield hand_in.student, lambda: Files(single)
     for path, name in hand_in.parts:
         if name not in single:
             yield stem_of(name), partial(_open, path)
+
+
+def _is_plain(path: Path) -> bool:
+    return stem_of(path.name) == path.name and not path.is_dir()
 
 
 def _open(path: Path) -> Source:
@@ -276,6 +289,8 @@ def _open(path: Path) -> Source:
         archive.newest = os.lstat(path).st_mtime
         return archive
     what = f"{kind_of(kind)}, {path.name}"
+    if problem := packed_problem(path.name):
+        raise Unreadable(problem)
     raise Unreadable(f"expected a folder or an archive ({', '.join(ARCHIVES)}), got {what}: not read")
 
 
@@ -297,6 +312,8 @@ def _take(submission: Submission, source: Source, origin: str, above: str = "", 
         submission.note(f"expected Python files, or an archive ({', '.join(ARCHIVES)}), got {', '.join(names[:3])}")
     for text in chosen.second:
         submission.doubt(SECOND, text)
+    for name in names:
+        _doubt_packed(submission, name)
     for name in inner[-MAX_ARCHIVES:] if depth < 2 else ():
         try:
             archive = open_archive(name, io.BytesIO(source.read(name)))
@@ -311,6 +328,11 @@ def _take(submission: Submission, source: Source, origin: str, above: str = "", 
         submission.note(f"not graded: {above}{chosen.folder}, since it is as it was handed out")
         return
     _read_chosen(submission, source, chosen, above)
+
+
+def _doubt_packed(submission: Submission, name: str) -> None:
+    if problem := packed_problem(name):
+        submission.doubt(CLOSED, problem)
 
 
 def _code_in(read: Callable[[], bytes]) -> bytes:
@@ -361,9 +383,21 @@ def _read_chosen(submission: Submission, source: Source, chosen: Chosen, above: 
         else:
             submission.files[path] = data
     known = {*chosen.files.values(), *chosen.passed_over}
-    others = (name for name in source.readers if name.lower().endswith(CODE) and name not in known)
-    others = (printable(name) for name in others if name.rpartition("/")[2] not in GIVEN)
-    submission.others = sorted({*submission.others, *others})[:50]
+    others = [name for name in source.readers if name.lower().endswith(CODE) and name not in known]
+    others = [name for name in others if name.rpartition("/")[2] not in GIVEN]
+    for name in others:
+        _doubt_copy(submission, source, chosen, name)
+    submission.others = sorted({*submission.others, *map(printable, others)})[:50]
+
+
+def _doubt_copy(submission: Submission, source: Source, chosen: Chosen, name: str) -> None:
+    """`gae (1).py` beside `gae.py`: nobody knows which is meant."""
+    for path, graded in chosen.files.items():
+        if path.rpartition("/")[2].lower() == f"{_plain(name)}.py" and exercises_in(path):
+            with contextlib.suppress(Unreadable):
+                data = source.read(name)
+                if data != submission.files.get(path) and not is_untouched(path, data):
+                    submission.doubt(SECOND, f"graded {graded}; {name} has almost its name, and another text")
 
 
 def _by_number(name: str) -> list[tuple[int, str]]:

@@ -85,6 +85,7 @@ def settle(
 
     people = roster.read(roster_file) if roster_file else None
     found = sheets.load(out, rows, secret)
+    found = roster.of_members(found, people) if people else found
     matching = roster.match(found, people, bool(assignment.attempts)) if people else None
     settled = settling.settle(settling.Class(found, people, matching), assignment, overrides)
     return replace(settled, sheets=sheets.in_order(settled.sheets))

@@ -13,11 +13,11 @@ import itertools
 import re
 import unicodedata
 from collections.abc import Callable, Container, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from .sheets import MarkSheet
-from .text import clean
+from .sheets import MarkSheet, Raw
+from .text import clean, slug
 
 COLUMNS = {
     "student": (
@@ -37,12 +37,25 @@ COLUMNS = {
     "login": ("login", "sis login id", "login id", "username", "user name", "github_username"),
     "email": ("email", "e-mail", "email address", "mail"),
     "section": ("section", "sections", "group", "groups"),
+    "group": ("group", "groups", "team"),
     "identifier": ("identifier", "roster_identifier"),
 }
 """Our name of a column, and the headers it is known by, in any case of letters."""
 MAX_BYTES = 16 * 2**20
-CANVAS_DOWNLOAD = re.compile(r"^[^_]+_(?:LATE_)?(\d+)(?:_\d+_|$)")
+CANVAS_DOWNLOAD = re.compile(r"^(.+?)_(?:LATE_)?(\d+)(?:_\d+_|$)")
+CANVAS_NUMBER = re.compile(r"(?=_(?:LATE_)?(\d+)_\d+_)")
+"""In the name of a file; a student's name, or what a file is called, can look like more of them."""
 MOODLE_DOWNLOAD = re.compile(r"_(\d+)_assignsubmission_", re.IGNORECASE)
+
+
+ANONYMOUS = "Participant"
+"""Moodle calls everybody so where marking is blind."""
+ANOTHER = {
+    "Canvas": "its number is somebody's on the roster, and the name with it, or in one of its files, is another's",
+    "Moodle": "its number is somebody's on the roster, and the name is another's, or a group's",
+    "Gradescope": "its name is somebody's on the roster, and its email address is another one",
+}
+UNCLEAR = "a submission that is nobody's yet may be theirs: say in a column student of the roster which it is"
 
 
 @dataclass(frozen=True)
@@ -58,6 +71,8 @@ class Person:
     login: str = ""
     email: str = ""
     section: str = ""
+    group: str = ""
+    """Whose work is this person's, where groups hand in."""
     identifier: str = ""
     """Moodle's "Participant 123"."""
 
@@ -94,6 +109,8 @@ class Matching:
     """By `MarkSheet.page`."""
     absent: list[Person] = field(default_factory=list)
     """Who is on the roster and handed in nothing, as far as the names tell."""
+    unclear: list[Person] = field(default_factory=list)
+    """Who may have handed in one of those that are nobody's yet."""
     ambiguous: dict[str, str] = field(default_factory=dict)
     """By `MarkSheet.page`: why nobody is named."""
     problems: list[tuple[str, int | None, str, str]] = field(default_factory=list)
@@ -138,6 +155,30 @@ def read(path: Path) -> Roster:
     return roster
 
 
+def of_members(sheets: Iterable[MarkSheet], roster: Roster) -> list[MarkSheet]:
+    """A sheet for each member of a group that has handed in under its own name, by the roster's column of groups."""
+    members: dict[str, list[Person]] = {}
+    for person in roster.people:
+        members.setdefault(_joined(person.group), []).append(person)
+    people = {_joined(person.name) for person in roster.people} | {""}
+    found = []
+    for sheet in sheets:
+        name = _joined(_in_front(sheet.student)) if sheet.system in ("Canvas", "Moodle", "Brightspace") else ""
+        group = members.get(name, []) if name not in people else []
+        note = f"handed in by a group: the mark of {len(group)}"
+        for person in group:
+            own = Raw(person.email or person.login or person.sis_id or person.name)
+            page = slug(sheet.student, f"{sheet.page} {person.row}")
+            found.append(replace(sheet, page=page, aliases=(*sheet.aliases, own), notes=(*sheet.notes, note)))
+        found += [] if group else [sheet]
+    return found
+
+
+def _in_front(student: str) -> str:
+    """The name in "Team A_7_assignsubmission_file" and "teama_7"."""
+    return re.split(r"_\d+(?:_|$)", student)[0]
+
+
 def match(sheets: Iterable[MarkSheet], roster: Roster, attempts: bool = False) -> Matching:
     """One person a submission, and one submission a person; everything else is a problem, and none is left out.
 
@@ -152,7 +193,8 @@ def match(sheets: Iterable[MarkSheet], roster: Roster, attempts: bool = False) -
     steps = (*STEPS, (_behind_groups(sheets, roster), _names), (_behind_titles(sheets, roster), _logins))
     open_sheets = {sheet.page: sheet for sheet in sheets}
     open_people = {person.row: person for person in roster.people}
-    ambiguous = matching.ambiguous
+    ambiguous, perhaps = matching.ambiguous, set[int]()
+    canvas = {(name, person.id): person for person in roster.people if person.id for name in _canvas_names(person)}
     for keys_of_sheet, keys_of_person in steps:
         by_key: dict[str, list[Person]] = {}
         for person in open_people.values():
@@ -162,9 +204,10 @@ def match(sheets: Iterable[MarkSheet], roster: Roster, attempts: bool = False) -
         for page, sheet in open_sheets.items():
             keys = [key for key in keys_of_sheet(sheet) if key in by_key]
             fitting = {person.row for key in keys for person in by_key[key]}
-            found = {row for row in fitting if not _is_another(sheet, open_people[row])}
+            found = {row for row in fitting if not _is_another(sheet, open_people[row], canvas)}
+            perhaps |= fitting
             if fitting and not found:
-                ambiguous[page] = "its name is somebody's on the roster, and its email address is another one"
+                ambiguous[page] = ANOTHER.get(sheet.system, "")
             elif len(found) == 1:
                 wanted.setdefault(found.pop(), []).append(page)
             elif found:
@@ -180,28 +223,60 @@ def match(sheets: Iterable[MarkSheet], roster: Roster, attempts: bool = False) -
             else:
                 for page in pages:
                     ambiguous[page] = f"several submissions fit line {row} of the roster: say in it which one counts"
-    _tell_the_rest(matching, open_sheets, list(open_people.values()))
+    _tell_the_rest(matching, open_sheets, list(open_people.values()), perhaps)
     return matching
 
 
-def _tell_the_rest(matching: Matching, sheets: Mapping[str, MarkSheet], people: list[Person]) -> None:
+def _tell_the_rest(
+    matching: Matching, sheets: Mapping[str, MarkSheet], people: list[Person], perhaps: Container[int]
+) -> None:
     for page, sheet in sheets.items():
         why = "no line of the roster fits this submission: its mark is in gradebook.csv only"
         why = matching.ambiguous.get(page, why)
         matching.problems.append(("submission without roster row", None, sheet.shown, why))
-    matching.absent = people
+    matching.absent = [person for person in people if person.row not in perhaps]
+    matching.unclear = [person for person in people if person.row in perhaps]
     for person in people:
         why = "no submission fits this line of the roster: nothing handed in, or under another name"
+        why = UNCLEAR if person in matching.unclear else why
         matching.problems.append(("roster row without submission", person.row, clean(person.shown), why))
 
 
-def _is_another(sheet: MarkSheet, person: Person) -> bool:
-    """On Gradescope people write their names themselves; a verified address that is not the person's says no."""
-    if sheet.system != "Gradescope" or person.student in sheet.aliases:
+def _is_another(sheet: MarkSheet, person: Person, canvas: Mapping[tuple[str, str], Person]) -> bool:
+    """Whether the system itself says that this is somebody else.
+
+    On Gradescope people write their names themselves; a verified address that is not the person's says no. Canvas and
+    Moodle write a name and a number, and a name, or that of a group, can end in somebody's number: both must fit.
+
+    Args:
+        canvas: by the name and the number that Canvas writes.
+    """
+    own = {person.student, person.name, person.email, person.login, person.sis_id} - {""}
+    if own & set(sheet.aliases) or sheet.student == person.student:
+        return False
+    if sheet.system == "Canvas" and person.id and (hit := CANVAS_DOWNLOAD.match(sheet.student)):
+        numbers = ((name, one) for name in sheet.exported for one in CANVAS_NUMBER.finditer(name))
+        readings = [(_joined(name[: one.start()]), one[1]) for name, one in numbers]
+        is_open = any(canvas.get(reading, person) is not person for reading in readings)
+        return hit[2] != person.id or _joined(hit[1]) not in _canvas_names(person) or is_open
+    if sheet.system == "Moodle" and person.name and person.identifier:
+        name = _joined(_in_front(sheet.student))
+        return not name.endswith((_joined(person.name), _joined(ANONYMOUS)))
+    if sheet.system != "Gradescope":
         return False
     emails = {alias.casefold() for alias in sheet.aliases if "@" in alias}
     is_known = not emails or not person.email or person.email.casefold() in emails
     return not is_known and not (person.sis_id and person.sis_id in sheet.aliases)
+
+
+def _joined(text: str) -> str:
+    return _loose(text).replace(" ", "")
+
+
+def _canvas_names(person: Person) -> set[str]:
+    """As Canvas writes them into a file's name: the last name first, in one word; however the roster turns it."""
+    words = _loose(person.name).split()
+    return {"".join(words[i:] + words[:i]) for i in range(len(words))}
 
 
 def _exact(text: str) -> str:
@@ -229,7 +304,7 @@ def _downloads(sheet: MarkSheet) -> set[str]:
     """The ids in the file names that Canvas and Moodle give to downloaded submissions."""
     found = set()
     if hit := CANVAS_DOWNLOAD.match(sheet.student):
-        found.add(f"canvas {hit[1]}")
+        found.add(f"canvas {hit[2]}")
     if hit := MOODLE_DOWNLOAD.search(sheet.student):
         found.add(f"moodle {hit[1]}")
     return found

@@ -127,11 +127,11 @@ def _with_absent(found: Class, assignment: Assignment, overrides: Sequence[Overr
     """With a sheet for everybody who handed in nothing and about whom the instructor has decided something."""
     if not found.matching:
         return found
-    matching = replace(found.matching, person_of=dict(found.matching.person_of), absent=[])
+    matching = replace(found.matching, person_of=dict(found.matching.person_of), absent=[], unclear=[])
     sheets = [*found.sheets]
-    for person in found.matching.absent:
+    for person in (*found.matching.absent, *found.matching.unclear):
         if not any(person in _people(found, one.student) for one in overrides):
-            matching.absent.append(person)
+            (matching.unclear if person in found.matching.unclear else matching.absent).append(person)
             continue
         name, most = person.student or person.shown, tidy(assignment.total)
         page = slug(name, f"line {person.row} of the roster")

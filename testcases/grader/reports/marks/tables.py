@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ...marking import TITLE
 from ...status import GRADER, OTHER_ATTEMPT
-from .roster import Matching, Person, Roster
+from .roster import UNCLEAR, Matching, Person, Roster
 from .sheets import MarkSheet, Raw, Settled, tidy
 from .text import cell, clean
 
@@ -65,12 +65,12 @@ def gradebook(path: Path, sheets: Sequence[MarkSheet], matching: Matching | None
         rows.append(row)
     if matching is not None:
         most = max((sheet.max_score or 0 for sheet in sheets), default=0)
-        for person in matching.absent:
-            student = person.student or person.shown
-            blank = [None] * (len(lessons) + 2)
-            rows.append(
-                [student, person.name, 0, most, 0, "no-submission", *blank, "", "", "on the roster, nothing handed in"]
-            )
+        blank = [None] * (len(lessons) + 2)
+        for told, mark, people in (
+            (("no-submission", *blank, "", "", "on the roster, nothing handed in"), 0, matching.absent),
+            (("unclear", *blank, "", "", UNCLEAR), None, matching.unclear),
+        ):
+            rows += [[one.student or one.shown, one.name, mark, most, mark, *told] for one in people]
     return write_rows(path, rows)
 
 

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ...marking import FILES, Assignment
-from ...status import NEAR, NEWER, SECOND, SYNTAX, TAMPER
+from ...status import CLOSED, NEAR, NEWER, SECOND, SYNTAX, TAMPER
 from ..marks import MarkSheet
 
 NO_VERDICT, NOT_GRADED, UNKNOWN = "no verdict", "not graded", "whose is it?"
 LATE, OVERRIDE = "late by a file's time", "an override is not applied"
-ORDER = (NO_VERDICT, TAMPER, NEWER, SYNTAX, NOT_GRADED, SECOND, NEAR, UNKNOWN, LATE, OVERRIDE)
+ORDER = (NO_VERDICT, TAMPER, NEWER, SYNTAX, NOT_GRADED, CLOSED, SECOND, NEAR, UNKNOWN, LATE, OVERRIDE)
 
 
 @dataclass(frozen=True)

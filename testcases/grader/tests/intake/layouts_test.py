@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import zipfile
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from testcases.grader.intake import find, opened
 from testcases.grader.intake import read_submission as read
 from testcases.grader.marking import Shard, batch
 from testcases.grader.reports.marks import MarkSheet, Raw, roster
+from testcases.grader.status import CLOSED, SECOND
 
 GAE = "def td_errors(): ...\n"
 TREE = {"tutorial/lesson04_gae/gae.py": GAE}
@@ -84,6 +86,10 @@ EXPORTS: dict[str, tuple[Mapping[str, str | bytes], str, str]] = {
         {**CANVAS_FILES, "leeann_11_6_my.py": "", "leeann_11_8_a.pdf": "", "smithbob_12_9_gae-1.py": GAE},
         *(CANVAS, "ggg"),
     ),
+    "canvas-underscores": (
+        {"lee_roeann_14_5_gae.py": GAE, "leeann_11_6_7_gae.py": "", "leeann_11_8_gae.py": GAE},
+        *(CANVAS + '"Lee_Roe, Ann",14,s4,ar,A,\n', "gg"),
+    ),
     "canvas-anonymous": (
         {"anon_Ab3xZ_5_gae.py": GAE, "anon_LATE_q9Yt2_6_gae.py": GAE, "anon_00000_7_gae.py": GAE},
         *("", "ggg"),
@@ -139,6 +145,10 @@ EXPORTS: dict[str, tuple[Mapping[str, str | bytes], str, str]] = {
         *(BLACKBOARD, "gggg"),
     ),
     "blackboard-logins": ({attempt("ann_lee"): GAE, attempt("lee"): GAE}, "username\nlee\nann_lee\n", "gg"),
+    "blackboard-numbers": (
+        {attempt(one).replace("Home_work 2", "HW_2"): GAE for one in ("11", "12", "13")},
+        *("username\n11\n12\n13\n", "ggg"),
+    ),
     "blackboard-nothing": ({attempt("al"): GAE, attempt("bs", file=".txt"): ""}, BLACKBOARD, "ge"),
     "blackboard-several": (
         {attempt("al"): GAE, attempt("al", file="_my.py"): "", attempt("co"): GAE},
@@ -154,10 +164,22 @@ EXPORTS: dict[str, tuple[Mapping[str, str | bytes], str, str]] = {
         *(NAMES, "gg"),
     ),
     "brightspace-flat": ({f"{LEE} - gae.py": GAE, f"{LEE} - my.py": "", f"{SMITH} - a.zip": ZIP}, NAMES, "gg"),
+    "brightspace-two-of-a-name": (
+        {f"{LEE}/gae.py": GAE, f"{LEE.replace('12-31', '13-31')}/gae.py": GAE},
+        *("student,name\n13-31 - Ann Lee,Ann Lee\n12-31 - Ann Lee,Ann Lee\n", "gg"),
+    ),
     "brightspace-attempts": ({f"{LEE}/gae.py": GAE, f"{LEE.replace('10', '11')}/gae.py": GAE}, NAMES, "gg"),
     "classroom": (
         {"Ann Lee - gae.py": GAE, "Ann Lee - ppo_loss.py": GAE, "Bob Smith - tutorial.zip": ZIP, "cem öz_gae.py": GAE},
         *(NAMES, "ggg"),
+    ),
+    "classroom-any-file": (
+        {"Ann Lee - gae.py": GAE, "Ann Lee - x.csv": "1", "Bob Smith - hw.zip": ZIP, "Cem Öz - 2 - a.zip": WHOLE},
+        *(NAMES, "ggg"),
+    ),
+    "archives-of-one-homework": (
+        {f"HW - {name}.zip": ZIP for name in ("Ann Lee", "Bob Smith", "Cem Öz")},
+        *("student\nHW - Ann Lee\nHW - Bob Smith\nHW - Cem Öz\n", "ggg"),
     ),
     "folders-without-spaces": (
         {**each("{}", ("\u674e\u96f7", "AnnLee"), TREE), "De_la_Cruz Eva/gae.py": GAE},
@@ -242,6 +264,30 @@ def test_a_table_that_is_taken_for_the_instructors_is_named(tmp_path: Path):
         assert str(found).endswith("but Ann Lee - homework.xlsx, roster.csv: whoever handed such a file in has no row")
 
 
+@pytest.mark.parametrize("name", ["homework.7z", "homework.rar"])
+def test_an_archive_that_is_not_read_is_looked_at_beside_what_is(tmp_path: Path, name: str):
+    lay_out(tmp_path, {"ann/gae.py": GAE, f"ann/{name}": "", f"bob{Path(name).suffix}": ""})
+    ann, bob = map(read, find(tmp_path))
+    assert [doubt.kind for doubt in ann.doubts] == [CLOSED] and "unpack it" in ann.doubts[0].text
+    assert bob.student == "bob" and bob.status == "unreadable" and "unpack it" in bob.notes[0]
+
+
+def test_a_file_beside_a_lesson_is_read_in_a_flat_export_too(tmp_path: Path):
+    lay_out(tmp_path, {"leeann_11_5_gae.py": GAE + "open('words.json')", "leeann_11_6_words.json": "{}"})
+    assert read(find(tmp_path)[0]).files["lesson04_gae/words.json"] == b"{}"
+
+
+def test_a_copy_that_a_browser_has_numbered_is_a_doubt(tmp_path: Path):
+    lay_out(tmp_path, {"ann/gae.py": GAE, "ann/gae (1).py": GAE + "x = 1", "bob/gae.py": GAE, "bob/gae (1).py": GAE})
+    ann, bob = map(read, find(tmp_path))
+    assert [doubt.kind for doubt in ann.doubts] == [SECOND] and bob.doubts == []
+
+
+def test_a_name_that_has_a_time_in_it_is_nobody_else(tmp_path: Path):
+    lay_out(tmp_path, {f"{LEE.replace(' - Nov', ' - Nov 9, 2026 1000 AM - Nov')}/gae.py": GAE})
+    assert [one.student for one in find(tmp_path)] == ["Ann Lee - Nov 9, 2026 1000 AM"]
+
+
 @pytest.mark.parametrize("name", ["homework.7z", "homework.rar", "gae.ipynb"])
 def test_what_is_not_read_is_named(tmp_path: Path, name: str):
     (tmp_path / "ann").mkdir()
@@ -257,6 +303,43 @@ def test_two_people_of_one_name_are_told_apart_by_their_numbers_or_not_at_all():
         MarkSheet(Raw("daybob_13"), "2", 0, 0, system="Canvas"),
     ]
     assert {page: person.row for page, person in roster.match(sheets, people).person_of.items()} == {"2": 3}
+
+
+@named_cases(
+    "system, student, files, wanted",
+    {
+        "right": ("Canvas", "leeann_11", ["leeann_11_5_gae.py"], 2),
+        "first-name-first": ("Canvas", "annlee_11", [], 2),
+        "a-number-in-a-file": ("Canvas", "leeann_11", ["leeann_11_5_2026_hw.zip"], 2),
+        "a-number-of-another": ("Canvas", "evil_11", ["evil_11_13_5_hw.zip"], None),
+        "a-name-of-another": ("Canvas", "leeann_11", ["leeann_11_13_5_hw.zip"], None),
+        "a-group-and-its-first": ("Canvas", "group7_11", ["group7_11_5_gae.py"], None),
+        "right-on-moodle": ("Moodle", "Ann Lee_21_assignsubmission_file", [], 2),
+        "of-a-group": ("Moodle", "Group A-Ann Lee_21_assignsubmission_file_", [], 2),
+        "blind": ("Moodle", "Participant_21_assignsubmission_file", [], 2),
+        "a-team-of-that-number": ("Moodle", "Team A_21_assignsubmission_file", [], None),
+    },
+)
+def test_a_number_counts_with_its_name(system: str, student: str, files: list[str], wanted: int | None):
+    people = [("Lee, Ann", "11", "21"), ("Lee, Ann_11", "13", "")]
+    lines = [roster.Person(row, name=name, id=id, identifier=one) for row, (name, id, one) in enumerate(people, 2)]
+    lines = [replace(one, name="Ann Lee", id="") for one in lines[:1]] if system == "Moodle" else lines
+    sheet = MarkSheet(Raw(student), "1", 0, 0, system=system, exported=tuple(map(Raw, files)))
+    matching = roster.match([sheet], roster.Roster(lines))
+    assert {page: person.row for page, person in matching.person_of.items()} == ({"1": wanted} if wanted else {})
+    assert wanted or 2 in [one.row for one in matching.unclear]
+
+
+@pytest.mark.parametrize("system, student", [("Canvas", "groupa_77"), ("Moodle", "Group A_21_assignsubmission_file")])
+def test_a_group_that_hands_in_under_its_own_name_is_all_its_members(system: str, student: str):
+    who = [("Ann Lee", "a@x.edu", "Group A"), ("Bob Day", "b@x.edu", "Group A"), ("Cem Öz", "c@x.edu", "Group B")]
+    lines = [roster.Person(row, name=a, email=b, group=c, identifier=f"Participant {row + 18}", id=str(row + 75))
+             for row, (a, b, c) in enumerate(who, 2)]  # fmt: skip
+    people = roster.Roster(lines)
+    found = roster.of_members([MarkSheet(Raw(student), "1", 3, 3, system=system)], people)
+    matching = roster.match(found, people)
+    assert [person.name for person in matching.person_of.values()] == ["Ann Lee", "Bob Day"]
+    assert [person.name for person in matching.absent] == ["Cem Öz"] and {one.mark for one in found} == {3}
 
 
 def test_the_name_of_a_file_hands_in_for_nobody_else_and_at_no_other_time(tmp_path: Path):
