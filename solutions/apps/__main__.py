@@ -132,7 +132,7 @@ def _demo(options: argparse.Namespace, console: Console, say: Say) -> int:
 
 
 def _table(run: CapstoneRun) -> Table:
-    """Gold, proxy, KL and valid share of the three policies."""
+    """Gold, proxy, KL and grammatical share of the three policies."""
     table = Table(
         title=f"\npreset {run.plan.preset.name}, seed {run.plan.seed}: the three policies", title_justify="left"
     )

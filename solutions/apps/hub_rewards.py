@@ -37,7 +37,7 @@ def load_reward(
         policy_tokenizer: a reward model with another one gets the texts, encoded again.
         policy_rows: how many tokens the policy can write: often more than its tokenizer has.
         originals: the user's prompt by the text that its tokens decode to; a chat template adds words of its own.
-        say: is told how the reward model reads.
+        say: gets how the reward model reads.
         dtype: of a reward model's weights; "auto" is that in which they were saved.
         columns: what else the user's prompts have, for a reward function that names it.
         variable: what the user calls it, for the message.
@@ -59,7 +59,9 @@ def load_reward(
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     if tokenizer.pad_token_id is None:
-        raise ValueError(f"expected the tokenizer of {name} to have a pad or stop (eos) token, got neither; add one")
+        raise ValueError(
+            f"expected the tokenizer of {name} to have a padding or stop (eos) token, got neither; add one"
+        )
     if model.config.pad_token_id is None:
         model.config.pad_token_id = tokenizer.pad_token_id
     has_every_token = embedding_rows(model) >= policy_rows

@@ -42,7 +42,7 @@ FORBIDDEN = {
     "inotify_init": (253, None),
     "inotify_init1": (294, 26),
     "fanotify_init": (300, 262),
-    # Out of the core that is a neighbour's.
+    # Out of the core that is a neighbor's.
     "sched_setaffinity": (203, 122),
 }
 """System calls that a worker may not make: their numbers on x86_64 and on aarch64."""

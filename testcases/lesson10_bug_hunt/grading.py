@@ -119,7 +119,7 @@ def _fail(answer: Answer, kind: str, lines: list[str], share: float = 0.0) -> No
     lesson, exercise = answer.request.lesson, answer.request.exercise
     cause = None
     if kind in (REFUSES, MISSED):  # Whatever stops tests before their end is its own cause.
-        cause = current().explainer.diagnose(answer.request, answer.outcome, neighbours=False).listed
+        cause = current().explainer.diagnose(answer.request, answer.outcome, neighbors=False).listed
     tail = [f"Likely cause: {cause.name}: {cause.why}"] if cause else []
     tail.append(f'Read: tutorial/{lesson}/README.md, "{section_for(lesson, exercise)}"')
     tail.append(f"Hint: make hint LESSON={read_lesson(lesson).number} EXERCISE={exercise}")

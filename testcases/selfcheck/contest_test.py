@@ -161,7 +161,7 @@ def texts() -> dict[str, str]:
     return {name: " ".join(path.read_text("utf-8").split()) for name, path in pages.items()}
 
 
-def test_the_page_prints_the_records_tables(texts):
+def test_the_page_prints_the_recorded_tables(texts):
     for rows in record.tables(record.recorded()).values():
         assert " ".join(record.for_page(rows).split()) in texts["page"]
 

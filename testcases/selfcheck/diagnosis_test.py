@@ -123,7 +123,7 @@ ODD = ("return rewards + gamma * next_values", "return rewards.cos() + gamma * n
         pytest.param(("gamma * lam * next", "lam.__pow__(3) * next"), "", id="and-one-of-its-own"),
     ],
 )
-def test_another_exercise_is_blamed_only_where_a_right_one_mends_this_call(change: tuple[str, str], told: str):
+def test_another_exercise_is_blamed_only_where_a_right_one_fixes_this_call(change: tuple[str, str], told: str):
     lesson, file = "lesson04_gae", "lesson04_gae/gae.py"
     text = (SOLUTIONS / file).read_text("utf-8").replace(*ODD).replace(*change)
     said = first_failure(solutions_changed(lesson, {file: text}), lesson, "compute_gae")

@@ -80,7 +80,7 @@ def test_every_stop_token_of_the_generation_settings_ends_a_response(gpt2):
     assert hub_models.stop_token_ids(model, words) == (1, 3)
 
 
-def test_a_tokenizer_without_pad_token_pads_with_its_stop_token_and_says_so(tmp_path, capsys):
+def test_a_tokenizer_without_a_padding_token_takes_its_stop_token_and_says_so(tmp_path, capsys):
     source = causal(tmp_path / "model", words=tokenizer(pad=False))
     assert run(tmp_path, source, f"{HERE}:likes_a") == 0
     assert "has no pad token: its stop token <|end|> serves as one" in " ".join(capsys.readouterr().out.split())
@@ -260,7 +260,7 @@ def test_a_reward_model_with_nothing_to_pad_with_is_refused(tmp_path, gpt2, caps
     words = tokenizer(letters=LETTERS[::-1], pad=False)
     words.eos_token = None
     assert run(tmp_path, gpt2, classifier(tmp_path / "rm", words)) == 1
-    assert "to have a pad or stop (eos) token, got neither" in capsys.readouterr().err
+    assert "to have a padding or stop (eos) token, got neither" in capsys.readouterr().err
 
 
 def test_a_reward_model_with_fewer_tokens_than_the_policy_gets_the_texts(tmp_path, capsys):

@@ -80,19 +80,19 @@ class Explanation:
         self._failed: dict[tuple[str, str], list[Failed]] = {}
         self._afresh: Counter[tuple[str, str]] = Counter()
 
-    def diagnose(self, request: Request, outcome: Outcome, neighbours: bool = True) -> Diagnosis:
+    def diagnose(self, request: Request, outcome: Outcome, neighbors: bool = True) -> Diagnosis:
         """In layers: each is asked only where those before it found nothing.
 
         First a listed wrong answer that agrees with the student on every example: one of the exercise, else (with
-        `neighbours`) one of another that the exercise calls. Then general causes that agree as well. Failing them, the
+        `neighbors`) one of another that the exercise calls. Then general causes that agree as well. Failing them, the
         listed one of the exercise that agrees best. Then what the answer shows by itself, and where it differs.
         """
         if outcome.error and outcome.error.kind in NOT_EXPLAINED:
             return Diagnosis()
         right, failed = self._reference.evaluate(request), Failed(request, outcome)
         earlier = self._failed.setdefault((request.lesson, request.exercise), [])
-        # A neighbour's wrong answer that leaves this one right explains nothing, however close it is.
-        listed = None if same_outcome(right, outcome) else self._listed(failed, earlier, neighbours)
+        # A neighbor's wrong answer that leaves this one right explains nothing, however close it is.
+        listed = None if same_outcome(right, outcome) else self._listed(failed, earlier, neighbors)
         earlier[:] = [*earlier, failed][-MAX_FAILED:]
         if listed:
             return Diagnosis(listed)
@@ -109,7 +109,7 @@ class Explanation:
         with left_out():
             shown = self._kept(*seen) or self._shown(seen)
         with left_out():
-            if not shown and neighbours and (text := self._of_a_neighbour(*seen)):
+            if not shown and neighbors and (text := self._of_a_neighbor(*seen)):
                 return Diagnosis(where=text)
         with left_out():
             shown = shown or self._depends(seen)
@@ -176,8 +176,8 @@ class Explanation:
         told = "right" if same_outcome(first, right) else "another one"
         return f"{KEPT}: asked first, the answer is {told}"
 
-    def _of_a_neighbour(self, request: Request, right: Outcome, mine: Outcome) -> str:
-        """Whether the reference's version of one other exercise is enough to mend this very answer."""
+    def _of_a_neighbor(self, request: Request, right: Outcome, mine: Outcome) -> str:
+        """Whether the reference's version of one other exercise makes this very answer right."""
         if not isinstance(self._subject, LocalEvaluator):
             return ""
         lesson, used = request.lesson, self._reference.used_by(request.lesson, request.exercise) - {request.exercise}
@@ -213,9 +213,9 @@ class Explanation:
     def _ask(self, wrong: WrongAnswer, request: Request) -> Outcome:
         return self._reference.changed(request.lesson, wrong).evaluate(request)
 
-    def _listed(self, failed: Failed, earlier: list[Failed], neighbours: bool) -> WrongAnswer | None:
+    def _listed(self, failed: Failed, earlier: list[Failed], neighbors: bool) -> WrongAnswer | None:
         """The wrong answer of the list that gives this answer and the last that failed, and agrees on every example."""
-        agreeing = self._agreeing_with(failed.request.lesson, failed.request.exercise, neighbours)
+        agreeing = self._agreeing_with(failed.request.lesson, failed.request.exercise, neighbors)
         gives = (wrong for wrong in agreeing if all(one.is_given_by(wrong, self._ask) for one in (failed, *earlier)))
         return next(gives, None)
 
@@ -251,14 +251,14 @@ class Explanation:
                 return 0.0  # It is far, whatever comes.
         return agreed / max(1, agreed + differ)
 
-    def _agreeing_with(self, lesson: str, exercise: str, neighbours: bool) -> Iterator[WrongAnswer]:
+    def _agreeing_with(self, lesson: str, exercise: str, neighbors: bool) -> Iterator[WrongAnswer]:
         """Wrong answers that agree with the subject on every example.
 
-        First those of a neighbour in which the subject has made just this mistake, then those of the exercise itself.
+        First those of a neighbor in which the subject has made just this mistake, then those of the exercise itself.
         """
-        # Who is right on every example cannot have gone wrong in a neighbour that the examples go through.
-        neighbours = neighbours and not self._is_right(lesson, exercise)
-        used = self._reference.used_by(lesson, exercise) - {exercise} if neighbours else ()
+        # Who is right on every example cannot have gone wrong in a neighbor that the examples go through.
+        neighbors = neighbors and not self._is_right(lesson, exercise)
+        used = self._reference.used_by(lesson, exercise) - {exercise} if neighbors else ()
         suspected = {other for other in used if not self._is_right(lesson, other)}
         others = [
             one for one in wrong_answers(lesson) if one.exercise in suspected and self._agrees(lesson, one, exercise)
@@ -314,5 +314,5 @@ class Explanation:
 class NoExplanation(Explanation):
     """For whoever asks only whether a test passes."""
 
-    def diagnose(self, request: Request, outcome: Outcome, neighbours: bool = True) -> Diagnosis:
+    def diagnose(self, request: Request, outcome: Outcome, neighbors: bool = True) -> Diagnosis:
         return Diagnosis()

@@ -118,7 +118,7 @@ class Search:
             chosen = self._agreeing_in(layer, values_only)
         elif self._searches < MAX_SEARCHES * len(LAYERS) and not values_only:
             self._searches += 1
-            chosen = self._likeliest(layer, failed.cost(self._bench))
+            chosen = self._most_likely(layer, failed.cost(self._bench))
         else:
             return []
         found: dict[str, Hypothesis] = {}
@@ -143,7 +143,7 @@ class Search:
         best: tuple[Hypothesis, int, int] | None = None
         wrong = wrong[:MOST_PARTS]
         for layer in (LAYERS.index(listed_once), LAYERS.index(listed_twice)):
-            for hypothesis in self._likeliest(layer, self._cost)[: MAX_PARTLY // self._cost] if wrong else ():
+            for hypothesis in self._most_likely(layer, self._cost)[: MAX_PARTLY // self._cost] if wrong else ():
                 count = self._explained(hypothesis, wrong, best[1] if best else 0)
                 if count >= min(2, len(wrong)) and (best is None or count > best[1]):
                     best = hypothesis, count, len(wrong)
@@ -164,11 +164,11 @@ class Search:
     @kept
     def _agreeing_in(self, layer: int, values_only: bool) -> list[Hypothesis]:
         """Those that agree with the student on every example; most are told apart by the first that is wrong."""
-        chosen = self._likeliest(layer, self._cost) if values_only else self._agreeing_in(layer, True)
+        chosen = self._most_likely(layer, self._cost) if values_only else self._agreeing_in(layer, True)
         return [hypothesis for hypothesis in chosen if self._agrees(hypothesis, values_only)]
 
     @kept
-    def _likeliest(self, layer: int, cost: int) -> list[Hypothesis]:
+    def _most_likely(self, layer: int, cost: int) -> list[Hypothesis]:
         """Those whose words are most like the student's, as many as may be asked a question of this cost."""
         return sorted(hypotheses_of(self._bench, layer), key=self._distance)[: MAX_CALLS[layer] // cost]
 

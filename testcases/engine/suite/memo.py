@@ -53,18 +53,18 @@ def packed(request: Request) -> tuple[tuple[Any, bytes], bytes]:
 class Sparing(Explanation):
     """One cause an exercise is enough: each search runs all wrong answers, which costs more than the test.
 
-    Where live objects are made for each call, only those of the exercise itself: a neighbour has a row of its own.
+    Where live objects are made for each call, only those of the exercise itself: a neighbor has a row of its own.
     """
 
     def __init__(self, subject: Evaluator, reference: Reference) -> None:
         super().__init__(subject, reference)
         self._tried: dict[tuple[str, str], int] = {}
 
-    def diagnose(self, request: Request, outcome: Outcome, neighbours: bool = True) -> Diagnosis:
+    def diagnose(self, request: Request, outcome: Outcome, neighbors: bool = True) -> Diagnosis:
         key = request.lesson, request.exercise
         if self._tried.get(key, 0) >= SEARCHES:
             return Diagnosis()
-        found = super().diagnose(request, outcome, neighbours and not request.scenario)
+        found = super().diagnose(request, outcome, neighbors and not request.scenario)
         self._tried[key] = SEARCHES if found.listed or found.general else self._tried.get(key, 0) + 1
         return found
 

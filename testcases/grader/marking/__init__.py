@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         from_file,
     )
     from .batch import Batch, grade_folder, grade_one
-    from .disputes import judged
+    from .disputes import decisions
     from .grade import Grader, plan
     from .secret import FILE, Secret, kept_in, new, secret_of
     from .shards import Part, Shard, check_parts, of_everybody, read_part, shard_of

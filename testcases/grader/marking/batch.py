@@ -118,7 +118,7 @@ def grade_folder(level: Level, out: Path, batch: Batch) -> list[Row]:
 
         with tqdm(total=len(hand_ins), unit="submission", dynamic_ncols=True, disable=None) as bar:
             failed = mark(_todo(_first_of_groups(hand_ins), results, rows, bar, batch), batch.jobs)
-            # Once more, when it is quiet: a neighbour may have taken the machine.
+            # Once more, when it is quiet: a neighbor may have taken the machine.
             bar.total += len(failed)
             mark(failed, 1)
             for one, leader in _others_of_groups(hand_ins):

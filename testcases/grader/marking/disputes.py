@@ -23,12 +23,12 @@ def show(folder: Path, batch: Batch, submissions: Path | None = None) -> int:
     Raises:
         NotADirectoryError: it is no folder.
     """
-    for line in judged(folder, batch, submissions):
+    for line in decisions(folder, batch, submissions):
         print(line)
     return 0
 
 
-def judged(folder: Path, batch: Batch, submissions: Path | None = None) -> Iterator[str]:
+def decisions(folder: Path, batch: Batch, submissions: Path | None = None) -> Iterator[str]:
     """A line for each file of the folder.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The results files: one a submission, each there whole or not at all."""
+"""The results files, one per submission: each there whole or not at all."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@
 - changes.csv: what regrading has changed
 - similarity.csv: pairs of submissions that resemble each other
 - feedback/: what students get back, and the zips that Moodle and Canvas take for it (see feedback.py)
-- gradescope/*.json, junit/*.xml: one a submission
+- gradescope/*.json, junit/*.xml: one per submission
 - report/index.html: the class, for the instructor
 - report/code/*.html: each one's code beside the course's, for the instructor
 - report/students/*.html: a page for each student, to hand out
@@ -51,7 +51,7 @@ def write_reports(
 
     Args:
         out: the folder with `results/`.
-        rows: one a submission of this batch; its `file_name` is that of the results file, without ".json". What else
+        rows: one per submission of this batch; its `file_name` is that of the results file, without ".json". What else
             is in `results/` is of an older batch and is left out.
         submissions: the graded folder, in which similarity is looked at; without it nobody is compared.
         roster_file: CSV that says who is who (see roster.py); what is wrong with it is in roster_report.csv.

@@ -2,7 +2,7 @@
 
 A worker is put into a group of its own before any student's code runs in it; its children are born there. The group
 bounds memory with everything that the kernel holds for it (socket buffers, pipes, files in memory), processes, and its
-weight against its neighbours. Version 2 is tried first, then version 1. Which one it is, or why there is none, is said
+weight against its neighbors. Version 2 is tried first, then version 1. Which one it is, or why there is none, is said
 in one sentence.
 """
 

@@ -14,7 +14,7 @@ class Limits:
     grace_seconds: float = 2.0
     """Beyond which a call that cannot be interrupted is ended from outside."""
     load_seconds: float = 120.0
-    """For starting a worker. No student's code runs yet, but a neighbour's may."""
+    """For starting a worker. No student's code runs yet, but a neighbor's may."""
     import_seconds: float = 15.0
     """For what a student's files import, on top of the calls; for all calls of one worker together."""
     exercise_seconds: float = 60.0

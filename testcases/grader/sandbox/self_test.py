@@ -107,7 +107,7 @@ TRIALS: list[tuple[str, str, str]] = [
         "if not found:\n    raise PermissionError\nreturn len(found)",
     ),
     (
-        "a neighbour's core out of reach",
+        "a neighbor's core out of reach",
         "to run on any core",
         "import os\nos.sched_setaffinity(0, range(os.cpu_count()))\nreturn 'made'",
     ),

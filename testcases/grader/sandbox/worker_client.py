@@ -91,7 +91,7 @@ class SandboxEvaluator:
             ends.append(outcome.error)
             if not is_loaded and outcome.error.kind == "timeout":
                 self._endless[file] = outcome.error
-        # Half of the time that it waited for a core: it may be a neighbour's fault, or its own processes.
+        # Half of the time that it waited for a core: it may be a neighbor's fault, or its own processes.
         seconds = (clock.own() + clock.wall()) / 2
         self._spent[key] = spent + seconds
         self.sandbox.spent += seconds

@@ -415,7 +415,7 @@ def _other_names(bench: Bench, told: Callable[[str], bool]) -> Iterator[Place]:
 
 
 def _beside(bench: Bench, name: str) -> set[str]:
-    """The fields of the records that the file knows, and that have one of this name."""
+    """The fields of the dataclasses that the file knows, and that have one of this name."""
     records = [value for value in vars(bench.module).values() if isinstance(value, type)]
     fields = [set(getattr(one, "__dataclass_fields__", ())) | set(getattr(one, "_fields", ())) for one in records]
     few = [one for one in fields if name in one and len(one) <= MAX_FIELDS]

@@ -1,7 +1,7 @@
 """What may be wrong with one value: as an argument it is another one, as an answer it is an image of the right one.
 
 Each row is a text and a function of the value. In the text `{}` is the value's name; a row that raises, or leaves the
-value as it is, explains nothing. The likeliest come first.
+value as it is, explains nothing. The most likely come first.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""JUnit XML, one file a submission: a suite for each lesson, a case for each test, points as properties."""
+"""JUnit XML, one file per submission: a suite for each lesson, a case for each test, points as properties."""
 
 from __future__ import annotations
 

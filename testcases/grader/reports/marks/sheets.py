@@ -259,7 +259,7 @@ class MarkSheet:
         return tuple(found)
 
     @property
-    def alarms(self) -> tuple[str, ...]:
+    def all_flags(self) -> tuple[str, ...]:
         """The flags, and what is for the instructor alone: a copy may be explained, and nobody is told before."""
         copied, of = len(self.copies.regions), self.copies.of
         share = f"the reference's own: {copied} of {of:g} long regions ({100 * self.copies.share:.0f}%)"

@@ -55,7 +55,7 @@ def gradebook(path: Path, sheets: Sequence[MarkSheet], matching: Matching | None
             *(scores.get(lesson) for lesson in lessons),
             sheet.settled.days_late,
             sheet.settled.late_points,
-            " | ".join(sheet.alarms),
+            " | ".join(sheet.all_flags),
             " | ".join(sheet.comments),
             " | ".join([*sheet.all_notes, *_roster_notes(sheet, matching)]),
         ]

@@ -96,12 +96,12 @@ def test_any_text_can_be_asked(text: str):
 def test_a_copy_is_flagged_by_its_share_and_keeps_its_mark(tmp_path: Path):
     copied = result("ann", copies={"regions": ["lesson04_gae.compute_gae"], "of": 4})
     sheet = load_one(tmp_path, copied)
-    assert sheet.alarms == ("the reference's own: 1 of 4 long regions (25%)",) and sheet.mark == 3
+    assert sheet.all_flags == ("the reference's own: 1 of 4 long regions (25%)",) and sheet.mark == 3
     report(tmp_path)
     (row,) = read_csv(tmp_path / "gradebook.csv")
-    assert row["flags"] == sheet.alarms[0] and row["score"] == "3"
+    assert row["flags"] == sheet.all_flags[0] and row["score"] == "3"
     told = {path.name for path in tmp_path.rglob("*.*") if "1 of 4 (25%)" in path.read_text("utf-8")}
-    told |= {path.name for path in tmp_path.rglob("*.*") if sheet.alarms[0] in path.read_text("utf-8")}
+    told |= {path.name for path in tmp_path.rglob("*.*") if sheet.all_flags[0] in path.read_text("utf-8")}
     assert told == {"gradebook.csv", "index.html"}, "for the instructor alone"
 
 

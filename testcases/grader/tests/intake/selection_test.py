@@ -109,7 +109,7 @@ def test_modules_of_the_students_own(name: str, path: str):
     {
         "whole-repository": (*COURSE, *ALL, "tutorial/" + LOSS),
         "nested-repository": tuple(f"anna/ppo/{name}" for name in (*COURSE, *ALL, "tutorial/" + LOSS)),
-        "without-neighbours": (*ALL, "tutorial/" + LOSS),
+        "without-neighbors": (*ALL, "tutorial/" + LOSS),
         "renamed": (*COURSE, *(f"answers/{path}" for path in course_files()), "tutorial/" + LOSS),
         "marks-at-the-top": (*marked(*course_files()), "tutorial/" + LOSS),
         "marks-before": (*marked(*(f"a/{path}" for path in course_files())), "z/tutorial/" + LOSS),

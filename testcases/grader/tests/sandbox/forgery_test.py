@@ -14,7 +14,7 @@ import pytest
 from testcases.engine import named_cases
 from testcases.engine.catalog import TUTORIAL, lesson_names
 from testcases.grader.intake import course_files, find, from_folder, read_submission
-from testcases.grader.marking import Batch, Grader, asked_for, disputes, judged, read_part, secret_of
+from testcases.grader.marking import Batch, Grader, asked_for, decisions, disputes, read_part, secret_of
 from testcases.grader.reports.marks import overrides
 from testcases.grader.sandbox import Limits
 from testcases.grader.sandbox import bubblewrap as _bubblewrap
@@ -43,7 +43,7 @@ HEAD = {"lesson": "lesson04_gae", "exercise": "td_errors", "test": "x", "path": 
 )
 def test_a_dispute_that_is_none(text: str, tmp_path: Path):
     (tmp_path / "ann.md").write_text(text, "utf-8")
-    (said,) = judged(tmp_path, NOBODY)
+    (said,) = decisions(tmp_path, NOBODY)
     assert said.endswith("is no file that make dispute has written") or "larger than" in said
 
 
@@ -51,7 +51,7 @@ def test_a_dispute_is_a_file(tmp_path: Path):
     os.mkfifo(tmp_path / "pipe.md")
     (tmp_path / "link.md").symlink_to("/etc/passwd")
     (tmp_path / "folder.md").mkdir()
-    said = list(judged(tmp_path, NOBODY))
+    said = list(decisions(tmp_path, NOBODY))
     assert len(said) == 3 and not [line for line in said if "root" in line]
 
 
@@ -66,10 +66,10 @@ def test_a_dispute_is_about_what_was_handed_in(tmp_path: Path, monkeypatch: pyte
     for name, code in (("mine", "x = 1"), ("pasted", "x = 2")):
         text = f"```json\n{json.dumps(head)}\n```\n\n## The code\n\n```\n{code}\n```\n"
         (folder / f"{name}.md").write_text(text, "utf-8")
-    mine, pasted = judged(folder, NOBODY, tmp_path / "in")
+    mine, pasted = decisions(folder, NOBODY, tmp_path / "in")
     assert "td_errors: ann: does not reproduce; it was written with Python 3.13.0, torch 2.9" in mine
     assert "not the code that was graded" in pasted
-    assert all("may have changed the code" in line for line in judged(folder, NOBODY))
+    assert all("may have changed the code" in line for line in decisions(folder, NOBODY))
 
 
 def test_an_apostrophe_is_no_way_to_the_mark_of_another(tmp_path: Path):
