@@ -251,3 +251,19 @@ def test_an_honest_test_has_the_same_verdicts_as_in_one_process(sandbox: Sandbox
     found = outcome(sandbox, source, replace(question(function, chosen), seconds=10.0))
     assert found.error is None and found.value["problem"] == "", found
     assert found.value["refused"] == [one.probe is not None for one in chosen]
+
+
+@pytest.mark.slow
+def test_what_is_asked_after_tests_does_not_wait_for_them(sandbox: Sandbox):
+    """A lesson has one worker at a time, and the one with the implementations outlives the tests."""
+    tests = "from ..lesson04_gae import compute_gae\n\n\ndef test_compute_gae():\n    assert compute_gae\n"
+    files = {"my_tests.py": tests, "packed.py": Path(SOLUTIONS / LESSON / "packed.py").read_text("utf-8")}
+    sandbox.begin()
+    subject = SandboxEvaluator(sandbox, {f"{LESSON}/{file}": text.encode() for file, text in files.items()})
+    try:
+        assert subject.evaluate(question(FUNCTION, CHOSEN[:2])).value["refused"] == [False, False]
+        found = subject.evaluate(request(Exercise(LESSON, "credit_packed"), 1))
+        assert found.error and found.error.kind == "signature", found
+        assert sandbox.failures == 0
+    finally:
+        subject.finish()
