@@ -231,7 +231,10 @@ def _tell_the_rest(
     matching: Matching, sheets: Mapping[str, MarkSheet], people: list[Person], perhaps: Container[int]
 ) -> None:
     for page, sheet in sheets.items():
-        why = "no line of the roster fits this submission: its mark is in gradebook.csv only"
+        why = (
+            "no line of the roster fits this submission: its mark is in gradebook.csv only, and until a column student "
+            "of the roster names it, no import file has a 0 for those who handed in nothing"
+        )
         why = matching.ambiguous.get(page, why)
         matching.problems.append(("submission without roster row", None, sheet.shown, why))
     matching.absent = [person for person in people if person.row not in perhaps]

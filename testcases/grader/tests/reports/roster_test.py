@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from testcases.engine import named_cases
-from testcases.grader.reports.marks import roster, sheets, slug, tables
-from testcases.grader.tests.reports.data import grid, put, read_csv, report, result
+from testcases.grader.reports import write_reports
+from testcases.grader.reports.marks import Override, roster, sheets, slug, tables
+from testcases.grader.tests.reports.data import batch_rows, grid, put, read_csv, report, result
 
 
 def named(*students: str) -> list[sheets.MarkSheet]:
@@ -255,3 +256,24 @@ def test_nobody_has_a_0_while_it_is_not_known_whose_a_submission_is(tmp_path: Pa
     (tmp_path / "class.csv").write_text("name,login\nAnn Lee,al\nBo Roe,bo\n", "utf-8")
     report(put(tmp_path, result("al"), result("who?")), tmp_path / "class.csv")
     assert [row[-1] for row in grid(tmp_path / "canvas.csv")[2:]] == ["3"]
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_whose_work_may_be_one_of_two_has_no_0_and_can_have_a_mark(tmp_path: Path):
+    people, out = tmp_path / "class.csv", put(tmp_path, result("ann"), result("Ann"), result("bo"))
+    people.write_text("name,student,email\nAnn Lee,ANN,a@x.edu\nBo Roe,bo,b@x.edu\nCy Poe,cy,c@x.edu\n", "utf-8")
+    report(out, people)
+    told = {row["name"]: (row["score"], row["status"]) for row in read_csv(out / "gradebook.csv") if row["name"]}
+    assert told == {"Bo Roe": ("3", "graded"), "Cy Poe": ("0", "no-submission"), "Ann Lee": ("", "unclear")}
+    write_reports(out, batch_rows(out), None, people, overrides=[Override(2, "Ann Lee", score=5)])
+    marks = [(row["name"], row["score"]) for row in read_csv(out / "gradebook.csv")]
+    assert marks.count(("Ann Lee", "5")) == 1 and ("", "3") in marks
+    assert [row[-2] for row in grid(out / "moodle.csv")[1:]] == ["5", "3"]
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_the_mark_of_a_group_is_in_the_files_of_all_its_members(tmp_path: Path):
+    (tmp_path / "class.csv").write_text("name,id,email,group\nA Lee,7,a@x.edu,G 1\nB Roe,8,b@x.edu,G 1\n", "utf-8")
+    report(put(tmp_path, result("g1_7", system="Canvas", exported=["g1_7_55_gae.py"])), tmp_path / "class.csv")
+    assert [(row[1], row[-1]) for row in grid(tmp_path / "canvas.csv")[2:]] == [("7", "3"), ("8", "3")]
+    assert len(read_csv(tmp_path / "gradebook.csv")) == 2
