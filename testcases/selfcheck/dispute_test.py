@@ -12,7 +12,7 @@ from testcases.engine.catalog import lesson as read_lesson
 from testcases.engine.execution import student
 from testcases.engine.student import read_dispute, written
 from testcases.engine.suite import Engine
-from testcases.grader.marking import Batch, asked_for, judged, new
+from testcases.grader.marking import Batch, asked_for, decisions, new
 from testcases.grader.sandbox import Limits
 
 BATCH = Batch("none", new(), 1, Limits(), asked_for())
@@ -48,7 +48,7 @@ def test_a_dispute_is_written_and_read_back(folder: Path, tmp_path: Path):
     secret = region.partition("# region solution\n")[2].partition("# endregion")[0].splitlines()
     assert not [line for line in secret[1:] if len(line.strip()) > 12 and line in text]
     (tmp_path / "not-one.md").write_text("# A letter", "utf-8")
-    lines = list(judged(tmp_path, BATCH))
+    lines = list(decisions(tmp_path, BATCH))
     since = "whoever sent it may have changed the code since"
     assert lines[0].startswith(f"ada.md: compute_gae: {since}: reproduces: test_compute_gae"), lines
     assert lines[1:] == ["not-one.md: not-one.md is no file that make dispute has written"]
@@ -69,4 +69,4 @@ def test_there_is_no_such_exercise(folder: Path):
 
 def test_a_folder_of_disputes_is_one(tmp_path: Path):
     with pytest.raises(NotADirectoryError, match="DISPUTES"):
-        list(judged(tmp_path / "nowhere", BATCH))
+        list(decisions(tmp_path / "nowhere", BATCH))
