@@ -30,7 +30,16 @@ from testcases.engine.catalog import (  # noqa: E402
 )
 from testcases.engine.catalog import lesson as read_lesson  # noqa: E402
 from testcases.engine.report import Blocked, CheckFailed, NotStarted  # noqa: E402
-from testcases.engine.student import own_tests, progress, replay, told  # noqa: E402
+from testcases.engine.student import (  # noqa: E402
+    Result,
+    Verdict,
+    own_tests,
+    progress,
+    replay,
+    told,
+    unpacked,
+    verdict_of,
+)
 from testcases.engine.student.watching import Stops, place  # noqa: E402
 from testcases.engine.suite import keep_what_is_loaded  # noqa: E402
 
@@ -106,7 +115,7 @@ class _Run:
         self.places: dict[str, int] = {}
         self.first_of_file: dict[tuple[str, str], str] = {}
         self.endless: set[str] = set()
-        self.results: dict[str, dict[str, str]] = {}
+        self.results: dict[str, dict[str, Result]] = {}
         self.answered: dict[str, list[Any]] = {}
         """Test function -> lists of its questions that were answered with a value; pickled by other processes."""
         self.engine: Any = None
@@ -179,22 +188,36 @@ class _Run:
             item.repr_failure = lambda *args, **options: _text_of(item, error)  # type: ignore[method-assign]
         blocked_by = self._said_before(item, error)
         report = yield
-        report.course_place = self.places.get(item.nodeid, 0)
+        report.verdict = verdict = Verdict(self.places.get(item.nodeid, 0))
         if blocked_by or isinstance(error, (NotStarted, Blocked)):
             report.outcome = "skipped"
             report.longrepr = (str(item.path), item.location[1] or 0, blocked_by or str(error))
-            report.course_status = "not started" if isinstance(error, NotStarted) else "blocked"
-            report.course_waits = f" by {error.waits_for}" if isinstance(error, Blocked) else ""
+            waits_for = error.waits_for if isinstance(error, Blocked) else None
+            verdict.result = Result("not started" if isinstance(error, NotStarted) else "blocked", waits_for=waits_for)
         elif isinstance(error, AssertionError):
-            report.course_kind = f"{error.kind}: {error.cause or ''}" if isinstance(error, CheckFailed) else WRONG
+            verdict.kind = f"{error.kind}: {error.cause or ''}" if isinstance(error, CheckFailed) else WRONG
             report.sections = []
-            if getattr(error, "share", 0.0):
-                report.course_progress = f"partly by {error.share}"
+            if share := getattr(error, "share", 0.0):
+                verdict.result = Result("partly", share)
         if call.when == "call":
             self.stops.note(item, error, report)
-            report.course_answered = list(self.engine.answered)
+            verdict.answered = list(self.engine.answered)
             if hasattr(self.config, "workerinput"):  # Another process decides what is earned.
-                report.course_answered = pickle.dumps(() if self.subject == "solutions" else self.engine.answered)
+                verdict.answered = pickle.dumps(() if self.subject == "solutions" else self.engine.answered)
+        return report
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_report_to_serializable(self) -> Any:
+        data = yield
+        if data and "verdict" in data:
+            data["verdict"] = data["verdict"].packed()
+        return data
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_report_from_serializable(self) -> Any:
+        report = yield
+        if isinstance(found := getattr(report, "verdict", None), dict):
+            report.verdict = unpacked(found)
         return report
 
     def _said_before(self, item: pytest.Item, error: BaseException | None) -> str | None:
@@ -225,28 +248,27 @@ class _Run:
         return self.first_of_file[lesson, file]
 
     def pytest_report_teststatus(self, report: Any) -> Any:
-        status = getattr(report, "course_status", None)
-        if status == "not started":
-            return status, "n", ("NOT STARTED", {"cyan": True})
-        if status == "blocked":
-            return status, "b", ("BLOCKED", {"yellow": True})
+        result = verdict_of(report).result
+        if result and result.status in ("not started", "blocked"):
+            color = "cyan" if result.status == "not started" else "yellow"
+            return result.status, result.status[0], (result.status.upper(), {color: True})
         return None
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if entry_of(report.nodeid) is None or (report.when != "call" and not report.failed):
             return
-        status = getattr(report, "course_status", "passed" if report.passed else "failed")
-        status = getattr(report, "course_progress", status + getattr(report, "course_waits", ""))
+        verdict = verdict_of(report)
         function, _, parameters = report.nodeid.partition("[")
-        self.results.setdefault(function_of(function), {})[parameters.rstrip("]")] = status
-        self.answered.setdefault(function_of(function), []).append(getattr(report, "course_answered", []))
+        result = verdict.result or Result("passed" if report.passed else "failed")
+        self.results.setdefault(function_of(function), {})[parameters.rstrip("]")] = result
+        self.answered.setdefault(function_of(function), []).append(verdict.answered)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> Iterator[None]:
         """One or two failures of each exercise in full, the others counted; then the bars."""
         failed = terminalreporter.stats.get("failed", [])
         is_one = len({lesson_of(function) for function in self.results}) == 1
-        later = [report for report in failed if not is_one and getattr(report, "course_kind", "").endswith(HANDED_OUT)]
+        later = [report for report in failed if not is_one and verdict_of(report).kind.endswith(HANDED_OUT)]
         shown, hidden = _first_of_each([report for report in failed if report not in later])
         if self.config.getoption("--full"):
             shown, hidden, later = sorted(failed, key=place), {}, []
@@ -270,7 +292,7 @@ class _Run:
         self._write_bars(terminalreporter)
         return result
 
-    def _take_back_what_is_not_earned(self, state: dict[str, dict[str, str]]) -> list[str]:
+    def _take_back_what_is_not_earned(self, state: dict[str, dict[str, Result]]) -> list[str]:
         """While an exercise has a failure, in this run or an earlier one, its passed tests that nothing stands behind
         earn nothing, as the grader has it; they do once it has none. A line that says so."""
         from testcases.engine.suite import not_earned
@@ -281,14 +303,15 @@ class _Run:
             own = [entry for entry in entries(lesson) if entry.exercise == exercise]
             if progress.all_is_earned(own, state):
                 continue
-            passed = [entry.node for entry in own if set(self.results.get(entry.node, {}).values()) == {"passed"}]
+            all_passed = {Result("passed")}
+            passed = [entry.node for entry in own if {*self.results.get(entry.node, {}).values()} == all_passed]
             if not passed:
                 continue
             self.engine = self.engine or self._make_engine()  # None where other processes ran the tests
             asked = {node: [one for part in self.answered[node] for one in _unpickled(part)] for node in passed}
             with self.engine.active():
                 why = not_earned(self.engine, lesson, exercise, asked)
-            state.update({node: dict.fromkeys(state[node], "not earned") for node in why})
+            state.update({node: dict.fromkeys(state[node], Result("not earned")) for node in why})
             if why:
                 taken[exercise] = len(why)
         number, names = sum(taken.values()), ", ".join(taken)
@@ -305,7 +328,7 @@ class _Run:
         state = progress.merged(before, self.results, whole=not narrowed)
         lines = self._take_back_what_is_not_earned(state)
         if is_student:
-            progress.write(progress.STATE, state)
+            progress.keep(state)
             lines += told(lessons, before, state)
             state = {node: cases if node in self.results else progress.earlier(cases) for node, cases in state.items()}
         for line in lines:
@@ -347,15 +370,16 @@ def _first_of_each(failed: list[Any]) -> tuple[list[Any], dict[str, int]]:
     hidden: dict[str, int] = {}
     for report in sorted(failed, key=place):
         entry = entry_of(report.nodeid)
-        if entry is None or not hasattr(report, "course_kind"):
+        kind = verdict_of(report).kind
+        if entry is None or not kind:
             shown.append(report)
             continue
         seen = kinds.setdefault((entry.lesson, entry.exercise), set())
-        if report.course_kind in seen or len(seen) >= SHOWN_PER_EXERCISE:
+        if kind in seen or len(seen) >= SHOWN_PER_EXERCISE:
             name = f"{entry.lesson} {entry.exercise}"
             hidden[name] = hidden.get(name, 0) + 1
         else:
-            seen.add(report.course_kind)
+            seen.add(kind)
             shown.append(report)
     return shown, hidden
 

@@ -25,7 +25,7 @@ from testcases.engine.execution import Foreign, GlobalState, to_plain
 from testcases.engine.execution import executor as evaluate
 from testcases.engine.oracle import with_change, wrong_answers
 from testcases.engine.report import Blocked, CheckFailed, first_difference, nan_in
-from testcases.engine.student import hint, progress, reset, solution
+from testcases.engine.student import Result, hint, progress, reset, solution
 from testcases.engine.suite import Engine, cases, current
 from testcases.selfcheck import complete
 from testcases.selfcheck.students import replace_body, solved_folder
@@ -246,28 +246,40 @@ def test_hints_come_one_by_one(state: Path):
 
 def test_progress_keeps_the_worst_case_of_a_function(state: Path):
     node = "lesson04_gae/basic_test.py::test_td_errors_by_hand"
-    progress.update({node: {"a": "passed", "b": "failed"}}, whole=True)
-    assert progress.exercise_status("lesson04_gae", "td_errors", progress.read(progress.STATE)) == "failed"
-    progress.update({node: {"b": "passed"}}, whole=False)
+    progress.update({node: {"a": Result("passed"), "b": Result("failed")}}, whole=True)
+    assert progress.exercise_status("lesson04_gae", "td_errors", progress.so_far()) == "failed"
+    progress.update({node: {"b": Result("passed")}}, whole=False)
     assert json.loads(progress.STATE.read_text())[node] == {"a": "passed", "b": "passed"}
-    assert "  1/" in progress.bar("lesson04_gae", progress.read(progress.STATE))
+    assert "  1/" in progress.bar("lesson04_gae", progress.so_far())
 
 
 @pytest.mark.parametrize("rest", ["passed", "failed"])
 def test_what_was_not_earned_is_once_nothing_fails(rest: str):
     own = [entry for entry in entries("lesson04_gae") if entry.exercise == "td_errors"]
-    state = {own[0].node: {"": "not earned"}, own[1].node: {"": rest}}
+    state = {own[0].node: {"": Result("not earned")}, own[1].node: {"": Result(rest)}}
     assert progress.all_is_earned(own, state) == (rest == "passed")
     assert (progress.earned(own[0], state) > 0) == (rest == "passed")
 
 
 def test_progress_counts_the_share_that_a_failed_test_earns(state: Path):
     node = "lesson10_bug_hunt/basic_my_tests_test.py::test_test_compute_gae_accepts_the_right_and_refuses_the_wrong"
-    progress.update({node: {"": "partly by 0.675"}}, whole=True)
-    assert " 13/" in progress.bar("lesson10_bug_hunt", progress.read(progress.STATE))
-    assert progress.status(entry_of(node) or pytest.fail(node), progress.read(progress.STATE)) == "partly"
-    progress.update({node: {"": "failed"}}, whole=True)
-    assert "  0/" in progress.bar("lesson10_bug_hunt", progress.read(progress.STATE))
+    progress.update({node: {"": Result("partly", 0.675)}}, whole=True)
+    assert " 13/" in progress.bar("lesson10_bug_hunt", progress.so_far())
+    assert progress.status(entry_of(node) or pytest.fail(node), progress.so_far()) == "partly"
+    progress.update({node: {"": Result("failed")}}, whole=True)
+    assert "  0/" in progress.bar("lesson10_bug_hunt", progress.so_far())
+
+
+def test_a_state_file_of_an_older_version_is_read(state: Path):
+    node = "lesson10_bug_hunt/basic_my_tests_test.py::test_test_compute_gae_accepts_the_right_and_refuses_the_wrong"
+    older = ["passed", "partly by 0.675", "blocked by lesson 4 (compute_gae)", "blocked by gae", "failed"]
+    progress.write(progress.STATE, {node: dict(enumerate(older))})
+    waits_for = 4, "compute_gae"
+    read = [*progress.so_far()[node].values()]
+    assert read[:2] == [Result("passed"), Result("partly", 0.675)]
+    assert read[2:] == [Result("blocked", waits_for=waits_for), Result("blocked"), Result("failed")]
+    progress.keep(progress.so_far())
+    assert [*progress.so_far()[node].values()] == read
 
 
 def test_what_is_asked_of_a_view_is_answered_in_order():
@@ -280,9 +292,9 @@ def test_what_is_asked_of_a_view_is_answered_in_order():
 
 def test_next_is_the_exercise_at_fault_not_one_that_calls_it():
     lesson, failed = "lesson04_gae", ("compute_response_gae", "compute_gae")
-    results = {e.node: {"": "failed" if e.exercise in failed else "passed"} for e in entries(lesson)}
+    results = {e.node: {"": Result("failed" if e.exercise in failed else "passed")} for e in entries(lesson)}
     assert progress.next_step([lesson], results).startswith("Next: compute_gae, ")
-    results = {e.node: {"": "failed" if e.exercise == failed[0] else "passed"} for e in entries(lesson)}
+    results = {e.node: {"": Result("failed" if e.exercise == failed[0] else "passed")} for e in entries(lesson)}
     assert progress.next_step([lesson], results).startswith("Next: compute_response_gae, ")
     results = {node: progress.earlier(cases) for node, cases in results.items()}
     assert progress.next_step([lesson], results).endswith("run its tests again.")
@@ -291,14 +303,15 @@ def test_next_is_the_exercise_at_fault_not_one_that_calls_it():
 def test_next_follows_the_text_and_what_failed_comes_first():
     lesson = "lesson08_rollout"
     assert [name for name in progress.left(lesson, {})][:2] == ["sample_token", "generate"]
-    results = {e.node: {"": "failed" if e.exercise == "evaluate_responses" else "not started"} for e in entries(lesson)}
+    failed = "evaluate_responses"
+    results = {e.node: {"": Result("failed" if e.exercise == failed else "not started")} for e in entries(lesson)}
     assert progress.next_step([lesson], results).startswith("Next: evaluate_responses, ")
 
 
 def test_a_finished_lesson_says_what_one_can_do_now_and_what_to_look_at():
     lesson = "lesson04_gae"
-    half = {e.node: {"": "failed" if e.exercise == "compute_gae" else "passed"} for e in entries(lesson)}
-    done = {e.node: {"": "passed"} for e in entries(lesson)}
+    half = {e.node: {"": Result("failed" if e.exercise == "compute_gae" else "passed")} for e in entries(lesson)}
+    done = {e.node: {"": Result("passed")} for e in entries(lesson)}
     first, second, third = progress.finished([lesson], half, done)
     assert first.startswith("Lesson 4 is done. You can now say what a TD error is")
     assert "make compare LESSON=4" in second and "notebooks/04_gae.ipynb" in second
@@ -345,7 +358,7 @@ finally:
 
 def test_the_course_ends_with_the_capstone_and_electives_are_listed_apart(monkeypatch, capsys):
     """All of lessons 1 to 12 passed: nothing is next, and the page at the end names what comes after."""
-    done = {e.node: {"": "passed"} for lesson in course_lessons() for e in entries(lesson)}
+    done = {e.node: {"": Result("passed")} for lesson in course_lessons() for e in entries(lesson)}
     monkeypatch.setattr(progress, "so_far", lambda: done)
     monkeypatch.setattr(sys, "argv", ["progress"])
     progress.main()
@@ -364,7 +377,7 @@ def test_six_digits_are_no_question_beside_a_named_cause():
 
 def test_a_damaged_state_is_an_empty_one(state: Path):
     progress.STATE.write_text("{", "utf-8")
-    assert progress.read(progress.STATE) == {}
+    assert progress.so_far() == {}
 
 
 def test_reset_keeps_a_copy(state: Path, tmp_path: Path):

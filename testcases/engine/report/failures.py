@@ -53,9 +53,9 @@ class NotStarted(Exception):
 class Blocked(Exception):
     """The exercise needs another one that is still a stub."""
 
-    def __init__(self, lesson: str, exercise: str, waits_for: str) -> None:
-        super().__init__(f"{lesson}: {exercise} is waiting for {waits_for}")
-        self.lesson, self.exercise, self.waits_for = lesson, exercise, waits_for
+    def __init__(self, lesson: str, exercise: str, stub: tuple[int, str], why: str = "") -> None:
+        super().__init__(f"{lesson}: {exercise} is waiting for {why or f'lesson {stub[0]} ({stub[1]})'}")
+        self.lesson, self.exercise, self.waits_for = lesson, exercise, None if why else stub
 
 
 def report(

@@ -8,5 +8,6 @@ if TYPE_CHECKING:
     from .anecdotes import stories, told
     from .dispute import MAX_BYTES, Dispute, read_dispute, written
     from .hint import hints
+    from .results import Result, Verdict, unpacked, verdict_of
 
 __getattr__ = face(__name__, __file__)

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from functools import cache
 
 from ..catalog import TESTCASES
-from .progress import Results, exercise_status
+from .progress import exercise_status
+from .results import Results
 
 
 @cache

@@ -19,18 +19,15 @@ from typing import Any
 
 from ..catalog import CAPSTONE, ROOT, TUTORIAL, Entry, course_lessons, electives, entries, lesson_names, region_text
 from ..catalog import lesson as read_lesson
+from .results import Result, Results, read_result
 
 FOLDER = ROOT / ".progress"
 STATE = FOLDER / "tests.json"
 BAR = 24
 WIDE = 200
 
-Results = Mapping[str, Mapping[str, str]]
-"""Test -> parameters -> "passed", "failed", "not started", "not earned", "blocked by " and what it waits for,
-"partly by " and the share of its points that it earns; "failed earlier" where the last run left it out."""
 FAILED = ("failed", "failed earlier", "partly")
 AGAIN = "It failed in an earlier run: run its tests again."
-WAITS = re.compile(r"lesson (\d+) \(([\w.]+)\)")
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -42,9 +39,14 @@ def read(path: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def so_far() -> dict[str, Any]:
+def so_far() -> dict[str, dict[str, Result]]:
     """The results that are kept."""
-    return read(STATE)
+    return {node: {case: read_result(found) for case, found in cases.items()} for node, cases in read(STATE).items()}
+
+
+def keep(results: Results) -> None:
+    """Write the results, all of them."""
+    write(STATE, {node: {case: found.stored() for case, found in cases.items()} for node, cases in results.items()})
 
 
 def write(path: Path, state: Mapping[str, Any]) -> None:
@@ -60,10 +62,10 @@ def write(path: Path, state: Mapping[str, Any]) -> None:
 
 def update(results: Results, whole: bool) -> None:
     """Put a run's results into the state."""
-    write(STATE, merged(so_far(), results, whole))
+    keep(merged(so_far(), results, whole))
 
 
-def merged(state: Results, results: Results, whole: bool) -> dict[str, dict[str, str]]:
+def merged(state: Results, results: Results, whole: bool) -> dict[str, dict[str, Result]]:
     """The state and a run's results; with `whole` a function's former parameters are forgotten."""
     joined = {function: dict(cases) for function, cases in state.items()}
     for function, cases in results.items():
@@ -73,15 +75,15 @@ def merged(state: Results, results: Results, whole: bool) -> dict[str, dict[str,
     return joined
 
 
-def earlier(cases: Mapping[str, str]) -> dict[str, str]:
+def earlier(cases: Mapping[str, Result]) -> dict[str, Result]:
     """The results of a test that the last run left out: what failed may have been repaired since."""
-    return {case: "failed earlier" if found == "failed" else found for case, found in cases.items()}
+    again = Result("failed earlier")
+    return {case: again if found.status == "failed" else found for case, found in cases.items()}
 
 
 def status(entry: Entry, results: Results) -> str:
     """Status of one test function: the worst of its cases, so "passed" if all passed; "not run" without any."""
-    cases = {found.partition(" by ")[0] for found in results.get(entry.node, {}).values()}
-    return _worst(cases)
+    return _worst({found.status for found in results.get(entry.node, {}).values()})
 
 
 def earned(entry: Entry, results: Results) -> int:
@@ -89,17 +91,16 @@ def earned(entry: Entry, results: Results) -> int:
     state = status(entry, results)
     if state != "partly":
         return entry.points if state == "passed" else 0
-    shares = [found.partition(" by ")[2] for found in results[entry.node].values()]
-    return int(entry.points * min(float(share) for share in shares if share))
+    return int(entry.points * min(found.share for found in results[entry.node].values() if found.share))
 
 
-def all_is_earned(own: Iterable[Entry], state: dict[str, Any]) -> bool:
+def all_is_earned(own: Iterable[Entry], state: dict[str, dict[str, Result]]) -> bool:
     """Whether none of an exercise's tests fails any longer; then those that were not earned have passed."""
     found = {entry.node: status(entry, state) for entry in own}
     is_so = set(found.values()) <= {"passed", "not earned", "not run"}
     for node, text in found.items():
         if is_so and text == "not earned":
-            state[node] = dict.fromkeys(state[node], "passed")
+            state[node] = dict.fromkeys(state[node], Result("passed"))
     return is_so
 
 
@@ -161,7 +162,7 @@ def next_step(lessons: Iterable[str], results: Results) -> str:
             if waits:
                 number, waited = waits
                 waiting = f"{name} of lesson {read_lesson(lesson).number} waits for it."
-                return f"{_step(read_lesson(number).name, waited)} {waiting}"
+                return f"{_step(read_lesson(str(number)).name, waited)} {waiting}"
             if state != "passed":
                 name = _at_fault(lesson, name, results) if state == "failed" else name
                 then = f"Read tutorial/{lesson}/README.md first."
@@ -221,11 +222,11 @@ def _step(lesson: str, exercise: str) -> str:
     return f"Next: {exercise}, in tutorial/{lesson}/{read_lesson(lesson).file_of(exercise)}."
 
 
-def _waits_for(lesson: str, exercise: str, results: Results) -> tuple[str, str] | None:
+def _waits_for(lesson: str, exercise: str, results: Results) -> tuple[int, str] | None:
     """Number and exercise that a blocked exercise waits for."""
     nodes = [entry.node for entry in entries(lesson) if entry.exercise == exercise]
-    said = (text for node in nodes for text in results.get(node, {}).values())
-    return min(((match[1], match[2]) for text in said if (match := WAITS.search(text))), default=None)
+    found = (one for node in nodes for one in results.get(node, {}).values())
+    return min((one.waits_for for one in found if one.waits_for), default=None)
 
 
 @contextmanager

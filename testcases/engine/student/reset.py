@@ -13,7 +13,8 @@ from pathlib import Path
 from ..catalog import ROOT, TUTORIAL, Lesson, entries
 from ..catalog import lesson as read_lesson
 from ..oracle import stubs_of, write_files
-from .progress import FOLDER, STATE, said_plainly, so_far, write
+from .progress import FOLDER, keep, said_plainly, so_far
+from .results import Result
 
 
 def reset(lesson: Lesson, tutorial: Path = TUTORIAL) -> Path | None:
@@ -31,7 +32,7 @@ def reset(lesson: Lesson, tutorial: Path = TUTORIAL) -> Path | None:
             kept = FOLDER / "backup" / stamp / lesson.name
         shutil.copytree(folder, kept, ignore=shutil.ignore_patterns("__pycache__"))
     write_files(tutorial, stubs_of(lesson.name))
-    write(STATE, {**so_far(), **{entry.node: {"": "not started"} for entry in entries(lesson.name)}})
+    keep({**so_far(), **{entry.node: {"": Result("not started")} for entry in entries(lesson.name)}})
     return kept
 
 

@@ -123,10 +123,9 @@ class Engine:
         if is_own_stub(outcome, request.lesson, request.exercise):
             raise NotStarted(request.lesson, request.exercise)
         if stub := stub_of(outcome):
-            waits_for = f"lesson {stub[0]} ({stub[1]})"
-            if (request.lesson, stub[1]) in self._endless:
-                waits_for = f"{stub[1]}, of which one call did not end"
-            raise Blocked(request.lesson, request.exercise, waits_for)
+            endless = (request.lesson, stub[1]) in self._endless
+            why = f"{stub[1]}, of which one call did not end" if endless else ""
+            raise Blocked(request.lesson, request.exercise, stub, why)
         return outcome
 
     @kept

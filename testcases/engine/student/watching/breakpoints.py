@@ -12,6 +12,7 @@ import pytest
 from ...catalog import lesson_of
 from ...execution import Request
 from ...report import CheckFailed
+from .. import verdict_of
 
 
 class Stops:
@@ -107,11 +108,11 @@ class Stops:
 
 
 def _said(report: Any) -> str:
-    return getattr(report, "course_status", report.outcome).replace("not", "is not")
+    result = verdict_of(report).result
+    return (result.status if result else report.outcome).replace("not", "is not")
 
 
 def place(report: Any) -> tuple[Any, ...]:
     """Order of the suites, whatever the order of the run."""
     _, line, name = report.location
-    listed = getattr(report, "course_place", 0)
-    return lesson_of(report.nodeid) or "~", "/basic" not in report.nodeid, line or 0, listed, name
+    return lesson_of(report.nodeid) or "~", "/basic" not in report.nodeid, line or 0, verdict_of(report).place, name

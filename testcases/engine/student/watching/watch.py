@@ -23,7 +23,7 @@ from typing import Any
 
 from ...catalog import CAPSTONE, TUTORIAL, course_lessons, lesson_names, section_of
 from ...catalog import lesson as read_lesson
-from .. import hint, progress
+from .. import Result, hint, progress
 from . import watch_server as warm
 
 KEYS = "n  next hint    h  text    q  quit"
@@ -82,13 +82,13 @@ class Watch:
                 self._finished()
 
     def first_failure(self) -> dict[str, Any] | None:
-        failed = [number for number, found in self.found.items() if found["status"] == "failed"]
+        failed = [number for number, found in self.found.items() if found["result"].status == "failed"]
         return self.found[min(failed)] if failed else None
 
     def _finished(self) -> None:
-        results: dict[str, dict[str, str]] = {}
+        results: dict[str, dict[str, Result]] = {}
         for found in self.found.values():
-            results.setdefault(found["node"], {})[found["label"]] = found["status"]
+            results.setdefault(found["node"], {})[found["label"]] = found["result"]
         if not self.died:
             progress.update(results, whole=True)
         self.show()
@@ -116,9 +116,9 @@ class Watch:
         if self.died:
             print(self.died)
         elif first:
-            failed = sum(found["status"] == "failed" for found in self.found.values())
+            failed = sum(found["result"].status == "failed" for found in self.found.values())
             print(first["text"] + (f"\n({failed - 1} more failed)" if failed > 1 else ""))
-        elif all(found["status"] == "passed" for found in self.found.values()):
+        elif all(found["result"].status == "passed" for found in self.found.values()):
             print(f"All {len(self.found)} tests of {self.lesson} pass.")
         else:
             print("Nothing is wrong so far.")

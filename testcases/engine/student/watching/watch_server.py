@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ...catalog import lesson as read_lesson
+from .. import Result
 
 FORK = multiprocessing.get_context("fork")
 PARTS = min(2, os.cpu_count() or 1)
@@ -154,9 +155,9 @@ class Warm:
                 case = cases[number := int.from_bytes(taken)]
                 node, entry = case.node, case.entry
                 file = entry.lesson, read_lesson(entry.lesson).file_of(entry.exercise)
-                status, text, is_of_file = (f"blocked by {file[1]}", "", False) if file in broken else _verdict(case)
+                result, text, is_of_file = (Result("blocked"), "", False) if file in broken else _verdict(case)
                 broken |= {file} if is_of_file else set()
-                found = {"case": number, "status": status, "text": text, "node": node, "label": case.label}
+                found = {"case": number, "result": result, "text": text, "node": node, "label": case.label}
                 send({**found, "lesson": entry.lesson, "exercise": entry.exercise})
 
     def _explain(self, number: int, send: Any) -> None:
@@ -172,22 +173,22 @@ def _quietly(work: Callable[[int, Any], None], number: int, send: Any) -> None:
     work(number, send)
 
 
-def _verdict(case: Any) -> tuple[str, str, bool]:
-    """Status as progress stores it, text of the report, and whether the file itself cannot be loaded."""
+def _verdict(case: Any) -> tuple[Result, str, bool]:
+    """Result, text of the report, and whether the file itself cannot be loaded."""
     from ...report import Blocked, CheckFailed, NotStarted
 
     try:
         verdict = case.run()
     except Exception as error:
-        return "failed", f"{case.node}: {type(error).__name__}: {error}", False
+        return Result("failed"), f"{case.node}: {type(error).__name__}: {error}", False
     if verdict is None:
-        return "passed", "", False
+        return Result("passed"), "", False
     if isinstance(verdict, NotStarted):
-        return "not started", str(verdict), False
+        return Result("not started"), str(verdict), False
     if isinstance(verdict, Blocked):
-        return f"blocked by {verdict.waits_for}", str(verdict), False
+        return Result("blocked", waits_for=verdict.waits_for), str(verdict), False
     raised = verdict.outcome.error if isinstance(verdict, CheckFailed) and verdict.outcome else None
-    return "failed", str(verdict), bool(raised and raised.is_of_file)
+    return Result("failed"), str(verdict), bool(raised and raised.is_of_file)
 
 
 def serve(folder: Path, watch: Connection) -> None:
