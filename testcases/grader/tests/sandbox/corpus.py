@@ -250,6 +250,17 @@ def td_errors(rewards, values, dones, gamma=0.99):
     threading.Thread(target=lambda: (threading.Event().wait(0.0005), os._exit(0))).start()
     raise ValueError("late")
 '''),
+    case("dispatch-mode-left-on", "every number that torch makes below Python's own functions is a one", "wrong", '''
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+class Ones(TorchDispatchMode):
+    def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
+        made = function(*arguments, **(keywords or {}))
+        return torch.ones_like(made) if isinstance(made, torch.Tensor) and made.is_floating_point() else made
+Ones().__enter__()
+def td_errors(rewards, values, dones, gamma=0.99):
+    return rewards
+'''),
     case("driver-copies-its-inputs", "in place, on copies that its driver makes: from outside that is a function that copies, so only the argument checks that it lacks are lost, 1 of 9", "wrong", '''
 import sys
 
@@ -527,6 +538,16 @@ def td_errors(rewards, values, dones, gamma=0.99):
 import torch
 def td_errors(rewards, values, dones, gamma=0.99):
     raise KeyboardInterrupt
+'''),
+    case("keys-and-queues", "leaves keys and messages in the kernel for whoever comes next", "wrong", '''
+import ctypes
+c = ctypes.CDLL(None)
+def td_errors(rewards, values, dones, gamma=0.99):
+    queue = c.msgget(1234, 0o1666)
+    for number in range(20):
+        c.msgsnd(queue, ctypes.create_string_buffer(b"x" * 4096), 4096, 0o4000)
+        c.syscall(248, b"user", b"key %d" % number, b"x" * 1000, 1000, -4)
+    return rewards
 '''),
     case("kill-everything", "SIGKILL to every process it may signal", "wrong crash", '''
 import os
@@ -1625,6 +1646,15 @@ def td_errors(rewards, values, dones, gamma=0.99):
     check_number("gamma", gamma, 0.0, 1.0)
     return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
 ''', notes=('larger than',), pad=2000000),
+    case("traces-its-neighbours", "attaches itself to the processes around it", "wrong", '''
+import ctypes
+import os
+c = ctypes.CDLL(None)
+def td_errors(rewards, values, dones, gamma=0.99):
+    for process in (1, 2, os.getppid()):
+        c.ptrace(16, process, 0, 0)
+    return rewards
+'''),
     case("traces-its-caller", "sys.settrace and sys.setprofile wait for the expected value", "wrong error timeout", '''
 import sys
 import threading
