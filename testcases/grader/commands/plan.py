@@ -96,12 +96,16 @@ def _known(found: list[Submission], given: Given) -> Class:
         for one in found
     ]
     people = roster.read(given.roster) if given.roster else None
-    return Class(sheets, people, roster.match(sheets, people, bool(given.assignment.attempts)) if people else None)
+    if not people:
+        return Class(sheets)
+    members = roster.of_members(sheets, people)
+    return Class(sheets, people, roster.match(members, people, bool(given.assignment.attempts)))
 
 
 def _unmatched(known: Class) -> list[str]:
     """Who is on the roster without a submission, and the other way round."""
     if not known.matching:
         return []
-    matched = f"the roster names {len(known.matching.person_of)} of {len(known.sheets)}"
+    people = len(known.roster.people) if known.roster else 0
+    matched = f"{len(known.matching.person_of)} of the {people} people on the roster have a submission"
     return [matched, *(f"{kind}: {name}: {why}" for kind, _, name, why in known.matching.problems)]

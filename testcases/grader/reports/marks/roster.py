@@ -165,7 +165,7 @@ def of_members(sheets: Iterable[MarkSheet], roster: Roster) -> list[MarkSheet]:
     for sheet in sheets:
         name = _joined(_in_front(sheet.student)) if sheet.system in ("Canvas", "Moodle", "Brightspace") else ""
         group = members.get(name, []) if name not in people else []
-        note = f"handed in by a group: the mark of {len(group)}"
+        note = f"handed in by a group of {len(group)}"
         for person in group:
             own = Raw(person.email or person.login or person.sis_id or person.name)
             page = slug(sheet.student, f"{sheet.page} {person.row}")

@@ -5,6 +5,8 @@
 - feedback/canvas.zip: Assignment, Re-Upload Submissions
 - feedback/github/<repository>/FEEDBACK.md: copy it into the repository of that name, and commit it
 
+A page of one member is not for the group: what a group has handed in under its own name is in students/ alone.
+
 Moodle and Canvas know whose a file is by the name that the export gave it. Canvas shows it under the name of the file
 that was handed in, so that each is of that file's kind.
 """
@@ -16,6 +18,7 @@ import re
 import shutil
 import tarfile
 import zipfile
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -35,12 +38,13 @@ def write(folder: Path, sheets: Sequence[MarkSheet], title: str) -> list[Path]:
     written = []
     moodle: dict[str, bytes] = {}
     canvas: dict[str, bytes] = {}
+    often = Counter((sheet.system, sheet.student, sheet.exported) for sheet in sheets)
     for sheet in sheets:
         page, text = student_page(sheet, title), markdown(sheet, title)
         own = folder / "students" / sheet.page
         written += [write_text(own / PAGE, page), write_text(own / TEXT, text)]
         both = {PAGE: page.encode(), TEXT: text.encode()}
-        if not sheet.settled.counts:
+        if not sheet.settled.counts or often[sheet.system, sheet.student, sheet.exported] > 1:
             continue
         if sheet.system == "Moodle":
             moodle.update({f"{_safe(sheet.student)}/{PAGE}": both[PAGE]})

@@ -277,3 +277,6 @@ def test_the_mark_of_a_group_is_in_the_files_of_all_its_members(tmp_path: Path):
     report(put(tmp_path, result("g1_7", system="Canvas", exported=["g1_7_55_gae.py"])), tmp_path / "class.csv")
     assert [(row[1], row[-1]) for row in grid(tmp_path / "canvas.csv")[2:]] == [("7", "3"), ("8", "3")]
     assert len(read_csv(tmp_path / "gradebook.csv")) == 2
+    # One member's page names that member.
+    assert len(list((tmp_path / "feedback/students").iterdir())) == 2
+    assert not (tmp_path / "feedback/canvas.zip").exists()
