@@ -17,13 +17,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from solutions.lesson07_actor_critic import PolicyAndValue, ValueModel, make_reference
+from solutions.lesson07_actor_critic import PolicyAlone, PolicyAndValue, ValueModel, make_reference
 from solutions.lesson08_rollout import Experience, evaluate_responses, generate
 from solutions.lesson09_ppo_trainer import PPOConfig
 from solutions.lesson11_scaling import DistributedPPOTrainer, enable_gradient_checkpointing, keep_reference_adapter
 from tiny_models.builders import build_gpt2
 
 PROMPTS = [[2, 3], [4], [5, 6, 7], [8], [9, 3, 2, 4], [10, 11], [12]]
+IN_PAIRS = [prompt for prompt in PROMPTS[:3] for _ in range(2)]
+"""Groups for `advantages="grpo"`; two processes get three rows each, so one group is divided."""
 CASES: dict[str, dict[str, Any]] = {
     "whole minibatches": {},
     "microbatches of 2": {"micro_batch_size": 2},
@@ -31,6 +33,13 @@ CASES: dict[str, dict[str, Any]] = {
     "whitened rewards, stopped early": {"micro_batch_size": 1, "max_update_kl": 1e-4, "whiten_rewards": True},
     "skipped steps": {"ratio_threshold": 1.0 + 1e-5},
     "adaptive coefficient": {"kl_target": 1.0, "kl_horizon": 10},
+    "a group divided between processes": {
+        "advantages": "grpo",
+        "samples_per_prompt": 2,
+        "batch_size": 6,
+        "whiten_advantages": False,
+        "micro_batch_size": 2,
+    },
     "lora": {"lora": True, "micro_batch_size": 2},
     "gradient checkpointing": {"checkpointing": True},
 }
@@ -55,7 +64,8 @@ def make_trainer(reward: Any = None, lora: bool = False, checkpointing: bool = F
         with warnings.catch_warnings():  # peft asks for an attribute that transformers has renamed
             warnings.simplefilter("ignore", FutureWarning)
             policy, reference = keep_reference_adapter(get_peft_model(policy, config)), None
-    model = PolicyAndValue(policy, ValueModel(_model(1).transformer))
+    in_groups = "samples_per_prompt" in settings
+    model = PolicyAlone(policy) if in_groups else PolicyAndValue(policy, ValueModel(_model(1).transformer))
     if checkpointing:
         enable_gradient_checkpointing(model)
     defaults = {"max_new_tokens": 7, "batch_size": 7, "num_minibatches": 2, "num_epochs": 2, "learning_rate": 1e-2}
@@ -74,9 +84,9 @@ def _model(seed: int) -> Any:
     return build_gpt2(20, n_layer=1, n_embd=16, n_head=2, seed=seed, eos_token_id=1, pad_token_id=0)
 
 
-def whole_experience(trainer: Any) -> Experience:
+def whole_experience(trainer: Any, prompts: list[Any] = PROMPTS) -> Experience:
     """Ragged rows, the same for any number of processes: every process samples all of them from one seed."""
-    input_ids, attention_mask = trainer._encode(PROMPTS)
+    input_ids, attention_mask = trainer._encode(prompts)
     draw = torch.Generator().manual_seed(5)
     config = replace(trainer.config, whiten_rewards=False)
     with trainer.whole_model() as model:
@@ -87,12 +97,13 @@ def whole_experience(trainer: Any) -> Experience:
 
 def updates(trainer: Any, count: int = 2) -> dict[str, Any]:
     """Metrics and trained weights after updates in which each process is handed its rows of one experience."""
+    prompts = IN_PAIRS if trainer.config.samples_per_prompt > 1 else PROMPTS
 
-    def own_experience(prompts: list[Any]) -> Experience:
-        return whole_experience(trainer).rows(torch.tensor([PROMPTS.index(prompt) for prompt in prompts]))
+    def own_experience(_: list[Any]) -> Experience:
+        return whole_experience(trainer, prompts).rows(torch.tensor(trainer.processes.share(range(len(prompts)))))
 
     trainer._own_experience = own_experience
-    metrics = [trainer.training_step(PROMPTS) for _ in range(count)]
+    metrics = [trainer.training_step(prompts) for _ in range(count)]
     with trainer.whole_model() as model:
         trained = [weight.detach().clone() for weight in model.parameters() if weight.requires_grad]
     return {"metrics": metrics, "weights": trained, "kl_coef": trainer.kl_controller.value}
