@@ -31,8 +31,8 @@ def dpo_loss(chosen: Tensor, rejected: Tensor, ref_chosen: Tensor, ref_rejected:
         beta: > 0.
 
     Returns:
-        () scalar to minimize, log 2 where policy and reference agree; finite for margins of any size. Its gradient
-        flows into `chosen` and `rejected` alone.
+        () scalar to minimize, log 2 where policy and reference agree, and for a pair of one text twice, which teaches
+        nothing; finite for margins of any size. Its gradient flows into `chosen` and `rejected` alone.
 
     Raises:
         ValueError: shapes disagree, there is no pair, or beta is not positive.
