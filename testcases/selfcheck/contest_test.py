@@ -9,12 +9,13 @@ import pytest
 import torch
 
 from solutions.apps.contest import plan, record
-from solutions.apps.contest.evaluation import MOST, shares_of_ranks
+from solutions.apps.contest.evaluation import MOST, below_the_bound, bound_of_kl, shares_of_ranks
 from solutions.apps.contest.methods import Settings
 from solutions.apps.contest.plan import BEST_OF_N, BY_PROXY, METHODS, TUNING_SEEDS, Job, choose, curves, tuning
 from solutions.apps.contest.running import Results, run, run_all
-from solutions.apps.contest.statistics import Difference, gold_at, mean_of, paired, picked, responses_to
+from solutions.apps.contest.statistics import Difference, gold_at, mean_of, paired, picked, tokens_to
 from solutions.apps.contest.world import FEW, HOME, World
+from solutions.lesson13_after_ppo import best_of_n_kl
 from testcases.engine.catalog import ROOT, SOLUTIONS
 
 START = {"kl": 0.0, "gold": 0.9}
@@ -53,8 +54,8 @@ def test_the_proxy_picks_within_five_nats_and_gold_is_read_between_the_points():
     assert picked(CURVE[2:])["kl"] == 9.0, "all are too far: the nearest one"
     assert gold_at(CURVE, 1.0, START) == 1.7 and gold_at(CURVE, 2.5, START) == pytest.approx(1.6)
     assert gold_at(CURVE, 0.5, START) == pytest.approx(1.3) and gold_at(CURVE, 9.5, START) is None
-    trace = [{"responses": 256.0, "gold": 1.2}, {"responses": 512.0, "gold": 1.8}]
-    assert responses_to(trace, 1.7) == 512.0 and responses_to(trace, 1.9) is None
+    trace = [{"tokens": 2600, "gold": 1.2}, {"tokens": 5100, "gold": 1.8}]
+    assert tokens_to(trace, 1.7) == 5100 and tokens_to(trace, 1.9) is None
     assert paired([1.0, None, 3.0], [0.5, 1.0, 1.0]) == [0.5, 2.0]
 
 
@@ -64,6 +65,18 @@ def test_shares_of_ranks(n):
     assert shares.sum().item() == pytest.approx(1.0) and (shares >= -1e-12).all()
     torch.testing.assert_close(shares[-1].item(), n / MOST)  # the best of all is among n of MOST
     torch.testing.assert_close(shares[: n - 1], torch.zeros(n - 1, dtype=shares.dtype))
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 50])
+def test_the_exact_kl_of_best_of_n_is_that_of_lesson_13(n):
+    """Four responses, each as often among 10,000 samples as it is likely."""
+    chances = torch.tensor([0.1, 0.4, 0.3, 0.2], dtype=torch.float64)
+    rank = torch.arange(4).repeat_interleave((chances * 10_000).round().int())
+    lost = below_the_bound(rank[None].double(), chances[rank][None], n)[0]
+    up_to = chances.cumsum(0) ** n
+    best = up_to - torch.cat([up_to.new_zeros(1), up_to[:-1]])
+    of_each = lost[[int((rank == one).nonzero()[0]) for one in range(4)]]
+    assert bound_of_kl(n) - float((best * of_each).sum()) == pytest.approx(best_of_n_kl(chances, n), abs=1e-12)
 
 
 def test_every_method_is_tuned_alike_on_seeds_that_are_not_used_again():

@@ -38,7 +38,7 @@ def main() -> None:
     world.proxy, world.pairs, world.prompts  # noqa: B018
     CLEAR.write_text("5")  # forget the peak of what was loaded
     before = _kibibytes("VmRSS")
-    method.run(world, Settings(1e-3, 1, method.middle), lambda responses, policy: None)
+    method.run(world, Settings(1e-3, 1, method.middle), lambda *so_far: None)
     print((_kibibytes("VmHWM") - before) / 1024)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -45,10 +46,7 @@ def evaluate(policy: Any, world: World, prompts: int | None = None) -> Point:
 
 @torch.no_grad()
 def best_of_n(world: World, counts: tuple[int, ...], prompts: int) -> tuple[list[Point], int]:
-    """The best of n of the SFT model's responses by proxy, for each n, and the tokens that MOST samples take.
-
-    The KL is the bound log n - (n - 1) / n: the exact one needs the probability of every response.
-    """
+    """The best of n of the SFT model's responses by proxy, for each n, and the tokens that MOST samples take."""
     chosen = [prompt for prompt in world.evaluation_prompts[:prompts] for _ in range(MOST)]
     config = world.config()
     ids, mask = encode_prompts(chosen, world.tokenizer, config.pad_token_id)
@@ -62,13 +60,40 @@ def best_of_n(world: World, counts: tuple[int, ...], prompts: int) -> tuple[list
     order = scores.view(-1, MOST).argsort(dim=1)
     columns = {"gold": torch.tensor(gold), "proxy": scores, "valid": torch.tensor(valid).float()}
     columns["verified"] = torch.tensor(verified(chosen, texts))
+    columns["chances"] = found.log_probs.masked_fill(~found.mask, 0.0).double().sum(dim=1).exp()
     ranked = {name: values.view(-1, MOST).gather(1, order).double() for name, values in columns.items()}
-    points = []
+    points, chances = [], ranked.pop("chances")
     for n in counts:
         shares = shares_of_ranks(n)
         means = {name: (values * shares).sum(dim=1).mean().item() for name, values in ranked.items()}
-        points.append(Point(kl=float(torch.tensor(float(n)).log()) - (n - 1) / n, **means))
+        lost = (below_the_bound(ranked["proxy"], chances, n) * shares).sum(dim=1).mean().item()
+        points.append(Point(kl=bound_of_kl(n) - lost, **means))
     return points, int(found.mask.sum())
+
+
+def bound_of_kl(n: int) -> float:
+    """KL from a policy to its best of n where no two responses are equal; an upper bound where some are."""
+    return math.log(n) - (n - 1) / n
+
+
+def below_the_bound(scores: torch.Tensor, chances: torch.Tensor, n: int) -> torch.Tensor:
+    """What each response takes off the bound by being likely: the mean over the best of n is bound minus exact KL.
+
+    The bound is the KL of the largest of n uniform numbers from one of them. A response of probability p, where lower
+    scores have the probability a, stands for the numbers from a to a + p and does not say which of them it was: the KL
+    within this part, which depends on (a + p) / a alone, is lost. The policy gives p, the samples of the row give a.
+
+    Args:
+        scores: (B, K), of K samples in each row, the worst first.
+        chances: (B, K), their probabilities.
+        n: as in best of n.
+    """
+    scores = scores.contiguous()
+    lower = torch.searchsorted(scores, scores).double() / scores.shape[1]
+    width = torch.log1p(chances / lower)
+    shorter = (width.expm1() / (n * width).expm1()).log()
+    within = math.log(n) + shorter + (n - 1) * (width / -(-n * width).expm1() - 1 / n)
+    return torch.where(width.isfinite(), within, bound_of_kl(n))
 
 
 def shares_of_ranks(n: int) -> torch.Tensor:

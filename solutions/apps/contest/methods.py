@@ -39,8 +39,8 @@ from ...lesson13_after_ppo import (
 from ..stages import encode_preferences
 from .world import BATCH, GROUP, MAX_UPDATE_KL, RESPONSES, UPDATES, World
 
-Watch = Callable[[int, Any], None]
-"""Called with the responses sampled so far and the policy."""
+Watch = Callable[[int, int, Any], None]
+"""Called with the responses and the tokens sampled so far, and the policy."""
 Reward = RewardModel | RewardFunction
 WARMUP, MINIBATCHES, CLIP = 5, 4, 0.2
 PAIRS_IN_A_BATCH = 32
@@ -100,8 +100,12 @@ def ppo(world: World, reward: Reward, settings: Settings, watch: Watch) -> Train
             critic = ValueModel(copy.deepcopy(world.sft.base_model))
     model = PolicyAndValue(_copy(world), critic)
     trainer = PPOTrainer(model, reward, make_reference(world.sft), config, world.tokenizer)
-    trainer.train(world.prompts, lambda one: watch(one.updates_done * BATCH, one.policy))
-    return Trained(trainer.policy, round(sum(one["response_tokens"] for one in trainer.history)))
+    trainer.train(world.prompts, lambda one: watch(one.updates_done * BATCH, _tokens_of(one), one.policy))
+    return Trained(trainer.policy, _tokens_of(trainer))
+
+
+def _tokens_of(trainer: PPOTrainer) -> int:
+    return round(sum(one["response_tokens"] for one in trainer.history))
 
 
 def rloo(world: World, reward: Reward, settings: Settings, watch: Watch) -> Trained:
@@ -145,7 +149,7 @@ def dpo(world: World, settings: Settings, sampled: bool, watch: Watch) -> Traine
         chosen, rejected = _sums(policy, pairs.rows(index), grad=True)
         loss = dpo_loss(chosen, rejected, reference[0][index], reference[1][index], settings.coefficient)
         _step(loss, policy, optimizer, settings, number / len(batches), number)
-    watch(RESPONSES if sampled else 0, policy)
+    watch(RESPONSES if sampled else 0, tokens, policy)
     return Trained(policy, tokens)
 
 
@@ -163,7 +167,7 @@ def rejection_sampling(world: World, settings: Settings, watch: Watch) -> Traine
         data = encode_demonstrations(world.tokenizer, prompts[::n], texts)
         for epoch in range(settings.epochs):
             train_sft(policy, data, SFTConfig(settings.learning_rate, 16, seed=world.seed + epoch))
-        watch((number + 1) * per_round, policy)
+        watch((number + 1) * per_round, tokens, policy)
     return Trained(policy, tokens)
 
 
@@ -192,7 +196,7 @@ def _with_groups(
             per_token = advantages[rows].unsqueeze(1).expand_as(old)
             if ppo_statistics(now.detach(), old, per_token, CLIP, mask)["approx_kl"] > MAX_UPDATE_KL:
                 break
-        watch((update + 1) * BATCH, policy)
+        watch((update + 1) * BATCH, tokens, policy)
     return Trained(policy, tokens)
 
 

@@ -17,7 +17,7 @@ from ppo_by_hand.core.files import write_whole
 from .methods import Settings
 from .plan import BEST_OF_N, METHODS, TUNING_SEEDS, best_of_n_key, choose, coefficients, competitors, curves
 from .running import Results
-from .statistics import Difference, gold_at, mean_of, paired, picked, responses_to
+from .statistics import Difference, gold_at, mean_of, paired, picked, tokens_to
 from .world import FEW, HOME, RESPONSES
 
 FILE = Path(__file__).with_name("record.json")
@@ -102,12 +102,14 @@ def differences(runs: dict[str, Any]) -> dict[str, dict[str, Difference]]:
 
 
 def by_seed(runs: dict[str, Any], name: str) -> dict[str, list[float | None]]:
-    """Of one method: what its own reward would pick, gold at an equal KL, responses to a level."""
+    """Of one method: what its own reward would pick, gold at an equal KL, tokens to a level."""
     own = runs["methods"][name]
     ends = [picked(run["curve"], "verified" if "verifier" in name else "proxy") for run in own]
-    rows: dict[str, list[float | None]] = {what: [end[what] for end in ends] for what in ends[0] if what != "n"}
+    rows: dict[str, list[float | None]] = {
+        what: [end[what] for end in ends] for what in ends[0] if what not in ("n", "kl_bound")
+    }
     rows["at_kl"] = [gold_at(run["curve"], AT_KL, start) for run, start in zip(own, runs["sft"], strict=True)]
-    rows["to_level"] = [responses_to(run.get("trace", ()), LEVEL) for run in own]
+    rows["to_level"] = [tokens_to(run.get("trace", ()), LEVEL) for run in own]
     return rows
 
 
@@ -145,7 +147,7 @@ def tables(record: dict[str, Any]) -> dict[str, list[list[str]]]:
 
 
 def _outcome(runs: dict[str, Any]) -> list[list[str]]:
-    wanted = ("gold", "proxy", "KL", "grammatical", f"gold at KL {AT_KL:g}", f"responses to gold {LEVEL:g}")
+    wanted = ("gold", "proxy", "KL", "grammatical", f"gold at KL {AT_KL:g}", f"tokens to gold {LEVEL:g}")
     rows = [["", *wanted, "gold minus PPO's"]]
     against = differences(runs)["gold"] if runs["seeds"] > 1 else {}
     for name, one in means(runs).items():

@@ -14,7 +14,7 @@ from torch import nn
 from transformers import GPT2Model
 
 from . import plan
-from .evaluation import best_of_n, evaluate
+from .evaluation import best_of_n, bound_of_kl, evaluate
 from .plan import METHODS, Job
 from .world import RESPONSES, World
 
@@ -63,10 +63,11 @@ def run(job: Job, world: World) -> dict[str, Any]:
     is_traced = job.settings.coefficient == method.middle and job.seed not in plan.TUNING_SEEDS
     with counted() as cost:
 
-        def watch(responses: int, policy: Any) -> None:
+        def watch(responses: int, tokens: int, policy: Any) -> None:
             if is_traced and responses % TRACE_EVERY == 0:
                 with cost.paused():
-                    trace.append({"responses": responses, **evaluate(policy, world, TRACE_PROMPTS).as_dict()})
+                    point = evaluate(policy, world, TRACE_PROMPTS).as_dict()
+                    trace.append({"responses": responses, "tokens": tokens, **point})
 
         policy, sampled = method.run(world, job.settings, watch)
     found = {"end": evaluate(policy, world).as_dict(), "cost": {"sampled": sampled, **cost.as_dict()}}
@@ -77,7 +78,10 @@ def run_best_of_n(world: World) -> dict[str, Any]:
     """Its curve over n, and the tokens that one sample costs at each request."""
     points, tokens = best_of_n(world, plan.COUNTS, BEST_OF_N_PROMPTS)
     per_answer = tokens / BEST_OF_N_PROMPTS
-    curve = [{"n": n, **point.as_dict()} for n, point in zip(plan.COUNTS, points, strict=True)]
+    curve = [
+        {"n": n, "kl_bound": round(bound_of_kl(n), 5), **point.as_dict()}
+        for n, point in zip(plan.COUNTS, points, strict=True)
+    ]
     return {"curve": curve, "tokens_per_answer": round(per_answer / max(plan.COUNTS), 2)}
 
 

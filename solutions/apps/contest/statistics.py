@@ -64,9 +64,9 @@ def gold_at(curve: Curve, kl: float, start: dict[str, float]) -> float | None:
     return None
 
 
-def responses_to(trace: Curve, gold: float) -> float | None:
-    """Responses sampled until the gold reward was first this high; None if it never was."""
-    return next((point["responses"] for point in trace if point["gold"] >= gold), None)
+def tokens_to(trace: Curve, gold: float) -> float | None:
+    """Tokens sampled until the gold reward was first this high; None if it never was."""
+    return next((point["tokens"] for point in trace if point["gold"] >= gold), None)
 
 
 def paired(ours: Iterable[float | None], theirs: Iterable[float | None]) -> list[float]:
