@@ -47,7 +47,7 @@ def contest() -> tuple[Figure, str]:
     for axes, shown, title in zip(panels, (SAMPLING, OTHERS), ("From new samples", "Otherwise"), strict=True):
         axes.axhline(2, color=RULE, lw=0.8)
         for name, color in shown.items():
-            axes.plot(*_curve(runs, name), "-o", ms=3.5, color=color, label=name.replace("of n", "of n (KL: bound)"))
+            axes.plot(*_curve(runs, name), "-o", ms=3.5, color=color, label=name)
         if "PPO" not in shown:
             axes.plot(*_curve(runs, "PPO"), "--", color=BLUE, lw=1.2, label="PPO")
         axes.set(xlim=(0, 10), ylim=(0, 2.1), xlabel="KL from the SFT model (nats)", title=title)
