@@ -127,28 +127,41 @@ def _words(slot: Slot, new: Any) -> Counter[str]:
     old = getattr(parent, field) if index is None else getattr(parent, field)[index]
     olds, news = (one if isinstance(one, list) else [one] for one in (old, new))
     gone, come = ([one for one in ones if one not in rest] for ones, rest in ((olds, news), (news, olds)))
-    for one in come:
-        ast.fix_missing_locations(ast.copy_location(one, parent))
-    words = words_of("\n".join(map(ast.unparse, come)))
+    words = words_of("\n".join(ast.unparse(_placed(one, parent)) for one in come))
     words.subtract(words_of("\n".join(map(ast.unparse, gone))))
     return words
 
 
+def _placed(node: ast.AST, holder: ast.AST) -> ast.AST:
+    """A copy at the place of another node; the node itself, which may be one of the tree, keeps its own."""
+    return ast.fix_missing_locations(ast.copy_location(copy.copy(node), holder))
+
+
 def _code(bench: Bench, slot: Slot, new: Any) -> CodeType:
     """Of the function with something else in one slot."""
-    parent, field, index = slot
-    holder: Any
-    holder, key = (parent.__dict__, field) if index is None else (getattr(parent, field), index)
-    for one in new if isinstance(new, list) else [new]:
-        ast.fix_missing_locations(ast.copy_location(one, parent))
-    old, holder[key] = holder[key], new
+    placed = [_placed(one, slot[0]) for one in new] if isinstance(new, list) else _placed(new, slot[0])
     try:
-        return compiled(bench.tree)
+        return compiled(_tree_with(bench, slot, placed))
     except SyntaxError:  # Such as a `break` outside of its loop. Nothing is changed then, which explains nothing.
-        holder[key] = old
         return compiled(bench.tree)
-    finally:
-        holder[key] = old
+
+
+def _tree_with(bench: Bench, slot: Slot, new: Any) -> Any:
+    """The function's tree with something else in one slot: the nodes above it are copies, all others are shared."""
+    holders = _holders(bench)
+    while True:
+        holder, field, index = slot
+        changed, there = copy.copy(holder), getattr(holder, field)
+        setattr(changed, field, new if index is None else [*there[:index], new, *there[index + 1 :]])
+        if holder is bench.tree:
+            return changed
+        slot, new = holders[id(holder)], changed
+
+
+@functools.cache
+def _holders(bench: Bench) -> dict[int, Slot]:
+    """By the id of a node: what holds it."""
+    return {id(node): slot for slot, node in _slots(bench)}
 
 
 def _nodes(bench: Bench, told: Callable[[str], bool]) -> Iterator[Place]:
