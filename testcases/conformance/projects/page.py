@@ -29,6 +29,9 @@ Two conventions are declared nearly everywhere and not repeated: what an answer 
 advantages and rewards carry no gradient. "NaN enters" means that NaN under the mask reaches the answer, since
 0 * NaN is NaN; it matters only where padding may be NaN.
 
+Threads were looked for where one is named, and where it says "not yet reported": a text for a person to send is then in
+`testcases/conformance/projects/issues`. For the other rows of the tables nobody has looked.
+
 ## What would be noticed first
 """
 
