@@ -112,7 +112,11 @@ def test_watch_runs_what_is_saved_and_goes_on_after_anything(course: Path, file:
     solved = file.read_text("utf-8")
     terminal = session(course, "-m", "testcases.engine.student.watching.watch", "4")
     terminal.expect(r"All \d+ tests of lesson04_gae pass")
+    terminal.expect("Lesson 4 is done. You can now")
+    terminal.expect("Next lesson: tutorial/lesson05_ppo_loss/README.md")
     terminal.expect("q  quit")
+    terminal.send("h")
+    terminal.expect("tutorial/lesson05_ppo_loss/README.md, line")
     for text, said in (
         (solved.replace("values[..., 1:]", "values[..., :-1]", 1), "Likely cause: present_value_bootstraps"),
         (solved + "\ndef broken(:\n", "SyntaxError"),

@@ -6,6 +6,7 @@ python -m testcases.engine.student.progress
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import re
@@ -193,12 +194,14 @@ def finished(lessons: Iterable[str], before: Results, after: Results) -> list[st
             f"Your code beside the course's:  make compare LESSON={lesson.number}"
             + (f"    To see it move: notebooks/{notebook}" if notebook else "")
         ]
-        course = course_lessons()
-        following = (
-            [other for other in course[course.index(name) + 1 :] if left(other, after)] if name in course else []
-        )
-        lines += [f"Next lesson: tutorial/{following[0]}/README.md"] if following else []
+        lines += [f"Next lesson: tutorial/{other}/README.md" for other in [following(name, after)] if other]
     return lines
+
+
+def following(lesson: str, results: Results) -> str | None:
+    """The next lesson of the course after this one that is not done; none after an elective."""
+    later = itertools.dropwhile(lambda name: name != lesson, course_lessons())
+    return next((name for name in later if name != lesson and left(name, results)), None)
 
 
 def the_end(lessons: Iterable[str], results: Results) -> str:

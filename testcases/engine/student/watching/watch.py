@@ -33,7 +33,7 @@ class Watch:
     """One `make watch`: what has been saved, what has been found, and what is shown of it.
 
     Args:
-        only: the lesson to watch; None for whichever is saved.
+        only: the lesson to watch until it is done; None for whichever is saved.
         server: the way to the warm process.
     """
 
@@ -89,9 +89,13 @@ class Watch:
         results: dict[str, dict[str, Result]] = {}
         for found in self.found.values():
             results.setdefault(found["node"], {})[found["label"]] = found["result"]
+        before, finished = progress.so_far(), []
         if not self.died:
             progress.update(results, whole=True)
-        self.show()
+            finished = progress.finished([self.lesson], before, after := progress.so_far())
+        self.show(finished)
+        if finished:  # On to the next lesson, or to whichever is saved.
+            self.only, self.lesson = None, progress.following(self.lesson, after) or self.lesson
         if first := self.first_failure():
             self.server.send({"run": self.run, "explain": first["case"]})
 
@@ -105,8 +109,12 @@ class Watch:
             else:
                 print("\n".join(new), flush=True)
 
-    def show(self) -> None:
-        """The verdict, the bar and the keys."""
+    def show(self, finished: Iterable[str] = ()) -> None:
+        """The verdict, the bar and the keys.
+
+        Args:
+            finished: what to say of a lesson that is done now.
+        """
         seconds = time.monotonic() - self.started
         state = progress.so_far()
         first = self.first_failure()
@@ -123,7 +131,8 @@ class Watch:
         else:
             print("Nothing is wrong so far.")
         print("\n" + "\n".join(progress.bars([self.lesson], state)))
-        print(progress.next_step([self.lesson], state) or progress.next_step(course_lessons(), state))
+        step = progress.next_step([self.lesson], state) or progress.next_step(course_lessons(), state)
+        print("\n".join([*finished] or [step]))
         if offer := progress.the_end([self.lesson], state):
             print(offer)
         if sys.stdin.isatty():
