@@ -47,8 +47,8 @@ BRIGHTSPACE_FOLDER = re.compile(
 """The last time is Brightspace's: what is before it is a name, whatever a student is called."""
 BRIGHTSPACE = re.compile(BRIGHTSPACE_FOLDER.pattern + r"( - (?P<file>.+))?")
 GOOGLE = re.compile(r"(?P<student>.+?) - (?P<file>.+\.\w+)")
-FILES_EACH = 4
-"""So many files a person has at most, on average: `HW - Ann Lee.zip` is not the work of somebody called HW."""
+OTHERS_EACH = 2
+"""Fewer files without a name of the course a person has, on average: nobody is called HW in `HW - Ann Lee.zip`."""
 METADATA = "submission_metadata.yml"
 SURE = ("Moodle", "Blackboard", "Brightspace", "Gradescope")
 """Whose layouts nothing else looks like."""
@@ -173,8 +173,10 @@ class _Layout:
     @classmethod
     def of(cls, paths: Sequence[Path]) -> _Layout:
         often = Counter(system for path in paths for system in _hits(path))
-        rest = [hit["student"] for path in paths if not _hits(path) and (hit := _of_google(path))]
-        return cls(often, 1 < len(set(rest)) and len(rest) <= FILES_EACH * len(set(rest)))
+        rest = [hit for path in paths if not _hits(path) and (hit := _of_google(path))]
+        people = {hit["student"] for hit in rest}
+        others = [hit for hit in rest if not _of_a_lesson().fullmatch(hit[0])]
+        return cls(often, 1 < len(people) and len(others) < OTHERS_EACH * len(people))
 
 
 def _hits(path: Path) -> dict[str, re.Match[str]]:
@@ -198,7 +200,9 @@ def _add(groups: dict[tuple[str, str], _Group], path: Path, layout: _Layout) -> 
     elif not path.is_dir() and (
         hit := layout.has_people_in_front and _of_google(path) or _of_a_lesson().fullmatch(name)
     ):
-        group = groups.setdefault(("files", hit["student"]), _Group(f"files\0{hit['student']}", hit["student"]))
+        # Whose is called alike but for what stands between name and file is perhaps somebody else's.
+        before = name.removesuffix(hit["file"])
+        group = groups.setdefault(("files", before), _Group(f"files\0{before}", hit["student"]))
         group.system = "file"
         group.parts.append((path, hit["file"]))
     else:

@@ -195,24 +195,17 @@ def match(sheets: Iterable[MarkSheet], roster: Roster, attempts: bool = False) -
     open_people = {person.row: person for person in roster.people}
     ambiguous, perhaps = matching.ambiguous, set[int]()
     canvas = {(name, person.id): person for person in roster.people if person.id for name in _canvas_names(person)}
-    for keys_of_sheet, keys_of_person in steps:
-        by_key: dict[str, list[Person]] = {}
-        for person in open_people.values():
-            for key in keys_of_person(person):
-                by_key.setdefault(key, []).append(person)
+    for step in steps:
         wanted: dict[int, list[str]] = {}
-        for page, sheet in open_sheets.items():
-            keys = [key for key in keys_of_sheet(sheet) if key in by_key]
-            fitting = {person.row for key in keys for person in by_key[key]}
-            found = {row for row in fitting if not _is_another(sheet, open_people[row], canvas)}
+        for page, fitting in _fitting(step, open_sheets, open_people.values()).items():
+            found = {row for row in fitting if not _is_another(open_sheets[page], open_people[row], canvas)}
             perhaps |= fitting
-            if fitting and not found:
-                ambiguous[page] = ANOTHER.get(sheet.system, "")
-            elif len(found) == 1:
+            if len(found) == 1:
                 wanted.setdefault(found.pop(), []).append(page)
-            elif found:
+            else:
                 lines = ", ".join(map(str, sorted(found)))
-                ambiguous[page] = f"fits several lines of the roster ({lines}): add a column student with folder names"
+                several = f"fits several lines of the roster ({lines}): add a column student with folder names"
+                ambiguous[page] = several if found else ANOTHER.get(open_sheets[page].system, "")
         for row, pages in wanted.items():
             if len(pages) == 1 or attempts:
                 person = open_people.pop(row)
@@ -223,8 +216,23 @@ def match(sheets: Iterable[MarkSheet], roster: Roster, attempts: bool = False) -
             else:
                 for page in pages:
                     ambiguous[page] = f"several submissions fit line {row} of the roster: say in it which one counts"
+    for step in steps:
+        for page, rows in _fitting(step, open_sheets, roster.people).items():
+            why = f"fits line {min(rows)} of the roster, and another submission fits it better: look at both"
+            ambiguous.setdefault(page, why)
     _tell_the_rest(matching, open_sheets, list(open_people.values()), perhaps)
     return matching
+
+
+def _fitting(step: Step, sheets: Mapping[str, MarkSheet], people: Iterable[Person]) -> dict[str, set[int]]:
+    """Page -> the lines of those whom a submission may be of, as far as one way to look tells."""
+    keys_of_sheet, keys_of_person = step
+    by_key: dict[str, set[int]] = {}
+    for person in people:
+        for key in keys_of_person(person):
+            by_key.setdefault(key, set()).add(person.row)
+    found = {page: [by_key.get(key, set()) for key in keys_of_sheet(sheet)] for page, sheet in sheets.items()}
+    return {page: set().union(*rows) for page, rows in found.items() if any(rows)}
 
 
 def _tell_the_rest(
@@ -295,7 +303,8 @@ def _loose(text: str) -> str:
 
 
 def _sheet_names(sheet: MarkSheet) -> set[str]:
-    return {_exact(name) for name in (sheet.student, *sheet.aliases)} - {""}
+    """As they are: a space at the end makes another name, which is looked at later."""
+    return {unicodedata.normalize("NFC", name) for name in (sheet.student, *sheet.aliases)} - {""}
 
 
 def _addresses(sheet: MarkSheet) -> set[str]:

@@ -181,6 +181,10 @@ EXPORTS: dict[str, tuple[Mapping[str, str | bytes], str, str]] = {
         {f"HW - {name}.zip": ZIP for name in ("Ann Lee", "Bob Smith", "Cem Öz")},
         *("student\nHW - Ann Lee\nHW - Bob Smith\nHW - Cem Öz\n", "ggg"),
     ),
+    "archives-of-sections": (
+        {f"HW {i // 2} - {name}.zip": ZIP for i, name in enumerate(("Ann Lee", "Bob Smith", "Cem Öz", "Dan Day"))},
+        *("student\nHW 0 - Ann Lee\nHW 0 - Bob Smith\nHW 1 - Cem Öz\nHW 1 - Dan Day\n", "gggg"),
+    ),
     "folders-without-spaces": (
         {**each("{}", ("\u674e\u96f7", "AnnLee"), TREE), "De_la_Cruz Eva/gae.py": GAE},
         *("First name,Last name\n\u96f7,\u674e\nAnn,Lee\nEva,De la Cruz\n", "ggg"),
@@ -286,6 +290,11 @@ def test_a_copy_that_a_browser_has_numbered_is_a_doubt(tmp_path: Path):
 def test_a_name_that_has_a_time_in_it_is_nobody_else(tmp_path: Path):
     lay_out(tmp_path, {f"{LEE.replace(' - Nov', ' - Nov 9, 2026 1000 AM - Nov')}/gae.py": GAE})
     assert [one.student for one in find(tmp_path)] == ["Ann Lee - Nov 9, 2026 1000 AM"]
+
+
+def test_of_two_files_of_one_name_none_is_lost(tmp_path: Path):
+    lay_out(tmp_path, {"Ann Lee - gae.py": GAE, "Ann Lee-gae.py": GAE + "x = 1"})
+    assert [one.student for one in find(tmp_path)] == ["Ann Lee", "Ann Lee"]
 
 
 @pytest.mark.parametrize("name", ["homework.7z", "homework.rar", "gae.ipynb"])

@@ -163,6 +163,8 @@ def test_the_gradebook_has_everybody(tmp_path: Path):
 def test_the_exact_name_wins_over_one_in_other_case(tmp_path: Path):
     people = roster_of(tmp_path, "student,name\nann,Small\nANN,Large\n")
     assert matched(named("ANN", "ann"), people) == {"ann": "Small", "ANN": "Large"}
+    (why,) = roster.match(named("ANN", "ann", "ann "), people).ambiguous.values()
+    assert "another submission fits it better: look at both" in why
 
 
 @pytest.mark.usefixtures("no_figures")
