@@ -64,8 +64,13 @@ def trl(sources: Sources) -> Adapters:
     of = sources.cut(file, "masked_mean", "masked_var", "masked_whiten", "truncate_response", **TORCH)
     of.update(sources.cut("trl/experimental/utils.py", "first_true_indices", **TORCH))
     of = sources.cut(file, "truncate_response", **of)
-    more = sources.cut("trl/trainer/utils.py", "selective_log_softmax", "entropy_from_logits", **TORCH)
+    more = sources.cut("trl/trainer/utils.py", "selective_log_softmax", "entropy_from_logits", "nanstd", **TORCH)
     train = f"{file}", "PPOTrainer.train"
+    score = "Trainer._generate_and_score_completions"
+    loo = sources.block("trl/trainer/rloo_trainer.py", f"RLOO{score}", "scorable_counts = ", "if num_generations > 1")
+    grpo = sources.block(
+        "trl/trainer/grpo_trainer.py", f"GRPO{score}", "mean_grouped_rewards = ", "if self.scale_rewards != "
+    )
     gae = sources.block(*train, "lastgaelam = 0", "advantages = torch.masked_fill(")
     kl = sources.block(*train, "logr = ", "kl = ")
     rewards = sources.block(*train, "logprobs = torch.masked_fill(", "rewards[actual_start")
@@ -100,6 +105,10 @@ def trl(sources: Sources) -> Adapters:
         names = {"new_logprobs": 0 * old, "mb_logprobs": 0 * old, "mb_advantage": 0 * old}
         return loss(mask, clip_epsilon, vpred=values, mb_values=old, mb_return=to, **names)["vf_loss"]
 
+    def of_groups(block, scores, **names):
+        given = {"rewards": scores.flatten(), "grouped_rewards": scores, "num_generations": scores.shape[1], **names}
+        return block(torch=torch, nanstd=more["nanstd"], **given)
+
     filled = "the trainer fills padding before the call"
     return {
         "gather_log_probs": Adapter(
@@ -119,6 +128,11 @@ def trl(sources: Sources) -> Adapters:
             )["kl"],
             (),
             ("k2",),
+        ),
+        "leave_one_out": Adapter(lambda scores: of_groups(loo, scores)["baselines"].view_as(scores)),
+        "group_advantages": Adapter(
+            lambda scores: of_groups(grpo, scores, self=Namespace(scale_rewards="group"))["advantages"].view_as(scores),
+            ("epsilon=0.0001",),
         ),
         "token_rewards": Adapter(
             token_rewards, (*FREE, *DATA, "score_at=after last"), ("clip score", "gaps", "k2"), around=filled
