@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import stat
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -44,6 +46,60 @@ def test_solutions_earn_every_point(bubblewrap: None, tmp_path: Path):
         if exercise["status"] != "passed"
     }
     assert result["score"] == result["max_score"], lost
+
+
+AT_HOME = """from __future__ import annotations
+
+import functools
+import importlib
+import typing
+from dataclasses import dataclass
+from pathlib import Path
+
+import tutorial.lesson01_masked_sequences.masked as whole
+from ppo_by_hand.core.shapes import check_shapes as _given
+from tutorial import lesson01_masked_sequences as _lesson
+from tutorial.lesson01_masked_sequences import masked_mean as _absolute
+from tutorial.lesson04_gae.own import number as _own
+
+from ..lesson01_masked_sequences import masked_mean as _relative
+from . import own
+from .deep.er import number as _deep
+
+_words = (Path(__file__).parent / "words.json").read_text("utf-8")
+assert _own == own.number == _deep == len(_words) == 3 and whole.masked_mean is _absolute is _relative
+assert importlib.import_module("..lesson01_masked_sequences", __package__) is _lesson
+assert importlib.import_module(f"{__package__}.own") is own
+
+
+@dataclass(frozen=True)
+class _Row:
+    number: int
+
+    @functools.cached_property
+    def kinds(self):
+        return typing.get_type_hints(_Row)
+
+
+assert _Row(1).kinds == {"number": int}
+"""
+"""What a lesson may do at home before its first function."""
+
+
+def test_what_passes_pytest_passes_here(bubblewrap: None, tmp_path: Path):
+    folder = solved(tmp_path / "in" / "ann" / "tutorial", "lesson04_gae") / "lesson04_gae"
+    beside = {"own.py": "number = 3\n", "deep/__init__.py": "", "deep/er.py": "from ..own import number\n"}
+    for name, text in {**beside, "words.json": "[1]"}.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text, "utf-8")
+    source = (folder / "gae.py").read_text("utf-8").replace("from __future__ import annotations\n", "")
+    (folder / "gae.py").write_text(AT_HOME + source, "utf-8")
+    command = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "testcases/lesson04_gae", f"--subject={folder.parent}"]
+    home = subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert home.returncode == 0, home.stdout
+    assert grade(tmp_path / "in", tmp_path / "out").returncode == 0
+    (result,) = results(tmp_path / "out").values()
+    assert result["score"] == result["max_score"] and result["status"] == "graded", result["lessons"]
 
 
 @pytest.fixture(scope="module")
