@@ -73,10 +73,8 @@ def operation(name: str, folder: Path = FOLDER) -> Operation:
 def _read(file: Path) -> Operation:
     try:
         record = json.loads(file.read_text())
-        if record["schema"] > SCHEMA:
-            raise DamagedCases(
-                f"{file.name} has schema {record['schema']}, this kit reads {SCHEMA}: install a newer kit"
-            )
+        if (theirs := record["schema"]) > SCHEMA:
+            raise DamagedCases(f"{file.name} has schema {theirs}, this kit reads {SCHEMA}: install a newer kit")
         cases = tuple(_case(one, record["returns"]) for one in record["cases"])
         for case in cases:
             _must_be_whole(case, record["operation"])

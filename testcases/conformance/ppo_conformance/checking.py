@@ -213,11 +213,9 @@ class _Check:
         got = answer.gradient or {}
         if all(got.get(name) is None for name in wanted):
             return [_Deviation("no gradient", case, wanted, "an answer without a gradient")]
-        if any(
-            got[name] is None or not _close(got[name], value, 10 * self.close, None) for name, value in wanted.items()
-        ):
-            return [_Deviation("gradient", case, wanted, got)]
-        return []
+        digits = 10 * self.close
+        agree = all(got[name] is not None and _close(got[name], value, digits, None) for name, value in wanted.items())
+        return [] if agree else [_Deviation("gradient", case, wanted, got)]
 
     def _grouped(self, found: list[_Deviation], assumed: tuple[Variant, ...]) -> Iterator[Difference]:
         rest = [one for one in found if one.kind != "value"]
