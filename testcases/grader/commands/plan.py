@@ -92,6 +92,7 @@ def _known(found: list[Submission], given: Given) -> Class:
             handed_in=one.handed_in,
             newest_file=one.newest_file,
             system=one.system,
+            exported=tuple(map(Raw, one.exported)),
         )
         for one in found
     ]

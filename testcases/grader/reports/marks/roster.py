@@ -263,7 +263,7 @@ def _is_another(sheet: MarkSheet, person: Person, canvas: Mapping[tuple[str, str
         canvas: by the name and the number that Canvas writes.
     """
     own = {person.student, person.name, person.email, person.login, person.sis_id} - {""}
-    if own & set(sheet.aliases) or sheet.student == person.student:
+    if own & set(sheet.aliases) or person.student in (sheet.student, *sheet.exported):
         return False
     if sheet.system == "Canvas" and person.id and (hit := CANVAS_DOWNLOAD.match(sheet.student)):
         numbers = ((name, one) for name in sheet.exported for one in CANVAS_NUMBER.finditer(name))
@@ -305,6 +305,11 @@ def _loose(text: str) -> str:
 def _sheet_names(sheet: MarkSheet) -> set[str]:
     """As they are: a space at the end makes another name, which is looked at later."""
     return {unicodedata.normalize("NFC", name) for name in (sheet.student, *sheet.aliases)} - {""}
+
+
+def _exported(sheet: MarkSheet) -> set[str]:
+    """The names of folders and files in the export, which begin with what the system has written."""
+    return {unicodedata.normalize("NFC", name) for name in sheet.exported}
 
 
 def _addresses(sheet: MarkSheet) -> set[str]:
@@ -408,6 +413,7 @@ Step = tuple[Callable[[MarkSheet], set[str]], Callable[[Person], set[str]]]
 STEPS: tuple[Step, ...] = (
     (_addresses, lambda person: {person.email.casefold(), person.sis_id} - {""}),
     (_sheet_names, lambda person: {_exact(person.student)} - {""}),
+    (_exported, lambda person: {_exact(person.student)} - {""}),
     (_sheet_names, _keys),
     (_downloads, _download_ids),
     (lambda sheet: {_loose(name) for name in (sheet.student, *sheet.aliases)} - {""}, _loose_keys),

@@ -166,7 +166,7 @@ EXPORTS: dict[str, tuple[Mapping[str, str | bytes], str, str]] = {
     "brightspace-flat": ({f"{LEE} - gae.py": GAE, f"{LEE} - my.py": "", f"{SMITH} - a.zip": ZIP}, NAMES, "gg"),
     "brightspace-two-of-a-name": (
         {f"{LEE}/gae.py": GAE, f"{LEE.replace('12-31', '13-31')}/gae.py": GAE},
-        *("student,name\n13-31 - Ann Lee,Ann Lee\n12-31 - Ann Lee,Ann Lee\n", "gg"),
+        *(f'student,name\n13-31 - Ann Lee,Ann Lee\n"{LEE}",Ann Lee\n', "gg"),
     ),
     "brightspace-attempts": ({f"{LEE}/gae.py": GAE, f"{LEE.replace('10', '11')}/gae.py": GAE}, NAMES, "gg"),
     "classroom": (
@@ -211,7 +211,15 @@ def test_everybody_is_found_once(tmp_path: Path, name: str):
     if people:
         (tmp_path / "class.csv").write_text(people, "utf-8")
         sheets = [
-            MarkSheet(Raw(one.student), str(i), 0, 0, aliases=tuple(map(Raw, one.aliases)), system=one.system)
+            MarkSheet(
+                Raw(one.student),
+                str(i),
+                0,
+                0,
+                aliases=tuple(map(Raw, one.aliases)),
+                system=one.system,
+                exported=tuple(map(Raw, one.exported)),
+            )
             for i, one in enumerate(found)
         ]
         matching = roster.match(sheets, roster.read(tmp_path / "class.csv"), attempts=name.endswith("-attempts"))
