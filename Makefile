@@ -1,6 +1,6 @@
 # Every target does all of its set-up by itself; a second run installs nothing.
 .DEFAULT_GOAL := help
-.PHONY: help setup first demo test progress watch chat contest hint predict reset dispute solution compare update check merge sign check-sandbox gradescope stubs figures checkpoints notebooks lab book book-pdf book-serve book-catalogues bench gpu lint
+.PHONY: help setup first demo test progress watch chat contest hint predict reset dispute solution compare finish update check merge sign check-sandbox gradescope stubs figures checkpoints notebooks lab book book-pdf book-serve book-catalogues bench gpu lint
 
 PYTHON ?= python3
 VENV := .venv
@@ -16,6 +16,7 @@ STACK ?= solutions
 SEED ?= 0
 demo: OUT ?= runs/demo
 contest: OUT ?= runs/contest
+finish: OUT ?= runs/mine
 SEEDS ?= 1
 FEW ?= 0
 TUNE ?=
@@ -45,6 +46,7 @@ PARTS ?=
 ASSIGNED = --assignment '$(ASSIGNMENT)' --lessons '$(LESSONS)' --points '$(POINTS)'
 # Not an argument of a command, which ps would show: make hands it on in the environment.
 export SECRET ?=
+export NAME ?=
 
 help: ## Show the commands
 	@echo "PPO by Hand: build PPO for RLHF one tested block at a time."
@@ -130,6 +132,9 @@ dispute: $(READY) ## Object to a failure: a file for your instructor [LESSON=4 E
 
 solution: $(READY) ## The solution of a lesson that you have passed [LESSON=4]
 	@$(BIN)/python -m testcases.engine.student.solution $(LESSON)
+
+finish: ## A page to keep when all lessons pass: your name, your run, your best tests [NAME="Ada Lovelace" OUT=runs/mine]
+	@$(BIN)/python -m testcases.finish --out '$(OUT)'
 
 update: ## The newest version of the course; what you have written stays
 	@$(PYTHON) -m testcases.update

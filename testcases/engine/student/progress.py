@@ -210,7 +210,8 @@ def the_end(lessons: Iterable[str], results: Results) -> str:
         return ""
     said = (
         "The capstone passes. Train on your own blocks, beside the reference's run:  make demo STACK=tutorial "
-        "OUT=runs/mine\nThen ask your policy:  make chat OUT=runs/mine"
+        "OUT=runs/mine\nThen ask your policy:  make chat OUT=runs/mine\n"
+        'And keep a page of it:  make finish NAME="Ada Lovelace"'
     )
     open_ones = (f"tutorial/{lesson}/README.md" for lesson in electives() if left(lesson, results))
     return "\nAfter the course, if you like: ".join([said, *open_ones])
