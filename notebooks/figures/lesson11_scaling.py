@@ -156,7 +156,7 @@ class TwoProcesses:
             if fault == "whitened in each process":
                 own = replace(own, advantages=lessons.masked.masked_whiten(own.advantages, own.mask))
                 trainer.config = replace(config, whiten_advantages=False)
-            trainer._own_experience = lambda prompts, own=own: own
+            trainer.collector.own_experience = lambda prompts, own=own: own
             trainer.training_step(PROMPTS)
             weights.append(parameters_to_vector(model.parameters()).detach())
         return torch.stack(weights)

@@ -56,3 +56,9 @@ def weighted(parts: list[dict[str, float]], weights: list[float]) -> dict[str, f
     """Statistics of a minibatch from those of its microbatches: token-weighted means, and the largest ratio."""
     merged = {name: sum(w * part[name] for w, part in zip(weights, parts, strict=True)) for name in parts[0]}
     return merged | {"ratio_max": max(part["ratio_max"] for part in parts)}
+
+
+def merged(steps: list[dict[str, float]]) -> dict[str, float]:
+    """Statistics of an update from those of its optimizer steps."""
+    found = weighted(steps, [1 / len(steps)] * len(steps))
+    return found | {"first_ratio_max": steps[0]["ratio_max"], "optimiser_steps": float(len(steps))}

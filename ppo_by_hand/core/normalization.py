@@ -44,6 +44,7 @@ def with_scores_normalized(
     penalize_missing_stop: Callable[..., Tensor],
     compute_rewards: Callable[..., Tensor],
     compute_response_gae: Callable[..., tuple[Tensor, Tensor]],
+    whiten: Callable[..., Tensor] | None = None,
 ) -> Any:
     """The same experience with rewards, advantages and returns made from normalized scores; its scores stay.
 
@@ -52,11 +53,14 @@ def with_scores_normalized(
         kl_coef: that of its rewards.
         scale: of the first rollout.
         penalize_missing_stop, compute_rewards, compute_response_gae: of lessons 6 and 4.
+        whiten: scales these rewards, as lesson 1's `masked_whiten`; None leaves them.
     """
     scores = penalize_missing_stop(
         scale(experience.scores), experience.responses, config.stop_token_ids, config.missing_stop_penalty
     )
     log_probs = experience.log_probs, experience.ref_log_probs
     rewards = compute_rewards(scores, *log_probs, experience.mask, kl_coef, config.clip_score, config.kl_estimator)
+    if whiten is not None:
+        rewards = whiten(rewards, experience.mask, shift_mean=False)
     advantages, returns = compute_response_gae(rewards, experience.values, experience.mask, config.gamma, config.lam)
     return replace(experience, rewards=rewards, advantages=advantages, returns=returns)

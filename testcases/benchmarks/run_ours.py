@@ -43,8 +43,8 @@ def main() -> None:
     work = Workload.from_json(sys.argv[1])
     os.environ["ACCELERATE_MIXED_PRECISION"] = work.precision  # where Accelerator() looks for it
     trainer, relay = make_trainer(work), Relay()
-    trainer._generate = relay.timed("generation", trainer._generate)
-    trainer._evaluate = relay.timed("scoring", trainer._evaluate)
+    trainer.collector.generate = relay.timed("generation", trainer.collector.generate)
+    trainer.collector.evaluate = relay.timed("scoring", trainer.collector.evaluate)
     trainer.optimise = relay.timed("update", trainer.optimise)
     relay.wait()
     trainer.train(work.prompts(), lambda _: relay.update_done())

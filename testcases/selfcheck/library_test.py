@@ -206,7 +206,9 @@ def test_the_script_for_several_processes_runs_on_two(wheel, folder):
     scaled = counted.replace("learning_rate=1e-5,", 'learning_rate=1e-5, normalize_score="first",')
     scaled = scaled.replace("len(response.split())", "sum(map(ord, response))")  # which differs in every response
     scaled = scaled.replace("trainer =", "scales = []\ntrainer =")
-    scaled = scaled.replace('"where is it ?"])', '"where is it ?"], lambda run: scales.append(run._first_scale))')
+    scaled = scaled.replace(
+        '"where is it ?"])', '"where is it ?"], lambda run: scales.append(run.collector.first_scale))'
+    )
     first, second = sorted(run(scaled, folder, wheel, *launch).splitlines())
     assert first.split()[:2] == ["0", "2"] and second.split()[:2] == ["1", "2"]
     assert first.split()[2:] == second.split()[2:], "the scale is that of the scores of all processes"

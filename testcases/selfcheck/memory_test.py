@@ -71,13 +71,13 @@ def test_no_copy_of_the_logits_is_kept(monkeypatch):
     assert kept() == 1
 
 
-def small_trainer(**settings) -> PPOTrainer:
+def small_trainer(kind: type[PPOTrainer] = PPOTrainer, **settings) -> PPOTrainer:
     policy = build_causal_lm("gpt2", 12, n_layer=1, n_embd=16, n_head=2, eos_token_id=1, pad_token_id=0, seed=1)
     torch.manual_seed(0)
     model = PolicyAndValue(policy, ValueModel(make_reference(policy).base_model.requires_grad_(True))).double()
     options = {"num_updates": 2, "batch_size": 5, "max_new_tokens": 6, "num_minibatches": 2, "num_epochs": 2}
     config = PPOConfig(stop_token_ids=(1, 2), pad_token_id=0, **options | settings)
-    return PPOTrainer(model, TokenSum(), make_reference(policy), config)
+    return kind(model, TokenSum(), make_reference(policy), config)
 
 
 class TokenSum(torch.nn.Module):

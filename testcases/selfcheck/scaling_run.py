@@ -102,7 +102,7 @@ def updates(trainer: Any, count: int = 2) -> dict[str, Any]:
     def own_experience(_: list[Any]) -> Experience:
         return whole_experience(trainer, prompts).rows(torch.tensor(trainer.processes.share(range(len(prompts)))))
 
-    trainer._own_experience = own_experience
+    trainer.collector.own_experience = own_experience
     metrics = [trainer.training_step(prompts) for _ in range(count)]
     with trainer.whole_model() as model:
         trained = [weight.detach().clone() for weight in model.parameters() if weight.requires_grad]
@@ -114,8 +114,8 @@ def runs(folder: Path) -> dict[str, Any]:
     settings = {"num_updates": 3, "batch_size": 4, "temperature": 1.3, "log_dir": str(folder / "log")}
     whole, first, second = (make_trainer(**settings) for _ in range(3))
     seen: list[Tensor] = []
-    evaluate = whole._own_experience
-    whole._own_experience = lambda prompts: seen.append(evaluate(prompts)) or seen[-1]
+    evaluate = whole.collector.own_experience
+    whole.collector.own_experience = lambda prompts: seen.append(evaluate(prompts)) or seen[-1]
     history = whole.train(PROMPTS)
     first.train(PROMPTS[:], lambda trainer: trainer.updates_done == 2 and trainer.save_checkpoint(folder / "kept"))
     second.load_checkpoint(folder / "kept")

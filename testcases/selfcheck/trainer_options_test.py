@@ -3,8 +3,6 @@ refused: settings, models and prompts of another kind."""
 
 from __future__ import annotations
 
-import inspect
-import re
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -19,22 +17,10 @@ from ppo_by_hand.core.prompts import PromptQueue
 from ppo_by_hand.core.schedule import learning_rates
 from solutions.lesson05_ppo_loss import compute_ppo_loss, ppo_statistics, value_statistics
 from solutions.lesson09_ppo_trainer import PPOTrainer
-from solutions.lesson09_ppo_trainer import trainer as trainer_module
 from solutions.lesson11_scaling import DistributedPPOTrainer
 from solutions.lesson11_scaling import trainer as scaled
 from testcases.engine import named_cases
-from testcases.engine.catalog import region_text
 from testcases.selfcheck.memory_test import PROMPTS, TokenSum, small_trainer
-
-
-def test_the_screen_of_the_trainer_names_its_methods_in_their_order():
-    source = inspect.getsource(trainer_module)
-    named = re.findall(r" {3,}(_?\w+)$", str(trainer_module.__doc__), re.MULTILINE)
-    places = [source.index(f"    def {name}(") for name in named]
-    assert places == sorted(places) and {"training_step", "optimise", "optimiser_step", "compute_loss"} < set(named)
-    methods = [getattr(PPOTrainer, name) for name in ("training_step", "optimise", "optimiser_step", "compute_loss")]
-    lines = sum(len(region_text("lesson09_ppo_trainer", one.__qualname__).splitlines()) for one in methods)
-    assert lines <= 60, "PPO's four methods are one screen"
 
 
 def rates(**settings) -> list[tuple[float, float]]:

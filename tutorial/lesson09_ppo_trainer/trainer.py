@@ -2,7 +2,7 @@
 
     for each batch of prompts:                                                      training_step
         responses, log_probs = policy.generate(prompts)                             generate_responses
-        ref_log_probs, values, scores = reference, critic, reward model             _evaluate
+        ref_log_probs, values, scores = reference, critic, reward model             lesson 8
         rewards = -kl_coef (log_probs - ref_log_probs), + score on the last token   lesson 6
         advantages, returns = GAE(rewards, values); whiten the advantages           lessons 4 and 1
         for each epoch, for each minibatch:                                         optimise
@@ -11,7 +11,8 @@
                 loss = -min(ratio A, clip(ratio) A) + value_coef value_loss - entropy_coef entropy
         adapt kl_coef to its target                                                 lesson 6
 
-The methods stand in this order; then `train`, which draws the batches, saving and helpers.
+The methods stand in this order; then `train`, which draws the batches, saving and helpers. The rollout is collected by
+an object that is given, `Collector` of ppo_by_hand/core/collector.py.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from ppo_by_hand.core.checkpoints import CHECKPOINT_FILE, VERSION, Generator, global_generators, read_checkpoint
+from ppo_by_hand.core.collector import Blocks, Collector, WithCollector
 from ppo_by_hand.core.config import PPOConfig
 from ppo_by_hand.core.conversations import reading_rows
-from ppo_by_hand.core.engines import SamplerGap, with_importance_weights
-from ppo_by_hand.core.groups import with_group_advantages, with_kl_in_the_loss
-from ppo_by_hand.core.metrics import rollout_metrics
+from ppo_by_hand.core.engines import with_importance_weights
+from ppo_by_hand.core.groups import with_kl_in_the_loss
+from ppo_by_hand.core.metrics import merged as _merge
 from ppo_by_hand.core.metrics import weighted as _weighted
-from ppo_by_hand.core.normalization import Scale, scale_in, scale_of, with_scores_normalized
 from ppo_by_hand.core.parts import check_functions, check_parts
 from ppo_by_hand.core.processes import check_configuration
 from ppo_by_hand.core.progress import in_turn
@@ -43,7 +44,6 @@ from ppo_by_hand.core.prompts import (
     PromptQueue,
     as_written,
     check_prompts,
-    encode_prompts,
     is_row,
     tokenize,
 )
@@ -87,8 +87,25 @@ if TYPE_CHECKING:
 
     from ..lesson07_actor_critic import PolicyAlone
 
+BLOCKS = Blocks(
+    gather_log_probs,
+    masked_whiten,
+    leave_one_out_baseline,
+    compute_response_gae,
+    compute_rewards,
+    penalize_missing_stop,
+    evaluation_mode,
+    response_logits,
+    checked_generation,
+    merge_generations,
+    evaluate_responses,
+    merge_experiences,
+    with_rewards_whitened,
+)
+"""Of which the collector makes a rollout."""
 
-class PPOTrainer:
+
+class PPOTrainer(WithCollector):
     """Proximal policy optimization of a language model against a reward.
 
     Args:
@@ -127,7 +144,6 @@ class PPOTrainer:
         if config.recompute_log_probs and sampler is None:
             raise ValueError("expected a sampler with recompute_log_probs, got none: generate's need no second pass")
         self.config = config
-        self.sampler_gap = SamplerGap(config.importance_cap)
         self.sampler, self.schedule = sampler, schedule
         self.tokenizer = tokenizer
         self.accelerator = Accelerator()
@@ -152,12 +168,12 @@ class PPOTrainer:
         self.prompt_queue = PromptQueue(config.seed, config.samples_per_prompt)
         self.updates_done = 0
         self.history: list[dict[str, float]] = []
-        self._first_scale = Scale()
+        self.collector = Collector(self, BLOCKS)
 
     @property
     def policy(self) -> PreTrainedModel:
         """The language model in training, without any wrapper of Accelerate."""
-        return self.accelerator.unwrap_model(self.model).policy
+        return self.collector.policy
 
     def training_step(self, batch: Sequence[Prompt]) -> dict[str, float]:
         """One update: rollout on a batch of prompts, then epochs x minibatches of optimizer steps.
@@ -178,47 +194,6 @@ class PPOTrainer:
         """
         raise NotImplementedError("lesson09: PPOTrainer.training_step")
 
-    def _collect(self, prompts: Sequence[Prompt]) -> Experience:
-        """The rollout: sample a response to each prompt, then evaluate it. Given; lesson 11 splits it."""
-        prompts = tokenize(prompts, self.tokenizer)  # once, for both
-        return self._compared(self._evaluate(self._generate(prompts), prompts))
-
-    def _compared(self, experience: Experience) -> Experience:
-        """Advantages of groups in place of the critic's, where the config says so; and how far a sampler is. Given."""
-        self.sampler_gap.measure(experience)
-        if self.config.advantages == "gae":
-            return experience
-        return with_group_advantages(experience, self.config, leave_one_out_baseline)
-
-    def _generate(self, prompts: Sequence[Prompt]) -> Generation:
-        """Responses to `micro_rollout_batch_size` prompts at a time, by the sampler where there is one. Given."""
-        sample = self.generate_responses if self.sampler is None else self._sample
-        with self.accelerator.autocast():  # the precision that the training passes have; else no first ratio is 1
-            parts = [sample(prompts[part]) for part in self._parts(len(prompts))]
-            generation = parts[0] if len(parts) == 1 else merge_generations(parts, self.config.pad_token_id)
-            return self._recomputed(generation, prompts) if self.config.recompute_log_probs else generation
-
-    def _sample(self, prompts: Sequence[Prompt]) -> Generation:
-        assert self.sampler is not None
-        answer = self.sampler(self.policy, *self._encode(prompts), **self.config.sampling(), generator=self.sampling)
-        known = getattr(self.policy.config, "vocab_size", None)
-        checked = checked_generation(answer, len(prompts), self.config, known)
-        return Generation(*(tensor.to(self.accelerator.device) for tensor in checked))
-
-    @torch.no_grad()
-    def _recomputed(self, generation: Generation, prompts: Sequence[Prompt]) -> Generation:
-        """With the policy's own log-probabilities; how far the sampler's are from them is kept. Given."""
-        own = []
-        with evaluation_mode(self.policy):
-            for part in self._parts(len(prompts)):
-                input_ids, attention_mask = self._encode(prompts[part])
-                responses, _, mask = (tensor[part] for tensor in generation)
-                rows = torch.cat([input_ids, responses], dim=1), torch.cat([attention_mask, mask], dim=1)
-                logits = response_logits(self.policy, *rows, input_ids.shape[1])
-                own.append(gather_log_probs(logits, responses, self.config.temperature).masked_fill(~mask, 0.0))
-        self.sampler_gap.log_probs = generation.log_probs
-        return generation._replace(log_probs=torch.cat(own))
-
     def generate_responses(self, prompts: Sequence[Prompt]) -> Generation:
         """Sample a response to each prompt from the current policy. Given.
 
@@ -231,73 +206,8 @@ class PPOTrainer:
         Raises:
             ValueError: there are no prompts, or prompt + response do not fit the context.
         """
-        return generate(self.policy, *self._encode(prompts), **self.config.sampling(), generator=self.sampling)
-
-    def _evaluate(self, responses: Generation, prompts: Sequence[Prompt]) -> Experience:
-        """Let reference, critic and reward model read sampled responses, each once. Given."""
-        experience = self._evaluate_parts(responses, prompts)
-        experience = self._normalized(experience, experience.scores)
-        if self.config.whiten_rewards:
-            experience = with_rewards_whitened(experience, self.config, masked_whiten)
-        return experience
-
-    def _evaluate_parts(self, responses: Generation, prompts: Sequence[Prompt]) -> Experience:
-        """The same, `micro_rollout_batch_size` rows at a time, before rewards are whitened: that takes all of them."""
-        config = replace(self.config, whiten_rewards=False)
-        prompts = tokenize(prompts, self.tokenizer)
-        with self.accelerator.autocast():  # the precision that the training passes have
-            parts = [
-                evaluate_responses(
-                    self.accelerator.unwrap_model(self.model),
-                    self.ref_model,
-                    self.score,
-                    *self._encode(prompts[part]),
-                    Generation(*(tensor[part] for tensor in responses)),
-                    config,
-                    self._kl_in_rewards,
-                )
-                for part in self._parts(len(prompts))
-            ]
-        return parts[0] if len(parts) == 1 else merge_experiences(parts)
-
-    @property
-    def _kl_in_rewards(self) -> float:
-        return self.kl_controller.value if self.config.kl_in == "reward" else 0.0
-
-    def _normalized(self, experience: Experience, scores: Tensor) -> Experience:
-        """With the rewards of normalized scores, where the config says so; `scores` are those of all processes. Given.
-
-        The first rollout's scale is in its metrics, and so in every checkpoint.
-        """
-        if self.config.normalize_score is None:
-            return experience
-        if self.history:
-            self._first_scale = scale_in(self.history[0])
-        elif self.updates_done == 0:
-            self._first_scale = scale_of(scores)
-        blocks = penalize_missing_stop, compute_rewards, compute_response_gae
-        return with_scores_normalized(experience, self.config, self._kl_in_rewards, self._first_scale, *blocks)
-
-    def _parts(self, count: int) -> list[slice]:
-        """Rows that are sampled and evaluated at once, so that memory does not grow with the batch."""
-        size = self.config.micro_rollout_batch_size or count
-        return [slice(start, start + size) for start in range(0, count, size)]
-
-    def compute_rewards(self, responses: Generation, prompts: Sequence[Prompt]) -> Tensor:
-        """Rewards of sampled responses: the KL penalty on each token, the clipped score on the last. Given.
-
-        Args:
-            responses: what `generate_responses(prompts)` gave.
-            prompts: the same B prompts.
-
-        Returns:
-            (B, T), 0 where masked, without gradient, with the controller's present coefficient; with
-            `whiten_rewards` scaled as in the rollout. All rows may be evaluated at once.
-
-        Raises:
-            ValueError: the reward model gives anything but one finite number for each response.
-        """
-        return self._evaluate(responses, prompts).rewards
+        policy, encoded = self.collector.policy, self.collector.encode(prompts)
+        return generate(policy, *encoded, **self.config.sampling(), generator=self.sampling)
 
     @with_importance_weights  # given: with config.importance_cap
     def optimise(self, buffer: ExperienceBuffer) -> dict[str, float]:
@@ -403,6 +313,22 @@ class PPOTrainer:
         state = read_checkpoint(directory, self._state())
         raise NotImplementedError("lesson09: PPOTrainer.load_checkpoint")
 
+    def compute_rewards(self, responses: Generation, prompts: Sequence[Prompt]) -> Tensor:
+        """Rewards of sampled responses: the KL penalty on each token, the clipped score on the last. Given.
+
+        Args:
+            responses: what `generate_responses(prompts)` gave.
+            prompts: the same B prompts.
+
+        Returns:
+            (B, T), 0 where masked, without gradient, with the controller's present coefficient; with
+            `whiten_rewards` scaled as in the rollout. All rows may be evaluated at once.
+
+        Raises:
+            ValueError: the reward model gives anything but one finite number for each response.
+        """
+        return self.collector.evaluate(responses, prompts).rewards
+
     def _check_processes(self) -> None:
         """Refuse to be one of several processes; lesson 11's trainer has another rule."""
         check_configuration(self.accelerator)
@@ -412,9 +338,8 @@ class PPOTrainer:
                 "use DistributedPPOTrainer of lesson 11"
             )
 
-    def _encode(self, prompts: Sequence[Prompt]) -> tuple[Tensor, Tensor]:
-        input_ids, attention_mask = encode_prompts(prompts, self.tokenizer, self.config.pad_token_id)
-        return input_ids.to(self.accelerator.device), attention_mask.to(self.accelerator.device)
+    def _set_learning_rate(self) -> None:
+        set_learning_rates(self.optimizer, self.config, self.updates_done, self.schedule)
 
     def _microbatches(self, minibatch: Experience) -> list[Experience]:
         if self.config.micro_batch_size is None:
@@ -434,16 +359,6 @@ class PPOTrainer:
             self.score = make_scorer(reader, self.tokenizer)
         return prompt_ids
 
-    def _rollout_metrics(self, experience: Experience) -> dict[str, float]:
-        scale = None if self.config.normalize_score is None else self._first_scale
-        now = self.kl_controller.value, self.updates_done
-        found = rollout_metrics(experience, self.config, *now, self.schedule, scale) | self.sampler_gap.metrics
-        is_other = self.sampler is not None and not self.config.recompute_log_probs
-        return found | ({"own_sampler": 1.0} if is_other else {})
-
-    def _set_learning_rate(self) -> None:
-        set_learning_rates(self.optimizer, self.config, self.updates_done, self.schedule)
-
     def _generators(self) -> dict[str, Generator]:
         own = {"sampling": self.sampling, "shuffling": self.shuffling, "prompts": self.prompt_queue.generator}
         return own | global_generators()
@@ -460,9 +375,3 @@ class PPOTrainer:
             "history": self.history,
             "generators": {name: generator.get_state() for name, generator in self._generators().items()},
         }
-
-
-def _merge(steps: list[dict[str, float]]) -> dict[str, float]:
-    """Statistics of an update from those of its optimizer steps."""
-    merged = _weighted(steps, [1 / len(steps)] * len(steps))
-    return merged | {"first_ratio_max": steps[0]["ratio_max"], "optimiser_steps": float(len(steps))}

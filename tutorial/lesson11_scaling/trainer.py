@@ -14,6 +14,7 @@ from accelerate import Accelerator
 from accelerate.utils import DistributedType
 from torch import nn
 
+from ppo_by_hand.core.collector import Collector
 from ppo_by_hand.core.engines import widened
 from ppo_by_hand.core.parts import check_parts
 from ppo_by_hand.core.processes import Processes, check_configuration
@@ -22,7 +23,7 @@ from ppo_by_hand.core.schedule import OptimizerMaker, Schedule
 from ppo_by_hand.core.scoring import RewardFunction
 
 from ..lesson07_actor_critic import PolicyAndValue, SharedPolicyAndValue
-from ..lesson08_rollout import Experience, Generation, merge_experiences, with_rewards_whitened
+from ..lesson08_rollout import Experience, Generation, merge_experiences
 from ..lesson09_ppo_trainer import PPOConfig, PPOTrainer
 from .merging import global_masked_whiten, merge_statistics
 from .sharing import gradient_weight, plan_microbatches
@@ -69,6 +70,7 @@ class DistributedPPOTrainer(PPOTrainer):
         _prepare_deepspeed(config)
         super().__init__(model, reward_model, ref_model, config, tokenizer, sampler, optimizer, schedule)
         self._has_passed = False
+        self.collector = SharedCollector(self, self.collector.blocks)
         self.processes = Processes(self.accelerator)
         self.processes.check_same({name: value for name, value in asdict(config).items() if name != "log_dir"})
 
@@ -157,29 +159,31 @@ class DistributedPPOTrainer(PPOTrainer):
         with self.processes.together():
             super().load_checkpoint(directory)
 
-    def _collect(self, prompts: Sequence[Prompt]) -> Experience:
-        """The experience of all processes, from each one's share of the prompts, in the order of the prompts."""
-        if len(prompts) < self.processes.count:
-            raise ValueError(f"expected a prompt for each of {self.processes.count} processes, got {len(prompts)}")
-        if self.processes.count > 1:
-            self.sampling.manual_seed(self.processes.seed(self.config.seed, self.updates_done))
-        with self.processes.together():
-            own = self._own_experience(self.processes.share(tokenize(prompts, self.tokenizer)))
-        if self.config.normalize_score is not None:
-            own = self._normalized(own, torch.cat(self.processes.collect([own.scores.cpu()])))
-        if self.config.whiten_rewards:
-            own = with_rewards_whitened(own, self.config, partial(global_masked_whiten, gather=self.processes.gather))
-        device = self.accelerator.device
-        together = merge_experiences(self.processes.collect([_moved(own, torch.device("cpu"))]))
-        if self.sampler_gap.log_probs is not None:
-            theirs = self.processes.collect([self.sampler_gap.log_probs.cpu()])
-            self.sampler_gap.log_probs = widened(theirs, together.mask.shape[1])
-        return _moved(self._compared(together), device)
 
-    def _own_experience(self, prompts: list[Prompt]) -> Experience:
-        """Sampled and evaluated by this process; the rewards are whitened with those of all processes, later."""
-        with self.whole_model():
-            return self._evaluate_parts(self._generate(prompts), prompts)
+class SharedCollector(Collector):
+    """The experience of all processes, from each one's share of the prompts, in the order of the prompts."""
+
+    def collect(self, prompts: Sequence[Prompt]) -> Experience:
+        trainer, processes = self.trainer, self.trainer.processes
+        if len(prompts) < processes.count:
+            raise ValueError(f"expected a prompt for each of {processes.count} processes, got {len(prompts)}")
+        if processes.count > 1:
+            trainer.sampling.manual_seed(processes.seed(trainer.config.seed, trainer.updates_done))
+        with processes.together():
+            own = self.own_experience(processes.share(tokenize(prompts, trainer.tokenizer)))
+        is_scaled = trainer.config.normalize_score is not None
+        scores = torch.cat(processes.collect([own.scores.cpu()])) if is_scaled else own.scores
+        own = self.rescaled(own, scores, partial(global_masked_whiten, gather=processes.gather))
+        together = merge_experiences(processes.collect([_moved(own, torch.device("cpu"))]))
+        if self.gap.log_probs is not None:
+            theirs = processes.collect([self.gap.log_probs.cpu()])
+            self.gap.log_probs = widened(theirs, together.mask.shape[1])
+        return _moved(self.compared(together), trainer.accelerator.device)
+
+    def own_experience(self, prompts: list[list[int]]) -> Experience:
+        """Sampled and evaluated by this process; the rewards are rescaled with those of all processes, later."""
+        with self.trainer.whole_model():
+            return self.evaluate_chunks(self.generate(prompts), prompts)
 
 
 def _prepare_deepspeed(config: PPOConfig) -> None:
