@@ -88,20 +88,20 @@ PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(TESTS) --subject=solutions 
 QUICK = not slow or smoke
 
 test: $(READY) $(LAB_READY) ## Does this clone work? Each system once (students: run pytest instead)
-	@echo "make test: the suites, the quick wrong answers and each system once; about 6 minutes on two idle cores"
+	@echo "make test: the suites, the quick wrong answers and each system once; about 4 minutes on two idle cores"
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/python -m testcases.selfcheck.stubs --check
 	@$(PYTEST) -m '$(QUICK)'
 
 test-all: $(READY) $(LAB_READY) ## Everything: what must pass before a change lands
-	@echo "make test-all: every check of the course; about 22 minutes on two idle cores"
+	@echo "make test-all: every check of the course; about 17 minutes on two idle cores"
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/python -m testcases.selfcheck.stubs --check
 	@$(PYTEST)
 
 # The difference, after make test.
 test-rest: $(READY) $(LAB_READY)
-	@echo "make test-rest: what make test left out; about 16 minutes on two idle cores"
+	@echo "make test-rest: what make test left out; about 14 minutes on two idle cores"
 	@$(PYTEST) -m 'not ($(QUICK))'
 
 progress: $(READY) ## How far you are, lesson by lesson

@@ -183,7 +183,7 @@ def show(report: dict[str, Any], console: Console) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Compare, print, write; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m testcases.benchmarks.trainer", description=__doc__.split("\n")[0])
-    parser.add_argument("--pairs", type=int, default=5, help="rounds of each size")
+    parser.add_argument("--pairs", type=int, default=3, help="rounds of each size")
     parser.add_argument("--updates", type=int, default=5, help="updates of each contestant in one round")
     options = parser.parse_args(arguments)
     if not TRL_PYTHON.exists():
