@@ -78,6 +78,29 @@ def test_a_replaced_function_is_used_by_its_neighbors():
     assert reference_gae.td_errors.__module__ == "solutions.lesson04_gae.gae"
 
 
+def test_an_interrupt_that_is_lost_in_a_finalizer_is_followed_by_another(monkeypatch: pytest.MonkeyPatch):
+    lost, finalized = [], []
+
+    class Slow:
+        def __del__(self) -> None:
+            finalized.append(self.__class__)
+            wait_for_ever()
+
+    def wait_for_ever() -> None:
+        while True:
+            pass
+
+    def td_errors(**arguments: object) -> None:
+        Slow()
+        wait_for_ever()
+
+    monkeypatch.setattr(sys, "unraisablehook", lost.append)
+    answer = evaluate.solutions_with("lesson04_gae", "td_errors", td_errors).evaluate(
+        evaluate.Request("lesson04_gae", "td_errors", dict(EPISODE), seconds=0.05)
+    )
+    assert finalized and answer.error.kind == "timeout" and not lost
+
+
 def test_an_earlier_lesson_of_the_student_is_not_used(tmp_path: Path):
     folder = solved_folder(tmp_path)
     (folder / "lesson01_masked_sequences" / "masked.py").write_text("broken(", "utf-8")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 import signal
+import sys
 import threading
 import time
 import traceback
@@ -345,6 +346,9 @@ def _deadline(view: View, request: Request, terms: Terms) -> Iterator[None]:
                 terms.unstoppable(request)
             raise TookTooLong(f"stopped after {request.seconds:g} seconds")
 
+    # An interrupt that comes while Python clears something away is lost there, and the next one follows.
+    told = sys.unraisablehook
+    sys.unraisablehook = lambda lost: None if lost.exc_type is TookTooLong else told(lost)
     previous = signal.signal(signal.SIGALRM, stop)
     signal.setitimer(signal.ITIMER_REAL, request.seconds, 0.5)
     try:
@@ -353,3 +357,4 @@ def _deadline(view: View, request: Request, terms: Terms) -> Iterator[None]:
         armed = False
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, previous)
+        sys.unraisablehook = told
