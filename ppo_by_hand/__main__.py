@@ -12,8 +12,10 @@ import sys
 from pathlib import Path
 
 from . import CONFIGS, __version__
+from .core.progress import while_read
 
 
+@while_read()
 def main(arguments: list[str] | None = None) -> int:
     """Run a command; returns the exit code: 0, 1 for bad input or an error, and those of `apps.journal`."""
     parser = argparse.ArgumentParser(prog="ppo-by-hand", description="PPO for language models.")

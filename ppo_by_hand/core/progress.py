@@ -1,8 +1,11 @@
-"""What is shown beside a run: functions called after each update, and what transformers would print."""
+"""What is shown beside a run: functions called after each update, what transformers would print, and to whom."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 OnUpdate = Callable[[Any], object]
@@ -36,3 +39,15 @@ def quiet() -> None:
 
     logging.disable_progress_bar()
     logging.set_verbosity_error()
+
+
+@contextmanager
+def while_read() -> Iterator[None]:
+    """What is printed inside ends without a word when nobody reads on, as in `ppo-by-hand settings | head`."""
+    try:
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for what Python flushes at the end

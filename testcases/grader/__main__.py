@@ -19,6 +19,7 @@ for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 # The answers of the reference are computed as a student's are: on the CPU, with one thread, without the network.
 os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", ACCELERATE_USE_CPU="true")
 
+from ppo_by_hand.core.progress import while_read  # noqa: E402
 from testcases.engine.catalog import TUTORIAL  # noqa: E402
 
 from .commands import reporting  # noqa: E402
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 OUT = "runs/check"
 
 
+@while_read()
 def main() -> None:
     parser = argparse.ArgumentParser(prog="make check", description="Grade your lessons, or a folder of submissions.")
     parser.add_argument("submissions", nargs="?", default="", help="folder with a subfolder or an archive a student")

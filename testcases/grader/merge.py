@@ -12,6 +12,8 @@ import os
 import sys
 from pathlib import Path
 
+from ppo_by_hand.core.progress import while_read
+
 from .__main__ import OUT, add_assignment, refuse
 from .commands import Given, given_for, report
 from .intake import opened
@@ -32,6 +34,7 @@ from .marking import (
 )
 
 
+@while_read()
 def main() -> None:
     parser = argparse.ArgumentParser(prog="make merge", description="Join the parts of a class.")
     parser.add_argument("--out", default="", help=f"where the joined results go (default: {OUT})")

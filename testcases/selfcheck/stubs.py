@@ -10,6 +10,7 @@ import ast
 import sys
 from pathlib import Path
 
+from ppo_by_hand.core.progress import while_read
 from testcases.engine.catalog import SOLUTIONS, TUTORIAL, lesson_names, regions
 from testcases.engine.oracle import all_stubs, write_files
 
@@ -53,6 +54,7 @@ def export(folder: Path) -> None:
             path.write_text(text.replace(old, line) if old else text + line, "utf-8")
 
 
+@while_read()
 def main() -> None:
     parser = argparse.ArgumentParser(prog="make stubs", description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--check", action="store_true", help="only say where the trees disagree; exit 1 if they do")

@@ -1,7 +1,8 @@
-"""What takes a core for long and is no test: here, so that the other core need not wait for it."""
+"""The commands themselves: what takes a core for long and is no test, and what all have in common."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -28,3 +29,17 @@ def test_a_mark_chooses_the_suites_of_its_kind(kind: str) -> None:
     lessons = {file.split("/")[1] for file in files}
     assert done.returncode == 0 and len(lessons) == 2, done.stdout + done.stderr
     assert all(file.split("/")[2].startswith(kind) for file in files), files
+
+
+@pytest.mark.parametrize(
+    "command", ["ppo_by_hand configs", "testcases.engine.student.progress", "testcases.conformance.ppo_conformance"]
+)
+def test_a_reader_who_leaves_is_no_error(command: str) -> None:
+    """As `head` does. Few lines are printed at the end of the process only, many before it."""
+    reads, writes = os.pipe()
+    os.close(reads)
+    try:
+        done = subprocess.run([sys.executable, "-m", *command.split()], cwd=ROOT, stdout=writes, stderr=subprocess.PIPE)
+    finally:
+        os.close(writes)
+    assert (done.returncode, done.stderr) == (0, b"")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,22 +19,23 @@ from .report import AGREES
 def main(arguments: Sequence[str] | None = None) -> int:
     """0: it agrees; 1: it does not; 2: the question cannot be asked."""
     try:
-        return _run(_parser().parse_args(arguments))
+        text, code = _answer(_parser().parse_args(arguments))
+        print(text, flush=True)
+    except BrokenPipeError:  # whoever read this, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     except (ValueError, ImportError) as error:
         print(f"ppo-conform: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
+    return code
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="ppo-conform", description="Hold a function against the cases of an operation."
-    )
+    parser = argparse.ArgumentParser(prog="ppo-conform", description="Hold a function against an operation's cases.")
     parser.add_argument("function", nargs="?", help="module:function, or path/file.py:function")
     parser.add_argument("--as", dest="operation", help="the operation; without a function: its rule and conventions")
-    parser.add_argument(
-        "--convention", dest="conventions", action="append", default=[], help="declare one, such as dual_clip=3"
-    )
-    parser.add_argument("--not-supported", action="append", default=[], help="leave these cases out, such as gaps")
+    several: dict[str, Any] = {"action": "append", "default": []}
+    parser.add_argument("--convention", dest="conventions", **several, help="declare one, such as dual_clip=3")
+    parser.add_argument("--not-supported", **several, help="leave these cases out, such as gaps")
     parser.add_argument("--framework", default="", help="torch, numpy or list")
     parser.add_argument("--dtype", default="float64", help="float64 or float32")
     parser.add_argument("--device", default="cpu")
@@ -42,19 +44,17 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _run(options: argparse.Namespace) -> int:
+def _answer(options: argparse.Namespace) -> tuple[str, int]:
     if options.case:
-        print(_case(options.case))
-        return 0
+        return _case(options.case), 0
     if not options.function:
-        print(_operation(options.operation) if options.operation else "\n".join(map(_line, operations())))
-        return 0
+        return _operation(options.operation) if options.operation else "\n".join(map(_line, operations())), 0
     if not options.operation:
         raise ValueError(f"expected --as and an operation; there are {', '.join(operations())}")
     asked = {name: getattr(options, name) for name in ("conventions", "not_supported", "framework", "dtype", "device")}
     report = check(_load(options.function), options.operation, **asked)
-    print(json.dumps(report.to_dict(), indent=2) if options.json else report)
-    return 0 if report.outcome == AGREES else 1
+    text = json.dumps(report.to_dict(), indent=2) if options.json else str(report)
+    return text, 0 if report.outcome == AGREES else 1
 
 
 def _load(place: str) -> Callable[..., Any]:
@@ -87,12 +87,8 @@ def _line(name: str) -> str:
 def _operation(name: str) -> str:
     of = operation(name)
     needs = sorted({need for case in of.cases for need in case.needs})
-    lines = [
-        _line(name),
-        f"arguments  {of.arguments}",
-        f"returns    {', '.join(of.returns)}",
-        f"source     {of.source}",
-    ]
+    returns = ", ".join(of.returns)
+    lines = [_line(name), f"arguments  {of.arguments}", f"returns    {returns}", f"source     {of.source}"]
     lines += [f"may be left out: {', '.join(needs)}"] if needs else []
     lines += [f"convention {one.name}: {one.says} ({one.quoted['place']})" for one in variants(name) if one.quoted]
     return "\n".join(lines)

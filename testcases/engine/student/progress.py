@@ -18,6 +18,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ppo_by_hand.core.progress import while_read
+
 from ..catalog import CAPSTONE, ROOT, TUTORIAL, Entry, course_lessons, electives, entries, lesson_names, region_text
 from ..catalog import lesson as read_lesson
 from .results import Result, Results, read_result
@@ -235,14 +237,16 @@ def _waits_for(lesson: str, exercise: str, results: Results) -> tuple[int, str] 
 
 @contextmanager
 def said_plainly() -> Iterator[None]:
-    """A LookupError ends the command with its message alone, without a traceback."""
+    """A LookupError ends the command with its message alone, without a traceback; a reader who left, in silence."""
     try:
-        yield
+        with while_read():
+            yield
     except LookupError as error:
         print(error.args[0], file=sys.stderr)
         sys.exit(2)
 
 
+@said_plainly()
 def main() -> None:
     argparse.ArgumentParser(prog="make progress", description="Show how far you have come.").parse_args()
     state = so_far()
@@ -256,7 +260,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except BrokenPipeError:  # Whoever read this, such as `head`, has seen enough.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    main()

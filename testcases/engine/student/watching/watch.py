@@ -251,8 +251,6 @@ def main() -> None:
         print()
     except KeyboardInterrupt:
         print()
-    except BrokenPipeError:  # Whoever read this, such as `head`, has seen enough.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     finally:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         process.kill()
