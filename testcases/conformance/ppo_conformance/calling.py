@@ -36,7 +36,6 @@ class Way:
             raise ValueError(f"expected framework to be one of {', '.join(FRAMEWORKS)}, got {self.framework!r}")
         if self.dtype not in ("float32", "float64"):
             raise ValueError(f"expected dtype to be float32 or float64, got {self.dtype!r}")
-
         if self.kind == "torch" and self.device != "cpu":
             _must_have(self.device)
 
@@ -100,7 +99,8 @@ def ask(
         numbers = {name: _numbers(value) for name, value in results.items()}
     except (Exception, SystemExit) as error:
         return Answer(failed=f"{type(error).__name__}: {' '.join(str(error).split())[:160]}")
-    changed = [name for name, old in before.items() if not _same(old, _numbers(handed[name]))]
+    after = {name: _numbers(handed[name]) for name in before}
+    changed = [name for name, old in before.items() if not numpy.array_equal(old, after[name], equal_nan=True)]
     return Answer(numbers, gradient, changed=tuple(changed))
 
 
@@ -162,7 +162,3 @@ def _numbers(value: Any) -> Any:
         value = value.detach().cpu().double() if value.dtype.is_floating_point else value.detach().cpu()
         return value.numpy().astype(float)
     return numpy.array(value, dtype=float)
-
-
-def _same(left: Any, right: Any) -> bool:
-    return left.shape == right.shape and bool(numpy.array_equal(left, right, equal_nan=True))

@@ -119,9 +119,8 @@ class _Check:
         self.of, self.without = of, without
         self.has_gradients = way.kind == "torch"
         self.exact, self.close = (EXACT, SIX_DIGITS) if way.dtype == "float64" else (SINGLE, SINGLE)
-        self.cases = [
-            case for case in of.cases if not {need for need in without if not _is_nan(need)} & set(case.needs)
-        ]
+        left_out = {need for need in without if not _is_nan(need)}
+        self.cases = [case for case in of.cases if not left_out & set(case.needs)]
         self.finite = {case.id: _finite(case) for case in self.cases if _has_nan(case)}
         self.answers = {case.id: ask(function, of, case, case.arguments, way) for case in self.cases}
         self.of_finite = {id: ask(function, of, of.case(id), asked, way) for id, asked in self.finite.items()}
@@ -224,10 +223,8 @@ class _Check:
             cause, explained = named
             yield _difference(explained, cause.name, cause.says)
             values = [one for one in values if one not in explained]
-        by_situation = {(one.kind, one.case.situation): [] for one in values}
-        for one in values:
-            by_situation[one.kind, one.case.situation].append(one)
-        yield from (_difference(group) for group in by_situation.values())
+        for situation in dict.fromkeys(one.case.situation for one in values):
+            yield _difference([one for one in values if one.case.situation == situation])
         for kind, cause in dict.fromkeys((one.kind, one.cause) for one in rest):
             yield _difference([one for one in rest if (one.kind, one.cause) == (kind, cause)], cause)
 

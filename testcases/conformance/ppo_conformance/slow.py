@@ -70,7 +70,7 @@ def _gae_of_row(r: Row, v: Row, alive: Row, gamma, lam, done: str, form: str, re
     for t in reversed(range(len(r))):
         next_value = v[t + 1] if alive[t] or done not in ("both", "value") else 0.0
         carry = carry if alive[t] or done not in ("both", "carry") else 0.0
-        sum_to_go = r[t] + gamma * (sum_to_go if alive[t] else 0.0)
+        sum_to_go = r[t] + gamma * (sum_to_go if alive[t] else next_value)
         delta = r[t] + gamma * next_value - v[t]
         last, carry = carry, delta + gamma * lam * carry
         # r + gamma * (lambda-return of t + 1) - V[t], in which one lam of GAE is missing

@@ -11,6 +11,7 @@ import types
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,8 @@ TORCH = {"torch": torch, "F": F, "nn": torch.nn, "np": np, "math": math, "defaul
 DATA = ("differentiable=no",)
 """Computed under no_grad, or in numpy."""
 FREE = ("padding=any",)
+TIME_LIMITS = ((*DATA, "bootstrap=at ends"), ("nan behind an end",))
+"""The conventions of a function to which every end was told as a truncation, and what it reads."""
 Namespace = types.SimpleNamespace
 Adapters = dict[str, "Adapter"]
 
@@ -582,19 +585,24 @@ def rlax(sources: Sources) -> Adapters:
 def tianshou(sources: Sources) -> Adapters:
     one_row = sources.cut("tianshou/algorithm/algorithm_base.py", "_gae", **TORCH)["_gae"]
 
-    def gae(rewards, values, dones, gamma, lam):
+    def gae(rewards, values, dones, gamma, lam, terminal=True):
         ends = np.append(dones[:-1], True)
-        behind = values[1:] * (1.0 - dones)
+        behind = values[1:] * (1.0 - dones * terminal)
         advantages = one_row(values[:-1], behind, rewards, ends.astype(float), gamma, lam)
         return advantages, advantages + values[:-1]
 
     around = "compute_episodic_return sets the value behind a terminal step to 0, and ends the rollout at its last step"
-    return {"gae": Adapter(_rows(gae, np.stack), DATA, framework="numpy", around=around)}
+    limits = _rows(partial(gae, terminal=False), np.stack)
+    return {
+        "gae": Adapter(_rows(gae, np.stack), DATA, framework="numpy", around=around),
+        "gae (time limits)": Adapter(limits, *TIME_LIMITS, framework="numpy", around=around),
+    }
 
 
 def sb3(sources: Sources) -> Adapters:
-    name = "compute_returns_and_advantage"
+    name, collect = "compute_returns_and_advantage", ("OnPolicyAlgorithm.collect_rollouts", *["rewards[idx] +="] * 2)
     compute = sources.cut("stable_baselines3/common/buffers.py", f"RolloutBuffer.{name}", th=torch, **TORCH)[name]
+    at_limit = sources.block("stable_baselines3/common/on_policy_algorithm.py", *collect)
 
     def gae(rewards, values, dones, gamma, lam):
         starts = np.concatenate([np.zeros_like(dones[:1]), dones[:-1]]).astype(np.float32)
@@ -604,8 +612,16 @@ def sb3(sources: Sources) -> Adapters:
         compute(buffer, torch.tensor(values[-1], dtype=torch.float32), dones[-1])
         return buffer.advantages, buffer.returns
 
+    def limits(rewards, values, dones, gamma, lam):
+        rewards = rewards.copy()
+        for idx in zip(*dones.nonzero(), strict=True):
+            at_limit(self=Namespace(gamma=gamma), rewards=rewards, idx=idx, terminal_value=values[1:][idx])
+        return gae(rewards, values, dones, gamma, lam)
+
+    around = "float32 buffers; dones are those before a step"
     return {
-        "gae": Adapter(_steps(gae), DATA, framework="numpy", around="float32 buffers; dones are those before a step")
+        "gae": Adapter(_steps(gae), DATA, framework="numpy", around=around),
+        "gae (time limits)": Adapter(_steps(limits), *TIME_LIMITS, framework="numpy", around=around),
     }
 
 
@@ -639,13 +655,15 @@ def _torchrl(sources: Sources, name: str) -> Adapters:
     )
     of = sources.cut("torchrl/objectives/value/functional.py", *names, **of)
 
-    def gae(rewards, values, dones, gamma, lam):
+    def gae(rewards, values, dones, gamma, lam, terminal=True):
         ends = dones.clone()
         ends[:, -1] = True
-        columns = (values[:, :-1], values[:, 1:], rewards, ends, dones)
+        columns = (values[:, :-1], values[:, 1:], rewards, ends, dones & terminal)
         return tuple(one[..., 0] for one in of[name](gamma, lam, *(column[..., None] for column in columns)))
 
-    return {"gae": Adapter(gae, DATA, around="done marks the last step of the rollout, too; terminated only real ends")}
+    around = "done marks the last step of the rollout, too; terminated only real ends"
+    limits = Adapter(partial(gae, terminal=False), *TIME_LIMITS, around=around)
+    return {"gae": Adapter(gae, DATA, around=around), "gae (time limits)": limits}
 
 
 def torchrl(sources: Sources) -> Adapters:
@@ -692,13 +710,25 @@ def skrl(sources: Sources) -> Adapters:
     file = "skrl/agents/torch/ppo/ppo.py"
     loop = sources.block(file, "compute_gae", "advantage = 0", "returns = ")
 
-    def gae(rewards, values, dones, gamma, lam):
-        names = {"rewards": rewards, "terminated": dones, "truncated": torch.zeros_like(dones), "values": values[:-1]}
-        options = {"discount_factor": gamma, "lambda_coefficient": lam, "time_limit_bootstrap": False}
-        found = loop(torch=torch, last_values=values[-1], **names, **options)
+    at_limit = sources.block(file, "PPO.record_transition", *["rewards += self.cfg.discount_factor"] * 2)
+
+    def gae(rewards, values, dones, gamma, lam, limit=False):
+        none = torch.zeros_like(dones)
+        names = {"rewards": rewards, "terminated": none if limit else dones, "truncated": dones if limit else none}
+        options = {"discount_factor": gamma, "lambda_coefficient": lam, "time_limit_bootstrap": limit}
+        found = loop(torch=torch, values=values[:-1], last_values=values[-1], **names, **options)
         return found["advantages"], found["returns"]
 
-    return {"gae": Adapter(_steps(gae), DATA, around="before the normalization inside compute_gae; true ends only")}
+    def limits(rewards, values, dones, gamma, lam):
+        names = {"rewards": rewards.clone(), "next_values": values[1:], "truncated": dones}
+        made = at_limit(self=Namespace(cfg=Namespace(discount_factor=gamma)), **names)
+        return gae(made["rewards"], values, dones, gamma, lam, True)
+
+    around = "before the normalization inside compute_gae"
+    return {
+        "gae": Adapter(_steps(gae), DATA, around=f"{around}; true ends only"),
+        "gae (time limits)": Adapter(_steps(limits), *TIME_LIMITS, around=f"{around}; truncations only"),
+    }
 
 
 def spinningup(sources: Sources) -> Adapters:
@@ -708,17 +738,22 @@ def spinningup(sources: Sources) -> Adapters:
     core = sources.cut(f"{file}/core.py", "discount_cumsum", scipy=Namespace(signal=scipy.signal))
     finish = sources.cut(f"{file}/ppo.py", "PPOBuffer.finish_path", core=Namespace(**core), **TORCH)["finish_path"]
 
-    def gae(rewards, values, dones, gamma, lam):
+    def gae(rewards, values, dones, gamma, lam, terminal=True):
         names = {"rew_buf": rewards, "val_buf": values[:-1], "path_start_idx": 0, "gamma": gamma, "lam": lam}
         buffer = Namespace(adv_buf=np.zeros_like(rewards), ret_buf=np.zeros_like(rewards), **names)
         for t in range(len(rewards)):
             buffer.ptr = t + 1
             if dones[t] or t == len(rewards) - 1:
-                finish(buffer, 0.0 if dones[t] else values[t + 1])
+                finish(buffer, 0.0 if dones[t] and terminal else values[t + 1])
         return buffer.adv_buf, buffer.ret_buf
 
     around = "finish_path is called at each end, and at the end of the rollout"
-    return {"gae": Adapter(_rows(gae, np.stack), (*DATA, "returns=rewards to go"), framework="numpy", around=around)}
+    conventions, leaves = TIME_LIMITS
+    to_go, limits = ("returns=rewards to go",), _rows(partial(gae, terminal=False), np.stack)
+    return {
+        "gae": Adapter(_rows(gae, np.stack), (*DATA, *to_go), framework="numpy", around=around),
+        "gae (time limits)": Adapter(limits, (*conventions, *to_go), leaves, framework="numpy", around=around),
+    }
 
 
 def minimalrl(sources: Sources) -> Adapters:

@@ -87,6 +87,16 @@ def test_a_loss_without_a_mask_and_ends_before_a_step():
     assert check(before, "gae", conventions=["dones=before"]).outcome == AGREES
 
 
+def test_an_end_that_is_a_time_limit():
+    def cut(rewards, values, dones, gamma, lam):
+        return four.compute_gae(rewards + gamma * values[:, 1:] * dones, values, dones, gamma, lam)
+
+    report = check(cut, "gae", not_supported=["nan behind an end"])
+    assert [one.cause for one in report.differences] == ["bootstrap=at ends"] and report.outcome == CORNER
+    declared = check(cut, "gae", conventions=["bootstrap=at ends"], not_supported=["nan behind an end"])
+    assert declared.outcome == AGREES and not declared.six_digits
+
+
 def test_a_cause_is_named_to_six_digits_too():
     report = check(lambda **given: raw(**given, add=3e-8), "gae_response", conventions=["padding=any"])
     assert "gap_is_a_step" in [one.cause for one in report.differences]
