@@ -91,11 +91,11 @@ def ask(
     handed = {name: _made(name, value, way) for name, value in arguments.items()}
     before = {name: _numbers(value) for name, value in handed.items() if isinstance(arguments[name], list)}
     by = tuple(case.gradient.get("by", ())) if way.kind == "torch" else ()
-    for name in by:
-        handed[name].requires_grad_(True)
+    leaves = {name: handed[name].requires_grad_(True) for name in by}
+    handed |= {name: leaf.clone() for name, leaf in leaves.items()}  # torch refuses to write into a leaf
     try:
         results = _results(_call(function, handed, way), operation, way)
-        gradient = _gradient(results, handed, case) if by else None
+        gradient = _gradient(results, leaves, case) if by else None
         numbers = {name: _numbers(value) for name, value in results.items()}
     except (Exception, SystemExit) as error:
         return Answer(failed=f"{type(error).__name__}: {' '.join(str(error).split())[:160]}")
@@ -141,7 +141,7 @@ def _results(returned: Any, operation: Operation, way: Way) -> dict[str, Any]:
     return dict(zip(operation.returns, returned, strict=True))
 
 
-def _gradient(results: dict[str, Any], handed: dict[str, Any], case: Case) -> dict[str, Any] | None:
+def _gradient(results: dict[str, Any], leaves: dict[str, Any], case: Case) -> dict[str, Any] | None:
     """None where the answer is cut off from the arguments."""
     import torch
 
@@ -149,9 +149,8 @@ def _gradient(results: dict[str, Any], handed: dict[str, Any], case: Case) -> di
     if not isinstance(of, torch.Tensor) or not of.requires_grad:
         return None
     weights = torch.tensor(case.gradient.get("weights", 1.0), dtype=of.dtype, device=of.device)
-    by = list(case.gradient["by"])
-    found = torch.autograd.grad((of * weights).sum(), [handed[name] for name in by], allow_unused=True)
-    return {name: None if one is None else _numbers(one) for name, one in zip(by, found, strict=True)}
+    found = torch.autograd.grad((of * weights).sum(), list(leaves.values()), allow_unused=True)
+    return {name: None if one is None else _numbers(one) for name, one in zip(leaves, found, strict=True)}
 
 
 def _numbers(value: Any) -> Any:

@@ -291,7 +291,8 @@ def nemo(sources: Sources) -> Adapters:
             lambda log_probs, ref_log_probs, estimator: of["calculate_kl"](log_probs, ref_log_probs, estimator),
             ("clamp=10",),
         ),
-        "leave_one_out": Adapter(leave_one_out, DATA, around="asked in float32; float64 scores raise", dtype="float32"),
+        "leave_one_out": Adapter(leave_one_out, DATA, around="float32, as the trainer's rewards", dtype="float32"),
+        "leave_one_out (float64 scores)": Adapter(leave_one_out, DATA),
     }
 
 
@@ -313,7 +314,8 @@ def roll(sources: Sources) -> Adapters:
     def policy_loss(log_probs, old_log_probs, advantages, clip_epsilon, mask):
         advantages, ratio = advantages * mask, (log_probs - old_log_probs).exp()
         clipped = ratio.clamp(1 - clip_epsilon, 1 + clip_epsilon) * advantages
-        return of["agg_loss"](-torch.min(ratio * advantages, clipped), mask, "seq-mean-token-mean")
+        counts = {"batch_num_tokens": mask.sum(), "global_valid_samples": mask.any(dim=1).sum()}
+        return of["agg_loss"](-torch.min(ratio * advantages, clipped), mask, "seq-mean-token-mean", **counts)
 
     def value_loss(values, old_values, returns, clip_epsilon, mask):
         pipeline = Namespace(pipeline_config=Namespace(value_clip=clip_epsilon))
@@ -337,7 +339,9 @@ def roll(sources: Sources) -> Adapters:
         ),
         "masked_mean (agg_loss, token-mean)": Adapter(lambda values, mask: of["agg_loss"](values, mask, "token-mean")),
         "policy_loss": Adapter(
-            policy_loss, ("reduction=row",), around="the trainer sets advantages to 0 under the mask"
+            policy_loss,
+            ("reduction=row",),
+            around="the trainer sets masked advantages to 0 and counts real rows",
         ),
         "value_loss": Adapter(value_loss, ("reduction=row",)),
         "kl": Adapter(kl, ("clamp=10 of k3",)),
@@ -766,7 +770,7 @@ def minimalrl(sources: Sources) -> Adapters:
         advantages = loop(torch=torch, **names)["advantage"][:, 0]
         return advantages, advantages + values[:-1]
 
-    return {"gae": Adapter(_rows(gae), DATA, around="one batch is one episode there")}
+    return {"gae": Adapter(_rows(gae), DATA, around="a batch holds steps of one episode there")}
 
 
 def brax(sources: Sources) -> Adapters:

@@ -17,8 +17,8 @@ HIDDEN = ("padding=any", "differentiable=no")
 HEAD = """# Conformance: who agrees with whom
 
 Of {projects} projects, the functions that compute PPO's quantities were cut out of released sources and run as they
-are, on the {cases} hand-worked cases of `ppo-conformance` {version} (`testcases/conformance/README.md`), on {date}. The
-threads named here were opened again on {opened}. Nothing is said of a version that was not run, nor of a training.
+are, on the {cases} hand-worked cases of `ppo-conformance` {version} (`testcases/conformance/README.md`), on {date}.
+Nothing is said of a version that was not run, nor of a training.
 
 **How to read a row.** *agrees*: on all its cases, perhaps as a declared convention, whose place is quoted. *fails at a
 corner*: the plain cases agree, and the case whose id is given does not. *differs*: a plain case does not agree. A
@@ -27,10 +27,13 @@ can be wrong, too; the README says what would convince us.
 
 Two conventions are declared nearly everywhere and not repeated: what an answer holds on padding is not fixed, and
 advantages and rewards carry no gradient. "NaN enters" means that NaN under the mask reaches the answer, since
-0 * NaN is NaN; it matters only where padding may be NaN.
+0 * NaN is NaN; it matters only where padding may be NaN. "Six digits" means that the numbers agree to 2e-6 and not to
+1e-9, as with 1e-8 added to a divisor or float32 inside. "Asked so" says what the project does around the call.
 
-Threads were looked for where one is named, and where it says "not yet reported": a text for a person to send is then in
-`testcases/conformance/projects/issues`. For the other rows of the tables nobody has looked.
+Each thread that is named was read on {opened}, in a public archive of GitHub's threads whose newest among these is of
+September 2026: it may have changed since. "Not yet reported" means that a search of that archive on the same day found
+nothing; a text for a person to send is then in `testcases/conformance/projects/issues`. For the other rows of the
+tables nobody has looked.
 
 ## What would be noticed first
 """
@@ -85,7 +88,8 @@ def _finding(name: str, found: dict[str, Any], record: dict[str, Any]) -> str:
 def _row(project: dict[str, Any], asked: str, report: dict[str, Any]) -> str:
     variant = asked.partition(" (")[2].rstrip(")")
     name = f"{project['name']} {_version(project)}" + (f" ({variant})" if variant else "")
-    said = "; ".join(cells(project, asked.partition(" (")[0], report)).replace("|", "/")
+    around = [f"asked so: {report['around']}"] if report["around"] else []
+    said = "; ".join(cells(project, asked.partition(" (")[0], report) + around).replace("|", "/")
     return f"| {name} | {_outcome(report)} | {said} |\n"
 
 
@@ -103,8 +107,8 @@ def cells(project: dict[str, Any], name: str, report: dict[str, Any]) -> list[st
         if convention not in HIDDEN
     ]
     if _outcome(report).startswith(AGREES):
-        count = len(report["agreed"])
-        entries.insert(0, f"{count} cases, {report['agreed'][0]} the first" if count else "")
+        digits = f", {len(report['six_digits'])} to six digits" if report["six_digits"] else ""
+        entries.insert(0, f"{len(report['agreed'])} cases{digits}, {report['agreed'][0]} the first")
     for need, count in report["left_out"].items():
         first = next(case.id for case in operation(name).cases if need in case.needs)
         entries.append(f"{need}: not supported, left out from {first} on ({count})")
