@@ -80,16 +80,23 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Start with what is slow and end with the lessons' suites, so that no process waits for another's last test.
+    """Start with what one process must run in a row, then what is slow, and end with the lessons' suites: so no process
+    waits for another's last test.
 
     And keep an `xdist_group` in one process: xdist 3.8 writes a field that pytest 9.2 never reads (its issue 1386).
     """
     if not getattr(config.option, "loadgroup", False):
         return
-    items.sort(key=lambda item: (item.get_closest_marker("slow") is None, lesson_of(item.nodeid) is not None))
-    for item in items:
-        if (mark := item.get_closest_marker("xdist_group")) and "@" not in item.nodeid.rpartition("]")[2]:
-            item._id = type(item._id).parse(f"{item.nodeid}@{mark.args[0]}")  # type: ignore[attr-defined]
+    groups = {item: mark.args[0] for item in items if (mark := item.get_closest_marker("xdist_group"))}
+
+    def place(item: pytest.Item) -> tuple[bool, bool, bool]:
+        in_a_row = item in groups and not groups[item].startswith("lesson")
+        return item.get_closest_marker("slow") is None, not in_a_row, lesson_of(item.nodeid) is not None
+
+    items.sort(key=place)
+    for item, group in groups.items():
+        if "@" not in item.nodeid.rpartition("]")[2]:
+            item._id = type(item._id).parse(f"{item.nodeid}@{group}")  # type: ignore[attr-defined]
 
 
 def _suites_of(config: pytest.Config, arg: str) -> list[str]:
