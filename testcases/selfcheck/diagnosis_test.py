@@ -130,6 +130,20 @@ def test_another_exercise_is_blamed_only_where_a_right_one_fixes_this_call(chang
     assert told in said and ("td_errors` is" in said) == bool(told), said
 
 
+@pytest.mark.parametrize(
+    "interval, is_written_out",
+    [
+        pytest.param("1 - 0.3, 1 + 0.3", True, id="it-is"),
+        pytest.param("1 / (1 + clip_epsilon), 1 + clip_epsilon", False, id="with-0.25-it-is-1-minus-0.2-by-chance"),
+    ],
+)
+def test_a_number_written_out_does_not_move_with_the_option(interval: str, is_written_out: bool):
+    lesson, exercise = "lesson05_ppo_loss", "clipped_objective"
+    clamp = edit("1 - clip_epsilon, 1 + clip_epsilon", interval)
+    said = first_failure(subject_of(lesson, exercise, clamp), lesson, exercise)
+    assert ("or a number written out?" in said) == is_written_out, said
+
+
 PLAIN = [
     ("lesson04_gae", "compute_gae"),
     ("lesson05_ppo_loss", "ppo_statistics"),

@@ -178,16 +178,23 @@ def _other_numbers(failing: Seen, wrong: Sequence[Request], ask: Ask) -> Iterato
             continue
         alike = [one for one in wrong if one.arguments.get(name, parameter.default) == value]
         alone = len(alike) == len(wrong) > 1
+        due, got = ask(_with(asked, name, type(value)(_moved(value))))
+        if not same_outcome(mine if name in asked.arguments else due, got, values_only=True):
+            continue  # The option is used, and only here as if it were another number: 1 / (1 + 0.25) is 1 - 0.2.
         for number in (one for one in CONSTANTS if one != value and (alone or one not in ROUND)):
             # Other mistakes may be in the other wrong ones: then an odd number tells by itself.
             seen = [(asked, mine), *((one, ask(one)[1]) for one in alike[: 3 if alone else 0])]
             others = ((_with(one, name, type(value)(number)), got) for one, got in seen)
             # A bound that does not act may be any number.
-            near = ask(_with(asked, name, type(value)(1.3 * number + 1e-3)))[0]
+            near = ask(_with(asked, name, type(value)(_moved(number))))[0]
             acts = not same_outcome(near, mine, values_only=True)
             if acts and all(same_outcome(ask(one)[0], got, values_only=True) for one, got in others):
                 place = "at its default" if name not in asked.arguments else f"= {value:g}"
                 yield ANOTHER_NUMBER.format(name, f"{number:g}", place)
+
+
+def _moved(number: float) -> float:
+    return 1.3 * number + 1e-3
 
 
 def _with(asked: Request, name: str, number: float) -> Request:
