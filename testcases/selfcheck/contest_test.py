@@ -181,7 +181,9 @@ def statements(found: dict) -> list[str]:
     tokens = sum(run["tokens_per_answer"] for run in runs["methods"][BEST_OF_N]) / runs["seeds"]
     trained = {name: cost["forward_backward"] / costs["PPO"]["forward_backward"] for name, cost in costs.items()}
     checked = means["PPO, verifier"]
-    far = [p["kl"] for run in runs["methods"]["rejection sampling"] for p in run["curve"] if p["coefficient"] >= 8]
+    kept = [point for run in runs["methods"]["rejection sampling"] for point in run["curve"]]
+    far = [point["kl"] for point in kept if point["coefficient"] >= 8]
+    two = {what: sum(p[what] for p in kept if p["coefficient"] == 2) / runs["seeds"] for what in ("gold", "kl")}
     return [
         f"{runs['seeds']} seeds, and {found['situations'][FEW]['seeds']} seeds of the second situation",
         f"RLOO trains {trained['RLOO']:.0%} of the token positions that PPO trains, GRPO {trained['GRPO']:.0%}",
@@ -189,10 +191,18 @@ def statements(found: dict) -> list[str]:
         f"{8 * tokens:.0f} tokens per answer in place of {tokens:.0f}",
         f"{eight[0]['kl']:.4f} for n = 8, where the bound log n - (n - 1) / n is {eight[0]['kl_bound']:.4f}",
         f"its KL is beyond 5 nats in {sum(kl > 5 for kl in far)} of {len(far)} runs with n of 8 or more",
+        f"does well with an n of 2, a gold reward of {two['gold']:.2f} at a KL of {two['kl']:.1f}",
         f"the verifier accepts {checked['verified']:.0%} of the responses of a policy that PPO trained on it, and "
         f"{start['verified']:.0%} of the SFT model's",
         f"their gold reward is {checked['gold']:.2f}, the SFT model's {start['gold']:.2f}",
     ]
+
+
+def budget(found: dict) -> str:
+    """Said on page and in lesson: responses are what is equal, tokens nearly."""
+    costs = record.costs(found["situations"][HOME])
+    sampled = [costs[name]["sampled"] / 1000 for name in BY_PROXY if costs[name]["sampled"]]
+    return f"{found['responses']:,} responses, {min(sampled):.0f} to {max(sampled):.0f} thousand tokens"
 
 
 @pytest.fixture(scope="module")
@@ -212,6 +222,7 @@ def test_what_page_and_lesson_say_is_what_the_record_says(texts):
         assert sentence in texts["page"], sentence
     assert found["command"] in texts["page"] and found["date"] in texts["page"]
     assert f"{found['situations'][HOME]['seeds']} seeds" in texts["lesson"]
+    assert all(budget(found) in text for text in texts.values())
 
 
 def test_with_too_small_a_coefficient_the_proxy_rises_and_gold_falls(texts):
@@ -224,10 +235,25 @@ def test_with_too_small_a_coefficient_the_proxy_rises_and_gold_falls(texts):
     assert "with the smallest coefficient PPO, RLOO and GRPO have a higher proxy reward" in texts["page"]
 
 
+def spread_of_kl(runs: list[dict]) -> float:
+    """From the point with the smallest mean KL to that with the largest."""
+    means = [sum(point["kl"] for point in at) / len(runs) for at in zip(*(run["curve"] for run in runs), strict=True)]
+    return max(means) - min(means)
+
+
 def test_what_else_the_texts_say_without_a_number_holds(texts):
     runs = record.recorded()["situations"][HOME]
     at_kl, means = record.differences(runs)["at_kl"], record.means(runs)
     assert at_kl["RLOO"].verdict == "equal" and "RLOO is equal to PPO without a critic" in texts["lesson"]
+    assert at_kl["GRPO"].verdict == "worse" and "GRPO a little below" in texts["lesson"]
+    assert at_kl[BEST_OF_N].verdict == "better" and "best of n is hard to beat" in texts["lesson"]
+    assert f"by a hair: its interval ends at {at_kl[BEST_OF_N].high:.4f}" in texts["page"]
+    apart = {name: spread_of_kl(runs["methods"][name]) for name in ("GRPO", "PPO", "RLOO")}
+    assert max(apart, key=lambda name: apart[name]) == "GRPO"
+    assert "GRPO's five points lie farther apart in KL than PPO's and RLOO's" in texts["page"]
+    costs = record.costs(runs)
+    verified = [costs[name]["sampled"] for name in METHODS if METHODS[name].tuned_as]
+    assert all(round(one / 1000) == 15 for one in verified) and "15 thousand with the verifier" in texts["page"]
     few = record.recorded()["situations"][FEW]
     ends = zip(*(run["curve"] for run in few["methods"]["DPO, own pairs"]), strict=True)
     assert all(sum(point["kl"] for point in at) / few["seeds"] < 1 for at in ends)
