@@ -113,6 +113,7 @@ def trl(sources: Sources) -> Adapters:
         return block(torch=torch, nanstd=more["nanstd"], **given)
 
     filled = "the trainer fills padding before the call"
+    short = "padding is filled from its first token on; the trainer leaves that one, with the score and one value more"
     return {
         "gather_log_probs": Adapter(
             lambda logits, tokens, temperature: more["selective_log_softmax"](logits, tokens), (), ("temperature",)
@@ -120,11 +121,9 @@ def trl(sources: Sources) -> Adapters:
         "token_entropy": Adapter(lambda logits, temperature: more["entropy_from_logits"](logits), (), ("temperature",)),
         "masked_mean": Adapter(of["masked_mean"]),
         "masked_whiten": Adapter(of["masked_whiten"], FREE),
-        "gae_response": Adapter(
-            gae_response, (*FREE, *DATA, "whitening=inside"), ("gaps", "empty rows"), around=filled
-        ),
+        "gae_response": Adapter(gae_response, (*FREE, *DATA, "whitening=inside"), ("gaps", "empty rows"), around=short),
         "policy_loss": Adapter(policy_loss, around=filled),
-        "value_loss": Adapter(value_loss, around=filled),
+        "value_loss": Adapter(value_loss, around=short),
         "kl": Adapter(
             lambda log_probs, ref_log_probs, estimator: kl(
                 logprobs=log_probs, ref_logprobs=ref_log_probs, args=Namespace(kl_estimator=estimator)
@@ -275,8 +274,7 @@ def nemo(sources: Sources) -> Adapters:
     gae = sources.cut(file, "GeneralizedAdvantageEstimator._compute_gae", **TORCH)["_compute_gae"]
 
     def gae_response(rewards, values, mask, gamma, lam):
-        found = gae(Namespace(gae_lambda=lam, gae_gamma=gamma), rewards, values, mask.to(rewards.dtype))
-        return tuple(one.masked_fill(~mask, 0.0) for one in found)
+        return gae(Namespace(gae_lambda=lam, gae_gamma=gamma), rewards, values, mask.to(rewards.dtype))
 
     def leave_one_out(scores):
         prompts = torch.arange(len(scores)).repeat_interleave(scores.shape[1])[:, None]
@@ -286,7 +284,7 @@ def nemo(sources: Sources) -> Adapters:
 
     return {
         "masked_mean": Adapter(of["masked_mean"]),
-        "gae_response": Adapter(gae_response, DATA),
+        "gae_response": Adapter(gae_response, (*FREE, *DATA)),
         "kl": Adapter(
             lambda log_probs, ref_log_probs, estimator: of["calculate_kl"](log_probs, ref_log_probs, estimator),
             ("clamp=10",),
@@ -382,6 +380,8 @@ def torchtune(sources: Sources) -> Adapters:
         return of["PPOLoss"](1.0, clip_epsilon, 1.0)(zero, zero, zero, *filled, mask, mask)[0]
 
     filled = "the recipe fills padding before the call"
+    short = "padding is filled from its first token on; the recipe leaves that one, with the score and one value more"
+    given = "the caller gives the score's place: the last real token here, the one behind it in the PPO recipe"
     return {
         "gather_log_probs": Adapter(
             lambda logits, tokens, temperature: of["logits_to_logprobs"](logits, tokens, temperature)
@@ -390,12 +390,10 @@ def torchtune(sources: Sources) -> Adapters:
         "masked_whiten": Adapter(
             lambda values, mask, shift_mean: of["whiten"](values, mask, shift_mean), (*FREE, "flag=adds")
         ),
-        "gae_response": Adapter(
-            gae_response, (*FREE, *DATA, "whitening=inside"), ("gaps", "empty rows"), around=filled
-        ),
+        "gae_response": Adapter(gae_response, (*FREE, *DATA, "whitening=inside"), ("gaps", "empty rows"), around=short),
         "policy_loss": Adapter(policy_loss, around=filled),
-        "value_loss": Adapter(value_loss, around=filled),
-        "token_rewards": Adapter(token_rewards, (*FREE, *DATA), ("clip score", "gaps", "k2", "k3"), around=filled),
+        "value_loss": Adapter(value_loss, around=short),
+        "token_rewards": Adapter(token_rewards, (*FREE, *DATA), ("clip score", "gaps", "k2", "k3"), around=given),
         "truncate_after_stop": Adapter(
             lambda responses, stop_token_ids, pad_token_id: of["truncate_sequence_at_first_stop_token"](
                 responses, torch.tensor(stop_token_ids), pad_token_id
@@ -486,7 +484,10 @@ def deepspeed_chat(sources: Sources) -> Adapters:
         trainer = Namespace(kl_ctl=kl_coef, clip_reward_value=clip_score)
         return of["compute_rewards"](trainer, mask[:, :1], log_probs, ref_log_probs, scores, mask.long())
 
-    around = "values and rewards after the end are set to 0 just before, as train_rlhf does"
+    around = (
+        "values and rewards are set to 0 from the first token without attention on; "
+        "train_rlhf leaves that one, where the score stands"
+    )
     return {
         "gather_log_probs": Adapter(
             lambda logits, tokens, temperature: of["gather_log_probs"](logits, tokens), (), ("temperature",)
