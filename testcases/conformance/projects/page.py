@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -127,4 +128,7 @@ def _what(one: dict[str, Any]) -> str:
 
 
 def _code(text: str) -> str:
-    return f"`{' '.join(text.split())}`"
+    """Code in Markdown: between one backtick more than stand in a row in the text itself."""
+    text = " ".join(text.split())
+    fence = "`" * (max(map(len, re.findall("`+", text)), default=0) + 1)
+    return f"{fence} {text} {fence}" if "`" in text else f"{fence}{text}{fence}"

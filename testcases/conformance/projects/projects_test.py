@@ -7,6 +7,7 @@ import re
 import tomllib
 
 import pytest
+from markdown_it import MarkdownIt
 
 from testcases.conformance.ppo_conformance import operation, operations, variants
 from testcases.conformance.ppo_conformance.slow import gae_response
@@ -26,6 +27,14 @@ CELLS = [
 
 def test_the_page_is_made_from_the_record():
     assert page.PAGE.read_text() == page.page(), "run python -m testcases.conformance.projects, or page.page() alone"
+
+
+def test_what_is_quoted_is_code_to_its_end():
+    """A docstring's own backticks once ended the quotation, and the book was not built."""
+    tokens = MarkdownIt().enable("table").parse(page.page())
+    parts = [part for token in tokens for part in token.children or ()]
+    assert any(part.type == "code_inline" and "``done``" in part.content for part in parts)
+    assert not [part.content for part in parts if part.type == "text" and "`" in part.content]
 
 
 def test_what_was_run_is_what_is_pinned():
