@@ -1,7 +1,5 @@
 """pytest for students: who is tested, what they read, and how far they have come."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import pickle

@@ -3,8 +3,6 @@
 Write the font anew after a new term: python -m book.chinese DroidSansFallbackFull.ttf (Debian: fonts-droid-fallback).
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 from functools import cache

@@ -1,7 +1,5 @@
 """What the book adds to Sphinx: formulas, links between its parts, and the checks that make a build fail."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

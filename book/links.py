@@ -1,7 +1,5 @@
 """Links that the texts do not write: from a name to its reference, a term to the glossary, a project's issue to it."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from pathlib import Path

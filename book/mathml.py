@@ -1,7 +1,5 @@
 """Formulas as MathML, which browsers typeset by themselves: no script, nothing to load, and screen readers read it."""
 
-from __future__ import annotations
-
 import logging
 import re
 from functools import cache

@@ -1,7 +1,5 @@
 """The book's order, and from every page the way to the others about the same lesson."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

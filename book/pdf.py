@@ -3,8 +3,6 @@
 Chromium sets the pages and writes the outline; a second printing has the page numbers of the first in its contents.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 import shutil

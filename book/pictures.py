@@ -1,7 +1,5 @@
 """Figures: those that texts write as HTML for code hosts, those of notebooks, and the text that stands for each."""
 
-from __future__ import annotations
-
 import json
 import posixpath
 import re

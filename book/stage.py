@@ -1,7 +1,5 @@
 """Write the pages that are made from texts, docstrings and code into book/made: python -m book.stage."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

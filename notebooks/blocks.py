@@ -1,7 +1,5 @@
 """The lessons that a notebook draws: those of `solutions`, or your own in their place."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import sys

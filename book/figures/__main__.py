@@ -1,7 +1,5 @@
 """Write every figure of the texts: python -m book.figures [--check]."""
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import re

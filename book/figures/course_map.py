@@ -1,7 +1,5 @@
 """The figures of `tutorial/README.md`: the four models, and one response on its way through the lessons."""
 
-from __future__ import annotations
-
 from matplotlib.figure import Figure
 
 from .diagram import Arrow, Box, diagram

@@ -1,7 +1,5 @@
 """Boxes and arrows, for what flows where."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

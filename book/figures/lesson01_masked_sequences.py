@@ -1,7 +1,5 @@
 """The figures of lesson 1: which logits score which token, and the two paddings of a batch."""
 
-from __future__ import annotations
-
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure

@@ -1,7 +1,5 @@
 """The figures of lesson 2: the loss of one comparison, and the token that the score is read from."""
 
-from __future__ import annotations
-
 import torch
 from matplotlib.figure import Figure
 

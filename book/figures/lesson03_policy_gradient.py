@@ -1,7 +1,5 @@
 """The figures of lesson 3: what a baseline does, and which rewards count for a token."""
 
-from __future__ import annotations
-
 import torch
 from matplotlib.figure import Figure
 

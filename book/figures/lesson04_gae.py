@@ -1,7 +1,5 @@
 """The figures of lesson 4: credit of a response, weights of GAE, and bias against variance."""
 
-from __future__ import annotations
-
 import torch
 from matplotlib.figure import Figure
 

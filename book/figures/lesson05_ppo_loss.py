@@ -1,7 +1,5 @@
 """The figures of lesson 5: the clipped objective, the clipped value loss, and runs with and without the clip."""
 
-from __future__ import annotations
-
 import torch
 from matplotlib.figure import Figure
 

@@ -1,7 +1,5 @@
 """The figures of lesson 6: the rewards of one response, the three estimators, and the adaptive controller."""
 
-from __future__ import annotations
-
 import torch
 from matplotlib.figure import Figure
 

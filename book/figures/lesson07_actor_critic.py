@@ -1,7 +1,5 @@
 """The figures of lesson 7: which position predicts which token, and the memory of four models."""
 
-from __future__ import annotations
-
 from matplotlib.figure import Figure
 
 from .one_response import numbers

@@ -1,7 +1,5 @@
 """The figures of lesson 8: what the key-value cache saves, and what truncated sampling does to probabilities."""
 
-from __future__ import annotations
-
 import torch
 from matplotlib.figure import Figure
 

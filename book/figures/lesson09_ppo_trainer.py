@@ -1,7 +1,5 @@
 """The figures of lesson 9: what a wrong accumulation reports, and the four loops."""
 
-from __future__ import annotations
-
 import torch
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch

@@ -1,7 +1,5 @@
 """The figures of lesson 10: what each suspect shows, computed by the suspect as it is handed out."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import cache

@@ -1,7 +1,5 @@
 """The figures of lesson 11: one update on two processes, and the memory of a weight."""
 
-from __future__ import annotations
-
 from matplotlib.figure import Figure
 
 from .diagram import Arrow, Box, diagram

@@ -5,8 +5,6 @@ The first is drawn from one recorded run of `make demo`. To record it again:
     python -m book.figures.lesson12_capstone
 """
 
-from __future__ import annotations
-
 import json
 import tempfile
 import textwrap

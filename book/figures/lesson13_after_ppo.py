@@ -1,7 +1,5 @@
 """The figure of lesson 13: what one token weighs under each denominator."""
 
-from __future__ import annotations
-
 import torch
 from matplotlib.figure import Figure
 

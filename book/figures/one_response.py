@@ -1,7 +1,5 @@
 """The course's response: what the shipped models say of it, and what lessons 4 and 6 make of that."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -4,8 +4,6 @@ A figure has no background of its own. Ink and rules are drawn in two colors tha
 the reader's system is dark; everything else takes a color that stands out on both.
 """
 
-from __future__ import annotations
-
 import io
 import re
 from pathlib import Path

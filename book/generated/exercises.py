@@ -1,7 +1,5 @@
 """The index of exercises: points, difficulty and minutes of each, with links to its text and its reference page."""
 
-from __future__ import annotations
-
 import re
 
 from testcases.engine.catalog import ROOT, TUTORIAL, entries, lesson_names, section_for

@@ -1,7 +1,5 @@
 """The page of failure messages: the course's own wrong answers, run through its own suites."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What people get wrong, from all texts, on one page; and every project's issue that a text refers to."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from functools import cache

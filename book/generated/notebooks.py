@@ -1,7 +1,5 @@
 """The page that a link to the folder of notebooks leads to."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

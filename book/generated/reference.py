@@ -1,7 +1,5 @@
 """One reference page for each lesson, and one for what is given: signatures, docstrings, and the code, folded."""
 
-from __future__ import annotations
-
 import ast
 import re
 import textwrap

@@ -1,7 +1,5 @@
 """What the generated pages read from the lessons' texts."""
 
-from __future__ import annotations
-
 import posixpath
 import re
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The pages that move: their texts are here, their scripts in book/static/playgrounds."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -3,8 +3,6 @@
 From the shipped SFT and reward model, one PPO run for each KL coefficient, evaluated on the way.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import random

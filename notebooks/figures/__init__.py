@@ -1,7 +1,5 @@
 """What the notebooks draw, one module per lesson: a notebook shows the call and the figure, not the drawing."""
 
-from __future__ import annotations
-
 import io
 
 import PIL.Image

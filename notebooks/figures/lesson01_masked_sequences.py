@@ -1,7 +1,5 @@
 """Notebook 1: the rectangle of a batch, the shift, padding, temperature and three means."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import ModuleType

@@ -1,7 +1,5 @@
 """Notebook 2: the annotators' choices, two reward models, and what their scores are worth."""
 
-from __future__ import annotations
-
 import copy
 import random
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Notebook 3: estimates of the policy gradient for four words and for the course's language model."""
 
-from __future__ import annotations
-
 import copy
 import random
 from collections.abc import Sequence

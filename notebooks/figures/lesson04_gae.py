@@ -1,7 +1,5 @@
 """Notebook 4: advantages of one response, the weights of GAE, bias and variance, padding, gamma."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Notebook 5: the six cases of the clip, a pessimistic bound on a real policy, and three ways to limit a step."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from pathlib import Path

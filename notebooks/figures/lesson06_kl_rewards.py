@@ -1,7 +1,5 @@
 """Notebook 6: estimators of the KL, where each of them leads, and the adaptive controller."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType

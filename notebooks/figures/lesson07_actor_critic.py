@@ -1,7 +1,5 @@
 """Notebook 7: four models on one batch, dropout, two optimizers on one backbone, the reference of a LoRA policy."""
 
-from __future__ import annotations
-
 import copy
 import random
 import warnings

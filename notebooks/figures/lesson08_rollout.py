@@ -1,7 +1,5 @@
 """Notebook 8: one response and its numbers, the cache, truncated sampling, ragged batches, the EOS token."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Notebook 9: one short training, run again and again with one detail wrong, and what its metrics say."""
 
-from __future__ import annotations
-
 import copy
 import io
 from collections.abc import Callable, Iterable

@@ -1,7 +1,5 @@
 """Notebook 10: what a run logs, next to a healthy one, and two experiments at learning rate 0."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

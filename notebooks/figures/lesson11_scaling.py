@@ -1,7 +1,5 @@
 """Notebook 11: weights of microbatches, plans for several processes, bf16 ratios, memory."""
 
-from __future__ import annotations
-
 import copy
 import os
 import tempfile

@@ -1,7 +1,5 @@
 """Notebook 12: proxies that like nonsense, recorded runs at eight KL coefficients, one response taken apart."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Notebook 13: what a token weighs, which groups teach, whose gradient a KL penalty has, how far best of n goes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType

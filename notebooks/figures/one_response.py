@@ -1,7 +1,5 @@
 """The response of all lessons in the models that come with the course, for the notebooks that show it."""
 
-from __future__ import annotations
-
 from types import ModuleType, SimpleNamespace
 from typing import Any
 

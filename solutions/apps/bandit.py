@@ -6,8 +6,6 @@ One state, four words, rewards around 10. The true gradient is the same with and
 its estimates is not.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

@@ -4,8 +4,6 @@ python -m solutions.apps.chat runs/demo
 echo "review the film :" | python -m tutorial.apps.chat runs/mine
 """
 
-from __future__ import annotations
-
 import argparse
 import difflib
 import sys

@@ -1,7 +1,5 @@
 """A run beside the reference's: the same seed, and the range of ten seeds as yardstick."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

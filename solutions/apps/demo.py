@@ -1,7 +1,5 @@
 """The whole of RLHF in the toy environment: SFT, reward model, PPO with and without the KL penalty, evaluation."""
 
-from __future__ import annotations
-
 import json
 import random
 import time

@@ -1,7 +1,5 @@
 """The three figures of a capstone run: the training, the over-optimization, and one response taken apart."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

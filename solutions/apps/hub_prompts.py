@@ -1,7 +1,5 @@
 """The user's prompts: read from a file, encoded, and made to fit."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

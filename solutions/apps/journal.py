@@ -1,7 +1,5 @@
 """What a run has finished so far, on disk, so that the same command with RESUME=1 goes on from there."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

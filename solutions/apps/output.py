@@ -4,8 +4,6 @@ A run's folder holds a manifest (`core.written`). Another run is refused there, 
 is told to take its place; then just the files go that the manifest names, and only as they were written.
 """
 
-from __future__ import annotations
-
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence

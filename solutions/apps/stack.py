@@ -1,7 +1,5 @@
 """Whose lessons a run is built from: the reference's, or a student's own, which may be unfinished."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -1,7 +1,5 @@
 """Why the bare passes are not at the floor: what kind of operation their time goes to."""
 
-from __future__ import annotations
-
 import time
 
 import torch

@@ -1,7 +1,5 @@
 """The benchmarks still run: ours and the bare passes, two small updates each. No timing decides anything here."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import sys

@@ -6,8 +6,6 @@ Writes runs/bench/costs.json and costs.png. Costs are CPU time over response tok
 point has its turn. A batch of twice the rows should cost twice as much, so the first line should be flat.
 """
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import json

@@ -3,8 +3,6 @@
 python -m testcases.benchmarks.engines     after pip install ctranslate2, which nothing else here needs
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import random

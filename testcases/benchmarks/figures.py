@@ -1,7 +1,5 @@
 """The figures of the benchmarks."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The floor: floating-point operations that an update needs, over the rate at which the machine multiplies matrices."""
 
-from __future__ import annotations
-
 import time
 
 import torch

@@ -9,8 +9,6 @@ response tokens per second of both trainers, the share of the card's measured ma
 the peak of the card's memory.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -8,8 +8,6 @@ many submissions, before, between and after, so that the ratio means something e
 submission each exercise is as in the solutions, another right answer of the lesson's bank, a wrong one, or not started.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import os

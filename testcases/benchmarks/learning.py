@@ -8,8 +8,6 @@ the early end of an update, and clipping gradients (its PPOTrainer reads `max_gr
 score, which neither sees, is the mean over 768 prompts that were not trained on. Writes runs/bench/learning.json.
 """
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import json

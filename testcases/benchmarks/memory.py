@@ -7,8 +7,6 @@ process less what it held before its first update: the models and the libraries.
 such piece is 8 x 16 x 151,936 x 4 bytes, 74 MiB. TRL is left out where it is not installed.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from typing import Any

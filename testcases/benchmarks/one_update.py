@@ -8,8 +8,6 @@ policy is its own reference, and a frozen reward model in bfloat16. Two response
 runs/bench/one_update.json.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

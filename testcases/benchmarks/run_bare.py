@@ -6,8 +6,6 @@ and fused AdamW step of policy and critic for each minibatch of each epoch. No l
 clipping or statistics: the sums of logits and values stand in for the loss.
 """
 
-from __future__ import annotations
-
 import sys
 from itertools import chain
 

@@ -1,7 +1,5 @@
 """Child: the course's trainer on a workload, run from the course's own environment."""
 
-from __future__ import annotations
-
 import os
 import sys
 

@@ -6,8 +6,6 @@ Everything is solved, so that all tests of a lesson run. Linux only: memory is t
 processes that hold it.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import subprocess

@@ -16,8 +16,6 @@ run_bare.py. The JSON holds:
     sizes           the raw seconds of each update, the phases, memory, and what the bare passes spend their time on
 """
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import json

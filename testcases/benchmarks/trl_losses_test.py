@@ -1,7 +1,5 @@
 """Lesson 13 against what TRL 1.12.0's GRPO, RLOO and DPO trainers gave on the same batch (record_trl_losses.py)."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

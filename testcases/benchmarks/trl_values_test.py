@@ -4,8 +4,6 @@ TRL lets an episode end one token later than ours: the score lies on the padding
 is read once more. Ours is given TRL's mask (`padding_mask_p1`) wherever that token counts, and then agrees.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

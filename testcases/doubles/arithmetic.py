@@ -1,7 +1,5 @@
 """Formulas in plain Python, to hold tensors against."""
 
-from __future__ import annotations
-
 import math
 
 

@@ -1,7 +1,5 @@
 """A small transformer with weights from a seed, and a linear model for adapters."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

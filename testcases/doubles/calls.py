@@ -1,7 +1,5 @@
 """Scenarios for every lesson: an exercise called otherwise than once, and what a call may not leave behind."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

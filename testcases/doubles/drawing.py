@@ -1,7 +1,5 @@
 """Random tensors in float64, each from a generator of its own or from one that several share."""
 
-from __future__ import annotations
-
 import hashlib
 
 import torch

@@ -1,7 +1,5 @@
 """What models of Hugging Face answer, without transformers, which takes seconds to import."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from typing import Any

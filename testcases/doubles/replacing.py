@@ -1,7 +1,5 @@
 """A lesson's file with some of its functions taken away, to see whether another one stands on them."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from contextlib import AbstractContextManager

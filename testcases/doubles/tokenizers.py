@@ -1,7 +1,5 @@
 """Tokenizers without transformers, which takes seconds to import."""
 
-from __future__ import annotations
-
 from string import ascii_lowercase
 from typing import Any
 

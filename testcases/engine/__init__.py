@@ -6,8 +6,6 @@ from tutorial.lesson04_gae import td_errors
 call(td_errors, rewards=..., values=..., dones=..., grad_of="rewards").equals([1.0, 2.0])
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from ppo_by_hand.faces import face

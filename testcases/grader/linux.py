@@ -1,7 +1,5 @@
 """The few Linux calls that Python 3.11 does not have. Imports nothing heavy: the smallest process forks fastest."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import struct

@@ -4,8 +4,6 @@ python -m testcases.grader.merge --out OUT                    all OUT/shard-*
 python -m testcases.grader.merge --out OUT --parts "a b c"    these folders
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import os

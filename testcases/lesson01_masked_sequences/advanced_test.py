@@ -1,7 +1,5 @@
 """Lesson 1, in general: identities, slow loops written here, and every small case there is."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import statistics

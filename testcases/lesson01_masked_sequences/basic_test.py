@@ -1,7 +1,5 @@
 """Lesson 1, by hand: two to four tokens; logits are logarithms of small whole numbers, so probabilities are simple."""
 
-from __future__ import annotations
-
 import math
 from math import log, sqrt
 

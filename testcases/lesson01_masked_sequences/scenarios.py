@@ -1,7 +1,5 @@
 """Lesson 1 through what a caller does with the answer."""
 
-from __future__ import annotations
-
 
 def responses_after_the_answer_is_overwritten(lesson, responses, stop_token_ids, pad_token_id):
     """They are what they were, if the answer is a tensor of its own."""

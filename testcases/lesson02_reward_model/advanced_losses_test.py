@@ -1,7 +1,5 @@
 """Lesson 2, losses and accuracy in general: identities, each held against the reference or against a slow loop."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

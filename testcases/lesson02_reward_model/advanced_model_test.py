@@ -1,7 +1,5 @@
 """Lesson 2, the model in general: identities, each held against the reference."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Lesson 2, calibration and training in general: each number against the arithmetic written out."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Lesson 2, losses and accuracy by hand: differences of log 3, where sigmoid is 3/4."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

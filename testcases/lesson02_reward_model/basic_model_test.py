@@ -1,7 +1,5 @@
 """Lesson 2, the model by hand: where a text ends, and a backbone whose hidden states are whole numbers."""
 
-from __future__ import annotations
-
 from testcases.engine import call, named_cases, scenario, worth
 from tutorial.lesson02_reward_model import RewardModel, last_token_index
 

@@ -1,7 +1,5 @@
 """Lesson 2, calibration and training by hand: scores of a few features, and two steps of AdamW."""
 
-from __future__ import annotations
-
 import math
 
 from testcases.doubles.arithmetic import nll

@@ -3,8 +3,6 @@
 No transformers: the backbone has what matters here, absolute positions and a mask.
 """
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Iterator

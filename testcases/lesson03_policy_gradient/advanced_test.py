@@ -1,7 +1,5 @@
 """Lesson 3, in general: identities, each held against the reference or against a slow loop written here."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

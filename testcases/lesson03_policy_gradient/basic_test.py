@@ -1,7 +1,5 @@
 """Lesson 3, by hand: two to four tokens, gamma = 0.5, every number worked out in a comment or by eye."""
 
-from __future__ import annotations
-
 import math
 
 import torch

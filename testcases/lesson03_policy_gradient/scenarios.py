@@ -1,7 +1,5 @@
 """Lesson 3 through what a caller does with the answer."""
 
-from __future__ import annotations
-
 
 def rewards_after_the_answer_is_overwritten(lesson, rewards, mask, gamma):
     """They are what they were, if the answer is a tensor of its own."""

@@ -1,7 +1,5 @@
 """What lesson 4 is asked, and wrong and right answers to it, as changes of the reference."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Lesson 4, by hand: two to four steps, gamma = 0.5 or 0.9, every number worked out in a comment or by eye."""
 
-from __future__ import annotations
-
 import math
 
 from testcases.engine import call, cited_cases, named_cases, scenario, worth

@@ -1,7 +1,5 @@
 """Exercises of lesson 4 that need more than one call with plain data."""
 
-from __future__ import annotations
-
 import inspect
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Lesson 5, by hand: one to six tokens, ratios 1/2, 1, 3/2, 2, every number worked out in a comment or by eye."""
 
-from __future__ import annotations
-
 import math
 
 import torch

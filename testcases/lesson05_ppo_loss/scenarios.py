@@ -1,7 +1,5 @@
 """An exercise of lesson 5 that is asked while others are missing."""
 
-from __future__ import annotations
-
 from testcases.doubles.replacing import without
 
 

@@ -1,7 +1,5 @@
 """Wrong and right answers to lesson 6, as changes of the reference."""
 
-from __future__ import annotations
-
 from solutions.lesson06_kl_rewards import estimate_kl
 from testcases.engine import Right, Wrong, edit, first, instead
 

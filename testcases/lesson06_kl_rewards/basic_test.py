@@ -1,7 +1,5 @@
 """Lesson 6, by hand: probabilities 1/2, 1/4 and 1/8, so that every log-ratio is a multiple of ln 2 = 0.693."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

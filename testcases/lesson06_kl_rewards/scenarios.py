@@ -1,7 +1,5 @@
 """Exercises of lesson 6 that need more than one call with plain data."""
 
-from __future__ import annotations
-
 from testcases.doubles.replacing import without
 
 

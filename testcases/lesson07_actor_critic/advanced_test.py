@@ -1,7 +1,5 @@
 """Lesson 7, in general: a GPT-2 of one layer, a Llama and LoRA adapters; identities between what they answer."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor

@@ -4,8 +4,6 @@ The first token of a text is at position 0 and sees itself, so a 7 there gives 1
 no logit. A 9 stands on padding only. What an answer holds on padding means nothing, and is set to 0 before the check.
 """
 
-from __future__ import annotations
-
 import pytest
 import torch
 

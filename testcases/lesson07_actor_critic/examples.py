@@ -1,7 +1,5 @@
 """Ordinary inputs: they tell wrong answers apart, and drive the comparison with the reference on fresh numbers."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

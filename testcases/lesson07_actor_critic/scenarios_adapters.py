@@ -1,7 +1,5 @@
 """LoRA policies for reference_mode."""
 
-from __future__ import annotations
-
 import warnings
 from contextlib import nullcontext
 from typing import Any

@@ -1,7 +1,5 @@
 """Models copied and frozen: the critic from the reward model, freeze and the reference."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -6,8 +6,6 @@ the last digit is kept, which any dtype can hold.
 Without position ids it counts columns, and without a mask it sees padding, as GPT-2 does.
 """
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Small parts that the scenarios of lesson 7 share: models to run, and what can be told of one."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Critic, actor and both together, on toys that answer in digits and on small language models."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """Lesson 8, in general: fresh inputs against the reference, a full pass over the text as oracle, statistics, errors."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Wrong and right answers to lesson 8, as changes of the reference."""
 
-from __future__ import annotations
-
 from testcases.engine import Right, Wrong, edit, first, instead
 
 CACHE = "The cache, the mask and the positions"

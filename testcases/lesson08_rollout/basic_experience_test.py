@@ -1,7 +1,5 @@
 """Lesson 8, by hand: rows of an experience, and minibatches that deal each of them once."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor

@@ -1,7 +1,5 @@
 """Lesson 8, by hand: scripted policies whose every probability is known, and a tiny language model for positions."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Lesson 8, by hand: what a rollout evaluates and stores, with tables for policy, reference and critic."""
 
-from __future__ import annotations
-
 import math
 
 import torch

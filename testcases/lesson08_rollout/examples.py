@@ -1,8 +1,6 @@
 """Ordinary inputs. What is drawn at random is asked for in a form that does not depend on *how* it is drawn: shares in
 tenths, certain tokens, rows in the order of their scores. So any right sampler gives the same answers."""
 
-from __future__ import annotations
-
 import math
 
 import torch

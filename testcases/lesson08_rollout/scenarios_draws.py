@@ -1,7 +1,5 @@
 """What can be said of random draws: how often each token comes, and which draws agree."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

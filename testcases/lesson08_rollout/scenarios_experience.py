@@ -1,7 +1,5 @@
 """Scenarios of `Experience` and its buffer."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import fields
 from typing import Any

@@ -1,7 +1,5 @@
 """Scenarios of `sample_token` and `generate`."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Scripted policies that remember what they were fed, and the actor and critic that scenarios hand to lesson 8."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Scenarios of `evaluate_responses`."""
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Lesson 9, in general: each exercise against the reference, against slow loops written here, and end to end."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

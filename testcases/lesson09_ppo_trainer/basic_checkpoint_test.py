@@ -1,7 +1,5 @@
 """Lesson 9, by hand: what a checkpoint holds, and what loading it leaves of the run before."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

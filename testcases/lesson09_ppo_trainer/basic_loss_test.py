@@ -3,8 +3,6 @@
 A table policy has a row of logits for the token before; a table critic a value for it. Token 0 is padding, 1 stops.
 """
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Lesson 9, by hand: updates and whole runs."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

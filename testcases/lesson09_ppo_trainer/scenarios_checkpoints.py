@@ -1,7 +1,5 @@
 """`save_checkpoint` and `load_checkpoint`, of trainers in the middle of a run."""
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

@@ -4,8 +4,6 @@ A table policy looks at the token before, and (with `places`) at its position: l
 Token 0 is padding, token 1 stops a response.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """`compute_loss`, `optimiser_step`, `optimise` and `training_step`."""
 
-from __future__ import annotations
-
 import weakref
 from dataclasses import replace
 from typing import Any

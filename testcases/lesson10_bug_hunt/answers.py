@@ -1,8 +1,6 @@
 """Wrong and other right repairs, as changes of the reference. A wrong one's `why` says which behavior is still wrong,
 and never where the bug is."""
 
-from __future__ import annotations
-
 from testcases.engine import Right, Wrong, edit, first, instead
 
 

@@ -7,8 +7,6 @@ of the reference (selfcheck.mutants), as far as they answer every probe without 
 looking at shapes alone catches nothing.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import random

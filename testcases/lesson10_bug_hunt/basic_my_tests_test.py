@@ -1,7 +1,5 @@
 """Lesson 10, the student's own tests: run on right and wrong implementations that this run draws."""
 
-from __future__ import annotations
-
 from testcases.engine import worth
 from tutorial.lesson10_bug_hunt import test_compute_gae as of_gae
 from tutorial.lesson10_bug_hunt import test_compute_ppo_loss as of_ppo_loss

@@ -1,7 +1,5 @@
 """Lesson 10, the blocks: each test fails on the file as it is handed out."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

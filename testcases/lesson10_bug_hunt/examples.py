@@ -1,7 +1,5 @@
 """Ordinary inputs: they tell the suspects, the wrong repairs and the right answers apart, on fresh numbers."""
 
-from __future__ import annotations
-
 import torch
 
 from testcases.doubles.drawing import generator, normal_from, uniform_from

@@ -1,7 +1,5 @@
 """What a student's tests earn: the share of the wrong implementations that they refuse, once they accept the right."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """More wrong ways to write `response_mask`: a function of three lines has too few small changes of its own."""
 
-from __future__ import annotations
-
 BEFORE = """
 stops = is_stop(responses, stop_token_ids).long()
 stops_before = stops.cumsum(dim=1) - stops

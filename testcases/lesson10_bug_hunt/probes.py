@@ -4,8 +4,6 @@ The first probe on which an implementation differs from the reference is its cla
 one: bank.json keeps its number. A student whose tests let a class pass reads its question, not its answer.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple
 

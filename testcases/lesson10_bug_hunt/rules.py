@@ -5,8 +5,6 @@ anything. So a file may import what computes, call the four functions, and asser
 code runs: who grades reads it before it runs it.
 """
 
-from __future__ import annotations
-
 import ast
 import builtins
 import collections.abc

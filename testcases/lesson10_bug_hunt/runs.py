@@ -4,8 +4,6 @@ A policy writes up to LONGEST tokens; its distribution depends on the place alon
 good, the others are not. A response that ends by itself scores more.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

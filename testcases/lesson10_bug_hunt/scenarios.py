@@ -3,8 +3,6 @@
 Nothing of the implementations, of their order or of the reference is here: code of a student's runs in this process.
 """
 
-from __future__ import annotations
-
 import builtins
 import functools
 import importlib

@@ -1,7 +1,5 @@
 """The implementations, in another process than the tests of them: all that leaves it is what a function returned."""
 
-from __future__ import annotations
-
 import functools
 import importlib
 import json

@@ -1,7 +1,5 @@
 """How a test calls a function that is in another process: plain values cross, and gradients when they are asked for."""
 
-from __future__ import annotations
-
 import builtins
 from collections import namedtuple
 from collections.abc import Callable, Sequence

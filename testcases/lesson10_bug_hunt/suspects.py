@@ -3,8 +3,6 @@
 `why` is what a student reads when the file still behaves so: it must not say where the bug is.
 """
 
-from __future__ import annotations
-
 from testcases.engine.oracle import Planted, edit
 
 WHY = "it still behaves so: make the symptom small (method, step 1), and test one property of the function at a time"

@@ -1,7 +1,5 @@
 """Lesson 11: agreement with the reference on fresh numbers, identities, slow oracles, bad input."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

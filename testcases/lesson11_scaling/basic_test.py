@@ -1,7 +1,5 @@
 """Lesson 11, by hand: a few rows, two or three processes, every number worked out in a comment."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """The capstone, in general: against the reference, against slow loops written here, and from one stage to the next."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

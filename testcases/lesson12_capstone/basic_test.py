@@ -1,7 +1,5 @@
 """The capstone, by hand: three tokens for the losses, a scripted policy for the evaluation, tables for the runs."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Live objects for the capstone: tables and scripts instead of networks, over the words of the toy environment."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from contextlib import suppress

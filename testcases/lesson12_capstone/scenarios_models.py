@@ -1,7 +1,5 @@
 """Policies of the toy environment that are tables and scripts instead of neural networks."""
 
-from __future__ import annotations
-
 import itertools
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """Lesson 13, in general: identities between the methods, held against the reference or a slow loop written here."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

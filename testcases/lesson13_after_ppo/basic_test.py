@@ -1,7 +1,5 @@
 """Lesson 13 by hand: two to four numbers each, float64, the gradient beside the value."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Lesson 13 through what a caller does with the answer."""
 
-from __future__ import annotations
-
 
 def kl_in_units(lesson, log_probs, old_log_probs, ref_log_probs, mask, unit):
     """The token losses as multiples of a number as small as they are."""

@@ -1,7 +1,5 @@
 """Broken and strange student files: one clear failure for the exercise that is broken, all others as before."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

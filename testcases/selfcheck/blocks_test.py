@@ -1,7 +1,5 @@
 """STACK in a notebook: the student's own lesson in place of the course's, and what it says before it is written."""
 
-from __future__ import annotations
-
 import importlib.util
 import shutil
 import sys

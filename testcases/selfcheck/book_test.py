@@ -1,7 +1,5 @@
 """The book: it builds without a warning, refuses what is broken, and reads and moves in a real browser, offline."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """JupyterLab in a real browser: a reader opens a notebook, runs all its cells and moves its sliders."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

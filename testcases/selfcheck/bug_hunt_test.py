@@ -1,7 +1,5 @@
 """Lesson 10's bank of implementations, and what tests of several kinds earn on it."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The capstone as a user meets it: the whole pipeline on a pocket-sized preset, and every bad input."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import shutil

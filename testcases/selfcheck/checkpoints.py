@@ -3,8 +3,6 @@
 make checkpoints; with the argument `critic` only what is trained from the shipped SFT and reward model.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import shutil

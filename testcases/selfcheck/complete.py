@@ -6,8 +6,6 @@
 An exercise is a region in `solutions/`; whatever belongs to it is found by its name.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Iterator, Sequence

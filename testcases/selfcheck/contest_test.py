@@ -1,7 +1,5 @@
 """The contest's arithmetic by hand, what it may look at, and that it goes on where it was stopped."""
 
-from __future__ import annotations
-
 import ast
 import math
 from itertools import product

@@ -5,8 +5,6 @@ marked sampled; `make test-all` leaves out nothing. What cannot run on a machine
 it.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

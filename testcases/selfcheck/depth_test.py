@@ -1,7 +1,5 @@
 """`make test` and what `make test-rest` adds are everything, and nothing twice."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A student at the desk: the debugger, prints, a failure again, and the watch mode, through a terminal."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """What is said about wrong answers that no list holds: a sample, its limits, and that no text of a solution is told."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

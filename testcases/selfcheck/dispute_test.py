@@ -1,7 +1,5 @@
 """`make dispute`: what a student sends holds their code and both answers, and nothing of the reference's source."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

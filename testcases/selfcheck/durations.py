@@ -4,8 +4,6 @@ Written to durations.json, in processor seconds, which depend little on what els
 the quick ones, and of each exercise the quickest; one that is not recorded yet counts as quick.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import time

@@ -1,7 +1,5 @@
 """The engine: views, scenarios, blocked exercises, comparison, and the tools of the way through."""
 
-from __future__ import annotations
-
 import dataclasses
 import importlib
 import json

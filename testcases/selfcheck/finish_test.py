@@ -1,7 +1,5 @@
 """make finish: a page that stands alone, of a run of one's own, once all lessons pass."""
 
-from __future__ import annotations
-
 import json
 from datetime import date
 from pathlib import Path

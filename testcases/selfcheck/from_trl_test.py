@@ -1,7 +1,5 @@
 """From other trainers: a configuration of TRL's PPO becomes one of ours, or a sentence says where an option is done."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import re

@@ -1,7 +1,5 @@
 """The trainer without a critic: advantages of groups, the gradient of the KL in the loss, and what is refused."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Models in the Hub's own layout, reward functions and runs, for the tests of the preset `hub`."""
 
-from __future__ import annotations
-
 import random
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The options of the preset `hub`: precision, LoRA, the critic's start, columns, long prompts, stop tokens, resume."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,8 +1,6 @@
 """The preset `hub` on checkpoints in the Hub's own layout, made here: three families, chat templates, rewards of every
 kind, and every bad input."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

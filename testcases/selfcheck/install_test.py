@@ -1,7 +1,5 @@
 """What make does before anything is there: nothing half installed counts as whole, and each failure is one sentence."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Kernels that need not load torch: forks of the process in which it is, with no line of a notebook run."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The library: the wheel holds the solved lessons under one name; the page's scripts run on it in an empty folder."""
 
-from __future__ import annotations
-
 import ast
 import dataclasses
 import email

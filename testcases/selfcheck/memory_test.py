@@ -1,7 +1,5 @@
 """Memory that does not grow with the rollout: each way to need less of it gives the numbers of the plain way."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

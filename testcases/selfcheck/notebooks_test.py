@@ -1,7 +1,5 @@
 """Every notebook runs without an error or a warning, and reads well where it is not run: on a code host."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

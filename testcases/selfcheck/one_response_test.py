@@ -1,7 +1,5 @@
 """One response goes through all lessons: a number of it in a text, figure or playground is what the models say."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

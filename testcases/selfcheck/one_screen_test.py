@@ -1,7 +1,5 @@
 """Lesson 0: it stays on one screen, and one update of it is one update of the trainer."""
 
-from __future__ import annotations
-
 import copy
 import inspect
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Parts of one's own in the trainer: an optimizer, a schedule, normalized scores, rows and conversations, callbacks."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

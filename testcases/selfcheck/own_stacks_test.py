@@ -1,8 +1,6 @@
 """Whole stacks of a student's own, each exercise written in another way: the capstone accepts the right ones, and names
 the lesson that is wrong."""
 
-from __future__ import annotations
-
 import itertools
 import textwrap
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The practice programs of the lessons print what their texts say they print, up to what another machine changes."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """make predict: asked first, compared at the end, kept between runs."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

@@ -1,8 +1,6 @@
 """The trainer's blocks on real Hugging Face models: absolute positions (GPT-2), rotary ones (Llama, Qwen), a sliding
 window (Gemma), positions from the padding (RoBERTa). A padded batch gives what the library gives for one row alone."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from transformers import (

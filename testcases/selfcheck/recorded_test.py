@@ -1,7 +1,5 @@
 """The same number is the same everywhere: what texts say of `make demo` is one recorded run of seed 0."""
 
-from __future__ import annotations
-
 import json
 
 from book.figures.lesson12_capstone import RECORDED

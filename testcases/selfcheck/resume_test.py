@@ -1,8 +1,6 @@
 """Interrupted runs: killed at any update and resumed they equal the undisturbed run, bit for bit; a file that was cut
 off, a full disk and another run's checkpoint are each one clear sentence."""
 
-from __future__ import annotations
-
 import json
 import random
 import shutil

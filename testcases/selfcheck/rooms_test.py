@@ -1,7 +1,5 @@
 """The rooms of the building: which package may use which, and that each is entered by its face."""
 
-from __future__ import annotations
-
 import ast
 from functools import cache
 from graphlib import TopologicalSorter

@@ -1,7 +1,5 @@
 """Whether two answers are the same code but for names, comments and layout."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import textwrap

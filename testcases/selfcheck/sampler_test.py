@@ -1,7 +1,5 @@
 """Anything with the arguments and the answer of `generate` may sample the responses: a scripted one here."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

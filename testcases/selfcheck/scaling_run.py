@@ -4,8 +4,6 @@
 preset `hub`; `death` trains until the second process is killed, with a checkpoint after each update.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """Lesson 11 with real processes: `accelerate launch`, gloo, two CPU processes, and what one process gives."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

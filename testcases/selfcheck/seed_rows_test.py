@@ -1,8 +1,6 @@
 """Nothing is lost when a text is cut: each point of the documents that the course grew from stands where
 `seed_rows.toml` says. Who moves a point changes its place there in the same commit."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

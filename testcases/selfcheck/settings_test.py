@@ -1,7 +1,5 @@
 """Settings at the prompt: each described from one source, TRL's names known, a wrong name answered with the nearest."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import pydoc

@@ -1,7 +1,5 @@
 """Each shortcut of the trainer gives what the plain way gives, on a real GPT-2 with ragged prompts and responses."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import fields, replace
 

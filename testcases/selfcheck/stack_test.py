@@ -1,7 +1,5 @@
 """The student's own stack: nothing given is copied, nothing of theirs is replaced, and the demo runs on it."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import os

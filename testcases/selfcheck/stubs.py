@@ -3,8 +3,6 @@
 python -m testcases.selfcheck.stubs [--check]
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import sys

@@ -1,7 +1,5 @@
 """The two trees: `tutorial/` is what the solutions say, and each solution keeps the contract."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import shutil

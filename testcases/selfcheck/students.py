@@ -1,7 +1,5 @@
 """Students to test the suites on: a folder with everything solved, and ways to spoil it."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 import shutil

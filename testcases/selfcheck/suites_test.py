@@ -1,7 +1,5 @@
 """The suites themselves: they pass the solutions, reject every stub and wrong answer, and name the wrong answer."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterable, Sequence

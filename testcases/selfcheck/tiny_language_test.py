@@ -1,7 +1,5 @@
 """The course's own tests of the toy environment: what every lesson relies on."""
 
-from __future__ import annotations
-
 import inspect
 import math
 import random

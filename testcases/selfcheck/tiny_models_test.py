@@ -1,7 +1,5 @@
 """The course's own tests of the toy environment's annotators, tokenizer and models."""
 
-from __future__ import annotations
-
 import math
 import random
 import subprocess

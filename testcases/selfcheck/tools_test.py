@@ -1,7 +1,5 @@
 """The commands themselves: what takes a core for long and is no test, and what all have in common."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,8 +1,6 @@
 """Settings of the trainer that no exercise needs: schedules, the critic's own rate, several samples per prompt; what is
 refused: settings, models and prompts of another kind."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import SimpleNamespace
 

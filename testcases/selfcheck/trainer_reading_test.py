@@ -1,7 +1,5 @@
 """Lesson 9's trainer is read in a row: what a reader of one update has to open, and in which order it stands."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import re

@@ -1,7 +1,5 @@
 """Nothing for nothing: an answer that is constant, an input, None or always an error earns 0 in every exercise."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """`make update` brings the new version and loses nothing that was written."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

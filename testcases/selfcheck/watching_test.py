@@ -1,7 +1,5 @@
 """The live checks on metrics that are made up, and on runs with a real fault; the log files of a run."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """Ways to start, stop, kill and resume a run in a folder: each ends with its code, and no file of the user is lost."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

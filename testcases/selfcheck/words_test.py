@@ -1,7 +1,5 @@
 """The course speaks the field's language: no word of `words.toml` in a text, docstring, hint, test id or message."""
 
-from __future__ import annotations
-
 import ast
 import io
 import json

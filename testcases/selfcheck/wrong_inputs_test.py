@@ -1,7 +1,5 @@
 """What a user gets wrong, one row each: a sentence that says what was expected, what came, and what to do."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace

@@ -5,8 +5,6 @@ python -m solutions.apps.contest --seeds 1 --out runs/contest
 `python -m tutorial.apps.contest` is the same on a student's own lessons. The same command goes on where it was stopped.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

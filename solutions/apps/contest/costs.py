@@ -1,7 +1,5 @@
 """Peak memory of a method, measured in a process of its own: python -m solutions.apps.contest.costs PPO"""
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import os

@@ -1,7 +1,5 @@
 """Where the contest looks at the gold reward: the evaluation, and nothing else."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import asdict, dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """The methods, each from the lessons' functions: a copy of the SFT model goes in, a tuned policy comes out."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

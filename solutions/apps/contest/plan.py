@@ -1,7 +1,5 @@
 """Which runs the contest consists of: methods, what is tuned, and the coefficient that each curve runs over."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product

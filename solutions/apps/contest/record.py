@@ -1,7 +1,5 @@
 """What the runs gave, as one small file that the text quotes, and as tables."""
 
-from __future__ import annotations
-
 import json
 import platform
 import subprocess

@@ -1,7 +1,5 @@
 """Runs jobs one after the other, counts what each costs, and keeps every result on disk as soon as it is there."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator

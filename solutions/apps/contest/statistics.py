@@ -1,7 +1,5 @@
 """What the runs say: a point on a curve, a difference with its interval, and the one word for it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

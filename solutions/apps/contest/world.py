@@ -1,7 +1,5 @@
 """What all methods of one seed share: the SFT model, a reward model, its pairs, and the prompts."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -1,7 +1,5 @@
 """ppo-conform my_module:gae --as gae_response"""
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import json

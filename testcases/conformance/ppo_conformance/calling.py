@@ -1,7 +1,5 @@
 """One call of somebody's function: numbers in, numbers out, whatever it takes and returns."""
 
-from __future__ import annotations
-
 import importlib.util
 import inspect
 from collections.abc import Callable, Mapping, Sequence

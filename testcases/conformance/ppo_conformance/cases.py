@@ -1,7 +1,5 @@
 """The cases as values: read from the JSON files beside this file, and checked when they are read."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import dataclass, field

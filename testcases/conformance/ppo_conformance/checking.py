@@ -1,7 +1,5 @@
 """check: a function against the cases of an operation. One line for a difference, however many cases show it."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

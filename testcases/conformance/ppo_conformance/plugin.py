@@ -9,8 +9,6 @@ The keywords are those of `check`. Cases that are expected to fail stand in the 
     conformance_xfail = ["gae-response-gap-03"]
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """What a check found, as values; the text is made here and read nowhere."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any

@@ -5,8 +5,6 @@ under another convention, or with a known mistake: the keyword arguments after t
 Whole numbers, floats and fractions may be mixed. A mask of None means that all is real.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable
 from functools import partial

@@ -3,8 +3,6 @@
 --finding NAME: one finding of findings.toml, as it is and with its edit.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import subprocess

@@ -4,8 +4,6 @@ An adapter reads the names of a case, prepares them as the trainer does (masked 
 first), and calls code that was cut from the project's sources.
 """
 
-from __future__ import annotations
-
 import math
 import types
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """The book's page, from record.json and findings.toml."""
 
-from __future__ import annotations
-
 import json
 import re
 import tomllib

@@ -1,7 +1,5 @@
 """The page about other projects: every cell can be looked up, and what is said was run."""
 
-from __future__ import annotations
-
 import json
 import re
 import tomllib

@@ -3,7 +3,6 @@
 Nothing of a project is kept here. `fetch` fills a folder: a wheel from the package index, a repository at its commit.
 """
 
-from __future__ import annotations
 import __future__
 
 import ast

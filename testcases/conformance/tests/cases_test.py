@@ -1,7 +1,5 @@
 """The cases: read, of their schema, and the same as a second, slow implementation computes."""
 
-from __future__ import annotations
-
 import copy
 import json
 import math

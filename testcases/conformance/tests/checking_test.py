@@ -1,7 +1,5 @@
 """check: three outcomes, one line for a difference, and a sentence for what cannot be asked."""
 
-from __future__ import annotations
-
 import time
 
 import numpy

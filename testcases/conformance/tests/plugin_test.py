@@ -1,7 +1,5 @@
 """The marker: one test of each case."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

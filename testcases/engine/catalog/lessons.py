@@ -1,7 +1,5 @@
 """The lessons and their exercises, read from `solutions/` without importing it."""
 
-from __future__ import annotations
-
 import ast
 import textwrap
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Read from the text of the suites: knowing how far a student is must not cost an import of torch.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Callable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Which section of a lesson's text explains an exercise."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 

@@ -4,8 +4,6 @@ Another right sampler draws other tokens than the reference's, so there is no on
 answer is that of the reference's lesson 12 on the student's lessons, if these pass their own suites.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property

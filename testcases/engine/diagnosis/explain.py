@@ -1,7 +1,5 @@
 """Which of a lesson's wrong answers explains what a student's code gave."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections import Counter, deque

@@ -1,7 +1,5 @@
 """What may be wrong with an answer that no listed wrong answer gives: altered questions, one-edit variants, pairs."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence

@@ -5,8 +5,6 @@ All of these calls go unseen: prints are kept for the report, and `breakpoint()`
 the one call that a failure reports is made again under `debugger.Prompt`.
 """
 
-from __future__ import annotations
-
 import io
 import pdb
 import sys

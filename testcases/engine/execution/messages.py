@@ -1,7 +1,5 @@
 """What goes to student code and what comes back: plain data only, so that both can cross a process boundary."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field

@@ -9,8 +9,6 @@ A lesson's `__init__.py` is not run: its public names are looked up in the files
 so that a broken file costs only the exercises in it.
 """
 
-from __future__ import annotations
-
 import ast
 import difflib
 import functools

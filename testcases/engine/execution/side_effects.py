@@ -1,7 +1,5 @@
 """What a call leaves behind: in its arguments, in the live objects that it was handed, and in global settings."""
 
-from __future__ import annotations
-
 import ctypes
 import dataclasses
 import functools

@@ -4,8 +4,6 @@ A frame is a magic word, two lengths, a JSON header and the bytes of its tensors
 Both sides use this file; only the trusted side has to distrust what it reads.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math

@@ -1,7 +1,5 @@
 """Named changes of the reference: wrong answers to an exercise, and other right ones."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import importlib.util

@@ -1,7 +1,5 @@
 """The reference, the reference with one change in it, and what both answer to the lesson's examples."""
 
-from __future__ import annotations
-
 import functools
 import importlib
 import inspect

@@ -1,7 +1,5 @@
 """The stubs that students fill in, made from the solutions."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Iterable, Mapping
 from pathlib import Path

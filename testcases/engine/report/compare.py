@@ -1,7 +1,5 @@
 """Exact comparison: structure, type, shape, dtype, device, NaN, and only then the numbers, as the dtype allows."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What a student reads when an answer is wrong: one short text, without a framework traceback."""
 
-from __future__ import annotations
-
 import re
 import textwrap
 from typing import Any

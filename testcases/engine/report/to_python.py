@@ -1,7 +1,5 @@
 """A call as Python that can be pasted into a file or a notebook cell."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

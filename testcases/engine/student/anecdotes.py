@@ -1,7 +1,5 @@
 """The real bug behind each suspect, shown once it is repaired; from the lesson's stories.toml."""
 
-from __future__ import annotations
-
 import textwrap
 import tomllib
 from collections.abc import Iterable

@@ -4,8 +4,6 @@ python -m testcases.engine.student.dispute 4 compute_gae        (make dispute LE
 make check DISPUTES=runs/disputes                       reads such files back and says which fail here as well
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import platform

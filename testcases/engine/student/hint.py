@@ -3,8 +3,6 @@
 python -m testcases.engine.student.hint 4 [--exercise compute_gae]
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 import textwrap

@@ -3,8 +3,6 @@
 They run on the course's functions of the other lessons, as they do where they are graded.
 """
 
-from __future__ import annotations
-
 import ast
 import sys
 import traceback

@@ -3,8 +3,6 @@
 python -m testcases.engine.student.predict 5
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import tomllib

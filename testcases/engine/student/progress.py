@@ -3,8 +3,6 @@
 python -m testcases.engine.student.progress
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import json

@@ -3,8 +3,6 @@
 python -m testcases.engine.student.replay 3 [--pdb]
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

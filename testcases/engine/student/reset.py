@@ -3,8 +3,6 @@
 python -m testcases.engine.student.reset 4 [--yes]
 """
 
-from __future__ import annotations
-
 import argparse
 import shutil
 import time

@@ -1,7 +1,5 @@
 """What is known of a test: the verdict of one case, on pytest's report and in the state file."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ python -m testcases.engine.student.solution 4
 python -m testcases.engine.student.solution 4 --beside
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import itertools

@@ -15,8 +15,6 @@ own arguments. Then no table has it, no guess at the nearest entry of one, and n
 * Where all passed, the fresh examples were among the questions.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 from collections.abc import Mapping, Sequence

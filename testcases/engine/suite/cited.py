@@ -1,7 +1,5 @@
 """Cases of `testcases/conformance`, which other projects test against as well: there is one source of their numbers."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

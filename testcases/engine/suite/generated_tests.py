@@ -8,8 +8,6 @@ Where a suite of the lesson has a test of the same name, such as `test_compute_g
 counts and none is made. `points.made_tests` reads the call without running it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

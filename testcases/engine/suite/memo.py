@@ -1,7 +1,5 @@
 """The reference answers each question once, however many students are asked it."""
 
-from __future__ import annotations
-
 import json
 from collections import OrderedDict
 from typing import Any

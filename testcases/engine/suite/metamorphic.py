@@ -8,8 +8,6 @@ more or less; one row, one step, many rows, and rows so long that bfloat16 (256)
 tokens, or float32 holds no power of a factor.
 """
 
-from __future__ import annotations
-
 import inspect
 import itertools
 import re

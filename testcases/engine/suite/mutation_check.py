@@ -6,8 +6,6 @@ A survivor is a hole in the suite, or the same function in other words. Look at 
 they are printed, into testcases/lessonNN_x/equivalent_mutants.txt; `make test-all` tries some of them each time.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import random

@@ -1,7 +1,5 @@
 """Run the test functions of a lesson without pytest: the course checks its suites hundreds of times."""
 
-from __future__ import annotations
-
 import gc
 import importlib
 import inspect

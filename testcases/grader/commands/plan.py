@@ -1,7 +1,5 @@
 """make check DRY=1: who was found, in which format, and what would be graded. It grades nothing and writes nothing."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from rich.console import Console

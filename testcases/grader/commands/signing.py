@@ -6,8 +6,6 @@ OUT/signed.json holds every mark, a hash of each results file, of the roster, of
 assignment, and a seal over all of it which only whoever has the secret can make.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json

@@ -4,8 +4,6 @@ student,file,taken_as,when
 ann,lesson04_gae/gae (1).py,lesson04_gae/gae.py,2026-11-23T10:15+00:00
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json

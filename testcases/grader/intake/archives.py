@@ -1,7 +1,5 @@
 """Names and bytes of what was handed in, a folder or an archive, with bounds on everything and trust in nothing."""
 
-from __future__ import annotations
-
 import bz2
 import contextlib
 import gzip

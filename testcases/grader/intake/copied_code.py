@@ -1,7 +1,5 @@
 """Regions that are the reference's own, but for names, comments and layout: a flag for the instructor, never a mark."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections import Counter

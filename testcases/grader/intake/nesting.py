@@ -1,7 +1,5 @@
 """At which level the submissions lie: those of an export may all be in one folder, or one zip, that lies alone."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -4,8 +4,6 @@ Students hand in whole copies of the course, and those hold the solutions: the f
 it. A course's copy is known by what lies beside its lessons, and a copy of its solutions by its region marks.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import re

@@ -1,7 +1,5 @@
 """Whether Python can read a file, and where it cannot, whether a newer one could."""
 
-from __future__ import annotations
-
 import ast
 import re
 import sys

@@ -4,8 +4,6 @@ It is read from an `assignment.toml`, or made from LESSONS= and POINTS=. Results
 stands here is applied when the reports are written: other weights, or another due date, grade nothing again.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import tomllib

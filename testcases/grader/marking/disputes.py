@@ -1,7 +1,5 @@
 """Files that `make dispute` wrote: does the disputed test fail here as well, with the code that was graded?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path

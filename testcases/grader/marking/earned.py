@@ -1,7 +1,5 @@
 """The results of an exercise, without the points that no work stands behind."""
 
-from __future__ import annotations
-
 from testcases.engine.suite import Engine, not_earned
 
 from ..status import PASSED, WRONG, Result

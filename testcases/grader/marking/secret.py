@@ -5,8 +5,6 @@ holds a hash of it, and the inputs of one lesson of one submission come from ano
 failure page shows of one submission's inputs says nothing about the inputs of the next.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import json

@@ -4,8 +4,6 @@ A student's part depends on the name alone, so that it stays the same whoever el
 which stands in none of them.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The results files, one per submission: each there whole or not at all."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -3,8 +3,6 @@
 No network, own processes, an empty environment, read-only mounts of the interpreter, no rights.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil

@@ -6,8 +6,6 @@ weight against its neighbors. Version 2 is tried first, then version 1. Which on
 in one sentence.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

@@ -3,8 +3,6 @@
 Each thing has the number of its process in its name, and only those of processes that are gone are touched.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

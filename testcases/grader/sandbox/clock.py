@@ -1,7 +1,5 @@
 """How long a worker works on a question, and what it finds in memory: both as seen from outside."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

@@ -1,7 +1,5 @@
 """What student code may use."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

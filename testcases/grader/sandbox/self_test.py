@@ -3,8 +3,6 @@
 python -m testcases.grader.sandbox.self_test
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile

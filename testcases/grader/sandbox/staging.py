@@ -8,8 +8,6 @@ each exercise has a process of its own, with the reference of all but itself. No
 answer and no point is in any tree.
 """
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import os

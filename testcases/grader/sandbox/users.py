@@ -3,8 +3,6 @@
 That needs no namespaces, so it works in containers in which bubblewrap does not, such as Gradescope's.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

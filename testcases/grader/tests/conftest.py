@@ -1,7 +1,5 @@
 """The corpus is data: it holds files that look like tests, and worse."""
 
-from __future__ import annotations
-
 import pytest
 
 from testcases import needs

@@ -1,7 +1,5 @@
 """Runs `make check` for the tests, and reads what it wrote."""
 
-from __future__ import annotations
-
 import csv
 import json
 import multiprocessing

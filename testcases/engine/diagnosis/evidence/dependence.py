@@ -5,8 +5,6 @@ code: an option that changes nothing, padding that enters, a row that runs into 
 steps. So a first draft with three mistakes still hears of one.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What an exception says of the code: a beginner reads torch's sentence, and not which line of thought led there."""
 
-from __future__ import annotations
-
 import difflib
 import re
 

@@ -1,7 +1,5 @@
 """Where answers differ from the right ones: on which questions, in which part, at which places, and by how much."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Signs in a wrong answer itself: its type and shape, what it left changed, and a row that is wrong by itself."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any

@@ -2,8 +2,6 @@
 is wrong for one special number only. The last are tested: without that number the answer has to be right.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence

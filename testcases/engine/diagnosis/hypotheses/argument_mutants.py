@@ -1,7 +1,5 @@
 """The general hypotheses of one exercise, derived from its signature and the values that its examples lead to."""
 
-from __future__ import annotations
-
 import ast
 import copy
 import dataclasses

@@ -1,7 +1,5 @@
 """One-edit variants of the reference's region: each is told by its kind, never by its text, which is the solution."""
 
-from __future__ import annotations
-
 import ast
 import copy
 import functools

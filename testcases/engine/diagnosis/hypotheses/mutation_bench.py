@@ -1,7 +1,5 @@
 """One exercise of the reference with one thing changed: an argument, its answer, a helper's call, or its code."""
 
-from __future__ import annotations
-
 import ast
 import copy
 import functools

@@ -1,7 +1,5 @@
 """Two mistakes at once: pairs of listed wrong answers, and of one with an image of its answer."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import itertools

@@ -4,8 +4,6 @@ Each row is a text and a function of the value. In the text `{}` is the value's 
 value as it is, explains nothing. The most likely come first.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 import operator

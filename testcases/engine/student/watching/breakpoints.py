@@ -1,7 +1,5 @@
 """pytest's side of the debugger: at which call a run stops, and that it ends as usual."""
 
-from __future__ import annotations
-
 import pkgutil
 from collections.abc import Iterator
 from contextlib import contextmanager

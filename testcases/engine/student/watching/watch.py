@@ -3,8 +3,6 @@
 python -m testcases.engine.student.watching.watch [4]
 """
 
-from __future__ import annotations
-
 import argparse
 import fcntl
 import multiprocessing

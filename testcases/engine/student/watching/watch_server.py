@@ -4,8 +4,6 @@ It is sent a message for each run, {"run": 3, "lessons": [...]} or {"run": 3, "e
 {"run": 3, "case": 17, "status": "failed", ...} for each case, {"run": 3, "ended": ...} for each process that ends.
 """
 
-from __future__ import annotations
-
 import gc
 import multiprocessing
 import os

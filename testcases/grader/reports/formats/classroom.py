@@ -4,8 +4,6 @@ python -m testcases.grader.reports.formats.classroom workflow > .github/workflow
 python -m testcases.grader.reports.formats.classroom points OUT     what the workflow calls after `make check`
 """
 
-from __future__ import annotations
-
 import argparse
 import base64
 import json

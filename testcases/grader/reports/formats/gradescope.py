@@ -4,8 +4,6 @@ python -m testcases.grader.reports.formats.gradescope zip PATH             write
 python -m testcases.grader.reports.formats.gradescope results OUT TARGET   what the zip calls after grading
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -1,7 +1,5 @@
 """JUnit XML, one file per submission: a suite for each lesson, a case for each test, points as properties."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from xml.etree import ElementTree
 

@@ -6,8 +6,6 @@ bob,lesson04_gae.compute_gae,3,,The test asks for more than the text says.
 carol,,12,,Marked by hand.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import math

@@ -1,7 +1,5 @@
 """From the points of the tests to the mark: weights, the instructor's overrides, lateness, attempts."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

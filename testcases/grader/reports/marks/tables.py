@@ -1,7 +1,5 @@
 """The CSV files: our own gradebook, and what Canvas and Moodle import."""
 
-from __future__ import annotations
-
 import csv
 import io
 import os

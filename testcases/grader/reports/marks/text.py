@@ -3,8 +3,6 @@
 HTML is escaped by the templates and XML by its writer; both get text that went through `clean` first.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import unicodedata

@@ -1,7 +1,5 @@
 """Item analysis: how the class did on each exercise, and which mistakes it has."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The code that was graded, line by line, with the exercises that did not pass."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -11,8 +11,6 @@ Moodle and Canvas know whose a file is by the name that the export gave it. Canv
 that was handed in, so that each is of that file's kind.
 """
 
-from __future__ import annotations
-
 import io
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The drawings of the class page, as SVG files."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Sequence
 from pathlib import Path

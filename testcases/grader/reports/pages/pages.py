@@ -4,8 +4,6 @@ Every text is escaped by the templates. The pages hold no script, and their poli
 the figures beside the class page. A student's page names no other student.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import statistics

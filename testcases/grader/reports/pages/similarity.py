@@ -5,8 +5,6 @@ comments and layout. What a student did not write is taken out first: the lines 
 course's own solutions, then passages that many submissions have. The rest is compared all with all.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import signal

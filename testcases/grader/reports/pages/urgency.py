@@ -1,7 +1,5 @@
 """Who needs a look before marks are published, the most urgent first; nobody else is in the list."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 

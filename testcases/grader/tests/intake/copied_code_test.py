@@ -1,7 +1,5 @@
 """Which regions are the reference's own."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

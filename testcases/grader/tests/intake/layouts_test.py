@@ -1,7 +1,5 @@
 """Exports as five systems lay them out: every student is found, none twice, and the roster knows whose each is."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 from collections.abc import Iterable, Mapping

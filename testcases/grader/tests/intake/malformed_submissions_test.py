@@ -1,7 +1,5 @@
 """Everything that can be wrong with a submission before any of it runs."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

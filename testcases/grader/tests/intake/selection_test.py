@@ -1,7 +1,5 @@
 """What of a submission is graded: a tutorial/, or what came from one, and never the course's solutions."""
 
-from __future__ import annotations
-
 import pytest
 
 from testcases.engine import named_cases

@@ -1,7 +1,5 @@
 """Who resembles whom."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Whatever an LMS exports: every student is found once, and of what each handed in, the lessons and what they need."""
 
-from __future__ import annotations
-
 import io
 import json
 import sys

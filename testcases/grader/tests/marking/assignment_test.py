@@ -1,7 +1,5 @@
 """What counts: files that say it, files that say it wrong, and the points that come of it."""
 
-from __future__ import annotations
-
 import tomllib
 from datetime import UTC, datetime
 from pathlib import Path

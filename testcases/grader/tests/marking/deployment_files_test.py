@@ -1,7 +1,5 @@
 """The ready files for many machines: against their schemas, and through shellcheck. Nothing is run."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A class in parts: who is in which, and what is not joined."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

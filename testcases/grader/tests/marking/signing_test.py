@@ -1,7 +1,5 @@
 """A signed state of the marks: what it holds, what is not signed, and what a later run says."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

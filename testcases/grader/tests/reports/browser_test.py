@@ -1,7 +1,5 @@
 """The pages in a browser: light and dark, by keyboard, for a reader of screens, and without a broken line."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Results and reports for the tests of the reports."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Gradescope, JUnit and GitHub Classroom can read their files."""
 
-from __future__ import annotations
-
 import json
 import re
 import stat

@@ -1,7 +1,5 @@
 """What students get back, in the layouts that Moodle and Canvas take and in a repository."""
 
-from __future__ import annotations
-
 import io
 import re
 import tarfile

@@ -1,7 +1,5 @@
 """Results as they are read back, classes of every size, and what a page tells whom."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from xml.etree import ElementTree

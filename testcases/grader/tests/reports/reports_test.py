@@ -1,7 +1,5 @@
 """Reports: nothing is lost, and nobody's text runs."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

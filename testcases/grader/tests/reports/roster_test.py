@@ -1,7 +1,5 @@
 """The files for an LMS, and who is who in them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

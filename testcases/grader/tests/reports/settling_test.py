@@ -1,7 +1,5 @@
 """From points to marks: weights, overrides, lateness, attempts, in every report."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

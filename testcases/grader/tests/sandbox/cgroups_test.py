@@ -1,7 +1,5 @@
 """Groups on hierarchies that are folders: what is written where, for version 2, version 1 and neither."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 The others, whose bytes matter or that have many files, are folders of `adversarial/`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 GAE = "lesson04_gae/gae.py"

@@ -1,7 +1,5 @@
 """What a student can send besides code: disputes, names, parts of a class, archives. And what was left by others."""
 
-from __future__ import annotations
-
 import json
 import os
 import zipfile

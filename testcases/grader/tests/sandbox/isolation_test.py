@@ -1,7 +1,5 @@
 """One submission cannot hurt another: an honest one beside one that takes all it can has the mark that it has alone."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

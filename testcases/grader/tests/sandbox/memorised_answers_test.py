@@ -1,7 +1,5 @@
 """A table of all that the suites ask in public, in the place of the worker's driver: it earns what a stub earns."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Lesson 10's tests of a student's cannot reach what they test. No rule book has read these."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The secret behind the fresh inputs."""
 
-from __future__ import annotations
-
 from testcases.grader.marking import secret
 
 

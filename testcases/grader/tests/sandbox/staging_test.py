@@ -1,7 +1,5 @@
 """What a worker may see, and that what is declared about a lesson is so."""
 
-from __future__ import annotations
-
 import ast
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A file that never finishes loading costs its time once, and no other file anything."""
 
-from __future__ import annotations
-
 import random
 from types import SimpleNamespace
 from typing import Any
