@@ -4,14 +4,14 @@ from testcases.engine import call, worth
 from testcases.engine.suite import current
 from tutorial.lesson10_bug_hunt import diagnose
 
-from .runs import run
+from .runs import clear_run
 
 
 def expect(fault: str) -> None:
     """Two runs with this fault."""
     current().draws += 1
     for number in range(2):
-        call(diagnose, log=run(fault, 1000 * current().seed + number)).equals(fault)
+        call(diagnose, log=clear_run(fault, 1000 * current().seed + number)).equals(fault)
 
 
 @worth(2)

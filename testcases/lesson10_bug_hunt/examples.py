@@ -25,7 +25,7 @@ from tutorial.lesson10_bug_hunt import test_compute_rewards as of_rewards
 from tutorial.lesson10_bug_hunt import test_response_mask as of_mask
 
 from .grading import FEW, asked
-from .runs import FAULTS, run
+from .runs import FAULTS, clear_run
 
 TRAINING = 10.0
 """Seconds: whoever trains is asked few questions."""
@@ -36,7 +36,7 @@ def examples(seed: int) -> list[Request]:
     """Blocks on ragged rows, signs of both kinds and values beyond every bound; trainers on a few updates."""
     draw = generator(seed)
     blocks = [*_packed(draw), *_losses(draw), *_scores(draw), *_rows(draw), *_tables(draw), *_sliced(draw)]
-    blocks += [request(diagnose, log=run(fault, seed + 7)) for fault in FAULTS]
+    blocks += [request(diagnose, log=clear_run(fault, seed + 7)) for fault in FAULTS]
     return [*blocks, *(asked(exercise, f"{seed}.example", FEW) for exercise in TESTS)]
 
 

@@ -5,6 +5,7 @@ good, the others are not. A response that ends by itself scores more.
 """
 
 from functools import cache
+from itertools import count
 from typing import Any
 
 import torch
@@ -14,6 +15,25 @@ from solutions.lesson10_bug_hunt.diagnosis import FAULTS
 from testcases.doubles.drawing import generator
 
 ROWS, LONGEST, WORDS, UPDATES, PASSES, WIDTH = 96, 8, 4, 14, 2, 0.2
+
+
+def clear_run(fault: str, seed: int) -> dict[str, list[float]]:
+    """The log of the first run with a fault, of this seed or every second one behind it, that leaves no doubt.
+
+    By chance a step that is too large can look like a collapse, and the other way round.
+    """
+    return next(log for later in count(step=2) if _is_clear(fault, log := run(fault, seed + later)))
+
+
+def _is_clear(fault: str, log: dict[str, list[float]]) -> bool:
+    """Whether the two numbers that overlap are far from the middle; the others lie apart in all of 600 runs a fault."""
+    clipped, entropy = log["clip_fraction"], log["entropy"]
+    kept = entropy[7] / entropy[0]
+    if fault == "step_too_large":
+        return max(clipped[:4]) > 0.8
+    if fault == "entropy_collapse":
+        return max(clipped) < 0.7 and kept < 0.45
+    return fault in ("sampling_mismatch", "ratio_stays_one") or max(clipped) < 0.6 and kept > 0.62
 
 
 @cache

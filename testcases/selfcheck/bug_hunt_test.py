@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from solutions.lesson10_bug_hunt import diagnose
 from testcases.engine import CheckFailed, named_cases
 from testcases.engine.catalog import ROOT, TUTORIAL, Exercise
 from testcases.engine.diagnosis import NoExplanation
@@ -19,6 +20,7 @@ from testcases.lesson10_bug_hunt import bank
 from testcases.lesson10_bug_hunt.grading import behind, grade
 from testcases.lesson10_bug_hunt.probes import PROBES
 from testcases.lesson10_bug_hunt.rules import problem
+from testcases.lesson10_bug_hunt.runs import clear_run, run
 
 LESSON = "lesson10_bug_hunt"
 EACH = pytest.mark.parametrize("function", bank.FAMILIES)
@@ -392,6 +394,12 @@ def test_half_of_the_mistakes_are_half_of_the_points_and_one_question():
         probe.question in str(caught.value) for probe in PROBES["compute_gae"]
     )
     assert not any(one.name in str(caught.value) for one in bank.wrong("compute_gae"))
+
+
+@pytest.mark.parametrize("fault, seed, looks", [("step_too_large", 265, "collapse"), ("entropy_collapse", 66, "step")])
+def test_a_run_that_looks_like_another_fault_is_not_asked(fault: str, seed: int, looks: str):
+    assert looks in diagnose(run(fault, seed))
+    assert diagnose(clear_run(fault, seed)) == fault
 
 
 def test_bank_is_sorted_as_it_is_written():
