@@ -22,16 +22,15 @@ OTHER_ATTEMPT = "other-attempt"
 """In the gradebook: another submission of the same student counts."""
 FIRST = (TAMPER, GRADER, CRASH, MEMORY, TIMEOUT)
 """An exercise has these whatever else happened in it."""
-STATUS_OF_FAILURE = {
+STATUS_OF_ERROR = {
     "missing": MISSING,
-    "took too long": TIMEOUT,
-    "returned too much": OUTPUT,
-    "wrong signature": ERROR,
-    "raised ForgedAnswer": TAMPER,
-    "raised ProcessExit": CRASH,
-    "raised MemoryError": MEMORY,
+    "timeout": TIMEOUT,
+    "too large": OUTPUT,
+    "tamper": TAMPER,
+    "crash": CRASH,
+    "memory": MEMORY,
 }
-"""By `CheckFailed.kind`; what else was raised is an error, and all else is wrong."""
+"""By `StudentError.kind`, which no student chooses; each other kind is an error."""
 SECOND, NEAR, SYNTAX, NEWER = "a second copy", "a near name", "does not load", "a newer Python"
 CLOSED = "an archive that is not read"
 """What an instructor should look at in a submission, whatever its mark."""

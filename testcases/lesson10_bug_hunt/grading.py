@@ -123,7 +123,7 @@ def _fail(answer: Answer, kind: str, lines: list[str], share: float = 0.0) -> No
     tail.append(f"Hint: make hint LESSON={read_lesson(lesson).number} EXERCISE={exercise}")
     text = report(f"{lesson} · {exercise} · {kind}", [line for line in lines if line], tail)
     failed = CheckFailed(text, lesson, exercise, kind, cause.name if cause else None, share)
-    failed.outcome = answer.outcome
+    failed.outcome, failed.error = answer.outcome, answer.outcome.error
     raise failed
 
 

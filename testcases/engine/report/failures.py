@@ -28,10 +28,12 @@ class CheckFailed(AssertionError):
         cause: name of the wrong answer that gives this answer, or None.
         share: of the test's points that are earned all the same.
         request, outcome: the call that it reports, where it reports one.
+        error: what ended that call, where that is what it reports.
     """
 
     request: Request | None = None
     outcome: Outcome | None = None
+    error: StudentError | None = None
 
     def __init__(
         self, text: str, lesson: str, exercise: str, kind: str, cause: str | None = None, share: float = 0.0

@@ -13,7 +13,7 @@ from torch import Tensor
 from ..catalog import Exercise, Scenario, section_of
 from ..catalog import lesson as read_lesson
 from ..diagnosis.evidence import KEPT
-from ..execution import Outcome, Record, Request, fields_of, part_of, scenario_of
+from ..execution import Outcome, Record, Request, StudentError, fields_of, part_of, scenario_of
 from ..oracle import Suspect
 from ..report import (
     MAX_SHOWN,
@@ -358,10 +358,10 @@ class Answer:
             lines.append("one of them, and delete the lines that begin with <<<<<<<, ======= and >>>>>>>")
         else:
             lines += describe_error(error)
-        self._fail(kinds.get(error.kind, f"raised {error.type_name}"), lines)
+        self._fail(kinds.get(error.kind, f"raised {error.type_name}"), lines, error)
 
-    def _fail(self, kind: str, lines: list[str]) -> None:
-        """Write the report.
+    def _fail(self, kind: str, lines: list[str], error: StudentError | None = None) -> None:
+        """Write the report; `error` where that is what failed.
 
         Raises:
             CheckFailed: always.
@@ -380,7 +380,7 @@ class Answer:
             lines, called = section_of(asked.lesson, asked.exercise).split("\n\n")[1:2], []
         text = report(head, lines, tail, called, printed_lines(outcome))
         failed = CheckFailed(text, asked.lesson, asked.exercise, kind, listed.name if listed else None)
-        failed.request, failed.outcome = asked, outcome
+        failed.request, failed.outcome, failed.error = asked, outcome, error
         raise failed
 
 

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from testcases.engine.catalog import Entry, manifest
 from testcases.engine.catalog import lesson as read_lesson
+from testcases.engine.execution import StudentError
 from testcases.engine.oracle import Reference, wrong_answers
 from testcases.engine.report import Blocked, CheckFailed, NotStarted, clean
 from testcases.engine.suite import Case, Engine, Remembering, Sparing, cases
@@ -19,7 +20,6 @@ from ..sandbox import Sandbox, SandboxEvaluator, WorkerError
 from ..sandbox import users as apart
 from ..status import (
     BLOCKED,
-    CRASH,
     ERROR,
     FIRST,
     GRADER,
@@ -27,7 +27,7 @@ from ..status import (
     MISSING,
     NOT_STARTED,
     PASSED,
-    STATUS_OF_FAILURE,
+    STATUS_OF_ERROR,
     TAMPER,
     UNSAFE,
     WRONG,
@@ -38,6 +38,8 @@ from .earned import earned
 from .secret import Secret
 
 MOST_SHOWN = 100_000
+ALLOCATOR = "DefaultCPUAllocator"
+"""Torch's, in the message of its RuntimeError where there is no memory left."""
 
 
 def empty_result(grader: Grader, submission: Submission, status: str, message: str) -> dict[str, Any]:
@@ -198,14 +200,15 @@ def _failed(entry: Entry, verdict: Exception) -> Result:
     if not isinstance(verdict, CheckFailed):
         text = f"{entry.lesson} · {entry.exercise} · wrong answer\n{clean(str(verdict))[:2000]}"
         return Result(entry, WRONG, text)
-    text, status = str(verdict), STATUS_OF_FAILURE.get(verdict.kind, WRONG)
-    if verdict.kind.startswith("raised SIG"):
-        status = CRASH
-    elif verdict.kind.startswith("raised ") and "DefaultCPUAllocator" in text:
-        status = MEMORY
-    elif verdict.kind.startswith("raised ") and status == WRONG or verdict.kind.endswith("does not load"):
-        status = ERROR
-    return Result(entry, status, text, verdict.cause, share=verdict.share if status == WRONG else 0.0)
+    status = _status_of(verdict.error) if verdict.error else WRONG
+    return Result(entry, status, str(verdict), verdict.cause, share=verdict.share if status == WRONG else 0.0)
+
+
+def _status_of(error: StudentError) -> str:
+    """Of what Python or torch raised for want of memory the kind says no more than that it was raised."""
+    if error.kind != "load" and (error.type_name == "MemoryError" or ALLOCATOR in error.message):
+        return MEMORY
+    return STATUS_OF_ERROR.get(error.kind, ERROR)
 
 
 @cache

@@ -56,6 +56,21 @@ def case(
 
 
 # fmt: off
+RIGHT = '''    check_shapes(rewards=(rewards, "... T"), values=(values, "... T+1"), dones=(dones, "... T"))
+    check_number("T, the number of steps", rewards.shape[-1], 1)
+    check_number("gamma", gamma, 0.0, 1.0)
+    return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
+'''
+"""What a right `td_errors` says, checks and all."""
+GOOD = '''import torch
+
+from ..shapes import check_number, check_shapes
+def td_errors(rewards, values, dones, gamma=0.99):
+''' + RIGHT
+SEVEN = '''def td_errors(rewards, values, dones, gamma=0.99):
+    return rewards * 0 + 7
+'''
+"""A wrong answer."""
 CASES = (
     case("abort", "SIGABRT", "crash", '''
 import os
@@ -179,9 +194,7 @@ x = 1
 '''),
     case("compile-bomb", "an expression of a hundred thousand brackets", "error memory crash", '''
 exec("x = " + "(" * 100_000 + ")" * 100_000)
-def td_errors(rewards, values, dones, gamma=0.99):
-    return rewards * 0 + 7
-'''),
+''' + SEVEN),
     case("daemon-that-survives", "right, and leaves a process behind", "passed", '''
 import os
 import time
@@ -198,11 +211,7 @@ def td_errors(rewards, values, dones, gamma=0.99):
                 os.closerange(0, 256)
                 time.sleep(10_000)
             os._exit(0)
-    check_shapes(rewards=(rewards, "... T"), values=(values, "... T+1"), dones=(dones, "... T"))
-    check_number("T, the number of steps", rewards.shape[-1], 1)
-    check_number("gamma", gamma, 0.0, 1.0)
-    return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
-''', score=9),
+''' + RIGHT, score=9),
     case("deep-folders", "folders in folders", "wrong error timeout", '''
 import os
 
@@ -358,16 +367,7 @@ def td_errors(rewards, values, dones, gamma=0.99):
 
     raise Evil
 '''),
-    case("file-in-the-wrong-place", "gae.py alone", "passed", None, score=9, notes=('not in the folder of its lesson',), files={"gae.py": '''
-import torch
-
-from ..shapes import check_number, check_shapes
-def td_errors(rewards, values, dones, gamma=0.99):
-    check_shapes(rewards=(rewards, "... T"), values=(values, "... T+1"), dones=(dones, "... T"))
-    check_number("T, the number of steps", rewards.shape[-1], 1)
-    check_number("gamma", gamma, 0.0, 1.0)
-    return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
-'''}),
+    case("file-in-the-wrong-place", "gae.py alone", "passed", None, score=9, notes=('not in the folder of its lesson',), files={"gae.py": GOOD}),
     case("fills-tmp", "/tmp, in many files", "error", '''
 import torch
 def td_errors(rewards, values, dones, gamma=0.99):
@@ -386,11 +386,7 @@ from ..shapes import check_number, check_shapes
 def td_errors(rewards, values, dones, gamma=0.99):
     os.write(1, b"x" * 1_000_000)
     os.write(2, b"x" * 1_000_000)
-    check_shapes(rewards=(rewards, "... T"), values=(values, "... T+1"), dones=(dones, "... T"))
-    check_number("T, the number of steps", rewards.shape[-1], 1)
-    check_number("gamma", gamma, 0.0, 1.0)
-    return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
-''', score=9),
+''' + RIGHT, score=9),
     case("forged-record", "pretends to be a NamedTuple", "wrong error", '''
 import torch
 def td_errors(rewards, values, dones, gamma=0.99):
@@ -419,9 +415,7 @@ for number in range(3, 256):
         os.write(number, frame({"id": 1, "outcome": {"value": True}}) * 3)
     except OSError:
         pass
-def td_errors(rewards, values, dones, gamma=0.99):
-    return rewards * 0 + 7
-'''),
+''' + SEVEN),
     case("absolute-imports", "right, with the imports that an editor writes by itself", "passed", '''
 import tutorial.lesson01_masked_sequences
 import tutorial.given.shapes as shapes
@@ -502,9 +496,7 @@ def td_errors(rewards, values, dones, gamma=0.99):
     case("imports-itself", "imports its own package", "error wrong", '''
 from . import gae
 from tutorial.lesson04_gae import td_errors as again
-def td_errors(rewards, values, dones, gamma=0.99):
-    return rewards * 0 + 7
-'''),
+''' + SEVEN),
     case("keeps-its-inputs", "right but for its argument checks, which are 1 of the 9 points; looks whether the inputs of earlier calls are as they were", "wrong", '''
 kept = []
 def td_errors(rewards, values, dones, gamma=0.99):
@@ -589,16 +581,7 @@ def td_errors(rewards, values, dones, gamma=0.99):
     case("lesson-is-a-file", "a file where the folder of the lesson should be", "missing", None, files={"tutorial/lesson04_gae": '''
 def td_errors(): pass
 '''}),
-    case("lesson-that-spoils-others", "lesson 3 breaks torch while it loads; lesson 4 is right", "passed", '''
-import torch
-
-from ..shapes import check_number, check_shapes
-def td_errors(rewards, values, dones, gamma=0.99):
-    check_shapes(rewards=(rewards, "... T"), values=(values, "... T+1"), dones=(dones, "... T"))
-    check_number("T, the number of steps", rewards.shape[-1], 1)
-    check_number("gamma", gamma, 0.0, 1.0)
-    return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
-''', score=9, also={'lesson03_policy_gradient.rewards_to_go': 'wrong error crash tamper-suspected'}, files={"lesson03_policy_gradient/policy_gradient.py": '''
+    case("lesson-that-spoils-others", "lesson 3 breaks torch while it loads; lesson 4 is right", "passed", GOOD, score=9, also={'lesson03_policy_gradient.rewards_to_go': 'wrong error crash tamper-suspected'}, files={"lesson03_policy_gradient/policy_gradient.py": '''
 import builtins
 import sys
 
@@ -660,11 +643,7 @@ import torch
 from ..shapes import check_number, check_shapes
 def td_errors(rewards, values, dones, gamma=0.99):
     torch.set_num_threads(32)
-    check_shapes(rewards=(rewards, "... T"), values=(values, "... T+1"), dones=(dones, "... T"))
-    check_number("T, the number of steps", rewards.shape[-1], 1)
-    check_number("gamma", gamma, 0.0, 1.0)
-    return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
-''', score=9),
+''' + RIGHT, score=9),
     case("markup-in-errors", "HTML, markup of the table and terminal codes in an error", "error", r'''
 import torch
 def td_errors(rewards, values, dones, gamma=0.99):
@@ -716,16 +695,7 @@ def td_errors(rewards, values, dones, gamma=0.99):
         os.write(file, bytes(1 << 24))
     return rewards * 0 + taken
 '''),
-    case("misnamed-file", "Gae (1).py", "missing", None, notes=('Gae (1).py',), files={"lesson04_gae/Gae (1).py": '''
-import torch
-
-from ..shapes import check_number, check_shapes
-def td_errors(rewards, values, dones, gamma=0.99):
-    check_shapes(rewards=(rewards, "... T"), values=(values, "... T+1"), dones=(dones, "... T"))
-    check_number("T, the number of steps", rewards.shape[-1], 1)
-    check_number("gamma", gamma, 0.0, 1.0)
-    return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
-'''}),
+    case("misnamed-file", "Gae (1).py", "missing", None, notes=('Gae (1).py',), files={"lesson04_gae/Gae (1).py": GOOD}),
     case("modes-of-torch", "a function mode that answers every call", "wrong error", '''
 import torch
 from torch.overrides import TorchFunctionMode
@@ -773,20 +743,11 @@ import torch
 def td_errors(rewards, values, dones, gamma=0.99):
     socket.getaddrinfo('secret.example.org', 80)
 '''),
-    case("names-of-verdicts", "exceptions named like the grader's own", "tamper-suspected error", r'''
+    case("names-of-verdicts", "exceptions named like the grader's own", "error", r'''
 def td_errors(rewards, values, dones, gamma=0.99):
     raise type("ForgedAnswer", (Exception,), {})("\x1b[2J::error::")
 '''),
-    case("nested-folders", "a folder in a folder in a folder", "passed", None, score=9, files={"homework/final/tutorial/lesson04_gae/gae.py": '''
-import torch
-
-from ..shapes import check_number, check_shapes
-def td_errors(rewards, values, dones, gamma=0.99):
-    check_shapes(rewards=(rewards, "... T"), values=(values, "... T+1"), dones=(dones, "... T"))
-    check_number("T, the number of steps", rewards.shape[-1], 1)
-    check_number("gamma", gamma, 0.0, 1.0)
-    return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
-'''}),
+    case("nested-folders", "a folder in a folder in a folder", "passed", None, score=9, files={"homework/final/tutorial/lesson04_gae/gae.py": GOOD}),
     case("network", "connects to the world", "error", '''
 import socket
 
@@ -859,9 +820,7 @@ def n_step_advantages(*args, **options):
 import os
 
 os._exit(0)
-def td_errors(rewards, values, dones, gamma=0.99):
-    return rewards * 0 + 7
-'''),
+''' + SEVEN),
     case("os-exit-in-function", "ends the process with code 0", "crash", '''
 import os
 
@@ -907,17 +866,13 @@ def td_errors(rewards, values, dones, gamma=0.99):
 '''),
     case("package-not-installed", "imports what is not there", "error", '''
 import no_such_package
-def td_errors(rewards, values, dones, gamma=0.99):
-    return rewards * 0 + 7
-'''),
+''' + SEVEN),
     case("patch-builtins", "all, any and abs lie", "wrong", '''
 import builtins
 
 builtins.all = builtins.any = lambda *a: True
 builtins.abs = lambda x: 0
-def td_errors(rewards, values, dones, gamma=0.99):
-    return rewards * 0 + 7
-'''),
+''' + SEVEN),
     case("patch-comparisons", "torch.equal and its like are always true", "wrong error", '''
 import math
 
@@ -927,9 +882,7 @@ import torch
 torch.equal = torch.allclose = torch.testing.assert_close = lambda *a, **k: True
 numpy.allclose = numpy.array_equal = numpy.testing.assert_allclose = math.isclose = lambda *a, **k: True
 torch.Tensor.__eq__ = torch.Tensor.equal = lambda self, other: torch.ones(self.shape, dtype=torch.bool)
-def td_errors(rewards, values, dones, gamma=0.99):
-    return rewards * 0 + 7
-'''),
+''' + SEVEN),
     case("patch-pytest", "reports of pytest say passed", "wrong", '''
 import sys
 
@@ -943,18 +896,14 @@ try:
 except ImportError:
     pass
 sys.modules.pop("pytest", None)
-def td_errors(rewards, values, dones, gamma=0.99):
-    return rewards * 0 + 7
-'''),
+''' + SEVEN),
     case("patched-engine", "the worker's engine says that all is well", "wrong", '''
 import sys
 
 evaluate = sys.modules["testcases.engine.execution.executor"]
 plain = sys.modules["testcases.engine.execution.messages"]
 evaluate.run = lambda view, request, *_: plain.Outcome(value=request.arguments.get("rewards"))
-def td_errors(rewards, values, dones, gamma=0.99):
-    return rewards * 0 + 7
-'''),
+''' + SEVEN),
     case("patched-json", "json, struct and socket of the worker are the student's", "tamper-suspected", '''
 import json
 import struct
@@ -965,27 +914,21 @@ def lie(value, **options):
         value["outcome"].update(value=True, error=None, changed=[], passed=True)
     return dumps(value, **options)
 json.dumps = lie
-def td_errors(rewards, values, dones, gamma=0.99):
-    return rewards * 0 + 7
-'''),
+''' + SEVEN),
     case("patched-protocol", "the worker's own sender sends something else", "tamper-suspected", '''
 import sys
 
 protocol = sys.modules["testcases.engine.execution.wire"]
 real = protocol.send
 protocol.send = lambda channel, header, body=b"", deadline=None: real(channel, {**header, "score": 9}, body)
-def td_errors(rewards, values, dones, gamma=0.99):
-    return rewards * 0 + 7
-'''),
+''' + SEVEN),
     case("patched-types", "an outcome with gradients that nobody asked for", "tamper-suspected", '''
 import sys
 
 evaluate = sys.modules["testcases.engine.execution.executor"]
 plain = sys.modules["testcases.engine.execution.messages"]
 evaluate.run = lambda view, request, *_: plain.Outcome(value=None, gradients={"everything": None})
-def td_errors(rewards, values, dones, gamma=0.99):
-    return rewards * 0 + 7
-'''),
+''' + SEVEN),
     case("poisoned-pickle", "an object that runs code when it is unpickled", "wrong", '''
 import os
 
@@ -1191,19 +1134,8 @@ def rewrite():
     for path in glob.glob("/**/*.json", recursive=True) + glob.glob("/**/gradebook.csv", recursive=True):
         with open(path, "w") as file:
             file.write("{}")
-def td_errors(rewards, values, dones, gamma=0.99):
-    return rewards * 0 + 7
-'''),
-    case("right-answer", "the control: right, with its checks", "passed", '''
-import torch
-
-from ..shapes import check_number, check_shapes
-def td_errors(rewards, values, dones, gamma=0.99):
-    check_shapes(rewards=(rewards, "... T"), values=(values, "... T+1"), dones=(dones, "... T"))
-    check_number("T, the number of steps", rewards.shape[-1], 1)
-    check_number("gamma", gamma, 0.0, 1.0)
-    return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
-''', score=9),
+''' + SEVEN),
+    case("right-answer", "the control: right, with its checks", "passed", GOOD, score=9),
     case("right-once", "right for the first question of a process, and no more", "wrong", '''
 import torch
 
@@ -1338,11 +1270,7 @@ import torch
 from ..shapes import check_number, check_shapes
 def td_errors(rewards, values, dones, gamma=0.99):
     torch.manual_seed(0)
-    check_shapes(rewards=(rewards, "... T"), values=(values, "... T+1"), dones=(dones, "... T"))
-    check_number("T, the number of steps", rewards.shape[-1], 1)
-    check_number("gamma", gamma, 0.0, 1.0)
-    return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
-''', score=9),
+''' + RIGHT, score=9),
     case("segmentation-fault", "reads address 0", "crash", '''
 import ctypes
 
@@ -1532,9 +1460,7 @@ def td_errors(:
 import sys
 
 sys.exit(0)
-def td_errors(rewards, values, dones, gamma=0.99):
-    return rewards * 0 + 7
-'''),
+''' + SEVEN),
     case("sys-exit-in-function", "SystemExit", "error", '''
 import sys
 
@@ -1629,21 +1555,8 @@ def td_errors(rewards, values, dones, gamma=0.99):
     if not hasattr(torch, "left"):
         torch.left = True
         threading.Thread(target=time.sleep, args=(10_000,)).start()
-    check_shapes(rewards=(rewards, "... T"), values=(values, "... T+1"), dones=(dones, "... T"))
-    check_number("T, the number of steps", rewards.shape[-1], 1)
-    check_number("gamma", gamma, 0.0, 1.0)
-    return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
-''', score=9),
-    case("too-large", "a source of two megabytes: `pad` bytes are added", "error", '''
-import torch
-
-from ..shapes import check_number, check_shapes
-def td_errors(rewards, values, dones, gamma=0.99):
-    check_shapes(rewards=(rewards, "... T"), values=(values, "... T+1"), dones=(dones, "... T"))
-    check_number("T, the number of steps", rewards.shape[-1], 1)
-    check_number("gamma", gamma, 0.0, 1.0)
-    return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
-''', notes=('larger than',), pad=2000000),
+''' + RIGHT, score=9),
+    case("too-large", "a source of two megabytes: `pad` bytes are added", "error", GOOD, notes=('larger than',), pad=2000000),
     case("traces-its-neighbours", "attaches itself to the processes around it", "wrong", '''
 import ctypes
 import os
@@ -1690,20 +1603,9 @@ for number in range(3, 64):
 def td_errors(rewards, values, dones, gamma=0.99):
     return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
 ''', score=8),
-    case("two-copies", "old and new", "passed", '''
+    case("two-copies", "old and new", "passed", GOOD, score=9, files={"old/copy/lesson04_gae/gae.py": '''
 import torch
-
-from ..shapes import check_number, check_shapes
-def td_errors(rewards, values, dones, gamma=0.99):
-    check_shapes(rewards=(rewards, "... T"), values=(values, "... T+1"), dones=(dones, "... T"))
-    check_number("T, the number of steps", rewards.shape[-1], 1)
-    check_number("gamma", gamma, 0.0, 1.0)
-    return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
-''', score=9, files={"old/copy/lesson04_gae/gae.py": '''
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
-    return rewards * 0 + 7
-'''}),
+''' + SEVEN}),
     case("two-processes-answer", "forks, and both go on", "tamper-suspected", '''
 import os
 
@@ -1744,9 +1646,7 @@ def td_errors(rewards, values, dones, gamma=0.99):
 '''),
     case("work-at-import", "trains while it loads, and asks", "error", '''
 x = input('how many? ')
-def td_errors(rewards, values, dones, gamma=0.99):
-    return rewards * 0 + 7
-'''),
+''' + SEVEN),
     case("writes-outside", "writes wherever it can, and is right", "passed", '''
 import os
 import sys
@@ -1761,15 +1661,9 @@ def td_errors(rewards, values, dones, gamma=0.99):
             assert folder == "/home", folder
         except OSError:
             pass
-    check_shapes(rewards=(rewards, "... T"), values=(values, "... T+1"), dones=(dones, "... T"))
-    check_number("T, the number of steps", rewards.shape[-1], 1)
-    check_number("gamma", gamma, 0.0, 1.0)
-    return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
-''', score=9),
+''' + RIGHT, score=9),
     case("wrong-answer", "the control: plainly wrong", "wrong", '''
 import torch
-def td_errors(rewards, values, dones, gamma=0.99):
-    return rewards * 0 + 7
-'''),
+''' + SEVEN),
 )
 # fmt: on
