@@ -16,6 +16,7 @@ from torch import Tensor
 from ...execution import Outcome, Request, copy_plain, fields_of
 from ...report import Rules, alike, close
 from ..hypotheses import CHEAP, is_flags
+from .signs import Kind, Part, Parts
 
 Ask = Callable[[Request], tuple[Outcome, Outcome]]
 """The right answer to a question, and the student's."""
@@ -137,10 +138,10 @@ def _rows(seen: _Seen) -> Iterator[str]:
     name_of = next(iter(tensors))
     for row in (0, max(sizes) - 1):
         answers = seen.changed(**{name: _with_row(one, row) for name, one in tensors.items()})
-        for name, due, got in _affected(seen, answers, 0, tensors[name_of]) if answers else ():
+        for part, due, got in _affected(seen, answers, 0, tensors[name_of]) if answers else ():
             undue = sorted(got - due - {row})
             if undue and due <= {row}:
-                place = f"row {undue[0]}{_of(name)}"
+                place = f"row {undue[0]}{_of(part)}"
                 yield f"the rows run into each other: other numbers in row {row} change {place} as well"
 
 
@@ -161,7 +162,7 @@ def _steps(seen: _Seen) -> Iterator[str]:
         if _is_float(one) and one.dim() and 1 < one.shape[-1] <= MOST_STEPS + 1
     ]
     for step in range(max((one.shape[-1] for _, one in tensors), default=0)):
-        found: dict[str, list[tuple[str, set[int], set[int]]]] = {}
+        found: dict[Part, list[tuple[str, set[int], set[int]]]] = {}
         for name, tensor in tensors:
             answers = seen.changed(**{name: _with_step(tensor, step)}) if step < tensor.shape[-1] else None
             for part, due, got in _affected(seen, answers, -1, tensor) if answers else ():
@@ -169,7 +170,7 @@ def _steps(seen: _Seen) -> Iterator[str]:
         for part, rows in found.items():
             all_due, all_got = (set().union(*(row[place] for row in rows)) for place in (1, 2))
             # What must cancel in one argument is reached by another. A gradient may be at a kink of the student's.
-            undue, missing = all_got - all_due, all_due - all_got if not part.startswith("the gradient") else set()
+            undue, missing = all_got - all_due, all_due - all_got if part.kind is not Kind.SLOPE else set()
             for name, due, got in rows:
                 if got & undue or (missing and due & missing):
                     yield (
@@ -184,8 +185,10 @@ def _with_step(tensor: Tensor, step: int) -> Tensor:
     return other
 
 
-def _of(part: str) -> str:
-    return f" of {part if ' ' in part else f'`{part}`'}" if part else ""
+def _of(part: Part) -> str:
+    if part.kind is Kind.SLOPE:
+        return f" of the gradient by `{part.name}`"
+    return f" of `{part.name}`" if part.name else ""
 
 
 def _why(due: set[int], got: set[int]) -> str:
@@ -211,19 +214,19 @@ def _said(steps: set[int]) -> str:
 
 def _affected(
     seen: _Seen, answers: tuple[Outcome, Outcome], dim: int, like: Tensor
-) -> Iterator[tuple[str, set[int], set[int]]]:
+) -> Iterator[tuple[Part, set[int], set[int]]]:
     """By part of the answer: the places along a dimension that change in the right answer, and in the student's."""
     before, after = (map(_parts, pair) for pair in ((seen.right, seen.mine), answers))
     (right, mine), (right_then, mine_then) = before, after
-    for name in right:
-        four: list[Any] = [one.get(name) for one in (right, right_then, mine, mine_then)]
+    for part in right:
+        four: list[Any] = [one.get(part) for one in (right, right_then, mine, mine_then)]
         if not all(_is_float(one) and one.shape == four[0].shape and one.dim() for one in four):
             continue
         if dim == -1 and (four[0].dim() != like.dim() or abs(four[0].shape[-1] - like.shape[-1]) > 1):
             continue
         if four[0].shape[dim] < 2 or (dim == 0 and four[0].dim() < 2):
             continue
-        yield name, _places(four[0], four[1], dim), _places(four[2], four[3], dim)
+        yield part, _places(four[0], four[1], dim), _places(four[2], four[3], dim)
 
 
 def _places(before: Tensor, after: Tensor, dim: int) -> set[int]:
@@ -232,12 +235,13 @@ def _places(before: Tensor, after: Tensor, dim: int) -> set[int]:
                .flatten().tolist())  # fmt: skip
 
 
-def _parts(outcome: Outcome) -> dict[str, Any]:
+def _parts(outcome: Outcome) -> Parts:
     value, names = fields_of(outcome.value)
     if isinstance(value, tuple):
         value = dict(zip(names or map(str, range(len(value))), value, strict=True))
     parts = value if isinstance(value, dict) else {"": value}
-    return parts | {f"the gradient by `{name}`": slope for name, slope in outcome.gradients.items()}
+    slopes = {Part(Kind.SLOPE, name): slope for name, slope in outcome.gradients.items()}
+    return {Part(Kind.VALUE, name): part for name, part in parts.items()} | slopes
 
 
 # What changes nothing

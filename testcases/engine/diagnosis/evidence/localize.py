@@ -1,9 +1,10 @@
 """Where answers differ from the right ones: on which questions, in which part, at which places, and by how much."""
 
+import enum
 import itertools
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,14 +13,9 @@ from ...execution import Outcome, Request, fields_of
 from ...oracle import shared_reference
 from ...report import Rules, close, same_outcome, same_slope, show
 from ..hypotheses import is_flags, last_true, shifted, up_to_the_last
-from .signs import Pair, Parts, Seen, beside_the_answer, is_level, of_another_kind, row_alone
+from .signs import Kind, Pair, Part, Parts, Seen, beside_the_answer, is_level, of_another_kind, row_alone
 
 ROUGH = Rules(1e-6, 1e-6, equal_nan=True)
-GIVEN = "given"
-WEAK = ("float64", "the same everywhere", "of as many rows as columns")
-"""Ends of features that most questions have: each other one tells more."""
-CALL, DEFAULT = "in calls like this one", "left at its default"
-SMALL = ("of one row", "of one entry", "of one dimension")
 ARBITRARY = ("seed",)
 """Arguments whose numbers mean nothing."""
 DATA = 2
@@ -28,8 +24,40 @@ DIGITS, LAST_DIGITS = "in the last digits only", 1e-5
 CHANCE = 0.15
 """What so many wrong answers have in common says nothing where chance would have it so more often than this."""
 
-Feature = tuple[str, str]
-"""An argument and what it is like; "" or the scenario, and what the call is like."""
+
+class Strength(enum.Enum):
+    """How much it tells that a question has a feature."""
+
+    STRONG = enum.auto()
+    SMALL = enum.auto()
+    """As what is worked by hand is."""
+    WEAK = enum.auto()
+    """As most questions have it: each other one tells more."""
+    GIVEN = enum.auto()
+    """The argument is there, and no more."""
+    CALL = enum.auto()
+    """It goes through this scenario."""
+
+
+class Feature(NamedTuple):
+    """What an argument is like; or the call, of no argument or a scenario."""
+
+    argument: str
+    text: str
+    """As it is said after "only with x"."""
+    strength: Strength = Strength.STRONG
+    dtype: torch.dtype | None = None
+    """Where it is one."""
+
+
+STRENGTHS = {
+    "of one row": Strength.SMALL,
+    "of one entry": Strength.SMALL,
+    "of one dimension": Strength.SMALL,
+    "of as many rows as columns": Strength.WEAK,
+    "the same everywhere": Strength.WEAK,
+}
+"""Of what a tensor is like."""
 
 
 def where(seen: list[Seen], failing: Seen, ask: Callable[[Request], tuple[Outcome, Outcome]]) -> str:
@@ -44,9 +72,9 @@ def where(seen: list[Seen], failing: Seen, ask: Callable[[Request], tuple[Outcom
     wrong, told, of_type = [*wrong, failing], [], bool(failing[2].error)
     if not any(right.error or mine.error for _, right, mine in wrong):
         pairs = [(asked, _flat(right), _flat(mine)) for asked, right, mine in wrong]
-        names, kind = _parts_of(pairs), of_another_kind(pairs)
+        (parts, is_all), kind = _parts_of(pairs), of_another_kind(pairs)
         # The numbers of what is of another kind say nothing more.
-        told = [_part(names, pairs), *([kind] if kind else _numbers_of(names, pairs))]
+        told = ["" if is_all else _part(parts, pairs), *([kind] if kind else _numbers_of(parts, pairs))]
         of_type = bool(kind) or DIGITS in told
     if len(wrong) > 1:
         told.insert(0, _questions([one[0] for one in wrong], right, of_type))
@@ -68,25 +96,24 @@ def _questions(wrong: list[Request], right: list[Request], of_type: bool) -> str
     features = [list(_features(asked)) for asked in wrong]
     shared = [one for one in features[0] if all(one in others for others in features)]
     # Each is of one of these two, whatever it says.
-    shared = [one for one in shared if of_type or one[1] not in ("in float32", "in float64")]
+    shared = [one for one in shared if of_type or one.dtype not in (torch.float32, torch.float64)]
     share = _shares(shared, {asked.scenario for asked in wrong}, right)
     # What no right one lacks tells nothing: each legal call may have it.
     others = [set(_features(asked)) for asked in right]
-    shared = [one for one in shared if one[1] != CALL and any(one not in other for other in others)]
+    shared = [one for one in shared if one.strength is not Strength.CALL and any(one not in other for other in others)]
     shared = [one for one in shared if not _by_chance(share[one], len(wrong))]
 
     def rank(one: Feature) -> tuple[Any, ...]:
-        name, text = one
         # What raises, or is of another type, is so for a type more often than for what stands in it.
-        weak = of_type and not text.startswith("in "), text.endswith(WEAK)
-        return text == CALL, weak, share[one], text == GIVEN, _of_data(name, wrong[-1], right)
+        weak = of_type and one.dtype is None, one.strength is Strength.WEAK
+        return weak, share[one], one.strength is Strength.GIVEN, _of_data(one.argument, wrong[-1], right)
 
     best = min(shared, key=rank, default=None)
     if best is None:
         return ""
     # Which of several options it is, nothing tells.
-    alike = [one[0] for one in shared if one[1] == best[1] and rank(one) == rank(best)]
-    return f"only {_said(alike if rank(best)[-1] < DATA else alike[:1], best[1])}"
+    alike = [one.argument for one in shared if one.text == best.text and rank(one) == rank(best)]
+    return f"only {_said(alike if rank(best)[-1] < DATA else alike[:1], best.text)}"
 
 
 def _of_data(name: str, asked: Request, others: list[Request]) -> int:
@@ -96,7 +123,7 @@ def _of_data(name: str, asked: Request, others: list[Request]) -> int:
 
 def _said(names: list[str], text: str) -> str:
     arguments = ", ".join(f"`{name}`" for name in names if name)
-    return text if text == CALL or not arguments else f"with {arguments} {text}"
+    return f"with {arguments} {text}" if arguments else text
 
 
 def _shares(features: list[Feature], scenarios: set[str | None], right: list[Request]) -> dict[Feature, float]:
@@ -104,7 +131,7 @@ def _shares(features: list[Feature], scenarios: set[str | None], right: list[Req
     every = [(one.scenario in scenarios, set(_features(one))) for one in right]
     shares = {}
     for one in features:
-        could = [one in others for is_alike, others in every if is_alike or one[1] == CALL]
+        could = [one in others for is_alike, others in every if is_alike or one.strength is Strength.CALL]
         shares[one] = (sum(could) + 1) / (len(could) + 2) if could else 1.0
     return shares
 
@@ -114,13 +141,14 @@ def _unlike(ordinary: list[Request], asked: Request, of_type: bool) -> str:
     if all(one.scenario != asked.scenario for one in ordinary):
         return ""
     known = {feature for one in ordinary for feature in _features(one)}
+    telling = (Strength.STRONG, Strength.CALL, *((Strength.SMALL,) if of_type else ()))
     new: dict[str, list[str]] = {}
-    for name, text in _features(asked):
-        is_option = not isinstance(asked.arguments.get(name), Tensor)
-        if (name, text) not in known and (is_option or any(name in one.arguments for one in ordinary)):
-            new.setdefault(text, []).append(name)
-    strong = [text for text in new if not text.endswith((GIVEN, *WEAK) if of_type else (GIVEN, *WEAK, *SMALL))]
-    strong.sort(key=lambda text: min(_of_data(name, asked, ordinary) for name in new[text]))
+    for one in _features(asked):
+        is_option = not isinstance(asked.arguments.get(one.argument), Tensor)
+        is_new = one not in known and (is_option or any(one.argument in other.arguments for other in ordinary))
+        if is_new and one.strength in telling:
+            new.setdefault(one.text, []).append(one.argument)
+    strong = sorted(new, key=lambda text: min(_of_data(name, asked, ordinary) for name in new[text]))
     told: dict[str, list[str]] = {}
     for text in strong:  # Of two that one argument has, the second often follows from the first.
         names = [name for name in new[text] if not any(name in others for others in told.values())]
@@ -131,48 +159,49 @@ def _unlike(ordinary: list[Request], asked: Request, of_type: bool) -> str:
 def _features(asked: Request) -> Iterator[Feature]:
     """What may make a question special, as it is said after "only"."""
     if asked.scenario:
-        yield asked.scenario, CALL
+        yield Feature(asked.scenario, "in calls like this one", Strength.CALL)
     arguments = {name: value for name, value in asked.arguments.items() if name not in ARBITRARY}
     for name, value in arguments.items():
-        yield from ((name, text) for text in _of_value(name, value))
+        yield from _of_value(name, value)
     tensors = {name: value for name, value in arguments.items() if isinstance(value, Tensor)}
     columns = [one.shape[-1] for one in tensors.values() if 0 < one.dim() < 3]
     for name, value in arguments.items():
         if type(value) is int and not asked.scenario and columns and value >= min(columns):
-            yield name, "beyond the last column"
+            yield Feature(name, "beyond the last column")
     floats = [(name, value) for name, value in tensors.items() if value.is_floating_point() and value.numel()]
     for (name, one), (other, two) in itertools.combinations(floats, 2):
         gap = (one.double() - two.double()).abs() if one.shape == two.shape else torch.ones(1)
         if bool((gap == 0).any()):
-            yield name, f"equal to `{other}` somewhere"
+            yield Feature(name, f"equal to `{other}` somewhere")
         if bool(((gap > 0) & (gap < 1e-5)).any()):
-            yield name, f"nearly equal to `{other}` somewhere"
+            yield Feature(name, f"nearly equal to `{other}` somewhere")
     if asked.grad_through is not None:
-        yield "", f"for the gradient through `{asked.grad_through}`"
+        yield Feature("", f"for the gradient through `{asked.grad_through}`")
     if not asked.scenario:
         for name, parameter in shared_reference().parameters(asked.lesson, asked.exercise).items():
             if name not in arguments:
-                yield name, DEFAULT
-                yield from ((name, text) for text in _of_value(name, parameter.default) if text != GIVEN)
+                yield Feature(name, "left at its default")
+                of_default = _of_value(name, parameter.default)
+                yield from (one for one in of_default if one.strength is not Strength.GIVEN)
 
 
-def _of_value(name: str, value: Any) -> Iterator[str]:
+def _of_value(name: str, value: Any) -> Iterator[Feature]:
     if value is None or isinstance(value, (bool, str)):
-        yield f"= {value!r}"
+        yield Feature(name, f"= {value!r}")
     elif isinstance(value, (int, float)):
         tests = {"= 0": value == 0, "= 1": value == 1, "below 0": value < 0, "large": value > 100}
         tests["nearly 0"] = 0 < abs(value) < 1e-3
         tests["above 1"] = isinstance(value, float) and value > 1
-        yield from (text for text, holds in tests.items() if holds)
+        yield from (Feature(name, text) for text, holds in tests.items() if holds)
     elif isinstance(value, Tensor):
         yield from _of_tensor(name, value)
     elif isinstance(value, (list, tuple)):
-        yield "empty" if not value else "of a single entry" if len(value) == 1 else "of several entries"
+        yield Feature(name, "empty" if not value else "of a single entry" if len(value) == 1 else "of several entries")
     if value is not None:
-        yield GIVEN
+        yield Feature(name, "given", Strength.GIVEN)
 
 
-def _of_tensor(name: str, value: Tensor) -> Iterator[str]:
+def _of_tensor(name: str, value: Tensor) -> Iterator[Feature]:
     rows, columns = value.shape[-2:] if value.dim() > 1 else (0, len(value) if value.dim() else 0)
     tests = {
         "of more than two dimensions": value.dim() > 2,
@@ -208,18 +237,19 @@ def _of_tensor(name: str, value: Tensor) -> Iterator[str]:
             "above 100 somewhere": bool((finite > 100).any()),
             "the same everywhere": value.numel() > 1 and bool((number == number.flatten()[0]).all()),
         }
-    yield from (text for text, holds in tests.items() if holds)
-    yield f"in {str(value.dtype).removeprefix('torch.')}"
+    yield from (Feature(name, text, STRENGTHS.get(text, Strength.STRONG)) for text, holds in tests.items() if holds)
+    strength = Strength.WEAK if value.dtype == torch.float64 else Strength.STRONG
+    yield Feature(name, f"in {str(value.dtype).removeprefix('torch.')}", strength, value.dtype)
 
 
 # ---- in which part
 
 
-def _flat(outcome: Outcome) -> dict[str, Any]:
-    """Value and gradients by name; a tree that is whole has the name ""."""
-    found = dict(_tree("", outcome.value))
-    found |= {f"gradient by `{name}`": slope for name, slope in outcome.gradients.items()}
-    return found | {"the tensors that carry a gradient": bool(outcome.tracked), "the arguments": outcome.changed}
+def _flat(outcome: Outcome) -> Parts:
+    """All parts of what a call gave."""
+    found = {Part(Kind.VALUE, path): value for path, value in _tree("", outcome.value)}
+    found |= {Part(Kind.SLOPE, name): slope for name, slope in outcome.gradients.items()}
+    return found | {Part(Kind.EFFECT, "tracked"): bool(outcome.tracked), Part(Kind.EFFECT, "changed"): outcome.changed}
 
 
 def _tree(path: str, value: Any) -> Iterator[tuple[str, Any]]:
@@ -233,28 +263,28 @@ def _tree(path: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
-def _parts_of(pairs: list[Pair]) -> set[str]:
-    """The names of the parts that differ anywhere; with "*", a part that is always right, where there is one."""
-    every = {name for _, left, _ in pairs for name in left if not name.startswith("the ")}
+def _parts_of(pairs: list[Pair]) -> tuple[set[Part], bool]:
+    """The parts that differ anywhere, and whether those are all values and gradients."""
+    every = {part for _, left, _ in pairs for part in left if part.kind is not Kind.EFFECT}
     differ = {
-        name for _, left, got in pairs for name in left if name not in got or not same_slope(left[name], got[name])
+        part for _, left, got in pairs for part in left if part not in got or not same_slope(left[part], got[part])
     }
-    return differ | ({"*"} if every - differ else set())
+    return differ, every <= differ
 
 
-def _part(names: set[str], pairs: list[Pair]) -> str:
-    names = names - {"*"} if "*" in names else set()
-    slopes = sorted(name for name in names if name.startswith("gradient"))
-    values = sorted(name for name in names if name not in slopes and not name.startswith("the "))
+def _part(parts: set[Part], pairs: list[Pair]) -> str:
+    slopes = sorted(part for part in parts if part.kind is Kind.SLOPE)
+    values = sorted(part.name for part in parts if part.kind is Kind.VALUE)
     of_many_kinds = len(values) > 1 and "" in values
-    if not names or len(values) > 3 or len(slopes) > 2 or of_many_kinds:
+    if not parts or len(values) > 3 or len(slopes) > 2 or of_many_kinds:
         return ""
     if not values and slopes:
-        lost = all(got.get(name) is None for _, _, got in pairs for name in slopes)
-        undue = all(right.get(name) is None for _, right, _ in pairs for name in slopes)
+        lost = all(got.get(part) is None for _, _, got in pairs for part in slopes)
+        undue = all(right.get(part) is None for _, right, _ in pairs for part in slopes)
         end = ": none arrives" if lost else ": none is due" if undue else ""
-        return f"only in the {' and the '.join(slopes)}{end}, the value is right"
-    every = {name for name in pairs[0][1] if not name.startswith(("gradient", "the "))}
+        said = " and the ".join(f"gradient by `{part.name}`" for part in slopes)
+        return f"only in the {said}{end}, the value is right"
+    every = {part.name for part in pairs[0][1] if part.kind is Kind.VALUE}
     if values and values != [""]:
         told = set(values) != every and not any(name[0].isdigit() for name in values)
         return "only in " + ", ".join(f"`{name}`" for name in values) if told else ""
@@ -263,21 +293,21 @@ def _part(names: set[str], pairs: list[Pair]) -> str:
 
 
 def _slopes(pairs: list[Pair]) -> Iterator[Tensor | None]:
-    return (part for _, right, _ in pairs for name, part in right.items() if name.startswith("gradient"))
+    return (slope for _, right, _ in pairs for part, slope in right.items() if part.kind is Kind.SLOPE)
 
 
 # ---- at which places
 
 
-def _places(names: set[str], pairs: list[Pair]) -> str:
+def _places(parts: set[Part], pairs: list[Pair]) -> str:
     """The narrowest set of places, said by an argument, that holds all differences and few others that could differ."""
-    names = {name for name in names if not name.startswith("gradient")} - {"*"} or names
+    parts = {part for part in parts if part.kind is not Kind.SLOPE} or parts
     inside: dict[str, int] | None = None
     most = count = 0
     for asked, left, got in pairs:
-        for name in names & left.keys():
-            right, mine = left[name], got.get(name)
-            if not isinstance(right, Tensor) or same_slope(right, mine):
+        for part, right in left.items():
+            mine = got.get(part)
+            if part not in parts or not isinstance(right, Tensor) or same_slope(right, mine):
                 continue
             if not isinstance(mine, Tensor) or mine.shape != right.shape or not right.dim():
                 return ""
@@ -344,9 +374,9 @@ def _of_rows(name: str, flags: Tensor) -> Iterator[tuple[str, Tensor]]:
 # ---- by how much
 
 
-def _numbers_of(names: set[str], compared: list[Pair]) -> list[str]:
+def _numbers_of(parts: set[Part], compared: list[Pair]) -> list[str]:
     """Where and by how much the numbers are off."""
-    places, found = _places(names, compared), [_numbers(names, *pair) for pair in compared]
+    places, found = _places(parts, compared), [_numbers(parts, *pair) for pair in compared]
     pairs = [(one, other) for numbers in found for _, one, other in numbers]
     if not pairs:
         return [places]
@@ -378,23 +408,23 @@ def _side(pairs: list[tuple[Tensor, Tensor]]) -> str:
     return ""
 
 
-def _numbers(names: set[str], asked: Request, left: Parts, got: Parts) -> list[tuple[str, Tensor, Tensor]]:
+def _numbers(parts: set[Part], asked: Request, left: Parts, got: Parts) -> list[tuple[Part, Tensor, Tensor]]:
     """The parts that differ and are numbers in both, values first."""
-    differ = [name for name in left if name in names & got.keys() and not same_slope(left[name], got[name])]
-    pairs = ((name, _number(left[name]), _number(got[name])) for name in differ)
+    differ = [part for part in left if part in parts & got.keys() and not same_slope(left[part], got[part])]
+    pairs = ((part, _number(left[part]), _number(got[part])) for part in differ)
     return [
-        (name, one, other)
-        for name, one, other in pairs
+        (part, one, other)
+        for part, one, other in pairs
         if one is not None and other is not None and one.shape == other.shape
     ]
 
 
-def _broken(shown: list[tuple[str, Tensor, Tensor]]) -> str:
+def _broken(shown: list[tuple[Part, Tensor, Tensor]]) -> str:
     """Whether the answer that is shown, or a gradient of it, is NaN where the right one is not."""
-    for name, one, other in shown:
+    for (kind, name), one, other in shown:
         if bool((other.isnan() & ~one.isnan()).any()):
-            part = f"the {name}" if name.startswith("gradient") else f"`{name}`" if name else "place of a number"
-            return f"NaN in {part}"
+            value = f"`{name}`" if name else "place of a number"
+            return f"NaN in {f'the gradient by `{name}`' if kind is Kind.SLOPE else value}"
     return ""
 
 

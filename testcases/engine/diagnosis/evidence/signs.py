@@ -1,8 +1,9 @@
 """Signs in a wrong answer itself: its type and shape, what it left changed, and a row that is wrong by itself."""
 
+import enum
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
@@ -11,8 +12,25 @@ from ...report import same_outcome, show, show_argument, type_name
 
 Seen = tuple[Request, Outcome, Outcome]
 """A question, the right answer, and the student's."""
-Parts = dict[str, Any]
-"""An answer's values and gradients by name."""
+
+
+class Kind(enum.IntEnum):
+    """What a part of an answer is."""
+
+    VALUE = 0
+    SLOPE = 1
+    EFFECT = 2
+
+
+class Part(NamedTuple):
+    """A value by its path ("" where the answer is whole), a gradient by its argument, or what else a call did."""
+
+    kind: Kind
+    name: str
+
+
+Parts = dict[Part, Any]
+"""What an answer has in each part."""
 Pair = tuple[Request, Parts, Parts]
 """A question, and the parts of the right answer and of the student's."""
 MOST_ROWS = 16
@@ -37,10 +55,10 @@ def of_another_kind(pairs: list[Pair]) -> str:
 
 
 def _kinds(right: Parts, got: Parts) -> Iterator[str]:
-    for name, part in right.items():
-        if name.startswith("gradient"):
+    for key, part in right.items():
+        if key.kind is Kind.SLOPE:
             continue
-        other, of = got.get(name), f"of `{name}` " if name else ""
+        other, of = got.get(key), f"of `{key.name}` " if key.name else ""
         if isinstance(part, Tensor) and isinstance(other, Tensor):
             if part.dtype != other.dtype:
                 kinds = [str(one.dtype).removeprefix("torch.") for one in (other, part)]
@@ -50,7 +68,7 @@ def _kinds(right: Parts, got: Parts) -> Iterator[str]:
             elif part.shape != other.shape:
                 is_long = other.numel() > part.numel()
                 yield f"the shape {of}is too {'large' if is_long else 'small'}"
-        elif name in got and type(part) is not type(other):
+        elif key in got and type(part) is not type(other):
             yield f"the type {of}is {type_name(other)} in place of {type_name(part)}"
     if len(got) != len(right):
         yield f"there are {'fewer' if len(got) < len(right) else 'more'} parts than are due"
