@@ -46,9 +46,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _settings(names: list[str]) -> int:
-    from .apps.hub_options import HubOptions
     from .core.config import PPOConfig
     from .core.settings import nearest, settings_of
+    from .hub.options import HubOptions
 
     known = {one.name: one for kind in (PPOConfig, HubOptions) for one in settings_of(kind)}
     for name in names:

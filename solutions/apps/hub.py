@@ -20,14 +20,21 @@ from ppo_by_hand.core.config import PPOConfig
 from ppo_by_hand.core.conversations import columns_of, originals_of
 from ppo_by_hand.core.scoring import RewardFunction
 from ppo_by_hand.core.shapes import check_number
+from ppo_by_hand.hub.models import (
+    context_length,
+    embedding_rows,
+    load_policy,
+    named_tokens,
+    saved_dtype,
+    stop_token_ids,
+)
+from ppo_by_hand.hub.options import HubOptions, split_settings, that_decide
+from ppo_by_hand.hub.prompts import check_context, encode_all, read_prompts
+from ppo_by_hand.hub.rewards import load_reward
 
 from ..lesson09_ppo_trainer import PPOTrainer
 from .hub_actor_critic import make_models, whole_policy
 from .hub_evaluation import HeldOut, Tracker
-from .hub_models import context_length, embedding_rows, load_policy, named_tokens, saved_dtype, stop_token_ids
-from .hub_options import HubOptions, split_settings, that_decide
-from .hub_prompts import check_context, encode_all, read_prompts
-from .hub_rewards import load_reward
 from .journal import FINISHED, Journal, said_with_what_is_kept
 from .output import prepare_output, save_model, sealed
 

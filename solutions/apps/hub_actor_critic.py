@@ -11,9 +11,9 @@ from torch import nn
 
 from ppo_by_hand.core.files import first_line
 from ppo_by_hand.core.heads import start_from_classifier
+from ppo_by_hand.hub.options import HubOptions
 
 from ..lesson07_actor_critic import PolicyAlone, PolicyAndValue, ValueModel, make_reference
-from .hub_options import HubOptions
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

@@ -25,8 +25,8 @@ from transformers import (
     Qwen2ForSequenceClassification,
 )
 
+from ppo_by_hand.hub.options import HubOptions
 from solutions.apps.hub_actor_critic import make_models
-from solutions.apps.hub_options import HubOptions
 from solutions.lesson09_ppo_trainer import PPOConfig, PPOTrainer
 
 from .relay import ROOT, _peak_mib

@@ -10,7 +10,7 @@ import pytest
 from ppo_by_hand.core.config import NO_CLIP, PPOConfig
 from ppo_by_hand.core.counterparts import OPENRLHF, TRL, TRL_DEFAULTS, _place
 from ppo_by_hand.core.settings import RENAMED
-from solutions.apps.hub_options import parse_settings, that_decide
+from ppo_by_hand.hub.options import parse_settings, that_decide
 from testcases.engine.catalog import ROOT
 
 TOKENS = {"stop_token_ids": (1,), "pad_token_id": 0}

@@ -7,8 +7,11 @@ import torch
 from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer
 
 from ppo_by_hand.core.written import MANIFEST
-from solutions.apps import hub_actor_critic, hub_evaluation, hub_models, hub_prompts, hub_rewards
-from solutions.apps.hub_options import HubOptions, parse_settings, split_settings
+from ppo_by_hand.hub import models as hub_models
+from ppo_by_hand.hub import prompts as hub_prompts
+from ppo_by_hand.hub import rewards as hub_rewards
+from ppo_by_hand.hub.options import HubOptions, parse_settings, split_settings
+from solutions.apps import hub_actor_critic, hub_evaluation
 from testcases.selfcheck import hub as here
 from testcases.selfcheck.hub import CALLS, HERE, SET, causal, classifier, run, save, tokenizer
 

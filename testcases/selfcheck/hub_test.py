@@ -14,7 +14,10 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2ForSequenceCla
 
 from ppo_by_hand import __main__ as library
 from ppo_by_hand.core import written
-from solutions.apps import hub, hub_models, hub_prompts, hub_rewards, output
+from ppo_by_hand.hub import models as hub_models
+from ppo_by_hand.hub import prompts as hub_prompts
+from ppo_by_hand.hub import rewards as hub_rewards
+from solutions.apps import hub, output
 from solutions.lesson09_ppo_trainer import make_scorer
 from testcases.engine import named_cases
 from testcases.selfcheck import hub as here

@@ -18,7 +18,7 @@ import pytest
 
 import ppo_by_hand
 from ppo_by_hand.core.config import PPOConfig
-from solutions.apps.hub_options import HubOptions
+from ppo_by_hand.hub.options import HubOptions
 from testcases.engine.catalog import ROOT, lesson_names
 from testcases.selfcheck import hub
 
@@ -84,7 +84,7 @@ def test_the_wheel_holds_the_lessons_under_one_name_and_nothing_else(wheel):
     names = [name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name]
     assert {name.split("/")[0] for name in names} == {"ppo_by_hand"}
     below = {name.split("/")[1] for name in names if name.count("/") > 1}
-    assert below == {"apps", "configs", "core", *library_lessons()}
+    assert below == {"apps", "configs", "core", "hub", *library_lessons()}
     hub_parts = {path.stem for path in (ROOT / "solutions" / "apps").glob("hub*.py")}
     assert {Path(name).stem for name in names if "/apps/" in name} == {"__init__", "journal", "output", *hub_parts}
     assert {path.name for path in (ROOT / PARTS[2]).iterdir()} == {Path(n).name for n in names if "/configs/" in n}
@@ -159,7 +159,13 @@ def test_the_source_distribution_makes_the_same_wheel(wheel):
 
 def test_every_module_of_the_wheel_is_named_in_the_configuration():
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"]
-    assert {name.partition(".")[2] for name in settings["packages"]} == {"", "configs", "core", *library_lessons()}
+    assert {name.partition(".")[2] for name in settings["packages"]} == {
+        "",
+        "configs",
+        "core",
+        "hub",
+        *library_lessons(),
+    }
 
 
 def test_the_table_beside_trl_has_every_setting():

@@ -12,7 +12,8 @@ from testcases.engine.catalog import ROOT, TESTCASES, lesson_names
 from testcases.grader.sandbox import staging
 
 ORDER = """
-ppo_by_hand.aliases ppo_by_hand.faces ppo_by_hand.core tiny_models solutions ppo_by_hand testcases.doubles
+ppo_by_hand.aliases ppo_by_hand.faces ppo_by_hand.core ppo_by_hand.hub tiny_models solutions ppo_by_hand
+testcases.doubles
 testcases.engine.catalog testcases.engine.execution testcases.engine.oracle testcases.engine.report
 testcases.engine.diagnosis.hypotheses testcases.engine.diagnosis.evidence testcases.engine.diagnosis
 testcases.engine.suite testcases.engine.student testcases.engine.student.watching testcases.engine

@@ -11,7 +11,7 @@ import ppo_by_hand
 from ppo_by_hand.__main__ import main
 from ppo_by_hand.core.config import PPOConfig
 from ppo_by_hand.core.settings import LESSONS, OLDER, TRL, nearest, settings_of
-from solutions.apps.hub_options import HubOptions, parse_settings
+from ppo_by_hand.hub.options import HubOptions, parse_settings
 from testcases.engine.catalog import ROOT, lesson_names
 
 TOKENS = {"stop_token_ids": (1,), "pad_token_id": 0}

@@ -10,10 +10,10 @@ import torch
 from ppo_by_hand.__main__ import main
 from ppo_by_hand.core.config import PPOConfig
 from ppo_by_hand.core.scoring import make_scorer
-from solutions.apps.hub_models import load_policy, named_tokens
-from solutions.apps.hub_options import HubOptions, parse_settings
-from solutions.apps.hub_prompts import check_context, read_prompts
-from solutions.apps.hub_rewards import load_reward
+from ppo_by_hand.hub.models import load_policy, named_tokens
+from ppo_by_hand.hub.options import HubOptions, parse_settings
+from ppo_by_hand.hub.prompts import check_context, read_prompts
+from ppo_by_hand.hub.rewards import load_reward
 from solutions.lesson07_actor_critic import PolicyAlone, PolicyAndValue, ValueModel, freeze
 from solutions.lesson09_ppo_trainer import CheckpointFolder, PPOTrainer
 from solutions.lesson11_scaling import DistributedPPOTrainer

@@ -14,7 +14,7 @@ from ppo_by_hand.core.conversations import Columns, wanted_columns, with_origina
 from ppo_by_hand.core.files import first_line
 from ppo_by_hand.core.scoring import RewardFunction
 
-from .hub_models import context_length, embedding_rows, load_model
+from .models import context_length, embedding_rows, load_model
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

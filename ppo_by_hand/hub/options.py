@@ -14,7 +14,7 @@ from ppo_by_hand.core.config import NO_CLIP, PPOConfig
 from ppo_by_hand.core.settings import RENAMED, nearest, of_older_names, with_new_names
 from ppo_by_hand.core.shapes import check_number, is_of_kind
 
-from .hub_models import check_bfloat16
+from .models import check_bfloat16
 
 DEFAULTS = {"num_updates": 20, "batch_size": 16, "num_epochs": 2, "micro_batch_size": 4, "learning_rate": 1e-5}
 """Where a large model wants other settings than `PPOConfig` has for tiny ones."""
