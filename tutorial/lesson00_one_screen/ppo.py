@@ -1,6 +1,6 @@
 """PPO for RLHF on one screen. Read it from top to bottom; each part names the lesson that explains it.
 
-B responses of T tokens answer prompts of P tokens, L = P + T. The vocabulary has V words."""
+B responses of T tokens answer prompts of P tokens; the vocabulary has V tokens, here words and signs."""
 
 from copy import deepcopy
 
@@ -12,7 +12,7 @@ from tiny_models.checkpoints import REWARD_MODEL, SFT
 from tiny_models.gold import gold_score
 
 # Six numbers to change. Write down first what you expect.
-KL_COEF = 0.09  # the price of each nat away from the SFT model
+KL_COEF = 0.09  # the price of each nat away from the SFT model (supervised fine-tuning), where PPO starts
 CLIP_EPSILON = 0.2  # a probability that has moved by more than a fifth earns nothing more
 LAM = 0.95  # how far back a surprise is shared: 0 not at all, 1 with every earlier token
 EPOCHS = 2  # steps on the same responses
@@ -54,7 +54,7 @@ def gae(rewards, values):  # lesson 4: from the last token back to the first, (B
 def loss_of(policy, critic, texts, mask, old_log_probs, advantages, returns):  # lesson 5
     ratio = (log_probs_of(policy, texts) - old_log_probs).exp()  # (B, T), 1 before the first step
     gain = torch.minimum(ratio * advantages, ratio.clamp(1 - CLIP_EPSILON, 1 + CLIP_EPSILON) * advantages)
-    return -gain[mask].mean() + 0.05 * (values_of(critic, texts) - returns)[mask].square().mean()
+    return -gain[mask].mean() + 0.05 * (values_of(critic, texts) - returns)[mask].square().mean()  # 0.05: its weight
 
 
 def update(policy, critic, reference, reward_model, optimizer, texts, mask, kl_coef):  # lesson 9
