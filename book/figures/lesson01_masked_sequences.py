@@ -57,7 +57,7 @@ def the_shift() -> tuple[Figure, str]:
 def two_paddings() -> tuple[Figure, str]:
     rows = [
         ["<pad>", "<pad>", "rate", "it", "a", "gem", "<eos>"],
-        ["was", "the", "film", "good", "<eos>", "<pad>", "<pad>"],
+        ["say", "nothing", "at", "all", "<eos>", "<pad>", "<pad>"],
         ["<pad>", "say", "it", "again", "no", "<eos>", "<pad>"],
     ]
     ids = torch.tensor([[EOS if token == "<eos>" else 0 for token in row[PROMPT_LENGTH:]] for row in rows])

@@ -28,8 +28,9 @@ def six_cases() -> tuple[Figure, str]:
         for ratio in CASES:
             value, slope = objective(ratio, advantage)
             axes.plot(ratio, value, "o", ms=8, color=BLUE if slope else RED)
+            wrong_way = (ratio - 1) * advantage < 0
             axes.annotate(
-                "gradient 0" if slope == 0 else f"gradient {slope:+.1f}",
+                "stop" if slope == 0 else "go back" if wrong_way else "push up" if advantage > 0 else "push down",
                 (ratio, value),
                 ((-9, 4) if value == 1.0 else (9, -9 if advantage > 0 else 3))
                 if slope
@@ -46,7 +47,8 @@ def six_cases() -> tuple[Figure, str]:
     alt = (
         "The clipped objective against the ratio, clip_epsilon 0.2. Left, advantage +1: it rises with the ratio and is "
         "flat above 1.2. Right, advantage -1: it is flat below 0.8 and falls with the ratio above. Of the six dots of "
-        "the table two have gradient 0: ratio 1.5 of the good token and ratio 0.5 of the bad one."
+        "the table two have gradient 0 and stop: ratio 1.5 of the good token and ratio 0.5 of the bad one. Two have "
+        "moved the wrong way and go back."
     )
     return figure, alt
 

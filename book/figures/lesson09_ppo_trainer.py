@@ -1,35 +1,9 @@
-"""The figures of lesson 9: what a wrong accumulation reports, and the four loops."""
+"""The figure of lesson 9: the four loops."""
 
-import torch
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
-from solutions.lesson01_masked_sequences import masked_mean
-
-from .style import BLUE, GREEN, INK, ORANGE, RED, VIOLET, canvas
-
-
-def accumulated_loss() -> tuple[Figure, str]:
-    losses = torch.tensor([[4.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
-    mask = torch.tensor([[True, False, False], [True, True, True]])
-    whole = masked_mean(losses, mask).item()
-    means = [masked_mean(losses[row : row + 1], mask[row : row + 1]).item() for row in range(2)]
-    shares = (mask.sum(dim=1) / mask.sum()).tolist()
-    weighted = sum(share * mean for share, mean in zip(shares, means, strict=True))
-    names = ["all four tokens\nin one batch", "mean of the\nmicrobatches' means", "each mean weighted\nby its tokens"]
-    heights = [whole, sum(means) / 2, weighted]
-    figure, (axes,) = canvas(2.4)
-    for place, (height, color) in enumerate(zip(heights, (BLUE, RED, GREEN), strict=True)):
-        axes.bar(place, height, width=0.5, color=color)
-        axes.text(place, height + 0.05, f"{height:g}", ha="center", fontweight="bold", color=INK)
-    axes.axhline(whole, color=BLUE, lw=1, ls="--")
-    axes.set_xticks(range(3), names)
-    axes.set(ylim=(0, 2.4), ylabel="loss of the minibatch")
-    alt = (
-        "Bars of the loss of two rows, one with one token of loss 4, one with three tokens of loss 0: 1 for all "
-        "tokens in one batch, 2 for the mean of the microbatches' means, 1 when each mean is weighted by its tokens."
-    )
-    return figure, alt
+from .style import BLUE, GREEN, INK, ORANGE, VIOLET, canvas
 
 
 def four_loops() -> tuple[Figure, str]:
@@ -62,4 +36,4 @@ def four_loops() -> tuple[Figure, str]:
     return figure, alt
 
 
-FIGURES = {"accumulated-loss": accumulated_loss, "four-loops": four_loops}
+FIGURES = {"four-loops": four_loops}

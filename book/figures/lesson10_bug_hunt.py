@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from testcases.engine.oracle import suspects, with_change
 
-from .style import BLUE, GREEN, ORANGE, RED, RULE, pyplot
+from .style import BLUE, GREEN, INK, ORANGE, RED, RULE, pyplot
 
 LESSON = "lesson10_bug_hunt"
 
@@ -30,7 +30,7 @@ def _packed(axes: Any) -> None:
     sizes, gaps = [1, 2, 4, 8, 16], []
     for rows in sizes:
         lengths = [6] * rows
-        rewards, critic = _draw(6 * rows), 3 + _draw(6 * rows, seed=1)
+        rewards, critic = _draw(6).repeat(rows), 3 + _draw(6, seed=1).repeat(rows)
         gaps.append(suspect("credit_packed")(rewards, critic, lengths, 1.0, 0.95).mean().item())
     axes.plot(sizes, gaps, "o-", color=RED)
     axes.set(title="credit_packed", xlabel="responses per stream", ylabel="mean credit", xscale="log")
@@ -117,6 +117,7 @@ def _grouped(axes: Any) -> None:
     lengths = torch.randint(1, 9, (64,), generator=torch.Generator().manual_seed(0))
     numbers = torch.ones(64, 8).double()
     axes.scatter(lengths, suspect("sum_in_groups")(numbers, lengths, 32), s=12, color=RED)
+    axes.plot([1, 8], [1, 8], "--", color=RULE, lw=1)
     axes.set(title="sum_in_groups", xlabel="length of a row of ones", ylabel="its sum")
 
 
@@ -178,6 +179,22 @@ def _contexts(axes: Any) -> None:
     axes.set(title="train_contexts", xlabel="update", ylim=(-0.1, 1.6))
 
 
+RIGHT = {
+    "credit_packed": "right: the same, however many share a stream",
+    "pessimistic_gain": "right: both learn, and stay below 3",
+    "bounded_error": "right: none goes farther, the 19 come nearer",
+    "merge_moments": "right: nearly one curve for all three",
+    "sampled_drift": "right: 0 at each temperature",
+    "read_prompts": "right: 0, whoever is in the batch",
+    "sum_in_groups": "right: all dots on the dashed line",
+    "label_replies": "right: the share stays near 0",
+    "train_chain": "right: the value loss begins above 0 and falls",
+    "train_bandit": "right: more curiosity, more entropy",
+    "train_sliced": "right: a flat line",
+    "train_contexts": "right: at first larger ratios, many outside",
+}
+"""What the panel of a right block would show."""
+
 BLOCKS = (_packed, _pessimism, _bounded, _moments, _drift, _reader, _grouped, _labels)
 TRAINERS = (_chain, _bandit, _sliced, _contexts)
 
@@ -186,29 +203,33 @@ def _panels(panels: tuple[Callable[[Any], None], ...], height: float) -> Figure:
     figure, grid = pyplot.subplots(len(panels) // 2, 2, figsize=(7.2, height), layout="constrained")
     for axes, panel in zip(grid.flat, panels, strict=True):
         panel(axes)
+        name = axes.get_title(loc="left") or axes.get_title()
+        axes.set_title(f"{name}\n", loc="left")
+        axes.annotate(RIGHT[name], (0, 1), (0, 4), "axes fraction", "offset points", color=INK, fontsize=8.5)
     return figure
 
 
 def symptoms_of_the_blocks() -> tuple[Figure, str]:
     alt = (
-        "Eight panels, one for each block as it is handed out: the mean credit changes with the number of responses in "
-        "a stream; the largest ratio stays 1 alone, and with an entropy bonus grows past 1.2 to more than 10; the "
+        "Eight panels, one for each block as it is handed out, each with what a right one would show: "
+        "the mean credit changes with the number of responses in a stream; the largest ratio stays 1 alone, and with "
+        "an entropy bonus grows past 1.2 to more than 10; the "
         "estimates move farther than their room, and those that have moved away from their target never come back; the "
-        "mean of the same "
-        "scores depends on the responses per prompt; equal models have a drift other than 0 except at "
+        "mean of the same scores depends on the responses per prompt; equal models have a drift other than 0 except at "
         "temperature 1; a prompt's vector changes with the longest prompt; sums of ones are not the lengths; "
         "while the loss of fine-tuning falls, the share of responses at the length limit rises from 0 to 0.9."
     )
-    return _panels(BLOCKS, 9.2), alt
+    return _panels(BLOCKS, 9.8), alt
 
 
 def symptoms_of_the_trainers() -> tuple[Figure, str]:
     alt = (
-        "Four panels, one for each trainer as it is handed out: the value loss of train_chain is 0 in every update; "
+        "Four panels, one for each trainer as it is handed out, and what a right one would show: the value loss of "
+        "train_chain is 0 in every update; "
         "the entropy of train_bandit falls sooner with more curiosity; what train_sliced learns depends on the replies "
         "per slice; the ratio of train_contexts is 1 in every update and nothing lies outside."
     )
-    return _panels(TRAINERS, 4.8), alt
+    return _panels(TRAINERS, 5.2), alt
 
 
 FIGURES = {"symptoms-of-the-blocks": symptoms_of_the_blocks, "symptoms-of-the-trainers": symptoms_of_the_trainers}

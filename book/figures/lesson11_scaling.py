@@ -1,9 +1,9 @@
-"""The figures of lesson 11: one update on two processes, and the memory of a weight."""
+"""The figure of lesson 11: one update on two processes."""
 
 from matplotlib.figure import Figure
 
 from .diagram import Arrow, Box, diagram
-from .style import BLUE, GREEN, INK, ORANGE, RED, VIOLET, canvas
+from .style import BLUE, GREEN, INK, VIOLET
 
 
 def two_processes() -> tuple[Figure, str]:
@@ -33,25 +33,4 @@ def two_processes() -> tuple[Figure, str]:
     return figure, alt
 
 
-def bytes_per_weight() -> tuple[Figure, str]:
-    parts = (("weight", 4, BLUE), ("gradient", 4, ORANGE), ("Adam's two moments", 8, RED))
-    models = {"actor": 3, "critic": 3, "reference": 1, "reward model": 1}
-    figure, (axes,) = canvas(2.2)
-    for place, kept in enumerate(models.values()):
-        left = 0
-        for name, size, color in parts[:kept]:
-            axes.barh(place, size, left=left, height=0.55, color=color, label=name if place == 0 else None)
-            left += size
-        axes.text(left + 0.2, place, f"{left}", va="center", fontweight="bold", color=INK)
-    axes.set_yticks(range(len(models)), models)
-    axes.invert_yaxis()
-    axes.set(xlim=(0, 19), xticks=(0, 4, 8, 12, 16), xlabel="bytes per weight, float32")
-    axes.legend(loc="lower right")
-    alt = (
-        "Bytes per weight in float32. Actor and critic need 16 each: weight 4, gradient 4, Adam's two moments 8. "
-        "Reference and reward model are frozen and need 4 each."
-    )
-    return figure, alt
-
-
-FIGURES = {"two-processes": two_processes, "bytes-per-weight": bytes_per_weight}
+FIGURES = {"two-processes": two_processes}

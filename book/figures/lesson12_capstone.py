@@ -6,12 +6,16 @@ The first is drawn from one recorded run of `make demo`. To record it again:
 """
 
 import json
+import random
 import tempfile
 import textwrap
 from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
+
+from tiny_models.language import sample_prompts
+from tiny_models.presets import find_preset
 
 from .style import BLUE, GREEN, INK, ORANGE, RED, RULE, canvas, pyplot
 
@@ -60,19 +64,23 @@ def overoptimization() -> tuple[Figure, str]:
         axes.set_xticks(range(0, updates[-1] + 1, 10))
     figure.axes[0].set(ylabel="reward")
     figure.axes[0].text(0.5, 2.06, "best possible gold reward", color=RULE, fontsize=8)
+    for update, height, text in ((5.3, 0.26, "first fall"), (20.5, -0.2, "second fall: no sentence is left")):
+        figure.axes[1].text(update, height, text, color=BLUE, fontsize=8)
     samples = figure.add_subplot(grid[1, :])
     samples.axis("off")
+    asked = sample_prompts(find_preset("tiny").evaluation_responses, random.Random(run["seed"] + 2))[0]
+    samples.text(0.0, 1.0, f"asked: \u201c{asked}\u201d", color=INK, va="top", fontsize=9)
     texts = (("SFT", run["sft"], RULE), ("PPO", run["ppo"], BLUE), ("without penalty", run["no_kl"], RED))
     for row, (name, one, color) in enumerate(texts):
-        height = 0.95 - 0.36 * row
+        height = 0.72 - 0.28 * row
         samples.text(0.0, height, name, color=color, fontweight="bold", va="top", fontsize=9)
         shown = textwrap.shorten(one["response"], 92, placeholder=" ...")
         samples.text(0.2, height, f"\u201c{shown}\u201d", color=INK, va="top", fontsize=9)
     alt = (
         "Proxy and gold reward over the PPO updates of one run. With the KL penalty both rise together, the gold "
         f"reward from {run['sft']['gold']:.2f} to {run['ppo']['gold']:.2f}. Without it the proxy reward rises to "
-        f"{run['no_kl']['proxy']:.2f} and the gold reward falls to {run['no_kl']['gold']:.2f}. Below, one response "
-        "each of the SFT model, of PPO, and of PPO without the penalty, which is no sentence."
+        f"{run['no_kl']['proxy']:.2f} and the gold reward falls twice, to {run['no_kl']['gold']:.2f}. Below, one "
+        "response each of the SFT model, of PPO, and of PPO without the penalty, which is no sentence."
     )
     return figure, alt
 

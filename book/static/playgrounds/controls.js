@@ -83,7 +83,7 @@ function chooser({ name, label, value, choices }, state, update) {
 }
 
 /* Axes of the figure's width. Returns the SVG and the scales; what is drawn uses classes, so that dark mode follows. */
-function chart(figure, { x, y, height = 240, xlabel = "", ylabel = "", ticks = 5, names = null, title }) {
+function chart(figure, { x, y, height = 240, xlabel = "", ylabel = "", ticks = 5, xticks = ticks, names = null, title }) {
   const width = Math.max(figure.clientWidth, 240), left = 48, right = 12, top = 26, bottom = xlabel ? 44 : 26;
   const svg = shape("svg", { width, height, role: "img", "aria-label": title });
   const at_x = (value) => left + ((value - x[0]) / (x[1] - x[0])) * (width - left - right);
@@ -93,10 +93,10 @@ function chart(figure, { x, y, height = 240, xlabel = "", ylabel = "", ticks = 5
     const value = y[0] + ((y[1] - y[0]) * i) / ticks;
     svg.append(shape("line", { x1: left, x2: width - right, y1: at_y(value), y2: at_y(value), class: "rule" }));
     svg.append(shape("text", { x: left - 6, y: at_y(value) + 4, "text-anchor": "end" }, shown(value, y[1] - y[0] < 2 ? 2 : 1)));
-    if (!names) {
-      const place = x[0] + ((x[1] - x[0]) * i) / ticks;
-      svg.append(shape("text", { x: at_x(place), y: height - bottom + 18, "text-anchor": "middle" }, shown(place, x[1] - x[0] < 9 ? 1 : 0)));
-    }
+  }
+  for (let i = 0; i <= xticks && !names; i++) {
+    const place = x[0] + ((x[1] - x[0]) * i) / xticks;
+    svg.append(shape("text", { x: at_x(place), y: height - bottom + 18, "text-anchor": "middle" }, shown(place, x[1] - x[0] < 9 ? 1 : 0)));
   }
   (names || []).forEach((name, i) => {
     svg.append(shape("text", { x: at_x(i), y: height - bottom + 18, "text-anchor": "middle" }, name));
