@@ -199,9 +199,8 @@ def score_courses(baselines: list[Run], faulty: dict[str, Run], harmed: list[str
         axes.text(0.97, 0.34, f"late {run.late('score'):.2f}", ha="right", transform=axes.transAxes, fontsize=9)
     figure.supxlabel("update", fontsize=10)
     figure.supylabel("score (standard deviations)", fontsize=10)
-    suptitle(
-        figure, f"The score of nine faulty runs, and of the baselines (late: {min(usual):.2f} to {max(usual):.2f})"
-    )
+    usually = f"{min(usual):.2f} to {max(usual):.2f}"
+    suptitle(figure, f"Nine faulty runs. Late: mean score of the last {LATE} updates (baselines: {usually})")
     return figure, (
         f"Nine panels, one per fault: the score over {len(baselines[0].history)} updates, with the three baseline runs "
         f"in gray. Orange and dashed, far below them at the end: {' and '.join(harmed)}. The others, in blue, stay "
