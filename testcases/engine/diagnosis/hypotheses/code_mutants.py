@@ -28,6 +28,7 @@ BOUND, WAY = "a comparison that decides otherwise on the bound itself", "a compa
 SIGN, QUOTIENT = "a wrong sign between two terms", "a product in place of a quotient, or the reverse"
 TERM, FACTOR = "a term left out", "a factor or divisor left out"
 LOGIC, INVERTED = "`and` in place of `or`, or the reverse", "a condition or mask inverted"
+OFF_BY_ONE, CONSTANT = "a count, index or dimension off by one", "another constant"
 OPERATORS: dict[type, tuple[tuple[str, type], ...]] = {
     ast.Add: ((SIGN, ast.Sub),),
     ast.Sub: ((SIGN, ast.Add),),
@@ -164,8 +165,9 @@ def _holders(bench: Bench) -> dict[int, Slot]:
 
 def _nodes(bench: Bench, told: Callable[[str], bool]) -> Iterator[Place]:
     for slot, node in _slots(bench):
+        is_factor = isinstance(slot[0], ast.BinOp) and isinstance(slot[0].op, (ast.Mult, ast.Div, ast.Pow))
         for kind, new in edits_of(node, told):
-            yield [node], kind, slot, new
+            yield [node], CONSTANT if is_factor and kind == OFF_BY_ONE else kind, slot, new
 
 
 def edits_of(node: ast.AST, told: Callable[[str], bool] = lambda name: True) -> Iterator[Edit]:
@@ -213,13 +215,13 @@ def _of_constant(node: ast.Constant, told: Callable[[str], bool]) -> Iterator[Ed
         yield "an option the other way round", _changed(node, value=not node.value)
     elif isinstance(node.value, int):
         for value in (node.value + 1, node.value - 1):
-            yield "a count, index or dimension off by one", _changed(node, value=value)
+            yield OFF_BY_ONE, _changed(node, value=value)
         yield "-1 in place of another index or dimension", _changed(node, value=-node.value if node.value else -1)
     elif isinstance(node.value, float):
         others = (1e-4, 1e-5, 1e-6, 1e-7, 1e-12) if 0 < node.value < 1e-3 else (1.0, 2 * node.value, node.value / 2)
         for value in (0.0, *others, 10 * node.value, node.value / 10, -node.value):
             if value != node.value:
-                yield "another constant", _changed(node, value=value)
+                yield CONSTANT, _changed(node, value=value)
 
 
 def _of_slice(node: ast.Slice, told: Callable[[str], bool]) -> Iterator[Edit]:
