@@ -1,11 +1,13 @@
 """What is said about wrong answers that no list holds: a sample, its limits, and that no text of a solution is told."""
 
 import re
+import textwrap
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from testcases.engine.catalog import SOLUTIONS
+from testcases.engine.catalog import ROOT, SOLUTIONS
 from testcases.engine.catalog import lesson as read_lesson
 from testcases.engine.diagnosis import LAYERS, Explanation, bench_of, faults, hypotheses_of
 from testcases.engine.diagnosis.hypotheses import Hypothesis
@@ -61,6 +63,7 @@ UNLISTED = [
     (5, "ppo_statistics", edit("ratio.max()", "ratio.median()"), "`ratio_max`"),
     (5, "ppo_statistics", edit("log_ratio.expm1() -", "ratio - 1 -"), '"ppo_statistics, continued: approx_kl"'),
     (5, "update_beta", edit("kl > 1.5", "kl >= 1.5"), "decides otherwise on the bound itself"),
+    (5, "update_beta", edit("beta / 2", "beta / 3"), "gives with another constant"),
     (8, "evaluate_responses", edit("config.gamma, config.lam", "config.lam, config.gamma"),
      "`config.gamma` and `config.lam` swapped"),
     (8, "evaluate_responses", edit("rewards=rewards", "rewards=returns"), "one variable where another belongs"),
@@ -199,3 +202,16 @@ def test_a_diagnosis_that_fails_is_left_out(monkeypatch: pytest.MonkeyPatch):
     assert "Likely cause: this is what" not in said and "expected in returns" in said
     assert {type(error) for error in faults} == {RecursionError}
     faults.clear()
+
+
+def test_the_script_of_the_page_shows_what_a_student_hears(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    page = (ROOT / "testcases/engine/README.md").read_text("utf-8")
+    file = tmp_path / "wrong" / "lesson04_gae" / "gae.py"
+    file.parent.mkdir(parents=True)
+    source = (SOLUTIONS / "lesson04_gae" / "gae.py").read_text("utf-8")
+    file.write_text(source.replace("rewards + gamma * next", "rewards + gamma**2 * next"), "utf-8")
+    monkeypatch.chdir(tmp_path)
+    exec(textwrap.dedent(page.partition("```python\n")[2].partition("```")[0]), {})
+    assert "`gamma` squared: is it applied twice?" in capsys.readouterr().out
