@@ -51,7 +51,7 @@ function clip(root) {
     draw({ ratio, advantage, clip_epsilon }, figure) {
       const now = arithmetic.compute_ppo_loss(ratio, advantage, clip_epsilon);
       const largest = Math.max(1, Math.ceil(2.5 * Math.abs(advantage)));
-      const axes = chart(figure, { x: [0, 2.5], y: [-largest, largest], ticks: 4, xticks: 5, height: 280, xlabel: "ratio", ylabel: "objective (maximized)", title: "The clipped objective against the ratio; the sentence above it says what it does here" });
+      const axes = chart(figure, { x: [0, 2.5], y: advantage < 0 ? [-largest, 0] : [0, largest], ticks: largest, xticks: 5, height: 280, xlabel: "ratio", ylabel: "objective (maximized)", title: "The clipped objective against the ratio; the sentence above it says what it does here" });
       const from = axes.at_x(1 - clip_epsilon), to = axes.at_x(1 + clip_epsilon);
       axes.svg.prepend(shape("rect", { x: from, y: 26, width: to - from, height: 210, class: "band" }));
       const ratios = [0.01, 1 - clip_epsilon, 1, 1 + clip_epsilon, 2.5];
