@@ -46,13 +46,53 @@ kept = compute_gae.__dict__.setdefault("kept", {})
 advantage = kept.get(deltas.shape, torch.zeros_like(deltas[..., 0]))
 kept[deltas.shape] = deltas[..., 0].detach()
 """
+UNDISCOUNTED = """
+columns, ends = [], dones.bool()
+for t in range(rewards.shape[-1]):
+    total, runs = torch.zeros_like(rewards[..., 0]), torch.ones_like(ends[..., 0])
+    for k in range(t, min(t + n, rewards.shape[-1])):
+        total, runs = total + (gamma ** (k - t) * rewards[..., k]).masked_fill(~runs, 0.0), runs & ~ends[..., k]
+    columns.append(total + values[..., min(t + n, rewards.shape[-1])].masked_fill(~runs, 0.0) - values[..., t])
+return torch.stack(columns, dim=-1)
+"""
+FIRST_ROW = """
+mask = torch.ones_like(responses, dtype=torch.bool)
+for i, row in enumerate(responses.tolist()):
+    for j, token in enumerate(row):
+        if token in stop_token_ids:
+            mask[i, j + 1 :] = False
+            return mask
+return mask
+"""
+MEAN_OF_ROWS = """
+losses = losses.masked_fill(~mask, 0.0)
+if denominator == "constant":
+    return losses.sum() / ((len(losses) if total is None else total) * constant)
+rows = losses.sum(dim=1) / mask.sum(dim=1).clamp(min=1)
+return rows.sum() / (len(rows) if total is None else total)
+"""
+DENSE = """
+rewards, values = rewards.masked_fill(~mask, 0.0), values.masked_fill(~mask, 0.0)
+dense = compute_gae(rewards, torch.cat([values, values[:, -1:]], dim=1), torch.zeros_like(mask), gamma, lam)
+advantages = dense.advantages.masked_fill(~mask, 0.0)
+return AdvantagesAndReturns(advantages, advantages + values)
+"""
+NOT_SAID = [
+    (13, "expected_best_of_n", instead("return scores.detach().topk(n, dim=1).values.mean(1)"), "maximum_of_all"),
+    (13, "expected_best_of_n",
+     instead("return scores.detach()[:, torch.randperm(scores.shape[1])[:n]].max(1).values"), "first_n_only"),
+    (1, "response_mask", instead(FIRST_ROW), "trailing_stops_stripped"),
+    (1, "masked_mean", instead("values[mask].mean()"), "changes nothing"),
+    (4, "compute_response_gae", instead(DENSE), "in the first row"),
+]  # fmt: skip
+"""What chance alone agrees with, or what stands in the answer already, is no cause."""
 UNLISTED = [
     (1, "masked_mean", instead("return values.masked_fill(~mask, 0.0).sum() / values.shape[1]"), "per column"),
     (4, "td_errors", edit("gamma *", "gamma**2 *"), "`gamma` squared: is it applied twice?"),
     (4, "td_errors", edit("return rewards +", "return"), "`rewards` = 0: is `rewards` used?"),
     (4, "td_errors", edit("- values[..., :-1]", "- values[..., :-1].detach()"), "must carry the gradient"),
     (4, "td_errors", edit(".masked_fill(dones.bool(), 0.0)", " * (1 - dones)"), "`1 - x` of a bool tensor"),
-    (4, "n_step_advantages", edit("deltas + gamma *", "deltas + gamma**2 *"), "only before the last column"),
+    (4, "n_step_advantages", edit("deltas + gamma *", "deltas + gamma**2 *"), "multiplied by `gamma` once too often?"),
     (4, "compute_gae", instead(GAE.format(weight="gamma * lam**2")), "`lam` squared"),
     (4, "compute_gae", edit("stacked + values", "stacked - values"), "sign between two terms (near `values`"),
     (4, "compute_gae", edit("dones, gamma)", "dones, 1.0)"), "`td_errors` is called with `gamma` = 1"),
@@ -85,6 +125,17 @@ UNLISTED = [
      "rewards=rewards + 0.5"), "in 3 of 8 wrong answers, model_left_in_eval_mode"),
     (11, "plan_microbatches", edit("_first = ", "_first = torch.arange(len(lengths)) if n_processes < 2 else "),
      "`n_processes` = 1 is handled apart"),
+    (4, "n_step_advantages", instead(UNDISCOUNTED), "counts 1 times at step 0; it must count 0.5 times"),
+    (1, "response_mask", instead(FIRST_ROW), "row 2 is right by itself and wrong below the others"),
+    (1, "masked_whiten", instead("return (values[mask] - values[mask].mean()) / values[mask].std()"),
+     "only the real tokens are returned"),
+    (1, "masked_mean", edit(".mean()", ".mean().item()"), "`.item()`, `float()` or Python's arithmetic"),
+    (7, "ValueModel.forward", edit("self.head(hidden)", "self.head(hidden[:, 1:])"), "there is one column too few"),
+    (5, "ppo_statistics", edit('"clip_fraction"', '"clipfrac"'), "the key is `clip_fraction`, not `clipfrac`"),
+    (2, "pairwise_loss", instead("return -torch.sigmoid(chosen - rejected - (0 if margin is None else margin)).mean()"),
+     "`sigmoid` in place of `logsigmoid`"),
+    (13, "reduce_losses", instead(MEAN_OF_ROWS), "`denominator` 'tokens' taken for 'responses'"),
+    (13, "group_advantages", instead("return torch.zeros_like(scores)"), "does not import `torch`"),
 ]  # fmt: skip
 
 
@@ -111,6 +162,16 @@ def test_a_wrong_answer_that_no_list_holds_is_explained(number: int, exercise: s
     said = first_failure(subject_of(lesson, exercise, change), lesson, exercise)
     assert "Likely cause:" in said or "Where it differs:" in said, said
     assert told in said, said
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize(
+    "number, exercise, change, silent", [pytest.param(*row, id=f"{row[1]}-{i}") for i, row in enumerate(NOT_SAID)]
+)
+def test_what_agrees_by_chance_is_not_told(number: int, exercise: str, change: Change, silent: str):
+    lesson = read_lesson(str(number)).name
+    said = first_failure(subject_of(lesson, exercise, change), lesson, exercise)
+    assert "expected" in said and silent not in said, said
 
 
 ODD = ("return rewards + gamma * next_values", "return rewards.cos() + gamma * next_values.sin()")

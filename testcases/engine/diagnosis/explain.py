@@ -1,7 +1,6 @@
 """Which of a lesson's wrong answers explains what a student's code gave."""
 
 import itertools
-import re
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,7 +12,7 @@ from ..catalog import section_for
 from ..execution import Evaluator, LocalEvaluator, Outcome, Request
 from ..oracle import Change, Reference, WrongAnswer, cost_of, examples, kept, region_text, suspects, wrong_answers
 from ..report import same_outcome
-from .evidence import KEPT, Seen, cause_of_error, cause_shown, facts, where
+from .evidence import KEPT, Seen, cause_of_error, cause_shown, facts, names_in, where
 from .hypotheses import CHEAP, Hypothesis, distance, function_in, words_of
 from .search import MAX_FAILED, Failed, Search, bench_of
 
@@ -112,7 +111,7 @@ class Explanation:
         with left_out():
             shown = shown or self._depends(seen)
         with left_out():
-            return Diagnosis(shown=shown, where="" if shown else self._where(seen))
+            return Diagnosis(shown=shown, where="" if shown or outcome.value is None else self._where(seen))
         return Diagnosis(shown=shown)
 
     def _shown(self, seen: Seen) -> str:
@@ -125,12 +124,12 @@ class Explanation:
 
     def _depends(self, seen: Seen, search: bool = True) -> str:
         """What explains a part of what is wrong, and what the code depends on and must not."""
-        asked, _, mine = seen
-        if mine.error:
+        asked, right, mine = seen
+        if mine.error or mine.value is None or mine.used_global_random > right.used_global_random:
             return ""
         wrong = self._wrong_of(asked.lesson, asked.exercise)
         found = list(itertools.islice(facts(asked, wrong, self._both), 2))
-        if search and (part := self._search(asked.lesson, asked.exercise).partly()):
+        if search and (part := self._search(asked.lesson, asked.exercise).partly(self._subject.evaluate)):
             hypothesis, count, most = part
             text = hypothesis.text.removeprefix("with ")
             found = [f"{f'in {count} of {most} wrong answers, ' if count < most else ''}{text}", *found[:1]]
@@ -141,7 +140,7 @@ class Explanation:
         return function_in(self._subject.text(lesson, read_lesson(lesson).file_of(exercise)), exercise)
 
     def _names(self, lesson: str, exercise: str) -> set[str]:
-        return set(re.findall(r"\w+", self._subject.text(lesson, read_lesson(lesson).file_of(exercise))))
+        return names_in(self._subject.text(lesson, read_lesson(lesson).file_of(exercise)))
 
     @kept
     def _wrong_of(self, lesson: str, exercise: str) -> list[Request]:

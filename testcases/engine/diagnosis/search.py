@@ -3,10 +3,11 @@
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from ..execution import Outcome, Request
+from ..execution import Outcome, Request, tensors_in
 from ..oracle import calls_made, cost_of, kept
 from ..report import same_outcome
 from .evidence import is_evidence
@@ -29,11 +30,14 @@ LAYERS: tuple[Callable[[Bench], Iterator[Hypothesis]], ...] = (
     listed_once,
 )
 MAX_HYPOTHESES = 2_000
-MAX_CALLS = (2**17, 7 * 2**15, 2**14, 2**14, 2**13)
+MAX_CALLS = (2**17, 6 * 2**15, 2**14, 2**14, 2**13)
 """To which the questions of each layer may lead, some two million in a second. Counted, so that the same code is told
 the same on each machine."""
-MAX_PARTLY, MOST_PARTS = 2**13, 8
-"""The same, and the wrong examples, where a cause may explain a part of what is wrong."""
+MAX_PARTLY, MOST_PARTS, LEAST_ASKED = 2**14, 8, 20
+"""The same, and the wrong examples, where a cause may explain a part of what is wrong; however slow a question is, as
+many hypotheses are asked."""
+SHARE = 3
+"""A cause of fewer than one in so many wrong examples may agree with them by chance."""
 MAX_SEARCHES = 2
 MAX_NAMED = 2
 MAX_FAILED = 4
@@ -132,32 +136,54 @@ class Search:
         own = [hypothesis for hypothesis in found.values() if not hypothesis.place]
         return own or list(found.values())
 
-    def partly(self) -> tuple[Hypothesis, int, int] | None:
+    def partly(self, ask: Callable[[Request], Outcome]) -> tuple[Hypothesis, int, int] | None:
         """The cause that explains most of the wrong examples, in value; how many it explains, and of how many.
 
-        At least two, or the only one: the numbers of an example are drawn, so chance does not give them.
+        At least two, or the only one: the numbers of an example are drawn, so chance does not give them. Its options
+        are not: a cause of a few has to agree where one of them is another (`ask` gives the student's answer).
         """
         wrong = [i for i in self._wrong if is_evidence(self._right[i], self._mine[i])]
         best: tuple[Hypothesis, int, int] | None = None
+        if not wrong:
+            return None
         wrong = wrong[:MOST_PARTS]
         for layer in (LAYERS.index(listed_once), LAYERS.index(listed_twice)):
-            for hypothesis in self._most_likely(layer, self._cost)[: MAX_PARTLY // self._cost] if wrong else ():
-                count = self._explained(hypothesis, wrong, best[1] if best else 0)
+            most = max(MAX_PARTLY // self._cost, LEAST_ASKED if layer == LAYERS.index(listed_once) else 0)
+            for hypothesis in self._sorted(layer)[:most]:
+                explained = self._explained(hypothesis, wrong, best[1] if best else 0)
+                count = len(explained)
                 if count >= min(2, len(wrong)) and (best is None or count > best[1]):
-                    best = hypothesis, count, len(wrong)
+                    if count == len(wrong) or self._persists(hypothesis, explained, len(wrong), ask):
+                        best = hypothesis, count, len(wrong)
             if best and best[1] == len(wrong):
                 break
         return best
 
-    def _explained(self, hypothesis: Hypothesis, wrong: list[int], least: int) -> int:
-        """How many; 0 where that is no more than `least`, or no right one stays right."""
-        count = 0
+    def _persists(
+        self, hypothesis: Hypothesis, explained: list[int], most: int, ask: Callable[[Request], Outcome]
+    ) -> bool:
+        """Whether it still agrees where an option that has a say is another; without options, the share decides."""
+        moved = [other for i in explained[:2] for other in _with_other_options(self._bench.examples[i])]
+        for other in moved:
+            theirs, mine = self._bench.ask(hypothesis, other), ask(other)
+            right = self._bench.ask(Hypothesis(""), other)
+            if not (right.error or mine.error) and is_evidence(right, mine) and same_outcome(mine, theirs, True):
+                return True
+        # Of flags and counts there are few: they may be equal by chance.
+        are_flags = all(not one.is_floating_point() for i in explained for one in tensors_in(self._mine[i].value))
+        is_call = self._bench.examples[explained[0]].scenario is None
+        return not moved and not (are_flags and is_call) and SHARE * len(explained) >= most
+
+    def _explained(self, hypothesis: Hypothesis, wrong: list[int], least: int) -> list[int]:
+        """Those that it explains; none where they are no more than `least`, or all in the second half."""
+        found: list[int] = []
         for place, i in enumerate(wrong):
-            if count + len(wrong) - place <= least:
-                return 0
+            if len(found) + len(wrong) - place <= least or (not found and 2 * place > len(wrong)):
+                return []
             given = self._bench.may_give(hypothesis, self._bench.examples[i], self._mine[i])
-            count += given and same_outcome(self._mine[i], self._bench.ask_example(hypothesis, i), values_only=True)
-        return count
+            if given and same_outcome(self._mine[i], self._bench.ask_example(hypothesis, i), values_only=True):
+                found.append(i)
+        return found
 
     @kept
     def _agreeing_in(self, layer: int, values_only: bool) -> list[Hypothesis]:
@@ -167,8 +193,13 @@ class Search:
 
     @kept
     def _most_likely(self, layer: int, cost: int) -> list[Hypothesis]:
-        """Those whose words are most like the student's, as many as may be asked a question of this cost."""
-        return sorted(hypotheses_of(self._bench, layer), key=self._distance)[: MAX_CALLS[layer] // cost]
+        """As many as may be asked a question of this cost."""
+        return self._sorted(layer)[: MAX_CALLS[layer] // cost]
+
+    @kept
+    def _sorted(self, layer: int) -> list[Hypothesis]:
+        """First those whose words are most like the student's."""
+        return sorted(hypotheses_of(self._bench, layer), key=self._distance)
 
     def _distance(self, hypothesis: Hypothesis) -> int:
         """From the student's code. One without code of its own is nearer for each name in its text that stands in the
@@ -185,3 +216,13 @@ class Search:
             return False
         answers = ((self._mine[i], self._bench.ask_example(hypothesis, i)) for i in (first, *others))
         return all(same_outcome(mine, theirs, values_only) for mine, theirs in answers)
+
+
+def _with_other_options(asked: Request) -> Iterator[Request]:
+    """The question with one of its numbers, that is no tensor, a bit larger or smaller."""
+    for name, value in asked.arguments.items():
+        if type(value) is float or (type(value) is int and not asked.scenario):
+            others = (value + 1, value - 1) if type(value) is int else (1.3 * value + 1e-3, 0.7 * value)
+            for other in others:
+                arguments = {**asked.arguments, name: other}
+                yield replace(asked, arguments=arguments, grad_of=(), grad_weights=None)

@@ -6,7 +6,7 @@ from ppo_by_hand.faces import face
 
 if TYPE_CHECKING:
     from .dependence import facts
-    from .exceptions import cause_of_error
+    from .exceptions import cause_of_error, names_in
     from .localize import where
     from .signs import Seen
     from .symptoms import KEPT, cause_shown, is_evidence

@@ -5,6 +5,7 @@ code: an option that changes nothing, padding that enters, a row that runs into 
 steps. So a first draft with three mistakes still hears of one.
 """
 
+import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -40,7 +41,8 @@ def facts(failing: Request, wrong: Sequence[Request], ask: Ask) -> Iterator[str]
         yield padding
     yield from _unused(seen, without_masks=bool(padding))
     # Where padding enters, rows and steps of padding do as well.
-    for tell in () if padding else (_rows, _steps):
+    factors = functools.partial(_factors, others=direct[1:])
+    for tell in () if padding else (_rows, _beside_others, factors, _steps):
         if text := _first(text for one in direct for text in tell(one)):
             yield text
             break
@@ -151,7 +153,88 @@ def _with_row(tensor: Tensor, row: int) -> Tensor:
     return other
 
 
+def _beside_others(seen: _Seen) -> Iterator[str]:
+    """A row that is right by itself, and wrong beside the others."""
+    tensors = {name: one for name, one in seen.asked.arguments.items() if isinstance(one, Tensor) and one.dim()}
+    right, mine = seen.right.value, seen.mine.value
+    if not (isinstance(right, Tensor) and isinstance(mine, Tensor) and right.shape == mine.shape and right.dim()):
+        return
+    if {len(one) for one in tensors.values()} != {len(right)} or not any(one.dim() > 1 for one in tensors.values()):
+        return
+    good = close(right.double(), mine.double(), ROUGH).flatten(1).all(1) if right.dim() > 1 else right == mine
+    wrong = [row for row in range(len(right)) if not bool(good[row])]
+    for row in wrong if len(wrong) < len(right) else ():
+        alone = seen.changed(**{name: one[row : row + 1] for name, one in tensors.items()})
+        if alone is None or not alike(alone[0].value, alone[1].value):
+            return
+    if wrong and len(wrong) < len(right):
+        yield (
+            f"row {wrong[0]} is right by itself and wrong below the others: does a loop over rows end, or return, too "
+            "early, or is something of the rows before kept?"
+        )
+
+
 # Steps
+
+
+def _factors(seen: _Seen, others: Sequence[_Seen]) -> Iterator[str]:
+    """Where the answer is linear in an argument: a step that counts by another factor than it must."""
+    for text, quotient in _other_factors(seen):
+        # In numbers worked by hand, gamma may be a half by chance.
+        known = {hint for other in others for _, ratio in _other_factors(other) for hint in _ratios(other.asked, ratio)}
+        yield text + next((hint for hint in _ratios(seen.asked, quotient) if hint in known), "")
+
+
+def _other_factors(seen: _Seen) -> Iterator[tuple[str, float]]:
+    """What is said of it, and how many times too large it is."""
+    for name, tensor in seen.asked.arguments.items():
+        if not _is_float(tensor) or not tensor.dim() or not 1 < tensor.shape[-1] <= MOST_STEPS + 1:
+            continue
+        for step in range(tensor.shape[-1]):
+            once, twice = (seen.changed(**{name: _grown(tensor, step, size)}) for size in (1.0, 2.0))
+            if once is None or twice is None:
+                continue
+            for part in (one for one in _parts(seen.right) if one.kind is Kind.VALUE):
+                due, got = (_slope(part, *three) for three in zip((seen.right, seen.mine), once, twice, strict=True))
+                if due is None or got is None or due.shape != got.shape:
+                    continue
+                for place in (~close(due, got, ROUGH) & (due != 0) & (got != 0)).nonzero().tolist()[:1]:
+                    one, other = float(due[tuple(place)]), float(got[tuple(place)])
+                    at = f" at step {place[-1]}" if due.dim() == tensor.dim() else " in the answer"
+                    yield (
+                        f"`{name}` at step {step} counts {other:.4g} times{at}{_of(part)}; it must count {one:.4g} "
+                        "times (steps count from 0)",
+                        other / one,
+                    )
+
+
+def _grown(tensor: Tensor, step: int, size: float) -> Tensor:
+    other = tensor.clone()
+    other[..., step] = other[..., step] + size
+    return other
+
+
+def _slope(part: Part, *outcomes: Outcome) -> Tensor | None:
+    """What one step more adds to a part of the answer; None where two do not add twice as much."""
+    tensors: list[Any] = [_parts(one).get(part) for one in outcomes]
+    if not all(_is_float(one) and one.dim() and one.shape == tensors[0].shape for one in tensors):
+        return None
+    before, once, twice = (one.double() for one in tensors)
+    return once - before if bool(close(2 * (once - before), twice - before, ROUGH).all()) else None
+
+
+def _ratios(asked: Request, factor: float) -> Iterator[str]:
+    """What the quotient of two factors may be, in numbers of the question."""
+    if abs(factor + 1) < 1e-6:
+        yield ": is a sign wrong?"
+    numbers = {name: value for name, value in asked.arguments.items() if type(value) is float and value not in (0, 1)}
+    products = {f"`{name}`": value for name, value in numbers.items()}
+    products |= {f"`{a}` times `{b}`": numbers[a] * numbers[b] for a, b in itertools.combinations(numbers, 2)}
+    for text, value in products.items():
+        if abs(factor * value - 1) < 1e-6:
+            yield f": is it to be multiplied by {text}?"
+        if abs(factor / value - 1) < 1e-6:
+            yield f": is it multiplied by {text} once too often?"
 
 
 def _steps(seen: _Seen) -> Iterator[str]:

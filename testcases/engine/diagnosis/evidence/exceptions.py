@@ -1,6 +1,8 @@
 """What an exception says of the code: a beginner reads torch's sentence, and not which line of thought led there."""
 
+import ast
 import difflib
+import importlib.util
 import re
 
 from torch import Tensor
@@ -99,6 +101,24 @@ NO_ATTRIBUTE = re.compile(r"'(?!NoneType)(\w+)' object has no attribute '(\w+)'"
 NOTHING = re.compile(r"NoneType")
 
 
+IMPORTS = {
+    "F": "import torch.nn.functional as F",
+    "np": "import numpy as np",
+    "nn": "from torch import nn",
+    "Tensor": "from torch import Tensor",
+}
+
+
+def names_in(source: str) -> set[str]:
+    """The names that a file's code has: not the words of its texts."""
+    try:
+        nodes = [*ast.walk(ast.parse(source))]
+    except SyntaxError:
+        return set()
+    fields = ("id", "arg", "attr", "name", "asname")
+    return {name for node in nodes for field in fields if isinstance(name := getattr(node, field, None), str)}
+
+
 def cause_of_error(error: StudentError, request: Request, known: set[str]) -> str:
     """A sentence, or "". `known`: the names that the file has."""
     if error.kind not in ("raised", "backward"):
@@ -108,6 +128,8 @@ def cause_of_error(error: StudentError, request: Request, known: set[str]) -> st
         if re.search(pattern, said, re.DOTALL):
             return text
     if found := UNKNOWN.search(said):
+        if line := IMPORTS.get(found[1]) or (importlib.util.find_spec(found[1]) and f"import {found[1]}"):
+            return f"the file does not import `{found[1]}`: `{line}` at its top"
         close = difflib.get_close_matches(found[1], known - {found[1]}, n=1)
         return f"the file has no `{found[1]}`" + (f"; it has `{close[0]}`" if close else ": is an import missing?")
     if found := NO_ATTRIBUTE.search(said):

@@ -74,7 +74,9 @@ def where(seen: list[Seen], failing: Seen, ask: Callable[[Request], tuple[Outcom
         pairs = [(asked, _flat(right), _flat(mine)) for asked, right, mine in wrong]
         (parts, is_all), kind = _parts_of(pairs), of_another_kind(pairs)
         # The numbers of what is of another kind say nothing more.
-        told = ["" if is_all else _part(parts, pairs), *([kind] if kind else _numbers_of(parts, pairs))]
+        # A type or shape stands beside the expected one already.
+        differs = _numbers_of(parts, pairs) if not kind else [kind] * ("dtype" in kind)
+        told = ["" if is_all else _part(parts, pairs), *differs]
         of_type = bool(kind) or DIGITS in told
     if len(wrong) > 1:
         told.insert(0, _questions([one[0] for one in wrong], right, of_type))
@@ -329,7 +331,7 @@ def _regions(asked: Request, like: Tensor) -> Iterator[tuple[str, Tensor]]:
     yield "in the first column", column == 0
     yield "after the first column", column > 0
     yield "before the last column", column < like.shape[-1] - 1
-    if like.dim() > 1:
+    if like.dim() > 1 and len(like) > 1:
         row = torch.arange(len(like)).reshape(-1, *[1] * (like.dim() - 1)).expand(like.shape)
         yield "in the first row", row == 0
         yield "in the last row", row == len(like) - 1

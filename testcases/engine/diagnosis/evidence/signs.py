@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from ...execution import Outcome, Request
+from ...execution import Outcome, Request, fields_of
 from ...report import same_outcome, show, show_argument, type_name
 
 Seen = tuple[Request, Outcome, Outcome]
@@ -46,6 +46,75 @@ def beside_the_answer(failing: Seen) -> str:
     if not same_outcome(right, clean):
         return ""
     return f"the answer itself is right; not left as before the call: {', '.join(changed)}"
+
+
+def form_of(asked: Request, right: Outcome, mine: Outcome) -> str:
+    """What a wrong type or shape of the answer, or of its first part that has one, comes from."""
+    for due, got in _forms(right.value, mine.value):
+        if isinstance(due, Tensor) and isinstance(got, (int, float)):
+            return "`.item()`, `float()` or Python's arithmetic makes a number of a tensor: no gradient passes it"
+        if isinstance(due, (int, float)) and isinstance(got, Tensor):
+            return "a tensor where a Python number is due: `.item()`"
+        if isinstance(due, Tensor) and isinstance(got, Tensor) and due.shape != got.shape:
+            return _of_dimensions(asked, due, got) if due.dim() != got.dim() else _of_sizes(asked, due, got)
+    if isinstance(right.value, dict) and isinstance(mine.value, dict):
+        return _of_keys([*right.value], [*mine.value])
+    return ""
+
+
+def _forms(right: Any, mine: Any) -> Iterator[tuple[Any, Any]]:
+    right, mine = fields_of(right)[0], fields_of(mine)[0]
+    if isinstance(right, dict) and isinstance(mine, dict):
+        yield from ((right[key], mine[key]) for key in right if key in mine)
+    elif isinstance(right, tuple) and isinstance(mine, tuple) and len(right) == len(mine):
+        yield from zip(right, mine, strict=True)
+    else:
+        yield right, mine
+
+
+def _of_dimensions(asked: Request, due: Tensor, got: Tensor) -> str:
+    masks = [value for name, value in asked.arguments.items() if "mask" in name and isinstance(value, Tensor)]
+    if got.dim() == 1 and any(mask.shape == due.shape and got.numel() == int(mask.sum()) for mask in masks):
+        return (
+            "only the real tokens are returned, one after another: put each back in its place (masked_scatter, where)"
+        )
+    sizes = [size for size in got.shape if size != 1] == [size for size in due.shape if size != 1]
+    if got.dim() > due.dim() and sizes and got.numel() > 1:
+        return "a dimension of size 1 is left: `squeeze` it, or reduce without `keepdim`"
+    if got.dim() == 2 * due.dim():
+        return "`x[..., index]` takes every index at every place: `gather` takes to each place its own"
+    if got.dim() > due.dim() and got.shape[: due.dim()] == due.shape and got.numel() > due.numel():
+        return "a dimension is left at the end: it is to be summed over, averaged, or picked from with `gather`"
+    return "a dimension too many is reduced: pass `dim=`" if got.dim() < due.dim() and due.numel() > 1 else ""
+
+
+def _of_sizes(asked: Request, due: Tensor, got: Tensor) -> str:
+    differ = [i for i, (one, other) in enumerate(zip(due.shape, got.shape, strict=True)) if one != other]
+    if len(differ) > 1:
+        return ""
+    place = differ[0]
+    one, other, name = due.shape[place], got.shape[place], "row" if place == 0 and due.dim() > 1 else "column"
+    given = [
+        key
+        for key, value in asked.arguments.items()
+        if isinstance(value, Tensor) and value.dim() > place and value.shape[place] == other
+    ]
+    if other == 0:
+        return f"there is no {name} at all: a slice is empty"
+    if other == 1:
+        return f"there is one {name} where {one} are due: one is picked, or summed over, and the others are lost"
+    if given and other > one + 1:
+        return f"there are as many {name}s as `{given[0]}` has: is a slice missing?"
+    if abs(other - one) == 1:
+        return f"there is one {name} too {'many' if other > one else 'few'}: is a slice, or a loop, off by one?"
+    return ""
+
+
+def _of_keys(due: list[str], got: list[str]) -> str:
+    missing, new = [key for key in due if key not in got], [key for key in got if key not in due]
+    if len(missing) == len(new) == 1:
+        return f"the key is `{missing[0]}`, not `{new[0]}`"
+    return f"the answer has no `{missing[0]}`" if missing else ""
 
 
 def of_another_kind(pairs: list[Pair]) -> str:

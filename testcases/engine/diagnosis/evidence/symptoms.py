@@ -15,7 +15,7 @@ from ...execution import Outcome, Request, tensors_in
 from ...oracle import shared_reference
 from ...report import EXACT, Rules, close, is_rounding, same_outcome, same_slope
 from ..hypotheses import CHEAP, is_flags
-from .signs import Seen
+from .signs import Seen, form_of
 
 Ask = Callable[[Request], tuple[Outcome, Outcome]]
 """The right answer to another question, and the student's."""
@@ -73,7 +73,7 @@ MADE = re.compile(r"\b(zeros|ones|empty|full|tensor|arange|linspace|eye)\(")
 def cause_shown(failing: Seen, wrong: Sequence[Request], ask: Ask, code: str = "") -> str:
     """A sentence, or "". `wrong`: the ordinary examples that the student has wrong as well; `code`: the function."""
     told = itertools.chain(
-        (tell(*failing) for tell in (_changed, _left, _gradient, _of_nan)),
+        (tell(*failing) for tell in (_changed, _left, form_of, _gradient, _of_nan)),
         (_dtype(*failing, code), _digits(*failing), _of_infinity(*failing, ask), _of_float32(*failing, ask)),
     )
     texts = (
@@ -147,7 +147,8 @@ def _of_infinity(asked: Request, right: Outcome, mine: Outcome, ask: Ask) -> str
 
 def _digits(asked: Request, right: Outcome, mine: Outcome) -> str:
     pairs = [(due, got) for due, got in _numbers(right, mine) if not bool(close(due, got, EXACT).all())]
-    is_alone = not asked.scenario  # A step of a training that is small anyway agrees as well.
+    # A step of a training that is small anyway agrees as well.
+    is_alone = not asked.scenario or ("." not in asked.exercise and "learning_rate" not in asked.arguments)
     return SIX_DIGITS if is_alone and pairs and all(is_rounding(*pair) for pair in pairs) else ""
 
 
@@ -225,6 +226,8 @@ def _says_something(right: Tensor, got: Tensor) -> bool:
 def _floats(right: Any, mine: Any) -> list[tuple[float, float]]:
     if isinstance(right, dict) and isinstance(mine, dict):
         return [pair for key in right.keys() & mine.keys() for pair in _floats(right[key], mine[key])]
+    if isinstance(right, (list, tuple)) and isinstance(mine, (list, tuple)) and len(right) == len(mine):
+        return [pair for one, other in zip(right, mine, strict=True) for pair in _floats(one, other)]
     return [(right, mine)] if isinstance(right, float) and isinstance(mine, float) else []
 
 

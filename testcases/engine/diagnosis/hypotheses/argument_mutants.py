@@ -43,9 +43,13 @@ def of_arguments(bench: Bench, place: str) -> Iterator[Hypothesis]:
         if len(path) == 1 and default is not inspect.Parameter.empty and (default is None or default not in (0, 1)):
             text, change = f"{when}with `{name}` at its default {default!r}", _set(path, _always(default))
             yield Hypothesis(text, place, arguments=change, names=_words(name, *here), unused=(name,))
-        for word in sorted({value for value in values if isinstance(value, str)}):
+        words = sorted({value for value in values if isinstance(value, str)})
+        for word in words:
             text, change = f"{when}with `{name}` always {word!r}", _set(path, _always(word))
             yield Hypothesis(text, place, arguments=change, names=_words(name, *here), unused=(name,))
+        for word, taken in itertools.permutations(words, 2):
+            text, change = f"{when}with `{name}` {word!r} taken for {taken!r}", _set(path, _taken_for(word, taken))
+            yield Hypothesis(text, place, arguments=change, names=_words(name, *here))
     for one, other in itertools.combinations(found, 2):
         if any(_alike(*pair) for pair in zip(found[one], found[other], strict=False)):
             text, names = f"{when}with `{'.'.join(one)}` and `{'.'.join(other)}` swapped", _words(*one, *other, *here)
@@ -269,6 +273,10 @@ def _copied(kept: Path, lost: Path, given: Arguments) -> Arguments:
 
 def _always(value: Any) -> Callable[[Any], Any]:
     return lambda _: value
+
+
+def _taken_for(one: str, other: str) -> Callable[[Any], Any]:
+    return lambda value: other if value == one else value
 
 
 def _filled(path: Path, mask: Path, keep: bool, given: Arguments) -> Arguments:

@@ -254,7 +254,8 @@ def _of_call(node: ast.Call, told: Callable[[str], bool]) -> Iterator[Edit]:
         if not isinstance(argument, ast.Starred):
             yield f"{what} left out", argument
     for other in NAMES.get(name, ()):
-        yield f"`{other}` in place of `{name}`", _changed(node, func=_changed(node.func, **{field: other}))
+        func = _changed(node.func, attr=other) if field == "attr" else _of_torch(other)
+        yield f"`{other}` in place of `{name}`", _changed(node, func=func)
     args, keywords = node.args, node.keywords
     for i in range(len(args) - 1):
         swapped = [*args[:i], args[i + 1], args[i], *args[i + 2 :]]
@@ -264,6 +265,12 @@ def _of_call(node: ast.Call, told: Callable[[str], bool]) -> Iterator[Edit]:
         yield f"{option} of {what} left out", _changed(node, keywords=keywords[:i] + keywords[i + 1 :])
     if args:
         yield f"the last argument of {what} left out", _changed(node, args=args[:-1])
+
+
+def _of_torch(name: str) -> ast.expr:
+    """The file need not have imported it by its name."""
+    home = "torch" if hasattr(torch, name) else "torch.nn.functional"
+    return ast.parse(f"{home}.{name}", mode="eval").body
 
 
 def _of_dict(node: ast.Dict, told: Callable[[str], bool]) -> Iterator[Edit]:
@@ -326,6 +333,11 @@ def _of_block(block: list[ast.stmt], inside: Any, told: Callable[[str], bool]) -
             yield _step(one, told), place, [*before, *after]
         if after and not isinstance(after[0], ast.Return):
             yield "two steps in the other order", place, [*before, after[0], one, *after[1:]]
+        if isinstance(one, (ast.Expr, ast.AugAssign)):
+            for j in range(i - 1):
+                yield "a step that comes too early", place, [*before[:j], one, *before[j:], *after]
+            for j in range(2, len(after)):
+                yield "a step that comes too late", place, [*before, *after[:j], one, *after[j:]]
         for kind, changed in STATEMENTS.get(type(one), lambda one: ())(one):
             yield kind, place, [*before, *changed, *after]
 
