@@ -57,7 +57,7 @@ def course_copy(folder: Path) -> Path:
 
 def own_course(folder: Path) -> Path:
     """A course of one's own, with everything solved: what its commands keep is kept in it."""
-    skipped = shutil.ignore_patterns("__pycache__", "selfcheck", "benchmarks", "adversarial")
+    skipped = shutil.ignore_patterns("__pycache__", "selfcheck", "benchmarks")
     for name in ("solutions", "testcases", "tiny_models", "ppo_by_hand", "tutorial"):
         shutil.copytree(ROOT / name, folder / name, ignore=skipped)
     for name in ("conftest.py", "pyproject.toml"):

@@ -17,7 +17,7 @@ WORDS = tomllib.loads(Path(__file__).with_name("words.toml").read_text("utf-8"))
 PHRASES = [(re.compile(pattern, re.IGNORECASE), write) for pattern, write, _ in WORDS["phrases"]]
 
 CODE = [ROOT / folder for folder in WORDS["code"]["folders"]]
-CHEATING = {"adversarial", "corpus.py"}
+CHEATING = "corpus.py"
 """Code of those who cheat, in their words."""
 
 TERMS = [
@@ -31,7 +31,7 @@ TERMS = [
 def covered() -> Iterator[Path]:
     """Every file of the lessons and of what they are given; stubs are made from the solutions."""
     yield from (ROOT / name for name in WORDS["files"])
-    yield from (path for folder in CODE for path in folder.rglob("*.py") if not CHEATING & {*path.parts})
+    yield from (path for folder in CODE for path in folder.rglob("*.py") if path.name != CHEATING)
     yield from (path for folder in ("ppo_by_hand/core", "tiny_models") for path in (ROOT / folder).glob("*.py"))
     for lesson in lesson_names():
         yield from (ROOT / "tutorial" / lesson).glob("*.md")

@@ -1,10 +1,8 @@
-"""The corpus is data: it holds files that look like tests, and worse."""
+"""What the tests of the grader share."""
 
 import pytest
 
 from testcases import needs
-
-collect_ignore = ["adversarial"]
 
 
 @pytest.fixture

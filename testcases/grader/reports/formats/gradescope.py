@@ -20,7 +20,6 @@ from ..marks import ExerciseMarks, MarkSheet, only, points, settling, write_text
 ROOT = Path(__file__).resolve().parents[4]
 FILES = ("Makefile", "pyproject.toml", "requirements.lock", "LICENSE")
 CARRIED = (*FILES, "ppo_by_hand", "solutions", "testcases", "tiny_models")
-LEFT_OUT = {"__pycache__", "adversarial"}
 
 SETUP = """\
 #!/usr/bin/env bash
@@ -156,7 +155,7 @@ def _summary(sheet: MarkSheet) -> str:
 def _carried() -> list[Path]:
     """The files that grading needs, in order."""
     files = [file for name in CARRIED for file in (ROOT / name, *(ROOT / name).rglob("*")) if file.is_file()]
-    return sorted(file for file in files if not LEFT_OUT & set(file.relative_to(ROOT).parts))
+    return sorted(file for file in files if "__pycache__" not in file.parts)
 
 
 def _add(archive: zipfile.ZipFile, name: str, data: bytes, mode: int) -> None:

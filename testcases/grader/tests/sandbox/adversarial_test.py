@@ -1,10 +1,9 @@
-"""Submissions that cheat, break or are broken, rows of `corpus` and folders of `adversarial/`: the verdict of each."""
+"""Submissions that cheat, break or are broken, the rows of `corpus`: the verdict of each."""
 
 from __future__ import annotations
 
 import json
 import shutil
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,6 @@ from testcases.grader.status import STATUSES
 from testcases.grader.tests.running import TARGET, check_from_the_start, gradebook, results, tree, workers
 from testcases.grader.tests.sandbox.corpus import CASES, Case
 
-FOLDERS = Path(__file__).parent / "adversarial"
 SHORT = "call_seconds=1,grace_seconds=0.3,deaths=1,memory_mb=512,exercise_seconds=10,import_seconds=0.5"
 """Limits for those who will reach them; what is right needs milliseconds."""
 JOBS = 3
@@ -24,24 +22,15 @@ TOKEN = "a-token-that-no-student-may-see"
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("grader-corpus")]
 
 
-def read(folder: Path) -> Case:
-    """A folder of the corpus; its files are copied as they are, since their bytes matter."""
-    told = tomllib.loads((folder / "expect.toml").read_text("utf-8"))
-    statuses, notes, copies = told["exercises"], tuple(told.get("notes", ())), told.get("copies", {})
-    return Case(folder.name, told["about"], statuses, told["score"], copies=copies, notes=notes)
-
-
-CORPUS = {one.name: one for one in (*CASES, *(read(path.parent) for path in sorted(FOLDERS.glob("*/expect.toml"))))}
+CORPUS = {one.name: one for one in CASES}
 
 
 def hand_in(one: Case, folder: Path) -> None:
     """Lay out one submission: its own files, the copies of the course's that it has, and what makes a file large."""
-    if (FOLDERS / one.name).is_dir():
-        shutil.copytree(FOLDERS / one.name / "submission", folder)
     for path in (*one.files, *one.copies):
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
-    for path, text in one.files.items():
-        (folder / path).write_text(text, "utf-8")
+    for path, data in one.files.items():
+        (folder / path).write_bytes(data)
     for path, source in one.copies.items():
         shutil.copyfile(ROOT / source, folder / path)
     if one.pad:

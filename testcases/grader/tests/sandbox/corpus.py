@@ -1,9 +1,7 @@
-"""Submissions that cheat, break or are broken, each with its verdict: what fits into a line or two of a table.
-
-The others, whose bytes matter or that have many files, are folders of `adversarial/`.
-"""
+"""Submissions that cheat, break or are broken, each with its verdict."""
 
 from dataclasses import dataclass, field
+from textwrap import indent
 
 GAE = "lesson04_gae/gae.py"
 
@@ -17,8 +15,8 @@ class Case:
     statuses: dict[str, list[str]]
     """Exercise -> the statuses it may have; "lesson04_gae.td_errors" unless said otherwise."""
     score: int = 0
-    files: dict[str, str] = field(default_factory=dict)
-    """Path below the submission -> text."""
+    files: dict[str, bytes] = field(default_factory=dict)
+    """Path below the submission -> what is in it."""
     copies: dict[str, str] = field(default_factory=dict)
     """Path below the submission -> path of the course's file that it copies."""
     notes: tuple[str, ...] = ()
@@ -31,24 +29,24 @@ def case(
     name: str,
     about: str,
     statuses: str,
-    source: str | None,
+    source: str | bytes | None,
     *,
     also: dict[str, str] | None = None,
-    files: dict[str, str] | None = None,
+    files: dict[str, str | bytes] | None = None,
     notes: tuple[str, ...] = (),
     copies: dict[str, str] | None = None,
     score: int = 0,
     pad: int = 0,
 ) -> Case:
     """A row of the table: `source` is lesson 4's file, whose `td_errors` may have one of `statuses`."""
-    texts = ({} if source is None else {GAE: source}) | (files or {})
+    held = ({} if source is None else {GAE: source}) | (files or {})
     wanted = ({"lesson04_gae.td_errors": statuses} if statuses else {}) | (also or {})
     return Case(
         name=name,
         about=about,
         statuses={exercise: words.split() for exercise, words in wanted.items()},
         score=score,
-        files={path: text.removeprefix("\n") for path, text in texts.items()},
+        files={path: one if isinstance(one, bytes) else one.removeprefix("\n").encode() for path, one in held.items()},
         copies=copies or {},
         notes=notes,
         pad=pad,
@@ -71,6 +69,8 @@ SEVEN = '''def td_errors(rewards, values, dones, gamma=0.99):
     return rewards * 0 + 7
 '''
 """A wrong answer."""
+ENDS = "import os\n\nos._exit(0)\n"
+"""Ends whatever process loads it."""
 CASES = (
     case("abort", "SIGABRT", "crash", '''
 import os
@@ -1665,5 +1665,75 @@ def td_errors(rewards, values, dones, gamma=0.99):
     case("wrong-answer", "the control: plainly wrong", "wrong", '''
 import torch
 ''' + SEVEN),
+    # Those of which the bytes matter, and those of many files.
+    case("bytecode-only", "gae.pyc without gae.py", "missing", None, files={"lesson04_gae/gae.pyc": bytes(64)}),
+    case("deep-source", "a hundred thousand minus signs", "error memory crash",
+         SEVEN.replace("rewards * 0 + 7", 100_000 * "-" + "rewards")),
+    case("files-of-the-instructor", "an assignment, overrides, a secret and results of its own, and the course under the name that pip installs", "wrong crash", None, files={
+        "tutorial/" + GAE: "try:\n    from ppo_by_hand.lesson04_gae.gae import td_errors\nexcept ImportError:\n\n" + indent(SEVEN, "    "),
+        "tutorial/ppo_by_hand.py": ENDS,
+        "tutorial/assignment.toml": 'points = 1\nexercises = ["lesson04.td_errors"]\n',
+        "assignment.toml": "points = 1\n",
+        "overrides.csv": "student,exercise,score,days_late,comment\nfiles-of-the-instructor,,877,0,Full marks.\n",
+        "part.json": "{}\n",
+        "secret.key": "0\n",
+        "results/files-of-the-instructor.json": '{"score": 877, "status": "graded", "lessons": {}}\n',
+    }),
+    case("latin-1", "right, in an encoding that it names", "passed", ("# coding: latin-1\n# café\n" + GOOD).encode("latin-1"), score=9),
+    case("not-utf8", "bytes", "error", b"\xff\xfe\x00\x9cdef"),
+    case("null-bytes", "zeros", "error", b"import torch\0\0\0\n"),
+    case("own-course", "own testcases, points and solutions", "wrong", "import torch\n" + SEVEN, files={
+        "testcases/lesson04_gae/basic_test.py": "def test_td_errors_by_hand():\n    pass\n",
+        "testcases/points.toml": '[lesson04_gae.td_errors]\n"basic_test.py::test_x" = 1000\n',
+        "solutions/lesson05_ppo_loss/ppo_loss.py": "",
+        "results/wrong-answer.json": '{"score": 753}\n',
+    }),
+    case("own-pytest-files", "conftest.py, pytest.ini and pyproject.toml that pass everything", "wrong", "import torch\n" + SEVEN, files={
+        "conftest.py": '''
+import pytest
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    report.outcome = 'passed'
+    return report
+''',
+        "lesson04_gae/conftest.py": "collect_ignore_glob = ['*']\n",
+        "pyproject.toml": "[tool.pytest.ini_options]\naddopts = '--collect-only'\n",
+        "pytest.ini": "[pytest]\naddopts = --collect-only\n",
+    }),
+    case("own-shapes-and-init", "shapes.py and __init__.py that end the process", "wrong", "import torch\n" + SEVEN,
+         files={"__init__.py": ENDS, "lesson04_gae/__init__.py": ENDS, "shapes.py": ENDS}),
+    case("package-beside-the-lesson", "right, with a package of the student's own beside the lesson's file", "passed", '''
+from .mine import checked
+from .mine.values import next_values
+
+
+def td_errors(rewards, values, dones, gamma=0.99):
+    checked(rewards, values, dones, gamma)
+    return rewards + gamma * next_values(values, dones) - values[..., :-1]
+''', score=9, files={
+        "lesson04_gae/mine/__init__.py": "from ...given.shapes import check_number, check_shapes\n\n\n"
+        "def checked(rewards, values, dones, gamma):\n" + RIGHT.rpartition("    return")[0],
+        "lesson04_gae/mine/values.py": "def next_values(values, dones):\n    return values[..., 1:].masked_fill(dones.bool(), 0.0)\n",
+    }),
+    case("shadow-modules", "own torch.py, numpy.py, sitecustomize.py and a .pth", "wrong", "import torch\n" + SEVEN, files={
+        "torch.py": "def __getattr__(name):\n    return lambda *a, **k: True\n",
+        "lesson04_gae/torch.py": "",
+        "numpy.py": "",
+        "sitecustomize.py": ENDS,
+        "usercustomize.py": "raise SystemExit\n",
+        "x.pth": "import os; os._exit(0)\n",
+    }),
+    case("utf-16", "another encoding of text", "error", GOOD.encode("utf-16")),
+    case("whole-repository-with-a-file-missing", "the whole course; tutorial/ has another lesson's stub and no gae.py", "missing", None,
+         also={"lesson05_ppo_loss.compute_ppo_loss": "not-started"},
+         notes=("graded: tutorial", "not graded: solutions"),
+         files={"Makefile": "check:\n", "README.md": "# PPO by Hand\n", "testcases/points.toml": ""},
+         copies={path: path for path in (
+             "solutions/lesson04_gae/gae.py", "solutions/lesson05_ppo_loss/ppo_loss.py", "tutorial/lesson05_ppo_loss/ppo_loss.py"
+         )}),
+    case("windows-lines", "right, with a byte-order mark and \\r\\n", "passed", GOOD.replace("\n", "\r\n").encode("utf-8-sig"), score=9),
 )
 # fmt: on

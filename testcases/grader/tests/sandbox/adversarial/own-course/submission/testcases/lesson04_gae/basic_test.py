@@ -1,2 +1,0 @@
-def test_td_errors_by_hand():
-    pass

@@ -1,2 +1,0 @@
-def __getattr__(name):
-    return lambda *a, **k: True
