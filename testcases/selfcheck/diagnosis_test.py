@@ -125,6 +125,8 @@ UNLISTED = [
      "rewards=rewards + 0.5"), "in 3 of 8 wrong answers, model_left_in_eval_mode"),
     (11, "plan_microbatches", edit("_first = ", "_first = torch.arange(len(lengths)) if n_processes < 2 else "),
      "`n_processes` = 1 is handled apart"),
+    (13, "kl_token_losses",
+     edit("(log_probs - old_log_probs.detach())", "(log_probs.detach() - old_log_probs)"), "ratio_is_data"),
     (4, "n_step_advantages", instead(UNDISCOUNTED), "counts 1 times at step 0; it must count 0.5 times"),
     (1, "response_mask", instead(FIRST_ROW), "row 2 is right by itself and wrong below the others"),
     (1, "masked_whiten", instead("return (values[mask] - values[mask].mean()) / values[mask].std()"),

@@ -137,7 +137,7 @@ class Search:
         return own or list(found.values())
 
     def partly(self, ask: Callable[[Request], Outcome]) -> tuple[Hypothesis, int, int] | None:
-        """The cause that explains most of the wrong examples, in value; how many it explains, and of how many.
+        """The cause that explains most of the wrong examples, in value if that is wrong; how many, and of how many.
 
         At least two, or the only one: the numbers of an example are drawn, so chance does not give them. Its options
         are not: a cause of a few has to agree where one of them is another (`ask` gives the student's answer).
@@ -180,8 +180,11 @@ class Search:
         for place, i in enumerate(wrong):
             if len(found) + len(wrong) - place <= least or (not found and 2 * place > len(wrong)):
                 return []
-            given = self._bench.may_give(hypothesis, self._bench.examples[i], self._mine[i])
-            if given and same_outcome(self._mine[i], self._bench.ask_example(hypothesis, i), values_only=True):
+            mine = self._mine[i]
+            given = self._bench.may_give(hypothesis, self._bench.examples[i], mine)
+            # Where the value is right, all that keeps it gives it: then the gradient has to be given.
+            in_value = not same_outcome(self._right[i], mine, values_only=True)
+            if given and same_outcome(mine, self._bench.ask_example(hypothesis, i), values_only=in_value):
                 found.append(i)
         return found
 
