@@ -276,6 +276,13 @@ class RightKlTokenLosses(Right, of="kl_token_losses"):
         return ratio * torch.special.expm1(gap) - ratio * gap
     """)
     """where in place of masked_fill, the product multiplied out"""
+    in_float64 = instead("""
+        now, then, ref = (
+            one.double().masked_fill(~mask, 0.0) for one in (log_probs, old_log_probs.detach(), ref_log_probs.detach())
+        )
+        return ((now - then).exp() * (torch.expm1(ref - now) - (ref - now))).to(log_probs.dtype)
+    """)
+    """with more digits than the answer has"""
 
 
 class TruncatedImportanceWeights(Wrong, of="truncated_importance_weights"):

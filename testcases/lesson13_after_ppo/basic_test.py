@@ -77,7 +77,7 @@ def test_group_advantages_of_equal_scores_without_epsilon():
         "also-if-it-is-in-the-middle": ([[1.0, 0.0, 1.0]], [True]),
         "each-group-by-itself": ([[1.0, 1.0], [0.0, 1.0], [0.0, 0.0]], [False, True, False]),
         "all-wrong-is-as-useless-as-all-right": ([[0.0, 0.0], [1.0, 1.0]], [False, False]),
-        "a-small-difference-is-one": ([[1.0, 1.0 + 1e-9]], [True]),
+        "a-small-difference-is-one": ([[1e-9, 2e-9], [100_000.0, 100_001.0]], [True, True]),
         "the-sum-does-not-matter": ([[-1.0, 1.0], [0.0, 0.0]], [True, False]),
         "a-nan-does-not-disappear": ([[NAN, NAN], [1.0, NAN], [3.0, 3.0]], [True, True, False]),
         "infinite-and-equal": ([[INF, INF], [-INF, INF]], [False, True]),

@@ -58,7 +58,7 @@ def _at_the_corners(draw: torch.Generator) -> list[Request]:
     now, then, full = normal_from(draw, 2, 4), normal_from(draw, 2, 4), torch.ones(2, 4, dtype=torch.bool)
     empty, advantages = full & torch.tensor([[True], [False]]), normal_from(draw, 2)
     near = {"log_probs": torch.zeros(1, 3), "old_log_probs": torch.zeros(1, 3), "mask": full[:1, :3]}
-    ref = 2.0**-13 * normal_from(draw, 1, 3).float()
+    ref = torch.tensor([[2.0**-13, -(2.0**-12), 2.0**-12]])
     both = {"grad_of": ("log_probs", "old_log_probs")}
     return [
         request(reduce_losses, now, empty, "responses"),
@@ -95,7 +95,7 @@ def _of_groups(draw: torch.Generator) -> list[Request]:
     found += [
         request(informative_groups, [[1.0, -1.0], [0.0, 0.0], [1.0, 1.0]]),
         request(informative_groups, [[math.nan, 1.0], [2.0, 2.0]]),
-        request(informative_groups, [[1.0, 1.0 + 1e-9]]),
+        request(informative_groups, [[1e-9, 2e-9], [100_000.0, 100_001.0]]),
         request(expected_best_of_n, normal_from(draw, 1, 400), 200),
     ]
     return found
