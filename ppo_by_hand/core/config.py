@@ -22,6 +22,8 @@ SCHEDULES: dict[str, Callable[[float], float]] = {
 }
 """Fraction of the run that is done -> fraction of the learning rate."""
 ADVANTAGES, KL_PLACES = ("gae", "rloo", "grpo"), ("reward", "loss")
+OF_A_CRITIC = ("lam", "value_coef", "value_clip_epsilon", "critic_learning_rate", "critic_warmup_updates")
+"""Settings that say nothing without one."""
 NO_CLIP = 3e38
 """A `clip_score` that no float32 exceeds."""
 
@@ -235,10 +237,10 @@ class PPOConfig(RolloutConfig):
         rule = f'with advantages="{self.advantages}", which compares whole responses to one prompt'
         if self.samples_per_prompt < 2:
             raise ValueError(f"expected samples_per_prompt of 2 or more {rule}, got {self.samples_per_prompt}")
-        unused = {"critic_learning_rate": None, "critic_warmup_updates": 0, "gamma": 1.0, "whiten_rewards": False}
-        for name, default in {**unused, "whiten_advantages": False}.items():
-            if getattr(self, name) != default:
-                raise ValueError(f"expected {name} to be {default} {rule}, got {getattr(self, name)}")
+        fits = {one.name: one.default for one in fields(self) if one.name in OF_A_CRITIC}
+        for name, fit in {**fits, "gamma": 1.0, "whiten_rewards": False, "whiten_advantages": False}.items():
+            if getattr(self, name) != fit:
+                raise ValueError(f"expected {name} to be {fit} {rule}, got {getattr(self, name)}")
 
     def _check_rollout(self) -> None:
         if self.normalize_score not in (None, "first"):

@@ -115,6 +115,9 @@ def test_a_checkpoint_from_before_these_settings_is_one_of_gae(tmp_path):
         ({"gamma": 0.9}, "gamma to be 1.0"),
         ({"critic_warmup_updates": 3}, "critic_warmup_updates to be 0"),
         ({"critic_learning_rate": 1e-3}, "critic_learning_rate to be None"),
+        ({"lam": 0.9}, "lam to be 0.95"),
+        ({"value_coef": 0.5}, "value_coef to be 0.1"),
+        ({"value_clip_epsilon": 0.3}, "value_clip_epsilon to be 0.2"),
         ({"kl_in": "loss", "kl_estimator": "k3"}, "no kl_estimator"),
     ],
 )
