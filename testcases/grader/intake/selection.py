@@ -24,6 +24,7 @@ OF_COURSE = re.compile(
 )
 """What only a copy of the course has beside its lessons."""
 OF_ANY_REPOSITORY = ("makefile", "readme.md", "pyproject.toml", "license", "requirements.lock", "contributing.md")
+GIVEN = ("solutions", "testcases")
 MAX_TREES = 50
 DATA = re.compile(r"\w[\w .-]{0,80}\.\w{1,8}", re.ASCII)
 """Names of files that a lesson may read."""
@@ -190,7 +191,7 @@ def repositories(names: Iterable[str]) -> set[str]:
 def _refusal(tree: _Tree, origin: str, copies: set[str], repositories: set[str]) -> str:
     """Why this folder is no student's work; empty if it may be."""
     parts = tree.root.lower().split("/")
-    for given in ("solutions", "testcases"):
+    for given in GIVEN:
         if given in parts:
             return f"which is the course's own {given}/ or came from it"
     if any("tutorial" in part for part in parts):
@@ -202,6 +203,11 @@ def _refusal(tree: _Tree, origin: str, copies: set[str], repositories: set[str])
     if tree.marked and ("solution" in parts[-1] or origin.lower() == "solutions"):
         return "which is a copy of the course's solutions, by its name and its region marks"
     return ""
+
+
+def is_given(name: str) -> bool:
+    """Whether a file lies in a copy of what the course brings beside tutorial/."""
+    return not {*GIVEN}.isdisjoint(name.lower().split("/")[:-1])
 
 
 def _is_below(folder: str, other: str) -> bool:

@@ -36,7 +36,7 @@ from .archives import (
     stem_of,
 )
 from .exports import HandIn
-from .selection import Chosen, choose, course_files, exercises_in, is_untouched
+from .selection import Chosen, choose, course_files, exercises_in, is_given, is_untouched
 
 NOTEBOOK = ".ipynb"
 CODE = (".py", ".py.txt", NOTEBOOK)
@@ -90,6 +90,8 @@ class Submission:
     """Path below `tutorial/` -> why the file that is there cannot be read."""
     others: list[str] = field(default_factory=list)
     """Other Python files that were found: perhaps one of them was meant."""
+    unread: list[str] = field(default_factory=list)
+    """Files of a part without any code: of interest where the other parts have none either."""
     status: str = "graded"
     group: str = ""
     """Who handed it in for several."""
@@ -238,8 +240,9 @@ def _read(hand_in: HandIn) -> Submission:
     if not submission.has_work():
         submission.status = "unreadable" if problems else "empty"
         if not problems:
-            there_is = f"; there is {', '.join(submission.others[:3])}" if submission.others else ""
-            submission.note(f"no file of the course in it{there_is}")
+            there_is = ", ".join((submission.others or submission.unread)[:3])
+            expected = f": expected Python files, or an archive ({', '.join(ARCHIVES)})" if submission.unread else ""
+            submission.note(f"no file of the course in it{there_is and f'; there is {there_is}'}{expected}")
     _doubt_names_and_syntax(submission)
     return submission
 
@@ -306,8 +309,8 @@ def _take(submission: Submission, source: Source, origin: str, above: str = "", 
     for note in chosen.notes:
         submission.note(note)
     inner = sorted((name for name in names if is_archive(name)), key=_by_number)
-    if names and not inner and not any(name.endswith(".py") for name in names):
-        submission.note(f"expected Python files, or an archive ({', '.join(ARCHIVES)}), got {', '.join(names[:3])}")
+    if not inner and not any(name.endswith(".py") for name in names):
+        submission.unread += [name for name in names if not packed_problem(name)][:3]
     for text in chosen.second:
         submission.doubt(SECOND, text)
     for name in names:
@@ -342,7 +345,8 @@ def _take_as(submission: Submission, source: Source) -> None:
     for name, path, when in submission.accepted:
         folder = name.rpartition("/")[0]
         taken = f"{folder}/{path.rpartition('/')[2]}".lstrip("/")
-        if name in source.readers and taken not in source.readers and path in course_files():
+        is_open = taken not in source.readers or is_untouched(path, source.read(taken))
+        if name in source.readers and path in course_files() and is_open:
             read = source.readers.pop(name)
             source.readers[taken] = partial(_code_in, read) if name.endswith(NOTEBOOK) else read
             submission.note(f"{name} is taken as {path}: accepted by the instructor, {when}")
@@ -373,7 +377,7 @@ def _read_chosen(submission: Submission, source: Source, chosen: Chosen, above: 
             if path in course_files() and exercises_in(path) and is_untouched(path, data):
                 continue
             if not is_untouched(path, submission.files[path]):
-                twice = f"{path} was handed in more than once: graded the one in {above or 'the folder'}{name}"
+                twice = f"{path} was handed in more than once: graded the one in {above or 'the folder '}{name}"
                 submission.doubt(SECOND, twice)
         held = sum(map(len, submission.files.values()))
         if path in chosen.beside and (len(submission.files) >= MAX_BESIDE or held + len(data) > MAX_BYTES):
@@ -389,12 +393,21 @@ def _read_chosen(submission: Submission, source: Source, chosen: Chosen, above: 
 
 
 def _doubt_copy(submission: Submission, source: Source, chosen: Chosen, name: str) -> None:
-    """`gae (1).py` beside `gae.py`: nobody knows which is meant."""
+    """`gae (1).py` beside `gae.py`: nobody knows which is meant, unless nobody has worked on that one."""
+    if is_given(name):
+        return
     for path, graded in chosen.files.items():
         if path.rpartition("/")[2].lower() == f"{_plain(name)}.py" and exercises_in(path):
             with contextlib.suppress(Unreadable):
-                data = source.read(name)
-                if data != submission.files.get(path) and not is_untouched(path, data):
+                data, known = source.read(name), submission.files.get(path, b"")
+                if data == known or is_untouched(path, data):
+                    continue
+                if is_untouched(path, known):
+                    submission.doubt(
+                        NEAR, f"{graded} is as it was handed out; there is {printable(name)}: was it meant?"
+                    )
+                    submission.proposals.append((printable(name), path))
+                else:
                     submission.doubt(SECOND, f"graded {graded}; {name} has almost its name, and another text")
 
 

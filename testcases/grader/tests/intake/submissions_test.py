@@ -13,7 +13,7 @@ import pytest
 from testcases.engine import named_cases
 from testcases.engine.catalog import TUTORIAL
 from testcases.grader.intake import Submission, accepted, find, from_folder, read_submission
-from testcases.grader.status import NEWER, SECOND, SYNTAX
+from testcases.grader.status import NEAR, NEWER, SECOND, SYNTAX
 
 GAE, LOSS = "lesson04_gae/gae.py", "lesson05_ppo_loss/ppo_loss.py"
 
@@ -229,6 +229,33 @@ def test_a_name_that_is_almost_right_is_taken_as_meant_once_it_is_accepted(tmp_p
     after = read_submission(replace(hand_in, accepted=taken))
     assert after.files[GAE] == b"mine = 1\n" and not after.proposals
     assert any("accepted by the instructor, 20" in note for note in after.notes)
+
+
+@pytest.mark.parametrize("stub, kind", [("", NEAR), ("mine = 0\n", SECOND)])
+def test_a_name_that_is_almost_right_beside_what_nobody_worked_on_can_be_accepted(tmp_path: Path, stub: str, kind: str):
+    """A browser adds (1) because the file that was handed out is there already."""
+    here, near = tmp_path / "ann" / "tutorial" / GAE, f"tutorial/{GAE[:-3]} (1).py"
+    put(tmp_path / "ann", f"tutorial/{GAE}", near)
+    here.write_text(stub or (TUTORIAL / GAE).read_text("utf-8"), "utf-8")
+    (hand_in,) = find(tmp_path)
+    before = read_submission(hand_in)
+    assert [doubt.kind for doubt in before.doubts] == [kind] and len(before.proposals) == (kind == NEAR)
+    after = read_submission(replace(hand_in, accepted=accepted.add(tmp_path, "ann", before.proposals)))
+    assert (after.files[GAE] == f"# {near}\n".encode()) == (kind == NEAR) == (not after.doubts)
+
+
+def test_what_the_course_brings_is_no_second_copy(tmp_path: Path):
+    """Its applications have files of the same names as lessons."""
+    names = (f"{part}/{{}}" for part in ("solutions/apps", "testcases/lesson12_capstone"))
+    put(tmp_path / "ann", "tutorial/lesson12_capstone/stages.py", *(name.format("stages.py") for name in names))
+    assert not only(tmp_path).doubts
+
+
+def test_a_comment_that_is_typed_beside_the_work_is_not_told(tmp_path: Path):
+    put(tmp_path, f"Ann Lee_12_assignsubmission_file/{GAE}", "Ann Lee_12_assignsubmission_onlinetext/onlinetext.html")
+    put(tmp_path, "Bo Roe_13_assignsubmission_onlinetext/onlinetext.html")
+    told = ["expected Python files" in " ".join(one.notes) for one in read(tmp_path).values()]
+    assert told == [False, True]
 
 
 def test_a_notebook_of_the_course_is_nobodys_lesson(tmp_path: Path):
