@@ -57,7 +57,7 @@ def _assignment(given: Given) -> Text:
         lines.append("weights: " + ", ".join(f"{name} {weight:g}" for name, weight in assignment.weights.items()))
     if assignment.due:
         lines.append(
-            f"due: {assignment.due.at or 'column ' + assignment.due.column}, attempts: {assignment.attempts or 'one'}"
+            f"due: {assignment.due.at or 'column ' + assignment.due.column}, attempts: {assignment.attempts or 'as told'}"
         )
     return Text("\n".join(lines))
 

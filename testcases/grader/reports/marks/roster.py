@@ -12,7 +12,7 @@ import io
 import itertools
 import re
 import unicodedata
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -48,14 +48,19 @@ CANVAS_NUMBER = re.compile(r"(?=_(?:LATE_)?(\d+)_\d+_)")
 MOODLE_DOWNLOAD = re.compile(r"_(\d+)_assignsubmission_", re.IGNORECASE)
 
 
+CLASSROOM = ("date", "points", "class average")
 ANONYMOUS = "Participant"
 """Moodle calls everybody so where marking is blind."""
 ANOTHER = {
-    "Canvas": "its number is somebody's on the roster, and the name with it, or in one of its files, is another's",
-    "Moodle": "its number is somebody's on the roster, and the name is another's, or a group's",
+    "Canvas": "its number is somebody's on the roster, and the name with it, or in one of its files, is another's, "
+    "or a group's: whose, a column group of the roster says",
+    "Moodle": "its number is somebody's on the roster, and the name is another's, or a group's: whose, a column group "
+    "of the roster says",
     "Gradescope": "its name is somebody's on the roster, and its email address is another one",
 }
 UNCLEAR = "a submission that is nobody's yet may be theirs: say in a column student of the roster which it is"
+NUMBERING = ("Blackboard", "Brightspace")
+"""Whose exports have all attempts, each with somebody's login or number in front, and a time."""
 
 
 @dataclass(frozen=True)
@@ -108,9 +113,9 @@ class Matching:
     person_of: dict[str, Person] = field(default_factory=dict)
     """By `MarkSheet.page`."""
     absent: list[Person] = field(default_factory=list)
-    """Who is on the roster and handed in nothing, as far as the names tell."""
+    """Who is on the roster and handed in nothing: known once every submission is somebody's."""
     unclear: list[Person] = field(default_factory=list)
-    """Who may have handed in one of those that are nobody's yet."""
+    """Until then: whose one of those may be that are nobody's yet, be it by the name of a group."""
     ambiguous: dict[str, str] = field(default_factory=dict)
     """By `MarkSheet.page`: why nobody is named."""
     problems: list[tuple[str, int | None, str, str]] = field(default_factory=list)
@@ -140,7 +145,7 @@ def read(path: Path) -> Roster:
         )
         return roster
     for number, row in enumerate(rows[1:], start=2):
-        if not any(value.strip() for value in row) or _is_points_row(row):
+        if not any(value.strip() for value in row) or _is_nobodys(row):
             continue
         values = {key: row[place].strip() for key, place in places.items() if place < len(row)}
         first, last = values.pop("first", ""), values.pop("last", "")
@@ -160,11 +165,12 @@ def of_members(sheets: Iterable[MarkSheet], roster: Roster) -> list[MarkSheet]:
     members: dict[str, list[Person]] = {}
     for person in roster.people:
         members.setdefault(_joined(person.group), []).append(person)
-    people = {_joined(person.name) for person in roster.people} | {""}
-    found = []
+    people = {_joined(name) for person in roster.people for name in person.names} | {""}
+    found, sheets = [], list(sheets)
+    titled = _without_titles(sheets, roster)
     for sheet in sheets:
-        name = _joined(_in_front(sheet.student)) if sheet.system in ("Canvas", "Moodle", "Brightspace") else ""
-        group = members.get(name, []) if name not in people else []
+        name = _joined(titled.get(sheet.page) or _in_front(sheet.student))
+        group = members.get(name, []) if name not in people and sheet.system != "Gradescope" else []
         note = f"handed in by a group of {len(group)}"
         for person in group:
             own = Raw(person.email or person.login or person.sis_id or person.name)
@@ -186,20 +192,20 @@ def match(sheets: Iterable[MarkSheet], roster: Roster, attempts: bool = False) -
     then without regard to case and spelling of accents.
 
     Args:
-        attempts: whether several submissions may be one person's, where they are found in the same way.
+        attempts: whether several submissions may be one person's, where they are found in the same way; those of which
+            the system itself says so are (see are_attempts).
     """
     sheets = list(sheets)
     matching = Matching(problems=[("roster", None, "", problem) for problem in roster.problems])
     steps = (*STEPS, (_behind_groups(sheets, roster), _names), (_behind_titles(sheets, roster), _logins))
     open_sheets = {sheet.page: sheet for sheet in sheets}
     open_people = {person.row: person for person in roster.people}
-    ambiguous, perhaps = matching.ambiguous, set[int]()
+    ambiguous = matching.ambiguous
     canvas = {(name, person.id): person for person in roster.people if person.id for name in _canvas_names(person)}
     for step in steps:
         wanted: dict[int, list[str]] = {}
         for page, fitting in _fitting(step, open_sheets, open_people.values()).items():
             found = {row for row in fitting if not _is_another(open_sheets[page], open_people[row], canvas)}
-            perhaps |= fitting
             if len(found) == 1:
                 wanted.setdefault(found.pop(), []).append(page)
             else:
@@ -207,7 +213,7 @@ def match(sheets: Iterable[MarkSheet], roster: Roster, attempts: bool = False) -
                 several = f"fits several lines of the roster ({lines}): add a column student with folder names"
                 ambiguous[page] = several if found else ANOTHER.get(open_sheets[page].system, "")
         for row, pages in wanted.items():
-            if len(pages) == 1 or attempts:
+            if len(pages) == 1 or attempts or are_attempts([open_sheets[page] for page in pages]):
                 person = open_people.pop(row)
                 for page in pages:
                     matching.person_of[page] = person
@@ -215,13 +221,20 @@ def match(sheets: Iterable[MarkSheet], roster: Roster, attempts: bool = False) -
                     ambiguous.pop(page, None)
             else:
                 for page in pages:
-                    ambiguous[page] = f"several submissions fit line {row} of the roster: say in it which one counts"
+                    why = f"several submissions fit line {row} of the roster: say in it which one counts, or in the "
+                    ambiguous[page] = why + 'assignment attempts = "last" or "best"'
     for step in steps:
         for page, rows in _fitting(step, open_sheets, roster.people).items():
             why = f"fits line {min(rows)} of the roster, and another submission fits it better: look at both"
             ambiguous.setdefault(page, why)
-    _tell_the_rest(matching, open_sheets, list(open_people.values()), perhaps)
+    _tell_the_rest(matching, open_sheets, list(open_people.values()))
     return matching
+
+
+def are_attempts(sheets: Sequence[MarkSheet]) -> bool:
+    """Whether the system itself says that these are one person's, and when each came: two may be called alike."""
+    people = {(sheet.system, sheet.student, sheet.aliases) for sheet in sheets}
+    return len(people) == 1 and all(sheet.handed_in and sheet.system in NUMBERING for sheet in sheets)
 
 
 def _fitting(step: Step, sheets: Mapping[str, MarkSheet], people: Iterable[Person]) -> dict[str, set[int]]:
@@ -235,21 +248,18 @@ def _fitting(step: Step, sheets: Mapping[str, MarkSheet], people: Iterable[Perso
     return {page: set().union(*rows) for page, rows in found.items() if any(rows)}
 
 
-def _tell_the_rest(
-    matching: Matching, sheets: Mapping[str, MarkSheet], people: list[Person], perhaps: Container[int]
-) -> None:
+def _tell_the_rest(matching: Matching, sheets: Mapping[str, MarkSheet], people: list[Person]) -> None:
     for page, sheet in sheets.items():
         why = (
             "no line of the roster fits this submission: its mark is in gradebook.csv only, and until a column student "
-            "of the roster names it, no import file has a 0 for those who handed in nothing"
+            "of the roster names it, or a column group its group, nobody has a 0 for having handed in nothing"
         )
         why = matching.ambiguous.get(page, why)
         matching.problems.append(("submission without roster row", None, sheet.shown, why))
-    matching.absent = [person for person in people if person.row not in perhaps]
-    matching.unclear = [person for person in people if person.row in perhaps]
+    matching.absent, matching.unclear = ([], people) if sheets else (people, [])
     for person in people:
         why = "no submission fits this line of the roster: nothing handed in, or under another name"
-        why = UNCLEAR if person in matching.unclear else why
+        why = UNCLEAR if sheets else why
         matching.problems.append(("roster row without submission", person.row, clean(person.shown), why))
 
 
@@ -349,12 +359,18 @@ def _behind_groups(sheets: Iterable[MarkSheet], roster: Roster) -> Callable[[Mar
 def _behind_titles(sheets: Iterable[MarkSheet], roster: Roster) -> Callable[[MarkSheet], set[str]]:
     """GitHub puts the assignment's name before or behind a login: what most have in common is that name, and all of the
     rest is the login. The repository of bob-x is not Bob's."""
+    found = _without_titles(sheets, roster)
+    return lambda sheet: {found[sheet.page]} if sheet.page in found else set()
+
+
+def _without_titles(sheets: Iterable[MarkSheet], roster: Roster) -> dict[str, str]:
+    """Page -> the login, or the group, that is all of a name but the assignment's."""
+    known = {_loose(text) for person in roster.people for text in (person.login, person.group)}
     names = {sheet.page: _loose(sheet.student).split()[:20] for sheet in sheets}
-    parts = _split(names, {_loose(person.login) for person in roster.people} - {""}, " ")
+    parts = _split(names, known - {""}, " ")
     most = max(map(len, parts.values()), default=0)
     titles = [rests for rests in parts.values() if len(rests) == most > 1]
-    found = titles[0] if len(titles) == 1 else {}
-    return lambda sheet: {found[sheet.page]} if sheet.page in found else set()
+    return titles[0] if len(titles) == 1 else {}
 
 
 def _split(names: Mapping[str, list[str]], known: Container[str], joint: str) -> dict[tuple[str, str], dict[str, str]]:
@@ -386,9 +402,11 @@ def _letters(sheet: MarkSheet) -> set[str]:
 
 
 def _letters_in_any_order(person: Person) -> set[str]:
-    """First name first, and last name first."""
+    """First name first, and last name first; with a number or a login before or behind it, too."""
     words = _loose(person.name).split()
-    return {"".join(words[i:] + words[:i]) for i in range(len(words))}
+    names = {"".join(words[i:] + words[:i]) for i in range(len(words))}
+    marks = {_joined(mark) for mark in (person.sis_id, person.id, person.login)} - {""}
+    return names | {one for name in names for mark in marks for one in (name + mark, mark + name)}
 
 
 def _download_ids(person: Person) -> set[str]:
@@ -452,5 +470,7 @@ def _places(header: list[str]) -> dict[str, int]:
     }
 
 
-def _is_points_row(row: list[str]) -> bool:
-    return row[0].strip().lower() == "points possible"
+def _is_nobodys(row: list[str]) -> bool:
+    """Canvas's points, and what Google Classroom has above the people, who have an address."""
+    first = row[0].strip().lower()
+    return first == "points possible" or first in CLASSROOM and not any("@" in value for value in row)

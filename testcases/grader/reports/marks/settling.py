@@ -8,7 +8,7 @@ from datetime import datetime, tzinfo
 from ...marking import BEST, EXPORT, FILES, Assignment, Due
 from ...status import EMPTY, GRADED, GRADER
 from .overrides import FILE, Override
-from .roster import Matching, Person, Roster
+from .roster import Matching, Person, Roster, are_attempts
 from .sheets import ExerciseMarks, LessonMarks, MarkSheet, Raw, tidy
 from .text import cell, clean, slug
 
@@ -85,7 +85,7 @@ def settle(found: Class, assignment: Assignment, overrides: Sequence[Override] =
         sheets.append(replace(_given_mark(sheet, assignment, mine), name=person.name if person else ""))
     problems += _too_many_late(sheets, assignment)
     made = replace(found, sheets=sheets, problems=problems)
-    return _attempts(made, assignment) if assignment.attempts else made
+    return _attempts(made, assignment)
 
 
 def _weighed(sheet: MarkSheet, assignment: Assignment) -> MarkSheet:
@@ -156,7 +156,7 @@ def _by_page(
         fitting = [sheet for sheet in found.sheets if found.person_of(sheet) in people]
         if not people:
             fitting = [sheet for sheet in found.sheets if one.student in _names(sheet)]
-        is_clear = len(fitting) == 1 or assignment.attempts and len({_student(found, one) for one in fitting}) == 1
+        is_clear = len(fitting) == 1 or _have_one_mark(found, fitting, assignment)
         why = "could be several people or submissions" if len(people) > 1 or fitting else "is the name of no submission"
         if is_clear and one.exercise and not fitting[0].lessons:
             is_clear, why = False, "has no submission with exercises: only the whole can be given a mark"
@@ -301,7 +301,7 @@ def _attempts(found: Class, assignment: Assignment) -> Class:
     problems = [*found.problems]
     chosen: dict[str, MarkSheet | None] = {}
     for group in _of_each_student(found):
-        if len(group) == 1:
+        if len(group) == 1 or not _have_one_mark(found, group, assignment):
             continue
         order = [_rank(sheet, assignment) for sheet in group]
         is_clear = assignment.attempts == BEST or order.count(max(order)) == 1
@@ -310,6 +310,12 @@ def _attempts(found: Class, assignment: Assignment) -> Class:
         chosen.update({sheet.page: group[order.index(max(order))] if is_clear else None for sheet in group})
     sheets = [_attempt(sheet, chosen[sheet.page]) if sheet.page in chosen else sheet for sheet in found.sheets]
     return replace(found, sheets=sheets, problems=problems)
+
+
+def _have_one_mark(found: Class, sheets: Sequence[MarkSheet], assignment: Assignment) -> bool:
+    """Whether these are attempts of somebody: the assignment or the system says that there are such."""
+    is_one = len({_student(found, sheet) for sheet in sheets}) == 1
+    return is_one and bool(assignment.attempts or are_attempts(sheets))
 
 
 def _of_each_student(found: Class) -> list[list[MarkSheet]]:

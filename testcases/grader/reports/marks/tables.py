@@ -110,7 +110,6 @@ def moodle_worksheet(path: Path, sheets: Sequence[MarkSheet], roster: Roster, ma
     maximum = names.index("maximum grade") if "maximum grade" in names else None
     by_page = {sheet.page: sheet for sheet in sheets if sheet.settled.counts}
     by_row = {person.row: page for page, person in matching.person_of.items() if page in by_page}
-    absent = _absent(sheets, matching)
     rows: list[list[object]] = [list(roster.header)]
     for person in roster.people:
         row: list[object] = list(roster.rows[person.row])
@@ -120,7 +119,7 @@ def moodle_worksheet(path: Path, sheets: Sequence[MarkSheet], roster: Roster, ma
             row[grade] = _scaled(sheet, row[maximum] if maximum is not None else None)
             if comment is not None:
                 row[comment] = _feedback(sheet)
-        elif person in absent and not str(row[grade]).strip():
+        elif person in matching.absent and not str(row[grade]).strip():
             row[grade] = 0
         rows.append(row)
     # Moodle writes a lone dash for "none yet" and reads it back; no spreadsheet runs it.
@@ -199,13 +198,8 @@ def _marked(sheets: Sequence[MarkSheet], matching: Matching | None) -> list[tupl
         return [(sheet, None) for sheet in graded]
     return [
         *((sheet, matching.person_of[sheet.page]) for sheet in graded if sheet.page in matching.person_of),
-        *((_nothing(person, sheets), person) for person in _absent(sheets, matching)),
+        *((_nothing(person, sheets), person) for person in matching.absent),
     ]
-
-
-def _absent(sheets: Iterable[MarkSheet], matching: Matching) -> list[Person]:
-    """Who handed in nothing, for sure."""
-    return matching.absent if all(sheet.page in matching.person_of for sheet in sheets) else []
 
 
 def _nothing(person: Person, sheets: Iterable[MarkSheet]) -> MarkSheet:

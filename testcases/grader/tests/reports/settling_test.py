@@ -1,6 +1,7 @@
 """From points to marks: weights, overrides, lateness, attempts, in every report."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -228,11 +229,14 @@ def test_attempts_of_which_none_is_the_last(tmp_path: Path):
     assert len(grid(tmp_path / "canvas.csv")) == 3
 
 
-def test_without_a_rule_nobody_is_chosen(tmp_path: Path):
+@pytest.mark.parametrize("system, wanted", [("folder", [True, True]), ("Blackboard", [False, True])])
+def test_without_a_rule_the_last_counts_where_the_system_knows_both(tmp_path: Path, system: str, wanted: list[bool]):
+    """Two folders may be of two people of one name; a login and its attempts are not."""
     asked = Assignment(exercises=(("lesson04_gae", "td_errors"),))
-    found = sheets.load(put(tmp_path, result("ann")), [Row("ann", "r0000", 0, 0, "graded")])
-    again = settling.settle(settling.Class([*found, *found]), asked)
-    assert [sheet.settled.counts for sheet in again.sheets] == [True, True]
+    found = sheets.load(put(tmp_path, result("ann", system=system)), [Row("ann", "r0000", 0, 0, "graded")])
+    both = [replace(found[0], page=day, handed_in=f"2026-11-{day}T10:00:00") for day in ("20", "21")]
+    again = settling.settle(settling.Class(both), asked)
+    assert [sheet.settled.counts for sheet in again.sheets] == wanted
 
 
 def test_ones_own_lessons_are_shown_on_the_same_scale():
