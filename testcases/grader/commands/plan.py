@@ -56,9 +56,8 @@ def _assignment(given: Given) -> Text:
     if assignment.weights:
         lines.append("weights: " + ", ".join(f"{name} {weight:g}" for name, weight in assignment.weights.items()))
     if assignment.due:
-        lines.append(
-            f"due: {assignment.due.at or 'column ' + assignment.due.column}, attempts: {assignment.attempts or 'as told'}"
-        )
+        due, attempts = assignment.due.at or f"column {assignment.due.column}", assignment.attempts or "as told"
+        lines.append(f"due: {due}, attempts: {attempts}")
     return Text("\n".join(lines))
 
 
