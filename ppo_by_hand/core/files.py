@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -30,6 +31,25 @@ def write_whole(target: Path) -> Iterator[Path]:
         os.replace(unfinished, target)
     finally:
         _remove(unfinished)
+
+
+def write_text(target: Path, text: str, lasting: bool = False) -> Path:
+    """Write a text in one step, with the folders above it: whoever reads it sees the old one or the new one; `lasting`,
+    also if the machine stops right after."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    beside = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    with beside.open("w", encoding="utf-8", newline="") as file:
+        file.write(text)
+        if lasting:
+            file.flush()
+            os.fsync(file.fileno())
+    os.replace(beside, target)
+    return target
+
+
+def write_json(target: Path, data: object, lasting: bool = False) -> Path:
+    """The same, a line for each entry."""
+    return write_text(target, json.dumps(data, indent=1) + "\n", lasting)
 
 
 def _remove(path: Path) -> None:

@@ -6,7 +6,6 @@ python -m testcases.engine.student.progress
 import argparse
 import itertools
 import json
-import os
 import re
 import shutil
 import sys
@@ -16,6 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ppo_by_hand.core.files import write_text
 from ppo_by_hand.core.progress import while_read
 
 from ..catalog import CAPSTONE, ROOT, TUTORIAL, Entry, course_lessons, electives, entries, lesson_names, region_text
@@ -56,9 +56,7 @@ def write(path: Path, state: Mapping[str, Any]) -> None:
     ignore = path.parent / ".gitignore"
     if not ignore.exists():
         ignore.write_text("*\n", "utf-8")
-    temporary = path.with_name(f"{path.name}.{os.getpid()}")
-    temporary.write_text(json.dumps(state, indent=1), "utf-8")
-    temporary.replace(path)
+    write_text(path, json.dumps(state, indent=1))
 
 
 def update(results: Results, whole: bool) -> None:

@@ -15,6 +15,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from ppo_by_hand.core.files import write_json
+
 from ..marking import Assignment, Row, Secret, from_dict, kept_in, read_result, row_of, secret_of
 from ..reports import settle
 from ..reports.marks import MarkSheet, clean, overrides
@@ -40,7 +42,7 @@ def main() -> None:
 def note_run(out: Path, roster: Path | None, assignment: Assignment, rows: Sequence[Row]) -> None:
     """What the reports were written from, so that nobody has to type it again."""
     files, place = [row.file_name for row in rows], str(roster.resolve()) if roster else ""
-    _write(out / RUN, {"files": files, "roster": place, "assignment": assignment.as_dict()})
+    write_json(out / RUN, {"files": files, "roster": place, "assignment": assignment.as_dict()})
 
 
 def sign(out: Path, secret: Secret) -> str:
@@ -74,7 +76,7 @@ def sign(out: Path, secret: Secret) -> str:
         "assignment": run["assignment"],
         "course": fingerprint(),
     }
-    _write(out / SIGNED, {**data, "seal": secret.seal(data)})
+    write_json(out / SIGNED, {**data, "seal": secret.seal(data)})
     return f"signed: {len(marks.sheets)} marks in {out / SIGNED}, seal {secret.seal(data)[:16]}"
 
 
@@ -109,12 +111,6 @@ def _read(path: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return found if isinstance(found, dict) else None
-
-
-def _write(path: Path, data: dict[str, Any]) -> None:
-    beside = path.with_name(f".{path.name}.tmp")
-    beside.write_text(json.dumps(data, indent=1) + "\n", "utf-8")
-    os.replace(beside, path)
 
 
 if __name__ == "__main__":

@@ -6,12 +6,13 @@ which stands in none of them.
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
+
+from ppo_by_hand.core.files import write_json
 
 from ..intake import HandIn
 
@@ -68,9 +69,7 @@ class Part:
     """Place in the class, name and file of each submission."""
 
     def write(self, out: Path) -> None:
-        beside = out / f".{FILE}.tmp"
-        beside.write_text(json.dumps(asdict(self), indent=1) + "\n", "utf-8")
-        os.replace(beside, out / FILE)
+        write_json(out / FILE, asdict(self))
 
 
 def of_everybody(file_names: Iterable[str]) -> str:

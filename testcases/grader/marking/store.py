@@ -2,11 +2,12 @@
 
 import hashlib
 import json
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from ppo_by_hand.core.files import write_json
 
 from ..status import GRADER
 from .assignment import Assignment
@@ -68,12 +69,7 @@ def changes(old: dict[str, Any], new: dict[str, Any]) -> list[dict[str, Any]]:
 def write_result(path: Path, result: dict[str, Any], secret: Secret) -> None:
     """The file is there whole, or not at all, even if the machine stops; with a seal that nobody else can make."""
     result["seal"] = secret.seal(result)
-    beside = path.with_name(f".{path.name}.tmp")
-    with beside.open("w", encoding="utf-8", newline="") as file:
-        file.write(json.dumps(result, indent=1) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(beside, path)
+    write_json(path, result, lasting=True)
 
 
 def has_grader_error(result: dict[str, Any]) -> bool:

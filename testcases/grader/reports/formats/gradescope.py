@@ -13,9 +13,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ppo_by_hand.core.files import write_json
+
 from ...marking import Assignment, asked_for, everything, from_file
 from ...status import PASSED
-from ..marks import ExerciseMarks, MarkSheet, only, points, settling, write_text
+from ..marks import ExerciseMarks, MarkSheet, only, points, settling
 
 ROOT = Path(__file__).resolve().parents[4]
 FILES = ("Makefile", "pyproject.toml", "requirements.lock", "LICENSE")
@@ -86,7 +88,7 @@ def results(sheet: MarkSheet) -> dict[str, Any]:
 
 
 def write(folder: Path, sheet: MarkSheet) -> Path:
-    return write_text(folder / f"{sheet.page}.json", json.dumps(results(sheet), indent=1) + "\n")
+    return write_json(folder / f"{sheet.page}.json", results(sheet))
 
 
 def make_autograder_zip(path: Path, assignment: Assignment | None = None) -> Path:
@@ -110,7 +112,7 @@ def make_autograder_zip(path: Path, assignment: Assignment | None = None) -> Pat
 def hand_over(out: Path, target: Path, assignment: Assignment | None = None) -> None:
     """Write the results.json of the one submission that was graded into `out`, or one that says that there is none."""
     settled = settling.settle(settling.Class([only(out)]), assignment or everything())
-    write_text(target, json.dumps(results(settled.sheets[0]), indent=1) + "\n")
+    write_json(target, results(settled.sheets[0]))
 
 
 def toml_of(assignment: Assignment) -> str:

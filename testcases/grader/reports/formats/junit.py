@@ -3,8 +3,10 @@
 from pathlib import Path
 from xml.etree import ElementTree
 
+from ppo_by_hand.core.files import write_text
+
 from ...status import ABSENT, GRADER, PASSED, WRONG
-from ..marks import ExerciseMarks, MarkSheet, TestMark, clean, points, write_text
+from ..marks import ExerciseMarks, MarkSheet, TestMark, clean, points
 
 
 def xml(sheet: MarkSheet) -> str:

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from .overrides import Override
     from .settling import Class, time_said
     from .sheets import ExerciseMarks, File, LessonMarks, MarkSheet, Raw, TestMark, only
-    from .tables import points, write_text
+    from .tables import points
     from .text import cell, clean, clean_lines, slug
 
 __getattr__ = face(__name__, __file__)

@@ -2,10 +2,11 @@
 
 import csv
 import io
-import os
 import re
 from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
+
+from ppo_by_hand.core.files import write_text
 
 from ...marking import TITLE
 from ...status import GRADER, OTHER_ATTEMPT
@@ -14,15 +15,6 @@ from .sheets import MarkSheet, Raw, Settled, tidy
 from .text import cell, clean
 
 MARK, MOST = "mark", "most"
-
-
-def write_text(path: Path, text: str) -> Path:
-    """Write a file in one step: whoever reads it sees the old text or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.new")
-    beside.write_text(text, "utf-8", newline="")
-    os.replace(beside, path)
-    return path
 
 
 def write_rows(path: Path, rows: Iterable[Sequence[object]], as_is: Container[object] = ()) -> Path:

@@ -20,8 +20,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ppo_by_hand.core.files import write_text
+
 from ...status import ABSENT, PASSED
-from ..marks import ExerciseMarks, MarkSheet, clean, clean_lines, points, write_text
+from ..marks import ExerciseMarks, MarkSheet, clean, clean_lines, points
 from .pages import WORDS, student_page
 
 PAGE, TEXT = "feedback.html", "FEEDBACK.md"

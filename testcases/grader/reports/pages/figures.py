@@ -10,7 +10,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from ..marks import LessonMarks, MarkSheet, write_text
+from ppo_by_hand.core.files import write_text
+
+from ..marks import LessonMarks, MarkSheet
 from .analysis import Item, mistakes
 
 COLOURS = {"passed": "#1a7f4b", "some points": "#8cc9a1", "no points": "#d1495b", "not attempted": "#c9ced6"}

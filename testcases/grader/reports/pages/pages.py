@@ -14,11 +14,12 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from ppo_by_hand.core.files import write_text
 from testcases.engine.student import stories
 
 from ... import status as results
 from ...marking import TITLE, Assignment, everything
-from ..marks import ExerciseMarks, MarkSheet, clean, points, write_text
+from ..marks import ExerciseMarks, MarkSheet, clean, points
 from . import figures
 from .analysis import items, mistakes
 from .code import listings
