@@ -1,6 +1,6 @@
 # Every target does all of its set-up by itself; a second run installs nothing.
 .DEFAULT_GOAL := help
-.PHONY: help setup first demo test progress watch chat contest hint predict reset dispute solution compare finish update check merge sign check-sandbox gradescope stubs figures checkpoints notebooks lab book book-pdf book-serve book-catalogues bench gpu lint
+.PHONY: help setup first demo test progress watch chat contest hint predict reset dispute solution compare finish update check merge sign check-sandbox gradescope stubs figures checkpoints notebooks lab book book-pdf book-serve book-catalogues bench gpu mutants lint
 
 PYTHON ?= python3
 VENV := .venv
@@ -214,6 +214,9 @@ endif
 
 gpu: $(READY) $(BENCH_READY) ## What one GPU does: the demo of preset gpt2, and TRL 1.12.0 at real sizes; again: goes on
 	@$(BIN)/python -m testcases.benchmarks.gpu
+
+mutants: $(READY) ## Which small changes to the solutions the suites let pass; writes the record [LESSON=4]
+	@$(BIN)/python -m testcases.engine.suite.mutation_check $(LESSON)
 
 lint: $(READY) ## Style (ruff) and types (mypy)
 	@$(BIN)/ruff check .

@@ -113,6 +113,8 @@ def _tables(draw: torch.Generator) -> list[Request]:
         noise, payoff, start = uniform_from(draw, updates, size), normal_from(draw, answers), normal_from(draw, answers)
         found.append(request(train_bandit, noise, payoff, start, 0.8, 0.1, 4, curiosity=0.2, seconds=TRAINING))
         found.append(request(train_bandit, noise, payoff, start, 0.8, 0.1, 1, curiosity=0.0, seconds=TRAINING))
+        # So curious that good answers become rarer than the clip allows: there the minimum takes what is not clipped.
+        found.append(request(train_bandit, noise, payoff, start, 0.8, 0.1, 4, curiosity=5.0, seconds=TRAINING))
     for updates, size, questions, answers in ((3, 12, 2, 4), (2, 8, 3, 2)):
         noise = uniform_from(draw, updates, size, questions)
         payoff, start = normal_from(draw, questions, answers), normal_from(draw, questions, answers)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from testcases.engine.catalog import TESTCASES, TUTORIAL, course_lessons, entries, headings, lesson_names, suites
+from testcases.engine.catalog import TUTORIAL, course_lessons, entries, headings, lesson_names, suites
 from testcases.engine.catalog import lesson as read_lesson
 from testcases.engine.diagnosis import Explanation
 from testcases.engine.execution import Evaluator, solutions
@@ -22,13 +22,13 @@ from testcases.engine.oracle import (
     wrong_answers,
 )
 from testcases.engine.report import MAX_LINES, CheckFailed, NotStarted, same_outcome
-from testcases.engine.suite import EQUIVALENT, Case, Engine, cases, cases_of, survivors
+from testcases.engine.suite import Case, Engine, cases, cases_of, recorded, survivors, version
 from testcases.selfcheck import complete, durations
 from testcases.selfcheck.same_code import code_of, normalized
 from testcases.selfcheck.students import reference
 
 MUTANTS = 20
-"""Of a lesson, in each run; python -m testcases.engine.suite.mutation_check 4 tries all of lesson 4."""
+"""Of a lesson, in each run; make mutants LESSON=4 tries all of lesson 4."""
 LESSONS = [name for name in lesson_names() if suites(name)]
 
 
@@ -158,12 +158,18 @@ def test_stub_is_not_started_and_passes_nothing(lesson: str, exercise: str, stub
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("lesson", [name for name in LESSONS if (TESTCASES / name / EQUIVALENT).is_file()])
-def test_only_equivalent_mutants_survive(lesson: str):
-    text = (TESTCASES / lesson / EQUIVALENT).read_text("utf-8")
-    allowed = {line for line in text.splitlines() if line and not line.startswith("#")}
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_only_recorded_mutants_survive(lesson: str):
+    allowed = {one for found in recorded()[lesson]["survivors"].values() for one in found}
     tried = list(survivors(lesson, most=MUTANTS))
     assert {str(mutant) for mutant, survives in tried if survives} == allowed & {str(mutant) for mutant, _ in tried}
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_the_record_of_mutants_is_as_new_as_the_solution(lesson: str):
+    found = recorded().get(lesson, {"version": None, "survivors": {}})
+    assert found["version"] == version(lesson), f"make mutants LESSON={read_lesson(lesson).number}"
+    assert "" not in found["survivors"], f"say why these survive, or close the hole: {found['survivors']['']}"
 
 
 @pytest.mark.parametrize("lesson", LESSONS)
