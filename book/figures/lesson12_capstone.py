@@ -38,6 +38,7 @@ def record(seed: int = 0) -> None:
     kept: dict[str, Any] = {"seed": seed, "kl_coef": plan.preset.kl_coef, "sft": _row(run.before)}
     for name, ppo in (("ppo", run.ppo), ("no_kl", run.no_kl)):
         kept[name] = _row(ppo.final) | {"trace": [_row(one) for one in ppo.trace]}
+        kept[name]["entropy"] = [round(row["entropy"], 3) for row in ppo.result.trainer.history]
     kept["updates"] = [0, *sorted(TRACE_AT)]
     RECORDED.write_text(json.dumps(kept, indent=1) + "\n", "utf-8")
 

@@ -1,4 +1,6 @@
-"""The figure of lesson 13: what one token weighs under each denominator."""
+"""The figures of lesson 13: what one token weighs under each denominator, the contest, and entropy over a run."""
+
+import json
 
 import torch
 from matplotlib.figure import Figure
@@ -7,6 +9,7 @@ from solutions.apps.contest.plan import HOME
 from solutions.apps.contest.record import recorded
 from solutions.lesson13_after_ppo import DENOMINATORS, reduce_losses
 
+from .lesson12_capstone import RECORDED, RUNS
 from .style import BLUE, GREEN, ORANGE, RED, RULE, VIOLET, canvas
 
 LENGTHS = (4, 1)
@@ -67,4 +70,19 @@ def _curve(runs: dict, name: str) -> tuple[list[float], list[float]]:
     return list(kl), list(gold)
 
 
-FIGURES = {"three-denominators": three_denominators, "contest": contest}
+def entropy() -> tuple[Figure, str]:
+    run = json.loads(RECORDED.read_text("utf-8"))
+    figure, (axes,) = canvas(2.4)
+    for (name, label), color in zip(RUNS.items(), (BLUE, RED), strict=True):
+        axes.plot(range(1, len(run[name]["entropy"]) + 1), run[name]["entropy"], color=color, label=label)
+    axes.set(xlabel="PPO update", ylabel="entropy (nats per token)", ylim=(0, 1.5))
+    axes.legend(fontsize=9, loc="lower left")
+    start, (held, free) = run["ppo"]["entropy"][0], (run[name]["entropy"][-1] for name in RUNS)
+    alt = (
+        f"Entropy of the policy over the updates of lesson 12's two runs, from {start:.2f} nats per token on. With "
+        f"the KL penalty it falls to {held:.2f}; without it rises first, then falls, and ends at {free:.2f}."
+    )
+    return figure, alt
+
+
+FIGURES = {"three-denominators": three_denominators, "contest": contest, "entropy": entropy}

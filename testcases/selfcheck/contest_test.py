@@ -1,21 +1,26 @@
 """The contest's arithmetic by hand, what it may look at, and that it goes on where it was stopped."""
 
 import ast
+import json
 import math
 from itertools import product
+from types import SimpleNamespace
 
 import pytest
 import torch
 
-from solutions.apps.contest import plan, record
+from book.figures.lesson12_capstone import RECORDED as DEMO
+from solutions.apps.contest import methods, plan, record
 from solutions.apps.contest.evaluation import MOST, below_the_bound, bound_of_kl, shares_of_ranks
 from solutions.apps.contest.methods import Settings
 from solutions.apps.contest.plan import BEST_OF_N, BY_PROXY, METHODS, TUNING_SEEDS, Job, choose, curves, tuning
 from solutions.apps.contest.running import Results, run, run_all
 from solutions.apps.contest.statistics import Difference, gold_at, mean_of, paired, picked, tokens_to
-from solutions.apps.contest.world import FEW, HOME, World
+from solutions.apps.contest.world import FEW, HOME, RESPONSES, SITUATIONS, World
+from solutions.lesson02_reward_model import RewardModel
 from solutions.lesson13_after_ppo import best_of_n_kl
 from testcases.engine.catalog import ROOT, SOLUTIONS
+from tiny_models.checkpoints import REWARD_MODEL
 
 START = {"kl": 0.0, "gold": 0.9}
 CURVE = [
@@ -127,6 +132,28 @@ def test_without_a_record_the_command_says_what_to_do(monkeypatch, tmp_path):
         record.chosen_settings(Results(tmp_path), tune=False)
 
 
+@pytest.mark.parametrize("coefficient", [0, 4])
+@pytest.mark.parametrize("name", [name for name in METHODS if name != "DPO, own pairs"])
+def test_every_method_that_samples_takes_the_same_number_of_responses(name, coefficient, monkeypatch):
+    """Counted where they are asked for: each has one token, and nothing is trained."""
+    world, counted = World(plan.FIRST_SEED), []
+    world.reward_model = RewardModel.from_pretrained(REWARD_MODEL)
+
+    def sample(world, policy, prompts, sampling, score):
+        counted.append(len(prompts))
+        ids, none = torch.ones(len(prompts), 2, dtype=torch.long), torch.zeros(len(prompts), 1)
+        return methods.Rollout(ids, ids, none == 0, none, none, torch.rand(len(prompts), generator=sampling), 1)
+
+    def trainer(model, reward, reference, config, tokenizer):
+        counted.append(config.num_updates * config.batch_size)
+        return SimpleNamespace(train=lambda *_: None, policy=None, history=[])
+
+    for given, fake in {"_sample": sample, "PPOTrainer": trainer, "train_sft": None, "_step": None}.items():
+        monkeypatch.setattr(methods, given, fake or (lambda *_: None))
+    METHODS[name].run(world, Settings(1e-3, 1, METHODS[name].coefficients[coefficient]), lambda *_: None)
+    assert sum(counted) == RESPONSES
+
+
 @pytest.mark.slow
 @pytest.mark.xdist_group("capstone")
 def test_a_run_gives_the_same_numbers_again_and_counts_what_it_costs():
@@ -221,6 +248,7 @@ def test_what_page_and_lesson_say_is_what_the_record_says(texts):
     assert found["command"] in texts["page"] and found["date"] in texts["page"]
     assert f"{found['situations'][HOME]['seeds']} seeds" in texts["lesson"]
     assert all(budget(found) in text for text in texts.values())
+    assert f"{SITUATIONS[HOME]} comparisons, {SITUATIONS[FEW]} in the second" in texts["page"]
 
 
 def test_with_too_small_a_coefficient_the_proxy_rises_and_gold_falls(texts):
@@ -270,6 +298,14 @@ def test_what_else_the_texts_say_without_a_number_holds(texts):
     gains = {name: means[name]["gold"] - start for name in ("PPO", "PPO, verifier")}
     assert gains["PPO, verifier"] < 0.25 * gains["PPO"]
     assert "writes reviews that are in order and hardly better" in texts["lesson"]
+
+
+def test_what_the_page_says_of_entropy_holds_of_the_recorded_demo(texts):
+    run = json.loads(DEMO.read_text("utf-8"))
+    start, free, held = (run[name]["entropy"][place] for name, place in (("no_kl", 0), ("no_kl", -1), ("ppo", -1)))
+    said = f"begins with {start:.2f} nats per token and ends with {free:.2f} without a penalty, {held:.2f} with it"
+    assert said in texts["page"] and f"In {len(run['ppo']['entropy'])} updates" in texts["page"]
+    assert start == run["ppo"]["entropy"][0] > held > free > start / 2, "a fall, and no collapse"
 
 
 def test_the_record_is_whole_and_of_the_methods_as_they_are():
