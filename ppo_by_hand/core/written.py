@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
+import time
 from collections.abc import Iterable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
-from .files import write_whole
+from .files import remove_empty, unused, write_whole
 
 MANIFEST = ".ppo-by-hand.json"
 VERSION = 1
@@ -30,10 +32,11 @@ class Written:
         if self.exists():
             try:
                 found = json.loads(self.file.read_text("utf-8"))["files"]
-                self.known = {name: (int(size), str(digest)) for name, (size, digest) in found.items()}
+                self.known = {_below(name): (int(size), str(digest)) for name, (size, digest) in found.items()}
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise ValueError(
-                    f"expected {self.file} as a run has written it, got a damaged file; choose another OUT"
+                    f"expected {self.file} as a run has written it, got a damaged file; choose another OUT, or remove "
+                    f"the file and take the run over: python -m ppo_by_hand adopt {folder}"
                 ) from error
 
     def exists(self) -> bool:
@@ -47,18 +50,51 @@ class Written:
         with write_whole(self.file) as unfinished:
             unfinished.write_text(json.dumps({"version": VERSION, "files": self.known}, indent=0), encoding="utf-8")
 
+    def is_as_written(self, file: Path) -> bool:
+        """Whether a run has written this file, and nobody has changed it since."""
+        known = self.known.get(file.relative_to(self.folder).as_posix())
+        if known is None or file.is_symlink() or not file.is_file() or file.stat().st_size != known[0]:
+            return False
+        return _print_of(file) == known
+
     def remove(self) -> None:
-        """Remove each file that is as it was recorded, and the folders that are empty then. Nothing else."""
-        for name, (size, digest) in self.known.items():
-            file = self.folder / name
-            is_ours = file.is_file() and not file.is_symlink() and file.stat().st_size == size
-            if is_ours and _print_of(file) == (size, digest):
-                file.unlink()
+        """Remove each file that is as it was recorded, and the folders below this one that are empty then."""
+        for name in self.known:
+            if self.is_as_written(self.folder / name):
+                (self.folder / name).unlink()
         self.file.unlink(missing_ok=True)
-        folders = {parent for name in self.known for parent in (self.folder / name).parents}
-        for folder in sorted(folders, key=lambda one: -len(one.parts)):
-            if folder.is_relative_to(self.folder) and folder.is_dir() and not any(folder.iterdir()):
-                folder.rmdir()
+        folders = {self.folder / parent for name in self.known for parent in PurePosixPath(name).parents}
+        remove_empty(folders - {self.folder})
+
+    def make_way(self, files: Iterable[Path]) -> str:
+        """Move what stands in the places of a run's files, and is not as a run has written it, to `kept-<time>`.
+
+        Args:
+            files: below the folder; those that are not there count for nothing.
+
+        Returns:
+            What was moved where, as a sentence, or "".
+        """
+        there = [file for file in files if file.is_symlink() or file.is_file()]
+        strangers = [file for file in there if not self.is_as_written(file)]
+        if not strangers:
+            return ""
+        aside = unused(self.folder / f"kept-{time.strftime('%Y%m%d-%H%M%S')}")
+        for file in strangers:
+            target = aside / file.relative_to(self.folder)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.move(file, target)
+        return f"{len(strangers)} files that no run has written as they were are now in {aside}"
+
+
+def _below(name: str) -> str:
+    """
+    Raises:
+        ValueError: it is no path below a folder.
+    """
+    if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
+        raise ValueError(name)
+    return name
 
 
 def _print_of(file: Path) -> tuple[int, str]:

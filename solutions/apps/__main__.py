@@ -100,7 +100,7 @@ def _demo(options: argparse.Namespace, console: Console, say: Say) -> int:
     from .demo import make_plan, run_capstone, write_summary
     from .figures import draw_figures
     from .journal import Journal, code_of, name_of, said_with_what_is_kept, what_is_kept
-    from .output import finished, make_room, prepare_output, sealed
+    from .output import RESULT_FILES, finished, make_room, prepare_output, results, sealed
 
     start, out = time.perf_counter(), options.out
     plan = make_plan(options.preset, options.seed, out, say)
@@ -112,7 +112,8 @@ def _demo(options: argparse.Namespace, console: Console, say: Say) -> int:
     try:
         with sealed(out), said_with_what_is_kept(out):
             run = run_capstone(plan, journal)
-            files = [*draw_figures(run), write_summary(run)]
+            with results(out, *(out / name for name in RESULT_FILES)):
+                files = [*draw_figures(run), write_summary(run)]
             journal.finish()
     except KeyboardInterrupt as stop:
         kept = "; ".join(finished(out)) or "no stage was finished"

@@ -101,8 +101,8 @@ def run_hub(
     decide = that_decide(chosen | dataclasses.asdict(options))
     named = _fingerprints(parts, policy, reward, prompts) | {"SEED": seed, "SET": decide}
     inputs = [Path(policy), Path(reward), prompts]
-    journal = _open_journal(out, named, resume, overwrite, inputs, parts.config.num_updates, say)
     trainer = _make_trainer(parts)
+    journal = _open_journal(out, named, resume, overwrite, inputs, parts.config.num_updates, say)
     checkpoints = journal.checkpoints("ppo")
     start = checkpoints.newest(say)
     if start is not None:

@@ -21,7 +21,7 @@ from ..lesson08_rollout import generate
 from ..lesson09_ppo_trainer import PPOTrainer
 from .hub_actor_critic import whole_policy
 from .journal import Journal
-from .output import save_model
+from .output import results, save_model
 
 SAMPLES = 8
 """Rows of a table."""
@@ -88,14 +88,14 @@ class HeldOut:
             save_model(policy, trainer.tokenizer, self.out / "best")
 
     def _write(self, update: int, samples: list[Sample]) -> None:
-        (self.out / "log").mkdir(exist_ok=True)
-        (self.out / "samples").mkdir(exist_ok=True)
-        with write_whole(self.out / "log" / "evaluations.jsonl") as file:
-            file.write_text("".join(json.dumps(one) + "\n" for one in self.found), encoding="utf-8")
+        scores, table = self.out / "log" / "evaluations.jsonl", self.out / "samples" / f"update-{update:06d}.md"
         lines = ["| score | prompt | response |", "|---|---|---|"]
         lines += [f"| {one.score:.2f} | {_cell(one.prompt)} | {_cell(one.response)} |" for one in samples[:SAMPLES]]
-        table = self.out / "samples" / f"update-{update:06d}.md"
-        table.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        with results(self.out, scores, table):
+            for file, rows in ((scores, map(json.dumps, self.found)), (table, lines)):
+                file.parent.mkdir(exist_ok=True)
+                with write_whole(file) as unfinished:
+                    unfinished.write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
 
 
 def _cell(text: str) -> str:

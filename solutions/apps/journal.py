@@ -6,13 +6,14 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from ppo_by_hand.core.checkpoints import PREFIX, CheckpointFolder, remove_checkpoint, updates_done
 from ppo_by_hand.core.checks import DivergedError
-from ppo_by_hand.core.files import write_whole
+from ppo_by_hand.core.files import remove_empty, write_whole
+from ppo_by_hand.core.written import Written
 
 FOLDER = "unfinished"
 FINISHED = "finished"
@@ -48,9 +49,8 @@ class Journal:
         resume: bool,
         of_today: Callable[[dict[str, Any]], dict[str, Any]] = dict,
     ) -> None:
-        is_finished = (out / FINISHED).is_dir() and not (out / FOLDER).is_dir()
+        is_finished = _file(out / FINISHED).is_file() and not _file(out / FOLDER).is_file()
         self.folder = out / (FINISHED if resume and is_finished else FOLDER)
-        self.file = self.folder / "journal.json"
         # As JSON gives them back: tuples have become lists.
         wanted = json.loads(json.dumps({"version": VERSION, **settings}))
         if resume:
@@ -59,6 +59,10 @@ class Journal:
             self.folder.mkdir(exist_ok=True)
             self.facts = {}
             self.record(settings=wanted)
+
+    @property
+    def file(self) -> Path:
+        return _file(self.folder)
 
     def record(self, **facts: Any) -> None:
         """Add facts, in one piece: a killed run leaves the journal as it was before or as it is after."""
@@ -80,12 +84,10 @@ class Journal:
         for old in kept[:-1] if may_go_on else kept:
             remove_checkpoint(old)
         if may_go_on:
-            self.folder.rename(self.folder.with_name(FINISHED))
+            self._move(FINISHED)
             return
         self.file.unlink()
-        for folder in (*self.folder.glob("*/"), self.folder):
-            with suppress(OSError):  # something of the user's is in it
-                folder.rmdir()
+        remove_empty([self.folder, *self.folder.glob("*/")])
 
     def reopen(self, num_updates: int) -> None:
         """A finished run is unfinished again, if it is to have more updates; nothing for one that is unfinished.
@@ -101,7 +103,14 @@ class Journal:
                 f"expected more updates than the {done} of the finished run in {self.folder.parent}, got num_updates "
                 f"{num_updates}; raise it in SET, or leave out RESUME=1 to start over"
             )
-        self.folder.rename(self.folder.with_name(FOLDER))
+        self._move(FOLDER)
+
+    def _move(self, name: str) -> None:
+        """Give the folder the other name; what a user has put under that one makes way."""
+        target = self.folder.with_name(name)
+        Written(target.parent).make_way(target.rglob("*"))
+        remove_empty([target, *target.rglob("*")])
+        self.folder = self.folder.rename(target)
 
     def _read(self, wanted: dict[str, Any], of_today: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
         if not self.file.is_file():
@@ -123,6 +132,10 @@ class Journal:
                     f"where it has {found.get(name)!r}; give the same, or leave out RESUME=1 to start over"
                 )
         return facts
+
+
+def _file(folder: Path) -> Path:
+    return folder / "journal.json"
 
 
 def what_is_kept(out: Path) -> str:
@@ -169,7 +182,7 @@ def run_to_the_end(run: Callable[[], int], out: Path) -> int:
     try:
         return run()
     except (ValueError, OSError, RuntimeError) as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {_sentence(error, out)}", file=sys.stderr)
         return STOPPED if isinstance(error, DivergedError) else WRONG
     except KeyboardInterrupt as stop:
         print(f"\nstopped by {name_of(stop)}; {what_is_kept(out)}", file=sys.stderr)
@@ -177,6 +190,13 @@ def run_to_the_end(run: Callable[[], int], out: Path) -> int:
     finally:
         if is_alone:
             signal.signal(signal.SIGTERM, before)
+
+
+def _sentence(error: Exception, out: Path) -> str:
+    """What a run raised; the words of the system alone, such as that the disk is full, do not say what to do."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return f"expected to read and write in {out}, got: {error}; {what_is_kept(out)}"
+    return str(error)
 
 
 def _terminate(*signal_and_frame: object) -> None:

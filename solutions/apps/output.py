@@ -4,16 +4,18 @@ A run's folder holds a manifest (`core.written`). Another run is refused there, 
 is told to take its place; then just the files go that the manifest names, and only as they were written.
 """
 
-import shutil
+import fcntl
+import os
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
 
-from ppo_by_hand.core.files import write_whole
+from ppo_by_hand.core.files import remove_empty, unused, write_whole
 from ppo_by_hand.core.written import MANIFEST, Written
 
 from .journal import FINISHED, FOLDER
@@ -41,6 +43,8 @@ MODEL_FILES = "config.json generation_config.json *.safetensors *.safetensors.in
 """What a run of an older version wrote into the folder of a model."""
 KEPT_RUNS = 3
 """Earlier demos that are kept at the default place."""
+HELD: dict[str, int] = {}
+"""The folders that this process runs in, by their real paths, each opened; the lock on it ends with the process."""
 
 
 def prepare_output(out: Path, resume: bool = False, inputs: Sequence[Path] = (), overwrite: bool = False) -> str:
@@ -57,18 +61,19 @@ def prepare_output(out: Path, resume: bool = False, inputs: Sequence[Path] = (),
         What was moved where, as a sentence, or "".
 
     Raises:
-        ValueError: the folder cannot be made or written to, holds a run and neither `resume` nor `overwrite` is given,
-            or holds something else.
+        ValueError: the folder cannot be made or written to, another process runs in it, it holds a run and not one of
+            `resume` and `overwrite` is given, or holds something else.
     """
+    if resume and overwrite:
+        raise ValueError("expected --resume to go on with a run or --overwrite to start again, got both; leave one out")
     _check_place(out, inputs)
-    if out.is_dir() and any(out.iterdir()):
-        _check_run(out, resume, overwrite)
     try:
         out.mkdir(parents=True, exist_ok=True)
-        said = _make_place(out) if overwrite and not resume else ""
-        probe = out / ".writable"
-        probe.touch()
-        probe.unlink()
+        hold(out)
+        if any(out.iterdir()):
+            _check_run(out, resume, overwrite)
+        said = _make_place(out) if overwrite else ""
+        tempfile.TemporaryFile(dir=out).close()
         if not resume:
             Written(out).record([])
     except OSError as error:
@@ -78,14 +83,39 @@ def prepare_output(out: Path, resume: bool = False, inputs: Sequence[Path] = (),
     return said
 
 
+def hold(out: Path) -> None:
+    """Let no other process run in this folder until `release`, or the end of this one.
+
+    Raises:
+        ValueError: another process does.
+        OSError: it cannot be opened.
+    """
+    release(out)
+    opened = HELD[os.path.realpath(out)] = os.open(out, os.O_RDONLY)
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise ValueError(
+            f"expected OUT to be a folder in which nothing runs, got {out}, where another process does; wait until it "
+            "has ended, or choose another"
+        ) from error
+    except OSError:  # a file system without locks
+        return
+
+
+def release(out: Path) -> None:
+    if (opened := HELD.pop(os.path.realpath(out), None)) is not None:
+        os.close(opened)
+
+
 def _check_place(out: Path, inputs: Sequence[Path]) -> None:
-    if out.resolve() == Path.cwd():
+    if os.path.realpath(out) == os.path.realpath("."):
         raise ValueError("expected OUT to be a folder of the run's own, got the working directory; give OUT=runs/name")
     for folder in (out / name for name in RESULT_FOLDERS):
         if folder.is_symlink() or folder.is_file():
             raise ValueError(f"expected {folder} to be a folder of an earlier run, got a file or a link; move it away")
         for one in inputs:
-            if one.resolve().is_relative_to(folder.resolve()):
+            if Path(os.path.realpath(one)).is_relative_to(os.path.realpath(folder)):
                 raise ValueError(f"expected results to go elsewhere than what is read, got {one} in {out}; change OUT")
 
 
@@ -116,31 +146,27 @@ def _check_run(out: Path, resume: bool, overwrite: bool) -> None:
 def _make_place(out: Path) -> str:
     """Remove what the manifest names, and move aside what else lies where a run writes."""
     Written(out).remove()
-    out.mkdir(exist_ok=True)
-    strangers = [
-        file
-        for place in (*RESULT_FOLDERS, *RESULT_FILES)
-        for file in ((out / place).rglob("*") if (out / place).is_dir() else [out / place])
-        if file.is_file() or file.is_symlink()
-    ]
-    if not strangers:
-        return ""
-    aside = _unused(out / f"kept-{time.strftime('%Y%m%d-%H%M%S')}")
-    for file in strangers:
-        target = aside / file.relative_to(out)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.move(file, target)
-    return f"{len(strangers)} files that no run has written as they were are now in {aside}"
+    places = [out / name for name in (*RESULT_FOLDERS, *RESULT_FILES)]
+    return Written(out).make_way(file for place in places for file in (place, *place.rglob("*")))
 
 
-def _unused(path: Path) -> Path:
-    """This path, or the first with a number behind it that is free."""
-    return next(one for n in range(10**6) if not (one := path.with_name(path.name + f"-{n + 1}" * (n > 0))).exists())
+@contextmanager
+def results(out: Path, *files: Path) -> Iterator[None]:
+    """The run writes these files in the block: what is not its own makes way first, and they are recorded."""
+    if (written := Written(out)).exists():
+        if said := written.make_way(files):
+            print(said)
+        yield
+        written.record(file for file in files if file.is_file())
+    else:
+        yield
 
 
 def seal(out: Path) -> None:
     """Record the run's files as they are now; models are recorded when they are saved."""
     written = Written(out)
+    if not written.exists():
+        return
     files = [file for pattern in WRITES for file in out.glob(pattern) if file.is_file() and not file.is_symlink()]
     models = [out / name for name in written.known if name.partition("/")[0] in MODELS and (out / name).is_file()]
     written.record({*files, *(file for file in models if not file.is_symlink())})
@@ -148,12 +174,17 @@ def seal(out: Path) -> None:
 
 @contextmanager
 def sealed(out: Path) -> Iterator[None]:
-    """Records the run's files at the end of the block, also where it raises."""
+    """Records the run's files at the end of the block, also where it raises; then another process may run in `out`."""
     try:
         yield
-    finally:
-        if Written(out).exists():
+    except BaseException:
+        with suppress(OSError):  # the disk may be full: what is said is the error of the run
             seal(out)
+        raise
+    else:
+        seal(out)
+    finally:
+        release(out)
 
 
 def adopt(out: Path) -> list[Path]:
@@ -177,12 +208,15 @@ def make_room(out: Path, say: Callable[[str], None]) -> None:
     """Move the demo that is there beside itself, to `<out>-<time>`, and keep the last `KEPT_RUNS` of those."""
     if not out.is_dir() or not any(out.iterdir()):
         return
-    target = _unused(out.with_name(f"{out.name}-{time.strftime('%Y%m%d-%H%M%S')}"))
+    hold(out)
+    release(out)
+    target = unused(out.with_name(f"{out.name}-{time.strftime('%Y%m%d-%H%M%S')}"))
     out.rename(target)
     say(f"the earlier run is now in {target}; to go on with an interrupted one: RESUME=1 OUT={target}")
     for old in sorted(out.parent.glob(f"{out.name}-[0-9]*-[0-9]*"))[:-KEPT_RUNS]:
         if Written(old).exists():
             Written(old).remove()
+            remove_empty([old])
 
 
 def save_model(model: Any, tokenizer: Any, directory: Path) -> None:
@@ -192,12 +226,11 @@ def save_model(model: Any, tokenizer: Any, directory: Path) -> None:
         OSError: it could not be written, say on a full disk.
     """
     try:
-        with write_whole(directory) as unfinished:
+        with ExitStack() as recorded, write_whole(directory) as unfinished:
             model.save_pretrained(unfinished)
             tokenizer.save_pretrained(unfinished)
             names = [file.relative_to(unfinished) for file in unfinished.rglob("*") if file.is_file()]
-        if (written := Written(directory.parent)).exists():
-            written.record(directory / name for name in names)
+            recorded.enter_context(results(directory.parent, *(directory / name for name in names)))
     except (OSError, RuntimeError, SafetensorError) as error:
         raise OSError(f"expected room for a model in {directory}, got: {error}") from error
 

@@ -1,6 +1,7 @@
 """The preset `hub` on checkpoints in the Hub's own layout, made here: three families, chat templates, rewards of every
 kind, and every bad input."""
 
+import errno
 import json
 import os
 import random
@@ -463,3 +464,14 @@ def test_a_full_disk_leaves_no_half_policy(tmp_path, gpt2, capsys, monkeypatch):
     said = capsys.readouterr().err
     assert "expected room for a model in" in said and "No space left" in said and "the newest checkpoint is" in said
     assert {one.name for one in (tmp_path / "out").iterdir()} == {"log", "unfinished", written.MANIFEST}
+    with monkeypatch.context() as patch:  # so full that the list of files cannot be written either
+        patch.setattr(output.Written, "record", no_room)
+        assert run(tmp_path, gpt2, f"{HERE}:likes_a", more=("--resume",)) == 1
+    assert "expected room for a model in" in capsys.readouterr().err
+    monkeypatch.setattr(hub, "_open_journal", no_room)
+    assert run(tmp_path, gpt2, f"{HERE}:likes_a") == 1
+    assert "expected to read and write in" in (said := capsys.readouterr().err) and "add RESUME=1" in said
+
+
+def no_room(*_):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -1,5 +1,8 @@
 """Ways to start, stop, kill and resume a run in a folder: each ends with its code, and no file of the user is lost."""
 
+import fcntl
+import hashlib
+import json
 import os
 import shutil
 import signal
@@ -46,10 +49,20 @@ WAYS = {
     "unfinished-of-an-older-version": "start:kill -9, forget, resume 1, adopt 0, resume 0",
     "a-damaged-list": "start 0, mine .ppo-by-hand.json, overwrite 1, resume 1",
     "a-link-in-the-place-of-a-folder": "start 0, mine ../elsewhere/model.bin, link policy, overwrite 1, start 1",
+    "a-policy-edited-by-hand": "start 0, mine policy/config.json, mine policy/README.md, more 0",
+    "the-names-of-what-is-unfinished": "start 0, mine policy.unfinished/a, mine .writable, more 0",
+    "a-folder-called-finished": "start:raise 1, mine finished/a.txt, resume 0",
+    "a-folder-called-unfinished": "start 0, mine unfinished/a.txt, more 0",
+    "killed-between-two-policies": "start 0, between, mine .policy.ppo-by-hand-before/a.txt, more 0",
+    "a-list-of-files-elsewhere": "start 0, mine ../victim.txt, listed ../victim.txt, overwrite 1, resume 1",
+    "two-at-once": "start 0, held, resume 1, overwrite 1, let-go, overwrite 0",
+    "to-go-on-and-to-start-again": "start:kill -9, both 1, resume 0",
+    "tables-edited-by-hand": "start:raise 1, mine log/metrics.jsonl, resume 0",
     "other-settings": "start:kill -9, other 1, resume 0",
 }
 IN_EVERY_TEST = ("finished-and-overwritten", "killed-with-files-beside")
-HOW = {"overwrite": ("--overwrite",), "resume": ("--resume",), "more": ("--resume",), "other": ("--resume",)}
+HOW = {"overwrite": ("--overwrite",), "both": ("--overwrite", "--resume")}
+HOW |= dict.fromkeys(("resume", "more", "other"), ("--resume",))
 
 
 class Run:
@@ -61,7 +74,7 @@ class Run:
         self.calls = 0
 
     def step(self, step: str) -> None:
-        name, _, rest = step.partition(" ")
+        name, _, rest = step.replace("-go", "_go").partition(" ")
         verb, _, end = name.partition(":")
         if hasattr(self, verb):
             getattr(self, verb)(rest)
@@ -124,6 +137,22 @@ class Run:
     def link(self, name: str) -> None:
         shutil.rmtree(self.out / name)
         (self.out / name).symlink_to(self.path / "elsewhere")
+
+    def between(self, rest: str) -> None:
+        (self.out / "policy").rename(self.out / ".policy.ppo-by-hand-before")
+
+    def listed(self, name: str) -> None:
+        content = (self.out / name).read_bytes()
+        manifest = json.loads((self.out / MANIFEST).read_text())
+        manifest["files"][name] = [len(content), hashlib.sha256(content).hexdigest()]
+        (self.out / MANIFEST).write_text(json.dumps(manifest))
+
+    def held(self, rest: str) -> None:
+        self.other = os.open(self.out, os.O_RDONLY)
+        fcntl.flock(self.other, fcntl.LOCK_EX)
+
+    def let_go(self, rest: str) -> None:
+        os.close(self.other)
 
     def adopt(self, code: str) -> None:
         assert library.main(["adopt", str(self.out)]) == int(code)
