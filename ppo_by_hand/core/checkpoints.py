@@ -6,7 +6,6 @@ import pickle
 import random
 import zipfile
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,7 +16,7 @@ from torch import nn
 
 from .checks import DivergedError
 from .config import NO_CLIP, PPOConfig
-from .files import first_line
+from .files import first_line, remove_empty
 from .settings import with_new_names
 from .shapes import check_number
 
@@ -125,9 +124,11 @@ class CheckpointFolder:
         """Save if it is time, then remove the oldest; made for `on_update` of `PPOTrainer.train`.
 
         Raises:
+            ValueError: the folder holds a whole checkpoint of more updates, so another run is in it.
             DivergedError: a weight is NaN or infinite, so the checkpoint would be of no use.
             OSError: it could not be written, for instance on a full disk; earlier checkpoints are unchanged.
         """
+        self._check_alone(trainer.updates_done)
         if trainer.updates_done % self.every and trainer.updates_done < trainer.config.num_updates:
             return
         if not all(bool(weight.isfinite().all()) for weight in trainer.model.parameters()):
@@ -164,9 +165,19 @@ class CheckpointFolder:
             )
         return None
 
+    def _check_alone(self, done: int) -> None:
+        for directory in self._all():
+            if updates_done(directory) > done and is_whole(directory / CHECKPOINT_FILE):
+                raise ValueError(
+                    f"expected a folder for the checkpoints of this run, which has done {done} updates, got "
+                    f"{directory} of another; load_checkpoint(newest(print)) goes on with that one, another folder "
+                    "keeps both"
+                )
+
     def _all(self) -> list[Path]:
         """Oldest first; without the folders in which an interrupted write left no whole file."""
-        return sorted(file.parent for file in Path(self.directory).glob(f"{PREFIX}*/{CHECKPOINT_FILE}"))
+        found = [file.parent for file in Path(self.directory).glob(f"{PREFIX}*/{CHECKPOINT_FILE}")]
+        return sorted((one for one in found if one.name.removeprefix(PREFIX).isdecimal()), key=updates_done)
 
 
 def remove_checkpoint(directory: Path) -> None:
@@ -176,8 +187,7 @@ def remove_checkpoint(directory: Path) -> None:
     """
     for name in (CHECKPOINT_FILE, CHECKPOINT_FILE + ".unfinished"):
         (directory / name).unlink(missing_ok=True)
-    with suppress(OSError):  # not empty, or gone
-        directory.rmdir()
+    remove_empty([directory])
 
 
 def updates_done(directory: Path) -> int:

@@ -15,6 +15,7 @@ from accelerate import PartialState
 from tqdm import tqdm
 
 from .checks import LiveChecks, Metrics
+from .files import unused
 
 METRICS_FILE = "metrics.jsonl"
 
@@ -34,7 +35,8 @@ class Clock:
 class RunLog:
     """Writes the metrics of each update; a context that closes its files, also after Ctrl-C.
 
-    In `log_dir` it writes TensorBoard's files and `metrics.jsonl`. A line of the latter has `update` (1 is the first)
+    In `log_dir` it writes TensorBoard's files and `metrics.jsonl`; a file of this name that is not of the same run is
+    renamed first. A line of the latter has `update` (1 is the first)
     and every metric; NaN and infinity become null, since JSON has neither. Tokens per second are in TensorBoard alone,
     so that the same run writes the same lines. Messages of the checks go to stderr. Of several processes only
     the main one writes.
@@ -61,18 +63,20 @@ class RunLog:
         if self.log_dir is not None:
             from torch.utils.tensorboard import SummaryWriter
 
+            file = Path(self.log_dir, METRICS_FILE)
+            lines = "".join(_line(number, metrics) for number, metrics in enumerate(self.before, start=1))
             try:
-                Path(self.log_dir).mkdir(parents=True, exist_ok=True)
+                file.parent.mkdir(parents=True, exist_ok=True)
+                self._keep_other(file, lines)
+                self.lines = self.open_files.enter_context(open(file, "w", encoding="utf-8"))
             except OSError as error:
                 raise OSError(
                     f"expected log_dir to be a folder that can be written, got {self.log_dir} ({error.strerror})"
                 ) from error
+            self.lines.write(lines)
             # purge_step hides the points that a killed run wrote after its last checkpoint.
             writer = SummaryWriter(self.log_dir, purge_step=len(self.before) + 1)
             self.tensorboard = self.open_files.enter_context(writer)
-            self.lines = self.open_files.enter_context(open(Path(self.log_dir, METRICS_FILE), "w", encoding="utf-8"))
-            for number, metrics in enumerate(self.before, start=1):
-                self._write_line(number, metrics)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -100,7 +104,17 @@ class RunLog:
                 tqdm.write(f"check: {sentence}", file=sys.stderr)
         self.checks.stop_if_diverged()
 
+    def _keep_other(self, file: Path, own: str) -> None:
+        """Rename the metrics that are there, unless the run goes on with them."""
+        if file.is_file() and not (own and file.read_text("utf-8", errors="replace").startswith(own)):
+            aside = file.rename(unused(file))
+            tqdm.write(f"the metrics of an earlier run are now in {aside}", file=sys.stderr)
+
     def _write_line(self, update: int, metrics: Metrics) -> None:
         assert self.lines is not None, "a RunLog writes only inside `with RunLog(...) as log:`"
-        finite = {name: value if math.isfinite(value) else None for name, value in metrics.items()}
-        print(json.dumps({"update": update, **finite}), file=self.lines, flush=True)
+        print(_line(update, metrics), end="", file=self.lines, flush=True)
+
+
+def _line(update: int, metrics: Metrics) -> str:
+    finite = {name: value if math.isfinite(value) else None for name, value in metrics.items()}
+    return json.dumps({"update": update, **finite}) + "\n"

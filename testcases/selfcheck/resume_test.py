@@ -274,6 +274,29 @@ def test_a_full_disk_leaves_the_last_good_checkpoint(tmp_path, undisturbed):
     assert same_state(resumed(folder), undisturbed)
 
 
+def test_a_folder_with_the_checkpoints_of_another_run_is_refused(tmp_path):
+    folder = CheckpointFolder(tmp_path, every=2)
+    trainer().train(PROMPTS, folder.save)
+    (tmp_path / "update-mine").mkdir()
+    (tmp_path / "update-mine" / CHECKPOINT_FILE).write_text("of the user")
+    before = {file: file.read_bytes() for file in tmp_path.rglob("*.pt")}
+    with pytest.raises(
+        ValueError, match="expected a folder for the checkpoints of this run, .* got .*update-000004 of"
+    ):
+        trainer(seed=1).train(PROMPTS, folder.save)
+    assert before == {file: file.read_bytes() for file in tmp_path.rglob("*.pt")}
+    assert folder.newest(print).name == "update-000005"
+
+
+def test_the_metrics_of_another_run_are_kept(tmp_path):
+    for seed in range(2):
+        trainer(tmp_path, seed=seed).train(PROMPTS)
+    first, second = (
+        json.loads((tmp_path / name).read_text().splitlines()[0]) for name in ("metrics-1.jsonl", "metrics.jsonl")
+    )
+    assert first["score"] != second["score"] and first["update"] == second["update"] == 1
+
+
 def test_weights_of_nan_are_not_saved_as_a_place_to_go_on_from(tmp_path):
     folder = CheckpointFolder(tmp_path, every=2)
 
