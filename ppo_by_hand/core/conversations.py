@@ -131,7 +131,32 @@ def with_original_prompts(
         more: dict[str, Any] = {name: [row.get(name) for row in rows] for name in wanted}
         return function([originals[prompt] for prompt in prompts], responses, **more)
 
+    vars(wrapped).pop("__wrapped__")  # it needs no columns any more
     return wrapped
+
+
+def takes(function: Callable[..., Any], count: int) -> bool:
+    """Whether it can be called with so many arguments; True where nobody can tell, as of one that is written in C."""
+    try:
+        inspect.signature(function).bind_partial(*range(count))
+    except ValueError:
+        return True
+    except TypeError:
+        return False
+    return True
+
+
+def needed_columns(function: Callable[..., Any]) -> list[str]:
+    """What a reward function must have beside prompts and responses, by name."""
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return [one.name for one in _behind_two(function) if one.kind in kinds and one.default is one.empty]
+
+
+def _behind_two(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    try:
+        return list(inspect.signature(function).parameters.values())[2:]
+    except (TypeError, ValueError):  # written in C
+        return []
 
 
 def wanted_columns(function: Callable[..., Any], columns: Columns) -> list[str]:
@@ -140,14 +165,10 @@ def wanted_columns(function: Callable[..., Any], columns: Columns) -> list[str]:
     Raises:
         ValueError: it needs one that a prompt does not have, or that is not the same for equal prompts.
     """
-    try:
-        parameters = list(inspect.signature(function).parameters.values())[2:]
-    except (TypeError, ValueError):  # written in C
-        return []
+    parameters, needed = _behind_two(function), needed_columns(function)
     there = {name for row in columns.values() for name in row or {}}
     takes_all = any(one.kind is one.VAR_KEYWORD for one in parameters)
     named = [one for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
-    needed = [one.name for one in named if one.default is one.empty]
     wanted = sorted(there | set(needed)) if takes_all else [one.name for one in named if one.name in {*there, *needed}]
     for text, row in columns.items():
         if wanted and row is None:

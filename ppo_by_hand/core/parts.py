@@ -36,7 +36,7 @@ def check_parts(model: Any, ref_model: Any, config: Any) -> None:
     _check_critic(getattr(model, "value_model", None))
     _check_sharing(model.policy, getattr(model, "value_model", None))
     _check_weights(model, ref_model)
-    _check_tokens(model, ref_model, config.pad_token_id)
+    _check_tokens(model, ref_model, config)
 
 
 def _brief(value: object) -> str:
@@ -85,7 +85,7 @@ def _check_weights(model: Any, ref_model: nn.Module | None) -> None:
         )
 
 
-def _check_tokens(model: Any, ref_model: nn.Module | None, pad_token_id: int) -> None:
+def _check_tokens(model: Any, ref_model: nn.Module | None, config: PPOConfig) -> None:
     known = _tokens(model.policy)
     if known is None:
         return
@@ -97,10 +97,15 @@ def _check_tokens(model: Any, ref_model: nn.Module | None, pad_token_id: int) ->
                 f"expected {name} to know the {known} tokens that the policy may write, got {found}; "
                 "load it from a model with the same tokenizer"
             )
-    if pad_token_id >= known:
+    if config.pad_token_id >= known:
         raise ValueError(
-            f"expected pad_token_id to be one of the policy's {known} tokens, got {pad_token_id}; call "
+            f"expected pad_token_id to be one of the policy's {known} tokens, got {config.pad_token_id}; call "
             "resize_token_embeddings on the models, or pad with the stop token"
+        )
+    if min(config.stop_token_ids) >= known:
+        raise ValueError(
+            f"expected one of stop_token_ids among the policy's {known} tokens, got {config.stop_token_ids}: no "
+            "response could end; take those of the policy's tokenizer"
         )
 
 

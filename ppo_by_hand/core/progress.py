@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from .conversations import takes
+
 OnUpdate = Callable[[Any], object]
 
 
@@ -21,7 +23,7 @@ def in_turn(on_update: OnUpdate | Sequence[OnUpdate] | None) -> OnUpdate | None:
         return None
     several: Sequence[OnUpdate] = on_update if isinstance(on_update, Sequence) else [on_update]
     for one in several:
-        if not callable(one):
+        if not callable(one) or not takes(one, 1):
             raise ValueError(f"expected on_update to be a function of the trainer, or a list of them, got {one!r}")
     if len(several) == 1:
         return several[0]

@@ -30,12 +30,22 @@ def tokenize(prompts: Sequence[Prompt], tokenizer: Any) -> list[list[int]]:
         if is_row(prompt):
             ids = _row_ids(prompt, number, tokenizer)
         try:
-            rows.append([operator.index(token) for token in ids])
+            rows.append([_token(token) for token in ([ids] if isinstance(ids, bytes) else ids)])
         except TypeError as error:
             raise ValueError(f"{RULE}, got {prompt!r} as prompt {number}") from error
         if not rows[-1]:
             raise ValueError(f"expected a token in each prompt, got none in prompt {number}: {prompt!r}")
     return rows
+
+
+def _token(value: Any) -> int:
+    """
+    Raises:
+        TypeError: it is no whole number; True and False are none here.
+    """
+    if isinstance(value, bool):
+        raise TypeError
+    return operator.index(value)
 
 
 def is_row(prompt: object) -> bool:

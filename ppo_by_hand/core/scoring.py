@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .conversations import takes
 from .files import first_line
 
 Scorer = Callable[[Tensor, Tensor, int], Tensor]
@@ -42,7 +43,7 @@ def make_scorer(reward_model: nn.Module | RewardFunction, tokenizer: Any = None)
         return _module_scorer(reward_model)
     if not callable(reward_model):
         raise ValueError(f"expected a reward model or a function of (prompts, responses), got {reward_model!r}")
-    _check_signature(reward_model)
+    check_reward(reward_model)
     if tokenizer is None:
         raise ValueError("expected a tokenizer with a reward function, got None; pass tokenizer= to PPOTrainer")
     if isinstance(tokenizer, str):
@@ -51,17 +52,17 @@ def make_scorer(reward_model: nn.Module | RewardFunction, tokenizer: Any = None)
     return _function_scorer(reward_model, tokenizer)
 
 
-def _check_signature(function: Callable[..., Any]) -> None:
-    try:
-        inspect.signature(function).bind_partial([], [])
-    except ValueError:  # written in C
-        return
-    except TypeError as error:
+def check_reward(function: Callable[..., Any]) -> None:
+    """
+    Raises:
+        ValueError: it cannot be called with prompts and responses.
+    """
+    if not takes(function, 2):
         name = getattr(function, "__name__", repr(function))
         raise ValueError(
             f"expected a reward function of (prompts, responses), two lists of texts, got {name}"
             f"{inspect.signature(function)}"
-        ) from error
+        )
 
 
 def _module_scorer(reward_model: nn.Module) -> Scorer:
@@ -102,7 +103,8 @@ def _function_scorer(function: RewardFunction, tokenizer: Any) -> Scorer:
     def score(input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> Tensor:
         prompts = texts(input_ids[:, :prompt_length], attention_mask[:, :prompt_length])
         responses = texts(input_ids[:, prompt_length:], attention_mask[:, prompt_length:])
-        rule = f"expected reward function {name} to return one number for each of {len(responses)} responses, got"
+        count = len(responses)
+        rule = f"expected reward function {name} to return one number for each of {count} responses, got"
         try:
             answer = function(prompts, responses)
             is_ordered = isinstance(answer, Iterable) and not isinstance(answer, Set | Mapping)
@@ -111,7 +113,7 @@ def _function_scorer(function: RewardFunction, tokenizer: Any) -> Scorer:
             raise RuntimeError(f"the reward function {name} raised {_with_place(error)}") from error
         if numbers is None:
             raise ValueError(f"{rule} {type(answer).__name__}")
-        if len(numbers) != len(responses):
+        if len(numbers) != count:
             raise ValueError(f"{rule} {len(numbers)}")
         return torch.tensor([_number(value, name, row) for row, value in enumerate(numbers)], device=input_ids.device)
 

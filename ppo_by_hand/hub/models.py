@@ -28,7 +28,9 @@ def load_policy(name: str, say: Callable[[str], None], dtype: str = "float32") -
         )
     model, tokenizer = load_model(AutoModelForCausalLM, "POLICY", name, "a causal language model", dtype)
     if tokenizer.eos_token_id is None:
-        raise ValueError(f"expected the tokenizer of {name} to have a stop (eos) token, got none")
+        raise ValueError(
+            f"expected the tokenizer of {name} to have a stop (eos) token, got none; set one and save it again"
+        )
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
         say(f"the tokenizer of {name} has no pad token: its stop token {tokenizer.eos_token} serves as one")

@@ -116,7 +116,7 @@ def parse_settings(text: str, say: Callable[[str], None] = print) -> dict[str, A
         if not is_of_kind(chosen[name], kinds[name]):
             raise ValueError(
                 f"expected {name} in SET to be {kinds[name]}, got {value!r}; write true, false and null as in JSON, "
-                "and 0.5 for .5"
+                "and 0.5 for .5, with blanks between settings"
             )
     return chosen
 

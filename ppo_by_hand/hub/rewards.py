@@ -12,7 +12,7 @@ from torch import nn
 
 from ppo_by_hand.core.conversations import Columns, wanted_columns, with_original_prompts
 from ppo_by_hand.core.files import first_line
-from ppo_by_hand.core.scoring import RewardFunction
+from ppo_by_hand.core.scoring import RewardFunction, check_reward
 
 from .models import context_length, embedding_rows, load_model
 
@@ -48,6 +48,7 @@ def load_reward(
     """
     if ":" in name and not Path(name).exists():
         function = _import(name)
+        check_reward(function)
         return with_original_prompts(function, originals, columns or {}, wanted_columns(function, columns or {}))
     from transformers import AutoModelForSequenceClassification
 

@@ -124,6 +124,10 @@ PARTS = {
         lambda t: {"config": replace(t.config, pad_token_id=12)},
         "expected pad_token_id to be one of the policy's 12 tokens, got 12",
     ),
+    "stop-tokens-of-another-model": (
+        lambda t: {"config": replace(t.config, stop_token_ids=(50256,))},
+        "expected one of stop_token_ids among the policy's 12 tokens, got (50256,): no response could end",
+    ),
     "reward-by-name": (lambda t: {"reward_model": "a:b"}, "a function of (prompts, responses), got 'a:b'"),
     "no-reward": (lambda t: {"reward_model": None}, "a function of (prompts, responses), got None"),
     "reward-of-one-argument": (
@@ -159,6 +163,8 @@ PROMPT_LISTS = {
     "empty-prompt": ([[5], [], [6], [7], [8]], "expected a token in each prompt, got none in prompt"),
     "none": ([[5], None, [6], [7], [8]], "got None as prompt"),
     "fractions": ([[5.5]], "got [5.5] as prompt 0"),
+    "bytes": ([b"the cat"], "got b'the cat' as prompt 0"),
+    "yes-and-no": ([[True, False]], "got [True, False] as prompt 0"),
     "unknown-token": ([[5, 12]], "expected token ids in [0, 12), those of the policy, got 5 to 12 in the prompts"),
     "token-below-0": ([[5, -1]], "got -1 to 5 in the prompts"),
     "longer-than-the-context": ([[5] * 2000], "shorten the prompts or lower max_new_tokens"),
@@ -168,6 +174,14 @@ PROMPT_LISTS = {
 @named_cases("prompts, sentence", PROMPT_LISTS)
 def test_wrong_prompts_are_one_sentence(prompts, sentence):
     refused(lambda: small_trainer().train(prompts), sentence)
+
+
+def test_what_a_run_would_call_only_later_is_refused_before_it():
+    trainer = small_trainer()
+    refused(lambda: trainer.train(PROMPTS, lambda: None), "expected on_update to be a function of the trainer")
+    parts = (trainer.model, lambda prompts, responses, answer: answer, trainer.ref_model, trainer.config)
+    needs = PPOTrainer(*parts, hub.tokenizer())
+    refused(lambda: needs.train(PROMPTS), "expected each prompt to have the column 'answer', which the reward function")
 
 
 SCORES = {
@@ -192,6 +206,7 @@ REWARDS = {
     "nothing": (None, "got NoneType"),
     "no-number": (["good", "bad"], "to return finite numbers, got str for response 0: 'good'"),
     "not-finite": ([0.0, float("inf")], "to return finite numbers, got inf for response 1"),
+    "nothing-left-of-the-responses": (lambda responses: responses.clear() or [], "for each of 2 responses, got 0"),
     "no-order": ({0.0, 1.0}, "got set"),
     "by-name": ({"a": 0.0, "b": 1.0}, "got dict"),
 }
@@ -200,7 +215,7 @@ REWARDS = {
 @named_cases("answer, sentence", REWARDS)
 def test_a_wrong_answer_of_a_reward_function_is_one_sentence(answer, sentence):
     def reward(prompts, responses):
-        return answer
+        return answer(responses) if callable(answer) else answer
 
     ids = torch.full((2, 3), 9)
     refused(lambda: make_scorer(reward, hub.tokenizer())(ids, ids == 9, 1), sentence)
@@ -227,6 +242,8 @@ COMMAND = {
     "no-stop-token": (lambda path: named_tokens("<stop>", hub.tokenizer()), "to be tokens of POLICY or their numbers"),
     "no-module": (lambda path: load_reward("nothing:here", None, 0, {}, print), "looked for in the working directory"),
     "no-function": (lambda path: load_reward("math:pi", None, 0, {}, print), "to be a function, got math:pi, a float"),
+    "a-class": (lambda path: load_reward("io:BytesIO", None, 0, {}, print), "two lists of texts, got BytesIO(initial"),
+    "commas": (lambda path: parse_settings("num_updates=2,seed=1"), "with blanks between settings"),
     "no-room": (lambda path: check_context([[5] * 60], 8, 64, "POLICY"), "or set long_prompts to drop or truncate"),
     "never-saved": (lambda path: CheckpointFolder(path, every=0), "expected every in [1, infinity), got 0"),
     "no-checkpoint": (lambda path: small_trainer().load_checkpoint(path), "got no trainer.pt in"),

@@ -31,7 +31,7 @@ from tqdm import tqdm
 from ppo_by_hand.core.checkpoints import CHECKPOINT_FILE, VERSION, Generator, global_generators, read_checkpoint
 from ppo_by_hand.core.collector import Blocks, Collector, WithCollector
 from ppo_by_hand.core.config import PPOConfig
-from ppo_by_hand.core.conversations import reading_rows
+from ppo_by_hand.core.conversations import needed_columns, reading_rows
 from ppo_by_hand.core.engines import with_importance_weights
 from ppo_by_hand.core.groups import with_kl_in_the_loss
 from ppo_by_hand.core.metrics import merged as _merge
@@ -350,7 +350,7 @@ class PPOTrainer(WithCollector):
     def _taken(self, prompts: Sequence[Prompt]) -> Sequence[Prompt]:
         """The prompts; of rows and conversations the token ids, and a reward function then reads them as written."""
         check_prompts(prompts)
-        if not any(map(is_row, prompts)):
+        if not any(map(is_row, prompts)) and not needed_columns(self._reward_model):
             return prompts
         prompt_ids = tokenize(prompts, self.tokenizer)
         if not isinstance(self._reward_model, nn.Module):
