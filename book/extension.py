@@ -13,13 +13,16 @@ from sphinx.application import Sphinx
 from sphinx.search.en import SearchEnglish
 from sphinx.util import logging
 
-from . import links, mathml, navigation, pictures, playgrounds
+from . import links, mathml, navigation, pictures, playgrounds, translation
 
 logger = logging.getLogger(__name__)
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_search_language(_English)
+    app.add_search_language(translation.Chinese)
+    app.add_node(translation.Summary, html=(translation.visit, translation.visit))
+    app.add_transform(translation.Summaries)
     app.add_html_math_renderer("mathml", (_visit_math, None), (_visit_math_block, None))
     app.connect("source-read", navigation.add_contents)
     app.connect("source-read", navigation.check_notebook)

@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import PurePosixPath
 from typing import Any
 
 from docutils import nodes
@@ -11,7 +12,7 @@ from sphinx.util import logging
 from testcases.engine.catalog import lesson as read_lesson
 from testcases.engine.catalog import lesson_names
 
-from . import pictures
+from . import pictures, translation
 
 logger = logging.getLogger(__name__)
 APPENDIX = ("tutorial/lesson*/more", "tutorial/lesson*/hints")
@@ -87,7 +88,8 @@ def fold_cells(app: Sphinx, docname: str, source: list[str]) -> None:
     """A figure opens together with the answer to the question before it; what is long, or checks, is out of sight."""
     if app.env.doc2path(docname).suffix == ".ipynb":
         notebook = json.loads(source[0])
-        source[0] = json.dumps(notebook | {"cells": opened_together(notebook["cells"])})
+        cells = translation.with_figures(notebook["cells"], app.config.language, PurePosixPath(docname).name)
+        source[0] = json.dumps(notebook | {"cells": opened_together(cells)})
 
 
 def opened_together(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:

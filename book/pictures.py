@@ -10,6 +10,8 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util import logging
 
+from . import translation
+
 logger = logging.getLogger(__name__)
 PICTURE = re.compile(r"<picture>.*?</picture>|<img\b[^>]*>", re.DOTALL)
 DESCRIBED = re.compile(r"\*Figure: (.*?)\*\s*(?:\n\s*\n|\n*</details>|\Z)", re.DOTALL)
@@ -70,7 +72,7 @@ def describe(app: Sphinx, doctree: nodes.document) -> None:
     if path.suffix == ".ipynb":
         drawn = [image for image in images if "jupyter_execute" in image["uri"]]
         for image, (alt, width) in zip(drawn, figures(path), strict=False):
-            image["alt"] = alt
+            image["alt"] = translation.of_figure(alt, app.config.language)
             if width:
                 image["width"] = f"{width}px"
                 image.attributes.pop("height", None)
