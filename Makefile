@@ -181,6 +181,7 @@ lab: $(LAB_READY) ## The notebooks in JupyterLab, in your browser [OPTIONS=--no-
 BOOK := runs/book
 SPHINX = BOOK_LANGUAGE='$(BOOK_LANGUAGE)' OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W -q -j auto -c book
 BOOK_LANGUAGE ?=
+TO ?=
 PORT ?= 8000
 
 book: $(LAB_READY) ## The course as a site, in runs/book: open runs/book/index.html [BOOK_LANGUAGE=]
@@ -196,9 +197,11 @@ book-serve: $(LAB_READY) ## The site at http://127.0.0.1:8000, built again whene
 	@$(BIN)/python -m sphinx_autobuild --port $(PORT) --pre-build '$(BIN)/python -m book.stage' \
 	  --ignore '$(CURDIR)/runs/*' --ignore '$(CURDIR)/book/made/*' --ignore '*/.*' -q -c book -d $(BOOK)-doctrees . $(BOOK)
 
-book-catalogues: $(LAB_READY) ## What a translation starts from: runs/book-catalogues/*.pot
+book-catalogues: override BOOK_LANGUAGE :=
+book-catalogues: $(LAB_READY) ## What a translation starts from: runs/book-catalogues/*.pot [TO=zh_CN: join it, draw its figures, say what is stale]
 	@$(BIN)/python -m book.stage
 	@$(SPHINX) -b gettext -d $(BOOK)-catalogues-doctrees . $(BOOK)-catalogues
+	@$(if $(TO),$(BIN)/python -m book.translate '$(TO)')
 
 $(BENCH_READY): testcases/benchmarks/trl.lock
 	@$(INSTALL) $(BENCH_VENV) testcases/benchmarks/trl.lock --first torch --what 'TRL, to compare with,'

@@ -4,8 +4,10 @@ import argparse
 import importlib
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
+
+from matplotlib.figure import Figure
 
 from .style import as_svg
 
@@ -21,11 +23,17 @@ HASHED = re.compile(r'id="\w+"|#\w{10,}')
 
 def drawn() -> Iterator[tuple[Path, str]]:
     """Path and SVG of every figure."""
+    return ((path, as_svg(figure, alt)) for path, figure, alt in figures())
+
+
+def figures(wanted: Container[Path] | None = None) -> Iterator[tuple[Path, Figure, str]]:
+    """Path of every figure, or of those that are wanted, the figure, and its alternative text."""
     here = Path(__file__).parent
     for module, folder in TEXTS.items():
         if (here / f"{module}.py").is_file():
             for name, draw in importlib.import_module(f"book.figures.{module}").FIGURES.items():
-                yield folder / f"{name}.svg", as_svg(*draw())
+                if wanted is None or folder / f"{name}.svg" in wanted:
+                    yield folder / f"{name}.svg", *draw()
 
 
 def same(svg: str, other: str) -> bool:

@@ -17,6 +17,12 @@ def show(figure: Figure, alt: str, colors: int = 0) -> None:
 
     A figure with much text or many lines takes a third of the space if it is stored with at most 64 `colors`, say.
     """
+    width, height = (round(SCREEN_DPI * inches) for inches in figure.get_size_inches())
+    display(Image(as_png(figure, colors), width=width, height=height, alt=alt))
+
+
+def as_png(figure: Figure, colors: int = 0) -> bytes:
+    """The figure as it is stored, and closed."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=2 * SCREEN_DPI)
     pyplot.close(figure)
@@ -24,8 +30,7 @@ def show(figure: Figure, alt: str, colors: int = 0) -> None:
         picture = PIL.Image.open(buffer).convert("RGB").quantize(colors)
         buffer = io.BytesIO()
         picture.save(buffer, format="png")
-    width, height = (round(SCREEN_DPI * inches) for inches in figure.get_size_inches())
-    display(Image(buffer.getvalue(), width=width, height=height, alt=alt))
+    return buffer.getvalue()
 
 
 def suptitle(figure: Figure, text: str) -> None:

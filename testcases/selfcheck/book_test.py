@@ -44,10 +44,12 @@ PROBED = {
 """The check takes seconds on a long page, so it reads one of each kind."""
 
 
-def build(source: Path, out: Path, builder: str = "html") -> subprocess.CompletedProcess[str]:
-    options = ["-W", "-q", "-b", builder, "-c", str(ROOT / "book")]
+def build(
+    source: Path, out: Path, builder: str = "html", *more: str, language: str = ""
+) -> subprocess.CompletedProcess[str]:
+    options = ["-W", "-q", "-b", builder, "-c", str(ROOT / "book"), *more]
     command = [sys.executable, "-m", "sphinx", *options, str(source), str(out)]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "BOOK_LANGUAGE": language}
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
 
 
@@ -396,3 +398,86 @@ def test_the_playground_of_credit_gives_it_to_the_word_of_praise() -> None:
     rewards = torch.tensor([0.0] * (len(words) - 1) + [1.0])
     errors = td_errors(rewards, torch.tensor([*values, 0.0]), rewards, gamma=1.0)
     assert words[errors.argmax()] == "superb"
+
+
+@pytest.fixture(scope="module")
+def catalogues(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from book.translate import NOTEBOOKS, PATH
+
+    out = tmp_path_factory.mktemp("catalogues")
+    pages = ",".join([*PATH, *(f"notebooks/{name}.ipynb" for name in NOTEBOOKS)])
+    build(
+        ROOT, out, "gettext", "--keep-going", "-D", f"include_patterns={pages}"
+    )  # of links to other pages it complains
+    return out
+
+
+def test_the_translation_is_that_of_todays_texts(catalogues: Path) -> None:
+    from book.translate import problems
+
+    if found := problems("zh_CN", catalogues):
+        pytest.fail("\n".join(found) + "\nSee CONTRIBUTING.md, Another language.", pytrace=False)
+
+
+def test_what_is_stale_in_a_translation_is_named(catalogues: Path, tmp_path: Path) -> None:
+    from book.translate import problems
+
+    texts = (catalogues / "book.pot").read_text("utf-8")
+    changed = texts.replace("its TD error is 0.08. Will its", "its TD error is 0.09. Will its")
+    (tmp_path / "book.pot").write_text(
+        f'{changed}\n#: {os.path.relpath(ROOT, catalogues)}/README.md:1\nmsgid "The critic has 7 values"\nmsgstr ""\n'
+    )
+    (tmp_path / "sphinx.pot").write_text((catalogues / "sphinx.pot").read_text("utf-8"), "utf-8")
+    gone, new, stale = sorted(problems("zh_CN", tmp_path))
+    assert "The critic has" in new + stale and "is not translated" in new and "is not translated" in stale
+    assert "The critic saw nothing wrong" in gone and "no text has it any more" in gone
+
+
+def test_a_translation_keeps_the_numbers_the_code_and_the_terms() -> None:
+    from babel.messages.catalog import Message
+
+    from book.translate import faults, terms
+
+    message, known = Message("The critic gives `values` of 0.5 to a group"), terms()
+    right = Message(message.id, "评论家给一组 0.5 的 `values`")
+    assert faults(message, right, known) == []
+    wrong = Message(message.id, "1. 批评者给 0.6 的 values")
+    said = " ".join(faults(message, wrong, known))
+    assert all(one in said for one in ("0.5", "`values`", "评论家", "组", "begins as a list"))
+    wrong.user_comments.append("plain: group")
+    assert "组" not in " ".join(faults(message, wrong, known))
+
+
+def test_a_translation_shows_and_finds_chinese_on_a_machine_without_its_fonts(browser: Any, tmp_path: Path) -> None:
+    """Texts, questions of folds and tables; the search answers, with Chinese and with Latin words."""
+    from book import chinese
+
+    pages = "README.md,tutorial/README.md,tutorial/glossary.md,tutorial/lesson00_one_screen/*.md,notebooks/04_gae.ipynb"
+    options = ("--keep-going", "-D", f"include_patterns={pages}")
+    built = build(ROOT, tmp_path, "html", *options, language="zh_CN")
+    assert "inconsistent" not in built.stderr
+    page, errors = browser.new_page(), []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    for name, words in (
+        ("notebooks/04_gae", "答案与观察要点"),
+        ("notebooks/04_gae", "1. 一条回复"),
+        ("README", "五条路径"),
+    ):
+        page.goto((tmp_path / f"{name}.html").as_uri())
+        shown = page.evaluate("document.querySelector('article').textContent")
+        assert words in shown and not chinese.missing(shown)
+        page.evaluate("document.fonts.ready")
+        fonts = page.context.new_cdp_session(page)
+        fonts.send("DOM.enable")
+        fonts.send("CSS.enable")
+        root = fonts.send("DOM.getDocument")["root"]["nodeId"]
+        for element in ("h1", "p"):
+            node = fonts.send("DOM.querySelector", {"nodeId": root, "selector": f"article {element}"})["nodeId"]
+            used = fonts.send("CSS.getPlatformFontsForNode", {"nodeId": node})["fonts"]
+            assert any(font["isCustomFont"] for font in used), used
+    for words, first in (("优势", "notebooks/04_gae"), ("奖励黑客", "tutorial/"), ("policy", "")):
+        page.goto((tmp_path / "search.html").as_uri() + f"?q={words}")
+        page.wait_for_selector("#search-results li a")
+        assert page.evaluate("document.querySelector('#search-results li a').getAttribute('href')").startswith(first)
+    assert not [error for error in errors if "Failed to fetch" not in error]  # summaries, which a file may not ask for
+    page.close()
