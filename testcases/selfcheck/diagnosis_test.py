@@ -227,10 +227,11 @@ def test_the_bench_gives_the_right_answer_when_nothing_is_changed(lesson: str, e
 
 @pytest.mark.parametrize("lesson, exercise", PLAIN)
 def test_no_hypothesis_tells_the_solution(lesson: str, exercise: str):
-    """A sentence names single words, never a piece of the region's code."""
+    """A sentence names single words, never a piece of the region's code; and there is one."""
     region = region_text(lesson, exercise)
     for layer in range(len(LAYERS)):
         for hypothesis in hypotheses_of(bench_of(lesson, exercise), layer):
+            assert hypothesis.text.strip(), hypothesis
             for quoted in re.findall(r"`([^`]+)`", hypothesis.text):
                 assert re.fullmatch(r"[\w.]+", quoted), hypothesis.text
                 assert "." not in quoted or quoted not in region, hypothesis.text

@@ -6,7 +6,8 @@ from ppo_by_hand.faces import face
 
 if TYPE_CHECKING:
     from .blame import Upstream
-    from .explain import Diagnosis, Explanation, NoExplanation, faults
+    from .causes import Cause, Diagnosis, Evidence, Listed, Location, Source
+    from .explain import Explanation, NoExplanation, faults
     from .search import LAYERS, bench_of, hypotheses_of
 
 __getattr__ = face(__name__, __file__)

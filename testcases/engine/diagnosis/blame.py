@@ -13,7 +13,8 @@ from ..catalog import lesson as read_lesson
 from ..execution import LocalEvaluator, Outcome, Request, View, stub_of
 from ..oracle import Reference, examples, kept
 from ..report import CheckFailed, same_outcome
-from .explain import Diagnosis, Explanation
+from .causes import Diagnosis
+from .explain import Explanation
 
 
 @dataclass(frozen=True)

@@ -2,53 +2,23 @@
 
 import itertools
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 
 from ..catalog import lesson as read_lesson
-from ..catalog import section_for
 from ..execution import Evaluator, LocalEvaluator, Outcome, Request
 from ..oracle import Change, Reference, WrongAnswer, cost_of, examples, kept, region_text, suspects, wrong_answers
 from ..report import same_outcome
+from .causes import Diagnosis, Evidence, Listed, Location, Source
 from .evidence import KEPT, Seen, cause_of_error, cause_shown, facts, names_in, where
-from .hypotheses import CHEAP, Hypothesis, distance, function_in, words_of
+from .hypotheses import CHEAP, distance, function_in, words_of
 from .search import MAX_FAILED, Failed, Search, bench_of
 
 NEAR = 0.75
 faults: deque[Exception] = deque(maxlen=8)
 """The last ones of the diagnosis itself: a student never sees them, the course's own check does."""
 NOT_EXPLAINED = ("load", "missing", "signature", "timeout", "too large")
-
-
-@dataclass(frozen=True)
-class Diagnosis:
-    """What is said about a wrong answer: a listed cause, else general ones, else what it shows and where it differs."""
-
-    listed: WrongAnswer | None = None
-    general: tuple[Hypothesis, ...] = ()
-    shown: str = ""
-    where: str = ""
-
-    def lines(self, exercise: str) -> list[str]:
-        if self.listed:
-            other = self.listed.exercise
-            place = "" if other == exercise else f"in {other}, which {exercise} uses: "
-            return [f"Likely cause: {place}{self.listed.name}: {self.listed.why}"]
-        if self.general:
-            texts = " Or ".join(f"{one.text}." for one in self.general).replace("?.", "?")
-            return [f"Likely cause: this is what `{exercise}` gives {texts}".removesuffix(".")]
-        cause = [f"Likely cause: {self.shown}"] if self.shown else []
-        return cause + ([f"Where it differs: {self.where}"] if self.where else [])
-
-    def advice(self, asked: Request, said: Sequence[str] = ()) -> list[str]:
-        """What to read, where the report has `said` this, and how to ask for a hint."""
-        heading = self.listed.read if self.listed else section_for(asked.lesson, asked.exercise, "\n".join(said))
-        return [
-            f'Read: tutorial/{asked.lesson}/README.md, "{heading}"',
-            f"Hint: make hint LESSON={read_lesson(asked.lesson).number} EXERCISE={asked.exercise}",
-        ]
 
 
 @contextmanager
@@ -58,6 +28,10 @@ def left_out() -> Iterator[None]:
         yield
     except Exception as error:
         faults.append(error)
+
+
+def _evidence(source: Source, text: str) -> list[Evidence]:
+    return [Evidence(source, text)] if text else []
 
 
 @cache
@@ -92,48 +66,52 @@ class Explanation:
         listed = None if same_outcome(right, outcome) else self._listed(failed, earlier, neighbors)
         earlier[:] = [*earlier, failed][-MAX_FAILED:]
         if listed:
-            return Diagnosis(listed)
-        seen, shown = (request, right, outcome), ""
+            return Diagnosis((Listed(listed),))
+        seen, shown = (request, right, outcome), list[Evidence]()
         if suspects(request.lesson):  # In a hunt, what is found by search would be the answer.
+            listed = self._closest(failed)
             with left_out():
                 shown = self._shown(seen) or self._depends(seen, search=False)
-            return Diagnosis(self._closest(failed), shown=shown)
+            return Diagnosis((*([Listed(listed)] if listed else []), *shown))
         with left_out():
             if general := self._search(request.lesson, request.exercise).causes(request, right, outcome):
-                return Diagnosis(general=tuple(general))
+                return Diagnosis(tuple(general))
         if listed := self._closest(failed):
-            return Diagnosis(listed)
+            return Diagnosis((Listed(listed),))
         with left_out():
             shown = self._kept(*seen) or self._shown(seen)
         with left_out():
             if not shown and neighbors and (text := self._of_a_neighbor(*seen)):
-                return Diagnosis(where=text)
+                return Diagnosis((Location(text),))
         with left_out():
             shown = shown or self._depends(seen)
         with left_out():
-            return Diagnosis(shown=shown, where="" if shown or outcome.value is None else self._where(seen))
-        return Diagnosis(shown=shown)
+            if not shown and outcome.value is not None and (text := self._where(seen)):
+                return Diagnosis((Location(text),))
+        return Diagnosis(tuple(shown))
 
-    def _shown(self, seen: Seen) -> str:
+    def _shown(self, seen: Seen) -> list[Evidence]:
         """What an exception, or the answer, shows by itself."""
         asked, _, mine = seen
         if mine.error:
-            return cause_of_error(mine.error, asked, self._names(asked.lesson, asked.exercise))
+            text = cause_of_error(mine.error, asked, self._names(asked.lesson, asked.exercise))
+            return _evidence(Source.EXCEPTION, text)
         wrong, words = self._wrong_of(asked.lesson, asked.exercise), self._text(asked.lesson, asked.exercise)
-        return cause_shown(seen, wrong, self._both, words)
+        return _evidence(Source.ANSWER, cause_shown(seen, wrong, self._both, words))
 
-    def _depends(self, seen: Seen, search: bool = True) -> str:
+    def _depends(self, seen: Seen, search: bool = True) -> list[Evidence]:
         """What explains a part of what is wrong, and what the code depends on and must not."""
         asked, right, mine = seen
         if mine.error or mine.value is None or mine.used_global_random > right.used_global_random:
-            return ""
+            return []
         wrong = self._wrong_of(asked.lesson, asked.exercise)
         found = list(itertools.islice(facts(asked, wrong, self._both), 2))
         if search and (part := self._search(asked.lesson, asked.exercise).partly(self._subject.evaluate)):
             hypothesis, count, most = part
             text = hypothesis.text.removeprefix("with ")
             found = [f"{f'in {count} of {most} wrong answers, ' if count < most else ''}{text}", *found[:1]]
-        return " ".join(f"{text}{'' if text.endswith('?') else '.'}" for text in found).removesuffix(".")
+        text = " ".join(f"{text}{'' if text.endswith('?') else '.'}" for text in found).removesuffix(".")
+        return _evidence(Source.DEPENDENCE, text)
 
     def _text(self, lesson: str, exercise: str) -> str:
         """The student's function."""
@@ -161,17 +139,17 @@ class Explanation:
         seen = list(zip(examples(*key), self._reference.right_answers_to(*key), self._answers_to(*key), strict=True))
         return where(seen, failing, self._both)
 
-    def _kept(self, request: Request, right: Outcome, outcome: Outcome) -> str:
+    def _kept(self, request: Request, right: Outcome, outcome: Outcome) -> list[Evidence]:
         """Whether the answer is another one where the files have just been loaded, and nothing was asked before."""
         key = request.lesson, request.exercise
         if not isinstance(self._subject, LocalEvaluator) or request.seconds > CHEAP or self._afresh[key] == MAX_FAILED:
-            return ""
+            return []
         self._afresh[key] += 1
         first = self._subject.afresh().evaluate(request)
         if same_outcome(first, outcome):
-            return ""
+            return []
         told = "right" if same_outcome(first, right) else "another one"
-        return f"{KEPT}: asked first, the answer is {told}"
+        return _evidence(Source.CALLS, f"{KEPT}: asked first, the answer is {told}")
 
     def _of_a_neighbor(self, request: Request, right: Outcome, mine: Outcome) -> str:
         """Whether the reference's version of one other exercise makes this very answer right."""

@@ -63,7 +63,7 @@ class Sparing(Explanation):
         if self._tried.get(key, 0) >= SEARCHES:
             return Diagnosis()
         found = super().diagnose(request, outcome, neighbors and not request.scenario)
-        self._tried[key] = SEARCHES if found.listed or found.general else self._tried.get(key, 0) + 1
+        self._tried[key] = SEARCHES if found.is_found else self._tried.get(key, 0) + 1
         return found
 
 

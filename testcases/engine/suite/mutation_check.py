@@ -87,7 +87,7 @@ def _written(region: Region, lines: list[str], node: ast.AST, changed: ast.AST) 
 
 def survivors(lesson: str, exercise: str | None = None, most: int | None = None) -> Iterator[tuple[Mutant, bool]]:
     """Each mutant of a lesson, or `most` of them that are always the same ones, and whether all tests of its exercise
-    pass it. What students write as tests is judged by what it catches, not here."""
+    pass it. What students write as tests counts by what it catches, not here."""
     reference = Reference(Remembering)
     files = sorted((SOLUTIONS / lesson).glob("*.py"))
     every = ((file.name, one) for file in files for one in mutants(file) if not one.exercise.startswith("test_"))

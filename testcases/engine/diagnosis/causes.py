@@ -1,0 +1,90 @@
+"""What a diagnosis finds, as values, and the lines that say it: nothing else makes a sentence of a cause."""
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..catalog import lesson as read_lesson
+from ..catalog import section_for
+from ..execution import Request
+from ..oracle import WrongAnswer
+from .hypotheses import Hypothesis
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A wrong answer of the bank gives this one."""
+
+    wrong: WrongAnswer
+
+
+class Source(enum.Enum):
+    """What tells it."""
+
+    EXCEPTION = enum.auto()
+    ANSWER = enum.auto()
+    """The numbers, their form, and what the call left changed."""
+    CALLS = enum.auto()
+    """The same question, asked first of all."""
+    DEPENDENCE = enum.auto()
+    """The answers to questions with one argument changed; or a cause of a part of what is wrong."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What shows by itself, whatever the code."""
+
+    source: Source
+    text: str
+
+
+@dataclass(frozen=True)
+class Location:
+    """On which questions, in which part, at which places, by how much; or in which other exercise."""
+
+    text: str
+
+
+Cause = Listed | Hypothesis | Evidence | Location
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What is said about a wrong answer: a listed cause, else general ones, else what it shows or where it differs."""
+
+    causes: tuple[Cause, ...] = ()
+
+    @property
+    def listed(self) -> WrongAnswer | None:
+        return next((one.wrong for one in self.causes if isinstance(one, Listed)), None)
+
+    @property
+    def is_found(self) -> bool:
+        """Whether it is known what gives this answer."""
+        return any(isinstance(one, Listed | Hypothesis) for one in self.causes)
+
+    def lines(self, exercise: str) -> list[str]:
+        """A listed cause stands alone; hypotheses are alternatives."""
+        if self.listed:
+            place = "" if self.listed.exercise == exercise else f"in {self.listed.exercise}, which {exercise} uses: "
+            return [f"Likely cause: {place}{self.listed.name}: {self.listed.why}"]
+        lines, texts = [], []
+        for cause in self.causes:
+            match cause:
+                case Hypothesis():
+                    texts.append(f"{cause.text}.".replace("?.", "?"))
+                case Evidence(text=text):
+                    lines.append(f"Likely cause: {text}")
+                case Location(text=text):
+                    lines.append(f"Where it differs: {text}")
+        if texts:
+            lines.insert(0, f"Likely cause: this is what `{exercise}` gives {' Or '.join(texts)}".removesuffix("."))
+        return lines
+
+    def advice(self, asked: Request, said: Sequence[str] = ()) -> list[str]:
+        """What to read, where the report has `said` this, and how to ask for a hint."""
+        heading = self.listed.read if self.listed else section_for(asked.lesson, asked.exercise, "\n".join(said))
+        return [
+            f'Read: tutorial/{asked.lesson}/README.md, "{heading}"',
+            f"Hint: make hint LESSON={read_lesson(asked.lesson).number} EXERCISE={asked.exercise}",
+        ]
