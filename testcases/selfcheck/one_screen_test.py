@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from transformers import AutoModelForCausalLM
 
 from ppo_by_hand import Generation, PolicyAndValue, PPOConfig, PPOTrainer, RewardModel, critic_from_reward_model
+from testcases.engine import named_cases
 from testcases.engine.catalog import TUTORIAL, lesson_names
 from tiny_models.checkpoints import REWARD_MODEL, SFT
 from tutorial.lesson00_one_screen import __main__ as command
@@ -157,6 +158,30 @@ def test_an_interrupted_run_keeps_its_picture(tmp_path: Path, capsys: pytest.Cap
     picture = tmp_path / "kl_coef-0.png"
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert f"stopped after 2 of 30 updates\n\nThe picture: {picture}" in capsys.readouterr().out
+
+
+@named_cases(
+    "end, code, sentence",
+    {
+        "in-the-imports": (KeyboardInterrupt(), 130, "stopped after 0 updates"),
+        "nan": (
+            RuntimeError("tensor contains either `inf`, `nan`"),
+            1,
+            "expected probabilities, got nan; is LEARNING_",
+        ),
+    },
+)
+def test_what_ends_a_run_early_is_one_sentence(
+    end: BaseException, code: int, sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def load() -> Any:
+        raise end
+
+    assert command.main(["--out", str(tmp_path)], load) == code
+    assert sentence in capsys.readouterr().out
+    (tmp_path / "file").touch()
+    with pytest.raises(SystemExit, match="^expected --out to be a folder that can be written, got .*; choose another$"):
+        command.main(["--out", str(tmp_path / "file" / "x")], load)
 
 
 def test_the_text_shows_what_the_command_printed() -> None:

@@ -44,6 +44,17 @@ def coefficient(name: str, given: Any) -> float:
     return number
 
 
+def make_folder(out: Path) -> None:
+    """
+    Raises:
+        SystemExit: it cannot be made.
+    """
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        sys.exit(f"expected --out to be a folder that can be written, got {out} ({error.strerror}); choose another")
+
+
 def draw(rows: list[Row], kl_coef: float, out: Path) -> Path:
     """Proxy and gold reward over the updates, and the KL below."""
     import matplotlib
@@ -62,7 +73,6 @@ def draw(rows: list[Row], kl_coef: float, out: Path) -> Path:
     rewards.legend(loc="center right")
     distance.plot(kl, color="#009E73")
     distance.set(ylabel="KL (nats)", xlabel="update", ylim=(0, None))
-    out.mkdir(parents=True, exist_ok=True)
     picture = out / f"kl_coef-{kl_coef:g}.png"
     figure.savefig(picture, dpi=110)
     plt.close(figure)
@@ -86,30 +96,43 @@ def load(folders: tuple[Path, ...] = (SFT, REWARD_MODEL)) -> Any:
     return importlib.import_module("tutorial.lesson00_one_screen.ppo")
 
 
+def train(chosen: argparse.Namespace, load: Callable[[], Any], rows: list[Row]) -> None:
+    """Print each update, and add it to the rows; `chosen` learns the coefficient and the number of updates."""
+    screen = load()
+    given = ("KL_COEF", screen.KL_COEF) if chosen.kl_coef is None else ("--kl-coef", chosen.kl_coef)
+    chosen.kl_coef, chosen.of = coefficient(*given), f" of {screen.UPDATES}"
+    print(
+        f"{screen.UPDATES} updates of {len(screen.PROMPTS)} responses, KL_COEF = {chosen.kl_coef:g}: about 15 seconds"
+    )
+    print(f"\n{HEADER}")
+    for row in screen.train(chosen.kl_coef):
+        print(line(len(rows), row), flush=True)
+        rows.append(row)
+
+
 @while_read()
 def main(arguments: list[str] | None = None, load: Callable[[], Any] = load) -> int:
     parser = argparse.ArgumentParser(prog="python -m tutorial.lesson00_one_screen", description="PPO on one screen.")
     parser.add_argument("--kl-coef", help="in place of KL_COEF in ppo.py; 0: without the penalty")
     parser.add_argument("--out", type=Path, default=Path("runs/first"), help="where the picture goes")
-    chosen = parser.parse_args(arguments)
+    chosen = parser.parse_args(arguments, argparse.Namespace(of=""))
     if chosen.kl_coef is not None:
         coefficient("--kl-coef", chosen.kl_coef)
-    screen = load()
-    given = ("KL_COEF", screen.KL_COEF) if chosen.kl_coef is None else ("--kl-coef", chosen.kl_coef)
-    kl_coef = coefficient(*given)
-    print(f"{screen.UPDATES} updates of {len(screen.PROMPTS)} responses, KL_COEF = {kl_coef:g}: about 15 seconds\n")
-    print(HEADER)
+    make_folder(chosen.out)
     rows: list[Row] = []
-    code = 0
+    code, why = 0, ""
     try:
-        for row in screen.train(kl_coef):
-            print(line(len(rows), row), flush=True)
-            rows.append(row)
+        train(chosen, load, rows)
     except KeyboardInterrupt:
         code = 130
-        print(f"\nstopped after {len(rows)} of {screen.UPDATES} updates")
+    except RuntimeError as error:
+        if "nan" not in str(error):
+            raise
+        code, why = 1, ": expected probabilities, got nan; is LEARNING_RATE too large?"
+    if code:
+        print(f"\nstopped after {len(rows)}{chosen.of} updates{why}")
     if rows:
-        print(f"\nThe picture: {draw(rows, kl_coef, chosen.out)}")
+        print(f"\nThe picture: {draw(rows, chosen.kl_coef, chosen.out)}")
     return code
 
 
