@@ -147,14 +147,14 @@ class _Check:
             agreed=tuple(case.id for case in agreed),
             six_digits=tuple(case.id for case in agreed if self._wrong(case, *self._asked(case, assumed), self.exact)),
             left_out={need: sum(need in case.needs for case in self.of.cases) for need in sorted(self.without)},
-            differences=tuple(self._grouped(found, assumed)),
+            differences=tuple(sorted(self._grouped(found, assumed), key=lambda one: not one.is_plain)),
         )
 
     def _expected(self, case: Case, assumed: Iterable[Variant], arguments: Mapping[str, Any] | None = None) -> Numbers:
         options = {key: value for one in assumed for key, value in one.options.items()}
         if not options and arguments is None:
             return _arrays(case.expected)
-        made = OPERATIONS[self.of.name](**(arguments or case.arguments), **options)
+        made = OPERATIONS[self.of.name](**{**(arguments or case.arguments), **options})
         return _arrays(made if isinstance(made, dict) else {self.of.returns[0]: made})
 
     def _asked(self, case: Case, assumed: tuple[Variant, ...]) -> tuple[Answer, Numbers]:
@@ -221,8 +221,10 @@ class _Check:
             cause, explained = named
             yield _difference(explained, cause.name, cause.says)
             values = [one for one in values if one not in explained]
-        for situation in dict.fromkeys(one.case.situation for one in values):
-            yield _difference([one for one in values if one.case.situation == situation])
+        # What is wrong on plain input shows at the corners as well: until it is gone, these say nothing of their own.
+        whole = any(one.case.situation in PLAIN for one in values)
+        for situation in dict.fromkeys("" if whole else one.case.situation for one in values):
+            yield _difference([one for one in values if whole or one.case.situation == situation])
         for kind, cause in dict.fromkeys((one.kind, one.cause) for one in rest):
             yield _difference([one for one in rest if (one.kind, one.cause) == (kind, cause)], cause)
 

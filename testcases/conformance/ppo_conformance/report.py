@@ -88,7 +88,10 @@ class Report:
             f"inferred   {name}: with it the plain cases agree, as in {quoted['place']}; if meant --convention {name!r}"
             for name, quoted in self.inferred
         ]
-        lines += [f"left out   {need}: not supported ({count} cases)" for need, count in self.left_out.items()]
+        how = {need: ", asked with finite numbers there" * need.startswith("nan ") for need in self.left_out}
+        lines += [
+            f"left out   {need}: not supported ({count} cases{how[need]})" for need, count in self.left_out.items()
+        ]
         lines += [f"{'differs' if one.is_plain else 'corner':<10} {one}" for one in self.differences]
         return "\n".join(lines)
 

@@ -1,7 +1,8 @@
 """A second, slow implementation of every operation: plain Python lists, one number at a time.
 
 It shares no line with any library. The tests compute each case from it again; the kit asks it what an answer would be
-under another convention, or with a known mistake: the keyword arguments after the star, named in variants.json.
+under another convention, or with a known mistake. variants.json names them: a keyword argument after the star, or
+another number for one of the case's own.
 Whole numbers, floats and fractions may be mixed. A mask of None means that all is real.
 """
 
@@ -44,6 +45,9 @@ def masked_mean(values, mask, *, over="tokens") -> float:
 
 
 def masked_whiten(values, mask, shift_mean=True, *, flag="removes", minus=1, eps=1e-8, over="tokens") -> Rows:
+    if over == "rows":
+        pairs = _zip(values, mask)
+        return [masked_whiten([row], [m], shift_mean)[0] if any(m) else [0.0] * len(row) for row, m in pairs]
     real = _real(values, mask) if over == "tokens" else [x for row in values for x in row]
     mean = _mean(real)
     variance = sum((x - mean) ** 2 for x in real) / (len(real) - minus) if len(real) > minus else 0.0
@@ -73,17 +77,20 @@ def _gae_of_row(r: Row, v: Row, alive: Row, gamma, lam, done: str, form: str, re
         last, carry = carry, delta + gamma * lam * carry
         # r + gamma * (lambda-return of t + 1) - V[t], in which one lam of GAE is missing
         advantages.append(carry if form == "gae" else delta + gamma * last)
-        targets.append({"A + V": carry + v[t], "rewards to go": sum_to_go}[returns])
+        targets.append({"A + V": carry + v[t], "A + next V": carry + v[t + 1], "rewards to go": sum_to_go}[returns])
     return advantages[::-1], targets[::-1]
 
 
-def gae_response(rewards, values, mask, gamma=1.0, lam=0.95, *, masked="skipped", whiten="") -> dict[str, Rows]:
+def gae_response(
+    rewards, values, mask, gamma=1.0, lam=0.95, *, masked="skipped", end=0.0, whiten=""
+) -> dict[str, Rows]:
     advantages = []
     for r, v, m in _zip(rewards, values, mask):
         r = [x if real or masked == "raw" else 0.0 for x, real in _zip(r, m)]
         v = [x if real or masked.startswith("raw") else 0.0 for x, real in _zip(v, m)]
         is_step = m if masked in ("skipped", "ends") else [True] * len(m)
-        row, next_value, carry = [], 0.0, 0.0
+        row, carry = [], 0.0
+        next_value = next((end * x for x, real in _zip(v[::-1], m[::-1]) if real), 0.0)
         for t in reversed(range(len(m))):
             if is_step[t]:
                 carry = r[t] + gamma * next_value - v[t] + gamma * lam * carry
@@ -130,17 +137,19 @@ def value_loss(
         middle = old if around == "old" else 0.0
         clipped = middle + min(max(value - middle, -clip_epsilon), clip_epsilon)
         both = [(value - target) ** 2, (clipped - target) ** 2]
-        return factor * {"upper": max(both), "lower": min(both), "unclipped": both[0]}[bound]
+        return factor * {"upper": max(both), "lower": min(both), "unclipped": both[0], "clipped": both[1]}[bound]
 
     return _loss_over(loss, (values, old_values, returns), mask, over)
 
 
-def kl(log_probs, ref_log_probs, estimator="k1", *, sign=1, clamp=math.inf, clamped="k1 k2 k3") -> Rows:
+def kl(
+    log_probs, ref_log_probs, estimator="k1", *, sign=1, of_k3=1, half=0.5, clamp=math.inf, clamped="k1 k2 k3"
+) -> Rows:
     """The exponent of k3 is capped at 20; `clamp` bounds the answer of the estimators in `clamped`."""
 
     def estimate(new, ref):
         r = sign * (new - ref)
-        answer = {"k1": r, "k2": r * r / 2, "k3": math.expm1(min(-r, 20.0)) + r}[estimator]
+        answer = {"k1": r, "k2": half * r * r, "k3": math.expm1(min(-of_k3 * r, 20.0)) + of_k3 * r}[estimator]
         return min(max(answer, -clamp), clamp) if estimator in clamped else answer
 
     return [[estimate(*pair) for pair in _zip(*rows)] for rows in _zip(log_probs, ref_log_probs)]
@@ -182,8 +191,9 @@ def group_advantages(scores, *, minus=1, scale=True, eps=0.0) -> Rows:
     return made
 
 
-def response_mask(responses, stop_token_ids, *, stop_is_real=True) -> Rows:
-    ends = [next((t + stop_is_real for t, x in enumerate(row) if x in stop_token_ids), len(row)) for row in responses]
+def response_mask(responses, stop_token_ids, *, stop_is_real=True, stop=0) -> Rows:
+    stops = [[t + stop_is_real for t, x in enumerate(row) if x in stop_token_ids] for row in responses]
+    ends = [at[stop] if at else len(row) for row, at in _zip(responses, stops)]
     return [[t < end for t in range(len(row))] for row, end in _zip(responses, ends)]
 
 
@@ -219,8 +229,8 @@ def _loss_over(loss: Callable[..., float], columns: tuple[Rows, ...], mask: Rows
     mask = mask or [[True] * len(row) for row in columns[0]]
     if over == "everything":
         return _mean(loss(*numbers) for rows in _zip(*columns) for numbers in _zip(*rows))
-    rows = [_zip(*parts) for parts in _zip(*columns, mask)]
-    return _reduce([[loss(*numbers) if real else 0.0 for *numbers, real in row] for row in rows], mask, over)
+    losses = [[loss(*at) if real else 0.0 for *at, real in _zip(*parts)] for parts in _zip(*columns, mask)]
+    return _reduce(losses, [[True] * len(row) for row in mask] if over == "columns" else mask, over)
 
 
 def _reduce(values: Rows, mask: Rows, over: str) -> float:

@@ -21,7 +21,7 @@ def test_every_operation_has_its_cases():
 
 
 def _slow(name, arguments, **options):
-    made = OPERATIONS[name](**arguments, **options)
+    made = OPERATIONS[name](**{**arguments, **options})
     return made if isinstance(made, dict) else {operation(name).returns[0]: made}
 
 
