@@ -52,7 +52,7 @@ def contest() -> tuple[Figure, str]:
         if "PPO" not in shown:
             axes.plot(*_curve(runs, "PPO"), "--", color=BLUE, lw=1.2, label="PPO")
         axes.set(xlim=(0, 10), ylim=(0, 2.1), xlabel="KL from the SFT model (nats)", title=title)
-        axes.legend(fontsize=7.5, loc="lower left")
+        axes.legend(fontsize=8, loc="lower left")
     panels[0].set_ylabel("gold reward")
     alt = (
         f"Gold reward against the KL from the SFT model, means over {runs['seeds']} seeds, one curve for each method "

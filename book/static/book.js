@@ -2,12 +2,13 @@
 "use strict";
 
 document.addEventListener("DOMContentLoaded", () => {
-  // On a phone a figure is as wide as its type needs, and scrolls.
+  // On a phone a figure is as wide as its type needs, 100 pixels for an inch (a notebook's has 90), and scrolls.
   const figures = matchMedia("(max-width: 46em)").matches ? document.querySelectorAll("article img") : [];
   for (const figure of figures) {
     const frame = Object.assign(document.createElement("span"), { className: "wide-figure", tabIndex: 0 });
     frame.setAttribute("role", "group");
     frame.setAttribute("aria-label", "a figure that scrolls sideways");
+    if (figure.closest(".cell_output")) frame.style.setProperty("--least", `${parseFloat(figure.style.width) / 0.9}px`);
     figure.replaceWith(frame);
     frame.append(figure);
   }
