@@ -28,16 +28,7 @@ from testcases.engine.catalog import (  # noqa: E402
 )
 from testcases.engine.catalog import lesson as read_lesson  # noqa: E402
 from testcases.engine.report import Blocked, CheckFailed, NotStarted  # noqa: E402
-from testcases.engine.student import (  # noqa: E402
-    Result,
-    Verdict,
-    own_tests,
-    progress,
-    replay,
-    told,
-    unpacked,
-    verdict_of,
-)
+from testcases.engine.student import Result, Verdict, own_tests, progress, replay, told, unpacked, verdict_of  # noqa: E402
 from testcases.engine.student.watching import Stops, place  # noqa: E402
 from testcases.engine.suite import keep_what_is_loaded  # noqa: E402
 

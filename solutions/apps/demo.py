@@ -21,14 +21,7 @@ from tiny_models.presets import Preset, find_preset
 from tiny_models.tokenizer import build_tokenizer
 
 from ..lesson09_ppo_trainer import PPOTrainer
-from ..lesson12_capstone import (
-    Evaluation,
-    PPOResult,
-    RewardModelResult,
-    SFTResult,
-    evaluate_policy,
-    train_policy,
-)
+from ..lesson12_capstone import Evaluation, PPOResult, RewardModelResult, SFTResult, evaluate_policy, train_policy
 from .journal import Journal
 from .output import save_model
 from .stages import load_reward_stage, load_sft_stage, train_reward_stage, train_sft_stage

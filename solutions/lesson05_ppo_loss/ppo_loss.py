@@ -90,11 +90,7 @@ def compute_ppo_loss(
 
 
 def compute_value_loss(
-    values: Tensor,
-    old_values: Tensor,
-    returns: Tensor,
-    clip_epsilon: float = 0.2,
-    mask: Tensor | None = None,
+    values: Tensor, old_values: Tensor, returns: Tensor, clip_epsilon: float = 0.2, mask: Tensor | None = None
 ) -> Tensor:
     """Half the larger of two squared errors: of the new value, and of the new value kept near the old one.
 

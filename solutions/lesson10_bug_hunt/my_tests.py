@@ -99,11 +99,7 @@ def test_compute_rewards() -> None:
     rewards[t] = -kl_coef * KL[t], plus the clipped score at the last real token
     """
     # region solution
-    gaps = {
-        "k1": lambda r: r,
-        "k2": lambda r: r * r / 2,
-        "k3": lambda r: math.exp(-r) - 1 + r,
-    }
+    gaps = {"k1": lambda r: r, "k2": lambda r: r * r / 2, "k3": lambda r: math.exp(-r) - 1 + r}
     policy = [[-1.0, -2.0, -0.5, -4.0], [-1.5, -0.25, math.nan, math.nan], [-1.0, -9.0, -2.0, -1.0]]
     frozen = [[-2.0, -40.0, -1.0, -1.0], [-1.0, -1.0, math.nan, math.nan], [-2.0, -1.0, -1.0, -1.5]]
     real = [[True, True, True, True], [True, True, False, False], [False, True, True, False]]

@@ -137,9 +137,7 @@ def test_the_gpu_command_goes_on_where_it_was_stopped(tmp_path, monkeypatch, cap
         done.append(work.name)
         if len(done) == 2:
             raise KeyboardInterrupt
-        return {
-            "ours": {"tokens_per_second": 1000.0, "share_of_matrix_rate": 0.4, "memory_mib": {"gpu": 512.0}},
-        }
+        return {"ours": {"tokens_per_second": 1000.0, "share_of_matrix_rate": 0.4, "memory_mib": {"gpu": 512.0}}}
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "a GPU")

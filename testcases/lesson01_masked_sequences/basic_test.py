@@ -137,11 +137,7 @@ def test_token_entropy_computes_bfloat16_in_float32():
 TWO_AND_FOUR = [[True, True, False, False], [True, True, True, True]]
 
 
-@cited_cases(
-    "masked_mean",
-    "values, mask, mean",
-    "padding-01 nan-01 padding-02 empty-row-01 one-token-01 plain-01",
-)
+@cited_cases("masked_mean", "values, mask, mean", "padding-01 nan-01 padding-02 empty-row-01 one-token-01 plain-01")
 @worth(3)
 def test_masked_mean_by_hand(values, mask, mean):
     call(masked_mean, values, mask).equals(mean)

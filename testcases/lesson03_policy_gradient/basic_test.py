@@ -52,11 +52,7 @@ def test_rewards_to_go_gradient():
 
 
 # baseline[i] = mean of the other scores of its own row
-@cited_cases(
-    "leave_one_out",
-    "scores, baseline",
-    "plain-01 plain-02 plain-03 plain-04 plain-05 plain-06 plain-07",
-)
+@cited_cases("leave_one_out", "scores, baseline", "plain-01 plain-02 plain-03 plain-04 plain-05 plain-06 plain-07")
 @worth(3)
 def test_leave_one_out_baseline_by_hand(scores, baseline):
     call(leave_one_out_baseline, scores).equals(baseline)

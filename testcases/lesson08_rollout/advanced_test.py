@@ -9,13 +9,7 @@ from torch import Tensor
 from testcases.doubles.drawing import normal
 from testcases.engine import call, reference, scenario, worth
 from testcases.lesson08_rollout.examples import experience
-from tutorial.lesson08_rollout import (
-    Experience,
-    ExperienceBuffer,
-    evaluate_responses,
-    generate,
-    sample_token,
-)
+from tutorial.lesson08_rollout import Experience, ExperienceBuffer, evaluate_responses, generate, sample_token
 
 # sample_token
 

@@ -8,13 +8,7 @@ from torch import Tensor
 
 from testcases.doubles.drawing import generator, normal_from
 from testcases.engine import Request, reference, request, scenario
-from tutorial.lesson08_rollout import (
-    Experience,
-    ExperienceBuffer,
-    evaluate_responses,
-    generate,
-    sample_token,
-)
+from tutorial.lesson08_rollout import Experience, ExperienceBuffer, evaluate_responses, generate, sample_token
 
 SHARES = scenario("shares", of=sample_token)
 WRITES = scenario("lm_writes", of=generate)

@@ -7,11 +7,7 @@ from tutorial.lesson09_ppo_trainer import PPOTrainer
 
 contract_tests(
     globals(),
-    agreement={
-        PPOTrainer.load_checkpoint: 1,
-        PPOTrainer.save_checkpoint: 1,
-        PPOTrainer.train: 1,
-    },
+    agreement={PPOTrainer.load_checkpoint: 1, PPOTrainer.save_checkpoint: 1, PPOTrainer.train: 1},
     refusals={
         scenario("update_of", of=PPOTrainer.training_step): (
             {"actor": normal(5, 5), "critic": normal(5)},

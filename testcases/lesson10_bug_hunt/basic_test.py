@@ -89,13 +89,7 @@ def test_bounded_error_is_the_mean_over_tokens():
     answer.equals(0.7225).gradient_equals(estimates=[0.0, -0.75])
 
 
-@named_cases(
-    "scores",
-    {
-        "one-prompt": [[4.0, 4.0]],
-        "one-response-each": [[4.0], [4.0]],
-    },
-)
+@named_cases("scores", {"one-prompt": [[4.0, 4.0]], "one-response-each": [[4.0], [4.0]]})
 @worth(3)
 def test_merge_moments_by_hand(scores):
     # 0 and 2 were seen; of 0, 2, 4, 4 the mean is 2.5, the variance (6.25 + 0.25 + 2.25 + 2.25) / 4

@@ -42,8 +42,7 @@ PROBES: dict[str, tuple[Probe, ...]] = {
             _gae([[1.0, 2.0, 4.0]], [[1.0, 3.0, 2.0, 8.0]], [[0, 0, 0]], **BETWEEN),
         ),
         Probe(
-            "What may follow the last step of an episode?",
-            _gae([[1.0, 2.0]], [[1.0, 3.0, 8.0]], [[0, 1]], **BETWEEN),
+            "What may follow the last step of an episode?", _gae([[1.0, 2.0]], [[1.0, 3.0, 8.0]], [[0, 1]], **BETWEEN)
         ),
         Probe(
             "What may cross from one episode into the one before it?",
@@ -126,8 +125,7 @@ PROBES: dict[str, tuple[Probe, ...]] = {
     ),
     "compute_rewards": (
         Probe(
-            "Where does the score go, if the KL costs nothing?",
-            {**REWARDS, "mask": [[True] * 3] * 2, "kl_coef": 0.0},
+            "Where does the score go, if the KL costs nothing?", {**REWARDS, "mask": [[True] * 3] * 2, "kl_coef": 0.0}
         ),
         Probe("What does each token cost, and with which sign?", {**REWARDS, "scores": [0.0, 0.0], "kl_coef": 0.25}),
         Probe("Where is the last token of a shorter response?", {**REWARDS, "kl_coef": 0.25}),
@@ -152,11 +150,7 @@ PROBES: dict[str, tuple[Probe, ...]] = {
         Probe("What does the estimator k2 change?", {**REWARDS, **FAR, "estimator": "k2"}),
         Probe("And k3?", {**REWARDS, **FAR, "estimator": "k3"}),
         Probe("What are the coefficients if they are not given?", {**REWARDS, "scores": [7.0, -6.0]}),
-        Probe(
-            "What flows back through the rewards?",
-            {**REWARDS, **FAR},
-            ("scores", "log_probs", "ref_log_probs"),
-        ),
+        Probe("What flows back through the rewards?", {**REWARDS, **FAR}, ("scores", "log_probs", "ref_log_probs")),
     ),
     "response_mask": (
         Probe("What is real if no token stops?", {"responses": [[5, 6, 7, 8]], "stop_token_ids": (2,)}),

@@ -301,8 +301,7 @@ class TruncatedImportanceWeights(Wrong, of="truncated_importance_weights"):
     gradient_through_the_weights = edit(".detach()", "", read=WRONG)
     """a gradient flows through the weights: they are data"""
     scaled_to_mean_1 = edit(
-        "log_weight.exp()",
-        "(log_weight - log_weight.exp().clamp(max=cap)[mask].mean().log()).exp()",
+        "log_weight.exp()", "(log_weight - log_weight.exp().clamp(max=cap)[mask].mean().log()).exp()"
     )
     """divided by their mean: that undoes the correction of a batch that is all off by one factor"""
 
@@ -440,14 +439,7 @@ class BestOfNKl(Wrong, of="best_of_n_kl"):
     """the probability that all n are at most this good: subtract that of all n being worse"""
     nan_at_probability_0 = edit("probabilities[probabilities > 0].double()", "probabilities.double()")
     """0 / 0 at a response that never comes: leave it out"""
-    n_draws_multiplied = edit(
-        ".pow(n)",
-        "",
-        "best = up_to",
-        "best = n * up_to",
-        "up_to[:-1]]",
-        "up_to[:-1]]) * (n - 1",
-    )
+    n_draws_multiplied = edit(".pow(n)", "", "best = up_to", "best = n * up_to", "up_to[:-1]]", "up_to[:-1]]) * (n - 1")
     """the probabilities of n draws are added: powers are due, since all n must be at most this good"""
 
 

@@ -92,11 +92,7 @@ contract_tests(
             {
                 **MASKS,
                 "a-response-without-a-token": (
-                    {
-                        "log_probs": [[-1.0], [-2.0]],
-                        "old_log_probs": [[-1.0], [-2.0]],
-                        "mask": [[True], [False]],
-                    },
+                    {"log_probs": [[-1.0], [-2.0]], "old_log_probs": [[-1.0], [-2.0]], "mask": [[True], [False]]},
                     ["row 1"],
                 ),
             },

@@ -225,10 +225,7 @@ COMMAND = {
     "quote": (lambda path: parse_settings("value='a"), "expected SET to close each quote"),
     "no-json-number": (lambda path: parse_settings("kl_coef=.5"), "and 0.5 for .5"),
     "pythons-true": (lambda path: parse_settings("whiten_rewards=True"), "write true, false and null as in JSON"),
-    "decided-elsewhere": (
-        lambda path: parse_settings("seed=3"),
-        "expected SET to have settings, got 'seed'",
-    ),
+    "decided-elsewhere": (lambda path: parse_settings("seed=3"), "expected SET to have settings, got 'seed'"),
     "no-value": (lambda path: parse_settings("kl_coef"), "expected kl_coef in SET to be float, got ''"),
     "kind-of-number": (lambda path: HubOptions(dtype="int8"), "expected dtype to be one of auto, float32, bfloat16"),
     "no-rank": (lambda path: HubOptions(lora_rank=-1), "expected lora_rank in [0, infinity), got -1"),

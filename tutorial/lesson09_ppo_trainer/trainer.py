@@ -39,14 +39,7 @@ from ppo_by_hand.core.metrics import weighted as _weighted
 from ppo_by_hand.core.parts import check_functions, check_parts
 from ppo_by_hand.core.processes import check_configuration
 from ppo_by_hand.core.progress import in_turn
-from ppo_by_hand.core.prompts import (
-    Prompt,
-    PromptQueue,
-    as_written,
-    check_prompts,
-    is_row,
-    tokenize,
-)
+from ppo_by_hand.core.prompts import Prompt, PromptQueue, as_written, check_prompts, is_row, tokenize
 from ppo_by_hand.core.run_log import RunLog
 from ppo_by_hand.core.schedule import OptimizerMaker, Schedule, make_optimizer, set_learning_rates
 from ppo_by_hand.core.scoring import RewardFunction, make_scorer
@@ -54,13 +47,7 @@ from ppo_by_hand.core.scoring import RewardFunction, make_scorer
 from ..lesson01_masked_sequences import gather_log_probs, masked_mean, masked_whiten, token_entropy
 from ..lesson03_policy_gradient import leave_one_out_baseline
 from ..lesson04_gae import compute_response_gae
-from ..lesson05_ppo_loss import (
-    combine_losses,
-    compute_ppo_loss,
-    compute_value_loss,
-    ppo_statistics,
-    value_statistics,
-)
+from ..lesson05_ppo_loss import combine_losses, compute_ppo_loss, compute_value_loss, ppo_statistics, value_statistics
 from ..lesson06_kl_rewards import AdaptiveKLController, FixedKLController, compute_rewards, penalize_missing_stop
 from ..lesson07_actor_critic import (
     PolicyAndValue,

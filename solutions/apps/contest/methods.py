@@ -27,13 +27,7 @@ from ...lesson07_actor_critic import (
 from ...lesson08_rollout import generate
 from ...lesson09_ppo_trainer import PPOTrainer
 from ...lesson12_capstone import SFTConfig, encode_demonstrations, train_sft
-from ...lesson13_after_ppo import (
-    clipped_token_losses,
-    dpo_loss,
-    group_advantages,
-    kl_token_losses,
-    reduce_losses,
-)
+from ...lesson13_after_ppo import clipped_token_losses, dpo_loss, group_advantages, kl_token_losses, reduce_losses
 from ..stages import encode_preferences
 from .world import BATCH, GROUP, MAX_UPDATE_KL, RESPONSES, UPDATES, World
 

@@ -335,9 +335,7 @@ def roll(sources: Sources) -> Adapters:
         ),
         "masked_mean (agg_loss, token-mean)": Adapter(lambda values, mask: of["agg_loss"](values, mask, "token-mean")),
         "policy_loss": Adapter(
-            policy_loss,
-            ("reduction=row",),
-            around="the trainer sets masked advantages to 0 and counts real rows",
+            policy_loss, ("reduction=row",), around="the trainer sets masked advantages to 0 and counts real rows"
         ),
         "value_loss": Adapter(value_loss, ("reduction=row",)),
         "kl": Adapter(kl, ("clamp=10 of k3",)),

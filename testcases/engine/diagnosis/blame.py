@@ -36,10 +36,7 @@ class Upstream:
     """
 
     def __init__(
-        self,
-        subject: object,
-        reference: Reference,
-        first_failure: Callable[[LocalEvaluator, str], CheckFailed | None],
+        self, subject: object, reference: Reference, first_failure: Callable[[LocalEvaluator, str], CheckFailed | None]
     ) -> None:
         self._subject, self._reference, self._first_failure = subject, reference, first_failure
 

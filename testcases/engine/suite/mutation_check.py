@@ -87,11 +87,11 @@ def _written(region: Region, lines: list[str], node: ast.AST, changed: ast.AST) 
 
 def survivors(lesson: str, exercise: str | None = None, most: int | None = None) -> Iterator[tuple[Mutant, bool]]:
     """Each mutant of a lesson, or `most` of them that are always the same ones, and whether all tests of its exercise
-    pass it. What students write as tests counts by what it catches, not here."""
+    pass it."""
     reference = Reference(Remembering)
     files = sorted((SOLUTIONS / lesson).glob("*.py"))
-    every = ((file.name, one) for file in files for one in mutants(file) if not one.exercise.startswith("test_"))
-    found = [pair for pair in every if exercise in (None, pair[1].exercise)]
+    every = ((file.name, one) for file in files for one in mutants(file))
+    found = [pair for pair in every if pair[1].exercise in ([exercise] if exercise else _exercises(lesson))]
     random.Random(0).shuffle(found)
     # A changed `save_checkpoint` writes where it likes.
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
@@ -100,9 +100,14 @@ def survivors(lesson: str, exercise: str | None = None, most: int | None = None)
             yield mutant, _passes(lesson, mutant.exercise, subject, reference)
 
 
+def _exercises(lesson: str) -> list[str]:
+    """Without the tests that students write, which count by what they catch."""
+    return [exercise for exercise in read_lesson(lesson).exercises if not exercise.startswith("test_")]
+
+
 def version(lesson: str) -> str:
     """Of the code that the mutants of a lesson are made of."""
-    texts = [region_text(lesson, exercise) for exercise in read_lesson(lesson).exercises]
+    texts = [region_text(lesson, exercise) for exercise in _exercises(lesson)]
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
 
 

@@ -36,11 +36,7 @@ TRIALS: list[tuple[str, str, str]] = [
         "all processes in /proc",
         "import os\nfound = [n for n in os.listdir('/proc') if n.isdigit()]\nassert len(found) > 3\nreturn len(found)",
     ),
-    (
-        "an environment without secrets",
-        "a variable of the grader's",
-        f"import os\nreturn os.environ['{SECRET}']",
-    ),
+    ("an environment without secrets", "a variable of the grader's", f"import os\nreturn os.environ['{SECRET}']"),
     (
         "files of the machine out of reach",
         "/etc/passwd and the home of the user",
@@ -90,11 +86,7 @@ TRIALS: list[tuple[str, str, str]] = [
         "a file in memory",
         "import os\nos.close(os.memfd_create('x'))\nreturn 'made'",
     ),
-    (
-        "no memory of the kernel's",
-        "a pair of sockets",
-        "import socket\nsocket.socketpair()\nreturn 'made'",
-    ),
+    ("no memory of the kernel's", "a pair of sockets", "import socket\nsocket.socketpair()\nreturn 'made'"),
     (
         "no lock that another worker sees",
         "flock, fcntl and inotify on a program",
@@ -132,11 +124,7 @@ TRIALS: list[tuple[str, str, str]] = [
         "        return line\nraise PermissionError",
     ),
     ("another user", "to be root", "import os\nif os.getuid():\n    raise PermissionError\nreturn 'root'"),
-    (
-        "no terminal",
-        "/dev/tty",
-        "open('/dev/tty', 'wb').close()\nreturn 'opened'",
-    ),
+    ("no terminal", "/dev/tty", "open('/dev/tty', 'wb').close()\nreturn 'opened'"),
     (
         "nothing stays for the next worker",
         "a file of the worker before",

@@ -114,9 +114,7 @@ def test_a_name_that_one_writes_oneself_is_nobody_elses(tmp_path: Path):
     found = [
         replace(sheet, system="Gradescope", aliases=aliases)
         for sheet, aliases in zip(
-            named("ann@x.edu", "Ann Lee", "R. Roe"),
-            (("mallory@x.edu",), ("eve@x.edu",), ("BOB@x.edu",)),
-            strict=True,
+            named("ann@x.edu", "Ann Lee", "R. Roe"), (("mallory@x.edu",), ("eve@x.edu",), ("BOB@x.edu",)), strict=True
         )
     ]
     assert matched(found, people) == {"R. Roe": "Bob Roe"}
