@@ -24,6 +24,25 @@ SCHEDULES: dict[str, Callable[[float], float]] = {
 ADVANTAGES, KL_PLACES = ("gae", "rloo", "grpo"), ("reward", "loss")
 OF_A_CRITIC = ("lam", "value_coef", "value_clip_epsilon", "critic_learning_rate", "critic_warmup_updates")
 """Settings that say nothing without one."""
+_AT_LEAST_1 = (
+    "max_new_tokens num_updates batch_size samples_per_prompt micro_rollout_batch_size num_epochs num_minibatches "
+    "micro_batch_size kl_horizon"
+)
+_ABOVE_0 = (
+    "temperature clip_score learning_rate critic_learning_rate adam_epsilon max_grad_norm value_clip_epsilon kl_target "
+    "max_update_kl"
+)
+BOUNDS: dict[str, tuple[float, float, bool]] = {
+    **dict.fromkeys(_AT_LEAST_1.split(), (1, math.inf, False)),
+    **dict.fromkeys(_ABOVE_0.split(), (0.0, math.inf, True)),
+    **dict.fromkeys("missing_stop_penalty value_coef entropy_coef kl_coef".split(), (0.0, math.inf, False)),
+    **dict.fromkeys("warmup_updates critic_warmup_updates".split(), (0, math.inf, False)),
+    **dict.fromkeys("gamma lam".split(), (0.0, 1.0, False)),
+    "ratio_threshold": (1.0, math.inf, True),
+    "importance_cap": (1.0, math.inf, False),
+    "seed": (0, 2**63 - 1, False),
+}
+"""Setting -> lowest and highest number, and whether the lowest itself is too low; None is always in them."""
 NO_CLIP = 3e38
 """A `clip_score` that no float32 exceeds."""
 
@@ -67,12 +86,11 @@ class RolloutConfig:
             raise ValueError(f"expected kl_estimator to be one of {', '.join(ESTIMATORS)}, got {self.kl_estimator!r}")
         for token in (self.pad_token_id, *self.stop_token_ids):
             check_number("pad_token_id and stop_token_ids", token, 0)
-        check_number("max_new_tokens", self.max_new_tokens, 1)
-        check_number("temperature", self.temperature, 0.0, open_low=True)
-        check_number("gamma", self.gamma, 0.0, 1.0)
-        check_number("lam", self.lam, 0.0, 1.0)
-        check_number("clip_score", self.clip_score, 0.0, open_low=True)
-        check_number("missing_stop_penalty", self.missing_stop_penalty, 0.0)
+        for field in fields(self):
+            value, bounds = getattr(self, field.name), BOUNDS.get(field.name)
+            if bounds is not None and value is not None:
+                low, high, is_open = bounds
+                check_number(field.name, value, low, high, open_low=is_open)
 
     def sampling(self) -> dict[str, Any]:
         """The keyword arguments of `generate` that the rollout decides."""
@@ -164,49 +182,24 @@ class PPOConfig(RolloutConfig):
         if isinstance(self.log_dir, Path):
             object.__setattr__(self, "log_dir", str(self.log_dir))
         super().__post_init__()
-        check_number("seed", self.seed, 0, 2**63 - 1)
-        check_number("num_updates", self.num_updates, 1)
-        check_number("batch_size", self.batch_size, 1)
-        check_number("num_epochs", self.num_epochs, 1)
-        check_number("num_minibatches", self.num_minibatches, 1)
         if self.num_minibatches > self.batch_size:
             raise ValueError(
                 f"expected num_minibatches to be at most batch_size, got {self.num_minibatches} and {self.batch_size}; "
                 "lower num_minibatches or raise batch_size"
             )
-        if self.micro_batch_size is not None:
-            check_number("micro_batch_size", self.micro_batch_size, 1)
         self._check_rollout()
         self._check_advantages()
         if self.scheduler not in SCHEDULES:
             raise ValueError(f"expected scheduler to be one of {', '.join(SCHEDULES)}, got {self.scheduler!r}")
-        if self.critic_learning_rate is not None:
-            check_number("critic_learning_rate", self.critic_learning_rate, 0.0, open_low=True)
-        check_number("critic_warmup_updates", self.critic_warmup_updates, 0)
-        check_number("learning_rate", self.learning_rate, 0.0, open_low=True)
-        check_number("warmup_updates", self.warmup_updates, 0)
-        check_number("adam_epsilon", self.adam_epsilon, 0.0, open_low=True)
-        check_number("max_grad_norm", self.max_grad_norm, 0.0, open_low=True)
         self._check_clip()
-        check_number("value_clip_epsilon", self.value_clip_epsilon, 0.0, open_low=True)
-        check_number("value_coef", self.value_coef, 0.0)
-        check_number("entropy_coef", self.entropy_coef, 0.0)
-        check_number("kl_coef", self.kl_coef, 0.0)
         if self.kl_target is not None:
-            check_number("kl_target", self.kl_target, 0.0, open_low=True)
             check_number("kl_coef (with a kl_target)", self.kl_coef, 0.0, open_low=True)
-        check_number("kl_horizon", self.kl_horizon, 1)
-        if self.max_update_kl is not None:
-            check_number("max_update_kl", self.max_update_kl, 0.0, open_low=True)
-        check_number("ratio_threshold", self.ratio_threshold, 1.0, open_low=True)
         self._check_stops()
         self._check_sampler()
 
     def _check_sampler(self) -> None:
-        if self.importance_cap is not None:
-            check_number("importance_cap", self.importance_cap, 1.0)
-            if not self.recompute_log_probs:
-                raise ValueError("expected recompute_log_probs with importance_cap, got False; set it to True")
+        if self.importance_cap is not None and not self.recompute_log_probs:
+            raise ValueError("expected recompute_log_probs with importance_cap, got False; set it to True")
 
     def _check_stops(self) -> None:
         if unknown := [name for name in self.stop_on if name not in BY_NAME]:
@@ -245,19 +238,16 @@ class PPOConfig(RolloutConfig):
     def _check_rollout(self) -> None:
         if self.normalize_score not in (None, "first"):
             raise ValueError(f'expected normalize_score to be "first" or None, got {self.normalize_score!r}')
-        check_number("samples_per_prompt", self.samples_per_prompt, 1)
         if self.batch_size % self.samples_per_prompt:
             raise ValueError(
                 f"expected batch_size to be a multiple of samples_per_prompt, got {self.batch_size} and "
                 f"{self.samples_per_prompt}; batch_size counts the responses"
             )
-        if self.micro_rollout_batch_size is not None:
-            check_number("micro_rollout_batch_size", self.micro_rollout_batch_size, 1)
-            if (size := self.micro_rollout_batch_size) > self.batch_size:
-                raise ValueError(
-                    f"expected micro_rollout_batch_size to be at most batch_size, got {size} and {self.batch_size}; "
-                    "lower it, or leave it out to sample all at once"
-                )
+        if (size := self.micro_rollout_batch_size) is not None and size > self.batch_size:
+            raise ValueError(
+                f"expected micro_rollout_batch_size to be at most batch_size, got {size} and {self.batch_size}; "
+                "lower it, or leave it out to sample all at once"
+            )
 
     @classmethod
     def from_trl(cls, **options: Any) -> PPOConfig:
