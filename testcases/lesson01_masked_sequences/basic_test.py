@@ -232,11 +232,11 @@ def test_truncate_after_stop_keeps_rows_apart():
     answer.equals([[5, 2, 9, 9], [5, 6, 2, 9], [3, 9, 9, 9]])
 
 
-def test_truncate_after_stop_gives_a_new_tensor():
-    # Also where there is nothing to cut.
+@named_cases("last", {"where-nothing-is-cut": 2, "where-nothing-stops": 8})
+def test_truncate_after_stop_gives_a_new_tensor(last):
     through = scenario("responses_after_the_answer_is_overwritten", of=truncate_after_stop)
-    answer = call(through, responses=[[5, 6, 7], [5, 6, 2]], stop_token_ids=(2,), pad_token_id=9)
-    answer.equals([[5, 6, 7], [5, 6, 2]])
+    answer = call(through, responses=[[5, 6, 7], [5, 6, last]], stop_token_ids=(2,), pad_token_id=9)
+    answer.equals([[5, 6, 7], [5, 6, last]])
 
 
 @named_cases(

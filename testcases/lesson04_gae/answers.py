@@ -46,6 +46,7 @@ def examples(seed: int) -> list[Request]:
     dones, nowhere = dones.index_fill(-1, torch.tensor(-1), True), values.index_fill(-1, torch.tensor(-1), math.nan)
     found.append(request(td_errors, rewards, nowhere, dones, 0.8, grad_of="rewards"))
     found.append(request(gae_ends, rewards, nowhere, dones, 0.8, grad_of="rewards", grad_through="lam_1"))
+    found.append(request(compute_gae, rewards, nowhere, dones, 0.8, 0.7, grad_of="rewards", grad_through="returns"))
     for rows, steps, garbage in ((4, 7, True), (3, 3, False), (2, 5, True)):
         rewards, values, mask = _responses(draw, rows, steps, garbage)
         gamma, lam = _fraction(draw), _fraction(draw)

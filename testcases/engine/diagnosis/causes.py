@@ -8,7 +8,7 @@ from ..catalog import lesson as read_lesson
 from ..catalog import section_for
 from ..execution import Request
 from ..oracle import WrongAnswer
-from .hypotheses import Hypothesis
+from .hypotheses import Hypothesis, Repair
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,29 @@ class Location:
     text: str
 
 
-Cause = Listed | Hypothesis | Evidence | Location
+@dataclass(frozen=True)
+class Mended:
+    """One edit of a student's code, or two, with which so many of the wrong examples are right."""
+
+    repairs: tuple[Repair, ...]
+    count: int
+    most: int
+
+    @property
+    def is_whole(self) -> bool:
+        return self.count == self.most
+
+    @property
+    def text(self) -> str:
+        places = [f"line {one.line}, `{one.shown}`" for one in self.repairs]
+        kinds = "; ".join(f"{place}: {one.kind}" for place, one in zip(places, self.repairs, strict=True))
+        if self.is_whole or self.repairs[0].is_idiom:
+            many = "two mistakes: " if len(self.repairs) > 1 else ""
+            return f"{many}{kinds} (changed there, this answer is right)"
+        return f"something in {places[0]}: changed there, {self.count} of {self.most} wrong answers are right"
+
+
+Cause = Listed | Hypothesis | Evidence | Mended | Location
 
 
 @dataclass(frozen=True)
@@ -61,10 +83,10 @@ class Diagnosis:
     @property
     def is_found(self) -> bool:
         """Whether it is known what gives this answer."""
-        return any(isinstance(one, Listed | Hypothesis) for one in self.causes)
+        return any(isinstance(one, Listed | Hypothesis | Mended) for one in self.causes)
 
     def lines(self, exercise: str) -> list[str]:
-        """A listed cause stands alone; hypotheses are alternatives."""
+        """A listed cause stands alone; hypotheses are alternatives; beside evidence, a repair only tells the line."""
         if self.listed:
             place = "" if self.listed.exercise == exercise else f"in {self.listed.exercise}, which {exercise} uses: "
             return [f"Likely cause: {place}{self.listed.name}: {self.listed.why}"]
@@ -74,6 +96,10 @@ class Diagnosis:
                 case Hypothesis():
                     texts.append(f"{cause.text}.".replace("?.", "?"))
                 case Evidence(text=text):
+                    lines.append(f"Likely cause: {text}")
+                case Mended(repairs=(first, *_)) if lines:
+                    lines[-1] += f"{'' if lines[-1].endswith('?') else '.'} See line {first.line}"
+                case Mended(text=text):
                     lines.append(f"Likely cause: {text}")
                 case Location(text=text):
                     lines.append(f"Where it differs: {text}")

@@ -3,17 +3,17 @@
 import itertools
 from collections import Counter, deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 
 from ..catalog import lesson as read_lesson
 from ..execution import Evaluator, LocalEvaluator, Outcome, Request
 from ..oracle import Change, Reference, WrongAnswer, cost_of, examples, kept, region_text, suspects, wrong_answers
 from ..report import same_outcome
-from .causes import Diagnosis, Evidence, Listed, Location, Source
+from .causes import Diagnosis, Evidence, Listed, Location, Mended, Source
 from .evidence import KEPT, Seen, cause_of_error, cause_shown, facts, names_in, where
-from .hypotheses import CHEAP, distance, function_in, words_of
-from .search import MAX_FAILED, Failed, Search, bench_of
+from .hypotheses import CHEAP, OwnCode, distance, function_in, words_of
+from .search import LEAST_REPAIRS, MAX_FAILED, MAX_REPAIR, Failed, Search, bench_of, mended_by
 
 NEAR = 0.75
 faults: deque[Exception] = deque(maxlen=8)
@@ -76,10 +76,15 @@ class Explanation:
         with left_out():
             if general := self._search(request.lesson, request.exercise).causes(request, right, outcome):
                 return Diagnosis(tuple(general))
-        if listed := self._closest(failed):
+        mended: Mended | None = None
+        with left_out():
+            mended = self._mended(failed, right)
+        if not (mended and mended.is_whole) and (listed := self._closest(failed)):
             return Diagnosis((Listed(listed),))
         with left_out():
             shown = self._kept(*seen) or self._shown(seen)
+        if mended and (mended.is_whole or not shown):
+            return Diagnosis((*shown, mended))
         with left_out():
             if not shown and neighbors and (text := self._of_a_neighbor(*seen)):
                 return Diagnosis((Location(text),))
@@ -105,7 +110,9 @@ class Explanation:
         if mine.error or mine.value is None or mine.used_global_random > right.used_global_random:
             return []
         wrong = self._wrong_of(asked.lesson, asked.exercise)
-        found = list(itertools.islice(facts(asked, wrong, self._both), 2))
+        known = {id(one) for one in wrong}
+        good = [one for one in examples(asked.lesson, asked.exercise) if id(one) not in known]
+        found = list(itertools.islice(facts(asked, wrong, good, self._both), 2))
         if search and (part := self._search(asked.lesson, asked.exercise).partly(self._subject.evaluate)):
             hypothesis, count, most = part
             text = hypothesis.text.removeprefix("with ")
@@ -173,6 +180,27 @@ class Explanation:
         costs = self._costs(lesson, exercise)
         words = self._words(lesson, exercise)
         return Search(bench_of(lesson, exercise), right, self._answers_to(lesson, exercise), costs, words)
+
+    def _mended(self, failed: Failed, right: Outcome) -> Mended | None:
+        """The one edit of the student's own code with which this answer is right, and most others."""
+        lesson, exercise = failed.request.lesson, failed.request.exercise
+        if same_outcome(right, failed.mine) or (own := self._own_code(lesson, exercise)) is None:
+            return None
+        answers = zip(
+            examples(lesson, exercise),
+            self._reference.right_answers_to(lesson, exercise),
+            self._answers_to(lesson, exercise),
+            strict=True,
+        )
+        most = max(MAX_REPAIR // min(self._costs(lesson, exercise), default=1), LEAST_REPAIRS)
+        return mended_by(own, self._words(lesson, exercise), most, (failed.request, right, failed.mine), list(answers))
+
+    @kept
+    def _own_code(self, lesson: str, exercise: str) -> OwnCode | None:
+        with suppress(LookupError):
+            if isinstance(self._subject, LocalEvaluator):
+                return OwnCode(self._subject, bench_of(lesson, exercise))
+        return None
 
     @kept
     def _words(self, lesson: str, exercise: str) -> Counter[str]:

@@ -10,10 +10,13 @@ from typing import Any
 from ..execution import Outcome, Request, tensors_in
 from ..oracle import calls_made, cost_of, kept
 from ..report import same_outcome
-from .evidence import is_evidence
+from .causes import Mended
+from .evidence import Seen, is_evidence
 from .hypotheses import (
     Bench,
     Hypothesis,
+    OwnCode,
+    Repair,
     altered_questions,
     altered_twice,
     distance,
@@ -38,6 +41,10 @@ MAX_PARTLY, MOST_PARTS, LEAST_ASKED = 2**14, 8, 20
 many hypotheses are asked."""
 SHARE = 3
 """A cause of fewer than one in so many wrong examples may agree with them by chance."""
+MAX_REPAIR, LEAST_REPAIRS = 2**20, 80
+"""Calls to which the edits of a student's code may lead, and how many are tried however slow a question is."""
+MOST_TWICE = 24
+"""Edits that are tried two at a time."""
 MAX_SEARCHES = 2
 MAX_NAMED = 2
 MAX_FAILED = 4
@@ -219,6 +226,36 @@ class Search:
             return False
         answers = ((self._mine[i], self._bench.ask_example(hypothesis, i)) for i in (first, *others))
         return all(same_outcome(mine, theirs, values_only) for mine, theirs in answers)
+
+
+def mended_by(own: OwnCode, surplus: Counter[str], most: int, failing: Seen, answers: Sequence[Seen]) -> Mended | None:
+    """The first repair that makes all answers right, else two that do, else the one that makes most of them right.
+
+    Where no example is wrong, one question is all there is to go by: only one line may be changed then.
+    """
+    wrong = [one for one in answers if not same_outcome(*one[1:])][:MOST_PARTS]
+    good = [one for one in answers if same_outcome(*one[1:])]
+    found: list[Mended] = []
+
+    def mends(code: OwnCode, repair: Repair, seen: Sequence[Seen]) -> list[bool]:
+        return [same_outcome(right, code.answer(repair, asked)) for asked, right, _ in seen]
+
+    repairs = own.repairs(surplus)[:most]
+    few = repairs[:MOST_TWICE] if wrong and failing[0].scenario is None else []
+    after = ((own.after(first), first) for first in few)
+    twice = ((code, (first, second)) for code, first in after for second in code.repairs(surplus)[:MOST_TWICE])
+    for code, edits in itertools.chain(((own, (one,)) for one in repairs), twice):
+        if own.is_tired or code.is_tired:
+            break
+        if mends(code, edits[-1], [failing])[0]:
+            count = sum(mends(code, edits[-1], wrong))
+            if count >= min(2, len(wrong)) and SHARE * count >= len(wrong) and all(mends(code, edits[-1], good)):
+                found.append(Mended(edits, count, len(wrong)))
+                if wrong and count == len(wrong):
+                    break
+    if not wrong and len({one.repairs[0].line for one in found}) > 1:
+        return None
+    return max(found, key=lambda one: one.count, default=None)
 
 
 def _with_other_options(asked: Request) -> Iterator[Request]:

@@ -29,8 +29,8 @@ OTHER = 7.3
 """A number that no example holds."""
 
 
-def facts(failing: Request, wrong: Sequence[Request], ask: Ask) -> Iterator[str]:
-    """Sentences about the code, the surest first. `wrong`: ordinary examples that are wrong as well."""
+def facts(failing: Request, wrong: Sequence[Request], good: Sequence[Request], ask: Ask) -> Iterator[str]:
+    """Sentences about the code, the surest first. `wrong`, `good`: ordinary examples that are so."""
     questions = [_tame(one) for one in (failing, *_telling(wrong)) if one.seconds <= CHEAP]
     seen = [_Seen(one, ask) for one in questions[:MOST_QUESTIONS]]
     seen = [one for one in seen if one.tells]
@@ -39,7 +39,7 @@ def facts(failing: Request, wrong: Sequence[Request], ask: Ask) -> Iterator[str]
     direct = [one for one in seen if not one.asked.scenario]
     if padding := _first(text for one in direct for text in _padding(one)):
         yield padding
-    yield from _unused(seen, without_masks=bool(padding))
+    yield from _unused(seen, [_Seen(_tame(one), ask) for one in _telling(good)[:MOST_QUESTIONS]], bool(padding))
     # Where padding enters, rows and steps of padding do as well.
     factors = functools.partial(_factors, others=direct[1:])
     for tell in () if padding else (_rows, _beside_others, factors, _steps):
@@ -198,7 +198,8 @@ def _other_factors(seen: _Seen) -> Iterator[tuple[str, float]]:
                 due, got = (_slope(part, *three) for three in zip((seen.right, seen.mine), once, twice, strict=True))
                 if due is None or got is None or due.shape != got.shape:
                     continue
-                for place in (~close(due, got, ROUGH) & (due != 0) & (got != 0)).nonzero().tolist()[:1]:
+                differ = ~close(due, got, ROUGH) & (due != 0) & (got != 0) & got.isfinite()
+                for place in differ.nonzero().tolist()[:1]:
                     one, other = float(due[tuple(place)]), float(got[tuple(place)])
                     at = f" at step {place[-1]}" if due.dim() == tensor.dim() else " in the answer"
                     yield (
@@ -330,8 +331,8 @@ def _parts(outcome: Outcome) -> Parts:
 # What changes nothing
 
 
-def _unused(seen: list[_Seen], without_masks: bool) -> Iterator[str]:
-    """Arguments without effect, in all questions in which they must have one."""
+def _unused(seen: list[_Seen], good: list[_Seen], without_masks: bool) -> Iterator[str]:
+    """Arguments without effect, in all questions in which they must have one, and in those that are right."""
     names = dict.fromkeys(name for one in seen for name in one.asked.arguments)
     for name in (one for one in names if not (without_masks and "mask" in one)):
         tried: list[tuple[str, str]] = []
@@ -349,10 +350,17 @@ def _unused(seen: list[_Seen], without_masks: bool) -> Iterator[str]:
             else:
                 continue
             break
-        if len(tried) >= min(MUST, len(seen)):
+        if len(tried) >= min(MUST, len(seen)) and not any(_acts(one, name) for one in good):
             shown = [text for text in dict.fromkeys(itertools.chain(*tried)) if text][:3]
             numbers = f" (the same answer with {' and '.join(shown)})" if len(shown) > 1 else ""
             yield f"`{name}` changes nothing{numbers}: is it used?"
+
+
+def _acts(seen: _Seen, name: str) -> bool:
+    """Whether another value of an argument changes the student's answer."""
+    tried = _others(seen.asked.arguments.get(name), seen.asked.scenario is not None)
+    changed = [answers for other in tried if (answers := seen.changed(**{name: other}))]
+    return any(not alike(seen.mine.value, mine.value) for _, mine in changed)
 
 
 def _others(value: Any, in_scenario: bool) -> list[Any]:

@@ -76,6 +76,11 @@ CAUSES: tuple[tuple[str, str], ...] = (
     (r"Can't call numpy\(\) on Tensor that requires grad", "`.numpy()` of a tensor with a gradient: stay with torch"),
     (r"UnboundLocalError|referenced before assignment|not associated with a value", "a name is read on a way on which "
      "it was never set: set it before the loop or the `if`"),
+    (r"FileExistsError", "what it makes may be there already, from the last time: `exist_ok=True`"),
+    (
+        r"takes (from )?\d+ (to \d+ )?positional arguments? but \d+ (was|were) given",
+        "a call passes more by place than the function takes so: pass it by name",
+    ),
     (r"division by zero|float division", "something is divided by a count that may be 0 here"),
     (r"maximum recursion depth", "the function calls itself without end: was a helper meant?"),
     (r"missing \d+ required (positional|keyword-only) argument", "a call leaves out an argument that has no default"),

@@ -50,6 +50,11 @@ SIX_DIGITS = (
 )
 DEFAULT_DTYPE = "a tensor is made in torch's default dtype, float32: pass `dtype=` to zeros, empty, tensor, arange"
 
+OTHER_DTYPE = "the dtype is {}, and is to be {}, whatever the arguments have: convert at the end, or where it is made"
+OVERFLOWS = (
+    "exp of a large number is infinite (above 88 in float32): subtract the largest first, or use logsumexp, "
+    "log_softmax, logsigmoid"
+)
 CUT_DOWN = "`.float()` or torch.float32 cuts float64 down: the answer keeps the precision of its arguments"
 TIMES_INFINITY = (
     "0 times infinity is NaN: a number that is infinite is multiplied by 0, as by a one-hot vector or a mask. Select "
@@ -73,8 +78,10 @@ MADE = re.compile(r"\b(zeros|ones|empty|full|tensor|arange|linspace|eye)\(")
 def cause_shown(failing: Seen, wrong: Sequence[Request], ask: Ask, code: str = "") -> str:
     """A sentence, or "". `wrong`: the ordinary examples that the student has wrong as well; `code`: the function."""
     told = itertools.chain(
-        (tell(*failing) for tell in (_changed, _left, form_of, _gradient, _of_nan)),
-        (_dtype(*failing, code), _digits(*failing), _of_infinity(*failing, ask), _of_float32(*failing, ask)),
+        (tell(*failing) for tell in (_changed, _left, form_of)),
+        (_gradient(*failing, wrong, ask), _of_nan(*failing)),
+        (_dtype(*failing, code), _digits(*failing)),
+        (tell(*failing, ask) for tell in (_of_infinity, _of_large, _of_float32)),
     )
     texts = (
         itertools.chain(told, _tested(failing, wrong, ask), _other_numbers(failing, wrong, ask))
@@ -102,7 +109,7 @@ def _left(asked: Request, right: Outcome, mine: Outcome) -> str:
     return f"something of the caller's is changed and not put back: {', '.join(left)}"
 
 
-def _gradient(asked: Request, right: Outcome, mine: Outcome) -> str:
+def _gradient(asked: Request, right: Outcome, mine: Outcome, wrong: Sequence[Request], ask: Ask) -> str:
     differ = [name for name, slope in right.gradients.items() if not same_slope(slope, mine.gradients.get(name))]
     if not differ or not same_outcome(right, mine, values_only=True):
         return ""
@@ -112,7 +119,8 @@ def _gradient(asked: Request, right: Outcome, mine: Outcome) -> str:
         return CUT_OFF.format(names)
     if not any(got is None or bool(got.any()) for _, got in pairs):
         return FLAT.format(names)
-    if all(due is None or not bool(due.any()) for due, _ in pairs):
+    due_elsewhere = (ask(one)[0].gradients.get(name) for one in wrong for name in differ)
+    if all(due is None or not bool(due.any()) for due in (*(due for due, _ in pairs), *due_elsewhere)):
         return UNDUE.format(f"{names} {'is' if len(differ) == 1 else 'are'}")
     return NAN_IN_GRADIENT if all(_has_nan(got) and not _has_nan(due) for due, got in pairs) else ""
 
@@ -124,9 +132,12 @@ def _of_nan(asked: Request, right: Outcome, mine: Outcome) -> str:
 
 
 def _dtype(asked: Request, right: Outcome, mine: Outcome, code: str) -> str:
-    pairs = [(due, got) for due, got in _numbers(right, mine) if due.dtype != got.dtype]
-    if not pairs or any((due.dtype, got.dtype) != (torch.float64, torch.float32) for due, got in pairs):
+    every = zip(tensors_in(right.value), tensors_in(mine.value), strict=False)
+    pairs = [(due, got) for due, got in every if due.shape == got.shape and due.dtype != got.dtype]
+    if not pairs:
         return ""
+    if any((due.dtype, got.dtype) != (torch.float64, torch.float32) for due, got in pairs):
+        return OTHER_DTYPE.format(*(str(one.dtype).removeprefix("torch.") for one in reversed(pairs[0])))
     if CUTS.search(code):
         return CUT_DOWN
     agree = all(torch.allclose(due, got.double(), 1e-5, 1e-5, equal_nan=True) for due, got in pairs)
@@ -140,9 +151,26 @@ def _of_infinity(asked: Request, right: Outcome, mine: Outcome, ask: Ask) -> str
     given = {name: one for name, one in asked.arguments.items() if isinstance(one, Tensor) and bool(one.isinf().any())}
     if not given or not any(_has_nan(got) and not _has_nan(due) for due, got in pairs):
         return ""
-    tamed = {name: one.clamp(-300.0, 300.0) for name, one in given.items()}
+    return TIMES_INFINITY if _is_right_tamed(asked, given, 300.0, ask) else ""
+
+
+def _of_large(asked: Request, right: Outcome, mine: Outcome, ask: Ask) -> str:
+    """What is not finite, and is right where large numbers are smaller."""
+    given = {name: one for name, one in asked.arguments.items() if _is_large(one)}
+    if not given or not any(bool((due.isfinite() & ~got.isfinite()).any()) for due, got in _numbers(right, mine)):
+        return ""
+    return OVERFLOWS if _is_right_tamed(asked, given, 30.0, ask) else ""
+
+
+def _is_large(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.is_floating_point() and bool((value.nan_to_num().abs() > 80).any())
+
+
+def _is_right_tamed(asked: Request, given: dict[str, Tensor], most: float, ask: Ask) -> bool:
+    """Whether the answer is right with these arguments cut off at `most`."""
+    tamed = {name: one.clamp(-most, most) for name, one in given.items()}
     due, got = ask(replace(asked, arguments={**asked.arguments, **tamed}, grad_of=(), grad_weights=None))
-    return TIMES_INFINITY if not due.error and same_outcome(due, got, values_only=True) else ""
+    return not due.error and same_outcome(due, got, values_only=True)
 
 
 def _digits(asked: Request, right: Outcome, mine: Outcome) -> str:
@@ -249,7 +277,8 @@ def _has_nan(tensor: Any) -> bool:
 def _tested(failing: Seen, wrong: Sequence[Request], ask: Ask) -> Iterator[str]:
     """What is wrong only because of one number, or of a size: with another one the answer is right."""
     asked, right, mine = failing
-    if asked.seconds > CHEAP or not (mine.error or is_evidence(right, mine)):
+    broken = not all(bool(one.isfinite().all()) for one in tensors_in(mine.value))
+    if asked.seconds > CHEAP or not (mine.error or broken or is_evidence(right, mine)):
         return
     of_data = _of_data(asked) if not wrong and not mine.error else ()
     for text, changed in itertools.chain(_of_options(asked, mine, wrong), of_data):

@@ -3,6 +3,7 @@
 import ast
 import copy
 import functools
+import itertools
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -14,10 +15,14 @@ from torch import Tensor, nn
 
 from ...catalog import SOLUTIONS, regions
 from ...catalog import lesson as read_lesson
-from .mutation_bench import Bench, Hypothesis, compiled, parameters, words_of
+from .mutation_bench import Bench, Code, Hypothesis, compiled, parameters, words_of
 
 Edit = tuple[str, ast.AST]
 """Its kind, and what stands in a node's place."""
+Slot = tuple[ast.AST, str, int | None]
+"""A node, one of its fields, and the number in it if that is a list."""
+Place = tuple[list[ast.AST], str, Slot, Any]
+"""The nodes that an edit concerns, its kind, where it is made, and what then stands there."""
 
 MAX_FIELDS = 12
 """A record with more is a configuration, whose fields are altered one by one."""
@@ -69,11 +74,15 @@ def one_edit_variants(bench: Bench) -> Iterator[Hypothesis]:
     names = {getattr(node, "id", getattr(node, "attr", "")) for node in bench.nodes()}
     if names & UNSAFE:
         return
-    told = _readable(bench)
-    for edits in (_nodes, _statements, _insertions, _other_names):
-        for place, kind, slot, new in edits(bench, told):
-            code = functools.cache(functools.partial(_code, bench, slot, new))
-            yield Hypothesis(_text(bench, kind, place), code=code, words=_words(slot, new))
+    told = readable(bench)
+    for place, kind, slot, new in edits_in(bench, told):
+        code = functools.cache(functools.partial(code_with, bench, slot, new))
+        yield Hypothesis(_text(bench, kind, place), code=code, words=words_of_edit(slot, new))
+
+
+def edits_in(code: Code, told: Callable[[str], bool]) -> Iterator[Place]:
+    """Every edit of the region; `told` says which names a kind may have."""
+    return itertools.chain(*(edits(code, told) for edits in (_nodes, _statements, _insertions, _other_names)))
 
 
 def _text(bench: Bench, kind: str, place: list[ast.AST]) -> str:
@@ -105,13 +114,7 @@ def _origins(bench: Bench) -> dict[str, set[str]]:
     return known
 
 
-Slot = tuple[ast.AST, str, int | None]
-"""A node, one of its fields, and the number in it if that is a list."""
-Place = tuple[list[ast.AST], str, Slot, Any]
-"""The nodes that an edit concerns, its kind, where it is made, and what then stands there."""
-
-
-def _slots(bench: Bench) -> Iterator[tuple[Slot, ast.AST]]:
+def slots(bench: Code) -> Iterator[tuple[Slot, ast.AST]]:
     """Each node of the region, and what holds it."""
     for parent in [bench.tree, *bench.nodes()]:
         for field, value in ast.iter_fields(parent):
@@ -120,7 +123,7 @@ def _slots(bench: Bench) -> Iterator[tuple[Slot, ast.AST]]:
                     yield (parent, field, index), node
 
 
-def _words(slot: Slot, new: Any) -> Counter[str]:
+def words_of_edit(slot: Slot, new: Any) -> Counter[str]:
     """Those that an edit adds, and those that it takes away."""
     parent, field, index = slot
     old = getattr(parent, field) if index is None else getattr(parent, field)[index]
@@ -136,16 +139,16 @@ def _placed(node: ast.AST, holder: ast.AST) -> ast.AST:
     return ast.fix_missing_locations(ast.copy_location(copy.copy(node), holder))
 
 
-def _code(bench: Bench, slot: Slot, new: Any) -> CodeType:
+def code_with(bench: Code, slot: Slot, new: Any) -> CodeType:
     """Of the function with something else in one slot."""
     placed = [_placed(one, slot[0]) for one in new] if isinstance(new, list) else _placed(new, slot[0])
     try:
-        return compiled(_tree_with(bench, slot, placed))
+        return compiled(tree_with(bench, slot, placed))
     except SyntaxError:  # Such as a `break` outside of its loop. Nothing is changed then, which explains nothing.
         return compiled(bench.tree)
 
 
-def _tree_with(bench: Bench, slot: Slot, new: Any) -> Any:
+def tree_with(bench: Code, slot: Slot, new: Any) -> Any:
     """The function's tree with something else in one slot: the nodes above it are copies, all others are shared."""
     holders = _holders(bench)
     while True:
@@ -157,14 +160,14 @@ def _tree_with(bench: Bench, slot: Slot, new: Any) -> Any:
         slot, new = holders[id(holder)], changed
 
 
-@functools.cache
-def _holders(bench: Bench) -> dict[int, Slot]:
+@functools.lru_cache(maxsize=256)
+def _holders(bench: Code) -> dict[int, Slot]:
     """By the id of a node: what holds it."""
-    return {id(node): slot for slot, node in _slots(bench)}
+    return {id(node): slot for slot, node in slots(bench)}
 
 
-def _nodes(bench: Bench, told: Callable[[str], bool]) -> Iterator[Place]:
-    for slot, node in _slots(bench):
+def _nodes(bench: Code, told: Callable[[str], bool]) -> Iterator[Place]:
+    for slot, node in slots(bench):
         is_factor = isinstance(slot[0], ast.BinOp) and isinstance(slot[0].op, (ast.Mult, ast.Div, ast.Pow))
         for kind, new in edits_of(node, told):
             yield [node], CONSTANT if is_factor and kind == OFF_BY_ONE else kind, slot, new
@@ -187,6 +190,7 @@ def _of_operation(node: ast.BinOp, told: Callable[[str], bool]) -> Iterator[Edit
         yield kind, _changed(node, op=operator())
     lost = TERM if isinstance(node.op, (ast.Add, ast.Sub)) else FACTOR
     lost = "one of two conditions left out" if isinstance(node.op, (ast.BitAnd, ast.BitOr)) else lost
+    lost = "an exponent left out" if isinstance(node.op, ast.Pow) else lost
     yield lost, node.left
     yield lost, node.right
     if isinstance(node.op, (ast.Sub, ast.Div, ast.FloorDiv, ast.Pow)):
@@ -312,7 +316,7 @@ EDITS: dict[type, Callable[[Any, Callable[[str], bool]], Any]] = {
 # ---- whole statements
 
 
-def _statements(bench: Bench, told: Callable[[str], bool]) -> Iterator[Place]:
+def _statements(bench: Code, told: Callable[[str], bool]) -> Iterator[Place]:
     """A step left out, done twice, at another place, or in another loop."""
     for parent in [bench.tree, *bench.nodes()]:
         for field in ("body", "orelse"):
@@ -404,9 +408,9 @@ STATEMENTS: dict[type, Callable[[Any], Iterator[tuple[str, list[ast.stmt]]]]] = 
 # ---- something put in, and one variable in another's place
 
 
-def _insertions(bench: Bench, told: Callable[[str], bool]) -> Iterator[Place]:
+def _insertions(bench: Code, told: Callable[[str], bool]) -> Iterator[Place]:
     """A method applied to a value that is read."""
-    for slot, node in _slots(bench):
+    for slot, node in slots(bench):
         if slot[1] == "func" or not isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
             continue
         if isinstance(node, (ast.Name, ast.Call, ast.BinOp)) and not isinstance(slot[0], (ast.For, ast.keyword)):
@@ -415,17 +419,17 @@ def _insertions(bench: Bench, told: Callable[[str], bool]) -> Iterator[Place]:
                 yield [node], kind, slot, call
 
 
-def _other_names(bench: Bench, told: Callable[[str], bool]) -> Iterator[Place]:
+def _other_names(bench: Code, told: Callable[[str], bool]) -> Iterator[Place]:
     """A variable, or a field, in the place of another one."""
     nodes = list(bench.nodes())
     stored = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     names = [name for name in [*parameters(bench.tree), *sorted(stored)] if name != "self"]
     public = set(parameters(bench.tree))
     attributes: dict[str, set[str]] = {}
-    for slot, node in _slots(bench):
+    for slot, node in slots(bench):
         if isinstance(node, ast.Attribute) and slot[1] != "func":
             attributes.setdefault(ast.unparse(node.value), set()).update({node.attr} | _beside(bench, node.attr))
-    for slot, node in _slots(bench):
+    for slot, node in slots(bench):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in names and slot[1] != "func":
             for other in names:
                 if other != node.id:
@@ -439,7 +443,7 @@ def _other_names(bench: Bench, told: Callable[[str], bool]) -> Iterator[Place]:
                 yield [], kind, slot, _changed(node, attr=other)
 
 
-def _beside(bench: Bench, name: str) -> set[str]:
+def _beside(bench: Code, name: str) -> set[str]:
     """The fields of the dataclasses that the file knows, and that have one of this name."""
     records = [value for value in vars(bench.module).values() if isinstance(value, type)]
     fields = [set(getattr(one, "__dataclass_fields__", ())) | set(getattr(one, "_fields", ())) for one in records]
@@ -463,7 +467,7 @@ def _outside(lesson: str, exercise: str) -> frozenset[str]:
     return frozenset(re.findall(r"\w+", "\n".join(lines)))
 
 
-def _readable(bench: Bench) -> Callable[[str], bool]:
+def readable(bench: Code) -> Callable[[str], bool]:
     """Whether a name may be said: it stands in the stub, or it is torch's."""
     words = _outside(bench.lesson, bench.exercise)
     homes = (Tensor, torch, nn.Module, torch.optim.Optimizer, nn.functional)

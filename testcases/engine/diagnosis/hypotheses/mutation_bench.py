@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from types import CodeType
+from types import CodeType, ModuleType
 from typing import Any
 
 import torch
@@ -69,7 +69,26 @@ class Hypothesis:
         return self.answer(answer) if self.answer else answer
 
 
-class Bench:
+class Code:
+    """A function whose variants are tried: its syntax tree, and the lines of the file in which they differ."""
+
+    lesson: str
+    exercise: str
+    module: ModuleType
+    tree: ast.FunctionDef
+    region: tuple[int, int]
+    """The line before the first, and the last."""
+
+    def contains(self, node: ast.AST) -> bool:
+        """Whether a node stands in the region."""
+        return self.region[0] < getattr(node, "lineno", 0) <= self.region[1]
+
+    def nodes(self) -> Iterator[ast.AST]:
+        """All of the region's syntax tree."""
+        return (node for one in self.tree.body if self.contains(one) for node in ast.walk(one))
+
+
+class Bench(Code):
     """The reference's exercise in a view of its own, with hooks at its region, its answer and its helpers."""
 
     def __init__(self, lesson: str, exercise: str) -> None:
@@ -181,14 +200,6 @@ class Bench:
         assert isinstance(node, ast.FunctionDef)
         return compiled(_bare(node))
 
-    def contains(self, node: ast.AST) -> bool:
-        """Whether a node stands in the region."""
-        return self.region[0] < getattr(node, "lineno", 0) <= self.region[1]
-
-    def nodes(self) -> Iterator[ast.AST]:
-        """All of the region's syntax tree."""
-        return (node for one in self.tree.body if self.contains(one) for node in ast.walk(one))
-
     def _helpers(self) -> tuple[str, ...]:
         """Functions of the course that the region calls by name, and methods that it calls on `self`."""
         calls = [node.func for node in self.nodes() if isinstance(node, ast.Call)]
@@ -271,10 +282,20 @@ def parameters(tree: ast.FunctionDef) -> list[str]:
 def _region(lesson: str, exercise: str) -> tuple[ast.FunctionDef, tuple[int, int]]:
     """The function's syntax tree, and its region's first and last line."""
     lines, region = region_of(lesson, exercise)
-    node: Any = ast.parse("\n".join(lines))
+    return bare_function("\n".join(lines), exercise), (region.first + 1, region.last + 1)
+
+
+def bare_function(text: str, exercise: str) -> ast.FunctionDef:
+    """The tree of a function or method of a file, without decorators, annotations and docstring.
+
+    Raises:
+        StopIteration: there is none of the name.
+        SyntaxError: the file is no Python.
+    """
+    node: Any = ast.parse(text)
     for name in exercise.split("."):
-        node = next(child for child in node.body if getattr(child, "name", "") == name)
-    return _bare(node), (region.first + 1, region.last + 1)
+        node = next(child for child in node.body if getattr(child, "name", "") == name and hasattr(child, "body"))
+    return _bare(node)
 
 
 def function_in(text: str, exercise: str) -> str:

@@ -1,0 +1,152 @@
+"""One-edit variants of a student's own function: one that makes wrong answers right shows the line to change.
+
+What `code_mutants` does to the reference finds a mistake that can be made in the reference's code. Who writes in
+another way, or more than is due, has it in a line of their own.
+"""
+
+import ast
+import copy
+import inspect
+import itertools
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from ...catalog import lesson as read_lesson
+from ...execution import LocalEvaluator, Outcome, Request
+from .code_mutants import UNSAFE, Place, Slot, code_with, edits_in, readable, slots, tree_with, words_of_edit
+from .mutation_bench import SECONDS, Bench, Code, bare_function
+
+MOST_ENDLESS, SHOWN = 3, 60
+SAYS_NOTHING = "a loop that ends", "a loop without", "an absolute value", "nothing restored", "a case left out"
+"""Kinds of edits that are no repair anybody would make."""
+UNDONE = {
+    "before the loop that belongs inside it": "in the loop that belongs before it",
+    "after the loop that belongs inside it": "in the loop that belongs after it",
+    "comes too early": "comes too late",
+    "comes too late": "comes too early",
+    "a value detached that must carry the gradient": "a value that is to be detached",
+    "always done, whatever its condition says": "done under a condition, and always due",
+    "a value replaced where it must be added to": "a value added to where it must be replaced",
+    "the second case done always": "a condition too many",
+    "a slice without one of its bounds": "a bound of a slice too many",
+    " left out": " too many",
+}
+"""What an edit makes of right code, and what wrong code has that it makes right."""
+ROUNDED_DOWN = "a quotient rounded down that is to be rounded up"
+MEANT = {
+    "argmax": ("`argmax` says 0 where none is True, too", "(({}) != 0).long().cumsum(-1).eq(0).sum(-1, keepdim={})"),
+    "squeeze": ("`squeeze()` drops every dimension of size 1: say which", "({}).squeeze(-1)"),
+}
+"""By the method that people write: what it does otherwise, and what they mean."""
+PAIR = re.compile(
+    r"(`[\w.]+`|another value|an intermediate value) (in place of|where) (`[\w.]+`|an intermediate value)"
+)
+
+
+@dataclass(frozen=True)
+class Repair:
+    """An edit of a student's function."""
+
+    line: int
+    shown: str
+    """The student's own code there."""
+    kind: str
+    """What is wrong with it."""
+    slot: Slot
+    new: Any
+
+    @property
+    def is_idiom(self) -> bool:
+        return self.kind in (ROUNDED_DOWN, *(kind for kind, _ in MEANT.values()))
+
+
+class OwnCode(Code):
+    """A student's function in a view of its own.
+
+    Raises:
+        LookupError: it is no plain function, or one that touches files: nobody knows which a variant of it would touch.
+    """
+
+    def __init__(self, subject: LocalEvaluator, bench: Bench) -> None:
+        self.lesson, self.exercise, self._endless = bench.lesson, bench.exercise, 0
+        self._evaluator = subject.afresh()
+        self._function = inspect.unwrap(self._evaluator.function(self.lesson, self.exercise))
+        source = subject.text(self.lesson, read_lesson(self.lesson).file_of(self.exercise))
+        if not inspect.isfunction(self._function) or f"def {self.exercise.rpartition('.')[2]}(" not in source:
+            raise LookupError(self.exercise)
+        self._code, self.module = self._function.__code__, sys.modules[self._function.__module__]
+        self.tree = bare_function(source, self.exercise)
+        given = {ast.unparse(one) for one in bench.tree.body if not bench.contains(one)}
+        own = [one for one in self.tree.body if ast.unparse(one) not in given] or self.tree.body
+        self.region = own[0].lineno - 1, own[-1].end_lineno or own[-1].lineno
+        if UNSAFE & {getattr(node, "id", getattr(node, "attr", "")) for node in self.nodes()}:
+            raise LookupError(self.exercise)
+
+    @property
+    def is_tired(self) -> bool:
+        """Whether too many variants did not end."""
+        return self._endless >= MOST_ENDLESS
+
+    def after(self, repair: Repair) -> Self:
+        """The same function with this edit."""
+        other = copy.copy(self)
+        other.tree = copy.deepcopy(tree_with(self, repair.slot, repair.new))
+        return other
+
+    def answer(self, repair: Repair, request: Request) -> Outcome:
+        try:
+            self._function.__code__ = code_with(self, repair.slot, repair.new)
+            outcome = self._evaluator.evaluate(replace(request, seconds=min(request.seconds, SECONDS)))
+        finally:
+            self._function.__code__ = self._code
+        self._endless += outcome.error is not None and outcome.error.kind == "timeout"
+        return outcome
+
+    def repairs(self, surplus: Counter[str]) -> list[Repair]:
+        """All of them; first those that bring the words nearest to the reference's, of each of which there are so many
+        less there."""
+        found = []
+        for nodes, kind, slot, new in itertools.chain(edits_in(self, readable(self)), _idioms(self)):
+            if not kind.startswith(SAYS_NOTHING):
+                words = words_of_edit(slot, new)
+                left = sum(abs(surplus[word] + count) - abs(surplus[word]) for word, count in words.items())
+                order = left, not isinstance(new, list)  # A whole step, of two that are as near.
+                node = nodes[0] if nodes else _in(slot)
+                found.append((order, Repair(getattr(node, "lineno", 0), _shown(node), _undone(kind), slot, new)))
+        return [repair for _, repair in sorted(found, key=lambda one: one[0])]
+
+
+def _idioms(own: OwnCode) -> Iterator[Place]:
+    """What people write and what they mean by it."""
+    for slot, node in slots(own):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.FloorDiv):
+            left = ast.UnaryOp(ast.USub(), node.left)
+            yield [node], ROUNDED_DOWN, slot, ast.UnaryOp(ast.USub(), ast.BinOp(left, ast.FloorDiv(), node.right))
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            kind, meant = MEANT.get(node.func.attr, ("", ""))
+            if kind and (node.func.attr != "squeeze" or not node.args):
+                keeps = any(one.arg == "keepdim" for one in node.keywords)
+                text = meant.format(ast.unparse(node.func.value), keeps)
+                yield [node], kind, slot, ast.parse(text, mode="eval").body
+
+
+def _in(slot: Slot) -> ast.AST:
+    parent, field, index = slot
+    held = getattr(parent, field)
+    return held if index is None else held[index]
+
+
+def _shown(node: ast.AST) -> str:
+    text = ast.unparse(node).partition("\n")[0].replace("`", "'")
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 4]} ..."
+
+
+def _undone(kind: str) -> str:
+    if found := PAIR.search(kind):
+        kind = kind.replace(found[0], f"{found[3]} {found[2]} {found[1]}")
+    old = next((old for old in UNDONE if old in kind), "")
+    return kind.replace(old, UNDONE[old]) if old else kind
