@@ -46,7 +46,7 @@ class Location:
 
 
 @dataclass(frozen=True)
-class Mended:
+class Repaired:
     """One edit of a student's code, or two, with which so many of the wrong examples are right."""
 
     repairs: tuple[Repair, ...]
@@ -67,7 +67,7 @@ class Mended:
         return f"something in {places[0]}: changed there, {self.count} of {self.most} wrong answers are right"
 
 
-Cause = Listed | Hypothesis | Evidence | Mended | Location
+Cause = Listed | Hypothesis | Evidence | Repaired | Location
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Diagnosis:
     @property
     def is_found(self) -> bool:
         """Whether it is known what gives this answer."""
-        return any(isinstance(one, Listed | Hypothesis | Mended) for one in self.causes)
+        return any(isinstance(one, Listed | Hypothesis | Repaired) for one in self.causes)
 
     def lines(self, exercise: str) -> list[str]:
         """A listed cause stands alone; hypotheses are alternatives; beside evidence, a repair only tells the line."""
@@ -97,9 +97,9 @@ class Diagnosis:
                     texts.append(f"{cause.text}.".replace("?.", "?"))
                 case Evidence(text=text):
                     lines.append(f"Likely cause: {text}")
-                case Mended(repairs=(first, *_)) if lines:
+                case Repaired(repairs=(first, *_)) if lines:
                     lines[-1] += f"{'' if lines[-1].endswith('?') else '.'} See line {first.line}"
-                case Mended(text=text):
+                case Repaired(text=text):
                     lines.append(f"Likely cause: {text}")
                 case Location(text=text):
                     lines.append(f"Where it differs: {text}")

@@ -10,10 +10,10 @@ from ..catalog import lesson as read_lesson
 from ..execution import Evaluator, LocalEvaluator, Outcome, Request
 from ..oracle import Change, Reference, WrongAnswer, cost_of, examples, kept, region_text, suspects, wrong_answers
 from ..report import same_outcome
-from .causes import Diagnosis, Evidence, Listed, Location, Mended, Source
+from .causes import Diagnosis, Evidence, Listed, Location, Repaired, Source
 from .evidence import KEPT, Seen, cause_of_error, cause_shown, facts, names_in, where
 from .hypotheses import CHEAP, OwnCode, distance, function_in, words_of
-from .search import LEAST_REPAIRS, MAX_FAILED, MAX_REPAIR, Failed, Search, bench_of, mended_by
+from .search import LEAST_REPAIRS, MAX_FAILED, MAX_REPAIR, Failed, Search, bench_of, repaired_by
 
 NEAR = 0.75
 faults: deque[Exception] = deque(maxlen=8)
@@ -76,15 +76,15 @@ class Explanation:
         with left_out():
             if general := self._search(request.lesson, request.exercise).causes(request, right, outcome):
                 return Diagnosis(tuple(general))
-        mended: Mended | None = None
+        repaired: Repaired | None = None
         with left_out():
-            mended = self._mended(failed, right)
-        if not (mended and mended.is_whole) and (listed := self._closest(failed)):
+            repaired = self._repaired(failed, right)
+        if not (repaired and repaired.is_whole) and (listed := self._closest(failed)):
             return Diagnosis((Listed(listed),))
         with left_out():
             shown = self._kept(*seen) or self._shown(seen)
-        if mended and (mended.is_whole or not shown):
-            return Diagnosis((*shown, mended))
+        if repaired and (repaired.is_whole or not shown):
+            return Diagnosis((*shown, repaired))
         with left_out():
             if not shown and neighbors and (text := self._of_a_neighbor(*seen)):
                 return Diagnosis((Location(text),))
@@ -181,7 +181,7 @@ class Explanation:
         words = self._words(lesson, exercise)
         return Search(bench_of(lesson, exercise), right, self._answers_to(lesson, exercise), costs, words)
 
-    def _mended(self, failed: Failed, right: Outcome) -> Mended | None:
+    def _repaired(self, failed: Failed, right: Outcome) -> Repaired | None:
         """The one edit of the student's own code with which this answer is right, and most others."""
         lesson, exercise = failed.request.lesson, failed.request.exercise
         if same_outcome(right, failed.mine) or (own := self._own_code(lesson, exercise)) is None:
@@ -193,7 +193,9 @@ class Explanation:
             strict=True,
         )
         most = max(MAX_REPAIR // min(self._costs(lesson, exercise), default=1), LEAST_REPAIRS)
-        return mended_by(own, self._words(lesson, exercise), most, (failed.request, right, failed.mine), list(answers))
+        return repaired_by(
+            own, self._words(lesson, exercise), most, (failed.request, right, failed.mine), list(answers)
+        )
 
     @kept
     def _own_code(self, lesson: str, exercise: str) -> OwnCode | None:

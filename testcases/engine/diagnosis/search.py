@@ -10,7 +10,7 @@ from typing import Any
 from ..execution import Outcome, Request, tensors_in
 from ..oracle import calls_made, cost_of, kept
 from ..report import same_outcome
-from .causes import Mended
+from .causes import Repaired
 from .evidence import Seen, is_evidence
 from .hypotheses import (
     Bench,
@@ -228,16 +228,18 @@ class Search:
         return all(same_outcome(mine, theirs, values_only) for mine, theirs in answers)
 
 
-def mended_by(own: OwnCode, surplus: Counter[str], most: int, failing: Seen, answers: Sequence[Seen]) -> Mended | None:
+def repaired_by(
+    own: OwnCode, surplus: Counter[str], most: int, failing: Seen, answers: Sequence[Seen]
+) -> Repaired | None:
     """The first repair that makes all answers right, else two that do, else the one that makes most of them right.
 
     Where no example is wrong, one question is all there is to go by: only one line may be changed then.
     """
     wrong = [one for one in answers if not same_outcome(*one[1:])][:MOST_PARTS]
     good = [one for one in answers if same_outcome(*one[1:])]
-    found: list[Mended] = []
+    found: list[Repaired] = []
 
-    def mends(code: OwnCode, repair: Repair, seen: Sequence[Seen]) -> list[bool]:
+    def fixes(code: OwnCode, repair: Repair, seen: Sequence[Seen]) -> list[bool]:
         return [same_outcome(right, code.answer(repair, asked)) for asked, right, _ in seen]
 
     repairs = own.repairs(surplus)[:most]
@@ -247,10 +249,10 @@ def mended_by(own: OwnCode, surplus: Counter[str], most: int, failing: Seen, ans
     for code, edits in itertools.chain(((own, (one,)) for one in repairs), twice):
         if own.is_tired or code.is_tired:
             break
-        if mends(code, edits[-1], [failing])[0]:
-            count = sum(mends(code, edits[-1], wrong))
-            if count >= min(2, len(wrong)) and SHARE * count >= len(wrong) and all(mends(code, edits[-1], good)):
-                found.append(Mended(edits, count, len(wrong)))
+        if fixes(code, edits[-1], [failing])[0]:
+            count = sum(fixes(code, edits[-1], wrong))
+            if count >= min(2, len(wrong)) and SHARE * count >= len(wrong) and all(fixes(code, edits[-1], good)):
+                found.append(Repaired(edits, count, len(wrong)))
                 if wrong and count == len(wrong):
                     break
     if not wrong and len({one.repairs[0].line for one in found}) > 1:
