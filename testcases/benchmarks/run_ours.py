@@ -1,5 +1,6 @@
 """Child: the course's trainer on a workload, run from the course's own environment."""
 
+import dataclasses
 import os
 import sys
 
@@ -18,7 +19,7 @@ ENDLESS = 1_000_000
 def make_trainer(work: Workload) -> PPOTrainer:
     """Policy, critic, reward model and reference of the workload's shape, under the course's trainer."""
     config = PPOConfig(
-        stop_token_ids=(work.never,),
+        stop_token_ids=(0,),
         pad_token_id=0,  # nothing is ever padded
         max_new_tokens=work.response,
         missing_stop_penalty=0.0,
@@ -34,7 +35,10 @@ def make_trainer(work: Workload) -> PPOTrainer:
     torch.manual_seed(0)
     model = PolicyAndValue(work.language_model(0), ValueModel(work.language_model(1).transformer))
     reward_model = RewardModel(work.language_model(2).transformer)
-    return PPOTrainer(model, reward_model, work.language_model(0), config)
+    trainer = PPOTrainer(model, reward_model, work.language_model(0), config)
+    # A trainer asks for a token that may come; here no response may end.
+    trainer.config = dataclasses.replace(config, stop_token_ids=(work.never,))
+    return trainer
 
 
 def main() -> None:
