@@ -27,6 +27,11 @@ COMPARED = ("reward_model accuracy", "sft gold", "ppo gold", "ppo valid")
 MARGIN = 0.5
 """Of the range's width, on either side: an eleventh seed of the reference falls outside ten others easily."""
 LESSONS = (1, 2, 4, 5, 6, 7, 8, 9, 12)
+OF_THE_CONTEST = {
+    3: ("rewards_to_go", "reinforce_loss"),
+    13: ("informative_groups", "sequence_ratio", "truncated_importance_weights", "best_of_n_kl"),
+}
+"""The lessons that it uses besides, and what it does not use of them."""
 
 
 class Unfinished(Exception):
@@ -40,25 +45,27 @@ def own_folder() -> Path | None:
     return None if folder == SOLUTIONS else folder
 
 
-def check_finished(folder: Path) -> None:
-    """Look into each file of the lessons that the run needs, before anything is loaded.
+def check_finished(folder: Path, run: str = "capstone", more: Mapping[int, tuple[str, ...]] | None = None) -> None:
+    """Look into each file of the lessons that a run needs, LESSONS and `more`, before anything is loaded.
 
     Raises:
         Unfinished: a file is missing, or an exercise in it is not written.
     """
-    for number in LESSONS:
+    command = "make demo" if run == "capstone" else f"make {run}"
+    left_out = LEFT_OUT | dict(more or {})
+    for number in sorted({*LESSONS, *left_out}):
         for file in sorted(SOLUTIONS.glob(f"lesson{number:02d}_*/*.py")):
             own = folder / file.relative_to(SOLUTIONS)
             if not own.is_file():
                 raise Unfinished(
-                    f"the capstone is waiting for lesson {number}: there is no file {_short(own, folder)}; "
+                    f"the {run} is waiting for lesson {number}: there is no file {_short(own, folder)}; "
                     f"make reset LESSON={number} brings it back"
                 )
             for _, exercise in STUB.findall(own.read_text("utf-8", errors="replace")):
-                if exercise not in LEFT_OUT.get(number, ()):
+                if exercise not in left_out.get(number, ()):
                     raise Unfinished(
-                        f"the capstone is waiting for lesson {number}: `{exercise}` in {_short(own, folder)} is not "
-                        "written yet; run the reference with make demo"
+                        f"the {run} is waiting for lesson {number}: `{exercise}` in {_short(own, folder)} is not "
+                        f"written yet; run the reference with {command}"
                     )
 
 

@@ -3,6 +3,8 @@
 import ast
 import json
 import math
+import re
+import shutil
 from itertools import product
 from types import SimpleNamespace
 
@@ -10,7 +12,9 @@ import pytest
 import torch
 
 from book.figures.lesson12_capstone import RECORDED as DEMO
+from solutions.apps import stack
 from solutions.apps.contest import methods, plan, record
+from solutions.apps.contest.__main__ import main
 from solutions.apps.contest.evaluation import MOST, below_the_bound, bound_of_kl, shares_of_ranks
 from solutions.apps.contest.methods import Settings
 from solutions.apps.contest.plan import BEST_OF_N, BY_PROXY, METHODS, TUNING_SEEDS, Job, choose, curves, tuning
@@ -20,6 +24,7 @@ from solutions.apps.contest.world import FEW, HOME, RESPONSES, SITUATIONS, World
 from solutions.lesson02_reward_model import RewardModel
 from solutions.lesson13_after_ppo import best_of_n_kl
 from testcases.engine.catalog import ROOT, SOLUTIONS
+from testcases.engine.oracle import stub
 from tiny_models.checkpoints import REWARD_MODEL
 
 START = {"kl": 0.0, "gold": 0.9}
@@ -124,6 +129,18 @@ def test_only_the_evaluation_looks_at_the_gold_reward():
     for path in (SOLUTIONS / "apps/contest").glob("*.py"):
         names = {node.id for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Name)}
         assert ("gold_score" in names) == (path.name == "evaluation.py"), path.name
+
+
+def test_a_stack_without_an_exercise_is_told_before_anything_runs(monkeypatch, tmp_path, capsys):
+    file = "lesson13_after_ppo/losses.py"
+    shutil.copytree(SOLUTIONS, tmp_path / "tutorial", ignore=lambda *_: ["apps", "__pycache__"])
+    (tmp_path / "tutorial" / file).write_text(stub(SOLUTIONS / file), "utf-8")
+    monkeypatch.setattr(stack, "own_folder", lambda: tmp_path / "tutorial")
+    assert main(["--out", str(tmp_path / "out")]) == 1 and not (tmp_path / "out").exists()
+    told = " ".join(capsys.readouterr().out.split())
+    assert told.startswith("error: the contest is waiting for lesson 13: `clipped_token_losses` in tutorial/"), told
+    code = " ".join(path.read_text("utf-8") for path in (SOLUTIONS / "apps/contest").glob("*.py"))
+    assert not [name for some in stack.OF_THE_CONTEST.values() for name in some if re.search(rf"\b{name}\b", code)]
 
 
 def test_without_a_record_the_command_says_what_to_do(monkeypatch, tmp_path):

@@ -21,6 +21,7 @@ from transformers.utils import logging as transformers_logging
 
 from ppo_by_hand.core.shapes import check_number
 
+from .. import stack
 from . import plan, record
 from .costs import peak_memory
 from .evaluation import evaluate
@@ -44,9 +45,11 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         check_number("SEEDS", options.seeds, 1)
         check_number("FEW", options.few, 0)
+        if folder := stack.own_folder():
+            stack.check_finished(folder, "contest", stack.OF_THE_CONTEST)
         seeds = {HOME: options.seeds, FEW: options.few}
         found = contest(seeds, options.out.expanduser(), options.tune, options.record, console)
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, stack.Unfinished) as error:
         console.print(f"error: {error}", style="red", markup=False)
         return 1
     except KeyboardInterrupt:
