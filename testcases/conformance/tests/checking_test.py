@@ -36,7 +36,7 @@ OURS = {function.__name__: function for function in OF_THE_SAME_NAME} | {
 
 @pytest.mark.parametrize("name", OURS)
 def test_the_functions_of_the_course_agree_without_a_switch(name):
-    report = check(OURS[name], name, conventions=["differentiable=no"] if name == "group_advantages" else ())
+    report = check(OURS[name], name)
     assert report.outcome == AGREES, str(report)
     assert not report.six_digits and not report.left_out
 
