@@ -3,7 +3,7 @@
     make mutants LESSON=4        # without LESSON: all lessons, some minutes
 
 A survivor is a hole in the suite, or the same function in other words. Look at each, and give the new ones a reason in
-survivors.json, which keeps what has one; `make test-all` tries some of them each time.
+testcases/selfcheck/survivors.json, which keeps what has one; `make test-all` tries some of them each time.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from typing import Any
 
 from ppo_by_hand.core.files import write_json
 
-from ..catalog import SOLUTIONS, Region, lesson_names, region_text, regions
+from ..catalog import SOLUTIONS, TESTCASES, Region, lesson_names, region_text, regions
 from ..catalog import lesson as read_lesson
 from ..diagnosis import NoExplanation
 from ..diagnosis.hypotheses import edits_of
@@ -31,7 +31,7 @@ from .memo import Remembering
 from .runner import cases_of
 from .session import Engine
 
-RECORD = Path(__file__).with_name("survivors.json")
+RECORD = TESTCASES / "selfcheck" / "survivors.json"
 """Lesson -> a hash of its regions, how many mutants were tried, and why -> those that survive."""
 UNKNOWN = ""
 """The reason of a survivor that nobody has looked at."""

@@ -157,7 +157,8 @@ def fingerprint_of(lesson: str) -> str:
     paths = [path for folder in folders for path in (*folder.rglob("*.py"), *folder.rglob("*.json"))]
     paths += GRADER.glob("*.py")
     paths += [path for path in SOLUTIONS.rglob("*.py") if not path.relative_to(SOLUTIONS).parts[0].startswith("lesson")]
-    paths += [path for name in sorted(_needed(lesson)) for path in _files_of(name)]
+    needed = sorted(_needed(lesson))
+    paths += [path for name in needed for path in (*_files_of(name), *(TESTCASES / name).glob("*.json"))]
     for path in sorted(paths):
         found.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return found.hexdigest()

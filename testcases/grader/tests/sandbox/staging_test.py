@@ -62,3 +62,25 @@ def test_a_tree_holds_no_suite_no_answer_and_of_its_lesson_only_stubs(tmp_path: 
         given = {path.name for path in (ROOT / "ppo_by_hand/core").glob("*.py")}
         assert given == {path.name for path in (tree / "ppo_by_hand/core").glob("*.py")}
         assert {path.name for path in (tree / "ppo_by_hand").glob("*.py")} == {"__init__.py", "aliases.py"}
+
+
+TREES = (
+    "solutions/given solutions/lesson04_gae solutions/lesson10_bug_hunt testcases/engine testcases/doubles tiny_models "
+    "ppo_by_hand testcases/grader/intake testcases/grader/sandbox testcases/grader/marking testcases/lesson10_bug_hunt "
+    "testcases/conformance/ppo_conformance"
+)
+DEPENDED_ON = {path.parent: path for tree in TREES.split() for path in sorted((ROOT / tree).rglob("*.py"))} | {
+    "data": TESTCASES / "lesson10_bug_hunt" / "bank.json",
+    "cases": TESTCASES / "conformance" / "ppo_conformance" / "cases" / "gae.json",
+    "grader": TESTCASES / "grader" / "status.py",
+}
+"""A file of each folder that a mark of lesson 10 depends on."""
+
+
+@pytest.mark.parametrize("path", DEPENDED_ON.values(), ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_the_fingerprint_covers_each_folder_that_a_mark_depends_on(path: Path, monkeypatch: pytest.MonkeyPatch):
+    before, read = staging.fingerprint_of("lesson10_bug_hunt"), Path.read_bytes
+    monkeypatch.setattr(Path, "read_bytes", lambda file: read(file) + b" " * (file == path))
+    assert staging.fingerprint_of.__wrapped__("lesson10_bug_hunt") != before
+    monkeypatch.setattr(Path, "read_bytes", lambda file: read(file) + b" " * ("reports" in file.parts))
+    assert staging.fingerprint_of.__wrapped__("lesson10_bug_hunt") == before
