@@ -17,7 +17,7 @@ from ..lesson01_masked_sequences import masked_mean
 def rewards_to_go(rewards: Tensor, mask: Tensor, gamma: float = 1.0) -> Tensor:
     """Discounted sum of the rewards from each token on: those that the token can still influence.
 
-    G[t] = rewards[t] + gamma * G[t + 1]      over the real tokens; G = 0 past the last
+    r_t + gamma r_(t+1) + gamma^2 r_(t+2) + ..., up to the last real token of the row
 
     A False inside a row (a tool's token) is skipped: it adds no reward and no factor gamma.
 
@@ -48,8 +48,6 @@ def rewards_to_go(rewards: Tensor, mask: Tensor, gamma: float = 1.0) -> Tensor:
 
 def leave_one_out_baseline(scores: Tensor) -> Tensor:
     """For each of K responses to a prompt, the mean score of the K - 1 others.
-
-    baseline[i] = 1 / (K - 1) * (sum of scores[j] over all j != i)
 
     It does not depend on the response it is subtracted from, so the mean of the gradient does not change;
     the mean over all K does depend on it, and makes the gradient too small by (K - 1) / K.

@@ -35,9 +35,10 @@ class GAEEnds(NamedTuple):
 
 
 def td_errors(rewards: Tensor, values: Tensor, dones: Tensor, gamma: float = 0.99) -> Tensor:
-    """TD error of each step: the reward plus the discounted next value, minus the value before the step.
+    """TD error of each step, delta_t: how much the step changed the estimate of what is to come.
 
-    delta[t] = rewards[t] + gamma * values[t + 1] * (1 - dones[t]) - values[t]
+    What came, the reward, and what is expected from the state after the step, discounted; less what was expected
+    before it. After the end of an episode nothing is expected.
 
     Args:
         rewards: (..., T) float.
@@ -94,10 +95,9 @@ def gae_ends(rewards: Tensor, values: Tensor, dones: Tensor, gamma: float = 0.99
 def n_step_advantages(rewards: Tensor, values: Tensor, dones: Tensor, n: int, gamma: float = 0.99) -> Tensor:
     """Advantage estimates from n real rewards and the critic's value after them.
 
-    A_n[t] = rewards[t] + gamma rewards[t+1] + ... + gamma^(n-1) rewards[t+n-1] + gamma^n values[t+n] - values[t]
+    r_t + gamma r_(t+1) + ... + gamma^(n-1) r_(t+n-1) + gamma^n V(s_(t+n)) - V(s_t)
 
-    The same as a recursion: A_n[t] = delta[t] + gamma * (1 - dones[t]) * A_(n-1)[t + 1], with A_0 = 0.
-    The sum of rewards ends early at the end of an episode, and at T, where values[T] bootstraps.
+    The sum ends early at the end of an episode, after which nothing is expected, and at T, where values[T] bootstraps.
 
     Args:
         rewards: (..., T) float.
@@ -129,11 +129,9 @@ def compute_gae(
 ) -> AdvantagesAndReturns:
     """Average of the n-step advantages over all n, with the weights (1 - lam) lam^(n-1).
 
-    advantages[t] = delta[t] + gamma * lam * (1 - dones[t]) * advantages[t + 1]      advantages[T] = 0
-    returns[t]    = advantages[t] + values[t]
-
-    The average equals sum_l (gamma lam)^l delta[t + l]: the factor (1 - lam) belongs to the n-step advantages and
-    has cancelled in the sum over TD errors.
+    It equals the sum of (gamma lam)^l delta_(t+l) over l = 0, 1, ... up to the end of the episode, or to T: the factor
+    (1 - lam) belongs to the n-step advantages and has cancelled in the sum over TD errors. The returns are what the
+    critic should have said: its value corrected by the advantage.
 
     Args:
         rewards: (..., T) float.
@@ -170,11 +168,9 @@ def compute_response_gae(
 ) -> AdvantagesAndReturns:
     """GAE over padded responses: the episode is the row's real tokens, and ends after the last of them.
 
-    advantages[t] = rewards[t] + gamma * values[t'] - values[t] + gamma * lam * advantages[t']
-
-    where t' is the *next real token* of the row; past the last one both terms with t' are 0. So nothing of the padding
-    enters, and a False inside a row (a tool's token) is skipped without a factor gamma * lam. Call `compute_gae` for
-    it: each row's real tokens side by side, in their order, with a done at the last; then put the answer back in place.
+    The step after a real token is the *next real token* of the row; after the last one nothing is expected. So nothing
+    of the padding enters, and a False inside a row (a tool's token) costs no factor gamma lam. Call `compute_gae` for
+    it: each row's real tokens side by side, in their order, with a done at the last; then put the answer in place.
 
     Args:
         rewards: (B, T) float; under a False mask anything, NaN included.

@@ -105,7 +105,8 @@ def compute_rewards(
 ) -> Tensor:
     """Reward of each token: the KL penalty on every real token, plus the clipped score on the last one.
 
-    rewards[t] = -kl_coef * KL[t]      + clip(score, -clip_score, clip_score) at the last real token
+    Each token pays `kl_coef` for every nat of its KL estimate. The last one receives the score as well, limited to what
+    lies between -clip_score and clip_score.
 
     Args:
         scores: (B,) of the reward model, one for each response.

@@ -107,7 +107,7 @@ def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
 def masked_whiten(values: Tensor, mask: Tensor, shift_mean: bool = True) -> Tensor:
     """Scale the real tokens to variance 1 and, with `shift_mean`, move their mean to 0.
 
-    whitened = (values - mean) / sqrt(variance + 1e-8)      (+ mean, if not shift_mean)
+    The distance from the mean, in units of the square root of variance + 1e-8; if not shift_mean, plus the mean.
 
     The variance is the unbiased one (divided by n - 1). A single real token has variance 0, not NaN.
 

@@ -146,7 +146,7 @@ class RewardModel(nn.Module):
 def pairwise_loss(chosen: Tensor, rejected: Tensor, margin: Tensor | None = None) -> Tensor:
     """Negative log-likelihood of the comparisons under the Bradley-Terry model, averaged over the pairs.
 
-    P(chosen preferred) = sigmoid(chosen - rejected - margin)
+    The chosen response is preferred with probability sigmoid(d), d the difference of the two scores less the margin.
 
     Args:
         chosen: (B,) scores of the preferred responses.

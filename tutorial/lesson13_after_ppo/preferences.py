@@ -17,11 +17,8 @@ from ppo_by_hand.core.shapes import check_number, check_shapes
 def dpo_loss(chosen: Tensor, rejected: Tensor, ref_chosen: Tensor, ref_rejected: Tensor, beta: float = 0.1) -> Tensor:
     """Direct preference optimization: make the chosen response more likely than the rejected one, from the reference.
 
-    margin = (chosen - ref_chosen) - (rejected - ref_rejected)
-    loss   = mean over the pairs of -log sigmoid(beta * margin)
-
-    It is lesson 2's Bradley-Terry loss with the score beta * log(policy / reference), the reward of which the policy
-    is the optimum under a KL penalty of coefficient beta.
+    The mean over the pairs of lesson 2's Bradley-Terry loss, with the score beta log(policy / reference) of a response:
+    the reward of which the policy is the optimum under a KL penalty of coefficient beta.
 
     Args:
         chosen: (N,) log-probabilities of the whole chosen responses, sums over their tokens, in nats.
