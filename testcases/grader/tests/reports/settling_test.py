@@ -65,6 +65,15 @@ def test_every_report_follows_the_assignment(tmp_path: Path):
     assert "HW 2: 20 points" in text and "1 with marks given by hand" in text
 
 
+def test_a_result_of_an_earlier_version_keeps_its_denominator(tmp_path: Path):
+    """An exercise of then that is given now counts in the hand-ins of then."""
+    older = result("ann", {"td_errors": exercise(2, 2), "given_now": exercise(0, 3)})
+    (sheet,) = settled({"lessons": [4]}, older, out=tmp_path / "points").sheets
+    assert (sheet.mark, sheet.max_score) == (2, 5)
+    (sheet,) = settled({"lessons": [4], "points": 20}, older, out=tmp_path / "twenty").sheets
+    assert (sheet.mark, sheet.max_score) == (8, 20)
+
+
 def test_late_days_cost_and_are_told(tmp_path: Path):
     times = {
         "early": "2026-11-20T10:00:00+00:00",
