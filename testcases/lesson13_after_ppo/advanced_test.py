@@ -140,8 +140,9 @@ def test_sequence_ratio_lets_nothing_in_from_the_padding(garbage):
         call(sequence_ratio, log_probs, old, mask, per_token, grad_of="log_probs").matches_reference()
 
 
-def test_sequence_ratio_of_a_response_is_the_power_of_its_mean():
-    log_probs, old, mask = normal(4, 6), normal(4, 6, seed=2), ragged()
+@pytest.mark.parametrize("scale", [1.0, 20.0], ids=["near", "far"])
+def test_sequence_ratio_of_a_response_is_the_power_of_its_mean(scale):
+    log_probs, old, mask = scale * normal(4, 6), scale * normal(4, 6, seed=2), ragged()
     expected = reference(sequence_ratio, log_probs, old, mask, True) ** mask.sum(dim=1)
     call(sequence_ratio, log_probs, old, mask, False).equals(expected)
 
