@@ -9,6 +9,7 @@ from ..marks import MarkSheet
 
 NO_VERDICT, NOT_GRADED, UNKNOWN = "no verdict", "not graded", "whose is it?"
 LATE, OVERRIDE = "late by a file's time", "an override is not applied"
+TO_DO = {SECOND: " (remove what does not count, and run again)", NEAR: " (ACCEPT= takes it as meant)"}
 ORDER = (NO_VERDICT, TAMPER, NEWER, SYNTAX, NOT_GRADED, CLOSED, SECOND, NEAR, UNKNOWN, LATE, OVERRIDE)
 
 
@@ -44,7 +45,9 @@ def _reasons(sheet: MarkSheet, unknown: Mapping[str, str], assignment: Assignmen
         yield NOT_GRADED, f"{sheet.status}: " + " | ".join(sheet.notes[:3])
     if tampered := [one.name for one in sheet.exercises if one.status == TAMPER]:
         yield TAMPER, ", ".join(tampered)
-    yield from ((doubt.kind, doubt.text) for doubt in sheet.doubts if doubt.kind in ORDER)
+    for doubt in sheet.doubts:
+        if doubt.kind in ORDER:
+            yield doubt.kind, doubt.text + TO_DO.get(doubt.kind, "")
     if sheet.page in unknown:
         yield UNKNOWN, unknown[sheet.page]
     by_file = bool(assignment.due and assignment.due.handed_in == FILES and not sheet.handed_in)

@@ -272,3 +272,4 @@ def test_who_needs_a_look_comes_by_urgency_and_nobody_else(tmp_path: Path):
         ("whose is it?", "ann"),
         ("an override is not applied", ""),
     ]
+    assert told[2].why.endswith("(remove what does not count, and run again)")
