@@ -19,7 +19,7 @@ testcases.engine.diagnosis.hypotheses testcases.engine.diagnosis.evidence testca
 testcases.engine.suite testcases.engine.student testcases.engine.student.watching testcases.engine
 testcases.lessons
 testcases.grader.linux testcases.grader.status
-testcases.grader.intake testcases.grader.sandbox.guest testcases.grader.sandbox
+testcases.grader.sandbox.guest testcases.grader.sandbox testcases.grader.intake
 testcases.grader.marking testcases.grader.reports.marks testcases.grader.reports.formats
 testcases.grader.reports.pages testcases.grader.reports
 testcases.grader.commands testcases.grader testcases.needs testcases.grader.tests
