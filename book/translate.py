@@ -87,6 +87,8 @@ def problems(language: str, folder: Path = TEMPLATES) -> list[str]:
             wrong = faults(entry, done.get(entry.id), known)
             found += [f"{place}:{line}: {str(entry.id)[:60]!r} {fault}" for fault in wrong]
         found += [f"{entry.id[:60]!r}: no text has it any more" for entry in done if entry.id and entry.id not in texts]
+    labels = [entry for entry in catalogue(language, "figures") if entry.id and (entry.fuzzy or not entry.string)]
+    found += [f"{entry.id!r}, in a figure, is not translated, or changed since" for entry in labels]
     drawn = json.loads((LOCALE / language / "figures.json").read_text("utf-8"))
     found += [f"{name}: drawn from another figure" for name, stamp in stamps().items() if drawn.get(name) != stamp]
     every = "".join(str(entry.string) for domain in DOMAINS for entry in catalogue(language, domain))

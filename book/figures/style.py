@@ -6,7 +6,6 @@ the reader's system is dark; everything else takes a color that stands out on bo
 
 import io
 import re
-from pathlib import Path
 
 import matplotlib
 
@@ -75,9 +74,3 @@ def _dark_mode() -> str:
         for part in ("fill", "stroke")
     ]
     return f"\n <style>@media (prefers-color-scheme: dark) {{ {' '.join(rules)} }}</style>"
-
-
-def save(figure: Figure, path: Path, alt: str) -> None:
-    """Write one figure of a text."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(as_svg(figure, alt), "utf-8")
