@@ -7,6 +7,7 @@ what an interrupted one has left looks whole to pip.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import re
 import shutil
@@ -86,12 +87,11 @@ def _runs(command: list[str]) -> bool:
 
 
 def pip(venv: Path, arguments: list[str], lines: Iterable[str]) -> None:
-    """All that it says goes to a file."""
+    """All that it says goes to a file, at the end: a full disk then takes no sentence away."""
     command = [str(venv / "bin" / "python"), *PIP, *arguments]
     bar = Bar(venv, {_plain(line.partition("==")[0]) for line in lines})
-    with open(venv / "install.log", "w+", encoding="utf-8") as log:
-        running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        reader = threading.Thread(target=bar.read, args=(running.stdout, log), daemon=True)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as running:
+        reader = threading.Thread(target=bar.read, args=(running.stdout,), daemon=True)
         reader.start()
         try:
             while reader.is_alive():
@@ -99,9 +99,12 @@ def pip(venv: Path, arguments: list[str], lines: Iterable[str]) -> None:
                 reader.join(0.5)
         finally:
             bar.clear()
-        if running.wait():
-            log.seek(0)
-            refuse(f"{cause_of(log.read(), venv)}; then run make again. All that pip said: {log.name}")
+    said, kept = "".join(bar.said), ""
+    with contextlib.suppress(OSError):
+        (venv / "install.log").write_text(said, "utf-8")
+        kept = f". All that pip said: {venv / 'install.log'}"
+    if running.returncode:
+        refuse(f"{cause_of(said, venv)}; then run make again{kept}")
 
 
 def compile_all(venv: Path) -> None:
@@ -125,10 +128,11 @@ class Bar:
     def __init__(self, venv: Path, names: set[str]) -> None:
         self._venv, self._names, self._found = venv, names, set[str]()
         self._doing, self._began = "", time.monotonic()
+        self.said: list[str] = []
 
-    def read(self, lines: TextIO, log: TextIO) -> None:
+    def read(self, lines: TextIO) -> None:
         for line in lines:
-            log.write(line)
+            self.said.append(line)
             if found := re.match(r"(?:Collecting |Requirement already satisfied: )([\w.-]+)", line):
                 self._found.add(_plain(found[1]))
             if line.startswith("  Downloading "):

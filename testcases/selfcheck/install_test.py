@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from testcases.engine.catalog import ROOT
-from testcases.install import cause_of
+from testcases.install import cause_of, pip
 
 INSTALL = ROOT / "testcases" / "install.py"
 OFFLINE = {"PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull}
@@ -61,18 +61,15 @@ def test_what_was_interrupted_is_installed_anew(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "environment, says",
-    [
-        ({"PIP_NO_INDEX": "", "PIP_INDEX_URL": "http://127.0.0.1:9/simple"}, "no package index answered"),
-        ({"PIP_NO_INDEX": "", "PIP_PROXY": "http://127.0.0.1:9"}, "the proxy did not answer"),
-    ],
-    ids=["no-network", "proxy"],
-)
-def test_without_a_way_to_the_index(tmp_path: Path, environment: dict[str, str], says: str) -> None:
-    failed = install(tmp_path, PIP_RETRIES="1", **environment)
-    assert failed.returncode == 1 and failed.stderr.startswith(f"error: {says}"), failed.stderr
-    assert len(failed.stderr.splitlines()) == 1 and "then run make again" in failed.stderr
+def test_without_a_way_to_the_index(tmp_path: Path) -> None:
+    """No network, then a proxy that does not answer."""
+    for environment, says in (
+        ({"PIP_INDEX_URL": "http://127.0.0.1:9/simple"}, "no package index answered"),
+        ({"PIP_PROXY": "http://127.0.0.1:9"}, "the proxy did not answer"),
+    ):
+        failed = install(tmp_path, PIP_RETRIES="1", PIP_NO_INDEX="", **environment)
+        assert failed.returncode == 1 and failed.stderr.startswith(f"error: {says}"), failed.stderr
+        assert len(failed.stderr.splitlines()) == 1 and "then run make again" in failed.stderr
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
@@ -86,6 +83,16 @@ def test_too_little_space(tmp_path: Path) -> None:
     (tmp_path / "lock").write_text("")
     failed = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert failed.returncode == 1 and failed.stderr.startswith("error: expected 1000000000.0 GB free"), failed.stderr
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full: nothing enables it here")
+def test_a_disk_that_is_full_while_pip_writes(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python").write_text("#!/bin/sh\necho 'ERROR: [Errno 28] No space left on device'; exit 1\n")
+    (tmp_path / "bin" / "python").chmod(0o755)
+    (tmp_path / "install.log").symlink_to("/dev/full")
+    with pytest.raises(SystemExit, match=r"^error: no space is left for .*; then run make again$"):
+        pip(tmp_path, [], [])
 
 
 @pytest.mark.parametrize(
