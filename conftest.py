@@ -69,8 +69,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Start with what one process must run in a row, then what is slow, and end with the lessons' suites: so no process
-    waits for another's last test.
+    """Start with what is slow: first what one process must run in a row, then what is alone, then the many wrong and
+    right answers of an exercise; end with the lessons' suites. So no process waits for another's last test.
 
     And keep an `xdist_group` in one process: xdist 3.8 writes a field that pytest 9.2 never reads (its issue 1386).
     """
@@ -78,9 +78,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     groups = {item: mark.args[0] for item in items if (mark := item.get_closest_marker("xdist_group"))}
 
-    def place(item: pytest.Item) -> tuple[bool, bool, bool]:
-        in_a_row = item in groups and not groups[item].startswith("lesson")
-        return item.get_closest_marker("slow") is None, not in_a_row, lesson_of(item.nodeid) is not None
+    def place(item: pytest.Item) -> tuple[bool, int, bool]:
+        of_an_exercise = groups.get(item, "").startswith("lesson")
+        rank = 2 if of_an_exercise else 1 - (item in groups)
+        return item.get_closest_marker("slow") is None, rank, lesson_of(item.nodeid) is not None
 
     items.sort(key=place)
     for item, group in groups.items():
