@@ -29,6 +29,15 @@ def test_a_mark_chooses_the_suites_of_its_kind(kind: str) -> None:
     assert all(file.split("/")[2].startswith(kind) for file in files), files
 
 
+@pytest.mark.slow
+def test_pytest_computes_in_one_thread_unless_told_otherwise() -> None:
+    code = "import conftest, torch; print(torch.get_num_threads())"
+    for given, threads in ({}, "1"), ({"OMP_NUM_THREADS": "2"}, "2"):
+        around = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"} | given
+        done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=around, capture_output=True, text=True)
+        assert done.stdout.split() == [threads], done.stdout + done.stderr
+
+
 @pytest.mark.parametrize(
     "command", ["ppo_by_hand configs", "testcases.engine.student.progress", "testcases.conformance.ppo_conformance"]
 )
