@@ -77,6 +77,7 @@ first: $(READY) ## PPO on one screen: lesson 0 in 15 seconds [KL_COEF=0: without
 	@$(BIN)/python -m tutorial.lesson00_one_screen $(if $(KL_COEF),--kl-coef '$(KL_COEF)')
 
 demo: $(READY) ## SFT, reward model and PPO on this machine [PRESET=tiny SEED=0 OUT=runs/demo RESUME=1 OVERWRITE=1; your lessons: STACK=tutorial; PRESET=hub: POLICY= REWARD= PROMPTS= VALUE= SET=]
+	@echo "make demo: SFT, a reward model, PPO with and without the KL penalty$(if $(filter tiny,$(PRESET)),; about a minute on two cores)"
 	@$(CHECK_STACK)
 	@$(BIN)/python -m $(STACK).apps --preset '$(PRESET)' --seed '$(SEED)' --out '$(OUT)' \
 	  --policy '$(POLICY)' --reward '$(REWARD)' --prompts '$(PROMPTS)' --value '$(VALUE)' --set '$(SET)' \
@@ -112,6 +113,7 @@ watch: $(READY) ## Run a lesson at each save; n: next hint, h: text, q: quit [LE
 	@$(BIN)/python -m testcases.engine.student.watching.watch $(LESSON)
 
 contest: $(READY) ## PPO beside RLOO, GRPO, DPO, best of n and a verifier, by gold reward [SEEDS=1 FEW=0 TUNE=1 OUT=runs/contest STACK=tutorial]
+	@echo "make contest: each method from the same SFT model$(if $(filter 1,$(SEEDS)),; about two minutes on two cores)"
 	@$(CHECK_STACK)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m $(STACK).apps.contest --seeds '$(SEEDS)' --few '$(FEW)' --out '$(OUT)' $(if $(filter-out 0,$(TUNE)),--tune)
 
@@ -134,11 +136,11 @@ dispute: $(READY) ## Object to a failure: a file for your instructor [LESSON=4 E
 solution: $(READY) ## The solution of a lesson that you have passed [LESSON=4]
 	@$(BIN)/python -m testcases.engine.student.solution $(LESSON)
 
-finish: ## A page to keep when all lessons pass: your name, your run, your best tests [NAME="Ada Lovelace" OUT=runs/mine]
+finish: $(READY) ## A page to keep when all lessons pass: your name, your run, your best tests [NAME="Ada Lovelace" OUT=runs/mine]
 	@$(BIN)/python -m testcases.finish --out '$(OUT)'
 
 update: ## The newest version of the course; what you have written stays
-	@$(PYTHON) -m testcases.update
+	@$(CHECK_PYTHON); $(PYTHON) -m testcases.update
 
 compare: $(READY) ## Your code beside the course's, of what has passed [LESSON=4]
 	@$(BIN)/python -m testcases.engine.student.solution $(LESSON) --beside
@@ -170,6 +172,7 @@ checkpoints: $(READY) ## Rebuild the small models shipped in tiny_models/checkpo
 	@$(BIN)/python -m testcases.selfcheck.checkpoints $(STAGE)
 
 notebooks: $(READY) ## Run all notebooks and refresh their outputs
+	@echo "make notebooks: runs all of them; about two minutes on two cores"
 	@$(BIN)/python -m testcases.selfcheck.notebooks
 
 # In a container one is root; the news window asks the network.
@@ -186,6 +189,7 @@ TO ?=
 PORT ?= 8000
 
 book: $(LAB_READY) ## The course as a site, in runs/book: open runs/book/index.html [BOOK_LANGUAGE=]
+	@echo "make book: the course as a site, runs/book/index.html; half a minute the first time"
 	@$(BIN)/python -m book.stage
 	@$(SPHINX) -b html -d $(BOOK)-doctrees . $(BOOK)
 
@@ -223,6 +227,7 @@ mutants: $(READY) ## Which small changes to the solutions the suites let pass; w
 	@$(BIN)/python -m testcases.engine.suite.mutation_check $(LESSON)
 
 lint: $(READY) ## Style (ruff) and types (mypy)
+	@echo "make lint: ruff, then mypy; half a minute the first time"
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check solutions testcases tiny_models ppo_by_hand book
 	@$(BIN)/mypy
