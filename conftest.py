@@ -1,6 +1,5 @@
 """pytest for students: who is tested, what they read, and how far they have come."""
 
-import importlib
 import os
 import pickle
 import sys
@@ -133,10 +132,16 @@ class _Run:
         items.sort(key=lambda item: (lesson_of(item.nodeid) or "~", "/basic" not in item.nodeid))
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Load what the lessons' scenarios need, such as peft: seconds that belong to no test."""
-        for lesson in sorted({lesson_of(item.nodeid) or "" for item in session.items}):
-            if (TESTCASES / lesson / "scenarios.py").is_file():
-                importlib.import_module(f"testcases.{lesson}.scenarios")
+        """Load the lessons, and what their scenarios need, such as peft: seconds that belong to no test."""
+        from testcases.engine.oracle import load
+
+        try:
+            for lesson in sorted({lesson_of(item.nodeid) or "" for item in session.items} - {""}):
+                load(f"solutions.{lesson}")
+                if (TESTCASES / lesson / "scenarios.py").is_file():
+                    load(f"testcases.{lesson}.scenarios")
+        except LookupError as error:
+            raise pytest.UsageError(str(error)) from None
         keep_what_is_loaded()
 
     @pytest.hookimpl(wrapper=True)

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -175,6 +176,19 @@ def test_a_run_stands_beside_the_references_of_its_seed():
     assert table is not None and comparison({"preset": "gpt2"}) is None
     cells = {column.header: list(column.cells) for column in table.columns}
     assert cells["yours"] == cells["reference, seed 3"] and cells["reference, ten seeds"][1] == "0.83 to 0.90"
+
+
+@pytest.mark.parametrize("damage, says", [("", "is missing"), ("def (", "cannot be loaded (SyntaxError: ")])
+def test_a_damaged_file_of_the_course_is_one_sentence(course: Path, damage: str, says: str):
+    given = course / "ppo_by_hand" / "core" / "shapes.py"
+    whole = given.read_text("utf-8")
+    given.write_text(whole + damage, "utf-8") if damage else given.unlink()
+    command = [sys.executable, "-m", "pytest", f"testcases/{LESSON}"]
+    done = subprocess.run(command, cwd=course, capture_output=True, text=True, timeout=HANGS, check=False)
+    given.write_text(whole, "utf-8")
+    (said,) = done.stderr.strip().splitlines()
+    assert said.startswith("ERROR: ppo_by_hand/core/shapes.py, a file of the course, ") and done.returncode == 4
+    assert says in said and said.endswith("`git checkout ppo_by_hand/core/shapes.py` brings it back")
 
 
 def test_chat_answers_side_by_side_and_says_which_words_it_knows(tmp_path: Path, monkeypatch, capsys):

@@ -5,12 +5,15 @@ import importlib
 import inspect
 import sys
 import threading
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
+from ..catalog import ROOT
 from ..catalog import lesson as read_lesson
 from ..execution import LocalEvaluator, Outcome, Request, solutions, solutions_changed, solutions_with
 from .mutations import Change, NamedChange, changed_source, exists
@@ -31,6 +34,27 @@ def kept(method: Any) -> Any:
         return known[key]
 
     return ask
+
+
+def load(module: str) -> None:
+    """Import a module of the course.
+
+    Raises:
+        LookupError: one of the course's own files is missing or damaged; it says which.
+    """
+    try:
+        importlib.import_module(module)
+    except Exception as error:
+        missing = error.name or "" if isinstance(error, ModuleNotFoundError) else ""
+        files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+        files += [one for field in ("path", "filename") if isinstance(one := getattr(error, field, None), str)]
+        own = [Path(file).relative_to(ROOT) for file in files if Path(file).is_relative_to(ROOT)]
+        why, path = f"cannot be loaded ({type(error).__name__}: {error})", own[-1].as_posix() if own else ""
+        if missing:
+            why, path = "is missing", f"{missing.replace('.', '/')}.py"
+            if not (ROOT / path).parent.is_dir() or "." not in missing:
+                raise
+        raise LookupError(f"{path}, a file of the course, {why}. `git checkout {path}` brings it back") from error
 
 
 class Reference:
