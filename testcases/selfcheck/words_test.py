@@ -137,3 +137,25 @@ def test_a_lesson_stays_short_enough_to_be_read(files: str, end: str, most: int)
     told = [path.read_text("utf-8").split(end)[0] if end else path.read_text("utf-8") for path in texts]
     count = sum(len(text.split()) for text in told)
     assert 0 < count <= most, f"{count} words"
+
+
+PROJECT = re.compile(WORDS["projects"], re.IGNORECASE)
+SOURCE = re.compile(r"\w#\d+|\]\(http|arxiv|\b\d+\.\d+\.\d+\b|commit [0-9a-f]{6}|\.py`|\w/[\w-]+, `", re.IGNORECASE)
+
+
+def without_source(text: str) -> list[str]:
+    """Paragraphs and points that speak of another project, and name no thread, version, file or page; not tables."""
+    prose = re.sub(r"(?ms)^```.*?^```|^\|.*?$|^#.*?$|^More: .*?$", "", text)
+    blocks = re.split(r"\n(?=- |\n)", prose)
+    return [" ".join(block.split()) for block in blocks if PROJECT.search(block) and not SOURCE.search(block)]
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "tutorial").glob("lesson*/*.md")), ids=lambda path: path.parent.name[:8]
+)
+def test_what_a_lesson_says_of_another_project_has_a_source(path: Path):
+    assert without_source(path.read_text("utf-8")) == []
+
+
+def test_a_claim_without_source_is_found():
+    assert without_source("- TRL forgets it.\n- verl does, too (verl#12).\n\n```\nTRL\n```\n") == ["- TRL forgets it."]
