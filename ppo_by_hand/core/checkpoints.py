@@ -176,8 +176,7 @@ class CheckpointFolder:
 
     def _all(self) -> list[Path]:
         """Oldest first; without the folders in which an interrupted write left no whole file."""
-        found = [file.parent for file in Path(self.directory).glob(f"{PREFIX}*/{CHECKPOINT_FILE}")]
-        return sorted((one for one in found if one.name.removeprefix(PREFIX).isdecimal()), key=updates_done)
+        return [one for one in checkpoints_in(Path(self.directory)) if (one / CHECKPOINT_FILE).exists()]
 
 
 def remove_checkpoint(directory: Path) -> None:
@@ -188,6 +187,12 @@ def remove_checkpoint(directory: Path) -> None:
     for name in (CHECKPOINT_FILE, CHECKPOINT_FILE + ".unfinished"):
         (directory / name).unlink(missing_ok=True)
     remove_empty([directory])
+
+
+def checkpoints_in(directory: Path) -> list[Path]:
+    """The folders that a `CheckpointFolder` has made, by their names, oldest first."""
+    found = (one for one in directory.glob(f"{PREFIX}*") if one.name.removeprefix(PREFIX).isdecimal())
+    return sorted(found, key=updates_done)
 
 
 def updates_done(directory: Path) -> int:

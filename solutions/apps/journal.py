@@ -10,7 +10,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ppo_by_hand.core.checkpoints import PREFIX, CheckpointFolder, remove_checkpoint, updates_done
+from ppo_by_hand.core.checkpoints import (
+    CHECKPOINT_FILE,
+    CheckpointFolder,
+    checkpoints_in,
+    remove_checkpoint,
+    updates_done,
+)
 from ppo_by_hand.core.checks import DivergedError
 from ppo_by_hand.core.files import remove_empty, write_whole
 from ppo_by_hand.core.written import Written
@@ -18,6 +24,7 @@ from ppo_by_hand.core.written import Written
 FOLDER = "unfinished"
 FINISHED = "finished"
 """What a finished run needs to go on for more updates: its journal and its last checkpoint."""
+AGAIN = "start anew without RESUME=1, where a run is with OVERWRITE=1 (--overwrite)"
 VERSION = 1
 """Of what a journal holds; a run of another version cannot be resumed."""
 
@@ -80,7 +87,7 @@ class Journal:
         Args:
             may_go_on: keep the newest checkpoint in `OUT/finished`, for more updates.
         """
-        kept = sorted(self.folder.glob(f"*/{PREFIX}*"))
+        kept = self._saved()
         for old in kept[:-1] if may_go_on else kept:
             remove_checkpoint(old)
         if may_go_on:
@@ -93,17 +100,22 @@ class Journal:
         """A finished run is unfinished again, if it is to have more updates; nothing for one that is unfinished.
 
         Raises:
-            ValueError: it has had all of them.
+            ValueError: it has had all of them, or its last checkpoint is gone.
         """
         if self.folder.name == FOLDER:
             return
-        done = max(updates_done(directory) for directory in self.folder.glob(f"*/{PREFIX}*"))
+        done = max((updates_done(one) for one in self._saved() if (one / CHECKPOINT_FILE).is_file()), default=0)
+        if not done:
+            raise ValueError(f"expected the last checkpoint of the finished run in {self.folder}, got none; {AGAIN}")
         if num_updates <= done:
             raise ValueError(
                 f"expected more updates than the {done} of the finished run in {self.folder.parent}, got num_updates "
-                f"{num_updates}; raise it in SET, or leave out RESUME=1 to start over"
+                f"{num_updates}; raise it in SET, or {AGAIN}"
             )
         self._move(FOLDER)
+
+    def _saved(self) -> list[Path]:
+        return [one for folder in sorted(self.folder.glob("*/")) for one in checkpoints_in(folder)]
 
     def _move(self, name: str) -> None:
         """Give the folder the other name; what a user has put under that one makes way."""
@@ -114,22 +126,17 @@ class Journal:
 
     def _read(self, wanted: dict[str, Any], of_today: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
         if not self.file.is_file():
-            raise ValueError(
-                f"expected an unfinished run in {self.folder.parent} to go on with, got none; leave out RESUME=1 to "
-                "start one"
-            )
+            raise ValueError(f"expected an unfinished run in {self.folder.parent} to go on with, got none; {AGAIN}")
         try:
             facts: dict[str, Any] = json.loads(self.file.read_text(encoding="utf-8"))
             found = of_today(facts["settings"])
         except (ValueError, KeyError, TypeError) as error:
-            raise ValueError(
-                f"expected {self.file} as a run has written it, got a damaged file; leave out RESUME=1 to start over"
-            ) from error
+            raise ValueError(f"expected {self.file} as a run has written it, got a damaged file; {AGAIN}") from error
         for name in wanted:
             if wanted[name] != found.get(name):
                 raise ValueError(
                     f"expected the settings of the unfinished run in {self.folder.parent}, got {name} {wanted[name]!r} "
-                    f"where it has {found.get(name)!r}; give the same, or leave out RESUME=1 to start over"
+                    f"where it has {found.get(name)!r}; give the same, or {AGAIN}"
                 )
         return facts
 

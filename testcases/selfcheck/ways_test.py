@@ -58,6 +58,8 @@ WAYS = {
     "two-at-once": "start 0, held, resume 1, overwrite 1, let-go, overwrite 0",
     "to-go-on-and-to-start-again": "start:kill -9, both 1, resume 0",
     "tables-edited-by-hand": "start:raise 1, mine log/metrics.jsonl, resume 0",
+    "a-checkpoint-of-the-users": "start 0, mine finished/ppo/update-mine/trainer.pt, more 0",
+    "without-its-last-checkpoint": "start 0, forget finished/ppo/update-000003/trainer.pt, more 1, overwrite 0",
     "other-settings": "start:kill -9, other 1, resume 0",
 }
 IN_EVERY_TEST = ("finished-and-overwritten", "killed-with-files-beside")
@@ -128,7 +130,7 @@ class Run:
         self.mine.add(content)
 
     def forget(self, rest: str) -> None:
-        (self.out / MANIFEST).unlink()
+        (self.out / (rest or MANIFEST)).unlink()
 
     def cut(self, rest: str) -> None:
         newest = max(self.out.rglob(CHECKPOINT_FILE))
