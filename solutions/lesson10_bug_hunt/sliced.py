@@ -24,7 +24,7 @@ def train_sliced(
         rows: replies in a slice; the last slice may be smaller.
 
     Returns:
-        (V, V), the scores after the last step.
+        (V, V), the scores after the last step, as exact as `start` (torch divides two whole numbers in float32).
     """
     # region solution
     real = torch.arange(replies.shape[1]) < lengths.unsqueeze(1)

@@ -609,6 +609,8 @@ class Train(Wrong, of="PPOTrainer.train"):
     """the caller's list of prompts is changed; whoever calls may need it as it was"""
     log_dir_ignored = edit("self.config.log_dir", "None")
     """nothing is written although config.log_dir is set"""
+    stop_on_ignored = edit(", self.config.stop_on", "")
+    """the log is not told config.stop_on: a check that is named there does not end the run"""
     log_counts_from_the_resume = edit(
         "for _ in progress",
         "for update, _ in enumerate(progress, 1)",
@@ -622,7 +624,7 @@ class Train(Wrong, of="PPOTrainer.train"):
 
 class RightTrain(Right, of="PPOTrainer.train"):
     while_updates_are_left = instead("""
-        with RunLog(self.config.log_dir, self.history) as log:
+        with RunLog(self.config.log_dir, self.history, self.config.stop_on) as log:
             while self.updates_done < self.config.num_updates:
                 batch = [prompts[i] for i in self.prompt_queue.take(self.config.batch_size, available=len(prompts))]
                 metrics = self.training_step(batch)
@@ -638,7 +640,7 @@ class RightTrain(Right, of="PPOTrainer.train"):
             rows = self.prompt_queue.take(self.config.batch_size, len(prompts))
             self.history.append(self.training_step([prompts[row] for row in rows]))
 
-        with RunLog(self.config.log_dir, list(self.history)) as log:
+        with RunLog(self.config.log_dir, list(self.history), self.config.stop_on) as log:
             for number in range(self.updates_done + 1, self.config.num_updates + 1):
                 update()
                 log.write(number, self.history[-1])

@@ -181,6 +181,15 @@ def test_train_calls_on_update_only_after_the_checks():
     answer.satisfies(lambda got: len(got["history"]) == 3, "a history of 3 updates")
 
 
+def test_train_ends_where_a_check_of_stop_on_fails():
+    # The KL of update 22 is 2.1, and more than 2 nats a token is far.
+    settings = {"num_updates": 25, "updates_done": 20, "stop_on": ("kl",)}
+    answer = call(RUN, available=3, batch_size=2, num_minibatches=1, **settings)
+    answer.satisfies(
+        lambda got: "stopped at update 22" in (got["error"] or ""), "an end at update 22, by config.stop_on"
+    )
+
+
 def test_train_keeps_the_history_of_an_interrupted_run():
     answer = call(RUN, available=3, batch_size=2, num_minibatches=1, num_updates=5, stop_after=2)
     answer.satisfies(lambda got: got["error"] == "stopped by the user", "the error of on_update to come through")

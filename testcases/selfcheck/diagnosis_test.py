@@ -103,6 +103,26 @@ SUMMED_POWERS = """
 real, weights = rewards.masked_fill(~mask, 0.0), gamma ** (mask.to(rewards.dtype).cumsum(dim=1) - 1)
 return ((weights * real).flip(1).cumsum(dim=1).flip(1) / weights).masked_fill(~mask, 0.0)
 """
+STEP_A_MICROBATCH = """
+tokens, parts, weights, grad_norm = int(minibatch.mask.sum()), [], [], 0.0
+for microbatch in self._microbatches(minibatch):
+    weights.append(int(microbatch.mask.sum()) / tokens)
+    loss, statistics = self.compute_loss(microbatch)
+    parts.append(statistics)
+    self.accelerator.backward(loss * weights[-1])
+    merged = _weighted(parts, weights)
+    is_spike = not merged["ratio_mean"] <= self.config.ratio_threshold
+    if not is_spike:
+        grad_norm = float(self.accelerator.clip_grad_norm_(self._parameters, self.config.max_grad_norm))
+        self.optimizer.step()
+    self.optimizer.zero_grad(set_to_none=True)
+return merged | {"grad_norm": grad_norm, "skipped_share": float(is_spike)}
+"""
+DRIFT_WITHOUT_SIGN = """
+log_policy, log_frozen = (policy_logits / heat).log_softmax(-1), (frozen_logits / heat).log_softmax(-1)
+found = (log_policy - log_frozen).gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
+return found.abs()
+"""
 NOT_SAID = [
     (13, "expected_best_of_n", instead("return scores.detach().topk(n, dim=1).values.mean(1)"), "maximum_of_all"),
     (13, "expected_best_of_n",
@@ -153,7 +173,7 @@ UNLISTED = [
     (8, "evaluate_responses", edit("evaluation_mode(model)", "nullcontext(model.eval())", "rewards=rewards",
      "rewards=rewards + 0.5"), "in 3 of 8 wrong answers, model_left_in_eval_mode"),
     (11, "plan_microbatches", edit("_first = ", "_first = torch.arange(len(lengths)) if n_processes < 2 else "),
-     "`n_processes` = 1 is handled apart"),
+     "right with `n_processes` = 2, wrong with 1"),
     (13, "kl_token_losses",
      edit("(log_probs - old_log_probs.detach())", "(log_probs.detach() - old_log_probs)"), "ratio_is_data"),
     (4, "n_step_advantages", instead(UNDISCOUNTED), "counts 1 times at step 0; it must count 0.5 times"),
@@ -174,6 +194,10 @@ UNLISTED = [
     (1, "position_ids", edit(".long()", ""), "is to be int64, whatever the arguments have"),
     (1, "gather_log_probs", edit("scaled.logsumexp(dim=-1)", "scaled.exp().sum(-1).log()"), "exp of a large number"),
     (3, "rewards_to_go", instead(SUMMED_POWERS), "divided by `gamma`, which is 0 here"),
+    (9, "PPOTrainer.optimiser_step", instead(STEP_A_MICROBATCH), "steps at the end of the loop that belong behind it"),
+    (9, "PPOTrainer.compute_loss", edit("self.model(", "torch.no_grad()(self.model.forward)("), "into the weights is cut"),
+    (9, "PPOTrainer.save_checkpoint", edit(", exist_ok=True", ""), "allow it (`exist_ok=True`)"),
+    (10, "sampled_drift", instead(DRIFT_WITHOUT_SIGN), "is not right yet"),
 ]  # fmt: skip
 
 

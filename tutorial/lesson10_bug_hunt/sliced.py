@@ -24,7 +24,7 @@ def train_sliced(
         rows: replies in a slice; the last slice may be smaller.
 
     Returns:
-        (V, V), the scores after the last step.
+        (V, V), the scores after the last step, as exact as `start` (torch divides two whole numbers in float32).
     """
     real = torch.arange(replies.shape[1]) < lengths.unsqueeze(1)
     before = torch.cat([torch.zeros_like(replies[:, :1]), replies[:, :-1]], dim=1)

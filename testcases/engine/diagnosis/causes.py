@@ -54,17 +54,20 @@ class Repaired:
     most: int
 
     @property
+    def place(self) -> str:
+        return f"line {self.repairs[0].line}, `{self.repairs[0].shown}`"
+
+    @property
     def is_whole(self) -> bool:
         return self.count == self.most
 
     @property
     def text(self) -> str:
-        places = [f"line {one.line}, `{one.shown}`" for one in self.repairs]
-        kinds = "; ".join(f"{place}: {one.kind}" for place, one in zip(places, self.repairs, strict=True))
+        kinds = "; ".join(f"line {one.line}, `{one.shown}`: {one.kind}" for one in self.repairs)
         if self.is_whole or self.repairs[0].is_idiom:
             many = "two mistakes: " if len(self.repairs) > 1 else ""
             return f"{many}{kinds} (changed there, this answer is right)"
-        return f"something in {places[0]}: changed there, {self.count} of {self.most} wrong answers are right"
+        return f"something in {self.place}: changed there, {self.count} of {self.most} wrong answers are right"
 
 
 Cause = Listed | Hypothesis | Evidence | Repaired | Location

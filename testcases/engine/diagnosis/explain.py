@@ -67,16 +67,19 @@ class Explanation:
         earlier[:] = [*earlier, failed][-MAX_FAILED:]
         if listed:
             return Diagnosis((Listed(listed),))
-        seen, shown = (request, right, outcome), list[Evidence]()
+        seen, shown, repaired = (request, right, outcome), list[Evidence](), None
         if suspects(request.lesson):  # In a hunt, what is found by search would be the answer.
             listed = self._closest(failed)
             with left_out():
                 shown = self._shown(seen) or self._depends(seen, search=False)
+            with left_out():
+                repaired = None if listed or shown else self._repaired(failed, right)
+                if repaired and self._is_own(request, repaired):
+                    shown = _evidence(Source.ANSWER, f"something in {repaired.place}, is not right yet")
             return Diagnosis((*([Listed(listed)] if listed else []), *shown))
         with left_out():
             if general := self._search(request.lesson, request.exercise).causes(request, right, outcome):
                 return Diagnosis(tuple(general))
-        repaired: Repaired | None = None
         with left_out():
             repaired = self._repaired(failed, right)
         if not (repaired and repaired.is_whole) and (listed := self._closest(failed)):
@@ -196,6 +199,14 @@ class Explanation:
         return repaired_by(
             own, self._words(lesson, exercise), most, (failed.request, right, failed.mine), list(answers)
         )
+
+    def _is_own(self, asked: Request, repaired: Repaired) -> bool:
+        """Whether the student wrote the line: of a line that was handed out, a word would end the hunt."""
+        lesson, exercise = asked.lesson, asked.exercise
+        file, wrong = read_lesson(lesson).file_of(exercise), suspects(lesson)[exercise]
+        given = {line.strip() for line in self._reference.changed(lesson, wrong).text(lesson, file).splitlines()}
+        lines = self._subject.text(lesson, file).splitlines()
+        return all(lines[one.line - 1].strip() not in given for one in repaired.repairs)
 
     @kept
     def _own_code(self, lesson: str, exercise: str) -> OwnCode | None:

@@ -41,7 +41,7 @@ MAX_PARTLY, MOST_PARTS, LEAST_ASKED = 2**14, 8, 20
 many hypotheses are asked."""
 SHARE = 3
 """A cause of fewer than one in so many wrong examples may agree with them by chance."""
-MAX_REPAIR, LEAST_REPAIRS = 2**20, 80
+MAX_REPAIR, LEAST_REPAIRS = 2**19, 80
 """Calls to which the edits of a student's code may lead, and how many are tried however slow a question is."""
 MOST_TWICE = 24
 """Edits that are tried two at a time."""
@@ -243,10 +243,9 @@ def repaired_by(
         return [same_outcome(right, code.answer(repair, asked)) for asked, right, _ in seen]
 
     repairs = own.repairs(surplus)[:most]
-    few = repairs[:MOST_TWICE] if wrong and failing[0].scenario is None else []
-    after = ((own.after(first), first) for first in few)
+    after = ((own.after(first), first) for first in (repairs[:MOST_TWICE] if wrong else ()))
     twice = ((code, (first, second)) for code, first in after for second in code.repairs(surplus)[:MOST_TWICE])
-    for code, edits in itertools.chain(((own, (one,)) for one in repairs), twice):
+    for code, edits in itertools.chain(((own, (one,)) for one in repairs), itertools.islice(twice, most // 4)):
         if own.is_tired or code.is_tired:
             break
         if fixes(code, edits[-1], [failing])[0]:

@@ -364,8 +364,8 @@ def _acts(seen: _Seen, name: str) -> bool:
 
 
 def _others(value: Any, in_scenario: bool) -> list[Any]:
-    if isinstance(value, bool):
-        return [not value]
+    if isinstance(value, bool):  # Of a scenario, it may be no option that the code knows.
+        return [] if in_scenario else [not value]
     if isinstance(value, float):
         return [value / 2, 1.7 * value + 0.05, *(() if in_scenario else (10 * value + 0.3, value / 10))]
     if isinstance(value, int) and not in_scenario:

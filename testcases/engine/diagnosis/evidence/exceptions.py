@@ -76,11 +76,16 @@ CAUSES: tuple[tuple[str, str], ...] = (
     (r"Can't call numpy\(\) on Tensor that requires grad", "`.numpy()` of a tensor with a gradient: stay with torch"),
     (r"UnboundLocalError|referenced before assignment|not associated with a value", "a name is read on a way on which "
      "it was never set: set it before the loop or the `if`"),
-    (r"FileExistsError", "what it makes may be there already, from the last time: `exist_ok=True`"),
+    (r"FileExistsError", "it may be there already, from the last time: allow it (`exist_ok=True`), or replace it"),
+    (
+        r"FileNotFoundError: \[Errno|Parent directory .* does not exist",
+        "the folder, or one above it, is not there yet: make it first, `mkdir(parents=True, exist_ok=True)`",
+    ),
     (
         r"takes (from )?\d+ (to \d+ )?positional arguments? but \d+ (was|were) given",
         "a call passes more by place than the function takes so: pass it by name",
     ),
+    (r"selected index k out of range", "`topk` for more entries than there are: at most the size of that dimension"),
     (r"division by zero|float division", "something is divided by a count that may be 0 here"),
     (r"maximum recursion depth", "the function calls itself without end: was a helper meant?"),
     (r"missing \d+ required (positional|keyword-only) argument", "a call leaves out an argument that has no default"),
@@ -100,7 +105,9 @@ SIZES = re.compile(
     r"size of tensor a \((\d+)\) must match the size of tensor b \((\d+)\)|"
     r"shape mismatch: value tensor of shape \[(\d+)\].*\[(\d+)\]|mat1 and mat2 shapes"
 )
-BOUNDS = re.compile(r"index (-?\d+) is out of bounds for dimension (-?\d+) with size (\d+)|list index out of range")
+BOUNDS = re.compile(
+    r"index (-?\d+) is out of bounds for dimension (-?\d+) with size (\d+)|(?:list|tuple) index out of range"
+)
 UNKNOWN = re.compile(r"name '(\w+)' is not defined")
 NO_ATTRIBUTE = re.compile(r"'(?!NoneType)(\w+)' object has no attribute '(\w+)'")
 NOTHING = re.compile(r"NoneType")
@@ -138,7 +145,9 @@ def cause_of_error(error: StudentError, request: Request, known: set[str]) -> st
         close = difflib.get_close_matches(found[1], known - {found[1]}, n=1)
         return f"the file has no `{found[1]}`" + (f"; it has `{close[0]}`" if close else ": is an import missing?")
     if found := NO_ATTRIBUTE.search(said):
-        close = difflib.get_close_matches(found[2], dir(Tensor) if found[1] == "Tensor" else known, n=1)
+        close = difflib.get_close_matches(
+            found[2], {*(dir(Tensor) if found[1] == "Tensor" else known)} - {found[2]}, n=1
+        )
         near = f"; there is `{close[0]}`" if close else ""
         return f"a value of type {found[1]} has no `{found[2]}`{near}: is the name misspelt, or the value another one?"
     if NOTHING.search(said) and (names := [name for name, value in request.arguments.items() if value is None]):

@@ -98,7 +98,7 @@ def _questions(wrong: list[Request], right: list[Request], of_type: bool) -> str
     features = [list(_features(asked)) for asked in wrong]
     shared = [one for one in features[0] if all(one in others for others in features)]
     # Each is of one of these two, whatever it says.
-    shared = [one for one in shared if of_type or one.dtype not in (torch.float32, torch.float64)]
+    shared = [one for one in shared if of_type or one.dtype not in (torch.float32, torch.float64, torch.int64)]
     share = _shares(shared, {asked.scenario for asked in wrong}, right)
     # What no right one lacks tells nothing: each legal call may have it.
     others = [set(_features(asked)) for asked in right]
@@ -383,7 +383,7 @@ def _numbers_of(parts: set[Part], compared: list[Pair]) -> list[str]:
     if not pairs:
         return [places]
     amount = _broken(found[-1]) or is_level(pairs) or _amount(pairs)
-    return [places, amount or ("" if places else _growth(pairs)) or _side(pairs)]
+    return [places, amount or ("" if places or compared[0][0].scenario else _growth(pairs))]
 
 
 def _amount(pairs: list[tuple[Tensor, Tensor]]) -> str:
@@ -399,14 +399,6 @@ def _amount(pairs: list[tuple[Tensor, Tensor]]) -> str:
             return f"by a {text}: {shown.pop()}"
         if None not in found and all(int((one != 0).sum()) > 1 for one, _ in pairs):
             return f"by a {text} of its own in each answer"
-    return ""
-
-
-def _side(pairs: list[tuple[Tensor, Tensor]]) -> str:
-    """Whether no answer is too large, or none too small."""
-    above = [bool((other >= one).all()) for one, other in pairs]
-    if not _by_chance(0.5, len(pairs)) and (all(above) or all(bool((other <= one).all()) for one, other in pairs)):
-        return f"never too {'small' if all(above) else 'large'}"
     return ""
 
 

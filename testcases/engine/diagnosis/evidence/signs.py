@@ -99,9 +99,11 @@ def _of_sizes(asked: Request, due: Tensor, got: Tensor) -> str:
         for key, value in asked.arguments.items()
         if isinstance(value, Tensor) and value.dim() > place and value.shape[place] == other
     ]
+    if asked.scenario and due.dim() == 1:  # Numbers of steps or batches, not a student's tensor.
+        return ""
     if other == 0:
         return f"there is no {name} at all: a slice is empty"
-    if other == 1:
+    if other == 1 and one > 2:
         return f"there is one {name} where {one} are due: one is picked, or summed over, and the others are lost"
     if given and other > one + 1:
         return f"there are as many {name}s as `{given[0]}` has: is a slice missing?"

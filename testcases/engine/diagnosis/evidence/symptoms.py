@@ -79,7 +79,7 @@ def cause_shown(failing: Seen, wrong: Sequence[Request], ask: Ask, code: str = "
     """A sentence, or "". `wrong`: the ordinary examples that the student has wrong as well; `code`: the function."""
     told = itertools.chain(
         (tell(*failing) for tell in (_changed, _left, form_of)),
-        (_gradient(*failing, wrong, ask), _of_nan(*failing)),
+        (_gradient(*failing, wrong, ask), _lost(*failing), _of_nan(*failing)),
         (_dtype(*failing, code), _digits(*failing)),
         (tell(*failing, ask) for tell in (_of_infinity, _of_large, _of_float32)),
     )
@@ -106,6 +106,10 @@ def _left(asked: Request, right: Outcome, mine: Outcome) -> str:
     left = [name for name in mine.left_behind if name not in right.left_behind]
     if not left or not same_outcome(right, mine, values_only=True):
         return ""
+    if all(name.endswith(".grad") for name in left):
+        return (
+            f"gradients are left in {', '.join(name.removesuffix('.grad') for name in left)}: clear them after the step"
+        )
     return f"something of the caller's is changed and not put back: {', '.join(left)}"
 
 
@@ -123,6 +127,16 @@ def _gradient(asked: Request, right: Outcome, mine: Outcome, wrong: Sequence[Req
     if all(due is None or not bool(due.any()) for due in (*(due for due, _ in pairs), *due_elsewhere)):
         return UNDUE.format(f"{names} {'is' if len(differ) == 1 else 'are'}")
     return NAN_IN_GRADIENT if all(_has_nan(got) and not _has_nan(due) for due, got in pairs) else ""
+
+
+def _lost(asked: Request, right: Outcome, mine: Outcome) -> str:
+    """Gradients that a scenario has among its answers, and that are all 0 where none of the right ones is."""
+    if not (asked.scenario and isinstance(right.value, dict) and isinstance(mine.value, dict)):
+        return ""
+    pairs = [(due, mine.value.get(name)) for name, due in right.value.items() if "gradient" in name]
+    pairs = [(due, got) for due, got in pairs if isinstance(due, Tensor) and bool(due.any())]
+    is_flat = pairs and all(isinstance(got, Tensor) and not bool(got.any()) for _, got in pairs)
+    return CUT_OFF.format("the weights") if is_flat else ""
 
 
 def _of_nan(asked: Request, right: Outcome, mine: Outcome) -> str:
@@ -295,6 +309,8 @@ def _of_options(asked: Request, mine: Outcome, wrong: Sequence[Request]) -> Iter
             continue
         if type(value) in (int, float) and value in (0, 1):
             text = APART.format(name, f"{value:g}") + (FALSY.format(name) if value == 0 else "")
+            if asked.scenario and type(value) is int:  # Of a size, 1 may be what makes several parts.
+                text = f"right with `{name}` = {2}, wrong with {value}"
             if mine.error:
                 text = NOT_EXPECTED.format(f"`{name}` = {value:g}")
             elif broken and value == 0:

@@ -141,9 +141,8 @@ def _placed(node: ast.AST, holder: ast.AST) -> ast.AST:
 
 def code_with(bench: Code, slot: Slot, new: Any) -> CodeType:
     """Of the function with something else in one slot."""
-    placed = [_placed(one, slot[0]) for one in new] if isinstance(new, list) else _placed(new, slot[0])
     try:
-        return compiled(tree_with(bench, slot, placed))
+        return compiled(tree_with(bench, slot, new))
     except SyntaxError:  # Such as a `break` outside of its loop. Nothing is changed then, which explains nothing.
         return compiled(bench.tree)
 
@@ -151,6 +150,7 @@ def code_with(bench: Code, slot: Slot, new: Any) -> CodeType:
 def tree_with(bench: Code, slot: Slot, new: Any) -> Any:
     """The function's tree with something else in one slot: the nodes above it are copies, all others are shared."""
     holders = _holders(bench)
+    new = [_placed(one, slot[0]) for one in new] if isinstance(new, list) else _placed(new, slot[0])
     while True:
         holder, field, index = slot
         changed, there = copy.copy(holder), getattr(holder, field)

@@ -36,6 +36,7 @@ UNDONE = {
     " left out": " too many",
 }
 """What an edit makes of right code, and what wrong code has that it makes right."""
+IN_THE_LOOP = "steps at the end of the loop that belong behind it"
 ROUNDED_DOWN = "a quotient rounded down that is to be rounded up"
 MEANT = {
     "argmax": ("`argmax` says 0 where none is True, too", "(({}) != 0).long().cumsum(-1).eq(0).sum(-1, keepdim={})"),
@@ -110,7 +111,7 @@ class OwnCode(Code):
         """All of them; first those that bring the words nearest to the reference's, of each of which there are so many
         less there."""
         found = []
-        for nodes, kind, slot, new in itertools.chain(edits_in(self, readable(self)), _idioms(self)):
+        for nodes, kind, slot, new in itertools.chain(_tails(self), _idioms(self), edits_in(self, readable(self))):
             if not kind.startswith(SAYS_NOTHING):
                 words = words_of_edit(slot, new)
                 left = sum(abs(surplus[word] + count) - abs(surplus[word]) for word, count in words.items())
@@ -132,6 +133,20 @@ def _idioms(own: OwnCode) -> Iterator[Place]:
                 keeps = any(one.arg == "keepdim" for one in node.keywords)
                 text = meant.format(ast.unparse(node.func.value), keeps)
                 yield [node], kind, slot, ast.parse(text, mode="eval").body
+
+
+def _tails(own: OwnCode) -> Iterator[Place]:
+    """The last steps of a loop, put behind it."""
+    for parent in [own.tree, *own.nodes()]:
+        for field in ("body", "orelse"):
+            block: Any = getattr(parent, field, None)
+            for i, loop in enumerate(block if isinstance(block, list) else ()):
+                if isinstance(loop, ast.For) and own.contains(loop):
+                    for count in range(2, len(loop.body)):
+                        shorter = copy.copy(loop)
+                        shorter.body = loop.body[:-count]
+                        new = [*block[:i], shorter, *loop.body[-count:], *block[i + 1 :]]
+                        yield [loop.body[-count]], IN_THE_LOOP, (parent, field, None), new
 
 
 def _in(slot: Slot) -> ast.AST:
