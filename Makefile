@@ -150,7 +150,7 @@ check: $(READY) ## Grade your lessons, or a folder [SUBMISSIONS=dir OUT=runs/che
 	  --roster '$(ROSTER)' --sandbox '$(SANDBOX)' --shard '$(SHARD)' --dry '$(DRY)' --disputes '$(DISPUTES)' --regrade '$(REGRADE)' --accept '$(ACCEPT)'
 
 merge: $(READY) ## Join the parts of a class graded with SHARD= [OUT=runs/check PARTS= SUBMISSIONS=dir ROSTER= ASSIGNMENT=]
-	@$(BIN)/python -m testcases.grader.merge --out '$(OUT)' --parts '$(PARTS)' $(ASSIGNED) \
+	@$(BIN)/python -m testcases.grader.commands.merge --out '$(OUT)' --parts '$(PARTS)' $(ASSIGNED) \
 	  --submissions '$(SUBMISSIONS)' --roster '$(ROSTER)'
 
 sign: $(READY) ## Sign the marks of the last make check; a later run says what would differ [OUT=runs/check]

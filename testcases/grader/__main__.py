@@ -22,25 +22,13 @@ os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", ACCELERATE_USE_C
 from ppo_by_hand.core.progress import while_read  # noqa: E402
 from testcases.engine.catalog import TUTORIAL  # noqa: E402
 
-from .commands import reporting  # noqa: E402
-from .marking import (  # noqa: E402  # noqa: E402
-    FILE,
-    Row,
-    Secret,
-    asked_for,  # noqa: E402
-    has_grader_error,
-    kept_in,
-    new,
-    secret_of,
-    shards,
-)
+from .commands import OUT, add_assignment, refuse, reporting  # noqa: E402
+from .marking import FILE, Row, Secret, asked_for, has_grader_error, kept_in, new, secret_of, shards  # noqa: E402
 from .sandbox import Limits  # noqa: E402
 
 if TYPE_CHECKING:
     from .intake import Level
     from .marking import Batch
-
-OUT = "runs/check"
 
 
 @while_read()
@@ -72,12 +60,6 @@ def main() -> None:
         sys.exit(run(options))
     except KeyboardInterrupt:
         sys.exit("stopped; what is graded stays graded: run the same command again to go on")
-
-
-def add_assignment(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--assignment", default="", help="TOML file that says what counts")
-    parser.add_argument("--lessons", default="", help='or the lessons, such as "1 3 4"')
-    parser.add_argument("--points", default="", help="and the points of the whole")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -232,11 +214,6 @@ def _limits(text: str, limits: Limits) -> Limits:
             raise ValueError(f"limits: expected one of {', '.join(kinds)}, got {name!r}")
         limits = replace(limits, **{name: kinds[name](value)})
     return limits
-
-
-def refuse(text: str) -> int:
-    print(f"error: {text}", file=sys.stderr)
-    return 2
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from ppo_by_hand.faces import face
 
 if TYPE_CHECKING:
-    from .reporting import Given, given_for, report
+    from .reporting import OUT, Given, add_assignment, given_for, refuse, report
     from .signing import SIGNED, sign
 
 __getattr__ = face(__name__, __file__)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +11,19 @@ from pathlib import Path
 from ..marking import Assignment, Row, Secret
 from ..reports.marks import overrides, roster, settling
 from ..status import NOT_SANDBOXED
+
+OUT = "runs/check"
+
+
+def add_assignment(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--assignment", default="", help="TOML file that says what counts")
+    parser.add_argument("--lessons", default="", help='or the lessons, such as "1 3 4"')
+    parser.add_argument("--points", default="", help="and the points of the whole")
+
+
+def refuse(text: str) -> int:
+    print(f"error: {text}", file=sys.stderr)
+    return 2
 
 
 @dataclass(frozen=True)

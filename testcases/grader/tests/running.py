@@ -75,7 +75,7 @@ def grade(folder: Path, out: Path, *arguments: str, **environment: str) -> subpr
 
 def join(out: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """`make merge`."""
-    command = [sys.executable, "-m", "testcases.grader.merge", "--out", str(out), *arguments]
+    command = [sys.executable, "-m", "testcases.grader.commands.merge", "--out", str(out), *arguments]
     told = {**os.environ, **environment}
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LONGEST, env=told, check=False)
 

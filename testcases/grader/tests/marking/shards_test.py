@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from testcases.grader import merge
+from testcases.grader.commands import merge
 from testcases.grader.intake import HandIn
 from testcases.grader.marking import Assignment, Part, Shard, asked_for, of_everybody, secret_of, shard_of, suite_of
 from testcases.grader.tests.reports.data import read_csv, result

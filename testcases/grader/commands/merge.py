@@ -1,7 +1,7 @@
 """make merge: join the parts of a class, graded with SHARD=, into the same gradebook as one run would give.
 
-python -m testcases.grader.merge --out OUT                    all OUT/shard-*
-python -m testcases.grader.merge --out OUT --parts "a b c"    these folders
+python -m testcases.grader.commands.merge --out OUT                    all OUT/shard-*
+python -m testcases.grader.commands.merge --out OUT --parts "a b c"    these folders
 """
 
 import argparse
@@ -12,10 +12,8 @@ from pathlib import Path
 
 from ppo_by_hand.core.progress import while_read
 
-from .__main__ import OUT, add_assignment, refuse
-from .commands import Given, given_for, report
-from .intake import opened
-from .marking import (
+from ..intake import opened
+from ..marking import (
     Part,
     Row,
     Secret,
@@ -30,6 +28,7 @@ from .marking import (
     suite_of,
     write_result,
 )
+from .reporting import OUT, Given, add_assignment, given_for, refuse, report
 
 
 @while_read()
