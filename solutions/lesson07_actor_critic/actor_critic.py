@@ -147,7 +147,7 @@ class PolicyAndValue(nn.Module):
         # endregion
 
     def response_values(self, input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> Tensor:
-        """Values (B, T) alone: V(s_t), without a forward pass of the policy; arguments as in `forward`."""
+        """Values (B, T) alone: V(s_t), with gradient, no forward pass of the policy; arguments as in `forward`."""
         _check_inputs(input_ids, attention_mask, prompt_length)
         # region solution
         return self.value_model(input_ids, attention_mask)[:, prompt_length - 1 : -1]

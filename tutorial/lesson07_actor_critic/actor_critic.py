@@ -136,7 +136,7 @@ class PolicyAndValue(nn.Module):
         raise NotImplementedError("lesson07: PolicyAndValue.forward")
 
     def response_values(self, input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> Tensor:
-        """Values (B, T) alone: V(s_t), without a forward pass of the policy; arguments as in `forward`."""
+        """Values (B, T) alone: V(s_t), with gradient, no forward pass of the policy; arguments as in `forward`."""
         _check_inputs(input_ids, attention_mask, prompt_length)
         raise NotImplementedError("lesson07: PolicyAndValue.response_values")
 
