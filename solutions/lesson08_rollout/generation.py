@@ -124,12 +124,12 @@ def generate(
     Args:
         policy: a Hugging Face causal language model whose config leaves `use_cache` on; its logits are float32 or
             float64. Call it as a module, with `input_ids`, `attention_mask`, `position_ids`, `past_key_values` and
-            `use_cache`; the loop is yours, not its own `generate`. Dropout is off while sampling, the mode is restored,
-            and nothing else of it or its config is changed.
+            `use_cache`, and `logits_to_keep` if you like; the loop is yours, not its own `generate`. Dropout is off
+            while sampling, the mode is restored, and nothing else of it or its config is changed.
         input_ids: (B, P) int64, left-padded prompts.
         attention_mask: (B, P) bool, True on real tokens, so its last column is all True.
         max_new_tokens: >= 1; a response that has not stopped by then is cut.
-        stop_token_ids: any of these ends a row.
+        stop_token_ids: any of these ends a row; if there are none, every row has `max_new_tokens` tokens.
         pad_token_id: fills the rows that have ended; may be a stop token.
         temperature, top_k, top_p, generator: as in `sample_token`.
 
