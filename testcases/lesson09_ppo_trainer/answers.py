@@ -610,7 +610,7 @@ class Train(Wrong, of="PPOTrainer.train"):
     log_dir_ignored = edit("self.config.log_dir", "None")
     """nothing is written although config.log_dir is set"""
     stop_on_ignored = edit(", self.config.stop_on", "")
-    """the log is not told config.stop_on: a check that is named there does not end the run"""
+    """the log is made without config.stop_on: a check that is named there does not end the run"""
     log_counts_from_the_resume = edit(
         "for _ in progress",
         "for update, _ in enumerate(progress, 1)",

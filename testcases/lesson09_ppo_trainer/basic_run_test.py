@@ -182,7 +182,7 @@ def test_train_calls_on_update_only_after_the_checks():
 
 
 def test_train_ends_where_a_check_of_stop_on_fails():
-    # The KL of update 22 is 2.1, and more than 2 nats a token is far.
+    # The KL of update 22 is 2.1, and more than 2 nats per token is far.
     settings = {"num_updates": 25, "updates_done": 20, "stop_on": ("kl",)}
     answer = call(RUN, available=3, batch_size=2, num_minibatches=1, **settings)
     answer.satisfies(

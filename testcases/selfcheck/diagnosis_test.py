@@ -195,7 +195,7 @@ UNLISTED = [
     (1, "gather_log_probs", edit("scaled.logsumexp(dim=-1)", "scaled.exp().sum(-1).log()"), "exp of a large number"),
     (3, "rewards_to_go", instead(SUMMED_POWERS), "divided by `gamma`, which is 0 here"),
     (9, "PPOTrainer.optimiser_step", instead(STEP_A_MICROBATCH), "steps at the end of the loop that belong behind it"),
-    (9, "PPOTrainer.compute_loss", edit("self.model(", "torch.no_grad()(self.model.forward)("), "into the weights is cut"),
+    (9, "PPOTrainer.compute_loss", edit("self.model(", "torch.no_grad()(self.model)("), "the weights is cut off"),
     (9, "PPOTrainer.save_checkpoint", edit(", exist_ok=True", ""), "allow it (`exist_ok=True`)"),
     (10, "sampled_drift", instead(DRIFT_WITHOUT_SIGN), "is not right yet"),
 ]  # fmt: skip
