@@ -174,7 +174,8 @@ class PPOTrainer(WithCollector):
             batch: prompts, texts or lists of token ids.
 
         Returns:
-            Metrics of the update; those of the losses are means over its optimizer steps.
+            Metrics of the update: those of the rollout, taken before whitening and before the epochs; those of losses
+            are means over its optimizer steps.
 
         Raises:
             ValueError: whatever `generate_responses` or `compute_rewards` refuses.
@@ -242,7 +243,7 @@ class PPOTrainer(WithCollector):
         ratio exceeds `config.ratio_threshold` (or is NaN) the step is skipped: nothing is learned from a spike.
 
         Args:
-            minibatch: rows of the experience. Before the call no weight has a gradient.
+            minibatch: rows of the experience. Before the call, and after it, the gradient of each weight is None.
 
         Returns:
             Statistics of `compute_loss`, token-weighted over the microbatches (`ratio_max`: the largest),
