@@ -82,12 +82,14 @@ def run(code: str, folder: Path, wheel: Path, *command: str) -> str:
 def test_the_wheel_holds_the_lessons_under_one_name_and_nothing_else(wheel):
     assert f"-{ppo_by_hand.__version__}-" in wheel.name
     names = [name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name]
-    assert {name.split("/")[0] for name in names} == {"ppo_by_hand"}
-    below = {name.split("/")[1] for name in names if name.count("/") > 1}
-    assert below == {"apps", "configs", "core", "hub", *library_lessons()}
-    hub_parts = {path.stem for path in (ROOT / "solutions" / "apps").glob("hub*.py")}
-    assert {Path(name).stem for name in names if "/apps/" in name} == {"__init__", "journal", "output", *hub_parts}
-    assert {path.name for path in (ROOT / PARTS[2]).iterdir()} == {Path(n).name for n in names if "/configs/" in n}
+    homes = {"": "ppo_by_hand", "configs/": PARTS[2], **{f"{room}/": f"ppo_by_hand/{room}" for room in ("core", "hub")}}
+    homes |= {f"{lesson}/": f"solutions/{lesson}" for lesson in library_lessons()}
+    wanted = {home + path.name for home, folder in homes.items() for path in (ROOT / folder).glob("*.*")} - {
+        "README.md"
+    }
+    hub_parts = [path.name for path in (ROOT / "solutions" / "apps").glob("hub*.py")]
+    wanted |= {f"apps/{name}" for name in ("__init__.py", "journal.py", "output.py", *hub_parts)}
+    assert {name.removeprefix("ppo_by_hand/") for name in names} == wanted and len(names) == len(wanted)
 
 
 def mypy(code: str, wheel: Path, folder: Path) -> subprocess.CompletedProcess[str]:
