@@ -254,8 +254,9 @@ def _doubt_names_and_syntax(submission: Submission) -> None:
             submission.proposals.append((close_name(path, submission.others) or "", path))
     twice = [name for name, _ in submission.proposals]
     submission.proposals = [one for one in submission.proposals if twice.count(one[0]) == 1]
+    own = {part for path in submission.files for part in path.removesuffix(".py").split("/")} | {"tutorial"}
     for path, data in sorted(submission.files.items()):
-        if found := syntax.problem(data) if path.endswith(".py") else None:
+        if found := syntax.problem(data, own) if path.endswith(".py") else None:
             submission.doubt(NEWER if found.newer else SYNTAX, f"{path}, {found}")
             submission.newer.update({path: str(found)} if found.newer else {})
 

@@ -1,9 +1,11 @@
-"""Whether Python can read a file, and where it cannot, whether a newer one could."""
+"""Whether Python can load a file, and where it cannot, whether a newer one could, or one with more packages."""
 
 import ast
+import importlib.util
 import re
 import sys
 import warnings
+from collections.abc import Container
 from dataclasses import dataclass
 
 NEWER = (
@@ -34,12 +36,14 @@ class Problem:
         return f"line {self.line}: {self.what} came with {since}, and the grader runs {here}: grade it with {since}"
 
 
-def problem(data: bytes) -> Problem | None:
-    """The first thing in a text that is no Python, if there is one. Call it where a hostile text can do no harm."""
+def problem(data: bytes, own: Container[str] = ()) -> Problem | None:
+    """The first thing in a text that is no Python, or else that it imports and that is neither installed nor among the
+    student's own modules, if there is one. Call it where a hostile text can do no harm.
+    """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            ast.parse(data)
+            return _not_installed(ast.parse(data), own)
     except SyntaxError as error:
         number = error.lineno or 1
         lines = data.decode("utf-8", "replace").splitlines()
@@ -52,4 +56,15 @@ def problem(data: bytes) -> Problem | None:
         return Problem(number, f"SyntaxError: {error.msg}")
     except (ValueError, RecursionError, MemoryError) as error:
         return Problem(1, f"{type(error).__name__}: {error}")
+
+
+def _not_installed(tree: ast.Module, own: Container[str]) -> Problem | None:
+    for node in tree.body:
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+        for package in (name.partition(".")[0] for name in names):
+            is_known = package in own or package in sys.modules  # Those have no spec if they are "__main__".
+            if not is_known and not importlib.util.find_spec(package):
+                what = f"imports {package}, which is not installed here: install it, and run again"
+                return Problem(node.lineno, what)
     return None

@@ -136,6 +136,14 @@ def test_modules_of_ones_own_and_old_given_files_are_taken(tmp_path: Path):
     assert set(only(tmp_path).files) == wanted
 
 
+def test_imports_of_what_is_there_are_no_doubt(tmp_path: Path):
+    lines = "import torch.nn, __main__, mine, tutorial.lesson04_gae\nfrom . import x\nfrom lesson04_gae import mine\n"
+    (put(tmp_path / "ann", GAE, "lesson04_gae/mine.py") / GAE).write_text(
+        lines + "try:\n    import no_such\nexcept ImportError:\n    pass\n", "utf-8"
+    )
+    assert not only(tmp_path).doubts
+
+
 def test_a_thousand_modules_are_too_many(tmp_path: Path):
     put(tmp_path / "ann", GAE, *(f"lesson04_gae/m{number}.py" for number in range(1000)))
     submission = only(tmp_path)
@@ -294,6 +302,7 @@ def test_an_archive_beside_what_nobody_touched_is_what_was_handed_in(tmp_path: P
         "no-python": ("def f(:\n    pass\n", SYNTAX, "line 1: SyntaxError"),
         "tabs": ("if 1:\n\tx = 1\n        y = 2\n", SYNTAX, "line 3"),
         "nul": ("x = 1\0\n", SYNTAX, ""),
+        "not-installed": ("import os, no.such\n", SYNTAX, "line 1: imports no, which is not installed here"),
     },
 )
 def test_what_python_cannot_read_is_told_with_the_python_that_could(tmp_path: Path, text: str, kind: str, says: str):
