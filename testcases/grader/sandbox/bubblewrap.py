@@ -40,6 +40,8 @@ ENVIRONMENT = {
     "TRANSFORMERS_OFFLINE": "1",
     "ACCELERATE_USE_CPU": "true",
     "TOKENIZERS_PARALLELISM": "false",
+    # A compiler has no place in a sandbox: without it torch.compile gives the function back, with the same answers.
+    "TORCHDYNAMO_DISABLE": "1",
 }
 
 

@@ -195,6 +195,13 @@ x = 1
     case("compile-bomb", "an expression of a hundred thousand brackets", "error memory crash", '''
 exec("x = " + "(" * 100_000 + ")" * 100_000)
 ''' + SEVEN),
+    case("compiled", "right, through torch.compile, whose compiler has no place in a sandbox", "passed", '''
+import torch
+
+from ..shapes import check_number, check_shapes
+@torch.compile
+def td_errors(rewards, values, dones, gamma=0.99):
+''' + RIGHT, score=9),
     case("daemon-that-survives", "right, and leaves a process behind", "passed", '''
 import os
 import time
