@@ -1,7 +1,7 @@
 """Installs exact versions into a virtual environment, with a bar: what make calls before anything is there.
 
-While the environment is not whole it holds a file `.installing`. The next call then puts every file there anew, since
-what an interrupted one has left looks whole to pip.
+While what a lock names is not whole, the environment holds a file `.installing-LOCK`. The next call for that lock then
+puts its files there anew, since what an interrupted one has left looks whole to pip; what was there before stays.
 """
 
 from __future__ import annotations
@@ -46,13 +46,16 @@ def main() -> None:
     parser.add_argument("--constraints", default="")
     options = parser.parse_args()
     print(f"installing {options.what} into {options.venv} (once) ...", flush=True)
-    began, mark = time.monotonic(), options.venv / ".installing"
+    began, mark = time.monotonic(), options.venv / f".installing-{options.lock.stem}"
     again = ["--force-reinstall"] if mark.exists() else []
     make(options.venv, mark, options.gigabytes)
     bound = ["-c", options.constraints] if options.constraints else []
     lines = [line.strip() for line in options.lock.read_text("utf-8").splitlines() if line[:1].isalnum()]
     if options.first:
         pip(options.venv, [*again, *(line for line in lines if line.startswith(f"{options.first}=="))], lines)
+    if again and bound:
+        pip(options.venv, [*again, "--no-deps", "-r", str(options.lock)], lines)
+        again = []
     pip(options.venv, [*again, *bound, "-r", str(options.lock)], lines)
     compile_all(options.venv)
     mark.unlink()

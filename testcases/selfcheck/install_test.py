@@ -44,18 +44,18 @@ def test_what_was_interrupted_is_installed_anew(tmp_path: Path) -> None:
     (tmp_path / "venv").mkdir()
     failed = install(tmp_path)
     assert failed.returncode == 1 and failed.stderr.startswith("error: the package index does not have"), failed.stderr
-    assert (tmp_path / "venv" / ".installing").exists()
+    assert (tmp_path / "venv" / ".installing-lock").exists()
 
     wheel(tmp_path)
     done = install(tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[0] == "installing what the course needs into venv (once) ..." and done.stderr == ""
-    assert is_whole(tmp_path) and not (tmp_path / "venv" / ".installing").exists()
+    assert is_whole(tmp_path) and not (tmp_path / "venv" / ".installing-lock").exists()
 
     (place,) = tmp_path.glob("venv/lib/python*/site-packages")
     (place / "tiny_thing.py").write_text("")  # as a machine that lost its power leaves it
     (place / "pip" / "__main__.py").unlink()
-    (tmp_path / "venv" / ".installing").touch()
+    (tmp_path / "venv" / ".installing-lock").touch()
     assert install(tmp_path).returncode == 0
     assert is_whole(tmp_path)
 
@@ -85,11 +85,28 @@ def test_too_little_space(tmp_path: Path) -> None:
     assert failed.returncode == 1 and failed.stderr.startswith("error: expected 1000000000.0 GB free"), failed.stderr
 
 
+def python_that(does: str, venv: Path) -> None:
+    """A stand-in for an environment's interpreter."""
+    (venv / "bin").mkdir(parents=True)
+    (venv / "bin" / "python").write_text(f"#!/bin/sh\n{does}\n")
+    (venv / "bin" / "python").chmod(0o755)
+
+
+def test_what_is_added_and_was_interrupted_leaves_alone_what_was_there(tmp_path: Path) -> None:
+    python_that('echo "$@" >> asked', tmp_path / "venv")
+    (tmp_path / "lab.lock").write_text("tiny-thing==1.0\n")
+    for mark in ("lab", "course"):
+        (tmp_path / "venv" / f".installing-{mark}").touch()
+    command = [sys.executable, str(INSTALL), "venv", "lab.lock", "--constraints", "course.lock"]
+    subprocess.run(command, cwd=tmp_path, capture_output=True, check=True)
+    anew, rest = [line for line in (tmp_path / "asked").read_text().splitlines() if "-r lab.lock" in line]
+    assert "--force-reinstall --no-deps" in anew and "--force" not in rest and "-c course.lock" in rest
+    assert [path.name for path in (tmp_path / "venv").glob(".installing*")] == [".installing-course"]
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full: nothing enables it here")
 def test_a_disk_that_is_full_while_pip_writes(tmp_path: Path) -> None:
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "python").write_text("#!/bin/sh\necho 'ERROR: [Errno 28] No space left on device'; exit 1\n")
-    (tmp_path / "bin" / "python").chmod(0o755)
+    python_that("echo 'ERROR: [Errno 28] No space left on device'; exit 1", tmp_path)
     (tmp_path / "install.log").symlink_to("/dev/full")
     with pytest.raises(SystemExit, match=r"^error: no space is left for .*; then run make again$"):
         pip(tmp_path, [], [])
