@@ -56,7 +56,7 @@ def evaluate_policy(
 
     Args:
         policy: the language model to evaluate; each of its parts is left in the mode it was in.
-        reference: the SFT model; read with dropout off, and likewise left in its mode.
+        reference: the SFT model; read with dropout off and at `config.temperature`, and likewise left in its mode.
         score: the reward model as a scorer.
         prompts: texts.
         tokenizer: the policy's.

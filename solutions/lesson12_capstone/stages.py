@@ -60,7 +60,8 @@ def train_policy(
     """Stage 3: PPO from the SFT model, with a critic that starts as the reward model and the SFT model as reference.
 
     Args:
-        sft: the SFT policy, left as it is, its mode too: a copy is trained, and a frozen copy is the reference.
+        sft: the SFT policy, left as it is, its mode too: a copy is trained, a frozen copy is the reference; gradients
+            that `train_sft` left on it are in neither.
         reward: the reward model; it is frozen, and left so.
         config: every number of the run.
         tokenizer: the policy's.
