@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
 
+from .counterparts import refuse_arguments_of_trl
 from .engines import SamplerGap
 from .groups import with_group_advantages
 from .metrics import rollout_metrics
@@ -187,6 +188,10 @@ class WithCollector:
     """
 
     collector: Collector
+
+    def __new__(cls, *arguments: Any, **options: Any) -> Self:
+        refuse_arguments_of_trl(options)
+        return super().__new__(cls)
 
     def _collect(self, prompts: Sequence[Prompt]) -> Any:
         return self.collector.collect(prompts)

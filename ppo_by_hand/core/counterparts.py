@@ -44,6 +44,16 @@ OPENRLHF = {
 """Where OpenRLHF has."""
 OLDER = {"cliprange_score": "clip_score", "kl_coeff": "kl_coef", "ppo_epochs": "num_epochs"}
 """Names of TRL's earlier trainers and of others."""
+ARGUMENTS = {
+    "args": "config",
+    "processing_class": "tokenizer",
+    "value_model": "model=PolicyAndValue(policy, ValueModel.from_classifier(value_model))",
+    "train_dataset": "prompts of train",
+    "optimizers": "optimizer and schedule",
+    "callbacks": "on_update of train",
+    "peft_config": "get_peft_model before",
+}
+"""What TRL's trainer takes -> the same here, where it is called something else."""
 TRL_DEFAULTS: dict[str, Any] = {
     "adam_epsilon": 1e-8,
     "cliprange": 0.2,
@@ -132,6 +142,15 @@ def translated(options: Mapping[str, Any], ours: Collection[str]) -> dict[str, A
     if 0 < found["warmup_updates"] < 1:  # a share of the run
         found["warmup_updates"] = round(found["warmup_updates"] * found["num_updates"])
     return found
+
+
+def refuse_arguments_of_trl(names: Collection[str]) -> None:
+    """
+    Raises:
+        TypeError: one of them is what TRL's trainer calls an argument.
+    """
+    if found := [f"{name} ({ARGUMENTS[name]})" for name in names if name in ARGUMENTS]:
+        raise TypeError(f"expected arguments of PPOTrainer, got names of TRL's, here in brackets: {'; '.join(found)}")
 
 
 def _placed(names: list[str]) -> str:

@@ -1,14 +1,16 @@
 """From other trainers: a configuration of TRL's PPO becomes one of ours, or a sentence says where an option is done."""
 
 import dataclasses
+import inspect
 import json
 import re
 import warnings
 
 import pytest
 
+from ppo_by_hand import DistributedPPOTrainer, PPOTrainer
 from ppo_by_hand.core.config import NO_CLIP, PPOConfig
-from ppo_by_hand.core.counterparts import OPENRLHF, TRL, TRL_DEFAULTS, _place
+from ppo_by_hand.core.counterparts import ARGUMENTS, OPENRLHF, TRL, TRL_DEFAULTS, _place
 from ppo_by_hand.core.settings import RENAMED
 from ppo_by_hand.hub.options import parse_settings, that_decide
 from testcases.engine.catalog import ROOT
@@ -80,6 +82,15 @@ def test_the_tables_of_the_page_have_every_counterpart():
     assert {*OPENRLHF} <= {field.name for field in dataclasses.fields(PPOConfig)}
     with pytest.raises(TypeError, match="got 'eps_clip'; its counterpart here is clip_epsilon"):
         PPOConfig(**TOKENS, eps_clip=0.2)
+
+
+def test_a_trainer_called_as_trls_says_what_its_arguments_are_here():
+    for kind in (PPOTrainer, DistributedPPOTrainer):
+        with pytest.raises(TypeError, match=r"names of TRL's, .*: args \(config\); train_dataset \(prompts"):
+            kind(args=None, model=None, train_dataset=[])
+        assert "tokenizer" in inspect.signature(kind).parameters
+    assert not ARGUMENTS.keys() & inspect.signature(PPOTrainer).parameters.keys()
+    assert all(f"`{name}" in PAGE or f"{name}=" in PAGE for name in ARGUMENTS.keys() - {"args"})
 
 
 def test_a_renamed_setting_is_taken_with_a_warning_for_one_release():
