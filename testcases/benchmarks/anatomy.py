@@ -1,6 +1,9 @@
 """Why the bare passes are not at the floor: what kind of operation their time goes to."""
 
+import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 from torch.profiler import ProfilerActivity, profile
@@ -32,7 +35,7 @@ def anatomy(work: Workload, updates: int = 3) -> dict[str, float]:
         for _ in range(updates):
             passes.update()
         whole = (time.process_time() - start) / updates
-        with profile(activities=[ProfilerActivity.CPU]) as recorded:
+        with _in_silence(), profile(activities=[ProfilerActivity.CPU]) as recorded:
             start = time.process_time()
             for _ in range(updates):
                 passes.update()
@@ -44,6 +47,19 @@ def anatomy(work: Workload, updates: int = 3) -> dict[str, float]:
         spent[_kind(event.key)] += event.self_cpu_time_total / 1e6
     spent[PYTHON] = max(under_profiler - sum(spent.values()), 0.0)
     return {kind: whole * seconds / sum(spent.values()) for kind, seconds in spent.items()}
+
+
+@contextmanager
+def _in_silence() -> Iterator[None]:
+    """The profiler writes to the descriptor itself when it starts and stops."""
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def _kind(operation: str) -> str:

@@ -10,6 +10,7 @@ from rich.console import Console
 from torch.utils.flop_counter import FlopCounterMode
 
 from testcases.benchmarks import figures, floor, gpu, memory, one_update, run_bare, run_ours, trainer
+from testcases.benchmarks.anatomy import anatomy
 from testcases.benchmarks.relay import Child
 from testcases.benchmarks.workload import Workload
 
@@ -39,6 +40,12 @@ def test_the_bare_passes_step_both_models_and_leave_the_frozen_ones():
     passes.update()
     moved = [not torch.equal(old, next(model.parameters())) for old, model in zip(before, models, strict=True)]
     assert moved == [True, True, False, False]
+
+
+def test_where_the_time_of_the_bare_passes_goes_is_found_in_silence(capfd):
+    found = anatomy(SMALL, updates=1)
+    assert found["matrix products"] > 0 and sum(found.values()) < 60
+    assert capfd.readouterr() == ("", "")
 
 
 def test_the_child_of_our_trainer_runs_two_updates(monkeypatch):
