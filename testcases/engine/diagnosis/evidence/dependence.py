@@ -170,7 +170,7 @@ def _beside_others(seen: _Seen) -> Iterator[str]:
     if wrong and len(wrong) < len(right):
         yield (
             f"row {wrong[0]} is right by itself and wrong below the others: does a loop over rows end, or return, too "
-            "early, or is something of the rows before kept?"
+            "early, is something of the rows before kept, or do the rows come back in another order?"
         )
 
 
@@ -201,6 +201,8 @@ def _other_factors(seen: _Seen) -> Iterator[tuple[str, float]]:
                 differ = ~close(due, got, ROUGH) & (due != 0) & (got != 0) & got.isfinite()
                 for place in differ.nonzero().tolist()[:1]:
                     one, other = float(due[tuple(place)]), float(got[tuple(place)])
+                    if f"{one:.4g}" == f"{other:.4g}":
+                        continue
                     at = f" at step {place[-1]}" if due.dim() == tensor.dim() else " in the answer"
                     yield (
                         f"`{name}` at step {step} counts {other:.4g} times{at}{_of(part)}; it must count {one:.4g} "

@@ -85,6 +85,7 @@ CAUSES: tuple[tuple[str, str], ...] = (
         r"takes (from )?\d+ (to \d+ )?positional arguments? but \d+ (was|were) given",
         "a call passes more by place than the function takes so: pass it by name",
     ),
+    (r"too many indices for tensor", "`x[:, i]` counts from the first dimension, and `x[..., i]` from the last"),
     (r"selected index k out of range", "`topk` for more entries than there are: at most the size of that dimension"),
     (r"division by zero|float division", "something is divided by a count that may be 0 here"),
     (r"maximum recursion depth", "the function calls itself without end: was a helper meant?"),

@@ -99,9 +99,10 @@ def _questions(wrong: list[Request], right: list[Request], of_type: bool) -> str
     shared = [one for one in features[0] if all(one in others for others in features)]
     # Each is of one of these two, whatever it says.
     shared = [one for one in shared if of_type or one.dtype not in (torch.float32, torch.float64, torch.int64)]
-    share = _shares(shared, {asked.scenario for asked in wrong}, right)
-    # What no right one lacks tells nothing: each legal call may have it.
-    others = [set(_features(asked)) for asked in right]
+    scenarios = {asked.scenario for asked in wrong}
+    share = _shares(shared, scenarios, right)
+    # What no right one lacks, of the same kind of call, tells nothing: each legal call may have it.
+    others = [set(_features(asked)) for asked in right if asked.scenario in scenarios]
     shared = [one for one in shared if one.strength is not Strength.CALL and any(one not in other for other in others)]
     shared = [one for one in shared if not _by_chance(share[one], len(wrong))]
 

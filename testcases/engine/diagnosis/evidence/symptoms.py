@@ -57,8 +57,8 @@ OVERFLOWS = (
 )
 CUT_DOWN = "`.float()` or torch.float32 cuts float64 down: the answer keeps the precision of its arguments"
 TIMES_INFINITY = (
-    "0 times infinity is NaN: a number that is infinite is multiplied by 0, as by a one-hot vector or a mask. Select "
-    "with gather, where or masked_fill"
+    "0 times infinity or NaN is NaN: such a number is multiplied by 0, as by a one-hot vector, a mask or 1 - done. "
+    "Select with gather, where or masked_fill"
 )
 DIGITS_LOST = (
     "right in float64, wrong in float32: digits are lost where nearly equal numbers are subtracted, or exp is taken of "
@@ -162,7 +162,7 @@ def _dtype(asked: Request, right: Outcome, mine: Outcome, code: str) -> str:
 def _of_infinity(asked: Request, right: Outcome, mine: Outcome, ask: Ask) -> str:
     """NaN of an answer that is right where what is infinite is only large."""
     pairs = _numbers(right, mine)
-    given = {name: one for name, one in asked.arguments.items() if isinstance(one, Tensor) and bool(one.isinf().any())}
+    given = {name: one for name, one in asked.arguments.items() if _is_broken(one)}
     if not given or not any(_has_nan(got) and not _has_nan(due) for due, got in pairs):
         return ""
     return TIMES_INFINITY if _is_right_tamed(asked, given, 300.0, ask) else ""
@@ -176,13 +176,17 @@ def _of_large(asked: Request, right: Outcome, mine: Outcome, ask: Ask) -> str:
     return OVERFLOWS if _is_right_tamed(asked, given, 30.0, ask) else ""
 
 
+def _is_broken(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.is_floating_point() and not bool(value.isfinite().all())
+
+
 def _is_large(value: Any) -> bool:
     return isinstance(value, Tensor) and value.is_floating_point() and bool((value.nan_to_num().abs() > 80).any())
 
 
 def _is_right_tamed(asked: Request, given: dict[str, Tensor], most: float, ask: Ask) -> bool:
     """Whether the answer is right with these arguments cut off at `most`."""
-    tamed = {name: one.clamp(-most, most) for name, one in given.items()}
+    tamed = {name: one.nan_to_num(0.5).clamp(-most, most) for name, one in given.items()}
     due, got = ask(replace(asked, arguments={**asked.arguments, **tamed}, grad_of=(), grad_weights=None))
     return not due.error and same_outcome(due, got, values_only=True)
 
