@@ -69,7 +69,8 @@ def run(options: argparse.Namespace) -> int:
     from .intake import opened
 
     with opened(Path(options.submissions), options.as_given) as level:
-        print(level)
+        if level.given.is_dir():
+            print(level)
         return _run(options, level)
 
 
