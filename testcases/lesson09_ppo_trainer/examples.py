@@ -106,6 +106,16 @@ def _runs(seed: int) -> list[Request]:
             seed=seed,
         ),
         request(ask, available=3, batch_size=2, num_minibatches=1, num_updates=4, diverges_in=2, log=True, seed=seed),
+        request(
+            ask,
+            available=3,
+            batch_size=2,
+            num_minibatches=1,
+            num_updates=24,
+            updates_done=20,
+            stop_on=("kl",),
+            seed=seed,
+        ),
     ]
 
 

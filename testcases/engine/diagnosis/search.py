@@ -41,7 +41,7 @@ MAX_PARTLY, MOST_PARTS, LEAST_ASKED = 2**14, 8, 20
 many hypotheses are asked."""
 SHARE = 3
 """A cause of fewer than one in so many wrong examples may agree with them by chance."""
-MAX_REPAIR, LEAST_REPAIRS = 2**19, 128
+MAX_REPAIR, LEAST_REPAIRS = 2**18, 128
 """Calls to which the edits of a student's code may lead, and how many are tried however slow a question is."""
 MOST_TWICE = 24
 """Edits that are tried two at a time."""
