@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 TRL = {
@@ -42,13 +43,21 @@ OPENRLHF = {
     "max_grad_norm": "max_norm",
 }
 """Where OpenRLHF has."""
-OLDER = {"cliprange_score": "clip_score", "kl_coeff": "kl_coef", "ppo_epochs": "num_epochs"}
+OLDER = {
+    "cliprange_score": "clip_score",
+    "horizon": "kl_horizon",
+    "kl_coeff": "kl_coef",
+    "ppo_epochs": "num_epochs",
+    "target": "kl_target",
+    "target_kl": "max_update_kl",
+}
 """Names of TRL's earlier trainers and of others."""
 ARGUMENTS = {
     "args": "config",
     "processing_class": "tokenizer",
     "value_model": "model=PolicyAndValue(policy, ValueModel.from_classifier(value_model))",
     "train_dataset": "prompts of train",
+    "eval_dataset": "on_update of train",
     "optimizers": "optimizer and schedule",
     "callbacks": "on_update of train",
     "peft_config": "get_peft_model before",
@@ -98,6 +107,7 @@ ELSEWHERE = {
     "dataloader dataset_num_proc data_seed remove_unused_columns label_names train_sampling length_column "
     "ignore_data_skip": "the list of prompts that train takes, in an order that seed decides",
     "stop_token": "stop_token_ids=(tokenizer.eos_token_id,)",
+    "warmup_ratio": "warmup_steps below 1: a share of the run",
     "use_cpu": "ACCELERATE_USE_CPU=true in the environment",
 }
 """How TRL's other options begin -> where that is done here."""
@@ -155,7 +165,13 @@ def refuse_arguments_of_trl(names: Collection[str]) -> None:
 
 def _placed(names: list[str]) -> str:
     """The names, each with the place of what it asks for."""
-    return "; ".join(f"{name} ({_place(name) or 'not here: leave it out'})" for name in names)
+    return "; ".join(f"{name} ({_place(name) or _meant(name) or 'not here: leave it out'})" for name in names)
+
+
+def _meant(name: str) -> str | None:
+    older = OLDER | {theirs: ours for ours, theirs in OPENRLHF.items()}
+    near = [older[name]] if name in older else get_close_matches(name, TRL_DEFAULTS, n=1, cutoff=0.8)
+    return f"did you mean {near[0]}?" if near else None
 
 
 def _place(name: str) -> str | None:

@@ -71,8 +71,10 @@ def test_an_option_that_no_setting_decides_is_refused_with_its_place(name):
 def test_a_run_without_a_length_and_an_unknown_name_are_refused():
     with pytest.raises(ValueError, match=r"expected total_episodes \(or num_updates\), got neither"):
         PPOConfig.from_trl(**TOKENS)
-    with pytest.raises(ValueError, match=r"got cliprang \(not here: leave it out\); push_to_hub \(trainer.policy.push"):
+    with pytest.raises(ValueError, match=r"got cliprang \(did you mean cliprange\?\); push_to_hub \(trainer.policy"):
         PPOConfig.from_trl(**TOKENS, total_episodes=8, cliprang=0.3, push_to_hub=True)
+    with pytest.raises(ValueError, match=r"init_kl_coef \(did you mean kl_coef\?\); warmup_ratio \(warmup_steps"):
+        PPOConfig.from_trl(**TOKENS, total_episodes=8, init_kl_coef=0.3, warmup_ratio=0.1)
 
 
 def test_the_tables_of_the_page_have_every_counterpart():
