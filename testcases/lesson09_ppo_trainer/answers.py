@@ -504,6 +504,13 @@ class TrainingStep(Wrong, of="PPOTrainer.training_step"):
         "self.kl_controller.value = before",
     )
     """every rollout uses the initial KL coefficient: use self.kl_controller.value"""
+    metrics_after_whitening = edit(
+        "metrics = self._rollout_metrics(experience)\n",
+        "",
+        "buffer = ExperienceBuffer()",
+        "metrics = self._rollout_metrics(experience)\nbuffer = ExperienceBuffer()",
+    )
+    """the rollout's metrics are taken after whitening: `advantage_mean` is then 0, and no biased critic shows"""
 
 
 class RightTrainingStep(Right, of="PPOTrainer.training_step"):

@@ -61,6 +61,7 @@ def test_training_step_returns_the_metrics_of_rollout_and_epochs():
         kl_coef=0.25 / LN2,
         response_length=1.5,
         stop_rate=1.0,
+        advantage_mean=(0.25 + 2.5 + 2.0) / 3,  # before whitening
         policy_loss=0.5,
         approx_kl=0.01,
         optimiser_steps=4.0,

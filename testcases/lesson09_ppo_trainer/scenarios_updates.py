@@ -246,4 +246,5 @@ def real_updates_of(lesson: Any, prompts: tuple[Any, ...], updates: int = 1, **g
 
 
 def _metrics(trainer: Any, prompts: tuple[Any, ...]) -> dict[str, Any]:
-    return numbers_of(trainer.training_step(prompts_of(prompts)), "training_step", ROLLOUT + EPOCHS)
+    answer = trainer.training_step(prompts_of(prompts))
+    return numbers_of(answer, "training_step", (*ROLLOUT, "advantage_mean", *EPOCHS))
