@@ -197,6 +197,7 @@ UNLISTED = [
     (4, "compute_gae", instead(GAE.format(weight="gamma * lam").replace("values[..., t + 1].masked_fill(ends, 0.0)",
      "values[..., t + 1] * ~ends")), "0 times infinity or NaN is NaN"),
     (4, "td_errors", edit("values[..., 1:]", "values[:, 1:]"), "counts from the first dimension"),
+    (4, "compute_gae", edit("rewards.shape[-1]", "len(rewards)"), "the size of another dimension (`len` is"),
     (9, "PPOTrainer.optimiser_step", instead(STEP_A_MICROBATCH), "steps at the end of the loop that belong behind it"),
     (9, "PPOTrainer.compute_loss", edit("self.model(", "torch.no_grad()(self.model)("), "the weights is cut off"),
     (9, "PPOTrainer.save_checkpoint", edit(", exist_ok=True", ""), "allow it (`exist_ok=True`)"),

@@ -34,6 +34,7 @@ SIGN, QUOTIENT = "a wrong sign between two terms", "a product in place of a quot
 TERM, FACTOR = "a term left out", "a factor or divisor left out"
 LOGIC, INVERTED = "`and` in place of `or`, or the reverse", "a condition or mask inverted"
 OFF_BY_ONE, CONSTANT = "a count, index or dimension off by one", "another constant"
+SIZE = "the size of another dimension (`len` is that of the first)"
 OPERATORS: dict[type, tuple[tuple[str, type], ...]] = {
     ast.Add: ((SIGN, ast.Sub),),
     ast.Sub: ((SIGN, ast.Add),),
@@ -170,7 +171,17 @@ def _nodes(bench: Code, told: Callable[[str], bool]) -> Iterator[Place]:
     for slot, node in slots(bench):
         is_factor = isinstance(slot[0], ast.BinOp) and isinstance(slot[0].op, (ast.Mult, ast.Div, ast.Pow))
         for kind, new in edits_of(node, told):
-            yield [node], CONSTANT if is_factor and kind == OFF_BY_ONE else kind, slot, new
+            if kind == OFF_BY_ONE:
+                kind = CONSTANT if is_factor else SIZE if _is_size(bench, slot) else kind
+            yield [node], kind, slot, new
+
+
+def _is_size(bench: Code, slot: Slot) -> bool:
+    """The index of `shape[1]`, or the 1 of `shape[-1]`."""
+    holder = slot[0]
+    if isinstance(holder, ast.UnaryOp):
+        holder = _holders(bench)[id(holder)][0]
+    return isinstance(holder, ast.Subscript) and getattr(holder.value, "attr", "") == "shape"
 
 
 def edits_of(node: ast.AST, told: Callable[[str], bool] = lambda name: True) -> Iterator[Edit]:
