@@ -411,3 +411,15 @@ def test_a_suite_that_takes_only_worth_from_the_engine_gets_handles():
     code = "from testcases.engine import worth; from tutorial.lesson10_bug_hunt import diagnose; print(diagnose)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.startswith("Exercise("), done.stdout
+
+
+@named_cases(
+    "old, new, is_told",
+    {"as-handed-out": ("torch.minimum", "torch.maximum", False), "another-mistake": ("merits.sign()", "1.0", True)},
+)
+def test_a_wrong_repair_without_a_known_cause_reads_the_invariant(old: str, new: str, is_told: bool):
+    path = f"{LESSON}/pessimism.py"
+    source = (ROOT / "solutions" / path).read_text("utf-8").replace(old, new)
+    with Engine(solutions_changed(LESSON, {path: source}), reference=shared_reference()).active():
+        told = [str(verdict) for case in cases_of(LESSON, "pessimistic_gain") if (verdict := case.run())]
+    assert told and ("Must hold: each token gains" in told[0]) == is_told

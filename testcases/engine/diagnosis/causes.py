@@ -70,7 +70,14 @@ class Repaired:
         return f"something in {self.place}: changed there, {self.count} of {self.most} wrong answers are right"
 
 
-Cause = Listed | Hypothesis | Evidence | Repaired | Location
+@dataclass(frozen=True)
+class Invariant:
+    """What a right repair of a suspect keeps: no cause, and said where none is known."""
+
+    text: str
+
+
+Cause = Listed | Hypothesis | Evidence | Repaired | Location | Invariant
 
 
 @dataclass(frozen=True)
@@ -106,6 +113,8 @@ class Diagnosis:
                     lines.append(f"Likely cause: {text}")
                 case Location(text=text):
                     lines.append(f"Where it differs: {text}")
+                case Invariant(text=text):
+                    lines.append(f"Must hold: {text}")
         if texts:
             lines.insert(0, f"Likely cause: this is what `{exercise}` gives {' Or '.join(texts)}".removesuffix("."))
         return lines

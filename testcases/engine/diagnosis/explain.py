@@ -10,7 +10,7 @@ from ..catalog import lesson as read_lesson
 from ..execution import Evaluator, LocalEvaluator, Outcome, Request
 from ..oracle import Change, Reference, WrongAnswer, cost_of, examples, kept, region_text, suspects, wrong_answers
 from ..report import same_outcome
-from .causes import Diagnosis, Evidence, Listed, Location, Repaired, Source
+from .causes import Diagnosis, Evidence, Invariant, Listed, Location, Repaired, Source
 from .evidence import KEPT, Seen, cause_of_error, cause_shown, facts, names_in, where
 from .hypotheses import CHEAP, OwnCode, distance, function_in, words_of
 from .search import LEAST_REPAIRS, MAX_FAILED, MAX_REPAIR, Failed, Search, bench_of, repaired_by
@@ -76,6 +76,8 @@ class Explanation:
                 repaired = None if listed or shown else self._repaired(failed, right)
                 if repaired and self._is_own(request, repaired):
                     shown = _evidence(Source.ANSWER, f"something in {repaired.place}, is not right yet")
+            if not (listed or shown) and (suspect := suspects(request.lesson).get(request.exercise)):
+                return Diagnosis((Invariant(suspect.invariant),))
             return Diagnosis((*([Listed(listed)] if listed else []), *shown))
         with left_out():
             if general := self._search(request.lesson, request.exercise).causes(request, right, outcome):

@@ -73,6 +73,8 @@ class NamedChange:
     """Heading in the lesson's README that says it."""
     change: Change | Callable[..., Any]
     """The change of the exercise's region, or a function in place of the exercise."""
+    invariant: str = ""
+    """Of a suspect: what holds for each right repair, the docstring of its class."""
 
 
 class WrongAnswer(NamedChange):
@@ -104,7 +106,7 @@ class _Bank:
             if not why:
                 raise LookupError(f"{cls.__name__}.{name} has no docstring that says why")
             _collected.setdefault(cls.__module__, []).append(
-                cls.kind(of, name, why, read or section_for(lesson, of), change)
+                cls.kind(of, name, why, read or section_for(lesson, of), change, " ".join((cls.__doc__ or "").split()))
             )
 
 
