@@ -41,6 +41,7 @@ def examples(seed: int) -> list[Request]:
         found += [
             request(asked, rewards=rewards, values=values, dones=dones, grad_of=GRADIENTS, **extra),
             request(asked, rewards=rewards, values=values, dones=dones.double(), gamma=0.7, **extra),
+            request(asked, rewards=rewards, values=values, dones=dones.long(), gamma=0.6, **extra),
         ]
     # What stands behind the end of the last episode is nobody's value.
     dones, nowhere = dones.index_fill(-1, torch.tensor(-1), True), values.index_fill(-1, torch.tensor(-1), math.nan)
