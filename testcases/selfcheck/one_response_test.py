@@ -21,7 +21,7 @@ SAID = {
         "to {values[.]:.2f}",
     ),
     "tutorial/lesson04_gae/README.md": (
-        "the reward model gave it {score:.2f}. From this prompt {values[the]:.2f} was to be expected, so the review is "
+        "the reward model gave it {score:.2f}. The critic (lesson 0) had expected {values[the]:.2f}, so the review is "
         "better than expected, by {advantages, lam = 1[the]:.2f}.",
         'says +{TD error[superb]:.2f} for "superb" and {TD error[weak]:.2f} for "weak"',
         "{rewards[superb]:.2f} + {values[but]:.2f} - {values[superb]:.2f} = {TD error[superb]:.2f}",
