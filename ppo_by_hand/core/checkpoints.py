@@ -98,6 +98,7 @@ class Resumable(Protocol):
     """What `CheckpointFolder` needs of a trainer."""
 
     updates_done: int
+    history: list[dict[str, float]]
     config: PPOConfig
     model: nn.Module
 
@@ -124,11 +125,11 @@ class CheckpointFolder:
         """Save if it is time, then remove the oldest; made for `on_update` of `PPOTrainer.train`.
 
         Raises:
-            ValueError: the folder holds a whole checkpoint of more updates, so another run is in it.
+            ValueError: the folder holds a whole checkpoint of another run, whose history or number of updates says so.
             DivergedError: a weight is NaN or infinite, so the checkpoint would be of no use.
             OSError: it could not be written, for instance on a full disk; earlier checkpoints are unchanged.
         """
-        self._check_alone(trainer.updates_done)
+        own = self._own(trainer)
         if trainer.updates_done % self.every and trainer.updates_done < trainer.config.num_updates:
             return
         if not all(bool(weight.isfinite().all()) for weight in trainer.model.parameters()):
@@ -142,7 +143,7 @@ class CheckpointFolder:
             if not (target / CHECKPOINT_FILE).exists():
                 remove_checkpoint(target)
             raise OSError(f"expected room for a checkpoint in {target}, got: {first_line(error)}") from error
-        for old in self._all()[: -self.keep]:
+        for old in sorted({*own, target}, key=updates_done)[: -self.keep]:
             remove_checkpoint(old)
 
     def newest(self, say: Callable[[str], None]) -> Path | None:
@@ -165,18 +166,32 @@ class CheckpointFolder:
             )
         return None
 
-    def _check_alone(self, done: int) -> None:
+    def _own(self, trainer: Resumable) -> list[Path]:
+        """The checkpoints of this run so far; one that was cut off is of nobody."""
+        own = []
         for directory in self._all():
-            if updates_done(directory) > done and is_whole(directory / CHECKPOINT_FILE):
+            file, done = directory / CHECKPOINT_FILE, updates_done(directory)
+            if done <= trainer.updates_done and _history(file) == repr(trainer.history[:done]):
+                own.append(directory)
+            elif is_whole(file):
                 raise ValueError(
-                    f"expected a folder for the checkpoints of this run, which has done {done} updates, got "
-                    f"{directory} of another; load_checkpoint(newest(print)) goes on with that one, another folder "
-                    "keeps both"
+                    f"expected a folder for the checkpoints of this run, which has done {trainer.updates_done} "
+                    f"updates, got {directory} of another; load_checkpoint(newest(print)) goes on with that one, "
+                    "another folder keeps both"
                 )
+        return own
 
     def _all(self) -> list[Path]:
         """Oldest first; without the folders in which an interrupted write left no whole file."""
         return [one for one in checkpoints_in(Path(self.directory)) if (one / CHECKPOINT_FILE).exists()]
+
+
+def _history(file: Path) -> str | None:
+    """The metrics that a checkpoint holds, as they print: NaN does not equal itself. No weight is read."""
+    try:
+        return repr(torch.load(file, map_location="cpu", weights_only=True, mmap=True)["history"])
+    except Exception:  # it may be anything, and another process may be removing it
+        return None
 
 
 def remove_checkpoint(directory: Path) -> None:

@@ -288,6 +288,20 @@ def test_a_folder_with_the_checkpoints_of_another_run_is_refused(tmp_path):
     assert folder.newest(print).name == "update-000005"
 
 
+@pytest.mark.parametrize("updates, every", [(2, 2), (1, 5)])
+def test_a_lone_checkpoint_of_another_run_with_the_number_of_a_new_ones_is_kept(updates, every, tmp_path):
+    """The first that this run would write, or one that it would remove later."""
+    folder = CheckpointFolder(tmp_path, every=every, keep=1)
+    trainer(num_updates=updates).train(PROMPTS, folder.save)
+    (tmp_path / "notes.txt").write_text("of the user")
+    before = {file: file.read_bytes() for file in tmp_path.rglob("*.*")}
+    with pytest.raises(ValueError, match=f"got .*update-00000{updates} of another; load_checkpoint"):
+        trainer(seed=1).train(PROMPTS, folder.save)
+    assert before == {file: file.read_bytes() for file in tmp_path.rglob("*.*")}
+    run = resumed(folder, num_updates=UPDATES)
+    assert run.updates_done == UPDATES and [one.name for one in tmp_path.glob("update-*")] == ["update-000005"]
+
+
 def test_the_metrics_of_another_run_are_kept(tmp_path):
     for seed in range(2):
         trainer(tmp_path, seed=seed).train(PROMPTS)
