@@ -46,8 +46,11 @@ def from_row(row: Any, where: str, shown: object = None) -> Written:
         ValueError: it is something else.
     """
     rule, got = rule_of(where), str(row if shown is None else shown)[:60]
-    if not isinstance(row, Mapping) or "prompt" not in row:
+    if not isinstance(row, Mapping):
         raise ValueError(f"{rule}, got {got}")
+    if "prompt" not in row:
+        ids = "" if shown is None else ", or that with its token ids to input_ids"
+        raise ValueError(f"{rule}, got {got}; rename the column with the prompt to prompt{ids}")
     prompt, columns = row["prompt"], {name: value for name, value in row.items() if name != "prompt"}
     if isinstance(prompt, str) and prompt.strip():
         return from_text(prompt)._replace(columns=columns)

@@ -45,13 +45,19 @@ def _brief(value: object) -> str:
 
 def _check_critic(critic: Any) -> None:
     backbone = getattr(critic, "backbone", critic)
-    if hasattr(critic, "get_input_embeddings") or getattr(backbone, "get_output_embeddings", lambda: None)():
+    if hasattr(critic, "get_input_embeddings") or has_head(backbone):
         is_classifier = isinstance(getattr(backbone, "score", None), nn.Linear)
         fix = "call ValueModel.from_classifier(model)" if is_classifier else "load one with AutoModel"
         raise ValueError(
             "expected the critic to be ValueModel(backbone), the backbone without a head, got a "
             f"{type(backbone).__name__}; {fix}"
         )
+
+
+def has_head(model: Any) -> bool:
+    """Whether a Hugging Face model is more than a backbone; `peft` calls its own wrapper the base model."""
+    inner = getattr(model, "get_base_model", lambda: model)()
+    return getattr(inner, "base_model", inner) is not inner
 
 
 def _check_sharing(policy: nn.Module, critic: nn.Module | None) -> None:

@@ -90,10 +90,25 @@ def check_prompts(prompts: Sequence[Prompt]) -> None:
     Raises:
         ValueError: they are no list, or there is none.
     """
-    if isinstance(prompts, str | Mapping) or not hasattr(prompts, "__getitem__"):
-        raise ValueError(f"{RULE}, got a {type(prompts).__name__} in the place of the list")
-    if not len(prompts):
+    try:
+        if isinstance(prompts, str | bytes | Mapping):
+            raise TypeError
+        count = len(prompts)
+        for number in {0, count - 1} if count else {}:
+            prompts[number]
+    except (TypeError, LookupError) as error:
+        got = f"a {type(prompts).__name__} in the place of the list"
+        raise ValueError(f"{RULE}, got {got}; {_as_list(prompts)}") from error
+    if not count:
         raise ValueError("expected at least one prompt, got an empty list")
+
+
+def _as_list(prompts: object) -> str:
+    """How to make a list of what is none."""
+    part = next(iter(prompts.items()), None) if isinstance(prompts, Mapping) else None
+    if isinstance(prompts, str | bytes) or (part and isinstance(part[1], str)):
+        return "put it into a list"
+    return f"take a part of it, such as {part[0]!r}" if part else "make a list of its rows"
 
 
 def encode_prompts(prompts: Sequence[Prompt], tokenizer: Any, pad_token_id: int) -> tuple[Tensor, Tensor]:

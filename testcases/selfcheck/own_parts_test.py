@@ -162,7 +162,7 @@ def test_rows_and_conversations_are_prompts_as_in_the_command():
 @named_cases(
     "rows, sentence",
     {
-        "no-prompt": ([{"text": "a"}] * 2, "expected prompt 0 to be JSON like"),
+        "no-prompt": ([{"text": "a"}] * 2, "rename the column with the prompt to prompt, or that with its"),
         "no-column": (
             [{"prompt": "a"}, {"prompt": "b"}],
             "to have the column 'answer', which the reward function counts",

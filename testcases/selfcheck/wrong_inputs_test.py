@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from transformers import GPT2ForSequenceClassification
 
 from ppo_by_hand.__main__ import main
 from ppo_by_hand.core.config import PPOConfig
@@ -101,6 +102,10 @@ PARTS = {
         lambda t: {"model": PolicyAndValue(t.policy, ValueModel(t.policy))},
         "the backbone without a head, got a GPT2LMHeadModel",
     ),
+    "critic-of-a-classifier": (
+        lambda t: {"model": PolicyAndValue(t.policy, ValueModel(GPT2ForSequenceClassification(t.policy.config)))},
+        "a GPT2ForSequenceClassification; call ValueModel.from_classifier(model)",
+    ),
     "no-critic": (lambda t: {"model": PolicyAlone(t.policy)}, 'with advantages="gae", got a PolicyAlone'),
     "critic-of-nobody": (
         lambda t: {"config": replace(t.config, advantages="rloo", samples_per_prompt=5, whiten_advantages=False)},
@@ -153,10 +158,30 @@ def test_a_wrong_part_is_one_sentence(change, sentence):
         refused(lambda kind=kind: kind(**parts | change(plain)), sentence)
 
 
+class Table:
+    """As of pandas: rows have labels."""
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, name: object) -> list[int]:
+        return {"prompt": [5]}[name]
+
+
+class Stream:
+    """As an IterableDataset of datasets: torch's class has `__getitem__`, and it has no length."""
+
+    def __getitem__(self, number: int) -> list[int]:
+        raise NotImplementedError
+
+
 PROMPT_LISTS = {
-    "one-text": ("the cat", "got a str in the place of the list"),
-    "generator": ((row for row in PROMPTS), "got a generator in the place of the list"),
-    "one-row": ({"prompt": "a"}, "got a dict in the place of the list"),
+    "one-text": ("the cat", "got a str in the place of the list; put it into a list"),
+    "generator": ((row for row in PROMPTS), "got a generator in the place of the list; make a list of its rows"),
+    "one-row": ({"prompt": "a"}, "got a dict in the place of the list; put it into a list"),
+    "data-set-in-parts": ({"train": PROMPTS}, "in the place of the list; take a part of it, such as 'train'"),
+    "rows-by-name": (Table(), "got a Table in the place of the list; make a list of its rows"),
+    "rows-of-a-stream": (Stream(), "got a Stream in the place of the list; make a list of its rows"),
     "rows-without-a-tokenizer": ([{"prompt": "a"}] * 5, "got a text and no tokenizer"),
     "rows-without-a-prompt": ([{"input_ids": [5.5]}] * 5, "got {'input_ids': [5.5]} as prompt 0"),
     "no-prompt": ([], "expected at least one prompt, got an empty list"),
