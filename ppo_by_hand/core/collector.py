@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import Tensor
 
-from .counterparts import refuse_arguments_of_trl
+from .counterparts import called_as_ours, here, refuse_arguments_of_trl
 from .engines import SamplerGap
 from .groups import with_group_advantages
 from .metrics import rollout_metrics
@@ -192,6 +192,20 @@ class WithCollector:
     def __new__(cls, *arguments: Any, **options: Any) -> Self:
         refuse_arguments_of_trl(options)
         return super().__new__(cls)
+
+    def __init_subclass__(cls) -> None:
+        if "train" in vars(cls):
+            cls.train = called_as_ours(cls.train)  # type: ignore[attr-defined]
+
+    if not TYPE_CHECKING:  # where a name that is not there stays an error
+
+        def __getattr__(self, name: str) -> Any:
+            if (place := here(name)) is None:
+                return object.__getattribute__(
+                    self, name
+                )  # raises again what a property has raised, or that there is none
+            kind = type(self).__name__
+            raise AttributeError(f"{kind!r} object has no attribute {name!r}, a name of TRL's trainer; here: {place}")
 
     def _collect(self, prompts: Sequence[Prompt]) -> Any:
         return self.collector.collect(prompts)

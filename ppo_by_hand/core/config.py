@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .checks import BY_NAME
-from .counterparts import translated
+from .counterparts import given_in, translated
 from .settings import described
 from .shapes import check_kinds, check_number
 
@@ -190,7 +190,10 @@ class PPOConfig(RolloutConfig):
         self._check_rollout()
         self._check_advantages()
         if self.scheduler not in SCHEDULES:
-            raise ValueError(f"expected scheduler to be one of {', '.join(SCHEDULES)}, got {self.scheduler!r}")
+            raise ValueError(
+                f"expected scheduler to be one of {', '.join(SCHEDULES)}, got {self.scheduler!r}; any other is a "
+                "function, schedule= of PPOTrainer"
+            )
         self._check_clip()
         if self.kl_target is not None:
             check_number("kl_coef (with a kl_target)", self.kl_coef, 0.0, open_low=True)
@@ -250,10 +253,11 @@ class PPOConfig(RolloutConfig):
             )
 
     @classmethod
-    def from_trl(cls, **options: Any) -> PPOConfig:
+    def from_trl(cls, args: Any = None, /, **options: Any) -> PPOConfig:
         """The settings that stand for a configuration of TRL's PPO.
 
         Args:
+            args: an object of TRL's `PPOConfig`, as a parser made it; what it has chosen counts as options.
             options: keyword arguments of `trl.experimental.ppo.PPOConfig`; one that is not given has TRL's default.
                 Settings of ours may stand among them, and win: `stop_token_ids` and `pad_token_id` come from the
                 tokenizer.
@@ -261,7 +265,8 @@ class PPOConfig(RolloutConfig):
         Raises:
             ValueError: an option asks for something that no setting decides; the message says where it is done.
         """
-        return cls(**translated(options, {field.name for field in fields(cls)}))
+        chosen = {} if args is None else given_in(args)
+        return cls(**translated({**chosen, **options}, {field.name for field in fields(cls)}))
 
     @property
     def rollout_batch_size(self) -> int | None:

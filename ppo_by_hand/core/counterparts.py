@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
 from typing import Any
 
@@ -94,7 +97,8 @@ TRL_DEFAULTS: dict[str, Any] = {
 ELSEWHERE = {
     "bf16 fp16 tf32": "accelerate launch --mixed_precision bf16",
     "gradient_checkpointing activation_checkpointing": "enable_gradient_checkpointing(model)",
-    "optim weight_decay adam_beta lr_scheduler_kwargs": "an optimizer of your own",
+    "optim weight_decay adam_beta": "optimizer=lambda groups: AdamW(groups, ...) of PPOTrainer",
+    "lr_scheduler_kwargs": "schedule=lambda updates_done: ... of PPOTrainer",
     "num_train_epochs max_steps": "num_updates",
     "report_to run_name logging log_ project trackio disable_tqdm include_": "log_dir, and on_update of train",
     "save_ resume_from_checkpoint restore_ enable_jit_checkpoint": "CheckpointFolder and load_checkpoint",
@@ -103,16 +107,48 @@ ELSEWHERE = {
     "push_to_hub hub_": "trainer.policy.push_to_hub(name)",
     "deepspeed fsdp ddp_ parallelism accelerator_config ds3 local_rank": "accelerate launch --config_file",
     "model_adapter_name ref_adapter_name": "get_peft_model, and ref_model None",
-    "sft_model_path reward_model_path use_cache": "from_pretrained",
-    "dataloader dataset_num_proc data_seed remove_unused_columns label_names train_sampling length_column "
+    "use_cache": "from_pretrained",
+    "dataloader data_seed remove_unused_columns label_names train_sampling length_column "
     "ignore_data_skip": "the list of prompts that train takes, in an order that seed decides",
     "stop_token": "stop_token_ids=(tokenizer.eos_token_id,)",
     "warmup_ratio": "warmup_steps below 1: a share of the run",
     "use_cpu": "ACCELERATE_USE_CPU=true in the environment",
 }
 """How TRL's other options begin -> where that is done here."""
-OFF: tuple[Any, ...] = (None, False, "no", "none", [], 0, -1)
+OFF: tuple[Any, ...] = (None, False, "no", "none", "", [], {}, 0, -1)
 """Values of an option that asks for nothing."""
+ANYWAY: dict[str, tuple[Any, ...]] = {
+    "adam_beta1": (None, 0.9),
+    "adam_beta2": (None, 0.999),
+    "optim": (None, "adamw_torch", "adamw_torch_fused"),
+    "report_to": (*OFF, "tensorboard", ["tensorboard"]),
+    "logging_steps": (*OFF, 1),
+    "logging_strategy": (*OFF, "steps"),
+    "logging_first_step do_train": (*OFF, True),
+}
+"""Options -> their values by which this trainer works anyway, or that ask for nothing."""
+OF_THE_SCRIPT = ("sft_model_path", "reward_model_path", "dataset_num_proc")
+"""Options that TRL's trainer does not read either."""
+ATTRIBUTES = {
+    "save_model": "trainer.policy.save_pretrained(folder) and tokenizer.save_pretrained(folder)",
+    "push_to_hub init_hf_repo create_model_card hub_": "trainer.policy.push_to_hub(name)",
+    "generate_completions evaluat predict eval_ get_eval_ get_test_": "trainer.generate_responses(prompts), called in "
+    "on_update of train",
+    "save_state save_metrics log metrics_ state get_learning_rates": "trainer.history, log_dir of PPOConfig, and "
+    "save_checkpoint(folder)",
+    "resume_from_checkpoint": "trainer.load_checkpoint(folder) before train",
+    "args": "trainer.config",
+    "processing_class stop_token_id": "trainer.tokenizer and trainer.config.stop_token_ids",
+    "policy_model": "trainer.policy",
+    "value_model": "trainer.model.value_model",
+    "reward_model": "trainer.score(input_ids, attention_mask, prompt_length)",
+    "train_dataset data_collator get_train_ dataloader": "the list of prompts that train takes",
+    "add_callback remove_callback pop_callback callback control": "on_update of train",
+    "create_optimizer create_scheduler lr_scheduler": "optimizer= and schedule= of PPOTrainer",
+    "is_world_process is_local_process": "trainer.accelerator.is_main_process",
+    "null_ref_context": "reference_mode(policy)",
+}
+"""How what TRL's trainer has, and ours has not, begins -> what it is here."""
 
 
 def translated(options: Mapping[str, Any], ours: Collection[str]) -> dict[str, Any]:
@@ -127,8 +163,8 @@ def translated(options: Mapping[str, Any], ours: Collection[str]) -> dict[str, A
     """
     theirs = TRL_DEFAULTS | {name: value for name, value in options.items() if name in TRL_DEFAULTS}
     own = {name: value for name, value in options.items() if name in ours}
-    known = {*own, *theirs, *(["stop_token"] if "stop_token_ids" in own else [])}
-    rest = [name for name, value in options.items() if name not in known and value not in OFF]
+    known = {*own, *theirs, *OF_THE_SCRIPT, *(["stop_token"] if "stop_token_ids" in own else [])}
+    rest = [name for name, value in options.items() if name not in known and value not in _nothing_of(name)]
     if rest:
         raise ValueError(f"expected options of TRL's PPO that a setting here stands for, got {_placed(rest)}")
     names = {theirs: ours for ours, theirs in TRL.items()}
@@ -154,6 +190,26 @@ def translated(options: Mapping[str, Any], ours: Collection[str]) -> dict[str, A
     return found
 
 
+def given_in(args: Any) -> dict[str, Any]:
+    """What was chosen in an object of TRL's `PPOConfig`: all that differs from one with nothing but its folder.
+
+    Raises:
+        TypeError: it is none.
+    """
+    if isinstance(args, type) or not is_dataclass(args) or not hasattr(args, "num_ppo_epochs"):
+        raise TypeError(f"expected TRL's PPOConfig or its options by name, got {args!r}"[:200])
+    kind: Any = type(args)
+    plain = kind(**{one: getattr(args, one) for one in ("output_dir", "use_cpu") if hasattr(args, one)})
+    chosen = {one.name: getattr(args, one.name) for one in fields(args)}
+    chosen = {name: value for name, value in chosen.items() if name in TRL_DEFAULTS or value != getattr(plain, name)}
+    return {name: getattr(value, "value", value) for name, value in chosen.items()}  # of enums
+
+
+def here(name: str) -> str | None:
+    """What something of TRL's trainer is here, if anything."""
+    return _place(name, ATTRIBUTES)
+
+
 def refuse_arguments_of_trl(names: Collection[str]) -> None:
     """
     Raises:
@@ -163,9 +219,33 @@ def refuse_arguments_of_trl(names: Collection[str]) -> None:
         raise TypeError(f"expected arguments of PPOTrainer, got names of TRL's, here in brackets: {'; '.join(found)}")
 
 
+def called_as_ours(train: Callable[..., Any]) -> Callable[..., Any]:
+    """The same method; what only TRL's `train` takes is refused with what it is here.
+
+    Raises (when called):
+        TypeError: prompts are missing, or there is more than it takes by name.
+    """
+    known = inspect.signature(train).parameters
+
+    @functools.wraps(train)
+    def checked(self: Any, *given: Any, **options: Any) -> Any:
+        if others := [name for name in options if name not in known]:
+            raise TypeError(f"expected {', '.join([*known][1:])} as arguments of train, got {_placed(others)}")
+        if not given and "prompts" not in options:
+            raise TypeError("expected train(prompts), got no prompts; TRL's train_dataset goes here")
+        return train(self, *given, **options)
+
+    return checked
+
+
 def _placed(names: list[str]) -> str:
     """The names, each with the place of what it asks for."""
-    return "; ".join(f"{name} ({_place(name) or _meant(name) or 'not here: leave it out'})" for name in names)
+    places = ((name, _place(name, ELSEWHERE) or _meant(name) or "not here: leave it out") for name in names)
+    return "; ".join(f"{name} ({place})" for name, place in places)
+
+
+def _nothing_of(name: str) -> tuple[Any, ...]:
+    return next((values for names, values in ANYWAY.items() if name in names.split()), OFF)
 
 
 def _meant(name: str) -> str | None:
@@ -174,7 +254,5 @@ def _meant(name: str) -> str | None:
     return f"did you mean {near[0]}?" if near else None
 
 
-def _place(name: str) -> str | None:
-    return next(
-        (place for starts, place in ELSEWHERE.items() if any(name.startswith(start) for start in starts.split())), None
-    )
+def _place(name: str, places: Mapping[str, str]) -> str | None:
+    return next((place for starts, place in places.items() if name.startswith(tuple(starts.split()))), None)

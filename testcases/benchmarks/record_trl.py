@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import itertools
 import json
 import re
 import tempfile
@@ -150,6 +151,14 @@ def options() -> dict[str, Any]:
     return dict.fromkeys(arguments) | chosen | {"output_dir": None}
 
 
+def trainer() -> list[str]:
+    """Every public name of TRL's trainer, and what its `__init__` sets."""
+    kind = ppo_trainer.PPOTrainer
+    set_in = re.findall(r"\bself\.([a-z]\w*)(?:, self\.(\w+))? = ", inspect.getsource(kind.__init__))
+    names = {*dir(kind), *itertools.chain.from_iterable(set_in)}
+    return sorted(name for name in names if name and not name.startswith("_"))
+
+
 def main() -> None:
     torch.set_default_dtype(torch.float64)  # else TRL corrects the variance in float32
     given = inputs()
@@ -172,6 +181,7 @@ def main() -> None:
         "settings": {**SETTINGS, **LOSS},
         **answers,
         "options": options(),
+        "trainer": trainer(),
     }
     text = json.dumps(report, default=Tensor.tolist, indent=1)
     FILE.write_text(compact(text) + "\n", encoding="utf-8")

@@ -1,22 +1,32 @@
 """From other trainers: a configuration of TRL's PPO becomes one of ours, or a sentence says where an option is done."""
 
 import dataclasses
+import enum
 import inspect
 import json
 import re
 import warnings
+from typing import Any
 
 import pytest
 
 from ppo_by_hand import DistributedPPOTrainer, PPOTrainer
 from ppo_by_hand.core.config import NO_CLIP, PPOConfig
-from ppo_by_hand.core.counterparts import ARGUMENTS, OPENRLHF, TRL, TRL_DEFAULTS, _place
+from ppo_by_hand.core.counterparts import ARGUMENTS, ELSEWHERE, OF_THE_SCRIPT, OPENRLHF, TRL, TRL_DEFAULTS, _place
 from ppo_by_hand.core.settings import RENAMED
 from ppo_by_hand.hub.options import parse_settings, that_decide
 from testcases.engine.catalog import ROOT
+from testcases.selfcheck.memory_test import PROMPTS, small_trainer
 
 TOKENS = {"stop_token_ids": (1,), "pad_token_id": 0}
-OPTIONS = json.loads((ROOT / "testcases/benchmarks/trl_values.json").read_text("utf-8"))["options"]
+RECORDED = json.loads((ROOT / "testcases/benchmarks/trl_values.json").read_text("utf-8"))
+OPTIONS = RECORDED["options"]
+INNER = tuple(
+    "autocast call_model compute_loss_context create_accelerator current_flos end floating get_batch get_cp get_decay "
+    "get_num_trainable get_optimizer get_sp get_total get_tp hp_ hyperparameter is_deepspeed is_fsdp is_peft local_ "
+    "loss_is model_adapter num_examples optimizer_cls ref_adapter sample_generations set_initial store_flos".split()
+)
+"""How the names of TRL's trainer begin that no script calls."""
 OF_THE_TRAINER = set(
     "self args processing_class model ref_model reward_model train_dataset value_model data_collator eval_dataset "
     "optimizers callbacks peft_config".split()
@@ -57,7 +67,7 @@ def test_settings_of_ours_stand_among_them_and_win(monkeypatch):
     assert PPOConfig.from_trl(**TOKENS, total_episodes=32).batch_size == 16
 
 
-@pytest.mark.parametrize("name", sorted(OPTIONS.keys() - TRL_DEFAULTS.keys() - OF_THE_TRAINER))
+@pytest.mark.parametrize("name", sorted(OPTIONS.keys() - TRL_DEFAULTS.keys() - OF_THE_TRAINER - {*OF_THE_SCRIPT}))
 def test_an_option_that_no_setting_decides_is_refused_with_its_place(name):
     if name in {field.name for field in dataclasses.fields(PPOConfig)}:
         return  # a size that TRL derives, and we do not
@@ -65,7 +75,51 @@ def test_an_option_that_no_setting_decides_is_refused_with_its_place(name):
     tokens = {"stop_token_id": 1, "pad_token_id": 0}
     with pytest.raises(ValueError, match=rf"got {name} \(") as error:
         PPOConfig.from_trl(**tokens, total_episodes=8, **{name: "x"})
-    assert (_place(name) or "leave it out") in str(error.value)
+    assert (_place(name, ELSEWHERE) or "leave it out") in str(error.value)
+
+
+def test_an_option_that_asks_for_what_happens_anyway_is_taken():
+    plain = PPOConfig.from_trl(**TOKENS, total_episodes=8)
+    options = {"adam_beta1": 0.9, "adam_beta2": 0.999, "weight_decay": 0.0, "optim": "adamw_torch", "fsdp_config": {}}
+    options |= {"report_to": "tensorboard", "logging_steps": 1, "do_train": True, "reward_model_path": "a"}
+    assert PPOConfig.from_trl(**TOKENS, total_episodes=8, **options) == plain
+    for name, other in {"adam_beta1": 0, "optim": "adamw_8bit", "report_to": "wandb", "weight_decay": 0.1}.items():
+        with pytest.raises(ValueError, match=rf"got {name} \("):
+            PPOConfig.from_trl(**TOKENS, total_episodes=8, **{name: other})
+
+
+@dataclasses.dataclass
+class Arguments:
+    """Of TRL's `PPOConfig` what the test needs: its own `__post_init__` decides some fields, too."""
+
+    output_dir: str | None = None
+    num_ppo_epochs: int = 4
+    total_episodes: int | None = None
+    lr_scheduler_type: Any = "linear"
+    sft_model_path: str = "EleutherAI/pythia-160m"
+    stop_token: str | None = None
+    bf16: bool | None = None
+    push_to_hub: bool = False
+
+    def __post_init__(self) -> None:
+        self.bf16 = True if self.bf16 is None else self.bf16
+
+
+class Scheduler(enum.Enum):
+    COSINE = "cosine"
+
+
+def test_the_object_of_a_parser_counts_as_the_options_that_it_has_chosen():
+    args = Arguments("out", 2, 16, Scheduler.COSINE, "mine", "eos")
+    config = PPOConfig.from_trl(args, **TOKENS)
+    chosen = {"output_dir": "out", "num_ppo_epochs": 2, "total_episodes": 16, "lr_scheduler_type": "cosine"}
+    assert config == PPOConfig.from_trl(**TOKENS, **chosen) and config.log_dir == "out"
+    assert PPOConfig.from_trl(args, **TOKENS, num_ppo_epochs=3).num_epochs == 3
+    with pytest.raises(ValueError, match=r"got push_to_hub \(trainer.policy"):
+        PPOConfig.from_trl(dataclasses.replace(args, bf16=False, push_to_hub=True), **TOKENS)
+    for other in ({"num_ppo_epochs": 2}, Arguments, config):
+        with pytest.raises(TypeError, match="expected TRL's PPOConfig or its options by name"):
+            PPOConfig.from_trl(other, **TOKENS)
 
 
 def test_a_run_without_a_length_and_an_unknown_name_are_refused():
@@ -93,6 +147,37 @@ def test_a_trainer_called_as_trls_says_what_its_arguments_are_here():
         assert "tokenizer" in inspect.signature(kind).parameters
     assert not ARGUMENTS.keys() & inspect.signature(PPOTrainer).parameters.keys()
     assert all(f"`{name}" in PAGE or f"{name}=" in PAGE for name in ARGUMENTS.keys() - {"args"})
+
+
+def test_what_a_script_calls_of_trls_trainer_is_here_or_says_what_is():
+    run = small_trainer()
+    for name in RECORDED["trainer"]:
+        if not name.startswith(INNER) and not hasattr(run, name):
+            with pytest.raises(AttributeError, match=rf"'PPOTrainer' object has no attribute '{name}', .*; here: \w"):
+                getattr(run, name)
+
+
+def test_an_attribute_of_nobody_and_one_that_a_property_lacks_are_errors_of_their_own():
+    class Other(PPOTrainer):
+        @property
+        def policy(self):
+            return self.missing
+
+    run = small_trainer()
+    run.__class__ = Other
+    for name in ("missing", "policy"):
+        with pytest.raises(AttributeError, match="^'Other' object has no attribute 'missing'$"):
+            getattr(run, name)
+    assert "prompts" in inspect.signature(run.train).parameters
+
+
+def test_train_called_as_trls_says_what_it_takes():
+    run = small_trainer()
+    with pytest.raises(TypeError, match="expected train.prompts., got no prompts; TRL's train_dataset goes here"):
+        run.train()
+    with pytest.raises(TypeError, match=r"got resume_from_checkpoint \(CheckpointFolder and load_checkpoint\)"):
+        run.train(PROMPTS, resume_from_checkpoint=True)
+    assert run.updates_done == 0
 
 
 def test_a_renamed_setting_is_taken_with_a_warning_for_one_release():
