@@ -196,7 +196,7 @@ book: $(LAB_READY) ## The course as a site, in runs/book: open runs/book/index.h
 book-pdf: $(LAB_READY) ## A PDF to read, runs/ppo-by-hand.pdf (needs Chromium) [PART=reference: all that is looked up]
 	@$(BIN)/python -m book.stage
 	@$(SPHINX) -b singlehtml -t pdf $(if $(PART),-t $(PART)) -d $(BOOK)-pdf-doctrees . $(BOOK)-pdf
-	@$(BIN)/python -m book.pdf $(BOOK)-pdf/README.html runs/ppo-by-hand$(if $(PART),-$(PART)).pdf
+	@$(BIN)/python -m book.pdf $(BOOK)-pdf/README.html runs/ppo-by-hand$(if $(PART),-$(PART)).pdf $(if $(PART),,--most 260)
 
 book-serve: $(LAB_READY) ## The site at http://127.0.0.1:8000, built again whenever a text is saved [PORT=8000]
 	@$(BIN)/python -m sphinx_autobuild --port $(PORT) --pre-build '$(BIN)/python -m book.stage' \

@@ -142,11 +142,12 @@ class Unfit(RuntimeError):
     """Something would be cut on paper."""
 
 
-def make(page: Any, out: Path, version: str) -> int:
+def make(page: Any, out: Path, version: str, most: int | None = None) -> int:
     """Write the PDF of the open page and return its number of pages.
 
     Raises:
-        Unfit: a table, formula or line is wider than the paper, or the outline does not match the headings.
+        Unfit: a table, formula or line is wider than the paper, the outline does not match the headings, or there are
+            more than `most` pages.
     """
     page.emulate_media(media="print", color_scheme="light")
     page.set_viewport_size({"width": WIDTH, "height": 1000})
@@ -162,8 +163,12 @@ def make(page: Any, out: Path, version: str) -> int:
     pages = _outline(_printed(page))
     if len(pages) != count:
         raise Unfit(f"expected {count} headings in the outline, got {len(pages)}")
-    out.write_bytes(_numbered(page, pages))
-    return len(pypdfium2.PdfDocument(out))
+    numbered = _numbered(page, pages)
+    count = len(pypdfium2.PdfDocument(numbered))
+    if most is not None and count > most:
+        raise Unfit(f"expected at most {most} pages, got {count}")
+    out.write_bytes(numbered)
+    return count
 
 
 def _numbered(page: Any, pages: list[int]) -> bytes:
@@ -193,6 +198,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="make book-pdf")
     parser.add_argument("html", type=Path)
     parser.add_argument("out", type=Path)
+    parser.add_argument("--most", type=int, metavar="PAGES")
     options = parser.parse_args()
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if chromium is None:
@@ -206,7 +212,7 @@ def main() -> None:
         page.set_default_timeout(300_000)
         page.goto(options.html.resolve().as_uri())
         try:
-            count = make(page, options.out, version[1] if version else "")
+            count = make(page, options.out, version[1] if version else "", options.most)
         except Unfit as error:
             sys.exit(f"error: {error}")
         finally:

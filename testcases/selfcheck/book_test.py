@@ -377,7 +377,9 @@ def test_over_optimization_shows_what_was_recorded(playground: Callable[[str], A
         assert f"gold {numbers['gold'][at] + 0.0:.2f}" in shown and f"proxy {numbers['proxy'][at]:.2f}" in shown, shown
 
 
-def test_the_print_has_contents_with_page_numbers_and_refuses_what_is_too_wide(browser: Any, tmp_path: Path) -> None:
+def test_the_print_has_contents_with_page_numbers_and_refuses_what_is_too_wide_or_long(
+    browser: Any, tmp_path: Path
+) -> None:
     from pypdfium2 import PdfDocument
 
     from book import pdf
@@ -387,11 +389,15 @@ def test_the_print_has_contents_with_page_numbers_and_refuses_what_is_too_wide(b
     inside = '<span id="document-a"></span><section><h3>Second</h3><h4>Part</h4></section>'
     text = f"<style>{style}</style><h1>First</h1><details><summary>Q</summary>Folded</details>{inside}"
     page.set_content(text)
-    assert pdf.make(page, out, "0.1") == 6
+    assert pdf.make(page, out, "0.1", most=6) == 6
     printed = [" ".join(sheet.get_textpage().get_text_range().split()) for sheet in PdfDocument(out)]
     assert "Preface 3 First 4 Second 5 Part 5 Answers 6" in printed[1]
     assert "Q Answer 1" in printed[3] and "Second Part" in printed[4]
     assert not any("Folded" in text for text in printed[:5]) and "1. Q Folded" in printed[5], "answers are at the end"
+    page.set_content(text)
+    with pytest.raises(pdf.Unfit, match="at most 5 pages, got 6"):
+        pdf.make(page, tmp_path / "long.pdf", "0.1", most=5)
+    assert not (tmp_path / "long.pdf").exists()
     page.set_content(text + "<table><tr><td style='min-width: 900px'>numbers</td></tr></table>")
     with pytest.raises(pdf.Unfit, match="<table> numbers"):
         pdf.make(page, out, "0.1")
