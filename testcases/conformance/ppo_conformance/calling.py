@@ -120,10 +120,8 @@ def _made(name: str, value: Any, way: Way) -> Any:
 
 
 def _call(function: Callable[..., Any], handed: dict[str, Any], way: Way) -> Any:
-    if way.adapt is not None:
-        given = way.adapt(handed)
-        return function(**given) if isinstance(given, dict) else function(*given)
-    return function(**handed)
+    given = way.adapt(handed) if way.adapt else handed
+    return function(**given) if isinstance(given, dict) else function(*given)
 
 
 def _results(returned: Any, operation: Operation, way: Way) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import itertools
 import json
-import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -13,7 +13,7 @@ import numpy
 
 from .calling import Answer, Way, ask, label_of, must_fit
 from .cases import FOLDER, Case, Operation, operation
-from .report import PLAIN, Difference, Report, shown
+from .report import ORDINARY, PLAIN, Difference, Report, shown
 from .slow import OPERATIONS
 
 EXACT, SIX_DIGITS, SINGLE = 1e-9, 2e-6, 1e-4
@@ -76,7 +76,9 @@ def check(
     declared = _declared(of, conventions)
     given = {key: value for one in declared for key, value in (one.given or {}).items()}
     way = Way(adapt, answer, framework, dtype, device, given)
-    without = _known_needs(of, not_supported)
+    without, known = set(not_supported), {need for case in of.cases for need in case.needs}
+    if without - known:
+        raise ValueError(f"no case of {name} needs {sorted(without - known)}; they need {sorted(known)}")
     if adapt is None:
         must_fit(function, min((list(case.arguments) for case in of.cases), key=len))
     check_of = _Check(function, of, way, frozenset(without))
@@ -92,13 +94,6 @@ def _declared(of: Operation, conventions: Mapping[str, Any] | Iterable[str]) -> 
         if one not in known:
             raise ValueError(f"{of.name} has no convention {one!r}; it has {', '.join(known)}")
     return tuple(known[one] for one in names or conventions)
-
-
-def _known_needs(of: Operation, not_supported: Iterable[str]) -> set[str]:
-    known = {need for case in of.cases for need in case.needs}
-    if unknown := set(not_supported) - known:
-        raise ValueError(f"no case of {of.name} needs {sorted(unknown)}; they need {sorted(known)}")
-    return set(not_supported)
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,13 +119,12 @@ class _Check:
         self.of_finite = {id: ask(function, of, of.case(id), asked, way) for id, asked in self.finite.items()}
 
     def infer(self, declared: tuple[Variant, ...]) -> tuple[Variant, ...]:
-        """The smallest set of further conventions under which all plain cases agree, if there is one."""
+        """The smallest set of further conventions under which all ordinary cases agree, or else all plain ones."""
         free = [one for one in variants(self.of.name) if one.quoted and one.options and one not in declared]
-        plain = [case for case in self.cases if case.situation in PLAIN]
-        for size in range(3):
-            for chosen in itertools.combinations(free, size):
-                if not any(self._of_values(case, declared + chosen) for case in plain):
-                    return chosen
+        sets = [chosen for size in range(3) for chosen in itertools.combinations(free, size)]
+        for asked, chosen in itertools.product((ORDINARY, PLAIN), sets):
+            if not any(self._of_values(case, declared + chosen) for case in self.cases if case.situation in asked):
+                return chosen
         return ()
 
     def report(self, label: str, declared: tuple[Variant, ...], inferred: tuple[Variant, ...]) -> Report:
@@ -138,6 +132,7 @@ class _Check:
         found = [one for case in self.cases for one in self._deviations(case, assumed)]
         failing = {one.case.id for one in found}
         agreed = [case for case in self.cases if case.id not in failing]
+        asked, agree = (Counter(case.situation for case in cases) for cases in (self.cases, agreed))
         return Report(
             operation=self.of.name,
             version=self.of.version,
@@ -147,6 +142,7 @@ class _Check:
             agreed=tuple(case.id for case in agreed),
             six_digits=tuple(case.id for case in agreed if self._wrong(case, *self._asked(case, assumed), self.exact)),
             left_out={need: sum(need in case.needs for case in self.of.cases) for need in sorted(self.without)},
+            fails_in={one: f"{asked[one] - agree[one]} of {asked[one]}" for one in asked if agree[one] < asked[one]},
             differences=tuple(sorted(self._grouped(found, assumed), key=lambda one: not one.is_plain)),
         )
 
@@ -253,7 +249,7 @@ class _Check:
 
 def _difference(group: list[_Deviation], cause: str = "", says: str = "") -> Difference:
     smallest = min(
-        group, key=lambda one: (one.case.situation not in PLAIN, _has_nan(one.case), len(str(one.case.arguments)))
+        group, key=lambda one: (one.case.situation not in ORDINARY, _has_nan(one.case), len(str(one.case.arguments)))
     )
     return Difference(
         kind=group[0].kind,
@@ -278,13 +274,7 @@ def _is_nan(need: str) -> bool:
 
 def _finite(case: Case) -> dict[str, Any]:
     """The arguments with 7 wherever NaN or infinity stands, which is where nothing may be read."""
-
-    def number(value: Any) -> Any:
-        if isinstance(value, list):
-            return [number(one) for one in value]
-        return 7.0 if isinstance(value, float) and not math.isfinite(value) else value
-
-    return {name: number(value) for name, value in case.arguments.items()}
+    return json.loads(json.dumps(case.arguments), parse_constant=lambda name: 7.0)
 
 
 def _real(case: Case) -> Any:

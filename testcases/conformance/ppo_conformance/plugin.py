@@ -58,11 +58,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     try:
         asked = [OneCase(name, case.id, marker.kwargs) for case in operation(name).cases]
     except ValueError as error:  # one failing test that says so, and the other operations still run
-        metafunc.parametrize("conformance", [_refused(str(error))], ids=[name])
+        why = str(error)
+        metafunc.parametrize("conformance", [lambda function: pytest.fail(why, pytrace=False)], ids=[name])
         return
     rows = [pytest.param(one, id=one.id, marks=[pytest.mark.xfail] * (one.id in expected)) for one in asked]
     metafunc.parametrize("conformance", rows)
-
-
-def _refused(sentence: str) -> Callable[..., None]:
-    return lambda function: pytest.fail(sentence, pytrace=False)

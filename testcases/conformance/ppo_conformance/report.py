@@ -8,6 +8,8 @@ import numpy
 
 AGREES, CORNER, DIFFERS = "agrees", "fails at a corner", "differs"
 PLAIN = ("plain", "stop")
+ORDINARY = (*PLAIN, "padding")
+"""What every batch has: no corner."""
 _SHORT: dict[str, Any] = {"precision": 5, "separator": ", ", "threshold": 24}
 
 
@@ -29,8 +31,9 @@ class Difference:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it shows where nothing is masked, ended or extreme."""
-        return self.kind != "changed in place" and any(one in PLAIN for one in self.situations)
+        """Whether it shows on ordinary input: nothing ended or extreme, and under the mask plain numbers."""
+        harmless = self.kind in ("changed in place", "padding is not 0")
+        return not harmless and any(one in ORDINARY for one in self.situations)
 
     @property
     def declared_by(self) -> str:
@@ -63,6 +66,8 @@ class Report:
     six_digits: tuple[str, ...]
     """Of those that agreed: to six digits only, as with a small number added or float32 inside."""
     left_out: Mapping[str, int]
+    fails_in: Mapping[str, str]
+    """How many of the cases of a situation do not agree."""
     differences: tuple[Difference, ...]
 
     @property
@@ -79,9 +84,10 @@ class Report:
     def __str__(self) -> str:
         failing = {id for one in self.differences for id in one.cases}
         digits = f", {len(self.six_digits)} of them to six digits only" if self.six_digits else ""
+        fails = "; not in " * bool(failing) + ", ".join(f"{one} ({count})" for one, count in self.fails_in.items())
         lines = [
             f"{self.operation} {self.version} · {self.function} · {self.outcome}",
-            f"agree      {len(self.agreed)} of {len(self.agreed) + len(failing)} cases{digits}",
+            f"agree      {len(self.agreed)} of {len(self.agreed) + len(failing)} cases{digits}{fails}",
         ]
         lines += [f"declared   {name} ({quoted['place']}: {quoted['text']!r})" for name, quoted in self.conventions]
         lines += [
@@ -100,8 +106,5 @@ def shown(results: Mapping[str, Any] | str | None) -> str:
     """The numbers of a result, short."""
     if not isinstance(results, Mapping):
         return str(results or "")
-    parts = []
-    for name, value in results.items():
-        text = str(value) if value is None else numpy.array2string(numpy.asarray(value), **_SHORT)
-        parts.append(f"{name} {' '.join(text.split())}")
-    return "; ".join(parts)
+    texts = {name: numpy.array2string(numpy.asarray(value), **_SHORT) for name, value in results.items()}
+    return "; ".join(f"{name} {' '.join(text.split())}" for name, text in texts.items())

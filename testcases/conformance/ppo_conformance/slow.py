@@ -99,7 +99,7 @@ def gae_response(
                 next_value, carry = 0.0, 0.0
             row.append(carry if m[t] else 0.0)
         advantages.append(row[::-1])
-    returns = _zero_where_masked(_plus(advantages, values), mask)
+    returns = [[a + v if real else 0.0 for a, v, real in _zip(*rows)] for rows in _zip(advantages, values, mask)]
     if whiten:
         advantages = masked_whiten(advantages, mask, whiten == "centred")
     return {"advantages": advantages, "returns": returns}
@@ -156,16 +156,7 @@ def kl(
 
 
 def token_rewards(
-    scores,
-    log_probs,
-    ref_log_probs,
-    mask,
-    kl_coef=0.1,
-    clip_score=5.0,
-    estimator="k1",
-    *,
-    score_at="last",
-    clamp=math.inf,
+    scores, log_probs, ref_log_probs, mask, kl_coef, clip_score=5.0, estimator="k1", *, score_at="last", clamp=math.inf
 ) -> Rows:
     penalties = kl(_zero_where_masked(log_probs, mask), _zero_where_masked(ref_log_probs, mask), estimator, clamp=clamp)
     made = []
@@ -251,10 +242,6 @@ def _mean(numbers: Iterable[Any]) -> Any:
 
 def _zero_where_masked(values: Rows, mask: Rows) -> Rows:
     return [[x if real else 0.0 for x, real in _zip(*rows)] for rows in _zip(values, mask)]
-
-
-def _plus(left: Rows, right: Rows) -> Rows:
-    return [[a + b for a, b in _zip(*rows)] for rows in _zip(left, right)]
 
 
 OPERATIONS: dict[str, Callable[..., Any]] = {

@@ -17,6 +17,9 @@ from .adapters import PROJECTS, Adapter
 from .page import FINDINGS, PAGE, RECORD, page
 from .sources import PINS, Sources, fetch
 
+UNAVAILABLE = (ImportError, FileNotFoundError, subprocess.CalledProcessError)
+"""jax or scipy is not installed; a checkout is missing; a registry does not answer."""
+
 
 def report_of(adapter: Adapter, operation: str) -> Report:
     """The report of one function; an operation may have several, told apart in brackets."""
@@ -40,7 +43,7 @@ def run(key: str, folder: Path) -> dict[str, Any]:
         report = report_of(adapter, operation)
         reports[operation] = {**report.to_dict(), "around": adapter.around}
         print(f"{PINS[key]['name']}: {report}\n", flush=True)
-    return {**PINS[key], "operations": reports}
+    return {**PINS[key], "run on": date.today().isoformat(), "operations": reports}
 
 
 def finding(name: str, folder: Path) -> tuple[Report, Report]:
@@ -60,34 +63,34 @@ def _findings() -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sources", type=Path, default=Path("runs/conformance"), help="where the sources are, or go")
-    parser.add_argument("--only", nargs="*", default=list(PROJECTS), help="projects, by their key in projects.toml")
+    keys = list(PROJECTS)
+    parser.add_argument("--only", nargs="*", choices=keys, default=keys, help="projects, by their key in projects.toml")
     parser.add_argument("--finding", choices=_findings(), help="one of findings.toml")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     try:
-        _run(options)
-    except (ImportError, FileNotFoundError, subprocess.CalledProcessError) as error:  # jax, a checkout, a registry
+        if options.finding:
+            print(*finding(options.finding, options.sources), sep="\n\nwith the edit:\n")
+        elif missing := _record(options.only, options.sources):
+            parser.error("; ".join(missing))
+    except UNAVAILABLE as error:
         parser.error(str(error))
 
 
-def _run(options: argparse.Namespace) -> None:
-    if options.finding:
-        as_it_is, edited = finding(options.finding, options.sources)
-        print(as_it_is, "", "with the edit:", edited, sep="\n")
-        return
-    record = json.loads(RECORD.read_text()) if RECORD.is_file() else {"projects": {}}
-    for key in options.only:
-        record["projects"][key] = run(key, options.sources)
-    edited = {
-        name: finding(name, options.sources)[1]
-        for name in _findings()
-        if _findings()[name].get("project", name) in options.only
-    }
-    record["with the edits"] = record.get("with the edits", {}) | {name: one.outcome for name, one in edited.items()}
-    record["run on"] = date.today().isoformat()
+def _record(keys: list[str], folder: Path) -> list[str]:
+    """Run these projects, and say which could not be had: those keep what was recorded, with its date."""
+    record, missing = json.loads(RECORD.read_text()), []
+    for key in keys:
+        names = [name for name, one in _findings().items() if one.get("project", name) == key]
+        try:
+            record["projects"][key] = run(key, folder)
+            record["with the edits"] |= {name: finding(name, folder)[1].outcome for name in names}
+        except UNAVAILABLE as error:
+            missing.append(f"{key} was not run: {error}")
     record["projects"] = {key: record["projects"][key] for key in PROJECTS if key in record["projects"]}
     RECORD.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
     PAGE.write_text(page())
+    return missing
 
 
 if __name__ == "__main__":

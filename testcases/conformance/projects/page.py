@@ -20,7 +20,8 @@ are, on the {cases} hand-worked cases of `ppo-conformance` {version} (`testcases
 Nothing is said of a version that was not run, nor of a training.
 
 **How to read a row.** *agrees*: on all its cases, perhaps as a declared convention, whose place is quoted. *fails at a
-corner*: the plain cases agree, and the case whose id is given does not. *differs*: a plain case does not agree. A
+corner*: the ordinary cases agree, and the case whose id is given does not. *differs*: an ordinary case does not agree:
+a plain one, or one with numbers under the mask. How many of a situation's cases do not agree stands behind it. A
 difference is no verdict: look at the case (`ppo-conform --case gae-response-gap-01`), read the code, and judge. A case
 can be wrong, too; the README says what would convince us.
 
@@ -45,7 +46,9 @@ def page() -> str:
     cases = [case for name in operations() for case in operation(name).cases]
     places = len({project["repository"] for project in record["projects"].values()})
     version = operation("gae").version
-    counts = {"projects": places, "cases": len(cases), "version": version, "date": record["run on"], "opened": opened}
+    dates = sorted({project["run on"] for project in record["projects"].values()})
+    date = " and ".join(dates) if len(dates) < 3 else f"{dates[0]} to {dates[-1]}"
+    counts = {"projects": places, "cases": len(cases), "version": version, "date": date, "opened": opened}
     text = HEAD.format(**counts)
     text += "".join(_finding(name, found, record) for name, found in findings.items())
     text += "\n## Operation by operation\n"
@@ -111,7 +114,9 @@ def cells(project: dict[str, Any], name: str, report: dict[str, Any]) -> list[st
     for need, count in report["left_out"].items():
         first = next(case.id for case in operation(name).cases if need in case.needs)
         entries.append(f"{need}: not supported, left out from {first} on ({count})")
-    entries += [f"{', '.join(one['situations'])}: {_what(one)} ({one['smallest']})" for one in report["differences"]]
+    for one in report["differences"]:
+        where = ", ".join(f"{at} ({report['fails_in'][at]})" for at in one["situations"])
+        entries.append(f"{where}: {_what(one)} ({one['smallest']})")
     return entries
 
 

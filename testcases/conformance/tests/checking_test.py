@@ -61,6 +61,12 @@ def raw(rewards, values, mask, gamma, lam, real_only=True, add=0.0):
     return advantages, advantages + values
 
 
+def test_what_fails_with_padding_differs_and_the_heading_counts_it():
+    report = check(lambda **given: raw(**given, real_only=False), "gae_response", conventions=["padding=any"])
+    assert report.outcome == DIFFERS and report.differences[0].cause == "masked_positions_are_steps"
+    assert "agree      11 of 28 cases; not in NaN under the mask (2 of 2), padding (3 of 4), gap (11" in str(report)
+
+
 def test_a_gap_taken_for_a_step_is_one_line_of_a_corner():
     report = check(raw, "gae_response", conventions={"padding": "any"})
     assert report.outcome == CORNER
@@ -108,6 +114,8 @@ def test_an_inferred_convention_is_no_agreement():
     assert report.outcome == DIFFERS and [name for name, _ in report.inferred] == ["half=1"]
     assert "inferred   half=1" in str(report)
     assert check(whole, "value_loss", conventions={"half": 1}).outcome == AGREES
+    by_row = check(lambda values, mask: (values * mask).sum(1).div(mask.sum(1)).nanmean(), "masked_mean")
+    assert [name for name, _ in by_row.inferred] == ["reduction=row"], "which padding alone shows"
 
 
 def test_what_nobody_states_differs_on_plain_input():
