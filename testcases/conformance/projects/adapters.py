@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 import torch
@@ -58,6 +58,16 @@ def _rows(function: Callable[..., Any], stack: Callable[..., Any] = torch.stack)
         return tuple(stack(list(part)) for part in zip(*rows, strict=True))
 
     return asked
+
+
+def _of_real(function: Callable[..., Any], *conventions: str, framework: str = "torch") -> Adapter:
+    """A loss without a mask, function(clip, ...): the real tokens alone are handed on."""
+
+    def asked(mask, clip_epsilon, **columns):
+        return function(clip_epsilon, **{name: one[mask] for name, one in columns.items()})
+
+    around = "no padding there: the real tokens alone are handed on"
+    return Adapter(asked, conventions, framework=framework, around=around)
 
 
 def trl(sources: Sources) -> Adapters:
@@ -266,13 +276,21 @@ def openrlhf(sources: Sources) -> Adapters:
 
 
 def nemo(sources: Sources) -> Adapters:
-    names = ("calculate_kl", "masked_mean", "calculate_baseline_and_std_per_prompt")
-    of = sources.cut("nemo_rl/algorithms/utils.py", *names, **TORCH)
-    file = "nemo_rl/algorithms/advantage_estimator.py"
-    gae = sources.cut(file, "GeneralizedAdvantageEstimator._compute_gae", **TORCH)["_compute_gae"]
+    names = ("calculate_kl", "masked_mean", "masked_var", "calculate_baseline_and_std_per_prompt")
+    of = sources.cut("nemo_rl/algorithms/utils.py", *names, Optional=Optional, **TORCH)
+    file, names = (
+        "nemo_rl/algorithms/advantage_estimator.py",
+        ("_compute_gae", "_reward_whiten", "_build_token_level_rewards"),
+    )
+    estimator_of = sources.cut(file, *(f"GeneralizedAdvantageEstimator.{name}" for name in names), **of)
 
     def gae_response(rewards, values, mask, gamma, lam):
-        return gae(Namespace(gae_lambda=lam, gae_gamma=gamma), rewards, values, mask.to(rewards.dtype))
+        given = Namespace(gae_lambda=lam, gae_gamma=gamma)
+        return estimator_of["_compute_gae"](given, rewards, values, mask.to(rewards.dtype))
+
+    def token_rewards(scores, log_probs, ref_log_probs, mask, kl_coef, clip_score, estimator):
+        given = Namespace(use_kl_in_reward=True, kl_coef=kl_coef, kl_type=estimator)
+        return estimator_of["_build_token_level_rewards"](given, scores, mask.long(), log_probs, ref_log_probs)
 
     def leave_one_out(scores):
         prompts = torch.arange(len(scores)).repeat_interleave(scores.shape[1])[:, None]
@@ -282,7 +300,11 @@ def nemo(sources: Sources) -> Adapters:
 
     return {
         "masked_mean": Adapter(of["masked_mean"]),
+        "masked_whiten": Adapter(
+            lambda values, mask, shift_mean: estimator_of["_reward_whiten"](None, values, mask, shift_mean), FREE
+        ),
         "gae_response": Adapter(gae_response, (*FREE, *DATA)),
+        "token_rewards": Adapter(token_rewards, (*FREE, *DATA, "clamp=10"), ("clip score",)),
         "kl": Adapter(
             lambda log_probs, ref_log_probs, estimator: of["calculate_kl"](log_probs, ref_log_probs, estimator),
             ("clamp=10",),
@@ -402,7 +424,11 @@ def torchtune(sources: Sources) -> Adapters:
 def open_instruct(sources: Sources) -> Adapters:
     file = "open_instruct/rl_utils.py"
     of = sources.cut(file, "calculate_advantages", "calculate_advantages_packed", "masked_mean", **TORCH)
-    of = sources.cut("open_instruct/model_utils.py", "entropy_from_logits", **of)
+    of = sources.cut("open_instruct/model_utils.py", "entropy_from_logits", "first_true_indices", **of)
+
+    def response_mask(responses, stop_token_ids):
+        first = of["first_true_indices"](torch.isin(responses, torch.tensor(stop_token_ids, dtype=torch.long)))
+        return torch.arange(responses.shape[1]) <= first[:, None]
 
     def packed(rewards, values, mask, gamma, lam):
         zero = np.zeros_like(rewards)
@@ -414,6 +440,7 @@ def open_instruct(sources: Sources) -> Adapters:
         "gae_response": Adapter(
             packed, FREE, ("nan under the mask",), "numpy", "the packed version, which its tests alone call"
         ),
+        "response_mask": Adapter(response_mask, around="of first_true_indices: what stands up to it is made here"),
     }
 
 
@@ -511,6 +538,14 @@ def summarize(sources: Sources) -> Adapters:
     names = ("masked_mean", "masked_var", "masked_whiten", "first_true_indices", "truncate_response")
     of = sources.cut(file, *names, **TORCH)
 
+    loop = sources.block(file, "", "lastgaelam = 0", "returns = advantages + values")
+
+    def gae_response(rewards, values, mask, gamma, lam):
+        values, rewards = (one.masked_fill(~mask, 0.0) for one in (values, rewards))
+        names = {"rewards": rewards, "values": values, "responses": rewards}
+        found = loop(torch=torch, args=Namespace(ppo=Namespace(gamma=gamma, lam=lam)), **names)
+        return found["advantages"], found["returns"]
+
     def truncate(responses, stop_token_ids, pad_token_id):
         return of["truncate_response"](
             Namespace(truncate_token_id=stop_token_ids[0]), Namespace(pad_token_id=pad_token_id), responses
@@ -519,6 +554,9 @@ def summarize(sources: Sources) -> Adapters:
     return {
         "masked_mean": Adapter(of["masked_mean"]),
         "masked_whiten": Adapter(of["masked_whiten"], (*FREE, "variance=n")),
+        "gae_response": Adapter(
+            gae_response, (*FREE, *DATA), ("gaps",), around="before whitening; padding filled from its first token on"
+        ),
         "truncate_after_stop": Adapter(truncate, (), ("several stops",)),
     }
 
@@ -538,20 +576,18 @@ def cleanrl(sources: Sources) -> Adapters:
     policy = sources.block("cleanrl/ppo.py", "", "pg_loss1 = ", "pg_loss = ")
     value = sources.block("cleanrl/ppo.py", "", "v_loss_unclipped = ", "v_loss = ")
 
-    def policy_loss(log_probs, old_log_probs, advantages, clip_epsilon, mask):
-        ratio = (log_probs[mask] - old_log_probs[mask]).exp()
-        return policy(torch=torch, mb_advantages=advantages[mask], ratio=ratio, args=Namespace(clip_coef=clip_epsilon))[
-            "pg_loss"
-        ]
+    def policy_loss(clip, log_probs, old_log_probs, advantages):
+        names = {"mb_advantages": advantages, "ratio": (log_probs - old_log_probs).exp()}
+        return policy(torch=torch, args=Namespace(clip_coef=clip), **names)["pg_loss"]
 
-    def value_loss(values, old_values, returns, clip_epsilon, mask):
-        names = {"newvalue": values[mask], "b_values": old_values[mask], "b_returns": returns[mask]}
-        return value(torch=torch, mb_inds=slice(None), args=Namespace(clip_coef=clip_epsilon), **names)["v_loss"]
+    def value_loss(clip, values, old_values, returns):
+        names = {"newvalue": values, "b_values": old_values, "b_returns": returns, "mb_inds": slice(None)}
+        return value(torch=torch, args=Namespace(clip_coef=clip), **names)["v_loss"]
 
     return {
         "gae": Adapter(_steps(gae), DATA, around="dones are those before a step, and next_done"),
-        "policy_loss": Adapter(policy_loss, around="no padding there: the real tokens alone are handed on"),
-        "value_loss": Adapter(value_loss, around="no padding there: the real tokens alone are handed on"),
+        "policy_loss": _of_real(policy_loss),
+        "value_loss": _of_real(value_loss),
     }
 
 
@@ -564,7 +600,20 @@ def ikostrikov(sources: Sources) -> Adapters:
         compute(storage, values[-1], True, gamma, lam, use_proper_time_limits=False)
         return storage.returns[:-1] - values[:-1], storage.returns[:-1]
 
-    return {"gae": Adapter(_steps(gae), DATA)}
+    file = "a2c_ppo_acktr/algo/ppo.py"
+    policy = sources.block(file, "PPO.update", "ratio = ", "action_loss = ")
+    value = sources.block(file, "PPO.update", "value_pred_clipped = ", "value_loss = ")
+
+    def policy_loss(clip, log_probs, old_log_probs, advantages):
+        names = {"action_log_probs": log_probs, "old_action_log_probs_batch": old_log_probs, "adv_targ": advantages}
+        return policy(torch=torch, self=Namespace(clip_param=clip), **names)["action_loss"]
+
+    def value_loss(clip, values, old_values, returns):
+        names = {"values": values, "value_preds_batch": old_values, "return_batch": returns}
+        return value(torch=torch, self=Namespace(clip_param=clip), **names)["value_loss"]
+
+    losses = {"policy_loss": _of_real(policy_loss), "value_loss": _of_real(value_loss)}
+    return {"gae": Adapter(_steps(gae), DATA), **losses}
 
 
 def rlax(sources: Sources) -> Adapters:
@@ -580,7 +629,16 @@ def rlax(sources: Sources) -> Adapters:
         advantages = np.asarray(estimate(jnp.array(rewards), jnp.array(gamma * (1.0 - dones)), lam, jnp.array(values)))
         return advantages, advantages + values[:-1]
 
-    return {"gae": Adapter(_rows(gae, np.stack), DATA, framework="numpy", around="discounts are gamma * (1 - dones)")}
+    name = "clipped_surrogate_pg_loss"
+    surrogate = sources.cut("rlax/_src/policy_gradients.py", name, jax=jax, jnp=jnp, chex=chex)[name]
+
+    def policy_loss(clip, log_probs, old_log_probs, advantages):
+        return np.asarray(surrogate(jnp.exp(log_probs - old_log_probs), jnp.array(advantages), clip))
+
+    return {
+        "gae": Adapter(_rows(gae, np.stack), DATA, framework="numpy", around="discounts are gamma * (1 - dones)"),
+        "policy_loss": _of_real(policy_loss, *DATA, framework="numpy"),
+    }
 
 
 def tianshou(sources: Sources) -> Adapters:
@@ -594,9 +652,23 @@ def tianshou(sources: Sources) -> Adapters:
 
     around = "compute_episodic_return sets the value behind a terminal step to 0, and ends the rollout at its last step"
     limits = _rows(partial(gae, terminal=False), np.stack)
+    file, update = "tianshou/algorithm/modelfree/ppo.py", "PPO._update_with_batch"
+    policy = sources.block(file, update, "surr1 = ", "if self.dual_clip")
+    value = sources.block(file, update, *["if self.value_clip"] * 2)
+
+    def policy_loss(clip, log_probs, old_log_probs, advantages):
+        names = {"ratios": (log_probs - old_log_probs).exp(), "advantages": advantages}
+        return policy(torch=torch, self=Namespace(eps_clip=clip, dual_clip=None), **names)["clip_loss"]
+
+    def value_loss(clip, values, old_values, returns):
+        names = {"value": values, "minibatch": Namespace(v_s=old_values, returns=returns)}
+        return value(torch=torch, self=Namespace(eps_clip=clip, value_clip=True), **names)["vf_loss"]
+
     return {
         "gae": Adapter(_rows(gae, np.stack), DATA, framework="numpy", around=around),
         "gae (time limits)": Adapter(limits, *TIME_LIMITS, framework="numpy", around=around),
+        "policy_loss": _of_real(policy_loss),
+        "value_loss": _of_real(value_loss, "half=1"),
     }
 
 
@@ -619,10 +691,23 @@ def sb3(sources: Sources) -> Adapters:
             at_limit(self=Namespace(gamma=gamma), rewards=rewards, idx=idx, terminal_value=values[1:][idx])
         return gae(rewards, values, dones, gamma, lam)
 
+    policy = sources.block("stable_baselines3/ppo/ppo.py", "PPO.train", "policy_loss_1 = ", "policy_loss = ")
+    value = sources.block("stable_baselines3/ppo/ppo.py", "PPO.train", "if self.clip_range_vf is", "value_loss = ")
+
+    def policy_loss(clip, log_probs, old_log_probs, advantages):
+        names = {"ratio": (log_probs - old_log_probs).exp(), "advantages": advantages}
+        return policy(th=torch, clip_range=clip, **names)["policy_loss"]
+
+    def value_loss(clip, values, old_values, returns):
+        names = {"values": values, "rollout_data": Namespace(old_values=old_values, returns=returns)}
+        return value(th=torch, F=F, self=Namespace(clip_range_vf=clip), clip_range_vf=clip, **names)["value_loss"]
+
     around = "float32 buffers; dones are those before a step"
     return {
         "gae": Adapter(_steps(gae), DATA, framework="numpy", around=around),
         "gae (time limits)": Adapter(_steps(limits), *TIME_LIMITS, framework="numpy", around=around),
+        "policy_loss": _of_real(policy_loss),
+        "value_loss": _of_real(value_loss, "half=1"),
     }
 
 
@@ -687,23 +772,18 @@ def rsl_rl(sources: Sources) -> Adapters:
         loop(st=st, last_values=values[-1], self=Namespace(gamma=gamma, lam=lam))
         return st.advantages, st.returns
 
-    def policy_loss(log_probs, old_log_probs, advantages, clip_epsilon, mask):
-        names = {
-            "ratio": (log_probs[mask] - old_log_probs[mask]).exp(),
-            "batch": Namespace(advantages=advantages[mask]),
-        }
-        return policy(torch=torch, self=Namespace(clip_param=clip_epsilon), **names)["surrogate_loss"]
+    def policy_loss(clip, log_probs, old_log_probs, advantages):
+        names = {"ratio": (log_probs - old_log_probs).exp(), "batch": Namespace(advantages=advantages)}
+        return policy(torch=torch, self=Namespace(clip_param=clip), **names)["surrogate_loss"]
 
-    def value_loss(values, old_values, returns, clip_epsilon, mask):
-        batch = Namespace(values=old_values[mask], returns=returns[mask])
-        return value(torch=torch, values=values[mask], batch=batch, self=Namespace(clip_param=clip_epsilon))[
-            "value_loss"
-        ]
+    def value_loss(clip, values, old_values, returns):
+        names = {"values": values, "batch": Namespace(values=old_values, returns=returns)}
+        return value(torch=torch, self=Namespace(clip_param=clip), **names)["value_loss"]
 
     return {
         "gae": Adapter(_steps(gae), DATA, around="before the normalization of the whole rollout"),
-        "policy_loss": Adapter(policy_loss, around="no padding there: the real tokens alone are handed on"),
-        "value_loss": Adapter(value_loss, ("half=1",), around="no padding there: the real tokens alone are handed on"),
+        "policy_loss": _of_real(policy_loss),
+        "value_loss": _of_real(value_loss, "half=1"),
     }
 
 
