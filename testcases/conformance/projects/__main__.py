@@ -64,7 +64,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sources", type=Path, default=Path("runs/conformance"), help="where the sources are, or go")
     keys = list(PROJECTS)
-    parser.add_argument("--only", nargs="*", choices=keys, default=keys, help="projects, by their key in projects.toml")
+    parser.add_argument("--only", nargs="*", metavar="KEY", choices=keys, default=keys, help="keys of projects.toml")
     parser.add_argument("--finding", choices=_findings(), help="one of findings.toml")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
