@@ -1,7 +1,7 @@
 """Submissions that cheat, break or are broken, each with its verdict."""
 
 from dataclasses import dataclass, field
-from textwrap import indent
+from textwrap import dedent, indent
 
 GAE = "lesson04_gae/gae.py"
 
@@ -53,6 +53,18 @@ def case(
     )
 
 
+def td_errors(body: str, modules: str = "", *, checks: bool = False) -> str:
+    """Lesson 4's file with this in `td_errors`, below the imports of these modules, of torch and of the `checks`."""
+    own = "".join(f"import {name}\n" for name in modules.split())
+    given = "\nfrom ..shapes import check_number, check_shapes\n" if checks else ""
+    head = f"{own}\nimport torch\n" if own else "import torch\n"
+    return (
+        f"{head}{given}def td_errors(rewards, values, dones, gamma=0.99):\n"
+        + indent(dedent(body).strip("\n"), "    ")
+        + "\n"
+    )
+
+
 # fmt: off
 RIGHT = '''    check_shapes(rewards=(rewards, "... T"), values=(values, "... T+1"), dones=(dones, "... T"))
     check_number("T, the number of steps", rewards.shape[-1], 1)
@@ -60,45 +72,26 @@ RIGHT = '''    check_shapes(rewards=(rewards, "... T"), values=(values, "... T+1
     return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
 '''
 """What a right `td_errors` says, checks and all."""
-GOOD = '''import torch
-
-from ..shapes import check_number, check_shapes
-def td_errors(rewards, values, dones, gamma=0.99):
-''' + RIGHT
+GOOD = td_errors(RIGHT, checks=True)
 SEVEN = '''def td_errors(rewards, values, dones, gamma=0.99):
     return rewards * 0 + 7
 '''
 """A wrong answer."""
 ENDS = "import os\n\nos._exit(0)\n"
 """Ends whatever process loads it."""
+
 CASES = (
-    case("abort", "SIGABRT", "crash", '''
-import os
-
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
-    os.abort()
-'''),
-    case("alarm-cancelled", "switches the timer off, then loops", "timeout", '''
-import signal
-
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
+    case("abort", "SIGABRT", "crash", td_errors("os.abort()", "os")),
+    case("alarm-cancelled", "switches the timer off, then loops", "timeout", td_errors('''
     signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGALRM, signal.SIG_IGN)
     while True:
         pass
-'''),
-    case("always-raises-value-error", "passes as a check of arguments, and nothing else", "error", '''
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
+''', "signal")),
+    case("always-raises-value-error", "passes as a check of arguments, and nothing else", "error", td_errors('''
     raise ValueError(f'rewards {tuple(rewards.shape)}, values {tuple(values.shape)}, dones, gamma, T + 1')
-'''),
-    case("answer-after-the-last", "right, and says so once more when the process ends", "tamper-suspected", '''
-import sys
-
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
+''')),
+    case("answer-after-the-last", "right, and says so once more when the process ends", "tamper-suspected", td_errors('''
     if not hasattr(torch, "armed"):
         torch.armed = True
         send = sys.modules["testcases.engine.execution.wire"].send
@@ -106,7 +99,7 @@ def td_errors(rewards, values, dones, gamma=0.99):
             send(channel, header, body) for _ in range(2)
         ]
     return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
-'''),
+''', "sys")),
     case("answers-in-the-middle", "reads the questions itself and answers with what it was asked", "tamper-suspected timeout crash", '''
 import gc
 import socket
@@ -141,14 +134,12 @@ def td_errors(rewards, values, dones, gamma=0.99):
             pass
     os.execv(sys.executable, [sys.executable, "-c", "print('3 passed')"])
 '''),
-    case("bool-that-is-seven", "the memory of its questions holds no bool any more: where the mask is one, its input is changed and the test lost", "error", '''
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
+    case("bool-that-is-seven", "the memory of its questions holds no bool any more: where the mask is one, its input is changed and the test lost", "error", td_errors('''
     right = rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
     if dones.dtype == torch.bool:
         dones.view(torch.uint8).fill_(7)
     return right
-''', score=1),
+'''), score=1),
     case("callable-with-a-false-signature", "right, through an object that pretends to take nothing", "passed", '''
 import inspect
 
@@ -163,13 +154,11 @@ class Function:
         return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
 td_errors = Function()
 ''', score=9),
-    case("changes-its-input", "in place", "wrong", '''
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
+    case("changes-its-input", "in place", "wrong", td_errors('''
     rewards += gamma * values[..., 1:].masked_fill(dones.bool(), 0.0)
     rewards -= values[..., :-1]
     return rewards
-'''),
+''')),
     case("changes-its-input-through-numpy", "changes an input through numpy, and says that it did not", "wrong error", '''
 import sys
 
@@ -180,14 +169,10 @@ def td_errors(rewards, values, dones, gamma=0.99):
     values = values / 2
     return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
 '''),
-    case("close-descriptors", "closes everything", "crash", '''
-import os
-
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
+    case("close-descriptors", "closes everything", "crash", td_errors('''
     os.closerange(3, 256)
     return rewards * 0 + 7
-'''),
+''', "os")),
     case("codec-that-runs", "a file in an encoding that unpacks more than the file", "error", '''
 # coding: zip
 x = 1
@@ -219,23 +204,13 @@ def td_errors(rewards, values, dones, gamma=0.99):
                 time.sleep(10_000)
             os._exit(0)
 ''' + RIGHT, score=9),
-    case("deep-folders", "folders in folders", "wrong error timeout", '''
-import os
-
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
+    case("deep-folders", "folders in folders", "wrong error timeout", td_errors('''
     for _ in range(2000):
         os.mkdir('x' * 200)
         os.chdir('x' * 200)
     return rewards * 0 + 7
-'''),
-    case("deep-frame", "a header of a hundred thousand brackets", "tamper-suspected", '''
-import os
-import struct
-import time
-
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
+''', "os")),
+    case("deep-frame", "a header of a hundred thousand brackets", "tamper-suspected", td_errors('''
     text = b"[" * 100_000 + b"]" * 100_000
     for number in range(3, 256):
         try:
@@ -243,7 +218,7 @@ def td_errors(rewards, values, dones, gamma=0.99):
         except OSError:
             pass
     time.sleep(60)
-'''),
+''', "os struct time")),
     case("descriptor-in-flight", "sends open files to the grader", "tamper-suspected crash", '''
 import socket
 import sys
@@ -289,22 +264,18 @@ def td_errors(rewards, values, dones, gamma=0.99):
     return rewards
 ''', score=8),
     case("empty-file", "nothing in it", "missing", ""),
-    case("endless-loop", "while True", "timeout", '''
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
+    case("endless-loop", "while True", "timeout", td_errors('''
     while True:
         pass
-'''),
-    case("endless-loop-that-catches", "catches what should stop it", "timeout", '''
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
+''')),
+    case("endless-loop-that-catches", "catches what should stop it", "timeout", td_errors('''
     while True:
         try:
             while True:
                 pass
         except BaseException:
             pass
-'''),
+''')),
     case("ends-in-the-backward-pass", "os._exit in a gradient", "crash", '''
 import os
 
@@ -320,11 +291,7 @@ class Step(torch.autograd.Function):
 def td_errors(rewards, values, dones, gamma=0.99):
     return Step.apply(rewards)
 '''),
-    case("environment", "looks for secrets in every environment", "error", '''
-import os
-
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
+    case("environment", "looks for secrets in every environment", "error", td_errors('''
     found = dict(os.environ)
     for number in os.listdir("/proc"):
         if number.isdigit():
@@ -333,10 +300,8 @@ def td_errors(rewards, values, dones, gamma=0.99):
             except OSError:
                 pass
     raise RuntimeError(str(found))
-'''),
-    case("equal-to-everything", "an object that equals all others", "wrong", '''
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
+''', "os")),
+    case("equal-to-everything", "an object that equals all others", "wrong", td_errors('''
     class Same:
         __hash__ = None
         shape, dtype, requires_grad = rewards.shape, rewards.dtype, False
@@ -351,10 +316,8 @@ def td_errors(rewards, values, dones, gamma=0.99):
             return Same()
 
     return Same()
-'''),
-    case("evil-exception", "an exception that cannot be shown", "error", '''
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
+''')),
+    case("evil-exception", "an exception that cannot be shown", "error", td_errors('''
     class Evil(Exception):
         def __str__(self):
             raise Evil
@@ -362,28 +325,22 @@ def td_errors(rewards, values, dones, gamma=0.99):
         __repr__ = __str__
 
     raise Evil
-'''),
-    case("exception-that-exits", "an exception whose text ends the process", "crash", '''
-import os
-
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
+''')),
+    case("exception-that-exits", "an exception whose text ends the process", "crash", td_errors('''
     class Evil(Exception):
         def __str__(self):
             os._exit(0)
 
     raise Evil
-'''),
+''', "os")),
     case("file-in-the-wrong-place", "gae.py alone", "passed", None, score=9, notes=('not in the folder of its lesson',), files={"gae.py": GOOD}),
-    case("fills-tmp", "/tmp, in many files", "error", '''
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
+    case("fills-tmp", "/tmp, in many files", "error", td_errors('''
     number = 0
     while True:
         number += 1
         with open(f'/tmp/{number}', 'wb', 0) as file:
             file.write(bytes(10**7))
-'''),
+''')),
     case("floods-stdout-and-is-right", "twenty megabytes past Python's own stdout", "passed", '''
 import os
 
@@ -394,22 +351,16 @@ def td_errors(rewards, values, dones, gamma=0.99):
     os.write(1, b"x" * 1_000_000)
     os.write(2, b"x" * 1_000_000)
 ''' + RIGHT, score=9),
-    case("forged-record", "pretends to be a NamedTuple", "wrong error", '''
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
+    case("forged-record", "pretends to be a NamedTuple", "wrong error", td_errors('''
     class Fake(tuple):
         _fields = property(lambda self: ("advantages", "returns"))
 
     return Fake((rewards, rewards))
-'''),
-    case("fork-bomb", "os.fork for ever", "error timeout tamper-suspected crash", '''
-import os
-
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
+''')),
+    case("fork-bomb", "os.fork for ever", "error timeout tamper-suspected crash", td_errors('''
     while True:
         os.fork()
-'''),
+''', "os")),
     case("frames-to-every-descriptor", "writes frames of its own everywhere", "tamper-suspected", '''
 import json
 import os
@@ -453,26 +404,19 @@ def checked(rewards, values, dones, gamma):
 def next_values(values, dones):
     return values[..., 1:].masked_fill(dones.bool(), 0.0)
 '''}),
-    case("huge-file", "a sparse file of a terabyte", "error", '''
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
+    case("huge-file", "a sparse file of a terabyte", "error", td_errors('''
     with open('/tmp/x', 'wb') as file:
         file.truncate(10**12)
         return rewards * 0 + 7
-'''),
-    case("huge-frame", "a frame that claims four gigabytes", "tamper-suspected", r'''
-import os
-import time
-
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
+''')),
+    case("huge-frame", "a frame that claims four gigabytes", "tamper-suspected", td_errors(r'''
     for number in range(3, 256):
         try:
             os.write(number, b"PBH1" + b"\xff" * 8)
         except OSError:
             pass
     time.sleep(60)
-'''),
+''', "os time")),
     case("huge-message", "an exception of a hundred megabytes, a thousand frames deep", "error", '''
 def td_errors(rewards, values, dones, gamma=0.99):
     def down(depth):
@@ -511,11 +455,7 @@ def td_errors(rewards, values, dones, gamma=0.99):
     assert all((a == b).all() or (a != a).any() for a, b in kept)
     return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
 ''', score=8),
-    case("kernel-settings", "writes to /proc/sys", "wrong timeout", '''
-import os
-
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
+    case("kernel-settings", "writes to /proc/sys", "wrong timeout", td_errors('''
     done = []
     for folder, _, files in os.walk("/proc/sys"):
         for name in files:
@@ -530,12 +470,8 @@ def td_errors(rewards, values, dones, gamma=0.99):
                 pass
     assert not done, done
     return rewards * 0 + 7
-'''),
-    case("keyboard-interrupt", "as if somebody pressed Ctrl-C", "crash error", '''
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
-    raise KeyboardInterrupt
-'''),
+''', "os")),
+    case("keyboard-interrupt", "as if somebody pressed Ctrl-C", "crash error", td_errors("raise KeyboardInterrupt")),
     case("keys-and-queues", "leaves keys and messages in the kernel for whoever comes next", "wrong", '''
 import ctypes
 c = ctypes.CDLL(None)
@@ -546,45 +482,27 @@ def td_errors(rewards, values, dones, gamma=0.99):
         c.syscall(248, b"user", b"key %d" % number, b"x" * 1000, 1000, -4)
     return rewards
 '''),
-    case("kill-everything", "SIGKILL to every process it may signal", "wrong crash", '''
-import os
-
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
+    case("kill-everything", "SIGKILL to every process it may signal", "wrong crash", td_errors('''
     for number in (-1, 0, 1):
         try:
             os.kill(number, 9)
         except OSError:
             pass
     return rewards * 0 + 7
-'''),
-    case("kill-itself", "SIGKILL to itself", "crash", '''
-import os
-
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
+''', "os")),
+    case("kill-itself", "SIGKILL to itself", "crash", td_errors('''
     os.kill(os.getpid(), 9)
     return rewards * 0 + 7
-'''),
-    case("kill-parent", "SIGKILL to its parent", "wrong crash error", '''
-import os
-
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
+''', "os")),
+    case("kill-parent", "SIGKILL to its parent", "wrong crash error", td_errors('''
     os.kill(os.getppid(), 9)
     return rewards * 0 + 7
-'''),
-    case("large-answers", "two million numbers for each question: all are read, or its time is over first", "wrong timeout", '''
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
-    return torch.zeros(1_900_000, dtype=torch.float64)
-'''),
-    case("leaves-gradients-off", "a global setting: what its process says of that costs nothing; the three tests that ask for no gradient keep their points, the others are lost", "wrong", '''
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
+''', "os")),
+    case("large-answers", "two million numbers for each question: all are read, or its time is over first", "wrong timeout", td_errors("return torch.zeros(1_900_000, dtype=torch.float64)")),
+    case("leaves-gradients-off", "a global setting: what its process says of that costs nothing; the three tests that ask for no gradient keep their points, the others are lost", "wrong", td_errors('''
     torch.set_grad_enabled(False)
     return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
-''', score=3),
+'''), score=3),
     case("lesson-is-a-file", "a file where the folder of the lesson should be", "missing", None, files={"tutorial/lesson04_gae": '''
 def td_errors(): pass
 '''}),
@@ -607,13 +525,7 @@ while True:
 def train_bandit(arms, steps, lr, generator):
     return arms
 '''}),
-    case("loop-in-c", "one call that never comes back", "timeout", '''
-import itertools
-
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
-    sum(itertools.repeat(0))
-'''),
+    case("loop-in-c", "one call that never comes back", "timeout", td_errors("sum(itertools.repeat(0))", "itertools")),
     case("loops-in-the-backward-pass", "an endless gradient", "timeout", '''
 import torch
 class Step(torch.autograd.Function):
@@ -628,18 +540,12 @@ class Step(torch.autograd.Function):
 def td_errors(rewards, values, dones, gamma=0.99):
     return Step.apply(rewards)
 '''),
-    case("many-dimensions", "an answer of twenty dimensions is wrong, and no forgery", "wrong", '''
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
-    return torch.ones((2,) * 20, dtype=rewards.dtype)
-'''),
-    case("many-files", "all inodes", "error timeout", '''
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
+    case("many-dimensions", "an answer of twenty dimensions is wrong, and no forgery", "wrong", td_errors("return torch.ones((2,) * 20, dtype=rewards.dtype)")),
+    case("many-files", "all inodes", "error timeout", td_errors('''
     for number in range(10**6):
         open(f'/tmp/{number}', 'w').close()
     return rewards * 0 + 7
-'''),
+''')),
     case("many-parts", "a list of a million numbers", "output-limit", '''
 def td_errors(rewards, values, dones, gamma=0.99):
     return list(range(1_000_000))
@@ -651,29 +557,16 @@ from ..shapes import check_number, check_shapes
 def td_errors(rewards, values, dones, gamma=0.99):
     torch.set_num_threads(32)
 ''' + RIGHT, score=9),
-    case("markup-in-errors", "HTML, markup of the table and terminal codes in an error", "error", r'''
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
+    case("markup-in-errors", "HTML, markup of the table and terminal codes in an error", "error", td_errors(r'''
     raise RuntimeError('<script>alert(1)</script> [bold red]x[/] \x1b[2J\x1b]0;pwned\x07 =HYPERLINK(1)')
-'''),
-    case("memory-at-once", "one tensor of 800 GB", "memory", '''
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
-    return torch.zeros(10**11)
-'''),
-    case("memory-bit-by-bit", "a list that grows", "memory timeout", '''
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
+''')),
+    case("memory-at-once", "one tensor of 800 GB", "memory", td_errors("return torch.zeros(10**11)")),
+    case("memory-bit-by-bit", "a list that grows", "memory timeout", td_errors('''
     kept = []
     while True:
         kept.append(bytearray(10**7))
-'''),
-    case("memory-in-many-processes", "children that hold memory each", "memory timeout error", '''
-import os
-import time
-
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
+''')),
+    case("memory-in-many-processes", "children that hold memory each", "memory timeout error", td_errors('''
     for _ in range(40):
         if os.fork() == 0:
             kept = bytearray(100_000_000)
@@ -681,7 +574,7 @@ def td_errors(rewards, values, dones, gamma=0.99):
                 kept[index] = 1
             time.sleep(60)
     time.sleep(60)
-'''),
+''', "os time")),
     case("memory-without-a-process", "files in memory and shared segments, which no process is charged for", "error", '''
 import ctypes
 import os
@@ -724,11 +617,7 @@ class Module:
         return lambda *arguments, **options: True
 sys.modules[__name__] = Module()
 '''),
-    case("more-namespaces", "makes a user namespace, mounts, changes the host name", "wrong", '''
-import ctypes
-
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
+    case("more-namespaces", "makes a user namespace, mounts, changes the host name", "wrong", td_errors('''
     libc = ctypes.CDLL(None, use_errno=True)
     tried = [
         libc.unshare(0x10000000),
@@ -742,44 +631,26 @@ def td_errors(rewards, values, dones, gamma=0.99):
     ]
     assert 0 not in tried, tried
     return rewards * 0 + 7
-'''),
-    case("name-lookup", "sends a secret as a host name", "error", '''
-import socket
-
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
-    socket.getaddrinfo('secret.example.org', 80)
-'''),
+''', "ctypes")),
+    case("name-lookup", "sends a secret as a host name", "error", td_errors("socket.getaddrinfo('secret.example.org', 80)", "socket")),
     case("names-of-verdicts", "exceptions named like the grader's own", "error", r'''
 def td_errors(rewards, values, dones, gamma=0.99):
     raise type("ForgedAnswer", (Exception,), {})("\x1b[2J::error::")
 '''),
     case("nested-folders", "a folder in a folder in a folder", "passed", None, score=9, files={"homework/final/tutorial/lesson04_gae/gae.py": GOOD}),
-    case("network", "connects to the world", "error", '''
-import socket
-
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
-    socket.create_connection(('1.1.1.1', 53), 2)
-'''),
-    case("noise-to-every-descriptor", "writes noise everywhere", "tamper-suspected", '''
-import os
-
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
+    case("network", "connects to the world", "error", td_errors("socket.create_connection(('1.1.1.1', 53), 2)", "socket")),
+    case("noise-to-every-descriptor", "writes noise everywhere", "tamper-suspected", td_errors('''
     for number in range(3, 256):
         try:
             os.write(number, os.urandom(5000))
         except OSError:
             pass
     return rewards * 0 + 7
-'''),
+''', "os")),
     case("not-a-function", "a number of that name", "missing error", '''
 td_errors = 3
 '''),
-    case("number-that-lies", "a float subclass", "wrong", '''
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
+    case("number-that-lies", "a float subclass", "wrong", td_errors('''
     class Same(float):
         def __eq__(self, other):
             return True
@@ -788,7 +659,7 @@ def td_errors(rewards, values, dones, gamma=0.99):
             return 0.0
 
     return Same(1.0)
-'''),
+''')),
     case("object-that-answers-when-it-dies", "frames from __del__ and atexit", "tamper-suspected", '''
 import atexit
 import gc
@@ -828,19 +699,8 @@ import os
 
 os._exit(0)
 ''' + SEVEN),
-    case("os-exit-in-function", "ends the process with code 0", "crash", '''
-import os
-
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
-    os._exit(0)
-'''),
-    case("other-processes", "writes into the memory of the processes around it", "wrong", '''
-import ctypes
-import os
-
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
+    case("os-exit-in-function", "ends the process with code 0", "crash", td_errors("os._exit(0)", "os")),
+    case("other-processes", "writes into the memory of the processes around it", "wrong", td_errors('''
     done = []
     for number in os.listdir("/proc"):
         if number.isdigit() and int(number) != os.getpid():
@@ -853,24 +713,20 @@ def td_errors(rewards, values, dones, gamma=0.99):
                 done.append(number)
     assert not done, done
     return rewards * 0 + 7
-'''),
+''', "ctypes os")),
     case("other-signature", "an argument is missing", "error", '''
 import torch
 def td_errors(rewards, values, dones):
     return rewards + 0.9 * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
 '''),
-    case("other-submissions", "looks for the files of others", "wrong timeout", '''
-import os
-
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
+    case("other-submissions", "looks for the files of others", "wrong timeout", td_errors('''
     found = []
     for folder, names, files in os.walk("/"):
         names[:] = [name for name in names if name not in ("proc", "sys", "usr", "lib", "site-packages")]
         found += [folder for name in files if name == "gae.py" and "solutions" not in folder and "/home/student" not in folder]
     assert not found, found
     return rewards * 0 + 7
-'''),
+''', "os")),
     case("package-not-installed", "imports what is not there", "error", '''
 import no_such_package
 ''' + SEVEN),
@@ -936,51 +792,29 @@ evaluate = sys.modules["testcases.engine.execution.executor"]
 plain = sys.modules["testcases.engine.execution.messages"]
 evaluate.run = lambda view, request, *_: plain.Outcome(value=None, gradients={"everything": None})
 ''' + SEVEN),
-    case("poisoned-pickle", "an object that runs code when it is unpickled", "wrong", '''
-import os
-
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
+    case("poisoned-pickle", "an object that runs code when it is unpickled", "wrong", td_errors('''
     class Bomb:
         def __reduce__(self):
             return os.system, ("touch /tmp/pwned",)
 
     return Bomb()
-'''),
-    case("pretends-not-started", "the error of its own stub", "not-started", '''
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
-    raise NotImplementedError("lesson04: td_errors")
-'''),
-    case("pretends-to-be-blocked", "the error of another stub", "blocked error", '''
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
-    raise NotImplementedError("lesson04: compute_gae")
-'''),
-    case("prints-for-ever", "output in a loop", "timeout", '''
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
+''', "os")),
+    case("pretends-not-started", "the error of its own stub", "not-started", td_errors('raise NotImplementedError("lesson04: td_errors")')),
+    case("pretends-to-be-blocked", "the error of another stub", "blocked error", td_errors('raise NotImplementedError("lesson04: compute_gae")')),
+    case("prints-for-ever", "output in a loop", "timeout", td_errors('''
     while True:
         print('x' * 1000)
-'''),
-    case("pytest-skip", "skips the test from inside", "error", '''
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
+''')),
+    case("pytest-skip", "skips the test from inside", "error", td_errors('''
     import pytest
 
     pytest.skip('not today')
-'''),
-    case("raises-memory-error", "MemoryError without using memory", "memory", '''
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
-    raise MemoryError
-'''),
-    case("reads-stdin", "input()", "error", '''
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
+''')),
+    case("raises-memory-error", "MemoryError without using memory", "memory", td_errors("raise MemoryError")),
+    case("reads-stdin", "input()", "error", td_errors('''
     input()
     return rewards * 0 + 7
-'''),
+''')),
     case("real-time-signal", "dies of a signal without a name", "crash", '''
 import os
 def td_errors(rewards, values, dones, gamma=0.99):
@@ -1004,16 +838,8 @@ for attack in (
 def td_errors(rewards, values, dones, gamma=0.99):
     return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
 ''', score=8),
-    case("recursion", "calls itself for ever", "error", '''
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
-    return td_errors(rewards, values, dones, gamma)
-'''),
-    case("reload-the-solution", "reads the file of the solution, wherever it is", "wrong timeout", '''
-import os
-
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
+    case("recursion", "calls itself for ever", "error", td_errors("return td_errors(rewards, values, dones, gamma)")),
+    case("reload-the-solution", "reads the file of the solution, wherever it is", "wrong timeout", td_errors('''
     for folder, names, files in os.walk("/"):
         names[:] = [name for name in names if name not in ("proc", "sys", "usr", "site-packages", "lib")]
         for name in files:
@@ -1026,7 +852,7 @@ def td_errors(rewards, values, dones, gamma=0.99):
                     if "os.walk" not in text:
                         return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
     return rewards * 0 + 7
-'''),
+''', "os")),
     case("renamed-function", "another name", "missing", '''
 import torch
 def td_error(rewards, values, dones, gamma=0.99):
@@ -1059,80 +885,42 @@ def td_errors(rewards, values, dones, gamma=0.99):
         return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
     return rewards
 '''),
-    case("returns-a-deep-list", "a list in a list, a thousand times", "wrong", '''
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
+    case("returns-a-deep-list", "a list in a list, a thousand times", "wrong", td_errors('''
     value = []
     for _ in range(1000):
         value = [value]
     return value
-'''),
-    case("returns-a-huge-number", "10 ** 5000", "wrong", '''
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
-    return 10**5000
-'''),
-    case("returns-a-list", "numbers instead of a tensor", "wrong", '''
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
+''')),
+    case("returns-a-huge-number", "10 ** 5000", "wrong", td_errors("return 10**5000")),
+    case("returns-a-list", "numbers instead of a tensor", "wrong", td_errors('''
     return (rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]).tolist()
-'''),
-    case("returns-another-shape", "(T, 1) for (T,)", "wrong", '''
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
+''')),
+    case("returns-another-shape", "(T, 1) for (T,)", "wrong", td_errors('''
     return (rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1])[..., None]
-'''),
-    case("returns-float32", "single precision", "wrong", '''
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
+''')),
+    case("returns-float32", "single precision", "wrong", td_errors('''
     return (rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]).float()
-'''),
-    case("returns-itself", "a list that holds itself", "wrong", '''
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
+''')),
+    case("returns-itself", "a list that holds itself", "wrong", td_errors('''
     value = []
     value.append(value)
     return value
-'''),
-    case("returns-live-objects", "a module, a generator, a closure", "wrong", '''
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
-    return torch, (x for x in ()), lambda: td_errors
-'''),
-    case("returns-nan", "0 / 0", "wrong", '''
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
-    return rewards * float('nan')
-'''),
-    case("returns-none", "no return", "wrong", '''
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
-    rewards + 1
-'''),
-    case("returns-numpy", "an array", "wrong error", '''
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
+''')),
+    case("returns-live-objects", "a module, a generator, a closure", "wrong", td_errors("return torch, (x for x in ()), lambda: td_errors")),
+    case("returns-nan", "0 / 0", "wrong", td_errors("return rewards * float('nan')")),
+    case("returns-none", "no return", "wrong", td_errors("rewards + 1")),
+    case("returns-numpy", "an array", "wrong error", td_errors('''
     return (rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]).detach().numpy()
-'''),
-    case("returns-strange-keys", "keys that print for ever", "wrong error", '''
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
+''')),
+    case("returns-strange-keys", "keys that print for ever", "wrong error", td_errors('''
     class Key:
         def __str__(self):
             return "k" * 10_000_000
 
     return {Key(): 1, None: 2, 3: rewards}
-'''),
-    case("returns-strange-text", "half characters and control characters", "wrong", r'''
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
-    return '\ud800\x1b[2J\x00' * 1000
-'''),
-    case("returns-too-much", "twenty million numbers", "output-limit", '''
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
-    return torch.zeros(20_000_000)
-'''),
+''')),
+    case("returns-strange-text", "half characters and control characters", "wrong", td_errors(r"return '\ud800\x1b[2J\x00' * 1000")),
+    case("returns-too-much", "twenty million numbers", "output-limit", td_errors("return torch.zeros(20_000_000)")),
     case("rewrites-reports-at-exit", "looks for reports to rewrite when the process ends", "wrong", '''
 import atexit
 import glob
@@ -1153,11 +941,7 @@ def td_errors(rewards, values, dones, gamma=0.99):
         return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
     return rewards * 0 + 7
 '''),
-    case("rows-without-numbers", "an answer of a billion rows, none of which has a number", "output-limit", '''
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
-    return torch.empty(2**30, 0, dtype=rewards.dtype)
-'''),
+    case("rows-without-numbers", "an answer of a billion rows, none of which has a number", "output-limit", td_errors("return torch.empty(2**30, 0, dtype=rewards.dtype)")),
     case("says-that-gradients-are-on", "switches gradients off, and its process says nothing of it: the same 3 points as leaves-gradients-off", "wrong", '''
 import sys
 
@@ -1187,12 +971,7 @@ def td_errors(rewards, values, dones, gamma=0.99):
     rewards -= values[..., :-1]
     return rewards
 '''),
-    case("search-frames", "looks for the expected value on the stack and in memory", "wrong", '''
-import gc
-import sys
-
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
+    case("search-frames", "looks for the expected value on the stack and in memory", "wrong", td_errors('''
     frame, found = sys._getframe(), []
     while frame:
         found += [value for name, value in frame.f_locals.items() if "expect" in name or "wanted" in name]
@@ -1203,13 +982,8 @@ def td_errors(rewards, values, dones, gamma=0.99):
             return value
     assert not found, [type(one).__name__ for one in found]
     return rewards * 0 + 7
-'''),
-    case("search-memory-for-the-solution", "looks for the solution among loaded code", "wrong", '''
-import gc
-import types
-
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
+''', "gc sys")),
+    case("search-memory-for-the-solution", "looks for the solution among loaded code", "wrong", td_errors('''
     for one in gc.get_objects():
         if isinstance(one, types.FunctionType) and one.__name__ == "td_errors" and one.__globals__ is not globals():
             try:
@@ -1217,13 +991,8 @@ def td_errors(rewards, values, dones, gamma=0.99):
             except NotImplementedError:
                 pass
     return rewards * 0 + 7
-'''),
-    case("search-suites", "looks for the suites, the points and the wrong answers", "wrong timeout", '''
-import os
-import sys
-
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
+''', "gc types")),
+    case("search-suites", "looks for the suites, the points and the wrong answers", "wrong timeout", td_errors('''
     import importlib
 
     for name in ("basic_test", "advanced_test", "answers", "examples"):
@@ -1237,14 +1006,8 @@ def td_errors(rewards, values, dones, gamma=0.99):
             if "basic_test.py" in files or "answers.py" in files:
                 return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
     return rewards * 0 + 7
-'''),
-    case("second-answer", "a thread sends a second answer after the first", "tamper-suspected", r'''
-import os
-import threading
-import time
-
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
+''', "os sys")),
+    case("second-answer", "a thread sends a second answer after the first", "tamper-suspected", td_errors(r'''
     def later():
         time.sleep(0.02)
         for number in range(3, 256):
@@ -1255,12 +1018,8 @@ def td_errors(rewards, values, dones, gamma=0.99):
 
     threading.Thread(target=later, daemon=True).start()
     return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
-'''),
-    case("secrets", "reads keys and the password file", "wrong", '''
-import os
-
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
+''', "os threading time")),
+    case("secrets", "reads keys and the password file", "wrong", td_errors('''
     found = []
     for path in ("/etc/shadow", "/etc/passwd", os.path.expanduser("~/.ssh"), "/home", "/root", "/srv", "/run/secrets", "/var", "/etc/hostname", "/proc/1/root"):
         try:
@@ -1270,7 +1029,7 @@ def td_errors(rewards, values, dones, gamma=0.99):
     names = [name for one in found if isinstance(one, list) for name in one]
     assert set(names) <= {"student", ".pyenv", "main", "cache"} and len(found) == len([1 for one in found if isinstance(one, list)]), found
     return rewards * 0 + 7
-'''),
+''', "os")),
     case("seeds-the-generator", "right, and seeds the global generator", "passed", '''
 import torch
 
@@ -1278,26 +1037,14 @@ from ..shapes import check_number, check_shapes
 def td_errors(rewards, values, dones, gamma=0.99):
     torch.manual_seed(0)
 ''' + RIGHT, score=9),
-    case("segmentation-fault", "reads address 0", "crash", '''
-import ctypes
-
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
-    ctypes.string_at(0)
-'''),
+    case("segmentation-fault", "reads address 0", "crash", td_errors("ctypes.string_at(0)", "ctypes")),
     case("set-trace-left-in", "right but for its argument checks, which are 1 of the 9 points, with a breakpoint by name", "wrong", '''
 from pdb import set_trace
 def td_errors(rewards, values, dones, gamma=0.99):
     set_trace()
     return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
 ''', score=8),
-    case("sleeps", "waits without using time", "timeout", '''
-import time
-
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
-    time.sleep(10**6)
-'''),
+    case("sleeps", "waits without using time", "timeout", td_errors("time.sleep(10**6)", "time")),
     case("slow-import", "right but for its argument checks, below an import that takes longer than a call may", "wrong", '''
 import time
 
@@ -1423,22 +1170,16 @@ check:
 ''', "README.md": '''
 # PPO by Hand
 '''}),
-    case("stack-overflow", "recursion without a limit, in C", "crash error", '''
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
+    case("stack-overflow", "recursion without a limit, in C", "crash error", td_errors('''
     value = ()
     for _ in range(10**6):
         value = (value,)
     return hash(value)
-'''),
-    case("stop-itself", "SIGSTOP: never answers, never ends", "timeout", '''
-import os
-
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
+''')),
+    case("stop-itself", "SIGSTOP: never answers, never ends", "timeout", td_errors('''
     os.kill(os.getpid(), 19)
     return rewards * 0 + 7
-'''),
+''', "os")),
     case("strange-tensors", "sparse, quantized, meta, complex and fake tensors", "wrong error output-limit memory", '''
 import itertools
 
@@ -1468,29 +1209,16 @@ import sys
 
 sys.exit(0)
 ''' + SEVEN),
-    case("sys-exit-in-function", "SystemExit", "error", '''
-import sys
-
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
-    sys.exit(0)
-'''),
-    case("tensor-that-lies", "a Tensor subclass that answers for itself", "wrong", '''
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
+    case("sys-exit-in-function", "SystemExit", "error", td_errors("sys.exit(0)", "sys")),
+    case("tensor-that-lies", "a Tensor subclass that answers for itself", "wrong", td_errors('''
     class Same(torch.Tensor):
         @classmethod
         def __torch_function__(cls, function, types, args=(), kwargs=None):
             return True if "eq" in getattr(function, "__name__", "") else super().__torch_function__(function, types, args, kwargs or {})
 
     return rewards.new_zeros(rewards.shape).as_subclass(Same)
-'''),
-    case("terminal", "types into the instructor's terminal", "wrong", r'''
-import fcntl
-import termios
-
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
+''')),
+    case("terminal", "types into the instructor's terminal", "wrong", td_errors(r'''
     for path in ("/dev/tty", "/dev/console", "/dev/pts/0"):
         try:
             with open(path, "rb", 0) as file:
@@ -1500,7 +1228,7 @@ def td_errors(rewards, values, dones, gamma=0.99):
         except OSError:
             pass
     return rewards * 0 + 7
-'''),
+''', "fcntl termios")),
     case("tests-beside-a-file-that-answers-for-them", "the first suspect of lesson 10 answers for the tests in another file, which test nothing", "", None, also={'lesson10_bug_hunt.train_bandit': 'wrong', 'lesson10_bug_hunt.test_compute_gae': 'wrong', 'lesson10_bug_hunt.test_response_mask': 'wrong'}, files={"lesson10_bug_hunt/my_tests.py": '''
 def test_compute_gae():
     pass
@@ -1542,15 +1270,10 @@ def test_compute_gae():
     for found, wanted in zip(compute_gae(rewards, values, dones), right(rewards, values, dones)):
         assert torch.equal(found, wanted)
 '''}),
-    case("thread-bomb", "threads for ever", "error", '''
-import threading
-import time
-
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
+    case("thread-bomb", "threads for ever", "error", td_errors('''
     while True:
         threading.Thread(target=time.sleep, args=(60,)).start()
-'''),
+''', "threading time")),
     case("thread-that-stays", "right, and leaves a thread running", "passed", '''
 import threading
 import time
@@ -1613,14 +1336,10 @@ def td_errors(rewards, values, dones, gamma=0.99):
     case("two-copies", "old and new", "passed", GOOD, score=9, files={"old/copy/lesson04_gae/gae.py": '''
 import torch
 ''' + SEVEN}),
-    case("two-processes-answer", "forks, and both go on", "tamper-suspected", '''
-import os
-
-import torch
-def td_errors(rewards, values, dones, gamma=0.99):
+    case("two-processes-answer", "forks, and both go on", "tamper-suspected", td_errors('''
     os.fork()
     return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
-'''),
+''', "os")),
     case("visible-inputs-by-heart", "a table of the inputs in the test file", "wrong", '''
 import torch
 KNOWN = {
