@@ -31,7 +31,8 @@ def group_advantages(scores: Tensor, epsilon: float = 1e-4, divide_by_std: bool 
     Raises:
         ValueError: `scores` is not (B, K), K < 2, or epsilon is negative.
 
-    Source: Shao et al., "DeepSeekMath", 2024, section 4.1.2; Liu et al., "Understanding R1-Zero-Like Training", 2025.
+    Source: Shao et al., "DeepSeekMath", 2024, section 4.1.2, without the epsilon, which libraries add; Liu et al.,
+        "Understanding R1-Zero-Like Training", 2025.
     """
     check_shapes(scores=(scores, "B K"))
     check_number("K, the responses to each prompt", scores.shape[1], 2)
@@ -55,7 +56,7 @@ def informative_groups(scores: Tensor) -> Tensor:
     Raises:
         ValueError: `scores` is not (B, K), or K < 2.
 
-    Source: Yu et al., "DAPO", 2025, section 3.2.
+    Source: Yu et al., "DAPO", 2025, section 3.2, equation 11.
     """
     check_shapes(scores=(scores, "B K"))
     check_number("K, the responses to each prompt", scores.shape[1], 2)

@@ -41,7 +41,7 @@ def clipped_token_losses(
     Raises:
         ValueError: shapes disagree, the mask is not bool or is False everywhere, a bound is out of range.
 
-    Source: Yu et al., "DAPO", 2025, section 3.1 ("Clip-Higher").
+    Source: Yu et al., "DAPO", 2025, section 3.1 ("Clip-Higher"), equation 10.
     """
     check_shapes(
         log_probs=(log_probs, "B T"),
@@ -81,7 +81,8 @@ def reduce_losses(
         ValueError: shapes disagree, the mask is not bool or is False everywhere, the denominator is unknown, `total`
             is not positive, or `constant` is missing, not positive, or given without "constant".
 
-    Source: DAPO, section 3.3; Shao et al., "DeepSeekMath", 2024, equation 3; Liu et al., 2025.
+    Source: DAPO, equation 12 (there the tokens of one group; in its code, of the batch); Shao et al., "DeepSeekMath",
+        2024, equation 3; Liu et al., 2025.
     """
     check_shapes(losses=(losses, "B T"), mask=(mask, "B T"))
     check_mask(mask)
@@ -107,7 +108,7 @@ def sequence_ratio(log_probs: Tensor, old_log_probs: Tensor, mask: Tensor, per_t
     Raises:
         ValueError: shapes disagree, the mask is not bool, or a response has no real token.
 
-    Source: Zheng et al., "Group Sequence Policy Optimization", 2025.
+    Source: Zheng et al., "Group Sequence Policy Optimization", 2025, equation 7.
     """
     check_shapes(log_probs=(log_probs, "B T"), old_log_probs=(old_log_probs, "B T"), mask=(mask, "B T"))
     check_mask(mask, per_row=True)

@@ -63,7 +63,7 @@ def expected_best_of_n(scores: Tensor, n: int) -> Tensor:
     Raises:
         ValueError: `scores` is not (B, N), or n is not a whole number from 1 to N.
 
-    Source: Nakano et al., "WebGPT", 2021, appendix I; Gao et al., 2022, appendix A.
+    Source: Nakano et al., "WebGPT", 2021, appendix I; used by Gao et al., 2022, section 2.
     """
     check_shapes(scores=(scores, "B N"))
     if isinstance(n, bool) or not isinstance(n, int) or not 1 <= n <= scores.shape[1]:
@@ -91,7 +91,7 @@ def best_of_n_kl(probabilities: Tensor, n: int) -> float:
         ValueError: `probabilities` is not (M,), has a negative number or another sum than 1, or n is not a whole
             number of at least 1.
 
-    Source: Beirami et al., "Theoretical guarantees on the best-of-n alignment policy", 2024.
+    Source: Beirami et al., "Theoretical guarantees on the best-of-n alignment policy", 2024, theorem 3.1 for the bound.
     """
     check_shapes(probabilities=(probabilities, "M"))
     if not (probabilities >= 0).all() or abs(float(probabilities.sum()) - 1) > 1e-4:
