@@ -67,20 +67,33 @@ def prepare_output(out: Path, resume: bool = False, inputs: Sequence[Path] = (),
     if resume and overwrite:
         raise ValueError("expected --resume to go on with a run or --overwrite to start again, got both; leave one out")
     _check_place(out, inputs)
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        hold(out)
+    with made(out):
         if any(out.iterdir()):
             _check_run(out, resume, overwrite)
         said = _make_place(out) if overwrite else ""
-        tempfile.TemporaryFile(dir=out).close()
         if not resume:
             Written(out).record([])
+    return said
+
+
+@contextmanager
+def made(out: Path) -> Iterator[None]:
+    """A folder of one's own for a run, held from now on, and what is done in it at the start.
+
+    Raises:
+        ValueError: it is the working directory, cannot be made or written to, or another process runs in it.
+    """
+    if os.path.realpath(out) == os.path.realpath("."):
+        raise ValueError("expected OUT to be a folder of the run's own, got the working directory; give OUT=runs/name")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        hold(out)
+        tempfile.TemporaryFile(dir=out).close()
+        yield
     except OSError as error:
         raise ValueError(
             f"expected OUT to be a folder that can be written, got {out} ({error.strerror}); choose another"
         ) from error
-    return said
 
 
 def hold(out: Path) -> None:
@@ -109,8 +122,6 @@ def release(out: Path) -> None:
 
 
 def _check_place(out: Path, inputs: Sequence[Path]) -> None:
-    if os.path.realpath(out) == os.path.realpath("."):
-        raise ValueError("expected OUT to be a folder of the run's own, got the working directory; give OUT=runs/name")
     for folder in (out / name for name in RESULT_FOLDERS):
         if folder.is_symlink() or folder.is_file():
             raise ValueError(f"expected {folder} to be a folder of an earlier run, got a file or a link; move it away")

@@ -1,5 +1,6 @@
 """Whose lessons a run is built from: the reference's, or a student's own, which may be unfinished."""
 
+import hashlib
 import json
 import re
 import sys
@@ -70,15 +71,29 @@ def check_finished(folder: Path, run: str = "capstone", more: Mapping[int, tuple
 
 
 def not_loaded(error: BaseException, folder: Path) -> str:
-    """A sentence for an error in loading a student's files: which file, and why."""
-    places = [Path(frame.filename) for frame in traceback.extract_tb(error.__traceback__)]
+    """A sentence for an error in loading a student's files: where, and why."""
+    place = place_of(error, folder) or folder.name
+    if isinstance(error, SyntaxError):
+        return f"expected lessons that Python can read, got {place}: {error.msg}; correct it there"
+    why = f"{first_line(error)}; is it of another version of the course?"
+    return f"expected lessons that can be loaded, got {place}: {why}"
+
+
+def place_of(error: BaseException, folder: Path) -> str:
+    """The last line of the student's own files on the way to an error, or ""."""
+    places = [(Path(frame.filename), frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
     if isinstance(error, SyntaxError) and error.filename:
-        places.append(Path(error.filename))
-    own = [place for place in places if place.is_relative_to(folder)]
-    return (
-        f"expected lessons that can be loaded, got {_short(own[-1], folder) if own else folder.name}: "
-        f"{first_line(error)}; is it of another version of the course?"
-    )
+        places.append((Path(error.filename), error.lineno))
+    own = [f"{_short(file, folder)}, line {line}" for file, line in places if file.is_relative_to(folder)]
+    return own[-1] if own else ""
+
+
+def code_of_lessons(folder: Path) -> str:
+    """A number that is another one as soon as a lesson is: results are of the lessons that they were made with."""
+    digest = hashlib.sha256()
+    for file in sorted(folder.glob("lesson*/*.py")):
+        digest.update(file.relative_to(folder).as_posix().encode() + file.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def verdict(summary: Mapping[str, Any]) -> str | None:

@@ -5,22 +5,27 @@ import json
 import math
 import re
 import shutil
+from dataclasses import replace
 from itertools import product
 from types import SimpleNamespace
 
 import pytest
 import torch
+from rich.console import Console
 
 from book.figures.lesson12_capstone import RECORDED as DEMO
 from solutions.apps import stack
-from solutions.apps.contest import methods, plan, record
-from solutions.apps.contest.__main__ import main
+from solutions.apps.contest import __main__ as command
+from solutions.apps.contest import evaluation, methods, plan, record, running
+from solutions.apps.contest import world as world_file
+from solutions.apps.contest.__main__ import contest, main
 from solutions.apps.contest.evaluation import MOST, below_the_bound, bound_of_kl, shares_of_ranks
 from solutions.apps.contest.methods import Settings
 from solutions.apps.contest.plan import BEST_OF_N, BY_PROXY, METHODS, TUNING_SEEDS, Job, choose, curves, tuning
 from solutions.apps.contest.running import Results, run, run_all
 from solutions.apps.contest.statistics import Difference, gold_at, mean_of, paired, picked, tokens_to
-from solutions.apps.contest.world import FEW, HOME, RESPONSES, SITUATIONS, World
+from solutions.apps.contest.world import FEW, HOME, PRESET, RESPONSES, SITUATIONS, World
+from solutions.apps.stages import train_reward_stage
 from solutions.lesson02_reward_model import RewardModel
 from solutions.lesson13_after_ppo import best_of_n_kl
 from testcases.engine.catalog import ROOT, SOLUTIONS
@@ -66,6 +71,14 @@ def test_the_proxy_picks_within_five_nats_and_gold_is_read_between_the_points():
     trace = [{"tokens": 2600, "gold": 1.2}, {"tokens": 5100, "gold": 1.8}]
     assert tokens_to(trace, 1.7) == 5100 and tokens_to(trace, 1.9) is None
     assert paired([1.0, None, 3.0], [0.5, 1.0, 1.0]) == [0.5, 2.0]
+
+
+def test_two_runs_are_compared_where_the_one_that_sampled_less_ended():
+    """10 of 20 tokens: half-way from 1 to 2. What samples nothing is not compared so."""
+    ends = {"PPO": (20, 2.0), "RLOO": (10, 1.2), "DPO, own pairs": (0, 1.5)}
+    runs = {name: [{"trace": [{"tokens": tokens, "gold": gold}]}] for name, (tokens, gold) in ends.items()}
+    found = {name: record.at_equal_tokens({"methods": runs, "sft": [{"gold": 1.0}]}, name) for name in ends}
+    assert found == {"PPO": [], "RLOO": [pytest.approx(1.2 - 1.5)], "DPO, own pairs": []}
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, MOST])
@@ -137,16 +150,76 @@ def test_a_stack_without_an_exercise_is_told_before_anything_runs(monkeypatch, t
     (tmp_path / "tutorial" / file).write_text(stub(SOLUTIONS / file), "utf-8")
     monkeypatch.setattr(stack, "own_folder", lambda: tmp_path / "tutorial")
     assert main(["--out", str(tmp_path / "out")]) == 1 and not (tmp_path / "out").exists()
-    told = " ".join(capsys.readouterr().out.split())
+    told = capsys.readouterr().err
     assert told.startswith("error: the contest is waiting for lesson 13: `clipped_token_losses` in tutorial/"), told
     code = " ".join(path.read_text("utf-8") for path in (SOLUTIONS / "apps/contest").glob("*.py"))
     assert not [name for some in stack.OF_THE_CONTEST.values() for name in some if re.search(rf"\b{name}\b", code)]
 
 
-def test_without_a_record_the_command_says_what_to_do(monkeypatch, tmp_path):
-    monkeypatch.setattr(record, "FILE", tmp_path / "none.json")
-    with pytest.raises(ValueError, match="TUNE=1"):
-        record.chosen_settings(Results(tmp_path), tune=False)
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(None, id="none"),
+        pytest.param('{"settings": {"PPO": ', id="damaged"),
+        pytest.param('{"settings": {"PPO": {"lr": 0.1}}}', id="of-another-version"),
+        pytest.param('{"settings": {}}', id="without-a-method"),
+        pytest.param("[1]", id="something-else"),
+    ],
+)
+def test_without_a_record_the_command_says_what_to_do(text, monkeypatch, tmp_path):
+    file = tmp_path / "record.json"
+    monkeypatch.setattr(record, "FILE", file)
+    if text is not None:
+        file.write_text(text, "utf-8")
+    with pytest.raises(ValueError, match=r"^expected the record of tuned settings in .*; run with TUNE=1"):
+        record.chosen_settings(Results(tmp_path / "out"), tune=False)
+
+
+@pytest.mark.parametrize(
+    "arguments, sentence",
+    [
+        pytest.param(["--seeds", "0"], "expected SEEDS in [1, 1000], got 0", id="no-seed"),
+        pytest.param(["--seeds", "1001"], "expected SEEDS in [1, 1000], got 1001", id="seeds-of-the-tuning"),
+        pytest.param(["--few", "-1"], "expected FEW in [0, 1000], got -1", id="negative"),
+        pytest.param(["--out", __file__], "expected OUT to be a folder that can be written, got", id="a-file"),
+        pytest.param(
+            ["--out", f"{__file__}/a"], "expected OUT to be a folder that can be written, got", id="in-a-file"
+        ),
+        pytest.param(["--out", ""], "expected OUT to be a folder of the run's own", id="none"),
+    ],
+)
+def test_bad_input_is_one_sentence(arguments, sentence, capsys):
+    assert main(arguments) == 1
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert told.startswith(f"error: {sentence}"), told
+
+
+def test_results_of_other_lessons_are_not_taken_and_not_lost(tmp_path):
+    Results(tmp_path, "before").keep("a", {"end": {}})
+    after = Results(tmp_path, "after")
+    assert not after.found
+    after.keep("a", {"end": {"gold": 1.0}})
+    assert [Results(tmp_path, code).found["a"] for code in ("before", "after")] == [{"end": {}}, {"end": {"gold": 1.0}}]
+
+
+def test_the_number_of_lessons_changes_with_each_of_them(tmp_path):
+    for name in ("lesson01_a", "lesson02_b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file.py").write_text("1", "utf-8")
+    before = stack.code_of_lessons(tmp_path)
+    assert stack.code_of_lessons(tmp_path) == before
+    (tmp_path / "lesson02_b/file.py").write_text("2", "utf-8")
+    assert stack.code_of_lessons(tmp_path) != before
+
+
+def test_an_error_in_a_lesson_says_where(monkeypatch, tmp_path, capsys):
+    """A lesson that raises while it is used, in whatever way."""
+    file, given = tmp_path / "tutorial/lesson13_after_ppo/losses.py", {}
+    exec(compile("def loss():\n    return None + 1\n", file, "exec"), given)
+    monkeypatch.setattr(stack, "own_folder", lambda: tmp_path / "tutorial")
+    monkeypatch.setattr(command, "_run", lambda *_: given["loss"]())
+    assert main([]) == 1
+    assert "got tutorial/lesson13_after_ppo/losses.py, line 2: TypeError: unsupp" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("coefficient", [0, 4])
@@ -171,6 +244,74 @@ def test_every_method_that_samples_takes_the_same_number_of_responses(name, coef
     assert sum(counted) == RESPONSES
 
 
+def given_to_the_runs(monkeypatch, out) -> dict[tuple[str, int], list]:
+    """Situation and seed -> the reward model and the pairs that each run of a contest meets; nothing is trained."""
+    given: dict[tuple[str, int], list] = {}
+    nowhere = evaluation.Point(0.0, 0.0, 0.0, 0.0, 0.0)
+
+    def note(world, *_):
+        given.setdefault((world.situation, world.seed), []).append((world.reward_model, world.pairs[0]))
+        return methods.Trained(None, 0)
+
+    def labels(_, preset, tokenizer, seed):
+        return SimpleNamespace(reward_model=[preset.preference_pairs, seed])
+
+    def pairs(_, preset, tokenizer, seed):
+        return [[(preset.preference_pairs, seed)] * 1000]
+
+    for module, name, fake in (
+        (world_file, "train_reward_stage", labels),
+        (world_file, "annotated_pairs", pairs),
+        (world_file, "make_scorer", lambda reward_model: reward_model),
+        (running, "evaluate", lambda *_: nowhere),
+        (evaluation, "evaluate", lambda *_: nowhere),
+        (running, "best_of_n", lambda world, counts, _: ([nowhere] * len(counts), note(world).sampled)),
+    ):
+        monkeypatch.setattr(module, name, fake)
+    for name, method in METHODS.items():
+        monkeypatch.setitem(METHODS, name, replace(method, run=note))
+    contest({HOME: 2, FEW: 2}, out, False, False, Console(quiet=True))
+    return given
+
+
+def check_paired(given: dict[tuple[str, int], list]) -> None:
+    runs = {HOME: len(METHODS) * 5 + 1, FEW: len(BY_PROXY) * 5 + 1}
+    assert {key: len(met) for key, met in given.items()} == {key: runs[key[0]] for key in product((HOME, FEW), (0, 1))}
+    for (situation, seed), met in given.items():
+        assert {id(reward_model) for reward_model, _ in met} == {id(met[0][0])}, "one for all methods of a seed"
+        assert met == [([SITUATIONS[situation], seed], (SITUATIONS[situation], seed))] * len(met), "the seed's own"
+
+
+def test_each_seed_has_its_own_reward_model_that_all_methods_share(monkeypatch, tmp_path):
+    check_paired(given_to_the_runs(monkeypatch, tmp_path))
+
+
+ONE_FOR_ALL = [SITUATIONS[HOME], 0]
+
+
+@pytest.mark.parametrize(
+    "reward_model",
+    [
+        pytest.param(lambda world: ONE_FOR_ALL, id="one-for-all-seeds"),
+        pytest.param(World.reward_model.func, id="one-for-each-method"),
+        pytest.param(lambda world: [SITUATIONS[HOME], world.seed], id="one-for-both-situations"),
+    ],
+)
+def test_a_contest_that_is_not_paired_is_told(reward_model, monkeypatch, tmp_path):
+    monkeypatch.setattr(World, "reward_model", property(reward_model))
+    with pytest.raises(AssertionError, match="one for all methods|the seed's own"):
+        check_paired(given_to_the_runs(monkeypatch, tmp_path))
+
+
+def test_two_seeds_train_two_reward_models_and_a_seed_the_same_one_twice():
+    world, small = World(0), replace(PRESET, preference_pairs=64, held_out_pairs=16)
+    first, again, other = (
+        train_reward_stage(world.sft, small, world.tokenizer, seed).reward_model.state_dict() for seed in (0, 0, 1)
+    )
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    assert not any(torch.equal(first[name], other[name]) for name in first if name.endswith("c_attn.weight"))
+
+
 @pytest.mark.slow
 @pytest.mark.xdist_group("capstone")
 def test_a_run_gives_the_same_numbers_again_and_counts_what_it_costs():
@@ -185,6 +326,12 @@ def test_a_run_gives_the_same_numbers_again_and_counts_what_it_costs():
 
 def minus(one: Difference) -> str:
     return f"{one.mean:+.2f} [{one.low:+.2f}, {one.high:+.2f}], {one.verdict}"
+
+
+def by_name(differences: dict[str, Difference], verifier: bool = False) -> str:
+    of_these = {name: one for name, one in differences.items() if name.endswith("verifier") == verifier}
+    text = "; ".join(f"{name.removesuffix(', verifier')} {minus(one)}" for name, one in of_these.items())
+    return text.replace("DPO, sampled pairs", "DPO on sampled pairs")
 
 
 def at_an_equal_kl(one: Difference) -> str:
@@ -209,6 +356,8 @@ def of_differences(found: dict) -> list[str]:
         f"RLOO {at_an_equal_kl(of_few['RLOO'])}",
         f"RLOO {at_an_equal_kl(at_kl['RLOO'])}; GRPO {at_an_equal_kl(at_kl['GRPO'])}; no critic",
         *(f"| {at_an_equal_kl(at_kl[f'DPO, {pairs} pairs'])} |" for pairs in ("own", "sampled")),
+        f"{by_name(home['at_tokens'])}; with the verifier {by_name(home['at_tokens'], verifier=True)}",
+        by_name(few["at_tokens"]),
         f"{sum(to_level['PPO']) / len(to_level['PPO']):.0f} sampled tokens to a gold reward of 1.7, RLOO "
         f"{more.mean:.0f} [{more.low:.0f}, {more.high:.0f}] more",
     ]
@@ -287,6 +436,8 @@ def spread_of_kl(runs: list[dict]) -> float:
 def test_what_else_the_texts_say_without_a_number_holds(texts):
     runs = record.recorded()["situations"][HOME]
     at_kl, means = record.differences(runs)["at_kl"], record.means(runs)
+    assert all(one.verdict == "worse" for one in record.differences(runs)["at_tokens"].values())
+    assert "both runs read where the shorter one ended) all are below PPO" in texts["page"]
     assert at_kl["RLOO"].verdict == "equal" and "RLOO, without a critic, equals PPO" in texts["lesson"]
     assert at_kl["GRPO"].verdict == "worse" and "GRPO is a little below" in texts["lesson"]
     assert at_kl[BEST_OF_N].verdict == "better" and "best of n is hard to beat" in texts["lesson"]
@@ -334,4 +485,4 @@ def test_the_record_is_whole_and_of_the_methods_as_they_are():
             if name != BEST_OF_N:
                 for run_ in of:
                     assert tuple(point["coefficient"] for point in run_["curve"]) == METHODS[name].coefficients
-    assert record.settings_of(found).keys() == set(BY_PROXY) and found["memory"].keys() == METHODS.keys()
+    assert record.settings_of(found).keys() == set(BY_PROXY) and found["memory"].keys() == {*METHODS, BEST_OF_N}

@@ -14,8 +14,10 @@ import torch  # noqa: E402
 from tiny_models.checkpoints import REWARD_MODEL
 
 from ...lesson02_reward_model import RewardModel
+from .evaluation import best_of_n
 from .methods import Settings
-from .plan import METHODS
+from .plan import BEST_OF_N, METHODS
+from .running import BEST_OF_N_PROMPTS, PRICED_N
 from .world import World
 
 STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
@@ -32,14 +34,16 @@ def peak_memory(method: str) -> float | None:
 
 def main() -> None:
     torch.set_num_threads(1)
-    method = METHODS[sys.argv[1]]
-    world = World(0)
+    world, name = World(0), sys.argv[1]
     world.reward_model = RewardModel.from_pretrained(REWARD_MODEL)  # the shipped one: memory is the same
-    world.proxy, world.pairs, world.prompts  # noqa: B018
+    world.proxy, world.pairs, world.prompts, world.evaluation_prompts  # noqa: B018
     _give_back()
     CLEAR.write_text("5")  # forget the peak of what was loaded
     before = _kibibytes("VmRSS")
-    method.run(world, Settings(1e-3, 1, method.middle), lambda *so_far: None)
+    if name == BEST_OF_N:
+        best_of_n(world, (PRICED_N,), BEST_OF_N_PROMPTS)
+    else:
+        METHODS[name].run(world, Settings(1e-3, 1, METHODS[name].middle), lambda *so_far: None)
     print((_kibibytes("VmHWM") - before) / 1024)
 
 

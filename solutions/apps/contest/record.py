@@ -10,21 +10,33 @@ from typing import Any
 
 from rich.table import Table
 
-from ppo_by_hand.core.files import write_whole
+from ppo_by_hand.core.files import first_line, write_whole
 
 from .methods import Settings
-from .plan import BEST_OF_N, METHODS, TUNING_SEEDS, best_of_n_key, choose, coefficients, competitors, curves
-from .running import Results
+from .plan import BEST_OF_N, BY_PROXY, METHODS, TUNING_SEEDS, best_of_n_key, choose, coefficients, competitors, curves
+from .running import PRICED_ANSWERS, PRICED_N, Results
 from .statistics import Difference, gold_at, mean_of, paired, picked, tokens_to
 from .world import FEW, HOME, RESPONSES
 
 FILE = Path(__file__).with_name("record.json")
 AGAINST, AT_KL, LEVEL = "PPO", 2.0, 1.7
+PRICED = f"best of {PRICED_N}, {PRICED_ANSWERS} answers"
 
 
-def recorded() -> dict[str, Any] | None:
-    """The record that comes with the course."""
-    return json.loads(FILE.read_text("utf-8")) if FILE.exists() else None
+def recorded() -> dict[str, Any]:
+    """The record that comes with the course.
+
+    Raises:
+        ValueError: it cannot be read, or is of another version.
+    """
+    try:
+        record = json.loads(FILE.read_text("utf-8"))
+        if settings_of(record).keys() == set(BY_PROXY):
+            return record
+        error = "without a setting of each method"
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as caught:
+        error = first_line(caught)
+    raise ValueError(f"expected the record of tuned settings in {FILE}, got {error}; run with TUNE=1, or restore it")
 
 
 def settings_of(record: dict[str, Any]) -> dict[str, Settings]:
@@ -77,16 +89,8 @@ def write(record: dict[str, Any], file: Path = FILE) -> None:
 
 
 def chosen_settings(results: Results, tune: bool) -> dict[str, Settings]:
-    """Tuned here, or as in the record.
-
-    Raises:
-        ValueError: there is neither.
-    """
-    if tune:
-        return choose(results.found)
-    if (record := recorded()) is None:
-        raise ValueError("expected a record with the tuned settings, found none; run with TUNE=1")
-    return settings_of(record)
+    """Tuned here, or as in the record."""
+    return choose(results.found) if tune else settings_of(recorded())
 
 
 def differences(runs: dict[str, Any]) -> dict[str, dict[str, Difference]]:
@@ -96,7 +100,24 @@ def differences(runs: dict[str, Any]) -> dict[str, dict[str, Difference]]:
         values = {name: by_seed(runs, name)[what] for name in runs["methods"]}
         pairs = {name: paired(own, values[AGAINST]) for name, own in values.items() if name != AGAINST}
         found[what] = {name: mean_of(one) for name, one in pairs.items() if len(one) > 1}
+    pairs = {name: at_equal_tokens(runs, name) for name in runs["methods"]}
+    found["at_tokens"] = {name: mean_of(one) for name, one in pairs.items() if len(one) > 1}
     return found
+
+
+def at_equal_tokens(runs: dict[str, Any], name: str) -> list[float]:
+    """Gold minus PPO's by seed, both read where the run that sampled less ended; nothing for one that samples nothing.
+
+    Of the runs with the middle coefficient: only these are looked at on their way.
+    """
+    differences: list[float] = []
+    for own, other, sft in zip(runs["methods"][name], runs["methods"][AGAINST], runs["sft"], strict=True):
+        traces = own.get("trace"), other["trace"]
+        if name == AGAINST or not traces[0] or not (tokens := min(trace[-1]["tokens"] for trace in traces)):
+            return []
+        ours, theirs = (gold_at(trace, tokens, sft | {"tokens": 0}, "tokens") for trace in traces)
+        differences += paired([ours], [theirs])
+    return differences
 
 
 def by_seed(runs: dict[str, Any], name: str) -> dict[str, list[float | None]]:
@@ -140,7 +161,8 @@ def tables(record: dict[str, Any]) -> dict[str, list[list[str]]]:
     rows = [["", "sampled tokens", "forward", "forward and backward", "peak MiB more", "seconds"]]
     for name, one in costs(next(iter(record["situations"].values()))).items():
         thousands = [f"{one[what] / 1000:.0f}" for what in ("sampled", "forward", "forward_backward")]
-        rows.append([name, *thousands, _shown(record.get("memory", {}).get(name), 1), f"{one['seconds']:.1f}"])
+        label, memory = PRICED if name == BEST_OF_N else name, _shown(record.get("memory", {}).get(name), 1)
+        rows.append([label, *thousands, memory, f"{one['seconds']:.1f}"])
     return found | {"what a run costs (token positions in thousands)": rows}
 
 

@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from transformers import GPT2Model
 
+from ..output import made
 from . import plan
 from .evaluation import best_of_n, bound_of_kl, evaluate
 from .plan import METHODS, Job
@@ -19,25 +20,30 @@ from .world import RESPONSES, World
 FILE = "results.jsonl"
 TRACE_EVERY, TRACE_PROMPTS = RESPONSES // 8, 256
 BEST_OF_N_PROMPTS = 256
+PRICED_N, PRICED_ANSWERS = 8, 1000
+"""What best of n costs is given for so many answers."""
 
 
 class Results:
     """What has been run so far, by key, in OUT/results.jsonl: the same command goes on where it was stopped."""
 
-    def __init__(self, out: Path) -> None:
-        out.mkdir(parents=True, exist_ok=True)
-        self.file = out / FILE
+    def __init__(self, out: Path, code: str = "") -> None:
+        """Results of other lessons than those of `code` are left where they are, and not taken."""
+        with made(out):
+            self.file = out / FILE
+            lines = self.file.read_text("utf-8", errors="replace").splitlines() if self.file.exists() else []
+        self.code = code
         self.found: dict[str, dict[str, Any]] = {}
-        for line in self.file.read_text("utf-8").splitlines() if self.file.exists() else ():
-            try:
-                self.found |= {(one := json.loads(line)).pop("key"): one}
-            except ValueError:  # the line that was being written when the run was stopped
-                continue
+        for line in lines:
+            with suppress(ValueError, KeyError, TypeError, AttributeError):  # a line that was not written to its end
+                one = json.loads(line)
+                if one.pop("code") == code:
+                    self.found[one.pop("key")] = one
 
     def keep(self, key: str, result: dict[str, Any]) -> None:
         self.found[key] = result
         with self.file.open("a", encoding="utf-8") as file:
-            file.write("\n" * (file.tell() > 0) + json.dumps({"key": key, **result}))
+            file.write("\n" * (file.tell() > 0) + json.dumps({"key": key, "code": self.code, **result}))
 
 
 def run_all(jobs: Iterable[Job], results: Results, done: Callable[[str], None], world: World | None = None) -> None:
@@ -73,14 +79,18 @@ def run(job: Job, world: World) -> dict[str, Any]:
 
 
 def run_best_of_n(world: World) -> dict[str, Any]:
-    """Its curve over n, and the tokens that one sample costs at each request."""
-    points, tokens = best_of_n(world, plan.COUNTS, BEST_OF_N_PROMPTS)
-    per_answer = tokens / BEST_OF_N_PROMPTS
+    """Its curve over n, the tokens that one sample costs at each request, and what PRICED_ANSWERS cost."""
+    world.proxy, world.evaluation_prompts  # noqa: B018  made before the clock starts
+    with counted() as cost:
+        points, tokens = best_of_n(world, plan.COUNTS, BEST_OF_N_PROMPTS)
     curve = [
         {"n": n, "kl_bound": round(bound_of_kl(n), 5), **point.as_dict()}
         for n, point in zip(plan.COUNTS, points, strict=True)
     ]
-    return {"curve": curve, "tokens_per_answer": round(per_answer / max(plan.COUNTS), 2)}
+    samples = BEST_OF_N_PROMPTS * max(plan.COUNTS)
+    whole = {"sampled": tokens, **cost.as_dict()}
+    priced = {what: round(one * PRICED_N * PRICED_ANSWERS / samples, 2) for what, one in whole.items()}
+    return {"curve": curve, "tokens_per_answer": round(tokens / samples, 2), "cost": priced}
 
 
 class Cost:

@@ -51,13 +51,16 @@ def picked(curve: Curve, by: str = "proxy") -> dict[str, float]:
     return max(near, key=lambda point: point[by]) if near else min(curve, key=lambda point: point["kl"])
 
 
-def gold_at(curve: Curve, kl: float, start: dict[str, float]) -> float | None:
-    """Gold reward at this KL, on straight lines from the SFT model through the points of a curve; None beyond it."""
-    points = sorted([start, *curve], key=lambda point: point["kl"])
+def gold_at(curve: Curve, where: float, start: dict[str, float], along: str = "kl") -> float | None:
+    """Gold reward at this KL, on straight lines from the SFT model through the points of a curve; None beyond it.
+
+    With `along="tokens"`, at this number of sampled tokens.
+    """
+    points = sorted([start, *curve], key=lambda point: point[along])
     for before, after in zip(points, points[1:], strict=False):
-        if before["kl"] <= kl <= after["kl"]:
-            width = after["kl"] - before["kl"]
-            share = (kl - before["kl"]) / width if width else 0.0
+        if before[along] <= where <= after[along]:
+            width = after[along] - before[along]
+            share = (where - before[along]) / width if width else 0.0
             return before["gold"] + share * (after["gold"] - before["gold"])
     return None
 
