@@ -56,7 +56,7 @@ OLDER = {
 }
 """Names of TRL's earlier trainers and of others."""
 ARGUMENTS = {
-    "args": "config",
+    "args": "config=PPOConfig.from_trl(args, stop_token_ids=..., pad_token_id=...)",
     "processing_class": "tokenizer",
     "value_model": "model=PolicyAndValue(policy, ValueModel.from_classifier(value_model))",
     "train_dataset": "prompts of train",
@@ -132,7 +132,7 @@ OF_THE_SCRIPT = ("sft_model_path", "reward_model_path", "dataset_num_proc")
 ATTRIBUTES = {
     "save_model": "trainer.policy.save_pretrained(folder) and tokenizer.save_pretrained(folder)",
     "push_to_hub init_hf_repo create_model_card hub_": "trainer.policy.push_to_hub(name)",
-    "generate_completions evaluat predict eval_ get_eval_ get_test_": "trainer.generate_responses(prompts), called in "
+    "generate evaluat predict eval_ get_eval_ get_test_": "trainer.generate_responses(prompts), called in "
     "on_update of train",
     "save_state save_metrics log metrics_ state get_learning_rates": "trainer.history, log_dir of PPOConfig, and "
     "save_checkpoint(folder)",

@@ -142,7 +142,9 @@ def test_the_tables_of_the_page_have_every_counterpart():
 
 def test_a_trainer_called_as_trls_says_what_its_arguments_are_here():
     for kind in (PPOTrainer, DistributedPPOTrainer):
-        with pytest.raises(TypeError, match=r"names of TRL's, .*: args \(config\); train_dataset \(prompts"):
+        with pytest.raises(
+            TypeError, match=r"names of TRL's, .*: args \(config=PPOConfig.from_trl\(.*\); train_dataset \(prompts"
+        ):
             kind(args=None, model=None, train_dataset=[])
         assert "tokenizer" in inspect.signature(kind).parameters
     assert not ARGUMENTS.keys() & inspect.signature(PPOTrainer).parameters.keys()

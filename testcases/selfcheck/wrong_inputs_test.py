@@ -123,8 +123,11 @@ PARTS = {
         lambda t: {"model": PolicyAndValue(t.policy, ValueModel(smaller().base_model))},
         "expected the critic to know the 12 tokens",
     ),
-    "settings-as-a-dict": (lambda t: {"config": {"seed": 0}}, "expected config to be a PPOConfig, got {'seed': 0}"),
-    "settings-as-a-class": (lambda t: {"config": PPOConfig}, "expected config to be a PPOConfig, got <class"),
+    "settings-as-a-dict": (lambda t: {"config": {"seed": 0}}, "from_trl makes one of TRL's), got {'seed': 0}"),
+    "settings-as-a-class": (
+        lambda t: {"config": PPOConfig},
+        "expected config to be a PPOConfig of ppo_by_hand (from_trl",
+    ),
     "unknown-pad-token": (
         lambda t: {"config": replace(t.config, pad_token_id=12)},
         "expected pad_token_id to be one of the policy's 12 tokens, got 12",
