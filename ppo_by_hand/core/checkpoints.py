@@ -6,6 +6,7 @@ import pickle
 import random
 import zipfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any, Protocol
@@ -44,6 +45,8 @@ def read_checkpoint(directory: str | Path, expected: Mapping[str, Any]) -> dict[
         FileNotFoundError: there is no checkpoint in the directory.
         ValueError: it was cut off or damaged, a part is missing, or it is of another version or other settings.
     """
+    if directory is None:
+        raise ValueError("expected the folder of a checkpoint, got None: where newest finds none, start without one")
     file = Path(directory) / CHECKPOINT_FILE
     if not file.is_file():
         raise FileNotFoundError(
@@ -141,12 +144,13 @@ class CheckpointFolder:
             trainer.save_checkpoint(target)
         except (OSError, RuntimeError) as error:  # torch.save speaks of a full disk as a RuntimeError
             if not (target / CHECKPOINT_FILE).exists():
-                remove_checkpoint(target)
+                with suppress(OSError):
+                    remove_checkpoint(target)
             raise OSError(f"expected room for a checkpoint in {target}, got: {first_line(error)}") from error
         for old in sorted({*own, target}, key=updates_done)[: -self.keep]:
             remove_checkpoint(old)
 
-    def newest(self, say: Callable[[str], None]) -> Path | None:
+    def newest(self, say: Callable[[str], None] = print) -> Path | None:
         """The newest checkpoint that is whole, for `load_checkpoint`; None where none was ever written.
 
         Args:

@@ -18,6 +18,7 @@ from .groups import with_group_advantages
 from .metrics import rollout_metrics
 from .normalization import Scale, scale_in, scale_of, with_scores_normalized
 from .prompts import Prompt, encode_prompts, tokenize
+from .scoring import with_place
 
 
 @dataclass(frozen=True)
@@ -160,7 +161,12 @@ class Collector:
 
     def _sample(self, prompts: Sequence[Prompt]) -> Any:
         trainer, config = self.trainer, self.trainer.config
-        answer = trainer.sampler(self.policy, *self.encode(prompts), **config.sampling(), generator=trainer.sampling)
+        options = {**config.sampling(), "generator": trainer.sampling}
+        try:
+            answer = trainer.sampler(self.policy, *self.encode(prompts), **options)
+        except (TypeError, AttributeError, LookupError) as error:
+            call = f"(policy, input_ids, attention_mask, {', '.join(options)})"
+            raise RuntimeError(f"expected a sampler of {call}, got {with_place(error)}") from error
         known = getattr(self.policy.config, "vocab_size", None)
         checked = self.blocks.checked_generation(answer, len(prompts), config, known)
         return checked._make(tensor.to(trainer.accelerator.device) for tensor in checked)

@@ -49,7 +49,7 @@ def from_row(row: Any, where: str, shown: object = None) -> Written:
     if not isinstance(row, Mapping):
         raise ValueError(f"{rule}, got {got}")
     if "prompt" not in row:
-        ids = "" if shown is None else ", or that with its token ids to input_ids"
+        ids = "" if isinstance(shown, str) else ", or that with its token ids to input_ids"
         raise ValueError(f"{rule}, got {got}; rename the column with the prompt to prompt{ids}")
     prompt, columns = row["prompt"], {name: value for name, value in row.items() if name != "prompt"}
     if isinstance(prompt, str) and prompt.strip():

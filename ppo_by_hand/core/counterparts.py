@@ -48,8 +48,13 @@ OPENRLHF = {
 """Where OpenRLHF has."""
 OLDER = {
     "cliprange_score": "clip_score",
+    "epsilon": "clip_epsilon",
     "horizon": "kl_horizon",
     "kl_coeff": "kl_coef",
+    "lr": "learning_rate",
+    "max_completion_length": "max_new_tokens",
+    "max_tokens": "max_new_tokens",
+    "num_generations": "samples_per_prompt",
     "ppo_epochs": "num_epochs",
     "target": "kl_target",
     "target_kl": "max_update_kl",
@@ -127,6 +132,8 @@ ANYWAY: dict[str, tuple[Any, ...]] = {
     "logging_first_step do_train": (*OFF, True),
 }
 """Options -> their values by which this trainer works anyway, or that ask for nothing."""
+COUNTED = [name for name, value in TRL_DEFAULTS.items() if type(value) is int] + ["total_episodes"]
+"""Options that are numbers, with which others are computed."""
 OF_THE_SCRIPT = ("sft_model_path", "reward_model_path", "dataset_num_proc")
 """Options that TRL's trainer does not read either."""
 ATTRIBUTES = {
@@ -173,6 +180,9 @@ def translated(options: Mapping[str, Any], ours: Collection[str]) -> dict[str, A
         del found["stop_token_ids"]
     else:
         found["stop_token_ids"] = (found["stop_token_ids"],)
+    for name in COUNTED:
+        if theirs[name] is not None and not isinstance(theirs[name], int | float):
+            raise ValueError(f"expected {name} to be a number, got {theirs[name]!r}")
     processes = int(os.environ.get("WORLD_SIZE", "1"))  # set by accelerate launch and torchrun
     size = theirs["per_device_train_batch_size"] * theirs["gradient_accumulation_steps"] * processes
     found["batch_size"] = size = own.get("batch_size", size)

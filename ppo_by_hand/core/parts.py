@@ -7,6 +7,7 @@ from typing import Any
 from torch import nn
 
 from .config import PPOConfig
+from .conversations import takes
 
 
 def check_parts(model: Any, ref_model: Any, config: Any) -> None:
@@ -33,6 +34,10 @@ def check_parts(model: Any, ref_model: Any, config: Any) -> None:
             else ("PolicyAndValue(policy, ValueModel(backbone))", "GAE reads the critic's values")
         )
         raise ValueError(f'expected {wanted} with advantages="{config.advantages}", got {_brief(model)}; {why}')
+    for name, reader in (("policy", model.policy), ("reference", ref_model)):
+        if hasattr(reader, "get_output_embeddings") and reader.get_output_embeddings() is None:
+            fix = "load one with AutoModelForCausalLM"
+            raise ValueError(f"expected the {name} to be a causal language model, got {_brief(reader)}; {fix}")
     _check_critic(getattr(model, "value_model", None))
     _check_sharing(model.policy, getattr(model, "value_model", None))
     _check_weights(model, ref_model)
@@ -76,11 +81,14 @@ def check_functions(**functions: object) -> None:
         ValueError: one that is given is none.
     """
     for name, function in functions.items():
-        if function is not None and not callable(function):
-            raise ValueError(f"expected {name} to be a function, got {function!r}")
+        if function is not None and (not callable(function) or not takes(function, 1)):
+            what = "function with an argument" if callable(function) else "function"
+            raise ValueError(f"expected {name} to be a {what}, got {function!r}")
 
 
 def _check_weights(model: Any, ref_model: nn.Module | None) -> None:
+    if not all(weight.device.type != "meta" and bool(weight.isfinite().all()) for weight in model.parameters()):
+        raise ValueError("expected weights that are finite numbers, got NaN, infinity or none; load the model again")
     trained = {id(weight) for weight in model.parameters() if weight.requires_grad}
     if not trained:
         raise ValueError("expected weights to train, got a model that is frozen whole; call requires_grad_(True)")

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from .conversations import takes
 from .files import first_line
+from .parts import has_head
 
 Scorer = Callable[[Tensor, Tensor, int], Tensor]
 """(input_ids (B, L), attention_mask (B, L), prompt_length) -> scores (B,)."""
@@ -40,6 +41,11 @@ def make_scorer(reward_model: nn.Module | RewardFunction, tokenizer: Any = None)
         RuntimeError: from the scorer: the reward function raised.
     """
     if isinstance(reward_model, nn.Module):
+        if has_head(backbone := getattr(reward_model, "backbone", None)):
+            raise ValueError(
+                f"expected RewardModel of a backbone without a head, got that of a {type(backbone).__name__}; a "
+                "classifier is a reward model by itself"
+            )
         return _module_scorer(reward_model)
     if not callable(reward_model):
         raise ValueError(f"expected a reward model or a function of (prompts, responses), got {reward_model!r}")
@@ -110,7 +116,7 @@ def _function_scorer(function: RewardFunction, tokenizer: Any) -> Scorer:
             is_ordered = isinstance(answer, Iterable) and not isinstance(answer, Set | Mapping)
             numbers = list(answer) if is_ordered else None
         except (Exception, SystemExit) as error:
-            raise RuntimeError(f"the reward function {name} raised {_with_place(error)}") from error
+            raise RuntimeError(f"the reward function {name} raised {with_place(error)}") from error
         if numbers is None:
             raise ValueError(f"{rule} {type(answer).__name__}")
         if len(numbers) != count:
@@ -120,7 +126,7 @@ def _function_scorer(function: RewardFunction, tokenizer: Any) -> Scorer:
     return score
 
 
-def _with_place(error: BaseException) -> str:
+def with_place(error: BaseException) -> str:
     """The same with the line of the user's code that raised it."""
     place = traceback.extract_tb(error.__traceback__)[-1]
     return f"{first_line(error)} ({Path(place.filename).name}:{place.lineno})"

@@ -16,8 +16,9 @@ def read_prompts(file: Path, variable: str = "PROMPTS") -> list[Written]:
     Raises:
         ValueError: the file cannot be read, a line is no prompt, or there is none.
     """
-    if file.suffix.lower() == ".json":
-        raise ValueError(f"expected {variable} to be a text or JSONL file, got {file}; rename JSON lines to .jsonl")
+    if file.suffix.lower() in (".json", ".csv", ".tsv"):
+        fix = "rename JSON lines to .jsonl, one prompt a line to .txt"
+        raise ValueError(f"expected {variable} to be a text or JSONL file, got {file}; {fix}")
     try:
         # "utf-8-sig" drops a byte-order mark; splitlines would also break at characters that JSON allows in a text.
         lines = [line.strip() for line in file.read_text(encoding="utf-8-sig").split("\n")]

@@ -131,6 +131,12 @@ def test_a_run_without_a_length_and_an_unknown_name_are_refused():
         PPOConfig.from_trl(**TOKENS, total_episodes=8, init_kl_coef=0.3, warmup_ratio=0.1)
 
 
+@pytest.mark.parametrize("name", ["per_device_train_batch_size", "total_episodes", "warmup_steps"])
+def test_a_text_in_the_place_of_a_number_is_one_sentence(name):
+    with pytest.raises(ValueError, match=f"expected {name} to be a number, got '8'"):
+        PPOConfig.from_trl(**TOKENS, **{"total_episodes": 8, name: "8"})
+
+
 def test_the_tables_of_the_page_have_every_counterpart():
     rows = [line for line in PAGE.splitlines() if line.startswith("|")]
     for table in (TRL, OPENRLHF):

@@ -15,6 +15,7 @@ from ppo_by_hand.hub.models import load_policy, named_tokens
 from ppo_by_hand.hub.options import HubOptions, parse_settings
 from ppo_by_hand.hub.prompts import check_context, read_prompts
 from ppo_by_hand.hub.rewards import load_reward
+from solutions.lesson02_reward_model import RewardModel
 from solutions.lesson07_actor_critic import PolicyAlone, PolicyAndValue, ValueModel, freeze
 from solutions.lesson09_ppo_trainer import CheckpointFolder, PPOTrainer
 from solutions.lesson11_scaling import DistributedPPOTrainer
@@ -92,6 +93,11 @@ def smaller():
     return build_causal_lm("gpt2", 11, n_layer=1, n_embd=16, n_head=2, eos_token_id=1, pad_token_id=0, seed=1)
 
 
+def spoiled(model):
+    next(model.parameters()).data[0, 0] = float("nan")
+    return model
+
+
 def no_words(prompts, responses):
     return [0.0] * len(responses)
 
@@ -102,6 +108,24 @@ PARTS = {
         lambda t: {"model": PolicyAndValue(t.policy, ValueModel(t.policy))},
         "the backbone without a head, got a GPT2LMHeadModel",
     ),
+    "policy-of-a-backbone": (
+        lambda t: {"model": PolicyAndValue(t.policy.base_model, ValueModel(t.policy.base_model))},
+        "expected the policy to be a causal language model, got a GPT2Model; load one with AutoModelForCausalLM",
+    ),
+    "reference-of-a-classifier": (
+        lambda t: {"ref_model": GPT2ForSequenceClassification(t.policy.config)},
+        "expected the reference to be a causal language model, got a GPT2ForSequenceClassification",
+    ),
+    "reward-model-of-a-classifier": (
+        lambda t: {"reward_model": RewardModel(GPT2ForSequenceClassification(t.policy.config))},
+        "got that of a GPT2ForSequenceClassification; a classifier is a reward model by itself",
+    ),
+    "weights-that-are-nan": (lambda t: {"model": spoiled(t.model)}, "expected weights that are finite numbers"),
+    "weights-that-are-not-there": (
+        lambda t: {"model": PolicyAndValue(t.policy.to("meta"), ValueModel(smaller().base_model))},
+        "got NaN, infinity or none; load the model again",
+    ),
+    "schedule-of-nothing": (lambda t: {"schedule": lambda: 1.0}, "expected schedule to be a function with an arg"),
     "critic-of-a-classifier": (
         lambda t: {"model": PolicyAndValue(t.policy, ValueModel(GPT2ForSequenceClassification(t.policy.config)))},
         "a GPT2ForSequenceClassification; call ValueModel.from_classifier(model)",
@@ -204,12 +228,17 @@ def test_wrong_prompts_are_one_sentence(prompts, sentence):
     refused(lambda: small_trainer().train(prompts), sentence)
 
 
+SAMPLER = "expected a sampler of (policy, input_ids, attention_mask, max_new_tokens, stop_token_ids, pad_token_id, temp"
+
+
 def test_what_a_run_would_call_only_later_is_refused_before_it():
     trainer = small_trainer()
     refused(lambda: trainer.train(PROMPTS, lambda: None), "expected on_update to be a function of the trainer")
     parts = (trainer.model, lambda prompts, responses, answer: answer, trainer.ref_model, trainer.config)
     needs = PPOTrainer(*parts, hub.tokenizer())
     refused(lambda: needs.train(PROMPTS), "expected each prompt to have the column 'answer', which the reward function")
+    parts = (*parts[:1], no_words, *parts[2:], hub.tokenizer(), lambda *given, **more: given[0].x)
+    refused(lambda: PPOTrainer(*parts).train(PROMPTS), SAMPLER)
 
 
 SCORES = {
@@ -259,6 +288,7 @@ COMMAND = {
     "no-rank": (lambda path: HubOptions(lora_rank=-1), "expected lora_rank in [0, infinity), got -1"),
     "no-file": (lambda path: read_prompts(path / "none.txt"), "expected PROMPTS to be a text or JSONL file"),
     "json-file": (lambda path: read_prompts(path / "a.json"), "rename JSON lines to .jsonl"),
+    "a-table": (lambda path: read_prompts(path / "a.csv"), "a.csv; rename JSON lines to .jsonl, one prompt a line to"),
     "no-lines": (lambda path: read_prompts(wrote(path, "a.txt", "\n\n")), "got none; write one a line"),
     "no-text": (lambda path: read_prompts(wrote(path, "a.txt", b"\xff\xfe\x00")), "to be a text or JSONL file, got"),
     "no-json": (lambda path: read_prompts(wrote(path, "a.jsonl", "hello")), "expected line 1 of"),
@@ -266,11 +296,20 @@ COMMAND = {
     "no-folder": (lambda path: load_policy(str(path / "nothing" / "here"), print), "expected POLICY to be a folder"),
     "no-stop-token": (lambda path: named_tokens("<stop>", hub.tokenizer()), "to be tokens of POLICY or their numbers"),
     "no-module": (lambda path: load_reward("nothing:here", None, 0, {}, print), "looked for in the working directory"),
+    "a-file": (lambda path: load_reward("a/b.py:f", None, 0, {}, print), "got the file a/b.py:f; write a.b:f"),
     "no-function": (lambda path: load_reward("math:pi", None, 0, {}, print), "to be a function, got math:pi, a float"),
     "a-class": (lambda path: load_reward("io:BytesIO", None, 0, {}, print), "two lists of texts, got BytesIO(initial"),
     "commas": (lambda path: parse_settings("num_updates=2,seed=1"), "with blanks between settings"),
     "no-room": (lambda path: check_context([[5] * 60], 8, 64, "POLICY"), "or set long_prompts to drop or truncate"),
     "never-saved": (lambda path: CheckpointFolder(path, every=0), "expected every in [1, infinity), got 0"),
+    "checkpoints-in-a-file": (
+        lambda path: small_trainer().train(PROMPTS, CheckpointFolder(wrote(path, "a.txt", "a"), every=1).save),
+        "a.txt/update-000001, got: NotADirectoryError",
+    ),
+    "checkpoint-of-none": (
+        lambda path: small_trainer().load_checkpoint(CheckpointFolder(path).newest()),
+        "got None: where newest finds none, start without one",
+    ),
     "no-checkpoint": (lambda path: small_trainer().load_checkpoint(path), "got no trainer.pt in"),
 }
 
