@@ -119,12 +119,16 @@ class _Check:
         self.of_finite = {id: ask(function, of, of.case(id), asked, way) for id, asked in self.finite.items()}
 
     def infer(self, declared: tuple[Variant, ...]) -> tuple[Variant, ...]:
-        """The smallest set of further conventions under which all ordinary cases agree, or else all plain ones."""
+        """The smallest set of further conventions under which all ordinary cases agree, or else all plain ones.
+
+        Of two as small as each other, the one with which more of the other cases agree.
+        """
         free = [one for one in variants(self.of.name) if one.quoted and one.options and one not in declared]
-        sets = [chosen for size in range(3) for chosen in itertools.combinations(free, size)]
-        for asked, chosen in itertools.product((ORDINARY, PLAIN), sets):
-            if not any(self._of_values(case, declared + chosen) for case in self.cases if case.situation in asked):
-                return chosen
+        for asked, size in itertools.product((ORDINARY, PLAIN), range(3)):
+            sets = list(itertools.combinations(free, size))
+            wrong = [[case.situation for case in self.cases if self._of_values(case, declared + one)] for one in sets]
+            if fits := [(len(at), index) for index, at in enumerate(wrong) if not set(asked) & set(at)]:
+                return sets[min(fits)[1]]
         return ()
 
     def report(self, label: str, declared: tuple[Variant, ...], inferred: tuple[Variant, ...]) -> Report:
@@ -191,9 +195,9 @@ class _Check:
         real = _real(case)
         if real is not None and "real tokens only" not in compare:
             of_mask = {name: value for name, value in expected.items() if value.shape == real.shape}
-            for name in [one for one in of_mask if not _close(answer.results[one], of_mask[one], SIX_DIGITS, ~real)]:
+            other = [one for one in of_mask if not _close(answer.results[one], of_mask[one], SIX_DIGITS, ~real)]
+            for name in other[:1]:
                 found.append(_Deviation("padding is not 0", case, {name: of_mask[name]}, {name: answer.results[name]}))
-                break
         if answer.changed:
             found.append(_Deviation("changed in place", case, None, None, f"({', '.join(answer.changed)})"))
         asks_gradient = case.gradient and self.has_gradients and "values only" not in compare

@@ -39,6 +39,7 @@ class Difference:
     def declared_by(self) -> str:
         """What to say if the difference is meant; empty where nothing can be said."""
         convention = {"padding is not 0": "padding=any", "no gradient": "differentiable=no"}.get(self.kind)
+        convention = repr(self.cause) if "=" in self.cause else convention
         if convention:
             return f"--convention {convention}"
         needs = [self.kind] if self.kind in self.needs else [one for one in self.needs if not one.startswith("nan ")]
@@ -84,6 +85,7 @@ class Report:
     def __str__(self) -> str:
         failing = {id for one in self.differences for id in one.cases}
         digits = f", {len(self.six_digits)} of them to six digits only" if self.six_digits else ""
+        digits += " as inferred" * bool(self.inferred)
         fails = "; not in " * bool(failing) + ", ".join(f"{one} ({count})" for one, count in self.fails_in.items())
         lines = [
             f"{self.operation} {self.version} · {self.function} · {self.outcome}",
@@ -91,7 +93,7 @@ class Report:
         ]
         lines += [f"declared   {name} ({quoted['place']}: {quoted['text']!r})" for name, quoted in self.conventions]
         lines += [
-            f"inferred   {name}: with it the plain cases agree, as in {quoted['place']}; if meant --convention {name!r}"
+            f"inferred   {name}: with it the cases agree, as in {quoted['place']}; if meant --convention {name!r}"
             for name, quoted in self.inferred
         ]
         how = {need: ", asked with finite numbers there" * need.startswith("nan ") for need in self.left_out}

@@ -217,9 +217,8 @@ def _softplus(x: float) -> float:
 
 
 def _loss_over(loss: Callable[..., float], columns: tuple[Rows, ...], mask: Rows | None, over: str) -> float:
-    mask = mask or [[True] * len(row) for row in columns[0]]
-    if over == "everything":
-        return _mean(loss(*numbers) for rows in _zip(*columns) for numbers in _zip(*rows))
+    if mask is None or over == "everything":
+        mask = [[True] * len(row) for row in columns[0]]
     losses = [[loss(*at) if real else 0.0 for *at, real in _zip(*parts)] for parts in _zip(*columns, mask)]
     return _reduce(losses, [[True] * len(row) for row in mask] if over == "columns" else mask, over)
 

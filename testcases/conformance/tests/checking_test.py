@@ -17,11 +17,7 @@ from testcases.conformance.ppo_conformance import AGREES, CORNER, DIFFERS, check
 from testcases.conformance.ppo_conformance.__main__ import main
 from testcases.conformance.ppo_conformance.slow import OPERATIONS
 
-OF_THE_SAME_NAME = (
-    one.gather_log_probs, one.response_log_probs, one.token_entropy, one.masked_mean, one.masked_whiten,
-    one.response_mask, one.truncate_after_stop, two.pairwise_loss, three.rewards_to_go,
-)  # fmt: skip
-OURS = {function.__name__: function for function in OF_THE_SAME_NAME} | {
+OURS = {name: vars(lesson)[name] for lesson in (one, two, three) for name in OPERATIONS if name in vars(lesson)} | {
     "leave_one_out": three.leave_one_out_baseline,
     "gae": four.compute_gae,
     "gae_response": four.compute_response_gae,
@@ -36,6 +32,7 @@ OURS = {function.__name__: function for function in OF_THE_SAME_NAME} | {
 
 @pytest.mark.parametrize("name", OURS)
 def test_the_functions_of_the_course_agree_without_a_switch(name):
+    assert set(OURS) == set(OPERATIONS)
     report = check(OURS[name], name)
     assert report.outcome == AGREES, str(report)
     assert not report.six_digits and not report.left_out
@@ -97,6 +94,7 @@ def test_an_end_that_is_a_time_limit():
 
     report = check(cut, "gae", not_supported=["nan behind an end"])
     assert [one.cause for one in report.differences] == ["bootstrap=at ends"] and report.outcome == CORNER
+    assert report.differences[0].declared_by == "--convention 'bootstrap=at ends'"
     declared = check(cut, "gae", conventions=["bootstrap=at ends"], not_supported=["nan behind an end"])
     assert declared.outcome == AGREES and not declared.six_digits
 
@@ -116,6 +114,8 @@ def test_an_inferred_convention_is_no_agreement():
     assert check(whole, "value_loss", conventions={"half": 1}).outcome == AGREES
     by_row = check(lambda values, mask: (values * mask).sum(1).div(mask.sum(1)).nanmean(), "masked_mean")
     assert [name for name, _ in by_row.inferred] == ["reduction=row"], "which padding alone shows"
+    capped = check(lambda **given: six.estimate_kl(**given).clamp(max={"k3": 10.0}.get(given["estimator"], 1e9)), "kl")
+    assert [name for name, _ in capped.inferred] == ["clamp=10 of k3"], "clamp=10 fits the ordinary cases, too"
 
 
 def test_what_nobody_states_differs_on_plain_input():
@@ -194,9 +194,7 @@ def test_a_function_with_other_names_is_told_what_it_is_called_with():
     sentence = "is called with rewards, values, dones, gamma, lam by name .* def mine"
     with pytest.raises(ValueError, match=sentence):
         check(lambda r, v, d, g, w: None, "gae")
-    adapted = check(
-        lambda r, v, d, g, w: four.compute_gae(r, v, d, g, w), "gae", adapt=lambda given: tuple(given.values())
-    )
+    adapted = check(four.compute_gae, "gae", adapt=lambda given: tuple(given.values()))
     assert adapted.outcome == AGREES
 
 
