@@ -43,9 +43,10 @@ def three_denominators() -> tuple[Figure, str]:
 
 
 def contest() -> tuple[Figure, str]:
-    runs = (recorded() or {})["situations"][HOME]
+    runs = recorded()["situations"][HOME]
     figure, panels = canvas(3.3, 2, sharey=True)
-    for axes, shown, title in zip(panels, (SAMPLING, OTHERS), ("From new samples", "Otherwise"), strict=True):
+    titles = ("PPO, RLOO, GRPO", "DPO, rejection sampling, best of n")
+    for axes, shown, title in zip(panels, (SAMPLING, OTHERS), titles, strict=True):
         axes.axhline(2, color=RULE, lw=0.8)
         for name, color in shown.items():
             axes.plot(*_curve(runs, name), "-o", ms=3.5, color=color, label=name)

@@ -435,10 +435,11 @@ def spread_of_kl(runs: list[dict]) -> float:
 
 def test_what_else_the_texts_say_without_a_number_holds(texts):
     runs = record.recorded()["situations"][HOME]
-    at_kl, means = record.differences(runs)["at_kl"], record.means(runs)
-    assert all(one.verdict == "worse" for one in record.differences(runs)["at_tokens"].values())
+    at_kl, at_tokens, means = *(record.differences(runs)[what] for what in ("at_kl", "at_tokens")), record.means(runs)
+    assert all(one.verdict == "worse" for one in at_tokens.values())
     assert "both runs read where the shorter one ended) all are below PPO" in texts["page"]
     assert at_kl["RLOO"].verdict == "equal" and "RLOO, without a critic, equals PPO" in texts["lesson"]
+    assert f"tokens* RLOO is {-at_tokens['RLOO'].mean:.2f} below PPO" in texts["lesson"]
     assert at_kl["GRPO"].verdict == "worse" and "GRPO is a little below" in texts["lesson"]
     assert at_kl[BEST_OF_N].verdict == "better" and "best of n is hard to beat" in texts["lesson"]
     assert f"by a hair: its interval ends at {at_kl[BEST_OF_N].high:.4f}" in texts["page"]
