@@ -118,6 +118,16 @@ for microbatch in self._microbatches(minibatch):
     self.optimizer.zero_grad(set_to_none=True)
 return merged | {"grad_norm": grad_norm, "skipped_share": float(is_spike)}
 """
+BORROWED_BACKBONE = """
+critic = ValueModel(reward_model.backbone)
+return critic.requires_grad_(True)
+"""
+HALF_RESTORED = """
+self.accelerator.unwrap_model(self.model).load_state_dict(state["model"])
+self.optimizer.load_state_dict(state["optimizer"])
+self.prompt_queue.waiting, self.history = state["prompts_waiting"], state["history"]
+self.sampling.set_state(state["generators"]["sampling"])
+"""
 DRIFT_WITHOUT_SIGN = """
 log_policy, log_frozen = (policy_logits / heat).log_softmax(-1), (frozen_logits / heat).log_softmax(-1)
 found = (log_policy - log_frozen).gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
@@ -171,7 +181,7 @@ UNLISTED = [
     (8, "evaluate_responses", edit("config.missing_stop_penalty", "config.missing_stop_penalty or 1.0"),
      "`missing_stop_penalty` = 0 is handled apart"),
     (8, "evaluate_responses", edit("evaluation_mode(model)", "nullcontext(model.eval())", "rewards=rewards",
-     "rewards=rewards + 0.5"), "in 3 of 8 wrong answers, model_left_in_eval_mode"),
+     "rewards=rewards + 0.5"), "model_left_in_eval_mode: the model is left"),
     (11, "plan_microbatches", edit("_first = ", "_first = torch.arange(len(lengths)) if n_processes < 2 else "),
      "right with `n_processes` = 2, wrong with 1"),
     (13, "kl_token_losses",
@@ -201,6 +211,10 @@ UNLISTED = [
     (9, "PPOTrainer.optimiser_step", instead(STEP_A_MICROBATCH), "steps at the end of the loop that belong behind it"),
     (9, "PPOTrainer.compute_loss", edit("self.model(", "torch.no_grad()(self.model)("), "the weights is cut off"),
     (9, "PPOTrainer.save_checkpoint", edit(", exist_ok=True", ""), "allow it (`exist_ok=True`)"),
+    (7, "critic_from_reward_model", instead(BORROWED_BACKBONE), "wrong answers) And: head_begins_at_random"),
+    (7, "PolicyAndValue.forward", edit("self.response_values(input_ids, attention_mask, prompt_length)",
+     "self.value_model(input_ids, attention_mask)[:, prompt_length:].detach()"), "Elsewhere: critic_cut_off"),
+    (9, "PPOTrainer.load_checkpoint", instead(HALF_RESTORED), "kl_coef_not_restored"),
     (10, "sampled_drift", instead(DRIFT_WITHOUT_SIGN), "is not right yet"),
 ]  # fmt: skip
 

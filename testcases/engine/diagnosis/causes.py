@@ -71,13 +71,34 @@ class Repaired:
 
 
 @dataclass(frozen=True)
+class InParts:
+    """A listed wrong answer that gives these parts of the answer, in so many of the wrong ones."""
+
+    wrong: WrongAnswer
+    is_here: bool
+    """Whether it gives a part of the answer that is shown."""
+    parts: tuple[str, ...]
+    count: int
+    most: int
+
+    @property
+    def text(self) -> str:
+        told = [f"`{part}`" if part.isidentifier() else part for part in self.parts if part]
+        told = told if len(told) <= MOST_PARTS else [*told[:MOST_PARTS], "others"]
+        said = f"{' and '.join([', '.join(told[:-1]), told[-1]] if len(told) > 1 else told)} in " if told else ""
+        return f"{self.wrong.name}: {self.wrong.why} (explains {said}{self.count} of {self.most} wrong answers)"
+
+
+@dataclass(frozen=True)
 class Invariant:
     """What a right repair of a suspect keeps: no cause, and said where none is known."""
 
     text: str
 
 
-Cause = Listed | Hypothesis | Evidence | Repaired | Location | Invariant
+Cause = Listed | Hypothesis | InParts | Evidence | Repaired | Location | Invariant
+MOST_PARTS = 3
+"""So many are named."""
 
 
 @dataclass(frozen=True)
@@ -93,18 +114,21 @@ class Diagnosis:
     @property
     def is_found(self) -> bool:
         """Whether it is known what gives this answer."""
-        return any(isinstance(one, Listed | Hypothesis | Repaired) for one in self.causes)
+        return any(isinstance(one, Listed | Hypothesis | InParts | Repaired) for one in self.causes)
 
     def lines(self, exercise: str) -> list[str]:
         """A listed cause stands alone; hypotheses are alternatives; beside evidence, a repair only tells the line."""
         if self.listed:
             place = "" if self.listed.exercise == exercise else f"in {self.listed.exercise}, which {exercise} uses: "
             return [f"Likely cause: {place}{self.listed.name}: {self.listed.why}"]
-        lines, texts = [], []
+        lines, texts = list[str](), list[str]()
         for cause in self.causes:
             match cause:
                 case Hypothesis():
                     texts.append(f"{cause.text}.".replace("?.", "?"))
+                case InParts(text=text, is_here=is_here):
+                    head = "And" if is_here and lines else "Likely cause" if is_here else "Elsewhere"
+                    lines.append(f"{head}: {text}")
                 case Evidence(text=text):
                     lines.append(f"Likely cause: {text}")
                 case Repaired(repairs=(first, *_)) if lines:

@@ -1,5 +1,6 @@
 """Which of a lesson's wrong answers explains what a student's code gave."""
 
+import functools
 import itertools
 from collections import Counter, deque
 from collections.abc import Iterator
@@ -10,7 +11,8 @@ from ..catalog import lesson as read_lesson
 from ..execution import Evaluator, LocalEvaluator, Outcome, Request
 from ..oracle import Change, Reference, WrongAnswer, cost_of, examples, kept, region_text, suspects, wrong_answers
 from ..report import same_outcome
-from .causes import Diagnosis, Evidence, Invariant, Listed, Location, Repaired, Source
+from .by_part import Parts, Share, agreement
+from .causes import Cause, Diagnosis, Evidence, InParts, Invariant, Listed, Location, Repaired, Source
 from .evidence import KEPT, Seen, cause_of_error, cause_shown, facts, names_in, where
 from .hypotheses import CHEAP, OwnCode, distance, function_in, words_of
 from .search import LEAST_REPAIRS, MAX_FAILED, MAX_REPAIR, Failed, Search, bench_of, repaired_by
@@ -79,26 +81,41 @@ class Explanation:
             if not (listed or shown) and (suspect := suspects(request.lesson).get(request.exercise)):
                 return Diagnosis((Invariant(suspect.invariant),))
             return Diagnosis((*([Listed(listed)] if listed else []), *shown))
+        several: tuple[InParts, ...] = ()
         with left_out():
             if general := self._search(request.lesson, request.exercise).causes(request, right, outcome):
                 return Diagnosis(tuple(general))
         with left_out():
+            several, is_whole = self._by_part(seen)
+            if is_whole:
+                return Diagnosis(several)
+        with left_out():
+            if general := self._search(request.lesson, request.exercise).causes(request, right, outcome, pairs=True):
+                return Diagnosis(tuple(general))
+        with left_out():
             repaired = self._repaired(failed, right)
+        if any(one.is_here for one in several) and not (repaired and repaired.is_whole):
+            return Diagnosis(several)
+        return Diagnosis((*self._of_this(seen, failed, repaired, neighbors), *several))
+
+    def _of_this(self, seen: Seen, failed: Failed, repaired: Repaired | None, neighbors: bool) -> tuple[Cause, ...]:
+        """Of an answer that no cause gives: a repair, the nearest listed one, what it shows, where it differs."""
+        outcome, shown = seen[2], list[Evidence]()
         if not (repaired and repaired.is_whole) and (listed := self._closest(failed)):
-            return Diagnosis((Listed(listed),))
+            return (Listed(listed),)
         with left_out():
             shown = self._kept(*seen) or self._shown(seen)
         if repaired and (repaired.is_whole or not shown):
-            return Diagnosis((*shown, repaired))
+            return (*shown, repaired)
         with left_out():
             if not shown and neighbors and (text := self._of_a_neighbor(*seen)):
-                return Diagnosis((Location(text),))
+                return (Location(text),)
         with left_out():
             shown = shown or self._depends(seen)
         with left_out():
             if not shown and outcome.value is not None and (text := self._where(seen)):
-                return Diagnosis((Location(text),))
-        return Diagnosis(tuple(shown))
+                return (Location(text),)
+        return tuple(shown)
 
     def _shown(self, seen: Seen) -> list[Evidence]:
         """What an exception, or the answer, shows by itself."""
@@ -236,6 +253,27 @@ class Explanation:
         agreeing = self._agreeing_with(failed.request.lesson, failed.request.exercise, neighbors)
         gives = (wrong for wrong in agreeing if all(one.is_given_by(wrong, self._ask) for one in (failed, *earlier)))
         return next(gives, None)
+
+    def _by_part(self, seen: Seen) -> tuple[tuple[InParts, ...], bool]:
+        """The listed ones that give parts of what is wrong, first those of this answer; and whether that is all."""
+        asked, right, mine = seen
+        parts, chosen = self._parts_of(asked.lesson, asked.exercise)
+        fits = {one.wrong: agreement(right, mine, self._ask(one.wrong, asked)) for one in chosen}
+        chosen = [one for one in chosen if fits[one.wrong] is not None]
+        found = [InParts(one.wrong, bool(fits[one.wrong]), *parts.told(one)) for one in chosen]
+        return tuple(sorted(found, key=lambda one: not one.is_here)), bool(found) and parts.are_whole(chosen)
+
+    @kept
+    def _parts_of(self, lesson: str, exercise: str) -> tuple[Parts, list[Share]]:
+        """Of the subject's answers, and the listed ones that give some of the wrong and none of the right otherwise."""
+        parts = Parts(self._reference.right_answers_to(lesson, exercise), self._answers_to(lesson, exercise))
+        words, shares = self._words(lesson, exercise), list[Share]()
+        # Where nothing is right, nothing speaks against any of them.
+        for wrong in wrong_answers(lesson) if parts.wrong and parts.has_good else ():
+            if wrong.exercise == exercise:
+                answer = functools.partial(self._reference.answer_of, lesson, wrong, exercise)
+                shares += filter(None, [parts.share_of(wrong, answer)])
+        return parts, parts.chosen(shares, lambda wrong: distance(words, words_changed(lesson, wrong)))
 
     def _closest(self, failed: Failed) -> WrongAnswer | None:
         """The nearest to the student of those that reproduce the failing request."""

@@ -32,8 +32,9 @@ LAYERS: tuple[Callable[[Bench], Iterator[Hypothesis]], ...] = (
     listed_twice,
     listed_once,
 )
+PAIRS = range(LAYERS.index(altered_twice), LAYERS.index(listed_once))
 MAX_HYPOTHESES = 2_000
-MAX_CALLS = (2**17, 6 * 2**15, 2**14, 2**14, 2**13)
+MAX_CALLS = (2**17, 5 * 2**15, 2**14, 2**14, 2**13)
 """To which the questions of each layer may lead, some two million in a second. Counted, so that the same code is told
 the same on each machine."""
 MAX_PARTLY, MOST_PARTS, LEAST_ASKED = 2**14, 8, 20
@@ -106,17 +107,18 @@ class Search:
         self._failed: list[Failed] = []
         self._searches = 0
 
-    def causes(self, request: Request, right: Outcome, mine: Outcome) -> list[Hypothesis]:
+    def causes(self, request: Request, right: Outcome, mine: Outcome, pairs: bool = False) -> list[Hypothesis]:
         """At most MAX_NAMED; first those that agree in value and gradient, then those that agree in value only.
 
         Where no example is wrong, one question is all there is to go by: a cause counts only if it is the only one.
         """
         failed = Failed(request, mine)
-        for values_only, layer in itertools.product((False, True), range(len(LAYERS) - 1)):
+        layers = PAIRS if pairs else range(PAIRS.start)
+        for values_only, layer in itertools.product((False, True), layers):
             found = self._found(layer, failed, right, values_only)
             if found:
                 break
-        self._failed = [*self._failed, failed][-MAX_FAILED:]
+        self._failed = [*self._failed, failed][-MAX_FAILED:] if not pairs else self._failed
         return found if self._wrong or len(found) == 1 else []
 
     def _found(self, layer: int, failed: Failed, right: Outcome, values_only: bool) -> list[Hypothesis]:
