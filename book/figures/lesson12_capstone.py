@@ -65,7 +65,8 @@ def overoptimization() -> tuple[Figure, str]:
         axes.set_xticks(range(0, updates[-1] + 1, 10))
     figure.axes[0].set(ylabel="reward")
     figure.axes[0].text(0.5, 2.06, "best possible gold reward", color=RULE, fontsize=8)
-    for update, height, text in ((5.3, 0.26, "first fall"), (20.5, -0.2, "second fall: no sentence is left")):
+    falls = "1: most texts have no end\n2: no text is a sentence"
+    for update, height, text in ((4.2, 0.24, "1"), (17.5, -0.12, "2"), (24, 0.72, falls)):
         figure.axes[1].text(update, height, text, color=BLUE, fontsize=8)
     samples = figure.add_subplot(grid[1, :])
     samples.axis("off")
