@@ -1,12 +1,8 @@
 """The implementations, in another process than the tests of them: all that leaves it is what a function returned."""
 
-import functools
 import importlib
-import json
-import types
+import marshal
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -24,7 +20,7 @@ class Behind:
 
     Args:
         function: its name.
-        bank: their texts, packed.
+        bank: their files, packed.
 
     Attributes:
         said: of each, in order, whether the tests refuse it.
@@ -32,30 +28,36 @@ class Behind:
 
     def __init__(self, function: str, bank: Tensor) -> None:
         self.function = function
-        self.texts = json.loads(zlib.decompress(bank.numpy().tobytes()))
+        self.files = marshal.loads(bank.numpy().tobytes())
         self.said: list[bool] = []
         self._begin()
 
     def _begin(self) -> None:
-        self._graphs: list[tuple[list[Tensor], list[Tensor]]] = []
+        self._graphs: dict[int, tuple[list[Tensor], list[Tensor]]] = {}
         self._functions: dict[str, Any] = {}
 
     def answer(self, message: Message) -> Message:
+        before = torch.get_default_dtype()
         try:
             if "next" in message:
                 self.said.append(message["next"] is True)
                 self._begin()
-                return {"more": len(self.said) < len(self.texts)}
-            with _settings(message["dtype"], message["grad"] is True):
+                return {"more": len(self.said) < len(self.files)}
+            if before != DTYPES[message["dtype"]]:
+                torch.set_default_dtype(DTYPES[message["dtype"]])
+            with torch.set_grad_enabled(message["grad"] is True):
                 return self._slopes(message) if "slopes" in message else self._call(message)
         except Exception as error:
             return {"error": [type(error).__name__, str(error)]}
+        finally:
+            if torch.get_default_dtype() != before:
+                torch.set_default_dtype(before)
 
     def _function(self, lesson: str) -> Any:
         if lesson not in self._functions:
             name = FUNCTIONS[lesson]
             if name == self.function:
-                self._functions[lesson] = _made(self.texts[len(self.said)], lesson)[name]
+                self._functions[lesson] = _made(self.files[len(self.said)], lesson)[name]
             else:
                 self._functions[lesson] = getattr(importlib.import_module(f"solutions.{lesson}"), name)
         return self._functions[lesson]
@@ -69,8 +71,8 @@ class Behind:
         found: list[Tensor] = []
         shape = apart(value, found)
         changed = [place for place, tensor in enumerate(inputs) if tensor._version != versions[place]]
-        kept = self._kept(leaves, found)
-        kept["tensors"] += [in_order(inputs[place]) for place in changed]
+        kept = self._kept(message, leaves, found)
+        kept["tensors"] += [inputs[place].detach() for place in changed]
         return {"value": shape, "changed": [[place, n] for n, place in enumerate(changed, len(found))], **kept}
 
     def _slopes(self, message: Message) -> Message:
@@ -78,49 +80,31 @@ class Behind:
         slopes = _leaves(message)
         places = [place for place, tensor in enumerate(inputs) if tensor.requires_grad]
         wanted = [inputs[place] for place in places]
-        further = torch.is_grad_enabled()
-        # Handed slopes would make torch load half of itself.
-        with torch.enable_grad():
-            total = torch.stack([(one * slope).sum() for one, slope in zip(outputs, slopes, strict=True)]).sum()
-        found = torch.autograd.grad(total, wanted, retain_graph=True, create_graph=further, allow_unused=True)
+        # As torch.autograd.grad does; handed slopes would make that load half of torch.
+        engine, further = torch.autograd.Variable._execution_engine, torch.is_grad_enabled()
+        found = engine.run_backward(tuple(outputs), tuple(slopes), True, further, tuple(wanted), True, False)
         reached = [(place, slope) for place, slope in zip(places, found, strict=True) if slope is not None]
-        kept = self._kept([*inputs, *slopes], [slope for _, slope in reached])
+        kept = self._kept(message, [*inputs, *slopes], [slope for _, slope in reached])
         return {"places": [place for place, _ in reached], **kept}
 
-    def _kept(self, inputs: list[Tensor], found: list[Tensor]) -> Message:
+    def _kept(self, message: Message, inputs: list[Tensor], found: list[Tensor]) -> Message:
         """What is found, and the number of its graph."""
-        self._graphs.append((inputs, [tensor for tensor in found if tensor.requires_grad]))
+        number = message.get("number", len(self._graphs))
+        self._graphs[number] = inputs, [tensor for tensor in found if tensor.requires_grad]
         return {
-            "tensors": [in_order(tensor) for tensor in found],
+            "tensors": [tensor.detach() for tensor in found],
             "tracked": [tensor.requires_grad for tensor in found],
-            "number": len(self._graphs) - 1,
+            "number": number,
         }
 
 
 def _leaves(message: Message) -> list[Tensor]:
     pairs = zip(message["tensors"], message["tracked"], strict=True)
-    return [tensor.requires_grad_() if is_tracked else tensor for tensor, is_tracked in pairs]
+    return [in_order(tensor).requires_grad_(is_tracked) for tensor, is_tracked in pairs]
 
 
-def _made(source: str, lesson: str) -> dict[str, Any]:
+def _made(file: bytes, lesson: str) -> dict[str, Any]:
     """The names of an implementation's file, which stands where the lesson's own does."""
     space = {"__name__": f"solutions.{lesson}.subject", "__package__": f"solutions.{lesson}"}
-    exec(_compiled(source), space)
+    exec(marshal.loads(zlib.decompress(file)), space)
     return space
-
-
-@functools.lru_cache(maxsize=512)
-def _compiled(source: str) -> types.CodeType:
-    return compile(source, "<implementation>", "exec", dont_inherit=True)
-
-
-@contextmanager
-def _settings(dtype: str, grad: bool) -> Iterator[None]:
-    """As the test has set them."""
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(DTYPES[dtype])
-    try:
-        with torch.set_grad_enabled(grad):
-            yield
-    finally:
-        torch.set_default_dtype(before)

@@ -20,10 +20,15 @@ class Caller:
 
     Args:
         ask: the way to the far end, whose `scenarios_behind.Behind.answer` answers.
+
+    Attributes:
+        heard: of each answer in turn, what two share that answer the same question and are the same
+            to the bit; None where it is not known.
     """
 
     def __init__(self, ask: Ask) -> None:
         self.ask = ask
+        self.heard: list[Any] = []
 
     def next(self, refused: bool) -> bool:
         """Say what is found of this implementation; whether there is another one, which all later calls reach."""
@@ -47,20 +52,21 @@ class Caller:
         answer = self.ask(
             {
                 **message,
-                "tensors": [in_order(tensor) for tensor in tensors],
+                "tensors": [tensor.detach() for tensor in tensors],
                 "tracked": [tensor.requires_grad for tensor in tensors],
                 "leaves": [tensor.is_leaf for tensor in tensors],
                 "grad": torch.is_grad_enabled(),
                 "dtype": str(torch.get_default_dtype()).removeprefix("torch."),
             }
         )
+        self.heard.append(answer.get("heard"))
         if "error" in answer:
             raise _error(*answer["error"])
         return answer
 
     def tracked(self, answer: Message, inputs: Sequence[Tensor]) -> list[Tensor]:
         """The tensors of an answer; a gradient finds its way through them to the inputs."""
-        tensors = list(answer["tensors"])
+        tensors = [in_order(tensor) for tensor in answer["tensors"]]
         places = [place for place, is_tracked in enumerate(answer["tracked"]) if is_tracked]
         if places:
             found = _Across.apply(self, answer["number"], [tensors[place] for place in places], *inputs)

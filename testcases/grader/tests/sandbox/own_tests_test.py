@@ -1,17 +1,23 @@
 """Lesson 10's tests of a student's cannot reach what they test. No rule book has read these."""
 
 import hashlib
+import socket
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
 from testcases.engine import request, scenario
 from testcases.engine.catalog import SOLUTIONS, Exercise
-from testcases.engine.execution import Outcome, Request
+from testcases.engine.execution import Outcome, Request, solutions_changed, wire
 from testcases.grader.sandbox import Limits, Sandbox, SandboxEvaluator, staging
 from testcases.lesson10_bug_hunt import bank
+from testcases.lesson10_bug_hunt.scenarios_behind import Behind
+from testcases.lesson10_bug_hunt.scenarios_calls import Caller
 
 LESSON, FUNCTION = "lesson10_bug_hunt", "compute_gae"
 RIGHT, WRONG = bank.right(FUNCTION), bank.wrong(FUNCTION)
@@ -265,3 +271,53 @@ def test_what_is_asked_after_tests_does_not_wait_for_them(sandbox: Sandbox):
         assert sandbox.failures == 0
     finally:
         subject.finish()
+
+
+def test_a_line_answers_as_one_process_does_and_goes_seldom_there_and_back():
+    """The tests ask all implementations the same: the answers to what comes next are there before it is asked."""
+    chosen = [one.source for one in (RIGHT[0], WRONG[0], *RIGHT[1:], WRONG[9])]
+    questions = [
+        ((torch.ones(2, size), torch.ones(2, size + 1), torch.zeros(2, size)), {"gamma": gamma})
+        for size in (1, 2, 3, 4)
+        for gamma in (0.0, 0.5, 1.0)
+    ]
+
+    def answers(caller: Caller) -> Iterator[list[Any]]:
+        goes_on = True
+        while goes_on:
+            found: list[Any] = []
+            for args, options in (*questions, *questions):
+                leaf = args[0].double().requires_grad_()
+                answer = caller.call("lesson04_gae", (leaf, *args[1:]), options)
+                slope = torch.autograd.grad(answer.advantages.sum() + (answer.returns**2).sum(), leaf)
+                found += [answer.advantages, answer.returns, *slope]
+            yield found
+            goes_on = caller.next(False)
+
+    near, far = socket.socketpair()
+    behind = Behind(FUNCTION, bank.packed(chosen))
+    thread = threading.Thread(target=wire.Line(far).answer_all, args=[behind.answer])
+    thread.start()
+    line = wire.Line(near)
+    caller, sent = Caller(line.ask), []
+    line._send = lambda data, send=line._send: (sent.append(data), send(data))[1]
+    across = list(answers(caller))
+    near.shutdown(socket.SHUT_RDWR)
+    thread.join()
+    near.close()
+    far.close()
+    here = list(answers(Caller(Behind(FUNCTION, bank.packed(chosen)).answer)))
+    assert len(across) == len(here) == len(chosen) == len(behind.said)
+    assert all(
+        torch.equal(a, b) for one, other in zip(across, here, strict=True) for a, b in zip(one, other, strict=True)
+    )
+    first = 2 * len(questions)
+    assert len(sent) <= first + 5 * len(chosen), len(sent)
+
+
+def test_a_test_that_refuses_by_chance_as_it_is_loaded_is_named():
+    tests = "import random\nfrom ..lesson04_gae import compute_gae\n\ndraw = random.random()\n\n\n"
+    source = f"{tests}def test_compute_gae():\n    assert draw > 0.5\n"
+    subject = solutions_changed(LESSON, {f"{LESSON}/my_tests.py": source})
+    found = subject.evaluate(question(FUNCTION, (*RIGHT, *WRONG[:8])))
+    assert found.error is None and "do not agree" in found.value["problem"]
