@@ -85,9 +85,8 @@ def _line(name: str) -> str:
 def _operation(name: str) -> str:
     of = operation(name)
     needs = sorted({need for case in of.cases for need in case.needs})
-    returns = ", ".join(of.returns)
-    lines = [_line(name), f"arguments  {of.arguments}", f"returns    {returns}", f"source     {of.source}"]
-    lines += [f"may be left out: {', '.join(needs)}"] if needs else []
+    lines = [_line(name), f"arguments  {of.arguments}", f"returns    {', '.join(of.returns)}"]
+    lines += [f"source     {of.source}"] + [f"may be left out: {', '.join(needs)}"] * bool(needs)
     lines += [f"convention {one.name}: {one.says} ({one.quoted['place']})" for one in variants(name) if one.quoted]
     return "\n".join(lines)
 

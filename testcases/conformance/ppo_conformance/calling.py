@@ -157,4 +157,9 @@ def _numbers(value: Any) -> Any:
     if hasattr(value, "detach"):
         value = value.detach().cpu().double() if value.dtype.is_floating_point else value.detach().cpu()
         return value.numpy().astype(float)
-    return numpy.array(value, dtype=float)
+    if isinstance(value, (list, tuple)):
+        return numpy.array([_numbers(one) for one in value])
+    try:
+        return numpy.array(value, dtype=float)
+    except (TypeError, ValueError):
+        raise TypeError(f"expected numbers, got {type(value).__name__}: write a wrapper, or give answer=") from None

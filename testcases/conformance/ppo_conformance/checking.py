@@ -119,10 +119,7 @@ class _Check:
         self.of_finite = {id: ask(function, of, of.case(id), asked, way) for id, asked in self.finite.items()}
 
     def infer(self, declared: tuple[Variant, ...]) -> tuple[Variant, ...]:
-        """The smallest set of further conventions under which all ordinary cases agree, or else all plain ones.
-
-        Of two as small as each other, the one with which more of the other cases agree.
-        """
+        """The smallest set of conventions with which all ordinary, or else all plain cases agree, and most others."""
         free = [one for one in variants(self.of.name) if one.quoted and one.options and one not in declared]
         for asked, size in itertools.product((ORDINARY, PLAIN), range(3)):
             sets = list(itertools.combinations(free, size))

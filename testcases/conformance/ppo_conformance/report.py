@@ -10,7 +10,6 @@ AGREES, CORNER, DIFFERS = "agrees", "fails at a corner", "differs"
 PLAIN = ("plain", "stop")
 ORDINARY = (*PLAIN, "padding")
 """What every batch has: no corner."""
-_SHORT: dict[str, Any] = {"precision": 5, "separator": ", ", "threshold": 24}
 
 
 @dataclass(frozen=True)
@@ -108,5 +107,6 @@ def shown(results: Mapping[str, Any] | str | None) -> str:
     """The numbers of a result, short."""
     if not isinstance(results, Mapping):
         return str(results or "")
-    texts = {name: numpy.array2string(numpy.asarray(value), **_SHORT) for name, value in results.items()}
+    arrays = {name: numpy.asarray(value) for name, value in results.items()}
+    texts = {name: numpy.array2string(one, precision=5, separator=", ", threshold=24) for name, one in arrays.items()}
     return "; ".join(f"{name} {' '.join(text.split())}" for name, text in texts.items())

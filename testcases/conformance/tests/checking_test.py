@@ -141,9 +141,7 @@ def test_the_other_kinds_of_difference():
         "shape": lambda values, mask, shift_mean: one.masked_whiten(values, mask, shift_mean)[0],
         "no gradient": lambda **given: one.masked_whiten(**given).detach(),
         "padding is not 0": lambda values, mask, shift_mean: one.masked_whiten(values, mask, shift_mean) + 1.0 * ~mask,
-        "changed in place": lambda values, mask, shift_mean: one.masked_whiten(
-            values.add_(1.0) - 1.0, mask, shift_mean
-        ),
+        "changed in place": lambda values, **given: one.masked_whiten(values.add_(1.0) - 1.0, **given),
         "gradient": lambda values, mask, shift_mean: (
             (w := one.masked_whiten(values, mask, shift_mean)).detach() + w * 2 - 2 * w.detach()
         ),
@@ -196,6 +194,8 @@ def test_a_function_with_other_names_is_told_what_it_is_called_with():
         check(lambda r, v, d, g, w: None, "gae")
     adapted = check(four.compute_gae, "gae", adapt=lambda given: tuple(given.values()))
     assert adapted.outcome == AGREES
+    with_metrics = check(lambda **given: (five.compute_ppo_loss(**given), {"clipped": 0.5}), "policy_loss")
+    assert "expected numbers, got dict: write a wrapper" in with_metrics.differences[0].got
 
 
 def test_the_command_prints_a_report_and_its_exit_code(capsys, tmp_path):
