@@ -18,6 +18,8 @@ from .checks import LiveChecks, Metrics
 from .files import unused
 
 METRICS_FILE = "metrics.jsonl"
+BEGINS = '{"update": '
+"""A line of it; the last one of a killed run may be a part of that."""
 
 
 class Clock:
@@ -105,8 +107,11 @@ class RunLog:
         self.checks.stop_if_diverged()
 
     def _keep_other(self, file: Path, own: str) -> None:
-        """Rename the metrics that are there, unless the run goes on with them."""
-        if file.is_file() and not (own and file.read_text("utf-8", errors="replace").startswith(own)):
+        """Rename the metrics that are there, unless the run goes on with them and nobody has added a line."""
+        found = file.read_text("utf-8", errors="replace") if file.is_file() else own
+        more = found.removeprefix(own).splitlines()
+        is_own = found.startswith(own) and all(line.startswith(BEGINS[: len(line)]) for line in more)
+        if file.is_file() and not (own and is_own):
             aside = file.rename(unused(file))
             tqdm.write(f"the metrics of an earlier run are now in {aside}", file=sys.stderr)
 

@@ -58,11 +58,13 @@ class Written:
         return _print_of(file) == known
 
     def remove(self) -> None:
-        """Remove each file that is as it was recorded, and the folders below this one that are empty then."""
+        """Remove each file that is as it was recorded, and the folders below this one that are empty then.
+
+        The manifest stays: if the process is killed here, the next one knows the folder as that of a run.
+        """
         for name in self.known:
             if self.is_as_written(self.folder / name):
                 (self.folder / name).unlink()
-        self.file.unlink(missing_ok=True)
         folders = {self.folder / parent for name in self.known for parent in PurePosixPath(name).parents}
         remove_empty(folders - {self.folder})
 
@@ -84,6 +86,7 @@ class Written:
             target = aside / file.relative_to(self.folder)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.move(file, target)
+        remove_empty({parent for file in strangers for parent in file.parents if parent.is_relative_to(self.folder)})
         return f"{len(strangers)} files that no run has written as they were are now in {aside}"
 
 

@@ -68,7 +68,8 @@ def prepare_output(out: Path, resume: bool = False, inputs: Sequence[Path] = (),
         raise ValueError("expected --resume to go on with a run or --overwrite to start again, got both; leave one out")
     _check_place(out, inputs)
     with made(out):
-        if any(out.iterdir()):
+        half = f".{MANIFEST}.ppo-by-hand-unfinished"  # all that a run leaves which was killed right at its beginning
+        if any(one.name != half for one in out.iterdir()):
             _check_run(out, resume, overwrite)
         said = _make_place(out) if overwrite else ""
         if not resume:
@@ -227,6 +228,7 @@ def make_room(out: Path, say: Callable[[str], None]) -> None:
     for old in sorted(out.parent.glob(f"{out.name}-[0-9]*-[0-9]*"))[:-KEPT_RUNS]:
         if Written(old).exists():
             Written(old).remove()
+            Written(old).file.unlink()
             remove_empty([old])
 
 

@@ -193,7 +193,7 @@ BAD = {
     "seed": (None, "likes_a", {"more": ("--seed", "9" * 20)}, "expected SEED in [0, "),
     "no-out": (None, "likes_a", {"more": ("--out", "")}, "got the working directory"),
     "another-preset": (None, "likes_a", {"more": ("--preset", "tiny")}, "with PRESET=hub only"),
-    "unknown-setting": (None, "likes_a", {"more": ("--set", "lr=1")}, "got 'lr'; its counterpart here is learning_rate"),
+    "unknown-setting": (None, "likes_a", {"more": ("--set", "lr=1")}, "got 'lr'; its counterpart here is learn"),
     "type": (None, "likes_a", {"more": ("--set", "num_updates=2.5")}, "num_updates in SET to be int, got '2.5'"),
     "out-of-range": (None, "likes_a", {"more": ("--set", "kl_coef=-1")}, "kl_coef"),
     "nothing-to-resume": (None, "likes_a", {"more": ("--resume",)}, "expected an unfinished run"),

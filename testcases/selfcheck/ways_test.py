@@ -13,7 +13,7 @@ import pytest
 
 from ppo_by_hand import __main__ as library
 from ppo_by_hand.core.checkpoints import CHECKPOINT_FILE, CheckpointFolder
-from ppo_by_hand.core.written import MANIFEST
+from ppo_by_hand.core.written import MANIFEST, Written
 from solutions.apps import hub as preset
 from testcases.selfcheck import hub
 from testcases.selfcheck.hub import HERE, SET, causal, run
@@ -37,6 +37,8 @@ WAYS = {
     "ctrl-c-and-overwritten": "start:ctrl-c 130, mine unfinished/a, mine unfinished/ppo/update-000002/b, overwrite 0",
     "sigterm": "start:sigterm 143, mine log/notes.txt, resume 0",
     "killed": "start:kill -9, resume 0",
+    "killed-at-the-very-beginning": "begun, start 0",
+    "killed-while-the-place-is-made": "start 0, mine log/notes.txt, overwrite:place -9, overwrite 0",
     "killed-twice": "start:kill -9, resume:kill -9, resume 0",
     "killed-with-files-beside": "start:kill -9, mine unfinished/ppo/mine.bin, resume 0",
     "killed-and-overwritten": "start:kill -9, mine policy/mine.bin, overwrite 0",
@@ -92,6 +94,8 @@ class Run:
         self.calls = 0
         with self.patch.context() as patch:
             patch.setattr(hub, "moody", lambda prompts, responses: self.reward(end, responses), raising=False)
+            if end == "place":
+                patch.setattr(Written, "make_way", raising(Killed))
             if end == "saving":
                 patch.setattr(preset, "save_model", self.half_saved)
             try:
@@ -132,6 +136,10 @@ class Run:
     def forget(self, rest: str) -> None:
         (self.out / (rest or MANIFEST)).unlink()
 
+    def begun(self, rest: str) -> None:
+        self.out.mkdir()
+        (self.out / f".{MANIFEST}.ppo-by-hand-unfinished").touch()
+
     def cut(self, rest: str) -> None:
         newest = max(self.out.rglob(CHECKPOINT_FILE))
         newest.write_bytes(newest.read_bytes()[:1000])
@@ -163,8 +171,8 @@ class Run:
 SAVE = preset.save_model
 
 
-def raising(error: type[BaseException]) -> Callable[[], None]:
-    def end() -> None:
+def raising(error: type[BaseException]) -> Callable[..., None]:
+    def end(*arguments: object) -> None:
         raise error
 
     return end
