@@ -17,7 +17,8 @@ HEAD = """# Conformance: who agrees with whom
 
 Of {projects} projects, the functions that compute PPO's quantities were cut out of released sources and run as they
 are, on the {cases} hand-worked cases of `ppo-conformance` {version} (`testcases/conformance/README.md`), on {date}.
-Nothing is said of a version that was not run, nor of a training.
+Nothing is said of a version that was not run, nor of a training. All of it again, `--only KEY` a part:
+`python -m testcases.conformance.projects`; it fetches the wheels, and names each checkout that it expects.
 
 **How to read a row.** *agrees*: on all its cases, perhaps as a declared convention, whose place is quoted. *fails at a
 corner*: the ordinary cases agree, and the case whose id is given does not. *differs*: an ordinary case does not agree:
