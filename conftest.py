@@ -156,12 +156,12 @@ class _Run:
         return result
 
     def _make_engine(self) -> Any:
-        from testcases.engine.execution import executor as evaluate
+        from testcases.engine.execution import executor
         from testcases.engine.suite import Engine
 
-        terms = evaluate.Terms(unstoppable=self._end_process)
+        terms = executor.Terms(unstoppable=self._end_process)
         reference = self.subject == "solutions"
-        subject = evaluate.solutions() if reference else evaluate.student(_folder(self.subject), terms)
+        subject = executor.solutions() if reference else executor.student(_folder(self.subject), terms)
         echo = self.config.getoption("capture") == "no"
         return Engine(subject, seed=self.config.getoption("--suite-seed"), echo=echo, impatient=not reference)
 

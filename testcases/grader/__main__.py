@@ -81,9 +81,9 @@ def _run(options: argparse.Namespace, level: Level | None) -> int:
         )
         shard = shards.shard_of(options.shard)
         if options.dry not in ("", "0"):
-            from .commands import plan as dry
+            from .commands import plan
 
-            return dry.show(level, given, shard)
+            return plan.show(level, given, shard)
         batch = _batch(options, given, shard, level)
         if options.disputes:
             from .marking import disputes

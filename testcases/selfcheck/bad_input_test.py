@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from testcases.engine import Outcome, Request, named_cases
-from testcases.engine.execution import executor as evaluate
+from testcases.engine.execution import executor
 from testcases.engine.report import MAX_LINES, SCREEN, CheckFailed
 from testcases.engine.suite import Engine, cases
 from testcases.selfcheck.students import (
@@ -24,7 +24,7 @@ from testcases.selfcheck.students import (
 
 def failures(folder: Path) -> dict[str, list[CheckFailed]]:
     """The failures of lesson 4 by exercise; every case runs, and none ends in anything but a verdict."""
-    return failures_of(Engine(evaluate.student(folder), reference=reference()))
+    return failures_of(Engine(executor.student(folder), reference=reference()))
 
 
 def failures_of(engine: Engine) -> dict[str, list[CheckFailed]]:
@@ -180,7 +180,7 @@ def test_a_wrong_signature(tmp_path: Path):
 class Counted:
     """An evaluator that notes what it is asked."""
 
-    def __init__(self, inner: evaluate.Evaluator) -> None:
+    def __init__(self, inner: executor.Evaluator) -> None:
         self.inner, self.asked = inner, []
 
     def evaluate(self, request: Request) -> Outcome:
@@ -195,7 +195,7 @@ def test_an_endless_loop(tmp_path: Path):
     folder = solved_folder(tmp_path)
     independent(folder)
     replace_body(folder, "while True:\n    try:\n        gamma += 0\n    except Exception:\n        pass")
-    subject = Counted(evaluate.student(folder))
+    subject = Counted(executor.student(folder))
     found = failures_of(Engine(subject, reference=reference(), seconds=0.05))
     mine = [request for request in subject.asked if request.exercise == "td_errors"]
     assert len(mine) < 50, "the loop is waited for once, not once a test"

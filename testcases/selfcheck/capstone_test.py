@@ -20,7 +20,7 @@ from solutions.lesson09_ppo_trainer import CheckpointFolder, encode_prompts
 from solutions.lesson12_capstone.evaluation import EVALUATION_SEED, Evaluation
 from testcases.engine import named_cases
 from testcases.engine.catalog import SOLUTIONS
-from testcases.engine.execution import executor as evaluate
+from testcases.engine.execution import executor
 from testcases.engine.suite import Engine, cases_of
 from testcases.lesson12_capstone.scenarios_models import TOKENIZER
 from testcases.selfcheck.checkpoints import read_one_response
@@ -261,7 +261,7 @@ def evaluated_in_one_go(policy, reference, score, prompts, tokenizer, config):
 
 def test_an_evaluation_that_decodes_all_at_once_passes():
     lesson = "lesson12_capstone"
-    with Engine(evaluate.solutions_with(lesson, "evaluate_policy", evaluated_in_one_go)).active():
+    with Engine(executor.solutions_with(lesson, "evaluate_policy", evaluated_in_one_go)).active():
         for case in cases_of(lesson, "evaluate_policy"):
             verdict = case.run()
             assert verdict is None, f"{case.node}[{case.label}]\n{verdict}"

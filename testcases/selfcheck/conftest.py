@@ -9,8 +9,7 @@ import torch
 from huggingface_hub import constants
 
 from testcases import needs
-from testcases.engine.execution import GlobalState
-from testcases.engine.execution import executor as evaluate
+from testcases.engine.execution import GlobalState, executor
 from testcases.engine.oracle import all_stubs, write_files
 from testcases.selfcheck.students import POCKET
 from tiny_models import presets
@@ -50,8 +49,8 @@ def stub_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def stubs(stub_folder: Path) -> evaluate.LocalEvaluator:
-    return evaluate.student(stub_folder)
+def stubs(stub_folder: Path) -> executor.LocalEvaluator:
+    return executor.student(stub_folder)
 
 
 @pytest.fixture(scope="session")

@@ -16,8 +16,7 @@ from torch import inf, nan  # noqa: F401 (what a snippet may name)
 from solutions.apps import chat
 from solutions.apps.comparison import comparison, reference_runs
 from testcases.engine.catalog import ROOT
-from testcases.engine.execution import Outcome, identical
-from testcases.engine.execution import capture as onlooker
+from testcases.engine.execution import Outcome, capture, identical
 from testcases.engine.oracle import examples
 from testcases.engine.report import SCREEN, as_python, printed_lines, show_argument, snippet
 from testcases.engine.student import replay
@@ -163,7 +162,7 @@ def test_replay_finds_the_failures_of_the_last_run(tmp_path: Path, monkeypatch: 
 def test_floats_keep_their_point_and_a_bar_is_no_print():
     assert show_argument(torch.tensor([0.0, 1.5, -2.0, 1e-9, nan])) == "[0., 1.5, -2., 1e-09, nan] (float32)"
     assert show_argument(torch.tensor([0, 1])) == "[0, 1]" and show_argument(1.0) == "1."
-    printed = onlooker.Printed()
+    printed = capture.Printed()
     for text in ("one\n", "\rppo:  33%|###   | 1/3", "two\n"):
         printed.write(text)
     assert printed.getvalue() == "one\ntwo\n"

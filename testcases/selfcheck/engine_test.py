@@ -19,8 +19,7 @@ from testcases import welcome
 from testcases.engine import call, named_cases, request, scenario
 from testcases.engine.catalog import ROOT, Exercise, course_lessons, electives, entries, entry_of, manifest, regions
 from testcases.engine.catalog import lesson as read_lesson
-from testcases.engine.execution import Foreign, GlobalState, to_plain
-from testcases.engine.execution import executor as evaluate
+from testcases.engine.execution import Foreign, GlobalState, executor, to_plain
 from testcases.engine.oracle import with_change, wrong_answers
 from testcases.engine.report import Blocked, CheckFailed, first_difference, nan_in
 from testcases.engine.student import Result, hint, progress, reset, solution
@@ -40,13 +39,13 @@ def coefficients(kl: tuple[float, ...]):
 
 
 def test_scenario_reaches_a_method():
-    with Engine(evaluate.solutions()).active():
+    with Engine(executor.solutions()).active():
         coefficients(kl=(60.0, 3.0)).part("update 2").equals(0.1 * 1.02 * 0.98)
 
 
 def test_a_replaced_method_leaves_the_reference_alone():
     original = reference_kl.AdaptiveKLController.update
-    broken = evaluate.solutions_with("lesson06_kl_rewards", UPDATE.name, lambda self, current, n_steps: None)
+    broken = executor.solutions_with("lesson06_kl_rewards", UPDATE.name, lambda self, current, n_steps: None)
     with Engine(broken).active(), pytest.raises(CheckFailed, match="wrong value"):
         coefficients(kl=(60.0,)).part("update 1").equals(0.1 * 1.02)
     assert reference_kl.AdaptiveKLController.update is original
@@ -70,7 +69,7 @@ def test_seeding_is_seen_whatever_the_process_was_seeded_with():
 
 
 def test_a_replaced_function_is_used_by_its_neighbors():
-    zeros = evaluate.solutions_with("lesson04_gae", "td_errors", lambda rewards, values, dones, gamma=0.99: 0 * rewards)
+    zeros = executor.solutions_with("lesson04_gae", "td_errors", lambda rewards, values, dones, gamma=0.99: 0 * rewards)
     with Engine(zeros).active():
         call(compute_gae, **EPISODE, lam=0.5).part("advantages").equals([0.0, 0.0])
     assert reference_gae.td_errors.__module__ == "solutions.lesson04_gae.gae"
@@ -93,8 +92,8 @@ def test_an_interrupt_that_is_lost_in_a_finalizer_is_followed_by_another(monkeyp
         wait_for_ever()
 
     monkeypatch.setattr(sys, "unraisablehook", lost.append)
-    answer = evaluate.solutions_with("lesson04_gae", "td_errors", td_errors).evaluate(
-        evaluate.Request("lesson04_gae", "td_errors", dict(EPISODE), seconds=0.05)
+    answer = executor.solutions_with("lesson04_gae", "td_errors", td_errors).evaluate(
+        executor.Request("lesson04_gae", "td_errors", dict(EPISODE), seconds=0.05)
     )
     assert finalized and answer.error.kind == "timeout" and not lost
 
@@ -102,13 +101,13 @@ def test_an_interrupt_that_is_lost_in_a_finalizer_is_followed_by_another(monkeyp
 def test_an_earlier_lesson_of_the_student_is_not_used(tmp_path: Path):
     folder = solved_folder(tmp_path)
     (folder / "lesson01_masked_sequences" / "masked.py").write_text("broken(", "utf-8")
-    with Engine(evaluate.student(folder)).active():
+    with Engine(executor.student(folder)).active():
         asked = request(Exercise("lesson03_policy_gradient", "reinforce_loss"), [[1.0]], [[2.0]], [[True]])
         call(asked).equals(-2.0)
 
 
 def test_the_capstone_uses_the_whole_stack_and_says_what_it_waits_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(evaluate, "CAPSTONE", "lesson06")
+    monkeypatch.setattr(executor, "CAPSTONE", "lesson06")
     folder = solved_folder(tmp_path)
     path = folder / "lesson02_reward_model" / "reward_model.py"
     text = path.read_text("utf-8").replace(
@@ -117,7 +116,7 @@ def test_the_capstone_uses_the_whole_stack_and_says_what_it_waits_for(tmp_path: 
     path.write_text(text, "utf-8")
     asked = request(Exercise("lesson06_kl_rewards", "compute_rewards"), [1.0], [[0.0]], [[0.0]], [[True]])
     with (
-        Engine(evaluate.student(folder)).active(),
+        Engine(executor.student(folder)).active(),
         pytest.raises(Blocked, match=r"waiting for lesson 2 \(last_token_index\)"),
     ):
         call(asked)
@@ -126,14 +125,14 @@ def test_the_capstone_uses_the_whole_stack_and_says_what_it_waits_for(tmp_path: 
 def test_a_cause_in_a_neighbor_is_named(tmp_path: Path):
     folder = solved_folder(tmp_path)
     replace_body(folder, "return rewards + gamma * values[..., 1:] - values[..., :-1]")
-    with Engine(evaluate.student(folder)).active(), pytest.raises(CheckFailed) as failure:
+    with Engine(executor.student(folder)).active(), pytest.raises(CheckFailed) as failure:
         call(compute_gae, **{**EPISODE, "dones": [1.0, 0.0]}, lam=0.5).part("advantages").equals([-1.0, 3.0])
     assert "in td_errors, which compute_gae uses: dones_ignored" in str(failure.value)
 
 
 def test_a_plain_tuple_is_as_good_as_a_named_one():
     named = reference_gae.compute_gae
-    plain = evaluate.solutions_with(
+    plain = executor.solutions_with(
         "lesson04_gae", "compute_gae", lambda *args, **options: tuple(named(*args, **options))
     )
     with Engine(plain).active():
@@ -144,7 +143,7 @@ def test_a_plain_tuple_is_as_good_as_a_named_one():
 def test_two_mistakes_at_once_are_not_given_a_wrong_name(tmp_path: Path):
     folder = solved_folder(tmp_path)
     replace_body(folder, "return rewards * 0.5 + gamma * values[..., 1:] ** 2 - values[..., :-1] + 0.25")
-    with Engine(evaluate.student(folder)).active(), pytest.raises(CheckFailed) as failure:
+    with Engine(executor.student(folder)).active(), pytest.raises(CheckFailed) as failure:
         call(td_errors, **EPISODE).equals([1.0, 3.0])
     assert failure.value.cause is None
 
@@ -307,7 +306,7 @@ def test_what_is_asked_of_a_view_is_answered_in_order():
     """The grader takes no other layout from a worker."""
     rows = {name: torch.rand(3, 2).t() for name in ("log_probs", "old_log_probs", "advantages")}
     loss = Exercise("lesson05_ppo_loss", "compute_ppo_loss")
-    slope = evaluate.solutions().evaluate(request(loss, **rows, grad_of="log_probs")).gradients["log_probs"]
+    slope = executor.solutions().evaluate(request(loss, **rows, grad_of="log_probs")).gradients["log_probs"]
     assert not rows["log_probs"].is_contiguous() and slope is not None and slope.is_contiguous()
 
 
@@ -423,7 +422,7 @@ def test_there_are_wrong_answers_to_test():
 
 def _to_go(function):
     """Lesson 3 with another `rewards_to_go`."""
-    return evaluate.solutions_with("lesson03_policy_gradient", "rewards_to_go", function)
+    return executor.solutions_with("lesson03_policy_gradient", "rewards_to_go", function)
 
 
 @named_cases(
@@ -469,8 +468,8 @@ def test_points_and_progress_do_not_wait_for_torch():
 
 def test_an_engine_is_active_until_the_end_of_its_block():
     outside = current()
-    with Engine(evaluate.solutions(), seed=3).active() as engine:
-        with Engine(evaluate.solutions(), seed=4).active() as inner:
+    with Engine(executor.solutions(), seed=3).active() as engine:
+        with Engine(executor.solutions(), seed=4).active() as inner:
             assert current() is inner
         assert current() is engine
         gammas = [drawn.examples("lesson04_gae", "td_errors")[0].arguments["gamma"] for drawn in (engine, inner)]

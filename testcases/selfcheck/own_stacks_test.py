@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from testcases.engine.catalog import END, REGION, SOLUTIONS, lesson_names, regions
-from testcases.engine.execution import executor as evaluate
+from testcases.engine.execution import executor
 from testcases.engine.oracle import Change, NamedChange, right_answers, wrong_answers
 from testcases.engine.suite import Engine, cases
 from testcases.selfcheck.students import reference, solved_folder
@@ -53,7 +53,7 @@ def with_one(tmp_path: Path, *names: str) -> Path:
 
 
 def failures(folder: Path) -> list[str]:
-    with Engine(evaluate.student(folder), reference=reference()).active():
+    with Engine(executor.student(folder), reference=reference()).active():
         return [f"{case.node}[{case.label}]\n{verdict}" for case in cases(CAPSTONE) if (verdict := case.run())]
 
 

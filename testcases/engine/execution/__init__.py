@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ppo_by_hand.faces import face
 
 if TYPE_CHECKING:
-    from .capture import Onlooker, Unseen, asked_by_a_test, breakpoints_call
+    from .capture import Captured, Observer, asked_by_a_test, breakpoints_call
     from .executor import (
         PATIENCE,
         Evaluator,

@@ -16,7 +16,7 @@ from typing import Any, TextIO
 from .messages import MAX_PRINTED
 
 
-class Onlooker:
+class Observer:
     """Observes one call."""
 
     limited = True
@@ -36,7 +36,7 @@ class Onlooker:
         """Called with the exception that the call raised; keeping it keeps everything that its frames refer to."""
 
 
-class Unseen(Onlooker):
+class Captured(Observer):
     """Prints are kept, or shown as well where a test's own call is made under `pytest -s`."""
 
     def __init__(self) -> None:

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from ..catalog.lessons import CAPSTONE, SOLUTIONS, course_lessons
-from .capture import Onlooker, Unseen, is_traced
+from .capture import Captured, Observer, is_traced
 from .messages import (
     MAX_TEXT,
     Frame,
@@ -88,7 +88,7 @@ class LocalEvaluator:
         view, state = self.view(lesson), GlobalState()
         limit = _deadline(view, Request(lesson, exercise, {}, seconds=seconds), replace(self._terms, load_seconds=0.0))
         try:
-            with limit, Unseen().watching(), _quiet(view):
+            with limit, Captured().watching(), _quiet(view):
                 view.resolve(lesson, exercise)
         except TookTooLong:
             return False
@@ -155,9 +155,9 @@ class TookTooLong(BaseException):
     """Raised inside student code when its time is over; not an Exception, so that `except Exception` lets it pass."""
 
 
-def run(view: View, request: Request, terms: Terms | None = None, onlooker: Onlooker | None = None) -> Outcome:
+def run(view: View, request: Request, terms: Terms | None = None, observer: Observer | None = None) -> Outcome:
     """Call one exercise. Nothing that student code does to its arguments, its output or global settings lasts."""
-    terms, onlooker = terms or Terms(), onlooker or Unseen()
+    terms, observer = terms or Terms(), observer or Captured()
     given = copy_plain(request.shown, terms.handed)
     leaves = {name: given[name].clone().requires_grad_() for name in request.grad_of}
     arguments = {**given, **{name: _copy_in(given[name], leaf) for name, leaf in leaves.items()}}
@@ -165,16 +165,16 @@ def run(view: View, request: Request, terms: Terms | None = None, onlooker: Onlo
     seen = arguments if view.own or request.scenario else {}
     before, marks = copy_plain(seen, lambda tensor: tensor.detach().clone()), marks_of(seen)
     # The reference always ends; a slow machine must not make its answer a timeout.
-    is_limited = view.own and onlooker.limited and not is_traced()
+    is_limited = view.own and observer.limited and not is_traced()
     limit = _deadline(view, request, terms) if is_limited else nullcontext()
     state, attempt = GlobalState(), _Attempt(view, request, terms)
     try:
-        with limit, onlooker.watching(), _quiet(view):
+        with limit, observer.watching(), _quiet(view):
             answered = attempt.answer(arguments, leaves)
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        onlooker.saw(error)
+        observer.saw(error)
         answered = Outcome(error=_describe(error, attempt.phase, view))
     left_behind = state.restore()
     touched = changed_since(marks, marks_of(seen))
@@ -184,9 +184,9 @@ def run(view: View, request: Request, terms: Terms | None = None, onlooker: Onlo
         changed=changed,
         left_behind=(*left_behind, *sorted(touched - set(changed)), *sorted(attempt.touched)),
         used_global_random=state.used_random,
-        printed=onlooker.printed.getvalue(),
-        printed_length=onlooker.printed.length,
-        at_breakpoint=onlooker.at_breakpoint,
+        printed=observer.printed.getvalue(),
+        printed_length=observer.printed.length,
+        at_breakpoint=observer.at_breakpoint,
     )
 
 

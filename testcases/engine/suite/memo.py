@@ -5,8 +5,7 @@ from collections import OrderedDict
 from typing import Any
 
 from ..diagnosis import Diagnosis, Explanation
-from ..execution import Evaluator, LocalEvaluator, Outcome, Request
-from ..execution import wire as protocol
+from ..execution import Evaluator, LocalEvaluator, Outcome, Request, wire
 from ..oracle import Reference
 
 MAX_ANSWERS = 20_000
@@ -40,7 +39,7 @@ def packed(request: Request) -> tuple[tuple[Any, bytes], bytes]:
     """Header and body of a request, and the two as one key; kept with it, since two are asked."""
     kept = vars(request)
     if "packed" not in kept:
-        header, body = protocol.pack_request(request)
+        header, body = wire.pack_request(request)
         kept["packed"] = (header, body), json.dumps(header).encode() + b"\0" + body
     return kept["packed"]
 

@@ -23,10 +23,7 @@ from testcases.engine.suite import keep_what_is_loaded
 
 from .. import linux
 from ..intake import HandIn, Level, Submission, accepted, find_outside, read_submission
-from ..sandbox import Course, Limits, Sandbox
-from ..sandbox import cleanup as leftovers
-from ..sandbox import staging as trees
-from ..sandbox import users as apart
+from ..sandbox import Course, Limits, Sandbox, cleanup, staging, users
 from ..status import GRADER
 from .assignment import Assignment
 from .grade import Grader, empty_result, plan
@@ -57,9 +54,9 @@ class Batch:
     suites: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.course = trees.fingerprint(repr(self.limits))
+        self.course = staging.fingerprint(repr(self.limits))
         self.suite = suite_of(self.course, self.assignment)
-        self.suites = suites_of(trees.fingerprint_of, repr(self.limits), self.assignment)
+        self.suites = suites_of(staging.fingerprint_of, repr(self.limits), self.assignment)
 
     def fits(self, result: dict[str, Any], submission: Submission) -> bool:
         """Whether this submission would get this result again."""
@@ -90,16 +87,16 @@ def grade_folder(level: Level, out: Path, batch: Batch) -> list[Row]:
     taken = accepted.read(out)
     everybody = [replace(one, accepted=taken.get(one.student, ())) for one in everybody]
     hand_ins = [one for one in everybody if not batch.shard or batch.shard.holds(one)]
-    leftovers.sweep()
+    cleanup.sweep()
     results = _folder_for_results(out)
     work = out / ".work"
     rows: dict[str, Row] = {}
-    closed = apart.close([level.given, out]) if batch.kind == "none" else {}
+    closed = users.close([level.given, out]) if batch.kind == "none" else {}
     try:
-        course = trees.lay_out(work / "course", batch.assignment.lessons)
+        course = staging.lay_out(work / "course", batch.assignment.lessons)
         plan(batch.assignment.exercises)  # Before the processes of the pool are forked, so that each has the suites.
         keep_what_is_loaded()
-        make = partial(_make, course, batch, trees.untouched())
+        make = partial(_make, course, batch, staging.untouched())
         patience = 2 * batch.limits.submission_seconds + 600  # The suites' own time is short: whoever needs more hangs.
 
         def mark(submissions: Iterable[Submission], jobs: int) -> list[Submission]:
@@ -129,7 +126,7 @@ def grade_folder(level: Level, out: Path, batch: Batch) -> list[Row]:
                 rows[one.file_name] = row_of(one.file_name, result)
                 bar.update()
     finally:
-        apart.reopen(closed)
+        users.reopen(closed)
         shutil.rmtree(work, ignore_errors=True)
     if batch.shard:
         _as_part(everybody, hand_ins, batch).write(out)
@@ -322,7 +319,7 @@ def grade_one(submission: Submission, batch: Batch) -> dict[str, Any]:
     """One submission, here and now."""
     with tempfile.TemporaryDirectory(prefix=f"ppo-check-{os.getpid()}-") as folder:
         os.chmod(folder, 0o755)
-        course = trees.lay_out(Path(folder) / "course", batch.assignment.lessons)
-        grader = _make(course, batch, trees.untouched())
+        course = staging.lay_out(Path(folder) / "course", batch.assignment.lessons)
+        grader = _make(course, batch, staging.untouched())
         with grader.sandbox:
             return grader.grade(submission)

@@ -16,8 +16,7 @@ from testcases.engine.report import Blocked, CheckFailed, NotStarted, clean
 from testcases.engine.suite import Case, Engine, Remembering, Sparing, cases
 
 from ..intake import Submission, close_match, copies, course_files
-from ..sandbox import Sandbox, SandboxEvaluator, WorkerError
-from ..sandbox import users as apart
+from ..sandbox import Sandbox, SandboxEvaluator, WorkerError, users
 from ..status import (
     BLOCKED,
     ERROR,
@@ -107,7 +106,7 @@ class Grader:
             "folder": submission.folder,
             "content": submission.content,
             "suite": self.suite,
-            "notes": [*([f"{UNSAFE}: {apart.said()}"] if self.sandbox.kind == "none" else []), *submission.notes],
+            "notes": [*([f"{UNSAFE}: {users.said()}"] if self.sandbox.kind == "none" else []), *submission.notes],
             "doubts": [asdict(doubt) for doubt in submission.doubts],
             "copies": copies(_of_lessons(submission.files, lessons)),
             "seconds": round(seconds, 2),

@@ -19,8 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from . import cgroups as shares
-from . import users as apart
+from . import cgroups, users
 from .bubblewrap import ENVIRONMENT, WRITABLE, command_line, kept_below, nested_works
 from .limits import Limits
 
@@ -56,21 +55,21 @@ class Sandbox:
     Args:
         course: what workers see.
         kind: "bwrap" or "none".
-        cgroups: whether to use them where they are to be had.
+        own_group: whether its workers get a cgroup of their own, where there are any.
     """
 
-    def __init__(self, course: Course, kind: str, limits: Limits, cgroups: bool = True) -> None:
+    def __init__(self, course: Course, kind: str, limits: Limits, own_group: bool = True) -> None:
         self.course, self.kind, self.limits = course, kind, limits
         self.nested = kind == "bwrap" and nested_works()
         self.failures = 0
         """How often no worker started for the submission that is graded now."""
         self.spent = 0.0
         """The seconds that its calls have taken so far."""
-        self.users = apart.users() if kind == "none" else []
+        self.users = users.users() if kind == "none" else []
         self._copy: Path | None = None
-        self.hierarchy = shares.find() if cgroups else None
+        self.hierarchy = cgroups.find() if own_group else None
         self._why = ""
-        self.core = shares.Core(course.folder.parent)
+        self.core = cgroups.Core(course.folder.parent)
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
 
@@ -150,15 +149,15 @@ class Sandbox:
 
     def _folder(self) -> Path:
         if self.users and self._copy is None:
-            self._copy = apart.open_copy(self.course.folder)
+            self._copy = users.open_copy(self.course.folder)
         return self._copy or self.course.folder
 
-    def group(self, process: int) -> shares.Group | None:
+    def group(self, process: int) -> cgroups.Group | None:
         """Put a new worker into a group of its own, if there are groups here."""
         if self.hierarchy is None:
             return None
         try:
-            group = shares.Group(self.hierarchy, f"ppo-{os.getpid()}-{process}", self.limits)
+            group = cgroups.Group(self.hierarchy, f"ppo-{os.getpid()}-{process}", self.limits)
             group.admit(process)
         except OSError as error:
             self.hierarchy, self._why = None, f" ({error.strerror})"
@@ -168,7 +167,7 @@ class Sandbox:
     @property
     def limited(self) -> str:
         """What bounds a submission here, in one sentence."""
-        return self.hierarchy.said if self.hierarchy else shares.WITHOUT + self._why
+        return self.hierarchy.said if self.hierarchy else cgroups.WITHOUT + self._why
 
     def _config(self) -> dict[str, Any]:
         """What worker.py is told."""

@@ -14,10 +14,7 @@ from testcases.engine import Request
 from testcases.engine.catalog import ROOT
 from testcases.engine.execution import Outcome, StudentError
 
-from . import bubblewrap, sandbox
-from . import cgroups as shares
-from . import staging as trees
-from . import users as apart
+from . import bubblewrap, cgroups, sandbox, staging, users
 from .limits import Limits
 from .worker_client import SandboxEvaluator
 
@@ -152,14 +149,14 @@ def main() -> None:
     table = Table("protection", "tried", *(f"SANDBOX={kind}" for kind in kinds))
     with tempfile.TemporaryDirectory(prefix="check-") as folder, tempfile.NamedTemporaryFile(dir=Path.home()) as marker:
         os.chmod(folder, 0o755)
-        course = trees.lay_out(Path(folder) / "course")
+        course = staging.lay_out(Path(folder) / "course")
         columns = [_try_all(course, kind, Path(marker.name)) for kind in kinds[:-1]]
-        closed = apart.close([])
+        closed = users.close([])
         try:
             columns.append(_try_all(course, "none", Path(marker.name)))
-            without = apart.said()
+            without = users.said()
         finally:
-            apart.reopen(closed)
+            users.reopen(closed)
     for (name, tried, _), *found in zip(TRIALS + ENDINGS, *columns, strict=True):
         table.add_row(name, tried, *(Text("holds" if holds else "DOES NOT HOLD", _style(holds)) for holds in found))
     console.print(table)
@@ -167,8 +164,8 @@ def main() -> None:
         nested = bubblewrap.nested_works()
         how = "one sandbox, fresh namespaces for each worker" if nested else "a sandbox for each worker (slow)"
         console.print(f"bwrap: {how}; user {'dropped from root' if os.geteuid() == 0 else 'yours'}")
-    hierarchy = shares.find()
-    console.print(hierarchy.said if hierarchy else shares.WITHOUT)
+    hierarchy = cgroups.find()
+    console.print(hierarchy.said if hierarchy else cgroups.WITHOUT)
     console.print(f"SANDBOX=none: {without}")
     sys.exit(0 if kinds[0] == "bwrap" and all(columns[0]) else 1)
 

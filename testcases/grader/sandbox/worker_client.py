@@ -12,8 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from testcases.engine.catalog import lesson as read_lesson
-from testcases.engine.execution import Outcome, Request, StudentError, identical
-from testcases.engine.execution import wire as protocol
+from testcases.engine.execution import Outcome, Request, StudentError, identical, wire
 from testcases.engine.suite import packed
 
 from .cgroups import Group
@@ -190,9 +189,9 @@ class _Worker:
             process = shake_hands(self.channel, self.handed, deadline)
             self.waits = Waits(process)
             self.group = sandbox.group(process) if process else None
-            protocol.send(self.channel, header, b"".join(files.values()), deadline)
-            answer, _ = protocol.receive(self.channel, deadline)
-        except (OSError, protocol.Closed, protocol.Late, protocol.BadFrame) as error:
+            wire.send(self.channel, header, b"".join(files.values()), deadline)
+            answer, _ = wire.receive(self.channel, deadline)
+        except (OSError, wire.Closed, wire.Late, wire.BadFrame) as error:
             raise WorkerError(f"the worker did not start: {self.end() or type(error).__name__}") from None
         if answer != {"ready": True}:
             raise WorkerError("the worker did not start")
@@ -225,8 +224,8 @@ class _Worker:
         asked, late = {"request": header, "place": place}, _late(f"stopped after {seconds:g} seconds")
         answer, body_back = self._exchange(asked, b"" if place else body, clock, late)
         try:
-            outcome = protocol.unpack_outcome(_exactly(answer, {"outcome"})["outcome"], body_back, request)
-        except protocol.BadFrame as error:
+            outcome = wire.unpack_outcome(_exactly(answer, {"outcome"})["outcome"], body_back, request)
+        except wire.BadFrame as error:
             self.end()
             raise _Ended(_tamper(str(error))) from None
         self.import_seconds -= max(0.0, clock.own() - seconds - self.limits.grace_seconds)
@@ -236,18 +235,18 @@ class _Worker:
         number = secrets.randbits(62)
         try:
             if not self.fresh and self._unasked():
-                raise protocol.BadFrame("an answer to no question")
-            protocol.send(self.channel, {"id": number, **asked}, body, clock.left)
-            answer, body_back = protocol.receive(self.channel, clock.left)
+                raise wire.BadFrame("an answer to no question")
+            wire.send(self.channel, {"id": number, **asked}, body, clock.left)
+            answer, body_back = wire.receive(self.channel, clock.left)
             if type(answer) is not dict or type(found := answer.pop("id", None)) is not int or found != number:
-                raise protocol.BadFrame("an answer to another question")
-        except protocol.BadFrame as error:
+                raise wire.BadFrame("an answer to another question")
+        except wire.BadFrame as error:
             self.end()
             raise _Ended(_tamper(str(error))) from None
-        except protocol.Late:
+        except wire.Late:
             self.end()
             raise _Ended(late) from None
-        except protocol.Closed:
+        except wire.Closed:
             raise _Ended(self._how_it_ended()) from None
         self.fresh = False
         return answer, body_back
@@ -258,8 +257,8 @@ class _Worker:
         if found == body:
             return ()
         try:
-            now = protocol.unpack_request(header, bytearray(found)).arguments
-        except protocol.BadFrame:
+            now = wire.unpack_request(header, bytearray(found)).arguments
+        except wire.BadFrame:
             return tuple(request.arguments)  # A bool that is neither.
         return tuple(name for name, value in request.arguments.items() if not identical(value, now[name]))
 
@@ -269,16 +268,16 @@ class _Worker:
         deadline = Clock(self.waits, self.limits.grace_seconds).left
         try:
             if self._unasked():
-                raise protocol.BadFrame("an answer to no question")
-            protocol.send(self.channel, {"id": number, "settle": True}, b"", deadline)
-            answer, _ = protocol.receive(self.channel, deadline)
+                raise wire.BadFrame("an answer to no question")
+            wire.send(self.channel, {"id": number, "settle": True}, b"", deadline)
+            answer, _ = wire.receive(self.channel, deadline)
             if answer != {"id": number, "settle": True}:
-                raise protocol.BadFrame("another echo")
-        except protocol.BadFrame as error:
+                raise wire.BadFrame("another echo")
+        except wire.BadFrame as error:
             return _tamper(str(error))
-        except protocol.Late:
+        except wire.Late:
             return _late("it does not answer any more")
-        except protocol.Closed:
+        except wire.Closed:
             return StudentError("crash", "ProcessExit", "its process is gone")
         return None
 
@@ -337,7 +336,7 @@ class _Behind:
     def __init__(self, sandbox: Sandbox, lesson: str) -> None:
         # Without nested namespaces a sandbox has one worker at a time.
         shared = sandbox.nested or sandbox.kind == "none"
-        self.own = None if shared else Sandbox(sandbox.course, sandbox.kind, sandbox.limits, cgroups=False)
+        self.own = None if shared else Sandbox(sandbox.course, sandbox.kind, sandbox.limits, own_group=False)
         self.worker = _Worker(self.own or sandbox, lesson, "", {})
         self.number = 0
 
@@ -347,15 +346,15 @@ class _Behind:
         Raises:
             WorkerError: it is gone.
         """
-        header, body = protocol.pack_request(request)
+        header, body = wire.pack_request(request)
         near, far = socket.socketpair()
         self.number = secrets.randbits(62)
         deadline = within(self.worker.limits.load_seconds)
         try:
             with near:
-                protocol.send(self.worker.channel, {"id": self.number, "behind": header}, body, deadline)
+                wire.send(self.worker.channel, {"id": self.number, "behind": header}, body, deadline)
                 socket.send_fds(self.worker.channel, [b"l"], [near.fileno()])
-        except (OSError, protocol.Closed, protocol.Late):
+        except (OSError, wire.Closed, wire.Late):
             far.close()
             raise WorkerError("the worker behind another is gone") from None
         return far
@@ -363,8 +362,8 @@ class _Behind:
     def said(self, seconds: float) -> list[bool] | None:
         """What was said over the link, now that it is closed; None if the worker is lost."""
         deadline = Clock(self.worker.waits, seconds).left
-        with contextlib.suppress(protocol.Closed, protocol.Late, protocol.BadFrame):
-            answer, _ = protocol.receive(self.worker.channel, deadline)
+        with contextlib.suppress(wire.Closed, wire.Late, wire.BadFrame):
+            answer, _ = wire.receive(self.worker.channel, deadline)
             if type(answer) is dict and answer.get("id") == self.number:
                 return answer["said"]
         self.end()
@@ -378,7 +377,7 @@ class _Behind:
 
 def _exactly(node: Any, keys: set[str]) -> dict[str, Any]:
     if type(node) is not dict or set(node) != keys:
-        raise protocol.BadFrame("other fields")
+        raise wire.BadFrame("other fields")
     return node
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, cast
 
-from ...execution import Onlooker, Request, Unseen, View, breakpoints_call, run
+from ...execution import Captured, Observer, Request, View, breakpoints_call, run
 
 KEYS = "n next line   s step into   r to the return   p x print x   c continue   q leave"
 
@@ -31,7 +31,7 @@ def step_through(view: View, request: Request, kind: str, from_the_start: bool =
     prompt = prompt_of(kind, view.folder)
     if from_the_start:
         prompt.break_at(view.resolve(request.lesson, request.exercise))
-    run(view, request, onlooker=prompt)
+    run(view, request, observer=prompt)
     return prompt.left
 
 
@@ -42,9 +42,9 @@ def look_at_error(view: View, request: Request, kind: str) -> bool | None:
         Whether the student left the debugger; None if no line of theirs has run.
     """
     raised: list[BaseException] = []
-    onlooker, prompt = Unseen(), prompt_of(kind, view.folder)
-    onlooker.saw = raised.append  # type: ignore[method-assign, assignment]
-    run(view, request, onlooker=onlooker)
+    observer, prompt = Captured(), prompt_of(kind, view.folder)
+    observer.saw = raised.append  # type: ignore[method-assign, assignment]
+    run(view, request, observer=observer)
     return prompt.left if raised and prompt.look_at(raised[0]) else None
 
 
@@ -53,7 +53,7 @@ def prompt_of(kind: str, folder: Path) -> Prompt:
     return cast(Prompt, type("Prompt", (Prompt, pkgutil.resolve_name(kind)), {})(folder))
 
 
-class Prompt(pdb.Pdb, Onlooker):
+class Prompt(pdb.Pdb, Observer):
     """pdb, in a student's own files and what they call: the course's frames are neither shown nor stopped in.
 
     Args:
@@ -64,7 +64,7 @@ class Prompt(pdb.Pdb, Onlooker):
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
-        Onlooker.__init__(self)
+        Observer.__init__(self)
         self.folder = str(folder) + os.sep
         self.left = False
         self._start = ""

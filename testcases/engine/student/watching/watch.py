@@ -22,7 +22,7 @@ from typing import Any
 from ...catalog import CAPSTONE, TUTORIAL, course_lessons, lesson_names, section_of
 from ...catalog import lesson as read_lesson
 from .. import Result, hint, progress
-from . import watch_server as warm
+from . import watch_server
 
 KEYS = "n  next hint    h  text    q  quit"
 
@@ -233,7 +233,7 @@ def main() -> None:
         print("Another make watch runs here as well; both show the same.")
     spawn = multiprocessing.get_context("spawn")
     server, its_end = spawn.Pipe()
-    process = spawn.Process(target=warm.serve, args=(TUTORIAL, its_end))
+    process = spawn.Process(target=watch_server.serve, args=(TUTORIAL, its_end))
     hears = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for this process only.
     process.start()
     signal.signal(signal.SIGINT, hears)

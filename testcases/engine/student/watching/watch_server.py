@@ -125,14 +125,14 @@ class Warm:
         self.children.clear()
 
     def _engine(self, send: Any, **options: Any) -> Any:
-        from ...execution import executor as evaluate
+        from ...execution import executor
         from ...suite import Engine
 
         def unstoppable(request: Any) -> None:
             send({"text": f"{request.exercise} never ends, and catches whatever would stop it."})
             os._exit(3)
 
-        subject = evaluate.student(self.folder, evaluate.Terms(unstoppable=unstoppable))
+        subject = executor.student(self.folder, executor.Terms(unstoppable=unstoppable))
         return Engine(subject, reference=self.reference, impatient=True, **options)
 
     def _all_cases(self) -> list[Any]:

@@ -17,7 +17,7 @@ from markupsafe import Markup
 from ppo_by_hand.core.files import write_text
 from testcases.engine.student import stories
 
-from ... import status as results
+from ... import status
 from ...marking import TITLE, Assignment, everything
 from ..marks import ExerciseMarks, MarkSheet, clean, points
 from . import figures
@@ -28,21 +28,21 @@ from .urgency import Look
 
 TEMPLATES = Path(__file__).parent / "templates"
 WORDS = {
-    results.PASSED: "passed",
-    results.WRONG: "wrong answer",
-    results.ERROR: "raised an error",
-    results.TIMEOUT: "too slow",
-    results.MEMORY: "too much memory",
-    results.CRASH: "crashed",
-    results.OUTPUT: "answer too large",
-    results.NOT_STARTED: "not started",
-    results.MISSING: "missing",
-    results.BLOCKED: "waits for another exercise",
-    results.TAMPER: "tampering suspected",
-    results.GRADER: "grader error: no verdict",
+    status.PASSED: "passed",
+    status.WRONG: "wrong answer",
+    status.ERROR: "raised an error",
+    status.TIMEOUT: "too slow",
+    status.MEMORY: "too much memory",
+    status.CRASH: "crashed",
+    status.OUTPUT: "answer too large",
+    status.NOT_STARTED: "not started",
+    status.MISSING: "missing",
+    status.BLOCKED: "waits for another exercise",
+    status.TAMPER: "tampering suspected",
+    status.GRADER: "grader error: no verdict",
 }
-TONES = {results.PASSED: "good", **dict.fromkeys(results.ABSENT, "pale")}
-ALARMS = (results.TAMPER, results.GRADER)
+TONES = {status.PASSED: "good", **dict.fromkeys(status.ABSENT, "pale")}
+ALARMS = (status.TAMPER, status.GRADER)
 
 
 def student_page(sheet: MarkSheet, title: str = TITLE) -> str:
@@ -94,7 +94,7 @@ def write_class(
             median=statistics.median(percents) if percents else None,
             urgent=urgent,
             copied=sorted(filter(_has_copies, counting), key=lambda sheet: (-sheet.copies.share, sheet.shown)),
-            unsafe=any(results.UNSAFE in sheet.flags for sheet in sheets),
+            unsafe=any(status.UNSAFE in sheet.flags for sheet in sheets),
             **_style(),
         )
     )
@@ -119,7 +119,7 @@ def _told_due(assignment: Assignment | None) -> str:
 
 def _first(sheet: MarkSheet) -> ExerciseMarks | None:
     """Where to go on: the first exercise that was tried and did not pass, else the first that is open."""
-    open_ones = [item for item in sheet.exercises if item.status not in (results.PASSED, results.GRADER)]
+    open_ones = [item for item in sheet.exercises if item.status not in (status.PASSED, status.GRADER)]
     return next((item for item in open_ones if item.status not in TONES), open_ones[0] if open_ones else None)
 
 

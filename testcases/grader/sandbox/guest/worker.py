@@ -1,7 +1,7 @@
 """The far side of the wall. Runs inside bubblewrap; everything here may end up beside hostile code.
 
     zygote            imports torch, once
-      nursery         tiny; makes a fresh set of namespaces for each worker, in milliseconds
+      namespaces      tiny; makes a fresh set of namespaces for each worker, in milliseconds
       heavy zygote    imports transformers and its like as well, once
       lesson zygotes  import the reference of all *other* lessons, once
         worker        one lesson of one student, or one exercise of it: enters fresh namespaces, loads the files,
@@ -49,23 +49,23 @@ def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     config = json.loads(sys.argv[2])
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    nursery = None
+    namespace_server = None
     if config["nested"]:
         uid, gid = os.getuid(), os.getgid()
         linux.unshare(linux.NEWUSER | linux.NEWNS)
         linux.map_user(uid, gid)
         linux.mount("", "/", "", linux.REC | linux.PRIVATE)
-        nursery, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        namespace_server, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         if os.fork() == 0:
             _alone(Nursery(theirs, config).serve, keep=[theirs.fileno()])
         theirs.close()
     _import_torch()
     linux.dumpable(False)
     control.send(b"ready")
-    _route(control, nursery, config, heavy=False)
+    _route(control, namespace_server, config, heavy=False)
 
 
-def _route(control: socket.socket, nursery: socket.socket | None, config: dict[str, Any], heavy: bool) -> None:
+def _route(control: socket.socket, namespace_server: socket.socket | None, config: dict[str, Any], heavy: bool) -> None:
     """Hand each order to its lesson's zygote. Those that need more than torch are forked from one that has it all."""
     children: dict[str, socket.socket] = {}
     while True:
@@ -79,10 +79,10 @@ def _route(control: socket.socket, nursery: socket.socket | None, config: dict[s
             if name not in children:
                 children[name], theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
                 if os.fork() == 0:
-                    work = _LessonZygote(theirs, nursery, (lesson, tree), config).serve
+                    work = _LessonZygote(theirs, namespace_server, (lesson, tree), config).serve
                     if name == "heavy":
-                        work = _HeavyZygote(theirs, nursery, config).serve
-                    _alone(work, keep=[theirs.fileno()] + ([nursery.fileno()] if nursery else []))
+                        work = _HeavyZygote(theirs, namespace_server, config).serve
+                    _alone(work, keep=[theirs.fileno()] + ([namespace_server.fileno()] if namespace_server else []))
                 theirs.close()
             try:
                 socket.send_fds(children[name], [message], descriptors)
@@ -105,13 +105,13 @@ def _import_early(names: list[str]) -> None:
 class _HeavyZygote:
     """Has imported what any of the heavy lessons imports from elsewhere."""
 
-    def __init__(self, channel: socket.socket, nursery: socket.socket | None, config: dict[str, Any]) -> None:
-        self.channel, self.nursery, self.config = channel, nursery, config
+    def __init__(self, channel: socket.socket, namespace_server: socket.socket | None, config: dict[str, Any]) -> None:
+        self.channel, self.namespace_server, self.config = channel, namespace_server, config
 
     def serve(self) -> None:
         linux.dumpable(False)
         _import_early(self.config["modules"])
-        _route(self.channel, self.nursery, self.config, heavy=True)
+        _route(self.channel, self.namespace_server, self.config, heavy=True)
 
 
 def _alone(work: Any, keep: list[int]) -> None:
@@ -144,9 +144,13 @@ class _LessonZygote:
     """Has imported what an exercise of the lesson may import, and forks a worker for each."""
 
     def __init__(
-        self, channel: socket.socket, nursery: socket.socket | None, place: tuple[str, str], config: dict[str, Any]
+        self,
+        channel: socket.socket,
+        namespace_server: socket.socket | None,
+        place: tuple[str, str],
+        config: dict[str, Any],
     ) -> None:
-        self.channel, self.nursery, self.config = channel, nursery, config
+        self.channel, self.namespace_server, self.config = channel, namespace_server, config
         self.lesson, tree = place
         self.tree = f"{config['trees']}/{tree}"
         self.is_own = self.lesson in config["own"]
@@ -196,7 +200,7 @@ class _LessonZygote:
         # Where the lesson's own reference is, without the exercise.
         own = f"{self.config['trees']}/own/{order['exercise']}" if self.is_own else ""
         place = {"lesson": self.lesson, "tree": self.tree, "own": own}
-        namespaces, init = self._namespaces(place) if self.nursery else ([], 0)
+        namespaces, init = self._namespaces(place) if self.namespace_server else ([], 0)
         known = set(_processes())
         user = next(self.users, 0)
         if namespaces:
@@ -224,9 +228,9 @@ class _LessonZygote:
                     os.killpg(worker, signal.SIGKILL)
 
     def _namespaces(self, place: dict[str, Any]) -> tuple[list[int], int]:
-        assert self.nursery is not None
-        self.nursery.send(json.dumps(place).encode())
-        message, descriptors, _, _ = socket.recv_fds(self.nursery, MESSAGE, len(linux.NAMESPACES))
+        assert self.namespace_server is not None
+        self.namespace_server.send(json.dumps(place).encode())
+        message, descriptors, _, _ = socket.recv_fds(self.namespace_server, MESSAGE, len(linux.NAMESPACES))
         answer = json.loads(message)
         if "error" in answer:
             raise OSError(answer["error"])
@@ -383,48 +387,47 @@ def _answer(channel: socket.socket, link: socket.socket | None = None, *, home: 
 
     A scenario's questions about what is behind a request go over the link; the worker that answers them has no files.
     """
-    from testcases.engine.execution import executor as evaluate
-    from testcases.engine.execution import wire as protocol
+    from testcases.engine.execution import executor, wire
 
     _, (questions,), _, _ = socket.recv_fds(channel, 1, 1)
     channel.send(b"w")
-    header, body = protocol.receive(channel)
+    header, body = wire.receive(channel)
     folder, start = home / "tutorial", 0
     for path, size in header["files"]:
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(body[start : start + size])
         start += size
-    line = protocol.Line(link).ask if link else None
-    terms = evaluate.Terms(handed=lambda tensor: tensor, load_seconds=header["import_seconds"], line=line)
-    evaluator = evaluate.student(folder, terms=terms, whole=False)
+    line = wire.Line(link).ask if link else None
+    terms = executor.Terms(handed=lambda tensor: tensor, load_seconds=header["import_seconds"], line=line)
+    evaluator = executor.student(folder, terms=terms, whole=False)
     # From here on the clock of a call is the student's alone.
-    protocol.send(channel, {"ready": True})
+    wire.send(channel, {"ready": True})
     while True:
-        header, body = protocol.receive(channel)
+        header, body = wire.receive(channel)
         if header.get("settle"):
-            protocol.send(channel, {"id": header["id"], "settle": True})
+            wire.send(channel, {"id": header["id"], "settle": True})
             continue
         if header.get("behind"):
             _, (other,), _, _ = socket.recv_fds(channel, 1, 1)
-            behind = evaluate.behind_of(protocol.unpack_request(header["behind"], body))
+            behind = executor.behind_of(wire.unpack_request(header["behind"], body))
             with socket.socket(fileno=other) as asking:
-                protocol.Line(asking).answer_all(behind.answer)
-            protocol.send(channel, {"id": header["id"], "said": behind.said})
+                wire.Line(asking).answer_all(behind.answer)
+            wire.send(channel, {"id": header["id"], "said": behind.said})
             continue
         if header.get("load"):
-            protocol.send(channel, {"id": header["id"], "loaded": evaluator.load(*header["load"])})
+            wire.send(channel, {"id": header["id"], "loaded": evaluator.load(*header["load"])})
             continue
         place: Any = body
         if header["place"]:
             start, size = header["place"]
             place = mmap.mmap(questions, size, offset=start)
-        outcome = evaluator.evaluate(protocol.unpack_request(header["request"], place))
+        outcome = evaluator.evaluate(wire.unpack_request(header["request"], place))
         try:
-            answer, packed = protocol.pack_outcome(outcome)
+            answer, packed = wire.pack_outcome(outcome)
         except (TypeError, ValueError, RuntimeError) as error:
             raise SystemExit(3) from error
-        protocol.send(channel, {"id": header["id"], "outcome": answer}, packed)
+        wire.send(channel, {"id": header["id"], "outcome": answer}, packed)
 
 
 if __name__ == "__main__":

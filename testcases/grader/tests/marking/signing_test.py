@@ -9,8 +9,7 @@ import pytest
 from testcases.grader.commands import SIGNED, given_for, report, sign
 from testcases.grader.intake import Submission
 from testcases.grader.marking import Batch, asked_for, changes, from_dict, row_of, secret_of
-from testcases.grader.sandbox import Limits
-from testcases.grader.sandbox import staging as trees
+from testcases.grader.sandbox import Limits, staging
 from testcases.grader.tests.reports.data import exercise, grid, read_csv, result
 
 pytestmark = pytest.mark.usefixtures("no_figures")
@@ -84,7 +83,7 @@ def test_a_regrade_tells_what_changed_and_why(tmp_path: Path):
 def test_what_nothing_has_changed_for_is_kept(monkeypatch: pytest.MonkeyPatch):
     """A change of lesson 5's suite leaves lesson 4's marks; somebody may ask for one again."""
     submission = Submission("ann")
-    monkeypatch.setattr(trees, "fingerprint_of", lambda lesson: f"{lesson} as it was")
+    monkeypatch.setattr(staging, "fingerprint_of", lambda lesson: f"{lesson} as it was")
     batch = Batch("bwrap", KEY, 1, Limits(), asked_for(lessons="4 5"))
     marks = {"td_errors": exercise()}
     lessons = {name: {"exercises": marks, "suite": suite} for name, suite in batch.suites.items()}
@@ -93,7 +92,7 @@ def test_what_nothing_has_changed_for_is_kept(monkeypatch: pytest.MonkeyPatch):
     known["seal"] = KEY.seal(known)
     assert batch.fits(known, submission)
     assert batch.kept({**known, "content": "other"}, submission) == {}
-    monkeypatch.setattr(trees, "fingerprint_of", lambda lesson: f"{lesson} {'as it was' if '4' in lesson else 'new'}")
+    monkeypatch.setattr(staging, "fingerprint_of", lambda lesson: f"{lesson} {'as it was' if '4' in lesson else 'new'}")
     later = Batch("bwrap", KEY, 1, Limits(), asked_for(lessons="4 5"))
     assert list(later.kept(known, submission)) == ["lesson04_gae"] and not later.fits(known, submission)
     for again in ("ann", "td_errors", "lesson04_gae", "lesson04_gae.td_errors"):
@@ -102,6 +101,6 @@ def test_what_nothing_has_changed_for_is_kept(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_a_fingerprint_holds_what_a_lesson_uses():
-    assert trees._needed("lesson01_masked_sequences") == {"lesson01_masked_sequences"}
-    assert {"lesson04_gae", "lesson01_masked_sequences"} <= trees._needed("lesson09_ppo_trainer")
-    assert "lesson12_capstone" not in trees._needed("lesson09_ppo_trainer")
+    assert staging._needed("lesson01_masked_sequences") == {"lesson01_masked_sequences"}
+    assert {"lesson04_gae", "lesson01_masked_sequences"} <= staging._needed("lesson09_ppo_trainer")
+    assert "lesson12_capstone" not in staging._needed("lesson09_ppo_trainer")

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from testcases.grader.sandbox import Limits
-from testcases.grader.sandbox import cgroups as shares
+from testcases.grader.sandbox import Limits, cgroups
 
 LIMITS = Limits(memory_mb=512, processes=64)
 
@@ -41,16 +40,16 @@ def files(monkeypatch: pytest.MonkeyPatch) -> None:
     def write(path: Path, value: str) -> None:
         path.write_text(value)
 
-    monkeypatch.setattr(shares, "_write", write)
+    monkeypatch.setattr(cgroups, "_write", write)
 
 
 def test_version_2_hands_its_controllers_on_and_moves_out_of_the_way(tmp_path: Path, files: None):
     folder, own = second(tmp_path)
-    found = shares.find(tmp_path, own)
+    found = cgroups.find(tmp_path, own)
     assert found is not None and found.version == 2 and set(found.folders) == {"cpu", "memory", "pids"}
     assert (folder / "cgroup.subtree_control").read_text() == "+cpu +memory +pids"
     assert (folder / "grader" / "cgroup.procs").read_text() == "12"  # the last one that was written
-    group = shares.Group(found, "worker-1", LIMITS)
+    group = cgroups.Group(found, "worker-1", LIMITS)
     group.admit(77)
     values = {path.name: path.read_text() for path in (folder / "worker-1").iterdir()}
     assert values == {
@@ -65,14 +64,14 @@ def test_version_2_hands_its_controllers_on_and_moves_out_of_the_way(tmp_path: P
 
 def test_version_2_of_some_controllers_is_better_than_none(tmp_path: Path, files: None):
     folder, own = second(tmp_path, "pids memory", "memory pids")
-    found = shares.find(tmp_path, own)
+    found = cgroups.find(tmp_path, own)
     assert found is not None and set(found.folders) == {"memory", "pids"} and not (folder / "grader").exists()
 
 
 def test_version_1_has_a_folder_for_each_controller(tmp_path: Path, files: None):
-    found = shares.find(tmp_path, first(tmp_path))
+    found = cgroups.find(tmp_path, first(tmp_path))
     assert found is not None and found.version == 1
-    group = shares.Group(found, "worker-1", LIMITS)
+    group = cgroups.Group(found, "worker-1", LIMITS)
     group.admit(77)
     assert (tmp_path / "memory/worker-1/memory.limit_in_bytes").read_text() == str(768 * 2**20)
     assert (tmp_path / "pids/worker-1/pids.max").read_text() == "64"
@@ -84,26 +83,26 @@ def test_version_1_keeps_out_of_the_groups_of_others(tmp_path: Path, files: None
     own = first(tmp_path)
     own.write_text("6:memory:/job\n5:pids:/\n")
     (tmp_path / "memory" / "job").mkdir()
-    found = shares.find(tmp_path, own)
+    found = cgroups.find(tmp_path, own)
     assert found is not None and set(found.folders) == {"pids"}
 
 
 def test_what_may_not_be_written_is_not_used(tmp_path: Path):
     own = tmp_path / "self"
     own.write_text("0::/elsewhere\n")
-    assert shares.find(tmp_path, own) is None
-    assert shares.find(tmp_path, tmp_path / "no such file") is None
+    assert cgroups.find(tmp_path, own) is None
+    assert cgroups.find(tmp_path, tmp_path / "no such file") is None
 
 
 def test_a_group_ends_with_all_that_is_in_it(tmp_path: Path, files: None, monkeypatch: pytest.MonkeyPatch):
     folder, own = second(tmp_path)
-    found = shares.find(tmp_path, own)
+    found = cgroups.find(tmp_path, own)
     assert found is not None
-    group = shares.Group(found, "worker-1", LIMITS)
+    group = cgroups.Group(found, "worker-1", LIMITS)
     for path in (folder / "worker-1").iterdir():
         path.unlink()
     (folder / "worker-1" / "cgroup.kill").touch()
-    monkeypatch.setattr(shares, "_write", lambda path, value: path.unlink())  # as if the kernel had done it
+    monkeypatch.setattr(cgroups, "_write", lambda path, value: path.unlink())  # as if the kernel had done it
     group.close()
     assert not (folder / "worker-1").exists()
 
@@ -111,12 +110,12 @@ def test_a_group_ends_with_all_that_is_in_it(tmp_path: Path, files: None, monkey
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="no affinity on this system")
 def test_sandboxes_have_cores_of_their_own_while_there_are_some(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 3})
-    one, two, three = (shares.Core(tmp_path) for _ in range(3))
+    one, two, three = (cgroups.Core(tmp_path) for _ in range(3))
     assert {one.number, two.number} == {0, 3} and three.number in (0, 3)
     one.close()
-    again = shares.Core(tmp_path)
+    again = cgroups.Core(tmp_path)
     assert again.number == one.number
     again.close()
     two.close()
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0})
-    assert shares.Core(tmp_path).number is None
+    assert cgroups.Core(tmp_path).number is None

@@ -14,11 +14,8 @@ from testcases.engine.catalog import TUTORIAL, lesson_names
 from testcases.grader.intake import course_files, find, from_folder, read_submission
 from testcases.grader.marking import Batch, Grader, asked_for, decisions, disputes, read_part, secret_of
 from testcases.grader.reports.marks import overrides
-from testcases.grader.sandbox import Limits
+from testcases.grader.sandbox import Limits, cgroups, cleanup, staging
 from testcases.grader.sandbox import bubblewrap as _bubblewrap
-from testcases.grader.sandbox import cgroups as shares
-from testcases.grader.sandbox import cleanup as leftovers
-from testcases.grader.sandbox import staging as trees
 from testcases.grader.status import NOT_STARTED
 
 NOBODY: Batch = None  # type: ignore[assignment]
@@ -151,8 +148,8 @@ def test_what_was_killed_is_cleared_away(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / f"ppo-course-{dead}-link").symlink_to(closed)
     for number, folder in ((dead, shut), (alive, tmp_path)):
         (closed / f"{number}.json").write_text(json.dumps({str(folder): 0o751, "/nowhere": 0o755}), "utf-8")
-    monkeypatch.setattr(shares, "find", lambda: shares.Hierarchy(2, {"memory": groups, "pids": groups}))
-    leftovers.sweep(tmp_path, closed)
+    monkeypatch.setattr(cgroups, "find", lambda: cgroups.Hierarchy(2, {"memory": groups, "pids": groups}))
+    cleanup.sweep(tmp_path, closed)
     assert [(tmp_path / name).exists() for name in names] == [False, False, True, True]
     assert [path.name for path in groups.iterdir()] == [f"ppo-{alive}-7"]
     assert shut.stat().st_mode & 0o777 == 0o751
@@ -161,9 +158,9 @@ def test_what_was_killed_is_cleared_away(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_what_was_handed_out_earns_nothing():
     submission = from_folder(TUTORIAL, "unstarted")
-    assert {path: submission.files[path] for path in course_files()} == trees.untouched()
+    assert {path: submission.files[path] for path in course_files()} == staging.untouched()
     box: Any = SimpleNamespace(kind="bwrap", limited="", limits=Limits(), begin=lambda: None)
-    grader = Grader(box, secret_of("s"), "", trees.untouched(), asked_for(lessons="4").exercises)
+    grader = Grader(box, secret_of("s"), "", staging.untouched(), asked_for(lessons="4").exercises)
     result = grader.grade(submission)
     found = [one for lesson in result["lessons"].values() for one in lesson["exercises"].values()]
     assert {one["status"] for one in found} == {NOT_STARTED} and not result["score"] and not result["copies"]["regions"]

@@ -211,7 +211,7 @@ sys.addaudithook(hook)
 @pytest.fixture(scope="module")
 def sandbox(bubblewrap: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
     course = staging.lay_out(tmp_path_factory.mktemp("behind") / "course", [LESSON])
-    with Sandbox(course, "bwrap", Limits(), cgroups=False) as box:
+    with Sandbox(course, "bwrap", Limits(), own_group=False) as box:
         yield box
 
 

@@ -10,8 +10,7 @@ import torch
 from testcases.engine import named_cases
 from testcases.engine.catalog import SOLUTIONS
 from testcases.engine.execution import LocalEvaluator, Outcome, Request, StudentError, View
-from testcases.grader.sandbox import Limits
-from testcases.grader.sandbox import worker_client as asking
+from testcases.grader.sandbox import Limits, worker_client
 
 LESSON = "lesson10_bug_hunt"
 TIMEOUT = StudentError("timeout", "TookTooLong", "stopped")
@@ -29,7 +28,7 @@ class Worker:
 
     def load(self, file: str, request: Request) -> bool:
         if file == "my_tests.py" and not self.says:
-            raise asking._Ended(TIMEOUT)
+            raise worker_client._Ended(TIMEOUT)
         self.loaded.add(file)
         return file != "my_tests.py"
 
@@ -42,11 +41,11 @@ class Worker:
 
 @pytest.mark.parametrize("says", [True, False])
 def test_a_file_that_never_loads_is_asked_for_once(monkeypatch: pytest.MonkeyPatch, says: bool):
-    monkeypatch.setattr(asking, "_Worker", Worker)
+    monkeypatch.setattr(worker_client, "_Worker", Worker)
     monkeypatch.setattr(Worker, "says", says)
     monkeypatch.setattr(Worker, "started", [])
     box: Any = SimpleNamespace(limits=Limits(), failures=0, spent=0.0, course=SimpleNamespace(apart=[LESSON]))
-    subject = asking.SandboxEvaluator(box, {})
+    subject = worker_client.SandboxEvaluator(box, {})
     names = ["test_compute_gae", "test_compute_rewards", "train_bandit", "test_response_mask", "diagnose"]
     errors = [subject.evaluate(Request(LESSON, name, {})).error for name in names]
     assert Worker.started == ["test_compute_gae", "train_bandit", "diagnose"]
