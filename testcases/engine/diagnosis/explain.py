@@ -15,7 +15,7 @@ from .by_part import Parts, Share, agreement
 from .causes import Cause, Diagnosis, Evidence, InParts, Invariant, Listed, Location, Repaired, Source
 from .evidence import KEPT, Seen, cause_of_error, cause_shown, facts, names_in, where
 from .hypotheses import CHEAP, OwnCode, distance, function_in, words_of
-from .search import LEAST_REPAIRS, MAX_FAILED, MAX_REPAIR, Failed, Search, bench_of, repaired_by
+from .search import LEAST_REPAIRS, MAX_FAILED, MAX_REPAIR, MAX_SEARCHES, Failed, Search, bench_of, repaired_by
 
 NEAR = 0.75
 faults: deque[Exception] = deque(maxlen=8)
@@ -52,6 +52,7 @@ class Explanation:
         self._subject, self._reference = subject, reference
         self._failed: dict[tuple[str, str], list[Failed]] = {}
         self._afresh: Counter[tuple[str, str]] = Counter()
+        self._searched: dict[tuple[str, str], list[Repaired | None]] = {}
 
     def diagnose(self, request: Request, outcome: Outcome, neighbors: bool = True) -> Diagnosis:
         """In layers: each is asked only where those before it found nothing.
@@ -204,20 +205,28 @@ class Explanation:
         return Search(bench_of(lesson, exercise), right, self._answers_to(lesson, exercise), costs, words)
 
     def _repaired(self, failed: Failed, right: Outcome) -> Repaired | None:
-        """The one edit of the student's own code with which this answer is right, and most others."""
+        """The one edit of the student's own code with which this answer is right, and most others.
+
+        Searched for twice at most: a search takes a second, and an exercise has dozens of tests.
+        """
         lesson, exercise = failed.request.lesson, failed.request.exercise
         if same_outcome(right, failed.mine) or (own := self._own_code(lesson, exercise)) is None:
             return None
-        answers = zip(
-            examples(lesson, exercise),
-            self._reference.right_answers_to(lesson, exercise),
-            self._answers_to(lesson, exercise),
-            strict=True,
-        )
-        most = max(MAX_REPAIR // min(self._costs(lesson, exercise), default=1), LEAST_REPAIRS)
-        return repaired_by(
-            own, self._words(lesson, exercise), most, (failed.request, right, failed.mine), list(answers)
-        )
+        seen, searched = (failed.request, right, failed.mine), self._searched.setdefault((lesson, exercise), [])
+        for known in filter(None, searched):
+            if own.is_right_with(known.repairs, *seen[:2]):
+                return known
+        if len(searched) < MAX_SEARCHES:
+            answers = zip(
+                examples(lesson, exercise),
+                self._reference.right_answers_to(lesson, exercise),
+                self._answers_to(lesson, exercise),
+                strict=True,
+            )
+            most = max(MAX_REPAIR // min(self._costs(lesson, exercise), default=1), LEAST_REPAIRS)
+            searched.append(repaired_by(own, self._words(lesson, exercise), most, seen, list(answers)))
+            return searched[-1]
+        return None
 
     def _is_own(self, asked: Request, repaired: Repaired) -> bool:
         """Whether the student wrote the line: of a line that was handed out, a word would end the hunt."""

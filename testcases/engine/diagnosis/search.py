@@ -242,7 +242,7 @@ def repaired_by(
     found: list[Repaired] = []
 
     def fixes(code: OwnCode, repair: Repair, seen: Sequence[Seen]) -> list[bool]:
-        return [same_outcome(right, code.answer(repair, asked)) for asked, right, _ in seen]
+        return [code.is_right_with([repair], *one[:2]) for one in seen]
 
     repairs = own.repairs(surplus)[:most]
     after = ((own.after(first), first) for first in (repairs[:MOST_TWICE] if wrong else ()))

@@ -11,12 +11,13 @@ import itertools
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from ...catalog import lesson as read_lesson
 from ...execution import LocalEvaluator, Outcome, Request
+from ...report import same_outcome
 from .code_mutants import UNSAFE, Place, Slot, code_with, edits_in, readable, slots, tree_with, words_of_edit
 from .mutation_bench import SECONDS, Bench, Code, bare_function
 
@@ -106,6 +107,12 @@ class OwnCode(Code):
             self._function.__code__ = self._code
         self._endless += outcome.error is not None and outcome.error.kind == "timeout"
         return outcome
+
+    def is_right_with(self, edits: Sequence[Repair], request: Request, right: Outcome) -> bool:
+        """Whether one edit, or a second one after it, gives this answer."""
+        *before, last = edits
+        code = self.after(*before) if before else self
+        return same_outcome(right, code.answer(last, request))
 
     def repairs(self, surplus: Counter[str]) -> list[Repair]:
         """All of them; first those that bring the words nearest to the reference's, of each of which there are so many
