@@ -214,6 +214,9 @@ UNLISTED = [
     (7, "critic_from_reward_model", instead(BORROWED_BACKBONE), "wrong answers) And: head_begins_at_random"),
     (7, "PolicyAndValue.forward", edit("self.response_values(input_ids, attention_mask, prompt_length)",
      "self.value_model(input_ids, attention_mask)[:, prompt_length:].detach()"), "Elsewhere: critic_cut_off"),
+    (12, "sft_loss", instead("return -response_log_probs(logits, input_ids, prompt_length=1)[loss_mask[:, :-1]].sum()"),
+     "a slice without its last entry in place of its first"),
+    (11, "keep_reference_adapter", edit("peft_config[trained]", "peft_config['default']"), "is written out"),
     (9, "PPOTrainer.load_checkpoint", instead(HALF_RESTORED), "kl_coef_not_restored"),
     (10, "sampled_drift", instead(DRIFT_WITHOUT_SIGN), "is not right yet"),
 ]  # fmt: skip

@@ -113,7 +113,8 @@ class Parts:
         whole = [sum(part == WHOLE for _, part in atoms) for atoms in (explained, self.wrong)]
         if 2 * whole[0] < whole[1]:
             explained = {atom for atom in explained if atom[1] != WHOLE}
-        is_told = bool(explained & self._tells) or len(explained) >= min(LEAST, len(self.wrong))
+        # What is given otherwise speaks against flags, of which there are few.
+        is_told = bool(explained & self._tells) or len(explained) >= max(2 * others, min(LEAST, len(self.wrong)))
         return Share(wrong, frozenset(explained), others) if explained and is_told else None
 
     def _same(self, i: int, part: str, theirs: dict[str, Any]) -> bool:

@@ -97,7 +97,9 @@ class Explanation:
             repaired = self._repaired(failed, right)
         if any(one.is_here for one in several) and not (repaired and repaired.is_whole):
             return Diagnosis(several)
-        return Diagnosis((*self._of_this(seen, failed, repaired, neighbors), *several))
+        first = self._of_this(seen, failed, repaired, neighbors)
+        said = " ".join(one.text for one in first if isinstance(one, Evidence))
+        return Diagnosis((*first, *(one for one in several if f"{one.wrong.name}:" not in said)))
 
     def _of_this(self, seen: Seen, failed: Failed, repaired: Repaired | None, neighbors: bool) -> tuple[Cause, ...]:
         """Of an answer that no cause gives: a repair, the nearest listed one, what it shows, where it differs."""

@@ -112,6 +112,8 @@ BOUNDS = re.compile(
 UNKNOWN = re.compile(r"name '(\w+)' is not defined")
 NO_ATTRIBUTE = re.compile(r"'(?!NoneType)(\w+)' object has no attribute '(\w+)'")
 NOTHING = re.compile(r"NoneType")
+NOT_FOUND = re.compile(r"KeyError: |not found")
+WRITTEN_OUT = re.compile(r"""["'](\w+)["']""")
 
 
 IMPORTS = {
@@ -140,6 +142,10 @@ def cause_of_error(error: StudentError, request: Request, known: set[str]) -> st
     for pattern, text in CAUSES:
         if re.search(pattern, said, re.DOTALL):
             return text
+    if NOT_FOUND.search(said) and error.frames:
+        words = set(re.findall(r"\w+", error.message))
+        if (literal := WRITTEN_OUT.search(error.frames[-1].text)) and literal[1] in words:
+            return f'"{literal[1]}" is written out in this line, and here nothing has that name: take what is given'
     if found := UNKNOWN.search(said):
         if line := IMPORTS.get(found[1]) or (importlib.util.find_spec(found[1]) and f"import {found[1]}"):
             return f"the file does not import `{found[1]}`: `{line}` at its top"

@@ -247,6 +247,12 @@ def _of_slice(node: ast.Slice, told: Callable[[str], bool]) -> Iterator[Edit]:
             if bound != "step":
                 for operator in (ast.Add(), ast.Sub()):
                     yield "a slice off by one", _changed(node, **{bound: ast.BinOp(value, operator, ast.Constant(1))})
+    ends = [one and ast.unparse(one) for one in (node.lower, node.upper)]
+    if ends == [None, "-1"]:
+        yield "a slice without its first entry in place of its last", _changed(node, lower=ast.Constant(1), upper=None)
+    elif ends == ["1", None]:
+        last = ast.UnaryOp(ast.USub(), ast.Constant(1))
+        yield "a slice without its last entry in place of its first", _changed(node, lower=None, upper=last)
     if node.lower is None:
         yield "a slice off by one", _changed(node, lower=ast.Constant(1))
     if node.upper is None:

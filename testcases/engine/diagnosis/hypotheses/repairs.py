@@ -33,6 +33,8 @@ UNDONE = {
     "always done, whatever its condition says": "done under a condition, and always due",
     "a value replaced where it must be added to": "a value added to where it must be replaced",
     "the second case done always": "a condition too many",
+    "without its first entry in place of its last": "without its last entry in place of its first",
+    "without its last entry in place of its first": "without its first entry in place of its last",
     "a slice without one of its bounds": "a bound of a slice too many",
     " left out": " too many",
 }
