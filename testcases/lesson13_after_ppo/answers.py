@@ -20,6 +20,10 @@ class GroupAdvantages(Wrong, of="group_advantages"):
         "(scores.std(dim=1, keepdim=True) + epsilon)", "(scores.var(dim=1, keepdim=True) + epsilon).sqrt()"
     )
     """epsilon is added to the variance, under the root: here it is added to the standard deviation"""
+    epsilon_as_a_floor = edit(
+        "(scores.std(dim=1, keepdim=True) + epsilon)", "scores.std(dim=1, keepdim=True).clamp(min=epsilon)"
+    )
+    """epsilon is the least standard deviation: here it is added to every one"""
     baseline_without_the_own_score = edit(
         "scores.mean(dim=1, keepdim=True)", "(scores.sum(dim=1, keepdim=True) - scores) / (scores.shape[1] - 1)"
     )
@@ -100,6 +104,11 @@ class ClippedTokenLosses(Wrong, of="clipped_token_losses"):
     """the larger objective is taken: the smaller one is the pessimistic bound"""
     clipped_term_alone = edit("torch.minimum(ratio * advantages, clipped * advantages)", "(clipped * advantages)")
     """only the clipped term: a token that has moved the wrong way loses its gradient"""
+    bad_tokens_always_clipped = edit(
+        "torch.minimum(ratio * advantages, clipped * advantages)",
+        "torch.where(advantages > 0, torch.minimum(ratio, clipped), clipped).mul(advantages)",
+    )
+    """where the advantage is negative the clipped ratio is taken always: the minimum is for both signs"""
     already_averaged = edit("advantages).masked_fill(~mask, 0.0)", "advantages)[mask].mean()")
     """averaged here: the denominator is a choice of its own, so one number for each token is asked for"""
     ratio_of_two_exponentials = edit(
@@ -338,6 +347,10 @@ class DpoLoss(Wrong, of="dpo_loss"):
     """beta stands outside of the logarithm: it scales the margin"""
     beta_divides = edit("beta * margin", "margin / beta")
     """divided by beta: it multiplies the margin"""
+    beta_on_the_chosen_alone = edit(
+        "(chosen - ref_chosen.detach())", "beta * (chosen - ref_chosen.detach())", "beta * margin", "margin"
+    )
+    """beta multiplies the chosen side alone: it scales the whole margin"""
     summed = edit(".mean()", ".sum()")
     """summed over the pairs: their mean is asked for"""
     sign_forgotten = edit("-logsigmoid", "logsigmoid")
