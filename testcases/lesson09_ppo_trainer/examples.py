@@ -245,11 +245,6 @@ def _some_responses(draw: torch.Generator) -> tuple[Tensor, Tensor]:
     return tokens.masked_fill(stops, 1).masked_fill(columns >= lengths, 0), columns < lengths
 
 
-def _some_prompts(draw: torch.Generator, count: int) -> tuple[tuple[int, ...], ...]:
-    lengths = [1 + number % 3 for number in range(count)]
-    return tuple(tuple(torch.randint(2, 5, (length,), generator=draw).tolist()) for length in lengths)
-
-
 def _old(draw: torch.Generator, mask: Tensor) -> Tensor:
     """Log-probs of another policy than the one in training, 0 under the mask."""
     return (-0.5 - 2 * uniform_from(draw, *mask.shape)).masked_fill(~mask, 0.0)

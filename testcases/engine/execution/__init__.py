@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         copy_plain,
         fields_of,
         identical,
+        leaves,
         tensors_in,
         to_plain,
     )

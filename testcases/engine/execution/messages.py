@@ -224,13 +224,24 @@ def fields_of(value: Any) -> tuple[Any, tuple[str, ...]]:
     return value, ()
 
 
+def leaves(value: Any, path: str = "", most: float = math.inf) -> Iterator[tuple[str, Any]]:
+    """Each part of a tree of lists, tuples, records and dicts that has no parts, with its path, such as "returns.0".
+
+    One that is empty is a part itself, and so is one of more than `most`.
+    """
+    value, names = fields_of(value)
+    if isinstance(value, dict):
+        names, value = tuple(value), tuple(value.values())
+    if isinstance(value, (list, tuple)) and 0 < len(value) <= most:
+        for name, part in zip(names or range(len(value)), value, strict=True):
+            yield from leaves(part, _join(path, str(name)), most)
+    else:
+        yield path, value
+
+
 def tensors_in(value: Any) -> Iterator[Tensor]:
-    """The tensors of a tree of lists, tuples, records and dicts."""
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, (list, tuple, dict, Record)):
-        for part in value.values() if isinstance(value, dict) else fields_of(value)[0]:
-            yield from tensors_in(part)
+    """The tensors of a tree."""
+    return (leaf for _, leaf in leaves(value) if isinstance(leaf, Tensor))
 
 
 def copy_plain(value: Any, tensor: Callable[[Tensor], Tensor] = Tensor.clone) -> Any:

@@ -5,7 +5,7 @@ from collections import OrderedDict
 from typing import Any
 
 from ..diagnosis import Diagnosis, Explanation
-from ..execution import Evaluator, LocalEvaluator, Outcome, Request, wire
+from ..execution import Evaluator, LocalEvaluator, Outcome, Request, leaves, wire
 from ..oracle import Reference
 
 MAX_ANSWERS = 20_000
@@ -64,7 +64,4 @@ class Sparing(Explanation):
 
 
 def _size_of(value: Any) -> int:
-    if hasattr(value, "nbytes"):
-        return value.nbytes
-    parts = value.values() if isinstance(value, dict) else getattr(value, "values", value)
-    return 100 + sum(map(_size_of, parts)) if isinstance(parts, (list, tuple)) or isinstance(value, dict) else 100
+    return sum(100 + getattr(leaf, "nbytes", 0) for _, leaf in leaves(value))

@@ -13,7 +13,7 @@ from testcases.engine.catalog import lesson as read_lesson
 from testcases.engine.execution import StudentError
 from testcases.engine.oracle import Reference, wrong_answers
 from testcases.engine.report import Blocked, CheckFailed, NotStarted, clean
-from testcases.engine.suite import Case, Engine, Remembering, Sparing, cases
+from testcases.engine.suite import Case, Engine, Remembering, Sparing, cases, not_earned
 
 from ..intake import Submission, close_match, copies, course_files
 from ..sandbox import Sandbox, SandboxEvaluator, WorkerError, users
@@ -33,7 +33,6 @@ from ..status import (
     Result,
 )
 from .assignment import Exercise
-from .earned import earned
 from .secret import Secret
 
 MOST_SHOWN = 100_000
@@ -137,7 +136,7 @@ class Grader:
         for entry, group in tests.items():
             is_absent = bool(results) and results[0].status == MISSING  # One test says it for all.
             results.append(replace(results[0], entry=entry) if is_absent else self._test(engine, entry, group))
-        results = earned(engine, results)
+        results = _earned(engine, results)
         if not _worker_of(engine).settle(lesson, name):
             # Whoever forges one answer may have forged them all.
             text = f"{lesson} · {name} · {TAMPER}\nThe worker sent something that no worker sends. Read this code."
@@ -193,6 +192,20 @@ def _shown(files: Mapping[str, bytes], lessons: Mapping[str, Any]) -> list[dict[
 
 def _of_lessons(files: Mapping[str, bytes], lessons: Mapping[str, Any]) -> dict[str, bytes]:
     return {path: data for path, data in files.items() if path.partition("/")[0] in lessons}
+
+
+def _earned(engine: Engine, results: list[Result]) -> list[Result]:
+    """The results of one exercise, those of tests that no work stands behind turned to wrong."""
+    passed = {result.entry.test: result.requests for result in results if result.status == PASSED}
+    if not passed or len(passed) == len(results):
+        return results
+    lesson, exercise = results[0].entry.lesson, results[0].entry.exercise
+    why = not_earned(engine, lesson, exercise, passed)
+    head = f"{lesson} · {exercise} · not earned"
+    return [
+        Result(result.entry, WRONG, f"{head}\n{why[result.entry.test]}") if result.entry.test in why else result
+        for result in results
+    ]
 
 
 def _failed(entry: Entry, verdict: Exception) -> Result:

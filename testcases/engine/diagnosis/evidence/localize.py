@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ...execution import Outcome, Request, fields_of
+from ...execution import Outcome, Request, leaves
 from ...oracle import shared_reference
 from ...report import Rules, close, same_outcome, same_slope, show
 from ..hypotheses import is_flags, last_true, shifted, up_to_the_last
@@ -250,20 +250,9 @@ def _of_tensor(name: str, value: Tensor) -> Iterator[Feature]:
 
 def _flat(outcome: Outcome) -> Parts:
     """All parts of what a call gave."""
-    found = {Part(Kind.VALUE, path): value for path, value in _tree("", outcome.value)}
+    found = {Part(Kind.VALUE, path): value for path, value in leaves(outcome.value, most=40)}
     found |= {Part(Kind.SLOPE, name): slope for name, slope in outcome.gradients.items()}
     return found | {Part(Kind.EFFECT, "tracked"): bool(outcome.tracked), Part(Kind.EFFECT, "changed"): outcome.changed}
-
-
-def _tree(path: str, value: Any) -> Iterator[tuple[str, Any]]:
-    value, names = fields_of(value)
-    if isinstance(value, dict):
-        names, value = tuple(value), tuple(value.values())
-    if isinstance(value, (tuple, list)) and 0 < len(value) <= 40:
-        for name, part in zip(names or map(str, range(len(value))), value, strict=True):
-            yield from _tree(f"{path}.{name}" if path else str(name), part)
-    else:
-        yield path, value
 
 
 def _parts_of(pairs: list[Pair]) -> tuple[set[Part], bool]:
