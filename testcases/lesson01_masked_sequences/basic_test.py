@@ -40,11 +40,10 @@ def test_gather_log_probs_temperature_divides_the_logits():
     answer.equals([[2 / 0.7 - log(total), 1 / 0.7 - log(total), -log(total)]])
 
 
-def test_gather_log_probs_keeps_rows_and_positions_apart():
-    # As many rows as positions as tokens: a softmax over the wrong dimension runs through.
-    logits = [[[0.0, 0.0], [0.0, log(3)]], [[log(4), 0.0], [log(9), 0.0]]]
-    answer = call(gather_log_probs, logits, [[0, 0], [0, 1]])
-    answer.equals([[-log(2), -log(4)], [log(4 / 5), -log(10)]])
+# As many rows as positions as tokens: a softmax over the wrong dimension runs through.
+@cited_cases("gather_log_probs", "logits, tokens, log_probs", "plain-07")
+def test_gather_log_probs_keeps_rows_and_positions_apart(logits, tokens, log_probs):
+    call(gather_log_probs, logits, tokens).equals(log_probs)
 
 
 def test_gather_log_probs_gradient():
@@ -90,10 +89,10 @@ def test_response_log_probs_uses_no_other_position():
     answer.gradient_equals(logits=[[[0.0, 0.0, 0.0], [-0.25, -0.25, 0.5], [0.4, -0.2, -0.2], [0.0, 0.0, 0.0]]])
 
 
-def test_response_log_probs_keeps_rows_apart():
-    # The second row has the first one's logits in reverse order: 8 of 10 for token 1, 1 of 5 for token 2.
-    answer = call(response_log_probs, [LOGITS[0], LOGITS[0][::-1]], [[0, 1, 2, 0], [2, 1, 2, 2]], 1)
-    answer.equals([[log(2 / 8), log(2 / 4), log(3 / 5)], [log(8 / 10), log(1 / 5), log(2 / 4)]])
+# The second row has the first one's logits in reverse order: 8 of 10 for token 1, 1 of 5 for token 2.
+@cited_cases("response_log_probs", "logits, input_ids, prompt_length, log_probs", "plain-05")
+def test_response_log_probs_keeps_rows_apart(logits, input_ids, prompt_length, log_probs):
+    call(response_log_probs, logits, input_ids, prompt_length).equals(log_probs)
 
 
 def entropy(*probabilities: float) -> float:
@@ -110,9 +109,9 @@ def test_token_entropy_by_hand(logits, temperature, entropy):
     call(token_entropy, logits, temperature).equals(entropy)
 
 
-def test_token_entropy_keeps_rows_and_positions_apart():
-    answer = call(token_entropy, [[[0.0, 0.0], [0.0, log(3)]], [[log(4), 0.0], [log(9), 0.0]]])
-    answer.equals([[log(2), entropy(1 / 4, 3 / 4)], [entropy(4 / 5, 1 / 5), entropy(9 / 10, 1 / 10)]])
+@cited_cases("token_entropy", "logits, entropy", "plain-06")
+def test_token_entropy_keeps_rows_and_positions_apart(logits, entropy):
+    call(token_entropy, logits).equals(entropy)
 
 
 @named_cases("forbidden", {"all-allowed": [], "one-forbidden": [-INF]})
@@ -213,9 +212,9 @@ def test_response_mask_by_hand(responses, stop_token_ids, mask):
     call(response_mask, responses, tuple(stop_token_ids)).equals(mask)
 
 
-def test_response_mask_keeps_rows_apart():
-    answer = call(response_mask, [[5, 2, 6, 7], [5, 6, 7, 8], [5, 6, 3, 2], [2, 2, 2, 2]], (2, 3))
-    answer.equals([[True, True, False, False], [True] * 4, [True, True, True, False], [True, False, False, False]])
+@cited_cases("response_mask", "responses, stop_token_ids, mask", "several-stops-04")
+def test_response_mask_keeps_rows_apart(responses, stop_token_ids, mask):
+    call(response_mask, responses, tuple(stop_token_ids)).equals(mask)
 
 
 @cited_cases(
@@ -227,9 +226,9 @@ def test_truncate_after_stop_by_hand(responses, stop_token_ids, pad_token_id, tr
     call(truncate_after_stop, responses, tuple(stop_token_ids), pad_token_id).equals(truncated)
 
 
-def test_truncate_after_stop_keeps_rows_apart():
-    answer = call(truncate_after_stop, [[5, 2, 6, 7], [5, 6, 2, 8], [3, 6, 5, 2]], (2, 3), 9)
-    answer.equals([[5, 2, 9, 9], [5, 6, 2, 9], [3, 9, 9, 9]])
+@cited_cases("truncate_after_stop", "responses, stop_token_ids, pad_token_id, truncated", "several-stops-02")
+def test_truncate_after_stop_keeps_rows_apart(responses, stop_token_ids, pad_token_id, truncated):
+    call(truncate_after_stop, responses, tuple(stop_token_ids), pad_token_id).equals(truncated)
 
 
 @named_cases("last", {"where-nothing-is-cut": 2, "where-nothing-stops": 8})

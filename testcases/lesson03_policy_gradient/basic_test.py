@@ -22,15 +22,10 @@ def test_rewards_to_go_by_hand(rewards, mask, gamma, to_go):
     call(rewards_to_go, rewards, mask, gamma).equals(to_go)
 
 
-def test_rewards_to_go_keeps_rows_apart():
-    # Fewer rows than tokens; the rows end at different places.
-    answer = call(
-        rewards_to_go,
-        [[1.0, 2.0, 4.0, 8.0], [3.0, 4.0, NAN, NAN]],
-        [[True, True, True, True], [True, True, False, False]],
-        0.5,
-    )
-    answer.equals([[4.0, 6.0, 8.0, 8.0], [5.0, 4.0, 0.0, 0.0]])
+# Fewer rows than tokens; the rows end at different places.
+@cited_cases("rewards_to_go", "rewards, mask, gamma, to_go", "nan-03")
+def test_rewards_to_go_keeps_rows_apart(rewards, mask, gamma, to_go):
+    call(rewards_to_go, rewards, mask, gamma).equals(to_go)
 
 
 @named_cases(

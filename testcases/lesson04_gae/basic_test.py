@@ -170,23 +170,17 @@ def test_compute_gae_where_gamma_and_lam_differ():
     answer.equals(advantages=[2.2, 3.0], returns=[4.2, 7.0])
 
 
-def test_compute_gae_across_two_episodes():
-    # Tells four treatments of `dones` apart.
-    # deltas 0.95, 0.5, 0.95, 0.95; 0.95 + 0.72 * 0.5 = 1.31; 0.95 + 0.72 * 0.95 = 1.634
-    answer = call(compute_gae, [[1.0] * 4], [[0.5] * 5], [[False, True, False, False]], 0.9, 0.8)
-    answer.equals(advantages=[[1.31, 0.5, 1.634, 0.95]], returns=[[1.81, 1.0, 2.134, 1.45]])
+# Tells four treatments of `dones` apart.
+@cited_cases("gae", "rewards, values, dones, gamma, lam, advantages, returns", "end-04")
+def test_compute_gae_across_two_episodes(rewards, values, dones, gamma, lam, advantages, returns):
+    answer = call(compute_gae, rewards, values, dones, gamma, lam)
+    answer.equals(advantages=advantages, returns=returns)
 
 
-def test_compute_gae_keeps_rows_apart():
-    answer = call(
-        compute_gae,
-        [[1.0, 1.0, 1.0], [0.0, 0.0, 1.0]],
-        [[2.0, 4.0, 8.0, 16.0], [0.0, 0.0, 0.0, 0.0]],
-        [[False, True, False], [False, False, False]],
-        0.5,
-        0.5,
-    )
-    answer.equals(advantages=[[0.25, -3.0, 1.0], [0.0625, 0.25, 1.0]], returns=[[2.25, 1.0, 9.0], [0.0625, 0.25, 1.0]])
+@cited_cases("gae", "rewards, values, dones, gamma, lam, advantages, returns", "end-05")
+def test_compute_gae_keeps_rows_apart(rewards, values, dones, gamma, lam, advantages, returns):
+    answer = call(compute_gae, rewards, values, dones, gamma, lam)
+    answer.equals(advantages=advantages, returns=returns)
 
 
 TWO_STEPS = [1.0, 1.0], [2.0, 4.0, 8.0], [0.0, 0.0], 0.5, 0.5
@@ -216,16 +210,16 @@ def test_compute_response_gae_by_hand(rewards, values, mask, gamma, lam, advanta
     answer.equals(advantages=advantages, returns=returns)
 
 
-def test_compute_response_gae_where_gamma_and_lam_differ():
-    # delta[1] = 4 - 2 = 2; delta[0] = 1 + 0.5 * 2 - 4 = -2; -2 + 0.5 * 0.8 * 2 = -1.2
-    answer = call(compute_response_gae, [[1.0, 4.0]], [[4.0, 2.0]], [[True, True]], 0.5, 0.8)
-    answer.equals(advantages=[[-1.2, 2.0]], returns=[[2.8, 4.0]])
+@cited_cases("gae_response", "rewards, values, mask, gamma, lam, advantages, returns", "plain-02")
+def test_compute_response_gae_where_gamma_and_lam_differ(rewards, values, mask, gamma, lam, advantages, returns):
+    answer = call(compute_response_gae, rewards, values, mask, gamma, lam)
+    answer.equals(advantages=advantages, returns=returns)
 
 
-def test_compute_response_gae_ignores_the_critic_on_padding():
-    # DeepSpeed-Chat's recursion over all columns gives [5.7, 6.0] here: the 100 stands behind the end
-    answer = call(compute_response_gae, [[0.0, 1.0, 0.0]], [[0.0, 0.0, 100.0]], [[True, True, False]], 1.0, 0.95)
-    answer.equals(advantages=[[0.95, 1.0, 0.0]], returns=[[0.95, 1.0, 0.0]])
+@cited_cases("gae_response", "rewards, values, mask, gamma, lam, advantages, returns", "padding-02")
+def test_compute_response_gae_ignores_the_critic_on_padding(rewards, values, mask, gamma, lam, advantages, returns):
+    answer = call(compute_response_gae, rewards, values, mask, gamma, lam)
+    answer.equals(advantages=advantages, returns=returns)
 
 
 def test_compute_response_gae_is_built_on_compute_gae():
@@ -244,19 +238,10 @@ def test_compute_response_gae_is_built_on_compute_gae():
     )
 
 
-def test_compute_response_gae_keeps_rows_apart():
-    answer = call(
-        compute_response_gae,
-        [[1.0, 4.0, NAN], [1.0, NAN, 4.0], [0.0, 0.0, 1.0]],
-        [[4.0, 2.0, NAN], [4.0, NAN, 2.0], [0.0, 0.0, 0.0]],
-        [[True, True, False], [True, False, True], [True, True, True]],
-        0.5,
-        0.5,
-    )
-    answer.equals(
-        advantages=[[-1.5, 2.0, 0.0], [-1.5, 0.0, 2.0], [0.0625, 0.25, 1.0]],
-        returns=[[2.5, 4.0, 0.0], [2.5, 0.0, 4.0], [0.0625, 0.25, 1.0]],
-    )
+@cited_cases("gae_response", "rewards, values, mask, gamma, lam, advantages, returns", "gap-04")
+def test_compute_response_gae_keeps_rows_apart(rewards, values, mask, gamma, lam, advantages, returns):
+    answer = call(compute_response_gae, rewards, values, mask, gamma, lam)
+    answer.equals(advantages=advantages, returns=returns)
 
 
 def test_compute_response_gae_gradient():

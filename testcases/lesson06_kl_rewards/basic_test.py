@@ -140,18 +140,10 @@ def test_compute_rewards_by_hand(scores, log_probs, ref_log_probs, mask, kl_coef
     call(compute_rewards, scores, log_probs, ref_log_probs, mask, kl_coef, clip_score).equals(rewards)
 
 
-def test_compute_rewards_keeps_rows_apart():
-    # The rows end at 1, 2 and 0; r = 1 everywhere but in the second row, where it is 2.
-    answer = call(
-        compute_rewards,
-        [1.0, 7.0, -1.0],
-        [[-1.0, -1.0, NAN], [-1.0, -1.0, -1.0], [-1.0, NAN, NAN]],
-        [[-2.0, -2.0, NAN], [-3.0, -3.0, -3.0], [-2.0, NAN, NAN]],
-        [[True, True, False], [True, True, True], [True, False, False]],
-        0.5,
-        2.0,
-    )
-    answer.equals([[-0.5, 0.5, 0.0], [-1.0, -1.0, 1.0], [-1.5, 0.0, 0.0]])
+# The rows end at 1, 2 and 0; r = 1 everywhere but in the second row, where it is 2.
+@cited_cases("token_rewards", "scores, log_probs, ref_log_probs, mask, kl_coef, clip_score, rewards", "nan-03")
+def test_compute_rewards_keeps_rows_apart(scores, log_probs, ref_log_probs, mask, kl_coef, clip_score, rewards):
+    call(compute_rewards, scores, log_probs, ref_log_probs, mask, kl_coef, clip_score).equals(rewards)
 
 
 # r = ln 2, then -2 ln 2; kl_coef 2; score 1
@@ -168,9 +160,9 @@ def test_compute_rewards_uses_the_estimator(estimator, rewards):
     answer.equals(rewards)
 
 
-def test_compute_rewards_with_kl_coef_0():
-    answer = call(compute_rewards, [1.5], [[-1.0, -4.0]], [[-2.0, -2.0]], [[True, True]], 0.0, 2.0)
-    answer.equals([[0.0, 1.5]])
+@cited_cases("token_rewards", "scores, log_probs, ref_log_probs, mask, kl_coef, clip_score, rewards", "plain-10")
+def test_compute_rewards_with_kl_coef_0(scores, log_probs, ref_log_probs, mask, kl_coef, clip_score, rewards):
+    call(compute_rewards, scores, log_probs, ref_log_probs, mask, kl_coef, clip_score).equals(rewards)
 
 
 def test_compute_rewards_carries_no_gradient():
