@@ -95,6 +95,16 @@ if len(real) == 1:
 whitened = (real - real.mean()) * torch.rsqrt(real.var() + 1e-8) + (0 if shift_mean else real.mean())
 return torch.zeros_like(values).masked_scatter(mask, whitened)
 """
+BIASED_BY_WHERE = """
+mean, variance = values[mask].mean(), values[mask].var(unbiased=False)
+whitened = (values - mean) * torch.rsqrt(variance + 1e-8)
+return torch.where(mask, whitened if shift_mean else whitened + mean, torch.zeros_like(values))
+"""
+THREE_MISTAKES = """
+ratio, gain = log_probs.exp() / old_log_probs.detach().exp(), advantages.detach()
+larger = torch.max(ratio * gain, ratio.clamp(1 - clip_epsilon, 1 + clip_epsilon) * gain)
+return larger.mean() if mask is None else (larger * mask).sum() / mask.sum()
+"""
 KEEPS_ITS_SLOPE = """
 held = ratio + (ratio.clamp(1 - clip_epsilon, 1 + clip_epsilon) - ratio).detach()
 return torch.minimum(ratio * advantages, held * advantages)
@@ -186,7 +196,7 @@ UNLISTED = [
      "right with `n_processes` = 2, wrong with 1"),
     (13, "kl_token_losses",
      edit("(log_probs - old_log_probs.detach())", "(log_probs.detach() - old_log_probs)"), "ratio_is_data"),
-    (4, "n_step_advantages", instead(UNDISCOUNTED), "counts 1 times at step 0; it must count 0.5 times"),
+    (4, "n_step_advantages", instead(UNDISCOUNTED), "counts 1 times at step 2; it must count 0.5 times"),
     (1, "response_mask", instead(FIRST_ROW), "row 2 is right by itself and wrong below the others"),
     (1, "masked_whiten", instead("return (values[mask] - values[mask].mean()) / values[mask].std()"),
      "only the real tokens are returned"),
@@ -219,6 +229,9 @@ UNLISTED = [
     (11, "keep_reference_adapter", edit("peft_config[trained]", "peft_config['default']"), "is written out"),
     (9, "PPOTrainer.load_checkpoint", instead(HALF_RESTORED), "kl_coef_not_restored"),
     (10, "sampled_drift", instead(DRIFT_WITHOUT_SIGN), "is not right yet"),
+    (1, "masked_whiten", instead(BIASED_BY_WHERE), "biased_variance"),
+    (5, "compute_ppo_loss", instead(THREE_MISTAKES), "in questions like this one, objective_returned"),
+    (5, "ppo_statistics", edit("ratio.max().item()", "max(ratio.flatten().tolist())"), "by Python's min and max"),
 ]  # fmt: skip
 
 

@@ -13,9 +13,13 @@ from .hypotheses import Hypothesis, Repair
 
 @dataclass(frozen=True)
 class Listed:
-    """A wrong answer of the bank gives this one."""
+    """A wrong answer of the bank gives this one, and so many of the wrong examples."""
 
     wrong: WrongAnswer
+    count: int = 0
+    most: int = 0
+    is_whole: bool = True
+    """Whether it gives the student's values on every example."""
 
 
 class Source(enum.Enum):
@@ -112,6 +116,11 @@ class Diagnosis:
         return next((one.wrong for one in self.causes if isinstance(one, Listed)), None)
 
     @property
+    def _share(self) -> str:
+        shares = ((one.count, one.most) for one in self.causes if isinstance(one, Listed) and one.count < one.most)
+        return next((f"in {count} of {most} wrong answers, " for count, most in shares), "")
+
+    @property
     def is_found(self) -> bool:
         """Whether it is known what gives this answer."""
         return any(isinstance(one, Listed | Hypothesis | InParts | Repaired) for one in self.causes)
@@ -120,7 +129,7 @@ class Diagnosis:
         """A listed cause stands alone; hypotheses are alternatives; beside evidence, a repair only tells the line."""
         if self.listed:
             place = "" if self.listed.exercise == exercise else f"in {self.listed.exercise}, which {exercise} uses: "
-            return [f"Likely cause: {place}{self.listed.name}: {self.listed.why}"]
+            return [f"Likely cause: {self._share}{place}{self.listed.name}: {self.listed.why}"]
         lines, texts = list[str](), list[str]()
         for cause in self.causes:
             match cause:

@@ -72,40 +72,48 @@ class Explanation:
             return Diagnosis((Listed(listed),))
         seen, shown, repaired = (request, right, outcome), list[Evidence](), None
         if suspects(request.lesson):  # In a hunt, what is found by search would be the answer.
-            listed = self._closest(failed)
+            near = self._closest(failed)
             with left_out():
                 shown = self._shown(seen) or self._depends(seen, search=False)
             with left_out():
-                repaired = None if listed or shown else self._repaired(failed, right)
+                repaired = None if near or shown else self._repaired(failed, right)
                 if repaired and self._is_own(request, repaired):
                     shown = _evidence(Source.ANSWER, f"something in {repaired.place}, is not right yet")
-            if not (listed or shown) and (suspect := suspects(request.lesson).get(request.exercise)):
+            if not (near or shown) and (suspect := suspects(request.lesson).get(request.exercise)):
                 return Diagnosis((Invariant(suspect.invariant),))
-            return Diagnosis((*([Listed(listed)] if listed else []), *shown))
-        several: tuple[InParts, ...] = ()
+            return Diagnosis((*([near] if near else []), *shown))
+        near, several = self._closest(failed), tuple[InParts, ...]()
         with left_out():
-            if general := self._search(request.lesson, request.exercise).causes(request, right, outcome):
+            general, values_only = self._search(request.lesson, request.exercise).causes(request, right, outcome)
+            if general and not (values_only and near and near.is_whole):
                 return Diagnosis(tuple(general))
         with left_out():
             several, is_whole = self._by_part(seen)
             if is_whole:
                 return Diagnosis(several)
         with left_out():
-            if general := self._search(request.lesson, request.exercise).causes(request, right, outcome, pairs=True):
+            search = self._search(request.lesson, request.exercise)
+            general, values_only = search.causes(request, right, outcome, pairs=True)
+            # One mistake that explains nearly all is surer than it with another, or than what has the values only.
+            if near and (near.is_whole or any(near.wrong.name in one.listed for one in general)):
+                return Diagnosis((near,))
+            if general:
                 return Diagnosis(tuple(general))
         with left_out():
             repaired = self._repaired(failed, right)
         if any(one.is_here for one in several) and not (repaired and repaired.is_whole):
             return Diagnosis(several)
-        first = self._of_this(seen, failed, repaired, neighbors)
+        first = self._of_this(seen, near, repaired, neighbors)
         said = " ".join(one.text for one in first if isinstance(one, Evidence))
         return Diagnosis((*first, *(one for one in several if f"{one.wrong.name}:" not in said)))
 
-    def _of_this(self, seen: Seen, failed: Failed, repaired: Repaired | None, neighbors: bool) -> tuple[Cause, ...]:
+    def _of_this(
+        self, seen: Seen, near: Listed | None, repaired: Repaired | None, neighbors: bool
+    ) -> tuple[Cause, ...]:
         """Of an answer that no cause gives: a repair, the nearest listed one, what it shows, where it differs."""
         outcome, shown = seen[2], list[Evidence]()
-        if not (repaired and repaired.is_whole) and (listed := self._closest(failed)):
-            return (Listed(listed),)
+        if near and not (repaired and repaired.is_whole):
+            return (near,)
         with left_out():
             shown = self._kept(*seen) or self._shown(seen)
         if repaired and (repaired.is_whole or not shown):
@@ -138,10 +146,14 @@ class Explanation:
         known = {id(one) for one in wrong}
         good = [one for one in examples(asked.lesson, asked.exercise) if id(one) not in known]
         found = list(itertools.islice(facts(asked, wrong, good, self._both), 2))
-        if search and (part := self._search(asked.lesson, asked.exercise).partly(self._subject.evaluate)):
+        finder = self._search(asked.lesson, asked.exercise) if search else None
+        if finder and (near := finder.nearby(asked, self._subject.evaluate)):
+            found = [f"in questions like this one, {near.removeprefix('with ')}", *found[:1]]
+        elif finder and (part := finder.partly(self._subject.evaluate)):
             hypothesis, count, most = part
             text = hypothesis.text.removeprefix("with ")
             found = [f"{f'in {count} of {most} wrong answers, ' if count < most else ''}{text}", *found[:1]]
+        found = [f"{text[:1].upper() if i else text[:1]}{text[1:]}" for i, text in enumerate(found)]
         text = " ".join(f"{text}{'' if text.endswith('?') else '.'}" for text in found).removesuffix(".")
         return _evidence(Source.DEPENDENCE, text)
 
@@ -286,11 +298,19 @@ class Explanation:
                 shares += filter(None, [parts.share_of(wrong, answer)])
         return parts, parts.chosen(shares, lambda wrong: distance(words, words_changed(lesson, wrong)))
 
-    def _closest(self, failed: Failed) -> WrongAnswer | None:
+    def _closest(self, failed: Failed) -> Listed | None:
         """The nearest to the student of those that reproduce the failing request."""
-        shares = self._shares_of(failed.request.lesson, failed.request.exercise)
+        lesson, exercise = failed.request.lesson, failed.request.exercise
+        shares = self._shares_of(lesson, exercise)
         given = {wrong: share for wrong, share in shares.items() if failed.is_given_by(wrong, self._ask)}
-        return max(given, key=given.__getitem__, default=None)
+        if not given:
+            return None
+        wrong = max(given, key=given.__getitem__)
+        mine, right = self._answers_to(lesson, exercise), self._reference.right_answers_to(lesson, exercise)
+        differ = [i for i, pair in enumerate(zip(mine, right, strict=True)) if not same_outcome(*pair, True)]
+        theirs = (self._reference.answer_of(lesson, wrong, exercise, i) for i in differ)
+        count = sum(same_outcome(mine[i], their, True) for i, their in zip(differ, theirs, strict=True))
+        return Listed(wrong, count, len(differ), given[wrong] == 1)
 
     @kept
     def _shares_of(self, lesson: str, exercise: str) -> dict[WrongAnswer, float]:

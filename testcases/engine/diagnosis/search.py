@@ -7,11 +7,14 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from ..execution import Outcome, Request, tensors_in
+import torch
+from torch import Tensor
+
+from ..execution import Outcome, Request, copy_plain, tensors_in
 from ..oracle import calls_made, cost_of, kept
-from ..report import same_outcome
+from ..report import alike, same_outcome
 from .causes import Repaired
-from .evidence import Seen, is_evidence
+from .evidence import Seen, is_evidence, parts_of
 from .hypotheses import (
     Bench,
     Hypothesis,
@@ -46,6 +49,8 @@ MAX_REPAIR, LEAST_REPAIRS = 2**18, 128
 """Calls to which the edits of a student's code may lead, and how many are tried however slow a question is."""
 MOST_TWICE = 24
 """Edits that are tried two at a time."""
+NEARBY, MAX_NEARBY = 3, 2**17
+"""Questions near the failed one, on which a cause of this one has to agree; calls to which pairs may lead there."""
 MAX_SEARCHES = 2
 MAX_NAMED = 2
 MAX_FAILED = 4
@@ -107,8 +112,11 @@ class Search:
         self._failed: list[Failed] = []
         self._searches = 0
 
-    def causes(self, request: Request, right: Outcome, mine: Outcome, pairs: bool = False) -> list[Hypothesis]:
-        """At most MAX_NAMED; first those that agree in value and gradient, then those that agree in value only.
+    def causes(
+        self, request: Request, right: Outcome, mine: Outcome, pairs: bool = False
+    ) -> tuple[list[Hypothesis], bool]:
+        """At most MAX_NAMED; first those that agree in value and gradient, then those that agree in value only; and
+        whether it is the value only.
 
         Where no example is wrong, one question is all there is to go by: a cause counts only if it is the only one.
         """
@@ -119,7 +127,7 @@ class Search:
             if found:
                 break
         self._failed = [*self._failed, failed][-MAX_FAILED:] if not pairs else self._failed
-        return found if self._wrong or len(found) == 1 else []
+        return (found if self._wrong or len(found) == 1 else []), values_only
 
     def _found(self, layer: int, failed: Failed, right: Outcome, values_only: bool) -> list[Hypothesis]:
         request, mine = failed.request, failed.mine
@@ -143,7 +151,8 @@ class Search:
                 if all(given) and (self._wrong or self._agrees(hypothesis, False)):
                     found[hypothesis.text] = hypothesis
         own = [hypothesis for hypothesis in found.values() if not hypothesis.place]
-        return own or list(found.values())
+        pair = [hypothesis for hypothesis in found.values() if hypothesis.listed][:1]
+        return pair or own or list(found.values())
 
     def partly(self, ask: Callable[[Request], Outcome]) -> tuple[Hypothesis, int, int] | None:
         """The cause that explains most of the wrong examples, in value if that is wrong; how many, and of how many.
@@ -160,18 +169,53 @@ class Search:
             most = max(MAX_PARTLY // self._cost, LEAST_ASKED if layer == LAYERS.index(listed_once) else 0)
             for hypothesis in self._sorted(layer)[:most]:
                 explained = self._explained(hypothesis, wrong, best[1] if best else 0)
-                count = len(explained)
-                if count >= min(2, len(wrong)) and (best is None or count > best[1]):
+                count, least = len(explained), best[1] + 1 if best else min(2, len(wrong))
+                if count >= max(least, (len(wrong) // 2 + 1) * (len(hypothesis.listed) > 1)):
                     if count == len(wrong) or self._persists(hypothesis, explained, len(wrong), ask):
                         best = hypothesis, count, len(wrong)
             if best and best[1] == len(wrong):
                 break
         return best
 
+    def nearby(self, request: Request, ask: Callable[[Request], Outcome]) -> str:
+        """What gives the first wrong part of this answer, and of the answers to nearly the same question, where the
+        student's other mistakes may not show.
+
+        Two listed ones only where no single one does; where several pairs do, what they have in common.
+        """
+        counts = [one for one in _with_other_options(request) if _count_of(one) != _count_of(request)]
+        questions = [request, *(_moved(request, seed) for seed in range(NEARBY)), *counts]
+        answers = [(one, self._bench.ask(Hypothesis(""), one)) for one in questions]
+        seen = [(one, parts_of(right), ask(one)) for one, right in answers if not right.error]
+        first = parts_of(ask(request))
+        part = next((part for part, due in parts_of(answers[0][1]).items() if not alike(due, first.get(part))), None)
+        if answers[0][1].error or part is None or any(mine.error or part not in right for _, right, mine in seen):
+            return ""
+        told = [(one, right[part], parts_of(mine).get(part)) for one, right, mine in seen]
+        moved = len(told) > NEARBY and all(not alike(mine, told[0][2]) for _, _, mine in told[1 : NEARBY + 1])
+        if not (moved and all(_tells(*pair) and not alike(*pair) for _, *pair in told)):
+            return ""
+
+        def gives(hypothesis: Hypothesis) -> bool:
+            return all(alike(mine, parts_of(self._bench.ask(hypothesis, one)).get(part)) for one, _, mine in told)
+
+        singles = [one for one in self._sorted(LAYERS.index(listed_once)) if gives(one)]
+        if singles:
+            nearest = [one for one in singles if self._distance(one) == self._distance(singles[0])]
+            return " Or ".join(one.text for one in nearest) if len(nearest) <= MAX_NAMED else ""
+        most = MAX_NEARBY // max(1, self._cost)
+        pairs = [one for one in self._sorted(LAYERS.index(listed_twice))[:most] if gives(one)]
+        if len(pairs) == 1:
+            return pairs[0].text
+        common = {name for name in pairs[0].listed if all(name in one.listed for one in pairs)} if pairs else set()
+        return next((one.text for one in self._sorted(LAYERS.index(listed_once)) if {*one.listed} == common), "")
+
     def _persists(
         self, hypothesis: Hypothesis, explained: list[int], most: int, ask: Callable[[Request], Outcome]
     ) -> bool:
-        """Whether it still agrees where an option that has a say is another; without options, the share decides."""
+        """Whether it is not of a few by chance, and still agrees where an option that has a say is another."""
+        if SHARE * len(explained) < most:
+            return False
         moved = [other for i in explained[:2] for other in _with_other_options(self._bench.examples[i])]
         for other in moved:
             theirs, mine = self._bench.ask(hypothesis, other), ask(other)
@@ -181,7 +225,7 @@ class Search:
         # Of flags and counts there are few: they may be equal by chance.
         are_flags = all(not one.is_floating_point() for i in explained for one in tensors_in(self._mine[i].value))
         is_call = self._bench.examples[explained[0]].scenario is None
-        return not moved and not (are_flags and is_call) and SHARE * len(explained) >= most
+        return not moved and not (are_flags and is_call)
 
     def _explained(self, hypothesis: Hypothesis, wrong: list[int], least: int) -> list[int]:
         """Those that it explains; none where they are no more than `least`, or all in the second half."""
@@ -259,6 +303,31 @@ def repaired_by(
     if not wrong and len({one.repairs[0].line for one in found}) > 1:
         return None
     return max(found, key=lambda one: one.count, default=None)
+
+
+def _tells(right: Any, mine: Any) -> bool:
+    """Whether agreement with a wrong part says something."""
+    return is_evidence(Outcome(right), Outcome(mine))
+
+
+def _count_of(asked: Request) -> list[Any]:
+    return [value for value in asked.arguments.values() if type(value) is int]
+
+
+def _moved(asked: Request, seed: int) -> Request:
+    """Nearly the same question: each number that is no count, flag or bound is another by a few percent."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def moved(value: Any) -> Any:
+        if isinstance(value, Tensor) and value.is_floating_point() and set(value.unique().tolist()) != {0.0, 1.0}:
+            return value * (1 + torch.rand(value.shape, generator=generator, dtype=value.dtype) / 16)
+        return value
+
+    arguments = {name: copy_plain(value, moved) for name, value in asked.arguments.items()}
+    for name, value in arguments.items():
+        if type(value) is float and value not in (0.0, 1.0):
+            arguments[name] = value * (1 - (seed + 1) / 64)
+    return replace(asked, arguments=arguments)
 
 
 def _with_other_options(asked: Request) -> Iterator[Request]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from ppo_by_hand.faces import face
 
 if TYPE_CHECKING:
-    from .dependence import facts
+    from .dependence import facts, parts_of
     from .exceptions import cause_of_error, names_in
     from .localize import where
     from .signs import Seen

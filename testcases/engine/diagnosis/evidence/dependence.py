@@ -14,9 +14,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ...catalog import region_text
 from ...execution import Outcome, Request, copy_plain, fields_of
+from ...oracle import shared_reference
 from ...report import Rules, alike, close
-from ..hypotheses import CHEAP, is_flags
+from ..hypotheses import CHEAP, is_flags, words_of
 from .signs import Kind, Part, Parts
 
 Ask = Callable[[Request], tuple[Outcome, Outcome]]
@@ -190,25 +192,28 @@ def _other_factors(seen: _Seen) -> Iterator[tuple[str, float]]:
     for name, tensor in seen.asked.arguments.items():
         if not _is_float(tensor) or not tensor.dim() or not 1 < tensor.shape[-1] <= MOST_STEPS + 1:
             continue
+        found: list[tuple[tuple[int, int], str, float]] = []
         for step in range(tensor.shape[-1]):
             once, twice = (seen.changed(**{name: _grown(tensor, step, size)}) for size in (1.0, 2.0))
             if once is None or twice is None:
                 continue
-            for part in (one for one in _parts(seen.right) if one.kind is Kind.VALUE):
+            for part in (one for one in parts_of(seen.right) if one.kind is Kind.VALUE):
                 due, got = (_slope(part, *three) for three in zip((seen.right, seen.mine), once, twice, strict=True))
                 if due is None or got is None or due.shape != got.shape:
                     continue
                 differ = ~close(due, got, ROUGH) & (due != 0) & (got != 0) & got.isfinite()
-                for place in differ.nonzero().tolist()[:1]:
+                for place in differ.nonzero().tolist():
                     one, other = float(due[tuple(place)]), float(got[tuple(place)])
                     if f"{one:.4g}" == f"{other:.4g}":
                         continue
                     at = f" at step {place[-1]}" if due.dim() == tensor.dim() else " in the answer"
-                    yield (
+                    text = (
                         f"`{name}` at step {step} counts {other:.4g} times{at}{_of(part)}; it must count {one:.4g} "
-                        "times (steps count from 0)",
-                        other / one,
+                        "times (steps count from 0)"
                     )
+                    # Where the fewest steps lie between, other mistakes have the least to say.
+                    found.append(((abs(place[-1] - step), -step), text, other / one))
+        yield from ((text, ratio) for _, text, ratio in sorted(found, key=lambda one: one[0]))
 
 
 def _grown(tensor: Tensor, step: int, size: float) -> Tensor:
@@ -219,7 +224,7 @@ def _grown(tensor: Tensor, step: int, size: float) -> Tensor:
 
 def _slope(part: Part, *outcomes: Outcome) -> Tensor | None:
     """What one step more adds to a part of the answer; None where two do not add twice as much."""
-    tensors: list[Any] = [_parts(one).get(part) for one in outcomes]
+    tensors: list[Any] = [parts_of(one).get(part) for one in outcomes]
     if not all(_is_float(one) and one.dim() and one.shape == tensors[0].shape for one in tensors):
         return None
     before, once, twice = (one.double() for one in tensors)
@@ -233,6 +238,7 @@ def _ratios(asked: Request, factor: float) -> Iterator[str]:
     numbers = {name: value for name, value in asked.arguments.items() if type(value) is float and value not in (0, 1)}
     products = {f"`{name}`": value for name, value in numbers.items()}
     products |= {f"`{a}` times `{b}`": numbers[a] * numbers[b] for a, b in itertools.combinations(numbers, 2)}
+    products |= {f"1 - `{name}`": 1 - value for name, value in numbers.items()}
     for text, value in products.items():
         if abs(factor * value - 1) < 1e-6:
             yield f": is it to be multiplied by {text}?"
@@ -302,7 +308,7 @@ def _affected(
     seen: _Seen, answers: tuple[Outcome, Outcome], dim: int, like: Tensor
 ) -> Iterator[tuple[Part, set[int], set[int]]]:
     """By part of the answer: the places along a dimension that change in the right answer, and in the student's."""
-    before, after = (map(_parts, pair) for pair in ((seen.right, seen.mine), answers))
+    before, after = (map(parts_of, pair) for pair in ((seen.right, seen.mine), answers))
     (right, mine), (right_then, mine_then) = before, after
     for part in right:
         four: list[Any] = [one.get(part) for one in (right, right_then, mine, mine_then)]
@@ -321,7 +327,8 @@ def _places(before: Tensor, after: Tensor, dim: int) -> set[int]:
                .flatten().tolist())  # fmt: skip
 
 
-def _parts(outcome: Outcome) -> Parts:
+def parts_of(outcome: Outcome) -> Parts:
+    """Its values by name, then its gradients."""
     value, names = fields_of(outcome.value)
     if isinstance(value, tuple):
         value = dict(zip(names or map(str, range(len(value))), value, strict=True))
@@ -335,7 +342,10 @@ def _parts(outcome: Outcome) -> Parts:
 
 def _unused(seen: list[_Seen], good: list[_Seen], without_masks: bool) -> Iterator[str]:
     """Arguments without effect, in all questions in which they must have one, and in those that are right."""
-    names = dict.fromkeys(name for one in seen for name in one.asked.arguments)
+    used = seen[0].asked.lesson, seen[0].asked.exercise
+    # What a scenario is told may be for itself.
+    known = {*shared_reference().parameters(*used), *words_of(region_text(*used))}
+    names = dict.fromkeys(name for one in seen for name in one.asked.arguments if name in known)
     for name in (one for one in names if not (without_masks and "mask" in one)):
         tried: list[tuple[str, str]] = []
         for one in seen:

@@ -56,6 +56,7 @@ STRENGTHS = {
     "of one dimension": Strength.SMALL,
     "of as many rows as columns": Strength.WEAK,
     "the same everywhere": Strength.WEAK,
+    "True everywhere": Strength.WEAK,
 }
 """Of what a tensor is like."""
 
@@ -116,6 +117,8 @@ def _questions(wrong: list[Request], right: list[Request], of_type: bool) -> str
         return ""
     # Which of several options it is, nothing tells.
     alike = [one.argument for one in shared if one.text == best.text and rank(one) == rank(best)]
+    if best.strength is Strength.GIVEN and len(alike) > 1:
+        return ""
     return f"only {_said(alike if rank(best)[-1] < DATA else alike[:1], best.text)}"
 
 

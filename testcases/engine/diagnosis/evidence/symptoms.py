@@ -140,9 +140,8 @@ def _lost(asked: Request, right: Outcome, mine: Outcome) -> str:
 
 
 def _of_nan(asked: Request, right: Outcome, mine: Outcome) -> str:
-    pairs = _numbers(right, mine)
-    hidden = [(due, got) for due, got in pairs if _has_nan(due)]
-    return NAN_HIDDEN if hidden and not any(_has_nan(got) for _, got in pairs) else ""
+    pairs = [*_numbers(right, mine), *_floats(right.value, mine.value)]
+    return NAN_HIDDEN if any(_has_nan(due) and not _has_nan(got) for due, got in pairs) else ""
 
 
 def _dtype(asked: Request, right: Outcome, mine: Outcome, code: str) -> str:
@@ -286,7 +285,7 @@ def _numbers(right: Outcome, mine: Outcome) -> list[tuple[Tensor, Tensor]]:
 
 
 def _has_nan(tensor: Any) -> bool:
-    return isinstance(tensor, Tensor) and bool(tensor.isnan().any())
+    return bool(tensor.isnan().any()) if isinstance(tensor, Tensor) else isinstance(tensor, float) and tensor != tensor
 
 
 # Tested

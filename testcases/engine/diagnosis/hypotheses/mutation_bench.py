@@ -54,6 +54,8 @@ class Hypothesis:
     unused: tuple[str, ...] = ()
     """The arguments that have no say in such an answer."""
     is_swap: bool = False
+    listed: tuple[str, ...] = ()
+    """The names of the listed wrong answers that it is made of."""
 
     @property
     def text(self) -> str:

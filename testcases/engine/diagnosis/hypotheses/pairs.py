@@ -1,4 +1,4 @@
-"""Two mistakes at once: pairs of listed wrong answers, and of one with an image of its answer."""
+"""Two mistakes at once: pairs of listed wrong answers."""
 
 import ast
 import functools
@@ -9,10 +9,7 @@ from contextlib import suppress
 
 from ...catalog import region_text
 from ...oracle import Change, WrongAnswer, wrong_answers
-from .argument_mutants import of_answers
 from .mutation_bench import Bench, Hypothesis, words_of
-
-MAX_IMAGES = 8
 
 
 def _own(bench: Bench) -> list[tuple[WrongAnswer, Change]]:
@@ -29,7 +26,7 @@ def listed_once(bench: Bench) -> Iterator[Hypothesis]:
     for wrong, change in _own(bench):
         changed = change.apply(region)
         code = functools.cache(functools.partial(bench.code_of, changed))
-        yield Hypothesis(f"{wrong.name}: {wrong.why}", code=code, words=_words(region, changed))
+        yield Hypothesis(f"{wrong.name}: {wrong.why}", code=code, words=_words(region, changed), listed=(wrong.name,))
 
 
 def listed_twice(bench: Bench) -> Iterator[Hypothesis]:
@@ -39,12 +36,8 @@ def listed_twice(bench: Bench) -> Iterator[Hypothesis]:
         changed = _both(region, first, second)
         if changed is not None:
             code = functools.cache(functools.partial(bench.code_of, changed))
-            yield Hypothesis(_said(one.why, other.why), code=code, words=_words(region, changed))
-    images = [hypothesis for hypothesis in of_answers(bench, "") if hypothesis.answer][:MAX_IMAGES]
-    for (one, first), image in itertools.product(own, images):
-        changed = first.apply(region)
-        code = functools.cache(functools.partial(bench.code_of, changed))
-        yield Hypothesis(_said(one.why, image.text), code=code, answer=image.answer, words=_words(region, changed))
+            said = f"with two mistakes: (1) {one.why}; (2) {other.why}"
+            yield Hypothesis(said, code=code, words=_words(region, changed), listed=(one.name, other.name))
 
 
 def _both(region: str, first: Change, second: Change) -> str | None:
@@ -54,10 +47,6 @@ def _both(region: str, first: Change, second: Change) -> str | None:
             ast.parse(changed)
             return changed
     return None
-
-
-def _said(one: str, other: str) -> str:
-    return f"with two mistakes: (1) {one}; (2) {other}"
 
 
 def _words(region: str, changed: str) -> Counter[str]:
