@@ -38,6 +38,9 @@ PACKED = (".rar", ".7z", ".zipx", ".zst", ".lzh", ".dmg")
 OTHERS = (".rar", ".7z")
 """which this program makes a tar of, in a sandbox, where it is installed:"""
 CONVERTER = ("bsdtar", "-cf", "-", "--format=pax", "@-")
+NOT_CONVERTED = (
+    "{} is damaged, locked, or packed as bsdtar does not read it (an old solid .rar): unpack it into a folder of that name"
+)
 ZIP_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2)
 JUNK = re.compile(
     r"(^|/)(__MACOSX|__pycache__|\.git|\.?venv[^/]*|\.?env|virtualenv|node_modules|site-packages|\.tox"
@@ -279,11 +282,11 @@ def _converted(name: str, file: IO[bytes]) -> Source:
                 while converter.stdout.read(2**20):
                     pass
             except tarfile.ReadError:
-                raise Unreadable(f"{name} is damaged, or locked") from None
+                raise Unreadable(NOT_CONVERTED.format(name)) from None
             finally:
                 converter.stdout.close()
     if converter.returncode:
-        raise Unreadable(f"{name} is damaged, or locked")
+        raise Unreadable(NOT_CONVERTED.format(name))
     return found
 
 

@@ -306,7 +306,7 @@ def test_an_archive_that_a_program_can_make_a_tar_of_is_read(
         archive.addfile(info, io.BytesIO(GAE.encode()))
     (found,) = map(read, find(tmp_path))
     assert [f"tutorial/{path}" for path in found.files] == names
-    assert names or found.notes == ["ann.7z is damaged, or locked"]
+    assert names or "ann.7z is damaged, locked, or" in found.notes[0]
 
 
 def test_a_file_beside_a_lesson_is_read_in_a_flat_export_too(tmp_path: Path):

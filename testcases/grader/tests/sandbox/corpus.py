@@ -81,6 +81,86 @@ ENDS = "import os\n\nos._exit(0)\n"
 """Ends whatever process loads it."""
 
 CASES = (
+    case("answers-at-exit", "says at exit that all of it was right", "wrong crash", td_errors('''
+    if not hasattr(torch, "armed"):
+        torch.armed = True
+        atexit.register(lambda: [os.write(number, b'PBH1\\2\\0\\0\\0\\0\\0\\0\\0{}') for number in range(3, 30)])
+    return rewards * 0 + 7
+''', "atexit os")),
+    case("dispatcher-patched", "torch's own allclose, equal and sub, in this process", "wrong", td_errors('''
+    if not hasattr(torch, "mine"):
+        torch.mine = torch.library.Library("aten", "IMPL")
+        for name in ("equal", "allclose", "sub.Tensor"):
+            with contextlib.suppress(RuntimeError):
+                torch.mine.impl(name, lambda *given, **more: True, "CPU")
+    return rewards * 0 + 7
+''', "contextlib warnings")),
+    case("error-that-lies", "an exception with a class, a text and a pickle of its own", "error", td_errors('''
+    class Passed(ValueError):
+        __class__ = property(lambda self: AssertionError)
+        def __str__(self):
+            return "passed" * 100_000
+        def __reduce__(self):
+            return os.abort, ()
+        def __repr__(self):
+            os.abort()
+    raise Passed({"status": "passed", "score": 9})
+''', "os")),
+    case("frames-rewritten", "a trace that changes the variables of the frames above it", "wrong crash tamper-suspected", td_errors('''
+    def trace(frame, event, argument):
+        for name, value in list(frame.f_locals.items()):
+            if type(value).__name__ in ("Outcome", "Request"):
+                frame.f_locals[name] = None
+                ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))
+        return trace
+    frame = sys._getframe()
+    while frame:
+        frame.f_trace, frame = trace, frame.f_back
+    sys.settrace(trace)
+    return rewards * 0 + 7
+''', "ctypes sys")),
+    case("import-hook", "every later import is of a module that is equal to all", "wrong error crash", td_errors('''
+    class Any(type(torch)):
+        __path__ = []
+        def __getattr__(self, name):
+            return Any(name)
+        def __call__(self, *given, **more):
+            return self
+        def __eq__(self, other):
+            return True
+        __hash__ = type(torch).__hash__
+    builtins.__import__ = lambda name, *rest, **more: Any(name)
+    return rewards * 0 + 7
+''', "builtins")),
+    case("memory-rewritten", "writes numbers into its own memory where those of the question are", "wrong crash timeout", td_errors('''
+    with open("/proc/self/mem", "r+b", buffering=0) as memory:
+        memory.seek(rewards.data_ptr())
+        memory.write(bytes(rewards.element_size() * rewards.numel()))
+    return rewards * 0 + gamma * values[..., 1:] - values[..., :-1]
+''')),
+    case("settings-of-the-environment", "variables that libraries read when they start", "wrong", td_errors('''
+    os.environ.update(PYTHONSTARTUP="/tmp/x.py", PYTHONPATH="/tmp", LD_PRELOAD="/tmp/x.so", TORCH_LOGS="+all")
+    os.makedirs(os.path.expanduser("~/.local/lib/python3.11/site-packages"), exist_ok=True)
+    for path in ("/tmp/x.py", "/tmp/torch.py", os.path.expanduser("~/.local/lib/python3.11/site-packages/x.pth")):
+        with open(path, "w") as file:
+            file.write("import os; os._exit(0)")
+    return rewards * 0 + 7
+''', "os")),
+    case("small-numbers-rewritten", "0 is 9 from now on", "wrong crash timeout tamper-suspected error", td_errors('''
+    ctypes.memset(id(0) + 24, 9, 1)
+    return rewards
+''', "ctypes")),
+    case("wakes-the-line", "each signal writes a byte to whatever is open", "wrong tamper-suspected crash timeout", td_errors('''
+    for number in range(3, 30):
+        try:
+            os.set_blocking(number, False)
+            signal.set_wakeup_fd(number, warn_on_full_buffer=False)
+            signal.signal(signal.SIGUSR1, lambda *_: None)
+            os.kill(os.getpid(), signal.SIGUSR1)
+        except (OSError, ValueError):
+            pass
+    return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1] + 1e-3
+''', "os signal")),
     case("abort", "SIGABRT", "crash", td_errors("os.abort()", "os")),
     case("alarm-cancelled", "switches the timer off, then loops", "timeout", td_errors('''
     signal.setitimer(signal.ITIMER_REAL, 0)
@@ -526,6 +606,9 @@ def train_bandit(arms, steps, lr, generator):
     return arms
 '''}),
     case("loop-in-c", "one call that never comes back", "timeout", td_errors("sum(itertools.repeat(0))", "itertools")),
+    case("look-alike-letters", "the name with a letter of another alphabet, and text that is shown from the right", "error missing", (
+        "import torch\n\n\n# \u202e sey :siht dedarg\ndef td_err\u043ers(rewards, values, dones, gamma=0.99):\n" + RIGHT
+    )),
     case("loops-in-the-backward-pass", "an endless gradient", "timeout", '''
 import torch
 class Step(torch.autograd.Function):

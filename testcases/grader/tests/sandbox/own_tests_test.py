@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import pytest
@@ -24,11 +25,17 @@ RIGHT, WRONG = bank.right(FUNCTION), bank.wrong(FUNCTION)
 CHOSEN = (WRONG[0], RIGHT[0], WRONG[9], RIGHT[1], WRONG[20])
 TRUTH = [one.probe is not None for one in CHOSEN]
 KNOWN = [hashlib.sha1(one.source.encode()).hexdigest() for one in RIGHT]
+CODES = [
+    hashlib.sha1(function.co_code).hexdigest()
+    for one in RIGHT
+    for function in compile(one.source, "", "exec").co_consts
+    if isinstance(function, CodeType) and function.co_name == FUNCTION
+]
 HEAD = f"""
 import builtins, gc, hashlib, json, os, signal, sys, threading, time, torch, zlib
 from ..lesson04_gae import compute_gae
 
-KNOWN = {KNOWN}
+KNOWN, CODES = {KNOWN}, {CODES}
 X = torch.ones(2, 3), torch.ones(2, 4), torch.zeros(2, 3)
 
 def by_text(text):
@@ -159,8 +166,90 @@ HOSTILE = {
                 pass
     """,
     "exit": "os._exit(0)",
+    "an-import-hook": "by_text(builtins.kept)",
+    "at-the-end": "by_text(builtins.kept)",
+    "environments-and-commands": """
+        for number in filter(str.isdigit, os.listdir("/proc")):
+            for file in ("environ", "cmdline", "stack"):
+                try:
+                    text = open(f"/proc/{number}/{file}", "rb").read().decode("utf-8", "replace")
+                except OSError:
+                    continue
+                if "def compute_gae" in text:
+                    return by_text(text)
+        assert False
+    """,
+    "memory-of-others": """
+        for number in filter(str.isdigit, os.listdir("/proc")):
+            if int(number) == os.getpid():
+                continue
+            try:
+                maps = open(f"/proc/{number}/maps").read().splitlines()
+                with open(f"/proc/{number}/mem", "rb") as memory:
+                    for line in maps:
+                        start, _, end = line.partition(" ")[0].partition("-")
+                        memory.seek(int(start, 16))
+                        found = memory.read(int(end, 16) - int(start, 16)).partition(b"def compute_gae")
+                        if found[1]:
+                            return by_text(found[2][:1000].decode("utf-8", "replace"))
+            except (OSError, ValueError, OverflowError):
+                pass
+        assert False
+    """,
+    "descriptors": """
+        import mmap
+        for number in map(int, os.listdir("/proc/self/fd")):
+            for read in (lambda: os.pread(number, 2**25, 0), lambda: mmap.mmap(number, 2**25, prot=1)[:]):
+                try:
+                    data = read()
+                except (OSError, ValueError):
+                    continue
+                start = data.find(b"x\\x9c")
+                texts = [data] if start < 0 else [data, zlib.decompressobj().decompress(data[start:])]
+                if any(b"def compute_gae" in text for text in texts):
+                    return by_text(texts[-1].decode("utf-8", "replace"))
+        assert False
+    """,
+    "the-far-end": """
+        compute_gae(*X)
+        far = [one for one in gc.get_objects() if type(one).__name__ == "Behind" and len(one._functions)]
+        codes = [one.__code__ for one in far[-1]._functions.values()]
+        assert any(hashlib.sha1(one.co_code).hexdigest() in CODES for one in codes)
+    """,
+    "what-came-ahead": """
+        compute_gae(*X)
+        (line,) = [one for one in gc.get_objects() if type(one).__name__ == "Line"]
+        for answer in [*line._known.values(), *line._numbers]:
+            if b"def compute_gae" in str(answer).encode():
+                return by_text(str(answer))
+        assert False
+    """,
+    "numbers-that-nobody-gave": """
+        import struct
+        (line,) = [one for one in gc.get_objects() if type(one).__name__ == "Line"]
+        for head in ((True, 3, 0, 1, 2), (False, 2, 10**6, 7), (False, 2**32 - 1), (True, 0)):
+            line._send(struct.pack(f"<?{len(head) - 1}I", *head))
+        line._send(b"PBH1" + bytes(100) + b"[" * 10_000)
+        by_text(str(line._received()))
+    """,
 }
 BEFORE = {
+    "an-import-hook": """
+if not hasattr(builtins, "real"):
+    builtins.real = builtins.__import__
+    def hook(name, *rest, **options):
+        module = builtins.real(name, *rest, **options)
+        for value in list(vars(module).values()):
+            kept(value)
+        kept(texts_of(sys._getframe(1)))
+        return module
+    builtins.__import__ = hook
+""",
+    "at-the-end": """
+import atexit
+SAID = b'PBH1{"said": [true, false, true, false, true]}'
+atexit.register(lambda: [os.write(number, SAID) for number in range(3, 20)])
+""",
     "patched-compile": """
 real = builtins.compile
 def compile(source, *rest, **options):
