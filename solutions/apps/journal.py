@@ -24,6 +24,8 @@ from ppo_by_hand.core.written import Written
 FOLDER = "unfinished"
 FINISHED = "finished"
 """What a finished run needs to go on for more updates: its journal and its last checkpoint."""
+RUNS = ("no_kl", "ppo")
+"""Names of the PPO runs; what else lies beside their checkpoints is the user's, such as a copy of them."""
 AGAIN = "start anew without RESUME=1, where a run is with OVERWRITE=1 (--overwrite)"
 VERSION = 1
 """Of what a journal holds; a run of another version cannot be resumed."""
@@ -115,7 +117,7 @@ class Journal:
         self._move(FOLDER)
 
     def _saved(self) -> list[Path]:
-        return [one for folder in sorted(self.folder.glob("*/")) for one in checkpoints_in(folder)]
+        return [one for name in RUNS for one in checkpoints_in(self.folder / name)]
 
     def _move(self, name: str) -> None:
         """Give the folder the other name; what a user has put under that one makes way."""

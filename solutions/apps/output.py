@@ -18,7 +18,7 @@ from safetensors import SafetensorError
 from ppo_by_hand.core.files import remove_empty, unused, write_whole
 from ppo_by_hand.core.written import MANIFEST, Written
 
-from .journal import FINISHED, FOLDER
+from .journal import FINISHED, FOLDER, RUNS
 
 MODELS = {
     "sft": "the SFT model",
@@ -36,7 +36,8 @@ WRITES = (
     "log/**/events.out.tfevents.*",
     "log/evaluations.jsonl",
     "samples/update-*.md",
-    *(f"{folder}/{name}" for folder in (FOLDER, FINISHED) for name in ("journal.json", "*/update-*/trainer.pt")),
+    *(f"{folder}/journal.json" for folder in (FOLDER, FINISHED)),
+    *(f"{folder}/{run}/update-*/trainer.pt" for folder in (FOLDER, FINISHED) for run in RUNS),
 )
 """The files of a run besides its models, whose names are recorded when they are saved."""
 MODEL_FILES = "config.json generation_config.json *.safetensors *.safetensors.index.json *token*.json"

@@ -41,6 +41,7 @@ WAYS = {
     "killed-while-the-place-is-made": "start 0, mine log/notes.txt, overwrite:place -9, overwrite 0",
     "killed-twice": "start:kill -9, resume:kill -9, resume 0",
     "killed-with-files-beside": "start:kill -9, mine unfinished/ppo/mine.bin, resume 0",
+    "a-copy-of-the-checkpoints": "start:raise 1, copy unfinished/ppo, resume 0, overwrite 0",
     "killed-and-overwritten": "start:kill -9, mine policy/mine.bin, overwrite 0",
     "killed-before-the-first-update": "start:early -9, start 1, resume 0",
     "killed-while-the-policy-is-saved": "start:saving -9, resume 0",
@@ -139,6 +140,10 @@ class Run:
     def begun(self, rest: str) -> None:
         self.out.mkdir()
         (self.out / f".{MANIFEST}.ppo-by-hand-unfinished").touch()
+
+    def copy(self, name: str) -> None:
+        made = shutil.copytree(self.out / name, self.out / f"{name}-copy")
+        self.mine |= {file.read_bytes() for file in made.rglob(CHECKPOINT_FILE)}
 
     def cut(self, rest: str) -> None:
         newest = max(self.out.rglob(CHECKPOINT_FILE))
