@@ -70,7 +70,7 @@ def last_token_index(attention_mask: Tensor) -> Tensor:
     """Index of the last real token of each row, on whichever side the padding is.
 
     Args:
-        attention_mask: (B, L) bool, or integers 0 and 1; padded on the left, on the right or both, with gaps or without.
+        attention_mask: (B, L) bool, or integers 0 and 1; padded on the left, on the right or both; gaps are allowed.
 
     Returns:
         (B,) int64 in [0, L).
