@@ -39,8 +39,13 @@ def parts_of(outcome: Outcome) -> dict[str, Any]:
 
 def _tells(due: Any, got: Any) -> bool:
     """Whether agreement in this part is no chance: of flags, words and counts there are few."""
-    is_fraction = isinstance(got, float) or any(one.is_floating_point() for one in tensors_in(got))
+    is_fraction = any(one.is_floating_point() for one in tensors_in(got)) or _has_float(got)
     return is_fraction and is_evidence(Outcome(due), Outcome(got))
+
+
+def _has_float(value: Any) -> bool:
+    value = [*value.values()] if isinstance(value, dict) else value
+    return isinstance(value, float) or (isinstance(value, (list, tuple)) and any(map(_has_float, value)))
 
 
 @dataclass(frozen=True)
@@ -114,7 +119,7 @@ class Parts:
         if 2 * whole[0] < whole[1]:
             explained = {atom for atom in explained if atom[1] != WHOLE}
         # What is given otherwise speaks against flags, of which there are few.
-        is_told = bool(explained & self._tells) or len(explained) >= max(2 * others, min(LEAST, len(self.wrong)))
+        is_told = bool(explained & self._tells) or len(explained) >= max(others + 1, min(LEAST, len(self.wrong)))
         return Share(wrong, frozenset(explained), others) if explained and is_told else None
 
     def _same(self, i: int, part: str, theirs: dict[str, Any]) -> bool:

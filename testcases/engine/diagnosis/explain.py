@@ -104,6 +104,8 @@ class Explanation:
         if any(one.is_here for one in several) and not (repaired and repaired.is_whole):
             return Diagnosis(several)
         first = self._of_this(seen, near, repaired, neighbors)
+        if repaired and repaired.is_whole:  # Nothing else is wrong.
+            return Diagnosis(first)
         said = " ".join(one.text for one in first if isinstance(one, Evidence))
         return Diagnosis((*first, *(one for one in several if f"{one.wrong.name}:" not in said)))
 
