@@ -17,6 +17,13 @@ def first_of_two(lesson: Any, exercise: str, first: dict[str, Any], second: dict
     return before, answer
 
 
+def after_the_answer_is_overwritten(lesson: Any, exercise: str, argument: str, **given: Any) -> Tensor:
+    """An argument is what it was, if the answer is a tensor of its own."""
+    given[argument] = given[argument].clone()
+    getattr(lesson, exercise)(**given).fill_(-1)
+    return given[argument]
+
+
 def forget_the_batch(model: nn.Module, method: str, *arguments: Any) -> None:
     """Call a method of a model without gradients.
 

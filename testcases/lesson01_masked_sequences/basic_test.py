@@ -233,8 +233,9 @@ def test_truncate_after_stop_keeps_rows_apart(responses, stop_token_ids, pad_tok
 
 @named_cases("last", {"where-nothing-is-cut": 2, "where-nothing-stops": 8})
 def test_truncate_after_stop_gives_a_new_tensor(last):
-    through = scenario("responses_after_the_answer_is_overwritten", of=truncate_after_stop)
-    answer = call(through, responses=[[5, 6, 7], [5, 6, last]], stop_token_ids=(2,), pad_token_id=9)
+    through = scenario("calls.after_the_answer_is_overwritten", of=truncate_after_stop)
+    given = {"responses": [[5, 6, 7], [5, 6, last]], "stop_token_ids": (2,), "pad_token_id": 9}
+    answer = call(through, exercise="truncate_after_stop", argument="responses", **given)
     answer.equals([[5, 6, 7], [5, 6, last]])
 
 

@@ -33,9 +33,10 @@ def test_rewards_to_go_keeps_rows_apart(rewards, mask, gamma, to_go):
     {"where-gamma-is-0": ([[1.0, 2.0, 4.0]], 0.0), "where-each-row-has-one-token": ([[1.0], [2.0]], 0.5)},
 )
 def test_rewards_to_go_gives_a_new_tensor(rewards, gamma):
-    through = scenario("rewards_after_the_answer_is_overwritten", of=rewards_to_go)
+    through = scenario("calls.after_the_answer_is_overwritten", of=rewards_to_go)
     mask = [[True for _ in row] for row in rewards]
-    call(through, rewards=rewards, mask=mask, gamma=gamma).equals(rewards)
+    given = {"rewards": rewards, "mask": mask, "gamma": gamma}
+    call(through, exercise="rewards_to_go", argument="rewards", **given).equals(rewards)
 
 
 def test_rewards_to_go_gradient():

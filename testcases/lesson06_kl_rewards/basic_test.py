@@ -204,9 +204,9 @@ def test_penalize_missing_stop_takes_any_penalty(penalty, penalized):
 
 @named_cases("last, penalty", {"where-every-response-has-stopped": (2, 1.5), "where-the-penalty-is-0": (7, 0.0)})
 def test_penalize_missing_stop_gives_a_new_tensor(last, penalty):
-    through = scenario("scores_after_the_answer_is_overwritten", of=penalize_missing_stop)
+    through = scenario("calls.after_the_answer_is_overwritten", of=penalize_missing_stop)
     given = {"scores": [4.0, 3.0], "responses": [[5, 2], [5, last]], "stop_token_ids": (2,), "penalty": penalty}
-    call(through, **given).equals([4.0, 3.0])
+    call(through, exercise="penalize_missing_stop", argument="scores", **given).equals([4.0, 3.0])
 
 
 def test_penalize_missing_stop_gradient():

@@ -34,10 +34,3 @@ def expected_kl(lesson, logits, ref_logits, estimator):
     log_probs = logits.log_softmax(dim=-1)
     estimates = lesson.estimate_kl(log_probs, ref_logits.log_softmax(dim=-1), estimator)
     return (log_probs.detach().exp() * estimates).sum(dim=-1)
-
-
-def scores_after_the_answer_is_overwritten(lesson, scores, responses, stop_token_ids, penalty):
-    """They are what they were, if the answer is a tensor of its own."""
-    scores = scores.clone()
-    lesson.penalize_missing_stop(scores, responses, stop_token_ids, penalty).fill_(-1)
-    return scores
