@@ -75,10 +75,11 @@ def test_the_proxy_picks_within_five_nats_and_gold_is_read_between_the_points():
 
 def test_two_runs_are_compared_where_the_one_that_sampled_less_ended():
     """10 of 20 tokens: half-way from 1 to 2. What samples nothing is not compared so."""
-    ends = {"PPO": (20, 2.0), "RLOO": (10, 1.2), "DPO, own pairs": (0, 1.5)}
+    ends = {"PPO": (20, 2.0), "RLOO": (10, 1.2), "GRPO": (40, 2.4), "DPO, own pairs": (0, 1.5)}
     runs = {name: [{"trace": [{"tokens": tokens, "gold": gold}]}] for name, (tokens, gold) in ends.items()}
     found = {name: record.at_equal_tokens({"methods": runs, "sft": [{"gold": 1.0}]}, name) for name in ends}
-    assert found == {"PPO": [], "RLOO": [pytest.approx(1.2 - 1.5)], "DPO, own pairs": []}
+    halves = {"RLOO": [pytest.approx(1.2 - 1.5)], "GRPO": [pytest.approx(1.7 - 2.0)]}
+    assert found == {"PPO": [], "DPO, own pairs": []} | halves
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, MOST])
@@ -284,6 +285,8 @@ def check_paired(given: dict[tuple[str, int], list]) -> None:
 
 def test_each_seed_has_its_own_reward_model_that_all_methods_share(monkeypatch, tmp_path):
     check_paired(given_to_the_runs(monkeypatch, tmp_path))
+    kept = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text("utf-8").splitlines()]
+    assert {one["code"] for one in kept} == {stack.code_of_lessons(SOLUTIONS)}, "results are of the lessons as they are"
 
 
 ONE_FOR_ALL = [SITUATIONS[HOME], 0]
@@ -366,7 +369,7 @@ def of_differences(found: dict) -> list[str]:
 def statements(found: dict) -> list[str]:
     """Every other sentence with a number that page and lesson take from the record, made from it."""
     runs = found["situations"][HOME]
-    means, costs = record.means(runs), record.costs(runs)
+    means, costs, settings = record.means(runs), record.costs(runs), record.settings_of(found)
     start = {what: sum(one[what] for one in runs["sft"]) / runs["seeds"] for what in ("gold", "verified")}
     eight = [next(point for point in run["curve"] if point["n"] == 8) for run in runs["methods"][BEST_OF_N]]
     tokens = sum(run["tokens_per_answer"] for run in runs["methods"][BEST_OF_N]) / runs["seeds"]
@@ -375,7 +378,13 @@ def statements(found: dict) -> list[str]:
     kept = [point for run in runs["methods"]["rejection sampling"] for point in run["curve"]]
     far = [point["kl"] for point in kept if point["coefficient"] >= 8]
     two = {what: sum(p[what] for p in kept if p["coefficient"] == 2) / runs["seeds"] for what in ("gold", "kl")}
+    jobs = [
+        *tuning(),
+        *(job for name, some in found["situations"].items() for job in curves(settings, some["seeds"], 5, name)),
+    ]
+    hours = sum(record.costs(found["situations"][job.situation])[job.method]["seconds"] for job in jobs) / 3600
     return [
+        f"{len(jobs)} runs of the record train for about {hours:.1f} hours of one core",
         f"{runs['seeds']} seeds, and {found['situations'][FEW]['seeds']} seeds of the second situation",
         f"RLOO trains {trained['RLOO']:.0%} of the token positions that PPO trains, GRPO {trained['GRPO']:.0%}",
         f"best of 8 has a gold reward of {sum(one['gold'] for one in eight) / len(eight):.2f} and costs "
