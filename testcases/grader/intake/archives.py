@@ -39,7 +39,7 @@ OTHERS = (".rar", ".7z")
 """which this program makes a tar of, in a sandbox, where it is installed:"""
 CONVERTER = ("bsdtar", "-cf", "-", "--format=pax", "@-")
 NOT_CONVERTED = (
-    "{} is damaged, locked, or packed in a way that bsdtar does not read: unpack it into a folder of that name"
+    "{} is damaged, locked, or packed in a way that bsdtar does not read: unpack it into a folder of its name"
 )
 ZIP_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2)
 JUNK = re.compile(
