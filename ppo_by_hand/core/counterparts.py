@@ -56,6 +56,7 @@ OLDER = {
     "max_tokens": "max_new_tokens",
     "num_generations": "samples_per_prompt",
     "ppo_epochs": "num_epochs",
+    "use_kl_loss": "kl_in",
     "target": "kl_target",
     "target_kl": "max_update_kl",
 }
@@ -117,6 +118,8 @@ ELSEWHERE = {
     "ignore_data_skip": "the list of prompts that train takes, in an order that seed decides",
     "stop_token": "stop_token_ids=(tokenizer.eos_token_id,)",
     "warmup_ratio": "warmup_steps below 1: a share of the run",
+    "prompt_max max_prompt": "max_prompt_length of the command",
+    "ptx_ ema_ packing_ vllm_ remote_rm zero_ load_in_ flash_ attn_ dual_clip": "the page From TRL says why not",
     "use_cpu": "ACCELERATE_USE_CPU=true in the environment",
 }
 """How TRL's other options begin -> where that is done here."""
@@ -215,6 +218,11 @@ def given_in(args: Any) -> dict[str, Any]:
     return {name: getattr(value, "value", value) for name, value in chosen.items()}  # of enums
 
 
+def done_in(option: str) -> str | None:
+    """Where an option of other trainers is done that no setting here stands for."""
+    return _place(option, ELSEWHERE)
+
+
 def here(name: str) -> str | None:
     """What something of TRL's trainer is here, if anything."""
     return _place(name, ATTRIBUTES)
@@ -250,7 +258,7 @@ def called_as_ours(train: Callable[..., Any]) -> Callable[..., Any]:
 
 def _placed(names: list[str]) -> str:
     """The names, each with the place of what it asks for."""
-    places = ((name, _place(name, ELSEWHERE) or _meant(name) or "not here: leave it out") for name in names)
+    places = ((name, done_in(name) or _meant(name) or "not here: leave it out") for name in names)
     return "; ".join(f"{name} ({place})" for name, place in places)
 
 

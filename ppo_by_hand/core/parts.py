@@ -35,7 +35,8 @@ def check_parts(model: Any, ref_model: Any, config: Any) -> None:
         )
         raise ValueError(f'expected {wanted} with advantages="{config.advantages}", got {_brief(model)}; {why}')
     for name, reader in (("policy", model.policy), ("reference", ref_model)):
-        if hasattr(reader, "get_output_embeddings") and reader.get_output_embeddings() is None:
+        is_none = not isinstance(reader, nn.Module) and (reader is not None or name == "policy")
+        if is_none or (hasattr(reader, "get_output_embeddings") and reader.get_output_embeddings() is None):
             fix = "load one with AutoModelForCausalLM"
             raise ValueError(f"expected the {name} to be a causal language model, got {_brief(reader)}; {fix}")
     _check_critic(getattr(model, "value_model", None))

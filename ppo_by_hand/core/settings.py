@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
-from .counterparts import OLDER, OPENRLHF, TRL
+from .counterparts import OLDER, OPENRLHF, TRL, done_in
 
 Settings = TypeVar("Settings", bound=type)
 
@@ -65,13 +65,19 @@ def _default(field: dataclasses.Field[Any]) -> str:
     return " (required)" if field.default is dataclasses.MISSING else f" = {field.default!r}"
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """What somebody who wrote this name may have meant, as the end of a sentence; "" where nothing is near."""
+def nearest(name: str, known: Iterable[str], elsewhere: Callable[[str], str | None] = lambda name: None) -> str:
+    """What somebody who wrote this name may have meant, as the end of a sentence; "" where nothing is near.
+
+    Args:
+        elsewhere: where something of another trainer is done that is no setting here.
+    """
     known = list(known)
     tables = ({theirs: ours for ours, theirs in table.items()} for table in (TRL, OPENRLHF))
     meant = next((table[name] for table in (*tables, OLDER) if table.get(name) in known), None)
     if meant is not None:
         return f"; its counterpart here is {meant}"
+    if place := elsewhere(name):
+        return f"; no setting here: {place}"
     close = difflib.get_close_matches(name, known, n=1)
     return f"; did you mean {close[0]}?" if close else ""
 
@@ -126,7 +132,9 @@ def described(see: str) -> Callable[[Settings], Settings]:
                 raise TypeError(f"expected settings by name, as in {kind.__name__}(batch_size=64), got {values[0]!r}")
             for name in named:
                 if name not in known and name not in RENAMED:
-                    raise TypeError(f"expected settings of {kind.__name__}, got {name!r}{nearest(name, known)}; {see}")
+                    raise TypeError(
+                        f"expected settings of {kind.__name__}, got {name!r}{nearest(name, known, done_in)}; {see}"
+                    )
             if not {*required} <= named.keys():
                 raise TypeError(f"expected {' and '.join(required)}, which have no default: the tokenizer has them")
             for sentence in of_older_names(named):

@@ -12,7 +12,7 @@ import pytest
 
 from ppo_by_hand import DistributedPPOTrainer, PPOTrainer
 from ppo_by_hand.core.config import NO_CLIP, PPOConfig
-from ppo_by_hand.core.counterparts import ARGUMENTS, ELSEWHERE, OF_THE_SCRIPT, OPENRLHF, TRL, TRL_DEFAULTS, _place
+from ppo_by_hand.core.counterparts import ARGUMENTS, OF_THE_SCRIPT, OPENRLHF, TRL, TRL_DEFAULTS, done_in
 from ppo_by_hand.core.settings import RENAMED
 from ppo_by_hand.hub.options import parse_settings, that_decide
 from testcases.engine.catalog import ROOT
@@ -75,7 +75,7 @@ def test_an_option_that_no_setting_decides_is_refused_with_its_place(name):
     tokens = {"stop_token_id": 1, "pad_token_id": 0}
     with pytest.raises(ValueError, match=rf"got {name} \(") as error:
         PPOConfig.from_trl(**tokens, total_episodes=8, **{name: "x"})
-    assert (_place(name, ELSEWHERE) or "leave it out") in str(error.value)
+    assert (done_in(name) or "leave it out") in str(error.value)
 
 
 def test_an_option_that_asks_for_what_happens_anyway_is_taken():
@@ -142,8 +142,14 @@ def test_the_tables_of_the_page_have_every_counterpart():
     for table in (TRL, OPENRLHF):
         assert all(any(f"`{ours}`" in row and f"`{theirs}`" in row for row in rows) for ours, theirs in table.items())
     assert {*OPENRLHF} <= {field.name for field in dataclasses.fields(PPOConfig)}
-    with pytest.raises(TypeError, match="got 'eps_clip'; its counterpart here is clip_epsilon"):
-        PPOConfig(**TOKENS, eps_clip=0.2)
+    for name, sentence in {
+        "eps_clip": "its counterpart here is clip_epsilon",
+        "save_steps": "no setting here: CheckpointFolder",
+        "ptx_coef": "no setting here: the page From TRL",
+        "entropy_coeff": "did you mean entropy_coef",
+    }.items():
+        with pytest.raises(TypeError, match=f"got '{name}'; {sentence}"):
+            PPOConfig(**TOKENS, **{name: 0.2})
 
 
 def test_a_trainer_called_as_trls_says_what_its_arguments_are_here():

@@ -112,6 +112,10 @@ PARTS = {
         lambda t: {"model": PolicyAndValue(t.policy.base_model, ValueModel(t.policy.base_model))},
         "expected the policy to be a causal language model, got a GPT2Model; load one with AutoModelForCausalLM",
     ),
+    "policy-by-name": (
+        lambda t: {"model": PolicyAndValue("gpt2", ValueModel(t.policy.base_model))},
+        "expected the policy to be a causal language model, got 'gpt2'; load one with",
+    ),
     "reference-of-a-classifier": (
         lambda t: {"ref_model": GPT2ForSequenceClassification(t.policy.config)},
         "expected the reference to be a causal language model, got a GPT2ForSequenceClassification",
