@@ -89,7 +89,7 @@ class Explanation:
                 return Diagnosis(tuple(general))
         with left_out():
             several, is_whole = self._by_part(seen)
-            if is_whole:
+            if is_whole and (any(one.is_here for one in several) or not near):
                 return Diagnosis(several)
         with left_out():
             search = self._search(request.lesson, request.exercise)
