@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import pickle
 import random
 import zipfile
@@ -193,9 +194,14 @@ class CheckpointFolder:
 def _history(file: Path) -> str | None:
     """The metrics that a checkpoint holds, as they print: NaN does not equal itself. No weight is read."""
     try:
-        return repr(torch.load(file, map_location="cpu", weights_only=True, mmap=True)["history"])
+        return _read_history(file, file.stat().st_mtime_ns)
     except Exception:  # it may be anything, and another process may be removing it
         return None
+
+
+@functools.lru_cache(maxsize=8)  # once for each file, where every update asks
+def _read_history(file: Path, changed: int) -> str:
+    return repr(torch.load(file, map_location="cpu", weights_only=True, mmap=True)["history"])
 
 
 def remove_checkpoint(directory: Path) -> None:
