@@ -160,7 +160,7 @@ def test_a_trainer_called_as_trls_says_what_its_arguments_are_here():
             kind(args=None, model=None, train_dataset=[])
         assert "tokenizer" in inspect.signature(kind).parameters
     assert not ARGUMENTS.keys() & inspect.signature(PPOTrainer).parameters.keys()
-    assert all(f"`{name}" in PAGE or f"{name}=" in PAGE for name in ARGUMENTS.keys() - {"args"})
+    assert all(f"`{name}" in PAGE or f"{name}=" in PAGE for name in ARGUMENTS)
 
 
 def test_what_a_script_calls_of_trls_trainer_is_here_or_says_what_is():
