@@ -150,7 +150,8 @@ def read(path: Path) -> Roster:
         values = {key: row[place].strip() for key, place in places.items() if place < len(row)}
         first, last = values.pop("first", ""), values.pop("last", "")
         if not values.get("name"):
-            values["name"] = f"{first} {last}".strip()
+            # GitHub Classroom has one name for each login, which it calls the identifier.
+            values["name"] = f"{first} {last}".strip() or (values.get("login") and values.get("identifier")) or ""
         person = Person(number, **values)
         if not person.shown:
             roster.problems.append(f"line {number} of the roster names nobody")

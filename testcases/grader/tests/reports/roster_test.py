@@ -280,3 +280,10 @@ def test_the_mark_of_a_group_is_in_the_files_of_all_its_members(tmp_path: Path):
     # One member's page names that member.
     assert len(list((tmp_path / "feedback/students").iterdir())) == 2
     assert not (tmp_path / "feedback/canvas.zip").exists()
+
+
+def test_the_identifier_of_a_github_classroom_is_a_name(tmp_path: Path):
+    (tmp_path / "roster.csv").write_text(
+        "identifier,github_username,github_id,name\nBob Roe,bob,1,\nl@x.edu,lee,2,Lee One\n", "utf-8"
+    )
+    assert [one.shown for one in roster.read(tmp_path / "roster.csv").people] == ["Bob Roe", "Lee One"]
