@@ -24,6 +24,9 @@ DATA = ("differentiable=no",)
 FREE = ("padding=any",)
 TIME_LIMITS = ((*DATA, "bootstrap=at ends"), ("nan behind an end",))
 """The conventions of a function to which every end was told as a truncation, and what it reads."""
+TRL = "trl/experimental/ppo/ppo_trainer.py", "PPOTrainer.train"
+TRL_FILLS = "the trainer fills padding before the call"
+TRL_VALUES = "padding is filled from its first token on; the trainer leaves that one, with the score and one value more"
 Namespace = types.SimpleNamespace
 Adapters = dict[str, "Adapter"]
 
@@ -71,21 +74,38 @@ def _of_real(function: Callable[..., Any], *conventions: str, framework: str = "
 
 
 def trl(sources: Sources) -> Adapters:
-    file = "trl/experimental/ppo/ppo_trainer.py"
-    of = sources.cut(file, "masked_mean", "masked_var", "masked_whiten", "truncate_response", **TORCH)
-    of.update(sources.cut("trl/experimental/utils.py", "first_true_indices", **TORCH))
-    of = sources.cut(file, "truncate_response", **of)
-    more = sources.cut("trl/trainer/utils.py", "selective_log_softmax", "entropy_from_logits", "nanstd", **TORCH)
-    train = f"{file}", "PPOTrainer.train"
-    score = "Trainer._generate_and_score_completions"
-    loo = sources.block("trl/trainer/rloo_trainer.py", f"RLOO{score}", "scorable_counts = ", "if num_generations > 1")
-    grpo = sources.block(
-        "trl/trainer/grpo_trainer.py", f"GRPO{score}", "mean_grouped_rewards = ", "if self.scale_rewards != "
-    )
-    gae = sources.block(*train, "lastgaelam = 0", "advantages = torch.masked_fill(")
-    kl = sources.block(*train, "logr = ", "kl = ")
-    rewards = sources.block(*train, "logprobs = torch.masked_fill(", "rewards[actual_start")
-    losses = sources.block(*train, "vpred = torch.masked_fill(", "pg_loss = ")
+    of = sources.cut(TRL[0], "masked_mean", "masked_var", "masked_whiten", **TORCH)
+    return {
+        **_trl_tokens(sources),
+        "masked_mean": Adapter(of["masked_mean"]),
+        "masked_whiten": Adapter(of["masked_whiten"], FREE),
+        **_trl_rewards(sources, of),
+        **_trl_losses(sources, of),
+        **_trl_groups(sources),
+    }
+
+
+def _trl_tokens(sources: Sources) -> Adapters:
+    of = sources.cut("trl/trainer/utils.py", "selective_log_softmax", "entropy_from_logits", **TORCH)
+    stop = sources.cut("trl/experimental/utils.py", "first_true_indices", **TORCH)
+    stop = sources.cut(TRL[0], "truncate_response", **stop)
+
+    def truncated(responses, stop_token_ids, pad_token_id):
+        return stop["truncate_response"](*stop_token_ids, pad_token_id, responses)
+
+    return {
+        "gather_log_probs": Adapter(
+            lambda logits, tokens, temperature: of["selective_log_softmax"](logits, tokens), (), ("temperature",)
+        ),
+        "token_entropy": Adapter(lambda logits, temperature: of["entropy_from_logits"](logits), (), ("temperature",)),
+        "truncate_after_stop": Adapter(truncated, (), ("several stops",)),
+    }
+
+
+def _trl_rewards(sources: Sources, of: dict[str, Any]) -> Adapters:
+    gae = sources.block(*TRL, "lastgaelam = 0", "advantages = torch.masked_fill(")
+    penalty = sources.block(*TRL, "logr = ", "kl = ")
+    rewards = sources.block(*TRL, "logprobs = torch.masked_fill(", "rewards[actual_start")
 
     def gae_response(rewards, values, mask, gamma, lam):
         rewards, values = rewards.masked_fill(~mask, 0.0), values.masked_fill(~mask, 0.0)
@@ -100,6 +120,23 @@ def trl(sources: Sources) -> Adapters:
         args = Namespace(kl_estimator=estimator, kl_coef=kl_coef)
         names |= {"padding_mask": at > last[:, None], "response_idxs": at, "sequence_lengths": last, "args": args}
         return rewards(torch=torch, INVALID_LOGPROB=1.0, **names)["rewards"]
+
+    def kl(log_probs, ref_log_probs, estimator):
+        args = Namespace(kl_estimator=estimator)
+        return penalty(logprobs=log_probs, ref_logprobs=ref_log_probs, args=args)["kl"]
+
+    conventions = (*FREE, *DATA, "score_at=after last")
+    return {
+        "gae_response": Adapter(
+            gae_response, (*FREE, *DATA, "whitening=inside"), ("gaps", "empty rows"), around=TRL_VALUES
+        ),
+        "kl": Adapter(kl, (), ("k2",)),
+        "token_rewards": Adapter(token_rewards, conventions, ("clip score", "gaps", "k2"), around=TRL_FILLS),
+    }
+
+
+def _trl_losses(sources: Sources, of: dict[str, Any]) -> Adapters:
+    losses = sources.block(*TRL, "vpred = torch.masked_fill(", "pg_loss = ")
 
     def loss(mask, clip, **names):
         names = {"vpred": 0 * names["mb_advantage"], "mb_values": 0.0, "mb_return": 0.0, **names}
@@ -116,66 +153,34 @@ def trl(sources: Sources) -> Adapters:
         names = {"new_logprobs": 0 * old, "mb_logprobs": 0 * old, "mb_advantage": 0 * old}
         return loss(mask, clip_epsilon, vpred=values, mb_values=old, mb_return=to, **names)["vf_loss"]
 
+    return {"policy_loss": Adapter(policy_loss, around=TRL_FILLS), "value_loss": Adapter(value_loss, around=TRL_VALUES)}
+
+
+def _trl_groups(sources: Sources) -> Adapters:
+    nanstd = sources.cut("trl/trainer/utils.py", "nanstd", **TORCH)["nanstd"]
+    score = "Trainer._generate_and_score_completions"
+    loo = sources.block("trl/trainer/rloo_trainer.py", f"RLOO{score}", "scorable_counts = ", "if num_generations > 1")
+    grpo = sources.block(
+        "trl/trainer/grpo_trainer.py", f"GRPO{score}", "mean_grouped_rewards = ", "if self.scale_rewards != "
+    )
+
     def of_groups(block, scores, **names):
         given = {"rewards": scores.flatten(), "grouped_rewards": scores, "num_generations": scores.shape[1], **names}
-        return block(torch=torch, nanstd=more["nanstd"], **given)
+        return block(torch=torch, nanstd=nanstd, **given)
 
-    filled = "the trainer fills padding before the call"
-    short = "padding is filled from its first token on; the trainer leaves that one, with the score and one value more"
     return {
-        "gather_log_probs": Adapter(
-            lambda logits, tokens, temperature: more["selective_log_softmax"](logits, tokens), (), ("temperature",)
-        ),
-        "token_entropy": Adapter(lambda logits, temperature: more["entropy_from_logits"](logits), (), ("temperature",)),
-        "masked_mean": Adapter(of["masked_mean"]),
-        "masked_whiten": Adapter(of["masked_whiten"], FREE),
-        "gae_response": Adapter(gae_response, (*FREE, *DATA, "whitening=inside"), ("gaps", "empty rows"), around=short),
-        "policy_loss": Adapter(policy_loss, around=filled),
-        "value_loss": Adapter(value_loss, around=short),
-        "kl": Adapter(
-            lambda log_probs, ref_log_probs, estimator: kl(
-                logprobs=log_probs, ref_logprobs=ref_log_probs, args=Namespace(kl_estimator=estimator)
-            )["kl"],
-            (),
-            ("k2",),
-        ),
         "leave_one_out": Adapter(lambda scores: of_groups(loo, scores)["baselines"].view_as(scores)),
         "group_advantages": Adapter(
             lambda scores: of_groups(grpo, scores, self=Namespace(scale_rewards="group"))["advantages"].view_as(scores),
             ("epsilon=0.0001",),
         ),
-        "token_rewards": Adapter(
-            token_rewards, (*FREE, *DATA, "score_at=after last"), ("clip score", "gaps", "k2"), around=filled
-        ),
-        "truncate_after_stop": Adapter(
-            lambda responses, stop_token_ids, pad_token_id: of["truncate_response"](
-                *stop_token_ids, pad_token_id, responses
-            ),
-            (),
-            ("several stops",),
-        ),
     }
 
 
 def verl(sources: Sources) -> Adapters:
-    file, tensors = "verl/trainer/ppo/core_algos.py", "verl/utils/torch_functional.py"
     names = ("masked_sum", "masked_mean", "masked_var", "masked_whiten", "get_response_mask", "clip_by_value")
     names += ("entropy_from_logits", "logprobs_from_logits_v2")
-    of = sources.cut(tensors, *names, **TORCH)
-    functional = Namespace(**{name: of[name] for name in names})
-    cut = ("compute_gae_advantage_return", "agg_loss", "compute_policy_loss", "compute_value_loss", "kl_penalty")
-    cut += ("kl_penalty_forward", "compute_reinforce_plus_plus_outcome_advantage", "compute_rloo_outcome_advantage")
-    algos = sources.cut(file, *cut, "compute_grpo_outcome_advantage", verl_F=functional, **TORCH)
-    groups = lambda scores: np.arange(len(scores)).repeat(scores.shape[1])  # noqa: E731
-
-    def outcome(function):
-        def asked(scores):
-            flat = scores.reshape(-1, 1).clone()
-            return algos[function](flat, torch.ones_like(flat), groups(scores))[0].reshape(scores.shape)
-
-        return asked
-
-    rloo = outcome("compute_rloo_outcome_advantage")
+    of = sources.cut("verl/utils/torch_functional.py", *names, **TORCH)
     return {
         "gather_log_probs": Adapter(
             lambda logits, tokens, temperature: of["logprobs_from_logits_v2"](logits / temperature, tokens)
@@ -183,6 +188,20 @@ def verl(sources: Sources) -> Adapters:
         "token_entropy": Adapter(lambda logits, temperature: of["entropy_from_logits"](logits / temperature)),
         "masked_mean": Adapter(of["masked_mean"]),
         "masked_whiten": Adapter(of["masked_whiten"], FREE),
+        "response_mask": Adapter(
+            lambda responses, stop_token_ids: of["get_response_mask"](responses, stop_token_ids, dtype=torch.bool)
+        ),
+        **_verl_algorithms(sources, Namespace(**{name: of[name] for name in names})),
+    }
+
+
+def _verl_algorithms(sources: Sources, functional: Namespace) -> Adapters:
+    file = "verl/trainer/ppo/core_algos.py"
+    cut = ("compute_gae_advantage_return", "agg_loss", "compute_policy_loss", "compute_value_loss", "kl_penalty")
+    cut += ("kl_penalty_forward", "compute_reinforce_plus_plus_outcome_advantage", "compute_rloo_outcome_advantage")
+    algos = sources.cut(file, *cut, "compute_grpo_outcome_advantage", verl_F=functional, **TORCH)
+    rloo = _by_group(algos["compute_rloo_outcome_advantage"])
+    return {
         "gae_response": Adapter(
             lambda rewards, values, mask, gamma, lam: algos["compute_gae_advantage_return"](
                 rewards, values, mask.to(rewards.dtype), gamma, lam
@@ -212,11 +231,18 @@ def verl(sources: Sources) -> Adapters:
             ("clamp=10 of k3",),
         ),
         "leave_one_out": Adapter(lambda scores: scores - rloo(scores), DATA),
-        "group_advantages": Adapter(outcome("compute_grpo_outcome_advantage"), DATA),
-        "response_mask": Adapter(
-            lambda responses, stop_token_ids: of["get_response_mask"](responses, stop_token_ids, dtype=torch.bool)
-        ),
+        "group_advantages": Adapter(_by_group(algos["compute_grpo_outcome_advantage"]), DATA),
     }
+
+
+def _by_group(function: Callable[..., Any]) -> Callable[..., Any]:
+    """verl's estimators of whole responses, for scores (groups, responses): one token each, and the group's number."""
+
+    def asked(scores):
+        flat, groups = scores.reshape(-1, 1).clone(), np.arange(len(scores)).repeat(scores.shape[1])
+        return function(flat, torch.ones_like(flat), groups)[0].reshape(scores.shape)
+
+    return asked
 
 
 def openrlhf(sources: Sources) -> Adapters:
@@ -225,8 +251,6 @@ def openrlhf(sources: Sources) -> Adapters:
     file = "openrlhf/trainer/ppo_utils/experience_maker.py"
     names = ("get_advantages_and_returns", "get_cumulative_returns")
     of = sources.cut(file, *(f"RemoteExperienceMaker.{name}" for name in names), **of)
-    of = sources.cut("openrlhf/models/loss.py", "aggregate_loss", **of)
-    of = sources.cut("openrlhf/models/loss.py", "PolicyLoss", "ValueLoss", "PairWiseLoss", "DPOLoss", **of)
 
     def token_rewards(scores, log_probs, ref_log_probs, mask, kl_coef, clip_score, estimator):
         kl = of["compute_approx_kl"](log_probs, ref_log_probs, kl_estimator=estimator)
@@ -251,6 +275,23 @@ def openrlhf(sources: Sources) -> Adapters:
         "masked_mean": Adapter(lambda values, mask: of["masked_mean"](values, mask)),
         "gae_response": Adapter(gae_response, (*FREE, *DATA)),
         "rewards_to_go": Adapter(to_go, (*FREE, *DATA)),
+        "kl": Adapter(
+            lambda log_probs, ref_log_probs, estimator: of["compute_approx_kl"](
+                log_probs, ref_log_probs, kl_estimator=estimator
+            ),
+            ("clamp=10",),
+        ),
+        "token_rewards": Adapter(token_rewards, (*FREE, *DATA, "clamp=10")),
+        "leave_one_out": Adapter(lambda scores: rloo(rewards=scores, args=samples(scores))["baseline"]),
+        "group_advantages": Adapter(lambda scores: group(rewards=scores)["rewards"]),
+        **_openrlhf_losses(sources, of),
+    }
+
+
+def _openrlhf_losses(sources: Sources, of: dict[str, Any]) -> Adapters:
+    of = sources.cut("openrlhf/models/loss.py", "aggregate_loss", **of)
+    of = sources.cut("openrlhf/models/loss.py", "PolicyLoss", "ValueLoss", "PairWiseLoss", "DPOLoss", **of)
+    return {
         "policy_loss": Adapter(
             lambda log_probs, old_log_probs, advantages, clip_epsilon, mask: of["PolicyLoss"](
                 clip_epsilon, clip_epsilon
@@ -261,15 +302,6 @@ def openrlhf(sources: Sources) -> Adapters:
                 values, old_values, returns, mask
             )
         ),
-        "kl": Adapter(
-            lambda log_probs, ref_log_probs, estimator: of["compute_approx_kl"](
-                log_probs, ref_log_probs, kl_estimator=estimator
-            ),
-            ("clamp=10",),
-        ),
-        "token_rewards": Adapter(token_rewards, (*FREE, *DATA, "clamp=10")),
-        "leave_one_out": Adapter(lambda scores: rloo(rewards=scores, args=samples(scores))["baseline"]),
-        "group_advantages": Adapter(lambda scores: group(rewards=scores)["rewards"]),
         "pairwise_loss": Adapter(lambda chosen, rejected, margin=None: of["PairWiseLoss"]()(chosen, rejected, margin)),
         "dpo_loss": Adapter(lambda beta, **given: of["DPOLoss"](beta)(*given.values())[0]),
     }
@@ -318,9 +350,6 @@ def roll(sources: Sources) -> Adapters:
     names = ("compute_approx_kl", "log_probs_from_logits", "entropy_from_logits", "agg_loss", "masked_mean")
     names += ("masked_sum", "masked_var", "masked_whiten", "get_eos_mask", "compute_gae_advantage_return")
     of = sources.cut("roll/utils/functionals.py", *names, "compute_reinforce_return", **TORCH)
-    file = "roll/pipeline/base_worker.py"
-    value = sources.block(file, "CriticWorker.loss_func", "if self.pipeline_config.value_clip", "vf_loss = ")
-
     first, last = 'values = data.batch["values"].float()', "advantages, returns = compute_gae_advantage_return("
     gae = sources.block("roll/utils/functionals.py", "compute_advantage", first, last)
 
@@ -328,17 +357,6 @@ def roll(sources: Sources) -> Adapters:
         names = {"data": Namespace(batch={"values": values}), "response_mask": mask, "gamma": gamma, "lambd": lam}
         found = gae(**of, **names, token_level_rewards=rewards.float() * mask)
         return found["advantages"] * mask, found["returns"]
-
-    def policy_loss(log_probs, old_log_probs, advantages, clip_epsilon, mask):
-        advantages, ratio = advantages * mask, (log_probs - old_log_probs).exp()
-        clipped = ratio.clamp(1 - clip_epsilon, 1 + clip_epsilon) * advantages
-        counts = {"batch_num_tokens": mask.sum(), "global_valid_samples": mask.any(dim=1).sum()}
-        return of["agg_loss"](-torch.min(ratio * advantages, clipped), mask, "seq-mean-token-mean", **counts)
-
-    def value_loss(values, old_values, returns, clip_epsilon, mask):
-        pipeline = Namespace(pipeline_config=Namespace(value_clip=clip_epsilon))
-        names = {"values": values, "old_values": old_values, "returns": returns, "response_mask": mask}
-        return value(**of, **names, self=pipeline)["vf_loss"]
 
     def kl(log_probs, ref_log_probs, estimator):
         name = {"k1": "kl", "k2": "mse", "k3": "k3"}[estimator]
@@ -356,14 +374,34 @@ def roll(sources: Sources) -> Adapters:
             lambda rewards, mask, gamma: of["compute_reinforce_return"](rewards * mask, gamma, 1.0)[1], (*FREE, *DATA)
         ),
         "masked_mean (agg_loss, token-mean)": Adapter(lambda values, mask: of["agg_loss"](values, mask, "token-mean")),
-        "policy_loss": Adapter(
-            policy_loss, ("reduction=row",), around="the trainer sets masked advantages to 0 and counts real rows"
-        ),
-        "value_loss": Adapter(value_loss, ("reduction=row",)),
+        **_roll_losses(sources, of),
         "kl": Adapter(kl, ("clamp=10 of k3",)),
         "response_mask": Adapter(
             lambda responses, stop_token_ids: of["get_eos_mask"](responses, *stop_token_ids), (), ("several stops",)
         ),
+    }
+
+
+def _roll_losses(sources: Sources, of: dict[str, Any]) -> Adapters:
+    file = "roll/pipeline/base_worker.py"
+    value = sources.block(file, "CriticWorker.loss_func", "if self.pipeline_config.value_clip", "vf_loss = ")
+
+    def policy_loss(log_probs, old_log_probs, advantages, clip_epsilon, mask):
+        advantages, ratio = advantages * mask, (log_probs - old_log_probs).exp()
+        clipped = ratio.clamp(1 - clip_epsilon, 1 + clip_epsilon) * advantages
+        counts = {"batch_num_tokens": mask.sum(), "global_valid_samples": mask.any(dim=1).sum()}
+        return of["agg_loss"](-torch.min(ratio * advantages, clipped), mask, "seq-mean-token-mean", **counts)
+
+    def value_loss(values, old_values, returns, clip_epsilon, mask):
+        pipeline = Namespace(pipeline_config=Namespace(value_clip=clip_epsilon))
+        names = {"values": values, "old_values": old_values, "returns": returns, "response_mask": mask}
+        return value(**of, **names, self=pipeline)["vf_loss"]
+
+    return {
+        "policy_loss": Adapter(
+            policy_loss, ("reduction=row",), around="the trainer sets masked advantages to 0 and counts real rows"
+        ),
+        "value_loss": Adapter(value_loss, ("reduction=row",)),
     }
 
 
@@ -372,9 +410,6 @@ def torchtune(sources: Sources) -> Adapters:
     of = sources.cut("torchtune/rlhf/rewards.py", *names, **TORCH)
     names = ("truncate_sequence_at_first_stop_token", "logits_to_logprobs")
     of = sources.cut("torchtune/rlhf/sequence_processing.py", *names, **of)
-    masked = Namespace(masked_mean=of["masked_mean"])
-    of = sources.cut("torchtune/rlhf/loss/ppo.py", "PPOLoss", rlhf=masked, **of)
-    of = sources.cut("torchtune/rlhf/loss/dpo.py", "DPOLoss", **of)
 
     def gae_response(rewards, values, mask, gamma, lam):
         filled = [one.masked_fill(~mask, 0.0) for one in (values, rewards)]
@@ -383,6 +418,32 @@ def torchtune(sources: Sources) -> Adapters:
     def token_rewards(scores, log_probs, ref_log_probs, mask, kl_coef, clip_score, estimator):
         log_probs, ref_log_probs = (one.masked_fill(~mask, 1.0) for one in (log_probs, ref_log_probs))
         return of["get_rewards_ppo"](scores, log_probs, ref_log_probs, kl_coef, mask.sum(1) - 1)[0]
+
+    short = "padding is filled from its first token on; the recipe leaves that one, with the score and one value more"
+    given = "the caller gives the score's place: the last real token here, the one behind it in the PPO recipe"
+    return {
+        "gather_log_probs": Adapter(
+            lambda logits, tokens, temperature: of["logits_to_logprobs"](logits, tokens, temperature)
+        ),
+        "masked_mean": Adapter(lambda values, mask: of["masked_mean"](values, mask)),
+        "masked_whiten": Adapter(
+            lambda values, mask, shift_mean: of["whiten"](values, mask, shift_mean), (*FREE, "flag=adds")
+        ),
+        "gae_response": Adapter(gae_response, (*FREE, *DATA, "whitening=inside"), ("gaps", "empty rows"), around=short),
+        **_torchtune_losses(sources, of, short),
+        "token_rewards": Adapter(token_rewards, (*FREE, *DATA), ("clip score", "gaps", "k2", "k3"), around=given),
+        "truncate_after_stop": Adapter(
+            lambda responses, stop_token_ids, pad_token_id: of["truncate_sequence_at_first_stop_token"](
+                responses, torch.tensor(stop_token_ids), pad_token_id
+            )[1]
+        ),
+    }
+
+
+def _torchtune_losses(sources: Sources, of: dict[str, Any], short: str) -> Adapters:
+    masked = Namespace(masked_mean=of["masked_mean"])
+    of = sources.cut("torchtune/rlhf/loss/ppo.py", "PPOLoss", rlhf=masked, **of)
+    of = sources.cut("torchtune/rlhf/loss/dpo.py", "DPOLoss", **of)
 
     def policy_loss(log_probs, old_log_probs, advantages, clip_epsilon, mask):
         zero = torch.zeros_like(advantages)
@@ -397,26 +458,9 @@ def torchtune(sources: Sources) -> Adapters:
         filled = [one.masked_fill(~mask, 0.0) for one in (old_values, values, returns)]
         return of["PPOLoss"](1.0, clip_epsilon, 1.0)(zero, zero, zero, *filled, mask, mask)[0]
 
-    filled = "the recipe fills padding before the call"
-    short = "padding is filled from its first token on; the recipe leaves that one, with the score and one value more"
-    given = "the caller gives the score's place: the last real token here, the one behind it in the PPO recipe"
     return {
-        "gather_log_probs": Adapter(
-            lambda logits, tokens, temperature: of["logits_to_logprobs"](logits, tokens, temperature)
-        ),
-        "masked_mean": Adapter(lambda values, mask: of["masked_mean"](values, mask)),
-        "masked_whiten": Adapter(
-            lambda values, mask, shift_mean: of["whiten"](values, mask, shift_mean), (*FREE, "flag=adds")
-        ),
-        "gae_response": Adapter(gae_response, (*FREE, *DATA, "whitening=inside"), ("gaps", "empty rows"), around=short),
-        "policy_loss": Adapter(policy_loss, around=filled),
+        "policy_loss": Adapter(policy_loss, around="the recipe fills padding before the call"),
         "value_loss": Adapter(value_loss, around=short),
-        "token_rewards": Adapter(token_rewards, (*FREE, *DATA), ("clip score", "gaps", "k2", "k3"), around=given),
-        "truncate_after_stop": Adapter(
-            lambda responses, stop_token_ids, pad_token_id: of["truncate_sequence_at_first_stop_token"](
-                responses, torch.tensor(stop_token_ids), pad_token_id
-            )[1]
-        ),
         "dpo_loss": Adapter(lambda beta, **given: of["DPOLoss"](beta)(*given.values())[0].mean()),
     }
 
@@ -464,16 +508,11 @@ def trlx(sources: Sources) -> Adapters:
         return losses(mask, clip_epsilon, logprobs=zero, old_logprobs=zero, advantages=zero, **names)["vf_loss"]
 
     def gae_response(rewards, values, mask, gamma, lam):
-        made = [
-            of["get_advantages_and_returns"](
-                Namespace(gamma=gamma, lam=lam), v[m][None], r[m][None], int(m.sum()), False
-            )
-            for r, v, m in zip(rewards, values, mask, strict=True)
-        ]
-        results = tuple(torch.zeros_like(rewards) for _ in range(2))
-        for row, (m, pair) in enumerate(zip(mask, made, strict=True)):
-            for result, one in zip(results, pair, strict=True):
-                result[row, m] = one[0]
+        config, results = Namespace(gamma=gamma, lam=lam), tuple(torch.zeros_like(rewards) for _ in range(2))
+        for row, real in enumerate(mask):
+            one = values[row, real][None], rewards[row, real][None], int(real.sum()), False
+            for result, found in zip(results, of["get_advantages_and_returns"](config, *one), strict=True):
+                result[row, real] = found[0]
         return results
 
     return {
@@ -484,7 +523,8 @@ def trlx(sources: Sources) -> Adapters:
             gae_response,
             DATA,
             ("gaps", "empty rows"),
-            around="padding is the caller's business: rows are cut to length",
+            "torch",
+            "padding is the caller's business: rows are cut to length",
         ),
         "policy_loss": Adapter(policy_loss),
         "value_loss": Adapter(value_loss),
