@@ -28,9 +28,7 @@ def examples(seed: int) -> list[Request]:
             request(td_errors, rewards, values, dones, gamma, grad_of=GRADIENTS),
             request(gae_ends, rewards, values, dones, gamma, grad_of=GRADIENTS, grad_through="lam_0"),
             request(gae_ends, rewards, values, dones, gamma, grad_of=GRADIENTS, grad_through="lam_1"),
-            request(n_step_advantages, rewards, values, dones, 2, gamma, grad_of=GRADIENTS),
-            request(n_step_advantages, rewards, values, dones, 3, gamma, grad_of=GRADIENTS),
-            request(n_step_advantages, rewards, values, dones, 50, gamma, grad_of=GRADIENTS),
+            *(request(n_step_advantages, rewards, values, dones, n, gamma, grad_of=GRADIENTS) for n in (2, 3, 50)),
             request(compute_gae, rewards, values, dones, gamma, lam, grad_of=GRADIENTS, grad_through="advantages"),
             request(compute_gae, rewards, values, dones, gamma, lam, grad_of=GRADIENTS, grad_through="returns"),
         ]

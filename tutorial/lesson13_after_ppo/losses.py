@@ -63,7 +63,6 @@ def reduce_losses(
     "tokens":     sum of all losses / number of real tokens                         DAPO
     "responses":  mean over the responses of (sum of its losses / its real tokens)  GRPO
     "constant":   sum of all losses / (number of responses * constant)              Dr. GRPO
-
     A response without a real token has the loss 0 and counts among the responses.
 
     Args:

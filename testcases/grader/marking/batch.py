@@ -90,47 +90,53 @@ def grade_folder(level: Level, out: Path, batch: Batch) -> list[Row]:
     cleanup.sweep()
     results = _folder_for_results(out)
     work = out / ".work"
-    rows: dict[str, Row] = {}
     closed = users.close([level.given, out]) if batch.kind == "none" else {}
     try:
         course = staging.lay_out(work / "course", batch.assignment.lessons)
-        plan(batch.assignment.exercises)  # Before the processes of the pool are forked, so that each has the suites.
-        keep_what_is_loaded()
-        make = partial(_make, course, batch, staging.untouched())
-        patience = 2 * batch.limits.submission_seconds + 600  # The suites' own time is short: whoever needs more hangs.
-
-        def mark(submissions: Iterable[Submission], jobs: int) -> list[Submission]:
-            """Those at which the grader failed."""
-            failed = []
-            with _Pool(make, max(1, min(jobs, len(hand_ins))), patience) as pool:
-                for submission, result in pool.map(submissions):
-                    path = results / f"{submission.file_name}.json"
-                    if known := read_result(path):
-                        result["changes"] = _history(known, result, batch.secret)
-                    write_result(path, result, batch.secret)
-                    rows[submission.file_name] = row_of(submission.file_name, result)
-                    failed += [submission] if has_grader_error(result) else []
-                    bar.update()
-            return failed
-
-        with tqdm(total=len(hand_ins), unit="submission", dynamic_ncols=True, disable=None) as bar:
-            failed = mark(_todo(_first_of_groups(hand_ins), results, rows, bar, batch), batch.jobs)
-            # Once more, when it is quiet: a neighbor may have taken the machine.
-            bar.total += len(failed)
-            mark(failed, 1)
-            for one, leader in _others_of_groups(hand_ins):
-                result = read_result(results / f"{leader.file_name}.json")
-                assert result, "the group has been graded"
-                result.update(student=one.student, aliases=list(one.aliases))
-                write_result(results / f"{one.file_name}.json", result, batch.secret)
-                rows[one.file_name] = row_of(one.file_name, result)
-                bar.update()
+        rows = _mark_all(hand_ins, results, course, batch)
     finally:
         users.reopen(closed)
         shutil.rmtree(work, ignore_errors=True)
     if batch.shard:
         _as_part(everybody, hand_ins, batch).write(out)
     return [rows[hand_in.file_name] for hand_in in hand_ins]
+
+
+def _mark_all(hand_ins: list[HandIn], results: Path, course: Course, batch: Batch) -> dict[str, Row]:
+    """The row of each, by file name; one at which the grader failed is marked once more."""
+    rows: dict[str, Row] = {}
+    plan(batch.assignment.exercises)  # Before the processes of the pool are forked, so that each has the suites.
+    keep_what_is_loaded()
+    make = partial(_make, course, batch, staging.untouched())
+    patience = 2 * batch.limits.submission_seconds + 600  # The suites' own time is short: whoever needs more hangs.
+
+    def mark(submissions: Iterable[Submission], jobs: int) -> list[Submission]:
+        """Those at which the grader failed."""
+        failed = []
+        with _Pool(make, max(1, min(jobs, len(hand_ins))), patience) as pool:
+            for submission, result in pool.map(submissions):
+                path = results / f"{submission.file_name}.json"
+                if known := read_result(path):
+                    result["changes"] = _history(known, result, batch.secret)
+                write_result(path, result, batch.secret)
+                rows[submission.file_name] = row_of(submission.file_name, result)
+                failed += [submission] if has_grader_error(result) else []
+                bar.update()
+        return failed
+
+    with tqdm(total=len(hand_ins), unit="submission", dynamic_ncols=True, disable=None) as bar:
+        failed = mark(_todo(_first_of_groups(hand_ins), results, rows, bar, batch), batch.jobs)
+        # Once more, when it is quiet: a neighbor may have taken the machine.
+        bar.total += len(failed)
+        mark(failed, 1)
+        for one, leader in _others_of_groups(hand_ins):
+            result = read_result(results / f"{leader.file_name}.json")
+            assert result, "the group has been graded"
+            result.update(student=one.student, aliases=list(one.aliases))
+            write_result(results / f"{one.file_name}.json", result, batch.secret)
+            rows[one.file_name] = row_of(one.file_name, result)
+            bar.update()
+    return rows
 
 
 def _others_of_groups(hand_ins: list[HandIn]) -> list[tuple[HandIn, HandIn]]:

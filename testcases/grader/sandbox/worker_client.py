@@ -53,17 +53,9 @@ class SandboxEvaluator:
         return self.files.get(f"{lesson}/{file}", b"").decode("utf-8-sig", "replace")
 
     def _evaluate(self, request: Request) -> Outcome:
-        key = request.lesson, request.exercise
-        ends, spent = self._ends.setdefault(key, []), self._spent.get(key, 0.0)
-        if any(end.kind == "tamper" for end in ends) or len(ends) >= self.limits.deaths:
-            return Outcome(error=ends[-1])
-        if spent > self.limits.exercise_seconds:
-            return Outcome(error=_late(f"all calls together took more than {self.limits.exercise_seconds:g} seconds"))
-        if self.sandbox.spent > self.limits.submission_seconds:
-            limit = self.limits.submission_seconds
-            return Outcome(error=_late(f"all calls of all exercises together took more than {limit:g} seconds"))
-        if (file := read_lesson(request.lesson).file_of(request.exercise)) in self._endless:
-            return Outcome(error=self._endless[file])
+        key, file = (request.lesson, request.exercise), read_lesson(request.lesson).file_of(request.exercise)
+        if refused := self._refused(key, file):
+            return Outcome(error=refused)
         serves = request.lesson, request.exercise if request.lesson in self.sandbox.course.apart else ""
         if self._worker and self._worker.serves != serves:
             self.finish()
@@ -87,14 +79,26 @@ class SandboxEvaluator:
         if request.behind:
             outcome = self._as_said_behind(outcome)
         if outcome.error and outcome.error.kind in ("timeout", "crash", "memory", "tamper"):
-            ends.append(outcome.error)
+            self._ends.setdefault(key, []).append(outcome.error)
             if not is_loaded and outcome.error.kind == "timeout":
                 self._endless[file] = outcome.error
         # Half of the time that it waited for a core: it may be a neighbor's fault, or its own processes.
         seconds = (clock.own() + clock.wall()) / 2
-        self._spent[key] = spent + seconds
+        self._spent[key] = self._spent.get(key, 0.0) + seconds
         self.sandbox.spent += seconds
         return outcome
+
+    def _refused(self, key: tuple[str, str], file: str) -> StudentError | None:
+        """Why an exercise is asked nothing more."""
+        ends = self._ends.get(key, [])
+        if any(end.kind == "tamper" for end in ends) or len(ends) >= self.limits.deaths:
+            return ends[-1]
+        if self._spent.get(key, 0.0) > self.limits.exercise_seconds:
+            return _late(f"all calls together took more than {self.limits.exercise_seconds:g} seconds")
+        if self.sandbox.spent > self.limits.submission_seconds:
+            limit = self.limits.submission_seconds
+            return _late(f"all calls of all exercises together took more than {limit:g} seconds")
+        return self._endless.get(file)
 
     def _stand_behind(self, request: Request) -> socket.socket:
         """Let another worker answer what a scenario asks; the one that runs it is fresh, and knows nothing."""

@@ -392,12 +392,8 @@ def _answer(channel: socket.socket, link: socket.socket | None = None, *, home: 
     _, (questions,), _, _ = socket.recv_fds(channel, 1, 1)
     channel.send(b"w")
     header, body = wire.receive(channel)
-    folder, start = home / "tutorial", 0
-    for path, size in header["files"]:
-        target = folder / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(body[start : start + size])
-        start += size
+    folder = home / "tutorial"
+    _write(folder, header["files"], body)
     line = wire.Line(link).ask if link else None
     terms = executor.Terms(handed=lambda tensor: tensor, load_seconds=header["import_seconds"], line=line)
     evaluator = executor.student(folder, terms=terms, whole=False)
@@ -428,6 +424,16 @@ def _answer(channel: socket.socket, link: socket.socket | None = None, *, home: 
         except (TypeError, ValueError, RuntimeError) as error:
             raise SystemExit(3) from error
         wire.send(channel, {"id": header["id"], "outcome": answer}, packed)
+
+
+def _write(folder: Path, files: Any, body: Any) -> None:
+    """The files, which stand one behind the other in a message."""
+    start = 0
+    for path, size in files:
+        target = folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(body[start : start + size])
+        start += size
 
 
 if __name__ == "__main__":
