@@ -28,6 +28,10 @@ testcases.selfcheck testcases.benchmarks
 """From the ground up: a room uses what stands before it, and nothing behind."""
 LIMIT = 10
 """Files in a package of the engine or the grader, without its face and its tests."""
+MOST_LINES, MOST_TOLD = 40, 25
+"""Lines of a function's body, and of its docstring."""
+LONGEST = "explain.py", "diagnose"
+"""The one function with a longer body: its layers in their order."""
 GUESTS = tuple(f"testcases.engine.{package}.{name}" for package, found in staging.ENGINE.items() for name in found)
 """What a grader's worker has; faces are empty there."""
 
@@ -117,3 +121,17 @@ def test_a_face_offers_what_it_lists_and_a_package_is_small(package: str):
         assert name in (path if path.exists() else folder / home / "__init__.py").read_text("utf-8")
     files = [path for path in folder.glob("*.py") if not path.name.startswith("__")]
     assert len(files) <= LIMIT, f"{package} has {len(files)} files: make a room of some"
+
+
+@pytest.mark.parametrize("tree", ["book", "notebooks", "ppo_by_hand", "solutions", "testcases", "tiny_models"])
+def test_no_function_is_long(tree: str):
+    found = []
+    for path in (ROOT / tree).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.FunctionDef):
+                doc = ast.get_docstring(node, clean=False) or ""
+                body = node.body[bool(doc) :]
+                lines = body[-1].end_lineno - body[0].lineno + 1 if body else 0
+                is_long = lines > MOST_LINES and (path.name, node.name) != LONGEST
+                found += [f"{path}: {node.name}"] if is_long or len(doc.splitlines()) > MOST_TOLD else []
+    assert not found
