@@ -178,8 +178,8 @@ SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
 }
 
 
-_last: tuple[bytes, Any] = b"", None
-"""What `_numpy_state` gave last: the words of the generator, and its whole state."""
+_LAST: dict[bytes, Any] = {}
+"""What `_numpy_state` gave last: the words of the generator -> its whole state."""
 
 
 def _numpy_state() -> Any:
@@ -188,13 +188,13 @@ def _numpy_state() -> Any:
     The whole state takes 30 microseconds, and each request would pay them twice: words that are those of the last time,
     with no second normal number waiting, have its state.
     """
-    global _last
     if (numpy := sys.modules.get("numpy.random")) is None:
         return None
     words = _words_of(generator := numpy.get_bit_generator())
-    if not words or words != _last[0] or _last[1]["has_gauss"]:
-        _last = words, numpy.get_state(legacy=False)
-    return generator, *_last
+    if not words or words not in _LAST or _LAST[words]["has_gauss"]:
+        _LAST.clear()
+        _LAST[words] = numpy.get_state(legacy=False)
+    return generator, words, _LAST[words]
 
 
 def _words_of(generator: Any) -> bytes:
