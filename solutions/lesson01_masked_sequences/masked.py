@@ -51,14 +51,14 @@ def response_log_probs(logits: Tensor, input_ids: Tensor, prompt_length: int, te
     logits at the last *prompt* position, P - 1, and the logits at the last position score nothing.
 
     Args:
-        logits: (B, L, V) of a causal language model run over `input_ids`. At positions that score no response
-            token anything, NaN included: neither the answer nor its gradient depends on them.
+        logits: (B, L, V) of a causal language model run over `input_ids`, 16 bits included. At positions that score
+            no response token anything, NaN included: neither the answer nor its gradient depends on them.
         input_ids: (B, L) int64, left-padded prompt of length P, then the response.
         prompt_length: P, 1 <= P < L, padding included.
         temperature: > 0, the one the response was sampled with.
 
     Returns:
-        (B, T) with T = L - P, in nats.
+        (B, T) with T = L - P, in nats; float32 or float64, as in `gather_log_probs`.
 
     Raises:
         ValueError: shapes disagree, no response is left after the prompt, or temperature is not positive.

@@ -2,8 +2,8 @@
 
 `values` holds one entry more than `rewards`: values[..., t] is V(s_t), and the last one estimates the rewards after
 the end of the rollout (bootstrapping). Nothing here is whitened or detached: the trainer whitens, the losses detach.
-Rewards and values of an episode's own steps are finite. Floats are float32 or float64, and an answer has their
-precision. No function changes its arguments.
+Rewards and values of an episode's own steps are finite, or NaN, which shows in the answer. Floats are float32 or
+float64, and an answer has their precision. No function changes its arguments.
 """
 
 from __future__ import annotations
