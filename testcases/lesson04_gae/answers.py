@@ -289,6 +289,13 @@ class NStepAdvantages(Wrong, of="n_step_advantages"):
     """at the end of the rollout values[T] is dropped, as if every episode ended there"""
     divided_by_n = edit("return advantages", "return advantages / n")
     """averaged over n: the n rewards are summed"""
+    discounted_by_n_steps_at_the_end = edit(
+        "return advantages",
+        "steps = torch.arange(rewards.shape[-1], 0, -1).clamp(max=n).to(rewards.dtype)\n"
+        "open_end = torch.stack([dones[..., t:].bool().any(-1).logical_not() for t in range(len(steps))], dim=-1)\n"
+        "return advantages + torch.where((steps < n) & open_end, (gamma**n - gamma**steps) * values[..., -1:], 0)",
+    )
+    """the bootstrap at the end of the rollout gets gamma^n though fewer rewards came before it: gamma^(T - t)"""
     bootstrap_discounted_once_more = edit(
         "torch.zeros_like(deltas)",
         "(gamma - 1) * values[..., :-1]",

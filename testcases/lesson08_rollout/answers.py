@@ -133,6 +133,8 @@ class Generate(Wrong, of="generate"):
     """the mask is True everywhere: what comes after a row's stop token is padding, and no action of the policy"""
     first_stop_token_only = first("stop_token_ids = stop_token_ids[:1]", read=PITFALLS)
     """only the first of the stop tokens is looked for: any of them ends a row"""
+    loop_waits_for_the_first_stop_token = edit("is_stop(tokens, stop_token_ids)", "is_stop(tokens, stop_token_ids[:1])")
+    """the loop waits for the first of the stop tokens: any of them ends a row"""
     never_ends_early = edit("if not is_writing.any():", "if False:")
     """the loop runs to max_new_tokens although all rows have stopped: T is the length of the longest"""
     ends_with_the_first_row = edit("is_writing.any()", "is_writing.all()")
@@ -430,6 +432,13 @@ class RightRows(Right, of="Experience.rows"):
 
 
 class Minibatches(Wrong, of="ExperienceBuffer.minibatches"):
+    new_order_for_each_minibatch = edit(
+        "for index in torch.randperm(len(self), generator=generator).split(size)",
+        "for start in range(0, len(self), size)",
+        "rows(index)",
+        "rows(torch.randperm(len(self), generator=generator)[start : start + size])",
+    )
+    """each minibatch draws an order of its own: some rows come twice, others never; draw one, and split it"""
     never_shuffled = edit("torch.randperm(len(self), generator=generator)", "torch.arange(len(self))")
     """the rows come in the order in which they were stored: every epoch draws a new one"""
     rest_dropped = edit("    yield", "    if len(index) == size:\n        yield")
@@ -540,6 +549,12 @@ class RightMinibatches(Right, of="ExperienceBuffer.minibatches"):
 
 
 class EvaluateResponses(Wrong, of="evaluate_responses"):
+    everything_visible = edit(
+        "torch.cat([attention_mask.bool(), generation.mask], dim=1)", "torch.ones_like(sequences).bool()"
+    )
+    """the padding is read as text: visible are the prompt's real tokens, then those of the response, side by side"""
+    padding_of_responses_visible = edit("generation.mask], dim=1", "torch.ones_like(generation.mask)], dim=1")
+    """the padding behind a response is read as text: visible there is what generation.mask says"""
     policy_taken_for_the_reference = first("reference = model.policy", read=FOUR)
     """the policy is its own reference: the KL is then measured against nothing that stays"""
     reference_left_in_eval_mode = first("reference = reference and reference.eval()")

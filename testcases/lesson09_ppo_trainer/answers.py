@@ -44,6 +44,10 @@ class ComputeLoss(Wrong, of="PPOTrainer.compute_loss"):
         "token_entropy(outputs.logits, config.temperature).mean()",
     )
     """the entropy is averaged over padding as well; it is a mean over real tokens like the losses"""
+    critic_and_targets_swapped = edit(
+        "outputs.values, batch.values, batch.returns", "batch.returns, batch.values, outputs.values"
+    )
+    """the critic's new values and its targets are swapped: compute_value_loss takes values, old values, returns"""
     entropy_negated_twice = edit("entropy = masked_mean", "entropy = -masked_mean")
     """the entropy is negated before combine_losses, which subtracts it: the minus is written there and nowhere else"""
     entropy_without_gradient = edit("config.entropy_coef > 0", "False")
@@ -459,6 +463,8 @@ class TrainingStep(Wrong, of="PPOTrainer.training_step"):
     """scaled but not centered: whitened advantages have mean 0"""
     controller_fed_with_approx_kl = edit('metrics["kl"]', 'metrics["approx_kl"]')
     """the controller is fed with approx_kl, the movement of one update: it steers the KL from the reference"""
+    controller_told_one_response = edit("len(experience)", "1")
+    """the controller is told of one response in each update; its horizon counts all of the rollout, len(experience)"""
     controller_told_the_tokens = edit("len(experience)", "int(experience.mask.sum())")
     """the controller gets the number of tokens; its horizon counts responses"""
     controller_fed_with_kl_of_a_token = edit('metrics["kl"]', 'metrics["kl"] / metrics["response_length"]')
@@ -555,6 +561,8 @@ class Train(Wrong, of="PPOTrainer.train"):
     """a resumed run does all its updates again: only those that are left, from self.updates_done on"""
     one_update_too_few = edit("self.config.num_updates)", "self.config.num_updates - 1)")
     """one update too few: the last one is config.num_updates - 1, from 0"""
+    batches_of_a_minibatch = edit("self.config.batch_size", "self.config.minibatch_size")
+    """minibatch_size prompts are drawn: an update collects config.batch_size, and `optimise` splits them"""
     prompts_drawn_with_replacement = edit(
         "self.prompt_queue.take(self.config.batch_size, len(prompts))",
         "torch.randint(len(prompts), (self.config.batch_size,), generator=self.prompt_queue.generator)",
@@ -663,6 +671,10 @@ class SaveCheckpoint(Wrong, of="PPOTrainer.save_checkpoint"):
     """written straight over the old file: an interrupted write leaves no checkpoint at all; write beside, then move"""
     old_one_deleted_first = first("import shutil\n\nshutil.rmtree(directory, ignore_errors=True)")
     """the old checkpoint is deleted before the new one is whole; os.replace does both at once"""
+    old_one_deleted_before_the_write = edit(
+        "torch.save", "(directory / CHECKPOINT_FILE).unlink(missing_ok=True)\ntorch.save"
+    )
+    """the old checkpoint is deleted before the new one is written: a stop in between leaves none; os.replace"""
     old_one_deleted_before_the_move = edit(
         "os.replace", "(directory / CHECKPOINT_FILE).unlink(missing_ok=True)\nos.replace"
     )
@@ -686,8 +698,8 @@ class SaveCheckpoint(Wrong, of="PPOTrainer.save_checkpoint"):
     """the unfinished file is copied and stays: a reader may take it for a checkpoint; move it"""
     saved_under_another_name = edit("directory / CHECKPOINT_FILE", 'directory / "model.pt"')
     """saved under another name than CHECKPOINT_FILE, where load_checkpoint does not look"""
-    only_the_models_saved = edit("self._state()", '{"model": self._state()["model"]}')
-    """only the models are saved: a resumed run also needs optimizer, kl_coef, prompts, random states, counters"""
+    parts_left_out = edit("self._state()", '{"model": self._state()["model"]}')
+    """the file lacks a part that a resumed run needs: models, optimizer, kl_coef, prompts, random states, counters"""
     critic_not_saved = edit(
         "torch.save(self._state()",
         "state = self._state()\n"

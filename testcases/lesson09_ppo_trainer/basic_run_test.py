@@ -136,7 +136,7 @@ def test_training_step_starts_each_update_with_the_ratio_1():
 @worth(2)
 def test_train_uses_each_prompt_once_before_any_comes_again():
     # 5 prompts (tokens 2 to 6), 5 updates of 2: each prompt twice, and the first five draws are all different.
-    answer = call(RUN, available=5, batch_size=2, num_minibatches=1, num_updates=5)
+    answer = call(RUN, available=5, batch_size=2, num_minibatches=2, num_updates=5)
     answer.satisfies(lambda got: [len(batch) for batch in got["batches"]] == [2] * 5, "5 batches of 2 prompts")
     answer.equals(prompts_are_as_before=True)
     answer.satisfies(

@@ -182,10 +182,10 @@ def _steps(draw: torch.Generator) -> list[Request]:
     ask = scenario("steps_of", of=PPOTrainer.optimiser_step)
     found = []
     for size, settings in (
-        (1, {"max_grad_norm": 0.5, "ratio_threshold": 1.6}),
+        (1, {"max_grad_norm": 0.02, "ratio_threshold": 1.6}),
         (3, {"max_grad_norm": 50.0, "ratio_threshold": 5.0}),
         (None, {"ratio_threshold": 3.0}),
-        (2, {"max_grad_norm": 2.0}),
+        (2, {"max_grad_norm": 0.4}),
     ):
         _, mask = _some_responses(draw)
         ratios = [1 + uniform_from(draw, *mask.shape) for _ in range(4)]

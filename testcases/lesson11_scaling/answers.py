@@ -133,6 +133,8 @@ class MergeStatistics(Wrong, of="merge_statistics"):
     """a mean of means: a part with one token counts as much as one with a thousand; weight by tokens"""
     largest_ratio_averaged = edit('max(part["ratio_max"] for part, _ in counted)', 'merged["ratio_max"]')
     """ratio_max is averaged like the others; the largest of all tokens is the largest of the parts' largest"""
+    smallest_ratio_reported = edit("max(part", "min(part")
+    """the smallest of the parts' largest ratios: ratio_max of all tokens is the largest of them"""
     empty_part_multiplied_by_zero = edit(
         " if count]", "]", "for part, _ in counted", "for part, share in counted if share"
     )
@@ -288,6 +290,8 @@ class GlobalMaskedWhiten(Wrong, of="global_masked_whiten"):
     """the moments of the processes are averaged, so variance between them is lost; merge_moments merges them"""
     variance_divided_by_n = edit("(count - 1).clamp(min=1)", "count")
     """divided by n: masked_whiten has the unbiased variance, divided by n - 1, and two processes must equal one"""
+    single_token_divided_by_zero = edit(".clamp(min=1)", "")
+    """with a single token n - 1 is 0, and 0 / 0 is NaN: its variance is 0"""
     one_less_in_each_process = edit("gather(", "moments := gather(", "count - 1", "count - len(moments)")
     """one is taken from n in each process; of all tokens together it is taken once"""
     shift_upside_down = edit("not shift_mean", "shift_mean")

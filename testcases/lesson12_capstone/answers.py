@@ -170,6 +170,8 @@ class RightTrainSFT(Right, of="train_sft"):
 
 
 class EvaluatePolicy(Wrong, of="evaluate_policy"):
+    everything_visible = edit("torch.cat([attention_mask, mask], dim=1)", "torch.ones_like(sequences).bool()")
+    """the padding is read as text: visible are the prompt's real tokens, then those of the response, side by side"""
     cut_responses_are_valid = edit(" and stop", "")
     """a response that was cut counts as valid: it must also have stopped by itself"""
     one_stop_token_counts = edit("(responses, config.stop_token_ids)", "(responses, config.stop_token_ids[:1])")
@@ -321,6 +323,15 @@ class TrainPolicy(Wrong, of="train_policy"):
     """the SFT model itself is trained: stage 1's policy is the starting point of other runs, so train a copy"""
     sft_model_becomes_the_reference = edit("make_reference(sft.policy)", "sft.policy.requires_grad_(False).eval()")
     """the SFT model itself becomes the reference, so it is frozen for whoever uses it next: make_reference copies"""
+    sft_model_frozen_then_copied = edit(
+        "model = ",
+        "reference = sft.policy.requires_grad_(False).eval()\nmodel = ",
+        ".requires_grad_(True)",
+        "",
+        "make_reference(sft.policy), config",
+        "reference, config",
+    )
+    """the SFT model itself is frozen, and a copy of it is frozen too: make_reference copies; the policy has to train"""
     copy_stays_frozen = edit(".requires_grad_(True)", "")
     """the copy stays frozen where the SFT model was: requires_grad_(True), or the policy never moves"""
     policy_is_the_reference = edit("make_reference(sft.policy)", "model.policy")

@@ -143,6 +143,10 @@ log_policy, log_frozen = (policy_logits / heat).log_softmax(-1), (frozen_logits 
 found = (log_policy - log_frozen).gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
 return found.abs()
 """
+SUMMED_MOMENTS = """
+count, mean, squares = gather(masked_moments(values, mask)).sum(0)
+return ((values - mean) * torch.rsqrt(squares / count + 1e-8)).masked_fill(~mask, 0.0)
+"""
 NOT_SAID = [
     (13, "expected_best_of_n", instead("return scores.detach().topk(n, dim=1).values.mean(1)"), "maximum_of_all"),
     (13, "expected_best_of_n",
@@ -153,6 +157,9 @@ NOT_SAID = [
     (1, "masked_whiten", instead(ALONE_IS_0), "changes nothing"),
     (1, "gather_log_probs", edit("scaled.logsumexp(dim=-1)", "scaled.exp().sum(-1).log()"), "counts nan times"),
     (5, "clipped_objective", instead(KEEPS_ITS_SLOPE), "is not detached"),
+    (9, "PPOTrainer.compute_loss", edit("config.value_coef, config.entropy_coef)", "config.value_coef, 0.0)",
+     "statistics(*critic)", "statistics(*critic[:3], config.clip_epsilon, batch.mask)"), "entropy_without_gradient"),
+    (11, "global_masked_whiten", instead(SUMMED_MOMENTS), "Where it differs"),
 ]  # fmt: skip
 """What chance alone agrees with, or what stands in the answer already, is no cause."""
 UNLISTED = [
@@ -232,6 +239,9 @@ UNLISTED = [
     (1, "masked_whiten", instead(BIASED_BY_WHERE), "biased_variance"),
     (5, "compute_ppo_loss", instead(THREE_MISTAKES), "in questions like this one, objective_returned"),
     (5, "ppo_statistics", edit("ratio.max().item()", "max(ratio.flatten().tolist())"), "by Python's min and max"),
+    (9, "PPOTrainer.optimiser_step", edit("self.config.max_grad_norm", "2 * self.config.max_grad_norm"),
+     "a factor or divisor too many"),
+    (12, "train_policy", edit("copy.deepcopy(sft.policy)", "copy.deepcopy(sft.policy.base_model)"), "has no head"),
 ]  # fmt: skip
 
 

@@ -43,6 +43,10 @@ def _tells(due: Any, got: Any) -> bool:
     return is_fraction and is_evidence(Outcome(due), Outcome(got))
 
 
+def _is_slope(part: str) -> bool:
+    return part.startswith("gradient by") or part.endswith("_gradient")
+
+
 def _has_float(value: Any) -> bool:
     value = [*value.values()] if isinstance(value, dict) else value
     return isinstance(value, float) or (isinstance(value, (list, tuple)) and any(map(_has_float, value)))
@@ -104,20 +108,25 @@ class Parts:
                 if RAISED not in self._mine[i]:
                     return None
                 continue
+            # Where the number is wrong in another way, its gradient is too, whatever else is lost on the way.
+            lead = next(iter(due))
+            of_lead = (i, lead) in self.wrong and not self._same(i, lead, theirs)
             for part in due:
                 if part in theirs and same_slope(due[part], theirs[part]):
                     continue
                 if (i, part) in self.good:
                     return None
+                if of_lead and _is_slope(part):
+                    continue
                 if (i, part) in self.wrong:
                     same = self._same(i, part, theirs)
                     others += not same
                     if same:
                         explained.add((i, part))
-        # Without names for its parts, an answer is given in some questions by chance.
-        whole = [sum(part == WHOLE for _, part in atoms) for atoms in (explained, self.wrong)]
-        if 2 * whole[0] < whole[1]:
-            explained = {atom for atom in explained if atom[1] != WHOLE}
+        # Without names for its parts, an answer is given in some questions by chance; so is a gradient.
+        counts = [Counter(part for _, part in atoms) for atoms in (explained, self.wrong)]
+        few = {part for part in counts[0] if part == WHOLE or _is_slope(part) if 2 * counts[0][part] < counts[1][part]}
+        explained = {atom for atom in explained if atom[1] not in few}
         # What is given otherwise speaks against flags, of which there are few.
         is_told = bool(explained & self._tells) or len(explained) >= max(others + 1, min(LEAST, len(self.wrong)))
         return Share(wrong, frozenset(explained), others) if explained and is_told else None

@@ -74,6 +74,10 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "dimensions work for any number of them",
     ),
     (r"Can't call numpy\(\) on Tensor that requires grad", "`.numpy()` of a tensor with a gradient: stay with torch"),
+    (
+        r"'\w*Output\w*' object has no attribute 'logits'",
+        "this is the answer of a backbone, `base_model`, which has no head: logits come from the whole language model",
+    ),
     (r"UnboundLocalError|referenced before assignment|not associated with a value", "a name is read on a way on which "
      "it was never set: set it before the loop or the `if`"),
     (r"FileExistsError", "it may be there already, from the last time: allow it (`exist_ok=True`), or replace it"),
@@ -151,9 +155,9 @@ def cause_of_error(error: StudentError, request: Request, known: set[str]) -> st
             return f"the file does not import `{found[1]}`: `{line}` at its top"
         close = difflib.get_close_matches(found[1], known - {found[1]}, n=1)
         return f"the file has no `{found[1]}`" + (f"; it has `{close[0]}`" if close else ": is an import missing?")
-    if found := NO_ATTRIBUTE.search(said):
+    if (found := NO_ATTRIBUTE.search(said)) and error.frames:
         close = difflib.get_close_matches(
-            found[2], {*(dir(Tensor) if found[1] == "Tensor" else known)} - {found[2]}, n=1
+            found[2], {*(dir(Tensor) if found[1] == "Tensor" else known)} - {found[2]}, n=1, cutoff=0.75
         )
         near = f"; there is `{close[0]}`" if close else ""
         return f"a value of type {found[1]} has no `{found[2]}`{near}: is the name misspelt, or the value another one?"

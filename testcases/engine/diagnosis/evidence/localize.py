@@ -4,6 +4,7 @@ import enum
 import itertools
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
@@ -15,7 +16,9 @@ from ...report import Rules, close, same_outcome, same_slope, show
 from ..hypotheses import is_flags, last_true, shifted, up_to_the_last
 from .signs import Kind, Pair, Part, Parts, Seen, beside_the_answer, is_level, of_another_kind, row_alone
 
+Ask = Callable[[Request], tuple[Outcome, Outcome]]
 ROUGH = Rules(1e-6, 1e-6, equal_nan=True)
+SEVERAL = "of several entries"
 ARBITRARY = ("seed",)
 """Arguments whose numbers mean nothing."""
 DATA = 2
@@ -61,7 +64,7 @@ STRENGTHS = {
 """Of what a tensor is like."""
 
 
-def where(seen: list[Seen], failing: Seen, ask: Callable[[Request], tuple[Outcome, Outcome]]) -> str:
+def where(seen: list[Seen], failing: Seen, ask: Ask) -> str:
     """What all wrong answers have in common, and no right one; empty if there is nothing.
 
     `ask` gives the right answer to another question, and the student's.
@@ -80,7 +83,7 @@ def where(seen: list[Seen], failing: Seen, ask: Callable[[Request], tuple[Outcom
         told = ["" if is_all else _part(parts, pairs), *differs]
         of_type = bool(kind) or DIGITS in told
     if len(wrong) > 1:
-        told.insert(0, _questions([one[0] for one in wrong], right, of_type))
+        told.insert(0, _questions([one[0] for one in wrong], right, of_type, ask))
     elif right and (new := _unlike(right, failing[0], of_type)):
         told.insert(0, f"the {len(right)} ordinary examples are all right{new}")
     return "; ".join(text for text in told if text) or row_alone(failing, ask)
@@ -94,7 +97,7 @@ def _by_chance(share: float, count: int) -> bool:
 # ---- on which questions
 
 
-def _questions(wrong: list[Request], right: list[Request], of_type: bool) -> str:
+def _questions(wrong: list[Request], right: list[Request], of_type: bool, ask: Ask) -> str:
     """The narrowest feature that all wrong ones have, and few of the right ones that could have it."""
     features = [list(_features(asked)) for asked in wrong]
     shared = [one for one in features[0] if all(one in others for others in features)]
@@ -109,10 +112,11 @@ def _questions(wrong: list[Request], right: list[Request], of_type: bool) -> str
 
     def rank(one: Feature) -> tuple[Any, ...]:
         # What raises, or is of another type, is so for a type more often than for what stands in it.
-        weak = of_type and one.dtype is None, one.strength is Strength.WEAK
+        weak = of_type and one.dtype is None, one.strength is Strength.WEAK, one.strength is Strength.SMALL
         return weak, share[one], one.strength is Strength.GIVEN, _of_data(one.argument, wrong[-1], right)
 
-    best = min(shared, key=rank, default=None)
+    shared = [one for one in sorted(shared, key=rank) if not _is_ordinary(one, wrong, right)]
+    best = next((one for one in shared if _holds(one, wrong[-1], ask)), None)
     if best is None:
         return ""
     # Which of several options it is, nothing tells.
@@ -120,6 +124,33 @@ def _questions(wrong: list[Request], right: list[Request], of_type: bool) -> str
     if best.strength is Strength.GIVEN and len(alike) > 1:
         return ""
     return f"only {_said(alike if rank(best)[-1] < DATA else alike[:1], best.text)}"
+
+
+def _is_ordinary(one: Feature, wrong: list[Request], right: list[Request]) -> bool:
+    """Whether most questions give so many: that tells apart from the smallest ones only."""
+    having = sum(one in _features(asked) for asked in (*wrong, *right))
+    return one.text == SEVERAL and 2 * having > len(wrong) + len(right)
+
+
+def _holds(one: Feature, asked: Request, ask: Ask) -> bool:
+    """Whether this question is right without what is said of its argument, as far as it can be asked so."""
+    value, arguments = asked.arguments.get(one.argument), dict(asked.arguments)
+    if isinstance(value, Tensor) and one.text.startswith(("NaN", "infinite", "False")):
+        # What stands under a False may be anything, and counts where none is False.
+        floats = {name: tensor for name, tensor in arguments.items() if _is_float(tensor)}
+        arguments |= {name: tensor.nan_to_num(0.5, 0.5, -0.5) for name, tensor in floats.items()}
+        if one.text.startswith("False"):
+            arguments[one.argument] = torch.ones_like(value)
+    elif value is not None and not isinstance(value, Tensor) and one.text != SEVERAL:
+        del arguments[one.argument]
+    else:
+        return True
+    right, mine = ask(replace(asked, arguments=arguments))
+    return right.error is not None or same_outcome(right, mine)
+
+
+def _is_float(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.is_floating_point()
 
 
 def _of_data(name: str, asked: Request, others: list[Request]) -> int:
@@ -202,7 +233,7 @@ def _of_value(name: str, value: Any) -> Iterator[Feature]:
     elif isinstance(value, Tensor):
         yield from _of_tensor(name, value)
     elif isinstance(value, (list, tuple)):
-        yield Feature(name, "empty" if not value else "of a single entry" if len(value) == 1 else "of several entries")
+        yield Feature(name, "empty" if not value else "of a single entry" if len(value) == 1 else SEVERAL)
     if value is not None:
         yield Feature(name, "given", Strength.GIVEN)
 
@@ -281,10 +312,16 @@ def _part(parts: set[Part], pairs: list[Pair]) -> str:
         return f"only in the {said}{end}, the value is right"
     every = {part.name for part in pairs[0][1] if part.kind is Kind.VALUE}
     if values and values != [""]:
-        told = set(values) != every and not any(name[0].isdigit() for name in values)
+        sizes = {part.name: _size(one) for part, one in pairs[-1][1].items() if part.kind is Kind.VALUE}
+        is_half = 2 * sum(sizes.get(name, 0) for name in values) <= sum(sizes.values())
+        told = set(values) != every and is_half and not any(name[0].isdigit() for name in values)
         return "only in " + ", ".join(f"`{name}`" for name in values) if told else ""
     has_slopes = any(slope is not None and bool(slope.any()) for slope in _slopes(pairs))
     return "only in the value, the gradient is right" if values and not slopes and has_slopes else ""
+
+
+def _size(value: Any) -> int:
+    return value.numel() if isinstance(value, Tensor) else 1
 
 
 def _slopes(pairs: list[Pair]) -> Iterator[Tensor | None]:
@@ -375,7 +412,9 @@ def _numbers_of(parts: set[Part], compared: list[Pair]) -> list[str]:
     pairs = [(one, other) for numbers in found for _, one, other in numbers]
     if not pairs:
         return [places]
-    amount = _broken(found[-1]) or is_level(pairs) or _amount(pairs)
+    if _broken(found[-1]):
+        return [places]
+    amount = is_level(pairs) or _amount(pairs)
     return [places, amount or ("" if places or compared[0][0].scenario else _growth(pairs))]
 
 
@@ -406,13 +445,9 @@ def _numbers(parts: set[Part], asked: Request, left: Parts, got: Parts) -> list[
     ]
 
 
-def _broken(shown: list[tuple[Part, Tensor, Tensor]]) -> str:
-    """Whether the answer that is shown, or a gradient of it, is NaN where the right one is not."""
-    for (kind, name), one, other in shown:
-        if bool((other.isnan() & ~one.isnan()).any()):
-            value = f"`{name}`" if name else "place of a number"
-            return f"NaN in {f'the gradient by `{name}`' if kind is Kind.SLOPE else value}"
-    return ""
+def _broken(shown: list[tuple[Part, Tensor, Tensor]]) -> bool:
+    """Whether the answer that is shown, or a gradient of it, is NaN and must not be: the first line says it."""
+    return any(bool((other.isnan() & ~one.isnan()).any()) for _, one, other in shown)
 
 
 def _growth(pairs: list[tuple[Tensor, Tensor]]) -> str:

@@ -12,6 +12,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -19,7 +20,7 @@ from ...catalog import lesson as read_lesson
 from ...execution import LocalEvaluator, Outcome, Request
 from ...report import same_outcome
 from .code_mutants import UNSAFE, Place, Slot, code_with, edits_in, readable, slots, tree_with, words_of_edit
-from .mutation_bench import SECONDS, Bench, Code, bare_function
+from .mutation_bench import SECONDS, Bench, Code, bare_function, compiled
 
 MOST_ENDLESS, SHOWN = 3, 60
 SAYS_NOTHING = "a loop that ends", "a loop without", "an absolute value", "nothing restored", "a case left out"
@@ -98,7 +99,10 @@ class OwnCode(Code):
     def after(self, repair: Repair) -> Self:
         """The same function with this edit."""
         other = copy.copy(self)
-        other.tree = copy.deepcopy(tree_with(self, repair.slot, repair.new))
+        tree = copy.deepcopy(tree_with(self, repair.slot, repair.new))
+        with suppress(SyntaxError):  # Else nothing is changed, as in `code_with`.
+            compiled(tree)
+            other.tree = tree
         return other
 
     def answer(self, repair: Repair, request: Request) -> Outcome:
