@@ -464,7 +464,7 @@ class TrainingStep(Wrong, of="PPOTrainer.training_step"):
     controller_fed_with_approx_kl = edit('metrics["kl"]', 'metrics["approx_kl"]')
     """the controller is fed with approx_kl, the movement of one update: it steers the KL from the reference"""
     controller_told_one_response = edit("len(experience)", "1")
-    """the controller is told of one response in each update; its horizon counts all of the rollout, len(experience)"""
+    """the controller counts one response in each update; its horizon counts all of the rollout, len(experience)"""
     controller_told_the_tokens = edit("len(experience)", "int(experience.mask.sum())")
     """the controller gets the number of tokens; its horizon counts responses"""
     controller_fed_with_kl_of_a_token = edit('metrics["kl"]', 'metrics["kl"] / metrics["response_length"]')
