@@ -280,13 +280,17 @@ class Explanation:
         return next(gives, None)
 
     def _by_part(self, seen: Seen) -> tuple[tuple[InParts, ...], bool]:
-        """The listed ones that give parts of what is wrong, first those of this answer; and whether that is all."""
+        """The listed ones that give parts of what is wrong, first those of this answer; and whether that is all.
+
+        One that gives none of this answer has to be in a fourth of the others: in fewer, it may agree by chance.
+        """
         asked, right, mine = seen
         parts, chosen = self._parts_of(asked.lesson, asked.exercise)
         fits = {one.wrong: agreement(right, mine, self._ask(one.wrong, asked)) for one in chosen}
         chosen = [one for one in chosen if fits[one.wrong] is not None]
         found = [InParts(one.wrong, bool(fits[one.wrong]), *parts.told(one)) for one in chosen]
-        return tuple(sorted(found, key=lambda one: not one.is_here)), bool(found) and parts.are_whole(chosen)
+        told = [one for one in found if one.is_here or 4 * one.count >= one.most]
+        return tuple(sorted(told, key=lambda one: not one.is_here)), bool(told) and parts.are_whole(chosen)
 
     @kept
     def _parts_of(self, lesson: str, exercise: str) -> tuple[Parts, list[Share]]:
