@@ -83,10 +83,10 @@ demo: $(READY) ## SFT, reward model and PPO on this machine [PRESET=tiny SEED=0 
 	  --policy '$(POLICY)' --reward '$(REWARD)' --prompts '$(PROMPTS)' --value '$(VALUE)' --set '$(SET)' \
 	  $(if $(filter-out 0,$(RESUME)),--resume) $(if $(filter-out 0,$(OVERWRITE)),--overwrite)
 
-# Four processes for two cores: some tests wait, for a browser or for the end of somebody's time.
+# Three processes for two cores: some tests wait, for a browser or for the end of somebody's time.
 # They and all that they start compile the course once, also where the environment asks for no bytecode.
 PYTEST = PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(TESTS) --subject=solutions \
-  -p testcases.selfcheck.depth -n 4 --dist loadgroup --no-loadscope-reorder
+  -p testcases.selfcheck.depth -n 3 --dist loadgroup --no-loadscope-reorder
 QUICK = not slow or smoke
 
 test: $(READY) $(LAB_READY) ## Does this clone work? Each system once (students: run pytest instead)
@@ -96,7 +96,7 @@ test: $(READY) $(LAB_READY) ## Does this clone work? Each system once (students:
 	@$(PYTEST) -m '$(QUICK)'
 
 test-all: $(READY) $(LAB_READY) ## Everything: what must pass before a change lands
-	@echo "make test-all: every check of the course; about 17 minutes on two idle cores"
+	@echo "make test-all: every check of the course; about 13 minutes on two idle cores"
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/python -m testcases.selfcheck.stubs --check
 	@$(PYTEST)
