@@ -206,10 +206,8 @@ class WithCollector:
     if not TYPE_CHECKING:  # where a name that is not there stays an error
 
         def __getattr__(self, name: str) -> Any:
-            if (place := here(name)) is None:
-                return object.__getattribute__(
-                    self, name
-                )  # raises again what a property has raised, or that there is none
+            if (place := here(name)) is None:  # raise what a property has raised, or that there is none
+                return object.__getattribute__(self, name)
             kind = type(self).__name__
             raise AttributeError(f"{kind!r} object has no attribute {name!r}, a name of TRL's trainer; here: {place}")
 

@@ -70,19 +70,10 @@ class Explanation:
         earlier[:] = [*earlier, failed][-MAX_FAILED:]
         if listed:
             return Diagnosis((Listed(listed),))
-        seen, shown, repaired = (request, right, outcome), list[Evidence](), None
-        if suspects(request.lesson):  # In a hunt, what is found by search would be the answer.
-            near = self._closest(failed)
-            with left_out():
-                shown = self._shown(seen) or self._depends(seen, search=False)
-            with left_out():
-                repaired = None if near or shown else self._repaired(failed, right)
-                if repaired and self._is_own(request, repaired):
-                    shown = _evidence(Source.ANSWER, f"something in {repaired.place}, is not right yet")
-            if not (near or shown) and (suspect := suspects(request.lesson).get(request.exercise)):
-                return Diagnosis((Invariant(suspect.invariant),))
-            return Diagnosis((*([near] if near else []), *shown))
-        near, several = self._closest(failed), tuple[InParts, ...]()
+        seen = request, right, outcome
+        if suspects(request.lesson):
+            return Diagnosis(self._in_a_hunt(seen, failed))
+        near, several, repaired = self._closest(failed), tuple[InParts, ...](), None
         with left_out():
             general, values_only = self._search(request.lesson, request.exercise).causes(request, right, outcome)
             if general and not (values_only and near and near.is_whole):
@@ -108,6 +99,20 @@ class Explanation:
             return Diagnosis(first)
         said = " ".join(one.text for one in first if isinstance(one, Evidence))
         return Diagnosis((*first, *(one for one in several if f"{one.wrong.name}:" not in said)))
+
+    def _in_a_hunt(self, seen: Seen, failed: Failed) -> tuple[Cause, ...]:
+        """Of a repair of lesson 10: what is found by search would be the answer, so it is a place at most."""
+        request, right, _ = seen
+        near, shown = self._closest(failed), list[Evidence]()
+        with left_out():
+            shown = self._shown(seen) or self._depends(seen, search=False)
+        with left_out():
+            repaired = None if near or shown else self._repaired(failed, right)
+            if repaired and self._is_own(request, repaired):
+                shown = _evidence(Source.ANSWER, f"something in {repaired.place}, is not right yet")
+        if not (near or shown) and (suspect := suspects(request.lesson).get(request.exercise)):
+            return (Invariant(suspect.invariant),)
+        return (*([near] if near else []), *shown)
 
     def _of_this(
         self, seen: Seen, near: Listed | None, repaired: Repaired | None, neighbors: bool

@@ -190,10 +190,12 @@ class Search:
         counts = [one for one in _with_other_options(request) if _count_of(one) != _count_of(request)]
         questions = [request, *(_moved(request, seed) for seed in range(NEARBY)), *counts]
         answers = [(one, self._bench.ask(Hypothesis(""), one)) for one in questions]
+        if answers[0][1].error:
+            return ""
         seen = [(one, parts_of(right), ask(one)) for one, right in answers if not right.error]
-        first = parts_of(ask(request))
-        part = next((part for part, due in parts_of(answers[0][1]).items() if not alike(due, first.get(part))), None)
-        if answers[0][1].error or part is None or any(mine.error or part not in right for _, right, mine in seen):
+        _, due, first = seen[0]
+        part = next((part for part in due if not alike(due[part], parts_of(first).get(part))), None)
+        if part is None or any(mine.error or part not in right for _, right, mine in seen):
             return ""
         told = [(one, right[part], parts_of(mine).get(part)) for one, right, mine in seen]
         moved = len(told) > NEARBY and all(not alike(mine, told[0][2]) for _, _, mine in told[1 : NEARBY + 1])
