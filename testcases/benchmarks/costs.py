@@ -2,13 +2,12 @@
 
     python -m testcases.benchmarks.costs
 
-Writes runs/bench/costs.json and costs.png. Costs are CPU time over response tokens, medians over rounds in which every
+Writes runs/bench/costs.json. Costs are CPU time over response tokens, medians over rounds in which every
 point has its turn. A batch of twice the rows should cost twice as much, so the first line should be flat.
 """
 
 import argparse
 import dataclasses
-import json
 import os
 import sys
 import time
@@ -18,7 +17,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from .trainer import OURS, OUT, start
+from .trainer import OURS, start, written
 from .workload import Workload
 
 BASE = Workload()
@@ -96,12 +95,7 @@ def main(arguments: list[str] | None = None) -> int:
     console = Console(highlight=False)
     report = measure(options.rounds, options.updates)
     show(report, console)
-    from .figures import draw_costs
-
-    OUT.mkdir(parents=True, exist_ok=True)
-    (OUT / "costs.json").write_text(json.dumps(report, indent=2) + "\n")
-    draw_costs(report, OUT / "costs.png")
-    console.print(f"{OUT / 'costs.json'}\n{OUT / 'costs.png'}")
+    console.print(written(report, "costs"))
     return 0
 
 

@@ -36,7 +36,7 @@ from tiny_models.language import sample_prompts
 from tiny_models.presets import find_preset
 
 from .relay import ROOT
-from .trainer import LABELS, OURS, OUT, TRL, TRL_PYTHON
+from .trainer import LABELS, OURS, TRL, TRL_PYTHON, written
 
 PRESET = find_preset("tiny")
 
@@ -134,8 +134,7 @@ def main(arguments: list[str] | None = None) -> int:
                 row[LABELS[name]] = judge(Path(folder), seed)
         report["seeds"].append(row)
     show(report, Console(highlight=False))
-    OUT.mkdir(parents=True, exist_ok=True)
-    (OUT / "learning.json").write_text(json.dumps(report, indent=2) + "\n")
+    written(report, "learning")
     return 0
 
 

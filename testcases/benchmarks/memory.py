@@ -8,13 +8,12 @@ such piece is 8 x 16 x 151,936 x 4 bytes, 74 MiB. TRL is left out where it is no
 """
 
 import dataclasses
-import json
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from .trainer import LABELS, OURS, OUT, TRL, TRL_PYTHON, start
+from .trainer import LABELS, OURS, TRL, TRL_PYTHON, start, written
 from .workload import Workload
 
 BASE = Workload(vocab_size=151_936, response=16, epochs=1, minibatches=1, rollout=8, micro=8)
@@ -43,8 +42,7 @@ def main() -> None:
         more = one["peak"] - one["before"]
         table.add_row(one["name"], str(one["rows"]), f"{one['before']:.0f}", f"{one['peak']:.0f}", f"{more:.0f}")
     Console(highlight=False).print(table)
-    OUT.mkdir(parents=True, exist_ok=True)
-    (OUT / "memory.json").write_text(json.dumps(report, indent=2) + "\n")
+    written(report, "memory")
 
 
 if __name__ == "__main__":

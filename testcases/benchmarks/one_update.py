@@ -30,7 +30,7 @@ from solutions.apps.hub_actor_critic import make_models
 from solutions.lesson09_ppo_trainer import PPOConfig, PPOTrainer
 
 from .relay import ROOT, _peak_mib
-from .trainer import OUT
+from .trainer import written
 
 TOKENS = {"num_labels": 1, "bos_token_id": 1, "eos_token_id": 1, "pad_token_id": 0}
 GPT2 = GPT2Config(**TOKENS)
@@ -89,10 +89,8 @@ def run(name: str) -> dict[str, Any]:
     moved = sum(weight.detach().abs().sum().item() != one for weight, one in zip(trained, before, strict=True))
     assert all(number == number and abs(number) < 1e6 for number in metrics.values()), metrics
     assert abs(metrics["first_ratio_max"] - 1) < 1e-3 and abs(metrics["kl"]) < 1e-3, metrics
-    assert moved > len(trained) / 4, (
-        moved,
-        len(trained),
-    )  # an adapter's first factor has no gradient in the first step
+    # Not all: an adapter's first factor has no gradient in the first step.
+    assert moved > len(trained) / 4, (moved, len(trained))
     return {
         "shape": name,
         "parameters": sum(weight.numel() for weight in trainer.policy.parameters()),
@@ -115,8 +113,7 @@ def main(names: list[str]) -> None:
         )
         report.append(json.loads(child.stdout.splitlines()[-1]))
         print(report[-1], flush=True)
-    OUT.mkdir(parents=True, exist_ok=True)
-    (OUT / "one_update.json").write_text(json.dumps(report, indent=2) + "\n")
+    written(report, "one_update")
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ and run as they stand, in float64; a line that is not found is an error, so anot
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import itertools
 import json
@@ -37,11 +38,10 @@ LOSS_BLOCK = ("logits /= args.temperature + 1e-7", "loss = pg_loss + args.vf_coe
 STATISTICS_BLOCK = ("pg_clipfrac = masked_mean(", "entropy = torch.logsumexp")
 
 
-def block(first: str, last: str) -> str:
-    """The lines of `train` from the one that begins so to the next that begins so."""
-    lines = inspect.getsource(ppo_trainer.PPOTrainer.train).splitlines()
-    starts = [number for number, line in enumerate(lines) if line.strip().startswith(first)]
-    start = max(starts) if first == LOSS_BLOCK[0] else starts[0]
+def cut(method: Any, first: str, last: str, which: int = 0) -> str:
+    """The lines of a method from the first (or `which`) that begins so to the next that begins so."""
+    lines = inspect.getsource(method).splitlines()
+    start = [number for number, line in enumerate(lines) if line.strip().startswith(first)][which]
     end = next(number for number in range(start, len(lines)) if lines[number].strip().startswith(last))
     return textwrap.dedent("\n".join(lines[start : end + 1]))
 
@@ -49,18 +49,19 @@ def block(first: str, last: str) -> str:
 def run(place: tuple[str, str], **names: Any) -> dict[str, Any]:
     """The names after a block of `train` that begins with these."""
     space = vars(ppo_trainer) | names
-    exec(block(*place), space)
+    exec(cut(ppo_trainer.PPOTrainer.train, *place, which=-1 if place == LOSS_BLOCK else 0), space)
     return space
+
+
+def drawn(source: torch.Generator, *shape: int, scale: float = 1.0) -> Tensor:
+    return torch.randn(*shape, generator=source, dtype=torch.float64) * scale
 
 
 def inputs() -> dict[str, Tensor]:
     """Everything that is random, once for all."""
     source = torch.Generator().manual_seed(0)
     batch, length = RESPONSES.shape
-
-    def normal(*shape: int, scale: float = 1.0) -> Tensor:
-        return torch.randn(*shape, generator=source, dtype=torch.float64) * scale
-
+    normal = functools.partial(drawn, source)
     return {
         "queries": QUERIES,
         "responses": RESPONSES,
@@ -174,23 +175,17 @@ def main() -> None:
         "rollouts": rollouts,
         "loss": loss(given, masks),
     }
-    report = {
-        "trl": trl.__version__,
-        "torch": torch.__version__,
-        "recorded_by": "testcases/benchmarks/record_trl.py",
-        "settings": {**SETTINGS, **LOSS},
-        **answers,
-        "options": options(),
-        "trainer": trainer(),
-    }
-    text = json.dumps(report, default=Tensor.tolist, indent=1)
-    FILE.write_text(compact(text) + "\n", encoding="utf-8")
-    print(f"{FILE}: TRL {trl.__version__}, {FILE.stat().st_size} bytes")
+    report = {"settings": {**SETTINGS, **LOSS}, **answers, "options": options(), "trainer": trainer()}
+    record(FILE, "testcases/benchmarks/record_trl.py", report)
 
 
-def compact(text: str) -> str:
-    """Each list of numbers on one line."""
-    return re.sub(r"\[\s*([^\[\]{}]*?)\s*\]", lambda found: "[" + " ".join(found[1].split()) + "]", text)
+def record(file: Path, recorded_by: str, report: dict[str, Any]) -> None:
+    """Write what TRL answered, each list of numbers on one line."""
+    versions = {"trl": trl.__version__, "torch": torch.__version__, "recorded_by": recorded_by}
+    text = json.dumps(versions | report, default=Tensor.tolist, indent=1)
+    compact = re.sub(r"\[\s*([^\[\]{}]*?)\s*\]", lambda found: "[" + " ".join(found[1].split()) + "]", text)
+    file.write_text(compact + "\n", encoding="utf-8")
+    print(f"{file}: TRL {trl.__version__}, {file.stat().st_size} bytes")
 
 
 if __name__ == "__main__":

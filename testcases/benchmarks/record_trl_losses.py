@@ -9,10 +9,8 @@ advantages come from the lines of `_generate_and_score_completions`, run as they
 
 from __future__ import annotations
 
-import inspect
-import json
+import functools
 import tempfile
-import textwrap
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,7 +23,7 @@ from torch import Tensor, nn
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 from trl.trainer import grpo_trainer, rloo_trainer
 
-from .record_trl import compact
+from .record_trl import cut, drawn, record
 
 FILE = Path(__file__).with_name("trl_losses.json")
 PAD, EOS, VOCABULARY, GROUP, CONSTANT = 0, 1, 7, 4, 9
@@ -94,11 +92,7 @@ def made(kind: str, folder: str, **settings: Any) -> Any:
 
 def inputs() -> dict[str, Tensor]:
     """Everything that is random, once for all."""
-    source = torch.Generator().manual_seed(0)
-
-    def normal(*shape: int, scale: float = 1.0) -> Tensor:
-        return torch.randn(*shape, generator=source, dtype=torch.float64) * scale
-
+    normal = functools.partial(drawn, torch.Generator().manual_seed(0))
     table = normal(VOCABULARY, VOCABULARY)
     return {
         "prompts": PROMPTS,
@@ -131,14 +125,6 @@ def advantages(given: dict[str, Tensor]) -> dict[str, Tensor]:
     here = vars(rloo_trainer) | space
     exec(cut(rloo_trainer.RLOOTrainer._generate_and_score_completions, first, last), here)
     return found | {"rloo": here["advantages"]}
-
-
-def cut(method: Any, first: str, last: str) -> str:
-    """The lines of a method from the one that begins so to the next that begins so."""
-    lines = inspect.getsource(method).splitlines()
-    start = next(number for number, line in enumerate(lines) if line.strip().startswith(first))
-    end = next(number for number in range(start, len(lines)) if lines[number].strip().startswith(last))
-    return textwrap.dedent("\n".join(lines[start : end + 1]))
 
 
 def batch(given: dict[str, Tensor], weights: Tensor, rows: slice) -> dict[str, Tensor]:
@@ -197,15 +183,11 @@ def main() -> None:
     given = inputs()
     found = advantages(given)
     report = {
-        "trl": trl.__version__,
-        "torch": torch.__version__,
-        "recorded_by": "testcases/benchmarks/record_trl_losses.py",
         "given": given,
         "advantages": found,
         "losses": {**policy_losses(given, found), "dpo": preference_loss(given)},
     }
-    FILE.write_text(compact(json.dumps(report, default=Tensor.tolist, indent=1)) + "\n", encoding="utf-8")
-    print(f"{FILE}: TRL {trl.__version__}, {FILE.stat().st_size} bytes")
+    record(FILE, "testcases/benchmarks/record_trl_losses.py", report)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
     python -m testcases.benchmarks.trainer
 
-Writes runs/bench/trainer.json and trainer.png. What each of the three does is said in run_ours.py, run_trl.py and
+Writes runs/bench/trainer.json. What each of the three does is said in run_ours.py, run_trl.py and
 run_bare.py. The JSON holds:
 
     ratio           how many of our updates fit into one of TRL's, by size: median over the pairs, wall clock; both
@@ -136,6 +136,14 @@ def measure(sizes: tuple[Workload, ...], pairs: int, updates: int, say: Callable
     return report
 
 
+def written(report: Any, name: str) -> Path:
+    """Where the report of a benchmark is now."""
+    OUT.mkdir(parents=True, exist_ok=True)
+    file = OUT / f"{name}.json"
+    file.write_text(json.dumps(report, indent=2) + "\n")
+    return file
+
+
 def _processor() -> str:
     cpuinfo = Path("/proc/cpuinfo")
     lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
@@ -190,12 +198,7 @@ def main(arguments: list[str] | None = None) -> int:
     console = Console(highlight=False)
     report = measure(SIZES, options.pairs, options.updates, console.print)
     show(report, console)
-    from .figures import draw_comparison
-
-    OUT.mkdir(parents=True, exist_ok=True)
-    (OUT / "trainer.json").write_text(json.dumps(report, indent=2) + "\n")
-    draw_comparison(report, OUT / "trainer.png")
-    console.print(f"{OUT / 'trainer.json'}\n{OUT / 'trainer.png'}")
+    console.print(written(report, "trainer"))
     return 0
 
 

@@ -59,10 +59,12 @@ def agree(ours: Tensor, theirs: Tensor, mask: Tensor | None = None) -> None:
     torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
 
 
-def test_the_values_are_those_of_the_version_that_is_compared():
-    lock = (ROOT / "testcases/benchmarks/trl.lock").read_text("utf-8")
-    assert f"trl=={RECORDED['trl']}\n" in lock and RECORDED["trl"] == "1.12.0"
-    assert (ROOT / RECORDED["recorded_by"]).is_file()
+@pytest.mark.parametrize("file", ["trl_values.json", "trl_losses.json"])
+def test_the_values_are_those_of_the_version_that_is_compared(file):
+    folder = ROOT / "testcases/benchmarks"
+    recorded = json.loads((folder / file).read_text("utf-8"))
+    assert f"trl=={recorded['trl']}\n" in (folder / "trl.lock").read_text("utf-8") and recorded["trl"] == "1.12.0"
+    assert (ROOT / recorded["recorded_by"]).is_file()
 
 
 def test_the_page_from_trl_names_its_options_with_their_defaults():
