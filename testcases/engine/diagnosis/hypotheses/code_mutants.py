@@ -35,6 +35,11 @@ TERM, FACTOR = "a term left out", "a factor or divisor left out"
 LOGIC, INVERTED = "`and` in place of `or`, or the reverse", "a condition or mask inverted"
 OFF_BY_ONE, CONSTANT = "a count, index or dimension off by one", "another constant"
 SIZE = "the size of another dimension (`len` is that of the first)"
+CASE_LOST, NOT_RESTORED = "a case left out", "nothing restored after an exception (try ... finally)"
+ENDS_EARLY, NO_FIRST = "a loop that ends after its first turn", "a loop without its first turn"
+NO_LAST, ABSOLUTE = "a loop without its last turn", "an absolute value taken where the sign counts"
+NO_REPAIR = {CASE_LOST, NOT_RESTORED, ENDS_EARLY, NO_FIRST, NO_LAST, ABSOLUTE}
+"""What nobody would make of code that is wrong."""
 OPERATORS: dict[type, tuple[tuple[str, type], ...]] = {
     ast.Add: ((SIGN, ast.Sub),),
     ast.Sub: ((SIGN, ast.Add),),
@@ -64,10 +69,7 @@ NAMES = {
     "logsigmoid": ("sigmoid", "softplus"), "logsumexp": ("sum", "amax"), "append": ("extend",), "triu": ("tril",),
     "var": ("std",), "std": ("var",), "amax": ("amin",), "amin": ("amax",), "floor": ("ceil",), "ceil": ("floor",),
 }  # fmt: skip
-INSERTED = {
-    "detach": "a value detached that must carry the gradient",
-    "abs": "an absolute value taken where the sign counts",
-}
+INSERTED = {"detach": "a value detached that must carry the gradient", "abs": ABSOLUTE}
 
 
 def one_edit_variants(bench: Bench) -> Iterator[Hypothesis]:
@@ -261,8 +263,8 @@ def _of_slice(node: ast.Slice, told: Callable[[str], bool]) -> Iterator[Edit]:
 
 def _of_choice(node: ast.IfExp, told: Callable[[str], bool]) -> Iterator[Edit]:
     yield "the two cases of a condition swapped", _changed(node, body=node.orelse, orelse=node.body)
-    yield "a case left out", node.body
-    yield "a case left out", node.orelse
+    yield CASE_LOST, node.body
+    yield CASE_LOST, node.orelse
 
 
 def _of_call(node: ast.Call, told: Callable[[str], bool]) -> Iterator[Edit]:
@@ -387,12 +389,12 @@ def _of_loop(one: ast.For) -> Iterator[tuple[str, list[ast.stmt]]]:
         if not isinstance(step, (ast.Continue, ast.Break)):
             yield "a step before the loop that belongs inside it", [step, _changed(one, body=rest)]
             yield "a step after the loop that belongs inside it", [_changed(one, body=rest), step]
-    yield "a loop that ends after its first turn", [_changed(one, body=[*one.body, ast.Break()])]
+    yield ENDS_EARLY, [_changed(one, body=[*one.body, ast.Break()])]
     items = ast.Call(ast.Name("list", ast.Load()), [one.iter], [])
     later = ast.Subscript(items, ast.Slice(ast.Constant(1)), ast.Load())
-    yield "a loop without its first turn", [_changed(one, iter=later)]
+    yield NO_FIRST, [_changed(one, iter=later)]
     turned = _changed(later, slice=ast.Slice(None, ast.UnaryOp(ast.USub(), ast.Constant(1))))
-    yield "a loop without its last turn", [_changed(one, iter=turned)]
+    yield NO_LAST, [_changed(one, iter=turned)]
     backwards = _changed(later, slice=ast.Slice(None, None, ast.UnaryOp(ast.USub(), ast.Constant(1))))
     yield "a loop that runs in the other order", [_changed(one, iter=backwards)]
 
@@ -410,7 +412,7 @@ def _of_assignment(one: ast.AugAssign) -> Iterator[tuple[str, list[ast.stmt]]]:
 
 
 def _of_try(one: ast.Try) -> Iterator[tuple[str, list[ast.stmt]]]:
-    yield "nothing restored after an exception (try ... finally)", [*one.body, *one.finalbody]
+    yield NOT_RESTORED, [*one.body, *one.finalbody]
 
 
 STATEMENTS: dict[type, Callable[[Any], Iterator[tuple[str, list[ast.stmt]]]]] = {

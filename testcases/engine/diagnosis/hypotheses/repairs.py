@@ -19,12 +19,10 @@ from typing import Any, Self
 from ...catalog import lesson as read_lesson
 from ...execution import LocalEvaluator, Outcome, Request
 from ...report import same_outcome
-from .code_mutants import UNSAFE, Place, Slot, code_with, edits_in, readable, slots, tree_with, words_of_edit
+from .code_mutants import NO_REPAIR, UNSAFE, Place, Slot, code_with, edits_in, readable, slots, tree_with, words_of_edit
 from .mutation_bench import SECONDS, Bench, Code, bare_function, compiled
 
 MOST_ENDLESS, SHOWN = 3, 60
-SAYS_NOTHING = "a loop that ends", "a loop without", "an absolute value", "nothing restored", "a case left out"
-"""Kinds of edits that are no repair anybody would make."""
 UNDONE = {
     "before the loop that belongs inside it": "in the loop that belongs before it",
     "after the loop that belongs inside it": "in the loop that belongs after it",
@@ -125,7 +123,7 @@ class OwnCode(Code):
         less there."""
         found = []
         for nodes, kind, slot, new in itertools.chain(_tails(self), _idioms(self), edits_in(self, readable(self))):
-            if not kind.startswith(SAYS_NOTHING):
+            if kind not in NO_REPAIR:
                 words = words_of_edit(slot, new)
                 left = sum(abs(surplus[word] + count) - abs(surplus[word]) for word, count in words.items())
                 order = left, not isinstance(new, list)  # A whole step, of two that are as near.
