@@ -48,9 +48,10 @@ class Result:
     cause: str | None = None
     requests: Sequence[Request] = ()
     """Some of those that were answered with a value, where the test passed."""
-
     share: float = 0.0
     """Of the points, where the test did not pass."""
+    told: str = ""
+    """The message without the cause, where it says one."""
 
     @property
     def score(self) -> int:

@@ -121,8 +121,8 @@ def _fail(answer: Answer, kind: str, lines: list[str], share: float = 0.0) -> No
     tail = [f"Likely cause: {cause.name}: {cause.why}"] if cause else []
     tail.append(f'Read: tutorial/{lesson}/README.md, "{section_for(lesson, exercise)}"')
     tail.append(f"Hint: make hint LESSON={read_lesson(lesson).number} EXERCISE={exercise}")
-    text = report(f"{lesson} · {exercise} · {kind}", [line for line in lines if line], tail)
-    failed = CheckFailed(text, lesson, exercise, kind, cause.name if cause else None, share)
+    said = report(f"{lesson} · {exercise} · {kind}", [line for line in lines if line], tail)
+    failed = CheckFailed(said, lesson, exercise, kind, cause.name if cause else None, share)
     failed.outcome, failed.error = answer.outcome, answer.outcome.error
     raise failed
 

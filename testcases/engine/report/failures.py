@@ -2,7 +2,7 @@
 
 import re
 import textwrap
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,10 +19,29 @@ WHOLE = re.compile(r"(?<![\w.+-])-?\d+(?=[,\]]|$)")
 """A number without a point."""
 
 
+class Report(NamedTuple):
+    """The lines that a student reads."""
+
+    failure: list[str]
+    """The title, what was expected and got."""
+    advice: list[str]
+    """The cause, where to read."""
+    call: list[str]
+    """And what it printed."""
+
+    def __str__(self) -> str:
+        return "\n".join([*self.failure, *self.advice, *self.call])
+
+    @property
+    def without_advice(self) -> str:
+        return "\n".join([*self.failure, *self.call])
+
+
 class CheckFailed(AssertionError):
     """A check on an answer failed; its text is the whole report.
 
     Attributes:
+        report: the same, in its parts.
         lesson, exercise: what was called.
         kind: short name of the failure, such as "wrong value".
         cause: name of the wrong answer that gives this answer, or None.
@@ -36,10 +55,11 @@ class CheckFailed(AssertionError):
     error: StudentError | None = None
 
     def __init__(
-        self, text: str, lesson: str, exercise: str, kind: str, cause: str | None = None, share: float = 0.0
+        self, report: Report, lesson: str, exercise: str, kind: str, cause: str | None = None, share: float = 0.0
     ) -> None:
-        super().__init__(text)
-        self.lesson, self.exercise, self.kind, self.cause, self.share = lesson, exercise, kind, cause, share
+        super().__init__(str(report))
+        self.report, self.lesson, self.exercise = report, lesson, exercise
+        self.kind, self.cause, self.share = kind, cause, share
 
 
 class NotStarted(Exception):
@@ -60,13 +80,13 @@ class Blocked(Exception):
 
 def report(
     title: str, body: list[str], tail: list[str], called: list[str] | None = None, printed: list[str] | None = None
-) -> str:
+) -> Report:
     """The title, what was expected and got, the whole tail (the cause, where to read), as much of the call as fits into
     MAX_LINES, and what was printed."""
     lines, tail, call = ([line for text in texts for line in wrap(text)] for texts in (body, tail, called or []))
     lines = _cut(lines, max(LEAST, MAX_LINES - 1 - len(tail) - bool(call)))
     call = _cut(call, max(1, MAX_LINES - 1 - len(tail) - len(lines)))
-    return "\n".join([title, *lines, *tail, *call, *(printed or ())])
+    return Report([title, *lines], tail, [*call, *(printed or ())])
 
 
 def _cut(lines: list[str], room: int) -> list[str]:

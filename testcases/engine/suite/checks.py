@@ -157,13 +157,13 @@ class Answer:
         """The number that the test expects is not the reference's: nothing is said of the student's code."""
         folder = f"testcases/{self.request.lesson}"
         lines = [f"expected {show(wanted)}, which is not the right answer: {show(self._right_part())}"]
-        text = report(
+        said = report(
             f"{self.request.lesson} · {self.request.exercise} · this test was changed",
             lines,
             [f"Likely cause: a number in {folder} was edited: git checkout {folder} brings the tests back"],
             [_show_call(self.request)],
         )
-        raise CheckFailed(text, self.request.lesson, self.request.exercise, "this test was changed")
+        raise CheckFailed(said, self.request.lesson, self.request.exercise, "this test was changed")
 
     def gradient_equals(self, *, atol: float | None = None, rtol: float | None = None, **expected: Any) -> Answer:
         """The gradient by argument: `.gradient_equals(log_probs=[...])`; None: nothing may flow there."""
@@ -378,8 +378,8 @@ class Answer:
             tail += diagnosis.advice(asked, lines)
         if isinstance(listed, Suspect):  # The smallest input that shows the bug is for the student to find.
             lines, called = section_of(asked.lesson, asked.exercise).split("\n\n")[1:2], []
-        text = report(head, lines, tail, called, printed_lines(outcome))
-        failed = CheckFailed(text, asked.lesson, asked.exercise, kind, listed.name if listed else None)
+        said = report(head, lines, tail, called, printed_lines(outcome))
+        failed = CheckFailed(said, asked.lesson, asked.exercise, kind, listed.name if listed else None)
         failed.request, failed.outcome, failed.error = asked, outcome, error
         raise failed
 

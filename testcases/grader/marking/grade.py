@@ -213,7 +213,8 @@ def _failed(entry: Entry, verdict: Exception) -> Result:
         text = f"{entry.lesson} · {entry.exercise} · wrong answer\n{clean(str(verdict))[:2000]}"
         return Result(entry, WRONG, text)
     status = _status_of(verdict.error) if verdict.error else WRONG
-    return Result(entry, status, str(verdict), verdict.cause, share=verdict.share if status == WRONG else 0.0)
+    share, told = verdict.share if status == WRONG else 0.0, verdict.report.without_advice if verdict.cause else ""
+    return Result(entry, status, str(verdict), verdict.cause, share=share, told=told)
 
 
 def _status_of(error: StudentError) -> str:
@@ -251,14 +252,15 @@ def _summary(results: list[Result]) -> dict[str, Any]:
             lost[result.status] = lost.get(result.status, 0) + result.entry.points
         first = [name for name in FIRST if name in lost]
         status = first[0] if first else max(lost, key=lambda name: lost[name])
-    told = next((result for result in failed if result.status == status), None)
-    cause = next((result for result in failed if result.cause), None)
+    first_of_it = next((result for result in failed if result.status == status), None)
+    cause = next((_cause(result.entry.lesson, result.cause) for result in failed if result.cause), None)
     return {
         "score": sum(result.score for result in results),
         "max_score": sum(result.entry.points for result in results),
         "status": status,
-        "likely_cause": _cause(cause.entry.lesson, cause.cause) if cause else None,
-        "message": told.message if told else "",
+        "likely_cause": cause,
+        "message": first_of_it.message if first_of_it else "",
+        "told": (cause and first_of_it.told) or first_of_it.message if first_of_it else "",
         "tests": [result.as_json() for result in results],
     }
 

@@ -70,20 +70,12 @@ class ExerciseMarks:
     max_score: float
     status: str
     likely_cause: Cause | None
-    message: Lines
+    told: Lines
+    """The message without the cause, which is told beside it."""
     tests: tuple[TestMark, ...]
     given: bool = field(default=False, metadata=LATER)
     """The instructor's points, and not the tests'."""
     comments: tuple[str, ...] = field(default=(), metadata=LATER)
-
-    @property
-    def told(self) -> str:
-        """The message without the cause, which is told beside it."""
-        if not self.likely_cause:
-            return self.message
-        before, _, rest = self.message.partition("\nLikely cause:")
-        _, called, call = rest.partition("\ncalled   ")
-        return before + called + call
 
 
 @dataclass(frozen=True)
@@ -317,10 +309,12 @@ def only(out: Path) -> MarkSheet:
 
 
 def _in_lists(data: dict[str, Any]) -> dict[str, Any]:
-    """Lessons, by number whatever the order in the file, and exercises as lists, each with its name."""
+    """Lessons, by number whatever the order in the file, and exercises as lists, each with its name. A file of an older
+    course has the message alone."""
     lessons = []
     for lesson, found in sorted(data["lessons"].items()):
-        exercises = [{**one, "lesson": lesson, "name": name} for name, one in found["exercises"].items()]
+        named = ((one, {"lesson": lesson, "name": name}) for name, one in found["exercises"].items())
+        exercises = [{"told": one["message"], **one, **place} for one, place in named]
         lessons.append({**found, "name": lesson, "exercises": exercises})
     return {**data, "lessons": lessons}
 

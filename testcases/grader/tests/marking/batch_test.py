@@ -132,6 +132,8 @@ def test_a_wrong_answer_has_its_cause(undisturbed: Path):
     exercise = results(undisturbed)["student1"]["lessons"]["lesson04_gae"]["exercises"]["td_errors"]
     assert exercise["status"] == "wrong" and 0 < exercise["score"] < exercise["max_score"]
     assert exercise["likely_cause"] and set(exercise["likely_cause"]) == {"name", "why", "read"}
+    assert "Likely cause" in exercise["message"] and "Likely cause" not in exercise["told"]
+    assert exercise["told"].splitlines()[-1] == exercise["message"].splitlines()[-1]
 
 
 def test_killed_again_and_again_and_then_left_alone(few: Path, undisturbed: Path, tmp_path: Path):

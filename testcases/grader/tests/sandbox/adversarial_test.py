@@ -103,7 +103,7 @@ def test_the_results_are_as_the_schema_says(batch: Path):
         for lesson in result["lessons"].values():
             assert lesson["score"] == sum(one["score"] for one in lesson["exercises"].values())
             for exercise in lesson["exercises"].values():
-                assert set(exercise) == {"score", "max_score", "status", "likely_cause", "message", "tests"}
+                assert set(exercise) == {"score", "max_score", "status", "likely_cause", "message", "told", "tests"}
                 assert exercise["status"] in set(STATUSES) - {"grader-error"}, exercise["message"]
                 assert (exercise["status"] == "passed") == (exercise["score"] == exercise["max_score"])
                 tests += exercise["tests"]
