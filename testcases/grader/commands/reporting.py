@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..marking import Assignment, Row, Secret
-from ..reports.marks import overrides, roster, settling
+from ..reports.marks import adjustments, overrides, roster
 from ..status import NOT_SANDBOXED
 
 OUT = "runs/check"
@@ -44,12 +44,12 @@ def given_for(out: Path, roster_file: str, assignment: Assignment) -> Given:
     if roster_file and not Path(roster_file).is_file():
         raise ValueError(f"ROSTER: expected a CSV file, and there is none at {roster_file!r}")
     place = Path(roster_file) if roster_file else None
-    settling.check_columns(assignment, roster.read(place) if place else None)
+    adjustments.check_columns(assignment, roster.read(place) if place else None)
     return Given(out, place, assignment, overrides.read(out, assignment.names))
 
 
 def report(given: Given, rows: Sequence[Row], submissions: Path | None, kind: str, secret: Secret) -> int:
-    """Write all reports and show the marks; 1 where the grader failed, or where something could not be settled."""
+    """Write all reports and show the marks; 1 where the grader failed, or where something could not be decided."""
     from rich.console import Console
 
     from ..reports import write_reports

@@ -18,7 +18,7 @@ from typing import Any
 from ppo_by_hand.core.files import write_json
 
 from ..marking import Assignment, Row, Secret, from_dict, kept_in, read_result, row_of, secret_of
-from ..reports import settle
+from ..reports import marks_of
 from ..reports.marks import MarkSheet, clean, overrides
 
 RUN, SIGNED = "run.json", "signed.json"
@@ -65,7 +65,7 @@ def sign(out: Path, secret: Secret) -> str:
 
     assignment, roster = from_dict(run["assignment"]), Path(run["roster"]) if run["roster"] else None
     decided = overrides.read(out, assignment.names)
-    marks = settle(out, rows, roster, assignment, decided, secret)
+    marks = marks_of(out, rows, roster, assignment, decided, secret)
     if marks.problems:
         raise ValueError(f"not signed, since something is open: {marks.problems[0]}")
     data = {

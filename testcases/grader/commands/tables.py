@@ -55,6 +55,6 @@ def gradebook(sheets: Sequence[MarkSheet]) -> Table:
         score = "" if sheet.mark is None else points(sheet.mark)
         told = [*filter(None, [sheet.lateness]), *sheet.all_notes]
         notes = Text("\n".join(told[:3]) + ("\n..." if len(told) > 3 else ""))
-        status = sheet.status if sheet.settled.counts else OTHER_ATTEMPT
+        status = sheet.status if sheet.adjustments.counts else OTHER_ATTEMPT
         table.add_row(Text(sheet.shown), f"{score}/{points(sheet.max_score or 0)}", Text(status), notes)
     return table

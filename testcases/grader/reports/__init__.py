@@ -34,7 +34,7 @@ class Reports:
 
     sheets: Sequence[MarkSheet]
     problems: Sequence[str]
-    """What could not be settled, in a sentence each."""
+    """What could not be decided, in a sentence each."""
     files: list[Path]
 
 
@@ -65,13 +65,13 @@ def write_reports(
     from ..marking import everything
 
     assignment = assignment or everything()
-    settled = settle(out, rows, roster_file, assignment, overrides, secret)
-    written = [*_tables(out, settled, assignment), *_pages(out, settled, assignment, submissions)]
+    adjusted = marks_of(out, rows, roster_file, assignment, overrides, secret)
+    written = [*_tables(out, adjusted, assignment), *_pages(out, adjusted, assignment, submissions)]
     _remove_old(out, set(written))
-    return Reports(settled.sheets, settled.problems, written)
+    return Reports(adjusted.sheets, adjusted.problems, written)
 
 
-def settle(
+def marks_of(
     out: Path,
     rows: Sequence[Row],
     roster_file: Path | None,
@@ -81,22 +81,22 @@ def settle(
 ) -> Class:
     """The marks of a batch; the arguments are those of `write_reports`."""
     # Imported here, since gradescope and classroom are also run as programs of their own.
-    from .marks import roster, settling, sheets
+    from .marks import adjustments, roster, sheets
 
     people = roster.read(roster_file) if roster_file else None
     found = sheets.load(out, rows, secret)
     found = roster.of_members(found, people) if people else found
     matching = roster.match(found, people, bool(assignment.attempts)) if people else None
-    settled = settling.settle(settling.Class(found, people, matching), assignment, overrides)
-    return replace(settled, sheets=sheets.in_order(settled.sheets))
+    adjusted = adjustments.apply(adjustments.Class(found, people, matching), assignment, overrides)
+    return replace(adjusted, sheets=sheets.in_order(adjusted.sheets))
 
 
-def _tables(out: Path, settled: Class, assignment: Assignment) -> list[Path]:
+def _tables(out: Path, adjusted: Class, assignment: Assignment) -> list[Path]:
     """What other systems read."""
     from .formats import gradescope, junit
     from .marks import tables
 
-    found, people, matching = settled.sheets, settled.roster, settled.matching
+    found, people, matching = adjusted.sheets, adjusted.roster, adjusted.matching
     written = [
         tables.gradebook(out / "gradebook.csv", found, matching),
         tables.canvas(
@@ -114,33 +114,33 @@ def _tables(out: Path, settled: Class, assignment: Assignment) -> list[Path]:
     return [*written, *(junit.write(out / "junit", sheet) for sheet in found)]
 
 
-def _pages(out: Path, settled: Class, assignment: Assignment, submissions: Path | None) -> list[Path]:
+def _pages(out: Path, adjusted: Class, assignment: Assignment, submissions: Path | None) -> list[Path]:
     """What people read."""
     from .marks import tables
     from .pages import feedback, pages, similarity, urgency
 
-    found = settled.sheets
+    found = adjusted.sheets
     similar = similarity.Report(notes=() if submissions else ("Nobody was compared: SUBMISSIONS was not given.",))
     if submissions and len(found) > 1:
         similar = similarity.look(submissions, {sheet.student: sheet.shown for sheet in found})
     problems: list[tuple[str, int | None, str, str]]
-    problems = [("overrides", None, "", problem) for problem in settled.problems]
-    problems += settled.matching.problems if settled.matching else []
+    problems = [("overrides", None, "", problem) for problem in adjusted.problems]
+    problems += adjusted.matching.problems if adjusted.matching else []
     written = [tables.write_rows(out / "similarity.csv", similarity.rows(similar))]
     written += [pages.write_student(out / "report" / "students", sheet, assignment.title) for sheet in found]
     written += [pages.write_code(out / "report" / "code", sheet, assignment.title) for sheet in found]
-    unknown = _unknown(settled)
-    urgent = urgency.looks(found, unknown, settled.problems, assignment)
+    unknown = _unknown(adjusted)
+    urgent = urgency.looks(found, unknown, adjusted.problems, assignment)
     written += pages.write_class(out / "report", found, similar, problems, assignment, urgent)
     return written + feedback.write(out / "feedback", found, assignment.title)
 
 
-def _unknown(settled: Class) -> dict[str, str]:
+def _unknown(adjusted: Class) -> dict[str, str]:
     """Page -> why the roster has nobody for it."""
-    if not settled.matching:
+    if not adjusted.matching:
         return {}
-    known, why = settled.matching.person_of, settled.matching.ambiguous
-    pages = [sheet.page for sheet in settled.sheets if sheet.page not in known]
+    known, why = adjusted.matching.person_of, adjusted.matching.ambiguous
+    pages = [sheet.page for sheet in adjusted.sheets if sheet.page not in known]
     return {page: why.get(page, "no line of the roster fits it") for page in pages}
 
 

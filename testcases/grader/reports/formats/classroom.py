@@ -16,7 +16,7 @@ from testcases.engine.catalog import ROOT
 
 from ...marking import everything, from_file
 from ...status import GRADER, PASSED
-from ..marks import MarkSheet, clean, clean_lines, only, settling
+from ..marks import MarkSheet, adjustments, clean, clean_lines, only
 from ..marks import points as points_of
 
 MAX_OUTPUT = 500
@@ -102,7 +102,7 @@ def points(sheet: MarkSheet) -> dict[str, Any]:
 def write_output(out: Path, target: Path) -> int:
     """Append the step's output, in base64, to the file that GitHub names; 0 if there is a verdict."""
     asked = from_file(ROOT / "assignment.toml") if (ROOT / "assignment.toml").exists() else everything()
-    sheet = settling.settle(settling.Class([only(out)]), asked).sheets[0]
+    sheet = adjustments.apply(adjustments.Class([only(out)]), asked).sheets[0]
     for exercise in sheet.exercises:
         score = f"{points_of(exercise.score):>5}/{points_of(exercise.max_score):<5}"
         print(f"| {score} {exercise.status:17}{exercise.lesson} {exercise.name}")

@@ -17,7 +17,7 @@ from ppo_by_hand.core.files import write_json
 
 from ...marking import Assignment, asked_for, everything, from_file
 from ...status import PASSED
-from ..marks import ExerciseMarks, MarkSheet, only, points, settling
+from ..marks import ExerciseMarks, MarkSheet, adjustments, only, points
 
 ROOT = Path(__file__).resolve().parents[4]
 FILES = ("Makefile", "pyproject.toml", "requirements.lock", "LICENSE")
@@ -111,8 +111,8 @@ def make_autograder_zip(path: Path, assignment: Assignment | None = None) -> Pat
 
 def hand_over(out: Path, target: Path, assignment: Assignment | None = None) -> None:
     """Write the results.json of the one submission that was graded into `out`, or one that says that there is none."""
-    settled = settling.settle(settling.Class([only(out)]), assignment or everything())
-    write_json(target, results(settled.sheets[0]))
+    adjusted = adjustments.apply(adjustments.Class([only(out)]), assignment or everything())
+    write_json(target, results(adjusted.sheets[0]))
 
 
 def toml_of(assignment: Assignment) -> str:

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from ppo_by_hand.faces import face
 
 if TYPE_CHECKING:
+    from .adjustments import Class, time_said
     from .overrides import Override
-    from .settling import Class, time_said
     from .sheets import ExerciseMarks, File, LessonMarks, MarkSheet, Raw, TestMark, only
     from .tables import points
     from .text import cell, clean, clean_lines, slug

@@ -66,8 +66,8 @@ def check_columns(assignment: Assignment, roster: Roster | None) -> None:
             raise ValueError(f"due.{key}: expected a column {clean(column)!r} in the roster, and {got}")
 
 
-def settle(found: Class, assignment: Assignment, overrides: Sequence[Override] = ()) -> Class:
-    """The sheets with their marks; what cannot be settled is in the problems.
+def apply(found: Class, assignment: Assignment, overrides: Sequence[Override] = ()) -> Class:
+    """The sheets with their marks; what cannot be decided is in the problems.
 
     Raises:
         ValueError: the roster lacks a column that the assignment names.
@@ -196,7 +196,7 @@ def _given_exercises(sheet: MarkSheet, overrides: Sequence[Override]) -> MarkShe
 
 def _late(sheet: MarkSheet, found: Class, assignment: Assignment, overrides: Sequence[Override]) -> MarkSheet:
     """With what lateness costs. Whoever's time is not known is late only if the system itself says so, by one day."""
-    settled = replace(sheet.settled, tests=sheet.score)
+    adjusted = replace(sheet.adjustments, tests=sheet.score)
     decided = [one.days_late for one in overrides if one.days_late is not None]
     days = 0
     if decided:
@@ -211,14 +211,14 @@ def _late(sheet: MarkSheet, found: Class, assignment: Assignment, overrides: Seq
             days, why = 1, f"{sheet.system} says that it came late, not when: counted as one day"
         elif sheet.system == CANVAS and unknown and not sheet.is_late:
             why = ""  # Canvas marks what is late, so this is not
-        settled = replace(settled, notes=(*settled.notes, *filter(None, [why])))
+        adjusted = replace(adjusted, notes=(*adjusted.notes, *filter(None, [why])))
     if not days:
-        return replace(sheet, settled=settled)
+        return replace(sheet, adjustments=adjusted)
     off = 0.0
     if sheet.score is not None and sheet.max_score:
         off = min(sheet.score, tidy(sheet.max_score * assignment.percent_off(days) / 100))
         sheet = replace(sheet, score=tidy(sheet.score - off))
-    return replace(sheet, settled=replace(settled, days_late=days, late_points=tidy(off)))
+    return replace(sheet, adjustments=replace(adjusted, days_late=days, late_points=tidy(off)))
 
 
 def _due_of(sheet: MarkSheet, found: Class, due: Due) -> tuple[datetime | None, str]:
@@ -244,7 +244,7 @@ def _too_many_late(sheets: Sequence[MarkSheet], assignment: Assignment) -> list[
     sources = {sheet.system for sheet in sheets} if due else set()
     for system in sorted(sources):
         mine = [sheet for sheet in sheets if sheet.system == system and sheet.lessons]
-        late = sum(sheet.settled.days_late > 0 for sheet in mine)
+        late = sum(sheet.adjustments.days_late > 0 for sheet in mine)
         if len(mine) >= FEW and late > len(mine) / 2:
             known = {EXPORT: "what the export says", FILES: "the times of the files"}
             by = known.get(due.handed_in, f"the roster's column {clean(due.handed_in)!r}") if due else ""
@@ -287,13 +287,13 @@ def _given_mark(sheet: MarkSheet, assignment: Assignment, overrides: Sequence[Ov
     """The instructor's word is the last."""
     whole = [one for one in overrides if not one.exercise]
     comments = tuple(one.comment for one in whole if one.comment)
-    sheet = replace(sheet, settled=replace(sheet.settled, comments=comments))
+    sheet = replace(sheet, adjustments=replace(sheet.adjustments, comments=comments))
     scores = [one.score for one in whole if one.score is not None]
     if not scores:
         return sheet
-    settled = replace(sheet.settled, given=True, days_late=0, late_points=0)
+    adjusted = replace(sheet.adjustments, given=True, days_late=0, late_points=0)
     most = sheet.max_score if sheet.max_score is not None else tidy(assignment.total)
-    return replace(sheet, settled=settled, status=GRADED, score=tidy(scores[0]), max_score=most)
+    return replace(sheet, adjustments=adjusted, status=GRADED, score=tidy(scores[0]), max_score=most)
 
 
 def _attempts(found: Class, assignment: Assignment) -> Class:
@@ -339,5 +339,5 @@ def _rank(sheet: MarkSheet, assignment: Assignment) -> tuple[float, ...]:
 def _attempt(sheet: MarkSheet, counting: MarkSheet | None) -> MarkSheet:
     note = f"another attempt counts: {counting.told_when}" if counting else "it is not known which attempt came last"
     note = "of several attempts this one counts" if counting is sheet else note
-    settled = replace(sheet.settled, counts=counting is sheet, notes=(*sheet.settled.notes, note))
-    return replace(sheet, settled=settled)
+    adjusted = replace(sheet.adjustments, counts=counting is sheet, notes=(*sheet.adjustments.notes, note))
+    return replace(sheet, adjustments=adjusted)

@@ -144,8 +144,8 @@ class Changed:
 
 
 @dataclass(frozen=True)
-class Settled:
-    """What the assignment and the instructor made of the points (see settling.py)."""
+class Adjustments:
+    """What the assignment and the instructor made of the points (see adjustments.py)."""
 
     tests: float | None = None
     """Points before lateness."""
@@ -186,13 +186,13 @@ class MarkSheet:
     is_late: bool = False
     system: str = ""
     exported: tuple[Raw, ...] = ()
-    settled: Settled = field(default=Settled(), metadata=LATER)
+    adjustments: Adjustments = field(default=Adjustments(), metadata=LATER)
     name: str = field(default="", metadata=LATER)
     """What the roster calls them."""
 
     def __post_init__(self) -> None:
         failed = any(exercise.status == GRADER and not exercise.given for exercise in self.exercises)
-        if (self.score is None or failed) and not self.settled.given:
+        if (self.score is None or failed) and not self.adjustments.given:
             object.__setattr__(self, "status", GRADER)
 
     @property
@@ -212,7 +212,7 @@ class MarkSheet:
     @property
     def mark(self) -> float | None:
         """What may go into a gradebook: none where the grader failed, and none where there was nothing to grade."""
-        return self.score if self.status == GRADED and self.settled.counts else None
+        return self.score if self.status == GRADED and self.adjustments.counts else None
 
     @property
     def percent(self) -> float | None:
@@ -225,18 +225,18 @@ class MarkSheet:
     @property
     def all_notes(self) -> tuple[str, ...]:
         """Those of the grader, and those of the assignment."""
-        return (*self.notes, *self.settled.notes)
+        return (*self.notes, *self.adjustments.notes)
 
     @property
     def comments(self) -> tuple[str, ...]:
         """The instructor's, on the whole and on each exercise."""
         of_exercises = [f"{one.name}: {comment}" for one in self.exercises for comment in one.comments]
-        return (*self.settled.comments, *of_exercises)
+        return (*self.adjustments.comments, *of_exercises)
 
     @property
     def lateness(self) -> str:
         """Such as "2 days late: -3 points"; empty if it is in time."""
-        days, points = self.settled.days_late, self.settled.late_points
+        days, points = self.adjustments.days_late, self.adjustments.late_points
         cost = f": -{points:g} points" if points else ""
         return f"{days} day{'s' * (days > 1)} late{cost}" if days else ""
 

@@ -11,7 +11,7 @@ from ppo_by_hand.core.files import write_text
 from ...marking import TITLE
 from ...status import GRADER, OTHER_ATTEMPT
 from .roster import UNCLEAR, Matching, Person, Roster
-from .sheets import MarkSheet, Raw, Settled, tidy
+from .sheets import Adjustments, MarkSheet, Raw, tidy
 from .text import cell, clean
 
 MARK, MOST = "mark", "most"
@@ -41,10 +41,10 @@ def gradebook(path: Path, sheets: Sequence[MarkSheet], matching: Matching | None
             sheet.mark,
             sheet.max_score,
             sheet.percent,
-            sheet.status if sheet.settled.counts else OTHER_ATTEMPT,
+            sheet.status if sheet.adjustments.counts else OTHER_ATTEMPT,
             *(scores.get(lesson) for lesson in lessons),
-            sheet.settled.days_late,
-            sheet.settled.late_points,
+            sheet.adjustments.days_late,
+            sheet.adjustments.late_points,
             " | ".join(sheet.all_flags),
             " | ".join(sheet.comments),
             " | ".join([*sheet.all_notes, *_roster_notes(sheet, matching)]),
@@ -100,7 +100,7 @@ def moodle_worksheet(path: Path, sheets: Sequence[MarkSheet], roster: Roster, ma
     grade = names.index("grade")
     comment = names.index("feedback comments") if "feedback comments" in names else None
     maximum = names.index("maximum grade") if "maximum grade" in names else None
-    by_page = {sheet.page: sheet for sheet in sheets if sheet.settled.counts}
+    by_page = {sheet.page: sheet for sheet in sheets if sheet.adjustments.counts}
     by_row = {person.row: page for page, person in matching.person_of.items() if page in by_page}
     rows: list[list[object]] = [list(roster.header)]
     for person in roster.people:
@@ -167,7 +167,7 @@ def roster_report(path: Path, sheets: Sequence[MarkSheet], matching: Matching) -
     rows: list[Sequence[object]] = [["problem", "roster_line", "name", "what_to_do"], *matching.problems]
     why = {GRADER: "the grader failed here: the mark is in no import file; grade again"}
     ungraded = "there was nothing to grade: no mark is in any import file; look at it yourself"
-    without = [sheet for sheet in sheets if sheet.mark is None and sheet.settled.counts]
+    without = [sheet for sheet in sheets if sheet.mark is None and sheet.adjustments.counts]
     rows += [("no verdict", None, sheet.student, why.get(sheet.status, ungraded)) for sheet in without]
     return write_rows(path, rows)
 
@@ -196,7 +196,7 @@ def _marked(sheets: Sequence[MarkSheet], matching: Matching | None) -> list[tupl
 
 def _nothing(person: Person, sheets: Iterable[MarkSheet]) -> MarkSheet:
     most = max((sheet.max_score or 0 for sheet in sheets), default=0)
-    return MarkSheet(Raw(person.shown), "", 0, most, settled=Settled(comments=("nothing handed in",)))
+    return MarkSheet(Raw(person.shown), "", 0, most, adjustments=Adjustments(comments=("nothing handed in",)))
 
 
 def _roster_notes(sheet: MarkSheet, matching: Matching | None) -> list[str]:

@@ -44,7 +44,7 @@ def write(folder: Path, sheets: Sequence[MarkSheet], title: str) -> list[Path]:
         own = folder / "students" / sheet.page
         written += [write_text(own / PAGE, page), write_text(own / TEXT, text)]
         both = {PAGE: page.encode(), TEXT: text.encode()}
-        if not sheet.settled.counts or often[sheet.system, sheet.student, sheet.exported] > 1:
+        if not sheet.adjustments.counts or often[sheet.system, sheet.student, sheet.exported] > 1:
             continue
         if sheet.system == "Moodle":
             moodle.update({f"{_safe(sheet.student)}/{PAGE}": both[PAGE]})
@@ -61,18 +61,18 @@ def write(folder: Path, sheets: Sequence[MarkSheet], title: str) -> list[Path]:
 def markdown(sheet: MarkSheet, title: str) -> str:
     """The page as a text. What came from a student is indented: nothing in it is markup."""
     lines = [f"# {_plain(title)}", ""]
-    if sheet.mark is None and sheet.settled.counts:
+    if sheet.mark is None and sheet.adjustments.counts:
         lines += ["No mark: this was not graded. It is not a mark of 0.", ""]
     elif sheet.score is not None:
         lines += [f"**{points(sheet.score)} of {points(sheet.max_score or 0)} points**", ""]
     if sheet.lateness:
         lines += [f"{sheet.lateness}.", ""]
-    if sheet.settled.given:
+    if sheet.adjustments.given:
         lines += ["Your instructor gave this mark.", ""]
-    for comment in sheet.settled.comments:
+    for comment in sheet.adjustments.comments:
         lines += [_indented(comment), ""]
     lines += [f"    {note}" for note in (*sheet.flags, *sheet.all_notes)]
-    for lesson in sheet.lessons if sheet.mark is not None or not sheet.settled.counts else ():
+    for lesson in sheet.lessons if sheet.mark is not None or not sheet.adjustments.counts else ():
         lines += ["", f"## {_plain(lesson.short)}: {points(lesson.score)} of {points(lesson.max_score)}", ""]
         for exercise in lesson.exercises:
             lines += _exercise(exercise)

@@ -71,7 +71,7 @@ def write_class(
     urgent: Sequence[Look] = (),
 ) -> list[Path]:
     """The class page and its figures; `matching` holds what did not fit the roster, `urgent` who needs a look."""
-    counting = [sheet for sheet in sheets if sheet.settled.counts]
+    counting = [sheet for sheet in sheets if sheet.adjustments.counts]
     analysis = items(counting)
     drawn = figures.draw(folder / "figures", counting, analysis)
     percents = [sheet.percent for sheet in sheets if sheet.percent is not None]
@@ -82,8 +82,8 @@ def write_class(
             sheets=sheets,
             assignment=assignment or everything(),
             due=_told_due(assignment),
-            late=sum(sheet.settled.days_late > 0 for sheet in counting),
-            given=sum(sheet.settled.given or any(one.given for one in sheet.exercises) for sheet in counting),
+            late=sum(sheet.adjustments.days_late > 0 for sheet in counting),
+            given=sum(sheet.adjustments.given or any(one.given for one in sheet.exercises) for sheet in counting),
             items=analysis,
             mistakes=mistakes(analysis),
             similar=similar,

@@ -29,11 +29,11 @@ def looks(
     """
     Args:
         unknown: page -> why the roster has nobody for it.
-        problems: what could not be settled.
+        problems: what could not be decided.
     """
     found = [Look(OVERRIDE, "", problem) for problem in problems]
     for sheet in sheets:
-        for kind, why in _reasons(sheet, unknown, assignment) if sheet.settled.counts else ():
+        for kind, why in _reasons(sheet, unknown, assignment) if sheet.adjustments.counts else ():
             found.append(Look(kind, sheet.shown, why, sheet.page))
     return sorted(found, key=lambda one: (ORDER.index(one.kind), one.name.casefold(), one.page))
 
@@ -51,5 +51,5 @@ def _reasons(sheet: MarkSheet, unknown: Mapping[str, str], assignment: Assignmen
     if sheet.page in unknown:
         yield UNKNOWN, unknown[sheet.page]
     by_file = bool(assignment.due and assignment.due.handed_in == FILES and not sheet.handed_in)
-    if by_file and sheet.settled.days_late:
+    if by_file and sheet.adjustments.days_late:
         yield LATE, sheet.lateness

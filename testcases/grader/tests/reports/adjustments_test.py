@@ -10,7 +10,7 @@ import pytest
 from testcases.grader.commands import tables
 from testcases.grader.marking import Assignment, Row, from_dict
 from testcases.grader.reports import Reports, write_reports
-from testcases.grader.reports.marks import overrides, roster, settling, sheets
+from testcases.grader.reports.marks import adjustments, overrides, roster, sheets
 from testcases.grader.tests.reports.data import batch_rows, exercise, grid, put, read_csv, result
 
 pytestmark = pytest.mark.usefixtures("no_figures")
@@ -26,11 +26,11 @@ def write(out: Path, data: dict[str, Any], text: str = "", roster_file: Path | N
     return write_reports(out, batch_rows(out), None, roster_file, asked, given)
 
 
-def settled(data: dict[str, Any], *results: dict[str, Any], text: str = "", out: Path) -> settling.Class:
+def adjusted(data: dict[str, Any], *results: dict[str, Any], text: str = "", out: Path) -> adjustments.Class:
     found = sheets.load(put(out, *results), batch_rows(out))
     (out / "overrides.csv").write_text(text, "utf-8")
     asked = from_dict(data)
-    return settling.settle(settling.Class(found), asked, overrides.read(out, asked.names))
+    return adjustments.apply(adjustments.Class(found), asked, overrides.read(out, asked.names))
 
 
 def test_every_report_follows_the_assignment(tmp_path: Path):
@@ -68,9 +68,9 @@ def test_every_report_follows_the_assignment(tmp_path: Path):
 def test_a_result_of_an_earlier_version_keeps_its_denominator(tmp_path: Path):
     """An exercise of then that is given now counts in the hand-ins of then."""
     older = result("ann", {"td_errors": exercise(2, 2), "given_now": exercise(0, 3)})
-    (sheet,) = settled({"lessons": [4]}, older, out=tmp_path / "points").sheets
+    (sheet,) = adjusted({"lessons": [4]}, older, out=tmp_path / "points").sheets
     assert (sheet.mark, sheet.max_score) == (2, 5)
-    (sheet,) = settled({"lessons": [4], "points": 20}, older, out=tmp_path / "twenty").sheets
+    (sheet,) = adjusted({"lessons": [4], "points": 20}, older, out=tmp_path / "twenty").sheets
     assert (sheet.mark, sheet.max_score) == (8, 20)
 
 
@@ -85,7 +85,7 @@ def test_late_days_cost_and_are_told(tmp_path: Path):
     }
     exercises = {"td_errors": exercise(2, 2), "compute_gae": exercise(2, 2)}
     found = write(put(tmp_path, *(result(name, exercises, handed_in=when) for name, when in times.items())), DUE)
-    marks = {sheet.student: (sheet.mark, sheet.settled.days_late) for sheet in found.sheets}
+    marks = {sheet.student: (sheet.mark, sheet.adjustments.days_late) for sheet in found.sheets}
     assert marks == {
         "early": (20, 0),
         "grace": (20, 0),
@@ -107,13 +107,13 @@ def test_the_time_of_a_file_makes_nobody_late_unless_asked(tmp_path: Path):
     people = {f"s{i}": {"handed_in": "", "newest_file": new, "system": "Canvas"} for i in range(4)}
     people["s3"]["is_late"] = True
     every = [result(name, exercises, **told) for name, told in people.items()]
-    found = settled(DUE, *every, out=tmp_path)
-    assert [sheet.settled.days_late for sheet in found.sheets] == [0, 0, 0, 1] and not found.problems
+    found = adjusted(DUE, *every, out=tmp_path)
+    assert [sheet.adjustments.days_late for sheet in found.sheets] == [0, 0, 0, 1] and not found.problems
     assert "Canvas says that it came late, not when" in " ".join(found.sheets[3].all_notes)
     assert not found.sheets[0].all_notes
     asked = {**DUE, "due": {"at": "2026-11-20T11:00:00+01:00", "handed_in": "files"}}
-    found = settled(asked, *every, out=tmp_path)
-    assert all(sheet.settled.days_late > 1 for sheet in found.sheets)
+    found = adjusted(asked, *every, out=tmp_path)
+    assert all(sheet.adjustments.days_late > 1 for sheet in found.sheets)
     assert found.problems == [
         "4 of 4 who handed in (Canvas) are late by the times of the files: look at the due date and at that source "
         "before you publish a mark"
@@ -131,14 +131,14 @@ def test_times_and_own_due_dates_from_columns(tmp_path: Path):
     data = {**DUE, "due": {"at": "2026-11-20T11:00:00+01:00", "column": "extension", "handed_in": "SUBMITTED"}}
     out = put(tmp_path, *(result(name, exercises) for name in ("ann", "bob", "cem")))
     found = write(out, data, "", path)
-    assert [(sheet.mark, sheet.settled.days_late) for sheet in found.sheets] == [(18, 1), (20, 0), (20, 0)]
+    assert [(sheet.mark, sheet.adjustments.days_late) for sheet in found.sheets] == [(18, 1), (20, 0), (20, 0)]
     assert "the due date 'soon'" in " ".join(found.sheets[2].all_notes)
     for key in ("column", "handed_in"):
         asked = from_dict({**data, "due": {"at": "2026-11-20T11:00:00+01:00", key: "When"}})
         with pytest.raises(ValueError, match=f"due.{key}: expected a column 'When' in the roster, and it has student"):
-            settling.check_columns(asked, roster.read(path))
+            adjustments.check_columns(asked, roster.read(path))
         with pytest.raises(ValueError, match="there is no ROSTER"):
-            settling.check_columns(asked, None)
+            adjustments.check_columns(asked, None)
 
 
 def test_the_instructors_word_is_the_last(tmp_path: Path):
@@ -147,7 +147,7 @@ def test_the_instructors_word_is_the_last(tmp_path: Path):
     text = 'student;score;days_late;comment\nann;;0;"Was ill.\nGet well!"\nbob;12,5;;By hand.\n'
     text += "cem;7;;\ndan;;2;\nnobody;3;;\n"
     every = [result("ann", **late), result("bob", failed), result("cem", status="unreadable"), result("dan")]
-    found = settled(DUE, *every, text=text, out=tmp_path)
+    found = adjusted(DUE, *every, text=text, out=tmp_path)
     assert [sheet.mark for sheet in found.sheets] == [10, 12.5, 7, 6]
     assert found.sheets[0].comments == ("Was ill.\nGet well!",) and found.sheets[1].final
     assert found.problems == ["overrides.csv, line 6: 'nobody' is the name of no submission: not applied"]
@@ -175,7 +175,7 @@ def test_an_override_follows_the_people_of_the_roster(tmp_path: Path):
 def test_points_by_hand_for_what_the_grader_failed_at(tmp_path: Path):
     failed = {"td_errors": exercise(0, 2, "grader-error"), "compute_gae": exercise(2, 2)}
     text = "student,exercise,score\nann,td_errors,5\n"
-    (one,) = settled(GAE, result("ann", failed), text=text, out=tmp_path).sheets
+    (one,) = adjusted(GAE, result("ann", failed), text=text, out=tmp_path).sheets
     assert (one.status, one.mark, one.max_score) == ("graded", 15, 20)
 
 
@@ -244,8 +244,8 @@ def test_without_a_rule_the_last_counts_where_the_system_knows_both(tmp_path: Pa
     asked = Assignment(exercises=(("lesson04_gae", "td_errors"),))
     found = sheets.load(put(tmp_path, result("ann", system=system)), [Row("ann", "r0000", 0, 0, "graded")])
     both = [replace(found[0], page=day, handed_in=f"2026-11-{day}T10:00:00") for day in ("20", "21")]
-    again = settling.settle(settling.Class(both), asked)
-    assert [sheet.settled.counts for sheet in again.sheets] == wanted
+    again = adjustments.apply(adjustments.Class(both), asked)
+    assert [sheet.adjustments.counts for sheet in again.sheets] == wanted
 
 
 def test_ones_own_lessons_are_shown_on_the_same_scale():
