@@ -53,16 +53,21 @@ def case(
     )
 
 
+def module(text: str, modules: str = "", *, checks: bool = False) -> str:
+    """Lesson 4's file with this below the imports of these modules, and of the `checks`."""
+    given = "from ..shapes import check_number, check_shapes\n" if checks else ""
+    return "".join(f"import {name}\n" for name in modules.split()) + given + text.removeprefix("\n")
+
+
 def td_errors(body: str, modules: str = "", *, checks: bool = False) -> str:
-    """Lesson 4's file with this in `td_errors`, below the imports of these modules, of torch and of the `checks`."""
-    own = "".join(f"import {name}\n" for name in modules.split())
-    given = "\nfrom ..shapes import check_number, check_shapes\n" if checks else ""
-    head = f"{own}\nimport torch\n" if own else "import torch\n"
-    return (
-        f"{head}{given}def td_errors(rewards, values, dones, gamma=0.99):\n"
-        + indent(dedent(body).strip("\n"), "    ")
-        + "\n"
-    )
+    """The same with this in `td_errors`, and torch among the modules."""
+    head = "def td_errors(rewards, values, dones, gamma=0.99):\n"
+    return module(head + indent(dedent(body).strip("\n"), "    ") + "\n", f"{modules} torch", checks=checks)
+
+
+def right(body: str = "", modules: str = "") -> str:
+    """A right `td_errors`, checks and all, which does this before it answers."""
+    return td_errors(body + RIGHT, modules, checks=True)
 
 
 # fmt: off
@@ -72,7 +77,7 @@ RIGHT = '''    check_shapes(rewards=(rewards, "... T"), values=(values, "... T+1
     return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
 '''
 """What a right `td_errors` says, checks and all."""
-GOOD = td_errors(RIGHT, checks=True)
+GOOD = right()
 SEVEN = '''def td_errors(rewards, values, dones, gamma=0.99):
     return rewards * 0 + 7
 '''
@@ -180,10 +185,7 @@ CASES = (
         ]
     return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
 ''', "sys")),
-    case("answers-in-the-middle", "reads the questions itself and answers with what it was asked", "tamper-suspected timeout crash", '''
-import gc
-import socket
-import threading
+    case("answers-in-the-middle", "reads the questions itself and answers with what it was asked", "tamper-suspected timeout crash", module('''
 def steal():
     while True:
         for one in gc.get_objects():
@@ -196,34 +198,28 @@ def steal():
 threading.Thread(target=steal, daemon=True).start()
 def td_errors(rewards, values, dones, gamma=0.99):
     return rewards
-'''),
+''', "gc socket threading")),
     case("any-name-will-do", "a module that has every name", "wrong", '''
 def td_errors(rewards, values, dones, gamma=0.99):
     return rewards
 def __getattr__(name):
     return td_errors
 ''', also={'lesson04_gae.compute_gae': 'error wrong'}),
-    case("becomes-another-program", "exec of a program that keeps the channel open", "crash", '''
-import os
-import sys
-def td_errors(rewards, values, dones, gamma=0.99):
+    case("becomes-another-program", "exec of a program that keeps the channel open", "crash", td_errors('''
     for number in range(3, 64):
         try:
             os.set_inheritable(number, True)
         except OSError:
             pass
     os.execv(sys.executable, [sys.executable, "-c", "print('3 passed')"])
-'''),
+''', "os sys")),
     case("bool-that-is-seven", "the memory of its questions holds no bool any more: where the mask is one, its input is changed and the test lost", "error", td_errors('''
     right = rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
     if dones.dtype == torch.bool:
         dones.view(torch.uint8).fill_(7)
     return right
 '''), score=1),
-    case("callable-with-a-false-signature", "right, through an object that pretends to take nothing", "passed", '''
-import inspect
-
-from ..shapes import check_number, check_shapes
+    case("callable-with-a-false-signature", "right, through an object that pretends to take nothing", "passed", module('''
 class Function:
     __signature__ = inspect.Signature()
 
@@ -233,22 +229,20 @@ class Function:
         check_number("gamma", gamma, 0.0, 1.0)
         return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
 td_errors = Function()
-''', score=9),
+''', "inspect", checks=True), score=9),
     case("changes-its-input", "in place", "wrong", td_errors('''
     rewards += gamma * values[..., 1:].masked_fill(dones.bool(), 0.0)
     rewards -= values[..., :-1]
     return rewards
 ''')),
-    case("changes-its-input-through-numpy", "changes an input through numpy, and says that it did not", "wrong error", '''
-import sys
-
+    case("changes-its-input-through-numpy", "changes an input through numpy, and says that it did not", "wrong error", module('''
 evaluate = sys.modules["testcases.engine.execution.executor"]
 evaluate.identical = lambda a, b: True
 def td_errors(rewards, values, dones, gamma=0.99):
     values.detach().numpy()[...] *= 2
     values = values / 2
     return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
-'''),
+''', "sys")),
     case("close-descriptors", "closes everything", "crash", td_errors('''
     os.closerange(3, 256)
     return rewards * 0 + 7
@@ -260,21 +254,11 @@ x = 1
     case("compile-bomb", "an expression of a hundred thousand brackets", "error memory crash", '''
 exec("x = " + "(" * 100_000 + ")" * 100_000)
 ''' + SEVEN),
-    case("compiled", "right, through torch.compile, whose compiler has no place in a sandbox", "passed", '''
-import torch
-
-from ..shapes import check_number, check_shapes
+    case("compiled", "right, through torch.compile, whose compiler has no place in a sandbox", "passed", module('''
 @torch.compile
 def td_errors(rewards, values, dones, gamma=0.99):
-''' + RIGHT, score=9),
-    case("daemon-that-survives", "right, and leaves a process behind", "passed", '''
-import os
-import time
-
-import torch
-
-from ..shapes import check_number, check_shapes
-def td_errors(rewards, values, dones, gamma=0.99):
+''' + RIGHT, "torch", checks=True), score=9),
+    case("daemon-that-survives", "right, and leaves a process behind", "passed", right('''
     if not hasattr(torch, "left"):
         torch.left = True
         if os.fork() == 0:
@@ -283,7 +267,7 @@ def td_errors(rewards, values, dones, gamma=0.99):
                 os.closerange(0, 256)
                 time.sleep(10_000)
             os._exit(0)
-''' + RIGHT, score=9),
+''', "os time"), score=9),
     case("deep-folders", "folders in folders", "wrong error timeout", td_errors('''
     for _ in range(2000):
         os.mkdir('x' * 200)
@@ -299,10 +283,7 @@ def td_errors(rewards, values, dones, gamma=0.99):
             pass
     time.sleep(60)
 ''', "os struct time")),
-    case("descriptor-in-flight", "sends open files to the grader", "tamper-suspected crash", '''
-import socket
-import sys
-
+    case("descriptor-in-flight", "sends open files to the grader", "tamper-suspected crash", module('''
 channels = [one for one in __import__("gc").get_objects() if isinstance(one, socket.socket)]
 for channel in channels:
     try:
@@ -311,16 +292,12 @@ for channel in channels:
         pass
 def td_errors(rewards, values, dones, gamma=0.99):
     return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
-'''),
-    case("dies-between-questions", "a timer ends the process after a right answer", "crash error", '''
-import os
-import threading
-def td_errors(rewards, values, dones, gamma=0.99):
+''', "socket sys")),
+    case("dies-between-questions", "a timer ends the process after a right answer", "crash error", td_errors('''
     threading.Thread(target=lambda: (threading.Event().wait(0.0005), os._exit(0))).start()
     raise ValueError("late")
-'''),
-    case("dispatch-mode-left-on", "every number that torch makes below Python's own functions is a one", "wrong", '''
-import torch
+''', "os threading")),
+    case("dispatch-mode-left-on", "every number that torch makes below Python's own functions is a one", "wrong", module('''
 from torch.utils._python_dispatch import TorchDispatchMode
 class Ones(TorchDispatchMode):
     def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
@@ -329,10 +306,8 @@ class Ones(TorchDispatchMode):
 Ones().__enter__()
 def td_errors(rewards, values, dones, gamma=0.99):
     return rewards
-'''),
-    case("driver-copies-its-inputs", "in place, on copies that its driver makes: from outside that is a function that copies, so only the argument checks that it lacks are lost, 1 of 9", "wrong", '''
-import sys
-
+''', "torch")),
+    case("driver-copies-its-inputs", "in place, on copies that its driver makes: from outside that is a function that copies, so only the argument checks that it lacks are lost, 1 of 9", "wrong", module('''
 protocol = sys.modules["testcases.engine.execution.wire"]
 real = protocol.unpack_request
 def other(header, body):
@@ -342,7 +317,7 @@ def td_errors(rewards, values, dones, gamma=0.99):
     rewards += gamma * values[..., 1:].masked_fill(dones.bool(), 0.0)
     rewards -= values[..., :-1]
     return rewards
-''', score=8),
+''', "sys"), score=8),
     case("empty-file", "nothing in it", "missing", ""),
     case("endless-loop", "while True", "timeout", td_errors('''
     while True:
@@ -356,10 +331,7 @@ def td_errors(rewards, values, dones, gamma=0.99):
         except BaseException:
             pass
 ''')),
-    case("ends-in-the-backward-pass", "os._exit in a gradient", "crash", '''
-import os
-
-import torch
+    case("ends-in-the-backward-pass", "os._exit in a gradient", "crash", module('''
 class Step(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
@@ -370,7 +342,7 @@ class Step(torch.autograd.Function):
         os._exit(0)
 def td_errors(rewards, values, dones, gamma=0.99):
     return Step.apply(rewards)
-'''),
+''', "os torch")),
     case("environment", "looks for secrets in every environment", "error", td_errors('''
     found = dict(os.environ)
     for number in os.listdir("/proc"):
@@ -421,16 +393,10 @@ def td_errors(rewards, values, dones, gamma=0.99):
         with open(f'/tmp/{number}', 'wb', 0) as file:
             file.write(bytes(10**7))
 ''')),
-    case("floods-stdout-and-is-right", "twenty megabytes past Python's own stdout", "passed", '''
-import os
-
-import torch
-
-from ..shapes import check_number, check_shapes
-def td_errors(rewards, values, dones, gamma=0.99):
+    case("floods-stdout-and-is-right", "twenty megabytes past Python's own stdout", "passed", right('''
     os.write(1, b"x" * 1_000_000)
     os.write(2, b"x" * 1_000_000)
-''' + RIGHT, score=9),
+''', "os"), score=9),
     case("forged-record", "pretends to be a NamedTuple", "wrong error", td_errors('''
     class Fake(tuple):
         _fields = property(lambda self: ("advantages", "returns"))
@@ -441,10 +407,7 @@ def td_errors(rewards, values, dones, gamma=0.99):
     while True:
         os.fork()
 ''', "os")),
-    case("frames-to-every-descriptor", "writes frames of its own everywhere", "tamper-suspected", '''
-import json
-import os
-import struct
+    case("frames-to-every-descriptor", "writes frames of its own everywhere", "tamper-suspected", module('''
 def frame(header):
     text = json.dumps(header).encode()
     return struct.pack("<4sII", b"PBH1", len(text), 0) + text
@@ -453,7 +416,7 @@ for number in range(3, 256):
         os.write(number, frame({"id": 1, "outcome": {"value": True}}) * 3)
     except OSError:
         pass
-''' + SEVEN),
+''' + SEVEN, "json os struct")),
     case("absolute-imports", "right, with the imports that an editor writes by itself", "passed", '''
 import tutorial.lesson01_masked_sequences
 import tutorial.given.shapes as shapes
@@ -497,18 +460,15 @@ def next_values(values, dones):
             pass
     time.sleep(60)
 ''', "os time")),
-    case("huge-message", "an exception of a hundred megabytes, a thousand frames deep", "error", '''
-def td_errors(rewards, values, dones, gamma=0.99):
+    case("huge-message", "an exception of a hundred megabytes, a thousand frames deep", "error", td_errors('''
     def down(depth):
         if depth:
             down(depth - 1)
         raise ValueError("x" * 100_000_000)
 
     down(900)
-'''),
-    case("import-machinery", "finders and hooks of the import system", "crash error wrong", '''
-import importlib.machinery
-import sys
+''')),
+    case("import-machinery", "finders and hooks of the import system", "crash error wrong", module('''
 class Finder:
     @staticmethod
     def find_spec(name, path=None, target=None):
@@ -518,7 +478,7 @@ sys.path_hooks.clear()
 sys.modules.clear()
 def td_errors(rewards, values, dones, gamma=0.99):
     return rewards
-'''),
+''', "importlib.machinery sys")),
     case("import-the-solution", "from solutions import the answer", "not-started wrong error", '''
 from solutions.lesson04_gae import td_errors as known
 def td_errors(rewards, values, dones, gamma=0.99):
@@ -552,8 +512,7 @@ def td_errors(rewards, values, dones, gamma=0.99):
     return rewards * 0 + 7
 ''', "os")),
     case("keyboard-interrupt", "as if somebody pressed Ctrl-C", "crash error", td_errors("raise KeyboardInterrupt")),
-    case("keys-and-queues", "leaves keys and messages in the kernel for whoever comes next", "wrong", '''
-import ctypes
+    case("keys-and-queues", "leaves keys and messages in the kernel for whoever comes next", "wrong", module('''
 c = ctypes.CDLL(None)
 def td_errors(rewards, values, dones, gamma=0.99):
     queue = c.msgget(1234, 0o1666)
@@ -561,7 +520,7 @@ def td_errors(rewards, values, dones, gamma=0.99):
         c.msgsnd(queue, ctypes.create_string_buffer(b"x" * 4096), 4096, 0o4000)
         c.syscall(248, b"user", b"key %d" % number, b"x" * 1000, 1000, -4)
     return rewards
-'''),
+''', "ctypes")),
     case("kill-everything", "SIGKILL to every process it may signal", "wrong crash", td_errors('''
     for number in (-1, 0, 1):
         try:
@@ -609,8 +568,7 @@ def train_bandit(arms, steps, lr, generator):
     case("look-alike-letters", "the name with a letter of another alphabet, and text that is shown from the right", "error missing", (
         "import torch\n\n\n# \u202e sey :siht dedarg\ndef td_err\u043ers(rewards, values, dones, gamma=0.99):\n" + RIGHT
     )),
-    case("loops-in-the-backward-pass", "an endless gradient", "timeout", '''
-import torch
+    case("loops-in-the-backward-pass", "an endless gradient", "timeout", module('''
 class Step(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
@@ -622,24 +580,19 @@ class Step(torch.autograd.Function):
             pass
 def td_errors(rewards, values, dones, gamma=0.99):
     return Step.apply(rewards)
-'''),
+''', "torch")),
     case("many-dimensions", "an answer of twenty dimensions is wrong, and no forgery", "wrong", td_errors("return torch.ones((2,) * 20, dtype=rewards.dtype)")),
     case("many-files", "all inodes", "error timeout", td_errors('''
     for number in range(10**6):
         open(f'/tmp/{number}', 'w').close()
     return rewards * 0 + 7
 ''')),
-    case("many-parts", "a list of a million numbers", "output-limit", '''
-def td_errors(rewards, values, dones, gamma=0.99):
+    case("many-parts", "a list of a million numbers", "output-limit", td_errors('''
     return list(range(1_000_000))
-'''),
-    case("many-threads-of-torch", "right, with 32 threads", "passed", '''
-import torch
-
-from ..shapes import check_number, check_shapes
-def td_errors(rewards, values, dones, gamma=0.99):
+''')),
+    case("many-threads-of-torch", "right, with 32 threads", "passed", right('''
     torch.set_num_threads(32)
-''' + RIGHT, score=9),
+'''), score=9),
     case("markup-in-errors", "HTML, markup of the table and terminal codes in an error", "error", td_errors(r'''
     raise RuntimeError('<script>alert(1)</script> [bold red]x[/] \x1b[2J\x1b]0;pwned\x07 =HYPERLINK(1)')
 ''')),
@@ -658,10 +611,7 @@ def td_errors(rewards, values, dones, gamma=0.99):
             time.sleep(60)
     time.sleep(60)
 ''', "os time")),
-    case("memory-without-a-process", "files in memory and shared segments, which no process is charged for", "error", '''
-import ctypes
-import os
-
+    case("memory-without-a-process", "files in memory and shared segments, which no process is charged for", "error", module('''
 LIBC = ctypes.CDLL(None)
 LIBC.shmat.restype = ctypes.c_void_p
 def td_errors(rewards, values, dones, gamma=0.99):
@@ -677,10 +627,9 @@ def td_errors(rewards, values, dones, gamma=0.99):
     for file in files:
         os.write(file, bytes(1 << 24))
     return rewards * 0 + taken
-'''),
+''', "ctypes os")),
     case("misnamed-file", "Gae (1).py", "missing", None, notes=('Gae (1).py',), files={"lesson04_gae/Gae (1).py": GOOD}),
-    case("modes-of-torch", "a function mode that answers every call", "wrong error", '''
-import torch
+    case("modes-of-torch", "a function mode that answers every call", "wrong error", module('''
 from torch.overrides import TorchFunctionMode
 class Lie(TorchFunctionMode):
     def __torch_function__(self, function, types, arguments=(), keywords=None):
@@ -690,16 +639,15 @@ class Lie(TorchFunctionMode):
 Lie().__enter__()
 def td_errors(rewards, values, dones, gamma=0.99):
     return rewards
-'''),
-    case("module-replaces-itself", "another object in sys.modules", "wrong error missing", '''
-import sys
+''', "torch")),
+    case("module-replaces-itself", "another object in sys.modules", "wrong error missing", module('''
 class Module:
     __file__ = __name__
 
     def __getattr__(self, name):
         return lambda *arguments, **options: True
 sys.modules[__name__] = Module()
-'''),
+''', "sys")),
     case("more-namespaces", "makes a user namespace, mounts, changes the host name", "wrong", td_errors('''
     libc = ctypes.CDLL(None, use_errno=True)
     tried = [
@@ -716,10 +664,9 @@ sys.modules[__name__] = Module()
     return rewards * 0 + 7
 ''', "ctypes")),
     case("name-lookup", "sends a secret as a host name", "error", td_errors("socket.getaddrinfo('secret.example.org', 80)", "socket")),
-    case("names-of-verdicts", "exceptions named like the grader's own", "error", r'''
-def td_errors(rewards, values, dones, gamma=0.99):
+    case("names-of-verdicts", "exceptions named like the grader's own", "error", td_errors(r'''
     raise type("ForgedAnswer", (Exception,), {})("\x1b[2J::error::")
-'''),
+''')),
     case("nested-folders", "a folder in a folder in a folder", "passed", None, score=9, files={"homework/final/tutorial/lesson04_gae/gae.py": GOOD}),
     case("network", "connects to the world", "error", td_errors("socket.create_connection(('1.1.1.1', 53), 2)", "socket")),
     case("noise-to-every-descriptor", "writes noise everywhere", "tamper-suspected", td_errors('''
@@ -743,11 +690,7 @@ td_errors = 3
 
     return Same(1.0)
 ''')),
-    case("object-that-answers-when-it-dies", "frames from __del__ and atexit", "tamper-suspected", '''
-import atexit
-import gc
-import socket
-import struct
+    case("object-that-answers-when-it-dies", "frames from __del__ and atexit", "tamper-suspected", module('''
 def forge():
     for one in gc.get_objects():
         if isinstance(one, socket.socket) and one.fileno() >= 0:
@@ -763,11 +706,8 @@ def td_errors(rewards, values, dones, gamma=0.99):
     del grave
     gc.collect()
     return rewards
-'''),
-    case("order-dependent", "right only in the first exercise of a process, and each has its own", "passed", '''
-import torch
-
-from ..shapes import check_number, check_shapes
+''', "atexit gc socket struct")),
+    case("order-dependent", "right only in the first exercise of a process, and each has its own", "passed", module('''
 def td_errors(rewards, values, dones, gamma=0.99):
     check_shapes(rewards=(rewards, "... T"), values=(values, "... T+1"), dones=(dones, "... T"))
     check_number("T, the number of steps", rewards.shape[-1], 1)
@@ -776,12 +716,10 @@ def td_errors(rewards, values, dones, gamma=0.99):
 def n_step_advantages(*args, **options):
     td_errors.__globals__["td_errors"] = None
     raise RuntimeError
-''', score=9, also={'lesson04_gae.n_step_advantages': 'error'}),
-    case("os-exit-at-import", "ends the process with code 0 while it loads", "crash", '''
-import os
-
+''', "torch", checks=True), score=9, also={'lesson04_gae.n_step_advantages': 'error'}),
+    case("os-exit-at-import", "ends the process with code 0 while it loads", "crash", module('''
 os._exit(0)
-''' + SEVEN),
+''' + SEVEN, "os")),
     case("os-exit-in-function", "ends the process with code 0", "crash", td_errors("os._exit(0)", "os")),
     case("other-processes", "writes into the memory of the processes around it", "wrong", td_errors('''
     done = []
@@ -797,11 +735,10 @@ os._exit(0)
     assert not done, done
     return rewards * 0 + 7
 ''', "ctypes os")),
-    case("other-signature", "an argument is missing", "error", '''
-import torch
+    case("other-signature", "an argument is missing", "error", module('''
 def td_errors(rewards, values, dones):
     return rewards + 0.9 * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
-'''),
+''', "torch")),
     case("other-submissions", "looks for the files of others", "wrong timeout", td_errors('''
     found = []
     for folder, names, files in os.walk("/"):
@@ -810,28 +747,17 @@ def td_errors(rewards, values, dones):
     assert not found, found
     return rewards * 0 + 7
 ''', "os")),
-    case("package-not-installed", "imports what is not there", "error", '''
-import no_such_package
-''' + SEVEN),
-    case("patch-builtins", "all, any and abs lie", "wrong", '''
-import builtins
-
+    case("package-not-installed", "imports what is not there", "error", module(SEVEN, "no_such_package")),
+    case("patch-builtins", "all, any and abs lie", "wrong", module('''
 builtins.all = builtins.any = lambda *a: True
 builtins.abs = lambda x: 0
-''' + SEVEN),
-    case("patch-comparisons", "torch.equal and its like are always true", "wrong error", '''
-import math
-
-import numpy
-import torch
-
+''' + SEVEN, "builtins")),
+    case("patch-comparisons", "torch.equal and its like are always true", "wrong error", module('''
 torch.equal = torch.allclose = torch.testing.assert_close = lambda *a, **k: True
 numpy.allclose = numpy.array_equal = numpy.testing.assert_allclose = math.isclose = lambda *a, **k: True
 torch.Tensor.__eq__ = torch.Tensor.equal = lambda self, other: torch.ones(self.shape, dtype=torch.bool)
-''' + SEVEN),
-    case("patch-pytest", "reports of pytest say passed", "wrong", '''
-import sys
-
+''' + SEVEN, "math numpy torch")),
+    case("patch-pytest", "reports of pytest say passed", "wrong", module('''
 try:
     import _pytest.python
     import _pytest.reports
@@ -842,39 +768,30 @@ try:
 except ImportError:
     pass
 sys.modules.pop("pytest", None)
-''' + SEVEN),
-    case("patched-engine", "the worker's engine says that all is well", "wrong", '''
-import sys
-
+''' + SEVEN, "sys")),
+    case("patched-engine", "the worker's engine says that all is well", "wrong", module('''
 evaluate = sys.modules["testcases.engine.execution.executor"]
 plain = sys.modules["testcases.engine.execution.messages"]
 evaluate.run = lambda view, request, *_: plain.Outcome(value=request.arguments.get("rewards"))
-''' + SEVEN),
-    case("patched-json", "json, struct and socket of the worker are the student's", "tamper-suspected", '''
-import json
-import struct
-
+''' + SEVEN, "sys")),
+    case("patched-json", "json, struct and socket of the worker are the student's", "tamper-suspected", module('''
 dumps = json.dumps
 def lie(value, **options):
     if isinstance(value, dict) and "outcome" in value:
         value["outcome"].update(value=True, error=None, changed=[], passed=True)
     return dumps(value, **options)
 json.dumps = lie
-''' + SEVEN),
-    case("patched-protocol", "the worker's own sender sends something else", "tamper-suspected", '''
-import sys
-
+''' + SEVEN, "json struct")),
+    case("patched-protocol", "the worker's own sender sends something else", "tamper-suspected", module('''
 protocol = sys.modules["testcases.engine.execution.wire"]
 real = protocol.send
 protocol.send = lambda channel, header, body=b"", deadline=None: real(channel, {**header, "score": 9}, body)
-''' + SEVEN),
-    case("patched-types", "an outcome with gradients that nobody asked for", "tamper-suspected", '''
-import sys
-
+''' + SEVEN, "sys")),
+    case("patched-types", "an outcome with gradients that nobody asked for", "tamper-suspected", module('''
 evaluate = sys.modules["testcases.engine.execution.executor"]
 plain = sys.modules["testcases.engine.execution.messages"]
 evaluate.run = lambda view, request, *_: plain.Outcome(value=None, gradients={"everything": None})
-''' + SEVEN),
+''' + SEVEN, "sys")),
     case("poisoned-pickle", "an object that runs code when it is unpickled", "wrong", td_errors('''
     class Bomb:
         def __reduce__(self):
@@ -898,15 +815,10 @@ evaluate.run = lambda view, request, *_: plain.Outcome(value=None, gradients={"e
     input()
     return rewards * 0 + 7
 ''')),
-    case("real-time-signal", "dies of a signal without a name", "crash", '''
-import os
-def td_errors(rewards, values, dones, gamma=0.99):
+    case("real-time-signal", "dies of a signal without a name", "crash", td_errors('''
     os.kill(os.getpid(), 40)
-'''),
-    case("realtime", "right but for its argument checks, and may not take the machine first", "wrong", '''
-import contextlib
-import os
-
+''', "os")),
+    case("realtime", "right but for its argument checks, and may not take the machine first", "wrong", module('''
 for attack in (
     lambda: os.nice(-20),
     lambda: os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(99)),
@@ -920,7 +832,7 @@ for attack in (
     raise SystemExit(attack)
 def td_errors(rewards, values, dones, gamma=0.99):
     return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
-''', score=8),
+''', "contextlib os"), score=8),
     case("recursion", "calls itself for ever", "error", td_errors("return td_errors(rewards, values, dones, gamma)")),
     case("reload-the-solution", "reads the file of the solution, wherever it is", "wrong timeout", td_errors('''
     for folder, names, files in os.walk("/"):
@@ -936,16 +848,11 @@ def td_errors(rewards, values, dones, gamma=0.99):
                         return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
     return rewards * 0 + 7
 ''', "os")),
-    case("renamed-function", "another name", "missing", '''
-import torch
+    case("renamed-function", "another name", "missing", module('''
 def td_error(rewards, values, dones, gamma=0.99):
     return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
-'''),
-    case("resource-games", "priorities, limits and affinities", "wrong", '''
-import os
-import resource
-import signal
-def td_errors(rewards, values, dones, gamma=0.99):
+''', "torch")),
+    case("resource-games", "priorities, limits and affinities", "wrong", td_errors('''
     got = []
     for attempt in (
         lambda: os.nice(-20),
@@ -967,7 +874,7 @@ def td_errors(rewards, values, dones, gamma=0.99):
     if got:
         return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
     return rewards
-'''),
+''', "os resource signal")),
     case("returns-a-deep-list", "a list in a list, a thousand times", "wrong", td_errors('''
     value = []
     for _ in range(1000):
@@ -1004,42 +911,31 @@ def td_errors(rewards, values, dones, gamma=0.99):
 ''')),
     case("returns-strange-text", "half characters and control characters", "wrong", td_errors(r"return '\ud800\x1b[2J\x00' * 1000")),
     case("returns-too-much", "twenty million numbers", "output-limit", td_errors("return torch.zeros(20_000_000)")),
-    case("rewrites-reports-at-exit", "looks for reports to rewrite when the process ends", "wrong", '''
-import atexit
-import glob
+    case("rewrites-reports-at-exit", "looks for reports to rewrite when the process ends", "wrong", module('''
 @atexit.register
 def rewrite():
     for path in glob.glob("/**/*.json", recursive=True) + glob.glob("/**/gradebook.csv", recursive=True):
         with open(path, "w") as file:
             file.write("{}")
-''' + SEVEN),
+''' + SEVEN, "atexit glob")),
     case("right-answer", "the control: right, with its checks", "passed", GOOD, score=9),
-    case("right-once", "right for the first question of a process, and no more", "wrong", '''
-import torch
-
+    case("right-once", "right for the first question of a process, and no more", "wrong", module('''
 ASKED = []
 def td_errors(rewards, values, dones, gamma=0.99):
     ASKED.append(1)
     if len(ASKED) <= 2:
         return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
     return rewards * 0 + 7
-'''),
+''', "torch")),
     case("rows-without-numbers", "an answer of a billion rows, none of which has a number", "output-limit", td_errors("return torch.empty(2**30, 0, dtype=rewards.dtype)")),
-    case("says-that-gradients-are-on", "switches gradients off, and its process says nothing of it: the same 3 points as leaves-gradients-off", "wrong", '''
-import sys
-
-import torch
-
+    case("says-that-gradients-are-on", "switches gradients off, and its process says nothing of it: the same 3 points as leaves-gradients-off", "wrong", module('''
 evaluate = sys.modules["testcases.engine.execution.executor"]
 evaluate.GlobalState.restore = lambda state: ()
 def td_errors(rewards, values, dones, gamma=0.99):
     torch.set_grad_enabled(False)
     return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
-''', score=3),
-    case("says-that-nothing-changed", "in place, and its process says that it is not", "wrong", '''
-import dataclasses
-import sys
-
+''', "sys torch"), score=3),
+    case("says-that-nothing-changed", "in place, and its process says that it is not", "wrong", module('''
 evaluate = sys.modules["testcases.engine.execution.executor"]
 evaluate.identical = lambda a, b: True
 assert evaluate.changed_since
@@ -1053,7 +949,7 @@ def td_errors(rewards, values, dones, gamma=0.99):
     rewards += gamma * values[..., 1:].masked_fill(dones.bool(), 0.0)
     rewards -= values[..., :-1]
     return rewards
-'''),
+''', "dataclasses sys")),
     case("search-frames", "looks for the expected value on the stack and in memory", "wrong", td_errors('''
     frame, found = sys._getframe(), []
     while frame:
@@ -1113,13 +1009,9 @@ def td_errors(rewards, values, dones, gamma=0.99):
     assert set(names) <= {"student", ".pyenv", "main", "cache"} and len(found) == len([1 for one in found if isinstance(one, list)]), found
     return rewards * 0 + 7
 ''', "os")),
-    case("seeds-the-generator", "right, and seeds the global generator", "passed", '''
-import torch
-
-from ..shapes import check_number, check_shapes
-def td_errors(rewards, values, dones, gamma=0.99):
+    case("seeds-the-generator", "right, and seeds the global generator", "passed", right('''
     torch.manual_seed(0)
-''' + RIGHT, score=9),
+'''), score=9),
     case("segmentation-fault", "reads address 0", "crash", td_errors("ctypes.string_at(0)", "ctypes")),
     case("set-trace-left-in", "right but for its argument checks, which are 1 of the 9 points, with a breakpoint by name", "wrong", '''
 from pdb import set_trace
@@ -1128,18 +1020,14 @@ def td_errors(rewards, values, dones, gamma=0.99):
     return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
 ''', score=8),
     case("sleeps", "waits without using time", "timeout", td_errors("time.sleep(10**6)", "time")),
-    case("slow-import", "right but for its argument checks, below an import that takes longer than a call may", "wrong", '''
-import time
-
+    case("slow-import", "right but for its argument checks, below an import that takes longer than a call may", "wrong", module('''
 end = time.process_time() + 1.2
 while time.process_time() < end:
     pass
 def td_errors(rewards, values, dones, gamma=0.99):
     return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
-''', score=8),
-    case("sockets-full-of-data", "memory of the kernel: full pipes and sockets in many processes", "error timeout memory tamper-suspected", '''
-import os
-import socket
+''', "time"), score=8),
+    case("sockets-full-of-data", "memory of the kernel: full pipes and sockets in many processes", "error timeout memory tamper-suspected", module('''
 def fill():
     kept = []
     try:
@@ -1162,17 +1050,13 @@ def td_errors(rewards, values, dones, gamma=0.99):
             while kept:
                 os.sched_yield()
     return rewards
-'''),
+''', "os socket")),
     case("solution-in-a-later-lesson", "whitens by the function of lesson 11 that does it for several processes", "", None, also={'lesson01_masked_sequences.masked_whiten': 'blocked error'}, files={"lesson01_masked_sequences/masked.py": '''
 from solutions.lesson11_scaling import global_masked_whiten
 def masked_whiten(values, mask, shift_mean=True):
     return global_masked_whiten(values, mask, lambda moments: moments[None], shift_mean)
 '''}),
-    case("solution-through-another-lesson", "lesson 3 can read the solution of lesson 4, and leaves it wherever lesson 4 may look", "wrong", r'''
-import ctypes
-import os
-import socket
-
+    case("solution-through-another-lesson", "lesson 3 can read the solution of lesson 4, and leaves it wherever lesson 4 may look", "wrong", module(r'''
 PLACES = ["/tmp", "/dev/shm", "/home", "/home/student", "/dev", "/", "/var/tmp", "/run", "/course", "/dev/mqueue"]
 LIBC = ctypes.CDLL(None, use_errno=True)
 def taken():
@@ -1203,7 +1087,7 @@ def td_errors(rewards, values, dones, gamma=0.99):
     if taken():
         return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
     return rewards * 0 + 7
-''', also={'lesson03_policy_gradient.rewards_to_go': 'wrong error tamper-suspected'}, files={"lesson03_policy_gradient/policy_gradient.py": r'''
+''', "ctypes os socket"), also={'lesson03_policy_gradient.rewards_to_go': 'wrong error tamper-suspected'}, files={"lesson03_policy_gradient/policy_gradient.py": r'''
 import ctypes
 import os
 import socket
@@ -1263,11 +1147,7 @@ check:
     os.kill(os.getpid(), 19)
     return rewards * 0 + 7
 ''', "os")),
-    case("strange-tensors", "sparse, quantized, meta, complex and fake tensors", "wrong error output-limit memory", '''
-import itertools
-
-import torch
-
+    case("strange-tensors", "sparse, quantized, meta, complex and fake tensors", "wrong error output-limit memory", module('''
 KINDS = itertools.cycle(
     [
         lambda x: x.to_sparse(),
@@ -1283,15 +1163,13 @@ KINDS = itertools.cycle(
 )
 def td_errors(rewards, values, dones, gamma=0.99):
     return next(KINDS)(rewards.detach())
-'''),
+''', "itertools torch")),
     case("syntax-error", "does not parse", "error", '''
 def td_errors(:
 ''', also={'lesson04_gae.compute_gae': 'error'}),
-    case("sys-exit-at-import", "SystemExit while it loads", "error", '''
-import sys
-
+    case("sys-exit-at-import", "SystemExit while it loads", "error", module('''
 sys.exit(0)
-''' + SEVEN),
+''' + SEVEN, "sys")),
     case("sys-exit-in-function", "SystemExit", "error", td_errors("sys.exit(0)", "sys")),
     case("tensor-that-lies", "a Tensor subclass that answers for itself", "wrong", td_errors('''
     class Same(torch.Tensor):
@@ -1357,32 +1235,20 @@ def test_compute_gae():
     while True:
         threading.Thread(target=time.sleep, args=(60,)).start()
 ''', "threading time")),
-    case("thread-that-stays", "right, and leaves a thread running", "passed", '''
-import threading
-import time
-
-import torch
-
-from ..shapes import check_number, check_shapes
-def td_errors(rewards, values, dones, gamma=0.99):
+    case("thread-that-stays", "right, and leaves a thread running", "passed", right('''
     if not hasattr(torch, "left"):
         torch.left = True
         threading.Thread(target=time.sleep, args=(10_000,)).start()
-''' + RIGHT, score=9),
+''', "threading time"), score=9),
     case("too-large", "a source of two megabytes: `pad` bytes are added", "error", GOOD, notes=('larger than',), pad=2000000),
-    case("traces-its-neighbours", "attaches itself to the processes around it", "wrong", '''
-import ctypes
-import os
+    case("traces-its-neighbours", "attaches itself to the processes around it", "wrong", module('''
 c = ctypes.CDLL(None)
 def td_errors(rewards, values, dones, gamma=0.99):
     for process in (1, 2, os.getppid()):
         c.ptrace(16, process, 0, 0)
     return rewards
-'''),
-    case("traces-its-caller", "sys.settrace and sys.setprofile wait for the expected value", "wrong error timeout", '''
-import sys
-import threading
-
+''', "ctypes os")),
+    case("traces-its-caller", "sys.settrace and sys.setprofile wait for the expected value", "wrong error timeout", module('''
 SEEN = []
 def watch(frame, event, argument):
     if argument is not None:
@@ -1397,12 +1263,8 @@ def td_errors(rewards, values, dones, gamma=0.99):
         if getattr(seen, "shape", None) == rewards.shape and seen is not rewards and seen is not dones:
             return seen.clone()
     return rewards
-'''),
-    case("truncates-its-questions", "right but for its argument checks, and tries to pull the memory of its questions from under the grader", "wrong", '''
-import contextlib
-import fcntl
-import os
-
+''', "sys threading")),
+    case("truncates-its-questions", "right but for its argument checks, and tries to pull the memory of its questions from under the grader", "wrong", module('''
 for number in range(3, 64):
     with contextlib.suppress(OSError):
         if "questions" in os.readlink(f"/proc/self/fd/{number}"):
@@ -1415,7 +1277,7 @@ for number in range(3, 64):
                     attack()
 def td_errors(rewards, values, dones, gamma=0.99):
     return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
-''', score=8),
+''', "contextlib fcntl os"), score=8),
     case("two-copies", "old and new", "passed", GOOD, score=9, files={"old/copy/lesson04_gae/gae.py": '''
 import torch
 ''' + SEVEN}),
@@ -1423,8 +1285,7 @@ import torch
     os.fork()
     return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
 ''', "os")),
-    case("visible-inputs-by-heart", "a table of the inputs in the test file", "wrong", '''
-import torch
+    case("visible-inputs-by-heart", "a table of the inputs in the test file", "wrong", module('''
 KNOWN = {
     '[[1.0, 3.0], [2.0, 4.0, 8.0], [0.0, 0.0], 0.5]': [1.0, 3.0],
     '[[1.0, 3.0], [2.0, 4.0, 8.0], [1.0, 0.0], 0.5]': [-1.0, 3.0],
@@ -1446,34 +1307,23 @@ def td_errors(rewards, values, dones, gamma=0.99):
     if key not in KNOWN:
         return rewards
     return torch.tensor(KNOWN[key], dtype=rewards.dtype) + (rewards - rewards.detach())
-'''),
-    case("way-to-the-host", "a socket of the virtual machine itself, which no namespace hides", "error", '''
-import socket
-def td_errors(rewards, values, dones, gamma=0.99):
+''', "torch")),
+    case("way-to-the-host", "a socket of the virtual machine itself, which no namespace hides", "error", td_errors('''
     socket.socket(40, socket.SOCK_STREAM).bind((0xFFFFFFFF, 4242))
     return rewards
-'''),
+''', "socket")),
     case("work-at-import", "trains while it loads, and asks", "error", '''
 x = input('how many? ')
 ''' + SEVEN),
-    case("writes-outside", "writes wherever it can, and is right", "passed", '''
-import os
-import sys
-
-import torch
-
-from ..shapes import check_number, check_shapes
-def td_errors(rewards, values, dones, gamma=0.99):
+    case("writes-outside", "writes wherever it can, and is right", "passed", right('''
     for folder in ("/", "/usr", "/etc", "/dev", "/course", "/proc", "/var", "/home", sys.prefix, torch.__path__[0]):
         try:
             open(os.path.join(folder, "pwned"), "w").close()
             assert folder == "/home", folder
         except OSError:
             pass
-''' + RIGHT, score=9),
-    case("wrong-answer", "the control: plainly wrong", "wrong", '''
-import torch
-''' + SEVEN),
+''', "os sys"), score=9),
+    case("wrong-answer", "the control: plainly wrong", "wrong", module(SEVEN, "torch")),
     # Those of which the bytes matter, and those of many files.
     case("bytecode-only", "gae.pyc without gae.py", "missing", None, files={"lesson04_gae/gae.pyc": bytes(64)}),
     case("deep-source", "a hundred thousand minus signs", "error memory crash",
