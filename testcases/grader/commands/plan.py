@@ -8,7 +8,7 @@ from rich.text import Text
 
 from testcases.engine.catalog import TUTORIAL
 
-from ..intake import HandIn, Level, Submission, course_files, find_outside, from_folder, read_submission
+from ..intake import Level, Submission, course_files, find_outside, from_folder, read_submission
 from ..marking import Due, Shard
 from ..reports.marks import Class, MarkSheet, Raw, roster, time_said
 from .reporting import Given
@@ -26,10 +26,10 @@ def show(level: Level | None, given: Given, shard: Shard | None) -> int:
     else:
         hand_ins = find_outside(level, given.out)
         mine = [one for one in hand_ins if not shard or shard.holds(one)]
-        found = [_read(one) for one in mine]
+        found = [read_submission(one) for one in mine]
         if shard:
             console.print(f"shard {shard.number} of {shard.of}: {len(mine)} of {len(hand_ins)} submissions")
-    known = _known(found, given)
+    known = who_is_who(found, given)
     console.print(_table(found, known, given))
     formats = Counter(one.system or "folder" for one in found)
     ungraded = sum(one.status != "graded" for one in found)
@@ -41,12 +41,6 @@ def show(level: Level | None, given: Given, shard: Shard | None) -> int:
         console.print(problem, markup=False)
     console.print("DRY: nothing was graded, and nothing was written")
     return 0
-
-
-def _read(hand_in: HandIn) -> Submission:
-    found = read_submission(hand_in)
-    found.file_name = hand_in.file_name
-    return found
 
 
 def _assignment(given: Given) -> Text:
@@ -77,21 +71,12 @@ def _table(found: list[Submission], known: Class, given: Given) -> Table:
     return table
 
 
-def _known(found: list[Submission], given: Given) -> Class:
-    """Who is who, as far as the roster tells."""
+def who_is_who(found: list[Submission], given: Given) -> Class:
+    """As far as the roster tells."""
+    raw = [{"aliases": tuple(map(Raw, one.aliases)), "exported": tuple(map(Raw, one.exported))} for one in found]
     sheets = [
-        MarkSheet(
-            Raw(one.student),
-            one.file_name,
-            0,
-            0,
-            aliases=tuple(map(Raw, one.aliases)),
-            handed_in=one.handed_in,
-            newest_file=one.newest_file,
-            system=one.system,
-            exported=tuple(map(Raw, one.exported)),
-        )
-        for one in found
+        MarkSheet(Raw(one.student), one.file_name, 0, 0, **{**one.told, **names})
+        for one, names in zip(found, raw, strict=True)
     ]
     people = roster.read(given.roster) if given.roster else None
     if not people:

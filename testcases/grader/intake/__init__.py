@@ -10,6 +10,6 @@ if TYPE_CHECKING:
     from .exports import HandIn, find
     from .nesting import Level, find_outside, opened
     from .selection import choose, course_files, exercises_in, is_untouched
-    from .submissions import Submission, close_match, from_folder, read_submission
+    from .submissions import Doubt, Submission, close_match, from_folder, read_submission
 
 __getattr__ = face(__name__, __file__)

@@ -61,18 +61,19 @@ KEPT_BESIDE = re.compile(r"[^_]+\.(csv|toml|xlsx)")
 """Tables and settings: an instructor's, it seems, and named, since they may be somebody's."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class HandIn:
     """What one student handed in, in one place or in several."""
 
     student: str
-    file_name: str
+    """The name of the folder or archive."""
+    file_name: str = ""
     """Of the result, without ".json"."""
-    parts: tuple[tuple[Path, str], ...]
+    parts: list[tuple[Path, str]] = field(default_factory=list)
     """Where it is, and the name that it has in the submission."""
-    notes: tuple[str, ...] = ()
+    notes: list[str] = field(default_factory=list)
     aliases: tuple[str, ...] = ()
-    """Other names of the student: an email address, a number."""
+    """Other names of the student, by which a roster may know them: an email address, a number."""
     system: str = ""
     """Whose layout it is, such as "Canvas"."""
     handed_in: str = ""
@@ -82,24 +83,9 @@ class HandIn:
     group: str = ""
     """Who handed it in for several: it is graded once."""
     accepted: tuple[tuple[str, str, str], ...] = ()
-    """File, which file of the course it is taken as, and since when the instructor says so."""
-
-
-@dataclass
-class _Group:
-    """The places that belong together."""
-
-    key: str
-    """Which no other group has."""
-    student: str
-    parts: list[tuple[Path, str]] = field(default_factory=list)
-    """Where they are, and their names in the submission."""
-    notes: list[str] = field(default_factory=list)
-    aliases: tuple[str, ...] = ()
-    system: str = ""
-    handed_in: str = ""
-    is_late: bool = False
-    group: str = ""
+    """File, which file of the course it is taken as, and since when the instructor says so (see accepted.py)."""
+    key: str = ""
+    """Which no other has."""
     words: tuple[str, ...] = ()
     """Blackboard's title and login, which may both have a "_" in them."""
 
@@ -131,7 +117,7 @@ def find(folder: Path) -> list[HandIn]:
     beside = set(kept_beside(folder))
     names = [name for name in names if not NOT_SUBMITTED.fullmatch(name) and not _is_hidden_file(folder / name)]
     names = [name for name in names if name not in beside]
-    groups: dict[tuple[str, str], _Group] = {}
+    groups: dict[tuple[str, str], HandIn] = {}
     layout = _Layout.of([folder / name for name in names])
     for name in names:
         _add(groups, folder / name, layout)
@@ -149,7 +135,7 @@ def kept_beside(folder: Path) -> list[str]:
     return [name for name in kept if not ((hit := GOOGLE.fullmatch(name)) and hit["student"] in people)]
 
 
-def _tell_logins(groups: Sequence[_Group]) -> None:
+def _tell_logins(groups: Sequence[HandIn]) -> None:
     """What Blackboard's names have in common is the title; all of the rest is the login: x_lee is not lee. Logins that
     begin alike are longer, which the roster knows."""
     shared = 0
@@ -191,7 +177,7 @@ def _of_google(path: Path) -> re.Match[str] | None:
     return None if path.is_dir() else GOOGLE.fullmatch(path.name)
 
 
-def _add(groups: dict[tuple[str, str], _Group], path: Path, layout: _Layout) -> None:
+def _add(groups: dict[tuple[str, str], HandIn], path: Path, layout: _Layout) -> None:
     """Put one thing in the folder where it belongs."""
     name = path.name
     if hits := _hits(path):
@@ -202,34 +188,34 @@ def _add(groups: dict[tuple[str, str], _Group], path: Path, layout: _Layout) -> 
     ):
         # Whose is called alike but for what stands between name and file is perhaps somebody else's.
         before = name.removesuffix(hit["file"])
-        group = groups.setdefault(("files", before), _Group(f"files\0{before}", hit["student"]))
+        group = groups.setdefault(("files", before), HandIn(hit["student"], key=f"files\0{before}"))
         group.system = "file"
         group.parts.append((path, hit["file"]))
     else:
         system = "folder" if path.is_dir() else "archive" if stem_of(name) != name else "file"
         system = "repository" if (path / ".git").exists() else system
-        groups["", name] = _Group(name, stem_of(name), [(path, name)], system=system)
+        groups["", name] = HandIn(stem_of(name), parts=[(path, name)], system=system, key=name)
 
 
-def _add_canvas(groups: dict[tuple[str, str], _Group], path: Path, hit: re.Match[str]) -> None:
+def _add_canvas(groups: dict[tuple[str, str], HandIn], path: Path, hit: re.Match[str]) -> None:
     student = hit["student"] + hit["id"]
-    group = groups.setdefault(("canvas", student), _Group(f"canvas\0{student}", student, system="Canvas"))
+    group = groups.setdefault(("canvas", student), HandIn(student, system="Canvas", key=f"canvas\0{student}"))
     group.notes += ["handed in late, as Canvas says"] if hit["late"] else []
     group.is_late |= bool(hit["late"])
     group.parts.append((path, CANVAS_VERSION.sub("", hit["file"] or hit["typed"])))
     group.parts.sort(key=_version)
 
 
-def _add_moodle(groups: dict[tuple[str, str], _Group], path: Path, hit: re.Match[str]) -> None:
+def _add_moodle(groups: dict[tuple[str, str], HandIn], path: Path, hit: re.Match[str]) -> None:
     student = path.name if path.is_dir() else f"{hit['student']}file_"
-    group = groups.setdefault(("moodle", hit["student"]), _Group(student, student, system="Moodle"))
+    group = groups.setdefault(("moodle", hit["student"]), HandIn(student, system="Moodle", key=student))
     group.parts.append((path, hit["file"] or path.name))
 
 
-def _add_blackboard(groups: dict[tuple[str, str], _Group], path: Path, hit: re.Match[str]) -> None:
+def _add_blackboard(groups: dict[tuple[str, str], HandIn], path: Path, hit: re.Match[str]) -> None:
     student, day, clock = hit["student"], hit["time"][:10], hit["time"][11:].replace("-", ":")
     key = f"blackboard\0{hit['before']}\0{student}\0{hit['time']}"
-    made = _Group(key, student, system="Blackboard", handed_in=f"{day}T{clock}")
+    made = HandIn(student, system="Blackboard", handed_in=f"{day}T{clock}", key=key)
     made.words = (*hit["before"].split("_"), student)
     group = groups.setdefault(("blackboard", made.key), made)
     if BLACKBOARD_ATTEMPT.search(hit["file"] or ""):
@@ -238,15 +224,15 @@ def _add_blackboard(groups: dict[tuple[str, str], _Group], path: Path, hit: re.M
     group.parts += [(path, hit["file"])] if hit["file"] else []
 
 
-def _add_brightspace(groups: dict[tuple[str, str], _Group], path: Path, hit: re.Match[str]) -> None:
+def _add_brightspace(groups: dict[tuple[str, str], HandIn], path: Path, hit: re.Match[str]) -> None:
     time = f"{hit['day']} {hit['hour']}:{hit['minute']}{hit['half'] or ''}"
-    made = _Group(f"brightspace\0{hit['id']}\0{time}", hit["student"], system="Brightspace", handed_in=time)
+    made = HandIn(hit["student"], system="Brightspace", handed_in=time, key=f"brightspace\0{hit['id']}\0{time}")
     made.aliases = (f"{hit['id']} - {hit['student']}",)
     group = groups.setdefault(("brightspace", made.key), made)
     group.parts.append((path, hit.groupdict().get("file") or path.name))
 
 
-ADD: dict[str, Callable[[dict[tuple[str, str], _Group], Path, re.Match[str]], None]] = {
+ADD: dict[str, Callable[[dict[tuple[str, str], HandIn], Path, re.Match[str]], None]] = {
     "Canvas": _add_canvas,
     "Moodle": _add_moodle,
     "Blackboard": _add_blackboard,
@@ -273,7 +259,7 @@ def _is_hidden_file(path: Path) -> bool:
     return path.name.startswith(".") and not path.is_dir() and not is_archive(path.name)
 
 
-def _of_gradescope(group: _Group, uploads: dict[str, _Uploaded]) -> Iterator[_Group]:
+def _of_gradescope(group: HandIn, uploads: dict[str, _Uploaded]) -> Iterator[HandIn]:
     """One for each of its authors, where the export tells them."""
     upload = uploads.get(group.student, _Uploaded())
     found = [tuple(filter(None, map(author.get, ("name", "email", "sid")))) for author in upload.authors]
@@ -281,10 +267,10 @@ def _of_gradescope(group: _Group, uploads: dict[str, _Uploaded]) -> Iterator[_Gr
     for names in authors:
         others = f"handed in by {len(authors)} people together" if len(authors) > 1 else ""
         notes = [*group.notes, *filter(None, [others])]
-        aliases = (*names[1:], group.student)
-        key = f"{group.key}\0{names[0]}"
-        leader = authors[0][0] if len(authors) > 1 else ""
-        yield _Group(key, names[0], group.parts, notes, aliases, "Gradescope", upload.handed_in, group=leader)
+        aliases, key = (*names[1:], group.student), f"{group.key}\0{names[0]}"
+        made = HandIn(names[0], "", group.parts, notes, aliases, "Gradescope", upload.handed_in, key=key)
+        made.group = authors[0][0] if len(authors) > 1 else ""
+        yield made
     if not authors:
         yield group
 
@@ -312,20 +298,17 @@ def _uploads(metadata: Path) -> dict[str, _Uploaded]:
     return found
 
 
-def _named(groups: Sequence[_Group]) -> list[HandIn]:
+def _named(groups: Sequence[HandIn]) -> list[HandIn]:
     """Give each a file name of its own."""
     files = [re.sub(r"[^A-Za-z0-9._-]", "_", group.student)[:100] for group in groups]
     often = Counter(file.lower() for file in files)
-    named = []
     people = [unicodedata.normalize("NFC", group.student.lower()) for group in groups]
     same = Counter(people)
     for group, person, file in zip(groups, people, files, strict=True):
-        notes = list(dict.fromkeys(group.notes))
+        group.notes = list(dict.fromkeys(group.notes))
         if file != group.student or often[file.lower()] > 1 or file.startswith("."):
             file += "~" + hashlib.sha256(os.fsencode(group.key)).hexdigest()[:8]
         if same[person] > 1:
-            notes.append("another submission has the same name, or one that differs only in capital letters")
-        shown = printable(group.student)[:200]
-        told = group.aliases, group.system, group.handed_in, group.is_late, group.group
-        named.append(HandIn(shown, file.lstrip("."), tuple(group.parts), tuple(notes), *told))
-    return named
+            group.notes.append("another submission has the same name, or one that differs only in capital letters")
+        group.student, group.file_name = printable(group.student)[:200], file.lstrip(".")
+    return [*groups]

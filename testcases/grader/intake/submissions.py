@@ -63,25 +63,16 @@ class Doubt:
 
 
 @dataclass
-class Submission:
-    """What a student handed in, as far as it is graded."""
+class Submission(HandIn):
+    """What a student handed in, read as far as it is graded."""
 
-    student: str
-    """The name of the folder or archive, without control characters."""
-    file_name: str = ""
-    """Of the result, without ".json"."""
-    aliases: tuple[str, ...] = ()
-    """Other names of the student, by which a roster may know them."""
     folder: str = ""
     """Which part of it is graded: a folder in it, "." for the whole."""
     files: dict[str, bytes] = field(default_factory=dict)
     """Path below `tutorial/` -> bytes: files of the course, and the modules beside them."""
-    notes: list[str] = field(default_factory=list)
     doubts: list[Doubt] = field(default_factory=list)
     kept: dict[str, Any] = field(default_factory=dict)
     """Lesson -> its marks, where nothing has changed that they depend on."""
-    accepted: tuple[tuple[str, str, str], ...] = ()
-    """What the instructor takes for a file of the course (see accepted.py)."""
     proposals: list[tuple[str, str]] = field(default_factory=list)
     """A file that was found, and the one of the course that it may be."""
     newer: dict[str, str] = field(default_factory=dict)
@@ -93,18 +84,19 @@ class Submission:
     unread: list[str] = field(default_factory=list)
     """Files of a part without any code: of interest where the other parts have none either."""
     status: str = "graded"
-    group: str = ""
-    """Who handed it in for several."""
-    handed_in: str = ""
-    """When, as the export says it: an ISO date."""
     newest_file: str = ""
     """When the newest of its files was written: an ISO date. A copy, a clone or a download makes it new."""
-    is_late: bool = False
-    """The system that it comes from says so."""
-    system: str = ""
-    """Whose layout it came in, such as "Canvas"."""
-    exported: tuple[str, ...] = ()
-    """The names of its files and folders in the export: an LMS takes feedback under the same ones."""
+
+    @property
+    def exported(self) -> list[str]:
+        """The names of its files and folders in the export: an LMS takes feedback under the same ones."""
+        return [path.name for path, _ in self.parts]
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What the export says of it, which is in its result and no part of the mark."""
+        names = "handed_in", "newest_file", "is_late", "system", "exported"
+        return {name: getattr(self, name) for name in names}
 
     @property
     def content(self) -> str:
@@ -186,7 +178,7 @@ def in_a_process(work: Callable[[], Any], seconds: float) -> Any:
 
 def from_folder(folder: Path, student: str) -> Submission:
     """One folder as a submission: the working tree."""
-    return read_submission(HandIn(student, student, ((folder, student),)))
+    return read_submission(HandIn(student, student, [(folder, student)]))
 
 
 def _send(connection: Connection, work: Callable[[], Any]) -> None:
@@ -199,18 +191,7 @@ def _send(connection: Connection, work: Callable[[], Any]) -> None:
 
 
 def _empty(hand_in: HandIn) -> Submission:
-    return Submission(
-        hand_in.student,
-        hand_in.file_name,
-        hand_in.aliases,
-        notes=list(hand_in.notes),
-        handed_in=hand_in.handed_in,
-        is_late=hand_in.is_late,
-        group=hand_in.group,
-        accepted=hand_in.accepted,
-        system=hand_in.system,
-        exported=tuple(path.name for path, _ in hand_in.parts),
-    )
+    return Submission(**{**vars(hand_in), "notes": [*hand_in.notes]})
 
 
 def _read(hand_in: HandIn) -> Submission:

@@ -142,7 +142,7 @@ def _mark_all(hand_ins: list[HandIn], results: Path, course: Course, batch: Batc
 def _others_of_groups(hand_ins: list[HandIn]) -> list[tuple[HandIn, HandIn]]:
     """Those who handed in with somebody, with the first of them, whose result is theirs."""
     first: dict[Any, HandIn] = {}
-    pairs = [(one, first.setdefault((one.group, one.parts), one)) for one in hand_ins if one.group]
+    pairs = [(one, first.setdefault((one.group, *one.parts), one)) for one in hand_ins if one.group]
     return [(one, leader) for one, leader in pairs if one is not leader]
 
 
@@ -185,15 +185,8 @@ def _todo(hand_ins: list[HandIn], results: Path, rows: dict[str, Row], bar: Any,
         path = results / f"{hand_in.file_name}.json"
         known = read_result(path)
         if known and batch.fits(known, submission):
-            told = {
-                "handed_in": submission.handed_in,
-                "newest_file": submission.newest_file,
-                "is_late": submission.is_late,
-                "system": submission.system,
-                "exported": list(submission.exported),
-            }
-            if any(known.get(key) != value for key, value in told.items()):
-                known.update(told)
+            if any(known.get(key) != value for key, value in submission.told.items()):
+                known.update(submission.told)
                 write_result(path, known, batch.secret)
             rows[hand_in.file_name] = row_of(hand_in.file_name, known)
             bar.update()

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NewType, get_args, get_origin, get_type_hints
 
+from ...intake import Doubt
 from ...status import EMPTY, GRADED, GRADER, MISSING, NOT_STARTED, STATUSES, TAMPER, UNREADABLE, UNSAFE
 from .text import clean, clean_lines, slug
 
@@ -111,14 +112,6 @@ class Copies:
     @property
     def share(self) -> float:
         return len(self.regions) / max(1, self.of)
-
-
-@dataclass(frozen=True)
-class Doubt:
-    """What an instructor should look at, as the reader of submissions found it."""
-
-    kind: str
-    text: str
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from testcases.engine import named_cases
+from testcases.grader.commands import Given, plan
 from testcases.grader.intake import find, opened
 from testcases.grader.intake import read_submission as read
-from testcases.grader.marking import Shard, batch
+from testcases.grader.marking import Shard, batch, everything
 from testcases.grader.reports.marks import MarkSheet, Raw, roster
 from testcases.grader.status import CLOSED, SECOND
 
@@ -217,23 +218,9 @@ def test_everybody_is_found_once(tmp_path: Path, name: str):
     assert {one.system.lower() for one in found} <= {name.partition("-")[0], "folder", "archive", "repository", "file"}
     if people:
         (tmp_path / "class.csv").write_text(people, "utf-8")
-        sheets = [
-            MarkSheet(
-                Raw(one.student),
-                str(i),
-                0,
-                0,
-                aliases=tuple(map(Raw, one.aliases)),
-                system=one.system,
-                handed_in=one.handed_in,
-                exported=tuple(map(Raw, one.exported)),
-            )
-            for i, one in enumerate(found)
-        ]
-        known = roster.read(tmp_path / "class.csv")
-        sheets = roster.of_members(sheets, known)
-        matching = roster.match(sheets, known)
-        assert len(matching.person_of) == len(sheets) >= len(found), matching.problems
+        matching = plan.who_is_who(found, Given(tmp_path, tmp_path / "class.csv", everything())).matching
+        assert matching and len(matching.person_of) >= len(found), matching
+        assert "submission without roster row" not in [kind for kind, *_ in matching.problems], matching.problems
 
 
 TWO = each("{}", ("ann", "bob"), ONE)
