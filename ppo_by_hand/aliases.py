@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -26,15 +26,17 @@ class Alias(Loader):
 
 
 class _Older(MetaPathFinder):
-    def __init__(self, package: str, home: str) -> None:
-        self.package, self.home = f"{package}.", f"{home}."
+    def __init__(self, package: str, home: str, names: Mapping[str, str] | None) -> None:
+        self.package, self.home, self.names = f"{package}.", f"{home}.", names
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        if not name.startswith(self.package):
+        own = name.removeprefix(self.package)
+        if not name.startswith(self.package) or (self.names is not None and own not in self.names):
             return None
-        return ModuleSpec(name, Alias(self.home + name.removeprefix(self.package)))
+        return ModuleSpec(name, Alias(self.home + (self.names or {}).get(own, own)))
 
 
-def share(package: str, home: str) -> None:
-    """Make `package.x` the module `home.x` from now on, whatever files the package has."""
-    sys.meta_path.insert(0, _Older(package, home))
+def share(package: str, home: str, names: Mapping[str, str] | None = None) -> None:
+    """Make `package.x` the module `home.x` from now on, whatever files the package has; with `names`, the older name ->
+    today's, these modules alone."""
+    sys.meta_path.insert(0, _Older(package, home, names))

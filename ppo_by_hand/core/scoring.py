@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from .conversations import takes
 from .files import first_line
-from .parts import has_head
+from .validate import has_head
 
 Scorer = Callable[[Tensor, Tensor, int], Tensor]
 """(input_ids (B, L), attention_mask (B, L), prompt_length) -> scores (B,)."""

@@ -36,13 +36,13 @@ from ppo_by_hand.core.engines import with_importance_weights
 from ppo_by_hand.core.groups import with_kl_in_the_loss
 from ppo_by_hand.core.metrics import merged as _merge
 from ppo_by_hand.core.metrics import weighted as _weighted
-from ppo_by_hand.core.parts import check_functions, check_parts
 from ppo_by_hand.core.processes import check_configuration
 from ppo_by_hand.core.progress import in_turn
 from ppo_by_hand.core.prompts import Prompt, PromptQueue, as_written, check_prompts, is_row, tokenize
 from ppo_by_hand.core.run_log import RunLog
 from ppo_by_hand.core.schedule import OptimizerMaker, Schedule, make_optimizer, set_learning_rates
 from ppo_by_hand.core.scoring import RewardFunction, make_scorer
+from ppo_by_hand.core.validate import check_functions, check_parts
 
 from ..lesson01_masked_sequences import gather_log_probs, masked_mean, masked_whiten, token_entropy
 from ..lesson03_policy_gradient import leave_one_out_baseline

@@ -16,11 +16,11 @@ from torch import nn
 
 from ppo_by_hand.core.collector import Collector
 from ppo_by_hand.core.engines import widened
-from ppo_by_hand.core.parts import check_parts
 from ppo_by_hand.core.processes import Processes, check_configuration
 from ppo_by_hand.core.prompts import Prompt, tokenize
 from ppo_by_hand.core.schedule import OptimizerMaker, Schedule
 from ppo_by_hand.core.scoring import RewardFunction
+from ppo_by_hand.core.validate import check_parts
 
 from ..lesson07_actor_critic import PolicyAndValue, SharedPolicyAndValue
 from ..lesson08_rollout import Experience, Generation, merge_experiences

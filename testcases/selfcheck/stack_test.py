@@ -227,19 +227,31 @@ def test_an_older_folder_still_runs(has_copies: bool, tmp_path: Path) -> None:
             assert inspect.unwrap(view.resolve(name, exercise)).__code__.co_filename.startswith(str(folder))
 
 
+OLDER_NAMES = {
+    "ppo_by_hand.core.rows": "chunking",
+    "..given.clip": "asymmetric_clip",
+    "ppo_by_hand.core.parts": "validate",
+}
+
+
 @pytest.mark.slow
 def test_the_older_name_of_what_is_given_still_loads(course: Path) -> None:
     """Files that were handed out with `from ..given.shapes import ...`, in Python, in pytest and for the grader."""
     folder = course / "tutorial"
     for path in folder.glob("lesson*/*.py"):
-        path.write_text(path.read_text("utf-8").replace("from ppo_by_hand.core.", "from ..given."), "utf-8")
+        text = path.read_text("utf-8").replace("from ppo_by_hand.core.", "from ..given.")
+        for older, name in OLDER_NAMES.items():
+            text = text.replace(f"from ..given.{name} ", f"from {older} ")
+        path.write_text(text, "utf-8")
     for name in lesson_names():
         view = View(folder, [name])
         for exercise in read_lesson(name).exercises:
             assert inspect.unwrap(view.resolve(name, exercise)).__code__.co_filename.startswith(str(folder))
     code = (
         "from tutorial.lesson09_ppo_trainer import PPOConfig; import ppo_by_hand.core.config as core; "
-        "import solutions.given.config as older; assert PPOConfig is core.PPOConfig is older.PPOConfig"
+        "import solutions.given.config as older; assert PPOConfig is core.PPOConfig is older.PPOConfig; "
+        "import ppo_by_hand.core.validate as parts; import solutions.given.parts as older; assert parts is older; "
+        "import ppo_by_hand.core.parts as older; assert parts is older"
     )
     subprocess.run([sys.executable, "-c", code], cwd=course, check=True)
 

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from ppo_by_hand.core.asymmetric_clip import with_two_sides
 from ppo_by_hand.core.checks import policy_moves, scores_are_not_clipped
-from ppo_by_hand.core.clip import with_two_sides
 from ppo_by_hand.core.config import NO_CLIP, PPOConfig
 from ppo_by_hand.core.processes import Processes
 from ppo_by_hand.core.prompts import PromptQueue

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ppo_by_hand.core.rows import few_positions_at_once
+from ppo_by_hand.core.chunking import few_positions_at_once
 from ppo_by_hand.core.shapes import check_mask, check_number, check_shapes
 from ppo_by_hand.core.tokens import is_stop
 

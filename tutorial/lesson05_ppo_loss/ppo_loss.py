@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ppo_by_hand.core.clip import by_sides, value_clip_fraction
+from ppo_by_hand.core.asymmetric_clip import by_sides, value_clip_fraction
 from ppo_by_hand.core.shapes import check_mask, check_number, check_shapes
 
 
