@@ -66,7 +66,8 @@ def _below(given: Path, spare: Path) -> Level | None:
     for depth in range(DEEPEST):
         found = find(place) if place.is_dir() else []
         alone = [path for one in found for path, _ in one.parts]
-        if len({DRIVE.sub("", path.name) for path in alone}) != 1 or any(map(_is_no_level, found)):
+        plain = [one.system in ("folder", "archive") and not one.parts[0][0].is_symlink() for one in found]
+        if len({DRIVE.sub("", path.name) for path in alone}) != 1 or not all(plain):
             return None
         place, inside = alone[0], inside / alone[0].name
         if place.suffix.lower() == ".zip":
@@ -76,10 +77,6 @@ def _below(given: Path, spare: Path) -> Level | None:
         if place.is_dir() and _is_of_several(place):
             return Level(given, place, inside)
     return None
-
-
-def _is_no_level(one: HandIn) -> bool:
-    return one.system not in ("folder", "archive") or one.parts[0][0].is_symlink()
 
 
 def _unpack(zips: list[Path], folder: Path) -> bool:

@@ -245,7 +245,8 @@ def _doubt_names_and_syntax(submission: Submission) -> None:
 def _sources(hand_in: HandIn) -> Iterator[tuple[str, Callable[[], Source]]]:
     """Each part with the name it came under, to be opened; single files are one part together."""
     # A file has another name in the submission only where an LMS has put the student's name before its own.
-    single = {name: path for path, name in hand_in.parts if name != path.name and _is_plain(path)}
+    single = {name: path for path, name in hand_in.parts if name != path.name and not path.is_dir()}
+    single = {name: path for name, path in single.items() if stem_of(path.name) == path.name}
     if not any(name.lower().endswith(CODE) for name in single):
         single = {}
     if single:
@@ -253,10 +254,6 @@ def _sources(hand_in: HandIn) -> Iterator[tuple[str, Callable[[], Source]]]:
     for path, name in hand_in.parts:
         if name not in single:
             yield stem_of(name), partial(_open, path)
-
-
-def _is_plain(path: Path) -> bool:
-    return stem_of(path.name) == path.name and not path.is_dir()
 
 
 def _open(path: Path) -> Source:

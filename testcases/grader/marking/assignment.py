@@ -80,7 +80,8 @@ class Assignment:
         if not self.weights:
             factor = self.points / total if self.points and total else 1.0
             return dict.fromkeys(possible, factor)
-        groups = {exercise: self._group(exercise) for exercise in possible}
+        names = {exercise: ".".join(exercise) for exercise in possible}
+        groups = {exercise: full if full in self.weights else exercise[0] for exercise, full in names.items()}
         sums: dict[str, float] = {}
         for exercise, group in groups.items():
             sums[group] = sums.get(group, 0) + possible[exercise]
@@ -89,10 +90,6 @@ class Assignment:
             exercise: unit * self.weights.get(group, 0.0) / sums[group] if sums[group] else 0.0
             for exercise, group in groups.items()
         }
-
-    def _group(self, exercise: Exercise) -> str:
-        full = ".".join(exercise)
-        return full if full in self.weights else exercise[0]
 
     def days_late(self, handed_in: datetime, due: datetime) -> int:
         grace = timedelta(minutes=self.late.grace_minutes if self.late else 0)

@@ -253,7 +253,8 @@ class _Pool:
                     again.append((submission, attempt + 1))
                     more = True
                 else:
-                    yield submission, self._failed(submission, result)
+                    noted = replace(submission, notes=[*submission.notes, f"grader error: {result}"])
+                    yield submission, empty_result(self._make(), noted, GRADER, result)
 
     def _answer(self, connection: Connection, is_ready: bool, end: float) -> Any:
         """A result, or in words why there will be none; None while it is waited for."""
@@ -266,10 +267,6 @@ class _Pool:
             self._end(connection)
             return "the grader was not done in time"
         return None
-
-    def _failed(self, submission: Submission, why: str) -> dict[str, Any]:
-        noted = replace(submission, notes=[*submission.notes, f"grader error: {why}"])
-        return empty_result(self._make(), noted, GRADER, why)
 
     def _start(self) -> Connection:
         ours, theirs = self._context.Pipe()

@@ -135,7 +135,6 @@ def main() -> None:
     import torch
     from rich.console import Console
     from rich.table import Table
-    from rich.text import Text
 
     torch.set_num_threads(1)
     console = Console(highlight=False)
@@ -158,7 +157,7 @@ def main() -> None:
         finally:
             users.reopen(closed)
     for (name, tried, _), *found in zip(TRIALS + ENDINGS, *columns, strict=True):
-        table.add_row(name, tried, *(Text("holds" if holds else "DOES NOT HOLD", _style(holds)) for holds in found))
+        table.add_row(name, tried, *(HOLDS if holds else HOLDS_NOT for holds in found))
     console.print(table)
     if kinds[0] == "bwrap":
         nested = bubblewrap.nested_works()
@@ -170,15 +169,12 @@ def main() -> None:
     sys.exit(0 if kinds[0] == "bwrap" and all(columns[0]) else 1)
 
 
+HOLDS, HOLDS_NOT = "[green]holds[/]", "[red]DOES NOT HOLD[/]"
 ENDINGS = [
     ("a loop is ended", "while True, with the timer switched off", ""),
     ("a dead worker costs only its answer", "os._exit(0)", ""),
     ("processes left behind are ended", "a daemon", ""),
 ]
-
-
-def _style(holds: bool) -> str:
-    return "green" if holds else "red"
 
 
 def _try_all(course: sandbox.Course, kind: str, marker: Path) -> list[bool]:

@@ -228,7 +228,9 @@ class _Worker:
         asked, late = {"request": header, "place": place}, _late(f"stopped after {seconds:g} seconds")
         answer, body_back = self._exchange(asked, b"" if place else body, clock, late)
         try:
-            outcome = wire.unpack_outcome(_exactly(answer, {"outcome"})["outcome"], body_back, request)
+            if set(answer) != {"outcome"}:
+                raise wire.BadFrame("other fields")
+            outcome = wire.unpack_outcome(answer["outcome"], body_back, request)
         except wire.BadFrame as error:
             self.end()
             raise _Ended(_tamper(str(error))) from None
@@ -377,12 +379,6 @@ class _Behind:
         self.worker.end()
         if self.own:
             self.own.close()
-
-
-def _exactly(node: Any, keys: set[str]) -> dict[str, Any]:
-    if type(node) is not dict or set(node) != keys:
-        raise wire.BadFrame("other fields")
-    return node
 
 
 def _tamper(text: str) -> StudentError:

@@ -83,7 +83,7 @@ def points(sheet: MarkSheet) -> dict[str, Any]:
     tests = [
         {
             "name": f"{exercise.lesson} {exercise.name}",
-            "status": _status(exercise.status),
+            "status": {PASSED: "pass", GRADER: "error"}.get(exercise.status, "fail"),
             "score": round(exercise.score, 2),
             "message": exercise.status + (f": {exercise.likely_cause.told}" if exercise.likely_cause else ""),
             "output": _quiet(exercise.told)[:MAX_OUTPUT],
@@ -117,10 +117,6 @@ def write_output(out: Path, target: Path) -> int:
 def _quiet(text: str) -> str:
     """Text in which GitHub's log finds no command."""
     return clean_lines(text).replace("::", ": :").replace("##[", "# #[")
-
-
-def _status(status: str) -> str:
-    return "pass" if status == PASSED else "error" if status == GRADER else "fail"
 
 
 def main(arguments: list[str] | None = None) -> int:

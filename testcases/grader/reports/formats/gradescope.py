@@ -109,12 +109,6 @@ def make_autograder_zip(path: Path, assignment: Assignment | None = None) -> Pat
     return path
 
 
-def hand_over(out: Path, target: Path, assignment: Assignment | None = None) -> None:
-    """Write the results.json of the one submission that was graded into `out`, or one that says that there is none."""
-    adjusted = adjustments.apply(adjustments.Class([only(out)]), assignment or everything())
-    write_json(target, results(adjusted.sheets[0]))
-
-
 def toml_of(assignment: Assignment) -> str:
     """The file that gives this assignment again: JSON's texts, numbers and lists are TOML's, too."""
     data = assignment.as_dict()
@@ -181,7 +175,10 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     if options.command == "results":
         carried = ROOT / "assignment.toml"
-        return hand_over(options.out, options.target, from_file(carried) if carried.exists() else None)
+        asked = from_file(carried) if carried.exists() else everything()
+        adjusted = adjustments.apply(adjustments.Class([only(options.out)]), asked)
+        write_json(options.target, results(adjusted.sheets[0]))
+        return
     try:
         asked = asked_for(options.assignment, options.lessons, options.points)
     except (OSError, ValueError) as error:

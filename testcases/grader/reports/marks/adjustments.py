@@ -337,7 +337,9 @@ def _rank(sheet: MarkSheet, assignment: Assignment) -> tuple[float, ...]:
 
 
 def _attempt(sheet: MarkSheet, counting: MarkSheet | None) -> MarkSheet:
-    note = f"another attempt counts: {counting.told_when}" if counting else "it is not known which attempt came last"
+    note = "it is not known which attempt came last"
+    if counting:
+        note = f"another attempt counts: {counting.handed_in or counting.newest_file or counting.page}"
     note = "of several attempts this one counts" if counting is sheet else note
     adjusted = replace(sheet.adjustments, counts=counting is sheet, notes=(*sheet.adjustments.notes, note))
     return replace(sheet, adjustments=adjusted)

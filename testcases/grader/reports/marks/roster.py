@@ -86,10 +86,14 @@ class Person:
         return self.name or self.student or self.login or self.email or self.sis_id or self.id or self.identifier
 
     @property
+    def keys(self) -> tuple[str, ...]:
+        """What systems call this person by."""
+        return self.login, self.sis_id, self.id, self.email, self.name
+
+    @property
     def names(self) -> set[str]:
         """What one may call this person by."""
-        every = (self.name, self.student, self.login, self.email, self.sis_id, self.id, self.identifier)
-        return {*every} - {""}
+        return {*self.keys, self.student, self.identifier} - {""}
 
 
 @dataclass
@@ -198,7 +202,11 @@ def match(sheets: Iterable[MarkSheet], roster: Roster, attempts: bool = False) -
     """
     sheets = list(sheets)
     matching = Matching(problems=[("roster", None, "", problem) for problem in roster.problems])
-    steps = (*STEPS, (_behind_groups(sheets, roster), _names), (_behind_titles(sheets, roster), _logins))
+    steps = (
+        *STEPS,
+        (_behind_groups(sheets, roster), _names),
+        (_behind_titles(sheets, roster), lambda person: {_loose(person.login)} - {""}),
+    )
     open_sheets = {sheet.page: sheet for sheet in sheets}
     open_people = {person.row: person for person in roster.people}
     ambiguous = matching.ambiguous
@@ -386,10 +394,6 @@ def _split(names: Mapping[str, list[str]], known: Container[str], joint: str) ->
     return found
 
 
-def _logins(person: Person) -> set[str]:
-    return {_loose(person.login)} - {""}
-
-
 def _names(person: Person) -> set[str]:
     """As Moodle writes a name, and as Canvas does: the last name first, in one word. Where there is no surer number."""
     words = _loose(person.name).split()
@@ -397,15 +401,9 @@ def _names(person: Person) -> set[str]:
     return (set() if person.id else turned) | (set() if person.identifier else {f"Moodle {' '.join(words)}"})
 
 
-def _letters(sheet: MarkSheet) -> set[str]:
-    """The names without their spaces, of which Chinese names have none."""
-    return {_loose(name).replace(" ", "") for name in (sheet.student, *sheet.aliases)} - {""}
-
-
 def _letters_in_any_order(person: Person) -> set[str]:
     """First name first, and last name first; with a number or a login before or behind it, too."""
-    words = _loose(person.name).split()
-    names = {"".join(words[i:] + words[:i]) for i in range(len(words))}
+    names = _canvas_names(person)
     marks = {_joined(mark) for mark in (person.sis_id, person.id, person.login)} - {""}
     return names | {one for name in names for mark in marks for one in (name + mark, mark + name)}
 
@@ -417,27 +415,20 @@ def _download_ids(person: Person) -> set[str]:
     return found
 
 
-def _keys(person: Person) -> set[str]:
-    return {_exact(value) for value in (person.login, person.sis_id, person.id, person.email, person.name) if value} - {
-        ""
-    }
-
-
-def _loose_keys(person: Person) -> set[str]:
-    values = (person.student, person.login, person.sis_id, person.id, person.email, person.name)
-    return {_loose(value) for value in values} - {""}
-
-
 Step = tuple[Callable[[MarkSheet], set[str]], Callable[[Person], set[str]]]
 STEPS: tuple[Step, ...] = (
     (_addresses, lambda person: {person.email.casefold(), person.sis_id} - {""}),
     (_sheet_names, lambda person: {_exact(person.student)} - {""}),
     (_exported, lambda person: {_exact(person.student)} - {""}),
-    (_sheet_names, _keys),
+    (_sheet_names, lambda person: {_exact(key) for key in person.keys} - {""}),
     (_downloads, _download_ids),
-    (lambda sheet: {_loose(name) for name in (sheet.student, *sheet.aliases)} - {""}, _loose_keys),
+    (
+        lambda sheet: {_loose(name) for name in (sheet.student, *sheet.aliases)} - {""},
+        lambda person: {_loose(key) for key in (person.student, *person.keys)} - {""},
+    ),
     (_name_in_download, _names),
-    (_letters, _letters_in_any_order),
+    # Without spaces, of which Chinese names have none.
+    (lambda sheet: {_joined(name) for name in (sheet.student, *sheet.aliases)} - {""}, _letters_in_any_order),
 )
 """How to look, the surest way first: keys of a submission, keys of a person."""
 

@@ -26,13 +26,12 @@ Lines = NewType("Lines", str)
 Code = NewType("Code", str)
 
 
-def _code(text: str) -> str:
-    return clean_lines(text, lines=3000)
-
-
-TEXTS: dict[Any, Callable[[str], str]] = {str: lambda text: clean(text, 500), Lines: clean_lines, Code: _code, Raw: str}
-
-
+TEXTS: dict[Any, Callable[[str], str]] = {
+    str: lambda text: clean(text, 500),
+    Lines: clean_lines,
+    Code: lambda text: clean_lines(text, lines=3000),
+    Raw: str,
+}
 LATER = {"later": True}
 """A field that is in no results file."""
 
@@ -210,10 +209,6 @@ class MarkSheet:
     @property
     def percent(self) -> float | None:
         return round(100 * self.mark / self.max_score, 2) if self.mark is not None and self.max_score else None
-
-    @property
-    def told_when(self) -> str:
-        return self.handed_in or self.newest_file or self.page
 
     @property
     def all_notes(self) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ def write_rows(path: Path, rows: Iterable[Sequence[object]], as_is: Container[ob
 
 def gradebook(path: Path, sheets: Sequence[MarkSheet], matching: Matching | None = None) -> Path:
     """One row for every submission, and one for everybody on the roster who handed in nothing."""
-    lessons = _lessons(sheets)
+    lessons = list(dict.fromkeys(lesson.name for sheet in sheets for lesson in sheet.lessons))
     head: list[object] = ["student", "score", "max_score", "percent", "status", *lessons]
     head += ["days_late", "late_points", "flags", "comments", "notes"]
     if matching is not None:
@@ -204,10 +204,6 @@ def _roster_notes(sheet: MarkSheet, matching: Matching | None) -> list[str]:
         return []
     why = matching.ambiguous.get(sheet.page)
     return [f"not on the roster: {why}" if why else "not on the roster"]
-
-
-def _lessons(sheets: Iterable[MarkSheet]) -> list[str]:
-    return list(dict.fromkeys(lesson.name for sheet in sheets for lesson in sheet.lessons))
 
 
 def _feedback(sheet: MarkSheet) -> str:

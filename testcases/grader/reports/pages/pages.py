@@ -75,6 +75,7 @@ def write_class(
     analysis = items(counting)
     drawn = figures.draw(folder / "figures", counting, analysis)
     percents = [sheet.percent for sheet in sheets if sheet.percent is not None]
+    copied = [sheet for sheet in counting if sheet.copies.regions]
     text = (
         _environment()
         .get_template("class.html")
@@ -93,16 +94,12 @@ def write_class(
             mean=statistics.fmean(percents) if percents else None,
             median=statistics.median(percents) if percents else None,
             urgent=urgent,
-            copied=sorted(filter(_has_copies, counting), key=lambda sheet: (-sheet.copies.share, sheet.shown)),
+            copied=sorted(copied, key=lambda sheet: (-sheet.copies.share, sheet.shown)),
             unsafe=any(status.UNSAFE in sheet.flags for sheet in sheets),
             **_style(),
         )
     )
     return [write_text(folder / "index.html", text), *drawn]
-
-
-def _has_copies(sheet: MarkSheet) -> bool:
-    return bool(sheet.copies.regions)
 
 
 def _told_due(assignment: Assignment | None) -> str:

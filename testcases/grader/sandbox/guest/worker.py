@@ -34,6 +34,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,7 @@ def _route(control: socket.socket, namespace_server: socket.socket | None, confi
                 if os.fork() == 0:
                     work = _LessonZygote(theirs, namespace_server, (lesson, tree), config).serve
                     if name == "heavy":
-                        work = _HeavyZygote(theirs, namespace_server, config).serve
+                        work = partial(_be_heavy, theirs, namespace_server, config)
                     _alone(work, keep=[theirs.fileno()] + ([namespace_server.fileno()] if namespace_server else []))
                 theirs.close()
             try:
@@ -102,16 +103,11 @@ def _import_early(names: list[str]) -> None:
             getattr(loaded, attribute, None)
 
 
-class _HeavyZygote:
-    """Has imported what any of the heavy lessons imports from elsewhere."""
-
-    def __init__(self, channel: socket.socket, namespace_server: socket.socket | None, config: dict[str, Any]) -> None:
-        self.channel, self.namespace_server, self.config = channel, namespace_server, config
-
-    def serve(self) -> None:
-        linux.dumpable(False)
-        _import_early(self.config["modules"])
-        _route(self.channel, self.namespace_server, self.config, heavy=True)
+def _be_heavy(channel: socket.socket, namespace_server: socket.socket | None, config: dict[str, Any]) -> None:
+    """Be the zygote that has imported what any of the heavy lessons imports from elsewhere."""
+    linux.dumpable(False)
+    _import_early(config["modules"])
+    _route(channel, namespace_server, config, heavy=True)
 
 
 def _alone(work: Any, keep: list[int]) -> None:
@@ -123,14 +119,10 @@ def _alone(work: Any, keep: list[int]) -> None:
         work()
         code = 0
     except BaseException as error:
-        _complain(error)
+        with contextlib.suppress(OSError):
+            os.write(2, f"grader worker: {type(error).__name__}: {error}\n".encode())
     finally:
         os._exit(code)
-
-
-def _complain(error: BaseException) -> None:
-    with contextlib.suppress(OSError):
-        os.write(2, f"grader worker: {type(error).__name__}: {error}\n".encode())
 
 
 def _import_torch() -> None:
