@@ -12,22 +12,9 @@ from pathlib import Path
 
 from ppo_by_hand.core.progress import while_read
 
+from .. import marking
 from ..intake import opened
-from ..marking import (
-    Part,
-    Row,
-    Secret,
-    asked_for,
-    check_parts,
-    from_dict,
-    kept_in,
-    read_part,
-    read_result,
-    row_of,
-    secret_of,
-    suite_of,
-    write_result,
-)
+from ..marking import Part, Row, Secret
 from .reporting import OUT, Given, add_assignment, given_for, refuse, report
 
 
@@ -47,7 +34,7 @@ def main() -> None:
         submissions = Path(options.submissions) if options.submissions else None
         if submissions and not submissions.is_dir():
             raise ValueError(f"SUBMISSIONS: expected a folder, and there is none at {options.submissions!r}")
-        secret = secret_of(given_secret) if given_secret else kept_in(given.out, make=False)
+        secret = marking.secret_of(given_secret) if given_secret else marking.kept_in(given.out, make=False)
         rows = join(given.out, parts, secret)
     except (OSError, ValueError) as error:
         sys.exit(refuse(str(error)))
@@ -64,14 +51,14 @@ def _parts(options: argparse.Namespace) -> tuple[Given, list[tuple[Path, Part]]]
     folders = [Path(name) for name in options.parts.split()] or sorted(out.glob("shard-*-of-*"))
     if not folders:
         raise ValueError(f"PARTS: expected folders that make check SHARD= wrote, there are none in {out}")
-    parts = [(folder, read_part(folder)) for folder in folders]
-    check_parts(parts)
+    parts = [(folder, marking.read_part(folder)) for folder in folders]
+    marking.check_parts(parts)
     first = parts[0][1]
-    assignment = from_dict(first.assignment)
+    assignment = marking.from_dict(first.assignment)
     if options.assignment or options.lessons or options.points:
         # Another weight or due date is a matter of the reports; other exercises would have to be graded.
-        assignment = asked_for(options.assignment, options.lessons, options.points)
-    if suite_of(first.course, assignment) != first.suite:
+        assignment = marking.asked_for(options.assignment, options.lessons, options.points)
+    if marking.suite_of(first.course, assignment) != first.suite:
         raise ValueError("ASSIGNMENT: expected the exercises that the parts were graded for, got others: grade again")
     return given_for(out, options.roster, assignment), parts
 
@@ -85,7 +72,7 @@ def join(out: Path, parts: list[tuple[Path, Part]], secret: Secret) -> list[Row]
     found = []
     for folder, part in parts:
         for place, student, file_name in part.rows:
-            result = read_result(folder / "results" / f"{file_name}.json")
+            result = marking.read_result(folder / "results" / f"{file_name}.json")
             wanted = {"student": student, "secret": part.secret, "suite": part.suite, "sandbox": part.sandbox}
             if result is None or any(result.get(key) != value for key, value in wanted.items()):
                 raise ValueError(f"{folder}: the result of {student!r} is missing or of another run, grade it again")
@@ -95,8 +82,8 @@ def join(out: Path, parts: list[tuple[Path, Part]], secret: Secret) -> list[Row]
     (out / "results").mkdir(parents=True, exist_ok=True)
     rows = []
     for _, file_name, result in sorted(found, key=lambda one: one[0]):
-        write_result(out / "results" / f"{file_name}.json", result, secret)
-        rows.append(row_of(file_name, result))
+        marking.write_result(out / "results" / f"{file_name}.json", result, secret)
+        rows.append(marking.row_of(file_name, result))
     return rows
 
 

@@ -19,22 +19,9 @@ from typing import Any
 
 from .. import linux
 from ..status import CLOSED, NEAR, NEWER, SECOND, SYNTAX
-from . import syntax
+from . import archives, syntax
 from .accepted import code_of
-from .archives import (
-    ARCHIVES,
-    Files,
-    Folder,
-    Source,
-    Unreadable,
-    is_archive,
-    kind_of,
-    open_archive,
-    open_file,
-    packed_problem,
-    printable,
-    stem_of,
-)
+from .archives import Source, Unreadable, is_archive, printable, stem_of
 from .exports import HandIn
 from .selection import Chosen, choose, course_files, exercises_in, is_given, is_untouched
 
@@ -222,7 +209,9 @@ def _read(hand_in: HandIn) -> Submission:
         submission.status = "unreadable" if problems else "empty"
         if not problems:
             there_is = ", ".join((submission.others or submission.unread)[:3])
-            expected = f": expected Python files, or an archive ({', '.join(ARCHIVES)})" if submission.unread else ""
+            expected = (
+                f": expected Python files, or an archive ({', '.join(archives.ARCHIVES)})" if submission.unread else ""
+            )
             submission.note(f"no file of the course in it{there_is and f'; there is {there_is}'}{expected}")
     _doubt_names_and_syntax(submission)
     return submission
@@ -250,7 +239,7 @@ def _sources(hand_in: HandIn) -> Iterator[tuple[str, Callable[[], Source]]]:
     if not any(name.lower().endswith(CODE) for name in single):
         single = {}
     if single:
-        yield hand_in.student, lambda: Files(single)
+        yield hand_in.student, lambda: archives.Files(single)
     for path, name in hand_in.parts:
         if name not in single:
             yield stem_of(name), partial(_open, path)
@@ -263,15 +252,15 @@ def _open(path: Path) -> Source:
     """
     kind = os.lstat(path).st_mode
     if stat.S_ISDIR(kind):
-        return Folder(path)
+        return archives.Folder(path)
     if stat.S_ISREG(kind) and is_archive(path.name):
-        archive = open_archive(path.name, open_file(path))
+        archive = archives.open_archive(path.name, archives.open_file(path))
         archive.newest = os.lstat(path).st_mtime
         return archive
-    what = f"{kind_of(kind)}, {path.name}"
-    if problem := packed_problem(path.name):
+    what = f"{archives.kind_of(kind)}, {path.name}"
+    if problem := archives.packed_problem(path.name):
         raise Unreadable(problem)
-    raise Unreadable(f"expected a folder or an archive ({', '.join(ARCHIVES)}), got {what}: not read")
+    raise Unreadable(f"expected a folder or an archive ({', '.join(archives.ARCHIVES)}), got {what}: not read")
 
 
 def _take(submission: Submission, source: Source, origin: str, above: str = "", depth: int = 0) -> None:
@@ -289,14 +278,14 @@ def _take(submission: Submission, source: Source, origin: str, above: str = "", 
         submission.note(note)
     inner = sorted((name for name in names if is_archive(name)), key=_by_number)
     if not inner and not any(name.endswith(".py") for name in names):
-        submission.unread += [name for name in names if not packed_problem(name)][:3]
+        submission.unread += [name for name in names if not archives.packed_problem(name)][:3]
     for text in chosen.second:
         submission.doubt(SECOND, text)
     for name in names:
         _doubt_packed(submission, name)
     for name in inner[-MAX_ARCHIVES:] if depth < 2 else ():
         try:
-            archive = open_archive(name, io.BytesIO(source.read(name)))
+            archive = archives.open_archive(name, io.BytesIO(source.read(name)))
         except Unreadable as error:
             submission.note(f"{name}: {error}")
             continue
@@ -311,7 +300,7 @@ def _take(submission: Submission, source: Source, origin: str, above: str = "", 
 
 
 def _doubt_packed(submission: Submission, name: str) -> None:
-    if problem := packed_problem(name):
+    if problem := archives.packed_problem(name):
         submission.doubt(CLOSED, problem)
 
 

@@ -147,10 +147,8 @@ class Grader:
             try:
                 engine.require_started(entry.lesson, entry.exercise)
                 verdict = case.run()
-            except NotStarted as error:
-                return Result(entry, NOT_STARTED, str(error))
-            except Blocked as error:
-                return Result(entry, BLOCKED, str(error))
+            except (NotStarted, Blocked) as error:
+                verdict = error
             except WorkerError as error:
                 return Result(entry, GRADER, f"The sandbox failed: {clean(str(error))[:500]}")
             except Exception as error:

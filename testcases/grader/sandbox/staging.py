@@ -37,36 +37,16 @@ BARE = "bare"
 APART = OWN_PROCESS | {"lesson10_bug_hunt"}
 """Each exercise of these has a process of its own: in lesson 10 another file could change what the tests see."""
 HEAVY = frozenset(
-    {
-        "lesson02_reward_model",
-        "lesson07_actor_critic",
-        "lesson08_rollout",
-        "lesson09_ppo_trainer",
-        "lesson11_scaling",
-        "lesson12_capstone",
-    }
+    "lesson02_reward_model lesson07_actor_critic lesson08_rollout lesson09_ppo_trainer lesson11_scaling "
+    "lesson12_capstone".split()
 )
 """Lessons that need more than torch."""
-HEAVY_MODULES = (
-    # The first optimizer that is made imports half of torch, for a second.
-    "torch._dynamo",
-    "torch.func",
-    "torch.distributed.fsdp",
-    "torch.utils.tensorboard",
-    "accelerate.utils",
-    "huggingface_hub:HfApi",
-    "matplotlib.pyplot",
-    "peft",
-    "safetensors.torch",
-    "tokenizers.models",
-    "tqdm",
-    "transformers:AutoModel",
-    "transformers:AutoModelForCausalLM",
-    "transformers:AutoModelForSequenceClassification",
-    "transformers:AutoTokenizer",
-    "transformers:GPT2LMHeadModel",
-    "transformers:LlamaForCausalLM",
-    "transformers:PreTrainedTokenizerFast",
+# torch._dynamo: the first optimizer that is made imports half of torch, for a second.
+HEAVY_MODULES = tuple(
+    "torch._dynamo torch.func torch.distributed.fsdp torch.utils.tensorboard accelerate.utils huggingface_hub:HfApi "
+    "matplotlib.pyplot peft safetensors.torch tokenizers.models tqdm transformers:AutoModel "
+    "transformers:AutoModelForCausalLM transformers:AutoModelForSequenceClassification transformers:AutoTokenizer "
+    "transformers:GPT2LMHeadModel transformers:LlamaForCausalLM transformers:PreTrainedTokenizerFast".split()
 )
 """What those import, "module" or "module:name": before any student comes, so that it costs nobody's time."""
 _not_staged = shutil.ignore_patterns("__pycache__", "apps", "lesson*")

@@ -276,3 +276,31 @@ def test_without_bubblewrap_it_says_how_to_get_it(tmp_path: Path):
     assert done.returncode == 2
     assert "apt install bubblewrap" in done.stderr and "SANDBOX=none" in done.stderr and "Traceback" not in done.stderr
     assert not (tmp_path / "out").exists()
+
+
+GREEDY = """import os, signal
+
+def td_errors(rewards, values, dones, gamma=0.99):
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    for _ in range(58):
+        if os.fork() == 0:
+            break
+    while True:
+        pass
+"""
+SHORT = "call_seconds=0.5,grace_seconds=0.2,deaths=1,import_seconds=0.3"
+
+
+@pytest.mark.smoke
+def test_an_honest_submission_beside_a_hostile_one(bubblewrap: None, no_figures: None, tmp_path: Path):
+    """One submission cannot hurt another: beside one that takes all it can it has the mark that it has alone."""
+    folder, out = tmp_path / "in", tmp_path / "out"
+    solved(folder / "honest", "lesson04_gae")
+    (folder / "greedy" / TARGET).parent.mkdir(parents=True)
+    (folder / "greedy" / TARGET).write_text(GREEDY, "utf-8")
+    done = check(str(folder), "--out", str(out), "--jobs", "2", *LESSON, "--limits", SHORT)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = results(out)
+    honest = found["honest"]["lessons"]["lesson04_gae"]
+    assert honest["score"] == honest["max_score"]
+    assert found["greedy"]["score"] == 0

@@ -1,4 +1,4 @@
-"""A signed state of the marks: what it holds, what is not signed, and what a later run says."""
+"""The secret, and a state of the marks that is signed under it: what it holds, and what a later run says."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 
 from testcases.grader.commands import SIGNED, given_for, report, sign
 from testcases.grader.intake import Submission
-from testcases.grader.marking import Batch, asked_for, changes, from_dict, row_of, secret_of
+from testcases.grader.marking import Batch, asked_for, changes, from_dict, row_of, secret, secret_of
 from testcases.grader.sandbox import Limits, staging
 from testcases.grader.tests.reports.data import exercise, grid, read_csv, result
 
@@ -104,3 +104,23 @@ def test_a_fingerprint_holds_what_a_lesson_uses():
     assert staging._needed("lesson01_masked_sequences") == {"lesson01_masked_sequences"}
     assert {"lesson04_gae", "lesson01_masked_sequences"} <= staging._needed("lesson09_ppo_trainer")
     assert "lesson12_capstone" not in staging._needed("lesson09_ppo_trainer")
+
+
+def test_seeds_are_wide_and_differ_by_secret_lesson_and_submission():
+    one, other = secret.secret_of("a"), secret.new()
+    seeds = {kind.seed(lesson, content) for kind in (one, other) for lesson in "45" for content in ("x", "y")}
+    assert len(seeds) == 8 and all(2**90 < seed < 2**128 for seed in seeds)
+    assert one.seed("4", "x") == secret.secret_of(" a\n").seed("4", "x")
+
+
+def test_nothing_that_is_shown_holds_the_secret():
+    one = secret.secret_of("a")
+    assert "_key" not in repr(one) and one._key.hex() not in one.id
+    assert one.id == secret.secret_of("a").id != secret.secret_of("b").id and len(one.id) == 16
+
+
+def test_it_is_made_once(tmp_path):
+    first = secret.kept_in(tmp_path)
+    assert secret.kept_in(tmp_path) == first != secret.new()
+    assert [path.name for path in tmp_path.iterdir()] == [secret.FILE]
+    assert (tmp_path / secret.FILE).stat().st_mode & 0o777 == 0o600
