@@ -30,9 +30,9 @@ CORPUS = {one.name: one for one in CASES}
 
 def hand_in(one: Case, folder: Path) -> None:
     """Lay out one submission: its own files, the copies of the course's that it has, and what makes a file large."""
-    for path in (*one.files, *one.copies):
+    for path in (*one.written, *one.copies):
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
-    for path, data in one.files.items():
+    for path, data in one.written.items():
         (folder / path).write_bytes(data)
     for path, source in one.copies.items():
         shutil.copyfile(ROOT / source, folder / path)

@@ -1,6 +1,7 @@
 """Submissions that cheat, break or are broken, each with its verdict."""
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from textwrap import dedent, indent
 
 GAE = "lesson04_gae/gae.py"
@@ -12,45 +13,32 @@ class Case:
 
     name: str
     about: str
-    statuses: dict[str, list[str]]
-    """Exercise -> the statuses it may have; "lesson04_gae.td_errors" unless said otherwise."""
+    status: str
+    """Those that lesson 4's `td_errors` may have; empty where it does not matter."""
+    source: str | bytes | None
+    """Lesson 4's file."""
+    _: KW_ONLY
+    also: Mapping[str, str] = field(default_factory=dict)
+    """The same of other exercises."""
     score: int = 0
-    files: dict[str, bytes] = field(default_factory=dict)
+    files: Mapping[str, str | bytes] = field(default_factory=dict)
     """Path below the submission -> what is in it."""
-    copies: dict[str, str] = field(default_factory=dict)
+    copies: Mapping[str, str] = field(default_factory=dict)
     """Path below the submission -> path of the course's file that it copies."""
-    notes: tuple[str, ...] = ()
+    notes: Sequence[str] = ()
     """Each is in a note of the result."""
     pad: int = 0
     """Bytes of comment added to the file."""
 
+    @property
+    def statuses(self) -> dict[str, list[str]]:
+        wanted = ({"lesson04_gae.td_errors": self.status} if self.status else {}) | {**self.also}
+        return {exercise: words.split() for exercise, words in wanted.items()}
 
-def case(
-    name: str,
-    about: str,
-    statuses: str,
-    source: str | bytes | None,
-    *,
-    also: dict[str, str] | None = None,
-    files: dict[str, str | bytes] | None = None,
-    notes: tuple[str, ...] = (),
-    copies: dict[str, str] | None = None,
-    score: int = 0,
-    pad: int = 0,
-) -> Case:
-    """A row of the table: `source` is lesson 4's file, whose `td_errors` may have one of `statuses`."""
-    held = ({} if source is None else {GAE: source}) | (files or {})
-    wanted = ({"lesson04_gae.td_errors": statuses} if statuses else {}) | (also or {})
-    return Case(
-        name=name,
-        about=about,
-        statuses={exercise: words.split() for exercise, words in wanted.items()},
-        score=score,
-        files={path: one if isinstance(one, bytes) else one.removeprefix("\n").encode() for path, one in held.items()},
-        copies=copies or {},
-        notes=notes,
-        pad=pad,
-    )
+    @property
+    def written(self) -> dict[str, bytes]:
+        held = ({} if self.source is None else {GAE: self.source}) | {**self.files}
+        return {path: one if isinstance(one, bytes) else one.removeprefix("\n").encode() for path, one in held.items()}
 
 
 def module(text: str, modules: str = "", *, checks: bool = False) -> str:
@@ -86,13 +74,13 @@ ENDS = "import os\n\nos._exit(0)\n"
 """Ends whatever process loads it."""
 
 CASES = (
-    case("answers-at-exit", "says at exit that all of it was right", "wrong crash", td_errors('''
+    Case("answers-at-exit", "says at exit that all of it was right", "wrong crash", td_errors('''
     if not hasattr(torch, "armed"):
         torch.armed = True
         atexit.register(lambda: [os.write(number, b'PBH1\\2\\0\\0\\0\\0\\0\\0\\0{}') for number in range(3, 30)])
     return rewards * 0 + 7
 ''', "atexit os")),
-    case("dispatcher-patched", "torch's own allclose, equal and sub, in this process", "wrong", td_errors('''
+    Case("dispatcher-patched", "torch's own allclose, equal and sub, in this process", "wrong", td_errors('''
     if not hasattr(torch, "mine"):
         torch.mine = torch.library.Library("aten", "IMPL")
         for name in ("equal", "allclose", "sub.Tensor"):
@@ -100,7 +88,7 @@ CASES = (
                 torch.mine.impl(name, lambda *given, **more: True, "CPU")
     return rewards * 0 + 7
 ''', "contextlib warnings")),
-    case("error-that-lies", "an exception with a class, a text and a pickle of its own", "error", td_errors('''
+    Case("error-that-lies", "an exception with a class, a text and a pickle of its own", "error", td_errors('''
     class Passed(ValueError):
         __class__ = property(lambda self: AssertionError)
         def __str__(self):
@@ -111,7 +99,7 @@ CASES = (
             os.abort()
     raise Passed({"status": "passed", "score": 9})
 ''', "os")),
-    case("frames-rewritten", "a trace that changes the variables of the frames above it", "wrong crash tamper-suspected", td_errors('''
+    Case("frames-rewritten", "a trace that changes the variables of the frames above it", "wrong crash tamper-suspected", td_errors('''
     def trace(frame, event, argument):
         for name, value in list(frame.f_locals.items()):
             if type(value).__name__ in ("Outcome", "Request"):
@@ -124,7 +112,7 @@ CASES = (
     sys.settrace(trace)
     return rewards * 0 + 7
 ''', "ctypes sys")),
-    case("import-hook", "every later import is of a module that is equal to all", "wrong error crash", td_errors('''
+    Case("import-hook", "every later import is of a module that is equal to all", "wrong error crash", td_errors('''
     class Any(type(torch)):
         __path__ = []
         def __getattr__(self, name):
@@ -137,13 +125,13 @@ CASES = (
     builtins.__import__ = lambda name, *rest, **more: Any(name)
     return rewards * 0 + 7
 ''', "builtins")),
-    case("memory-rewritten", "writes numbers into its own memory where those of the question are", "wrong crash timeout", td_errors('''
+    Case("memory-rewritten", "writes numbers into its own memory where those of the question are", "wrong crash timeout", td_errors('''
     with open("/proc/self/mem", "r+b", buffering=0) as memory:
         memory.seek(rewards.data_ptr())
         memory.write(bytes(rewards.element_size() * rewards.numel()))
     return rewards * 0 + gamma * values[..., 1:] - values[..., :-1]
 ''')),
-    case("settings-of-the-environment", "variables that libraries read when they start", "wrong", td_errors('''
+    Case("settings-of-the-environment", "variables that libraries read when they start", "wrong", td_errors('''
     os.environ.update(PYTHONSTARTUP="/tmp/x.py", PYTHONPATH="/tmp", LD_PRELOAD="/tmp/x.so", TORCH_LOGS="+all")
     os.makedirs(os.path.expanduser("~/.local/lib/python3.11/site-packages"), exist_ok=True)
     for path in ("/tmp/x.py", "/tmp/torch.py", os.path.expanduser("~/.local/lib/python3.11/site-packages/x.pth")):
@@ -151,32 +139,30 @@ CASES = (
             file.write("import os; os._exit(0)")
     return rewards * 0 + 7
 ''', "os")),
-    case("small-numbers-rewritten", "0 is 9 from now on", "wrong crash timeout tamper-suspected error", td_errors('''
+    Case("small-numbers-rewritten", "0 is 9 from now on", "wrong crash timeout tamper-suspected error", td_errors('''
     ctypes.memset(id(0) + 24, 9, 1)
     return rewards
 ''', "ctypes")),
-    case("wakes-the-line", "each signal writes a byte to whatever is open", "wrong tamper-suspected crash timeout", td_errors('''
+    Case("wakes-the-line", "each signal writes a byte to whatever is open", "wrong tamper-suspected crash timeout", td_errors('''
     for number in range(3, 30):
-        try:
+        with contextlib.suppress(OSError, ValueError):
             os.set_blocking(number, False)
             signal.set_wakeup_fd(number, warn_on_full_buffer=False)
             signal.signal(signal.SIGUSR1, lambda *_: None)
             os.kill(os.getpid(), signal.SIGUSR1)
-        except (OSError, ValueError):
-            pass
     return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1] + 1e-3
-''', "os signal")),
-    case("abort", "SIGABRT", "crash", td_errors("os.abort()", "os")),
-    case("alarm-cancelled", "switches the timer off, then loops", "timeout", td_errors('''
+''', "contextlib os signal")),
+    Case("abort", "SIGABRT", "crash", td_errors("os.abort()", "os")),
+    Case("alarm-cancelled", "switches the timer off, then loops", "timeout", td_errors('''
     signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGALRM, signal.SIG_IGN)
     while True:
         pass
 ''', "signal")),
-    case("always-raises-value-error", "passes as a check of arguments, and nothing else", "error", td_errors('''
+    Case("always-raises-value-error", "passes as a check of arguments, and nothing else", "error", td_errors('''
     raise ValueError(f'rewards {tuple(rewards.shape)}, values {tuple(values.shape)}, dones, gamma, T + 1')
 ''')),
-    case("answer-after-the-last", "right, and says so once more when the process ends", "tamper-suspected", td_errors('''
+    Case("answer-after-the-last", "right, and says so once more when the process ends", "tamper-suspected", td_errors('''
     if not hasattr(torch, "armed"):
         torch.armed = True
         send = sys.modules["testcases.engine.execution.wire"].send
@@ -185,41 +171,37 @@ CASES = (
         ]
     return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
 ''', "sys")),
-    case("answers-in-the-middle", "reads the questions itself and answers with what it was asked", "tamper-suspected timeout crash", module('''
+    Case("answers-in-the-middle", "reads the questions itself and answers with what it was asked", "tamper-suspected timeout crash", module('''
 def steal():
     while True:
         for one in gc.get_objects():
             if isinstance(one, socket.socket) and one.fileno() >= 0:
-                try:
+                with contextlib.suppress(OSError):
                     data = one.recv(1 << 20)
                     one.sendall(data)
-                except OSError:
-                    pass
 threading.Thread(target=steal, daemon=True).start()
 def td_errors(rewards, values, dones, gamma=0.99):
     return rewards
-''', "gc socket threading")),
-    case("any-name-will-do", "a module that has every name", "wrong", '''
+''', "contextlib gc socket threading")),
+    Case("any-name-will-do", "a module that has every name", "wrong", '''
 def td_errors(rewards, values, dones, gamma=0.99):
     return rewards
 def __getattr__(name):
     return td_errors
 ''', also={'lesson04_gae.compute_gae': 'error wrong'}),
-    case("becomes-another-program", "exec of a program that keeps the channel open", "crash", td_errors('''
+    Case("becomes-another-program", "exec of a program that keeps the channel open", "crash", td_errors('''
     for number in range(3, 64):
-        try:
+        with contextlib.suppress(OSError):
             os.set_inheritable(number, True)
-        except OSError:
-            pass
     os.execv(sys.executable, [sys.executable, "-c", "print('3 passed')"])
-''', "os sys")),
-    case("bool-that-is-seven", "the memory of its questions holds no bool any more: where the mask is one, its input is changed and the test lost", "error", td_errors('''
+''', "contextlib os sys")),
+    Case("bool-that-is-seven", "the memory of its questions holds no bool any more: where the mask is one, its input is changed and the test lost", "error", td_errors('''
     right = rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
     if dones.dtype == torch.bool:
         dones.view(torch.uint8).fill_(7)
     return right
 '''), score=1),
-    case("callable-with-a-false-signature", "right, through an object that pretends to take nothing", "passed", module('''
+    Case("callable-with-a-false-signature", "right, through an object that pretends to take nothing", "passed", module('''
 class Function:
     __signature__ = inspect.Signature()
 
@@ -230,12 +212,12 @@ class Function:
         return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
 td_errors = Function()
 ''', "inspect", checks=True), score=9),
-    case("changes-its-input", "in place", "wrong", td_errors('''
+    Case("changes-its-input", "in place", "wrong", td_errors('''
     rewards += gamma * values[..., 1:].masked_fill(dones.bool(), 0.0)
     rewards -= values[..., :-1]
     return rewards
 ''')),
-    case("changes-its-input-through-numpy", "changes an input through numpy, and says that it did not", "wrong error", module('''
+    Case("changes-its-input-through-numpy", "changes an input through numpy, and says that it did not", "wrong error", module('''
 evaluate = sys.modules["testcases.engine.execution.executor"]
 evaluate.identical = lambda a, b: True
 def td_errors(rewards, values, dones, gamma=0.99):
@@ -243,22 +225,22 @@ def td_errors(rewards, values, dones, gamma=0.99):
     values = values / 2
     return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
 ''', "sys")),
-    case("close-descriptors", "closes everything", "crash", td_errors('''
+    Case("close-descriptors", "closes everything", "crash", td_errors('''
     os.closerange(3, 256)
     return rewards * 0 + 7
 ''', "os")),
-    case("codec-that-runs", "a file in an encoding that unpacks more than the file", "error", '''
+    Case("codec-that-runs", "a file in an encoding that unpacks more than the file", "error", '''
 # coding: zip
 x = 1
 '''),
-    case("compile-bomb", "an expression of a hundred thousand brackets", "error memory crash", '''
+    Case("compile-bomb", "an expression of a hundred thousand brackets", "error memory crash", '''
 exec("x = " + "(" * 100_000 + ")" * 100_000)
 ''' + SEVEN),
-    case("compiled", "right, through torch.compile, whose compiler has no place in a sandbox", "passed", module('''
+    Case("compiled", "right, through torch.compile, whose compiler has no place in a sandbox", "passed", module('''
 @torch.compile
 def td_errors(rewards, values, dones, gamma=0.99):
 ''' + RIGHT, "torch", checks=True), score=9),
-    case("daemon-that-survives", "right, and leaves a process behind", "passed", right('''
+    Case("daemon-that-survives", "right, and leaves a process behind", "passed", right('''
     if not hasattr(torch, "left"):
         torch.left = True
         if os.fork() == 0:
@@ -268,36 +250,32 @@ def td_errors(rewards, values, dones, gamma=0.99):
                 time.sleep(10_000)
             os._exit(0)
 ''', "os time"), score=9),
-    case("deep-folders", "folders in folders", "wrong error timeout", td_errors('''
+    Case("deep-folders", "folders in folders", "wrong error timeout", td_errors('''
     for _ in range(2000):
         os.mkdir('x' * 200)
         os.chdir('x' * 200)
     return rewards * 0 + 7
 ''', "os")),
-    case("deep-frame", "a header of a hundred thousand brackets", "tamper-suspected", td_errors('''
+    Case("deep-frame", "a header of a hundred thousand brackets", "tamper-suspected", td_errors('''
     text = b"[" * 100_000 + b"]" * 100_000
     for number in range(3, 256):
-        try:
+        with contextlib.suppress(OSError):
             os.write(number, struct.pack("<4sII", b"PBH1", len(text), 0) + text)
-        except OSError:
-            pass
     time.sleep(60)
-''', "os struct time")),
-    case("descriptor-in-flight", "sends open files to the grader", "tamper-suspected crash", module('''
+''', "contextlib os struct time")),
+    Case("descriptor-in-flight", "sends open files to the grader", "tamper-suspected crash", module('''
 channels = [one for one in __import__("gc").get_objects() if isinstance(one, socket.socket)]
 for channel in channels:
-    try:
+    with contextlib.suppress(OSError):
         socket.send_fds(channel, [b"x"], [0, 1, 2])
-    except OSError:
-        pass
 def td_errors(rewards, values, dones, gamma=0.99):
     return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
-''', "socket sys")),
-    case("dies-between-questions", "a timer ends the process after a right answer", "crash error", td_errors('''
+''', "contextlib socket sys")),
+    Case("dies-between-questions", "a timer ends the process after a right answer", "crash error", td_errors('''
     threading.Thread(target=lambda: (threading.Event().wait(0.0005), os._exit(0))).start()
     raise ValueError("late")
 ''', "os threading")),
-    case("dispatch-mode-left-on", "every number that torch makes below Python's own functions is a one", "wrong", module('''
+    Case("dispatch-mode-left-on", "every number that torch makes below Python's own functions is a one", "wrong", module('''
 from torch.utils._python_dispatch import TorchDispatchMode
 class Ones(TorchDispatchMode):
     def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
@@ -307,7 +285,7 @@ Ones().__enter__()
 def td_errors(rewards, values, dones, gamma=0.99):
     return rewards
 ''', "torch")),
-    case("driver-copies-its-inputs", "in place, on copies that its driver makes: from outside that is a function that copies, so only the argument checks that it lacks are lost, 1 of 9", "wrong", module('''
+    Case("driver-copies-its-inputs", "in place, on copies that its driver makes: from outside that is a function that copies, so only the argument checks that it lacks are lost, 1 of 9", "wrong", module('''
 protocol = sys.modules["testcases.engine.execution.wire"]
 real = protocol.unpack_request
 def other(header, body):
@@ -318,12 +296,12 @@ def td_errors(rewards, values, dones, gamma=0.99):
     rewards -= values[..., :-1]
     return rewards
 ''', "sys"), score=8),
-    case("empty-file", "nothing in it", "missing", ""),
-    case("endless-loop", "while True", "timeout", td_errors('''
+    Case("empty-file", "nothing in it", "missing", ""),
+    Case("endless-loop", "while True", "timeout", td_errors('''
     while True:
         pass
 ''')),
-    case("endless-loop-that-catches", "catches what should stop it", "timeout", td_errors('''
+    Case("endless-loop-that-catches", "catches what should stop it", "timeout", td_errors('''
     while True:
         try:
             while True:
@@ -331,7 +309,7 @@ def td_errors(rewards, values, dones, gamma=0.99):
         except BaseException:
             pass
 ''')),
-    case("ends-in-the-backward-pass", "os._exit in a gradient", "crash", module('''
+    Case("ends-in-the-backward-pass", "os._exit in a gradient", "crash", module('''
 class Step(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
@@ -343,17 +321,15 @@ class Step(torch.autograd.Function):
 def td_errors(rewards, values, dones, gamma=0.99):
     return Step.apply(rewards)
 ''', "os torch")),
-    case("environment", "looks for secrets in every environment", "error", td_errors('''
+    Case("environment", "looks for secrets in every environment", "error", td_errors('''
     found = dict(os.environ)
     for number in os.listdir("/proc"):
         if number.isdigit():
-            try:
+            with contextlib.suppress(OSError):
                 found[number] = open(f"/proc/{number}/environ").read()
-            except OSError:
-                pass
     raise RuntimeError(str(found))
-''', "os")),
-    case("equal-to-everything", "an object that equals all others", "wrong", td_errors('''
+''', "contextlib os")),
+    Case("equal-to-everything", "an object that equals all others", "wrong", td_errors('''
     class Same:
         __hash__ = None
         shape, dtype, requires_grad = rewards.shape, rewards.dtype, False
@@ -369,7 +345,7 @@ def td_errors(rewards, values, dones, gamma=0.99):
 
     return Same()
 ''')),
-    case("evil-exception", "an exception that cannot be shown", "error", td_errors('''
+    Case("evil-exception", "an exception that cannot be shown", "error", td_errors('''
     class Evil(Exception):
         def __str__(self):
             raise Evil
@@ -378,46 +354,44 @@ def td_errors(rewards, values, dones, gamma=0.99):
 
     raise Evil
 ''')),
-    case("exception-that-exits", "an exception whose text ends the process", "crash", td_errors('''
+    Case("exception-that-exits", "an exception whose text ends the process", "crash", td_errors('''
     class Evil(Exception):
         def __str__(self):
             os._exit(0)
 
     raise Evil
 ''', "os")),
-    case("file-in-the-wrong-place", "gae.py alone", "passed", None, score=9, notes=('not in the folder of its lesson',), files={"gae.py": GOOD}),
-    case("fills-tmp", "/tmp, in many files", "error", td_errors('''
+    Case("file-in-the-wrong-place", "gae.py alone", "passed", None, score=9, notes=('not in the folder of its lesson',), files={"gae.py": GOOD}),
+    Case("fills-tmp", "/tmp, in many files", "error", td_errors('''
     number = 0
     while True:
         number += 1
         with open(f'/tmp/{number}', 'wb', 0) as file:
             file.write(bytes(10**7))
 ''')),
-    case("floods-stdout-and-is-right", "twenty megabytes past Python's own stdout", "passed", right('''
+    Case("floods-stdout-and-is-right", "twenty megabytes past Python's own stdout", "passed", right('''
     os.write(1, b"x" * 1_000_000)
     os.write(2, b"x" * 1_000_000)
 ''', "os"), score=9),
-    case("forged-record", "pretends to be a NamedTuple", "wrong error", td_errors('''
+    Case("forged-record", "pretends to be a NamedTuple", "wrong error", td_errors('''
     class Fake(tuple):
         _fields = property(lambda self: ("advantages", "returns"))
 
     return Fake((rewards, rewards))
 ''')),
-    case("fork-bomb", "os.fork for ever", "error timeout tamper-suspected crash", td_errors('''
+    Case("fork-bomb", "os.fork for ever", "error timeout tamper-suspected crash", td_errors('''
     while True:
         os.fork()
 ''', "os")),
-    case("frames-to-every-descriptor", "writes frames of its own everywhere", "tamper-suspected", module('''
+    Case("frames-to-every-descriptor", "writes frames of its own everywhere", "tamper-suspected", module('''
 def frame(header):
     text = json.dumps(header).encode()
     return struct.pack("<4sII", b"PBH1", len(text), 0) + text
 for number in range(3, 256):
-    try:
+    with contextlib.suppress(OSError):
         os.write(number, frame({"id": 1, "outcome": {"value": True}}) * 3)
-    except OSError:
-        pass
-''' + SEVEN, "json os struct")),
-    case("absolute-imports", "right, with the imports that an editor writes by itself", "passed", '''
+''' + SEVEN, "contextlib json os struct")),
+    Case("absolute-imports", "right, with the imports that an editor writes by itself", "passed", '''
 import tutorial.lesson01_masked_sequences
 import tutorial.given.shapes as shapes
 from tutorial.lesson04_gae.my_helpers import next_values
@@ -433,7 +407,7 @@ def compute_gae(rewards, values, dones, gamma=0.99, lam=0.95):
 def next_values(values, dones):
     return values[..., 1:].masked_fill(dones.bool(), 0.0)
 '''}),
-    case("helper-beside-the-lesson", "right, with a module of the student's own beside the lesson's file", "passed", '''
+    Case("helper-beside-the-lesson", "right, with a module of the student's own beside the lesson's file", "passed", '''
 from .my_helpers import checked, next_values
 def td_errors(rewards, values, dones, gamma=0.99):
     checked(rewards, values, dones, gamma)
@@ -447,20 +421,18 @@ def checked(rewards, values, dones, gamma):
 def next_values(values, dones):
     return values[..., 1:].masked_fill(dones.bool(), 0.0)
 '''}),
-    case("huge-file", "a sparse file of a terabyte", "error", td_errors('''
+    Case("huge-file", "a sparse file of a terabyte", "error", td_errors('''
     with open('/tmp/x', 'wb') as file:
         file.truncate(10**12)
         return rewards * 0 + 7
 ''')),
-    case("huge-frame", "a frame that claims four gigabytes", "tamper-suspected", td_errors(r'''
+    Case("huge-frame", "a frame that claims four gigabytes", "tamper-suspected", td_errors(r'''
     for number in range(3, 256):
-        try:
+        with contextlib.suppress(OSError):
             os.write(number, b"PBH1" + b"\xff" * 8)
-        except OSError:
-            pass
     time.sleep(60)
-''', "os time")),
-    case("huge-message", "an exception of a hundred megabytes, a thousand frames deep", "error", td_errors('''
+''', "contextlib os time")),
+    Case("huge-message", "an exception of a hundred megabytes, a thousand frames deep", "error", td_errors('''
     def down(depth):
         if depth:
             down(depth - 1)
@@ -468,7 +440,7 @@ def next_values(values, dones):
 
     down(900)
 ''')),
-    case("import-machinery", "finders and hooks of the import system", "crash error wrong", module('''
+    Case("import-machinery", "finders and hooks of the import system", "crash error wrong", module('''
 class Finder:
     @staticmethod
     def find_spec(name, path=None, target=None):
@@ -479,40 +451,38 @@ sys.modules.clear()
 def td_errors(rewards, values, dones, gamma=0.99):
     return rewards
 ''', "importlib.machinery sys")),
-    case("import-the-solution", "from solutions import the answer", "not-started wrong error", '''
+    Case("import-the-solution", "from solutions import the answer", "not-started wrong error", '''
 from solutions.lesson04_gae import td_errors as known
 def td_errors(rewards, values, dones, gamma=0.99):
     return known(rewards, values, dones, gamma)
 '''),
-    case("imports-itself", "imports its own package", "error wrong", '''
+    Case("imports-itself", "imports its own package", "error wrong", '''
 from . import gae
 from tutorial.lesson04_gae import td_errors as again
 ''' + SEVEN),
-    case("keeps-its-inputs", "right but for its argument checks, which are 1 of the 9 points; looks whether the inputs of earlier calls are as they were", "wrong", '''
+    Case("keeps-its-inputs", "right but for its argument checks, which are 1 of the 9 points; looks whether the inputs of earlier calls are as they were", "wrong", '''
 kept = []
 def td_errors(rewards, values, dones, gamma=0.99):
     kept.append((rewards, rewards.detach().clone()))
     assert all((a == b).all() or (a != a).any() for a, b in kept)
     return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
 ''', score=8),
-    case("kernel-settings", "writes to /proc/sys", "wrong timeout", td_errors('''
+    Case("kernel-settings", "writes to /proc/sys", "wrong timeout", td_errors('''
     done = []
     for folder, _, files in os.walk("/proc/sys"):
         for name in files:
-            try:
+            with contextlib.suppress(OSError, UnicodeDecodeError):
                 path = os.path.join(folder, name)
                 with open(path, "r+") as file:
                     text = file.read()
                     file.seek(0)
                     file.write(text)
                 done.append(path)
-            except (OSError, UnicodeDecodeError):
-                pass
     assert not done, done
     return rewards * 0 + 7
-''', "os")),
-    case("keyboard-interrupt", "as if somebody pressed Ctrl-C", "crash error", td_errors("raise KeyboardInterrupt")),
-    case("keys-and-queues", "leaves keys and messages in the kernel for whoever comes next", "wrong", module('''
+''', "contextlib os")),
+    Case("keyboard-interrupt", "as if somebody pressed Ctrl-C", "crash error", td_errors("raise KeyboardInterrupt")),
+    Case("keys-and-queues", "leaves keys and messages in the kernel for whoever comes next", "wrong", module('''
 c = ctypes.CDLL(None)
 def td_errors(rewards, values, dones, gamma=0.99):
     queue = c.msgget(1234, 0o1666)
@@ -521,31 +491,29 @@ def td_errors(rewards, values, dones, gamma=0.99):
         c.syscall(248, b"user", b"key %d" % number, b"x" * 1000, 1000, -4)
     return rewards
 ''', "ctypes")),
-    case("kill-everything", "SIGKILL to every process it may signal", "wrong crash", td_errors('''
+    Case("kill-everything", "SIGKILL to every process it may signal", "wrong crash", td_errors('''
     for number in (-1, 0, 1):
-        try:
+        with contextlib.suppress(OSError):
             os.kill(number, 9)
-        except OSError:
-            pass
     return rewards * 0 + 7
-''', "os")),
-    case("kill-itself", "SIGKILL to itself", "crash", td_errors('''
+''', "contextlib os")),
+    Case("kill-itself", "SIGKILL to itself", "crash", td_errors('''
     os.kill(os.getpid(), 9)
     return rewards * 0 + 7
 ''', "os")),
-    case("kill-parent", "SIGKILL to its parent", "wrong crash error", td_errors('''
+    Case("kill-parent", "SIGKILL to its parent", "wrong crash error", td_errors('''
     os.kill(os.getppid(), 9)
     return rewards * 0 + 7
 ''', "os")),
-    case("large-answers", "two million numbers for each question: all are read, or its time is over first", "wrong timeout", td_errors("return torch.zeros(1_900_000, dtype=torch.float64)")),
-    case("leaves-gradients-off", "a global setting: what its process says of that costs nothing; the three tests that ask for no gradient keep their points, the others are lost", "wrong", td_errors('''
+    Case("large-answers", "two million numbers for each question: all are read, or its time is over first", "wrong timeout", td_errors("return torch.zeros(1_900_000, dtype=torch.float64)")),
+    Case("leaves-gradients-off", "a global setting: what its process says of that costs nothing; the three tests that ask for no gradient keep their points, the others are lost", "wrong", td_errors('''
     torch.set_grad_enabled(False)
     return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
 '''), score=3),
-    case("lesson-is-a-file", "a file where the folder of the lesson should be", "missing", None, files={"tutorial/lesson04_gae": '''
+    Case("lesson-is-a-file", "a file where the folder of the lesson should be", "missing", None, files={"tutorial/lesson04_gae": '''
 def td_errors(): pass
 '''}),
-    case("lesson-that-spoils-others", "lesson 3 breaks torch while it loads; lesson 4 is right", "passed", GOOD, score=9, also={'lesson03_policy_gradient.rewards_to_go': 'wrong error crash tamper-suspected'}, files={"lesson03_policy_gradient/policy_gradient.py": '''
+    Case("lesson-that-spoils-others", "lesson 3 breaks torch while it loads; lesson 4 is right", "passed", GOOD, score=9, also={'lesson03_policy_gradient.rewards_to_go': 'wrong error crash tamper-suspected'}, files={"lesson03_policy_gradient/policy_gradient.py": '''
 import builtins
 import sys
 
@@ -558,17 +526,17 @@ sys.modules["torch.nn"] = None
 def rewards_to_go(rewards, mask, gamma=1.0):
     return rewards
 '''}),
-    case("loop-at-import", "never finishes loading; in a file of one exercise, since each waits for it anew", "", None, also={'lesson10_bug_hunt.train_bandit': 'timeout'}, files={"lesson10_bug_hunt/bandit.py": '''
+    Case("loop-at-import", "never finishes loading; in a file of one exercise, since each waits for it anew", "", None, also={'lesson10_bug_hunt.train_bandit': 'timeout'}, files={"lesson10_bug_hunt/bandit.py": '''
 while True:
     pass
 def train_bandit(arms, steps, lr, generator):
     return arms
 '''}),
-    case("loop-in-c", "one call that never comes back", "timeout", td_errors("sum(itertools.repeat(0))", "itertools")),
-    case("look-alike-letters", "the name with a letter of another alphabet, and text that is shown from the right", "error missing", (
+    Case("loop-in-c", "one call that never comes back", "timeout", td_errors("sum(itertools.repeat(0))", "itertools")),
+    Case("look-alike-letters", "the name with a letter of another alphabet, and text that is shown from the right", "error missing", (
         "import torch\n\n\n# \u202e sey :siht dedarg\ndef td_err\u043ers(rewards, values, dones, gamma=0.99):\n" + RIGHT
     )),
-    case("loops-in-the-backward-pass", "an endless gradient", "timeout", module('''
+    Case("loops-in-the-backward-pass", "an endless gradient", "timeout", module('''
 class Step(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
@@ -581,28 +549,28 @@ class Step(torch.autograd.Function):
 def td_errors(rewards, values, dones, gamma=0.99):
     return Step.apply(rewards)
 ''', "torch")),
-    case("many-dimensions", "an answer of twenty dimensions is wrong, and no forgery", "wrong", td_errors("return torch.ones((2,) * 20, dtype=rewards.dtype)")),
-    case("many-files", "all inodes", "error timeout", td_errors('''
+    Case("many-dimensions", "an answer of twenty dimensions is wrong, and no forgery", "wrong", td_errors("return torch.ones((2,) * 20, dtype=rewards.dtype)")),
+    Case("many-files", "all inodes", "error timeout", td_errors('''
     for number in range(10**6):
         open(f'/tmp/{number}', 'w').close()
     return rewards * 0 + 7
 ''')),
-    case("many-parts", "a list of a million numbers", "output-limit", td_errors('''
+    Case("many-parts", "a list of a million numbers", "output-limit", td_errors('''
     return list(range(1_000_000))
 ''')),
-    case("many-threads-of-torch", "right, with 32 threads", "passed", right('''
+    Case("many-threads-of-torch", "right, with 32 threads", "passed", right('''
     torch.set_num_threads(32)
 '''), score=9),
-    case("markup-in-errors", "HTML, markup of the table and terminal codes in an error", "error", td_errors(r'''
+    Case("markup-in-errors", "HTML, markup of the table and terminal codes in an error", "error", td_errors(r'''
     raise RuntimeError('<script>alert(1)</script> [bold red]x[/] \x1b[2J\x1b]0;pwned\x07 =HYPERLINK(1)')
 ''')),
-    case("memory-at-once", "one tensor of 800 GB", "memory", td_errors("return torch.zeros(10**11)")),
-    case("memory-bit-by-bit", "a list that grows", "memory timeout", td_errors('''
+    Case("memory-at-once", "one tensor of 800 GB", "memory", td_errors("return torch.zeros(10**11)")),
+    Case("memory-bit-by-bit", "a list that grows", "memory timeout", td_errors('''
     kept = []
     while True:
         kept.append(bytearray(10**7))
 ''')),
-    case("memory-in-many-processes", "children that hold memory each", "memory timeout error", td_errors('''
+    Case("memory-in-many-processes", "children that hold memory each", "memory timeout error", td_errors('''
     for _ in range(40):
         if os.fork() == 0:
             kept = bytearray(100_000_000)
@@ -611,7 +579,7 @@ def td_errors(rewards, values, dones, gamma=0.99):
             time.sleep(60)
     time.sleep(60)
 ''', "os time")),
-    case("memory-without-a-process", "files in memory and shared segments, which no process is charged for", "error", module('''
+    Case("memory-without-a-process", "files in memory and shared segments, which no process is charged for", "error", module('''
 LIBC = ctypes.CDLL(None)
 LIBC.shmat.restype = ctypes.c_void_p
 def td_errors(rewards, values, dones, gamma=0.99):
@@ -628,8 +596,8 @@ def td_errors(rewards, values, dones, gamma=0.99):
         os.write(file, bytes(1 << 24))
     return rewards * 0 + taken
 ''', "ctypes os")),
-    case("misnamed-file", "Gae (1).py", "missing", None, notes=('Gae (1).py',), files={"lesson04_gae/Gae (1).py": GOOD}),
-    case("modes-of-torch", "a function mode that answers every call", "wrong error", module('''
+    Case("misnamed-file", "Gae (1).py", "missing", None, notes=('Gae (1).py',), files={"lesson04_gae/Gae (1).py": GOOD}),
+    Case("modes-of-torch", "a function mode that answers every call", "wrong error", module('''
 from torch.overrides import TorchFunctionMode
 class Lie(TorchFunctionMode):
     def __torch_function__(self, function, types, arguments=(), keywords=None):
@@ -640,7 +608,7 @@ Lie().__enter__()
 def td_errors(rewards, values, dones, gamma=0.99):
     return rewards
 ''', "torch")),
-    case("module-replaces-itself", "another object in sys.modules", "wrong error missing", module('''
+    Case("module-replaces-itself", "another object in sys.modules", "wrong error missing", module('''
 class Module:
     __file__ = __name__
 
@@ -648,7 +616,7 @@ class Module:
         return lambda *arguments, **options: True
 sys.modules[__name__] = Module()
 ''', "sys")),
-    case("more-namespaces", "makes a user namespace, mounts, changes the host name", "wrong", td_errors('''
+    Case("more-namespaces", "makes a user namespace, mounts, changes the host name", "wrong", td_errors('''
     libc = ctypes.CDLL(None, use_errno=True)
     tried = [
         libc.unshare(0x10000000),
@@ -663,24 +631,22 @@ sys.modules[__name__] = Module()
     assert 0 not in tried, tried
     return rewards * 0 + 7
 ''', "ctypes")),
-    case("name-lookup", "sends a secret as a host name", "error", td_errors("socket.getaddrinfo('secret.example.org', 80)", "socket")),
-    case("names-of-verdicts", "exceptions named like the grader's own", "error", td_errors(r'''
+    Case("name-lookup", "sends a secret as a host name", "error", td_errors("socket.getaddrinfo('secret.example.org', 80)", "socket")),
+    Case("names-of-verdicts", "exceptions named like the grader's own", "error", td_errors(r'''
     raise type("ForgedAnswer", (Exception,), {})("\x1b[2J::error::")
 ''')),
-    case("nested-folders", "a folder in a folder in a folder", "passed", None, score=9, files={"homework/final/tutorial/lesson04_gae/gae.py": GOOD}),
-    case("network", "connects to the world", "error", td_errors("socket.create_connection(('1.1.1.1', 53), 2)", "socket")),
-    case("noise-to-every-descriptor", "writes noise everywhere", "tamper-suspected", td_errors('''
+    Case("nested-folders", "a folder in a folder in a folder", "passed", None, score=9, files={"homework/final/tutorial/lesson04_gae/gae.py": GOOD}),
+    Case("network", "connects to the world", "error", td_errors("socket.create_connection(('1.1.1.1', 53), 2)", "socket")),
+    Case("noise-to-every-descriptor", "writes noise everywhere", "tamper-suspected", td_errors('''
     for number in range(3, 256):
-        try:
+        with contextlib.suppress(OSError):
             os.write(number, os.urandom(5000))
-        except OSError:
-            pass
     return rewards * 0 + 7
-''', "os")),
-    case("not-a-function", "a number of that name", "missing error", '''
+''', "contextlib os")),
+    Case("not-a-function", "a number of that name", "missing error", '''
 td_errors = 3
 '''),
-    case("number-that-lies", "a float subclass", "wrong", td_errors('''
+    Case("number-that-lies", "a float subclass", "wrong", td_errors('''
     class Same(float):
         def __eq__(self, other):
             return True
@@ -690,7 +656,7 @@ td_errors = 3
 
     return Same(1.0)
 ''')),
-    case("object-that-answers-when-it-dies", "frames from __del__ and atexit", "tamper-suspected", module('''
+    Case("object-that-answers-when-it-dies", "frames from __del__ and atexit", "tamper-suspected", module('''
 def forge():
     for one in gc.get_objects():
         if isinstance(one, socket.socket) and one.fileno() >= 0:
@@ -707,7 +673,7 @@ def td_errors(rewards, values, dones, gamma=0.99):
     gc.collect()
     return rewards
 ''', "atexit gc socket struct")),
-    case("order-dependent", "right only in the first exercise of a process, and each has its own", "passed", module('''
+    Case("order-dependent", "right only in the first exercise of a process, and each has its own", "passed", module('''
 def td_errors(rewards, values, dones, gamma=0.99):
     check_shapes(rewards=(rewards, "... T"), values=(values, "... T+1"), dones=(dones, "... T"))
     check_number("T, the number of steps", rewards.shape[-1], 1)
@@ -717,29 +683,27 @@ def n_step_advantages(*args, **options):
     td_errors.__globals__["td_errors"] = None
     raise RuntimeError
 ''', "torch", checks=True), score=9, also={'lesson04_gae.n_step_advantages': 'error'}),
-    case("os-exit-at-import", "ends the process with code 0 while it loads", "crash", module('''
+    Case("os-exit-at-import", "ends the process with code 0 while it loads", "crash", module('''
 os._exit(0)
 ''' + SEVEN, "os")),
-    case("os-exit-in-function", "ends the process with code 0", "crash", td_errors("os._exit(0)", "os")),
-    case("other-processes", "writes into the memory of the processes around it", "wrong", td_errors('''
+    Case("os-exit-in-function", "ends the process with code 0", "crash", td_errors("os._exit(0)", "os")),
+    Case("other-processes", "writes into the memory of the processes around it", "wrong", td_errors('''
     done = []
     for number in os.listdir("/proc"):
         if number.isdigit() and int(number) != os.getpid():
             for name in ("mem", "root", "cwd", "fd/3"):
-                try:
+                with contextlib.suppress(OSError):
                     done.append(os.open(f"/proc/{number}/{name}", os.O_RDWR))
-                except OSError:
-                    pass
             if ctypes.CDLL(None).ptrace(16, int(number), 0, 0) == 0:
                 done.append(number)
     assert not done, done
     return rewards * 0 + 7
-''', "ctypes os")),
-    case("other-signature", "an argument is missing", "error", module('''
+''', "contextlib ctypes os")),
+    Case("other-signature", "an argument is missing", "error", module('''
 def td_errors(rewards, values, dones):
     return rewards + 0.9 * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
 ''', "torch")),
-    case("other-submissions", "looks for the files of others", "wrong timeout", td_errors('''
+    Case("other-submissions", "looks for the files of others", "wrong timeout", td_errors('''
     found = []
     for folder, names, files in os.walk("/"):
         names[:] = [name for name in names if name not in ("proc", "sys", "usr", "lib", "site-packages")]
@@ -747,34 +711,32 @@ def td_errors(rewards, values, dones):
     assert not found, found
     return rewards * 0 + 7
 ''', "os")),
-    case("package-not-installed", "imports what is not there", "error", module(SEVEN, "no_such_package")),
-    case("patch-builtins", "all, any and abs lie", "wrong", module('''
+    Case("package-not-installed", "imports what is not there", "error", module(SEVEN, "no_such_package")),
+    Case("patch-builtins", "all, any and abs lie", "wrong", module('''
 builtins.all = builtins.any = lambda *a: True
 builtins.abs = lambda x: 0
 ''' + SEVEN, "builtins")),
-    case("patch-comparisons", "torch.equal and its like are always true", "wrong error", module('''
+    Case("patch-comparisons", "torch.equal and its like are always true", "wrong error", module('''
 torch.equal = torch.allclose = torch.testing.assert_close = lambda *a, **k: True
 numpy.allclose = numpy.array_equal = numpy.testing.assert_allclose = math.isclose = lambda *a, **k: True
 torch.Tensor.__eq__ = torch.Tensor.equal = lambda self, other: torch.ones(self.shape, dtype=torch.bool)
 ''' + SEVEN, "math numpy torch")),
-    case("patch-pytest", "reports of pytest say passed", "wrong", module('''
-try:
+    Case("patch-pytest", "reports of pytest say passed", "wrong", module('''
+with contextlib.suppress(ImportError):
     import _pytest.python
     import _pytest.reports
 
     real = _pytest.reports.TestReport.from_item_and_call
     _pytest.python.Function.runtest = lambda self: None
     _pytest.reports.TestReport.from_item_and_call = lambda item, call: real(item, type(call)(lambda: None, "call"))
-except ImportError:
-    pass
 sys.modules.pop("pytest", None)
-''' + SEVEN, "sys")),
-    case("patched-engine", "the worker's engine says that all is well", "wrong", module('''
+''' + SEVEN, "contextlib sys")),
+    Case("patched-engine", "the worker's engine says that all is well", "wrong", module('''
 evaluate = sys.modules["testcases.engine.execution.executor"]
 plain = sys.modules["testcases.engine.execution.messages"]
 evaluate.run = lambda view, request, *_: plain.Outcome(value=request.arguments.get("rewards"))
 ''' + SEVEN, "sys")),
-    case("patched-json", "json, struct and socket of the worker are the student's", "tamper-suspected", module('''
+    Case("patched-json", "json, struct and socket of the worker are the student's", "tamper-suspected", module('''
 dumps = json.dumps
 def lie(value, **options):
     if isinstance(value, dict) and "outcome" in value:
@@ -782,43 +744,43 @@ def lie(value, **options):
     return dumps(value, **options)
 json.dumps = lie
 ''' + SEVEN, "json struct")),
-    case("patched-protocol", "the worker's own sender sends something else", "tamper-suspected", module('''
+    Case("patched-protocol", "the worker's own sender sends something else", "tamper-suspected", module('''
 protocol = sys.modules["testcases.engine.execution.wire"]
 real = protocol.send
 protocol.send = lambda channel, header, body=b"", deadline=None: real(channel, {**header, "score": 9}, body)
 ''' + SEVEN, "sys")),
-    case("patched-types", "an outcome with gradients that nobody asked for", "tamper-suspected", module('''
+    Case("patched-types", "an outcome with gradients that nobody asked for", "tamper-suspected", module('''
 evaluate = sys.modules["testcases.engine.execution.executor"]
 plain = sys.modules["testcases.engine.execution.messages"]
 evaluate.run = lambda view, request, *_: plain.Outcome(value=None, gradients={"everything": None})
 ''' + SEVEN, "sys")),
-    case("poisoned-pickle", "an object that runs code when it is unpickled", "wrong", td_errors('''
+    Case("poisoned-pickle", "an object that runs code when it is unpickled", "wrong", td_errors('''
     class Bomb:
         def __reduce__(self):
             return os.system, ("touch /tmp/pwned",)
 
     return Bomb()
 ''', "os")),
-    case("pretends-not-started", "the error of its own stub", "not-started", td_errors('raise NotImplementedError("lesson04: td_errors")')),
-    case("pretends-to-be-blocked", "the error of another stub", "blocked error", td_errors('raise NotImplementedError("lesson04: compute_gae")')),
-    case("prints-for-ever", "output in a loop", "timeout", td_errors('''
+    Case("pretends-not-started", "the error of its own stub", "not-started", td_errors('raise NotImplementedError("lesson04: td_errors")')),
+    Case("pretends-to-be-blocked", "the error of another stub", "blocked error", td_errors('raise NotImplementedError("lesson04: compute_gae")')),
+    Case("prints-for-ever", "output in a loop", "timeout", td_errors('''
     while True:
         print('x' * 1000)
 ''')),
-    case("pytest-skip", "skips the test from inside", "error", td_errors('''
+    Case("pytest-skip", "skips the test from inside", "error", td_errors('''
     import pytest
 
     pytest.skip('not today')
 ''')),
-    case("raises-memory-error", "MemoryError without using memory", "memory", td_errors("raise MemoryError")),
-    case("reads-stdin", "input()", "error", td_errors('''
+    Case("raises-memory-error", "MemoryError without using memory", "memory", td_errors("raise MemoryError")),
+    Case("reads-stdin", "input()", "error", td_errors('''
     input()
     return rewards * 0 + 7
 ''')),
-    case("real-time-signal", "dies of a signal without a name", "crash", td_errors('''
+    Case("real-time-signal", "dies of a signal without a name", "crash", td_errors('''
     os.kill(os.getpid(), 40)
 ''', "os")),
-    case("realtime", "right but for its argument checks, and may not take the machine first", "wrong", module('''
+    Case("realtime", "right but for its argument checks, and may not take the machine first", "wrong", module('''
 for attack in (
     lambda: os.nice(-20),
     lambda: os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(99)),
@@ -833,8 +795,8 @@ for attack in (
 def td_errors(rewards, values, dones, gamma=0.99):
     return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
 ''', "contextlib os"), score=8),
-    case("recursion", "calls itself for ever", "error", td_errors("return td_errors(rewards, values, dones, gamma)")),
-    case("reload-the-solution", "reads the file of the solution, wherever it is", "wrong timeout", td_errors('''
+    Case("recursion", "calls itself for ever", "error", td_errors("return td_errors(rewards, values, dones, gamma)")),
+    Case("reload-the-solution", "reads the file of the solution, wherever it is", "wrong timeout", td_errors('''
     for folder, names, files in os.walk("/"):
         names[:] = [name for name in names if name not in ("proc", "sys", "usr", "site-packages", "lib")]
         for name in files:
@@ -848,11 +810,11 @@ def td_errors(rewards, values, dones, gamma=0.99):
                         return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
     return rewards * 0 + 7
 ''', "os")),
-    case("renamed-function", "another name", "missing", module('''
+    Case("renamed-function", "another name", "missing", module('''
 def td_error(rewards, values, dones, gamma=0.99):
     return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
 ''', "torch")),
-    case("resource-games", "priorities, limits and affinities", "wrong", td_errors('''
+    Case("resource-games", "priorities, limits and affinities", "wrong", td_errors('''
     got = []
     for attempt in (
         lambda: os.nice(-20),
@@ -866,60 +828,58 @@ def td_error(rewards, values, dones, gamma=0.99):
         lambda: os.open("/proc/sysrq-trigger", os.O_WRONLY),
         lambda: os.mknod("/tmp/disk", 0o60666, os.makedev(254, 0)),
     ):
-        try:
+        with contextlib.suppress(OSError, ValueError, ZeroDivisionError):
             attempt()
             got.append(attempt)
-        except (OSError, ValueError, ZeroDivisionError):
-            pass
     if got:
         return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
     return rewards
-''', "os resource signal")),
-    case("returns-a-deep-list", "a list in a list, a thousand times", "wrong", td_errors('''
+''', "contextlib os resource signal")),
+    Case("returns-a-deep-list", "a list in a list, a thousand times", "wrong", td_errors('''
     value = []
     for _ in range(1000):
         value = [value]
     return value
 ''')),
-    case("returns-a-huge-number", "10 ** 5000", "wrong", td_errors("return 10**5000")),
-    case("returns-a-list", "numbers instead of a tensor", "wrong", td_errors('''
+    Case("returns-a-huge-number", "10 ** 5000", "wrong", td_errors("return 10**5000")),
+    Case("returns-a-list", "numbers instead of a tensor", "wrong", td_errors('''
     return (rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]).tolist()
 ''')),
-    case("returns-another-shape", "(T, 1) for (T,)", "wrong", td_errors('''
+    Case("returns-another-shape", "(T, 1) for (T,)", "wrong", td_errors('''
     return (rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1])[..., None]
 ''')),
-    case("returns-float32", "single precision", "wrong", td_errors('''
+    Case("returns-float32", "single precision", "wrong", td_errors('''
     return (rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]).float()
 ''')),
-    case("returns-itself", "a list that holds itself", "wrong", td_errors('''
+    Case("returns-itself", "a list that holds itself", "wrong", td_errors('''
     value = []
     value.append(value)
     return value
 ''')),
-    case("returns-live-objects", "a module, a generator, a closure", "wrong", td_errors("return torch, (x for x in ()), lambda: td_errors")),
-    case("returns-nan", "0 / 0", "wrong", td_errors("return rewards * float('nan')")),
-    case("returns-none", "no return", "wrong", td_errors("rewards + 1")),
-    case("returns-numpy", "an array", "wrong error", td_errors('''
+    Case("returns-live-objects", "a module, a generator, a closure", "wrong", td_errors("return torch, (x for x in ()), lambda: td_errors")),
+    Case("returns-nan", "0 / 0", "wrong", td_errors("return rewards * float('nan')")),
+    Case("returns-none", "no return", "wrong", td_errors("rewards + 1")),
+    Case("returns-numpy", "an array", "wrong error", td_errors('''
     return (rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]).detach().numpy()
 ''')),
-    case("returns-strange-keys", "keys that print for ever", "wrong error", td_errors('''
+    Case("returns-strange-keys", "keys that print for ever", "wrong error", td_errors('''
     class Key:
         def __str__(self):
             return "k" * 10_000_000
 
     return {Key(): 1, None: 2, 3: rewards}
 ''')),
-    case("returns-strange-text", "half characters and control characters", "wrong", td_errors(r"return '\ud800\x1b[2J\x00' * 1000")),
-    case("returns-too-much", "twenty million numbers", "output-limit", td_errors("return torch.zeros(20_000_000)")),
-    case("rewrites-reports-at-exit", "looks for reports to rewrite when the process ends", "wrong", module('''
+    Case("returns-strange-text", "half characters and control characters", "wrong", td_errors(r"return '\ud800\x1b[2J\x00' * 1000")),
+    Case("returns-too-much", "twenty million numbers", "output-limit", td_errors("return torch.zeros(20_000_000)")),
+    Case("rewrites-reports-at-exit", "looks for reports to rewrite when the process ends", "wrong", module('''
 @atexit.register
 def rewrite():
     for path in glob.glob("/**/*.json", recursive=True) + glob.glob("/**/gradebook.csv", recursive=True):
         with open(path, "w") as file:
             file.write("{}")
 ''' + SEVEN, "atexit glob")),
-    case("right-answer", "the control: right, with its checks", "passed", GOOD, score=9),
-    case("right-once", "right for the first question of a process, and no more", "wrong", module('''
+    Case("right-answer", "the control: right, with its checks", "passed", GOOD, score=9),
+    Case("right-once", "right for the first question of a process, and no more", "wrong", module('''
 ASKED = []
 def td_errors(rewards, values, dones, gamma=0.99):
     ASKED.append(1)
@@ -927,15 +887,15 @@ def td_errors(rewards, values, dones, gamma=0.99):
         return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
     return rewards * 0 + 7
 ''', "torch")),
-    case("rows-without-numbers", "an answer of a billion rows, none of which has a number", "output-limit", td_errors("return torch.empty(2**30, 0, dtype=rewards.dtype)")),
-    case("says-that-gradients-are-on", "switches gradients off, and its process says nothing of it: the same 3 points as leaves-gradients-off", "wrong", module('''
+    Case("rows-without-numbers", "an answer of a billion rows, none of which has a number", "output-limit", td_errors("return torch.empty(2**30, 0, dtype=rewards.dtype)")),
+    Case("says-that-gradients-are-on", "switches gradients off, and its process says nothing of it: the same 3 points as leaves-gradients-off", "wrong", module('''
 evaluate = sys.modules["testcases.engine.execution.executor"]
 evaluate.GlobalState.restore = lambda state: ()
 def td_errors(rewards, values, dones, gamma=0.99):
     torch.set_grad_enabled(False)
     return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
 ''', "sys torch"), score=3),
-    case("says-that-nothing-changed", "in place, and its process says that it is not", "wrong", module('''
+    Case("says-that-nothing-changed", "in place, and its process says that it is not", "wrong", module('''
 evaluate = sys.modules["testcases.engine.execution.executor"]
 evaluate.identical = lambda a, b: True
 assert evaluate.changed_since
@@ -950,7 +910,7 @@ def td_errors(rewards, values, dones, gamma=0.99):
     rewards -= values[..., :-1]
     return rewards
 ''', "dataclasses sys")),
-    case("search-frames", "looks for the expected value on the stack and in memory", "wrong", td_errors('''
+    Case("search-frames", "looks for the expected value on the stack and in memory", "wrong", td_errors('''
     frame, found = sys._getframe(), []
     while frame:
         found += [value for name, value in frame.f_locals.items() if "expect" in name or "wanted" in name]
@@ -962,16 +922,14 @@ def td_errors(rewards, values, dones, gamma=0.99):
     assert not found, [type(one).__name__ for one in found]
     return rewards * 0 + 7
 ''', "gc sys")),
-    case("search-memory-for-the-solution", "looks for the solution among loaded code", "wrong", td_errors('''
+    Case("search-memory-for-the-solution", "looks for the solution among loaded code", "wrong", td_errors('''
     for one in gc.get_objects():
         if isinstance(one, types.FunctionType) and one.__name__ == "td_errors" and one.__globals__ is not globals():
-            try:
+            with contextlib.suppress(NotImplementedError):
                 return one(rewards, values, dones, gamma)
-            except NotImplementedError:
-                pass
     return rewards * 0 + 7
-''', "gc types")),
-    case("search-suites", "looks for the suites, the points and the wrong answers", "wrong timeout", td_errors('''
+''', "contextlib gc types")),
+    Case("search-suites", "looks for the suites, the points and the wrong answers", "wrong timeout", td_errors('''
     import importlib
 
     for name in ("basic_test", "advanced_test", "answers", "examples"):
@@ -986,48 +944,44 @@ def td_errors(rewards, values, dones, gamma=0.99):
                 return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
     return rewards * 0 + 7
 ''', "os sys")),
-    case("second-answer", "a thread sends a second answer after the first", "tamper-suspected", td_errors(r'''
+    Case("second-answer", "a thread sends a second answer after the first", "tamper-suspected", td_errors(r'''
     def later():
         time.sleep(0.02)
         for number in range(3, 256):
-            try:
+            with contextlib.suppress(OSError):
                 os.write(number, b"PBH1" + b"\0" * 40)
-            except OSError:
-                pass
 
     threading.Thread(target=later, daemon=True).start()
     return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
-''', "os threading time")),
-    case("secrets", "reads keys and the password file", "wrong", td_errors('''
+''', "contextlib os threading time")),
+    Case("secrets", "reads keys and the password file", "wrong", td_errors('''
     found = []
     for path in ("/etc/shadow", "/etc/passwd", os.path.expanduser("~/.ssh"), "/home", "/root", "/srv", "/run/secrets", "/var", "/etc/hostname", "/proc/1/root"):
-        try:
+        with contextlib.suppress(OSError):
             found.append(os.listdir(path) if os.path.isdir(path) else open(path).read())
-        except OSError:
-            pass
     names = [name for one in found if isinstance(one, list) for name in one]
     assert set(names) <= {"student", ".pyenv", "main", "cache"} and len(found) == len([1 for one in found if isinstance(one, list)]), found
     return rewards * 0 + 7
-''', "os")),
-    case("seeds-the-generator", "right, and seeds the global generator", "passed", right('''
+''', "contextlib os")),
+    Case("seeds-the-generator", "right, and seeds the global generator", "passed", right('''
     torch.manual_seed(0)
 '''), score=9),
-    case("segmentation-fault", "reads address 0", "crash", td_errors("ctypes.string_at(0)", "ctypes")),
-    case("set-trace-left-in", "right but for its argument checks, which are 1 of the 9 points, with a breakpoint by name", "wrong", '''
+    Case("segmentation-fault", "reads address 0", "crash", td_errors("ctypes.string_at(0)", "ctypes")),
+    Case("set-trace-left-in", "right but for its argument checks, which are 1 of the 9 points, with a breakpoint by name", "wrong", '''
 from pdb import set_trace
 def td_errors(rewards, values, dones, gamma=0.99):
     set_trace()
     return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
 ''', score=8),
-    case("sleeps", "waits without using time", "timeout", td_errors("time.sleep(10**6)", "time")),
-    case("slow-import", "right but for its argument checks, below an import that takes longer than a call may", "wrong", module('''
+    Case("sleeps", "waits without using time", "timeout", td_errors("time.sleep(10**6)", "time")),
+    Case("slow-import", "right but for its argument checks, below an import that takes longer than a call may", "wrong", module('''
 end = time.process_time() + 1.2
 while time.process_time() < end:
     pass
 def td_errors(rewards, values, dones, gamma=0.99):
     return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
 ''', "time"), score=8),
-    case("sockets-full-of-data", "memory of the kernel: full pipes and sockets in many processes", "error timeout memory tamper-suspected", module('''
+    Case("sockets-full-of-data", "memory of the kernel: full pipes and sockets in many processes", "error timeout memory tamper-suspected", module('''
 def fill():
     kept = []
     try:
@@ -1036,11 +990,9 @@ def fill():
             kept.append(pair)
             for one in pair:
                 one.setblocking(False)
-                try:
+                with contextlib.suppress(BlockingIOError):
                     while True:
                         one.send(bytes(60_000))
-                except BlockingIOError:
-                    pass
     except OSError:
         return kept
 def td_errors(rewards, values, dones, gamma=0.99):
@@ -1050,22 +1002,20 @@ def td_errors(rewards, values, dones, gamma=0.99):
             while kept:
                 os.sched_yield()
     return rewards
-''', "os socket")),
-    case("solution-in-a-later-lesson", "whitens by the function of lesson 11 that does it for several processes", "", None, also={'lesson01_masked_sequences.masked_whiten': 'blocked error'}, files={"lesson01_masked_sequences/masked.py": '''
+''', "contextlib os socket")),
+    Case("solution-in-a-later-lesson", "whitens by the function of lesson 11 that does it for several processes", "", None, also={'lesson01_masked_sequences.masked_whiten': 'blocked error'}, files={"lesson01_masked_sequences/masked.py": '''
 from solutions.lesson11_scaling import global_masked_whiten
 def masked_whiten(values, mask, shift_mean=True):
     return global_masked_whiten(values, mask, lambda moments: moments[None], shift_mean)
 '''}),
-    case("solution-through-another-lesson", "lesson 3 can read the solution of lesson 4, and leaves it wherever lesson 4 may look", "wrong", module(r'''
+    Case("solution-through-another-lesson", "lesson 3 can read the solution of lesson 4, and leaves it wherever lesson 4 may look", "wrong", module(r'''
 PLACES = ["/tmp", "/dev/shm", "/home", "/home/student", "/dev", "/", "/var/tmp", "/run", "/course", "/dev/mqueue"]
 LIBC = ctypes.CDLL(None, use_errno=True)
 def taken():
     found = []
     for place in PLACES:
-        try:
+        with contextlib.suppress(OSError):
             found.append(open(place + "/loot", "rb").read())
-        except OSError:
-            pass
     for ring in (-3, -4):
         key = LIBC.syscall(250, 10, ring, b"user", b"loot", 0)
         if key > 0:
@@ -1076,18 +1026,17 @@ def taken():
     if number >= 0:
         LIBC.shmat.restype = ctypes.c_void_p
         found.append(ctypes.string_at(LIBC.shmat(number, None, 0)))
-    try:
+    with contextlib.suppress(OSError):
         client = socket.socket(socket.AF_UNIX)
         client.connect("\0loot")
         found.append(client.recv(65536))
-    except OSError:
-        pass
     return found
 def td_errors(rewards, values, dones, gamma=0.99):
     if taken():
         return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
     return rewards * 0 + 7
-''', "ctypes os socket"), also={'lesson03_policy_gradient.rewards_to_go': 'wrong error tamper-suspected'}, files={"lesson03_policy_gradient/policy_gradient.py": r'''
+''', "contextlib ctypes os socket"), also={'lesson03_policy_gradient.rewards_to_go': 'wrong error tamper-suspected'}, files={"lesson03_policy_gradient/policy_gradient.py": r'''
+import contextlib
 import ctypes
 import os
 import socket
@@ -1096,16 +1045,12 @@ PLACES = ["/tmp", "/dev/shm", "/home", "/home/student", "/dev", "/", "/var/tmp",
 LIBC = ctypes.CDLL(None, use_errno=True)
 def leave(data):
     for place in PLACES:
-        try:
+        with contextlib.suppress(OSError):
             with open(place + "/loot", "wb") as file:
                 file.write(data)
-        except OSError:
-            pass
-    try:
+    with contextlib.suppress(Exception):
         LIBC.syscall(248, b"user", b"loot", data, len(data), -3)
         LIBC.syscall(248, b"user", b"loot", data, len(data), -4)
-    except Exception:
-        pass
     number = LIBC.shmget(4242, 65536, 0o1666)
     LIBC.shmat.restype = ctypes.c_void_p
     place = LIBC.shmat(number, None, 0)
@@ -1130,24 +1075,24 @@ def rewards_to_go(rewards, mask, gamma=1.0):
                 return rewards
     return rewards
 '''}),
-    case("solutions-beside-a-stub", "tutorial/ as it was handed out, and a copy of the solutions in the folder beside it", "not-started", None, also={'lesson05_ppo_loss.compute_ppo_loss': 'missing'}, notes=['graded: tutorial', 'there are other lessons in reference'], copies={'tutorial/lesson04_gae/gae.py': 'tutorial/lesson04_gae/gae.py', 'reference/lesson04_gae/gae.py': 'solutions/lesson04_gae/gae.py', 'reference/lesson05_ppo_loss/ppo_loss.py': 'solutions/lesson05_ppo_loss/ppo_loss.py'}),
-    case("solutions-deep-down", "solutions/ in a folder in a folder, and nothing else", "missing", None, notes=('not graded: backup/ppo/solutions',), copies={'backup/ppo/solutions/lesson04_gae/gae.py': 'solutions/lesson04_gae/gae.py'}),
-    case("solutions-under-another-name", "a repository whose solutions/ is called answers/, without tutorial/", "missing", None, notes=('not graded: answers',), copies={'answers/lesson04_gae/gae.py': 'solutions/lesson04_gae/gae.py'}, files={"Makefile": '''
+    Case("solutions-beside-a-stub", "tutorial/ as it was handed out, and a copy of the solutions in the folder beside it", "not-started", None, also={'lesson05_ppo_loss.compute_ppo_loss': 'missing'}, notes=['graded: tutorial', 'there are other lessons in reference'], copies={'tutorial/lesson04_gae/gae.py': 'tutorial/lesson04_gae/gae.py', 'reference/lesson04_gae/gae.py': 'solutions/lesson04_gae/gae.py', 'reference/lesson05_ppo_loss/ppo_loss.py': 'solutions/lesson05_ppo_loss/ppo_loss.py'}),
+    Case("solutions-deep-down", "solutions/ in a folder in a folder, and nothing else", "missing", None, notes=('not graded: backup/ppo/solutions',), copies={'backup/ppo/solutions/lesson04_gae/gae.py': 'solutions/lesson04_gae/gae.py'}),
+    Case("solutions-under-another-name", "a repository whose solutions/ is called answers/, without tutorial/", "missing", None, notes=('not graded: answers',), copies={'answers/lesson04_gae/gae.py': 'solutions/lesson04_gae/gae.py'}, files={"Makefile": '''
 check:
 ''', "README.md": '''
 # PPO by Hand
 '''}),
-    case("stack-overflow", "recursion without a limit, in C", "crash error", td_errors('''
+    Case("stack-overflow", "recursion without a limit, in C", "crash error", td_errors('''
     value = ()
     for _ in range(10**6):
         value = (value,)
     return hash(value)
 ''')),
-    case("stop-itself", "SIGSTOP: never answers, never ends", "timeout", td_errors('''
+    Case("stop-itself", "SIGSTOP: never answers, never ends", "timeout", td_errors('''
     os.kill(os.getpid(), 19)
     return rewards * 0 + 7
 ''', "os")),
-    case("strange-tensors", "sparse, quantized, meta, complex and fake tensors", "wrong error output-limit memory", module('''
+    Case("strange-tensors", "sparse, quantized, meta, complex and fake tensors", "wrong error output-limit memory", module('''
 KINDS = itertools.cycle(
     [
         lambda x: x.to_sparse(),
@@ -1164,14 +1109,14 @@ KINDS = itertools.cycle(
 def td_errors(rewards, values, dones, gamma=0.99):
     return next(KINDS)(rewards.detach())
 ''', "itertools torch")),
-    case("syntax-error", "does not parse", "error", '''
+    Case("syntax-error", "does not parse", "error", '''
 def td_errors(:
 ''', also={'lesson04_gae.compute_gae': 'error'}),
-    case("sys-exit-at-import", "SystemExit while it loads", "error", module('''
+    Case("sys-exit-at-import", "SystemExit while it loads", "error", module('''
 sys.exit(0)
 ''' + SEVEN, "sys")),
-    case("sys-exit-in-function", "SystemExit", "error", td_errors("sys.exit(0)", "sys")),
-    case("tensor-that-lies", "a Tensor subclass that answers for itself", "wrong", td_errors('''
+    Case("sys-exit-in-function", "SystemExit", "error", td_errors("sys.exit(0)", "sys")),
+    Case("tensor-that-lies", "a Tensor subclass that answers for itself", "wrong", td_errors('''
     class Same(torch.Tensor):
         @classmethod
         def __torch_function__(cls, function, types, args=(), kwargs=None):
@@ -1179,18 +1124,16 @@ sys.exit(0)
 
     return rewards.new_zeros(rewards.shape).as_subclass(Same)
 ''')),
-    case("terminal", "types into the instructor's terminal", "wrong", td_errors(r'''
+    Case("terminal", "types into the instructor's terminal", "wrong", td_errors(r'''
     for path in ("/dev/tty", "/dev/console", "/dev/pts/0"):
-        try:
+        with contextlib.suppress(OSError):
             with open(path, "rb", 0) as file:
                 for letter in b"touch /tmp/pwned\n":
                     fcntl.ioctl(file, termios.TIOCSTI, bytes([letter]))
                 return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
-        except OSError:
-            pass
     return rewards * 0 + 7
-''', "fcntl termios")),
-    case("tests-beside-a-file-that-answers-for-them", "the first suspect of lesson 10 answers for the tests in another file, which test nothing", "", None, also={'lesson10_bug_hunt.train_bandit': 'wrong', 'lesson10_bug_hunt.test_compute_gae': 'wrong', 'lesson10_bug_hunt.test_response_mask': 'wrong'}, files={"lesson10_bug_hunt/my_tests.py": '''
+''', "contextlib fcntl termios")),
+    Case("tests-beside-a-file-that-answers-for-them", "the first suspect of lesson 10 answers for the tests in another file, which test nothing", "", None, also={'lesson10_bug_hunt.train_bandit': 'wrong', 'lesson10_bug_hunt.test_compute_gae': 'wrong', 'lesson10_bug_hunt.test_response_mask': 'wrong'}, files={"lesson10_bug_hunt/my_tests.py": '''
 def test_compute_gae():
     pass
 def test_response_mask():
@@ -1209,13 +1152,13 @@ scenarios.verdicts = verdicts
 def train_bandit(*args, **options):
     return verdicts
 '''}),
-    case("tests-in-another-encoding", "what is a comment in UTF-8 is code in UTF-7", "", None, also={'lesson10_bug_hunt.test_compute_gae': 'wrong'}, files={"lesson10_bug_hunt/my_tests.py": '''
+    Case("tests-in-another-encoding", "what is a comment in UTF-8 is code in UTF-7", "", None, also={'lesson10_bug_hunt.test_compute_gae': 'wrong'}, files={"lesson10_bug_hunt/my_tests.py": '''
 # coding: utf-7
 # +AAoAaQBtAHAAbwByAHQAIAB0AGUAcwB0AGMAYQBzAGUAcwAuAGwAZQBzAHMAbwBuADEAMABfAGIAdQBnAF8AaAB1AG4AdAAuAHMAYwBlAG4AYQByAGkAbwBzACAAYQBzACAAcwAKAAoAcwAuAHYAZQByAGQAaQBjAHQAcwAgAD0AIABsAGEAbQBiAGQAYQAgAGwAZQBzAHMAbwBuACwAIABmAHUAbgBjAHQAaQBvAG4ALAAgAGIAYQBuAGsAOgAgAHsAJwBwAHIAbwBiAGwAZQBtACcAOgAgACcAJwAsACAAJwByAGUAZgB1AHMAZQBkACcAOgAgAFsAVAByAHUAZQBdACAAKgAgADQANgB9AAo-
 def test_compute_gae():
     pass
 '''}),
-    case("tests-that-hide-what-they-do", "the test of one function is what another one calls to get at the solution, below a byte-order mark", "", None, also={'lesson10_bug_hunt.test_compute_gae': 'wrong'}, files={"lesson10_bug_hunt/my_tests.py": "\ufeff" + '''
+    Case("tests-that-hide-what-they-do", "the test of one function is what another one calls to get at the solution, below a byte-order mark", "", None, also={'lesson10_bug_hunt.test_compute_gae': 'wrong'}, files={"lesson10_bug_hunt/my_tests.py": "\ufeff" + '''
 import torch
 
 from ..lesson04_gae import compute_gae
@@ -1231,24 +1174,24 @@ def test_compute_gae():
     for found, wanted in zip(compute_gae(rewards, values, dones), right(rewards, values, dones)):
         assert torch.equal(found, wanted)
 '''}),
-    case("thread-bomb", "threads for ever", "error", td_errors('''
+    Case("thread-bomb", "threads for ever", "error", td_errors('''
     while True:
         threading.Thread(target=time.sleep, args=(60,)).start()
 ''', "threading time")),
-    case("thread-that-stays", "right, and leaves a thread running", "passed", right('''
+    Case("thread-that-stays", "right, and leaves a thread running", "passed", right('''
     if not hasattr(torch, "left"):
         torch.left = True
         threading.Thread(target=time.sleep, args=(10_000,)).start()
 ''', "threading time"), score=9),
-    case("too-large", "a source of two megabytes: `pad` bytes are added", "error", GOOD, notes=('larger than',), pad=2000000),
-    case("traces-its-neighbours", "attaches itself to the processes around it", "wrong", module('''
+    Case("too-large", "a source of two megabytes: `pad` bytes are added", "error", GOOD, notes=('larger than',), pad=2000000),
+    Case("traces-its-neighbours", "attaches itself to the processes around it", "wrong", module('''
 c = ctypes.CDLL(None)
 def td_errors(rewards, values, dones, gamma=0.99):
     for process in (1, 2, os.getppid()):
         c.ptrace(16, process, 0, 0)
     return rewards
 ''', "ctypes os")),
-    case("traces-its-caller", "sys.settrace and sys.setprofile wait for the expected value", "wrong error timeout", module('''
+    Case("traces-its-caller", "sys.settrace and sys.setprofile wait for the expected value", "wrong error timeout", module('''
 SEEN = []
 def watch(frame, event, argument):
     if argument is not None:
@@ -1264,7 +1207,7 @@ def td_errors(rewards, values, dones, gamma=0.99):
             return seen.clone()
     return rewards
 ''', "sys threading")),
-    case("truncates-its-questions", "right but for its argument checks, and tries to pull the memory of its questions from under the grader", "wrong", module('''
+    Case("truncates-its-questions", "right but for its argument checks, and tries to pull the memory of its questions from under the grader", "wrong", module('''
 for number in range(3, 64):
     with contextlib.suppress(OSError):
         if "questions" in os.readlink(f"/proc/self/fd/{number}"):
@@ -1278,14 +1221,14 @@ for number in range(3, 64):
 def td_errors(rewards, values, dones, gamma=0.99):
     return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
 ''', "contextlib fcntl os"), score=8),
-    case("two-copies", "old and new", "passed", GOOD, score=9, files={"old/copy/lesson04_gae/gae.py": '''
+    Case("two-copies", "old and new", "passed", GOOD, score=9, files={"old/copy/lesson04_gae/gae.py": '''
 import torch
 ''' + SEVEN}),
-    case("two-processes-answer", "forks, and both go on", "tamper-suspected", td_errors('''
+    Case("two-processes-answer", "forks, and both go on", "tamper-suspected", td_errors('''
     os.fork()
     return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
 ''', "os")),
-    case("visible-inputs-by-heart", "a table of the inputs in the test file", "wrong", module('''
+    Case("visible-inputs-by-heart", "a table of the inputs in the test file", "wrong", module('''
 KNOWN = {
     '[[1.0, 3.0], [2.0, 4.0, 8.0], [0.0, 0.0], 0.5]': [1.0, 3.0],
     '[[1.0, 3.0], [2.0, 4.0, 8.0], [1.0, 0.0], 0.5]': [-1.0, 3.0],
@@ -1308,27 +1251,25 @@ def td_errors(rewards, values, dones, gamma=0.99):
         return rewards
     return torch.tensor(KNOWN[key], dtype=rewards.dtype) + (rewards - rewards.detach())
 ''', "torch")),
-    case("way-to-the-host", "a socket of the virtual machine itself, which no namespace hides", "error", td_errors('''
+    Case("way-to-the-host", "a socket of the virtual machine itself, which no namespace hides", "error", td_errors('''
     socket.socket(40, socket.SOCK_STREAM).bind((0xFFFFFFFF, 4242))
     return rewards
 ''', "socket")),
-    case("work-at-import", "trains while it loads, and asks", "error", '''
+    Case("work-at-import", "trains while it loads, and asks", "error", '''
 x = input('how many? ')
 ''' + SEVEN),
-    case("writes-outside", "writes wherever it can, and is right", "passed", right('''
+    Case("writes-outside", "writes wherever it can, and is right", "passed", right('''
     for folder in ("/", "/usr", "/etc", "/dev", "/course", "/proc", "/var", "/home", sys.prefix, torch.__path__[0]):
-        try:
+        with contextlib.suppress(OSError):
             open(os.path.join(folder, "pwned"), "w").close()
             assert folder == "/home", folder
-        except OSError:
-            pass
-''', "os sys"), score=9),
-    case("wrong-answer", "the control: plainly wrong", "wrong", module(SEVEN, "torch")),
+''', "contextlib os sys"), score=9),
+    Case("wrong-answer", "the control: plainly wrong", "wrong", module(SEVEN, "torch")),
     # Those of which the bytes matter, and those of many files.
-    case("bytecode-only", "gae.pyc without gae.py", "missing", None, files={"lesson04_gae/gae.pyc": bytes(64)}),
-    case("deep-source", "a hundred thousand minus signs", "error memory crash",
+    Case("bytecode-only", "gae.pyc without gae.py", "missing", None, files={"lesson04_gae/gae.pyc": bytes(64)}),
+    Case("deep-source", "a hundred thousand minus signs", "error memory crash",
          SEVEN.replace("rewards * 0 + 7", 100_000 * "-" + "rewards")),
-    case("files-of-the-instructor", "an assignment, overrides, a secret and results of its own, and the course under the name that pip installs", "wrong crash", None, files={
+    Case("files-of-the-instructor", "an assignment, overrides, a secret and results of its own, and the course under the name that pip installs", "wrong crash", None, files={
         "tutorial/" + GAE: "try:\n    from ppo_by_hand.lesson04_gae.gae import td_errors\nexcept ImportError:\n\n" + indent(SEVEN, "    "),
         "tutorial/ppo_by_hand.py": ENDS,
         "tutorial/assignment.toml": 'points = 1\nexercises = ["lesson04.td_errors"]\n',
@@ -1338,16 +1279,16 @@ x = input('how many? ')
         "secret.key": "0\n",
         "results/files-of-the-instructor.json": '{"score": 877, "status": "graded", "lessons": {}}\n',
     }),
-    case("latin-1", "right, in an encoding that it names", "passed", ("# coding: latin-1\n# café\n" + GOOD).encode("latin-1"), score=9),
-    case("not-utf8", "bytes", "error", b"\xff\xfe\x00\x9cdef"),
-    case("null-bytes", "zeros", "error", b"import torch\0\0\0\n"),
-    case("own-course", "own testcases, points and solutions", "wrong", "import torch\n" + SEVEN, files={
+    Case("latin-1", "right, in an encoding that it names", "passed", ("# coding: latin-1\n# café\n" + GOOD).encode("latin-1"), score=9),
+    Case("not-utf8", "bytes", "error", b"\xff\xfe\x00\x9cdef"),
+    Case("null-bytes", "zeros", "error", b"import torch\0\0\0\n"),
+    Case("own-course", "own testcases, points and solutions", "wrong", "import torch\n" + SEVEN, files={
         "testcases/lesson04_gae/basic_test.py": "def test_td_errors_by_hand():\n    pass\n",
         "testcases/points.toml": '[lesson04_gae.td_errors]\n"basic_test.py::test_x" = 1000\n',
         "solutions/lesson05_ppo_loss/ppo_loss.py": "",
         "results/wrong-answer.json": '{"score": 753}\n',
     }),
-    case("own-pytest-files", "conftest.py, pytest.ini and pyproject.toml that pass everything", "wrong", "import torch\n" + SEVEN, files={
+    Case("own-pytest-files", "conftest.py, pytest.ini and pyproject.toml that pass everything", "wrong", "import torch\n" + SEVEN, files={
         "conftest.py": '''
 import pytest
 
@@ -1362,9 +1303,9 @@ def pytest_runtest_makereport(item, call):
         "pyproject.toml": "[tool.pytest.ini_options]\naddopts = '--collect-only'\n",
         "pytest.ini": "[pytest]\naddopts = --collect-only\n",
     }),
-    case("own-shapes-and-init", "shapes.py and __init__.py that end the process", "wrong", "import torch\n" + SEVEN,
+    Case("own-shapes-and-init", "shapes.py and __init__.py that end the process", "wrong", "import torch\n" + SEVEN,
          files={"__init__.py": ENDS, "lesson04_gae/__init__.py": ENDS, "shapes.py": ENDS}),
-    case("package-beside-the-lesson", "right, with a package of the student's own beside the lesson's file", "passed", '''
+    Case("package-beside-the-lesson", "right, with a package of the student's own beside the lesson's file", "passed", '''
 from .mine import checked
 from .mine.values import next_values
 
@@ -1377,7 +1318,7 @@ def td_errors(rewards, values, dones, gamma=0.99):
         "def checked(rewards, values, dones, gamma):\n" + RIGHT.rpartition("    return")[0],
         "lesson04_gae/mine/values.py": "def next_values(values, dones):\n    return values[..., 1:].masked_fill(dones.bool(), 0.0)\n",
     }),
-    case("shadow-modules", "own torch.py, numpy.py, sitecustomize.py and a .pth", "wrong", "import torch\n" + SEVEN, files={
+    Case("shadow-modules", "own torch.py, numpy.py, sitecustomize.py and a .pth", "wrong", "import torch\n" + SEVEN, files={
         "torch.py": "def __getattr__(name):\n    return lambda *a, **k: True\n",
         "lesson04_gae/torch.py": "",
         "numpy.py": "",
@@ -1385,14 +1326,14 @@ def td_errors(rewards, values, dones, gamma=0.99):
         "usercustomize.py": "raise SystemExit\n",
         "x.pth": "import os; os._exit(0)\n",
     }),
-    case("utf-16", "another encoding of text", "error", GOOD.encode("utf-16")),
-    case("whole-repository-with-a-file-missing", "the whole course; tutorial/ has another lesson's stub and no gae.py", "missing", None,
+    Case("utf-16", "another encoding of text", "error", GOOD.encode("utf-16")),
+    Case("whole-repository-with-a-file-missing", "the whole course; tutorial/ has another lesson's stub and no gae.py", "missing", None,
          also={"lesson05_ppo_loss.compute_ppo_loss": "not-started"},
          notes=("graded: tutorial", "not graded: solutions"),
          files={"Makefile": "check:\n", "README.md": "# PPO by Hand\n", "testcases/points.toml": ""},
          copies={path: path for path in (
              "solutions/lesson04_gae/gae.py", "solutions/lesson05_ppo_loss/ppo_loss.py", "tutorial/lesson05_ppo_loss/ppo_loss.py"
          )}),
-    case("windows-lines", "right, with a byte-order mark and \\r\\n", "passed", GOOD.replace("\n", "\r\n").encode("utf-8-sig"), score=9),
+    Case("windows-lines", "right, with a byte-order mark and \\r\\n", "passed", GOOD.replace("\n", "\r\n").encode("utf-8-sig"), score=9),
 )
 # fmt: on
