@@ -51,10 +51,7 @@ class Best:
 
 
 def read_run(out: Path) -> Run:
-    """
-    Raises:
-        LookupError: the folder holds no finished run.
-    """
+    """Raises LookupError: the folder holds no finished run."""
     try:
         summary = json.loads((out / "summary.json").read_text("utf-8"))
         rows = {

@@ -43,10 +43,7 @@ def main() -> None:
 
 
 def _parts(options: argparse.Namespace) -> tuple[Given, list[tuple[Path, Part]]]:
-    """
-    Raises:
-        ValueError: the parts are no whole class, or this assignment asks for other exercises than they did.
-    """
+    """Raises ValueError: the parts are no whole class, or this assignment asks for other exercises than they did."""
     out = Path(options.out or OUT)
     folders = [Path(name) for name in options.parts.split()] or sorted(out.glob("shard-*-of-*"))
     if not folders:

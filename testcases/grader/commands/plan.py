@@ -15,10 +15,7 @@ from .reporting import Given
 
 
 def show(level: Level | None, given: Given, shard: Shard | None) -> int:
-    """
-    Raises:
-        ValueError, OSError: it is no folder of submissions.
-    """
+    """Raises ValueError, OSError: it is no folder of submissions."""
     console = Console(highlight=False)
     console.print(_assignment(given))
     if level is None:

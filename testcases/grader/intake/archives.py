@@ -250,10 +250,7 @@ class _Xz:
 
 
 def open_archive(name: str, file: IO[bytes]) -> Source:
-    """
-    Raises:
-        Unreadable: it is broken.
-    """
+    """Raises Unreadable: it is broken."""
     try:
         if name.lower().endswith(OTHERS):
             return _converted(name, file)
@@ -265,10 +262,7 @@ def open_archive(name: str, file: IO[bytes]) -> Source:
 
 
 def _converted(name: str, file: IO[bytes]) -> Source:
-    """
-    Raises:
-        Unreadable: it is broken, locked, or does not fit into the sandbox.
-    """
+    """Raises Unreadable: it is broken, locked, or does not fit into the sandbox."""
     from ..sandbox import Limits, bubblewrap
 
     with tempfile.TemporaryFile() as packed:
@@ -366,10 +360,7 @@ def limit_of(name: str) -> int:
 
 
 def open_file(path: Path) -> IO[bytes]:
-    """
-    Raises:
-        Unreadable: it is not a regular file now.
-    """
+    """Raises Unreadable: it is not a regular file now."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
@@ -381,10 +372,7 @@ def open_file(path: Path) -> IO[bytes]:
 
 
 def read_file(path: Path, limit: int) -> bytes:
-    """
-    Raises:
-        Unreadable: it is not a regular file now, or too large.
-    """
+    """Raises Unreadable: it is not a regular file now, or too large."""
     with open_file(path) as file:
         return _bounded(file, limit)
 

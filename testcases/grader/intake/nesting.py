@@ -52,10 +52,7 @@ def opened(given: Path, as_given: bool = False) -> Iterator[Level]:
 
 
 def find_outside(level: Level, out: Path) -> list[HandIn]:
-    """
-    Raises:
-        NotADirectoryError, ValueError: it is no folder of submissions, or `out` lies in it.
-    """
+    """Raises NotADirectoryError, ValueError: it is no folder of submissions, or `out` lies in it."""
     if out.resolve().is_relative_to(level.given.resolve()):
         raise ValueError(f"OUT: expected a folder outside {str(level.given)!r}, in which everything is a submission")
     return find(level.folder)

@@ -246,10 +246,7 @@ def _sources(hand_in: HandIn) -> Iterator[tuple[str, Callable[[], Source]]]:
 
 
 def _open(path: Path) -> Source:
-    """
-    Raises:
-        Unreadable: it is neither a folder nor an archive, or a broken one.
-    """
+    """Raises Unreadable: it is neither a folder nor an archive, or a broken one."""
     kind = os.lstat(path).st_mode
     if stat.S_ISDIR(kind):
         return archives.Folder(path)

@@ -167,10 +167,7 @@ def from_file(path: Path) -> Assignment:
 
 
 def from_dict(data: Mapping[str, Any]) -> Assignment:
-    """
-    Raises:
-        ValueError: one sentence, which begins with the key that is wrong.
-    """
+    """Raises ValueError: one sentence, which begins with the key that is wrong."""
     _known(data, KEYS, "")
     title = data.get("title", TITLE)
     if not isinstance(title, str) or not title.strip():

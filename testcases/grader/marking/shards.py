@@ -37,10 +37,7 @@ class Shard:
 
 
 def shard_of(text: str) -> Shard | None:
-    """
-    Raises:
-        ValueError: it is not as 3/16.
-    """
+    """Raises ValueError: it is not as 3/16."""
     if not text:
         return None
     found = re.fullmatch(r"\s*(\d{1,5})\s*/\s*(\d{1,5})\s*", text)
@@ -77,10 +74,7 @@ def of_everybody(file_names: Iterable[str]) -> str:
 
 
 def read_part(folder: Path) -> Part:
-    """
-    Raises:
-        ValueError: it is no part that is complete.
-    """
+    """Raises ValueError: it is no part that is complete."""
     try:
         data = json.loads((folder / FILE).read_text("utf-8"))
     except FileNotFoundError:
@@ -102,10 +96,7 @@ def _is_row(row: Any) -> bool:
 
 
 def check_parts(parts: Sequence[tuple[Path, Part]]) -> None:
-    """
-    Raises:
-        ValueError: they are no whole class, graded alike.
-    """
+    """Raises ValueError: they are no whole class, graded alike."""
     (first_folder, first), *others = parts
     alike = {
         "secret": "was graded under another secret",

@@ -141,10 +141,7 @@ _probe: dict[str, str | bool] = {}
 
 
 def check_bubblewrap() -> None:
-    """
-    Raises:
-        NoSandbox: it is missing, or may not make namespaces here.
-    """
+    """Raises NoSandbox: it is missing, or may not make namespaces here."""
     if "why" not in _probe:
         why = ""
         missing = [name for name in ("bwrap", "prlimit", "setpriv", "unshare") if not shutil.which(name)]

@@ -52,10 +52,7 @@ class Class:
 
 
 def check_columns(assignment: Assignment, roster: Roster | None) -> None:
-    """
-    Raises:
-        ValueError: the roster lacks a column that the assignment names.
-    """
+    """Raises ValueError: the roster lacks a column that the assignment names."""
     due = assignment.due
     told = due.handed_in if due and due.handed_in not in (EXPORT, FILES) else ""
     wanted = {"column": due.column, "handed_in": told} if due else {}

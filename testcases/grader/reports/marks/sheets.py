@@ -308,10 +308,7 @@ def _in_lists(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check(sheet: MarkSheet) -> None:
-    """
-    Raises:
-        ValueError: points that do not add up, or a status that nobody gives.
-    """
+    """Raises ValueError: points that do not add up, or a status that nobody gives."""
     sums: list[tuple[str, Any, Iterable[Any]]] = [("the submission", sheet, sheet.lessons)]
     sums += [(lesson.name, lesson, lesson.exercises) for lesson in sheet.lessons]
     sums += [(exercise.name, exercise, exercise.tests) for exercise in sheet.exercises]
