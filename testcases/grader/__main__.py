@@ -23,7 +23,7 @@ from ppo_by_hand.core.progress import while_read  # noqa: E402
 from testcases.engine.catalog import TUTORIAL  # noqa: E402
 
 from .commands import OUT, add_assignment, refuse, reporting  # noqa: E402
-from .marking import FILE, Row, Secret, asked_for, has_grader_error, kept_in, new, secret_of, shards  # noqa: E402
+from .marking import FILE, Secret, asked_for, has_grader_error, kept_in, new, secret_of, shards  # noqa: E402
 from .sandbox import Limits  # noqa: E402
 
 if TYPE_CHECKING:
@@ -86,12 +86,16 @@ def _run(options: argparse.Namespace, level: Level | None) -> int:
             return plan.show(level, given, shard)
         batch = _batch(options, given, shard, level)
         if options.disputes:
-            from .marking import disputes
+            from .marking import decisions
 
-            return disputes.show(Path(options.disputes), batch, level.folder if level else None)
+            for line in decisions(Path(options.disputes), batch, level.folder if level else None):
+                print(line)
+            return 0
         if level is None:
             return _working_tree(options, batch)
-        rows = _graded(level, given.out, batch)
+        from .marking import grade_folder
+
+        rows = grade_folder(level, given.out / batch.shard.folder if batch.shard else given.out, batch)
     except (OSError, ValueError) as error:
         return refuse(str(error))
     if batch.shard:
@@ -122,7 +126,9 @@ def _batch(
     Raises:
         ValueError, OSError: something was asked in a wrong way, or there is no sandbox and it was not renounced.
     """
-    jobs = _number(options.jobs or _default_jobs(), "JOBS", 1)
+    jobs = options.jobs or str(_default_jobs())
+    if not jobs.isdecimal() or not 1 <= int(jobs) < 2**31:
+        raise ValueError(f"JOBS: expected a whole number from 1, got {jobs!r}")
     kind = options.sandbox or "bwrap"
     if kind not in ("bwrap", "none"):
         raise ValueError(f"SANDBOX: expected bwrap or none, got {kind!r}")
@@ -144,7 +150,7 @@ def _batch(
     if secret is None:
         given.out.mkdir(parents=True, exist_ok=True)
         secret = kept_in(given.out)
-    return Batch(kind, secret, jobs, limits, given.assignment, shard, options.accept, options.regrade)
+    return Batch(kind, secret, int(jobs), limits, given.assignment, shard, options.accept, options.regrade)
 
 
 def _secret(options: argparse.Namespace, out: Path, shard: shards.Shard | None, level: Level | None) -> Secret | None:
@@ -163,12 +169,6 @@ def _secret(options: argparse.Namespace, out: Path, shard: shards.Shard | None, 
     if shard:
         raise ValueError(f"SHARD: the parts of a class share one secret, expected SECRET= or the file {out / FILE}")
     return None
-
-
-def _graded(level: Level, out: Path, batch: Batch) -> list[Row]:
-    from .marking import grade_folder
-
-    return grade_folder(level, out / batch.shard.folder if batch.shard else out, batch)
 
 
 def _working_tree(options: argparse.Namespace, batch: Batch) -> int:
@@ -190,12 +190,6 @@ def _working_tree(options: argparse.Namespace, batch: Batch) -> int:
         Path(options.out).mkdir(parents=True, exist_ok=True)
         (Path(options.out) / "tutorial.json").write_text(json.dumps(result, indent=1) + "\n", "utf-8")
     return int(has_grader_error(result))
-
-
-def _number(text: str | int, name: str, least: int) -> int:
-    if not str(text).isdecimal() or not least <= int(text) < 2**31:
-        raise ValueError(f"{name}: expected a whole number from {least}, got {text!r}")
-    return int(text)
 
 
 def _default_jobs() -> int:

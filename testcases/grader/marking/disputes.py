@@ -13,21 +13,11 @@ from .assignment import asked_for
 from .batch import Batch, grade_one
 
 
-def show(folder: Path, batch: Batch, submissions: Path | None = None) -> int:
-    """
-    Args:
-        submissions: where the code that was graded is; without it any code may be in a dispute.
-
-    Raises:
-        NotADirectoryError: it is no folder.
-    """
-    for line in decisions(folder, batch, submissions):
-        print(line)
-    return 0
-
-
 def decisions(folder: Path, batch: Batch, submissions: Path | None = None) -> Iterator[str]:
     """A line for each file of the folder.
+
+    Args:
+        submissions: where the code that was graded is; without it any code may be in a dispute.
 
     Raises:
         NotADirectoryError: it is no folder.
@@ -38,9 +28,7 @@ def decisions(folder: Path, batch: Batch, submissions: Path | None = None) -> It
     for path in sorted(folder.glob("*.md")):
         try:
             dispute = read_dispute(path.name, read_file(path, MAX_BYTES))
-        except Unreadable as error:
-            yield printable(f"{path.name}: {error}")
-        except ValueError as error:
+        except (Unreadable, ValueError) as error:
             yield printable(f"{path.name}: {error}")
         else:
             whose = graded.get((dispute.path, _plain(dispute.code)), []) if graded is not None else []

@@ -132,8 +132,7 @@ def fingerprint_of(lesson: str) -> str:
     lessons that they name."""
     found = hashlib.sha256()
     folders = [TESTCASES / "engine", TESTCASES / "doubles", ROOT / "tiny_models", ROOT / "ppo_by_hand"]
-    folders += [GRADER / "intake", GRADER / "sandbox", GRADER / "marking"]
-    folders += [CITED]
+    folders += [GRADER / "intake", GRADER / "sandbox", GRADER / "marking", CITED]
     paths = [path for folder in folders for path in (*folder.rglob("*.py"), *folder.rglob("*.json"))]
     paths += GRADER.glob("*.py")
     paths += [path for path in SOLUTIONS.rglob("*.py") if not path.relative_to(SOLUTIONS).parts[0].startswith("lesson")]
@@ -172,9 +171,5 @@ def _needed(lesson: str) -> set[str]:
 
 def untouched() -> dict[str, bytes]:
     """Path below `tutorial/` -> the file as it is handed out, for every file with something to fill in."""
-    found = {}
-    for lesson in lesson_names():
-        for path, text in stubs_of(lesson).items():
-            if not path.endswith(("/__init__.py", "/__main__.py")):
-                found[path] = text.encode()
-    return found
+    stubs = (one for lesson in lesson_names() for one in stubs_of(lesson).items())
+    return {path: text.encode() for path, text in stubs if not path.endswith(("/__init__.py", "/__main__.py"))}

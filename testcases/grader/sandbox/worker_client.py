@@ -100,11 +100,6 @@ class SandboxEvaluator:
             return _late(f"all calls of all exercises together took more than {limit:g} seconds")
         return self._endless.get(file)
 
-    def _stand_behind(self, request: Request) -> socket.socket:
-        """Let another worker answer what a scenario asks; the one that runs it is fresh, and knows nothing."""
-        self._behind = self._behind or _Behind(self.sandbox, request.lesson)
-        return self._behind.take(request)
-
     def _as_said_behind(self, outcome: Outcome) -> Outcome:
         """What the two workers say must agree."""
         self._end_worker()
@@ -125,7 +120,10 @@ class SandboxEvaluator:
         error = WorkerError("no worker started before")
         while self.sandbox.failures < 2:
             try:
-                links = [self._stand_behind(request)] if request.behind else []
+                links = []
+                if request.behind:  # Another worker answers what a scenario asks; this one is fresh, and knows nothing.
+                    self._behind = self._behind or _Behind(self.sandbox, request.lesson)
+                    links = [self._behind.take(request)]
                 return _Worker(self.sandbox, *serves, self.files, *links)
             except WorkerError as failure:
                 error = failure

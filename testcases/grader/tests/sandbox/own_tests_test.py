@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from textwrap import dedent, indent
 from types import CodeType
 from typing import Any
 
@@ -319,16 +320,10 @@ def outcome(sandbox: Sandbox, source: str, asked: Request) -> Outcome:
         subject.finish()
 
 
-def indented(body: str) -> str:
-    lines = body.strip("\n").splitlines()
-    margin = min(len(line) - len(line.lstrip()) for line in lines if line.strip())
-    return "\n".join(f"    {line[margin:]}" for line in lines)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", HOSTILE)
 def test_no_test_earns_by_what_it_finds(sandbox: Sandbox, name: str):
-    source = f"{HEAD}{BEFORE.get(name, '')}\ndef test_compute_gae():\n{indented(HOSTILE[name])}\n"
+    source = f"{HEAD}{BEFORE.get(name, '')}\ndef test_compute_gae():\n{indent(dedent(HOSTILE[name]), '    ')}\n"
     found = outcome(sandbox, source, question(FUNCTION, CHOSEN))
     refused = [] if found.error else found.value["refused"]
     right = [verdict for verdict, is_wrong in zip(refused, TRUTH, strict=False) if not is_wrong]
