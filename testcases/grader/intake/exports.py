@@ -1,13 +1,4 @@
-"""Who handed in what: the folder of submissions, as people or the export of an LMS lay it out.
-
-- a subfolder or an archive for each student, of any name; Moodle's folders are that
-- Canvas: `smithjohn_1_22_gae.py`, `smithjohn_LATE_1_23_rest-2.zip`: the files of one student are one submission
-- Moodle without folders: `Ann Lee_12_assignsubmission_file_gae.py`
-- Blackboard: `Homework 2_s123_attempt_2026-11-20-23-10-11_gae.py`, each attempt a submission
-- Brightspace: `12-34 - Ann Lee - Nov 20, 2026 1011 PM`, a folder or in front of the file, each attempt a submission
-- Google Classroom: `Ann Lee - gae.py`, and whatever else ends in the name of a lesson's file, or `tutorial.zip`
-- Gradescope: `submission_12/` and `submission_metadata.yml`, which says whose they are, and when they came
-"""
+"""Who handed in what: the folder of submissions, as people or the export of an LMS lay it out (see ../README.md)."""
 
 from __future__ import annotations
 

@@ -1,19 +1,4 @@
-"""Everything that is written from OUT/results/*.json: tables, files for other systems, pages.
-
-- gradebook.csv: one row for every submission, and one for everybody on the roster who handed in nothing
-- canvas.csv: Canvas (Gradebook, Import)
-- moodle.csv: Moodle (Grades, Import)
-- brightspace.csv, blackboard.csv, google_classroom.csv, github.csv: for who hands in there
-- moodle_worksheet.csv: with a Moodle grading worksheet as the roster, that worksheet filled in
-- roster_report.csv: with a roster, whatever did not match
-- changes.csv: what regrading has changed
-- similarity.csv: pairs of submissions that resemble each other
-- feedback/: what students get back, and the zips that Moodle and Canvas take for it (see feedback.py)
-- gradescope/*.json, junit/*.xml: one per submission
-- report/index.html: the class, for the instructor
-- report/code/*.html: each one's code beside the course's, for the instructor
-- report/students/*.html: a page for each student, to hand out
-"""
+"""Everything that is written from OUT/results/*.json: tables, files for other systems, pages (see ../README.md)."""
 
 from __future__ import annotations
 

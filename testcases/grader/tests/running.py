@@ -51,18 +51,10 @@ def _main(said: Path, arguments: Sequence[str], environment: Mapping[str, str]) 
     __main__.main()
 
 
-def check_from_the_start(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def from_the_start(module: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """As an instructor starts it: what is in the environment can be read in /proc."""
-    command = [sys.executable, "-m", "testcases.grader", *arguments]
-    return subprocess.run(
-        command,
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=LONGEST,
-        env={**os.environ, **environment},
-        check=False,
-    )
+    command, told = [sys.executable, "-m", module, *arguments], {**os.environ, **environment}
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LONGEST, env=told, check=False)
 
 
 LESSON = "--lessons", "4"
@@ -71,13 +63,6 @@ LESSON = "--lessons", "4"
 def grade(folder: Path, out: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Lesson 4 alone: another eleven cost more than a small batch."""
     return check(str(folder), "--out", str(out), "--jobs", "1", *LESSON, *arguments, **environment)
-
-
-def join(out: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """`make merge`."""
-    command = [sys.executable, "-m", "testcases.grader.commands.merge", "--out", str(out), *arguments]
-    told = {**os.environ, **environment}
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LONGEST, env=told, check=False)
 
 
 def results(out: Path) -> dict[str, dict[str, Any]]:

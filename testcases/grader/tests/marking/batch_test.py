@@ -20,9 +20,9 @@ from testcases.grader.tests.running import (
     SECRET,
     TARGET,
     check,
+    from_the_start,
     grade,
     gradebook,
-    join,
     results,
     solved,
     start,
@@ -158,7 +158,8 @@ def test_parts_killed_and_joined_are_one_run(few: Path, undisturbed: Path, tmp_p
         read_part(out / "shard-1-of-2")
     for shard in ("1/2", "2/2"):
         assert check(*arguments, shard, SECRET=SECRET).returncode == 0
-    joined = join(out, "--submissions", str(few), SECRET=SECRET)
+    merge = "testcases.grader.commands.merge"
+    joined = from_the_start(merge, "--out", str(out), "--submissions", str(few), SECRET=SECRET)
     assert joined.returncode == 0, joined.stderr
     assert without_times(out) == without_times(undisturbed)
     for name in ("gradebook.csv", "canvas.csv", "moodle.csv", "similarity.csv"):

@@ -11,7 +11,7 @@ import pytest
 from testcases.engine.catalog import ROOT, manifest
 from testcases.grader.marking import everything
 from testcases.grader.status import STATUSES
-from testcases.grader.tests.running import TARGET, check_from_the_start, gradebook, results, tree, workers
+from testcases.grader.tests.running import TARGET, from_the_start, gradebook, results, tree, workers
 from testcases.grader.tests.sandbox.corpus import CASES, Case
 
 SHORT = "call_seconds=1,grace_seconds=0.3,deaths=1,memory_mb=512,exercise_seconds=10,import_seconds=0.5"
@@ -49,9 +49,8 @@ def batch(bubblewrap: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for one in CORPUS.values():
         hand_in(one, folder / one.name)
     before, around = tree(folder), {path.name for path in top.iterdir()}
-    done = check_from_the_start(
-        str(folder), "--out", str(out), "--jobs", str(JOBS), "--limits", SHORT, SECRET_TOKEN=TOKEN
-    )
+    options = "--out", str(out), "--jobs", str(JOBS), "--limits", SHORT
+    done = from_the_start("testcases.grader", str(folder), *options, SECRET_TOKEN=TOKEN)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "\x1b[2J" not in done.stdout
     assert tree(folder) == before, "submissions changed"
