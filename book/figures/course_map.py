@@ -4,7 +4,8 @@ from matplotlib.figure import Figure
 
 from .diagram import Arrow, Box, diagram
 from .one_response import numbers
-from .style import BLUE, GREEN, INK, ORANGE, RED, RULE, VIOLET, canvas
+from .palette import BLUE, GREEN, ORANGE, PINK
+from .style import INK, RULE, canvas
 
 
 def agent_environment() -> tuple[Figure, str]:
@@ -35,7 +36,7 @@ def four_models() -> tuple[Figure, str]:
         "response": Box(9.3, 5.3, "response", width=2.2, height=0.7, note="actions"),
         "old": Box(4.2, 3.5, "old log-probs", width=2.2, note="from sampling"),
         "reference": Box(6.9, 3.5, "reference", RULE, 1.9, note="frozen; log-probs"),
-        "reward model": Box(9.3, 3.5, "reward model", VIOLET, 2.4, note="frozen"),
+        "reward model": Box(9.3, 3.5, "reward model", PINK, 2.4, note="frozen"),
         "critic": Box(11.8, 3.5, "critic", ORANGE, 2.0, note="trained"),
         "rewards": Box(6.9, 2.0, "rewards", width=2.4, height=0.8, note="KL penalty + score"),
         "gae": Box(9.9, 2.0, "GAE", width=2.4, height=0.8, note="advantages, returns"),
@@ -75,8 +76,8 @@ def one_response() -> tuple[Figure, str]:
         ("reference", RULE, one.ref_log_probs),
         ("rewards", GREEN, one.rewards),
         ("values", ORANGE, one.values),
-        ("TD errors", VIOLET, one.advantages(0.0)),
-        ("advantages", RED, one.advantages()),
+        ("TD errors", PINK, one.advantages(0.0)),
+        ("advantages", INK, one.advantages()),
     ]
     figure, (axes,) = canvas(2.9)
     axes.set(xlim=(-2.05, 10.6), ylim=(-4.9, 1.5))

@@ -5,7 +5,8 @@ from matplotlib.figure import Figure
 
 from solutions.lesson02_reward_model import last_token_index, pairwise_loss
 
-from .style import BLUE, GREEN, INK, ORANGE, RULE, VIOLET, canvas
+from .palette import BLUE, GREEN, ORANGE, PINK
+from .style import INK, RULE, canvas
 
 
 def one_comparison() -> tuple[Figure, str]:
@@ -18,7 +19,7 @@ def one_comparison() -> tuple[Figure, str]:
     left.set(xlabel="score of chosen - score of rejected", ylim=(0, 1.02), title="Probability of the choice")
     left.axhline(0.5, color=RULE, lw=0.8, ls=":")
     right.plot(gap, losses)
-    for point, color in ((0.7, ORANGE), (-0.7, VIOLET)):
+    for point, color in ((0.7, ORANGE), (-0.7, PINK)):
         at = torch.tensor([point], requires_grad=True)
         loss = pairwise_loss(at, torch.zeros(1))
         (slope,) = torch.autograd.grad(loss, at)

@@ -6,7 +6,8 @@ from matplotlib.figure import Figure
 from solutions.lesson04_gae import compute_gae
 
 from .one_response import LAM, numbers
-from .style import BLUE, INK, ORANGE, RULE, VIOLET, canvas, rows_of_axes
+from .palette import BLUE, ORANGE, PINK
+from .style import INK, RULE, canvas, rows_of_axes
 
 
 def credit_of_a_response() -> tuple[Figure, str]:
@@ -17,7 +18,7 @@ def credit_of_a_response() -> tuple[Figure, str]:
     above.plot([place + 0.5 for place in places], one.values.tolist(), "o", color=ORANGE, markersize=4)
     above.set(ylabel="value", title="What the critic expects before each token, and then the score")
     width = 0.4
-    for shift, lam, color in ((-width / 2, 0.0, VIOLET), (width / 2, LAM, BLUE)):
+    for shift, lam, color in ((-width / 2, 0.0, PINK), (width / 2, LAM, BLUE)):
         heights, name = one.advantages(lam).tolist(), "TD error (lam = 0)" if lam == 0 else f"advantage (lam = {lam})"
         below.bar([place + 0.5 + shift for place in places], heights, width=width, color=color, label=name)
     below.axhline(0, color=RULE, lw=1)

@@ -5,7 +5,8 @@ from matplotlib.figure import Figure
 
 from solutions.lesson05_ppo_loss import compute_ppo_loss, compute_value_loss
 
-from .style import BLUE, INK, ORANGE, RED, RULE, canvas
+from .palette import BLUE, ORANGE, PINK
+from .style import INK, RULE, canvas
 
 CASES = (0.5, 1.0, 1.5)
 
@@ -27,7 +28,7 @@ def six_cases() -> tuple[Figure, str]:
         axes.plot(ratios, [objective(ratio, advantage)[0] for ratio in ratios], color=BLUE, label="objective")
         for ratio in CASES:
             value, slope = objective(ratio, advantage)
-            axes.plot(ratio, value, "o", ms=8, color=BLUE if slope else RED)
+            axes.plot(ratio, value, "o", ms=8, color=BLUE if slope else PINK)
             wrong_way = (ratio - 1) * advantage < 0
             axes.annotate(
                 "stop" if slope == 0 else "go back" if wrong_way else "push up" if advantage > 0 else "push down",

@@ -5,7 +5,8 @@ from matplotlib.figure import Figure
 
 from solutions.lesson06_kl_rewards import AdaptiveKLController, compute_rewards, estimate_kl
 
-from .style import BLUE, GREEN, INK, ORANGE, RULE, canvas
+from .palette import BLUE, GREEN, ORANGE
+from .style import INK, RULE, canvas
 
 ESTIMATORS = ("k1", "k2", "k3")
 COLORS = dict(zip(ESTIMATORS, (BLUE, ORANGE, GREEN), strict=True))

@@ -3,9 +3,10 @@
 from matplotlib.figure import Figure
 
 from .one_response import numbers
-from .style import BLUE, GREEN, INK, ORANGE, RULE, VIOLET, canvas
+from .palette import BLUE, GREEN, ORANGE, PINK
+from .style import INK, RULE, canvas
 
-ROLES = (("policy", BLUE), ("critic", ORANGE), ("reference", RULE), ("reward model", VIOLET))
+ROLES = (("policy", BLUE), ("critic", ORANGE), ("reference", RULE), ("reward model", PINK))
 SETUPS = {
     "four models": (16, 16, 4, 4),
     "one backbone for\nactor and critic": (16, 0, 4, 4),

@@ -5,7 +5,8 @@ from matplotlib.figure import Figure
 
 from solutions.lesson08_rollout import sample_token
 
-from .style import BLUE, GREEN, INK, ORANGE, canvas
+from .palette import BLUE, GREEN, ORANGE
+from .style import INK, canvas
 
 PROMPT, RESPONSE = 8, 24
 PROBABILITIES = (0.45, 0.30, 0.15, 0.10)

@@ -3,7 +3,8 @@
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
-from .style import BLUE, GREEN, INK, ORANGE, VIOLET, canvas
+from .palette import BLUE, GREEN, ORANGE, PINK
+from .style import INK, canvas
 
 
 def four_loops() -> tuple[Figure, str]:
@@ -11,7 +12,7 @@ def four_loops() -> tuple[Figure, str]:
         ("update", "num_updates", "rollout, whiten; at the end adapt kl_coef", BLUE),
         ("epoch", "num_epochs", "draw a new order of the rows", GREEN),
         ("minibatch", "num_minibatches", "at the end clip, step, clear the gradients", ORANGE),
-        ("microbatch", "of micro_batch_size rows", "loss times its share of the tokens, then backward", VIOLET),
+        ("microbatch", "of micro_batch_size rows", "loss times its share of the tokens, then backward", PINK),
     )
     figure, (axes,) = canvas(3.2)
     axes.set(xlim=(0, 10), ylim=(0, 5.4))

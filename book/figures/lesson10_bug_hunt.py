@@ -10,7 +10,8 @@ from matplotlib.figure import Figure
 
 from testcases.engine.oracle import suspects, with_change
 
-from .style import BLUE, GREEN, INK, ORANGE, RED, RULE, pyplot
+from .palette import BLUE, GREEN, ORANGE, PINK
+from .style import INK, RULE, pyplot
 
 LESSON = "lesson10_bug_hunt"
 
@@ -32,14 +33,14 @@ def _packed(axes: Any) -> None:
         lengths = [6] * rows
         rewards, critic = _draw(6).repeat(rows), 3 + _draw(6, seed=1).repeat(rows)
         gaps.append(suspect("credit_packed")(rewards, critic, lengths, 1.0, 0.95).mean().item())
-    axes.plot(sizes, gaps, "o-", color=RED)
+    axes.plot(sizes, gaps, "o-", color=ORANGE)
     axes.set(title="credit_packed", xlabel="responses per stream", ylabel="mean credit", xscale="log")
 
 
 def _pessimism(axes: Any) -> None:
     """A table policy of 16 places and 8 words that starts at itself."""
     start, merits = 0.5 * _draw(16, 8, seed=2), _draw(16, 8, seed=3)
-    for bonus, color, label in ((0.0, BLUE, "alone"), (0.2, RED, "+ entropy bonus")):
+    for bonus, color, label in ((0.0, BLUE, "alone"), (0.2, ORANGE, "+ entropy bonus")):
         table, seen = start, []
         for _ in range(80):
             leaf = table.clone().requires_grad_()
@@ -67,7 +68,7 @@ def _bounded(axes: Any) -> None:
         farthest.append((estimates - anchors).abs().max().item())
         gap = (estimates - targets).abs()
         gaps.append((gap[away].mean().item(), gap[~away].mean().item()))
-    axes.plot(farthest, color=RED, label="farthest from its anchor")
+    axes.plot(farthest, color=PINK, label="farthest from its anchor")
     axes.plot([gap for gap, _ in gaps], color=ORANGE, label=f"to the target: {int(away.sum())} moved away")
     axes.plot([gap for _, gap in gaps], color=BLUE, label=f"to the target: {int((~away).sum())} others")
     axes.axhline(0.2, color=RULE, ls="--", lw=1)
@@ -76,7 +77,7 @@ def _bounded(axes: Any) -> None:
 
 
 def _moments(axes: Any) -> None:
-    for size, color in ((1, GREEN), (4, BLUE), (16, RED)):
+    for size, color in ((1, GREEN), (4, BLUE), (16, ORANGE)):
         moments, means = (200.0, 0.0, 1.0), []
         scores = 5 + _draw(320, 1, seed=6)
         for batch in scores.reshape(-1, 2, size).split(1):
@@ -96,7 +97,7 @@ def _drift(axes: Any) -> None:
         generator = torch.Generator().manual_seed(1)
         tokens = torch.multinomial(chances, 1, generator=generator).reshape(64, 8)
         means.append(suspect("sampled_drift")(logits, logits, tokens, heat).mean().item())
-    axes.plot(heats, means, "o-", color=RED)
+    axes.plot(heats, means, "o-", color=ORANGE)
     axes.axhline(0, color=RULE, lw=1)
     axes.set(title="sampled_drift", xlabel="temperature", ylabel="drift at step 0")
 
@@ -109,14 +110,14 @@ def _reader(axes: Any) -> None:
         row = torch.cat([torch.zeros(extra, dtype=torch.long), tokens])[None]
         visible = torch.arange(4 + extra)[None] >= extra
         found.append((suspect("read_prompts")(words, places, row, visible) - alone).norm().item())
-    axes.plot(range(9), found, "o-", color=RED)
+    axes.plot(range(9), found, "o-", color=ORANGE)
     axes.set(title="read_prompts", xlabel="longest prompt minus this one", ylabel="change of its vector")
 
 
 def _grouped(axes: Any) -> None:
     lengths = torch.randint(1, 9, (64,), generator=torch.Generator().manual_seed(0))
     numbers = torch.ones(64, 8).double()
-    axes.scatter(lengths, suspect("sum_in_groups")(numbers, lengths, 32), s=12, color=RED)
+    axes.scatter(lengths, suspect("sum_in_groups")(numbers, lengths, 32), s=12, color=ORANGE)
     axes.plot([1, 8], [1, 8], "--", color=RULE, lw=1)
     axes.set(title="sum_in_groups", xlabel="length of a row of ones", ylabel="its sum")
 
@@ -136,7 +137,7 @@ def _labels(axes: Any) -> None:
         table = table - 2 * torch.autograd.grad(loss, leaf)[0]
         losses.append(loss.item())
     axes.plot(losses, color=BLUE, label="training loss")
-    axes.plot(at_limit, color=RED, label="share at the length limit")
+    axes.plot(at_limit, color=ORANGE, label="share at the length limit")
     axes.legend(fontsize=8)
     axes.set(title="label_replies", xlabel="gradient step of fine-tuning")
 
@@ -145,14 +146,14 @@ def _chain(axes: Any) -> None:
     noise, payoff = _draw(60, 32, 5, uniform=True), 1 + _draw(5, 3, seed=2)
     run = suspect("train_chain")(noise, payoff, torch.zeros(5, 3).double(), 0.2, 0.95)
     axes.plot(run.reward, color=BLUE, label="reward")
-    axes.plot(run.value_loss, color=RED, label="value loss")
+    axes.plot(run.value_loss, color=ORANGE, label="value loss")
     axes.legend(fontsize=8)
     axes.set(title="train_chain", xlabel="update")
 
 
 def _bandit(axes: Any) -> None:
     noise, payoff = _draw(40, 32, uniform=True), torch.tensor([0.0, 0.4, 0.5, 0.1]).double()
-    for curiosity, color in ((0.0, GREEN), (0.1, ORANGE), (0.3, RED)):
+    for curiosity, color in ((0.0, GREEN), (0.1, BLUE), (0.3, ORANGE)):
         run = suspect("train_bandit")(noise, payoff, torch.zeros(4).double(), 0.5, 0.2, 3, curiosity)
         axes.plot(run.entropy, color=color, label=f"curiosity {curiosity:g}")
     axes.legend(fontsize=8)
@@ -166,7 +167,7 @@ def _sliced(axes: Any) -> None:
     for rows in sizes:
         table = suspect("train_sliced")(replies, lengths, weights, torch.zeros(5, 5).double(), 1.0, 5, rows)
         found.append(table.std().item())
-    axes.plot(sizes, found, "o-", color=RED)
+    axes.plot(sizes, found, "o-", color=ORANGE)
     axes.set(title="train_sliced", xlabel="replies per slice", ylabel="std of the trained table", xticks=sizes)
 
 
@@ -174,7 +175,7 @@ def _contexts(axes: Any) -> None:
     noise, payoff = _draw(30, 16, 4, uniform=True), _draw(4, 3, seed=5)
     run = suspect("train_contexts")(noise, payoff, torch.zeros(4, 3).double(), 6.0, 0.2, 8)
     axes.plot(run.ratio, color=BLUE, label="largest ratio, pass 8")
-    axes.plot(run.outside, color=RED, label="share outside")
+    axes.plot(run.outside, color=ORANGE, label="share outside")
     axes.legend(fontsize=8)
     axes.set(title="train_contexts", xlabel="update", ylim=(-0.1, 1.6))
 

@@ -3,7 +3,8 @@
 from matplotlib.figure import Figure
 
 from .diagram import Arrow, Box, diagram
-from .style import BLUE, GREEN, INK, VIOLET
+from .palette import BLUE, GREEN, PINK
+from .style import INK
 
 
 def two_processes() -> tuple[Figure, str]:
@@ -14,7 +15,7 @@ def two_processes() -> tuple[Figure, str]:
         boxes |= {
             f"sample{name}": Box(1.3, y, f"process {name} samples", BLUE, 2.5, 1.3, f"prompts {prompts}"),
             f"rows{name}": Box(4.9, y, "all 8 rows", GREEN, 2.4, 1.3, "same KL, same order"),
-            f"loss{name}": Box(8.2, y, "own microbatches", VIOLET, 2.6, 1.3, "loss times its weight"),
+            f"loss{name}": Box(8.2, y, "own microbatches", PINK, 2.6, 1.3, "loss times its weight"),
             f"step{name}": Box(11.4, y, "clip, step", GREEN, 2.0, 1.3, "the same in both"),
         }
     for start in lanes:

@@ -17,12 +17,13 @@ from matplotlib.figure import Figure
 from tiny_models.language import sample_prompts
 from tiny_models.presets import find_preset
 
-from .style import BLUE, GREEN, INK, ORANGE, RED, RULE, canvas, pyplot
+from .palette import BLUE, GREEN, ORANGE, PINK
+from .style import INK, RULE, canvas, pyplot
 
 RECORDED = Path(__file__).with_name("demo_seed0.json")
 SWEEP = Path(__file__).parents[1] / "playgrounds" / "overoptimization.json"
 RUNS = {"ppo": "with KL penalty (kl_coef 0.09)", "no_kl": "without KL penalty"}
-SHOWN_KL_COEFS = {0.0: RED, 0.01: ORANGE, 0.08: BLUE, 0.3: GREEN}
+SHOWN_KL_COEFS = {0.0: PINK, 0.01: ORANGE, 0.08: BLUE, 0.3: GREEN}
 
 
 def record(seed: int = 0) -> None:
@@ -72,7 +73,7 @@ def overoptimization() -> tuple[Figure, str]:
     samples.axis("off")
     asked = sample_prompts(find_preset("tiny").evaluation_responses, random.Random(run["seed"] + 2))[0]
     samples.text(0.0, 1.0, f"asked: \u201c{asked}\u201d", color=INK, va="top", fontsize=9)
-    texts = (("SFT", run["sft"], RULE), ("PPO", run["ppo"], BLUE), ("without penalty", run["no_kl"], RED))
+    texts = (("SFT", run["sft"], RULE), ("PPO", run["ppo"], BLUE), ("without penalty", run["no_kl"], PINK))
     for row, (name, one, color) in enumerate(texts):
         height = 0.72 - 0.28 * row
         samples.text(0.0, height, name, color=color, fontweight="bold", va="top", fontsize=9)

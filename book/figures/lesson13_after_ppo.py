@@ -10,12 +10,13 @@ from solutions.apps.contest.record import recorded
 from solutions.lesson13_after_ppo import DENOMINATORS, reduce_losses
 
 from .lesson12_capstone import RECORDED, RUNS
-from .style import BLUE, GREEN, ORANGE, RED, RULE, VIOLET, canvas
+from .palette import BLUE, GREEN, ORANGE, PINK
+from .style import INK, RULE, canvas
 
 LENGTHS = (4, 1)
 CONSTANT = 10.0
-SAMPLING = {"PPO": BLUE, "RLOO": ORANGE, "GRPO": GREEN, "PPO, verifier": RED}
-OTHERS = {"DPO, own pairs": ORANGE, "DPO, sampled pairs": RED, "rejection sampling": GREEN, "best of n": VIOLET}
+SAMPLING = {"PPO": BLUE, "RLOO": ORANGE, "GRPO": GREEN, "PPO, verifier": PINK}
+OTHERS = {"DPO, own pairs": ORANGE, "DPO, sampled pairs": PINK, "rejection sampling": GREEN, "best of n": INK}
 
 
 def three_denominators() -> tuple[Figure, str]:
@@ -74,7 +75,7 @@ def _curve(runs: dict, name: str) -> tuple[list[float], list[float]]:
 def entropy() -> tuple[Figure, str]:
     run = json.loads(RECORDED.read_text("utf-8"))
     figure, (axes,) = canvas(2.4)
-    for (name, label), color in zip(RUNS.items(), (BLUE, RED), strict=True):
+    for (name, label), color in zip(RUNS.items(), (BLUE, ORANGE), strict=True):
         axes.plot(range(1, len(run[name]["entropy"]) + 1), run[name]["entropy"], color=color, label=label)
     axes.set(xlabel="PPO update", ylabel="entropy (nats per token)", ylim=(0, 1.5))
     axes.legend(fontsize=9, loc="lower left")

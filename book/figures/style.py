@@ -1,7 +1,7 @@
 """How the texts' figures look: sharp at any size, and legible on a light and on a dark page.
 
-A figure has no background of its own. Ink and rules are drawn in two colors that a stylesheet inside the SVG swaps when
-the reader's system is dark; everything else takes a color that stands out on both.
+A figure has no background of its own. A stylesheet inside the SVG swaps the colors of ink, rules and blue when the
+reader's system is dark; everything else takes a color that stands out on both.
 """
 
 import io
@@ -14,9 +14,10 @@ matplotlib.use("Agg")
 from matplotlib import pyplot  # noqa: E402
 from matplotlib.figure import Figure  # noqa: E402
 
+from .palette import BLUE, PALETTE, SKY  # noqa: E402
+
 INK, RULE = "#1f2328", "#8b949e"
-DARK = {INK: "#e6edf3", RULE: "#7d8590"}
-BLUE, ORANGE, GREEN, RED, VIOLET = "#3b82c4", "#d9822b", "#2f9e63", "#d1495b", "#8a63d2"
+DARK = {INK: "#e6edf3", RULE: "#7d8590", BLUE.lower(): SKY}
 WIDTH = 7.2
 """Inches: the width of a text column; the type is 10 points at this size."""
 
@@ -40,7 +41,7 @@ pyplot.rcParams.update(
         "grid.alpha": 0.3,
         "legend.frameon": False,
         "lines.linewidth": 2.0,
-        "axes.prop_cycle": matplotlib.cycler(color=[BLUE, ORANGE, GREEN, RED, VIOLET]),
+        "axes.prop_cycle": matplotlib.cycler(color=PALETTE[:4]),
         "svg.hashsalt": "ppo-by-hand",
         "svg.fonttype": "path",
     }

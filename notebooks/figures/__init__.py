@@ -3,13 +3,34 @@
 import io
 
 import PIL.Image
+import torch
+from cycler import cycler
 from IPython.display import Image, display
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 
-BLUE, ORANGE, GREEN, PINK, YELLOW, SKY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"
-"""Okabe and Ito's colors, which color-blind readers can tell apart; those of style.mplstyle."""
+from book.figures.palette import PALETTE
+
 SCREEN_DPI = 90
+
+pyplot.rcParams.update(
+    {
+        "axes.prop_cycle": cycler(color=[*PALETTE, "black"]),
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.titlesize": 11,
+        "axes.titleweight": "bold",
+        "axes.labelsize": 10,
+        "legend.frameon": False,
+        "legend.fontsize": 9,
+        "figure.figsize": (8, 3.6),
+        "figure.dpi": SCREEN_DPI,
+        "savefig.dpi": SCREEN_DPI,
+        "figure.constrained_layout.use": True,
+        "lines.linewidth": 1.8,
+    }
+)
+torch.set_num_threads(1)
 
 
 def show(figure: Figure, alt: str, colors: int = 0) -> None:

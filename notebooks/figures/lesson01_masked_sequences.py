@@ -1,7 +1,6 @@
 """Notebook 1: the rectangle of a batch, the shift, padding, temperature and three means."""
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from types import ModuleType
 
 import torch
@@ -10,22 +9,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 from torch.nn.functional import pad
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
-from transformers.utils import logging
+from transformers import PreTrainedModel
 
+from book.figures.palette import BLUE, GREEN, ORANGE, SKY, YELLOW
 from solutions.lesson08_rollout import Generation, generate
-from tiny_models import checkpoints
 from tiny_models.builders import build_llama
 
-from . import BLUE, GREEN, ORANGE, SKY, YELLOW, suptitle
+from . import suptitle
+from .models import EOS, PAD, TOKENIZER, sft_model
 
-pyplot.style.use(Path(__file__).parents[1] / "style.mplstyle")
-torch.set_num_threads(1)
-logging.disable_progress_bar()
-
-TOKENIZER = AutoTokenizer.from_pretrained(checkpoints.SFT)
-POLICY = AutoModelForCausalLM.from_pretrained(checkpoints.SFT).eval()
-PAD, EOS = TOKENIZER.pad_token_id, TOKENIZER.eos_token_id
+POLICY = sft_model()
 LLAMA = build_llama(len(TOKENIZER), eos_token_id=EOS, pad_token_id=PAD)  # random weights will do
 KINDS = {"padding": "#E5E5E5", "prompt": "#A9D6F5", "response": GREEN, "stop token": YELLOW}
 

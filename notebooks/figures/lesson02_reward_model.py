@@ -3,27 +3,21 @@
 import copy
 import random
 from collections.abc import Sequence
-from pathlib import Path
 from types import ModuleType
 
 import torch
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from torch import Tensor
-from transformers import AutoModelForCausalLM, AutoTokenizer
-from transformers.utils import logging
 
+from book.figures.palette import BLUE, ORANGE, SKY
 from solutions.lesson08_rollout import generate
-from tiny_models import checkpoints
 from tiny_models.gold import gold_score
 from tiny_models.language import parse_review, sample_prompts, sample_review, topic_nouns, topic_of
 from tiny_models.preferences import make_preferences, preference_probability
 
-from . import BLUE, ORANGE, SKY, suptitle
-
-pyplot.style.use(Path(__file__).parents[1] / "style.mplstyle")
-torch.set_num_threads(1)
-logging.disable_progress_bar()
+from . import suptitle
+from .models import EOS, PAD, TOKENIZER, sft_model
 
 MAX_NEW_TOKENS = 20
 
@@ -33,8 +27,7 @@ class Comparisons:
 
     def __init__(self, lesson: ModuleType) -> None:
         self.lesson = lesson
-        self.tokenizer = AutoTokenizer.from_pretrained(checkpoints.SFT)
-        self.policy = AutoModelForCausalLM.from_pretrained(checkpoints.SFT).eval()
+        self.policy = sft_model()
         rng, draw = random.Random(0), torch.Generator().manual_seed(0)
         reviews = [
             (prompt, sample_review(prompt, rng), sample_review(prompt, rng)) for prompt in sample_prompts(1500, rng)
@@ -47,15 +40,15 @@ class Comparisons:
         """Which response of a test pair was shown first: the chosen one, at random."""
 
     def _respond(self, draw: torch.Generator) -> list[str]:
-        batch = self.tokenizer(self.prompts, padding=True, return_tensors="pt")
-        mask, stop, pad = batch.attention_mask.bool(), [self.tokenizer.eos_token_id], self.tokenizer.pad_token_id
-        made = generate(self.policy, batch.input_ids, mask, MAX_NEW_TOKENS, stop, pad, generator=draw)
-        return self.tokenizer.batch_decode(made.responses, skip_special_tokens=True)
+        batch = TOKENIZER(self.prompts, padding=True, return_tensors="pt")
+        mask = batch.attention_mask.bool()
+        made = generate(self.policy, batch.input_ids, mask, MAX_NEW_TOKENS, [EOS], PAD, generator=draw)
+        return TOKENIZER.batch_decode(made.responses, skip_special_tokens=True)
 
     def encode(self, prompts: Sequence[str], texts: Sequence[str]) -> tuple[Tensor, Tensor]:
         """Token ids and mask of prompts with their responses, (B, L) each."""
-        rows = [f"{prompt} {text} {self.tokenizer.eos_token}" for prompt, text in zip(prompts, texts, strict=True)]
-        batch = self.tokenizer(rows, padding=True, return_tensors="pt")
+        rows = [f"{prompt} {text} {TOKENIZER.eos_token}" for prompt, text in zip(prompts, texts, strict=True)]
+        batch = TOKENIZER(rows, padding=True, return_tensors="pt")
         return batch.input_ids, batch.attention_mask.bool()
 
     @torch.no_grad()

@@ -3,26 +3,22 @@
 import copy
 import random
 from collections.abc import Sequence
-from pathlib import Path
 from types import ModuleType
 
 import torch
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from torch import Tensor
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
-from transformers.utils import logging
+from transformers import PreTrainedModel
 
+from book.figures.palette import BLUE, GREEN, ORANGE
 from solutions.lesson02_reward_model import RewardModel
 from solutions.lesson08_rollout import generate
 from tiny_models import checkpoints
 from tiny_models.language import sample_prompts
 
-from . import BLUE, GREEN, ORANGE, suptitle
-
-pyplot.style.use(Path(__file__).parents[1] / "style.mplstyle")
-torch.set_num_threads(1)
-logging.disable_progress_bar()
+from . import suptitle
+from .models import EOS, PAD, TOKENIZER, sft_model
 
 
 class FourWords:
@@ -128,17 +124,16 @@ class Language:
 
     def __init__(self, lesson: ModuleType, masked: ModuleType, k: int, chance: torch.Generator) -> None:
         self.lesson, self.masked, self.k, self.chance = lesson, masked, k, chance
-        self.tokenizer = AutoTokenizer.from_pretrained(checkpoints.SFT)
-        self.policy = AutoModelForCausalLM.from_pretrained(checkpoints.SFT).eval()
+        self.policy = sft_model()
         self.reward_model = RewardModel.from_pretrained(checkpoints.REWARD_MODEL).eval().requires_grad_(False)
         self.prompts = random.Random(0)
 
     def write(self, model: PreTrainedModel, count: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """K responses to each of `count` prompts: ids, attention mask, response mask, scores (count, K)."""
         prompts = [prompt for prompt in sample_prompts(count, self.prompts) for _ in range(self.k)]
-        batch = self.tokenizer(prompts, padding=True, return_tensors="pt")
-        seen, stop, padding = batch.attention_mask.bool(), [self.tokenizer.eos_token_id], self.tokenizer.pad_token_id
-        made = generate(model, batch.input_ids, seen, 20, stop, padding, generator=self.chance)
+        batch = TOKENIZER(prompts, padding=True, return_tensors="pt")
+        seen = batch.attention_mask.bool()
+        made = generate(model, batch.input_ids, seen, 20, [EOS], PAD, generator=self.chance)
         ids, attention = torch.cat([batch.input_ids, made.responses], 1), torch.cat([seen, made.mask], 1)
         return ids, attention, made.mask, self.reward_model(ids, attention).view(count, self.k)
 

@@ -1,7 +1,6 @@
 """Notebook 4: advantages of one response, the weights of GAE, bias and variance, padding, gamma."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import torch
 from matplotlib import pyplot
@@ -9,12 +8,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from book.figures.palette import BLUE, ORANGE, SKY, YELLOW
 from tiny_models.checkpoints import one_response
 
-from . import BLUE, ORANGE, SKY, YELLOW, suptitle
-
-pyplot.style.use(Path(__file__).parents[1] / "style.mplstyle")
-torch.set_num_threads(1)
+from . import suptitle
 
 ONE = one_response()
 """What the models that come with the course say of the response."""

@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Callable
-from pathlib import Path
 from types import ModuleType
 
 import torch
@@ -10,17 +9,13 @@ from matplotlib import pyplot
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
-from transformers import AutoModelForCausalLM, AutoTokenizer
-from transformers.utils import logging
 
-from tiny_models.checkpoints import REWARD_MODEL, SFT
+from book.figures.palette import BLUE, GREEN, ORANGE, YELLOW
+from tiny_models.checkpoints import REWARD_MODEL
 from tiny_models.language import sample_prompts
 
-from . import BLUE, GREEN, ORANGE, YELLOW, suptitle
-
-pyplot.style.use(Path(__file__).parents[1] / "style.mplstyle")
-torch.set_num_threads(1)
-logging.disable_progress_bar()
+from . import suptitle
+from .models import EOS, PAD, TOKENIZER, sft_model
 
 RATES = torch.tensor([0, 0.001, 0.002, 0.003, 0.005, 0.01, 0.015, 0.02, 0.03])
 WORTH = torch.randn(50, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -70,18 +65,16 @@ class RealPolicy:
 
     def __init__(self, masked: ModuleType, reward: ModuleType, rollout: ModuleType) -> None:
         self.masked, self.rollout = masked, rollout
-        self.tokenizer = AutoTokenizer.from_pretrained(SFT)
-        self.policy = AutoModelForCausalLM.from_pretrained(SFT).eval()
+        self.policy = sft_model()
         self.reward_model = reward.RewardModel.from_pretrained(REWARD_MODEL).eval()
         self.start = [parameter.detach().clone() for parameter in self.policy.parameters()]
 
     def write(self, count: int, seed: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Ids, attention mask, response mask and scores of sampled reviews."""
-        tokenizer, draw = self.tokenizer, torch.Generator().manual_seed(seed)
-        prompts = tokenizer(sample_prompts(count, random.Random(seed)), return_tensors="pt", padding=True)
-        stop, pad = [tokenizer.eos_token_id], tokenizer.pad_token_id
+        draw = torch.Generator().manual_seed(seed)
+        prompts = TOKENIZER(sample_prompts(count, random.Random(seed)), return_tensors="pt", padding=True)
         written = self.rollout.generate(
-            self.policy, prompts.input_ids, prompts.attention_mask, 24, stop, pad, generator=draw
+            self.policy, prompts.input_ids, prompts.attention_mask, 24, [EOS], PAD, generator=draw
         )
         input_ids = torch.cat([prompts.input_ids, written.responses], dim=1)
         attention_mask = torch.cat([prompts.attention_mask.bool(), written.mask], dim=1)

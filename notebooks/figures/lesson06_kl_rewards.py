@@ -1,7 +1,6 @@
 """Notebook 6: estimators of the KL, where each of them leads, and the adaptive controller."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -9,17 +8,12 @@ import torch
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from torch import Tensor
-from transformers import AutoModelForCausalLM, AutoTokenizer
-from transformers.utils import logging
 
-from tiny_models import checkpoints
+from book.figures.palette import BLUE, GREEN, ORANGE, YELLOW
 from tiny_models.language import all_prompts
 
-from . import BLUE, GREEN, ORANGE, YELLOW, suptitle
-
-pyplot.style.use(Path(__file__).parents[1] / "style.mplstyle")
-torch.set_num_threads(1)
-logging.disable_progress_bar()
+from . import suptitle
+from .models import EOS, PAD, TOKENIZER, sft_model
 
 NAMES = ("k1", "k2", "k3")
 COLORS = dict(zip(NAMES, (BLUE, ORANGE, GREEN), strict=True))
@@ -69,17 +63,15 @@ class Responses:
     """1152 responses of a perturbed copy of the SFT model, with both models' log-probabilities."""
 
     def __init__(self, masked: ModuleType, actor_critic: ModuleType, rollout: ModuleType, noise: float = 0.015) -> None:
-        reference = actor_critic.freeze(AutoModelForCausalLM.from_pretrained(checkpoints.SFT))
-        tokenizer = AutoTokenizer.from_pretrained(checkpoints.SFT)
+        reference = actor_critic.freeze(sft_model())
         policy = actor_critic.make_reference(reference)
         draw = torch.Generator().manual_seed(0)
         with torch.no_grad():
             for weight in policy.parameters():
                 weight += noise * torch.randn(weight.shape, generator=draw)
-        prompts = tokenizer(all_prompts() * 24, padding=True, return_tensors="pt")
+        prompts = TOKENIZER(all_prompts() * 24, padding=True, return_tensors="pt")
         ids, seen, start = prompts.input_ids, prompts.attention_mask.bool(), prompts.input_ids.shape[1]
-        stop, pad = (tokenizer.eos_token_id,), tokenizer.pad_token_id
-        made = rollout.generate(policy, ids, seen, 20, stop, pad, generator=draw)
+        made = rollout.generate(policy, ids, seen, 20, [EOS], PAD, generator=draw)
         self.log_probs, self.mask = made.log_probs, made.mask
         ids, seen = torch.cat([ids, made.responses], 1), torch.cat([seen, made.mask], 1)
         with torch.no_grad():

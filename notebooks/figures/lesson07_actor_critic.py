@@ -3,7 +3,6 @@
 import copy
 import random
 import warnings
-from pathlib import Path
 from types import SimpleNamespace
 
 import peft
@@ -11,29 +10,18 @@ import torch
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from torch import Tensor, nn
-from transformers import AutoModelForCausalLM, AutoTokenizer
-from transformers.utils import logging
 
-from tiny_models import checkpoints
+from book.figures.palette import BLUE, ORANGE
 from tiny_models.language import Habits, all_prompts, sample_review
 
-from . import BLUE, ORANGE, suptitle
-from .one_response import trained_critic  # noqa: F401
+from . import suptitle
+from .models import EOS, PAD, TOKENIZER
 
-pyplot.style.use(Path(__file__).parents[1] / "style.mplstyle")
-torch.set_num_threads(1)
-logging.disable_progress_bar()
 warnings.filterwarnings("ignore", message="`is_gradient_checkpointing`")  # peft asks by the old name
 
-TOKENIZER = AutoTokenizer.from_pretrained(checkpoints.SFT)
-PAD, EOS = TOKENIZER.pad_token_id, TOKENIZER.eos_token_id
 RATES = [0.0, 0.02, 0.05, 0.1, 0.2]
 COEFS = [1.0, 0.1, 0.01, 0.001]
 LEARNING_RATE = 1e-3
-
-
-def sft_model() -> nn.Module:
-    return AutoModelForCausalLM.from_pretrained(checkpoints.SFT).eval()
 
 
 class Batch:

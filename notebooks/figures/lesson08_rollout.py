@@ -3,7 +3,6 @@
 import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,29 +11,18 @@ from matplotlib import pyplot
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from torch import Tensor, nn
-from transformers import AutoModelForCausalLM, AutoTokenizer
-from transformers.utils import logging
 
+from book.figures.palette import BLUE, GREEN, ORANGE, SKY
 from tiny_models import checkpoints
 from tiny_models.language import all_prompts
 
-from . import BLUE, GREEN, ORANGE, SKY, suptitle
-from .one_response import evaluated, shipped_policy_and_critic  # noqa: F401
+from . import suptitle
+from .models import EOS, PAD, TOKENIZER, evaluated
 
-pyplot.style.use(Path(__file__).parents[1] / "style.mplstyle")
-torch.set_num_threads(1)
-logging.disable_progress_bar()
-
-TOKENIZER = AutoTokenizer.from_pretrained(checkpoints.SFT)
-PAD, EOS = TOKENIZER.pad_token_id, TOKENIZER.eos_token_id
 NEVER = len(TOKENIZER)
 """An id that no token has: with it as the stop token no response stops."""
 LARGE = 0.1
 """Advantages further from 0 than this are printed in bold."""
-
-
-def sft_model() -> nn.Module:
-    return AutoModelForCausalLM.from_pretrained(checkpoints.SFT).eval()
 
 
 def seeded(seed: int = 0) -> torch.Generator:
@@ -48,7 +36,7 @@ def prompts() -> tuple[Tensor, Tensor]:
 
 def of_the_map(lessons: SimpleNamespace, *models_and_settings: Any) -> Any:
     """The experience of the response of the map."""
-    return evaluated(lessons, TOKENIZER, *models_and_settings)
+    return evaluated(lessons, *models_and_settings)
 
 
 class Response:

@@ -5,7 +5,6 @@ import io
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, redirect_stderr
 from dataclasses import dataclass, replace
-from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 from unittest.mock import patch
@@ -15,20 +14,13 @@ from matplotlib import pyplot
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 from torch import Tensor, nn
-from transformers import AutoModelForCausalLM, AutoTokenizer
-from transformers.utils import logging
 
+from book.figures.palette import BLUE, ORANGE, SKY
 from tiny_models import builders, checkpoints, language
 
-from . import BLUE, ORANGE, SKY, suptitle
+from . import suptitle
+from .models import EOS, PAD, TOKENIZER, sft_model
 
-pyplot.style.use(Path(__file__).parents[1] / "style.mplstyle")
-torch.set_num_threads(1)
-logging.disable_progress_bar()
-logging.set_verbosity_error()
-
-TOKENIZER = AutoTokenizer.from_pretrained(checkpoints.SFT)
-PAD, EOS = TOKENIZER.pad_token_id, TOKENIZER.eos_token_id
 SETTINGS = {
     "max_new_tokens": 20,
     "num_updates": 9,
@@ -66,7 +58,7 @@ class Training:
 
     def __init__(self, lessons: SimpleNamespace) -> None:
         self.lessons = lessons
-        self.sft = AutoModelForCausalLM.from_pretrained(checkpoints.SFT).eval()
+        self.sft = sft_model()
         self.reward_model = lessons.reward.RewardModel.from_pretrained(checkpoints.REWARD_MODEL)
 
     def trainer(self, reference: nn.Module | None = None, **changed: Any) -> Any:

@@ -1,15 +1,14 @@
 """Notebook 10: what a run logs, next to a healthy one, and two experiments at learning rate 0."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from matplotlib import pyplot
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from . import BLUE, GREEN, ORANGE, suptitle
+from book.figures.palette import BLUE, GREEN, ORANGE
 
-pyplot.style.use(Path(__file__).parents[1] / "style.mplstyle")
+from . import suptitle
 
 Log = Mapping[str, Sequence[float]]
 METRICS = ("entropy", "kl", "clip_fraction", "explained_variance", "length", "truncated")

@@ -5,7 +5,6 @@ import os
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import patch
 
@@ -17,21 +16,15 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator, PercentFormatter
 from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector
-from transformers import AutoModelForCausalLM, AutoTokenizer
-from transformers.utils import logging
 
+from book.figures.palette import BLUE, ORANGE, PINK
 from tiny_models import builders, checkpoints, language
 
-from . import BLUE, ORANGE, PINK, suptitle
+from . import suptitle
+from .models import EOS, PAD, TOKENIZER, sft_model
 
-pyplot.style.use(Path(__file__).parents[1] / "style.mplstyle")
-torch.set_num_threads(1)
 os.environ["ACCELERATE_USE_CPU"] = "true"
-logging.disable_progress_bar()
-logging.set_verbosity_error()
 
-TOKENIZER = AutoTokenizer.from_pretrained(checkpoints.SFT)
-PAD, EOS = TOKENIZER.pad_token_id, TOKENIZER.eos_token_id
 PROMPTS = language.all_prompts()[:24]
 RANGES = [0, 2, 5, 8, 11, 14, 17, 19]
 SETTINGS = {"max_new_tokens": 20, "batch_size": 24, "num_epochs": 1, "num_minibatches": 2, "num_updates": 5}
@@ -127,7 +120,7 @@ class TwoProcesses:
 
     def __init__(self, lessons: SimpleNamespace) -> None:
         self.lessons, self.folder = lessons, tempfile.mkdtemp()
-        self.sft = AutoModelForCausalLM.from_pretrained(checkpoints.SFT).eval()
+        self.sft = sft_model()
         self.reward_model = lessons.reward.RewardModel.from_pretrained(checkpoints.REWARD_MODEL)
         self.faults: dict[str, Callable | None] = {
             "mean over processes forgotten": lambda tokens, total, n_processes: tokens / total,

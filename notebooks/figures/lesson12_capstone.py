@@ -11,21 +11,14 @@ from matplotlib import pyplot
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor, nn
-from transformers import AutoModelForCausalLM, AutoTokenizer
-from transformers.utils import logging
 
+from book.figures.palette import BLUE, GREEN, ORANGE, PINK
 from tiny_models import builders, checkpoints, gold, language, preferences, presets
 
-from . import BLUE, GREEN, ORANGE, PINK, suptitle
-from .one_response import evaluated, shipped_policy_and_critic
-
-pyplot.style.use(Path(__file__).parents[1] / "style.mplstyle")
-torch.set_num_threads(1)
-logging.disable_progress_bar()
-logging.set_verbosity_error()
+from . import suptitle
+from .models import EOS, PAD, TOKENIZER, evaluated, shipped_policy_and_critic
 
 RECORDED = Path(__file__).parents[2] / "book" / "playgrounds" / "overoptimization.json"
-TOKENIZER = AutoTokenizer.from_pretrained(checkpoints.SFT)
 PRESET = presets.find_preset("tiny")
 PAIRS = 2304
 """Sampled here for the two reward models that are trained here."""
@@ -35,16 +28,12 @@ PROMPTS = language.sample_prompts(160, random.Random(1))
 """Those that the policies are evaluated on, in the recorded runs as well."""
 QUESTION = "review the film :"
 OF_KL_COEF = {0.0: PINK, 0.01: ORANGE, 0.08: BLUE, 0.3: GREEN}
-"""As in the figure of lesson 12, whose red is pink here."""
+"""As in the figure of lesson 12."""
 DISTANCE = "d = sqrt(KL from the SFT model), square root of nats"
 
 
-def sft_model() -> nn.Module:
-    return AutoModelForCausalLM.from_pretrained(checkpoints.SFT).eval()
-
-
 def small_backbone() -> nn.Module:
-    special = {"eos_token_id": TOKENIZER.eos_token_id, "pad_token_id": TOKENIZER.pad_token_id}
+    special = {"eos_token_id": EOS, "pad_token_id": PAD}
     return builders.build_gpt2(len(TOKENIZER), n_layer=1, n_embd=8, n_head=2, **special).base_model
 
 
@@ -133,8 +122,8 @@ def recorded_runs() -> tuple[dict[float, Recorded], list[int], list[str]]:
 def live_settings(lessons: SimpleNamespace, kl_coef: float, updates: int) -> Any:
     """The settings of the recorded runs; their learning rate is in its warmup here, so that it does not fall yet."""
     return lessons.trainer.PPOConfig(
-        stop_token_ids=(TOKENIZER.eos_token_id,),
-        pad_token_id=TOKENIZER.pad_token_id,
+        stop_token_ids=(EOS,),
+        pad_token_id=PAD,
         max_new_tokens=PRESET.max_new_tokens,
         num_updates=updates,
         batch_size=64,
@@ -229,9 +218,9 @@ def the_one_response(lessons: SimpleNamespace, sft: nn.Module, kl_coef: float) -
     """What the trainer would store for the response of all lessons, from the models that come with the course."""
     model = shipped_policy_and_critic(lessons, lessons.reward)
     score = lessons.reward.RewardModel.from_pretrained(checkpoints.REWARD_MODEL).eval()
-    ids = {"stop_token_ids": (TOKENIZER.eos_token_id,), "pad_token_id": TOKENIZER.pad_token_id}
+    ids = {"stop_token_ids": (EOS,), "pad_token_id": PAD}
     config = lessons.rollout.RolloutConfig(**ids, max_new_tokens=20)
-    return evaluated(lessons, TOKENIZER, model, sft, lambda ids, mask, _: score(ids, mask), config, kl_coef)
+    return evaluated(lessons, model, sft, lambda ids, mask, _: score(ids, mask), config, kl_coef)
 
 
 def taken_apart(experience: Any, kl: Tensor) -> tuple[Figure, str]:

@@ -1,7 +1,6 @@
 """Notebook 13: what a token weighs, which groups teach, whose gradient a KL penalty has, how far best of n goes."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from types import ModuleType
 
 import torch
@@ -9,10 +8,10 @@ from matplotlib import pyplot
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from . import BLUE, GREEN, ORANGE, suptitle
+from book.figures.palette import BLUE, GREEN, ORANGE
 
-pyplot.style.use(Path(__file__).parents[1] / "style.mplstyle")
-torch.set_num_threads(1)
+from . import suptitle
+
 GRAY = "#8b949e"
 
 
