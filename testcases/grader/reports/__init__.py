@@ -102,7 +102,7 @@ def _tables(out: Path, adjusted: Class, assignment: Assignment) -> list[Path]:
 def _pages(out: Path, adjusted: Class, assignment: Assignment, submissions: Path | None) -> list[Path]:
     """What people read."""
     from .marks import tables
-    from .pages import feedback, pages, similarity, urgency
+    from .pages import analysis, feedback, pages, similarity
 
     found = adjusted.sheets
     similar = similarity.Report(notes=() if submissions else ("Nobody was compared: SUBMISSIONS was not given.",))
@@ -115,7 +115,7 @@ def _pages(out: Path, adjusted: Class, assignment: Assignment, submissions: Path
     written += [pages.write_student(out / "report" / "students", sheet, assignment.title) for sheet in found]
     written += [pages.write_code(out / "report" / "code", sheet, assignment.title) for sheet in found]
     unknown = _unknown(adjusted)
-    urgent = urgency.looks(found, unknown, adjusted.problems, assignment)
+    urgent = analysis.looks(found, unknown, adjusted.problems, assignment)
     written += pages.write_class(out / "report", found, similar, problems, assignment, urgent)
     return written + feedback.write(out / "feedback", found, assignment.title)
 

@@ -1,27 +1,27 @@
-"""Item analysis: how the class did on each exercise, and which mistakes it has."""
+"""How the class did on each exercise, which mistakes it has, and who needs a look before marks are published."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from ...status import ABSENT, GRADER, PASSED
+from ...marking import FILES, Assignment
+from ...status import ABSENT, CLOSED, GRADER, NEAR, NEWER, PASSED, SECOND, SYNTAX, TAMPER
 from ..marks import MarkSheet
+
+NO_VERDICT, NOT_GRADED, UNKNOWN = "no verdict", "not graded", "whose is it?"
+LATE, OVERRIDE = "late by a file's time", "an override is not applied"
+TO_DO = {SECOND: " (remove what does not count, and run again)", NEAR: " (ACCEPT= takes it as meant)"}
+ORDER = (NO_VERDICT, TAMPER, NEWER, SYNTAX, NOT_GRADED, CLOSED, SECOND, NEAR, UNKNOWN, LATE, OVERRIDE)
 
 
 @dataclass
 class Item:
-    """One exercise over all submissions. A submission without a verdict on it counts as `unknown` only."""
+    """One exercise over all submissions. A submission without a verdict on it counts nowhere but in the statuses."""
 
     lesson: str
     exercise: str
-    passed: int = 0
     partly: int = 0
     """Not passed, but some points."""
-    failed: int = 0
-    """Tried, no points."""
-    absent: int = 0
-    """Not started, missing or blocked."""
-    unknown: int = 0
     points: float = 0.0
     possible: float = 0.0
     statuses: Counter[str] = field(default_factory=Counter)
@@ -29,8 +29,21 @@ class Item:
     """(name, why) of each likely cause."""
 
     @property
+    def passed(self) -> int:
+        return self.statuses[PASSED]
+
+    @property
+    def absent(self) -> int:
+        return sum(self.statuses[status] for status in ABSENT)
+
+    @property
+    def failed(self) -> int:
+        """Tried, no points."""
+        return self.total - self.passed - self.partly - self.absent
+
+    @property
     def total(self) -> int:
-        return self.passed + self.partly + self.failed + self.absent
+        return self.statuses.total() - self.statuses[GRADER]
 
     @property
     def share(self) -> float | None:
@@ -56,18 +69,10 @@ def items(sheets: Iterable[MarkSheet]) -> list[Item]:
             item = found.setdefault((exercise.lesson, exercise.name), Item(exercise.lesson, exercise.name))
             item.statuses[exercise.status] += 1
             if exercise.status == GRADER:
-                item.unknown += 1
                 continue
             item.points += exercise.score
             item.possible += exercise.max_score
-            if exercise.status == PASSED:
-                item.passed += 1
-            elif exercise.status in ABSENT:
-                item.absent += 1
-            elif exercise.score > 0:
-                item.partly += 1
-            else:
-                item.failed += 1
+            item.partly += exercise.score > 0 and exercise.status not in (PASSED, *ABSENT)
             if exercise.likely_cause:
                 item.causes[exercise.likely_cause.name, exercise.likely_cause.why] += 1
     return list(found.values())
@@ -79,3 +84,46 @@ def mistakes(items: Iterable[Item]) -> list[tuple[int, str, str, str, str]]:
         (count, item.lesson, item.exercise, name, why) for item in items for (name, why), count in item.causes.items()
     ]
     return sorted(rows, key=lambda row: (-row[0], *row[1:]))
+
+
+@dataclass(frozen=True)
+class Look:
+    """One thing to look at."""
+
+    kind: str
+    name: str
+    why: str
+    page: str = ""
+
+
+def looks(
+    sheets: Iterable[MarkSheet], unknown: Mapping[str, str], problems: Iterable[str], assignment: Assignment
+) -> list[Look]:
+    """The most urgent first; nobody else is in the list.
+
+    Args:
+        unknown: page -> why the roster has nobody for it.
+        problems: what could not be decided.
+    """
+    found = [Look(OVERRIDE, "", problem) for problem in problems]
+    for sheet in sheets:
+        for kind, why in _reasons(sheet, unknown, assignment) if sheet.adjustments.counts else ():
+            found.append(Look(kind, sheet.shown, why, sheet.page))
+    return sorted(found, key=lambda one: (ORDER.index(one.kind), one.name.casefold(), one.page))
+
+
+def _reasons(sheet: MarkSheet, unknown: Mapping[str, str], assignment: Assignment) -> Iterable[tuple[str, str]]:
+    if not sheet.final:
+        yield NO_VERDICT, " | ".join(sheet.notes[:3]) or ", ".join(sheet.flags)
+    elif sheet.mark is None:
+        yield NOT_GRADED, f"{sheet.status}: " + " | ".join(sheet.notes[:3])
+    if tampered := [one.name for one in sheet.exercises if one.status == TAMPER]:
+        yield TAMPER, ", ".join(tampered)
+    for doubt in sheet.doubts:
+        if doubt.kind in ORDER:
+            yield doubt.kind, doubt.text + TO_DO.get(doubt.kind, "")
+    if sheet.page in unknown:
+        yield UNKNOWN, unknown[sheet.page]
+    by_file = bool(assignment.due and assignment.due.handed_in == FILES and not sheet.handed_in)
+    if by_file and sheet.adjustments.days_late:
+        yield LATE, sheet.lateness

@@ -21,10 +21,9 @@ from ... import status
 from ...marking import TITLE, Assignment, everything
 from ..marks import ExerciseMarks, MarkSheet, clean, points
 from . import figures
-from .analysis import items, mistakes
+from .analysis import Look, items, mistakes
 from .code import listings
 from .similarity import Report
-from .urgency import Look
 
 TEMPLATES = Path(__file__).parent / "templates"
 WORDS = {
