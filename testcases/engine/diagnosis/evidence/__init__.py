@@ -8,7 +8,8 @@ if TYPE_CHECKING:
     from .dependence import facts, parts_of
     from .exceptions import cause_of_error, names_in
     from .localize import where
+    from .sentences import KEPT
     from .signs import Seen
-    from .symptoms import KEPT, cause_shown, is_evidence
+    from .symptoms import cause_shown, is_evidence
 
 __getattr__ = face(__name__, __file__)

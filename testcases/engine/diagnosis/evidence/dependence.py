@@ -19,6 +19,7 @@ from ...execution import Outcome, Request, copy_plain, fields_of
 from ...oracle import shared_reference
 from ...report import Rules, alike, close
 from ..hypotheses import CHEAP, is_flags, words_of
+from . import sentences as say
 from .signs import Kind, Part, Parts
 
 Ask = Callable[[Request], tuple[Outcome, Outcome]]
@@ -112,10 +113,7 @@ def _padding(seen: _Seen) -> Iterator[str]:
         }
         answers = seen.changed(**under) if under else None
         if answers and alike(seen.right.value, answers[0].value) and not alike(seen.mine.value, answers[1].value):
-            yield (
-                f"padding enters: what stands where `{name}` is False changes the answer. Select the real tokens "
-                "first, then compute"
-            )
+            yield say.PADDING_ENTERS.format(name)
 
 
 def _zeros(seen: _Seen) -> Iterator[str]:
@@ -127,7 +125,7 @@ def _zeros(seen: _Seen) -> Iterator[str]:
         if isinstance(right, Tensor) and isinstance(mine, Tensor) and mine.shape == right.shape == mask.shape:
             off = ~mask.bool()
             if bool(off.any()) and not bool(right[off].any()) and bool((mine[off] != 0).any()):
-                yield f"the answer is 0 where `{name}` is False, and here it is not"
+                yield say.MUST_BE_0.format(name)
 
 
 # Rows
@@ -146,7 +144,7 @@ def _rows(seen: _Seen) -> Iterator[str]:
             undue = sorted(got - due - {row})
             if undue and due <= {row}:
                 place = f"row {undue[0]}{_of(part)}"
-                yield f"the rows run into each other: other numbers in row {row} change {place} as well"
+                yield say.ROWS_MEET.format(row, place)
 
 
 def _with_row(tensor: Tensor, row: int) -> Tensor:
@@ -170,10 +168,7 @@ def _beside_others(seen: _Seen) -> Iterator[str]:
         if alone is None or not alike(alone[0].value, alone[1].value):
             return
     if wrong and len(wrong) < len(right):
-        yield (
-            f"row {wrong[0]} is right by itself and wrong below the others: does a loop over rows end, or return, too "
-            "early, is something of the rows before kept, or do the rows come back in another order?"
-        )
+        yield say.RIGHT_ALONE.format(wrong[0])
 
 
 # Steps
@@ -207,10 +202,7 @@ def _other_factors(seen: _Seen) -> Iterator[tuple[str, float]]:
                     if f"{one:.4g}" == f"{other:.4g}":
                         continue
                     at = f" at step {place[-1]}" if due.dim() == tensor.dim() else " in the answer"
-                    text = (
-                        f"`{name}` at step {step} counts {other:.4g} times{at}{_of(part)}; it must count {one:.4g} "
-                        "times (steps count from 0)"
-                    )
+                    text = say.COUNTS.format(name, step, f"{other:.4g}", at + _of(part), f"{one:.4g}")
                     # Where the fewest steps lie between, other mistakes have the least to say.
                     found.append(((abs(place[-1] - step), -step), text, other / one))
         yield from ((text, ratio) for _, text, ratio in sorted(found, key=lambda one: one[0]))
@@ -234,16 +226,16 @@ def _slope(part: Part, *outcomes: Outcome) -> Tensor | None:
 def _ratios(asked: Request, factor: float) -> Iterator[str]:
     """What the quotient of two factors may be, in numbers of the question."""
     if abs(factor + 1) < 1e-6:
-        yield ": is a sign wrong?"
+        yield say.SIGN
     numbers = {name: value for name, value in asked.arguments.items() if type(value) is float and value not in (0, 1)}
     products = {f"`{name}`": value for name, value in numbers.items()}
     products |= {f"`{a}` times `{b}`": numbers[a] * numbers[b] for a, b in itertools.combinations(numbers, 2)}
     products |= {f"1 - `{name}`": 1 - value for name, value in numbers.items()}
     for text, value in products.items():
         if abs(factor * value - 1) < 1e-6:
-            yield f": is it to be multiplied by {text}?"
+            yield say.FACTOR_MISSING.format(text)
         if abs(factor / value - 1) < 1e-6:
-            yield f": is it multiplied by {text} once too often?"
+            yield say.FACTOR_TWICE.format(text)
 
 
 def _steps(seen: _Seen) -> Iterator[str]:
@@ -265,10 +257,8 @@ def _steps(seen: _Seen) -> Iterator[str]:
             undue, missing = all_got - all_due, all_due - all_got if part.kind is not Kind.SLOPE else set()
             for name, due, got in rows:
                 if got & undue or (missing and due & missing):
-                    yield (
-                        f"`{name}` at step {step} changes {_said(got)}{_of(part)}; it must change {_said(due)} "
-                        f"(steps count from 0): {_why(due, got)}"
-                    )
+                    changed = say.steps(got) + _of(part)
+                    yield say.STEPS.format(name, step, changed, say.steps(due), _why(due, got))
 
 
 def _with_step(tensor: Tensor, step: int) -> Tensor:
@@ -285,23 +275,12 @@ def _of(part: Part) -> str:
 
 def _why(due: set[int], got: set[int]) -> str:
     if due < got:
-        return "is something summed, averaged or carried over steps that belongs to each of them?"
+        return say.TOO_MANY_STEPS
     if not got:
-        return "is it left out there, cut off by a clamp, or written over?"
+        return say.NO_STEP
     if got < due:
-        return "which steps does the loop, or the slice, leave out, or what does it not carry on?"
-    return "in which order does the loop run, and is something shifted by one?"
-
-
-def _said(steps: set[int]) -> str:
-    found = sorted(steps)
-    if not found:
-        return "no step"
-    if len(found) == 1:
-        return f"step {found[0]}"
-    if found == list(range(found[0], found[-1] + 1)):
-        return f"steps {found[0]} to {found[-1]}"
-    return "steps " + ", ".join(map(str, found))
+        return say.TOO_FEW_STEPS
+    return say.OTHER_STEPS
 
 
 def _affected(
@@ -365,7 +344,7 @@ def _unused(seen: list[_Seen], good: list[_Seen], without_masks: bool) -> Iterat
         if len(tried) >= min(MUST, len(seen)) and not any(_acts(one, name) for one in good):
             shown = [text for text in dict.fromkeys(itertools.chain(*tried)) if text][:3]
             numbers = f" (the same answer with {' and '.join(shown)})" if len(shown) > 1 else ""
-            yield f"`{name}` changes nothing{numbers}: is it used?"
+            yield say.UNUSED.format(name, numbers)
 
 
 def _acts(seen: _Seen, name: str) -> bool:

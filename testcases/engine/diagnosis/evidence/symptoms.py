@@ -15,6 +15,7 @@ from ...execution import Outcome, Request, tensors_in
 from ...oracle import shared_reference
 from ...report import EXACT, Rules, close, is_rounding, same_outcome, same_slope
 from ..hypotheses import CHEAP, is_flags
+from . import sentences as say
 from .signs import Seen, form_of
 
 Ask = Callable[[Request], tuple[Outcome, Outcome]]
@@ -22,51 +23,6 @@ Ask = Callable[[Request], tuple[Outcome, Outcome]]
 SHORT, LONG = 200, 255
 """Columns that any dtype counts, and more than an 8-bit one does."""
 
-KEPT = "something is kept from one call to the next, in a global, a default argument, an attribute, a cache by shape"
-CHANGED = (
-    "{} in place: by an operation that ends in `_`, by `+=`, or by an assignment to a part of it. "
-    "`.float()`, `.long()` and `.to()` give the same tensor where there is nothing to convert"
-)
-DIVIDED, APART = "something is divided by `{}`, which is 0 here", "`{}` = {} is handled apart, and wrongly"
-FALSY = ": `if {0}:` and `{0} or ...` take 0 for no value"
-NOT_EXPECTED, EMPTY = "the code does not expect {}", "an empty `{}`, which may be"
-EXACTLY_0 = "numbers of `{}` that are exactly 0 are handled apart (`!= 0`, `> 0`, `>= 0`), and may be ordinary ones"
-EQUAL = "equal numbers of `{}` are taken for one: go by their places, not by their values"
-COUNTED = "something is counted in a dtype that ends before: uint8 at 255; bfloat16 holds no 257, float16 no 2,049"
-UNDUE = "{} not detached: no gradient may flow there"
-CUT_OFF = "the gradient into {} is cut off, by detach, no_grad, .item() or torch.tensor(...)"
-FLAT = "no gradient arrives at {}: on its way it is multiplied by 0, clamped or rounded"
-NAN_IN_GRADIENT = (
-    "NaN is left out of the value after it was computed, by `where` or a mask, and still is in the gradient: "
-    "select first, then compute"
-)
-NAN_HIDDEN = (
-    "the NaN of a real token is hidden: by nan_to_num, nansum or nanmean, by a comparison, which is False for NaN, "
-    "or by Python's min and max"
-)
-SIX_DIGITS = (
-    "it agrees to six digits only: a small number is added that does not belong there, a float32 tensor is mixed in "
-    "(x.to(other.dtype)), or two large numbers are subtracted that nearly cancel"
-)
-DEFAULT_DTYPE = "a tensor is made in torch's default dtype, float32: pass `dtype=` to zeros, empty, tensor, arange"
-
-OTHER_DTYPE = "the dtype is {}, and is to be {}, whatever the arguments have: convert at the end, or where it is made"
-OVERFLOWS = (
-    "exp of a large number is infinite (above 88 in float32): subtract the largest first, or use logsumexp, "
-    "log_softmax, logsigmoid"
-)
-CUT_DOWN = "`.float()` or torch.float32 cuts float64 down: the answer keeps the precision of its arguments"
-TIMES_INFINITY = (
-    "0 times infinity or NaN is NaN: such a number is multiplied by 0, as by a one-hot vector, a mask or 1 - done. "
-    "Select with gather, where or masked_fill"
-)
-DIGITS_LOST = (
-    "right in float64, wrong in float32: digits are lost where nearly equal numbers are subtracted, or exp is taken of "
-    "large ones. Use expm1, log1p, logsumexp, or compute in float64"
-)
-ANOTHER_NUMBER = (
-    "this is the answer with `{0}` = {1}, where it is {2}: is there another default, or a number written out?"
-)
 CONSTANTS = (0.0, 1e-8, 1e-5, 1e-4, 1e-3, 0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.3, 0.5, 0.9, 0.95, 0.97, 0.98, 0.99,
              0.995, 0.999, 1.0, 2.0, 5.0, 10.0)  # fmt: skip
 """Numbers that people write for an option."""
@@ -99,7 +55,7 @@ def _changed(asked: Request, right: Outcome, mine: Outcome) -> str:
     names = [f"`{name}`" for name in dict.fromkeys(nested or mine.changed)]
     if not mine.changed or right.changed or not same_outcome(right, replace(mine, changed=(), left_behind=()), True):
         return ""
-    return CHANGED.format(f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} changed")
+    return say.CHANGED.format(f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} changed")
 
 
 def _left(asked: Request, right: Outcome, mine: Outcome) -> str:
@@ -107,10 +63,8 @@ def _left(asked: Request, right: Outcome, mine: Outcome) -> str:
     if not left or not same_outcome(right, mine, values_only=True):
         return ""
     if all(name.endswith(".grad") for name in left):
-        return (
-            f"gradients are left in {', '.join(name.removesuffix('.grad') for name in left)}: clear them after the step"
-        )
-    return f"something of the caller's is changed and not put back: {', '.join(left)}"
+        return say.GRADIENTS_LEFT.format(", ".join(name.removesuffix(".grad") for name in left))
+    return say.NOT_PUT_BACK.format(", ".join(left))
 
 
 def _gradient(asked: Request, right: Outcome, mine: Outcome, wrong: Sequence[Request], ask: Ask) -> str:
@@ -120,13 +74,13 @@ def _gradient(asked: Request, right: Outcome, mine: Outcome, wrong: Sequence[Req
     names = " and ".join(f"`{name}`" for name in differ)
     pairs = [(right.gradients[name], mine.gradients.get(name)) for name in differ]
     if all(got is None for _, got in pairs):
-        return CUT_OFF.format(names)
+        return say.CUT_OFF.format(names)
     if not any(got is None or bool(got.any()) for _, got in pairs):
-        return FLAT.format(names)
+        return say.FLAT.format(names)
     due_elsewhere = (ask(one)[0].gradients.get(name) for one in wrong for name in differ)
     if all(due is None or not bool(due.any()) for due in (*(due for due, _ in pairs), *due_elsewhere)):
-        return UNDUE.format(f"{names} {'is' if len(differ) == 1 else 'are'}")
-    return NAN_IN_GRADIENT if all(_has_nan(got) and not _has_nan(due) for due, got in pairs) else ""
+        return say.UNDUE.format(f"{names} {'is' if len(differ) == 1 else 'are'}")
+    return say.NAN_IN_GRADIENT if all(_has_nan(got) and not _has_nan(due) for due, got in pairs) else ""
 
 
 def _lost(asked: Request, right: Outcome, mine: Outcome) -> str:
@@ -136,12 +90,12 @@ def _lost(asked: Request, right: Outcome, mine: Outcome) -> str:
     pairs = [(due, mine.value.get(name)) for name, due in right.value.items() if "gradient" in name]
     pairs = [(due, got) for due, got in pairs if isinstance(due, Tensor) and bool(due.any())]
     is_flat = pairs and all(isinstance(got, Tensor) and not bool(got.any()) for _, got in pairs)
-    return CUT_OFF.format("the weights") if is_flat else ""
+    return say.CUT_OFF.format("the weights") if is_flat else ""
 
 
 def _of_nan(asked: Request, right: Outcome, mine: Outcome) -> str:
     pairs = [*_numbers(right, mine), *_floats(right.value, mine.value)]
-    return NAN_HIDDEN if any(_has_nan(due) and not _has_nan(got) for due, got in pairs) else ""
+    return say.NAN_HIDDEN if any(_has_nan(due) and not _has_nan(got) for due, got in pairs) else ""
 
 
 def _dtype(asked: Request, right: Outcome, mine: Outcome, code: str) -> str:
@@ -150,12 +104,12 @@ def _dtype(asked: Request, right: Outcome, mine: Outcome, code: str) -> str:
     if not pairs:
         return ""
     if any((due.dtype, got.dtype) != (torch.float64, torch.float32) for due, got in pairs):
-        return OTHER_DTYPE.format(*(str(one.dtype).removeprefix("torch.") for one in reversed(pairs[0])))
+        return say.OTHER_DTYPE.format(*(str(one.dtype).removeprefix("torch.") for one in reversed(pairs[0])))
     if CUTS.search(code):
-        return CUT_DOWN
+        return say.CUT_DOWN
     agree = all(torch.allclose(due, got.double(), 1e-5, 1e-5, equal_nan=True) for due, got in pairs)
-    rest = "" if agree else ". The numbers are wrong as well: look at them once the dtype is right"
-    return DEFAULT_DTYPE + rest if not code or MADE.search(code) else ""
+    rest = "" if agree else say.NUMBERS_AS_WELL
+    return say.DEFAULT_DTYPE + rest if not code or MADE.search(code) else ""
 
 
 def _of_infinity(asked: Request, right: Outcome, mine: Outcome, ask: Ask) -> str:
@@ -164,7 +118,7 @@ def _of_infinity(asked: Request, right: Outcome, mine: Outcome, ask: Ask) -> str
     given = {name: one for name, one in asked.arguments.items() if _is_broken(one)}
     if not given or not any(_has_nan(got) and not _has_nan(due) for due, got in pairs):
         return ""
-    return TIMES_INFINITY if _is_right_tamed(asked, given, 300.0, ask) else ""
+    return say.TIMES_INFINITY if _is_right_tamed(asked, given, 300.0, ask) else ""
 
 
 def _of_large(asked: Request, right: Outcome, mine: Outcome, ask: Ask) -> str:
@@ -172,7 +126,7 @@ def _of_large(asked: Request, right: Outcome, mine: Outcome, ask: Ask) -> str:
     given = {name: one for name, one in asked.arguments.items() if _is_large(one)}
     if not given or not any(bool((due.isfinite() & ~got.isfinite()).any()) for due, got in _numbers(right, mine)):
         return ""
-    return OVERFLOWS if _is_right_tamed(asked, given, 30.0, ask) else ""
+    return say.OVERFLOWS if _is_right_tamed(asked, given, 30.0, ask) else ""
 
 
 def _is_broken(value: Any) -> bool:
@@ -194,7 +148,7 @@ def _digits(asked: Request, right: Outcome, mine: Outcome) -> str:
     pairs = [(due, got) for due, got in _numbers(right, mine) if not bool(close(due, got, EXACT).all())]
     # A step of a training that is small anyway agrees as well.
     is_alone = not asked.scenario or ("." not in asked.exercise and "learning_rate" not in asked.arguments)
-    return SIX_DIGITS if is_alone and pairs and all(is_rounding(*pair) for pair in pairs) else ""
+    return say.SIX_DIGITS if is_alone and pairs and all(is_rounding(*pair) for pair in pairs) else ""
 
 
 def _of_float32(asked: Request, right: Outcome, mine: Outcome, ask: Ask) -> str:
@@ -204,7 +158,7 @@ def _of_float32(asked: Request, right: Outcome, mine: Outcome, ask: Ask) -> str:
         return ""
     wide = {name: one.double() for name, one in narrow.items()}
     due, got = ask(replace(asked, arguments={**asked.arguments, **wide}, grad_of=(), grad_weights=None))
-    return DIGITS_LOST if not due.error and same_outcome(due, got, values_only=True) else ""
+    return say.DIGITS_LOST if not due.error and same_outcome(due, got, values_only=True) else ""
 
 
 def _is_of(value: Any, dtype: torch.dtype) -> bool:
@@ -234,7 +188,7 @@ def _other_numbers(failing: Seen, wrong: Sequence[Request], ask: Ask) -> Iterato
             acts = not same_outcome(near, mine, values_only=True)
             if acts and all(same_outcome(ask(one)[0], got, values_only=True) for one, got in others):
                 place = "at its default" if name not in asked.arguments else f"= {value:g}"
-                yield ANOTHER_NUMBER.format(name, f"{number:g}", place)
+                yield say.ANOTHER_NUMBER.format(name, f"{number:g}", place)
 
 
 def _moved(number: float) -> float:
@@ -311,16 +265,16 @@ def _of_options(asked: Request, mine: Outcome, wrong: Sequence[Request]) -> Iter
         if isinstance(value, Tensor) or any(repr(other.arguments.get(name)) != repr(value) for other in wrong):
             continue
         if type(value) in (int, float) and value in (0, 1):
-            text = APART.format(name, f"{value:g}") + (FALSY.format(name) if value == 0 else "")
+            text = say.APART.format(name, f"{value:g}") + (say.FALSY.format(name) if value == 0 else "")
             if asked.scenario and type(value) is int:  # Of a size, 1 may be what makes several parts.
-                text = f"right with `{name}` = {2}, wrong with {value}"
+                text = say.WRONG_WITH.format(name, 2, value)
             if mine.error:
-                text = NOT_EXPECTED.format(f"`{name}` = {value:g}")
+                text = say.NOT_EXPECTED.format(f"`{name}` = {value:g}")
             elif broken and value == 0:
-                text = DIVIDED.format(name)
+                text = say.DIVIDED.format(name)
             yield text, {name: 2 if type(value) is int else 0.75}
         elif isinstance(value, (list, tuple)) and not value:
-            yield NOT_EXPECTED.format(EMPTY.format(name)), {name: type(value)([2])}
+            yield say.NOT_EXPECTED.format(say.EMPTY.format(name)), {name: type(value)([2])}
 
 
 def _of_data(asked: Request) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -328,16 +282,16 @@ def _of_data(asked: Request) -> Iterator[tuple[str, dict[str, Any]]]:
     for dim in (1, 0):
         sizes = [one.shape[dim] for one in asked.arguments.values() if isinstance(one, Tensor) and one.dim() > dim]
         if sizes and min(sizes) > LONG:
-            yield COUNTED, {name: _narrowed(one, dim, min(sizes)) for name, one in asked.arguments.items()}
+            yield say.COUNTED, {name: _narrowed(one, dim, min(sizes)) for name, one in asked.arguments.items()}
     numbers = [
         (name, one) for name, one in asked.arguments.items() if isinstance(one, Tensor) and one.dtype.is_floating_point
     ]
     for name, one in numbers:
         if bool((one == 0).any()) and not is_flags(one):
-            yield EXACTLY_0.format(name), {name: one.masked_fill(one == 0, 1e-3)}
+            yield say.EXACTLY_0.format(name), {name: one.masked_fill(one == 0, 1e-3)}
     for name, one in numbers:
         if len(one.unique()) < one.numel() and not is_flags(one):
-            yield EQUAL.format(name), {name: one + 1e-3 * torch.arange(one.numel()).reshape(one.shape)}
+            yield say.EQUAL.format(name), {name: one + 1e-3 * torch.arange(one.numel()).reshape(one.shape)}
 
 
 def _narrowed(value: Any, dim: int, size: int) -> Any:
