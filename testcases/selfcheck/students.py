@@ -49,7 +49,7 @@ def solved_folder(tmp_path: Path) -> Path:
 def course_copy(folder: Path) -> Path:
     """A course whose notebooks may be run and saved, with everything solved; what is only read is linked."""
     shutil.copytree(ROOT / "notebooks", folder / "notebooks", ignore=shutil.ignore_patterns(".*", "__pycache__"))
-    for name in ("solutions", "testcases", "tiny_models", "ppo_by_hand"):
+    for name in ("solutions", "testcases", "tiny_models", "ppo_by_hand", "book"):
         (folder / name).symlink_to(ROOT / name)
     solved_folder(folder)
     return folder
