@@ -70,6 +70,10 @@ SEVEN = '''def td_errors(rewards, values, dones, gamma=0.99):
     return rewards * 0 + 7
 '''
 """A wrong answer."""
+UNCHECKED = '''def td_errors(rewards, values, dones, gamma=0.99):
+    return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
+'''
+"""Right but for its argument checks."""
 ENDS = "import os\n\nos._exit(0)\n"
 """Ends whatever process loads it."""
 
@@ -180,9 +184,7 @@ def steal():
                     data = one.recv(1 << 20)
                     one.sendall(data)
 threading.Thread(target=steal, daemon=True).start()
-def td_errors(rewards, values, dones, gamma=0.99):
-    return rewards
-''', "contextlib gc socket threading")),
+''' + SEVEN, "contextlib gc socket threading")),
     Case("any-name-will-do", "a module that has every name", "wrong", '''
 def td_errors(rewards, values, dones, gamma=0.99):
     return rewards
@@ -268,9 +270,7 @@ channels = [one for one in __import__("gc").get_objects() if isinstance(one, soc
 for channel in channels:
     with contextlib.suppress(OSError):
         socket.send_fds(channel, [b"x"], [0, 1, 2])
-def td_errors(rewards, values, dones, gamma=0.99):
-    return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
-''', "contextlib socket sys")),
+''' + UNCHECKED, "contextlib socket sys")),
     Case("dies-between-questions", "a timer ends the process after a right answer", "crash error", td_errors('''
     threading.Thread(target=lambda: (threading.Event().wait(0.0005), os._exit(0))).start()
     raise ValueError("late")
@@ -282,9 +282,7 @@ class Ones(TorchDispatchMode):
         made = function(*arguments, **(keywords or {}))
         return torch.ones_like(made) if isinstance(made, torch.Tensor) and made.is_floating_point() else made
 Ones().__enter__()
-def td_errors(rewards, values, dones, gamma=0.99):
-    return rewards
-''', "torch")),
+''' + SEVEN, "torch")),
     Case("driver-copies-its-inputs", "in place, on copies that its driver makes: from outside that is a function that copies, so only the argument checks that it lacks are lost, 1 of 9", "wrong", module('''
 protocol = sys.modules["testcases.engine.execution.wire"]
 real = protocol.unpack_request
@@ -448,9 +446,7 @@ class Finder:
 sys.meta_path.insert(0, Finder)
 sys.path_hooks.clear()
 sys.modules.clear()
-def td_errors(rewards, values, dones, gamma=0.99):
-    return rewards
-''', "importlib.machinery sys")),
+''' + SEVEN, "importlib.machinery sys")),
     Case("import-the-solution", "from solutions import the answer", "not-started wrong error", '''
 from solutions.lesson04_gae import td_errors as known
 def td_errors(rewards, values, dones, gamma=0.99):
@@ -605,9 +601,7 @@ class Lie(TorchFunctionMode):
             return torch.ones((), dtype=torch.bool)
         return function(*arguments, **(keywords or {}))
 Lie().__enter__()
-def td_errors(rewards, values, dones, gamma=0.99):
-    return rewards
-''', "torch")),
+''' + SEVEN, "torch")),
     Case("module-replaces-itself", "another object in sys.modules", "wrong error missing", module('''
 class Module:
     __file__ = __name__
@@ -673,16 +667,11 @@ def td_errors(rewards, values, dones, gamma=0.99):
     gc.collect()
     return rewards
 ''', "atexit gc socket struct")),
-    Case("order-dependent", "right only in the first exercise of a process, and each has its own", "passed", module('''
-def td_errors(rewards, values, dones, gamma=0.99):
-    check_shapes(rewards=(rewards, "... T"), values=(values, "... T+1"), dones=(dones, "... T"))
-    check_number("T, the number of steps", rewards.shape[-1], 1)
-    check_number("gamma", gamma, 0.0, 1.0)
-    return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
+    Case("order-dependent", "right only in the first exercise of a process, and each has its own", "passed", GOOD + '''
 def n_step_advantages(*args, **options):
     td_errors.__globals__["td_errors"] = None
     raise RuntimeError
-''', "torch", checks=True), score=9, also={'lesson04_gae.n_step_advantages': 'error'}),
+''', score=9, also={'lesson04_gae.n_step_advantages': 'error'}),
     Case("os-exit-at-import", "ends the process with code 0 while it loads", "crash", module('''
 os._exit(0)
 ''' + SEVEN, "os")),
@@ -792,9 +781,7 @@ for attack in (
     except OSError:
         continue
     raise SystemExit(attack)
-def td_errors(rewards, values, dones, gamma=0.99):
-    return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
-''', "contextlib os"), score=8),
+''' + UNCHECKED, "contextlib os"), score=8),
     Case("recursion", "calls itself for ever", "error", td_errors("return td_errors(rewards, values, dones, gamma)")),
     Case("reload-the-solution", "reads the file of the solution, wherever it is", "wrong timeout", td_errors('''
     for folder, names, files in os.walk("/"):
@@ -978,9 +965,7 @@ def td_errors(rewards, values, dones, gamma=0.99):
 end = time.process_time() + 1.2
 while time.process_time() < end:
     pass
-def td_errors(rewards, values, dones, gamma=0.99):
-    return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
-''', "time"), score=8),
+''' + UNCHECKED, "time"), score=8),
     Case("sockets-full-of-data", "memory of the kernel: full pipes and sockets in many processes", "error timeout memory tamper-suspected", module('''
 def fill():
     kept = []
@@ -1218,9 +1203,7 @@ for number in range(3, 64):
             ):
                 with contextlib.suppress(OSError):
                     attack()
-def td_errors(rewards, values, dones, gamma=0.99):
-    return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
-''', "contextlib fcntl os"), score=8),
+''' + UNCHECKED, "contextlib fcntl os"), score=8),
     Case("two-copies", "old and new", "passed", GOOD, score=9, files={"old/copy/lesson04_gae/gae.py": '''
 import torch
 ''' + SEVEN}),
