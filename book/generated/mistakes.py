@@ -21,30 +21,20 @@ request of a real project in which this was found; the [last section](#by-projec
 
 def pages() -> dict[str, str]:
     parts, mentioned = [INTRODUCTION], {}
-    for path in lesson_texts():
-        folder = path.parent.relative_to(ROOT).as_posix()
-        text = path.read_text("utf-8")
-        found = sections(text)
-        for section in found:
-            where = f"[lesson {int(path.parent.name[6:8])}]({TOP}{folder}/README.md#{section.anchor})"
-            for name, number in REFERENCE.findall("\n".join([section.title, *section.lines])):
-                mentioned.setdefault((repository(name) or name).lower(), {}).setdefault((name, int(number)), where)
-            if section.title == TITLE:
-                parts.append(f"## [{title_of(path)}]({TOP}{folder}/README.md#{section.anchor})\n")
-                parts.append(moved(with_parts(section, found), folder).replace(ELSEWHERE, ""))
-        found = sections(_more(path))
-        for section in found:
-            for name, number in REFERENCE.findall("\n".join([section.title, *section.lines])):
-                where = f"[lesson {int(path.parent.name[6:8])}]({TOP}{folder}/more.md#{section.anchor})"
-                mentioned.setdefault((repository(name) or name).lower(), {}).setdefault((name, int(number)), where)
-            if section.title.startswith(TITLE):
-                parts.append(moved(with_parts(section, found), folder))
+    for lesson in lesson_texts():
+        folder = lesson.parent.relative_to(ROOT).as_posix()
+        for path in filter(Path.is_file, (lesson, lesson.with_name("more.md"))):
+            found = sections(path.read_text("utf-8"))
+            for section in found:
+                link = f"{TOP}{folder}/{path.name}#{section.anchor}"
+                where = f"[lesson {int(lesson.parent.name[6:8])}]({link})"
+                for name, number in REFERENCE.findall("\n".join([section.title, *section.lines])):
+                    mentioned.setdefault((repository(name) or name).lower(), {}).setdefault((name, int(number)), where)
+                if section.title == TITLE:
+                    parts.append(f"## [{title_of(path)}]({link})\n")
+                if section.title.startswith(TITLE):
+                    parts.append(moved(with_parts(section, found), folder).replace(ELSEWHERE, ""))
     return {"mistakes.md": "\n".join([*parts, _by_project(mentioned)])}
-
-
-def _more(path: Path) -> str:
-    more = path.with_name("more.md")
-    return more.read_text("utf-8") if more.is_file() else ""
 
 
 def _by_project(mentioned: dict[str, dict[tuple[str, int], str]]) -> str:

@@ -53,12 +53,12 @@ def rebuild(stages: str = "all") -> None:
     if stages != "critic":
         stage1 = train_sft_stage(preset, tokenizer, SEED)
         stage2 = train_reward_stage(stage1.policy, preset, tokenizer, SEED)
-        _write({SFT: stage1.policy, REWARD_MODEL: stage2.reward_model}, tokenizer)
+        _write({SFT: stage1.policy, REWARD_MODEL: stage2.reward_model})
         said = {"sft_loss": round(stage1.losses[-1], 4), "reward_model_accuracy": round(stage2.accuracy, 4)}
     trainer = train_critic(preset, tokenizer)
     critic = RewardModel(trainer.accelerator.unwrap_model(trainer.model).value_model.backbone)
     critic.head = trainer.accelerator.unwrap_model(trainer.model).value_model.head
-    _write({POLICY: trainer.policy, CRITIC: critic}, tokenizer)
+    _write({POLICY: trainer.policy, CRITIC: critic})
     ONE_RESPONSE.write_text(json.dumps(read_one_response(), indent=1) + "\n")
     about = {
         "command": "make checkpoints",
@@ -114,11 +114,12 @@ def read_one_response() -> dict[str, Any]:
     return words | rounded | {"score": rounded["score"][0], "kl_coef": find_preset("tiny").kl_coef}
 
 
-def _write(models: dict[Any, Any], tokenizer: Any) -> None:
+def _write(models: dict[Any, Any]) -> None:
     for directory, model in models.items():
         shutil.rmtree(directory, ignore_errors=True)
         model.save_pretrained(directory)
-        tokenizer.save_pretrained(directory)
+        if directory in (SFT, POLICY):
+            build_tokenizer().save_pretrained(directory)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""One response goes through all lessons: a number of it in a text, figure or playground is what the models say."""
+"""One response goes through all lessons, and one run of `make demo` of seed 0: a number of them in a text, figure or
+playground is what the models say."""
 
 import json
 import re
@@ -7,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from book.figures.lesson12_capstone import RECORDED
 from book.figures.one_response import numbers
-from testcases.engine.catalog import ROOT
+from testcases.engine.catalog import ROOT, SOLUTIONS, TUTORIAL
 
 ONE = numbers()
 ROWS = {name: values.tolist() for name, values in ONE.rows().items()}
+RUN = json.loads(RECORDED.read_text("utf-8"))
 TEXTS = [ROOT / "tutorial" / "README.md", *sorted((ROOT / "tutorial").glob("lesson*/*.md"))]
 SAID = {
     "tutorial/README.md": (
@@ -88,3 +91,24 @@ def test_the_playground_starts_from_it():
     words, values = (json.loads(re.search(rf"const {name} = (\[.*?\]);", script)[1]) for name in ("WORDS", "VALUES"))
     assert words == ONE.tokens and values == [round(value, 2) for value in ROWS["values"]]
     assert f'label: "score at the end", min: -2, max: 2, step: 0.01, value: {round(ONE.score, 2)}' in script
+
+
+def test_the_table_of_lesson_12_is_the_recorded_run():
+    text = (TUTORIAL / "lesson12_capstone/README.md").read_text("utf-8").replace("**", "")
+    for name, title in (("sft", "SFT"), ("ppo", "PPO, `kl_coef = 0.09`"), ("no_kl", "PPO without KL penalty")):
+        one = RUN[name]
+        distance = f"{one['kl']:.0f} nats" if one["kl"] > 0.5 else "0"
+        row = f"| {title} | {one['proxy']:.2f} | {one['gold']:.2f} | {distance} | {one['valid']:.0%} |"
+        assert row.replace("%", " %") in text, row
+    assert RUN["no_kl"]["response"] in " ".join(text.split())
+    assert RUN["kl_coef"] == 0.09
+
+
+def test_the_first_of_the_ten_seeds_is_the_recorded_run():
+    runs = json.loads((SOLUTIONS / "apps/ten_seeds.json").read_text("utf-8"))["runs"]
+    (first,) = [run for run in runs if not run["seed"]]
+    for name in ("sft", "ppo", "no_kl"):
+        assert all(round(number, 4) == RUN[name][key] for key, number in first[name].items()), name
+    sft, ppo = first["sft"]["gold"], first["ppo"]["gold"]
+    row = f"| 0 | {first['reward_model']['accuracy']:.3f} | {sft:.2f} | {ppo:.2f} |"
+    assert row in (ROOT / "book/pages/benchmarks.md").read_text("utf-8")
