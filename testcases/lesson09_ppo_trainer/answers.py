@@ -694,8 +694,8 @@ class SaveCheckpoint(Wrong, of="PPOTrainer.save_checkpoint"):
     """self.model.eval() before saving, and the training goes on in evaluation mode; saving needs no mode"""
     directory_not_created = edit("directory.mkdir(parents=True, exist_ok=True)\n", "")
     """the directory is not created; mkdir(parents=True, exist_ok=True)"""
-    unfinished_file_left_behind = edit("os.replace", "import shutil\n\nshutil.copyfile")
-    """the unfinished file is copied and stays: a reader may take it for a checkpoint; move it"""
+    copied_not_moved = edit("os.replace", "import shutil\n\nshutil.copyfile")
+    """the file is copied to its place: a copy that is interrupted leaves half of it there; move it, by os.replace"""
     saved_under_another_name = edit("directory / CHECKPOINT_FILE", 'directory / "model.pt"')
     """saved under another name than CHECKPOINT_FILE, where load_checkpoint does not look"""
     parts_left_out = edit("self._state()", '{"model": self._state()["model"]}')

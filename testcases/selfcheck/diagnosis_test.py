@@ -147,7 +147,50 @@ SUMMED_MOMENTS = """
 count, mean, squares = gather(masked_moments(values, mask)).sum(0)
 return ((values - mean) * torch.rsqrt(squares / count + 1e-8)).masked_fill(~mask, 0.0)
 """
+THE_FIRST_ROW_CUTS = """
+n = int(self.mask[index[0]].sum())
+whole, part = (index, slice(self.prompt_length + n)), (index, slice(n))
+names = [field.name for field in fields(self)]
+given = {name: getattr(self, name) for name in names}
+wide = {name: one[whole if name in names[:2] else part] for name, one in given.items() if one.dim() > 1}
+return Experience(**(given | wide | {"scores": self.scores[index]}))
+"""
+ENDS_TOO_SOON = """
+total = 0.0
+for chosen, rejected, *ids in zip(chosen_scores, rejected_scores, chosen_ids, rejected_ids, strict=True):
+    start = int((ids[0] != ids[1]).nonzero()[0]) + 1
+    end = min(int((one != pad_token_id).sum()) for one in ids)
+    total = total - logsigmoid(chosen[start:end] - rejected[start:end]).sum()
+return total / len(chosen_ids)
+"""
+NEVER_STOPS = """
+ids, visible, log_probs = input_ids, attention_mask, []
+for _ in range(max_new_tokens):
+    logits = policy(input_ids=ids, attention_mask=visible).logits[:, -1]
+    tokens = sample_token(logits, temperature, top_k, top_p, generator)
+    log_probs.append(gather_log_probs(logits.unsqueeze(1), tokens.unsqueeze(1), temperature).squeeze(1))
+    ids = torch.cat([ids, tokens.unsqueeze(1)], dim=1)
+    visible = torch.cat([visible, torch.ones_like(tokens).unsqueeze(1)], dim=1)
+responses = ids[:, input_ids.shape[1] :]
+return Generation(responses, torch.stack(log_probs, dim=1), response_mask(responses, stop_token_ids))
+"""
+BACK_IN_TRAIN_MODE = """
+from peft import get_peft_model_state_dict, set_peft_model_state_dict
+
+name = policy.active_adapter
+weights = get_peft_model_state_dict(policy, adapter_name=name)
+policy.add_adapter(REFERENCE, policy.peft_config[name])
+set_peft_model_state_dict(policy, weights, adapter_name=REFERENCE)
+policy.set_adapter(name)
+return policy.train()
+"""
 NOT_SAID = [
+    (8, "Experience.rows", instead(THE_FIRST_ROW_CUTS), "cut to the shortest response"),
+    (8, "generate", instead(NEVER_STOPS), "off by one"),
+    (12, "evaluate_policy", edit("decode(row[real],", "decode(row,", "zip(responses, mask", "zip(sequences, mask",
+     "text) and stop", "text)", "kl.masked_fill(~mask, 0.0)", "kl"),
+     "special_tokens_in_the_text"),
+    (11, "keep_reference_adapter", instead(BACK_IN_TRAIN_MODE), "only with `lora_dropout`"),
     (13, "expected_best_of_n", instead("return scores.detach().topk(n, dim=1).values.mean(1)"), "maximum_of_all"),
     (13, "expected_best_of_n",
      instead("return scores.detach()[:, torch.randperm(scores.shape[1])[:n]].max(1).values"), "first_n_only"),
@@ -163,6 +206,7 @@ NOT_SAID = [
 ]  # fmt: skip
 """What chance alone agrees with, or what stands in the answer already, is no cause."""
 UNLISTED = [
+    (2, "token_pairwise_loss", instead(ENDS_TOO_SOON), "starts after the first token that differs"),
     (1, "masked_mean", instead("return values.masked_fill(~mask, 0.0).sum() / values.shape[1]"), "per column"),
     (4, "td_errors", edit("gamma *", "gamma**2 *"), "`gamma` squared: is it applied twice?"),
     (4, "td_errors", edit("return rewards +", "return"), "`rewards` = 0: is `rewards` used?"),

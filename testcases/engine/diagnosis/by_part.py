@@ -37,10 +37,8 @@ def parts_of(outcome: Outcome) -> dict[str, Any]:
     return found | {TOUCHED: (*outcome.changed, *outcome.left_behind)}
 
 
-def _tells(due: Any, got: Any) -> bool:
-    """Whether agreement in this part is no chance: of flags, words and counts there are few."""
-    is_fraction = any(one.is_floating_point() for one in tensors_in(got)) or _has_float(got)
-    return is_fraction and is_evidence(Outcome(due), Outcome(got))
+def _is_fraction(value: Any) -> bool:
+    return any(one.is_floating_point() for one in tensors_in(value)) or _has_float(value)
 
 
 def _is_slope(part: str) -> bool:
@@ -78,13 +76,19 @@ class Parts:
         self.wrong: set[Atom] = set()
         self.good: set[Atom] = set()
         self._tells: set[Atom] = set()
+        """Agreement in these is no chance; of flags, words and counts there are few."""
+        self._empty: set[Atom] = set()
+        """Numbers that are 0, NaN or infinite, which many mistakes give."""
         for i, (due, got) in enumerate(zip(self._right, self._mine, strict=True)):
             # Of a call that raises, its parts are not known.
             for part in due if RAISED in due or RAISED not in got else ():
                 is_right = part in got and same_slope(due[part], got[part])
                 (self.good if is_right else self.wrong).add((i, part))
-                if not is_right and part in got and _tells(due[part], got[part]):
-                    self._tells.add((i, part))
+                if not is_right and part in got and _is_fraction(got[part]):
+                    if is_evidence(Outcome(due[part]), Outcome(got[part])):
+                        self._tells.add((i, part))
+                    elif not _is_slope(part):
+                        self._empty.add((i, part))
 
     @property
     def has_good(self) -> bool:
@@ -128,7 +132,8 @@ class Parts:
         few = {part for part in counts[0] if part == WHOLE or _is_slope(part) if 2 * counts[0][part] < counts[1][part]}
         explained = {atom for atom in explained if atom[1] not in few}
         # What is given otherwise speaks against flags, of which there are few.
-        is_told = bool(explained & self._tells) or len(explained) >= max(others + 1, min(LEAST, len(self.wrong)))
+        least = max(others + 1, min(LEAST, len(self.wrong)))
+        is_told = bool(explained & self._tells) or len(explained - self._empty) >= least
         return Share(wrong, frozenset(explained), others) if explained and is_told else None
 
     def _same(self, i: int, part: str, theirs: dict[str, Any]) -> bool:
@@ -154,7 +159,7 @@ class Parts:
             ranks = [(len(one.explained & left), one.precision, -distance(one.wrong)) for one in shares]
             best = shares[ranks.index(max(ranks))] if shares else None
             new = best.explained & left if best else frozenset[Atom]()
-            if best is None or not (new & self._tells or len(new) >= min(LEAST, len(left))):
+            if best is None or not (new & self._tells or len(new - self._empty) >= min(LEAST, len(left))):
                 break
             if ranks.count(max(ranks)) > 1:
                 break

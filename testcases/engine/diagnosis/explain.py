@@ -14,7 +14,7 @@ from ..report import same_outcome
 from .by_part import Parts, Share, agreement
 from .causes import Cause, Diagnosis, Evidence, InParts, Invariant, Listed, Location, Repaired, Source
 from .evidence import KEPT, Seen, cause_of_error, cause_shown, facts, names_in, where
-from .hypotheses import CHEAP, OwnCode, distance, function_in, words_of
+from .hypotheses import CHEAP, Hypothesis, OwnCode, distance, function_in, words_of
 from .search import LEAST_REPAIRS, MAX_FAILED, MAX_REPAIR, MAX_SEARCHES, Failed, Search, bench_of, repaired_by
 
 NEAR = 0.75
@@ -155,7 +155,10 @@ class Explanation:
         found = list(itertools.islice(facts(asked, wrong, good, self._both), 2))
         finder = self._search(asked.lesson, asked.exercise) if search else None
         if finder and (near := finder.nearby(asked, self._subject.evaluate)):
-            found = [f"in questions like this one, {near.removeprefix('with ')}", *found[:1]]
+            given = functools.partial(self._given_by, near[0])
+            found = [text for text in found if text not in set(facts(asked, wrong, good, given))][:1]
+            text = " Or ".join(one.text for one in near).removeprefix("with ")
+            found.insert(0, f"in questions like this one, {text}")
         elif finder and (part := finder.partly(self._subject.evaluate)):
             hypothesis, count, most = part
             text = hypothesis.text.removeprefix("with ")
@@ -184,6 +187,10 @@ class Explanation:
 
     def _both(self, asked: Request) -> tuple[Outcome, Outcome]:
         return self._reference.evaluate(asked), self._subject.evaluate(asked)
+
+    def _given_by(self, hypothesis: Hypothesis, asked: Request) -> tuple[Outcome, Outcome]:
+        bench = bench_of(asked.lesson, asked.exercise)
+        return bench.ask(Hypothesis(""), asked), bench.ask(hypothesis, asked)
 
     def _where(self, failing: Seen) -> str:
         key = failing[0].lesson, failing[0].exercise

@@ -178,29 +178,29 @@ class Search:
                 break
         return best
 
-    def nearby(self, request: Request, ask: Callable[[Request], Outcome]) -> str:
+    def nearby(self, request: Request, ask: Callable[[Request], Outcome]) -> list[Hypothesis]:
         """What gives the first wrong part of this answer, and of the answers to nearly the same question, where the
-        student's other mistakes may not show.
+        student's other mistakes may not show; at most MAX_NAMED, of which nothing tells which it is.
 
         Two listed ones only where no single one does; where several pairs do, what they have in common.
         """
         if self._looked_near >= MAX_SEARCHES:  # For two tests of an exercise: those whose reports are shown.
-            return ""
+            return []
         self._looked_near += 1
         counts = [one for one in _with_other_options(request) if _count_of(one) != _count_of(request)]
-        questions = [request, *(_moved(request, seed) for seed in range(NEARBY)), *counts]
+        questions = [request, *(_moved(request, seed) for seed in range(NEARBY)), *counts, *_in_other_forms(request)]
         answers = [(one, self._bench.ask(Hypothesis(""), one)) for one in questions]
         if answers[0][1].error:
-            return ""
+            return []
         seen = [(one, parts_of(right), ask(one)) for one, right in answers if not right.error]
         _, due, first = seen[0]
         part = next((part for part in due if not alike(due[part], parts_of(first).get(part))), None)
         if part is None or any(mine.error or part not in right for _, right, mine in seen):
-            return ""
+            return []
         told = [(one, right[part], parts_of(mine).get(part)) for one, right, mine in seen]
         moved = len(told) > NEARBY and all(not alike(mine, told[0][2]) for _, _, mine in told[1 : NEARBY + 1])
         if not (moved and all(_tells(*pair) and not alike(*pair) for _, *pair in told)):
-            return ""
+            return []
 
         def gives(hypothesis: Hypothesis) -> bool:
             return all(alike(mine, parts_of(self._bench.ask(hypothesis, one)).get(part)) for one, _, mine in told)
@@ -208,13 +208,13 @@ class Search:
         singles = [one for one in self._sorted(LAYERS.index(listed_once)) if gives(one)]
         if singles:
             nearest = [one for one in singles if self._distance(one) == self._distance(singles[0])]
-            return " Or ".join(one.text for one in nearest) if len(nearest) <= MAX_NAMED else ""
+            return nearest if len(nearest) <= MAX_NAMED else []
         most = MAX_NEARBY // max(1, self._cost)
         pairs = [one for one in self._sorted(LAYERS.index(listed_twice))[:most] if gives(one)]
         if len(pairs) == 1:
-            return pairs[0].text
+            return pairs
         common = {name for name in pairs[0].listed if all(name in one.listed for one in pairs)} if pairs else set()
-        return next((one.text for one in self._sorted(LAYERS.index(listed_once)) if {*one.listed} == common), "")
+        return [one for one in self._sorted(LAYERS.index(listed_once)) if {*one.listed} == common][:1]
 
     def _persists(
         self, hypothesis: Hypothesis, explained: list[int], most: int, ask: Callable[[Request], Outcome]
@@ -222,7 +222,13 @@ class Search:
         """Whether it is not of a few by chance, and still agrees where an option that has a say is another."""
         if SHARE * len(explained) < most:
             return False
-        moved = [other for i in explained[:2] for other in _with_other_options(self._bench.examples[i])]
+        asked = [self._bench.examples[i] for i in explained]
+        # Of two, the second is often one among several that these questions do not tell apart.
+        for other in (form for one in asked for form in _in_other_forms(one)) if len(hypothesis.listed) > 1 else ():
+            right, mine = self._bench.ask(Hypothesis(""), other), ask(other)
+            if not (right.error or same_outcome(mine, self._bench.ask(hypothesis, other), True)):
+                return False
+        moved = [other for one in asked[:2] for other in _with_other_options(one)]
         for other in moved:
             theirs, mine = self._bench.ask(hypothesis, other), ask(other)
             right = self._bench.ask(Hypothesis(""), other)
@@ -334,6 +340,21 @@ def _moved(asked: Request, seed: int) -> Request:
         if type(value) is float and value not in (0.0, 1.0):
             arguments[name] = value * (1 - (seed + 1) / 64)
     return replace(asked, arguments=arguments)
+
+
+def _in_other_forms(asked: Request) -> Iterator[Request]:
+    """The question with its rows in the reverse order, and with the last of its columns once more."""
+    tensors = [*tensors_in([*asked.arguments.values()])]
+    rows = {len(one) for one in tensors if one.dim() > 1}
+    if len(rows) == 1 and rows != {1}:
+        yield _with_each(asked, lambda one: one.flip(0) if one.dim() and {len(one)} == rows else one)
+    if not asked.scenario and any(one.dim() for one in tensors):
+        yield _with_each(asked, lambda one: torch.cat([one, one[..., -1:]], dim=-1) if one.dim() else one)
+
+
+def _with_each(asked: Request, changed: Callable[[Tensor], Tensor]) -> Request:
+    arguments = {name: copy_plain(value, changed) for name, value in asked.arguments.items()}
+    return replace(asked, arguments=arguments, grad_of=(), grad_weights=None)
 
 
 def _with_other_options(asked: Request) -> Iterator[Request]:

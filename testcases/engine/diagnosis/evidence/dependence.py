@@ -7,7 +7,7 @@ steps. So a first draft with three mistakes still hears of one.
 
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,10 +20,8 @@ from ...oracle import shared_reference
 from ...report import Rules, alike, close
 from ..hypotheses import CHEAP, is_flags, words_of
 from . import sentences as say
-from .signs import Kind, Part, Parts
+from .signs import Ask, Kind, Part, Parts
 
-Ask = Callable[[Request], tuple[Outcome, Outcome]]
-"""The right answer to a question, and the student's."""
 MOST_STEPS, MOST_QUESTIONS = 6, 3
 ROUGH = Rules(1e-6, 1e-6, equal_nan=True)
 MUST = 2

@@ -3,7 +3,7 @@
 import enum
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -14,9 +14,8 @@ from ...execution import Outcome, Request, leaves
 from ...oracle import shared_reference
 from ...report import Rules, close, same_outcome, same_slope, show
 from ..hypotheses import is_flags, last_true, shifted, up_to_the_last
-from .signs import Kind, Pair, Part, Parts, Seen, beside_the_answer, is_level, of_another_kind, row_alone
+from .signs import Ask, Kind, Pair, Part, Parts, Seen, beside_the_answer, is_level, of_another_kind, row_alone
 
-Ask = Callable[[Request], tuple[Outcome, Outcome]]
 ROUGH = Rules(1e-6, 1e-6, equal_nan=True)
 SEVERAL = "of several entries"
 ARBITRARY = ("seed",)
@@ -108,7 +107,7 @@ def _questions(wrong: list[Request], right: list[Request], of_type: bool, ask: A
     # What no right one lacks, of the same kind of call, tells nothing: each legal call may have it.
     others = [set(_features(asked)) for asked in right if asked.scenario in scenarios]
     shared = [one for one in shared if one.strength is not Strength.CALL and any(one not in other for other in others)]
-    shared = [one for one in shared if not _by_chance(share[one], len(wrong))]
+    shared = [one for one in shared if not _by_chance(share[one], len(wrong)) and _may_be_known(one, wrong[-1])]
 
     def rank(one: Feature) -> tuple[Any, ...]:
         # What raises, or is of another type, is so for a type more often than for what stands in it.
@@ -124,6 +123,12 @@ def _questions(wrong: list[Request], right: list[Request], of_type: bool, ask: A
     if best.strength is Strength.GIVEN and len(alike) > 1:
         return ""
     return f"only {_said(alike if rank(best)[-1] < DATA else alike[:1], best.text)}"
+
+
+def _may_be_known(one: Feature, asked: Request) -> bool:
+    """Whether the code may see it: what a scenario is told may be for itself, and that it is given says nothing."""
+    parameters = shared_reference().parameters(asked.lesson, asked.exercise)
+    return one.strength is not Strength.GIVEN or not asked.scenario or one.argument in parameters
 
 
 def _is_ordinary(one: Feature, wrong: list[Request], right: list[Request]) -> bool:
@@ -302,7 +307,7 @@ def _part(parts: set[Part], pairs: list[Pair]) -> str:
     slopes = sorted(part for part in parts if part.kind is Kind.SLOPE)
     values = sorted(part.name for part in parts if part.kind is Kind.VALUE)
     of_many_kinds = len(values) > 1 and "" in values
-    if not parts or len(values) > 3 or len(slopes) > 2 or of_many_kinds:
+    if not parts or len(values) > 2 or len(slopes) > 2 or of_many_kinds:
         return ""
     if not values and slopes:
         lost = all(got.get(part) is None for _, _, got in pairs for part in slopes)

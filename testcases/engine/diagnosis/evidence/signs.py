@@ -1,7 +1,7 @@
 """Signs in a wrong answer itself: its type and shape, what it left changed, and a row that is wrong by itself."""
 
 import enum
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -12,6 +12,8 @@ from ...report import same_outcome, show, show_argument, type_name
 
 Seen = tuple[Request, Outcome, Outcome]
 """A question, the right answer, and the student's."""
+Ask = Callable[[Request], tuple[Outcome, Outcome]]
+"""The right answer to another question, and the student's."""
 
 
 class Kind(enum.IntEnum):
@@ -34,6 +36,7 @@ Parts = dict[Part, Any]
 Pair = tuple[Request, Parts, Parts]
 """A question, and the parts of the right answer and of the student's."""
 MOST_ROWS = 16
+OFF_BY_ONE = "is a slice, or a loop, off by one?"
 
 
 def beside_the_answer(failing: Seen) -> str:
@@ -48,8 +51,18 @@ def beside_the_answer(failing: Seen) -> str:
     return f"the answer itself is right; not left as before the call: {', '.join(changed)}"
 
 
-def form_of(asked: Request, right: Outcome, mine: Outcome) -> str:
+def form_of(asked: Request, right: Outcome, mine: Outcome, wrong: Sequence[Request], ask: Ask) -> str:
     """What a wrong type or shape of the answer, or of its first part that has one, comes from."""
+    text, sizes = _of_form(asked, right, mine), _sizes_of(asked, right, mine)
+    if text or not sizes:
+        return text
+    # One column more, or as many as a number says, may be chance: it has to be so wherever a size is wrong.
+    others = [told for one in wrong if (told := _sizes_of(one, *ask(one))) is not None]
+    sizes = sizes if others else [text for text in sizes if text.endswith(OFF_BY_ONE)]
+    return next((text for text in sizes if all(text in told for told in others)), "")
+
+
+def _of_form(asked: Request, right: Outcome, mine: Outcome) -> str:
     for due, got in _forms(right.value, mine.value):
         if isinstance(due, Tensor) and isinstance(got, (int, float)):
             return "`.item()`, `float()` or Python's arithmetic makes a number of a tensor: no gradient passes it"
@@ -107,9 +120,22 @@ def _of_sizes(asked: Request, due: Tensor, got: Tensor) -> str:
         return f"there is one {name} where {one} are due: one is picked, or summed over, and the others are lost"
     if given and other > one + 1:
         return f"there are as many {name}s as `{given[0]}` has: is a slice missing?"
-    if abs(other - one) == 1:
-        return f"there is one {name} too {'many' if other > one else 'few'}: is a slice, or a loop, off by one?"
     return ""
+
+
+def _sizes_of(asked: Request, right: Outcome, mine: Outcome) -> list[str] | None:
+    """What may be said of the first size that is wrong; None where none is."""
+    pairs = [pair for pair in _forms(right.value, mine.value) if all(isinstance(one, Tensor) for one in pair)]
+    due, got = next(((due, got) for due, got in pairs if due.shape != got.shape), (None, None))
+    if due is None or got is None or due.dim() != got.dim() or (asked.scenario and due.dim() == 1):
+        return None
+    place, *others = [i for i, (one, other) in enumerate(zip(due.shape, got.shape, strict=True)) if one != other]
+    one, other, name = due.shape[place], got.shape[place], "row" if place == 0 and due.dim() > 1 else "column"
+    given = [key for key, value in asked.arguments.items() if type(value) is int and value == other > 1]
+    told = [f"there are always as many {name}s as `{key}` says: does nothing end it earlier?" for key in given]
+    if abs(other - one) == 1:
+        told.append(f"there is one {name} too {'many' if other > one else 'few'}: {OFF_BY_ONE}")
+    return [] if others else told
 
 
 def _of_keys(due: list[str], got: list[str]) -> str:
@@ -175,7 +201,7 @@ def _is_one(deviation: Tensor) -> bool:
     return abs(float(deviation) - 1) < 1e-3
 
 
-def row_alone(failing: Seen, ask: Callable[[Request], tuple[Outcome, Outcome]]) -> str:
+def row_alone(failing: Seen, ask: Ask) -> str:
     """The first row that is answered wrong by itself; `ask` gives the right answer to a question, and the student's."""
     asked = failing[0]
     tensors = {name: value for name, value in asked.arguments.items() if isinstance(value, Tensor) and value.dim()}

@@ -4,7 +4,7 @@ is wrong for one special number only. The last are tested: without that number t
 
 import itertools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,10 +16,8 @@ from ...oracle import shared_reference
 from ...report import EXACT, Rules, close, is_rounding, same_outcome, same_slope
 from ..hypotheses import CHEAP, is_flags
 from . import sentences as say
-from .signs import Seen, form_of
+from .signs import Ask, Seen, form_of
 
-Ask = Callable[[Request], tuple[Outcome, Outcome]]
-"""The right answer to another question, and the student's."""
 SHORT, LONG = 200, 255
 """Columns that any dtype counts, and more than an 8-bit one does."""
 
@@ -34,8 +32,8 @@ MADE = re.compile(r"\b(zeros|ones|empty|full|tensor|arange|linspace|eye)\(")
 def cause_shown(failing: Seen, wrong: Sequence[Request], ask: Ask, code: str = "") -> str:
     """A sentence, or "". `wrong`: the ordinary examples that the student has wrong as well; `code`: the function."""
     told = itertools.chain(
-        (tell(*failing) for tell in (_changed, _left, form_of)),
-        (_gradient(*failing, wrong, ask), _lost(*failing), _of_nan(*failing)),
+        (tell(*failing) for tell in (_changed, _left)),
+        (form_of(*failing, wrong, ask), _gradient(*failing, wrong, ask), _lost(*failing), _of_nan(*failing)),
         (_dtype(*failing, code), _digits(*failing)),
         (tell(*failing, ask) for tell in (_of_infinity, _of_large, _of_float32)),
     )
