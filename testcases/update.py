@@ -55,14 +55,10 @@ def update(top: Path = TOP) -> Update | None:
     Raises:
         Refused: there is no upstream, or there are commits that it does not have.
     """
-    upstream = git(
-        top,
-        "rev-parse",
-        "@{upstream}^{commit}",
-        fails="expected a clone with an upstream branch; git branch -u origin/main sets it",
-    ).strip()
+    branch, none = "@{upstream}^{commit}", "expected a clone with an upstream branch; git branch -u origin/main sets it"
+    git(top, "rev-parse", branch, fails=none)
     git(top, "fetch", "--quiet")
-    old, upstream = git(top, "rev-parse", "HEAD").strip(), git(top, "rev-parse", "@{upstream}^{commit}").strip()
+    old, upstream = git(top, "rev-parse", "HEAD").strip(), git(top, "rev-parse", branch).strip()
     if old == upstream:
         return None
     if git(top, "rev-list", f"{upstream}..HEAD"):

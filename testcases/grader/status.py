@@ -22,14 +22,7 @@ OTHER_ATTEMPT = "other-attempt"
 """In the gradebook: another submission of the same student counts."""
 FIRST = (TAMPER, GRADER, CRASH, MEMORY, TIMEOUT)
 """An exercise has these whatever else happened in it."""
-STATUS_OF_ERROR = {
-    "missing": MISSING,
-    "timeout": TIMEOUT,
-    "too large": OUTPUT,
-    "tamper": TAMPER,
-    "crash": CRASH,
-    "memory": MEMORY,
-}
+STATUS_OF_ERROR = {one: one for one in (MISSING, TIMEOUT, CRASH, MEMORY)} | {"too large": OUTPUT, "tamper": TAMPER}
 """By `StudentError.kind`, which no student chooses; each other kind is an error."""
 SECOND, NEAR, SYNTAX, NEWER = "a second copy", "a near name", "does not load", "a newer Python"
 CLOSED = "an archive that is not read"

@@ -33,13 +33,9 @@ def exercises(result: dict[str, Any], assignment: Assignment) -> Table:
         lesson = whole
         for name, exercise in found_in["exercises"].items():
             cause = exercise["likely_cause"]
-            table.add_row(
-                lesson,
-                name,
-                "/".join(points(exercise[key] * factors[whole, name]) for key in ("score", "max_score")),
-                Text(exercise["status"], STYLES.get(exercise["status"], "red")),
-                Text(f"{cause['name']}: {cause['why']}" if cause else ""),
-            )
+            score = "/".join(points(exercise[key] * factors[whole, name]) for key in ("score", "max_score"))
+            status = Text(exercise["status"], STYLES.get(exercise["status"], "red"))
+            table.add_row(lesson, name, score, status, Text(f"{cause['name']}: {cause['why']}" if cause else ""))
             lesson = ""
         table.add_section()
     table.add_row("", "", "/".join(map(points, totals)), "", "")

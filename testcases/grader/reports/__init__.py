@@ -81,14 +81,12 @@ def _tables(out: Path, adjusted: Class, assignment: Assignment) -> list[Path]:
     from .formats import gradescope, junit
     from .marks import tables
 
-    found, people, matching = adjusted.sheets, adjusted.roster, adjusted.matching
+    found, people, matching, title = adjusted.sheets, adjusted.roster, adjusted.matching, assignment.title
     written = [
         tables.gradebook(out / "gradebook.csv", found, matching),
-        tables.canvas(
-            out / "canvas.csv", found, matching, tables.own_column(people, assignment.title, assignment.title)
-        ),
-        tables.moodle(out / "moodle.csv", found, matching, assignment.title),
-        *tables.of_systems(out, found, people, matching, assignment.title),
+        tables.canvas(out / "canvas.csv", found, matching, tables.own_column(people, title, title)),
+        tables.moodle(out / "moodle.csv", found, matching, title),
+        *tables.of_systems(out, found, people, matching, title),
         tables.changes(out / "changes.csv", found, matching),
     ]
     if people and matching:

@@ -18,7 +18,7 @@ from ppo_by_hand.core.files import write_text
 from testcases.engine.student import stories
 
 from ... import status
-from ...marking import TITLE, Assignment, everything
+from ...marking import TITLE, Assignment
 from ..marks import ExerciseMarks, MarkSheet, clean, points
 from . import figures
 from .analysis import Look, items, mistakes
@@ -65,9 +65,9 @@ def write_class(
     folder: Path,
     sheets: Sequence[MarkSheet],
     similar: Report,
-    matching: Sequence[tuple] = (),
-    assignment: Assignment | None = None,
-    urgent: Sequence[Look] = (),
+    matching: Sequence[tuple],
+    assignment: Assignment,
+    urgent: Sequence[Look],
 ) -> list[Path]:
     """The class page and its figures; `matching` holds what did not fit the roster, `urgent` who needs a look."""
     counting = [sheet for sheet in sheets if sheet.adjustments.counts]
@@ -75,35 +75,32 @@ def write_class(
     drawn = figures.draw(folder / "figures", counting, analysis)
     percents = [sheet.percent for sheet in sheets if sheet.percent is not None]
     copied = [sheet for sheet in counting if sheet.copies.regions]
-    text = (
-        _environment()
-        .get_template("class.html")
-        .render(
-            sheets=sheets,
-            assignment=assignment or everything(),
-            due=_told_due(assignment),
-            late=sum(sheet.adjustments.days_late > 0 for sheet in counting),
-            given=sum(sheet.adjustments.given or any(one.given for one in sheet.exercises) for sheet in counting),
-            items=analysis,
-            mistakes=mistakes(analysis),
-            similar=similar,
-            matching=matching,
-            figures={path.stem for path in drawn},
-            percents=percents,
-            mean=statistics.fmean(percents) if percents else None,
-            median=statistics.median(percents) if percents else None,
-            urgent=urgent,
-            copied=sorted(copied, key=lambda sheet: (-sheet.copies.share, sheet.shown)),
-            unsafe=any(status.UNSAFE in sheet.flags for sheet in sheets),
-            **_style(),
-        )
+    template = _environment().get_template("class.html")
+    text = template.render(
+        sheets=sheets,
+        assignment=assignment,
+        due=_told_due(assignment),
+        late=sum(sheet.adjustments.days_late > 0 for sheet in counting),
+        given=sum(sheet.adjustments.given or any(one.given for one in sheet.exercises) for sheet in counting),
+        items=analysis,
+        mistakes=mistakes(analysis),
+        similar=similar,
+        matching=matching,
+        figures={path.stem for path in drawn},
+        percents=percents,
+        mean=statistics.fmean(percents) if percents else None,
+        median=statistics.median(percents) if percents else None,
+        urgent=urgent,
+        copied=sorted(copied, key=lambda sheet: (-sheet.copies.share, sheet.shown)),
+        unsafe=any(status.UNSAFE in sheet.flags for sheet in sheets),
+        **_style(),
     )
     return [write_text(folder / "index.html", text), *drawn]
 
 
-def _told_due(assignment: Assignment | None) -> str:
+def _told_due(assignment: Assignment) -> str:
     """Such as "due 2026-12-01 23:59 (UTC+01:00), 10% a day, at most 50%"."""
-    if not assignment or not assignment.due:
+    if not assignment.due:
         return ""
     due, late = assignment.due, assignment.late
     parts = [f"due {due.at:%Y-%m-%d %H:%M} ({due.at.tzname()})"] if due.at else []

@@ -37,14 +37,7 @@ def write_part(out: Path, number: int, of: int = 2, assignment: Assignment = GAE
     folder = out / f"shard-{number}-of-{of}"
     suite = suite_of("course", assignment)
     rows = [[place, name, name] for place, name in enumerate(NAMES) if place % of == number - 1]
-    made = {
-        "secret": "s",
-        "course": "course",
-        "suite": suite,
-        "sandbox": "bwrap",
-        "everybody": of_everybody(NAMES),
-        **more,
-    }
+    made = dict(secret="s", course="course", suite=suite, sandbox="bwrap", everybody=of_everybody(NAMES)) | more
     (folder / "results").mkdir(parents=True)
     for _, name, file in rows:
         data = result(name, **{key: made[key] for key in ("secret", "suite", "sandbox")})

@@ -69,12 +69,8 @@ def test_a_regrade_tells_what_changed_and_why(tmp_path: Path):
     old, new = marked("ann", 1, content="a"), marked("ann", 2, content="a")
     new["lessons"]["lesson04_gae"]["suite"] = "newer"
     (row,) = changes(old, new)
-    assert row == {
-        "exercise": "lesson04_gae.td_errors",
-        "old": 1,
-        "new": 2,
-        "why": "the lesson's suite, or what it uses, has changed",
-    }
+    why = "the lesson's suite, or what it uses, has changed"
+    assert row == {"exercise": "lesson04_gae.td_errors", "old": 1, "new": 2, "why": why}
     assert changes(old, {**old, "content": "b"}) == [] and changes(old, marked("ann", 2))[0]["why"] == "another hand-in"
     graded(tmp_path, {**new, "changes": [row]})
     assert [one["why"] for one in read_csv(tmp_path / "changes.csv")] == [row["why"]]

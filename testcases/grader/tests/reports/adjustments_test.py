@@ -86,14 +86,7 @@ def test_late_days_cost_and_are_told(tmp_path: Path):
     exercises = {"td_errors": exercise(2, 2), "compute_gae": exercise(2, 2)}
     found = write(put(tmp_path, *(result(name, exercises, handed_in=when) for name, when in times.items())), DUE)
     marks = {sheet.student: (sheet.mark, sheet.adjustments.days_late) for sheet in found.sheets}
-    assert marks == {
-        "early": (20, 0),
-        "grace": (20, 0),
-        "late": (18, 1),
-        "later": (0, 31),
-        "unknown": (20, 0),
-        "odd": (20, 0),
-    }
+    assert marks == dict(early=(20, 0), grace=(20, 0), late=(18, 1), later=(0, 31), unknown=(20, 0), odd=(20, 0))
     notes = {row["student"]: row["notes"] for row in read_csv(tmp_path / "gradebook.csv")}
     assert "the time of the hand-in is not known" in notes["unknown"] and "'yesterday' cannot be read" in notes["odd"]
     (page,) = (tmp_path / "report/students").glob("late-*.html")

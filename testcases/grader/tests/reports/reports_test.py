@@ -115,14 +115,8 @@ def test_hostile_text_is_harmless_in_a_figure(tmp_path: Path):
 @pytest.mark.parametrize("text", EVIL)
 def test_hostile_text_is_harmless_in_every_report(tmp_path: Path, text: str):
     cause = {"name": text, "why": text, "read": text}
-    bad = exercise(
-        0,
-        2,
-        "error",
-        message=text,
-        likely_cause=cause,
-        tests=[{"id": text, "score": 0, "max_score": 2, "status": "error"}],
-    )
+    test = {"id": text, "score": 0, "max_score": 2, "status": "error"}
+    bad = exercise(0, 2, "error", message=text, likely_cause=cause, tests=[test])
     out = put(tmp_path, result(text, {text or "x": bad}, notes=[text]), result("bob"))
     written = report(out)
     assert all(path.resolve().is_relative_to(out.resolve()) for path in written)
