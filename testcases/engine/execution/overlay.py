@@ -227,16 +227,16 @@ class _Finder(MetaPathFinder):
 
 class _FreshLoader(SourceFileLoader):
     def get_code(self, fullname: str) -> Any:
-        path = self.get_filename(fullname)
-        return _compiled(self.get_data(path), path, fullname.partition(".")[0])
+        text, path = self.get_data(self.get_filename(fullname)), self.get_filename(fullname)
+        return _compiled(text, path, fullname.partition(".")[0] if b"tutorial" in text else "")
 
 
 @functools.lru_cache(maxsize=64)
 def _compiled(text: bytes, path: str, package: str) -> CodeType:
-    """A search for a cause loads the same text again and again."""
+    """A search for a cause loads the same text again and again; where it names the package, each time in another."""
     if b"\0" in text:
         raise SyntaxError("the file holds null bytes, as UTF-16 does: save it as UTF-8")
-    if b"tutorial" not in text:
+    if not package:
         return compile(text, path, "exec", dont_inherit=True)
     tree = compile(text, path, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
     return compile(_Inside(package).visit(tree), path, "exec", dont_inherit=True)
