@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from testcases.engine.catalog import ROOT
+from testcases.engine.catalog import ROOT, TESTCASES
 
 from ...marking import everything, from_file
 from ...status import GRADER, PASSED
@@ -21,61 +21,7 @@ from ..marks import points as points_of
 
 MAX_OUTPUT = 500
 
-WORKFLOW = """\
-# Grades each push. A student can change this file and the grader beside it: list .github/, testcases/ and
-# assignment.toml as protected files of the assignment, and for marks that count collect the repositories and run
-# make check SUBMISSIONS=dir.
-name: Autograding Tests
-on:
-  - push
-  - workflow_dispatch
-permissions:
-  checks: write
-  actions: read
-  contents: read
-jobs:
-  run-autograding-tests:
-    runs-on: ubuntu-latest
-    timeout-minutes: 60
-    if: github.actor != 'github-classroom[bot]'
-    steps:
-      - uses: actions/checkout@v4
-        with:
-          persist-credentials: false
-      - uses: actions/setup-python@v5
-        with:
-          python-version: "3.12"
-          cache: pip
-          cache-dependency-path: requirements.lock
-      - name: Install the sandbox
-        run: |
-          sudo apt-get update
-          sudo apt-get install -y --no-install-recommends bubblewrap
-          # Ubuntu 24.04 lets a program make user namespaces only where this is off.
-          sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0 || true
-      - name: Install the course
-        run: make setup
-      - name: Grade
-        id: check
-        shell: bash
-        run: |
-          mkdir -p "$RUNNER_TEMP/in" && cp -r tutorial "$RUNNER_TEMP/in/submission"
-          if bwrap --unshare-all --ro-bind / / true; then sandbox=bwrap; else sandbox=none; fi
-          if [ "$sandbox" = none ]; then export SANDBOX=none; fi
-          # What counts, where the repository says so.
-          if [ -f assignment.toml ]; then export ASSIGNMENT=assignment.toml; fi
-          # The log obeys lines such as "::error::": none may come from a student.
-          make check SUBMISSIONS="$RUNNER_TEMP/in" OUT="$RUNNER_TEMP/out" 2>&1 |
-            sed 's/^/| /; s/##\\[/# #[/g' || true
-          .venv/bin/python -m testcases.grader.reports.formats.classroom points "$RUNNER_TEMP/out"
-      - name: Autograding Reporter
-        if: always() && steps.check.outputs.result != ''
-        uses: classroom-resources/autograding-grading-reporter@v1
-        env:
-          CHECK_RESULTS: "${{ steps.check.outputs.result }}"
-        with:
-          runners: check
-"""
+WORKFLOW = (TESTCASES / "grader" / "ready" / "github-classroom.yml").read_text("utf-8")
 
 
 def points(sheet: MarkSheet) -> dict[str, Any]:
