@@ -8,14 +8,12 @@ import io
 import re
 
 import matplotlib
+from matplotlib import pyplot
+from matplotlib.figure import Figure
+
+from .palette import BLUE, PALETTE, SKY
 
 matplotlib.use("Agg")
-
-from matplotlib import pyplot  # noqa: E402
-from matplotlib.figure import Figure  # noqa: E402
-
-from .palette import BLUE, PALETTE, SKY  # noqa: E402
-
 INK, RULE = "#1f2328", "#8b949e"
 DARK = {INK: "#e6edf3", RULE: "#7d8590", BLUE.lower(): SKY}
 WIDTH = 7.2

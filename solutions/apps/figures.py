@@ -4,20 +4,19 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
+import matplotlib.pyplot as plt
 import torch
 
+from ppo_by_hand.core.prompts import encode_prompts
+from tiny_models.gold import GOLD_MAX
+
+from ..lesson06_kl_rewards import estimate_kl
+from ..lesson08_rollout import Experience, collect_experience
+from .comparison import reference_runs
+from .demo import CapstoneRun, PPORun, ppo_config
+from .stack import own_folder
+
 matplotlib.use("Agg")
-import matplotlib.pyplot as plt  # noqa: E402
-
-from ppo_by_hand.core.prompts import encode_prompts  # noqa: E402
-from tiny_models.gold import GOLD_MAX  # noqa: E402
-
-from ..lesson06_kl_rewards import estimate_kl  # noqa: E402
-from ..lesson08_rollout import Experience, collect_experience  # noqa: E402
-from .comparison import reference_runs  # noqa: E402
-from .demo import CapstoneRun, PPORun, ppo_config  # noqa: E402
-from .stack import own_folder  # noqa: E402
-
 # Okabe and Ito's colors, which color-blind readers can tell apart.
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#7F7F7F"
 
