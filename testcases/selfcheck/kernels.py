@@ -7,9 +7,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import matplotlib.figure  # pyplot is for the kernel to load: it is then told where figures go
-import transformers  # noqa: F401
 from ipykernel.kernelapp import launch_new_instance
 from jupyter_client.manager import AsyncKernelManager
+from transformers import AutoModelForCausalLM, GPT2LMHeadModel, PreTrainedTokenizerFast  # noqa: F401
 
 from testcases.grader.tests.running import FORKED
 
