@@ -116,12 +116,16 @@ def _prepared(frozen: tuple[str, ...], evaluating: tuple[str, ...], **made: Any)
 def frozen_layers(lesson: Any, frozen: tuple[str, ...] = (), evaluating: tuple[str, ...] = (), **made: Any) -> Any:
     model = _prepared(frozen, evaluating, **made)
     result = lesson.freeze(model)
+    new = sorted(vars(model).keys() - vars(_layers(**made)).keys())
+    return {**_state(result, model), "weights": first_numbers(model), "new_attributes": listed(new)}
+
+
+def _state(result: Any, model: nn.Module) -> dict[str, Any]:
+    """What `freeze` gave back, and how it left the model."""
     return {
         "same_model": result is model,
         "trainable": listed(trainable_in(model)),
         "train_mode": listed(in_train_mode(model)),
-        "weights": first_numbers(model),
-        "new_attributes": listed(sorted(vars(model).keys() - vars(_layers(**made)).keys())),
     }
 
 
@@ -136,12 +140,7 @@ def frozen_output(lesson: Any, x: Tensor) -> Any:
 
 def gpt2_frozen(lesson: Any, seed: int) -> Any:
     model = gpt2(seed, dropout=0.1).train()
-    result = lesson.freeze(model)
-    return {
-        "same_model": result is model,
-        "trainable": listed(trainable_in(model)),
-        "train_mode": listed(in_train_mode(model)),
-    }
+    return _state(lesson.freeze(model), model)
 
 
 def reference_of(

@@ -17,20 +17,21 @@ MODE_AFTER_LOADING = scenario("parts_in_training_mode_after", of=PPOTrainer.load
 
 # A trainer in the middle of a run; the file it leaves is read by the reference's load_checkpoint.
 IN_THE_MIDDLE = {"updates_done": 3, "learning_rate": 0.025, "scores_in_history": [0.0, 2.0, 4.0], "coefficient": 0.125}
+# Weights k / 8 + 2 minus a step of 0.1; Adam's momentum is a tenth of the gradient 2.
+TRAINED = {
+    **IN_THE_MIDDLE,
+    "actor": torch.arange(9).double().reshape(3, 3) / 8 + 1.9,
+    "critic": [0.9, 1.025, 1.15],
+    "momentum": [0.2, 0.2],
+}
 
 
 @named_cases("as_path", {"path": YES, "text": NO})
 @worth(2)
 def test_save_checkpoint_keeps_what_the_next_update_needs(as_path):
-    # Weights k / 8 + 2 minus a step of 0.1; Adam's momentum is a tenth of the gradient 2; 5 - 2 prompts are waiting.
+    # 5 - 2 prompts are waiting.
     answer = call(SAVED, marks=(2.0,), learning_rate=0.1, as_path=as_path)
-    answer.equals(
-        **IN_THE_MIDDLE,
-        actor=torch.arange(9).double().reshape(3, 3) / 8 + 1.9,
-        critic=[0.9, 1.025, 1.15],
-        momentum=[0.2, 0.2],
-        atol=1e-5,
-    )
+    answer.equals(**TRAINED, atol=1e-5)
     answer.satisfies(lambda got: len(got["prompts_waiting"]) == 3, "the 3 prompts that are waiting")
     answer.leaves_global_random_alone().matches_reference()
 
@@ -72,13 +73,7 @@ def test_save_checkpoint_that_is_interrupted_leaves_the_old_one(while_renaming, 
 @worth(2)
 def test_load_checkpoint_restores_what_the_next_update_needs(as_path):
     answer = call(LOADED, mark=2.0, learning_rate=0.1, as_path=as_path)
-    answer.equals(
-        **IN_THE_MIDDLE,
-        actor=torch.arange(9).double().reshape(3, 3) / 8 + 1.9,
-        critic=[0.9, 1.025, 1.15],
-        momentum=[0.2, 0.2],
-        atol=1e-5,
-    )
+    answer.equals(**TRAINED, atol=1e-5)
     answer.satisfies(lambda got: len(got["prompts_waiting"]) == 3, "the 3 prompts that were waiting")
     answer.matches_reference()
 

@@ -23,6 +23,7 @@ from .hypotheses import (
     altered_questions,
     altered_twice,
     distance,
+    is_float,
     listed_once,
     listed_twice,
     one_edit_variants,
@@ -331,7 +332,7 @@ def _moved(asked: Request, seed: int) -> Request:
     generator = torch.Generator().manual_seed(seed)
 
     def moved(value: Any) -> Any:
-        if isinstance(value, Tensor) and value.is_floating_point() and set(value.unique().tolist()) != {0.0, 1.0}:
+        if is_float(value) and set(value.unique().tolist()) != {0.0, 1.0}:
             return value * (1 + torch.rand(value.shape, generator=generator, dtype=value.dtype) / 16)
         return value
 

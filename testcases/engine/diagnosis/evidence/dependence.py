@@ -18,7 +18,7 @@ from ...catalog import region_text
 from ...execution import Outcome, Request, copy_plain, fields_of
 from ...oracle import shared_reference
 from ...report import Rules, alike, close
-from ..hypotheses import CHEAP, is_flags, words_of
+from ..hypotheses import CHEAP, is_flags, is_float, words_of
 from . import sentences as say
 from .signs import Ask, Kind, Part, Parts
 
@@ -70,14 +70,10 @@ def _tame(asked: Request) -> Request:
     """The question without NaN: what is NaN cannot be seen to change."""
 
     def filled(tensor: Tensor) -> Tensor:
-        return torch.where(tensor.isfinite(), tensor, torch.full_like(tensor, 0.5)) if _is_float(tensor) else tensor
+        return torch.where(tensor.isfinite(), tensor, torch.full_like(tensor, 0.5)) if is_float(tensor) else tensor
 
     arguments = asked.arguments if asked.scenario else copy_plain(asked.arguments, filled)
     return replace(asked, arguments=arguments)
-
-
-def _is_float(value: Any) -> bool:
-    return isinstance(value, Tensor) and value.is_floating_point()
 
 
 class _Seen:
@@ -107,7 +103,7 @@ def _padding(seen: _Seen) -> Iterator[str]:
         under = {
             other: value.masked_fill(~mask.bool(), OTHER)
             for other, value in seen.asked.arguments.items()
-            if _is_float(value) and value.shape == mask.shape
+            if is_float(value) and value.shape == mask.shape
         }
         answers = seen.changed(**under) if under else None
         if answers and alike(seen.right.value, answers[0].value) and not alike(seen.mine.value, answers[1].value):
@@ -131,7 +127,7 @@ def _zeros(seen: _Seen) -> Iterator[str]:
 
 def _rows(seen: _Seen) -> Iterator[str]:
     """A row that another one changes, where it must not; and the reverse."""
-    tensors = {name: one for name, one in seen.asked.arguments.items() if _is_float(one) and one.dim() > 1}
+    tensors = {name: one for name, one in seen.asked.arguments.items() if is_float(one) and one.dim() > 1}
     sizes = {len(one) for one in tensors.values()}
     if len(sizes) != 1 or not 1 < max(sizes) <= 16:
         return
@@ -183,7 +179,7 @@ def _factors(seen: _Seen, others: Sequence[_Seen]) -> Iterator[str]:
 def _other_factors(seen: _Seen) -> Iterator[tuple[str, float]]:
     """What is said of it, and how many times too large it is."""
     for name, tensor in seen.asked.arguments.items():
-        if not _is_float(tensor) or not tensor.dim() or not 1 < tensor.shape[-1] <= MOST_STEPS + 1:
+        if not is_float(tensor) or not tensor.dim() or not 1 < tensor.shape[-1] <= MOST_STEPS + 1:
             continue
         found: list[tuple[tuple[int, int], str, float]] = []
         for step in range(tensor.shape[-1]):
@@ -215,7 +211,7 @@ def _grown(tensor: Tensor, step: int, size: float) -> Tensor:
 def _slope(part: Part, *outcomes: Outcome) -> Tensor | None:
     """What one step more adds to a part of the answer; None where two do not add twice as much."""
     tensors: list[Any] = [parts_of(one).get(part) for one in outcomes]
-    if not all(_is_float(one) and one.dim() and one.shape == tensors[0].shape for one in tensors):
+    if not all(is_float(one) and one.dim() and one.shape == tensors[0].shape for one in tensors):
         return None
     before, once, twice = (one.double() for one in tensors)
     return once - before if bool(close(2 * (once - before), twice - before, ROUGH).all()) else None
@@ -241,7 +237,7 @@ def _steps(seen: _Seen) -> Iterator[str]:
     tensors = [
         (name, one)
         for name, one in seen.asked.arguments.items()
-        if _is_float(one) and one.dim() and 1 < one.shape[-1] <= MOST_STEPS + 1
+        if is_float(one) and one.dim() and 1 < one.shape[-1] <= MOST_STEPS + 1
     ]
     for step in range(max((one.shape[-1] for _, one in tensors), default=0)):
         found: dict[Part, list[tuple[str, set[int], set[int]]]] = {}
@@ -289,7 +285,7 @@ def _affected(
     (right, mine), (right_then, mine_then) = before, after
     for part in right:
         four: list[Any] = [one.get(part) for one in (right, right_then, mine, mine_then)]
-        if not all(_is_float(one) and one.shape == four[0].shape and one.dim() for one in four):
+        if not all(is_float(one) and one.shape == four[0].shape and one.dim() for one in four):
             continue
         if dim == -1 and (four[0].dim() != like.dim() or abs(four[0].shape[-1] - like.shape[-1]) > 1):
             continue
@@ -359,7 +355,7 @@ def _others(value: Any, in_scenario: bool) -> list[Any]:
         return [value / 2, 1.7 * value + 0.05, *(() if in_scenario else (10 * value + 0.3, value / 10))]
     if isinstance(value, int) and not in_scenario:
         return [value + 1]
-    if _is_float(value) and value.dim() and not in_scenario:
+    if is_float(value) and value.dim() and not in_scenario:
         return [value * 1.3 + 0.37, value * 0.6 - 0.81, -value, value.flip(-1), value * 8.0]
     if isinstance(value, Tensor) and is_flags(value) and not in_scenario:
         return [torch.ones_like(value)]

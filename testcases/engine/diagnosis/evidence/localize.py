@@ -13,7 +13,7 @@ from torch import Tensor
 from ...execution import Outcome, Request, leaves
 from ...oracle import shared_reference
 from ...report import Rules, close, same_outcome, same_slope, show
-from ..hypotheses import is_flags, last_true, shifted, up_to_the_last
+from ..hypotheses import is_flags, is_float, last_true, shifted, up_to_the_last
 from .signs import Ask, Kind, Pair, Part, Parts, Seen, beside_the_answer, is_level, of_another_kind, row_alone
 
 ROUGH = Rules(1e-6, 1e-6, equal_nan=True)
@@ -142,7 +142,7 @@ def _holds(one: Feature, asked: Request, ask: Ask) -> bool:
     value, arguments = asked.arguments.get(one.argument), dict(asked.arguments)
     if isinstance(value, Tensor) and one.text.startswith(("NaN", "infinite", "False")):
         # What stands under a False may be anything, and counts where none is False.
-        floats = {name: tensor for name, tensor in arguments.items() if _is_float(tensor)}
+        floats = {name: tensor for name, tensor in arguments.items() if is_float(tensor)}
         arguments |= {name: tensor.nan_to_num(0.5, 0.5, -0.5) for name, tensor in floats.items()}
         if one.text.startswith("False"):
             arguments[one.argument] = torch.ones_like(value)
@@ -152,10 +152,6 @@ def _holds(one: Feature, asked: Request, ask: Ask) -> bool:
         return True
     right, mine = ask(replace(asked, arguments=arguments))
     return right.error is not None or same_outcome(right, mine)
-
-
-def _is_float(value: Any) -> bool:
-    return isinstance(value, Tensor) and value.is_floating_point()
 
 
 def _of_data(name: str, asked: Request, others: list[Request]) -> int:

@@ -14,7 +14,7 @@ from torch import Tensor
 from ...execution import Outcome, Request, tensors_in
 from ...oracle import shared_reference
 from ...report import EXACT, Rules, close, is_rounding, same_outcome, same_slope
-from ..hypotheses import CHEAP, is_flags
+from ..hypotheses import CHEAP, is_flags, is_float
 from . import sentences as say
 from .signs import Ask, Seen, form_of
 
@@ -128,11 +128,11 @@ def _of_large(asked: Request, right: Outcome, mine: Outcome, ask: Ask) -> str:
 
 
 def _is_broken(value: Any) -> bool:
-    return isinstance(value, Tensor) and value.is_floating_point() and not bool(value.isfinite().all())
+    return is_float(value) and not bool(value.isfinite().all())
 
 
 def _is_large(value: Any) -> bool:
-    return isinstance(value, Tensor) and value.is_floating_point() and bool((value.nan_to_num().abs() > 80).any())
+    return is_float(value) and bool((value.nan_to_num().abs() > 80).any())
 
 
 def _is_right_tamed(asked: Request, given: dict[str, Tensor], most: float, ask: Ask) -> bool:

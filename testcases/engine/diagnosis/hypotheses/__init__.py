@@ -10,6 +10,6 @@ if TYPE_CHECKING:
     from .mutation_bench import CHEAP, Bench, Hypothesis, distance, function_in, words_of
     from .pairs import listed_once, listed_twice
     from .repairs import OwnCode, Repair
-    from .transforms import is_flags, last_true, shifted, up_to_the_last
+    from .transforms import is_flags, is_float, last_true, shifted, up_to_the_last
 
 __getattr__ = face(__name__, __file__)

@@ -151,6 +151,11 @@ def _with_last(flags: Tensor, value: bool) -> Tensor:
     return torch.cat([flags[..., :-1], torch.full_like(flags[..., -1:], value)], -1)
 
 
+def is_float(value: Any) -> bool:
+    """A tensor of floating-point numbers."""
+    return isinstance(value, Tensor) and value.is_floating_point()
+
+
 def is_flags(value: Any) -> bool:
     """A mask, as bool or as 0 and 1 in whole numbers."""
     if not isinstance(value, Tensor) or value.dim() == 0 or value.numel() == 0:
