@@ -20,20 +20,7 @@ logger = logging.getLogger(__name__)
 GLOSSARY = "tutorial/glossary"
 APART = (nodes.reference, nodes.literal, nodes.title, nodes.literal_block, nodes.math, nodes.raw)
 """Inside these nothing is linked."""
-ORDINARY = {
-    "action",
-    "clip",
-    "done",
-    "freeze",
-    "head",
-    "margin",
-    "moments",
-    "process",
-    "return",
-    "score",
-    "state",
-    "value",
-}
+ORDINARY = set("action clip done freeze head margin moments process return score state value".split())
 """Terms that are words of everyday English or code as well: a link would often be wrong."""
 FOLDERS = {"notebooks": "book/made/pictures", "playgrounds": "book/playgrounds/README"}
 

@@ -11,16 +11,14 @@ from solutions.lesson03_policy_gradient import leave_one_out_baseline
 from solutions.lesson07_actor_critic import PolicyAlone, PolicyAndValue, ValueModel, make_reference
 from solutions.lesson09_ppo_trainer import PPOTrainer
 from solutions.lesson13_after_ppo import group_advantages, kl_token_losses, reduce_losses
-from testcases.selfcheck.memory_test import PROMPTS, TokenSum
-from tiny_models.builders import build_causal_lm
+from testcases.selfcheck.memory_test import PROMPTS, TokenSum, small_policy
 
 GROUPS = {"advantages": "rloo", "samples_per_prompt": 3, "whiten_advantages": False}
 BATCH = [prompt for prompt in PROMPTS[:2] for _ in range(3)]
 
 
 def tiny(seed=1):
-    policy = build_causal_lm("gpt2", 12, n_layer=1, n_embd=16, n_head=2, eos_token_id=1, pad_token_id=0, seed=seed)
-    return policy.double()
+    return small_policy(seed).double()
 
 
 def with_critic():

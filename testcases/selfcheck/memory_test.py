@@ -69,8 +69,12 @@ def test_no_copy_of_the_logits_is_kept(monkeypatch):
     assert kept() == 1
 
 
+def small_policy(seed: int = 1, words: int = 12):
+    return build_causal_lm("gpt2", words, n_layer=1, n_embd=16, n_head=2, eos_token_id=1, pad_token_id=0, seed=seed)
+
+
 def small_trainer(kind: type[PPOTrainer] = PPOTrainer, **settings) -> PPOTrainer:
-    policy = build_causal_lm("gpt2", 12, n_layer=1, n_embd=16, n_head=2, eos_token_id=1, pad_token_id=0, seed=1)
+    policy = small_policy()
     torch.manual_seed(0)
     model = PolicyAndValue(policy, ValueModel(make_reference(policy).base_model.requires_grad_(True))).double()
     options = {"num_updates": 2, "batch_size": 5, "max_new_tokens": 6, "num_minibatches": 2, "num_epochs": 2}

@@ -18,9 +18,9 @@ from solutions.lesson07_actor_critic import PolicyAndValue, ValueModel, make_ref
 from solutions.lesson09_ppo_trainer import CheckpointFolder, DivergedError, PPOConfig, PPOTrainer
 from testcases.engine import named_cases
 from testcases.engine.catalog import ROOT
-from tiny_models.builders import build_causal_lm
+from testcases.selfcheck.memory_test import PROMPTS, small_policy
+from testcases.selfcheck.scaling_run import Numbers
 
-PROMPTS = [[5, 6, 7], [8, 9], [10, 11, 5, 6], [4], [7, 7]]
 UPDATES = 5
 FROZEN = Path(__file__).with_name("frozen_run")
 """A checkpoint after 2 of 5 updates, and the metrics of all 5, as the code of 23 November 2026 wrote them."""
@@ -30,11 +30,6 @@ class Killed(BaseException):
     """Ends a run where it stands; nothing catches it."""
 
 
-class Words:
-    def decode(self, ids: list[int], skip_special_tokens: bool) -> str:
-        return " ".join(map(str, ids))
-
-
 def moody_reward(prompts: list[str], responses: list[str]) -> list[float]:
     """Draws from every source of random numbers that a user's function may use."""
     noise = random.random() + numpy.random.rand() + torch.rand(()).item()
@@ -42,7 +37,7 @@ def moody_reward(prompts: list[str], responses: list[str]) -> list[float]:
 
 
 def trainer(log_dir: Path | None = None, **settings) -> PPOTrainer:
-    policy = build_causal_lm("gpt2", 12, n_layer=1, n_embd=16, n_head=2, eos_token_id=1, pad_token_id=0, seed=1)
+    policy = small_policy()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         critic = ValueModel(make_reference(policy).base_model.requires_grad_(True))
@@ -51,7 +46,7 @@ def trainer(log_dir: Path | None = None, **settings) -> PPOTrainer:
     config = PPOConfig(
         stop_token_ids=(1, 2), pad_token_id=0, log_dir=None if log_dir is None else str(log_dir), **options
     )
-    return PPOTrainer(PolicyAndValue(policy, critic), moody_reward, make_reference(policy), config, Words())
+    return PPOTrainer(PolicyAndValue(policy, critic), moody_reward, make_reference(policy), config, Numbers())
 
 
 def seed_everything(seed: int) -> None:

@@ -68,10 +68,10 @@ def make_trainer(reward: Any = None, lora: bool = False, checkpointing: bool = F
         enable_gradient_checkpointing(model)
     defaults = {"max_new_tokens": 7, "batch_size": 7, "num_minibatches": 2, "num_epochs": 2, "learning_rate": 1e-2}
     config = PPOConfig(stop_token_ids=(1, 2, 3), pad_token_id=0, warmup_updates=0, **{**defaults, **settings})
-    return DistributedPPOTrainer(model, reward or TokenSum(), reference, config, _Numbers())
+    return DistributedPPOTrainer(model, reward or TokenSum(), reference, config, Numbers())
 
 
-class _Numbers:
+class Numbers:
     """A tokenizer whose words are the ids themselves."""
 
     def decode(self, ids: list[int], skip_special_tokens: bool) -> str:

@@ -21,8 +21,7 @@ from solutions.lesson09_ppo_trainer import CheckpointFolder, PPOTrainer
 from solutions.lesson11_scaling import DistributedPPOTrainer
 from testcases.engine import named_cases
 from testcases.selfcheck import hub
-from testcases.selfcheck.memory_test import PROMPTS, TokenSum, small_trainer
-from tiny_models.builders import build_causal_lm
+from testcases.selfcheck.memory_test import PROMPTS, TokenSum, small_policy, small_trainer
 
 TOKENS = {"stop_token_ids": (1,), "pad_token_id": 0}
 ERRORS = (ValueError, TypeError, OSError, RuntimeError)
@@ -89,10 +88,6 @@ def test_settings_without_their_names_or_without_tokens_are_one_sentence():
     assert PPOConfig(stop_token_ids=[1], pad_token_id=0, log_dir=Path("log")).log_dir == "log"
 
 
-def smaller():
-    return build_causal_lm("gpt2", 11, n_layer=1, n_embd=16, n_head=2, eos_token_id=1, pad_token_id=0, seed=1)
-
-
 def spoiled(model):
     next(model.parameters()).data[0, 0] = float("nan")
     return model
@@ -126,7 +121,7 @@ PARTS = {
     ),
     "weights-that-are-nan": (lambda t: {"model": spoiled(t.model)}, "expected weights that are finite numbers"),
     "weights-that-are-not-there": (
-        lambda t: {"model": PolicyAndValue(t.policy.to("meta"), ValueModel(smaller().base_model))},
+        lambda t: {"model": PolicyAndValue(t.policy.to("meta"), ValueModel(small_policy(words=11).base_model))},
         "got NaN, infinity or none; load the model again",
     ),
     "schedule-of-nothing": (lambda t: {"schedule": lambda: 1.0}, "expected schedule to be a function with an arg"),
@@ -146,9 +141,9 @@ PARTS = {
     "frozen-model": (lambda t: {"model": freeze(t.model)}, "a model that is frozen whole"),
     "reference-by-name": (lambda t: {"ref_model": "gpt2"}, "make_reference(policy), or None with LoRA, got 'gpt2'"),
     "policy-as-reference": (lambda t: {"ref_model": t.policy}, "expected ref_model to have weights of its own"),
-    "reference-of-fewer-tokens": (lambda t: {"ref_model": smaller()}, "the policy may write, got 11"),
+    "reference-of-fewer-tokens": (lambda t: {"ref_model": small_policy(words=11)}, "the policy may write, got 11"),
     "critic-of-fewer-tokens": (
-        lambda t: {"model": PolicyAndValue(t.policy, ValueModel(smaller().base_model))},
+        lambda t: {"model": PolicyAndValue(t.policy, ValueModel(small_policy(words=11).base_model))},
         "expected the critic to know the 12 tokens",
     ),
     "settings-as-a-dict": (lambda t: {"config": {"seed": 0}}, "from_trl makes one of TRL's), got {'seed': 0}"),
