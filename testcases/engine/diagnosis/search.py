@@ -46,10 +46,10 @@ MAX_PARTLY, MOST_PARTS, LEAST_ASKED = 2**14, 8, 20
 many hypotheses are asked."""
 SHARE = 3
 """A cause of fewer than one in so many wrong examples may agree with them by chance."""
-MAX_REPAIR, LEAST_REPAIRS = 2**18, 128
+MAX_REPAIR, LEAST_REPAIRS = 2**18, 96
 """Calls to which the edits of a student's code may lead, and how many are tried however slow a question is."""
-MOST_TWICE = 24
-"""Edits that are tried two at a time."""
+MOST_TWICE, MOST_IN_SCENARIOS = 24, 128
+"""Edits that are tried two at a time, and how many of these pairs where a question is a whole scenario."""
 NEARBY, MAX_NEARBY = 3, 2**17
 """Questions near the failed one, on which a cause of this one has to agree; calls to which pairs may lead there."""
 MAX_SEARCHES = 2
@@ -304,7 +304,8 @@ def repaired_by(
     repairs = own.repairs(surplus)[:most]
     after = ((own.after(first), first) for first in (repairs[:MOST_TWICE] if wrong else ()))
     twice = ((code, (first, second)) for code, first in after for second in code.repairs(surplus)[:MOST_TWICE])
-    for code, edits in itertools.chain(((own, (one,)) for one in repairs), itertools.islice(twice, most // 4)):
+    pairs = itertools.islice(twice, min(most // 4, MOST_IN_SCENARIOS) if failing[0].scenario else most // 4)
+    for code, edits in itertools.chain(((own, (one,)) for one in repairs), pairs):
         if own.is_tired or code.is_tired:
             break
         if fixes(code, edits[-1], [failing])[0]:
