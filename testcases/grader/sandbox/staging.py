@@ -63,7 +63,10 @@ def lay_out(folder: Path, lessons: Iterable[str] = ()) -> Course:
         if any((TESTCASES / lesson).glob("scenarios_behind.py")):
             _lay_out_tree(folder / BARE, lesson, "")
         for exercise in read_lesson(lesson).exercises if lesson in OWN_PROCESS else ():
-            _lay_out_own(folder / "own" / exercise / lesson, lesson, exercise)
+            own = folder / "own" / exercise / lesson
+            own.mkdir(parents=True)
+            for path in sorted((SOLUTIONS / lesson).glob("*.py")):
+                (own / path.name).write_text(emptied(path, [exercise]), "utf-8")
     # What a worker imports by itself, it imports again and again.
     _compile([*folder.glob("own/*/*/*.py"), *folder.glob("*/testcases/*/*.py")])
     for path in (folder, *folder.rglob("*")):
@@ -112,13 +115,6 @@ def _lay_out_tree(tree: Path, lesson: str, first: str) -> None:
             target = tree / "solutions" / name / path.name
             target.parent.mkdir(exist_ok=True)
             target.write_text(stub(path) if hidden else path.read_text("utf-8"), "utf-8")
-
-
-def _lay_out_own(folder: Path, lesson: str, exercise: str) -> None:
-    """The lesson's reference without one exercise."""
-    folder.mkdir(parents=True)
-    for path in sorted((SOLUTIONS / lesson).glob("*.py")):
-        (folder / path.name).write_text(emptied(path, [exercise]), "utf-8")
 
 
 def fingerprint(*extra: str) -> str:

@@ -297,7 +297,10 @@ def _attempts(found: Class, assignment: Assignment) -> Class:
     """One of each student's submissions counts: the best, or the last."""
     problems = [*found.problems]
     chosen: dict[str, MarkSheet | None] = {}
-    for group in _of_each_student(found):
+    groups: dict[object, list[MarkSheet]] = {}
+    for sheet in found.sheets:
+        groups.setdefault(_student(found, sheet), []).append(sheet)
+    for group in groups.values():
         if len(group) == 1 or not _have_one_mark(found, group, assignment):
             continue
         order = [_rank(sheet, assignment) for sheet in group]
@@ -313,13 +316,6 @@ def _have_one_mark(found: Class, sheets: Sequence[MarkSheet], assignment: Assign
     """Whether these are attempts of somebody: the assignment or the system says that there are such."""
     is_one = len({_student(found, sheet) for sheet in sheets}) == 1
     return is_one and bool(assignment.attempts or are_attempts(sheets))
-
-
-def _of_each_student(found: Class) -> list[list[MarkSheet]]:
-    groups: dict[object, list[MarkSheet]] = {}
-    for sheet in found.sheets:
-        groups.setdefault(_student(found, sheet), []).append(sheet)
-    return list(groups.values())
 
 
 def _student(found: Class, sheet: MarkSheet) -> object:

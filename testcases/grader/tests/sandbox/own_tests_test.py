@@ -140,11 +140,6 @@ HOSTILE = {
                 return by_oracle(space["compute_gae"])
         assert False
     """,
-    "patched-compile": "by_text(builtins.kept)",
-    "patched-exec": "by_text(builtins.kept)",
-    "patched-json": "by_text(builtins.kept)",
-    "patched-scenarios": "by_text(builtins.kept)",
-    "an-audit-hook": "by_text(builtins.kept)",
     "closure": """
         cells = [cell.cell_contents for cell in compute_gae.__closure__]
         (function,) = [one for one in cells if callable(one) and one.__name__ == "compute_gae"]
@@ -167,8 +162,6 @@ HOSTILE = {
                 pass
     """,
     "exit": "os._exit(0)",
-    "an-import-hook": "by_text(builtins.kept)",
-    "at-the-end": "by_text(builtins.kept)",
     "environments-and-commands": """
         for number in filter(str.isdigit, os.listdir("/proc")):
             for file in ("environ", "cmdline", "stack"):
@@ -296,6 +289,7 @@ def hook(event, args):
 sys.addaudithook(hook)
 """,
 }
+HOSTILE |= dict.fromkeys(BEFORE, "by_text(builtins.kept)")
 
 
 @pytest.fixture(scope="module")
