@@ -89,6 +89,8 @@ INNER = (
 )
 INNER += (types.ModuleType, type, pytest.ExceptionInfo, pytest.WarningsRecorder, functools.partial)
 OF_TUPLES = {"_asdict", "_fields", "_replace"}
+OF_ANSWERS = {"advantages", "returns"}
+"""Names that compute_gae's docstring gives to the parts of its answer; the other three return a tensor."""
 PLAIN = {"__init__", "__call__", "__post_init__", "__name__"}
 """Methods of a helper class, and the name of the file: with no module or object in front of them they lead nowhere."""
 BASES = {"NamedTuple", "Exception", "object"}
@@ -209,7 +211,7 @@ def _found(node: ast.AST) -> str:
 @functools.cache
 def known() -> frozenset[str]:
     """The attributes that values, operations of torch and modules that only compute have: what a test may ask for."""
-    found = {*OF_TORCH, *OF_PYTEST, *OF_TUPLES}.union(*PARTS.values())
+    found = {*OF_TORCH, *OF_PYTEST, *OF_TUPLES, *OF_ANSWERS}.union(*PARTS.values())
     results = [kind for kind in vars(torch.return_types).values() if isinstance(kind, type)]
     for place in (*VALUES, *PURE, torch._C._VariableFunctions, torch.linalg, torch.special):
         found |= {name for name in dir(place) if not isinstance(getattr(place, name, None), ModuleType)}

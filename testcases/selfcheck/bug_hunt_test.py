@@ -1,5 +1,7 @@
 """Lesson 10's bank of implementations, and what tests of several kinds earn on it."""
 
+import importlib
+import inspect
 import json
 import subprocess
 import sys
@@ -19,7 +21,7 @@ from testcases.engine.suite import Engine, cases_of, shared_reference
 from testcases.lesson10_bug_hunt import bank
 from testcases.lesson10_bug_hunt.grading import behind, grade
 from testcases.lesson10_bug_hunt.probes import PROBES
-from testcases.lesson10_bug_hunt.rules import problem
+from testcases.lesson10_bug_hunt.rules import OF_ANSWERS, foreign, problem
 from testcases.lesson10_bug_hunt.runs import clear_run, run
 
 LESSON = "lesson10_bug_hunt"
@@ -127,6 +129,8 @@ def test_tests_that_look_at_nothing_or_at_shapes_earn_less_than_a_tenth(function
         "match compute_gae:\n        case object(__closure__=cells):\n            pass",
         "functools.update_wrapper(print, compute_gae, assigned=('__code__',))",
         "compute_gae(x).advantages.grad_fn.next_functions",
+        "compute_gae.returns.__globals__",
+        "compute_gae(x).deltas",
         "torch.from_file('x', shared=True, size=9)",
         "from math import pi as __builtins__",
         "with torch.autograd.detect_anomaly(): pass",
@@ -171,6 +175,7 @@ def test_no_way_leads_from_a_test_to_the_implementation(line: str):
     "line",
     [
         "assert compute_gae(x)._asdict() == {} and compute_gae(x)._fields == ()",
+        "found = compute_gae(x)\n    assert torch.equal(found.returns, found.advantages + x)",
         "import torch.nn.functional as F; F.pad(x, (0, 1)); torch.testing.assert_close(x, x)",
         "from torch.autograd import gradcheck; from torch.testing import assert_close; gradcheck(compute_gae, x)",
         "with pytest.raises(ValueError, match='gamma') as caught: pass\n    assert 'x' in str(caught.value)",
@@ -197,6 +202,23 @@ def test_what_tests_are_made_of_breaks_no_rule(line: str):
     head = "from contextlib import suppress\nfrom dataclasses import dataclass\n"
     head += "import copy, functools, itertools, math, random, typing"
     assert problem(f"{head}{GAE}{line}\n", "compute_gae") == ""
+
+
+def test_an_answer_may_be_read_by_the_names_of_its_docstring_and_by_no_other():
+    named: set[str] = set()
+    for function, (lesson, _) in bank.FAMILIES.items():
+        written = getattr(importlib.import_module(f"solutions.{lesson}"), function)
+        fields = getattr(inspect.signature(written, eval_str=True).return_annotation, "_fields", ())
+        assert all(name in inspect.getdoc(written) for name in fields)
+        named |= {*fields}
+    assert named == OF_ANSWERS and not named & foreign()
+
+
+def test_parts_read_by_name_earn_what_parts_read_by_place_do():
+    by_name = f"{GAE}assert {ONE}.advantages.item() == pytest.approx(0.99)\n"
+    by_place = by_name.replace(".advantages", "[0]")
+    found = [verdict("compute_gae", source, bank.wrong("compute_gae")) for source in (by_name, by_place)]
+    assert found[0] == found[1] and any(found[0]["refused"]) and not all(found[0]["refused"])
 
 
 def test_a_rule_broken_in_one_test_costs_no_other_function():
