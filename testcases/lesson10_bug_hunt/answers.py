@@ -75,7 +75,7 @@ class BoundedError(Wrong, of="bounded_error"):
         return (held - targets.detach()).square().mean() / 2
     """)
     """an estimate that moved far in the wrong direction has no gradient to come back with"""
-    only_the_free_error = instead("return (estimates - targets.detach()).square().mean() / 2")
+    a_large_move_still_gains = instead("return (estimates - targets.detach()).square().mean() / 2")
     """moving further than the room still gains something"""
     mean_of_both = edit(
         "torch.where(free_error > held_error, free_error, held_error).mean() / 2",
