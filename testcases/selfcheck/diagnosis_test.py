@@ -184,6 +184,32 @@ set_peft_model_state_dict(policy, weights, adapter_name=REFERENCE)
 policy.set_adapter(name)
 return policy.train()
 """
+ADDED_BACKWARDS = """
+step = (self.target / current - 1) * n_steps / self.horizon
+self.value = self.value + max(-0.2, min(0.2, step))
+"""
+NOT_MASKED = """
+ids, visible = torch.cat([input_ids, generation.responses], 1), torch.cat([attention_mask.bool(), generation.mask], 1)
+start, mask, log_probs = input_ids.shape[1], generation.mask, generation.log_probs
+with evaluation_mode(model), reference_mode(model.policy) if reference is None else nullcontext(reference) as frozen:
+    logits, values = response_logits(frozen, ids, visible, start), model.response_values(ids, visible, start)
+ref_log_probs = gather_log_probs(logits, generation.responses, config.temperature).masked_fill(~mask, 0.0)
+scores = score(ids, visible, start).clamp(-config.clip_score, config.clip_score)
+scores = penalize_missing_stop(scores, generation.responses, config.stop_token_ids, config.missing_stop_penalty)
+rewards = compute_rewards(scores, ref_log_probs, log_probs, mask, kl_coef)
+advantages, returns = compute_response_gae(rewards, values, mask, config.gamma, config.lam)
+advantages = masked_whiten(advantages, mask)
+return Experience(ids, visible, mask, log_probs, ref_log_probs, values, scores, rewards, advantages, returns)
+"""
+MEANS_AVERAGED = """
+count, mean = moments[:, 0].sum(), moments[:, 1].mean()
+squares = moments[:, 2].sum() + ((moments[:, 1] - mean) ** 2).sum()
+return torch.stack([count, mean, squares / count])
+"""
+SHIFTED_BACKWARDS = """
+found = logits[:, 1:].log_softmax(-1).gather(-1, input_ids[:, :-1].unsqueeze(-1)).squeeze(-1)
+return (found * loss_mask[:, 1:]).sum() / loss_mask[:, 1:].numel()
+"""
 NOT_SAID = [
     (8, "Experience.rows", instead(THE_FIRST_ROW_CUTS), "cut to the shortest response"),
     (8, "generate", instead(NEVER_STOPS), "off by one"),
@@ -285,6 +311,11 @@ UNLISTED = [
     (5, "ppo_statistics", edit("ratio.max().item()", "max(ratio.flatten().tolist())"), "by Python's min and max"),
     (9, "PPOTrainer.optimiser_step", edit("self.config.max_grad_norm", "2 * self.config.max_grad_norm"),
      "a factor or divisor too many"),
+    (6, "AdaptiveKLController.update", instead(ADDED_BACKWARDS), "with a larger `target_kl` the answer must fall"),
+    (8, "evaluate_responses", instead(NOT_MASKED), "`values` must be 0 where `mask`"),
+    (9, "PPOTrainer.save_checkpoint", edit("self._state()", 'self._state() | {"optimizer": {}}'), "each part whole"),
+    (11, "merge_moments", instead(MEANS_AVERAGED), "one more in `moments[..., 2]` adds 0.6667 to answer[2]"),
+    (12, "sft_loss", instead(SHIFTED_BACKWARDS), "on `logits[:, 1]`, and must depend on `logits[:, 0]`"),
     (12, "train_policy", edit("copy.deepcopy(sft.policy)", "copy.deepcopy(sft.policy.base_model)"), "has no head"),
 ]  # fmt: skip
 

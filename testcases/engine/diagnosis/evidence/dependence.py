@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from ...catalog import region_text
-from ...execution import Outcome, Request, copy_plain, fields_of
+from ...execution import Outcome, Request, copy_plain, fields_of, leaves
 from ...oracle import shared_reference
 from ...report import Rules, alike, close
 from ..hypotheses import CHEAP, is_flags, is_float, words_of
@@ -32,9 +32,16 @@ OTHER = 7.3
 
 def facts(failing: Request, wrong: Sequence[Request], good: Sequence[Request], ask: Ask) -> Iterator[str]:
     """Sentences about the code, the surest first. `wrong`, `good`: ordinary examples that are so."""
-    questions = [_tame(one) for one in (failing, *_telling(wrong)) if one.seconds <= CHEAP]
-    seen = [_Seen(one, ask) for one in questions[:MOST_QUESTIONS]]
-    seen = [one for one in seen if one.tells]
+    found = _of_parts(failing, wrong, good, ask)
+    if first := next(found, ""):
+        yield first
+        yield from found
+    else:
+        yield from _of_all(failing, wrong, ask)
+
+
+def _of_parts(failing: Request, wrong: Sequence[Request], good: Sequence[Request], ask: Ask) -> Iterator[str]:
+    seen = _asked(failing, wrong, ask)
     if not seen:
         return
     direct = [one for one in seen if not one.asked.scenario]
@@ -47,8 +54,22 @@ def facts(failing: Request, wrong: Sequence[Request], good: Sequence[Request], a
         if text := _first(text for one in direct for text in tell(one)):
             yield text
             break
-    if text := _first(text for one in direct for text in _zeros(one)):
+    if text := _first(_zeros(seen)):
         yield text
+
+
+def _of_all(failing: Request, wrong: Sequence[Request], ask: Ask) -> Iterator[str]:
+    """Of a draft that is wrong in everything: what the whole answer depends on, and which way."""
+    seen = _asked(failing, wrong, ask)
+    if text := _first(text for one in seen if not one.asked.scenario for text in _columns(one)):
+        yield text
+    yield from _directions(seen)
+
+
+def _asked(failing: Request, wrong: Sequence[Request], ask: Ask) -> list["_Seen"]:
+    questions = [_tame(one) for one in (failing, *_telling(wrong)) if one.seconds <= CHEAP]
+    seen = (_Seen(one, ask) for one in questions[:MOST_QUESTIONS])
+    return [one for one in seen if one.tells]
 
 
 def _first(texts: Iterator[str]) -> str:
@@ -84,6 +105,11 @@ class _Seen:
         self.right, self.mine = ask(asked)
 
     @property
+    def parts(self) -> Parts:
+        """Of the right answer."""
+        return parts_of(self.right)
+
+    @property
     def tells(self) -> bool:
         return not (self.right.error or self.mine.error)
 
@@ -110,16 +136,23 @@ def _padding(seen: _Seen) -> Iterator[str]:
             yield say.PADDING_ENTERS.format(name)
 
 
-def _zeros(seen: _Seen) -> Iterator[str]:
-    """An answer that must be 0 where a mask is False."""
-    right, mine = seen.right.value, seen.mine.value
-    for name, mask in seen.asked.arguments.items():
-        if "mask" not in name or not isinstance(mask, Tensor) or not is_flags(mask):
-            continue
-        if isinstance(right, Tensor) and isinstance(mine, Tensor) and mine.shape == right.shape == mask.shape:
-            off = ~mask.bool()
-            if bool(off.any()) and not bool(right[off].any()) and bool((mine[off] != 0).any()):
-                yield say.MUST_BE_0.format(name)
+def _zeros(seen: Sequence[_Seen]) -> Iterator[str]:
+    """A part of the answer that must be 0 where a mask is False, as it is in all questions."""
+    for name, part in dict.fromkeys((name, part) for one in seen for name in one.asked.arguments for part in one.parts):
+        pairs = [pair for one in seen if (pair := _under(one, name, part))]
+        if len(pairs) >= min(MUST, len(seen)) and not any(bool(due.any()) for due, _ in pairs):
+            if any(bool((got != 0).any()) for _, got in pairs):
+                yield say.MUST_BE_0.format(f"`{part.name}`" if part.name else "the answer", name)
+
+
+def _under(seen: _Seen, name: str, part: Part) -> tuple[Tensor, Tensor] | None:
+    """What both answers say where a mask of their shape is False."""
+    mask, due, got = seen.asked.arguments.get(name), seen.parts.get(part), parts_of(seen.mine).get(part)
+    if "mask" not in name or not is_flags(mask) or part.kind is not Kind.VALUE or bool(mask.bool().all()):
+        return None
+    if not all(isinstance(one, Tensor) and one.shape == mask.shape for one in (due, got)):
+        return None
+    return due[~mask.bool()], got[~mask.bool()]
 
 
 # Rows
@@ -195,11 +228,18 @@ def _other_factors(seen: _Seen) -> Iterator[tuple[str, float]]:
                     one, other = float(due[tuple(place)]), float(got[tuple(place)])
                     if f"{one:.4g}" == f"{other:.4g}":
                         continue
-                    at = f" at step {place[-1]}" if due.dim() == tensor.dim() else " in the answer"
-                    text = say.COUNTS.format(name, step, f"{other:.4g}", at + _of(part), f"{one:.4g}")
+                    text = _counted(name, step, part, place, due.dim() == tensor.dim())
+                    text = text.format(f"{other:.4g}", f"{one:.4g}")
                     # Where the fewest steps lie between, other mistakes have the least to say.
                     found.append(((abs(place[-1] - step), -step), text, other / one))
         yield from ((text, ratio) for _, text, ratio in sorted(found, key=lambda one: one[0]))
+
+
+def _counted(name: str, step: int, part: Part, place: list[int], is_step: bool) -> str:
+    """The sentence, without its two factors: where the answer is of another form, the last dimension may be no time."""
+    if place and not is_step:
+        return say.ADDS.format(name, step, f"{part.name or 'answer'}{place}")
+    return say.COUNTS.format(name, step, (f" at step {place[-1]}" if place else " in the answer") + _of(part))
 
 
 def _grown(tensor: Tensor, step: int, size: float) -> Tensor:
@@ -366,3 +406,57 @@ def _short(value: Any) -> str:
     return f"{value:g}" if isinstance(value, (int, float)) and not isinstance(value, bool) else (
         str(value) if isinstance(value, bool) else ""
     )  # fmt: skip
+
+
+# Where all is wrong
+
+
+def _columns(seen: _Seen) -> Iterator[str]:
+    """Columns of an argument on which the answer must depend, and others on which it does."""
+    for name, tensor in seen.asked.arguments.items():
+        if not is_float(tensor) or tensor.dim() < 2 or not 1 < tensor.shape[1] <= MOST_STEPS:
+            continue
+        answers = [seen.changed(**{name: _with_column(tensor, i)}) for i in range(tensor.shape[1])]
+        due, got = (
+            [i for i, both in enumerate(answers) if both and not alike(before.value, both[which].value)]
+            for which, before in enumerate((seen.right, seen.mine))
+        )
+        if due and got and due != got:
+            mine, right = (" and ".join(f"`{name}[:, {i}]`" for i in columns) for columns in (got, due))
+            is_shifted = due in ([i + 1 for i in got], [i - 1 for i in got])
+            yield say.COLUMNS.format(mine, right) + (say.SHIFTED if is_shifted else "")
+
+
+def _with_column(tensor: Tensor, column: int) -> Tensor:
+    """Not by the same number everywhere, of which a softmax sees nothing."""
+    other = tensor.clone()
+    other[:, column] = other[:, column] * 1.3 + torch.linspace(0.4, 0.9, tensor.shape[-1], dtype=tensor.dtype)
+    return other
+
+
+def _directions(seen: Sequence[_Seen]) -> Iterator[str]:
+    """Options that move every number the other way than they must."""
+    for name in dict.fromkeys(name for one in seen for name in one.asked.arguments):
+        signs = [pair for one in seen for pair in _signs(one, name)]
+        if len(signs) >= MUST and len({*signs}) == 1 and sum(signs[0]) == 0:
+            yield say.OTHER_WAY.format(name, *(("rise", "falls") if signs[0][0] > 0 else ("fall", "rises")))
+
+
+def _signs(seen: _Seen, name: str) -> list[tuple[int, int]]:
+    """Which way the numbers of both answers go with a larger option, where both go."""
+    value = seen.asked.arguments.get(name)
+    answers = seen.changed(**{name: 1.1 * value + 1e-3}) if type(value) is float else None
+    if not answers:
+        return []
+    due, got = (_way(*pair) for pair in zip((seen.right, seen.mine), answers, strict=True))
+    return [(a, b) for a, b in zip(due, got, strict=True) if a and b] if len(due) == len(got) else []
+
+
+def _way(before: Outcome, after: Outcome) -> list[int]:
+    old, new = (torch.cat([torch.zeros(0), *map(torch.flatten, _floats(one))]) for one in (before, after))
+    return [] if old.shape != new.shape else torch.where(close(old, new, ROUGH), 0, (new - old).sign()).int().tolist()
+
+
+def _floats(outcome: Outcome) -> Iterator[Tensor]:
+    numbers = (torch.as_tensor(one) for _, one in leaves(outcome.value) if is_float(one) or type(one) is float)
+    return (one.double() for one in numbers)

@@ -89,6 +89,7 @@ CAUSES: tuple[tuple[str, str], ...] = (
         r"takes (from )?\d+ (to \d+ )?positional arguments? but \d+ (was|were) given",
         "a call passes more by place than the function takes so: pass it by name",
     ),
+    (r"loading it failed: '\w+'$", "the file has no part of that name: save all of `_state()`, each part whole"),
     (r"too many indices for tensor", "`x[:, i]` counts from the first dimension, and `x[..., i]` from the last"),
     (r"selected index k out of range", "`topk` for more entries than there are: at most the size of that dimension"),
     (r"division by zero|float division", "something is divided by a count that may be 0 here"),

@@ -67,13 +67,14 @@ WRONG_WITH = "right with `{}` = {}, wrong with {}"
 PADDING_ENTERS = (
     "padding enters: what stands where `{}` is False changes the answer. Select the real tokens first, then compute"
 )
-MUST_BE_0 = "the answer is 0 where `{}` is False, and here it is not"
+MUST_BE_0 = "{} must be 0 where `{}` is False, and here it is not"
 ROWS_MEET = "the rows run into each other: other numbers in row {} change {} as well"
 RIGHT_ALONE = (
     "row {} is right by itself and wrong below the others: does a loop over rows end, or return, too early, is "
     "something of the rows before kept, or do the rows come back in another order?"
 )
-COUNTS = "`{}` at step {} counts {} times{}; it must count {} times (steps count from 0)"
+COUNTS = "`{}` at step {} counts {{}} times{}; it must count {{}} times (steps count from 0)"
+ADDS = "one more in `{}[..., {}]` adds {{}} to {}; it must add {{}}"
 SIGN = ": is a sign wrong?"
 FACTOR_MISSING = ": is it to be multiplied by {}?"
 FACTOR_TWICE = ": is it multiplied by {} once too often?"
@@ -82,6 +83,9 @@ TOO_MANY_STEPS = "is something summed, averaged or carried over steps that belon
 NO_STEP = "is it left out there, cut off by a clamp, or written over?"
 TOO_FEW_STEPS = "which steps does the loop, or the slice, leave out, or what does it not carry on?"
 OTHER_STEPS = "in which order does the loop run, and is something shifted by one?"
+COLUMNS = "the answer depends on {}, and must depend on {}"
+SHIFTED = ": is a slice off by one?"
+OTHER_WAY = "with a larger `{}` the answer must {}, and it {}: is a sign, or a quotient, the wrong way round?"
 UNUSED = "`{}` changes nothing{}: is it used?"
 
 
