@@ -377,6 +377,8 @@ class PenalizeMissingStop(Wrong, of="penalize_missing_stop"):
     """the last column is not checked: a stop token there counts, too"""
     first_column_overlooked = first("responses = responses[:, 1:]")
     """the first column is not checked: a response may stop at once"""
+    padding_cut_off_first = first("responses = responses.masked_fill((responses == 0).cumsum(dim=1) > 0, -1)")
+    """nothing after the first 0 is looked at: 0 may be an ordinary token, and a stop in the padding counts as well"""
     one_stop_for_the_batch = edit("any(dim=1)", "any()")
     """one stop token anywhere in the batch counts for all rows: check each row separately"""
     all_penalized = instead("return scores - penalty")

@@ -178,6 +178,7 @@ def test_compute_rewards_carries_no_gradient():
         "a-stop-in-the-last-column": ([[5, 6, 2]], (2, 3), [4.0], [4.0]),
         "a-stop-then-padding": ([[5, 2, 0]], (2, 3), [4.0], [4.0]),
         "a-stop-at-once": ([[2, 0, 0]], (2, 3), [4.0], [4.0]),
+        "a-stop-in-the-padding": ([[5, 0, 2]], (2, 3), [4.0], [4.0]),
         "any-of-the-stop-tokens-counts": ([[5, 3, 0]], (2, 3), [4.0], [4.0]),
         "without-a-stop-the-penalty-is-subtracted": ([[5, 6, 7]], (2, 3), [4.0], [2.5]),
         "from-a-bad-score-too": ([[5, 6, 7]], (2,), [-4.0], [-5.5]),

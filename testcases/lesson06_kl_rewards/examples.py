@@ -107,6 +107,8 @@ def _penalties(draw: torch.Generator) -> list[Request]:
     padded = torch.tensor([[5, 2, 2, 2], [5, 6, 4, 4], [2, 2, 2, 2], [4, 5, 6, 2]])
     found.append(request(penalize_missing_stop, normal_from(draw, 4), padded, (2,), 0.75, grad_of="scores"))
     found.append(request(penalize_missing_stop, normal_from(draw, 4).float(), padded, (2,), 0.75))
+    behind = torch.tensor([[5, 0, 2], [0, 6, 5]])
+    found.append(request(penalize_missing_stop, torch.tensor([0.7, -0.3]).double(), behind, (2,), 0.75))
     return found
 
 

@@ -343,6 +343,21 @@ class DpoLoss(Wrong, of="dpo_loss"):
     """chosen and rejected are swapped: the worse response is made more likely"""
     reference_added = edit("(rejected - ref_rejected.detach())", "(rejected + ref_rejected.detach())")
     """one of the two references is added: both are subtracted from their own response"""
+    probabilities_subtracted = edit(
+        "(chosen - ref_chosen.detach()) - (rejected - ref_rejected.detach())",
+        "(chosen.exp() - ref_chosen.detach().exp()) - (rejected.exp() - ref_rejected.detach().exp())",
+    )
+    """probabilities are subtracted: the score of a response is a logarithm, so log-probabilities are"""
+    ratios_not_their_logarithms = edit(
+        "(chosen - ref_chosen.detach()) - (rejected - ref_rejected.detach())",
+        "(chosen - ref_chosen.detach()).exp() - (rejected - ref_rejected.detach()).exp()",
+    )
+    """the ratio of two probabilities: the score is its logarithm, so nothing is to be exponentiated"""
+    logarithm_taken_twice = edit(
+        "(chosen - ref_chosen.detach()) - (rejected - ref_rejected.detach())",
+        "torch.log(chosen / ref_chosen.detach()) - torch.log(rejected / ref_rejected.detach())",
+    )
+    """the logarithm of what are log-probabilities already: subtract them"""
     beta_outside = edit("-logsigmoid(beta * margin).mean()", "-beta * logsigmoid(margin).mean()")
     """beta stands outside of the logarithm: it scales the margin"""
     beta_divides = edit("beta * margin", "margin / beta")
