@@ -147,10 +147,11 @@ def _zeros(seen: Sequence[_Seen]) -> Iterator[str]:
 
 def _under(seen: _Seen, name: str, part: Part) -> tuple[Tensor, Tensor] | None:
     """What both answers say where a mask of their shape is False."""
-    mask, due, got = seen.asked.arguments.get(name), seen.parts.get(part), parts_of(seen.mine).get(part)
+    mask: Any = seen.asked.arguments.get(name)
+    due, got = seen.parts.get(part), parts_of(seen.mine).get(part)
     if "mask" not in name or not is_flags(mask) or part.kind is not Kind.VALUE or bool(mask.bool().all()):
         return None
-    if not all(isinstance(one, Tensor) and one.shape == mask.shape for one in (due, got)):
+    if not (isinstance(due, Tensor) and isinstance(got, Tensor) and due.shape == got.shape == mask.shape):
         return None
     return due[~mask.bool()], got[~mask.bool()]
 
