@@ -5,6 +5,7 @@ import inspect
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,18 @@ from solutions.lesson10_bug_hunt import diagnose
 from testcases.engine import CheckFailed, named_cases
 from testcases.engine.catalog import ROOT, TUTORIAL, Exercise
 from testcases.engine.diagnosis import NoExplanation
-from testcases.engine.execution import solutions_changed
+from testcases.engine.diagnosis.evidence import broken
+from testcases.engine.execution import Outcome, Request, solutions_changed
+from testcases.engine.oracle import (
+    NamedChange,
+    WrongAnswer,
+    edit,
+    examples,
+    right_answers,
+    suspects,
+    with_change,
+    wrong_answers,
+)
 from testcases.engine.report import same_outcome
 from testcases.engine.student import own_tests
 from testcases.engine.suite import Engine, cases_of, shared_reference
@@ -436,12 +448,49 @@ def test_a_suite_that_takes_only_worth_from_the_engine_gets_handles():
 
 
 @named_cases(
-    "old, new, is_told",
-    {"as-handed-out": ("torch.minimum", "torch.maximum", False), "another-mistake": ("merits.sign()", "1.0", True)},
-)
-def test_a_wrong_repair_without_a_known_cause_reads_the_invariant(old: str, new: str, is_told: bool):
-    path = f"{LESSON}/pessimism.py"
+    "file, exercise, old, new, told",
+    {
+        "as-handed-out": ("pessimism", "pessimistic_gain", "torch.minimum", "torch.maximum", ""),
+        "another-mistake": ("pessimism", "pessimistic_gain", "merits.sign()", "1.0", "while no ratio is out"),
+        "none-broken": ("bounded", "bounded_error", ".where(free_error > held_error, free_error, held_error).mean()",
+                        ".maximum(free_error.mean(), held_error.mean())", ""),
+    },
+)  # fmt: skip
+def test_a_wrong_repair_without_a_known_cause_reads_an_invariant_that_it_breaks(
+    file: str, exercise: str, old: str, new: str, told: str
+):
+    path = f"{LESSON}/{file}.py"
     source = (ROOT / "solutions" / path).read_text("utf-8").replace(old, new)
     with Engine(solutions_changed(LESSON, {path: source}), reference=shared_reference()).active():
-        told = [str(verdict) for case in cases_of(LESSON, "pessimistic_gain") if (verdict := case.run())]
-    assert told and ("Must hold: each token gains" in told[0]) == is_told
+        said = [str(verdict) for case in cases_of(LESSON, exercise) if (verdict := case.run())]
+    assert said and told in said[0] and ("Must hold:" in said[0]) == bool(told)
+
+
+SUSPECTS = suspects(LESSON)
+UNLISTED = {
+    "logged_before_the_update": edit(
+        '(batch["target"] - critic).square()', '(batch["target"] - rate * batch["target"].mean(dim=0)).square()'
+    ),
+    "never_negative": edit("torch.stack(entropies)", "-torch.stack(entropies)"),
+}
+"""What breaks an invariant that no listed answer breaks."""
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("exercise", SUSPECTS)
+def test_right_repairs_keep_all_invariants_and_each_is_broken_by_a_wrong_one(exercise: str):
+    def is_broken(invariant: Any, answer: NamedChange) -> bool:
+        subject, alone = with_change(LESSON, answer), replace(SUSPECTS[exercise], invariants=(invariant,))
+
+        def both(asked: Request) -> tuple[Outcome, Outcome]:
+            return shared_reference().evaluate(asked), subject.evaluate(asked)
+
+        return bool(broken(alone, examples(LESSON, exercise), both))
+
+    right, wrong = ([one for one in of(LESSON) if one.exercise == exercise] for of in (right_answers, wrong_answers))
+    for invariant in SUSPECTS[exercise].invariants:
+        unlisted = [
+            WrongAnswer(exercise, "unlisted", "", "", UNLISTED[name]) for name in UNLISTED if name == invariant.__name__
+        ]
+        assert not any(is_broken(invariant, one) for one in right), invariant.__name__
+        assert any(is_broken(invariant, one) for one in (*wrong, *unlisted)), invariant.__name__

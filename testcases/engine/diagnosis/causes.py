@@ -95,7 +95,7 @@ class InParts:
 
 @dataclass(frozen=True)
 class Invariant:
-    """What a right repair of a suspect keeps: no cause, and said where none is known."""
+    """What a right repair of a suspect keeps, and this one breaks: said where no cause is known."""
 
     text: str
 

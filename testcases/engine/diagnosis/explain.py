@@ -13,7 +13,7 @@ from ..oracle import Change, Reference, WrongAnswer, cost_of, examples, kept, re
 from ..report import same_outcome
 from .by_part import Parts, Share, agreement
 from .causes import Cause, Diagnosis, Evidence, InParts, Invariant, Listed, Location, Repaired, Source
-from .evidence import KEPT, Seen, cause_of_error, cause_shown, facts, names_in, where
+from .evidence import KEPT, Seen, broken, cause_of_error, cause_shown, facts, names_in, where
 from .hypotheses import CHEAP, Hypothesis, OwnCode, distance, function_in, words_of
 from .search import LEAST_REPAIRS, MAX_FAILED, MAX_REPAIR, MAX_SEARCHES, Failed, Search, bench_of, repaired_by
 
@@ -111,7 +111,8 @@ class Explanation:
             if repaired and self._is_own(request, repaired):
                 shown = _evidence(Source.ANSWER, f"something in {repaired.place}, is not right yet")
         if not (near or shown) and (suspect := suspects(request.lesson).get(request.exercise)):
-            return (Invariant(suspect.invariant),)
+            questions = [request, *self._wrong_of(request.lesson, request.exercise)]
+            return (Invariant(text),) if (text := broken(suspect, questions, self._both)) else ()
         return (*([near] if near else []), *shown)
 
     def _of_this(

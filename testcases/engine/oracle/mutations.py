@@ -73,8 +73,9 @@ class NamedChange:
     """Heading in the lesson's README that says it."""
     change: Change | Callable[..., Any]
     """The change of the exercise's region, or a function in place of the exercise."""
-    invariant: str = ""
-    """Of a suspect: what holds for each right repair, the docstring of its class."""
+    invariants: tuple[Callable[..., bool], ...] = ()
+    """Of a suspect: what each right repair keeps. A docstring says what; the arguments and a function that asks with
+    others tell whether."""
 
 
 class WrongAnswer(NamedChange):
@@ -96,17 +97,19 @@ class _Bank:
 
     def __init_subclass__(cls, of: str = "") -> None:
         lesson = cls.__module__.split(".")[1] if of else ""
-        for name, change in list(vars(cls).items()) if of else []:
+        members = list(vars(cls).items()) if of else []
+        kept = tuple(one for _, one in members if inspect.isfunction(one)) if cls.kind is Suspect else ()
+        for name, change in members:
             if isinstance(change, Change):
                 why, read = change.why or _docstrings(cls.__module__).get((cls.__name__, name)), change.read
-            elif inspect.isfunction(change) and not name.startswith("_"):
+            elif inspect.isfunction(change) and not kept and not name.startswith("_"):
                 why, read = " ".join((change.__doc__ or "").split()), None
             else:
                 continue
             if not why:
                 raise LookupError(f"{cls.__name__}.{name} has no docstring that says why")
             _collected.setdefault(cls.__module__, []).append(
-                cls.kind(of, name, why, read or section_for(lesson, of), change, " ".join((cls.__doc__ or "").split()))
+                cls.kind(of, name, why, read or section_for(lesson, of), change, kept)
             )
 
 
@@ -138,7 +141,7 @@ class Wrong(_Bank):
 
 
 class Planted(_Bank):
-    """The bug of an exercise that is handed out as a suspect, said in the same way."""
+    """The bug of an exercise that is handed out as a suspect, said in the same way. Its functions are invariants."""
 
     kind = Suspect
 

@@ -7,6 +7,7 @@ from ppo_by_hand.faces import face
 if TYPE_CHECKING:
     from .dependence import facts, parts_of
     from .exceptions import cause_of_error, names_in
+    from .invariants import broken
     from .localize import where
     from .sentences import KEPT
     from .signs import Seen
