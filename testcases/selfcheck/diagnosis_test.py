@@ -211,6 +211,8 @@ found = logits[:, 1:].log_softmax(-1).gather(-1, input_ids[:, :-1].unsqueeze(-1)
 return (found * loss_mask[:, 1:]).sum() / loss_mask[:, 1:].numel()
 """
 NOT_SAID = [
+    (10, "credit_packed", edit("step + 1 < end", "step + 1 < len(critic) and step != end - size"), "at step 3 counts"),
+    (10, "train_bandit", edit("gain + curiosity * entropy", "gain + curiosity / 2 * entropy"), "counts 0.9607 times"),
     (8, "Experience.rows", instead(THE_FIRST_ROW_CUTS), "cut to the shortest response"),
     (8, "generate", instead(NEVER_STOPS), "off by one"),
     (12, "evaluate_policy", edit("decode(row[real],", "decode(row,", "zip(responses, mask", "zip(sequences, mask",
@@ -306,6 +308,8 @@ UNLISTED = [
     (11, "keep_reference_adapter", edit("peft_config[trained]", "peft_config['default']"), "is written out"),
     (9, "PPOTrainer.load_checkpoint", instead(HALF_RESTORED), "kl_coef_not_restored"),
     (10, "sampled_drift", instead(DRIFT_WITHOUT_SIGN), "is not right yet"),
+    (10, "credit_packed", edit("step + 1 < end", "step + 1 < len(critic) and step != end - size"),
+     "`critic` at place 2 changes places 0 to 2; it must change place 2 (places count from 0)"),
     (1, "masked_whiten", instead(BIASED_BY_WHERE), "biased_variance"),
     (5, "compute_ppo_loss", instead(THREE_MISTAKES), "in questions like this one, objective_returned"),
     (5, "ppo_statistics", edit("ratio.max().item()", "max(ratio.flatten().tolist())"), "by Python's min and max"),

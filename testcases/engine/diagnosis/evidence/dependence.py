@@ -7,6 +7,7 @@ steps. So a first draft with three mistakes still hears of one.
 
 import functools
 import itertools
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,11 +15,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ...catalog import lesson as read_lesson
 from ...catalog import region_text
 from ...execution import Outcome, Request, copy_plain, fields_of, leaves
 from ...oracle import shared_reference
 from ...report import Rules, alike, close
-from ..hypotheses import CHEAP, is_flags, is_float, words_of
+from ..hypotheses import CHEAP, function_in, is_flags, is_float, words_of
 from . import sentences as say
 from .signs import Ask, Kind, Part, Parts
 
@@ -28,6 +30,10 @@ MUST = 2
 """How often a right answer must have changed where the student's did not, before that is said."""
 OTHER = 7.3
 """A number that no example holds."""
+FURTHER = -1.7
+"""How many times one more: to the other side, and not a whole number, since softmax(1, 0) mirrors softmax(1, 2)."""
+TIME = "TLP"
+"""The letters of docstrings for dimensions that are steps."""
 
 
 def facts(failing: Request, wrong: Sequence[Request], good: Sequence[Request], ask: Ask) -> Iterator[str]:
@@ -67,8 +73,8 @@ def _of_all(failing: Request, wrong: Sequence[Request], ask: Ask) -> Iterator[st
 
 
 def _asked(failing: Request, wrong: Sequence[Request], ask: Ask) -> list["_Seen"]:
-    questions = [_tame(one) for one in (failing, *_telling(wrong)) if one.seconds <= CHEAP]
-    seen = (_Seen(one, ask) for one in questions[:MOST_QUESTIONS])
+    questions = [one for one in (failing, *_telling(wrong)) if one.seconds <= CHEAP]
+    seen = (_Seen(_tame(one), ask, one is failing) for one in questions[:MOST_QUESTIONS])
     return [one for one in seen if one.tells]
 
 
@@ -100,8 +106,8 @@ def _tame(asked: Request) -> Request:
 class _Seen:
     """A question and both answers; `changed` asks it with other arguments."""
 
-    def __init__(self, asked: Request, ask: Ask) -> None:
-        self.asked, self._ask = asked, ask
+    def __init__(self, asked: Request, ask: Ask, is_shown: bool = False) -> None:
+        self.asked, self._ask, self.is_shown = asked, ask, is_shown
         self.right, self.mine = ask(asked)
 
     @property
@@ -203,8 +209,8 @@ def _beside_others(seen: _Seen) -> Iterator[str]:
 
 
 def _factors(seen: _Seen, others: Sequence[_Seen]) -> Iterator[str]:
-    """Where the answer is linear in an argument: a step that counts by another factor than it must."""
-    for text, quotient in _other_factors(seen):
+    """Where the answer is linear in an argument: a step of the question shown that counts by another factor."""
+    for text, quotient in _other_factors(seen) if seen.is_shown else ():
         # In numbers worked by hand, gamma may be a half by chance.
         known = {hint for other in others for _, ratio in _other_factors(other) for hint in _ratios(other.asked, ratio)}
         yield text + next((hint for hint in _ratios(seen.asked, quotient) if hint in known), "")
@@ -217,11 +223,11 @@ def _other_factors(seen: _Seen) -> Iterator[tuple[str, float]]:
             continue
         found: list[tuple[tuple[int, int], str, float]] = []
         for step in range(tensor.shape[-1]):
-            once, twice = (seen.changed(**{name: _grown(tensor, step, size)}) for size in (1.0, 2.0))
-            if once is None or twice is None:
+            once, further = (seen.changed(**{name: _grown(tensor, step, size)}) for size in (1.0, FURTHER))
+            if once is None or further is None:
                 continue
             for part in (one for one in parts_of(seen.right) if one.kind is Kind.VALUE):
-                due, got = (_slope(part, *three) for three in zip((seen.right, seen.mine), once, twice, strict=True))
+                due, got = (_slope(part, *three) for three in zip((seen.right, seen.mine), once, further, strict=True))
                 if due is None or got is None or due.shape != got.shape:
                     continue
                 differ = ~close(due, got, ROUGH) & (due != 0) & (got != 0) & got.isfinite()
@@ -229,7 +235,8 @@ def _other_factors(seen: _Seen) -> Iterator[tuple[str, float]]:
                     one, other = float(due[tuple(place)]), float(got[tuple(place)])
                     if f"{one:.4g}" == f"{other:.4g}":
                         continue
-                    text = _counted(name, step, part, place, due.dim() == tensor.dim())
+                    is_step = due.dim() == tensor.dim() and _is_time(seen.asked, name)
+                    text = _counted(name, step, part, place, is_step)
                     text = text.format(f"{other:.4g}", f"{one:.4g}")
                     # Where the fewest steps lie between, other mistakes have the least to say.
                     found.append(((abs(place[-1] - step), -step), text, other / one))
@@ -250,12 +257,12 @@ def _grown(tensor: Tensor, step: int, size: float) -> Tensor:
 
 
 def _slope(part: Part, *outcomes: Outcome) -> Tensor | None:
-    """What one step more adds to a part of the answer; None where two do not add twice as much."""
+    """What one more adds to a part of the answer; None where FURTHER does not add as many times as much."""
     tensors: list[Any] = [parts_of(one).get(part) for one in outcomes]
     if not all(is_float(one) and one.dim() and one.shape == tensors[0].shape for one in tensors):
         return None
-    before, once, twice = (one.double() for one in tensors)
-    return once - before if bool(close(2 * (once - before), twice - before, ROUGH).all()) else None
+    before, once, further = (one.double() for one in tensors)
+    return once - before if bool(close(FURTHER * (once - before), further - before, ROUGH).all()) else None
 
 
 def _ratios(asked: Request, factor: float) -> Iterator[str]:
@@ -293,7 +300,16 @@ def _steps(seen: _Seen) -> Iterator[str]:
             for name, due, got in rows:
                 if got & undue or (missing and due & missing):
                     changed = say.steps(got) + _of(part)
-                    yield say.STEPS.format(name, step, changed, say.steps(due), _why(due, got))
+                    text = say.STEPS.format(name, step, changed, say.steps(due), _why(due, got))
+                    yield text if _is_time(seen.asked, name) else re.sub(r"\bstep", "place", text)
+
+
+def _is_time(asked: Request, name: str) -> bool:
+    """Whether the docstring has an argument's last dimension for steps, or does not tell."""
+    text = shared_reference().evaluator.text(asked.lesson, read_lesson(asked.lesson).file_of(asked.exercise))
+    last = rf"^ +(?:\w+, )*{name}(?:, \w+)*: \([^()]*?([A-Z])(?: [+-] 1)?,?\)"
+    found = re.search(last, function_in(text, asked.exercise), re.MULTILINE)
+    return not found or found[1] in TIME
 
 
 def _with_step(tensor: Tensor, step: int) -> Tensor:
