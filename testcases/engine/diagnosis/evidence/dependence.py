@@ -447,7 +447,8 @@ def _columns(seen: _Seen) -> Iterator[str]:
 def _with_column(tensor: Tensor, column: int) -> Tensor:
     """Not by the same number everywhere, of which a softmax sees nothing."""
     other = tensor.clone()
-    other[:, column] = other[:, column] * 1.3 + torch.linspace(0.4, 0.9, tensor.shape[-1], dtype=tensor.dtype)
+    shift = torch.linspace(0.4, 0.9, other[:, column].numel(), dtype=tensor.dtype)
+    other[:, column] = other[:, column] * 1.3 + shift.view_as(other[:, column])
     return other
 
 
