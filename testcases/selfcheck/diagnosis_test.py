@@ -201,6 +201,10 @@ advantages, returns = compute_response_gae(rewards, values, mask, config.gamma, 
 advantages = masked_whiten(advantages, mask)
 return Experience(ids, visible, mask, log_probs, ref_log_probs, values, scores, rewards, advantages, returns)
 """
+NEGATIVE = """
+logits = _at_least_float32(logits)
+return (logits.softmax(dim=-1) * torch.log_softmax(logits / temperature, dim=-1)).sum(dim=-1)
+"""
 MEANS_AVERAGED = """
 count, mean = moments[:, 0].sum(), moments[:, 1].mean()
 squares = moments[:, 2].sum() + ((moments[:, 1] - mean) ** 2).sum()
@@ -275,6 +279,7 @@ UNLISTED = [
      "right with `n_processes` = 2, wrong with 1"),
     (13, "kl_token_losses",
      edit("(log_probs - old_log_probs.detach())", "(log_probs.detach() - old_log_probs)"), "ratio_is_data"),
+    (1, "token_entropy", instead(NEGATIVE), "here it is the negative of the right answer"),
     (4, "n_step_advantages", instead(UNDISCOUNTED), "counts 1 times at step 2; it must count 0.5 times"),
     (1, "response_mask", instead(FIRST_ROW), "row 2 is right by itself and wrong below the others"),
     (1, "masked_whiten", instead("return (values[mask] - values[mask].mean()) / values[mask].std()"),

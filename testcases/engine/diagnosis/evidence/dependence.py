@@ -67,6 +67,7 @@ def _of_parts(failing: Request, wrong: Sequence[Request], good: Sequence[Request
 def _of_all(failing: Request, wrong: Sequence[Request], ask: Ask) -> Iterator[str]:
     """Of a draft that is wrong in everything: what the whole answer depends on, and which way."""
     seen = _asked(failing, wrong, ask)
+    yield from _opposite(seen)
     if text := _first(text for one in seen if not one.asked.scenario for text in _columns(one)):
         yield text
     yield from _directions(seen)
@@ -428,6 +429,21 @@ def _short(value: Any) -> str:
 # Where all is wrong
 
 
+def _opposite(seen: Sequence[_Seen]) -> Iterator[str]:
+    """The negative of the right answer to the question shown, where all others have the other sign as well."""
+    told = 0
+    for one in seen:
+        due, got = (_numbers(outcome) for outcome in (one.right, one.mine))
+        if due.shape != got.shape or (one.is_shown and not bool(close(due, -got, ROUGH).all())):
+            return
+        products = (due * got)[due.isfinite() & got.isfinite()]
+        if bool((products > 0).any()):
+            return
+        told += bool((products < 0).any())
+    if told >= MUST and seen[0].is_shown:
+        yield say.OPPOSITE
+
+
 def _columns(seen: _Seen) -> Iterator[str]:
     """Columns of an argument on which the answer must depend, and others on which it does."""
     for name, tensor in seen.asked.arguments.items():
@@ -471,8 +487,12 @@ def _signs(seen: _Seen, name: str) -> list[tuple[int, int]]:
 
 
 def _way(before: Outcome, after: Outcome) -> list[int]:
-    old, new = (torch.cat([torch.zeros(0), *map(torch.flatten, _floats(one))]) for one in (before, after))
+    old, new = map(_numbers, (before, after))
     return [] if old.shape != new.shape else torch.where(close(old, new, ROUGH), 0, (new - old).sign()).int().tolist()
+
+
+def _numbers(outcome: Outcome) -> Tensor:
+    return torch.cat([torch.zeros(0), *map(torch.flatten, _floats(outcome))])
 
 
 def _floats(outcome: Outcome) -> Iterator[Tensor]:

@@ -85,6 +85,7 @@ TOO_FEW_STEPS = "which steps does the loop, or the slice, leave out, or what doe
 OTHER_STEPS = "in which order does the loop run, and is something shifted by one?"
 COLUMNS = "the answer depends on {}, and must depend on {}"
 SHIFTED = ": is a slice off by one?"
+OPPOSITE = "here it is the negative of the right answer, and in others the sign differs, too: is a minus missing?"
 OTHER_WAY = "with a larger `{}` the answer must {}, and it {}: is a sign, or a quotient, the wrong way round?"
 UNUSED = "`{}` changes nothing{}: is it used?"
 
