@@ -157,7 +157,7 @@ def test_train_shuffles_the_prompts(seed):
 @named_cases("done, updates", {"a-new-run": (0, 4), "resumed": (3, 1), "over": (4, 0)})
 def test_train_runs_the_updates_that_are_left(done, updates):
     answer = call(RUN, available=3, batch_size=2, num_minibatches=1, num_updates=4, updates_done=done)
-    answer.satisfies(lambda got: len(got["batches"]) == updates, f"{updates} updates")
+    answer.satisfies(lambda got: len(got["batches"]) == updates, f"updates: {updates}")
     answer.satisfies(
         lambda got: [one["score"] for one in got["history"]] == [0.0, 1.0, 2.0, 3.0],
         "a history of all 4 updates, those before the checkpoint included",

@@ -312,6 +312,8 @@ UNLISTED = [
      "a slice without its last entry in place of its first"),
     (11, "keep_reference_adapter", edit("peft_config[trained]", "peft_config['default']"), "is written out"),
     (9, "PPOTrainer.load_checkpoint", instead(HALF_RESTORED), "kl_coef_not_restored"),
+    (9, "PPOTrainer.train", edit("range(self.updates_done, ", "range(", "for _ in progress", "for number in progress",
+     "log.write(self.updates_done,", "log.write(number + 1,"), "starts_again_from_update_0"),
     (10, "sampled_drift", instead(DRIFT_WITHOUT_SIGN), "is not right yet"),
     (10, "credit_packed", edit("step + 1 < end", "step + 1 < len(critic) and step != end - size"),
      "`critic` at place 2 changes places 0 to 2; it must change place 2 (places count from 0)"),

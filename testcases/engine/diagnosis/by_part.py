@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..execution import Outcome, fields_of, tensors_in
+from ..execution import Outcome, fields_of, leaves, tensors_in
 from ..oracle import WrongAnswer
 from ..report import alike, same_slope
 from .evidence import is_evidence
@@ -43,6 +43,10 @@ def _is_fraction(value: Any) -> bool:
 
 def _is_slope(part: str) -> bool:
     return part.startswith("gradient by") or part.endswith("_gradient")
+
+
+def _paths(value: Any) -> list[str]:
+    return [path for path, _ in leaves(value)]
 
 
 def _has_float(value: Any) -> bool:
@@ -87,7 +91,7 @@ class Parts:
                 if not is_right and part in got and _is_fraction(got[part]):
                     if is_evidence(Outcome(due[part]), Outcome(got[part])):
                         self._tells.add((i, part))
-                    elif not _is_slope(part):
+                    elif not _is_slope(part) and _paths(due[part]) == _paths(got[part]):
                         self._empty.add((i, part))
 
     @property
