@@ -133,8 +133,11 @@ def _of_preference_accuracy(draw: torch.Generator) -> list[Request]:
 
 
 def _of_calibrate(draw: torch.Generator) -> list[Request]:
-    """Some scores are close together, about 0 or not: numbers like any others, as long as they differ."""
-    return [
+    """Some scores are close together, about 0 or not: numbers like any others, as long as they differ. Then some that
+    do not, of which rounding leaves a deviation."""
+    equal = {"features": torch.full((3, 1), 0.1, dtype=torch.float64), "sizes": (2, 1), "bias": torch.zeros(1).double()}
+    equal |= {"weight": torch.ones(1, 1).double()}
+    found = [
         request(
             scenario("calibrate_model", of=calibrate),
             features=normal_from(draw, sum(sizes), size),
@@ -151,6 +154,7 @@ def _of_calibrate(draw: torch.Generator) -> list[Request]:
             ((3, 1), 2, 1e-13, 0.0, "none"),
         )
     ]
+    return [*found, request(scenario("calibrate_model", of=calibrate), **equal)]
 
 
 def _of_train_reward_model(draw: torch.Generator) -> list[Request]:
