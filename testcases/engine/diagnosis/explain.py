@@ -90,9 +90,11 @@ class Explanation:
                 return Diagnosis((near,))
             if general:
                 return Diagnosis(tuple(general))
+        is_told = any(one.is_here for one in several)
         with left_out():
-            repaired = self._repaired(failed, right)
-        if any(one.is_here for one in several) and not (repaired and repaired.is_whole):
+            # Two mistakes, each known by its part, are no edit or two.
+            repaired = None if is_told and len(several) > 1 else self._repaired(failed, right)
+        if is_told and not (repaired and repaired.is_whole):
             return Diagnosis(several)
         first = self._of_this(seen, near, repaired, neighbors)
         if repaired and repaired.is_whole:  # Nothing else is wrong.
@@ -230,8 +232,13 @@ class Explanation:
     def _search(self, lesson: str, exercise: str) -> Search:
         right = self._reference.right_answers_to(lesson, exercise)
         costs = self._costs(lesson, exercise)
-        words = self._words(lesson, exercise)
-        return Search(bench_of(lesson, exercise), right, self._answers_to(lesson, exercise), costs, words)
+        mine, words = self._answers_to(lesson, exercise), self._words(lesson, exercise)
+        named = {wrong.name: wrong for wrong in wrong_answers(lesson) if wrong.exercise == exercise}
+
+        def listed(name: str, i: int) -> Outcome:
+            return self._reference.answer_of(lesson, named[name], exercise, i)
+
+        return Search(bench_of(lesson, exercise), right, mine, costs, words, listed)
 
     def _repaired(self, failed: Failed, right: Outcome) -> Repaired | None:
         """The one edit of the student's own code with which this answer is right, and most others.
@@ -320,8 +327,12 @@ class Explanation:
     def _closest(self, failed: Failed) -> Listed | None:
         """The nearest to the student of those that reproduce the failing request."""
         lesson, exercise = failed.request.lesson, failed.request.exercise
-        shares = self._shares_of(lesson, exercise)
-        given = {wrong: share for wrong, share in shares.items() if failed.is_given_by(wrong, self._ask)}
+        own = [wrong for wrong in wrong_answers(lesson) if wrong.exercise == exercise]
+        # Somebody waits for the first report: it asks for few shares; the later ones are spared many answers by them.
+        is_first = len(self._failed[lesson, exercise]) == 1
+        near = [one for one in own if is_first or self._share(lesson, exercise, one) >= NEAR]
+        given = {one: self._share(lesson, exercise, one) for one in near if failed.is_given_by(one, self._ask)}
+        given = {one: share for one, share in given.items() if share >= NEAR}
         if not given:
             return None
         wrong = max(given, key=given.__getitem__)
@@ -332,18 +343,13 @@ class Explanation:
         return Listed(wrong, count, len(differ), given[wrong] == 1)
 
     @kept
-    def _shares_of(self, lesson: str, exercise: str) -> dict[WrongAnswer, float]:
-        """Of the examples that the student or the wrong answer gets wrong, the share with one value; NEAR at least.
+    def _share(self, lesson: str, exercise: str, wrong: WrongAnswer) -> float:
+        """Of the examples that the student or the wrong answer gets wrong, the share with one value; 0 if it is small.
 
         Many changes raise an error of one type: it makes none of them near.
         """
         if all(mine.error for mine in self._answers_to(lesson, exercise)):
-            return {}
-        own = [wrong for wrong in wrong_answers(lesson) if wrong.exercise == exercise]
-        shares = {wrong: self._share(lesson, exercise, wrong) for wrong in own}
-        return {wrong: share for wrong, share in shares.items() if share >= NEAR}
-
-    def _share(self, lesson: str, exercise: str, wrong: WrongAnswer) -> float:
+            return 0.0
         mine, right = self._answers_to(lesson, exercise), self._reference.right_answers_to(lesson, exercise)
         is_wrong = [not same_outcome(*pair, values_only=True) for pair in zip(mine, right, strict=True)]
         agreed, differ, left = 0, 0, sum(is_wrong)

@@ -97,12 +97,19 @@ class Search:
     Args:
         costs: of each example.
         words: how many more there are of each in the student's code than in the reference's.
+        listed: gives the answer of a listed wrong one, by its name, to the example of a number.
     """
 
     def __init__(
-        self, bench: Bench, right: list[Outcome], mine: list[Outcome], costs: Sequence[int], words: Counter[str]
+        self,
+        bench: Bench,
+        right: list[Outcome],
+        mine: list[Outcome],
+        costs: Sequence[int],
+        words: Counter[str],
+        listed: Callable[[str, int], Outcome],
     ) -> None:
-        self._bench, self._right, self._mine, self._words = bench, right, mine, words
+        self._bench, self._right, self._mine, self._words, self._listed = bench, right, mine, words, listed
         wrong = [i for i, pair in enumerate(zip(right, mine, strict=True)) if not same_outcome(*pair)]
         # What is wrong in value too tells more than what is wrong in gradient only.
         in_value = [i for i in wrong if not same_outcome(right[i], mine[i], values_only=True)]
@@ -170,9 +177,10 @@ class Search:
         for layer in (LAYERS.index(listed_once), LAYERS.index(listed_twice)):
             most = max(MAX_PARTLY // self._cost, LEAST_ASKED if layer == LAYERS.index(listed_once) else 0)
             for hypothesis in self._sorted(layer)[:most]:
-                explained = self._explained(hypothesis, wrong, best[1] if best else 0)
-                count, least = len(explained), best[1] + 1 if best else min(2, len(wrong))
-                if count >= max(least, (len(wrong) // 2 + 1) * (len(hypothesis.listed) > 1)):
+                half = len(wrong) // 2 + 1 if len(hypothesis.listed) > 1 else 0
+                least = max(best[1] + 1 if best else min(2, len(wrong)), half)
+                explained = self._explained(hypothesis, wrong, least - 1)
+                if (count := len(explained)) >= least:
                     if count == len(wrong) or self._persists(hypothesis, explained, len(wrong), ask):
                         best = hypothesis, count, len(wrong)
             if best and best[1] == len(wrong):
@@ -241,18 +249,27 @@ class Search:
         return not moved and not (are_flags and is_call)
 
     def _explained(self, hypothesis: Hypothesis, wrong: list[int], least: int) -> list[int]:
-        """Those that it explains; none where they are no more than `least`, or all in the second half."""
-        found: list[int] = []
+        """Those that it explains; none where these are no more than `least`, or the first half has none.
+
+        Of a pair, which has to explain more than half, the first quarter and one more.
+        """
+        patience, found = len(wrong) // max(2, 2 * len(hypothesis.listed)), list[int]()
         for place, i in enumerate(wrong):
-            if len(found) + len(wrong) - place <= least or (not found and 2 * place > len(wrong)):
+            if len(found) + len(wrong) - place <= least or (not found and place > patience):
                 return []
             mine = self._mine[i]
             given = self._bench.may_give(hypothesis, self._bench.examples[i], mine)
             # Where the value is right, all that keeps it gives it: then the gradient has to be given.
             in_value = not same_outcome(self._right[i], mine, values_only=True)
-            if given and same_outcome(mine, self._bench.ask_example(hypothesis, i), values_only=in_value):
+            if given and same_outcome(mine, self._answer_of(hypothesis, i), values_only=in_value):
                 found.append(i)
         return found
+
+    def _answer_of(self, hypothesis: Hypothesis, i: int) -> Outcome:
+        """To an example; a single listed one may have been asked already."""
+        if len(hypothesis.listed) == 1:
+            return self._listed(hypothesis.listed[0], i)
+        return self._bench.ask_example(hypothesis, i)
 
     @kept
     def _agreeing_in(self, layer: int, values_only: bool) -> list[Hypothesis]:
