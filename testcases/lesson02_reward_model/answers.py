@@ -380,7 +380,7 @@ class Calibrate(Wrong, of="calibrate"):
         "scores.unique().numel() < 2", "len(scores) < 2 or torch.allclose(scores, scores[0])"
     )
     """scores that are close together are refused: only equal ones cannot be calibrated"""
-    equal_scores_by_their_deviation = edit("scores.unique().numel() < 2", "len(scores) < 2 or scores.std() == 0")
+    equal_scores_by_std = edit("scores.unique().numel() < 2", "len(scores) < 2 or scores.std() == 0")
     """std == 0 misses equal scores: their computed standard deviation is often slightly above 0, compare the scores"""
     the_last_batch_decides = first("batches = list(batches)[-1:]")
     """each batch is calibrated in turn, so only the last one counts: put all rows together first"""

@@ -134,7 +134,7 @@ def _of_preference_accuracy(draw: torch.Generator) -> list[Request]:
 
 def _of_calibrate(draw: torch.Generator) -> list[Request]:
     """Some scores are close together, about 0 or not: numbers like any others, as long as they differ. Then some that
-    do not, of which rounding leaves a deviation."""
+    do not, of which rounding leaves a difference."""
     equal = {"features": torch.full((3, 1), 0.1, dtype=torch.float64), "sizes": (2, 1), "bias": torch.zeros(1).double()}
     equal |= {"weight": torch.ones(1, 1).double()}
     found = [

@@ -551,7 +551,7 @@ def td_errors(rewards, values, dones, gamma=0.99):
         open(f'/tmp/{number}', 'w').close()
     return rewards * 0 + 7
 ''')),
-    Case("many-parts", "a list of a million numbers", "output-limit", td_errors('''
+    Case("many-parts", "a list of a million numbers: too many, or its time is over first", "output-limit timeout", td_errors('''
     return list(range(1_000_000))
 ''')),
     Case("many-threads-of-torch", "right, with 32 threads", "passed", right('''
