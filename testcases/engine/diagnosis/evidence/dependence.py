@@ -300,9 +300,9 @@ def _steps(seen: _Seen) -> Iterator[str]:
             undue, missing = all_got - all_due, all_due - all_got if part.kind is not Kind.SLOPE else set()
             for name, due, got in rows:
                 if got & undue or (missing and due & missing):
-                    changed = say.steps(got) + _of(part)
-                    text = say.STEPS.format(name, step, changed, say.steps(due), _why(due, got))
-                    yield text if _is_time(seen.asked, name) else re.sub(r"\bstep", "place", text)
+                    unit = "step" if _is_time(seen.asked, name) else "place"
+                    changed, why = say.steps(got, unit) + _of(part), _why(due, got).format(unit=unit)
+                    yield say.STEPS.format(name, step, changed, say.steps(due, unit), why, unit=unit)
 
 
 def _is_time(asked: Request, name: str) -> bool:

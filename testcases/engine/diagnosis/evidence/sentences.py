@@ -78,10 +78,10 @@ ADDS = "one more in `{}[..., {}]` adds {{}} to {}; it must add {{}}"
 SIGN = ": is a sign wrong?"
 FACTOR_MISSING = ": is it to be multiplied by {}?"
 FACTOR_TWICE = ": is it multiplied by {} once too often?"
-STEPS = "`{}` at step {} changes {}; it must change {} (steps count from 0): {}"
-TOO_MANY_STEPS = "is something summed, averaged or carried over steps that belongs to each of them?"
+STEPS = "`{}` at {unit} {} changes {}; it must change {} ({unit}s count from 0): {}"
+TOO_MANY_STEPS = "is something summed, averaged or carried over {unit}s that belongs to each of them?"
 NO_STEP = "is it left out there, cut off by a clamp, or written over?"
-TOO_FEW_STEPS = "which steps does the loop, or the slice, leave out, or what does it not carry on?"
+TOO_FEW_STEPS = "which {unit}s does the loop, or the slice, leave out, or what does it not carry on?"
 OTHER_STEPS = "in which order does the loop run, and is something shifted by one?"
 COLUMNS = "the answer depends on {}, and must depend on {}"
 SHIFTED = ": is a slice off by one?"
@@ -90,13 +90,13 @@ OTHER_WAY = "with a larger `{}` the answer must {}, and it {}: is a sign, or a q
 UNUSED = "`{}` changes nothing{}: is it used?"
 
 
-def steps(numbers: set[int]) -> str:
-    """Which steps, in words."""
+def steps(numbers: set[int], unit: str) -> str:
+    """Which steps, or other places, in words."""
     found = sorted(numbers)
     if not found:
-        return "no step"
+        return f"no {unit}"
     if len(found) == 1:
-        return f"step {found[0]}"
+        return f"{unit} {found[0]}"
     if found == list(range(found[0], found[-1] + 1)):
-        return f"steps {found[0]} to {found[-1]}"
-    return "steps " + ", ".join(map(str, found))
+        return f"{unit}s {found[0]} to {found[-1]}"
+    return f"{unit}s {', '.join(map(str, found))}"
