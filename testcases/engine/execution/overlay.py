@@ -227,7 +227,8 @@ class _Finder(MetaPathFinder):
 
 class _FreshLoader(SourceFileLoader):
     def get_code(self, fullname: str) -> Any:
-        text, path = self.get_data(self.get_filename(fullname)), self.get_filename(fullname)
+        path = self.get_filename(fullname)
+        text = self.get_data(path)
         return _compiled(text, path, fullname.partition(".")[0] if b"tutorial" in text else "")
 
 
