@@ -183,8 +183,8 @@ lab: $(LAB_READY) ## The notebooks in JupyterLab, in your browser [OPTIONS=--no-
 	@$(BIN)/python -m jupyterlab $(LAB_OPTIONS) $(OPTIONS)
 
 BOOK := runs/book
-SPHINX = BOOK_LANGUAGE='$(BOOK_LANGUAGE)' OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W -q -j auto -c book
-BOOK_LANGUAGE ?=
+SPHINX = OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W -q -j auto -c book
+export BOOK_LANGUAGE ?=
 TO ?=
 PORT ?= 8000
 

@@ -31,7 +31,7 @@ release = _stamp()
 language = os.environ.get("BOOK_LANGUAGE") or "en"
 locale_dirs = [str(ROOT / "book" / "locale")]
 gettext_compact = "book"
-figure_language_filename = "/book/locale/{language}/{docpath}{path}{basename}{ext}"
+figure_language_filename = "/book/made/figures/{language}/{docpath}{path}{basename}{ext}"
 
 extensions = ["myst_nb", "sphinx_copybutton", "book.extension"]
 root_doc = "README"

@@ -1,5 +1,6 @@
-"""Write the pages that are made from texts, docstrings and code into book/made: python -m book.stage."""
+"""Write what is made from texts, docstrings and code, translated figures too, into book/made: python -m book.stage."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -30,3 +31,7 @@ def stage() -> None:
 
 if __name__ == "__main__":
     stage()
+    if language := os.environ.get("BOOK_LANGUAGE"):
+        from .translate import draw_what_is_stale
+
+        draw_what_is_stale(language)

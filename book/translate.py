@@ -23,8 +23,8 @@ from babel.messages.pofile import read_po, write_po
 
 from testcases.engine.catalog import ROOT, TUTORIAL
 
-from . import chinese
-from .translation import LOCALE, NUMBER, catalogue, of_figure
+from . import chinese, translation
+from .translation import LOCALE, NUMBER, catalogue, of_figure, stored_figures
 
 DOMAINS = ("book", "sphinx", "figures")
 PATH = ("README.md", "tutorial/README.md", "tutorial/lesson00_one_screen/README.md")
@@ -115,15 +115,14 @@ def stamps() -> dict[str, str]:
             figure = ((ROOT / text).parent / target).resolve()
             found[figure.relative_to(ROOT).as_posix()] = hashlib.sha256(figure.read_bytes()).hexdigest()[:16]
     for name in NOTEBOOKS:
-        for number, data in enumerate(stored_figures(name)):
-            found[f"notebooks/{name}-{number}.png"] = hashlib.sha256(base64.b64decode(data)).hexdigest()[:16]
+        for number, data in enumerate(stored_figures(cells_of(name))):
+            picture = base64.b64decode(data["image/png"])
+            found[f"notebooks/{name}-{number}.png"] = hashlib.sha256(picture).hexdigest()[:16]
     return found
 
 
-def stored_figures(name: str) -> list[str]:
-    cells = json.loads((ROOT / "notebooks" / f"{name}.ipynb").read_text("utf-8"))["cells"]
-    outputs = [output.get("data", {}) for cell in cells for output in cell.get("outputs", [])]
-    return [data["image/png"] for data in outputs if "image/png" in data]
+def cells_of(name: str) -> list[dict[str, Any]]:
+    return json.loads((ROOT / "notebooks" / f"{name}.ipynb").read_text("utf-8"))["cells"]
 
 
 def relabel(figure: Any, alt: str, language: str, seen: dict[str, None]) -> str:
@@ -147,19 +146,30 @@ def relabel(figure: Any, alt: str, language: str, seen: dict[str, None]) -> str:
     return other(alt)
 
 
+def draw_what_is_stale(language: str) -> None:
+    """Draw the path's figures in the language where they, or the labels' translations, are others than last time."""
+    labels = (LOCALE / language / "LC_MESSAGES" / "figures.po").read_bytes()
+    wanted = {"labels": hashlib.sha256(labels).hexdigest(), **stamps()}
+    record = translation.DRAWN / language / "figures.json"
+    if not record.is_file() or json.loads(record.read_text("utf-8")) != wanted:
+        print(f"book: the figures of the texts in {language}, a minute", file=sys.stderr)
+        draw(language)
+        record.write_text(json.dumps(wanted), "utf-8")
+
+
 def draw(language: str) -> list[str]:
     """Draw the path's figures in the language, and return all that is written in them."""
     from .figures.__main__ import figures
     from .figures.style import as_svg
 
+    chinese.install()
     seen: dict[str, None] = {}
     for path, figure, alt in figures([ROOT / name for name in stamps()]):
         svg = as_svg(figure, relabel(figure, alt, language, seen))
-        write(LOCALE / language / path.relative_to(ROOT), svg.encode())
+        write(translation.DRAWN / language / path.relative_to(ROOT), svg.encode())
     for name in NOTEBOOKS:
         for number, picture in enumerate(drawn_by(name, language, seen)):
-            write(LOCALE / language / "notebooks" / f"{name}-{number}.png", picture)
-    (LOCALE / language / "figures.json").write_text(json.dumps(stamps(), indent=1) + "\n", "utf-8")
+            write(translation.DRAWN / language / "notebooks" / f"{name}-{number}.png", picture)
     return [*seen]
 
 
@@ -176,9 +186,8 @@ def drawn_by(name: str, language: str, seen: dict[str, None]) -> Iterator[bytes]
     shown.show, before = show, Path.cwd()
     os.chdir(ROOT / "notebooks")
     namespace: dict[str, Any] = {"__name__": "__main__"}
-    cells = json.loads((ROOT / "notebooks" / f"{name}.ipynb").read_text("utf-8"))["cells"]
     with contextlib.redirect_stdout(io.StringIO()):
-        for cell in cells:
+        for cell in cells_of(name):
             if cell["cell_type"] == "code":
                 exec("".join(cell["source"]), namespace)
     os.chdir(before)
@@ -209,13 +218,13 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="only say what is stale")
     options = parser.parse_args()
     if not options.check:
-        chinese.install()
         join(options.language, "book", template("book"))
         join(options.language, "sphinx", template("sphinx"))
         labels = Catalog()
         for text in draw(options.language):
             labels.add(text)
         join(options.language, "figures", labels)
+        (LOCALE / options.language / "figures.json").write_text(json.dumps(stamps(), indent=1) + "\n", "utf-8")
     found = problems(options.language)
     print("\n".join(found))
     sys.exit(bool(found))

@@ -14,6 +14,8 @@ from sphinx.search.en import SearchEnglish
 from sphinx.transforms import SphinxTransform
 
 LOCALE = Path(__file__).parent / "locale"
+DRAWN = Path(__file__).parent / "made" / "figures"
+"""By language: what the texts of its reader's path show. `make book` draws it (translate.py)."""
 SUMMARY = re.compile(r"(<summary>(?:\d+\. )?)(.*?)(</summary>)", re.DOTALL)
 MARKDOWN = {"code": "`", "b": "**"}
 HAN = "\u2e80-\u9fff\uf900-\ufaff"
@@ -84,11 +86,16 @@ def of_figure(text: str, language: str) -> str:
     return str(entry.string).format(*NUMBER.findall(text)) if entry and entry.string else text
 
 
+def stored_figures(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The data of each output of a notebook that has a picture."""
+    outputs = [output.get("data", {}) for cell in cells for output in cell.get("outputs", [])]
+    return [data for data in outputs if "image/png" in data]
+
+
 def with_figures(cells: list[dict[str, Any]], language: str, name: str) -> list[dict[str, Any]]:
     """A notebook's cells, each stored figure replaced by the language's, where it has been drawn."""
-    pictures = [o["data"] for cell in cells for o in cell.get("outputs", []) if "image/png" in o.get("data", {})]
-    for number, data in enumerate(pictures):
-        path = LOCALE / language / "notebooks" / f"{name}-{number}.png"
+    for number, data in enumerate(stored_figures(cells)):
+        path = DRAWN / language / "notebooks" / f"{name}-{number}.png"
         if path.is_file():
             data["image/png"] = base64.b64encode(path.read_bytes()).decode()
     return cells

@@ -463,6 +463,23 @@ def test_a_translation_keeps_the_numbers_the_code_and_the_terms() -> None:
     assert "组" not in " ".join(faults(message, wrong, known))
 
 
+def test_a_translations_figures_are_drawn_once_and_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from book import translate, translation
+
+    monkeypatch.setattr(translation, "DRAWN", tmp_path)
+    monkeypatch.setattr(translate, "PATH", ("README.md",))
+    monkeypatch.setattr(translate, "NOTEBOOKS", ("06_kl_rewards",))
+    translate.draw_what_is_stale("zh_CN")
+    drawn = {path.relative_to(tmp_path / "zh_CN").as_posix() for path in tmp_path.rglob("*.*g")}
+    assert drawn == set(translate.stamps()) and len(drawn) == 7
+    english = translate.cells_of("06_kl_rewards")
+    chinese = translation.with_figures(translate.cells_of("06_kl_rewards"), "zh_CN", "06_kl_rewards")
+    for own, other in zip(*map(translation.stored_figures, (english, chinese)), strict=True):
+        assert own["image/png"] != other["image/png"]
+    monkeypatch.setattr(translate, "draw", None)
+    translate.draw_what_is_stale("zh_CN")
+
+
 def test_a_translation_shows_and_finds_chinese_on_a_machine_without_its_fonts(browser: Any, tmp_path: Path) -> None:
     """Texts, questions of folds and tables; the search answers, with Chinese and with Latin words."""
     from book import chinese
