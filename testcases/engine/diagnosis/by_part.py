@@ -12,11 +12,12 @@ from typing import Any
 from ..execution import Outcome, fields_of, leaves, tensors_in
 from ..oracle import WrongAnswer
 from ..report import alike, same_slope
-from .evidence import is_evidence
+from .evidence import Kind, Part, is_evidence
 
-Atom = tuple[int, str]
+Atom = tuple[int, Part]
 """The number of an example, and a part of its answer."""
-RAISED, TOUCHED, WHOLE = "no exception", "what the call leaves changed", ""
+RAISED, TOUCHED = Part(Kind.EFFECT, "no exception"), Part(Kind.EFFECT, "what the call leaves changed")
+WHOLE = Part(Kind.VALUE, "")
 MOST_NAMED = 2
 LEAST = 2
 """So many flags, words or counts have to agree; of other numbers one is enough."""
@@ -24,25 +25,19 @@ FAR = 5
 """Who is wrong otherwise in so many parts, and alike in none, is not asked any further."""
 
 
-def parts_of(outcome: Outcome) -> dict[str, Any]:
+def parts_of(outcome: Outcome) -> dict[Part, Any]:
     """What a call gave, apart; of one that raised only that."""
     if outcome.error:
         return {RAISED: outcome.error.type_name}
     value, names = fields_of(outcome.value)
-    if isinstance(value, dict):
-        found = dict(value)
-    else:
-        found = dict(zip(names, value, strict=True)) if names else {WHOLE: value}
-    found |= {f"gradient by {name}": slope for name, slope in outcome.gradients.items()}
+    named = value if isinstance(value, dict) else dict(zip(names, value, strict=True)) if names else {WHOLE.name: value}
+    found = {Part(Kind.VALUE, name): part for name, part in named.items()}
+    found |= {Part(Kind.SLOPE, name): slope for name, slope in outcome.gradients.items()}
     return found | {TOUCHED: (*outcome.changed, *outcome.left_behind)}
 
 
 def _is_fraction(value: Any) -> bool:
     return any(one.is_floating_point() for one in tensors_in(value)) or _has_float(value)
-
-
-def _is_slope(part: str) -> bool:
-    return part.startswith("gradient by") or part.endswith("_gradient")
 
 
 def _paths(value: Any) -> list[str]:
@@ -91,7 +86,7 @@ class Parts:
                 if not is_right and part in got and _is_fraction(got[part]):
                     if is_evidence(Outcome(due[part]), Outcome(got[part])):
                         self._tells.add((i, part))
-                    elif not _is_slope(part) and _paths(due[part]) == _paths(got[part]):
+                    elif not part.is_slope and _paths(due[part]) == _paths(got[part]):
                         self._empty.add((i, part))
 
     @property
@@ -124,7 +119,7 @@ class Parts:
                     continue
                 if (i, part) in self.good:
                     return None
-                if of_lead and _is_slope(part):
+                if of_lead and part.is_slope:
                     continue
                 if (i, part) in self.wrong:
                     same = self._same(i, part, theirs)
@@ -133,14 +128,14 @@ class Parts:
                         explained.add((i, part))
         # Without names for its parts, an answer is given in some questions by chance; so is a gradient.
         counts = [Counter(part for _, part in atoms) for atoms in (explained, self.wrong)]
-        few = {part for part in counts[0] if part == WHOLE or _is_slope(part) if 2 * counts[0][part] < counts[1][part]}
+        few = {part for part in counts[0] if part == WHOLE or part.is_slope if 2 * counts[0][part] < counts[1][part]}
         explained = {atom for atom in explained if atom[1] not in few}
         # What is given otherwise speaks against flags, of which there are few.
         least = max(others + 1, min(LEAST, len(self.wrong)))
         is_told = bool(explained & self._tells) or len(explained - self._empty) >= least
         return Share(wrong, frozenset(explained), others) if explained and is_told else None
 
-    def _same(self, i: int, part: str, theirs: dict[str, Any]) -> bool:
+    def _same(self, i: int, part: Part, theirs: dict[Part, Any]) -> bool:
         mine = self._mine[i]
         return (part in mine) == (part in theirs) and (part not in mine or alike(mine[part], theirs[part]))
 
@@ -149,7 +144,7 @@ class Parts:
         asked = {i for i, _ in self.wrong | self.good}
         return set().union(*(one.explained for one in shares)) == self.wrong and len(asked) == len(self._right)
 
-    def told(self, one: Share) -> tuple[tuple[str, ...], int, int]:
+    def told(self, one: Share) -> tuple[tuple[Part, ...], int, int]:
         """Which parts it explains, in how many of the wrong answers, and how many those are."""
         parts = dict.fromkeys(part for due in self._right for part in due)
         named = tuple(part for part in parts if any(part == other for _, other in one.explained))

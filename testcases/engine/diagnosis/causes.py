@@ -8,6 +8,7 @@ from ..catalog import lesson as read_lesson
 from ..catalog import section_for
 from ..execution import Request
 from ..oracle import WrongAnswer
+from .evidence import Part
 from .hypotheses import Hypothesis, Repair
 
 
@@ -81,13 +82,13 @@ class InParts:
     wrong: WrongAnswer
     is_here: bool
     """Whether it gives a part of the answer that is shown."""
-    parts: tuple[str, ...]
+    parts: tuple[Part, ...]
     count: int
     most: int
 
     @property
     def text(self) -> str:
-        told = [f"`{part}`" if part.isidentifier() else part for part in self.parts if part]
+        told = [f"{part}" for part in self.parts if part.name]
         told = told if len(told) <= MOST_PARTS else [*told[:MOST_PARTS], "others"]
         said = f"{' and '.join([', '.join(told[:-1]), told[-1]] if len(told) > 1 else told)} in " if told else ""
         return f"{self.wrong.name}: {self.wrong.why} (explains {said}{self.count} of {self.most} wrong answers)"

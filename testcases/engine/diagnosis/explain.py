@@ -160,12 +160,12 @@ class Explanation:
         if finder and (near := finder.nearby(asked, self._subject.evaluate)):
             given = functools.partial(self._given_by, near[0])
             found = [text for text in found if text not in set(facts(asked, wrong, good, given))][:1]
-            text = " Or ".join(one.text for one in near).removeprefix("with ")
+            text = " Or ".join(one.change for one in near)
             found.insert(0, f"in questions like this one, {text}")
         elif finder and (part := finder.partly(self._subject.evaluate)):
             hypothesis, count, most = part
-            text = hypothesis.text.removeprefix("with ")
-            found = [f"{f'in {count} of {most} wrong answers, ' if count < most else ''}{text}", *found[:1]]
+            share = f"in {count} of {most} wrong answers, " if count < most else ""
+            found = [f"{share}{hypothesis.change}", *found[:1]]
         found = [f"{text[:1].upper() if i else text[:1]}{text[1:]}" for i, text in enumerate(found)]
         text = " ".join(f"{text}{'' if text.endswith('?') else '.'}" for text in found).removesuffix(".")
         return _evidence(Source.DEPENDENCE, text)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from .invariants import broken
     from .localize import where
     from .sentences import KEPT
-    from .signs import Seen
+    from .signs import Kind, Part, Seen
     from .symptoms import cause_shown, is_evidence
 
 __getattr__ = face(__name__, __file__)

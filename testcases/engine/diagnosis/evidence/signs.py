@@ -30,6 +30,16 @@ class Part(NamedTuple):
     kind: Kind
     name: str
 
+    @property
+    def is_slope(self) -> bool:
+        """A scenario has gradients among its values, under such names."""
+        return self.kind is Kind.SLOPE or self.name.endswith("_gradient")
+
+    def __format__(self, form: str) -> str:
+        if self.kind is Kind.SLOPE:
+            return f"gradient by {self.name}"
+        return f"`{self.name}`" if self.name.isidentifier() else self.name
+
 
 Parts = dict[Part, Any]
 """What an answer has in each part."""

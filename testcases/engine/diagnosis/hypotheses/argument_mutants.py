@@ -117,13 +117,13 @@ def of_answers(bench: Bench, place: str) -> Iterator[Hypothesis]:
     prefix, here = (f"when the answer of `{_short(place)}` is ", [_short(place)]) if place else ("", [])
     parts = _parts(answer)
     for name in [None, *(parts if len(parts) > 1 else ())]:
-        subject = prefix or (ANSWER if name is None else f"with `{name}` ")
-        subject = f"{prefix}changed in `{name}`: " if prefix and name is not None else subject
+        lead = "" if place or name is not None else ANSWER
+        subject = prefix if name is None else f"{prefix}changed in `{name}`: " if place else f"with `{name}` "
         sample = parts[name] if name is not None else next(iter(parts.values()), None)
         images = images_of(sample)
         for row in images[: MAX_ROWS_OF_HELPERS if place and bench.is_slow else None]:
             names, image = _words(name or "", *row.names, *here), functools.partial(_imaged, row.change, name)
-            yield Hypothesis(subject + row.text, place, answer=image, names=names)
+            yield Hypothesis(subject + row.text, place, answer=image, names=names, lead=lead)
     for one, other in itertools.combinations(parts, 2):
         if _alike(parts[one], parts[other]):
             yield Hypothesis(
@@ -169,13 +169,10 @@ def altered_twice(bench: Bench) -> Iterator[Hypothesis]:
         yield Hypothesis(text, arguments=change, names=names, unused=both)
     images = [hypothesis for hypothesis in of_answers(bench, "") if hypothesis.answer][:MAX_IMAGES]
     for one, image in itertools.product(unused, images):
-        text, names = f"{one.change} and {image.change}", one.names | image.names
+        text, names = f"{one.change} and {image.text}", one.names | image.names
         yield Hypothesis(text, arguments=one.arguments, answer=image.answer, names=names)
     for one, other in itertools.combinations(images, 2):
-        text, change = (
-            f"{one.change}, then {other.change.removeprefix(ANSWER)}",
-            functools.partial(_both, one.answer, other.answer),
-        )
+        text, change = f"{one.text}, then {other.change}", functools.partial(_both, one.answer, other.answer)
         yield Hypothesis(text, answer=change, names=one.names | other.names)
 
 

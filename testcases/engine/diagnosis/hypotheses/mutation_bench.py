@@ -56,12 +56,14 @@ class Hypothesis:
     is_swap: bool = False
     listed: tuple[str, ...] = ()
     """The names of the listed wrong answers that it is made of."""
+    lead: str = ""
+    """What leads to the change in words, where it is not said beside another one."""
 
     @property
     def text(self) -> str:
         """Completes "this is what `f` gives": "with `lam` = 1: is `lam` used?"."""
         asked = f"is `{self.unused[0]}`" if len(self.unused) == 1 else "are both"
-        return f"{self.change}: {asked} used?" if self.unused else self.change
+        return f"{self.lead}{self.change}" + (f": {asked} used?" if self.unused else "")
 
     def changed(self, call: Callable[..., Any], given: Arguments) -> Any:
         """What is answered in place of `call(**given)`; arguments of the exercise are changed at its region's hook."""

@@ -36,8 +36,8 @@ def listed_twice(bench: Bench) -> Iterator[Hypothesis]:
         changed = _both(region, first, second)
         if changed is not None:
             code = functools.cache(functools.partial(bench.code_of, changed))
-            said = f"with two mistakes: (1) {one.why}; (2) {other.why}"
-            yield Hypothesis(said, code=code, words=_words(region, changed), listed=(one.name, other.name))
+            said, words = f"two mistakes: (1) {one.why}; (2) {other.why}", _words(region, changed)
+            yield Hypothesis(said, code=code, words=words, listed=(one.name, other.name), lead="with ")
 
 
 def _both(region: str, first: Change, second: Change) -> str | None:
