@@ -2,9 +2,9 @@
 
 from matplotlib.figure import Figure
 
+from . import BLUE, GREEN, ORANGE, PINK
 from .diagram import Arrow, Box, diagram
 from .one_response import numbers
-from .palette import BLUE, GREEN, ORANGE, PINK
 from .style import INK, RULE, canvas
 
 

@@ -7,7 +7,7 @@ from matplotlib.patches import FancyArrowPatch, Rectangle
 
 from solutions.lesson01_masked_sequences import response_log_probs, response_mask
 
-from .palette import BLUE, GREEN, ORANGE
+from . import BLUE, GREEN, ORANGE
 from .style import INK, RULE, canvas
 
 PROMPT_LENGTH = 4

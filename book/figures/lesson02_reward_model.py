@@ -5,7 +5,7 @@ from matplotlib.figure import Figure
 
 from solutions.lesson02_reward_model import last_token_index, pairwise_loss
 
-from .palette import BLUE, GREEN, ORANGE, PINK
+from . import BLUE, GREEN, ORANGE, PINK
 from .style import INK, RULE, canvas
 
 

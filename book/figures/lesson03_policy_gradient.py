@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 from solutions.lesson01_masked_sequences import gather_log_probs
 from solutions.lesson03_policy_gradient import reinforce_loss, rewards_to_go
 
-from .palette import BLUE, GREEN, ORANGE
+from . import BLUE, GREEN, ORANGE
 from .style import INK, RULE, canvas
 
 WORD_REWARDS = (9.0, 11.0)

@@ -5,8 +5,8 @@ from matplotlib.figure import Figure
 
 from solutions.lesson04_gae import compute_gae
 
+from . import BLUE, ORANGE, PINK
 from .one_response import LAM, numbers
-from .palette import BLUE, ORANGE, PINK
 from .style import INK, RULE, canvas, rows_of_axes
 
 

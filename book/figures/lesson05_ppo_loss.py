@@ -5,7 +5,7 @@ from matplotlib.figure import Figure
 
 from solutions.lesson05_ppo_loss import compute_ppo_loss, compute_value_loss
 
-from .palette import BLUE, ORANGE, PINK
+from . import BLUE, ORANGE, PINK
 from .style import INK, RULE, canvas
 
 CASES = (0.5, 1.0, 1.5)

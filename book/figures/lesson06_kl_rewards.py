@@ -5,7 +5,7 @@ from matplotlib.figure import Figure
 
 from solutions.lesson06_kl_rewards import AdaptiveKLController, compute_rewards, estimate_kl
 
-from .palette import BLUE, GREEN, ORANGE
+from . import BLUE, GREEN, ORANGE
 from .style import INK, RULE, canvas
 
 ESTIMATORS = ("k1", "k2", "k3")

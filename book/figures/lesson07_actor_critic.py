@@ -2,8 +2,8 @@
 
 from matplotlib.figure import Figure
 
+from . import BLUE, GREEN, ORANGE, PINK
 from .one_response import numbers
-from .palette import BLUE, GREEN, ORANGE, PINK
 from .style import INK, RULE, canvas
 
 ROLES = (("policy", BLUE), ("critic", ORANGE), ("reference", RULE), ("reward model", PINK))

@@ -5,7 +5,7 @@ from matplotlib.figure import Figure
 
 from solutions.lesson08_rollout import sample_token
 
-from .palette import BLUE, GREEN, ORANGE
+from . import BLUE, GREEN, ORANGE
 from .style import INK, canvas
 
 PROMPT, RESPONSE = 8, 24

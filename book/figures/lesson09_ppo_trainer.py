@@ -3,7 +3,7 @@
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
-from .palette import BLUE, GREEN, ORANGE, PINK
+from . import BLUE, GREEN, ORANGE, PINK
 from .style import INK, canvas
 
 

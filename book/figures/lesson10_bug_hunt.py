@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from testcases.engine.oracle import suspects, with_change
 
-from .palette import BLUE, GREEN, ORANGE, PINK
+from . import BLUE, GREEN, ORANGE, PINK
 from .style import INK, RULE, pyplot
 
 LESSON = "lesson10_bug_hunt"

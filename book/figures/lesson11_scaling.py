@@ -2,8 +2,8 @@
 
 from matplotlib.figure import Figure
 
+from . import BLUE, GREEN, PINK
 from .diagram import Arrow, Box, diagram
-from .palette import BLUE, GREEN, PINK
 from .style import INK
 
 

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from tiny_models.language import sample_prompts
 from tiny_models.presets import find_preset
 
-from .palette import BLUE, GREEN, ORANGE, PINK
+from . import BLUE, GREEN, ORANGE, PINK
 from .style import INK, RULE, canvas, pyplot
 
 RECORDED = Path(__file__).with_name("demo_seed0.json")

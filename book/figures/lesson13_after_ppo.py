@@ -9,8 +9,8 @@ from solutions.apps.contest.plan import HOME
 from solutions.apps.contest.record import recorded
 from solutions.lesson13_after_ppo import DENOMINATORS, reduce_losses
 
+from . import BLUE, GREEN, ORANGE, PINK
 from .lesson12_capstone import RECORDED, RUNS
-from .palette import BLUE, GREEN, ORANGE, PINK
 from .style import INK, RULE, canvas
 
 LENGTHS = (4, 1)

@@ -11,7 +11,7 @@ import matplotlib
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 
-from .palette import BLUE, PALETTE, SKY
+from . import BLUE, PALETTE, SKY
 
 matplotlib.use("Agg")
 INK, RULE = "#1f2328", "#8b949e"

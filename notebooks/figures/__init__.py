@@ -9,7 +9,7 @@ from IPython.display import Image, display
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 
-from book.figures.palette import PALETTE
+from book.figures import PALETTE
 
 SCREEN_DPI = 90
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 from transformers import PreTrainedModel
 
-from book.figures.palette import BLUE, GREEN, ORANGE, SKY, YELLOW
+from book.figures import BLUE, GREEN, ORANGE, SKY, YELLOW
 from solutions.lesson08_rollout import Generation, generate
 from tiny_models.builders import build_llama
 

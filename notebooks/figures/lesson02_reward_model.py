@@ -10,7 +10,7 @@ from matplotlib import pyplot
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from book.figures.palette import BLUE, ORANGE, SKY
+from book.figures import BLUE, ORANGE, SKY
 from solutions.lesson08_rollout import generate
 from tiny_models.gold import gold_score
 from tiny_models.language import parse_review, sample_prompts, sample_review, topic_nouns, topic_of

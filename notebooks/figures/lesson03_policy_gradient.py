@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from book.figures.palette import BLUE, GREEN, ORANGE
+from book.figures import BLUE, GREEN, ORANGE
 from solutions.lesson02_reward_model import RewardModel
 from solutions.lesson08_rollout import generate
 from tiny_models import checkpoints

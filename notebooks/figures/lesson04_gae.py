@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from book.figures.palette import BLUE, ORANGE, SKY, YELLOW
+from book.figures import BLUE, ORANGE, SKY, YELLOW
 from tiny_models.checkpoints import one_response
 
 from . import suptitle

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from book.figures.palette import BLUE, GREEN, ORANGE, YELLOW
+from book.figures import BLUE, GREEN, ORANGE, YELLOW
 from tiny_models.checkpoints import REWARD_MODEL
 from tiny_models.language import sample_prompts
 

@@ -9,7 +9,7 @@ from matplotlib import pyplot
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from book.figures.palette import BLUE, GREEN, ORANGE, YELLOW
+from book.figures import BLUE, GREEN, ORANGE, YELLOW
 from tiny_models.language import all_prompts
 
 from . import suptitle

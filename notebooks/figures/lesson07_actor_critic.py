@@ -11,7 +11,7 @@ from matplotlib import pyplot
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from book.figures.palette import BLUE, ORANGE
+from book.figures import BLUE, ORANGE
 from tiny_models.language import Habits, all_prompts, sample_review
 
 from . import suptitle

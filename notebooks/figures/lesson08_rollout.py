@@ -12,7 +12,7 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from book.figures.palette import BLUE, GREEN, ORANGE, SKY
+from book.figures import BLUE, GREEN, ORANGE, SKY
 from tiny_models import checkpoints
 from tiny_models.language import all_prompts
 

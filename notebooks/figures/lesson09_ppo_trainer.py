@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 from torch import Tensor, nn
 
-from book.figures.palette import BLUE, ORANGE, SKY
+from book.figures import BLUE, ORANGE, SKY
 from tiny_models import builders, checkpoints, language
 
 from . import suptitle

@@ -6,7 +6,7 @@ from matplotlib import pyplot
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from book.figures.palette import BLUE, GREEN, ORANGE
+from book.figures import BLUE, GREEN, ORANGE
 
 from . import suptitle
 

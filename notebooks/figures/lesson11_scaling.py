@@ -17,7 +17,7 @@ from matplotlib.ticker import NullLocator, PercentFormatter
 from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector
 
-from book.figures.palette import BLUE, ORANGE, PINK
+from book.figures import BLUE, ORANGE, PINK
 from tiny_models import builders, checkpoints, language
 
 from . import suptitle

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from book.figures.palette import BLUE, GREEN, ORANGE, PINK
+from book.figures import BLUE, GREEN, ORANGE, PINK
 from tiny_models import builders, checkpoints, gold, language, preferences, presets
 
 from . import suptitle

@@ -8,7 +8,7 @@ from matplotlib import pyplot
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from book.figures.palette import BLUE, GREEN, ORANGE
+from book.figures import BLUE, GREEN, ORANGE
 
 from . import suptitle
 

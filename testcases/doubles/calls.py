@@ -1,7 +1,11 @@
 """Scenarios for every lesson: an exercise called otherwise than once, and what a call may not leave behind."""
 
 import copy
-from typing import Any
+import inspect
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, NoReturn
+from unittest import mock
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +26,20 @@ def after_the_answer_is_overwritten(lesson: Any, exercise: str, argument: str, *
     given[argument] = given[argument].clone()
     getattr(lesson, exercise)(**given).fill_(-1)
     return given[argument]
+
+
+def without(function: Callable[..., Any], *names: str) -> AbstractContextManager[Any]:
+    """In the block the functions of these names, in the file of `function`, are not written yet: does it need them?"""
+
+    def missing(name: str) -> Callable[..., NoReturn]:
+        def not_there(*args: Any, **options: Any) -> NoReturn:
+            raise RuntimeError(
+                f"{inspect.unwrap(function).__name__} calls {name}, which comes later and generalizes it"
+            )
+
+        return not_there
+
+    return mock.patch.dict(inspect.unwrap(function).__globals__, {name: missing(name) for name in names})
 
 
 def forget_the_batch(model: nn.Module, method: str, *arguments: Any) -> None:

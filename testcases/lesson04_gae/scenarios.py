@@ -3,7 +3,7 @@
 import inspect
 from typing import Any
 
-from testcases.doubles.replacing import without
+from testcases.doubles.calls import without
 
 
 def ends_alone(lesson, rewards, values, dones, gamma):

@@ -1,7 +1,10 @@
 """The suites themselves: they pass the solutions, reject every stub and wrong answer, and name the wrong answer."""
 
+import ast
+import inspect
 import itertools
 import re
+import textwrap
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
@@ -13,6 +16,8 @@ from testcases.engine.catalog import lesson as read_lesson
 from testcases.engine.diagnosis import Explanation
 from testcases.engine.execution import Evaluator, solutions
 from testcases.engine.oracle import (
+    Change,
+    NamedChange,
     RightAnswer,
     WrongAnswer,
     region_text,
@@ -24,7 +29,6 @@ from testcases.engine.oracle import (
 from testcases.engine.report import MAX_LINES, CheckFailed, NotStarted, same_outcome
 from testcases.engine.suite import Case, Engine, cases, cases_of, recorded, survivors, version
 from testcases.selfcheck import complete, durations
-from testcases.selfcheck.same_code import code_of, normalized
 from testcases.selfcheck.students import reference
 
 MUTANTS = 20
@@ -198,3 +202,40 @@ def test_map_and_readme_say_the_hours_that_the_lessons_add_up_to():
     low, high = (5 * round(hours / 5) for hours in whole)
     assert f"The whole course: {low} to {high}" in page
     assert f"the whole course {low} to {high}" in (TUTORIAL.parent / "README.md").read_text("utf-8")
+
+
+def code_of(lesson: str, answer: NamedChange) -> str:
+    """The text of an answer: the changed region, or the function that stands in its place."""
+    if isinstance(answer.change, Change):
+        return answer.change.apply(region_text(lesson, answer.exercise))
+    function = ast.parse(textwrap.dedent(inspect.getsource(answer.change))).body[0]
+    assert isinstance(function, ast.FunctionDef)
+    return ast.unparse(ast.Module(function.body, []))
+
+
+def normalized(code: str) -> str:
+    """The syntax tree as text: local names numbered in the order in which they appear, annotations and texts that are
+    statements left out."""
+    tree = _Bare().visit(ast.parse(code))
+    local = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    local |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+    local |= {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    numbers: dict[str, str] = {}
+    for node in ast.walk(tree):
+        for field in ("id", "arg", "name"):
+            if not isinstance(node, ast.keyword) and getattr(node, field, None) in local:
+                name = getattr(node, field)
+                setattr(node, field, numbers.setdefault(name, f"name{len(numbers)}"))
+    return ast.dump(tree)
+
+
+class _Bare(ast.NodeTransformer):
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST | None:
+        return ast.Assign([node.target], node.value, lineno=node.lineno) if node.value else None
+
+    def visit_arg(self, node: ast.arg) -> ast.arg:
+        return ast.arg(node.arg)
+
+    def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
+        is_text = isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        return None if is_text else self.generic_visit(node)
