@@ -13,7 +13,7 @@ from ppo_by_hand.hub import rewards as hub_rewards
 from ppo_by_hand.hub.options import HubOptions, parse_settings, split_settings
 from solutions.apps import hub_actor_critic, hub_evaluation
 from testcases.selfcheck import hub as here
-from testcases.selfcheck.hub import CALLS, HERE, SET, causal, classifier, run, save, tokenizer
+from testcases.selfcheck.hub import CALLS, SET, causal, classifier, run, save, tokenizer
 
 SETTINGS = f"{SET} learning_rate=0.01"
 
@@ -45,7 +45,7 @@ def logged(tmp_path) -> list[dict]:
 @pytest.mark.parametrize("options", ["", " dtype=bfloat16", " dtype=auto frozen_dtype=bfloat16"])
 def test_a_policy_is_saved_in_the_dtype_that_it_came_in(options, llama, tmp_path):
     source = in_bfloat16(llama, tmp_path / "model")
-    assert run(tmp_path, source, f"{HERE}:likes_a", more=("--set", SETTINGS + options)) == 0
+    assert run(tmp_path, source, more=("--set", SETTINGS + options)) == 0
     tuned = AutoModelForCausalLM.from_pretrained(tmp_path / "out" / "policy", dtype="auto")
     assert {weight.dtype for weight in tuned.parameters()} == {torch.bfloat16}
     before = AutoModelForCausalLM.from_pretrained(source, dtype="auto")
@@ -56,7 +56,7 @@ def test_a_policy_is_saved_in_the_dtype_that_it_came_in(options, llama, tmp_path
 def test_a_lora_policy_is_saved_whole_and_is_its_own_reference(family, tmp_path, request):
     source = request.getfixturevalue(family)
     options = " lora_rank=2 gradient_checkpointing=true frozen_dtype=bfloat16"
-    assert run(tmp_path, source, f"{HERE}:likes_a", more=("--set", SETTINGS + options)) == 0
+    assert run(tmp_path, source, more=("--set", SETTINGS + options)) == 0
     before, tuned = (AutoModelForCausalLM.from_pretrained(one) for one in (source, tmp_path / "out" / "policy"))
     moved = {
         name
@@ -94,7 +94,7 @@ def test_a_critic_that_starts_from_the_reward_model_gives_its_scores(tmp_path, l
 
 
 def test_the_critic_cannot_start_from_a_function(tmp_path, llama, capsys):
-    assert run(tmp_path, llama, f"{HERE}:likes_a", more=("--value", "reward")) == 1
+    assert run(tmp_path, llama, more=("--value", "reward")) == 1
     assert "expected VALUE to be a reward model of the policy's tokenizer, got reward" in capsys.readouterr().err
 
 
@@ -114,11 +114,11 @@ ROWS = ('{"prompt": "the cat", "answer": "a", "weight": 2}', '{"prompt": "a dog"
 def test_a_reward_function_gets_the_columns_that_it_names(tmp_path, gpt2, monkeypatch):
     monkeypatch.setattr(here, "with_answer", with_answer, raising=False)
     monkeypatch.setattr(here, "with_all", with_all, raising=False)
-    assert run(tmp_path, gpt2, f"{HERE}:with_answer", *ROWS, name="p.jsonl") == 0
+    assert run(tmp_path, gpt2, "with_answer", lines=ROWS, name="p.jsonl") == 0
     rows = {row for prompts, answer, weight, _ in CALLS for row in zip(prompts, answer, weight, strict=True)}
     assert rows == {("the cat", "a", 2), ("a dog", "b", 3)} and {call[3] for call in CALLS} == {"plain"}
     CALLS.clear()
-    assert run(tmp_path, gpt2, f"{HERE}:with_all", *ROWS, name="p.jsonl", more=("--overwrite",)) == 0
+    assert run(tmp_path, gpt2, "with_all", lines=ROWS, name="p.jsonl", more=("--overwrite",)) == 0
     assert {name for _, columns in CALLS for name in columns} == {"answer", "weight"}
 
 
@@ -132,7 +132,7 @@ def test_a_reward_function_gets_the_columns_that_it_names(tmp_path, gpt2, monkey
 )
 def test_a_column_that_is_not_there_is_one_sentence(rows, sentence, tmp_path, gpt2, monkeypatch, capsys):
     monkeypatch.setattr(here, "with_answer", with_answer, raising=False)
-    assert run(tmp_path, gpt2, f"{HERE}:with_answer", *rows, name="p.jsonl") == 1
+    assert run(tmp_path, gpt2, "with_answer", lines=rows, name="p.jsonl") == 1
     said = capsys.readouterr().err
     assert sentence in said and said.count("\n") == 1
 
@@ -146,7 +146,7 @@ LONG = ("a", "a" * 61, "b" * 62)
 
 @pytest.mark.parametrize("how, left", [("drop", {"a"}), ("truncate", {"a", "a" * 61, "b" * 62})])
 def test_long_prompts_are_dropped_or_truncated_and_counted(how, left, tmp_path, gpt2, capsys):
-    assert run(tmp_path, gpt2, f"{HERE}:likes_a", *LONG, more=("--set", f"{SET} long_prompts={how} num_updates=3")) == 0
+    assert run(tmp_path, gpt2, lines=LONG, more=("--set", f"{SET} long_prompts={how} num_updates=3")) == 0
     assert "2 of 3 prompts are longer than 60 tokens" in capsys.readouterr().out
     assert {prompt for prompts, _ in CALLS for prompt in prompts} == left, "a reward gets the prompt as it was written"
 
@@ -167,12 +167,12 @@ def test_stop_tokens_are_named_or_numbered():
 
 def test_a_score_is_not_clipped_unless_asked_and_a_clip_is_said(tmp_path, gpt2, monkeypatch, capsys):
     monkeypatch.setattr(here, "large", lambda prompts, responses: [2550.0] * len(responses), raising=False)
-    assert run(tmp_path, gpt2, f"{HERE}:large") == 0
+    assert run(tmp_path, gpt2, "large") == 0
     assert {line["score_clip_fraction"] for line in logged(tmp_path)} == {0.0}
     assert {line["score_std"] for line in logged(tmp_path)} == {0.0}
     assert logged(tmp_path)[0]["return_std"] > 100
     capsys.readouterr()
-    assert run(tmp_path, gpt2, f"{HERE}:large", more=("--set", f"{SET} clip_score=5", "--overwrite")) == 0
+    assert run(tmp_path, gpt2, "large", more=("--set", f"{SET} clip_score=5", "--overwrite")) == 0
     assert {line["score_clip_fraction"] for line in logged(tmp_path)} == {1.0}
     assert "100% of the scores were clipped to +- clip_score" in capsys.readouterr().err
 
@@ -180,21 +180,21 @@ def test_a_score_is_not_clipped_unless_asked_and_a_clip_is_said(tmp_path, gpt2, 
 def test_a_resumed_run_may_have_more_updates(tmp_path, gpt2, monkeypatch, capsys):
     settings = f"{SET} num_updates=7 num_minibatches=2"
     monkeypatch.setattr(here, "flaky", here.raises_later, raising=False)
-    assert run(tmp_path, gpt2, f"{HERE}:flaky", more=("--set", settings)) == 1
+    assert run(tmp_path, gpt2, "flaky", more=("--set", settings)) == 1
     monkeypatch.setattr(here, "flaky", here.likes_a)
     capsys.readouterr()
     for change in ("kl_coef=0.2", "dtype=auto"):
-        assert run(tmp_path, gpt2, f"{HERE}:flaky", more=("--set", f"{settings} {change}", "--resume")) == 1
+        assert run(tmp_path, gpt2, "flaky", more=("--set", f"{settings} {change}", "--resume")) == 1
         assert "expected the settings of the unfinished run" in capsys.readouterr().err
     more = ("--set", settings.replace("7", "9") + " micro_rollout_batch_size=1", "--resume")
-    assert run(tmp_path, gpt2, f"{HERE}:flaky", more=more) == 0
+    assert run(tmp_path, gpt2, "flaky", more=more) == 0
     assert len(logged(tmp_path)) == 9
     before, kept = logged(tmp_path), sorted(path.name for path in (tmp_path / "out" / "finished").rglob("*"))
     assert kept == ["journal.json", "ppo", "trainer.pt", "update-000009"]
     capsys.readouterr()
-    assert run(tmp_path, gpt2, f"{HERE}:flaky", more=more) == 1
+    assert run(tmp_path, gpt2, "flaky", more=more) == 1
     assert "expected more updates than the 9 of the finished run in" in capsys.readouterr().err
-    assert run(tmp_path, gpt2, f"{HERE}:flaky", more=(*more[:1], more[1].replace("9", "10"), "--resume")) == 0
+    assert run(tmp_path, gpt2, "flaky", more=(*more[:1], more[1].replace("9", "10"), "--resume")) == 0
     assert logged(tmp_path)[:9] == before and len(logged(tmp_path)) == 10
     assert {one.name for one in (tmp_path / "out").iterdir()} == {"policy", "log", "finished", MANIFEST}
 
@@ -219,7 +219,7 @@ def test_a_resumed_run_may_have_more_updates(tmp_path, gpt2, monkeypatch, capsys
     ],
 )
 def test_an_option_out_of_range_is_one_sentence(setting, sentence, tmp_path, gpt2, capsys):
-    assert run(tmp_path, gpt2, f"{HERE}:likes_a", more=("--set", f"{SET} {setting}")) == 1
+    assert run(tmp_path, gpt2, more=("--set", f"{SET} {setting}")) == 1
     said = capsys.readouterr().err
     assert sentence in said and said.count("\n") == 1
     assert not (tmp_path / "out" / "policy").exists()
@@ -255,7 +255,7 @@ def test_held_out_prompts_are_scored_shown_and_choose_the_best_policy(tmp_path, 
         return [float(len(seen))] * len(responses)
 
     monkeypatch.setattr(here, "by_update", by_update, raising=False)
-    assert run(tmp_path, gpt2, f"{HERE}:by_update", more=("--set", held_out(tmp_path, "the", "dog", "cat"))) == 0
+    assert run(tmp_path, gpt2, "by_update", more=("--set", held_out(tmp_path, "the", "dog", "cat"))) == 0
     out = tmp_path / "out"
     found = [json.loads(line) for line in (out / "log" / "evaluations.jsonl").read_text().splitlines()]
     assert [one["update"] for one in found] == [0, 2, 4]
@@ -286,10 +286,10 @@ def test_an_evaluation_changes_nothing_in_the_training_and_a_resumed_run_repeats
         if name == "resumed":
             CALLS.clear()
             monkeypatch.setattr(here, "scored", fails)
-            assert run(tmp_path / name, gpt2, f"{HERE}:scored", more=more) == 1
+            assert run(tmp_path / name, gpt2, "scored", more=more) == 1
             monkeypatch.setattr(here, "scored", scored)
             more = (*more, "--resume")
-        assert run(tmp_path / name, gpt2, f"{HERE}:scored", more=more) == 0
+        assert run(tmp_path / name, gpt2, "scored", more=more) == 0
         weights.append((tmp_path / name / "out" / "policy" / "model.safetensors").read_bytes())
     assert weights[0] == weights[1] == weights[2]
     found = [(tmp_path / name / "out" / "log" / "evaluations.jsonl").read_text() for name in ("with", "resumed")]
@@ -299,7 +299,7 @@ def test_an_evaluation_changes_nothing_in_the_training_and_a_resumed_run_repeats
 
 
 def test_a_tracker_of_accelerate_gets_every_metric(tmp_path, gpt2):
-    assert run(tmp_path, gpt2, f"{HERE}:likes_a", more=("--set", f"{SET} tracker=tensorboard")) == 0
+    assert run(tmp_path, gpt2, more=("--set", f"{SET} tracker=tensorboard")) == 0
     files = list((tmp_path / "out" / "log" / "ppo-by-hand").rglob("events*"))
     assert any(b"tokens_per_second" in file.read_bytes() for file in files)
     own = [file for file in (tmp_path / "out" / "log").glob("events*")]

@@ -16,7 +16,7 @@ from ppo_by_hand.core.checkpoints import CHECKPOINT_FILE, CheckpointFolder
 from ppo_by_hand.core.written import MANIFEST, Written
 from solutions.apps import hub as preset
 from testcases.selfcheck import hub
-from testcases.selfcheck.hub import HERE, SET, causal, run
+from testcases.selfcheck.hub import SET, causal, run
 
 
 class Killed(BaseException):
@@ -101,7 +101,7 @@ class Run:
                 patch.setattr(preset, "save_model", self.half_saved)
             try:
                 more = (*HOW.get(verb, ()), "--set", settings)
-                return run(self.path, self.policy, f"{HERE}:moody", more=more)
+                return run(self.path, self.policy, "moody", more=more)
             except Killed:
                 return KILLED
 
