@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,22 @@ from testcases.selfcheck.students import (
 def failures(folder: Path) -> dict[str, list[CheckFailed]]:
     """The failures of lesson 4 by exercise; every case runs, and none ends in anything but a verdict."""
     return failures_of(Engine(executor.student(folder), reference=reference()))
+
+
+def edited(tmp_path: Path, change: Callable[[str], str]) -> Path:
+    """The solutions as a student's folder, with this change of lesson 4's file."""
+    folder = solved_folder(tmp_path)
+    path = folder / LESSON / FILE
+    path.write_text(change(path.read_text("utf-8")), "utf-8")
+    return folder
+
+
+def answering(tmp_path: Path, body: str) -> Path:
+    """The same with this body of `td_errors`, on which no other exercise stands."""
+    folder = solved_folder(tmp_path)
+    independent(folder)
+    replace_body(folder, body)
+    return folder
 
 
 def failures_of(engine: Engine) -> dict[str, list[CheckFailed]]:
@@ -77,10 +94,7 @@ BODIES = {
 @pytest.mark.sampled
 @named_cases("body, kind, mentions", BODIES)
 def test_a_strange_answer_is_one_clear_failure(tmp_path: Path, body: str, kind: str, mentions: list[str]):
-    folder = solved_folder(tmp_path)
-    independent(folder)
-    replace_body(folder, body)
-    found = failures(folder)
+    found = failures(answering(tmp_path, body))
     assert set(found) == {"td_errors"}
     first = found["td_errors"][0]
     assert first.kind == kind, str(first)
@@ -92,34 +106,24 @@ def test_a_strange_answer_is_one_clear_failure(tmp_path: Path, body: str, kind: 
 
 @pytest.mark.slow
 def test_a_lost_gradient_has_its_own_wording(tmp_path: Path):
-    folder = solved_folder(tmp_path)
-    independent(folder)
-    replace_body(folder, RIGHT + "return right.detach()")
-    found = failures(folder)["td_errors"]
+    found = failures(answering(tmp_path, RIGHT + "return right.detach()"))["td_errors"]
     assert {verdict.kind for verdict in found} == {"no gradient"}
     assert "cut off from its inputs" in str(found[0])
 
 
 def test_a_conflict_of_git_is_named(tmp_path: Path):
-    folder = solved_folder(tmp_path)
-    path = folder / LESSON / FILE
-    path.write_text("<<<<<<< HEAD\nold = 1\n=======\nold = 2\n>>>>>>> theirs\n" + path.read_text("utf-8"), "utf-8")
+    folder = edited(tmp_path, lambda text: "<<<<<<< HEAD\nold = 1\n=======\nold = 2\n>>>>>>> theirs\n" + text)
     first = failures(folder)["td_errors"][0]
     assert first.kind == "gae.py does not load"
     assert "gae.py:1 holds two versions that git could not join" in str(first), str(first)
 
 
 def test_a_file_with_a_syntax_error(tmp_path: Path):
-    folder = solved_folder(tmp_path)
-    path = folder / LESSON / FILE
-    path.write_text(path.read_text("utf-8") + "\ndef broken(:\n", "utf-8")
-    found = failures(folder)
+    found = failures(edited(tmp_path, lambda text: text + "\ndef broken(:\n"))
     assert len(found) == 5
     first = found["td_errors"][0]
     assert first.kind == "gae.py does not load"
-    assert (
-        "tutorial/lesson04_gae/gae.py:" in str(first) and "def broken(:" in str(first) and "SyntaxError" in str(first)
-    )
+    assert all(text in str(first) for text in ("tutorial/lesson04_gae/gae.py:", "def broken(:", "SyntaxError"))
 
 
 @pytest.mark.slow
@@ -133,10 +137,7 @@ def test_a_file_of_bytes(tmp_path: Path):
 @pytest.mark.sampled
 @pytest.mark.parametrize("first_line", ["import sys; sys.exit(3)", "1 / 0", "import no_such_package"])
 def test_a_file_that_raises_when_it_is_loaded(tmp_path: Path, first_line: str):
-    folder = solved_folder(tmp_path)
-    path = folder / LESSON / FILE
-    path.write_text(path.read_text("utf-8") + f"\n{first_line}\n", "utf-8")
-    first = failures(folder)["compute_gae"][0]
+    first = failures(edited(tmp_path, lambda text: f"{text}\n{first_line}\n"))["compute_gae"][0]
     assert first.kind == "gae.py does not load" and first_line in str(first)
 
 
@@ -152,10 +153,7 @@ def test_a_missing_file(tmp_path: Path, missing: str):
 
 
 def test_a_renamed_function(tmp_path: Path):
-    folder = solved_folder(tmp_path)
-    path = folder / LESSON / FILE
-    path.write_text(path.read_text("utf-8").replace("def compute_gae(", "def compute_gea("), "utf-8")
-    found = failures(folder)
+    found = failures(edited(tmp_path, lambda text: text.replace("def compute_gae(", "def compute_gea(")))
     assert set(found) == {"compute_gae", "compute_response_gae"}
     assert "the file has no `compute_gae`; it has `compute_gea`" in str(found["compute_response_gae"][0])
     assert "defines no compute_gae; there is compute_gea: was it renamed?" in str(found["compute_gae"][0])
@@ -163,15 +161,11 @@ def test_a_renamed_function(tmp_path: Path):
 
 @pytest.mark.slow
 def test_a_wrong_signature(tmp_path: Path):
-    folder = solved_folder(tmp_path)
-    path = folder / LESSON / FILE
-    source = path.read_text("utf-8").replace(
-        "dones: Tensor, gamma: float = 0.99, lam: float = 0.95", "dones: Tensor, gamma: float = 0.99"
-    )
-    path.write_text(
-        source.replace("-> AdvantagesAndReturns:\n", "-> AdvantagesAndReturns:\n    lam = 0.95\n", 1), "utf-8"
-    )
-    found = failures(folder)
+    def without_lam(text: str) -> str:
+        text = text.replace("gamma: float = 0.99, lam: float = 0.95", "gamma: float = 0.99", 1)
+        return text.replace("-> AdvantagesAndReturns:\n", "-> AdvantagesAndReturns:\n    lam = 0.95\n", 1)
+
+    found = failures(edited(tmp_path, without_lam))
     assert set(found) == {"compute_gae", "compute_response_gae"}
     signatures = [verdict for verdict in found["compute_gae"] if verdict.kind == "wrong signature"]
     assert "expected compute_gae(rewards, values, dones, gamma=0.99, lam=0.95)" in str(signatures[0])
@@ -192,10 +186,8 @@ class Counted:
 
 
 def test_an_endless_loop(tmp_path: Path):
-    folder = solved_folder(tmp_path)
-    independent(folder)
-    replace_body(folder, "while True:\n    try:\n        gamma += 0\n    except Exception:\n        pass")
-    subject = Counted(executor.student(folder))
+    loop = "while True:\n    try:\n        gamma += 0\n    except Exception:\n        pass"
+    subject = Counted(executor.student(answering(tmp_path, loop)))
     found = failures_of(Engine(subject, reference=reference(), seconds=0.05))
     mine = [request for request in subject.asked if request.exercise == "td_errors"]
     assert len(mine) < 50, "the loop is waited for once, not once a test"
