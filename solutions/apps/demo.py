@@ -203,7 +203,6 @@ def write_summary(run: CapstoneRun) -> Path:
 
 
 def ppo_config(preset: Preset, tokenizer: Any, seed: int, kl_coef: float, log_dir: str | None = None) -> PPOConfig:
-    """The PPO settings of a preset."""
     return PPOConfig(
         stop_token_ids=(tokenizer.eos_token_id,),
         pad_token_id=tokenizer.pad_token_id,

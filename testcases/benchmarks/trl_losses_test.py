@@ -53,20 +53,18 @@ def clipped_responses(ratio: Tensor, advantages: Tensor, high: float) -> Tensor:
     return clipped_token_losses(ratio.log()[:, None], torch.zeros(len(ratio), 1), advantages, alone, 0.2, high)
 
 
-def reduced(losses: Tensor, denominator: str, rows: slice = slice(None), **more: float) -> Tensor:
-    return reduce_losses(losses, MASK[rows], denominator, **more)
-
-
 def ours(name: str, now: Tensor) -> Tensor:
     advantages = as_tensor(RECORDED["losses"][name]["advantages"])
     if name == "grpo":
-        return reduced(clipped(now, advantages, 0.2), "responses")
+        return reduce_losses(clipped(now, advantages, 0.2), MASK, "responses")
     if name == "dapo":
-        return reduced(clipped(now, advantages, 0.28), "tokens")
+        return reduce_losses(clipped(now, advantages, 0.28), MASK, "tokens")
     if name == "dr_grpo":
-        return reduced(clipped(now, advantages, 0.2), "constant", constant=9.0)
+        return reduce_losses(clipped(now, advantages, 0.2), MASK, "constant", constant=9.0)
     if name == "kl":
-        return reduced(clipped(now, advantages, 0.28) + 0.3 * kl_token_losses(now, OLD, REF, MASK), "tokens")
+        return reduce_losses(
+            clipped(now, advantages, 0.28) + 0.3 * kl_token_losses(now, OLD, REF, MASK), MASK, "tokens"
+        )
     ratio, high = sequence_ratio(now, OLD, MASK, per_token=name == "gspo"), 0.2 if name == "gspo" else 0.3
     return clipped_responses(ratio, advantages, high).mean()
 

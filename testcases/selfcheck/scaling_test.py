@@ -39,7 +39,6 @@ def launched(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess
 
 @pytest.fixture(scope="module")
 def two_processes(launched: tuple[Path, subprocess.CompletedProcess[str]]) -> list[dict[str, Any]]:
-    """What each of the two processes found."""
     folder, done = launched
     assert (folder / "updates-2.pt").is_file(), done.stderr[-3000:]
     return torch.load(folder / "updates-2.pt", weights_only=True)

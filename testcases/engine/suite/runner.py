@@ -42,7 +42,6 @@ class Case:
 
 @cache
 def cases(lesson: str) -> tuple[Case, ...]:
-    """All cases of a lesson."""
     by_node = {entry.node: entry for entry in entries(lesson)}
     collected = []
     for name in suites(lesson):
@@ -55,7 +54,6 @@ def cases(lesson: str) -> tuple[Case, ...]:
 
 
 def cases_of(lesson: str, exercise: str) -> tuple[Case, ...]:
-    """The cases of one exercise."""
     return tuple(case for case in cases(lesson) if case.entry.exercise == exercise)
 
 

@@ -45,7 +45,6 @@ ALARMS = (status.TAMPER, status.GRADER)
 
 
 def student_page(sheet: MarkSheet, title: str = TITLE) -> str:
-    """The page of one student."""
     template = _environment().get_template("student.html")
     return template.render(sheet=sheet, first=_first(sheet), heading=clean(title), **_style())
 
