@@ -6,7 +6,7 @@ from ppo_by_hand.faces import face
 
 if TYPE_CHECKING:
     from .blame import Upstream
-    from .causes import Cause, Diagnosis, Evidence, Listed, Location, Source
+    from .causes import Cause, Diagnosis, Listed, Location
     from .explain import Explanation, NoExplanation, faults
     from .search import LAYERS, bench_of, hypotheses_of
 

@@ -1,6 +1,5 @@
 """What a diagnosis finds, as values, and the lines that say it: nothing else makes a sentence of a cause."""
 
-import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -8,7 +7,7 @@ from ..catalog import lesson as read_lesson
 from ..catalog import section_for
 from ..execution import Request
 from ..oracle import WrongAnswer
-from .evidence import Part
+from .evidence import Evidence, Part
 from .hypotheses import Hypothesis, Repair
 
 
@@ -23,31 +22,30 @@ class Listed:
     """Whether it gives the student's values on every example."""
 
 
-class Source(enum.Enum):
-    """What tells it."""
-
-    EXCEPTION = enum.auto()
-    ANSWER = enum.auto()
-    """The numbers, their form, and what the call left changed."""
-    CALLS = enum.auto()
-    """The same question, asked first of all."""
-    DEPENDENCE = enum.auto()
-    """The answers to questions with one argument changed; or a cause of a part of what is wrong."""
-
-
 @dataclass(frozen=True)
-class Evidence:
-    """What shows by itself, whatever the code."""
+class Partial:
+    """What gives this answer and those to questions like it, or one of two that do; or so many of the wrong ones."""
 
-    source: Source
-    text: str
+    of: tuple[Hypothesis, ...]
+    count: int = 0
+    most: int = 0
+
+    @property
+    def text(self) -> str:
+        share = f"in {self.count} of {self.most} wrong answers, " if self.count < self.most else ""
+        lead = share if self.most else "in questions like this one, "
+        return lead + " Or ".join(one.change for one in self.of)
 
 
 @dataclass(frozen=True)
 class Location:
     """On which questions, in which part, at which places, by how much; or in which other exercise."""
 
-    text: str
+    told: tuple[Evidence, ...]
+
+    @property
+    def text(self) -> str:
+        return "; ".join(one.text for one in self.told)
 
 
 @dataclass(frozen=True)
@@ -88,7 +86,7 @@ class InParts:
 
     @property
     def text(self) -> str:
-        told = [f"{part}" for part in self.parts if part.name]
+        told = [f"{part:plain}" for part in self.parts if part.name]
         told = told if len(told) <= MOST_PARTS else [*told[:MOST_PARTS], "others"]
         said = f"{' and '.join([', '.join(told[:-1]), told[-1]] if len(told) > 1 else told)} in " if told else ""
         return f"{self.wrong.name}: {self.wrong.why} (explains {said}{self.count} of {self.most} wrong answers)"
@@ -101,7 +99,13 @@ class Invariant:
     text: str
 
 
-Cause = Listed | Hypothesis | InParts | Evidence | Repaired | Location | Invariant
+def _line(sentences: Sequence[str]) -> str:
+    """With a full stop after each that is no question, but the last."""
+    *first, last = sentences
+    return " ".join([*(one if one.endswith("?") else f"{one}." for one in first), last])
+
+
+Cause = Listed | Hypothesis | InParts | Evidence | Partial | Repaired | Location | Invariant
 MOST_PARTS = 3
 """So many are named."""
 
@@ -131,27 +135,25 @@ class Diagnosis:
         if self.listed:
             place = "" if self.listed.exercise == exercise else f"in {self.listed.exercise}, which {exercise} uses: "
             return [f"Likely cause: {self._share}{place}{self.listed.name}: {self.listed.why}"]
-        lines, texts = list[str](), list[str]()
+        gives, lines = f"Likely cause: this is what `{exercise}` gives", list[list[str]]()  # A line is sentences.
         for cause in self.causes:
             match cause:
-                case Hypothesis():
-                    texts.append(f"{cause.text}.".replace("?.", "?"))
+                case Hypothesis(text=text):
+                    lines[-1:] = [[*lines[-1], f"Or {text}"] if lines else [f"{gives} {text}"]]
+                case Evidence(text=text) | Partial(text=text) if lines:
+                    lines[-1].append(f"{text[:1].upper()}{text[1:]}")
+                case Repaired(repairs=(first, *_)) if lines:
+                    lines[-1].append(f"See line {first.line}")
                 case InParts(text=text, is_here=is_here):
                     head = "And" if is_here and lines else "Likely cause" if is_here else "Elsewhere"
-                    lines.append(f"{head}: {text}")
-                case Evidence(text=text):
-                    lines.append(f"Likely cause: {text}")
-                case Repaired(repairs=(first, *_)) if lines:
-                    lines[-1] += f"{'' if lines[-1].endswith('?') else '.'} See line {first.line}"
-                case Repaired(text=text):
-                    lines.append(f"Likely cause: {text}")
+                    lines.append([f"{head}: {text}"])
                 case Location(text=text):
-                    lines.append(f"Where it differs: {text}")
+                    lines.append([f"Where it differs: {text}"])
                 case Invariant(text=text):
-                    lines.append(f"Must hold: {text}")
-        if texts:
-            lines.insert(0, f"Likely cause: this is what `{exercise}` gives {' Or '.join(texts)}".removesuffix("."))
-        return lines
+                    lines.append([f"Must hold: {text}"])
+                case Evidence() | Partial() | Repaired():
+                    lines.append([f"Likely cause: {cause.text}"])
+        return [_line(one) for one in lines]
 
     def advice(self, asked: Request, said: Sequence[str] = ()) -> list[str]:
         """What to read, where the report has `said` this, and how to ask for a hint."""

@@ -12,8 +12,8 @@ from ..execution import Evaluator, LocalEvaluator, Outcome, Request
 from ..oracle import Change, Reference, WrongAnswer, cost_of, examples, kept, region_text, suspects, wrong_answers
 from ..report import same_outcome
 from .by_part import Parts, Share, agreement
-from .causes import Cause, Diagnosis, Evidence, InParts, Invariant, Listed, Location, Repaired, Source
-from .evidence import KEPT, Seen, broken, cause_of_error, cause_shown, facts, names_in, where
+from .causes import Cause, Diagnosis, InParts, Invariant, Listed, Location, Partial, Repaired
+from .evidence import Evidence, Place, Seen, Sign, broken, cause_of_error, cause_shown, facts, names_in, where
 from .hypotheses import CHEAP, Hypothesis, OwnCode, distance, function_in, words_of
 from .search import LEAST_REPAIRS, MAX_FAILED, MAX_REPAIR, MAX_SEARCHES, Failed, Search, bench_of, repaired_by
 
@@ -30,10 +30,6 @@ def left_out() -> Iterator[None]:
         yield
     except Exception as error:
         faults.append(error)
-
-
-def _evidence(source: Source, text: str) -> list[Evidence]:
-    return [Evidence(source, text)] if text else []
 
 
 @cache
@@ -99,19 +95,19 @@ class Explanation:
         first = self._of_this(seen, near, repaired, neighbors)
         if repaired and repaired.is_whole:  # Nothing else is wrong.
             return Diagnosis(first)
-        said = " ".join(one.text for one in first if isinstance(one, Evidence))
-        return Diagnosis((*first, *(one for one in several if f"{one.wrong.name}:" not in said)))
+        said = [one.listed for cause in first if isinstance(cause, Partial) for one in cause.of]
+        return Diagnosis((*first, *(one for one in several if (one.wrong.name,) not in said)))
 
     def _in_a_hunt(self, seen: Seen, failed: Failed) -> tuple[Cause, ...]:
         """Of a repair of lesson 10: what is found by search would be the answer, so it is a place at most."""
         request, right, _ = seen
-        near, shown = self._closest(failed), list[Evidence]()
+        near, shown = self._closest(failed), list[Cause]()
         with left_out():
             shown = self._shown(seen) or self._depends(seen, search=False)
         with left_out():
             repaired = None if near or shown else self._repaired(failed, right)
             if repaired and self._is_own(request, repaired):
-                shown = _evidence(Source.ANSWER, f"something in {repaired.place}, is not right yet")
+                shown = [Sign.NOT_YET(repaired.repairs[0].line, repaired.repairs[0].shown)]
         if not (near or shown) and (suspect := suspects(request.lesson).get(request.exercise)):
             questions = [request, *self._wrong_of(request.lesson, request.exercise)]
             return (Invariant(text),) if (text := broken(suspect, questions, self._both)) else ()
@@ -121,7 +117,7 @@ class Explanation:
         self, seen: Seen, near: Listed | None, repaired: Repaired | None, neighbors: bool
     ) -> tuple[Cause, ...]:
         """Of an answer that no cause gives: a repair, the nearest listed one, what it shows, where it differs."""
-        outcome, shown = seen[2], list[Evidence]()
+        outcome, shown = seen[2], list[Cause]()
         if near and not (repaired and repaired.is_whole):
             return (near,)
         with left_out():
@@ -129,25 +125,26 @@ class Explanation:
         if repaired and (repaired.is_whole or not shown):
             return (*shown, repaired)
         with left_out():
-            if not shown and neighbors and (text := self._of_a_neighbor(*seen)):
-                return (Location(text),)
+            if not shown and neighbors and (other := self._of_a_neighbor(*seen)):
+                return (Location((other,)),)
         with left_out():
             shown = shown or self._depends(seen)
         with left_out():
-            if not shown and outcome.value is not None and (text := self._where(seen)):
-                return (Location(text),)
+            if not shown and outcome.value is not None and (told := self._where(seen)):
+                return (Location(tuple(told)),)
         return tuple(shown)
 
-    def _shown(self, seen: Seen) -> list[Evidence]:
+    def _shown(self, seen: Seen) -> list[Cause]:
         """What an exception, or the answer, shows by itself."""
         asked, _, mine = seen
         if mine.error:
-            text = cause_of_error(mine.error, asked, self._names(asked.lesson, asked.exercise))
-            return _evidence(Source.EXCEPTION, text)
-        wrong, words = self._wrong_of(asked.lesson, asked.exercise), self._text(asked.lesson, asked.exercise)
-        return _evidence(Source.ANSWER, cause_shown(seen, wrong, self._both, words))
+            found = cause_of_error(mine.error, asked, self._names(asked.lesson, asked.exercise))
+        else:
+            wrong, words = self._wrong_of(asked.lesson, asked.exercise), self._text(asked.lesson, asked.exercise)
+            found = cause_shown(seen, wrong, self._both, words)
+        return [found] if found else []
 
-    def _depends(self, seen: Seen, search: bool = True) -> list[Evidence]:
+    def _depends(self, seen: Seen, search: bool = True) -> list[Cause]:
         """What explains a part of what is wrong, and what the code depends on and must not."""
         asked, right, mine = seen
         if mine.error or mine.value is None or mine.used_global_random > right.used_global_random:
@@ -155,20 +152,16 @@ class Explanation:
         wrong = self._wrong_of(asked.lesson, asked.exercise)
         known = {id(one) for one in wrong}
         good = [one for one in examples(asked.lesson, asked.exercise) if id(one) not in known]
-        found = list(itertools.islice(facts(asked, wrong, good, self._both), 2))
+        found: list[Cause] = list(itertools.islice(facts(asked, wrong, good, self._both), 2))
         finder = self._search(asked.lesson, asked.exercise) if search else None
         if finder and (near := finder.nearby(asked, self._subject.evaluate)):
             given = functools.partial(self._given_by, near[0])
-            found = [text for text in found if text not in set(facts(asked, wrong, good, given))][:1]
-            text = " Or ".join(one.change for one in near)
-            found.insert(0, f"in questions like this one, {text}")
-        elif finder and (part := finder.partly(self._subject.evaluate)):
+            known_too = set(facts(asked, wrong, good, given)) if found else set()
+            return [Partial(tuple(near)), *[one for one in found if one not in known_too][:1]]
+        if finder and (part := finder.partly(self._subject.evaluate)):
             hypothesis, count, most = part
-            share = f"in {count} of {most} wrong answers, " if count < most else ""
-            found = [f"{share}{hypothesis.change}", *found[:1]]
-        found = [f"{text[:1].upper() if i else text[:1]}{text[1:]}" for i, text in enumerate(found)]
-        text = " ".join(f"{text}{'' if text.endswith('?') else '.'}" for text in found).removesuffix(".")
-        return _evidence(Source.DEPENDENCE, text)
+            return [Partial((hypothesis,), count, most), *found[:1]]
+        return found
 
     def _text(self, lesson: str, exercise: str) -> str:
         """The student's function."""
@@ -195,12 +188,12 @@ class Explanation:
         bench = bench_of(asked.lesson, asked.exercise)
         return bench.ask(Hypothesis(""), asked), bench.ask(hypothesis, asked)
 
-    def _where(self, failing: Seen) -> str:
+    def _where(self, failing: Seen) -> list[Evidence]:
         key = failing[0].lesson, failing[0].exercise
         seen = list(zip(examples(*key), self._reference.right_answers_to(*key), self._answers_to(*key), strict=True))
         return where(seen, failing, self._both)
 
-    def _kept(self, request: Request, right: Outcome, outcome: Outcome) -> list[Evidence]:
+    def _kept(self, request: Request, right: Outcome, outcome: Outcome) -> list[Cause]:
         """Whether the answer is another one where the files have just been loaded, and nothing was asked before."""
         key = request.lesson, request.exercise
         if not isinstance(self._subject, LocalEvaluator) or request.seconds > CHEAP or self._afresh[key] == MAX_FAILED:
@@ -209,24 +202,20 @@ class Explanation:
         first = self._subject.afresh().evaluate(request)
         if same_outcome(first, outcome):
             return []
-        told = "right" if same_outcome(first, right) else "another one"
-        return _evidence(Source.CALLS, f"{KEPT}: asked first, the answer is {told}")
+        return [Sign.KEPT() + (Sign.RIGHT_AT_FIRST if same_outcome(first, right) else Sign.OTHER_AT_FIRST)()]
 
-    def _of_a_neighbor(self, request: Request, right: Outcome, mine: Outcome) -> str:
+    def _of_a_neighbor(self, request: Request, right: Outcome, mine: Outcome) -> Evidence | None:
         """Whether the reference's version of one other exercise makes this very answer right."""
         if not isinstance(self._subject, LocalEvaluator):
-            return ""
+            return None
         lesson, used = request.lesson, self._reference.used_by(request.lesson, request.exercise) - {request.exercise}
         for other in (name for name in read_lesson(lesson).exercises if name in used):
             if not self._is_right(lesson, other):
                 answer = self._subject.with_reference(lesson, lesson, other).evaluate(request)
                 is_right = same_outcome(right, answer)
                 if is_right or (mine.error and not answer.error):
-                    end = "is right" if is_right else "does not raise"
-                    return (
-                        f"`{other}` is wrong: with a right one, this call of `{request.exercise}` {end}. Fix it first"
-                    )
-        return ""
+                    return (Place.OTHER_RIGHT if is_right else Place.OTHER_RAISES)(other, request.exercise)
+        return None
 
     @kept
     def _search(self, lesson: str, exercise: str) -> Search:

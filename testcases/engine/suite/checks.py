@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ..catalog import Exercise, Scenario, section_of
 from ..catalog import lesson as read_lesson
-from ..diagnosis.evidence import KEPT
+from ..diagnosis.evidence import Sign
 from ..execution import Outcome, Record, Request, StudentError, fields_of, part_of, scenario_of
 from ..oracle import Suspect
 from ..report import (
@@ -226,7 +226,7 @@ class Answer:
     def remembers(self, sign: str) -> None:
         """Fail: something of an earlier call is in this answer."""
         lines = [f"got      {show(self.outcome.value)}: {sign}"]
-        self._fail("remembers an earlier call", [*lines, f"Likely cause: {KEPT}"])
+        self._fail("remembers an earlier call", [*lines, f"Likely cause: {Sign.KEPT().text}"])
 
     def satisfies(self, test: Callable[[Any], Any], text: str) -> Answer:
         """`test` is true of the plain value; `text` says what it tests."""

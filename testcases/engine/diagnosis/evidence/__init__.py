@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from .exceptions import cause_of_error, names_in
     from .invariants import broken
     from .localize import where
-    from .sentences import KEPT
-    from .signs import Kind, Part, Seen
+    from .sentences import Evidence, Kind, Part, Place, Sign
+    from .signs import Seen
     from .symptoms import cause_shown, is_evidence
 
 __getattr__ = face(__name__, __file__)

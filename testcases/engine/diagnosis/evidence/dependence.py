@@ -21,8 +21,8 @@ from ...execution import Outcome, Request, copy_plain, fields_of, leaves
 from ...oracle import shared_reference
 from ...report import Rules, alike, close
 from ..hypotheses import CHEAP, function_in, is_flags, is_float, words_of
-from . import sentences as say
-from .signs import Ask, Kind, Part, Parts
+from .sentences import Evidence, Kind, Part, Several, Sign, Steps
+from .signs import Ask, Parts, rounded
 
 MOST_STEPS, MOST_QUESTIONS = 6, 3
 ROUGH = Rules(1e-6, 1e-6, equal_nan=True)
@@ -36,40 +36,38 @@ TIME = "TLP"
 """The letters of docstrings for dimensions that are steps."""
 
 
-def facts(failing: Request, wrong: Sequence[Request], good: Sequence[Request], ask: Ask) -> Iterator[str]:
-    """Sentences about the code, the surest first. `wrong`, `good`: ordinary examples that are so."""
+def facts(failing: Request, wrong: Sequence[Request], good: Sequence[Request], ask: Ask) -> Iterator[Evidence]:
+    """What is so of the code, the surest first. `wrong`, `good`: ordinary examples that are so."""
     found = _of_parts(failing, wrong, good, ask)
-    if first := next(found, ""):
+    if first := next(found, None):
         yield first
         yield from found
     else:
         yield from _of_all(failing, wrong, ask)
 
 
-def _of_parts(failing: Request, wrong: Sequence[Request], good: Sequence[Request], ask: Ask) -> Iterator[str]:
+def _of_parts(failing: Request, wrong: Sequence[Request], good: Sequence[Request], ask: Ask) -> Iterator[Evidence]:
     seen = _asked(failing, wrong, ask)
     if not seen:
         return
     direct = [one for one in seen if not one.asked.scenario]
-    if padding := _first(text for one in direct for text in _padding(one)):
+    if padding := next((fact for one in direct for fact in _padding(one)), None):
         yield padding
     yield from _unused(seen, [_Seen(_tame(one), ask) for one in _telling(good)[:MOST_QUESTIONS]], bool(padding))
     # Where padding enters, rows and steps of padding do as well.
     factors = functools.partial(_factors, others=direct[1:])
     for tell in () if padding else (_rows, _beside_others, factors, _steps):
-        if text := _first(text for one in direct for text in tell(one)):
-            yield text
+        if fact := next((fact for one in direct for fact in tell(one)), None):
+            yield fact
             break
-    if text := _first(_zeros(seen)):
-        yield text
+    yield from itertools.islice(_zeros(seen), 1)
 
 
-def _of_all(failing: Request, wrong: Sequence[Request], ask: Ask) -> Iterator[str]:
+def _of_all(failing: Request, wrong: Sequence[Request], ask: Ask) -> Iterator[Evidence]:
     """Of a draft that is wrong in everything: what the whole answer depends on, and which way."""
     seen = _asked(failing, wrong, ask)
     yield from _opposite(seen)
-    if text := _first(text for one in seen if not one.asked.scenario for text in _columns(one)):
-        yield text
+    yield from itertools.islice((fact for one in seen if not one.asked.scenario for fact in _columns(one)), 1)
     yield from _directions(seen)
 
 
@@ -77,10 +75,6 @@ def _asked(failing: Request, wrong: Sequence[Request], ask: Ask) -> list["_Seen"
     questions = [one for one in (failing, *_telling(wrong)) if one.seconds <= CHEAP]
     seen = (_Seen(_tame(one), ask, one is failing) for one in questions[:MOST_QUESTIONS])
     return [one for one in seen if one.tells]
-
-
-def _first(texts: Iterator[str]) -> str:
-    return next(texts, "")
 
 
 def _telling(wrong: Sequence[Request]) -> list[Request]:
@@ -129,7 +123,7 @@ class _Seen:
 # What stands where a mask is False
 
 
-def _padding(seen: _Seen) -> Iterator[str]:
+def _padding(seen: _Seen) -> Iterator[Evidence]:
     for name, mask in seen.asked.arguments.items():
         if "mask" not in name or not isinstance(mask, Tensor) or not is_flags(mask) or bool(mask.bool().all()):
             continue
@@ -140,16 +134,16 @@ def _padding(seen: _Seen) -> Iterator[str]:
         }
         answers = seen.changed(**under) if under else None
         if answers and alike(seen.right.value, answers[0].value) and not alike(seen.mine.value, answers[1].value):
-            yield say.PADDING_ENTERS.format(name)
+            yield Sign.PADDING_ENTERS(name)
 
 
-def _zeros(seen: Sequence[_Seen]) -> Iterator[str]:
+def _zeros(seen: Sequence[_Seen]) -> Iterator[Evidence]:
     """A part of the answer that must be 0 where a mask is False, as it is in all questions."""
     for name, part in dict.fromkeys((name, part) for one in seen for name in one.asked.arguments for part in one.parts):
         pairs = [pair for one in seen if (pair := _under(one, name, part))]
         if len(pairs) >= min(MUST, len(seen)) and not any(bool(due.any()) for due, _ in pairs):
             if any(bool((got != 0).any()) for _, got in pairs):
-                yield say.MUST_BE_0.format(f"`{part.name}`" if part.name else "the answer", name)
+                yield Sign.MUST_BE_0(part, name)
 
 
 def _under(seen: _Seen, name: str, part: Part) -> tuple[Tensor, Tensor] | None:
@@ -166,7 +160,7 @@ def _under(seen: _Seen, name: str, part: Part) -> tuple[Tensor, Tensor] | None:
 # Rows
 
 
-def _rows(seen: _Seen) -> Iterator[str]:
+def _rows(seen: _Seen) -> Iterator[Evidence]:
     """A row that another one changes, where it must not; and the reverse."""
     tensors = {name: one for name, one in seen.asked.arguments.items() if is_float(one) and one.dim() > 1}
     sizes = {len(one) for one in tensors.values()}
@@ -178,8 +172,7 @@ def _rows(seen: _Seen) -> Iterator[str]:
         for part, due, got in _affected(seen, answers, 0, tensors[name_of]) if answers else ():
             undue = sorted(got - due - {row})
             if undue and due <= {row}:
-                place = f"row {undue[0]}{_of(part)}"
-                yield say.ROWS_MEET.format(row, place)
+                yield Sign.ROWS_MEET(row, undue[0], part)
 
 
 def _with_row(tensor: Tensor, row: int) -> Tensor:
@@ -188,7 +181,7 @@ def _with_row(tensor: Tensor, row: int) -> Tensor:
     return other
 
 
-def _beside_others(seen: _Seen) -> Iterator[str]:
+def _beside_others(seen: _Seen) -> Iterator[Evidence]:
     """A row that is right by itself, and wrong beside the others."""
     tensors = {name: one for name, one in seen.asked.arguments.items() if isinstance(one, Tensor) and one.dim()}
     right, mine = seen.right.value, seen.mine.value
@@ -203,26 +196,26 @@ def _beside_others(seen: _Seen) -> Iterator[str]:
         if alone is None or not alike(alone[0].value, alone[1].value):
             return
     if wrong and len(wrong) < len(right):
-        yield say.RIGHT_ALONE.format(wrong[0])
+        yield Sign.RIGHT_ALONE(wrong[0])
 
 
 # Steps
 
 
-def _factors(seen: _Seen, others: Sequence[_Seen]) -> Iterator[str]:
+def _factors(seen: _Seen, others: Sequence[_Seen]) -> Iterator[Evidence]:
     """Where the answer is linear in an argument: a step of the question shown that counts by another factor."""
-    for text, quotient in _other_factors(seen) if seen.is_shown else ():
+    for fact, quotient in _other_factors(seen) if seen.is_shown else ():
         # In numbers worked by hand, gamma may be a half by chance.
         known = {hint for other in others for _, ratio in _other_factors(other) for hint in _ratios(other.asked, ratio)}
-        yield text + next((hint for hint in _ratios(seen.asked, quotient) if hint in known), "")
+        yield fact + next((hint for hint in _ratios(seen.asked, quotient) if hint in known), None)
 
 
-def _other_factors(seen: _Seen) -> Iterator[tuple[str, float]]:
+def _other_factors(seen: _Seen) -> Iterator[tuple[Evidence, float]]:
     """What is said of it, and how many times too large it is."""
     for name, tensor in seen.asked.arguments.items():
         if not is_float(tensor) or not tensor.dim() or not 1 < tensor.shape[-1] <= MOST_STEPS + 1:
             continue
-        found: list[tuple[tuple[int, int], str, float]] = []
+        found: list[tuple[tuple[int, int], Evidence, float]] = []
         for step in range(tensor.shape[-1]):
             once, further = (seen.changed(**{name: _grown(tensor, step, size)}) for size in (1.0, FURTHER))
             if once is None or further is None:
@@ -234,21 +227,15 @@ def _other_factors(seen: _Seen) -> Iterator[tuple[str, float]]:
                 differ = ~close(due, got, ROUGH) & (due != 0) & (got != 0) & got.isfinite()
                 for place in differ.nonzero().tolist():
                     one, other = float(due[tuple(place)]), float(got[tuple(place)])
-                    if f"{one:.4g}" == f"{other:.4g}":
-                        continue
-                    is_step = due.dim() == tensor.dim() and _is_time(seen.asked, name)
-                    text = _counted(name, step, part, place, is_step)
-                    text = text.format(f"{other:.4g}", f"{one:.4g}")
                     # Where the fewest steps lie between, other mistakes have the least to say.
-                    found.append(((abs(place[-1] - step), -step), text, other / one))
-        yield from ((text, ratio) for _, text, ratio in sorted(found, key=lambda one: one[0]))
-
-
-def _counted(name: str, step: int, part: Part, place: list[int], is_step: bool) -> str:
-    """The sentence, without its two factors: where the answer is of another form, the last dimension may be no time."""
-    if place and not is_step:
-        return say.ADDS.format(name, step, f"{part.name or 'answer'}{place}")
-    return say.COUNTS.format(name, step, (f" at step {place[-1]}" if place else " in the answer") + _of(part))
+                    order, factors = (abs(place[-1] - step), -step), (rounded(other, 4), rounded(one, 4))
+                    if factors[0] != factors[1]:
+                        # Where the answer is of another form, the last dimension may be no time.
+                        is_step = due.dim() == tensor.dim() and _is_time(seen.asked, name)
+                        counts = Sign.COUNTS(name, step, factors[0], place[-1], part, factors[1])
+                        adds = Sign.ADDS(name, step, factors[0], part, Several(place), factors[1])
+                        found.append((order, counts if is_step else adds, other / one))
+        yield from ((fact, ratio) for _, fact, ratio in sorted(found, key=lambda one: one[0]))
 
 
 def _grown(tensor: Tensor, step: int, size: float) -> Tensor:
@@ -266,22 +253,22 @@ def _slope(part: Part, *outcomes: Outcome) -> Tensor | None:
     return once - before if bool(close(FURTHER * (once - before), further - before, ROUGH).all()) else None
 
 
-def _ratios(asked: Request, factor: float) -> Iterator[str]:
+def _ratios(asked: Request, factor: float) -> Iterator[Evidence]:
     """What the quotient of two factors may be, in numbers of the question."""
     if abs(factor + 1) < 1e-6:
-        yield say.SIGN
+        yield Sign.SIGN()
     numbers = {name: value for name, value in asked.arguments.items() if type(value) is float and value not in (0, 1)}
-    products = {f"`{name}`": value for name, value in numbers.items()}
-    products |= {f"`{a}` times `{b}`": numbers[a] * numbers[b] for a, b in itertools.combinations(numbers, 2)}
-    products |= {f"1 - `{name}`": 1 - value for name, value in numbers.items()}
-    for text, value in products.items():
+    products = {Sign.NUMBER(name): value for name, value in numbers.items()}
+    products |= {Sign.PRODUCT(a, b): numbers[a] * numbers[b] for a, b in itertools.combinations(numbers, 2)}
+    products |= {Sign.REST(name): 1 - value for name, value in numbers.items()}
+    for product, value in products.items():
         if abs(factor * value - 1) < 1e-6:
-            yield say.FACTOR_MISSING.format(text)
+            yield Sign.FACTOR_MISSING(product)
         if abs(factor / value - 1) < 1e-6:
-            yield say.FACTOR_TWICE.format(text)
+            yield Sign.FACTOR_TWICE(product)
 
 
-def _steps(seen: _Seen) -> Iterator[str]:
+def _steps(seen: _Seen) -> Iterator[Evidence]:
     """Steps of the answer that no argument at a step must change, and one does; or that one must, and none does."""
     tensors = [
         (name, one)
@@ -301,8 +288,8 @@ def _steps(seen: _Seen) -> Iterator[str]:
             for name, due, got in rows:
                 if got & undue or (missing and due & missing):
                     unit = "step" if _is_time(seen.asked, name) else "place"
-                    changed, why = say.steps(got, unit) + _of(part), _why(due, got).format(unit=unit)
-                    yield say.STEPS.format(name, step, changed, say.steps(due, unit), why, unit=unit)
+                    places = [Steps(frozenset(numbers), unit) for numbers in (got, due)]
+                    yield Sign.STEPS(name, unit, step, places[0], part, places[1], _why(due, got, unit))
 
 
 def _is_time(asked: Request, name: str) -> bool:
@@ -319,20 +306,12 @@ def _with_step(tensor: Tensor, step: int) -> Tensor:
     return other
 
 
-def _of(part: Part) -> str:
-    if part.kind is Kind.SLOPE:
-        return f" of the gradient by `{part.name}`"
-    return f" of `{part.name}`" if part.name else ""
-
-
-def _why(due: set[int], got: set[int]) -> str:
+def _why(due: set[int], got: set[int], unit: str) -> Evidence:
     if due < got:
-        return say.TOO_MANY_STEPS
+        return Sign.TOO_MANY_STEPS(unit)
     if not got:
-        return say.NO_STEP
-    if got < due:
-        return say.TOO_FEW_STEPS
-    return say.OTHER_STEPS
+        return Sign.NO_STEP()
+    return Sign.TOO_FEW_STEPS(unit) if got < due else Sign.OTHER_STEPS()
 
 
 def _affected(
@@ -371,14 +350,14 @@ def parts_of(outcome: Outcome) -> Parts:
 # What changes nothing
 
 
-def _unused(seen: list[_Seen], good: list[_Seen], without_masks: bool) -> Iterator[str]:
+def _unused(seen: list[_Seen], good: list[_Seen], without_masks: bool) -> Iterator[Evidence]:
     """Arguments without effect, in all questions in which they must have one, and in those that are right."""
     used = seen[0].asked.lesson, seen[0].asked.exercise
     # What a scenario is told may be for itself.
     known = {*shared_reference().parameters(*used), *words_of(region_text(*used))}
     names = dict.fromkeys(name for one in seen for name in one.asked.arguments if name in known)
     for name in (one for one in names if not (without_masks and "mask" in one)):
-        tried: list[tuple[str, str]] = []
+        tried: list[tuple[Any, Any]] = []
         for one in seen:
             value = one.asked.arguments.get(name)
             for other in _others(value, one.asked.scenario is not None):
@@ -389,14 +368,14 @@ def _unused(seen: list[_Seen], good: list[_Seen], without_masks: bool) -> Iterat
                     tried = []
                     break
                 if not alike(one.right.value, answers[0].value):
-                    tried += [(_short(value), _short(other))]
+                    tried += [(value, other)]
             else:
                 continue
             break
         if len(tried) >= min(MUST, len(seen)) and not any(_acts(one, name) for one in good):
-            shown = [text for text in dict.fromkeys(itertools.chain(*tried)) if text][:3]
-            numbers = f" (the same answer with {' and '.join(shown)})" if len(shown) > 1 else ""
-            yield say.UNUSED.format(name, numbers)
+            numbers = [one for one in itertools.chain(*tried) if isinstance(one, (int, float))]
+            shown = Several([*dict.fromkeys(numbers)][:3])
+            yield Sign.UNUSED_AT(name, shown) if len(shown) > 1 else Sign.UNUSED(name)
 
 
 def _acts(seen: _Seen, name: str) -> bool:
@@ -420,16 +399,10 @@ def _others(value: Any, in_scenario: bool) -> list[Any]:
     return []
 
 
-def _short(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, (int, float)) and not isinstance(value, bool) else (
-        str(value) if isinstance(value, bool) else ""
-    )  # fmt: skip
-
-
 # Where all is wrong
 
 
-def _opposite(seen: Sequence[_Seen]) -> Iterator[str]:
+def _opposite(seen: Sequence[_Seen]) -> Iterator[Evidence]:
     """The negative of the right answer to the question shown, where all others have the other sign as well."""
     told = 0
     for one in seen:
@@ -441,10 +414,10 @@ def _opposite(seen: Sequence[_Seen]) -> Iterator[str]:
             return
         told += bool((products < 0).any())
     if told >= MUST and seen[0].is_shown:
-        yield say.OPPOSITE
+        yield Sign.OPPOSITE()
 
 
-def _columns(seen: _Seen) -> Iterator[str]:
+def _columns(seen: _Seen) -> Iterator[Evidence]:
     """Columns of an argument on which the answer must depend, and others on which it does."""
     for name, tensor in seen.asked.arguments.items():
         if not is_float(tensor) or tensor.dim() < 2 or not 1 < tensor.shape[1] <= MOST_STEPS:
@@ -455,9 +428,9 @@ def _columns(seen: _Seen) -> Iterator[str]:
             for which, before in enumerate((seen.right, seen.mine))
         )
         if due and got and due != got:
-            mine, right = (" and ".join(f"`{name}[:, {i}]`" for i in columns) for columns in (got, due))
+            mine, right = (Several(Sign.COLUMN(name, i) for i in columns) for columns in (got, due))
             is_shifted = due in ([i + 1 for i in got], [i - 1 for i in got])
-            yield say.COLUMNS.format(mine, right) + (say.SHIFTED if is_shifted else "")
+            yield Sign.COLUMNS(mine, right) + (Sign.SHIFTED() if is_shifted else None)
 
 
 def _with_column(tensor: Tensor, column: int) -> Tensor:
@@ -468,12 +441,12 @@ def _with_column(tensor: Tensor, column: int) -> Tensor:
     return other
 
 
-def _directions(seen: Sequence[_Seen]) -> Iterator[str]:
+def _directions(seen: Sequence[_Seen]) -> Iterator[Evidence]:
     """Options that move every number the other way than they must."""
     for name in dict.fromkeys(name for one in seen for name in one.asked.arguments):
         signs = [pair for one in seen for pair in _signs(one, name)]
         if len(signs) >= MUST and len({*signs}) == 1 and sum(signs[0]) == 0:
-            yield say.OTHER_WAY.format(name, *(("rise", "falls") if signs[0][0] > 0 else ("fall", "rises")))
+            yield (Sign.MUST_RISE if signs[0][0] > 0 else Sign.MUST_FALL)(name)
 
 
 def _signs(seen: _Seen, name: str) -> list[tuple[int, int]]:

@@ -8,6 +8,7 @@ import re
 from torch import Tensor
 
 from ...execution import Request, StudentError
+from .sentences import Evidence, Sign
 
 CAUSES: tuple[tuple[str, str], ...] = (
     (
@@ -139,44 +140,44 @@ def names_in(source: str) -> set[str]:
     return {name for node in nodes for field in fields if isinstance(name := getattr(node, field, None), str)}
 
 
-def cause_of_error(error: StudentError, request: Request, known: set[str]) -> str:
-    """A sentence, or "". `known`: the names that the file has."""
+def cause_of_error(error: StudentError, request: Request, known: set[str]) -> Evidence | None:
+    """`known`: the names that the file has."""
     if error.kind not in ("raised", "backward"):
-        return ""
+        return None
     said = f"{error.type_name}: {error.message}"
     for pattern, text in CAUSES:
         if re.search(pattern, said, re.DOTALL):
-            return text
+            return Sign.RAISED(text)
     if NOT_FOUND.search(said) and error.frames:
         words = set(re.findall(r"\w+", error.message))
         if (literal := WRITTEN_OUT.search(error.frames[-1].text)) and literal[1] in words:
-            return f'"{literal[1]}" is written out in this line, and here nothing has that name: take what is given'
+            return Sign.WRITTEN_OUT(literal[1])
     if found := UNKNOWN.search(said):
         if line := IMPORTS.get(found[1]) or (importlib.util.find_spec(found[1]) and f"import {found[1]}"):
-            return f"the file does not import `{found[1]}`: `{line}` at its top"
+            return Sign.NOT_IMPORTED(found[1], line)
         close = difflib.get_close_matches(found[1], known - {found[1]}, n=1)
-        return f"the file has no `{found[1]}`" + (f"; it has `{close[0]}`" if close else ": is an import missing?")
+        return Sign.UNKNOWN_NAME(found[1]) + (Sign.HAS_NAME(close[0]) if close else Sign.IMPORT_MISSING())
     if (found := NO_ATTRIBUTE.search(said)) and error.frames:
         close = difflib.get_close_matches(
             found[2], {*(dir(Tensor) if found[1] == "Tensor" else known)} - {found[2]}, n=1, cutoff=0.75
         )
-        near = f"; there is `{close[0]}`" if close else ""
-        return f"a value of type {found[1]} has no `{found[2]}`{near}: is the name misspelt, or the value another one?"
+        near = Sign.THERE_IS(close[0]) if close else None
+        return Sign.NO_ATTRIBUTE(found[1], found[2]) + near + Sign.MISSPELT()
     if NOTHING.search(said) and (names := [name for name, value in request.arguments.items() if value is None]):
-        return f"`{names[0]}` may be None, which stands for something of its own: see the docstring"
+        return Sign.MAY_BE_NONE(names[0])
     if NOTHING.search(said) and request.scenario is None:
-        return "an optional argument may be left out, and is None then; or a function has no `return`"
+        return Sign.LEFT_OUT()
     return _of_sizes(said)
 
 
-def _of_sizes(said: str) -> str:
+def _of_sizes(said: str) -> Evidence | None:
     if found := SIZES.search(said):
         one, other = (int(size) for size in found.groups()[:2] if size) if found[1] else (0, 0)
         if found[1] and abs(one - other) == 1:
-            return "two tensors differ by one entry: is one of them to be sliced, `[..., :-1]` or `[..., 1:]`?"
-        return "two tensors do not fit together: print their shapes; `unsqueeze` puts a dimension where one is missing"
+            return Sign.ONE_ENTRY()
+        return Sign.DO_NOT_FIT()
     if found := BOUNDS.search(said):
         if found[1] and int(found[1]) == int(found[3]):
-            return "an index runs one past the end: indices end at size - 1; is `t + 1` read at the last step?"
-        return "an index runs past the end: print it beside the size"
-    return ""
+            return Sign.ONE_PAST()
+        return Sign.PAST_END()
+    return None

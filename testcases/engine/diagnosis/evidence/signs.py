@@ -1,14 +1,14 @@
 """Signs in a wrong answer itself: its type and shape, what it left changed, and a row that is wrong by itself."""
 
-import enum
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from torch import Tensor
 
 from ...execution import Outcome, Request, fields_of
 from ...report import same_outcome, show, show_argument, type_name
+from .sentences import Evidence, Kind, Part, Place, Several, Sign
 
 Seen = tuple[Request, Outcome, Outcome]
 """A question, the right answer, and the student's."""
@@ -16,73 +16,49 @@ Ask = Callable[[Request], tuple[Outcome, Outcome]]
 """The right answer to another question, and the student's."""
 
 
-class Kind(enum.IntEnum):
-    """What a part of an answer is."""
-
-    VALUE = 0
-    SLOPE = 1
-    EFFECT = 2
-
-
-class Part(NamedTuple):
-    """A value by its path ("" where the answer is whole), a gradient by its argument, or what else a call did."""
-
-    kind: Kind
-    name: str
-
-    @property
-    def is_slope(self) -> bool:
-        """A scenario has gradients among its values, under such names."""
-        return self.kind is Kind.SLOPE or self.name.endswith("_gradient")
-
-    def __format__(self, form: str) -> str:
-        if self.kind is Kind.SLOPE:
-            return f"gradient by {self.name}"
-        return f"`{self.name}`" if self.name.isidentifier() else self.name
-
-
 Parts = dict[Part, Any]
 """What an answer has in each part."""
 Pair = tuple[Request, Parts, Parts]
 """A question, and the parts of the right answer and of the student's."""
 MOST_ROWS = 16
-OFF_BY_ONE = "is a slice, or a loop, off by one?"
+OFF_BY_ONE = Sign.ONE_TOO_MANY, Sign.ONE_TOO_FEW
 
 
-def beside_the_answer(failing: Seen) -> str:
+def rounded(number: float, digits: int) -> float:
+    """As it is said: what differs in further digits is the same."""
+    return float(f"{number:.{digits}g}")
+
+
+def beside_the_answer(failing: Seen) -> Evidence | None:
     """What the call left changed, if its answer is right."""
     _, right, mine = failing
     changed = [*mine.changed, *(name for name in mine.left_behind if name not in right.left_behind)]
-    if right.error or not changed:
-        return ""
     clean = replace(mine, changed=right.changed, left_behind=right.left_behind)
-    if not same_outcome(right, clean):
-        return ""
-    return f"the answer itself is right; not left as before the call: {', '.join(changed)}"
+    return Place.BESIDE(Several(changed)) if changed and not right.error and same_outcome(right, clean) else None
 
 
-def form_of(asked: Request, right: Outcome, mine: Outcome, wrong: Sequence[Request], ask: Ask) -> str:
+def form_of(asked: Request, right: Outcome, mine: Outcome, wrong: Sequence[Request], ask: Ask) -> Evidence | None:
     """What a wrong type or shape of the answer, or of its first part that has one, comes from."""
-    text, sizes = _of_form(asked, right, mine), _sizes_of(asked, right, mine)
-    if text or not sizes:
-        return text
+    found, sizes = _of_form(asked, right, mine), _sizes_of(asked, right, mine)
+    if found or not sizes:
+        return found
     # One column more, or as many as a number says, may be chance: it has to be so wherever a size is wrong.
     others = [told for one in wrong if (told := _sizes_of(one, *ask(one))) is not None]
-    sizes = sizes if others else [text for text in sizes if text.endswith(OFF_BY_ONE)]
-    return next((text for text in sizes if all(text in told for told in others)), "")
+    sizes = sizes if others else [one for one in sizes if one.kind in OFF_BY_ONE]
+    return next((one for one in sizes if all(one in told for told in others)), None)
 
 
-def _of_form(asked: Request, right: Outcome, mine: Outcome) -> str:
+def _of_form(asked: Request, right: Outcome, mine: Outcome) -> Evidence | None:
     for due, got in _forms(right.value, mine.value):
         if isinstance(due, Tensor) and isinstance(got, (int, float)):
-            return "`.item()`, `float()` or Python's arithmetic makes a number of a tensor: no gradient passes it"
+            return Sign.A_NUMBER()
         if isinstance(due, (int, float)) and isinstance(got, Tensor):
-            return "a tensor where a Python number is due: `.item()`"
+            return Sign.A_TENSOR()
         if isinstance(due, Tensor) and isinstance(got, Tensor) and due.shape != got.shape:
             return _of_dimensions(asked, due, got) if due.dim() != got.dim() else _of_sizes(asked, due, got)
     if isinstance(right.value, dict) and isinstance(mine.value, dict):
         return _of_keys([*right.value], [*mine.value])
-    return ""
+    return None
 
 
 def _forms(right: Any, mine: Any) -> Iterator[tuple[Any, Any]]:
@@ -95,26 +71,24 @@ def _forms(right: Any, mine: Any) -> Iterator[tuple[Any, Any]]:
         yield right, mine
 
 
-def _of_dimensions(asked: Request, due: Tensor, got: Tensor) -> str:
+def _of_dimensions(asked: Request, due: Tensor, got: Tensor) -> Evidence | None:
     masks = [value for name, value in asked.arguments.items() if "mask" in name and isinstance(value, Tensor)]
     if got.dim() == 1 and any(mask.shape == due.shape and got.numel() == int(mask.sum()) for mask in masks):
-        return (
-            "only the real tokens are returned, one after another: put each back in its place (masked_scatter, where)"
-        )
+        return Sign.REAL_ALONE()
     sizes = [size for size in got.shape if size != 1] == [size for size in due.shape if size != 1]
     if got.dim() > due.dim() and sizes and got.numel() > 1:
-        return "a dimension of size 1 is left: `squeeze` it, or reduce without `keepdim`"
+        return Sign.SIZE_1_LEFT()
     if got.dim() == 2 * due.dim():
-        return "`x[..., index]` takes every index at every place: `gather` takes to each place its own"
+        return Sign.EVERY_INDEX()
     if got.dim() > due.dim() and got.shape[: due.dim()] == due.shape and got.numel() > due.numel():
-        return "a dimension is left at the end: it is to be summed over, averaged, or picked from with `gather`"
-    return "a dimension too many is reduced: pass `dim=`" if got.dim() < due.dim() and due.numel() > 1 else ""
+        return Sign.LEFT_AT_END()
+    return Sign.REDUCED() if got.dim() < due.dim() and due.numel() > 1 else None
 
 
-def _of_sizes(asked: Request, due: Tensor, got: Tensor) -> str:
+def _of_sizes(asked: Request, due: Tensor, got: Tensor) -> Evidence | None:
     differ = [i for i, (one, other) in enumerate(zip(due.shape, got.shape, strict=True)) if one != other]
     if len(differ) > 1:
-        return ""
+        return None
     place = differ[0]
     one, other, name = due.shape[place], got.shape[place], "row" if place == 0 and due.dim() > 1 else "column"
     given = [
@@ -123,17 +97,17 @@ def _of_sizes(asked: Request, due: Tensor, got: Tensor) -> str:
         if isinstance(value, Tensor) and value.dim() > place and value.shape[place] == other
     ]
     if asked.scenario and due.dim() == 1:  # Numbers of steps or batches, not a student's tensor.
-        return ""
+        return None
     if other == 0:
-        return f"there is no {name} at all: a slice is empty"
+        return Sign.NONE_AT_ALL(name)
     if other == 1 and one > 2:
-        return f"there is one {name} where {one} are due: one is picked, or summed over, and the others are lost"
+        return Sign.ONE_OF_MANY(name, one)
     if given and other > one + 1:
-        return f"there are as many {name}s as `{given[0]}` has: is a slice missing?"
-    return ""
+        return Sign.AS_MANY_AS(name, given[0])
+    return None
 
 
-def _sizes_of(asked: Request, right: Outcome, mine: Outcome) -> list[str] | None:
+def _sizes_of(asked: Request, right: Outcome, mine: Outcome) -> list[Evidence] | None:
     """What may be said of the first size that is wrong; None where none is."""
     pairs = [pair for pair in _forms(right.value, mine.value) if all(isinstance(one, Tensor) for one in pair)]
     due, got = next(((due, got) for due, got in pairs if due.shape != got.shape), (None, None))
@@ -142,64 +116,62 @@ def _sizes_of(asked: Request, right: Outcome, mine: Outcome) -> list[str] | None
     place, *others = [i for i, (one, other) in enumerate(zip(due.shape, got.shape, strict=True)) if one != other]
     one, other, name = due.shape[place], got.shape[place], "row" if place == 0 and due.dim() > 1 else "column"
     given = [key for key, value in asked.arguments.items() if type(value) is int and value == other > 1]
-    told = [f"there are always as many {name}s as `{key}` says: does nothing end it earlier?" for key in given]
+    told = [Sign.NEVER_EARLIER(name, key) for key in given]
     if abs(other - one) == 1:
-        told.append(f"there is one {name} too {'many' if other > one else 'few'}: {OFF_BY_ONE}")
+        told.append((Sign.ONE_TOO_MANY if other > one else Sign.ONE_TOO_FEW)(name))
     return [] if others else told
 
 
-def _of_keys(due: list[str], got: list[str]) -> str:
+def _of_keys(due: list[str], got: list[str]) -> Evidence | None:
     missing, new = [key for key in due if key not in got], [key for key in got if key not in due]
     if len(missing) == len(new) == 1:
-        return f"the key is `{missing[0]}`, not `{new[0]}`"
-    return f"the answer has no `{missing[0]}`" if missing else ""
+        return Sign.OTHER_KEY(missing[0], new[0])
+    return Sign.NO_KEY(missing[0]) if missing else None
 
 
-def of_another_kind(pairs: list[Pair]) -> str:
+def of_another_kind(pairs: list[Pair]) -> Evidence | None:
     """A difference in dtype, shape or type that all these wrong answers have in common."""
     found = [list(_kinds(right, got)) for _, right, got in pairs]
-    return next((text for text in found[-1] if all(text in one for one in found)), "")
+    return next((kind for kind in found[-1] if all(kind in one for one in found)), None)
 
 
-def _kinds(right: Parts, got: Parts) -> Iterator[str]:
+def _kinds(right: Parts, got: Parts) -> Iterator[Evidence]:
     for key, part in right.items():
         if key.kind is Kind.SLOPE:
             continue
-        other, of = got.get(key), f"of `{key.name}` " if key.name else ""
+        other = got.get(key)
         if isinstance(part, Tensor) and isinstance(other, Tensor):
             if part.dtype != other.dtype:
-                kinds = [str(one.dtype).removeprefix("torch.") for one in (other, part)]
-                yield f"the dtype {of}is {kinds[0]} in place of {kinds[1]}"
+                yield Place.DTYPE(key, other.dtype, part.dtype)
             elif part.dim() != other.dim():
-                yield f"the number of dimensions {of}is {other.dim()} in place of {part.dim()}"
+                yield Place.DIMENSIONS(key, other.dim(), part.dim())
             elif part.shape != other.shape:
-                is_long = other.numel() > part.numel()
-                yield f"the shape {of}is too {'large' if is_long else 'small'}"
+                yield (Place.TOO_LARGE if other.numel() > part.numel() else Place.TOO_SMALL)(key)
         elif key in got and type(part) is not type(other):
-            yield f"the type {of}is {type_name(other)} in place of {type_name(part)}"
+            yield Place.TYPE(key, type_name(other), type_name(part))
     if len(got) != len(right):
-        yield f"there are {'fewer' if len(got) < len(right) else 'more'} parts than are due"
+        yield Place.FEWER_PARTS() if len(got) < len(right) else Place.MORE_PARTS()
 
 
-def is_level(pairs: list[tuple[Tensor, Tensor]]) -> str:
+def is_level(pairs: list[tuple[Tensor, Tensor]]) -> Evidence | None:
     """Whether each row holds one number all along, or all numbers together are whitened, where the right ones are not.
 
     Places that are 0 are padding.
     """
     told = [_shape_of(*pair) for pair in pairs if int((pair[1] != 0).sum()) > 2 and not bool(pair[1].isnan().any())]
-    return told[0] if len(told) > 1 and all(text == told[0] for text in told) else ""
+    return told[0] if len(told) > 1 and all(one == told[0] for one in told) else None
 
 
-def _shape_of(right: Tensor, got: Tensor) -> str:
+def _shape_of(right: Tensor, got: Tensor) -> Evidence | None:
     real = got != 0
     if right.dim() == 2 and not _along(right, real) and _along(got, real):
-        return "the same number all along a row"
+        return Place.SAME_ALONG()
     are_counts = bool((got == got.round()).all())
     if not are_counts and _is_one(got[real].std()) and not _is_one(right[real].std()):
         if float(got[real].mean().abs()) < 1e-4:
-            return "with mean 0 and standard deviation 1: is it whitened?"
-        return "with standard deviation 1: is it scaled?"
-    return ""
+            return Place.WHITENED()
+        return Place.SCALED()
+    return None
 
 
 def _along(values: Tensor, real: Tensor) -> bool:
@@ -211,22 +183,22 @@ def _is_one(deviation: Tensor) -> bool:
     return abs(float(deviation) - 1) < 1e-3
 
 
-def row_alone(failing: Seen, ask: Ask) -> str:
+def row_alone(failing: Seen, ask: Ask) -> Evidence | None:
     """The first row that is answered wrong by itself; `ask` gives the right answer to a question, and the student's."""
     asked = failing[0]
     tensors = {name: value for name, value in asked.arguments.items() if isinstance(value, Tensor) and value.dim()}
     sizes = {len(value) for value in tensors.values()}
     has_rows = any(one.dim() > 1 for one in tensors.values())
     if asked.scenario or not has_rows or len(sizes) != 1 or not 1 < max(sizes) <= MOST_ROWS:
-        return ""
+        return None
     for number in range(max(sizes)):
         row = {name: value[number : number + 1] for name, value in tensors.items()}
         alone = replace(asked, arguments={**asked.arguments, **row}, grad_of=(), grad_weights=None)
         right, mine = ask(alone)
         if right.error:
-            return ""
+            return None
         if not same_outcome(right, mine, values_only=True):
-            given = ", ".join(f"{name}={show_argument(value)}" for name, value in row.items())
+            given = Several(Place.ROW_GIVEN(name, show_argument(value)) for name, value in row.items())
             got = mine.error.type_name if mine.error else show(mine.value)
-            return f"row {number} is wrong by itself: {given} gives {got}, not {show(right.value)}"
-    return ""
+            return Place.ROW_ALONE(number, given, got, show(right.value))
+    return None

@@ -15,7 +15,7 @@ from ...execution import Outcome, Request, tensors_in
 from ...oracle import shared_reference
 from ...report import EXACT, Rules, close, is_rounding, same_outcome, same_slope
 from ..hypotheses import CHEAP, is_flags, is_float
-from . import sentences as say
+from .sentences import Evidence, Several, Sign
 from .signs import Ask, Seen, form_of
 
 SHORT, LONG = 200, 255
@@ -29,102 +29,96 @@ CUTS = re.compile(r"\.float\(\)|float32")
 MADE = re.compile(r"\b(zeros|ones|empty|full|tensor|arange|linspace|eye)\(")
 
 
-def cause_shown(failing: Seen, wrong: Sequence[Request], ask: Ask, code: str = "") -> str:
-    """A sentence, or "". `wrong`: the ordinary examples that the student has wrong as well; `code`: the function."""
+def cause_shown(failing: Seen, wrong: Sequence[Request], ask: Ask, code: str = "") -> Evidence | None:
+    """`wrong`: the ordinary examples that the student has wrong as well; `code`: the function."""
     told = itertools.chain(
         (tell(*failing) for tell in (_changed, _left)),
         (form_of(*failing, wrong, ask), _gradient(*failing, wrong, ask), _lost(*failing), _of_nan(*failing)),
         (_dtype(*failing, code), _digits(*failing)),
         (tell(*failing, ask) for tell in (_of_infinity, _of_large, _of_float32)),
     )
-    texts = (
-        itertools.chain(told, _tested(failing, wrong, ask), _other_numbers(failing, wrong, ask))
-        if not failing[1].error
-        else iter(())
-    )
-    return next((text for text in texts if text), "")
+    every = itertools.chain(told, _tested(failing, wrong, ask), _other_numbers(failing, wrong, ask))
+    return None if failing[1].error else next(filter(None, every), None)
 
 
 # Shown
 
 
-def _changed(asked: Request, right: Outcome, mine: Outcome) -> str:
+def _changed(asked: Request, right: Outcome, mine: Outcome) -> Evidence | None:
     nested = [name.rpartition(".")[2] for name in mine.left_behind if name.startswith(("first.", "second."))]
-    names = [f"`{name}`" for name in dict.fromkeys(nested or mine.changed)]
     if not mine.changed or right.changed or not same_outcome(right, replace(mine, changed=(), left_behind=()), True):
-        return ""
-    return say.CHANGED.format(f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} changed")
+        return None
+    return Sign.CHANGED(Several(dict.fromkeys(nested or mine.changed)))
 
 
-def _left(asked: Request, right: Outcome, mine: Outcome) -> str:
+def _left(asked: Request, right: Outcome, mine: Outcome) -> Evidence | None:
     left = [name for name in mine.left_behind if name not in right.left_behind]
     if not left or not same_outcome(right, mine, values_only=True):
-        return ""
+        return None
     if all(name.endswith(".grad") for name in left):
-        return say.GRADIENTS_LEFT.format(", ".join(name.removesuffix(".grad") for name in left))
-    return say.NOT_PUT_BACK.format(", ".join(left))
+        return Sign.GRADIENTS_LEFT(Several(name.removesuffix(".grad") for name in left))
+    return Sign.NOT_PUT_BACK(Several(left))
 
 
-def _gradient(asked: Request, right: Outcome, mine: Outcome, wrong: Sequence[Request], ask: Ask) -> str:
+def _gradient(asked: Request, right: Outcome, mine: Outcome, wrong: Sequence[Request], ask: Ask) -> Evidence | None:
     differ = [name for name, slope in right.gradients.items() if not same_slope(slope, mine.gradients.get(name))]
     if not differ or not same_outcome(right, mine, values_only=True):
-        return ""
-    names = " and ".join(f"`{name}`" for name in differ)
+        return None
     pairs = [(right.gradients[name], mine.gradients.get(name)) for name in differ]
     if all(got is None for _, got in pairs):
-        return say.CUT_OFF.format(names)
+        return Sign.CUT_OFF(Several(differ))
     if not any(got is None or bool(got.any()) for _, got in pairs):
-        return say.FLAT.format(names)
+        return Sign.FLAT(Several(differ))
     due_elsewhere = (ask(one)[0].gradients.get(name) for one in wrong for name in differ)
     if all(due is None or not bool(due.any()) for due in (*(due for due, _ in pairs), *due_elsewhere)):
-        return say.UNDUE.format(f"{names} {'is' if len(differ) == 1 else 'are'}")
-    return say.NAN_IN_GRADIENT if all(_has_nan(got) and not _has_nan(due) for due, got in pairs) else ""
+        return Sign.UNDUE(Several(differ))
+    return Sign.NAN_IN_GRADIENT() if all(_has_nan(got) and not _has_nan(due) for due, got in pairs) else None
 
 
-def _lost(asked: Request, right: Outcome, mine: Outcome) -> str:
+def _lost(asked: Request, right: Outcome, mine: Outcome) -> Evidence | None:
     """Gradients that a scenario has among its answers, and that are all 0 where none of the right ones is."""
     if not (asked.scenario and isinstance(right.value, dict) and isinstance(mine.value, dict)):
-        return ""
+        return None
     pairs = [(due, mine.value.get(name)) for name, due in right.value.items() if "gradient" in name]
     pairs = [(due, got) for due, got in pairs if isinstance(due, Tensor) and bool(due.any())]
     is_flat = pairs and all(isinstance(got, Tensor) and not bool(got.any()) for _, got in pairs)
-    return say.CUT_OFF.format("the weights") if is_flat else ""
+    return Sign.CUT_OFF(Sign.WEIGHTS()) if is_flat else None
 
 
-def _of_nan(asked: Request, right: Outcome, mine: Outcome) -> str:
+def _of_nan(asked: Request, right: Outcome, mine: Outcome) -> Evidence | None:
     pairs = [*_numbers(right, mine), *_floats(right.value, mine.value)]
-    return say.NAN_HIDDEN if any(_has_nan(due) and not _has_nan(got) for due, got in pairs) else ""
+    return Sign.NAN_HIDDEN() if any(_has_nan(due) and not _has_nan(got) for due, got in pairs) else None
 
 
-def _dtype(asked: Request, right: Outcome, mine: Outcome, code: str) -> str:
+def _dtype(asked: Request, right: Outcome, mine: Outcome, code: str) -> Evidence | None:
     every = zip(tensors_in(right.value), tensors_in(mine.value), strict=False)
     pairs = [(due, got) for due, got in every if due.shape == got.shape and due.dtype != got.dtype]
     if not pairs:
-        return ""
+        return None
     if any((due.dtype, got.dtype) != (torch.float64, torch.float32) for due, got in pairs):
-        return say.OTHER_DTYPE.format(*(str(one.dtype).removeprefix("torch.") for one in reversed(pairs[0])))
+        return Sign.OTHER_DTYPE(*(one.dtype for one in reversed(pairs[0])))
     if CUTS.search(code):
-        return say.CUT_DOWN
+        return Sign.CUT_DOWN()
     agree = all(torch.allclose(due, got.double(), 1e-5, 1e-5, equal_nan=True) for due, got in pairs)
-    rest = "" if agree else say.NUMBERS_AS_WELL
-    return say.DEFAULT_DTYPE + rest if not code or MADE.search(code) else ""
+    rest = None if agree else Sign.NUMBERS_AS_WELL()
+    return Sign.DEFAULT_DTYPE() + rest if not code or MADE.search(code) else None
 
 
-def _of_infinity(asked: Request, right: Outcome, mine: Outcome, ask: Ask) -> str:
+def _of_infinity(asked: Request, right: Outcome, mine: Outcome, ask: Ask) -> Evidence | None:
     """NaN of an answer that is right where what is infinite is only large."""
     pairs = _numbers(right, mine)
     given = {name: one for name, one in asked.arguments.items() if _is_broken(one)}
     if not given or not any(_has_nan(got) and not _has_nan(due) for due, got in pairs):
-        return ""
-    return say.TIMES_INFINITY if _is_right_tamed(asked, given, 300.0, ask) else ""
+        return None
+    return Sign.TIMES_INFINITY() if _is_right_tamed(asked, given, 300.0, ask) else None
 
 
-def _of_large(asked: Request, right: Outcome, mine: Outcome, ask: Ask) -> str:
+def _of_large(asked: Request, right: Outcome, mine: Outcome, ask: Ask) -> Evidence | None:
     """What is not finite, and is right where large numbers are smaller."""
     given = {name: one for name, one in asked.arguments.items() if _is_large(one)}
     if not given or not any(bool((due.isfinite() & ~got.isfinite()).any()) for due, got in _numbers(right, mine)):
-        return ""
-    return say.OVERFLOWS if _is_right_tamed(asked, given, 30.0, ask) else ""
+        return None
+    return Sign.OVERFLOWS() if _is_right_tamed(asked, given, 30.0, ask) else None
 
 
 def _is_broken(value: Any) -> bool:
@@ -142,28 +136,28 @@ def _is_right_tamed(asked: Request, given: dict[str, Tensor], most: float, ask: 
     return not due.error and same_outcome(due, got, values_only=True)
 
 
-def _digits(asked: Request, right: Outcome, mine: Outcome) -> str:
+def _digits(asked: Request, right: Outcome, mine: Outcome) -> Evidence | None:
     pairs = [(due, got) for due, got in _numbers(right, mine) if not bool(close(due, got, EXACT).all())]
     # A step of a training that is small anyway agrees as well.
     is_alone = not asked.scenario or ("." not in asked.exercise and "learning_rate" not in asked.arguments)
-    return say.SIX_DIGITS if is_alone and pairs and all(is_rounding(*pair) for pair in pairs) else ""
+    return Sign.SIX_DIGITS() if is_alone and pairs and all(is_rounding(*pair) for pair in pairs) else None
 
 
-def _of_float32(asked: Request, right: Outcome, mine: Outcome, ask: Ask) -> str:
+def _of_float32(asked: Request, right: Outcome, mine: Outcome, ask: Ask) -> Evidence | None:
     """Right of the same numbers in float64."""
     narrow = {name: one for name, one in asked.arguments.items() if _is_of(one, torch.float32)}
     if not narrow or asked.scenario or any(_has_nan(got) for _, got in _numbers(right, mine)):
-        return ""
+        return None
     wide = {name: one.double() for name, one in narrow.items()}
     due, got = ask(replace(asked, arguments={**asked.arguments, **wide}, grad_of=(), grad_weights=None))
-    return say.DIGITS_LOST if not due.error and same_outcome(due, got, values_only=True) else ""
+    return Sign.DIGITS_LOST() if not due.error and same_outcome(due, got, values_only=True) else None
 
 
 def _is_of(value: Any, dtype: torch.dtype) -> bool:
     return isinstance(value, Tensor) and value.dtype == dtype
 
 
-def _other_numbers(failing: Seen, wrong: Sequence[Request], ask: Ask) -> Iterator[str]:
+def _other_numbers(failing: Seen, wrong: Sequence[Request], ask: Ask) -> Iterator[Evidence]:
     """Another number in place of an option, or of its default, where it explains all that is wrong with that one."""
     asked, right, mine = failing
     if asked.seconds > CHEAP or asked.scenario or not is_evidence(right, mine):
@@ -185,8 +179,8 @@ def _other_numbers(failing: Seen, wrong: Sequence[Request], ask: Ask) -> Iterato
             near = ask(_with(asked, name, type(value)(_moved(number))))[0]
             acts = not same_outcome(near, mine, values_only=True)
             if acts and all(same_outcome(ask(one)[0], got, values_only=True) for one, got in others):
-                place = "at its default" if name not in asked.arguments else f"= {value:g}"
-                yield say.ANOTHER_NUMBER.format(name, f"{number:g}", place)
+                is_given = name in asked.arguments
+                yield Sign.ANOTHER_NUMBER(name, number, value) if is_given else Sign.ANOTHER_DEFAULT(name, number)
 
 
 def _moved(number: float) -> float:
@@ -243,53 +237,53 @@ def _has_nan(tensor: Any) -> bool:
 # Tested
 
 
-def _tested(failing: Seen, wrong: Sequence[Request], ask: Ask) -> Iterator[str]:
+def _tested(failing: Seen, wrong: Sequence[Request], ask: Ask) -> Iterator[Evidence]:
     """What is wrong only because of one number, or of a size: with another one the answer is right."""
     asked, right, mine = failing
     broken = not all(bool(one.isfinite().all()) for one in tensors_in(mine.value))
     if asked.seconds > CHEAP or not (mine.error or broken or is_evidence(right, mine)):
         return
     of_data = _of_data(asked) if not wrong and not mine.error else ()
-    for text, changed in itertools.chain(_of_options(asked, mine, wrong), of_data):
+    for cause, changed in itertools.chain(_of_options(asked, mine, wrong), of_data):
         due, got = ask(replace(asked, arguments={**asked.arguments, **changed}, grad_of=(), grad_weights=None))
         if not due.error and same_outcome(due, got, values_only=True):
-            yield text
+            yield cause
 
 
-def _of_options(asked: Request, mine: Outcome, wrong: Sequence[Request]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _of_options(asked: Request, mine: Outcome, wrong: Sequence[Request]) -> Iterator[tuple[Evidence, dict[str, Any]]]:
     """A cause, and the arguments without what it needs: a number that is 0 or 1, as in all that is wrong; no entry."""
     broken = any(not bool(one.isfinite().all()) for one in tensors_in(mine.value))
     for name, value in asked.arguments.items():
         if isinstance(value, Tensor) or any(repr(other.arguments.get(name)) != repr(value) for other in wrong):
             continue
         if type(value) in (int, float) and value in (0, 1):
-            text = say.APART.format(name, f"{value:g}") + (say.FALSY.format(name) if value == 0 else "")
+            cause = Sign.APART(name, value) + (Sign.FALSY(name) if value == 0 else None)
             if asked.scenario and type(value) is int:  # Of a size, 1 may be what makes several parts.
-                text = say.WRONG_WITH.format(name, 2, value)
+                cause = Sign.WRONG_WITH(name, 2, value)
             if mine.error:
-                text = say.NOT_EXPECTED.format(f"`{name}` = {value:g}")
+                cause = Sign.NOT_EXPECTED(name, value)
             elif broken and value == 0:
-                text = say.DIVIDED.format(name)
-            yield text, {name: 2 if type(value) is int else 0.75}
+                cause = Sign.DIVIDED(name)
+            yield cause, {name: 2 if type(value) is int else 0.75}
         elif isinstance(value, (list, tuple)) and not value:
-            yield say.NOT_EXPECTED.format(say.EMPTY.format(name)), {name: type(value)([2])}
+            yield Sign.EMPTY(name), {name: type(value)([2])}
 
 
-def _of_data(asked: Request) -> Iterator[tuple[str, dict[str, Any]]]:
+def _of_data(asked: Request) -> Iterator[tuple[Evidence, dict[str, Any]]]:
     """The same, of the numbers of a tensor, or their count."""
     for dim in (1, 0):
         sizes = [one.shape[dim] for one in asked.arguments.values() if isinstance(one, Tensor) and one.dim() > dim]
         if sizes and min(sizes) > LONG:
-            yield say.COUNTED, {name: _narrowed(one, dim, min(sizes)) for name, one in asked.arguments.items()}
+            yield Sign.COUNTED(), {name: _narrowed(one, dim, min(sizes)) for name, one in asked.arguments.items()}
     numbers = [
         (name, one) for name, one in asked.arguments.items() if isinstance(one, Tensor) and one.dtype.is_floating_point
     ]
     for name, one in numbers:
         if bool((one == 0).any()) and not is_flags(one):
-            yield say.EXACTLY_0.format(name), {name: one.masked_fill(one == 0, 1e-3)}
+            yield Sign.EXACTLY_0(name), {name: one.masked_fill(one == 0, 1e-3)}
     for name, one in numbers:
         if len(one.unique()) < one.numel() and not is_flags(one):
-            yield say.EQUAL.format(name), {name: one + 1e-3 * torch.arange(one.numel()).reshape(one.shape)}
+            yield Sign.EQUAL(name), {name: one + 1e-3 * torch.arange(one.numel()).reshape(one.shape)}
 
 
 def _narrowed(value: Any, dim: int, size: int) -> Any:
