@@ -210,7 +210,8 @@ class _Run:
             waits_for = error.waits_for if isinstance(error, Blocked) else None
             verdict.result = Result("not started" if isinstance(error, NotStarted) else "blocked", waits_for=waits_for)
         elif isinstance(error, AssertionError):
-            verdict.kind = f"{error.kind}: {error.cause or ''}" if isinstance(error, CheckFailed) else WRONG
+            verdict.kind = error.kind if isinstance(error, CheckFailed) else WRONG
+            verdict.cause = getattr(error, "cause", None) or ""
             report.sections = []
             if share := getattr(error, "share", 0.0):
                 verdict.result = Result("partly", share)
@@ -283,7 +284,7 @@ class _Run:
         """One or two failures of each exercise in full, the others counted; then the bars."""
         failed = terminalreporter.stats.get("failed", [])
         is_one = len({lesson_of(function) for function in self.results}) == 1
-        later = [report for report in failed if not is_one and verdict_of(report).kind.endswith(HANDED_OUT)]
+        later = [report for report in failed if not is_one and verdict_of(report).cause.endswith(HANDED_OUT)]
         shown, hidden = _first_of_each([report for report in failed if report not in later])
         if self.config.getoption("--full"):
             shown, hidden, later = sorted(failed, key=place), {}, []
@@ -381,12 +382,13 @@ def _text_of(item: pytest.Item, error: BaseException) -> str:
 def _first_of_each(failed: list[Any]) -> tuple[list[Any], dict[str, int]]:
     """The failures to show, and how many of each exercise are left out."""
     shown: list[Any] = []
-    kinds: dict[tuple[str, str], set[str]] = {}
+    kinds: dict[tuple[str, str], set[tuple[str, str]]] = {}
     hidden: dict[str, int] = {}
     for report in sorted(failed, key=place):
         entry = entry_of(report.nodeid)
-        kind = verdict_of(report).kind
-        if entry is None or not kind:
+        verdict = verdict_of(report)
+        kind = verdict.kind, verdict.cause
+        if entry is None or not verdict.kind:
             shown.append(report)
             continue
         seen = kinds.setdefault((entry.lesson, entry.exercise), set())

@@ -146,7 +146,7 @@ def _batch(
         try:
             bubblewrap.check_bubblewrap()
         except bubblewrap.NoSandbox as error:
-            raise ValueError(str(error).removeprefix("error: ")) from None
+            raise ValueError(str(error)) from None
     if secret is None:
         given.out.mkdir(parents=True, exist_ok=True)
         secret = kept_in(given.out)

@@ -57,10 +57,6 @@ class Repaired:
     most: int
 
     @property
-    def place(self) -> str:
-        return f"line {self.repairs[0].line}, `{self.repairs[0].shown}`"
-
-    @property
     def is_whole(self) -> bool:
         return self.count == self.most
 
@@ -70,7 +66,8 @@ class Repaired:
         if self.is_whole or self.repairs[0].is_idiom:
             many = "two mistakes: " if len(self.repairs) > 1 else ""
             return f"{many}{kinds} (changed there, this answer is right)"
-        return f"something in {self.place}: changed there, {self.count} of {self.most} wrong answers are right"
+        place, share = f"line {self.repairs[0].line}, `{self.repairs[0].shown}`", f"{self.count} of {self.most}"
+        return f"something in {place}: changed there, {share} wrong answers are right"
 
 
 @dataclass(frozen=True)

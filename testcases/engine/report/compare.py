@@ -111,7 +111,7 @@ def _tensors(expected: Tensor, got: Any, rules: Rules, where: str, path: str) ->
     if not isinstance(got, Tensor):
         wanted = f"expected {where}a tensor of shape {tuple(expected.shape)}, {expected.dtype}"
         shown = "None: is a return missing?" if got is None else f"{type_name(got)}: {show(got)}"
-        kind = f"returned {type_name(got).partition(' of ')[0]}"
+        kind = f"returned {type_name(got, sized=False)}"
         kind += " where a tensor is due" if isinstance(got, (int, float)) else ""
         return Difference(kind, (wanted, f"got      {shown}"))
     if got.shape != expected.shape:

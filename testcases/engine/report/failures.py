@@ -164,14 +164,13 @@ def show_pair(expected: float, got: float) -> tuple[str, str]:
     return short if short[0] != short[1] else (repr(expected), repr(got))
 
 
-def type_name(value: Any) -> str:
+def type_name(value: Any, sized: bool = True) -> str:
     """The type of a value in the words of a report."""
     if isinstance(value, (Tensor, Elsewhere)):
         return "a tensor"
-    if isinstance(value, Record):
-        return f"a tuple of {len(value.values)}"
-    if isinstance(value, (tuple, list)):
-        return f"a {type(value).__name__} of {len(value)}"
+    if isinstance(value, (Record, tuple, list)):
+        kind, parts = ("tuple", value.values) if isinstance(value, Record) else (type(value).__name__, value)
+        return f"a {kind} of {len(parts)}" if sized else f"a {kind}"
     if value is None:
         return "None"
     name = value.type_name if isinstance(value, Foreign) else type(value).__name__

@@ -52,7 +52,8 @@ class Verdict:
     result: Result | None = None
     """Where it is another one than pytest's outcome."""
     kind: str = ""
-    """Of a failure: those of one kind and exercise have one cause."""
+    cause: str = ""
+    """Of a failure, the listed wrong answer by its name: those of one kind and cause and exercise are shown once."""
     answered: Any = field(default_factory=list)
     """The questions that were answered with a value; pickled in a process of pytest-xdist."""
 

@@ -26,6 +26,14 @@ Exercise = tuple[str, str]
 """Lesson and name."""
 
 
+class BadKey(ValueError):
+    """One sentence, which begins with the key that is wrong."""
+
+    def __init__(self, key: str, why: str) -> None:
+        super().__init__(f"{key}: {why}")
+        self.key, self.why = key, why
+
+
 @dataclass(frozen=True)
 class Due:
     """Until when, and how it is known when somebody handed in."""
@@ -140,9 +148,8 @@ def asked_for(file: str = "", lessons: str = "", points: str = "") -> Assignment
         data["points"] = _number_in(points)
     try:
         return from_dict(data)
-    except ValueError as error:
-        key, _, rest = str(error).partition(": ")
-        raise ValueError(f"{key.upper()}: {rest}") from None
+    except BadKey as error:
+        raise BadKey(error.key.upper(), error.why) from None
 
 
 def _number_in(text: str) -> Any:
@@ -167,29 +174,29 @@ def from_file(path: Path) -> Assignment:
 
 
 def from_dict(data: Mapping[str, Any]) -> Assignment:
-    """Raises ValueError: one sentence, which begins with the key that is wrong."""
+    """Raises BadKey."""
     _known(data, KEYS, "")
     title = data.get("title", TITLE)
     if not isinstance(title, str) or not title.strip():
-        raise ValueError(f"title: expected a text, got {title!r}")
+        raise BadKey("title", f"expected a text, got {title!r}")
     attempts = data.get("attempts", "")
     if attempts not in ("", LAST, BEST):
-        raise ValueError(f'attempts: expected "last" or "best", got {attempts!r}')
+        raise BadKey("attempts", f'expected "last" or "best", got {attempts!r}')
     exercises = _exercises(data)
     points, weights = _points(data, exercises)
     due = _due(data["due"]) if "due" in data else None
     late = _late(data["late"]) if "late" in data else None
     if late and not due:
-        raise ValueError("late: expected a due date as well: [due] with at, or column")
+        raise BadKey("late", "expected a due date as well: [due] with at, or column")
     return Assignment(title.strip(), exercises, points, weights, attempts, due, late)
 
 
 def _known(data: Any, keys: Iterable[str], above: str) -> None:
     if not isinstance(data, Mapping):
-        raise ValueError(f"{above}: expected a table with {', '.join(keys)}, got {data!r}")
+        raise BadKey(above, f"expected a table with {', '.join(keys)}, got {data!r}")
     for key in data:
         if key not in keys:
-            raise ValueError(f"{above and above + '.'}{key}: unknown key, expected one of {', '.join(keys)}")
+            raise BadKey(f"{above and above + '.'}{key}", f"unknown key, expected one of {', '.join(keys)}")
 
 
 def _exercises(data: Mapping[str, Any]) -> tuple[Exercise, ...]:
@@ -199,11 +206,11 @@ def _exercises(data: Mapping[str, Any]) -> tuple[Exercise, ...]:
     for key, find in (("lessons", _of_lesson), ("exercises", _of_name)):
         names = data.get(key, [])
         if not isinstance(names, list):
-            raise ValueError(f"{key}: expected a list, such as {key} = [...], got {names!r}")
+            raise BadKey(key, f"expected a list, such as {key} = [...], got {names!r}")
         for name in names:
             found.update(find(key, name))
     if not found:
-        raise ValueError("lessons: expected at least one lesson or exercise, got none")
+        raise BadKey("lessons", "expected at least one lesson or exercise, got none")
     return tuple(exercise for exercise in course_points() if exercise in found)
 
 
@@ -215,13 +222,13 @@ def _of_lesson(key: str, name: Any) -> list[Exercise]:
         numbers = ", ".join(
             str(read_lesson(lesson).number) for lesson in dict.fromkeys(one for one, _ in course_points())
         )
-        raise ValueError(f"{key}: there is no lesson {name!r}, expected some of {numbers}") from None
+        raise BadKey(key, f"there is no lesson {name!r}, expected some of {numbers}") from None
     return [exercise for exercise in course_points() if exercise[0] == lesson]
 
 
 def _of_name(key: str, name: Any) -> list[Exercise]:
     if not isinstance(name, str):
-        raise ValueError(f"{key}: expected names of exercises, got {name!r}")
+        raise BadKey(key, f"expected names of exercises, got {name!r}")
     above, _, below = name.partition(".")
     found = [exercise for exercise in course_points() if exercise[1] == name]
     if not found and below:
@@ -231,10 +238,10 @@ def _of_name(key: str, name: Any) -> list[Exercise]:
             lesson = ""
         found = [exercise for exercise in course_points() if exercise == (lesson, below)]
     if not found:
-        raise ValueError(f"{key}: there is no exercise {name!r}, expected a name such as lesson04.compute_gae")
+        raise BadKey(key, f"there is no exercise {name!r}, expected a name such as lesson04.compute_gae")
     if len(found) > 1:
         options = " or ".join(".".join(exercise) for exercise in found)
-        raise ValueError(f"{key}: {name!r} could be two exercises, expected {options}")
+        raise BadKey(key, f"{name!r} could be two exercises, expected {options}")
     return found
 
 
@@ -242,22 +249,22 @@ def _points(data: Mapping[str, Any], exercises: tuple[Exercise, ...]) -> tuple[f
     points, weights = data.get("points"), data.get("weights", {})
     if isinstance(points, Mapping):
         if "weights" in data:
-            raise ValueError("points: a table of points says the weights already, expected points or weights, got both")
+            raise BadKey("points", "a table of points says the weights already, expected points or weights, got both")
         table = _weights("points", points, exercises)
         return sum(table.values()), table
     if points is not None and not _is_number(points, above=0):
-        raise ValueError(f"points: expected a number above 0, or a table by lesson, got {points!r}")
+        raise BadKey("points", f"expected a number above 0, or a table by lesson, got {points!r}")
     return points, _weights("weights", weights, exercises)
 
 
 def _weights(key: str, table: Any, exercises: tuple[Exercise, ...]) -> dict[str, float]:
     if not isinstance(table, Mapping):
-        raise ValueError(f"{key}: expected a table, such as lesson04 = 2, got {table!r}")
+        raise BadKey(key, f"expected a table, such as lesson04 = 2, got {table!r}")
     found: dict[str, float] = {}
     open_ones = set(exercises)
     for name, weight in _flat(table).items():
         if not _is_number(weight):
-            raise ValueError(f"{key}.{name}: expected a number from 0, got {weight!r}")
+            raise BadKey(f"{key}.{name}", f"expected a number from 0, got {weight!r}")
         try:
             named, full = (of := _of_lesson(key, name)), of[0][0]
         except ValueError:
@@ -265,15 +272,15 @@ def _weights(key: str, table: Any, exercises: tuple[Exercise, ...]) -> dict[str,
             full = ".".join(named[0])
         chosen = [exercise for exercise in named if exercise in exercises]
         if not chosen:
-            raise ValueError(f"{key}.{name}: is not in this assignment, expected one of {_told(exercises)}")
+            raise BadKey(f"{key}.{name}", f"is not in this assignment, expected one of {_told(exercises)}")
         if not open_ones.issuperset(chosen):
-            raise ValueError(f"{key}.{name}: has two {key}, its own and that of its lesson; expected one")
+            raise BadKey(f"{key}.{name}", f"has two {key}, its own and that of its lesson; expected one")
         open_ones -= set(chosen)
         found[full] = float(weight)
     if found and open_ones:
-        raise ValueError(f"{key}: expected one for each lesson or exercise, there is none for {_told(open_ones)}")
+        raise BadKey(key, f"expected one for each lesson or exercise, there is none for {_told(open_ones)}")
     if found and not sum(found.values()):
-        raise ValueError(f"{key}: expected at least one above 0, all are 0")
+        raise BadKey(key, "expected at least one above 0, all are 0")
     return found
 
 
@@ -307,13 +314,13 @@ def _due(data: Any) -> Due:
         except ValueError:
             pass
     if at is not None and not isinstance(at, datetime):
-        raise ValueError(f"due.at: expected a date with a time, such as 2026-12-01T23:59:00+01:00, got {str(at)!r}")
+        raise BadKey("due.at", f"expected a date with a time, such as 2026-12-01T23:59:00+01:00, got {str(at)!r}")
     for key in ("column", "handed_in"):
         if not isinstance(data.get(key, ""), str):
-            raise ValueError(f"due.{key}: expected the name of a column, got {data[key]!r}")
+            raise BadKey(f"due.{key}", f"expected the name of a column, got {data[key]!r}")
     due = Due(at.astimezone() if at and not at.tzinfo else at, data.get("column", ""), data.get("handed_in") or EXPORT)
     if not due.at and not due.column:
-        raise ValueError("due: expected at, or a column of the roster with each due date")
+        raise BadKey("due", "expected at, or a column of the roster with each due date")
     return due
 
 
@@ -322,7 +329,7 @@ def _late(data: Any) -> Late:
     for key, value in data.items():
         if not _is_number(value) or "percent" in key and value > 100:
             wanted = "a percentage from 0 to 100" if "percent" in key else "a number from 0"
-            raise ValueError(f"late.{key}: expected {wanted}, got {value!r}")
+            raise BadKey(f"late.{key}", f"expected {wanted}, got {value!r}")
     if "percent_per_day" not in data:
-        raise ValueError("late: expected percent_per_day")
+        raise BadKey("late", "expected percent_per_day")
     return Late(**{key: float(value) for key, value in data.items()})

@@ -20,7 +20,7 @@ from testcases.engine.catalog import ROOT, lesson_names
 from .limits import Limits
 
 INSTALL = (
-    "error: expected bubblewrap (the program bwrap), which keeps the code of students apart, and found none that works"
+    "expected bubblewrap (the program bwrap), which keeps the code of students apart, and found none that works"
     "{why}. Debian and Ubuntu: apt install bubblewrap; Fedora: dnf install bubblewrap; Arch: pacman -S bubblewrap. "
     "Elsewhere (macOS, Windows) use a Linux container or machine. Inside a container bwrap needs user namespaces "
     "(docker run --security-opt seccomp=unconfined --security-opt apparmor=unconfined). To grade only your own code "

@@ -143,7 +143,7 @@ def main() -> None:
     try:
         bubblewrap.check_bubblewrap()
     except bubblewrap.NoSandbox as error:
-        console.print(str(error), markup=False)
+        console.print(f"error: {error}", markup=False)
         kinds = ["none"]
     table = Table("protection", "tried", *(f"SANDBOX={kind}" for kind in kinds))
     with tempfile.TemporaryDirectory(prefix="check-") as folder, tempfile.NamedTemporaryFile(dir=Path.home()) as marker:
