@@ -318,9 +318,9 @@ def repaired_by(
     def fixes(code: OwnCode, repair: Repair, seen: Sequence[Seen]) -> list[bool]:
         return [code.is_right_with([repair], *one[:2]) for one in seen]
 
-    repairs = own.repairs(surplus)[:most]
+    repairs = own.repairs(surplus, most)
     after = ((own.after(first), first) for first in (repairs[:MOST_TWICE] if wrong else ()))
-    twice = ((code, (first, second)) for code, first in after for second in code.repairs(surplus)[:MOST_TWICE])
+    twice = ((code, (first, second)) for code, first in after for second in code.repairs(surplus, MOST_TWICE))
     pairs = itertools.islice(twice, min(most // 4, MOST_IN_SCENARIOS) if failing[0].scenario else most // 4)
     for code, edits in itertools.chain(((own, (one,)) for one in repairs), pairs):
         if own.is_tired or code.is_tired:

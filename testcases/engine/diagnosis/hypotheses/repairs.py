@@ -11,9 +11,10 @@ import itertools
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from types import CodeType
 from typing import Any, Self
 
 from ...catalog import lesson as read_lesson
@@ -76,6 +77,9 @@ class OwnCode(Code):
 
     def __init__(self, subject: LocalEvaluator, bench: Bench) -> None:
         self.lesson, self.exercise, self._endless = bench.lesson, bench.exercise, 0
+        # Shared with what is made of it by `after`.
+        self._words: dict[tuple[Any, ...], Counter[str]] = {}
+        self._answers: dict[tuple[CodeType, int], tuple[Request, Outcome]] = {}
         self._evaluator = subject.afresh()
         self._function = inspect.unwrap(self._evaluator.function(self.lesson, self.exercise))
         source = subject.text(self.lesson, read_lesson(self.lesson).file_of(self.exercise))
@@ -97,20 +101,31 @@ class OwnCode(Code):
     def after(self, repair: Repair) -> Self:
         """The same function with this edit."""
         other = copy.copy(self)
-        tree = copy.deepcopy(tree_with(self, repair.slot, repair.new))
+        tree = tree_with(self, repair.slot, repair.new)
+        # What stays is the same node, so that its words are known; none may stand in two places.
+        if max(Counter(node for node in ast.walk(tree) if hasattr(node, "lineno")).values()) > 1:
+            tree = copy.deepcopy(tree)
         with suppress(SyntaxError):  # Else nothing is changed, as in `code_with`.
             compiled(tree)
             other.tree = tree
         return other
 
     def answer(self, repair: Repair, request: Request) -> Outcome:
-        try:
-            self._function.__code__ = code_with(self, repair.slot, repair.new)
-            outcome = self._evaluator.evaluate(replace(request, seconds=min(request.seconds, SECONDS)))
-        finally:
-            self._function.__code__ = self._code
+        """Kept by the code: two edits give the same, whichever is made first."""
+        code = code_with(self, repair.slot, repair.new)
+        key = code, id(request)
+        if key not in self._answers:  # They keep the request, so that its number is no other's.
+            self._answers[key] = request, self._with(code, request)
+        outcome = self._answers[key][1]
         self._endless += outcome.error is not None and outcome.error.kind == "timeout"
         return outcome
+
+    def _with(self, code: CodeType, request: Request) -> Outcome:
+        try:
+            self._function.__code__ = code
+            return self._evaluator.evaluate(replace(request, seconds=min(request.seconds, SECONDS)))
+        finally:
+            self._function.__code__ = self._code
 
     def is_right_with(self, edits: Sequence[Repair], request: Request, right: Outcome) -> bool:
         """Whether one edit, or a second one after it, gives this answer."""
@@ -118,18 +133,32 @@ class OwnCode(Code):
         code = self.after(*before) if before else self
         return same_outcome(right, code.answer(last, request))
 
-    def repairs(self, surplus: Counter[str]) -> list[Repair]:
-        """All of them; first those that bring the words nearest to the reference's, of each of which there are so many
+    def repairs(self, surplus: Counter[str], most: int) -> list[Repair]:
+        """The first so many: those that bring the words nearest to the reference's, of each of which there are so many
         less there."""
         found = []
-        for nodes, kind, slot, new in itertools.chain(_tails(self), _idioms(self), edits_in(self, readable(self))):
-            if kind not in NO_REPAIR:
-                words = words_of_edit(slot, new)
-                left = sum(abs(surplus[word] + count) - abs(surplus[word]) for word, count in words.items())
-                order = left, not isinstance(new, list)  # A whole step, of two that are as near.
-                node = nodes[0] if nodes else _in(slot)
-                found.append((order, Repair(getattr(node, "lineno", 0), _shown(node), _undone(kind), slot, new)))
-        return [repair for _, repair in sorted(found, key=lambda one: one[0])]
+        places = itertools.chain(_tails(self), _idioms(self), edits_in(self, readable(self)))
+        for place, words in self._with_words(one for one in places if one[1] not in NO_REPAIR):
+            left = sum(abs(surplus[word] + count) - abs(surplus[word]) for word, count in words.items())
+            found.append(((left, not isinstance(place[3], list)), place))  # A whole step, of two that are as near.
+        return [_repair(*place) for _, place in sorted(found, key=lambda one: one[0])[:most]]
+
+    def _with_words(self, places: Iterable[Place]) -> Iterator[tuple[Place, Counter[str]]]:
+        """Each edit and its words, kept by the node that it changes: another edit elsewhere leaves them as they are."""
+        seen: Counter[tuple[Any, ...]] = Counter()
+        for place in places:
+            _, kind, slot, new = place
+            edit = (*slot, kind, getattr(new, "id", getattr(new, "attr", None)))
+            key = (*edit, seen[edit])
+            seen[edit] += 1
+            if key not in self._words:
+                self._words[key] = words_of_edit(slot, new)
+            yield place, self._words[key]
+
+
+def _repair(nodes: list[ast.AST], kind: str, slot: Slot, new: Any) -> Repair:
+    node = nodes[0] if nodes else _in(slot)
+    return Repair(getattr(node, "lineno", 0), _shown(node), _undone(kind), slot, new)
 
 
 def _idioms(own: OwnCode) -> Iterator[Place]:
