@@ -88,28 +88,29 @@ class Parts:
                         self._tells.add((i, part))
                     elif not part.is_slope and _paths(due[part]) == _paths(got[part]):
                         self._empty.add((i, part))
+        of_wrong, of_good = (Counter(i for i, _ in atoms) for atoms in (self.wrong, self.good))
+        self._right_ones = [i for i in sorted(of_good) if not of_wrong[i]]
+        self._wrong_ones = sorted(of_wrong, key=lambda i: (-of_good[i], i))
+        """The examples; first those that are wrong in some parts and right in others, which tell most."""
 
     @property
     def has_good(self) -> bool:
         """Whether any number is right."""
         return any(part != TOUCHED for _, part in self.good)
 
-    @property
-    def order(self) -> list[int]:
-        """Of the examples: first those that are wrong in some parts and right in others, which tell most."""
-        of_wrong, of_good = (Counter(i for i, _ in atoms) for atoms in (self.wrong, self.good))
-        return sorted(range(len(self._right)), key=lambda i: (not of_wrong[i], -of_good[i]))
-
     def share_of(self, wrong: WrongAnswer, ask: Callable[[int], Outcome]) -> Share | None:
         """None where it is wrong in a part that is right, or explains nothing; `ask` gives its answer to an example."""
         explained, others = set[Atom](), 0
-        for i in self.order:
+        # Most that are wrong in a part that is right are so where nothing else is wrong.
+        if any(self._is_contradicted(i, parts_of(ask(i))) for i in self._right_ones):
+            return None
+        for i in self._wrong_ones:
             if others >= FAR and not explained:
                 return None
             theirs, due = parts_of(ask(i)), self._right[i]
+            if self._is_contradicted(i, theirs):
+                return None
             if RAISED in theirs and RAISED not in due:
-                if RAISED not in self._mine[i]:
-                    return None
                 continue
             # Where the number is wrong in another way, its gradient is too, whatever else is lost on the way.
             lead = next(iter(due))
@@ -117,8 +118,6 @@ class Parts:
             for part in due:
                 if part in theirs and same_slope(due[part], theirs[part]):
                     continue
-                if (i, part) in self.good:
-                    return None
                 if of_lead and part.is_slope:
                     continue
                 if (i, part) in self.wrong:
@@ -134,6 +133,14 @@ class Parts:
         least = max(others + 1, min(LEAST, len(self.wrong)))
         is_told = bool(explained & self._tells) or len(explained - self._empty) >= least
         return Share(wrong, frozenset(explained), others) if explained and is_told else None
+
+    def _is_contradicted(self, i: int, theirs: dict[Part, Any]) -> bool:
+        """Whether such an answer is wrong where this one is right."""
+        due = self._right[i]
+        if RAISED in theirs and RAISED not in due:
+            return RAISED not in self._mine[i]
+        good = [part for part in due if (i, part) in self.good]
+        return not all(part in theirs and same_slope(due[part], theirs[part]) for part in good)
 
     def _same(self, i: int, part: Part, theirs: dict[Part, Any]) -> bool:
         mine = self._mine[i]
