@@ -49,7 +49,10 @@ def _both(region: str, first: Change, second: Change) -> str | None:
     return None
 
 
+_known_words = functools.lru_cache(words_of)
+
+
 def _words(region: str, changed: str) -> Counter[str]:
     words = words_of(changed)
-    words.subtract(words_of(region))
+    words.subtract(_known_words(region))
     return words
