@@ -376,8 +376,12 @@ def _times_of_steps(question: Request, steps: int) -> Tensor:
 
 
 def _loops(question: Request) -> bool:
-    function = current().reference.evaluator.function(question.lesson, question.exercise)
-    return opmap["FOR_ITER"] in inspect.unwrap(function).__code__.co_code[::2]
+    """Whether the reference does, itself or in an exercise that it calls: there a sum over all later steps is right
+    too, and takes the square of the time.
+    """
+    reference, lesson = current().reference, question.lesson
+    functions = (reference.evaluator.function(lesson, one) for one in reference.used_by(lesson, question.exercise))
+    return any(opmap["FOR_ITER"] in inspect.unwrap(one).__code__.co_code[::2] for one in functions)
 
 
 def _stretched(question: Request, dim: int, times: Tensor) -> Request:
