@@ -161,7 +161,7 @@ class _Run:
             return (yield)
         if self.engine is None:
             self.engine = self.stops.engine = self._make_engine()
-        self.engine.answered.clear()
+        self.engine.begin_test()
         with self.engine.active():
             result = yield
         return result

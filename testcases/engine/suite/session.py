@@ -53,7 +53,9 @@ class Engine:
     asked: Request | None = None
     """The last question that a test has asked."""
     answered: list[Request] = field(default_factory=list)
-    """The tests' questions that were answered with a value since this was last cleared."""
+    """The questions that were answered with a value since the last test began."""
+    has_read: bool = False
+    """Whether a test has read an answer since, and so may expect what the subject made."""
 
     _endless: dict[tuple[str, str], Outcome] = field(default_factory=dict, init=False)
 
@@ -65,6 +67,10 @@ class Engine:
             yield self
         finally:
             _active.reset(token)
+
+    def begin_test(self) -> None:
+        self.answered.clear()
+        self.has_read = False
 
     def examples(self, lesson: str, exercise: str) -> tuple[Request, ...]:
         """The examples of an exercise, drawn from this engine's seed."""
