@@ -191,7 +191,7 @@ class RankingLoss(Wrong, of="ranking_loss"):
     worst_first = edit("better, worse", "worse, better")
     """the order is read backwards: the best response comes first"""
     diagonal_included = edit("offset=1", "offset=0")
-    """each response is also compared with itself: that adds a constant log 2"""
+    """each response is also compared with itself: of such a pair nothing is to be learned"""
     both_directions = edit("return", "better, worse = torch.cat([better, worse]), torch.cat([worse, better])\nreturn")
     """each pair is counted in both directions: that says that each is better than the other"""
     all_k_times_k_pairs = edit("scores[:, better] - scores[:, worse]", "scores.unsqueeze(2) - scores.unsqueeze(1)")
@@ -469,7 +469,7 @@ class TrainRewardModel(Wrong, of="train_reward_model"):
     )
     """never shuffled: the comparisons come in the order they were given"""
     one_order_for_all_epochs = edit("generator=order", "generator=order.manual_seed(config.seed)")
-    """shuffled once: each epoch needs a new order"""
+    """the same order in each epoch: shuffle in each, with one generator that is seeded once, before the first"""
     seed_ignored = edit("config.seed", "0")
     """another config.seed gives the same order: the generator of the order is seeded with it"""
     order_from_the_global_generator = edit("order = torch.Generator().", "torch.", ", generator=order", "")

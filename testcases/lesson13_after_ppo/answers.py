@@ -23,7 +23,7 @@ class GroupAdvantages(Wrong, of="group_advantages"):
     epsilon_as_a_floor = edit(
         "(scores.std(dim=1, keepdim=True) + epsilon)", "scores.std(dim=1, keepdim=True).clamp(min=epsilon)"
     )
-    """epsilon is the least standard deviation: here it is added to every one"""
+    """epsilon is added to every standard deviation, not only where that is smaller or 0"""
     baseline_without_the_own_score = edit(
         "scores.mean(dim=1, keepdim=True)", "(scores.sum(dim=1, keepdim=True) - scores) / (scores.shape[1] - 1)"
     )
@@ -71,7 +71,7 @@ class InformativeGroups(Wrong, of="informative_groups"):
     where_the_mean_is_not_0 = edit("(scores != scores[:, :1]).any(dim=1)", "(scores.sum(dim=1) != 0)")
     """a group is taken for useless where its scores sum to 0"""
     by_the_standard_deviation = edit("(scores != scores[:, :1]).any(dim=1)", "(scores.std(dim=1) > 0)")
-    """NaN > 0 is False: a group with a broken score disappears in silence"""
+    """a comparison with NaN is False: a group with a broken score disappears in silence"""
     within_a_tolerance = edit(
         "(scores != scores[:, :1])", "~torch.isclose(scores, scores[:, :1], atol=1e-3, equal_nan=False)"
     )
@@ -165,7 +165,7 @@ class ReduceLosses(Wrong, of="reduce_losses"):
     empty_rows_not_counted = edit("else len(losses)", "else int(mask.any(dim=1).sum())")
     """responses without a token are left out: they count, with a loss of 0"""
     window_ignored = edit("if total is None:", "if True:")
-    """total is never used: a microbatch is then divided by its own count, and short ones weigh too much"""
+    """total is not used here: a microbatch is then divided by its own count, and short ones weigh too much"""
     constant_ignored = edit("(total * constant if constant is not None else total)", "total")
     """the constant is never used"""
     constant_alone = edit("total * constant if", "constant if")

@@ -351,7 +351,7 @@ class Answer:
             lines.append(error.message)
         elif error.kind == "timeout":
             place = f" at {error.frames[-1].file}:{error.frames[-1].line}" if error.frames else ""
-            lines.append(f"{error.message}{place}: is there a loop that never ends?")
+            lines.append(f"{error.message}{place}: does a loop never end, or take far more steps than there are tokens?")
         elif error.frames and error.frames[-1].text.startswith(CONFLICT):
             lines.append(
                 f"{error.frames[-1].file}:{error.frames[-1].line} holds two versions that git could not join: keep"
