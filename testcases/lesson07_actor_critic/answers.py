@@ -345,7 +345,7 @@ class RightFreeze(Right, of="freeze"):
 
 class MakeReference(Wrong, of="make_reference"):
     policy_is_its_own_reference = edit("copy.deepcopy(policy)", "policy")
-    """no copy is made: the policy freezes itself, and its KL to itself is always 0"""
+    """the weights are not copied: the policy freezes itself, and its KL to itself is always 0"""
     weights_shared_with_the_policy = edit(POLICY_COPIED, "copy.copy(policy)")
     """copy.copy shares the weights: the reference follows every step of the policy, and the KL stays 0"""
     first_copy_kept = edit(POLICY_COPIED, f'vars(policy).setdefault("copied", {POLICY_COPIED})')

@@ -181,7 +181,7 @@ class ReadPrompts(Wrong, of="read_prompts"):
     one_place_late = edit(
         "(visible.long().cumsum(dim=1) - 1).clamp(min=0)", "visible.long().cumsum(dim=1).clamp(max=tokens.shape[1] - 1)"
     )
-    """the batch has no influence any more, but all vectors are not what they are for a batch of one"""
+    """the batch has no influence any more, but a prompt alone now reads as another vector"""
     all_in_the_first_place = edit("(visible.long().cumsum(dim=1) - 1).clamp(min=0)", "torch.zeros_like(tokens)")
     """a prompt and the same words in another order now read the same"""
 

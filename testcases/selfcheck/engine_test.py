@@ -43,6 +43,16 @@ def test_scenario_reaches_a_method():
         coefficients(kl=(60.0, 3.0)).part("update 2").equals(0.1 * 1.02 * 0.98)
 
 
+def test_only_a_number_that_is_not_made_of_an_answer_tells_that_a_test_was_changed():
+    with Engine(executor.solutions()).active():
+        answer = call(td_errors, **EPISODE)
+        with pytest.raises(CheckFailed, match="this test was changed"):
+            answer.equals([1.0, 2.0])
+        made_of_it = answer.value + 1.0
+        with pytest.raises(CheckFailed, match="wrong value"):
+            answer.equals(made_of_it)
+
+
 def test_a_replaced_method_leaves_the_reference_alone():
     original = reference_kl.AdaptiveKLController.update
     broken = executor.solutions_with("lesson06_kl_rewards", UPDATE.name, lambda self, current, n_steps: None)

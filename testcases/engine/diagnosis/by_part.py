@@ -174,8 +174,10 @@ class Parts:
         return found
 
 
-def agreement(right: Outcome, mine: Outcome, theirs: Outcome) -> bool | None:
-    """Whether a wrong answer gives a part of this one that is wrong; None where it is wrong in a part that is right."""
+def agreement(right: Outcome, mine: Outcome, theirs: Outcome, shown: Part | None = None) -> bool | None:
+    """Whether a wrong answer gives a part of this one that is wrong, of those that are `shown`; None where it is wrong
+    in a part that is right.
+    """
     due, got, given = map(parts_of, (right, mine, theirs))
     if any(RAISED in one for one in (due, got, given)):
         raised = RAISED in due, RAISED in got, RAISED in given
@@ -183,4 +185,11 @@ def agreement(right: Outcome, mine: Outcome, theirs: Outcome) -> bool | None:
     is_wrong = {part: part not in got or not same_slope(due[part], got[part]) for part in due}
     if any(not is_wrong[part] and not same_slope(due[part], given.get(part)) for part in due):
         return None
-    return any(is_wrong[part] and part in got and alike(got[part], given.get(part)) for part in due)
+    among = [part for part in due if shown is None or shown.holds(part)] or list(due)
+
+    def is_given(part: Part) -> bool:
+        if part == TOUCHED:  # Each of several things is changed by a mistake of its own.
+            return bool(new := {*given[part]} - {*due[part]}) and new <= {*got[part]}
+        return alike(got[part], given.get(part))
+
+    return any(is_wrong[part] and part in got and is_given(part) for part in among)

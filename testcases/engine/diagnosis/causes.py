@@ -29,6 +29,8 @@ class Partial:
     of: tuple[Hypothesis, ...]
     count: int = 0
     most: int = 0
+    is_here: bool = True
+    """Whether it gives the part of the answer that is shown."""
 
     @property
     def text(self) -> str:
@@ -137,6 +139,8 @@ class Diagnosis:
             match cause:
                 case Hypothesis(text=text):
                     lines[-1:] = [[*lines[-1], f"Or {text}"] if lines else [f"{gives} {text}"]]
+                case Partial(text=text, is_here=False):
+                    lines.append([f"Elsewhere: {text}"])
                 case Evidence(text=text) | Partial(text=text) if lines:
                     lines[-1].append(f"{text[:1].upper()}{text[1:]}")
                 case Repaired(repairs=(first, *_)) if lines:

@@ -13,7 +13,7 @@ from ..oracle import Change, Reference, WrongAnswer, cost_of, examples, kept, re
 from ..report import same_outcome
 from .by_part import Parts, Share, agreement
 from .causes import Cause, Diagnosis, InParts, Invariant, Listed, Location, Partial, Repaired
-from .evidence import Evidence, Place, Seen, Sign, broken, cause_of_error, cause_shown, facts, names_in, where
+from .evidence import Evidence, Part, Place, Seen, Sign, broken, cause_of_error, cause_shown, facts, names_in, where
 from .hypotheses import CHEAP, Hypothesis, OwnCode, distance, function_in, words_of
 from .search import LEAST_REPAIRS, MAX_FAILED, MAX_REPAIR, MAX_SEARCHES, Failed, Search, bench_of, repaired_by
 
@@ -50,8 +50,10 @@ class Explanation:
         self._afresh: Counter[tuple[str, str]] = Counter()
         self._searched: dict[tuple[str, str], list[Repaired | None]] = {}
 
-    def diagnose(self, request: Request, outcome: Outcome, neighbors: bool = True) -> Diagnosis:
-        """In layers: each is asked only where those before it found nothing.
+    def diagnose(
+        self, request: Request, outcome: Outcome, neighbors: bool = True, part: Part | None = None
+    ) -> Diagnosis:
+        """In layers: each is asked only where those before it found nothing. `part`: of the answer, which is shown.
 
         First a listed wrong answer that agrees with the student on every example: one of the exercise, else (with
         `neighbors`) one of another that the exercise calls. Then general causes that agree as well. Failing them, the
@@ -59,7 +61,7 @@ class Explanation:
         """
         if outcome.error and outcome.error.kind in NOT_EXPLAINED:
             return Diagnosis()
-        right, failed = self._reference.evaluate(request), Failed(request, outcome)
+        right, failed = self._reference.evaluate(request), Failed(request, outcome, part)
         earlier = self._failed.setdefault((request.lesson, request.exercise), [])
         # A neighbor's wrong answer that leaves this one right explains nothing, however close it is.
         listed = None if same_outcome(right, outcome) else self._listed(failed, earlier, neighbors)
@@ -71,16 +73,16 @@ class Explanation:
             return Diagnosis(self._in_a_hunt(seen, failed))
         near, several, repaired = self._closest(failed), tuple[InParts, ...](), None
         with left_out():
-            general, values_only = self._search(request.lesson, request.exercise).causes(request, right, outcome)
+            general, values_only = self._search(request.lesson, request.exercise).causes(failed, right)
             if general and not (values_only and near and near.is_whole):
                 return Diagnosis(tuple(general))
         with left_out():
-            several, is_whole = self._by_part(seen)
+            several, is_whole = self._by_part(seen, part)
             if is_whole and (any(one.is_here for one in several) or not near):
                 return Diagnosis(several)
         with left_out():
             search = self._search(request.lesson, request.exercise)
-            general, values_only = search.causes(request, right, outcome, pairs=True)
+            general, values_only = search.causes(failed, right, pairs=True)
             # One mistake that explains nearly all is surer than it with another, or than what has the values only.
             if near and (near.is_whole or any(near.wrong.name in one.listed for one in general)):
                 return Diagnosis((near,))
@@ -92,7 +94,7 @@ class Explanation:
             repaired = None if is_told and len(several) > 1 else self._repaired(failed, right)
         if is_told and not (repaired and repaired.is_whole):
             return Diagnosis(several)
-        first = self._of_this(seen, near, repaired, neighbors)
+        first = self._of_this(seen, part, near, repaired, neighbors)
         if repaired and repaired.is_whole:  # Nothing else is wrong.
             return Diagnosis(first)
         said = [one.listed for cause in first if isinstance(cause, Partial) for one in cause.of]
@@ -103,7 +105,7 @@ class Explanation:
         request, right, _ = seen
         near, shown = self._closest(failed), list[Cause]()
         with left_out():
-            shown = self._shown(seen) or self._depends(seen, search=False)
+            shown = self._shown(seen) or self._depends(seen, failed.part, search=False)
         with left_out():
             repaired = None if near or shown else self._repaired(failed, right)
             if repaired and self._is_own(request, repaired):
@@ -114,7 +116,7 @@ class Explanation:
         return (*([near] if near else []), *shown)
 
     def _of_this(
-        self, seen: Seen, near: Listed | None, repaired: Repaired | None, neighbors: bool
+        self, seen: Seen, part: Part | None, near: Listed | None, repaired: Repaired | None, neighbors: bool
     ) -> tuple[Cause, ...]:
         """Of an answer that no cause gives: a repair, the nearest listed one, what it shows, where it differs."""
         outcome, shown = seen[2], list[Cause]()
@@ -128,7 +130,7 @@ class Explanation:
             if not shown and neighbors and (other := self._of_a_neighbor(*seen)):
                 return (Location((other,)),)
         with left_out():
-            shown = shown or self._depends(seen)
+            shown = shown or self._depends(seen, part)
         with left_out():
             if not shown and outcome.value is not None and (told := self._where(seen)):
                 return (Location(tuple(told)),)
@@ -144,7 +146,7 @@ class Explanation:
             found = cause_shown(seen, wrong, self._both, words)
         return [found] if found else []
 
-    def _depends(self, seen: Seen, search: bool = True) -> list[Cause]:
+    def _depends(self, seen: Seen, part: Part | None, search: bool = True) -> list[Cause]:
         """What explains a part of what is wrong, and what the code depends on and must not."""
         asked, right, mine = seen
         if mine.error or mine.value is None or mine.used_global_random > right.used_global_random:
@@ -152,15 +154,18 @@ class Explanation:
         wrong = self._wrong_of(asked.lesson, asked.exercise)
         known = {id(one) for one in wrong}
         good = [one for one in examples(asked.lesson, asked.exercise) if id(one) not in known]
-        found: list[Cause] = list(itertools.islice(facts(asked, wrong, good, self._both), 2))
+        found: list[Cause] = list(itertools.islice(facts(asked, part, wrong, good, self._both), 2))
         finder = self._search(asked.lesson, asked.exercise) if search else None
-        if finder and (near := finder.nearby(asked, self._subject.evaluate)):
+        if finder and (near := finder.nearby(asked, part, self._subject.evaluate)):
             given = functools.partial(self._given_by, near[0])
-            known_too = set(facts(asked, wrong, good, given)) if found else set()
+            known_too = set(facts(asked, part, wrong, good, given)) if found else set()
             return [Partial(tuple(near)), *[one for one in found if one not in known_too][:1]]
-        if finder and (part := finder.partly(self._subject.evaluate)):
-            hypothesis, count, most = part
-            return [Partial((hypothesis,), count, most), *found[:1]]
+        if finder and (most_of := finder.partly(self._subject.evaluate)):
+            hypothesis, count, most = most_of
+            theirs = bench_of(asked.lesson, asked.exercise).ask(hypothesis, asked)
+            is_here = bool(agreement(right, mine, theirs, part))
+            cause = Partial((hypothesis,), count, most, is_here)
+            return [cause, *found[:1]] if is_here else [*found[:1], cause]
         return found
 
     def _text(self, lesson: str, exercise: str) -> str:
@@ -288,14 +293,14 @@ class Explanation:
         gives = (wrong for wrong in agreeing if all(one.is_given_by(wrong, self._ask) for one in (failed, *earlier)))
         return next(gives, None)
 
-    def _by_part(self, seen: Seen) -> tuple[tuple[InParts, ...], bool]:
+    def _by_part(self, seen: Seen, part: Part | None) -> tuple[tuple[InParts, ...], bool]:
         """The listed ones that give parts of what is wrong, first those of this answer; and whether that is all.
 
         One that gives none of this answer has to be in a fourth of the others: in fewer, it may agree by chance.
         """
         asked, right, mine = seen
         parts, chosen = self._parts_of(asked.lesson, asked.exercise)
-        fits = {one.wrong: agreement(right, mine, self._ask(one.wrong, asked)) for one in chosen}
+        fits = {one.wrong: agreement(right, mine, self._ask(one.wrong, asked), part) for one in chosen}
         chosen = [one for one in chosen if fits[one.wrong] is not None]
         found = [InParts(one.wrong, bool(fits[one.wrong]), *parts.told(one)) for one in chosen]
         told = [one for one in found if one.is_here or 4 * one.count >= one.most]
@@ -415,5 +420,7 @@ class Explanation:
 class NoExplanation(Explanation):
     """For whoever asks only whether a test passes."""
 
-    def diagnose(self, request: Request, outcome: Outcome, neighbors: bool = True) -> Diagnosis:
+    def diagnose(
+        self, request: Request, outcome: Outcome, neighbors: bool = True, part: Part | None = None
+    ) -> Diagnosis:
         return Diagnosis()

@@ -14,7 +14,7 @@ from ..execution import Outcome, Request, copy_plain, tensors_in
 from ..oracle import calls_made, cost_of, kept
 from ..report import alike, same_outcome
 from .causes import Repaired
-from .evidence import Seen, is_evidence, parts_of
+from .evidence import Kind, Part, Seen, is_evidence, parts_of
 from .hypotheses import (
     Bench,
     Hypothesis,
@@ -74,12 +74,17 @@ def hypotheses_of(bench: Bench, layer: int) -> list[Hypothesis]:
 class Failed:
     """A question that failed, the student's answer to it, and which causes give that answer."""
 
-    def __init__(self, request: Request, mine: Outcome) -> None:
-        self.request, self.mine = request, mine
+    def __init__(self, request: Request, mine: Outcome, part: Part | None = None) -> None:
+        self.request, self.mine, self.part = request, mine, part
 
     @kept
     def is_given_by(self, cause: Any, ask: Callable[[Any, Request], Outcome], values_only: bool = False) -> bool:
         return same_outcome(self.mine, ask(cause, self.request), values_only)
+
+    def is_shown_by(self, theirs: Outcome) -> bool:
+        """Whether an answer with the same values has the same gradient, if it is one that is shown."""
+        name = self.part.name if self.part and self.part.kind is Kind.SLOPE else None
+        return name is None or alike(self.mine.gradients.get(name), theirs.gradients.get(name))
 
     @kept
     def cost(self, bench: Bench) -> int:
@@ -120,15 +125,12 @@ class Search:
         self._failed: list[Failed] = []
         self._searches = self._looked_near = 0
 
-    def causes(
-        self, request: Request, right: Outcome, mine: Outcome, pairs: bool = False
-    ) -> tuple[list[Hypothesis], bool]:
+    def causes(self, failed: Failed, right: Outcome, pairs: bool = False) -> tuple[list[Hypothesis], bool]:
         """At most MAX_NAMED; first those that agree in value and gradient, then those that agree in value only; and
         whether it is the value only.
 
         Where no example is wrong, one question is all there is to go by: a cause counts only if it is the only one.
         """
-        failed = Failed(request, mine)
         layers = PAIRS if pairs else range(PAIRS.start)
         for values_only, layer in itertools.product((False, True), layers):
             found = self._found(layer, failed, right, values_only)
@@ -156,7 +158,8 @@ class Search:
                 and self._bench.may_give(hypothesis, request, mine)
             ):
                 given = (one.is_given_by(hypothesis, self._bench.ask, values_only) for one in (failed, *self._failed))
-                if all(given) and (self._wrong or self._agrees(hypothesis, False)):
+                is_shown = not values_only or failed.is_shown_by(self._bench.ask(hypothesis, request))
+                if is_shown and all(given) and (self._wrong or self._agrees(hypothesis, False)):
                     found[hypothesis.text] = hypothesis
         own = [hypothesis for hypothesis in found.values() if not hypothesis.place]
         pair = [hypothesis for hypothesis in found.values() if hypothesis.listed][:1]
@@ -187,9 +190,9 @@ class Search:
                 break
         return best
 
-    def nearby(self, request: Request, ask: Callable[[Request], Outcome]) -> list[Hypothesis]:
-        """What gives the first wrong part of this answer, and of the answers to nearly the same question, where the
-        student's other mistakes may not show; at most MAX_NAMED, of which nothing tells which it is.
+    def nearby(self, request: Request, shown: Part | None, ask: Callable[[Request], Outcome]) -> list[Hypothesis]:
+        """What gives the wrong part of this answer that is shown, and of the answers to nearly the same question, where
+        the student's other mistakes may not show; at most MAX_NAMED, of which nothing tells which it is.
 
         Two listed ones only where no single one does; where several pairs do, what they have in common.
         """
@@ -203,7 +206,8 @@ class Search:
             return []
         seen = [(one, parts_of(right), ask(one)) for one, right in answers if not right.error]
         _, due, first = seen[0]
-        part = next((part for part in due if not alike(due[part], parts_of(first).get(part))), None)
+        among = (part for part in due if shown is None or shown.holds(part))
+        part = next((part for part in among if not alike(due[part], parts_of(first).get(part))), None)
         if part is None or any(mine.error or part not in right for _, right, mine in seen):
             return []
         told = [(one, right[part], parts_of(mine).get(part)) for one, right, mine in seen]

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ..catalog import Exercise, Scenario, section_of
 from ..catalog import lesson as read_lesson
-from ..diagnosis.evidence import Sign
+from ..diagnosis.evidence import Kind, Part, Sign
 from ..execution import Outcome, Record, Request, StudentError, fields_of, part_of, scenario_of
 from ..oracle import Suspect
 from ..report import (
@@ -237,7 +237,8 @@ class Answer:
         except (TypeError, AttributeError, KeyError, IndexError, ValueError, RuntimeError):
             holds = False
         if not holds:
-            self._fail("wrong value", [f"expected {text}", f"got      {show(value)}"])
+            lines = [f"expected {text}", f"got      {show(value)}"]
+            self._fail("wrong value", lines, part=Part(Kind.VALUE, self.part_name or ""))
         return self
 
     @property
@@ -268,7 +269,8 @@ class Answer:
         # Who trains a model may leave its gradients filled, or clear them.
         left = [text for text in left if text.removesuffix(".grad") not in wanted.left_behind]
         if left:
-            self._fail("left something of its caller's changed", [f"not as before the call: {', '.join(left)}"])
+            lines = [f"not as before the call: {', '.join(left)}"]
+            self._fail("left something of its caller's changed", lines, part=Part(Kind.EFFECT, ""))
         if self.outcome.used_global_random and not (wanted.used_global_random or self.request.scenario):
             self._draws_nothing()
 
@@ -320,17 +322,19 @@ class Answer:
                 if self.outcome.tracked
                 else "the answer is cut off from its inputs (detach, no_grad, .item(), .tolist() or torch.tensor(...))"
             )
-            self._fail("no gradient", [f"expected the gradient by {name}: {show(wanted)}", f"got      none: {reason}"])
+            lines = [f"expected the gradient by {name}: {show(wanted)}", f"got      none: {reason}"]
+            self._fail("no gradient", lines, part=Part(Kind.SLOPE, name))
         got = torch.zeros_like(like) if got is None else got
         rules = Rules(atol, rtol, what="gradient", nan=nan_in(self.request.arguments))
         difference = first_difference(wanted, got, rules, name)
         if difference and not bool(wanted.any()) and difference.kind == "wrong gradient":
             difference = Difference(difference.kind, (*difference.lines, f"no gradient may flow into {name}"))
-        self._fail_with(difference)
+        self._fail_with(difference, Part(Kind.SLOPE, name))
 
-    def _fail_with(self, difference: Difference | None) -> Answer:
+    def _fail_with(self, difference: Difference | None, part: Part | None = None) -> Answer:
         if difference:
-            self._fail(difference.kind, list(difference.lines))
+            part = part or Part(Kind.VALUE, self.part_name or difference.part)
+            self._fail(difference.kind, list(difference.lines), part=part)
         return self
 
     def _fail_of_error(self, *first: str) -> None:
@@ -351,7 +355,9 @@ class Answer:
             lines.append(error.message)
         elif error.kind == "timeout":
             place = f" at {error.frames[-1].file}:{error.frames[-1].line}" if error.frames else ""
-            lines.append(f"{error.message}{place}: does a loop never end, or take far more steps than there are tokens?")
+            lines.append(
+                f"{error.message}{place}: does a loop never end, or take far more steps than there are tokens?"
+            )
         elif error.frames and error.frames[-1].text.startswith(CONFLICT):
             lines.append(
                 f"{error.frames[-1].file}:{error.frames[-1].line} holds two versions that git could not join: keep"
@@ -361,8 +367,8 @@ class Answer:
             lines += describe_error(error)
         self._fail(kinds.get(error.kind, f"raised {error.type_name}"), lines, error)
 
-    def _fail(self, kind: str, lines: list[str], error: StudentError | None = None) -> None:
-        """Write the report; `error` where that is what failed.
+    def _fail(self, kind: str, lines: list[str], error: StudentError | None = None, part: Part | None = None) -> None:
+        """Write the report; `error` where that is what failed, else the `part` of the answer, if it is one.
 
         Raises:
             CheckFailed: always.
@@ -373,7 +379,7 @@ class Answer:
         called = [_show_call(asked), *_told_of(asked)] if loaded else []
         tail, listed = current().upstream.lines(asked), None
         if not tail:
-            diagnosis = current().upstream.diagnose(asked) or current().explainer.diagnose(asked, outcome)
+            diagnosis = current().upstream.diagnose(asked) or current().explainer.diagnose(asked, outcome, part=part)
             listed = diagnosis.listed
             tail = diagnosis.lines(asked.exercise)
             tail += diagnosis.advice(asked, lines)

@@ -5,6 +5,7 @@ from collections import OrderedDict
 from typing import Any
 
 from ..diagnosis import Diagnosis, Explanation
+from ..diagnosis.evidence import Part
 from ..execution import Evaluator, LocalEvaluator, Outcome, Request, leaves, wire
 from ..oracle import Reference
 
@@ -54,11 +55,13 @@ class Sparing(Explanation):
         super().__init__(subject, reference)
         self._tried: dict[tuple[str, str], int] = {}
 
-    def diagnose(self, request: Request, outcome: Outcome, neighbors: bool = True) -> Diagnosis:
+    def diagnose(
+        self, request: Request, outcome: Outcome, neighbors: bool = True, part: Part | None = None
+    ) -> Diagnosis:
         key = request.lesson, request.exercise
         if self._tried.get(key, 0) >= SEARCHES:
             return Diagnosis()
-        found = super().diagnose(request, outcome, neighbors and not request.scenario)
+        found = super().diagnose(request, outcome, neighbors and not request.scenario, part)
         self._tried[key] = SEARCHES if found.is_found else self._tried.get(key, 0) + 1
         return found
 

@@ -28,26 +28,42 @@ MOST_STEPS, MOST_QUESTIONS = 6, 3
 ROUGH = Rules(1e-6, 1e-6, equal_nan=True)
 MUST = 2
 """How often a right answer must have changed where the student's did not, before that is said."""
-OTHER = 7.3
-"""A number that no example holds."""
+OTHER, TINY = 7.3, 1e-9
+"""A number that no example holds, and what is 0 but for rounding."""
 FURTHER = -1.7
 """How many times one more: to the other side, and not a whole number, since softmax(1, 0) mirrors softmax(1, 2)."""
 TIME = "TLP"
 """The letters of docstrings for dimensions that are steps."""
 
 
-def facts(failing: Request, wrong: Sequence[Request], good: Sequence[Request], ask: Ask) -> Iterator[Evidence]:
-    """What is so of the code, the surest first. `wrong`, `good`: ordinary examples that are so."""
-    found = _of_parts(failing, wrong, good, ask)
-    if first := next(found, None):
-        yield first
+def facts(
+    failing: Request, part: Part | None, wrong: Sequence[Request], good: Sequence[Request], ask: Ask
+) -> Iterator[Evidence]:
+    """What is so of the code, the surest first, and may be why this `part` of the answer is wrong. `wrong`, `good`:
+    ordinary examples that are so.
+    """
+    seen = _asked(failing, wrong, ask)
+    first = seen[0] if seen and seen[0].is_shown else None
+    # What is no part of an answer, or is right in all parts but a gradient, has other reasons.
+    if ask(failing)[0].error or (part and part.kind is Kind.EFFECT):
+        return
+    if first and part and part.kind is Kind.SLOPE and alike(first.right.value, first.mine.value):
+        seen = [one for one in seen if one.is_shown]
+    found = (one for one in _of_parts(seen, good, ask) if _is_of(one, part))
+    if told := next(found, None):
+        yield told
         yield from found
     else:
-        yield from _of_all(failing, wrong, ask)
+        yield from _of_all(seen)
 
 
-def _of_parts(failing: Request, wrong: Sequence[Request], good: Sequence[Request], ask: Ask) -> Iterator[Evidence]:
-    seen = _asked(failing, wrong, ask)
+def _is_of(fact: Evidence, part: Part | None) -> bool:
+    """Whether it speaks of this part of the answer, or of none."""
+    named = [one for one in fact.of if isinstance(one, Part)]
+    return part is None or not named or any(part.holds(one) for one in named)
+
+
+def _of_parts(seen: list["_Seen"], good: Sequence[Request], ask: Ask) -> Iterator[Evidence]:
     if not seen:
         return
     direct = [one for one in seen if not one.asked.scenario]
@@ -57,18 +73,31 @@ def _of_parts(failing: Request, wrong: Sequence[Request], good: Sequence[Request
     # Where padding enters, rows and steps of padding do as well.
     factors = functools.partial(_factors, others=direct[1:])
     for tell in () if padding else (_rows, _beside_others, factors, _steps):
-        if fact := next((fact for one in direct for fact in tell(one)), None):
+        if fact := next((fact for one in _no_larger(direct) for fact in tell(one)), None):
             yield fact
             break
     yield from itertools.islice(_zeros(seen), 1)
 
 
-def _of_all(failing: Request, wrong: Sequence[Request], ask: Ask) -> Iterator[Evidence]:
+def _of_all(seen: list["_Seen"]) -> Iterator[Evidence]:
     """Of a draft that is wrong in everything: what the whole answer depends on, and which way."""
-    seen = _asked(failing, wrong, ask)
     yield from _opposite(seen)
-    yield from itertools.islice((fact for one in seen if not one.asked.scenario for fact in _columns(one)), 1)
+    direct = [one for one in seen if not one.asked.scenario]
+    yield from itertools.islice((fact for one in _no_larger(direct) for fact in _columns(one)), 1)
     yield from _directions(seen)
+
+
+def _no_larger(seen: list["_Seen"]) -> list["_Seen"]:
+    """The question shown and those that have no row or step that it lacks: of such a one a place would tell nothing."""
+
+    def size(one: _Seen) -> tuple[int, int]:
+        tensors = [value for value in one.asked.arguments.values() if isinstance(value, Tensor) and value.dim()]
+        return max(map(len, tensors), default=0), max((value.shape[-1] for value in tensors), default=0)
+
+    if not (seen and seen[0].is_shown):
+        return []
+    rows, steps = size(seen[0])
+    return [one for one in seen if size(one)[0] <= rows and size(one)[1] <= steps]
 
 
 def _asked(failing: Request, wrong: Sequence[Request], ask: Ask) -> list["_Seen"]:
@@ -104,6 +133,15 @@ class _Seen:
     def __init__(self, asked: Request, ask: Ask, is_shown: bool = False) -> None:
         self.asked, self._ask, self.is_shown = asked, ask, is_shown
         self.right, self.mine = ask(asked)
+
+    def elsewhere(self) -> "_Seen":
+        """The question with each number another one."""
+
+        def moved(tensor: Tensor) -> Tensor:
+            shift = torch.linspace(0.1, 0.4, tensor.numel(), dtype=tensor.dtype) if is_float(tensor) else None
+            return tensor if shift is None else tensor + shift.view(tensor.shape)
+
+        return _Seen(replace(self.asked, arguments=copy_plain(self.asked.arguments, moved)), self._ask)
 
     @property
     def parts(self) -> Parts:
@@ -224,7 +262,7 @@ def _other_factors(seen: _Seen) -> Iterator[tuple[Evidence, float]]:
                 due, got = (_slope(part, *three) for three in zip((seen.right, seen.mine), once, further, strict=True))
                 if due is None or got is None or due.shape != got.shape:
                     continue
-                differ = ~close(due, got, ROUGH) & (due != 0) & (got != 0) & got.isfinite()
+                differ = ~close(due, got, ROUGH) & (due.abs() > TINY) & (got.abs() > TINY) & got.isfinite()
                 for place in differ.nonzero().tolist():
                     one, other = float(due[tuple(place)]), float(got[tuple(place)])
                     # Where the fewest steps lie between, other mistakes have the least to say.
@@ -372,7 +410,9 @@ def _unused(seen: list[_Seen], good: list[_Seen], without_masks: bool) -> Iterat
             else:
                 continue
             break
-        if len(tried) >= min(MUST, len(seen)) and not any(_acts(one, name) for one in good):
+        # What cancels in numbers worked by hand does not in others.
+        others = [*good, *(one.elsewhere() for one in seen[:1])]
+        if len(tried) >= min(MUST, len(seen)) and not any(_acts(one, name) for one in others):
             numbers = [one for one in itertools.chain(*tried) if isinstance(one, (int, float))]
             shown = Several([*dict.fromkeys(numbers)][:3])
             yield Sign.UNUSED_AT(name, shown) if len(shown) > 1 else Sign.UNUSED(name)

@@ -414,12 +414,13 @@ def _numbers_of(parts: set[Part], compared: list[Pair]) -> list[Evidence | None]
     """Where and by how much the numbers are off."""
     places, found = _places(parts, compared), [_numbers(parts, *pair) for pair in compared]
     pairs = [(one, other) for numbers in found for _, one, other in numbers]
+    values = [(one, other) for numbers in found for part, one, other in numbers if part.kind is Kind.VALUE]
     if not pairs:
         return [places]
     if _broken(found[-1]):
         return [places]
     amount = is_level(pairs) or _amount(pairs)
-    return [places, amount or (None if places or compared[0][0].scenario else _growth(pairs))]
+    return [places, amount or (None if places or compared[0][0].scenario else _growth(values))]
 
 
 def _amount(pairs: list[tuple[Tensor, Tensor]]) -> Evidence | None:

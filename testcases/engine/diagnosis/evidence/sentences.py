@@ -54,6 +54,10 @@ class Part(NamedTuple):
         """A scenario has gradients among its values, under such names."""
         return self.kind is Kind.SLOPE or self.name.endswith("_gradient")
 
+    def holds(self, part: "Part") -> bool:
+        """Whether it is this one, or, of a whole value, one of its parts."""
+        return self.kind is part.kind and self.name in ("", part.name)
+
     def __format__(self, form: str) -> str:
         """`{:of}`: after what is found there; `{:bare}`: without back-quotes; `{:plain}`: a value has them."""
         is_named = self.kind is Kind.VALUE and self.name.isidentifier()
@@ -120,7 +124,7 @@ class Sign(Said):
     UNDUE = "{:are} not detached: no gradient may flow there"
     CUT_OFF = "the gradient into {} is cut off, by detach, no_grad, .item() or torch.tensor(...)"
     WEIGHTS = "the weights"
-    FLAT = "no gradient arrives at {}: on its way it is multiplied by 0, clamped or rounded"
+    FLAT = "no gradient arrives at {}: on its way it is multiplied by 0, clamped or rounded, or two parts of it cancel"
     NAN_IN_GRADIENT = (
         "NaN is left out of the value after it was computed, by `where` or a mask, and still is in the gradient: "
         "select first, then compute"
@@ -133,8 +137,8 @@ class Sign(Said):
     # What the numbers are made of
 
     SIX_DIGITS = (
-        "it agrees to six digits only: a small number is added that does not belong there, a float32 tensor is mixed "
-        "in (x.to(other.dtype)), or two large numbers are subtracted that nearly cancel"
+        "it agrees to six digits only: a number that is small beside the others is added or left out, a float32 tensor "
+        "is mixed in (x.to(other.dtype)), or two large numbers are subtracted that nearly cancel"
     )
     DEFAULT_DTYPE = "a tensor is made in torch's default dtype, float32: pass `dtype=` to zeros, empty, tensor, arange"
     OTHER_DTYPE = (
@@ -179,7 +183,7 @@ class Sign(Said):
     PADDING_ENTERS = (
         "padding enters: what stands where `{}` is False changes the answer. Select the real tokens first, then compute"
     )
-    MUST_BE_0 = "{} must be 0 where `{}` is False, and here it is not"
+    MUST_BE_0 = "{} must be 0 where `{}` is False, and is not always"
     ROWS_MEET = "the rows run into each other: other numbers in row {} change row {}{:of} as well"
     RIGHT_ALONE = (
         "row {} is right by itself and wrong below the others: does a loop over rows end, or return, too early, is "
@@ -207,7 +211,10 @@ class Sign(Said):
 
     # Type and shape
 
-    A_NUMBER = "`.item()`, `float()` or Python's arithmetic makes a number of a tensor: no gradient passes it"
+    A_NUMBER = (
+        "a Python number, which no gradient passes: `.item()`, `float()` or Python's arithmetic makes one of a tensor, "
+        "or it was one from the start, as of a loop that has nothing to add"
+    )
     A_TENSOR = "a tensor where a Python number is due: `.item()`"
     REAL_ALONE = (
         "only the real tokens are returned, one after another: put each back in its place (masked_scatter, where)"
@@ -217,7 +224,7 @@ class Sign(Said):
     LEFT_AT_END = "a dimension is left at the end: it is to be summed over, averaged, or picked from with `gather`"
     REDUCED = "a dimension too many is reduced: pass `dim=`"
     NONE_AT_ALL = "there is no {} at all: a slice is empty"
-    ONE_OF_MANY = "there is one {} where {} are due: one is picked, or summed over, and the others are lost"
+    ONE_OF_MANY = "there is one {} where {} are due: is one picked, are they summed, or does a slice begin too late?"
     AS_MANY_AS = "there are as many {}s as `{}` has: is a slice missing?"
     NEVER_EARLIER = "there are always as many {}s as `{}` says: does nothing end it earlier?"
     ONE_TOO_MANY = "there is one {} too many: is a slice, or a loop, off by one?"

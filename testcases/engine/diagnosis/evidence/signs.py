@@ -56,7 +56,8 @@ def _of_form(asked: Request, right: Outcome, mine: Outcome) -> Evidence | None:
             return Sign.A_TENSOR()
         if isinstance(due, Tensor) and isinstance(got, Tensor) and due.shape != got.shape:
             return _of_dimensions(asked, due, got) if due.dim() != got.dim() else _of_sizes(asked, due, got)
-    if isinstance(right.value, dict) and isinstance(mine.value, dict):
+    # The keys of a scenario are no student's.
+    if isinstance(right.value, dict) and isinstance(mine.value, dict) and not asked.scenario:
         return _of_keys([*right.value], [*mine.value])
     return None
 
@@ -102,7 +103,7 @@ def _of_sizes(asked: Request, due: Tensor, got: Tensor) -> Evidence | None:
         return Sign.NONE_AT_ALL(name)
     if other == 1 and one > 2:
         return Sign.ONE_OF_MANY(name, one)
-    if given and other > one + 1:
+    if given and other > one + 1 and not asked.scenario:
         return Sign.AS_MANY_AS(name, given[0])
     return None
 
