@@ -468,6 +468,12 @@ def test_a_test_that_a_suite_has_is_not_made_again():
     assert len(nodes) == len(set(nodes)) and len(names) == len(set(names))
 
 
+@pytest.mark.parametrize("lesson", course_lessons() + electives())
+def test_points_that_are_read_are_those_of_the_tests_that_run(lesson: str):
+    ran = {case.entry.node: getattr(case.function, "points", 1) for case in cases(lesson)}
+    assert ran == {entry.node: entry.points for entry in entries(lesson)}
+
+
 def test_points_and_progress_do_not_wait_for_torch():
     command = "import sys; from testcases.engine.catalog import points; "
     command += "from testcases.engine.student import hint, progress; "

@@ -1,6 +1,7 @@
 """Points: a test function belongs to the exercise that its name begins with, and is worth 1 unless `worth` says more.
 
-Read from the text of the suites: knowing how far a student is must not cost an import of torch.
+Read from the text of the suites: knowing how far a student is must not cost an import of torch. What a suite that runs
+says of its tests' `points` is the same (`engine_test.py` holds it).
 """
 
 import ast
@@ -49,7 +50,12 @@ class Entry:
 
 def worth(points: int) -> Callable[[Any], Any]:
     """A test function that is worth more than one point. It earns them when all of its cases pass."""
-    return lambda function: function
+
+    def mark(function: Any) -> Any:
+        function.points = points
+        return function
+
+    return mark
 
 
 def manifest() -> Mapping[str, Entry]:

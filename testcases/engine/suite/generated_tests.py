@@ -45,6 +45,7 @@ def contract_tests(
         refusals: the arguments of a good call, and what is bad.
     """
     lesson = Path(module["__file__"]).parent.name
+    points = {exercise.name: many for exercise, many in (agreement or {}).items()}
     refused = {(key.exercise if isinstance(key, Scenario) else key).name: key for key in refusals or {}}
     for entry in made_tests(lesson):
         name, exercise = entry.function, Exercise(lesson, entry.exercise)
@@ -56,6 +57,7 @@ def contract_tests(
             check = next(check for ending, check in CHECKS.items() if name.endswith(ending))
             module[name] = _test_of(check, exercise)
         module[name].__name__ = name
+        module[name].points = points.get(entry.exercise, 2) if name.endswith(AGREEMENT) else 1
 
 
 def _test_of(check: Callable[[Exercise], None], exercise: Exercise) -> Callable[[], None]:
