@@ -245,6 +245,14 @@ SHOWN = [
         "Likely cause",
         "was changed",
     ),
+    (
+        4,
+        "td_errors",
+        edit("return rewards +", "return rewards.clamp(-0.5, 0.5) +", "values[..., :-1]", "values[..., :-1].sin()"),
+        "done-removes-the-next-value",
+        "`clamp` too many",
+        "Where it differs",
+    ),
 ]
 """The test, and what is said of it, and not."""
 NOT_SAID = [

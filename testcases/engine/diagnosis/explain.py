@@ -244,7 +244,7 @@ class Explanation:
             return None
         seen, searched = (failed.request, right, failed.mine), self._searched.setdefault((lesson, exercise), [])
         for known in filter(None, searched):
-            if own.is_right_with(known.repairs, *seen[:2]):
+            if known.repairs[-1].is_right(*seen[:2]):
                 return known
         if len(searched) < MAX_SEARCHES:
             answers = zip(

@@ -328,8 +328,8 @@ def repaired_by(
     good = [one for one in answers if same_outcome(*one[1:])]
     found: list[Repaired] = []
 
-    def fixes(code: OwnCode, repair: Repair, seen: Sequence[Seen]) -> list[bool]:
-        return [code.is_right_with([repair], *one[:2]) for one in seen]
+    def fixes(repair: Repair, seen: Sequence[Seen]) -> list[bool]:
+        return [repair.is_right(*one[:2]) for one in seen]
 
     repairs = own.repairs(surplus, most)
     after = ((own.after(first), first) for first in (repairs[:MOST_TWICE] if wrong else ()))
@@ -338,9 +338,9 @@ def repaired_by(
     for code, edits in itertools.chain(((own, (one,)) for one in repairs), pairs):
         if own.is_tired or code.is_tired:
             break
-        if fixes(code, edits[-1], [failing])[0]:
-            count = sum(fixes(code, edits[-1], wrong))
-            if count >= min(2, len(wrong)) and SHARE * count >= len(wrong) and all(fixes(code, edits[-1], good)):
+        if fixes(edits[-1], [failing])[0]:
+            count = sum(fixes(edits[-1], wrong))
+            if count >= min(2, len(wrong)) and SHARE * count >= len(wrong) and all(fixes(edits[-1], good)):
                 found.append(Repaired(edits, count, len(wrong)))
                 if wrong and count == len(wrong):
                     break

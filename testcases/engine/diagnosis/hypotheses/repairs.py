@@ -11,7 +11,7 @@ import itertools
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import CodeType
@@ -62,6 +62,12 @@ class Repair:
     """What is wrong with it."""
     slot: Slot
     new: Any
+    of: "OwnCode"
+    """The function that it changes: of a second edit, the one with the first, whose tree has nodes of its own."""
+
+    def is_right(self, request: Request, right: Outcome) -> bool:
+        """Whether the function gives this answer with it."""
+        return same_outcome(right, self.of.answer(self, request))
 
     @property
     def is_idiom(self) -> bool:
@@ -127,12 +133,6 @@ class OwnCode(Code):
         finally:
             self._function.__code__ = self._code
 
-    def is_right_with(self, edits: Sequence[Repair], request: Request, right: Outcome) -> bool:
-        """Whether one edit, or a second one after it, gives this answer."""
-        *before, last = edits
-        code = self.after(*before) if before else self
-        return same_outcome(right, code.answer(last, request))
-
     def repairs(self, surplus: Counter[str], most: int) -> list[Repair]:
         """The first so many: those that bring the words nearest to the reference's, of each of which there are so many
         less there."""
@@ -141,7 +141,7 @@ class OwnCode(Code):
         for place, words in self._with_words(one for one in places if one[1] not in NO_REPAIR):
             left = sum(abs(surplus[word] + count) - abs(surplus[word]) for word, count in words.items())
             found.append(((left, not isinstance(place[3], list)), place))  # A whole step, of two that are as near.
-        return [_repair(*place) for _, place in sorted(found, key=lambda one: one[0])[:most]]
+        return [_repair(self, *place) for _, place in sorted(found, key=lambda one: one[0])[:most]]
 
     def _with_words(self, places: Iterable[Place]) -> Iterator[tuple[Place, Counter[str]]]:
         """Each edit and its words, kept by the node that it changes: another edit elsewhere leaves them as they are."""
@@ -156,9 +156,9 @@ class OwnCode(Code):
             yield place, self._words[key]
 
 
-def _repair(nodes: list[ast.AST], kind: str, slot: Slot, new: Any) -> Repair:
+def _repair(own: OwnCode, nodes: list[ast.AST], kind: str, slot: Slot, new: Any) -> Repair:
     node = nodes[0] if nodes else _in(slot)
-    return Repair(getattr(node, "lineno", 0), _shown(node), _undone(kind), slot, new)
+    return Repair(getattr(node, "lineno", 0), _shown(node), _undone(kind), slot, new, own)
 
 
 def _idioms(own: OwnCode) -> Iterator[Place]:
