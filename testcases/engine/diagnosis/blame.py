@@ -14,6 +14,7 @@ from ..execution import LocalEvaluator, Outcome, Request, View, stub_of
 from ..oracle import Reference, examples, kept
 from ..report import CheckFailed, same_outcome
 from .causes import Diagnosis
+from .evidence import Part
 from .explain import Explanation
 
 
@@ -53,12 +54,12 @@ class Upstream:
         on_own = self._of_the_reference_in(view).evaluate(request)
         return right if on_own.error else on_own
 
-    def diagnose(self, request: Request) -> Diagnosis | None:
+    def diagnose(self, request: Request, part: Part | None) -> Diagnosis | None:
         """The cause of a wrong answer as it is on the reference's lessons; None where nothing is wrong there."""
         view = self._stack_of(request)
         if view is None or self._is_right_alone(view, request):
             return None
-        return self._explained_alone.diagnose(request, self._alone(view).evaluate(request))
+        return self._explained_alone.diagnose(request, self._alone(view).evaluate(request), part=part)
 
     def lines(self, request: Request) -> list[str]:
         """The end of a report: lesson, cause, what to read. Empty where the exercise itself is wrong, or alone."""

@@ -7,7 +7,7 @@ from ..catalog import lesson as read_lesson
 from ..catalog import section_for
 from ..execution import Request
 from ..oracle import WrongAnswer
-from .evidence import Evidence, Part
+from .evidence import Evidence, Part, Place
 from .hypotheses import Hypothesis, Repair
 
 
@@ -44,6 +44,11 @@ class Location:
     """On which questions, in which part, at which places, by how much; or in which other exercise."""
 
     told: tuple[Evidence, ...]
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether it is in another exercise."""
+        return any(one.kind in (Place.OTHER_RIGHT, Place.OTHER_RAISES) for one in self.told)
 
     @property
     def text(self) -> str:

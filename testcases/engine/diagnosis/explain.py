@@ -95,8 +95,8 @@ class Explanation:
         if is_told and not (repaired and repaired.is_whole):
             return Diagnosis(several)
         first = self._of_this(seen, part, near, repaired, neighbors)
-        if repaired and repaired.is_whole:  # Nothing else is wrong.
-            return Diagnosis(first)
+        if (repaired and repaired.is_whole) or any(isinstance(one, Location) and one.is_elsewhere for one in first):
+            return Diagnosis(first)  # Nothing else is wrong here.
         said = [one.listed for cause in first if isinstance(cause, Partial) for one in cause.of]
         return Diagnosis((*first, *(one for one in several if (one.wrong.name,) not in said)))
 

@@ -232,13 +232,10 @@ class Answer:
         """`test` is true of the plain value; `text` says what it tests."""
         self._is_sound()
         value = self._value()
-        try:
-            holds = bool(test(value))
-        except (TypeError, AttributeError, KeyError, IndexError, ValueError, RuntimeError):
-            holds = False
-        if not holds:
+        if not _holds(test, value):
             lines = [f"expected {text}", f"got      {show(value)}"]
-            self._fail("wrong value", lines, part=Part(Kind.VALUE, self.part_name or ""))
+            name = self.part_name or _part_that_breaks(test, value, self._right_part())
+            self._fail("wrong value", lines, part=Part(Kind.VALUE, name))
         return self
 
     @property
@@ -379,7 +376,8 @@ class Answer:
         called = [_show_call(asked), *_told_of(asked)] if loaded else []
         tail, listed = current().upstream.lines(asked), None
         if not tail:
-            diagnosis = current().upstream.diagnose(asked) or current().explainer.diagnose(asked, outcome, part=part)
+            diagnosis = current().upstream.diagnose(asked, part)
+            diagnosis = diagnosis or current().explainer.diagnose(asked, outcome, part=part)
             listed = diagnosis.listed
             tail = diagnosis.lines(asked.exercise)
             tail += diagnosis.advice(asked, lines)
@@ -389,6 +387,20 @@ class Answer:
         failed = CheckFailed(said, asked.lesson, asked.exercise, kind, listed.name if listed else None)
         failed.request, failed.outcome, failed.error = asked, outcome, error
         raise failed
+
+
+def _holds(test: Callable[[Any], Any], value: Any) -> bool:
+    try:
+        return bool(test(value))
+    except (TypeError, AttributeError, KeyError, IndexError, ValueError, RuntimeError):
+        return False
+
+
+def _part_that_breaks(test: Callable[[Any], Any], mine: Any, right: Any) -> str:
+    """The part of a dict with whose right value the test holds; "" where it is not one alone."""
+    if not (isinstance(mine, dict) and isinstance(right, dict)):
+        return ""
+    return next((name for name in mine if name in right and _holds(test, {**mine, name: right[name]})), "")
 
 
 def as_tensor(value: Any, dtype: torch.dtype | None = None) -> Any:

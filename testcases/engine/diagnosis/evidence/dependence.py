@@ -49,7 +49,7 @@ def facts(
         return
     if first and part and part.kind is Kind.SLOPE and alike(first.right.value, first.mine.value):
         seen = [one for one in seen if one.is_shown]
-    found = (one for one in _of_parts(seen, good, ask) if _is_of(one, part))
+    found = (one for one in _of_parts(seen, part, good, ask) if _is_of(one, part))
     if told := next(found, None):
         yield told
         yield from found
@@ -63,13 +63,14 @@ def _is_of(fact: Evidence, part: Part | None) -> bool:
     return part is None or not named or any(part.holds(one) for one in named)
 
 
-def _of_parts(seen: list["_Seen"], good: Sequence[Request], ask: Ask) -> Iterator[Evidence]:
+def _of_parts(seen: list["_Seen"], part: Part | None, good: Sequence[Request], ask: Ask) -> Iterator[Evidence]:
     if not seen:
         return
     direct = [one for one in seen if not one.asked.scenario]
     if padding := next((fact for one in direct for fact in _padding(one)), None):
         yield padding
-    yield from _unused(seen, [_Seen(_tame(one), ask) for one in _telling(good)[:MOST_QUESTIONS]], bool(padding))
+    right = [_Seen(_tame(one), ask) for one in _telling(good)[:MOST_QUESTIONS]]
+    yield from _unused(seen, part, right, bool(padding))
     # Where padding enters, rows and steps of padding do as well.
     factors = functools.partial(_factors, others=direct[1:])
     for tell in () if padding else (_rows, _beside_others, factors, _steps):
@@ -151,6 +152,11 @@ class _Seen:
     @property
     def tells(self) -> bool:
         return not (self.right.error or self.mine.error)
+
+    def must_move(self, part: Part | None, right: Outcome) -> bool:
+        """Whether another right answer has another number in this part."""
+        due, other = self.parts, parts_of(right)
+        return any(not alike(due[one], other.get(one)) for one in due if part is None or part.holds(one))
 
     def changed(self, **arguments: Any) -> tuple[Outcome, Outcome] | None:
         """Both answers; None where one of the two is an error."""
@@ -388,8 +394,10 @@ def parts_of(outcome: Outcome) -> Parts:
 # What changes nothing
 
 
-def _unused(seen: list[_Seen], good: list[_Seen], without_masks: bool) -> Iterator[Evidence]:
-    """Arguments without effect, in all questions in which they must have one, and in those that are right."""
+def _unused(seen: list[_Seen], part: Part | None, good: list[_Seen], without_masks: bool) -> Iterator[Evidence]:
+    """Arguments without effect, in all questions in which they must have one on this part of the answer, and in those
+    that are right.
+    """
     used = seen[0].asked.lesson, seen[0].asked.exercise
     # What a scenario is told may be for itself.
     known = {*shared_reference().parameters(*used), *words_of(region_text(*used))}
@@ -405,7 +413,7 @@ def _unused(seen: list[_Seen], good: list[_Seen], without_masks: bool) -> Iterat
                 if not alike(one.mine.value, answers[1].value):
                     tried = []
                     break
-                if not alike(one.right.value, answers[0].value):
+                if one.must_move(part, answers[0]):
                     tried += [(value, other)]
             else:
                 continue
