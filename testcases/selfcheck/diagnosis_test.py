@@ -233,6 +233,16 @@ out = -kl_coef * (log_probs - ref_log_probs).masked_fill(~mask, 0.0)
 out[:, -1] = out[:, -1] + scores
 return out.clamp(-clip_score, clip_score)
 """
+LEAVE_ONE_OUT = """
+K = scores.size(1)
+return scores.sum(dim=1, keepdim=True) - scores / (K - 1)
+"""
+PENALTY = """
+lp, old, adv = _select(mask, log_probs, old_log_probs.detach(), advantages.detach())
+d = lp - old
+r = torch.exp(d)
+return (-r * adv + {penalty}).mean()
+"""
 SHOWN = [
     (1, "masked_whiten", instead(WHITENED_BY_ROW), "gradient[centred]", "Elsewhere: two mistakes", "Likely cause"),
     (2, "RewardModel.forward", instead(LAST_COLUMN), "reads-the-last-token", "squeezed_to_a_number", "position_ids"),
@@ -369,6 +379,17 @@ UNLISTED = [
     (11, "merge_moments", instead(MEANS_AVERAGED), "one more in `moments[..., 2]` adds 0.6667 to answer[2]"),
     (12, "sft_loss", instead(SHIFTED_BACKWARDS), "on `logits[:, 1]`, and must depend on `logits[:, 0]`"),
     (12, "train_policy", edit("copy.deepcopy(sft.policy)", "copy.deepcopy(sft.policy.base_model)"), "has no head"),
+    (3, "leave_one_out_baseline", instead(LEAVE_ONE_OUT),
+     "a divisor at one term of its sum only (near `scores`): are brackets missing?"),
+    (5, "compute_kl_penalty_loss", instead(PENALTY.format(penalty="beta * (r - 1) - d")),
+     "`beta` at one term of its sum only: are brackets missing?"),
+    (5, "compute_kl_penalty_loss", instead(PENALTY.format(penalty="(r - 1) - beta * d")),
+     "`beta` at one term of its sum only: are brackets missing?"),
+    (5, "combine_losses", instead("return policy_loss + value_coef * (value_loss - entropy_coef * entropy)"),
+     "`value_coef` at more terms of a sum than its own: are there brackets too many?"),
+    (4, "compute_gae", instead(GAE.format(weight="gamma * lam").replace("rewards[..., t] + gamma * values[..., t + 1]"
+     ".masked_fill(ends, 0.0)", "(rewards[..., t] + values[..., t + 1].masked_fill(ends, 0.0)) * gamma")),
+     "`gamma` at more terms of a sum than its own"),
 ]  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from ...catalog import SOLUTIONS, regions
 from ...catalog import lesson as read_lesson
+from .brackets import rebracketed, sums_in
 from .mutation_bench import Bench, Code, Hypothesis, compiled, parameters, words_of
 
 Edit = tuple[str, ast.AST]
@@ -85,7 +86,9 @@ def one_edit_variants(bench: Bench) -> Iterator[Hypothesis]:
 
 def edits_in(code: Code, told: Callable[[str], bool]) -> Iterator[Place]:
     """Every edit of the region; `told` says which names a kind may have."""
-    return itertools.chain(*(edits(code, told) for edits in (_nodes, _statements, _insertions, _other_names)))
+    return itertools.chain(
+        *(edits(code, told) for edits in (_nodes, _brackets, _statements, _insertions, _other_names))
+    )
 
 
 def _text(bench: Bench, kind: str, place: list[ast.AST]) -> str:
@@ -97,7 +100,9 @@ def _text(bench: Bench, kind: str, place: list[ast.AST]) -> str:
         sources = {name for local in named for name in _origins(bench).get(local, ())}
         near = [name for name in arguments if name in sources]
     said = [f"`{name}`" for name in near]
-    return f"with {kind}" + (f" (near {' and '.join(said)})" if 0 < len(said) <= 2 and said[0] not in kind else "")
+    said_near = f" (near {' and '.join(said)})" if 0 < len(said) <= 2 and said[0] not in kind else ""
+    what, colon, asked = kind.partition(": ")
+    return f"with {what}{said_near}{colon}{asked}"
 
 
 def _names_in(node: ast.AST) -> set[str]:
@@ -197,6 +202,14 @@ def _nodes(bench: Code, told: Callable[[str], bool]) -> Iterator[Place]:
         for kind, new in edits_of(node, told):
             if kind == OFF_BY_ONE:
                 kind = CONSTANT if is_factor else SIZE if _is_size(bench, slot) else kind
+            yield [node], kind, slot, new
+
+
+def _brackets(code: Code, told: Callable[[str], bool]) -> Iterator[Place]:
+    """A factor at one term of a sum only, or at more terms than its own."""
+    sums, named = sums_in(code.nodes()), parameters(code.tree)
+    for slot, node in slots(code):
+        for kind, new in rebracketed(node, slot[0], sums, named):
             yield [node], kind, slot, new
 
 

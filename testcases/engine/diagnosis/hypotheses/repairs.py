@@ -20,6 +20,7 @@ from typing import Any, Self
 from ...catalog import lesson as read_lesson
 from ...execution import LocalEvaluator, Outcome, Request
 from ...report import same_outcome
+from .brackets import CUT, GROWN, MISSING, TOO_MANY
 from .code_mutants import NO_REPAIR, UNSAFE, Place, Slot, code_with, edits_in, readable, slots, tree_with, words_of_edit
 from .mutation_bench import SECONDS, Bench, Code, bare_function, compiled
 
@@ -37,6 +38,10 @@ UNDONE = {
     "without its last entry in place of its first": "without its first entry in place of its last",
     "a slice without one of its bounds": "a bound of a slice too many",
     " left out": " too many",
+    MISSING: TOO_MANY,
+    TOO_MANY: MISSING,
+    CUT: GROWN,
+    GROWN: CUT,
 }
 """What an edit makes of right code, and what wrong code has that it makes right."""
 IN_THE_LOOP = "steps at the end of the loop that belong behind it"
