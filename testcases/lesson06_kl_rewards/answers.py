@@ -456,6 +456,10 @@ class Update(Wrong, of="AdaptiveKLController.update"):
     """n_steps is ignored: many responses change the coefficient by more than few"""
     horizon_ignored = edit(" / self.horizon", "")
     """the horizon is ignored: it determines how slowly the coefficient changes"""
+    horizon_and_n_steps_exchanged = edit("n_steps / self.horizon", "self.horizon / n_steps")
+    """horizon / n_steps: the step is n_steps / horizon, the larger the more responses there are in the batch"""
+    horizon_by_at_least_one_step = edit("n_steps / self.horizon", "self.horizon / max(n_steps, 1)")
+    """horizon / max(n_steps, 1): the step is n_steps / horizon, 0 where there are no responses"""
     no_horizon_at_all = edit(" * n_steps / self.horizon", "")
     """neither n_steps nor the horizon is used: the coefficient changes by up to a fifth per batch"""
     step_added = edit("*= 1 +", "+=")

@@ -126,6 +126,7 @@ def _updates(draw: torch.Generator) -> list[Request]:
     found.append(request(coefficients, kl_coef=1e-5, target_kl=3.0, horizon=20, seen=(4.0, 3.1), n_steps=(64, 8)))
     # So many responses far below the target, at so short a horizon, turn the sign: nothing is clamped.
     found.append(request(coefficients, kl_coef=0.3, target_kl=2.0, horizon=10, seen=(0.5, 2.1), n_steps=(80, 4)))
+    found.append(request(coefficients, kl_coef=0.2, target_kl=2.0, horizon=16, seen=(2.3, 1.9), n_steps=(0, 8)))
     return found
 
 

@@ -656,6 +656,11 @@ class EvaluateResponses(Wrong, of="evaluate_responses"):
         read=FOUR,
     )
     """old and reference log-probs are swapped: the sampler's are for the ratio, the reference's for the KL"""
+    log_probs_exchanged_in_the_rewards = edit(
+        "    generation.log_probs,\n    ref_log_probs,\n", "    ref_log_probs,\n    generation.log_probs,\n", read=FOUR
+    )
+    """the log-probs of policy and reference are exchanged in compute_rewards, which takes the policy's first: its KL is
+    of log_probs - ref_log_probs"""
     padding_marked_as_text = first("attention_mask = torch.ones_like(attention_mask)", read=CACHE)
     """everything is marked as text: the padding of prompts and responses is masked, for all who read it"""
     visible_by_the_pad_token = edit(

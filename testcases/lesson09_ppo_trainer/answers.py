@@ -39,6 +39,10 @@ class ComputeLoss(Wrong, of="PPOTrainer.compute_loss"):
     """the critic is trained towards the rewards of single tokens; its targets are batch.returns"""
     one_epsilon_for_both = edit("config.value_clip_epsilon", "config.clip_epsilon")
     """clip_epsilon clips the critic too: values have their own unit, and their own value_clip_epsilon"""
+    value_loss_clipped_like_the_policy = edit(
+        "compute_value_loss(*critic)", "compute_value_loss(*critic[:3], config.clip_epsilon, batch.mask)"
+    )
+    """the critic's loss is clipped with clip_epsilon: values have their own unit, and their own value_clip_epsilon"""
     entropy_of_the_padding = edit(
         "masked_mean(token_entropy(outputs.logits, config.temperature), batch.mask)",
         "token_entropy(outputs.logits, config.temperature).mean()",
