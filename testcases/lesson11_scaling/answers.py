@@ -422,12 +422,21 @@ class OptimiserStep(Wrong, of="DistributedPPOTrainer.optimiser_step"):
     """an empty microbatch is passed over: this process exchanges nothing, and the others wait; give it weight 0"""
     continued_at_an_empty_microbatch = edit("    is_last", "    if not len(index):\n        continue\n    is_last")
     """continue at an empty microbatch leaves this process out of the last exchange; compute row 0 at weight 0"""
+    no_backward_of_an_empty_microbatch = edit(
+        "self.accelerator.backward(loss", "len(index) and self.accelerator.backward(loss"
+    )
+    """an empty microbatch has no backward, so its process takes no part in the exchange, and the others wait; compute
+    row 0 at weight 0"""
     stand_in_row_counts = edit("lengths[index].sum()", "lengths[index if len(index) else 0].sum()")
     """the row in place of an empty microbatch counts: it is in another process already; its tokens are 0"""
     exchanged_in_every_backward = edit(
         "nullcontext() if is_last else self.accelerator.no_sync(self.model)", "nullcontext()"
     )
     """gradients are exchanged in every backward; once is enough: no_sync for all others, forward and backward"""
+    exchanged_in_every_backward_of_a_spike = edit(
+        "nullcontext() if is_last else self.accelerator.no_sync(self.model)", "nullcontext()", "break", "pass"
+    )
+    """every backward exchanges gradients, those of a spike as well: no_sync for all but the last, and look before it"""
     spike_decided_alone = edit(
         "self.processes.collect(parts)", "([part for part in parts if part[1]] or [(statistics, 1)])"
     )
