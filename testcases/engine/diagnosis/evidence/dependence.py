@@ -28,7 +28,7 @@ MOST_STEPS, MOST_QUESTIONS = 6, 3
 ROUGH = Rules(1e-6, 1e-6, equal_nan=True)
 MUST = 2
 """How often a right answer must have changed where the student's did not, before that is said."""
-OTHER, TINY = 7.3, 1e-9
+OTHER, TINY = 7.3, 1e-6
 """A number that no example holds, and what is 0 but for rounding."""
 FURTHER = -1.7
 """How many times one more: to the other side, and not a whole number, since softmax(1, 0) mirrors softmax(1, 2)."""
