@@ -143,6 +143,37 @@ class OptimiserStep(Wrong, of="PPOTrainer.optimiser_step"):
         "    return _weighted([self.optimiser_step(piece) for piece in pieces], shares)"
     )
     """a step is taken after every microbatch: they are parts of one minibatch, and of one step"""
+    one_weighted_step_for_each_microbatch = instead("""
+        pieces, parts = self._microbatches(minibatch), []
+        shares = [int(piece.mask.sum()) / int(minibatch.mask.sum()) for piece in pieces]
+        for piece, share in zip(pieces, shares):
+            loss, statistics = self.compute_loss(piece)
+            self.accelerator.backward(loss * share)
+            parts.append(statistics | {"grad_norm": 0.0, "skipped_share": 1.0})
+            if statistics["ratio_mean"] <= self.config.ratio_threshold:
+                norm = self.accelerator.clip_grad_norm_(self._parameters, self.config.max_grad_norm)
+                parts[-1] |= {"grad_norm": float(norm), "skipped_share": 0.0}
+                self.optimizer.step()
+            self.optimizer.zero_grad()
+        return _weighted(parts, shares)
+    """)
+    """a step is taken for each microbatch, with its share of the loss: sum the gradients of all, then take one step"""
+    norm_of_one_of_many_steps = instead("""
+        parts, weights, grad_norm = [], [], 0.0
+        for microbatch in self._microbatches(minibatch):
+            weights.append(int(microbatch.mask.sum()) / int(minibatch.mask.sum()))
+            loss, statistics = self.compute_loss(microbatch)
+            self.accelerator.backward(loss * weights[-1])
+            parts.append(statistics)
+            if statistics["ratio_mean"] <= self.config.ratio_threshold:
+                grad_norm = float(self.accelerator.clip_grad_norm_(self._parameters, self.config.max_grad_norm))
+                self.optimizer.step()
+            self.optimizer.zero_grad()
+        merged = _weighted(parts, weights)
+        is_spike = not merged["ratio_mean"] <= self.config.ratio_threshold
+        return merged | {"grad_norm": grad_norm, "skipped_share": float(is_spike)}
+    """)
+    """a step is taken for each microbatch, and grad_norm is of one of them: sum the gradients of all, then take one"""
     gradients_pile_up = edit("self.optimizer.zero_grad(set_to_none=True)\n", "")
     """the gradients are never forgotten: the next step takes those of this one as well"""
     a_skipped_spike_is_kept = edit("self.optimizer.zero_grad", "is_spike or self.optimizer.zero_grad")
