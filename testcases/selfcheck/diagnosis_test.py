@@ -243,9 +243,26 @@ d = lp - old
 r = torch.exp(d)
 return (-r * adv + {penalty}).mean()
 """
+ROW_BY_ROW = """
+real = torch.ones_like(log_probs) if mask is None else mask.to(log_probs.dtype)
+total = 0.0
+for i in range(len(log_probs)):
+    ratio = (log_probs[i] - old_log_probs[i].detach()).exp()
+    held = torch.minimum(ratio, ratio.clamp(1 - clip_epsilon, 1 + clip_epsilon))
+    total = total - (held * advantages[i].detach() * real[i]).sum() / real[i].sum().clamp(min=1)
+return total / len(log_probs)
+"""
 SHOWN = [
     (1, "masked_whiten", instead(WHITENED_BY_ROW), "gradient[centred]", "Elsewhere: two mistakes", "Likely cause"),
     (2, "RewardModel.forward", instead(LAST_COLUMN), "reads-the-last-token", "squeezed_to_a_number", "position_ids"),
+    (
+        5,
+        "compute_ppo_loss",
+        instead(ROW_BY_ROW),
+        "sees_the_padding[nan]",
+        "0 times infinity or NaN",
+        "the answer depends",
+    ),
     (6, "compute_rewards", instead(CLIPPED_WHOLE), "unknown-estimator", "did not raise", "at step"),
     (
         8,

@@ -47,6 +47,11 @@ def facts(
     # What is no part of an answer, or is right in all parts but a gradient, has other reasons.
     if ask(failing)[0].error or (part and part.kind is Kind.EFFECT):
         return
+    # What is NaN has a reason of its own, whatever else is wrong.
+    if _is_nan(failing, part, ask):
+        of_nan = itertools.chain(_nan_of_padding(failing, ask), _zeros(seen))
+        yield from itertools.islice((one for one in of_nan if _is_of(one, part)), 1)
+        return
     if first and part and part.kind is Kind.SLOPE and alike(first.right.value, first.mine.value):
         seen = [one for one in seen if one.is_shown]
     found = (one for one in _of_parts(seen, part, good, ask) if _is_of(one, part))
@@ -55,6 +60,25 @@ def facts(
         yield from found
     else:
         yield from _of_all(seen)
+
+
+def _is_nan(failing: Request, part: Part | None, ask: Ask) -> bool:
+    """Whether there is NaN where none is due, in this part of the answer."""
+    due, got = map(parts_of, ask(failing))
+    pairs: list[tuple[Any, Any]] = [(due[one], got.get(one)) for one in due if part is None or part.holds(one)]
+    return any(
+        is_float(one) and is_float(other) and bool(other.isnan().any()) and not bool(one.isnan().any())
+        for one, other in pairs
+    )
+
+
+def _nan_of_padding(failing: Request, ask: Ask) -> Iterator[Evidence]:
+    """What stands where a mask is False enters, or does so only if it is NaN: then it is multiplied by 0."""
+    whole = _Seen(replace(failing, grad_of=(), grad_weights=None), ask)
+    for (name, under), (_, other) in zip(*(_under_masks(failing, number) for number in (OTHER, 1.0)), strict=True):
+        first, second = whole.changed(**under), whole.changed(**other)
+        if first and second and alike(first[0].value, second[0].value):
+            yield Sign.TIMES_INFINITY() if alike(first[1].value, second[1].value) else Sign.PADDING_ENTERS(name)
 
 
 def _is_of(fact: Evidence, part: Part | None) -> bool:
@@ -167,16 +191,21 @@ class _Seen:
 # What stands where a mask is False
 
 
-def _padding(seen: _Seen) -> Iterator[Evidence]:
-    for name, mask in seen.asked.arguments.items():
+def _under_masks(asked: Request, number: float) -> Iterator[tuple[str, dict[str, Tensor]]]:
+    """A mask, and the arguments of its shape with this number wherever it is False."""
+    for name, mask in asked.arguments.items():
         if "mask" not in name or not isinstance(mask, Tensor) or not is_flags(mask) or bool(mask.bool().all()):
             continue
-        under = {
-            other: value.masked_fill(~mask.bool(), OTHER)
-            for other, value in seen.asked.arguments.items()
-            if is_float(value) and value.shape == mask.shape
-        }
-        answers = seen.changed(**under) if under else None
+        floats = (
+            (key, value) for key, value in asked.arguments.items() if is_float(value) and value.shape == mask.shape
+        )
+        if under := {key: value.masked_fill(~mask.bool(), number) for key, value in floats}:
+            yield name, under
+
+
+def _padding(seen: _Seen) -> Iterator[Evidence]:
+    for name, under in _under_masks(seen.asked, OTHER):
+        answers = seen.changed(**under)
         if answers and alike(seen.right.value, answers[0].value) and not alike(seen.mine.value, answers[1].value):
             yield Sign.PADDING_ENTERS(name)
 
