@@ -14,6 +14,7 @@ import json
 import os
 import re
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -186,7 +187,9 @@ def drawn_by(name: str, language: str, seen: dict[str, None]) -> Iterator[bytes]
     shown.show, before = show, Path.cwd()
     os.chdir(ROOT / "notebooks")
     namespace: dict[str, Any] = {"__name__": "__main__"}
-    with contextlib.redirect_stdout(io.StringIO()):
+    # A kernel shows no deprecation of what one library does to another.
+    with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
         for cell in cells_of(name):
             if cell["cell_type"] == "code":
                 exec("".join(cell["source"]), namespace)
