@@ -142,7 +142,7 @@ class RewardsToGo(Wrong, of="rewards_to_go"):
     )
     """divided by the number of tokens that are left: this is a mean, a sum is asked for"""
     padding_overwritten_in_place = edit("rewards.masked_fill(", "rewards.masked_fill_(", read=WRONG)
-    """the padding is overwritten in the caller's tensor: masked_fill, not masked_fill_"""
+    """the caller's tensor is overwritten: masked_fill, not masked_fill_, and a new tensor for what is computed"""
     to_go_without_gradient = first("rewards = rewards.detach()", read=WRONG)
     """no gradient flows: nothing is detached here, the loss does that"""
 

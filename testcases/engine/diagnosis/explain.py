@@ -165,7 +165,9 @@ class Explanation:
             theirs = bench_of(asked.lesson, asked.exercise).ask(hypothesis, asked)
             is_here = bool(agreement(right, mine, theirs, part))
             cause = Partial((hypothesis,), count, most, is_here)
-            return [cause, *found[:1]] if is_here else [*found[:1], cause]
+            if is_here:
+                return [cause, *found[:1]]
+            return [*found[:1], cause] if 2 * count >= most else found
         return found
 
     def _text(self, lesson: str, exercise: str) -> str:

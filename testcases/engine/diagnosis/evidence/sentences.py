@@ -115,7 +115,7 @@ class Sign(Said):
         "{:are} changed in place: by an operation that ends in `_`, by `+=`, or by an assignment to a part of it. "
         "`.float()`, `.long()` and `.to()` give the same tensor where there is nothing to convert"
     )
-    GRADIENTS_LEFT = "gradients are left in {:bare}: clear them after the step"
+    GRADIENTS_LEFT = "gradients are left in {:bare}: clear them after the step, and after one that is skipped"
     NOT_PUT_BACK = "something of the caller's is changed and not put back: {:bare}"
     NOT_YET = "something in line {}, `{}`, is not right yet"
 
@@ -126,8 +126,8 @@ class Sign(Said):
     WEIGHTS = "the weights"
     FLAT = "no gradient arrives at {}: on its way it is multiplied by 0, clamped or rounded, or two parts of it cancel"
     NAN_IN_GRADIENT = (
-        "NaN is left out of the value after it was computed, by `where` or a mask, and still is in the gradient: "
-        "select first, then compute"
+        "NaN is left out of the value after it was computed, by `where`, a mask or a slice, and still is in the "
+        "gradient: select first, then compute"
     )
     NAN_HIDDEN = (
         "the NaN of a real token is hidden: by nan_to_num, nansum or nanmean, by a comparison, which is False for NaN, "
