@@ -158,8 +158,9 @@ class Search:
                 and self._bench.may_give(hypothesis, request, mine)
             ):
                 given = (one.is_given_by(hypothesis, self._bench.ask, values_only) for one in (failed, *self._failed))
-                is_shown = not values_only or failed.is_shown_by(self._bench.ask(hypothesis, request))
-                if is_shown and all(given) and (self._wrong or self._agrees(hypothesis, False)):
+                if not (all(given) and (self._wrong or self._agrees(hypothesis, False))):
+                    continue
+                if not values_only or failed.is_shown_by(self._bench.ask(hypothesis, request)):
                     found[hypothesis.text] = hypothesis
         own = [hypothesis for hypothesis in found.values() if not hypothesis.place]
         pair = [hypothesis for hypothesis in found.values() if hypothesis.listed][:1]

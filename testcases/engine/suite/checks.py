@@ -397,7 +397,7 @@ def _holds(test: Callable[[Any], Any], value: Any) -> bool:
 
 
 def _part_that_breaks(test: Callable[[Any], Any], mine: Any, right: Any) -> str:
-    """The part of a dict with whose right value the test holds; "" where it is not one alone."""
+    """The first part of a dict with whose right value alone the test holds; "" where there is none."""
     if not (isinstance(mine, dict) and isinstance(right, dict)):
         return ""
     return next((name for name in mine if name in right and _holds(test, {**mine, name: right[name]})), "")

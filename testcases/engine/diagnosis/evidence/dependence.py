@@ -42,11 +42,11 @@ def facts(
     """What is so of the code, the surest first, and may be why this `part` of the answer is wrong. `wrong`, `good`:
     ordinary examples that are so.
     """
-    seen = _asked(failing, wrong, ask)
-    first = seen[0] if seen and seen[0].is_shown else None
-    # What is no part of an answer, or is right in all parts but a gradient, has other reasons.
+    # What is due to raise, and what is no part of an answer, has other reasons.
     if ask(failing)[0].error or (part and part.kind is Kind.EFFECT):
         return
+    seen = _asked(failing, wrong, ask)
+    first = seen[0] if seen and seen[0].is_shown else None
     # What is NaN has a reason of its own, whatever else is wrong.
     if _is_nan(failing, part, ask):
         of_nan = itertools.chain(_nan_of_padding(failing, ask), _zeros(seen))
