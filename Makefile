@@ -86,19 +86,19 @@ demo: $(READY) ## SFT, reward model and PPO on this machine [PRESET=tiny SEED=0 
 # Three processes for two cores: some tests wait, for a browser or for the end of somebody's time.
 # They and all that they start compile the course once, also where the environment asks for no bytecode.
 PYTEST = PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(TESTS) --subject=solutions \
-  -p testcases.selfcheck.depth -n 3 --dist loadgroup --no-loadscope-reorder
+  -p testcases.course.depth -n 3 --dist loadgroup --no-loadscope-reorder
 QUICK = not slow or smoke
 
 test: $(READY) $(LAB_READY) ## Does this clone work? Each system once (students: run pytest instead)
 	@echo "make test: the suites, the quick wrong answers and each system once; about 4 minutes on two idle cores"
 	@$(BIN)/ruff check --quiet .
-	@$(BIN)/python -m testcases.selfcheck.stubs --check
+	@$(BIN)/python -m testcases.course.stubs --check
 	@$(PYTEST) -m '$(QUICK)'
 
 test-all: $(READY) $(LAB_READY) ## Everything: what must pass before a change lands
 	@echo "make test-all: every check of the course; about 14 minutes on two idle cores"
 	@$(BIN)/ruff check --quiet .
-	@$(BIN)/python -m testcases.selfcheck.stubs --check
+	@$(BIN)/python -m testcases.course.stubs --check
 	@$(PYTEST)
 
 # The difference, after make test.
@@ -107,10 +107,10 @@ test-rest: $(READY) $(LAB_READY)
 	@$(PYTEST) -m 'not ($(QUICK))'
 
 progress: $(READY) ## How far you are, lesson by lesson
-	@$(BIN)/python -m testcases.engine.student.progress
+	@$(BIN)/python -m testcases.harness.student.progress
 
 watch: $(READY) ## Run a lesson at each save; n: next hint, h: text, q: quit [LESSON=4]
-	@$(BIN)/python -m testcases.engine.student.watching.watch $(LESSON)
+	@$(BIN)/python -m testcases.harness.student.watching.watch $(LESSON)
 
 contest: $(READY) ## PPO beside RLOO, GRPO, DPO, best of n and a verifier, by gold reward [SEEDS=1 FEW=0 TUNE=1 OUT=runs/contest STACK=tutorial]
 	@echo "make contest: each method from the same SFT model$(if $(filter 1,$(SEEDS)),; about two minutes on two cores)"
@@ -122,19 +122,19 @@ chat: $(READY) ## Ask the policies of a run, side by side [STACK=tutorial OUT=ru
 	@$(BIN)/python -m $(STACK).apps.chat '$(OUT)' --seed '$(SEED)'
 
 hint: $(READY) ## One more hint [LESSON=4] [EXERCISE=compute_gae]
-	@$(BIN)/python -m testcases.engine.student.hint $(LESSON) $(if $(EXERCISE),--exercise $(EXERCISE))
+	@$(BIN)/python -m testcases.harness.student.hint $(LESSON) $(if $(EXERCISE),--exercise $(EXERCISE))
 
 predict: $(READY) ## Predict a lesson's numbers before you write its code [LESSON=5]
-	@$(BIN)/python -m testcases.engine.student.predict $(LESSON)
+	@$(BIN)/python -m testcases.harness.student.predict $(LESSON)
 
 reset: $(READY) ## Start a lesson afresh; asks first and keeps a copy [LESSON=4]
-	@$(BIN)/python -m testcases.engine.student.reset $(LESSON)
+	@$(BIN)/python -m testcases.harness.student.reset $(LESSON)
 
 dispute: $(READY) ## Object to a failure: a file for your instructor [LESSON=4 EXERCISE=compute_gae]
-	@$(BIN)/python -m testcases.engine.student.dispute '$(LESSON)' '$(EXERCISE)'
+	@$(BIN)/python -m testcases.harness.student.dispute '$(LESSON)' '$(EXERCISE)'
 
 solution: $(READY) ## The solution of a lesson that you have passed [LESSON=4]
-	@$(BIN)/python -m testcases.engine.student.solution $(LESSON)
+	@$(BIN)/python -m testcases.harness.student.solution $(LESSON)
 
 finish: $(READY) ## A page to keep when all lessons pass: your name, your run, your best tests [NAME="Ada Lovelace" OUT=runs/mine]
 	@$(BIN)/python -m testcases.finish --out '$(OUT)'
@@ -143,7 +143,7 @@ update: ## The newest version of the course; what you have written stays
 	@$(CHECK_PYTHON); $(PYTHON) -m testcases.update
 
 compare: $(READY) ## Your code beside the course's, of what has passed [LESSON=4]
-	@$(BIN)/python -m testcases.engine.student.solution $(LESSON) --beside
+	@$(BIN)/python -m testcases.harness.student.solution $(LESSON) --beside
 
 check: $(READY) ## Grade your lessons, or a folder [SUBMISSIONS=dir OUT=runs/check ROSTER= LESSONS="1 3" POINTS=20 ASSIGNMENT= DRY=1 SHARD=3/16 JOBS= SECRET= SANDBOX= DISPUTES= REGRADE= ACCEPT=]
 	@$(BIN)/python -m testcases.grader '$(SUBMISSIONS)' --out '$(OUT)' --jobs '$(JOBS)' $(ASSIGNED) \
@@ -163,17 +163,17 @@ gradescope: $(READY) ## Write runs/gradescope.zip, an autograder to upload [LESS
 	@$(BIN)/python -m testcases.grader.reports.formats.gradescope zip runs/gradescope.zip $(ASSIGNED)
 
 stubs: $(READY) ## Write tutorial/ from the solution regions of solutions/
-	@$(BIN)/python -m testcases.selfcheck.stubs
+	@$(BIN)/python -m testcases.course.stubs
 
 figures: $(READY) ## Draw the figures of the lesson texts
 	@$(BIN)/python -m book.figures
 
 checkpoints: $(READY) ## Rebuild the small models shipped in tiny_models/checkpoints [STAGE=critic: what is trained from SFT and reward model]
-	@$(BIN)/python -m testcases.selfcheck.checkpoints $(STAGE)
+	@$(BIN)/python -m testcases.course.checkpoints $(STAGE)
 
 notebooks: $(READY) ## Run all notebooks and refresh their outputs
 	@echo "make notebooks: runs all of them; about two minutes on two cores"
-	@$(BIN)/python -m testcases.selfcheck.notebooks
+	@$(BIN)/python -m testcases.course.notebooks
 
 # In a container one is root; the news window asks the network.
 LAB_OPTIONS := --allow-root --LabApp.default_url=/lab/tree/notebooks --LabApp.news_url=None \
@@ -224,7 +224,7 @@ gpu: $(READY) $(BENCH_READY) ## What one GPU does: the demo of preset gpt2, and 
 	@$(BIN)/python -m testcases.benchmarks.gpu
 
 mutants: $(READY) ## Which small changes to the solutions the suites let pass; writes the record [LESSON=4]
-	@$(BIN)/python -m testcases.engine.suite.mutation_check $(LESSON)
+	@$(BIN)/python -m testcases.harness.suite.mutation_check $(LESSON)
 
 lint: $(READY) ## Style (ruff) and types (mypy)
 	@echo "make lint: ruff, then mypy; half a minute the first time"

@@ -17,7 +17,7 @@ greet()  # before torch is loaded
 # Models as small as these lose more to a second thread than they gain: on a busy machine two thirds of the time.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from testcases.engine.catalog import (  # noqa: E402
+from testcases.harness.catalog import (  # noqa: E402
     KINDS,
     ROOT,
     TESTCASES,
@@ -28,11 +28,11 @@ from testcases.engine.catalog import (  # noqa: E402
     lesson_names,
     lesson_of,
 )
-from testcases.engine.catalog import lesson as read_lesson  # noqa: E402
-from testcases.engine.report import Blocked, CheckFailed, NotStarted  # noqa: E402
-from testcases.engine.student import Result, Verdict, own_tests, progress, replay, told, unpacked, verdict_of  # noqa: E402
-from testcases.engine.student.watching import Stops, place  # noqa: E402
-from testcases.engine.suite import keep_what_is_loaded  # noqa: E402
+from testcases.harness.catalog import lesson as read_lesson  # noqa: E402
+from testcases.harness.report import Blocked, CheckFailed, NotStarted  # noqa: E402
+from testcases.harness.student import Result, Verdict, own_tests, progress, replay, told, unpacked, verdict_of  # noqa: E402
+from testcases.harness.student.watching import Stops, place  # noqa: E402
+from testcases.harness.suite import keep_what_is_loaded  # noqa: E402
 
 SHOWN_PER_EXERCISE = 2
 WRONG = "wrong answer"
@@ -144,7 +144,7 @@ class _Run:
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Load the lessons, and what their scenarios need, such as peft: seconds that belong to no test."""
-        from testcases.engine.oracle import load
+        from testcases.harness.oracle import load
 
         try:
             for lesson in sorted({lesson_of(item.nodeid) or "" for item in session.items} - {""}):
@@ -167,8 +167,8 @@ class _Run:
         return result
 
     def _make_engine(self) -> Any:
-        from testcases.engine.execution import executor
-        from testcases.engine.suite import Engine
+        from testcases.harness.execution import executor
+        from testcases.harness.suite import Engine
 
         terms = executor.Terms(unstoppable=self._end_process)
         reference = self.subject == "solutions"
@@ -311,7 +311,7 @@ class _Run:
     def _take_back_what_is_not_earned(self, state: dict[str, dict[str, Result]]) -> list[str]:
         """While an exercise has a failure, in this run or an earlier one, its passed tests that nothing stands behind
         earn nothing, as the grader has it; they do once it has none. A line that says so."""
-        from testcases.engine.suite import not_earned
+        from testcases.harness.suite import not_earned
 
         taken: dict[str, int] = {}
         tested = [entry for node in self.results if (entry := entry_of(node))]
@@ -371,7 +371,7 @@ def _unpickled(found: Any) -> Any:
 def _text_of(item: pytest.Item, error: BaseException) -> str:
     entry = entry_of(item.nodeid)
     if isinstance(error, CheckFailed) and error.request and item.config.getoption("--snippet"):
-        from testcases.engine.report import snippet
+        from testcases.harness.report import snippet
 
         return f"{error}\n\n{snippet(error.request)}\n"
     if entry is None or isinstance(error, CheckFailed):

@@ -14,7 +14,7 @@ from pathlib import Path
 from fontTools import subset
 from fontTools.ttLib import TTFont
 
-from testcases.engine.catalog import TUTORIAL
+from testcases.harness.catalog import TUTORIAL
 
 FONT = Path(__file__).parent / "static" / "chinese.woff"
 CHINESE = re.compile(r"[\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef]")

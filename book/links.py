@@ -9,8 +9,8 @@ from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.util import logging
 
-from testcases.engine.catalog import TUTORIAL, lesson_names
-from testcases.engine.catalog import lesson as read_lesson
+from testcases.harness.catalog import TUTORIAL, lesson_names
+from testcases.harness.catalog import lesson as read_lesson
 
 from .chinese import missing
 from .generated.mistakes import repository

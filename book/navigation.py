@@ -9,8 +9,8 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util import logging
 
-from testcases.engine.catalog import lesson as read_lesson
-from testcases.engine.catalog import lesson_names
+from testcases.harness.catalog import lesson as read_lesson
+from testcases.harness.catalog import lesson_names
 
 from . import pictures, translation
 

@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from testcases.engine.catalog import ROOT
+from testcases.harness.catalog import ROOT
 
 from .generated import exercises, messages, mistakes, reference
 from .generated.texts import TOP

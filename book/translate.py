@@ -22,7 +22,7 @@ from typing import Any
 from babel.messages.catalog import Catalog, Message
 from babel.messages.pofile import read_po, write_po
 
-from testcases.engine.catalog import ROOT, TUTORIAL
+from testcases.harness.catalog import ROOT, TUTORIAL
 
 from . import chinese, translation
 from .translation import LOCALE, NUMBER, catalogue, of_figure, stored_figures

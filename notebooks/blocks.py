@@ -9,8 +9,8 @@ from types import ModuleType
 ROOT = Path(__file__).absolute().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from testcases.engine.catalog import CAPSTONE, course_lessons  # noqa: E402
-from testcases.engine.execution import View  # noqa: E402
+from testcases.harness.catalog import CAPSTONE, course_lessons  # noqa: E402
+from testcases.harness.execution import View  # noqa: E402
 
 STUB = re.compile(r'^ *raise NotImplementedError\("lesson\d\d: ([\w.]+)"\)', re.MULTILINE)
 

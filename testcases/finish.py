@@ -21,9 +21,9 @@ from typing import Any
 
 from ppo_by_hand.core.files import write_whole
 from solutions.apps.comparison import ROWS, reference_runs
-from testcases.engine.catalog import TUTORIAL, course_lessons, entries
-from testcases.engine.catalog import lesson as read_lesson
-from testcases.engine.student import progress
+from testcases.harness.catalog import TUTORIAL, course_lessons, entries
+from testcases.harness.catalog import lesson as read_lesson
+from testcases.harness.student import progress
 
 BUG_HUNT = "lesson10_bug_hunt"
 BOTH = {"ppo": "with the KL penalty", "no_kl": "without it"}
@@ -70,8 +70,8 @@ def read_run(out: Path) -> Run:
 
 def best_tests(folder: Path) -> Iterator[Best]:
     """Of each function of lesson 10, in the order of the lesson; all implementations of its bank are tried."""
-    from testcases.engine.catalog import Exercise
-    from testcases.engine.execution import executor
+    from testcases.harness.catalog import Exercise
+    from testcases.harness.execution import executor
     from testcases.lesson10_bug_hunt import bank, grading
 
     subject = executor.student(folder)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from testcases.engine.catalog import TUTORIAL, course_lessons
-from testcases.engine.catalog import lesson as read_lesson
+from testcases.harness.catalog import TUTORIAL, course_lessons
+from testcases.harness.catalog import lesson as read_lesson
 
 NO_TESTS = 5
 """pytest's exit code for a run without a test."""

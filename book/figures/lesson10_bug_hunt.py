@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from matplotlib.figure import Figure
 
-from testcases.engine.oracle import suspects, with_change
+from testcases.harness.oracle import suspects, with_change
 
 from . import BLUE, GREEN, ORANGE, PINK
 from .style import INK, RULE, pyplot

@@ -2,8 +2,8 @@
 
 import re
 
-from testcases.engine.catalog import ROOT, TUTORIAL, entries, lesson_names, section_for
-from testcases.engine.catalog import lesson as read_lesson
+from testcases.harness.catalog import ROOT, TUTORIAL, entries, lesson_names, section_for
+from testcases.harness.catalog import lesson as read_lesson
 
 from .texts import TOP, sections, table_rows, title_of
 

@@ -5,8 +5,8 @@ import json
 from pathlib import Path
 
 from ppo_by_hand.core.files import write_whole
-from testcases.engine.catalog import ROOT, SOLUTIONS, TESTCASES, lesson_names
-from testcases.engine.catalog import lesson as read_lesson
+from testcases.harness.catalog import ROOT, SOLUTIONS, TESTCASES, lesson_names
+from testcases.harness.catalog import lesson as read_lesson
 
 IN_FULL = (1, 3, 4, 5, 6)
 ONE_OF = {
@@ -41,7 +41,7 @@ def pages() -> dict[str, str]:
 
 def _kept(lesson: str) -> dict[str, str]:
     """From the last build, unless something that could change them has changed since."""
-    folders = (TESTCASES / "engine", TESTCASES / lesson, SOLUTIONS / lesson, SOLUTIONS / "given")
+    folders = (TESTCASES / "harness", TESTCASES / lesson, SOLUTIONS / lesson, SOLUTIONS / "given")
     files = [Path(__file__), *(path for folder in folders for path in sorted(folder.glob("*.py")))]
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
     kept = CACHE / f"{lesson}-{digest}.json"
@@ -56,9 +56,9 @@ def _kept(lesson: str) -> dict[str, str]:
 
 
 def _messages(lesson: str) -> dict[str, str]:
-    from testcases.engine.oracle import wrong_answers  # here, since a build with kept messages needs no torch
-    from testcases.engine.report import CheckFailed
-    from testcases.engine.suite import Engine, cases_of, shared_reference
+    from testcases.harness.oracle import wrong_answers  # here, since a build with kept messages needs no torch
+    from testcases.harness.report import CheckFailed
+    from testcases.harness.suite import Engine, cases_of, shared_reference
 
     made, about = {}, read_lesson(lesson)
     for exercise in about.exercises if about.number in IN_FULL else [ONE_OF[about.number]]:

@@ -20,7 +20,7 @@ for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", ACCELERATE_USE_CPU="true")
 
 from ppo_by_hand.core.progress import while_read  # noqa: E402
-from testcases.engine.catalog import TUTORIAL  # noqa: E402
+from testcases.harness.catalog import TUTORIAL  # noqa: E402
 
 from .commands import OUT, add_assignment, refuse, reporting  # noqa: E402
 from .marking import FILE, Secret, asked_for, has_grader_error, kept_in, new, secret_of, shards  # noqa: E402

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from testcases.doubles.drawing import normal
-from testcases.engine import call, named_cases, reference
+from testcases.harness import call, named_cases, reference
 from tutorial.lesson01_masked_sequences import (
     first_true_index,
     gather_log_probs,

@@ -5,7 +5,7 @@ from math import log, sqrt
 
 import torch
 
-from testcases.engine import call, cited_cases, named_cases, scenario, worth
+from testcases.harness import call, cited_cases, named_cases, scenario, worth
 from tutorial.lesson01_masked_sequences import (
     first_true_index,
     gather_log_probs,

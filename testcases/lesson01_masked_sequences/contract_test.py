@@ -2,7 +2,7 @@
 
 import math
 
-from testcases.engine.suite import contract_tests
+from testcases.harness.suite import contract_tests
 from tutorial.lesson01_masked_sequences import (
     first_true_index,
     gather_log_probs,

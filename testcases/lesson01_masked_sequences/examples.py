@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from testcases.doubles.drawing import generator, normal_from, ragged_from
-from testcases.engine import Request, request
+from testcases.harness import Request, request
 from tutorial.lesson01_masked_sequences import (
     first_true_index,
     gather_log_probs,

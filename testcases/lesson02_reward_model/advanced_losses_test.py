@@ -8,7 +8,7 @@ import torch
 
 from testcases.doubles.arithmetic import nll
 from testcases.doubles.drawing import normal
-from testcases.engine import call, reference
+from testcases.harness import call, reference
 from tutorial.lesson02_reward_model import pairwise_loss, preference_accuracy, ranking_loss, token_pairwise_loss
 
 

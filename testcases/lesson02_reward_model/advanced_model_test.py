@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from testcases.doubles.drawing import normal
-from testcases.engine import call, named_cases, reference, scenario
+from testcases.harness import call, named_cases, reference, scenario
 from tutorial.lesson02_reward_model import RewardModel, last_token_index
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from testcases.doubles.arithmetic import nll
 from testcases.doubles.drawing import normal
-from testcases.engine import call, examples_of, scenario, worth
+from testcases.harness import call, examples_of, scenario, worth
 from tutorial.lesson02_reward_model import calibrate, train_reward_model
 
 

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from testcases.engine import call, cited_cases, named_cases, worth
+from testcases.harness import call, cited_cases, named_cases, worth
 from tutorial.lesson02_reward_model import pairwise_loss, preference_accuracy, ranking_loss, token_pairwise_loss
 
 NAN = math.nan

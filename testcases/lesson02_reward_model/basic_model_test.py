@@ -1,6 +1,6 @@
 """Lesson 2, the model by hand: where a text ends, and a backbone whose hidden states are whole numbers."""
 
-from testcases.engine import call, named_cases, scenario, worth
+from testcases.harness import call, named_cases, scenario, worth
 from tutorial.lesson02_reward_model import RewardModel, last_token_index
 
 

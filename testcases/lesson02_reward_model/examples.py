@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from testcases.doubles.drawing import generator, normal_from
-from testcases.engine import Request, request, scenario
+from testcases.harness import Request, request, scenario
 from tutorial.lesson02_reward_model import (
     RewardModel,
     calibrate,

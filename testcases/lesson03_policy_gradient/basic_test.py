@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from testcases.engine import call, cited_cases, named_cases, scenario, worth
+from testcases.harness import call, cited_cases, named_cases, scenario, worth
 from tutorial.lesson03_policy_gradient import leave_one_out_baseline, reinforce_loss, rewards_to_go
 
 NAN = math.nan

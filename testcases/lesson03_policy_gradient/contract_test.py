@@ -1,6 +1,6 @@
 """Lesson 3: the tests that are the same for every exercise; the engine makes them."""
 
-from testcases.engine.suite import contract_tests
+from testcases.harness.suite import contract_tests
 from tutorial.lesson03_policy_gradient import leave_one_out_baseline, reinforce_loss, rewards_to_go
 
 # The checks are given, above the solution; they have to stay there.

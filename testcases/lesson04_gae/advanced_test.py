@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from testcases.doubles.drawing import normal
-from testcases.engine import call, named_cases, reference, worth
+from testcases.harness import call, named_cases, reference, worth
 from tutorial.lesson04_gae import compute_gae, compute_response_gae, n_step_advantages, td_errors
 
 GRADIENTS = ("rewards", "values")

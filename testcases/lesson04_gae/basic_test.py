@@ -2,7 +2,7 @@
 
 import math
 
-from testcases.engine import call, cited_cases, named_cases, scenario, worth
+from testcases.harness import call, cited_cases, named_cases, scenario, worth
 from tutorial.lesson04_gae import compute_gae, compute_response_gae, gae_ends, n_step_advantages, td_errors
 
 NAN = math.nan

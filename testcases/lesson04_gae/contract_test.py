@@ -2,7 +2,7 @@
 
 import math
 
-from testcases.engine.suite import contract_tests
+from testcases.harness.suite import contract_tests
 from tutorial.lesson04_gae import compute_gae, compute_response_gae, gae_ends, n_step_advantages, td_errors
 
 # The checks are given, above the solution; they have to stay there.

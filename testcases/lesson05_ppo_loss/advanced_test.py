@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from testcases.doubles.drawing import normal
-from testcases.engine import call, named_cases, reference
+from testcases.harness import call, named_cases, reference
 from tutorial.lesson05_ppo_loss import (
     combine_losses,
     compute_kl_penalty_loss,

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from testcases.engine import call, cited_cases, named_cases, scenario, worth
+from testcases.harness import call, cited_cases, named_cases, scenario, worth
 from tutorial.lesson05_ppo_loss import (
     clipped_objective,
     combine_losses,

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from testcases.engine.suite import contract_tests
+from testcases.harness.suite import contract_tests
 from tutorial.lesson05_ppo_loss import (
     clipped_objective,
     combine_losses,

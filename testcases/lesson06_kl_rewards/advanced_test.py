@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from testcases.doubles.drawing import normal
-from testcases.engine import call, named_cases, scenario
+from testcases.harness import call, named_cases, scenario
 from tutorial.lesson06_kl_rewards import AdaptiveKLController, compute_rewards, estimate_kl, penalize_missing_stop
 
 EXPECTED_KL = scenario("expected_kl", of=estimate_kl)

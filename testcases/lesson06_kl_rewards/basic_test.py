@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from testcases.engine import call, cited_cases, named_cases, scenario, worth
+from testcases.harness import call, cited_cases, named_cases, scenario, worth
 from tutorial.lesson06_kl_rewards import (
     AdaptiveKLController,
     compute_rewards,

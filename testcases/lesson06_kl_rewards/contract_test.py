@@ -2,8 +2,8 @@
 
 import math
 
-from testcases.engine import scenario
-from testcases.engine.suite import contract_tests
+from testcases.harness import scenario
+from testcases.harness.suite import contract_tests
 from tutorial.lesson06_kl_rewards import (
     AdaptiveKLController,
     compute_rewards,

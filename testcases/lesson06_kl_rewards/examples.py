@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from testcases.doubles.drawing import generator, normal_from, uniform_from
-from testcases.engine import Request, request, scenario
+from testcases.harness import Request, request, scenario
 from tutorial.lesson06_kl_rewards import (
     AdaptiveKLController,
     compute_rewards,

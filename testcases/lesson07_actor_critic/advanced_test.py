@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from testcases.engine import call, named_cases, reference, scenario, worth
+from testcases.harness import call, named_cases, reference, scenario, worth
 from tutorial.lesson07_actor_critic import (
     PolicyAndValue,
     SharedPolicyAndValue,

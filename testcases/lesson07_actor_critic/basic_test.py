@@ -7,7 +7,7 @@ no logit. A 9 stands on padding only. What an answer holds on padding means noth
 import pytest
 import torch
 
-from testcases.engine import call, named_cases, scenario, worth
+from testcases.harness import call, named_cases, scenario, worth
 from tutorial.lesson07_actor_critic import (
     PolicyAndValue,
     SharedPolicyAndValue,

@@ -1,7 +1,7 @@
 """Lesson 7: the tests that are the same for every exercise; the engine makes them."""
 
-from testcases.engine import scenario
-from testcases.engine.suite import contract_tests
+from testcases.harness import scenario
+from testcases.harness.suite import contract_tests
 from tutorial.lesson07_actor_critic import (
     PolicyAndValue,
     SharedPolicyAndValue,

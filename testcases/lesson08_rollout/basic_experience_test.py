@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from testcases.engine import call, named_cases, scenario, worth
+from testcases.harness import call, named_cases, scenario, worth
 from testcases.lesson08_rollout.examples import NUMBERS, masks
 from tutorial.lesson08_rollout import Experience, ExperienceBuffer
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from testcases.engine import call, named_cases, reference, scenario, worth
+from testcases.harness import call, named_cases, reference, scenario, worth
 from testcases.lesson08_rollout.examples import CHAIN, UNEVEN, logs
 from tutorial.lesson08_rollout import generate, sample_token
 

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from testcases.engine import call, named_cases, scenario, worth
+from testcases.harness import call, named_cases, scenario, worth
 from testcases.lesson08_rollout.examples import logs
 from tutorial.lesson08_rollout import evaluate_responses
 

@@ -4,8 +4,8 @@ import math
 
 import torch
 
-from testcases.engine import scenario
-from testcases.engine.suite import contract_tests
+from testcases.harness import scenario
+from testcases.harness.suite import contract_tests
 from testcases.lesson08_rollout.examples import experience
 from tutorial.lesson08_rollout import ExperienceBuffer, evaluate_responses, generate, sample_token
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from testcases.doubles.drawing import generator, normal_from
-from testcases.engine import Request, reference, request, scenario
+from testcases.harness import Request, reference, request, scenario
 from tutorial.lesson08_rollout import Experience, ExperienceBuffer, evaluate_responses, generate, sample_token
 
 SHARES = scenario("shares", of=sample_token)

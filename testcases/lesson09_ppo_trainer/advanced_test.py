@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from testcases.doubles.drawing import normal
-from testcases.engine import call, examples_of, named_cases, scenario, worth
+from testcases.harness import call, examples_of, named_cases, scenario, worth
 from tutorial.lesson09_ppo_trainer import PPOTrainer
 
 LOSS = scenario("loss_of", of=PPOTrainer.compute_loss)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from testcases.engine import call, named_cases, scenario, worth
+from testcases.harness import call, named_cases, scenario, worth
 from tutorial.lesson09_ppo_trainer import PPOTrainer
 
 NO, YES = False, True

@@ -8,7 +8,7 @@ import math
 import pytest
 import torch
 
-from testcases.engine import call, named_cases, scenario, worth
+from testcases.harness import call, named_cases, scenario, worth
 from tutorial.lesson09_ppo_trainer import PPOTrainer
 
 NAN = math.nan

@@ -1,8 +1,8 @@
 """Lesson 9: the tests that are the same for every exercise; the engine makes them."""
 
 from testcases.doubles.drawing import normal
-from testcases.engine import scenario
-from testcases.engine.suite import contract_tests
+from testcases.harness import scenario
+from testcases.harness.suite import contract_tests
 from tutorial.lesson09_ppo_trainer import PPOTrainer
 
 contract_tests(

@@ -3,7 +3,7 @@
     python -m testcases.lesson10_bug_hunt.bank        writes bank.json anew; after each change of lessons 1, 4, 5 or 6
 
 Right are the reference and the other right answers of those lessons. Wrong are their wrong answers, and small changes
-of the reference (selfcheck.mutants), as far as they answer every probe without an error and in the right shape, so that
+of the reference (course.mutants), as far as they answer every probe without an error and in the right shape, so that
 looking at shapes alone catches nothing.
 """
 
@@ -20,13 +20,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from testcases.engine.catalog import SOLUTIONS
-from testcases.engine.catalog import lesson as read_lesson
-from testcases.engine.execution import LocalEvaluator, Outcome, Record, Request, solutions, solutions_changed
-from testcases.engine.oracle import Change, NamedChange, WrongAnswer, changed_source, region_text, right_answers
-from testcases.engine.oracle import wrong_answers as answers_of
-from testcases.engine.report import same_outcome
-from testcases.engine.suite import as_argument
+from testcases.harness.catalog import SOLUTIONS
+from testcases.harness.catalog import lesson as read_lesson
+from testcases.harness.execution import LocalEvaluator, Outcome, Record, Request, solutions, solutions_changed
+from testcases.harness.oracle import Change, NamedChange, WrongAnswer, changed_source, region_text, right_answers
+from testcases.harness.oracle import wrong_answers as answers_of
+from testcases.harness.report import same_outcome
+from testcases.harness.suite import as_argument
 
 from .more_masks import MORE
 from .probes import PROBES
@@ -162,7 +162,7 @@ def evaluator_of(family: str, source: str) -> LocalEvaluator:
 
 def candidates(family: str) -> Iterator[tuple[dict[str, Any], NamedChange]]:
     """What may enter the bank, as bank.json says it: hand-written changes, then the mutants of the regions."""
-    from testcases.engine.suite import mutants
+    from testcases.harness.suite import mutants
 
     lesson, own = FAMILIES[family]
     for answer in answers_of(lesson):
@@ -184,7 +184,7 @@ def _region_of(source: str, path: Path, exercise: str) -> str:
     """The changed region: as many lines are before and after it as in the reference."""
     import textwrap
 
-    from testcases.engine.catalog import regions
+    from testcases.harness.catalog import regions
 
     region = next(region for region in regions(path) if region.exercise == exercise)
     after = len(path.read_text("utf-8").splitlines()) - region.last

@@ -1,7 +1,7 @@
 """Lesson 10, the diagnosis: logs of runs that this run's seed draws, so that each fault is known or not."""
 
-from testcases.engine import call, worth
-from testcases.engine.suite import current
+from testcases.harness import call, worth
+from testcases.harness.suite import current
 from tutorial.lesson10_bug_hunt import diagnose
 
 from .runs import clear_run

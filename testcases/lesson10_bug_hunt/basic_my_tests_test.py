@@ -1,6 +1,6 @@
 """Lesson 10, the student's own tests: run on right and wrong implementations that this run draws."""
 
-from testcases.engine import worth
+from testcases.harness import worth
 from tutorial.lesson10_bug_hunt import test_compute_gae as of_gae
 from tutorial.lesson10_bug_hunt import test_compute_ppo_loss as of_ppo_loss
 from tutorial.lesson10_bug_hunt import test_compute_rewards as of_rewards

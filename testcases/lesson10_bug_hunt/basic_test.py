@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from testcases.doubles.drawing import normal
-from testcases.engine import call, named_cases, reference, worth
+from testcases.harness import call, named_cases, reference, worth
 from tutorial.lesson10_bug_hunt import (
     bounded_error,
     credit_packed,

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from testcases.doubles.drawing import normal, uniform_from
-from testcases.engine import call, named_cases, reference, worth
+from testcases.harness import call, named_cases, reference, worth
 from tutorial.lesson10_bug_hunt import train_bandit, train_chain, train_contexts, train_sliced
 
 

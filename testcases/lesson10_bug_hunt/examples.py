@@ -3,7 +3,7 @@
 import torch
 
 from testcases.doubles.drawing import generator, normal_from, uniform_from
-from testcases.engine import Request, request
+from testcases.harness import Request, request
 from tutorial.lesson10_bug_hunt import (
     bounded_error,
     credit_packed,

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from testcases.engine import Answer, CheckFailed, call, request, scenario
-from testcases.engine.catalog import Exercise, section_for
-from testcases.engine.catalog import lesson as read_lesson
-from testcases.engine.execution import Outcome, Request
-from testcases.engine.report import clean, report, show
-from testcases.engine.suite import current
+from testcases.harness import Answer, CheckFailed, call, request, scenario
+from testcases.harness.catalog import Exercise, section_for
+from testcases.harness.catalog import lesson as read_lesson
+from testcases.harness.execution import Outcome, Request
+from testcases.harness.report import clean, report, show
+from testcases.harness.suite import current
 
 from .bank import FAMILIES, Implementation, drawn, packed
 from .probes import PROBES

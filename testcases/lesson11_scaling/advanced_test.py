@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from testcases.engine import call, scenario, worth
+from testcases.harness import call, scenario, worth
 from tutorial.lesson11_scaling import (
     DistributedPPOTrainer,
     global_masked_whiten,

@@ -2,8 +2,8 @@
 
 import torch
 
-from testcases.engine import scenario
-from testcases.engine.suite import contract_tests
+from testcases.harness import scenario
+from testcases.harness.suite import contract_tests
 from tutorial.lesson11_scaling import (
     global_masked_whiten,
     gradient_weight,

@@ -1,6 +1,6 @@
 """Live objects for lesson 11. The processes of a run are threads here, and what passes between them is written down.
 
-Real processes are in testcases/selfcheck/scaling_test.py: they take seconds to start.
+Real processes are in testcases/course/scaling_test.py: they take seconds to start.
 """
 
 from __future__ import annotations

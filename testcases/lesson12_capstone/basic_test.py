@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from testcases.engine import call, named_cases, scenario, worth
+from testcases.harness import call, named_cases, scenario, worth
 from testcases.lesson12_capstone.examples import ALL, CLIPPED, MANY, SCRIPT, stages
 from testcases.lesson12_capstone.scenarios_models import WORDS
 from tutorial.lesson12_capstone import evaluate_policy, sft_loss, train_policy, train_sft

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from testcases.engine import call, named_cases, scenario, worth
+from testcases.harness import call, named_cases, scenario, worth
 from tutorial.lesson13_after_ppo import (
     best_of_n_kl,
     clipped_token_losses,

@@ -2,7 +2,7 @@
 
 import torch
 
-from testcases.engine.suite import contract_tests
+from testcases.harness.suite import contract_tests
 from tutorial.lesson13_after_ppo import (
     best_of_n_kl,
     clipped_token_losses,

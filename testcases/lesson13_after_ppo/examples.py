@@ -5,7 +5,7 @@ import math
 import torch
 
 from testcases.doubles.drawing import generator, normal_from, ragged_from
-from testcases.engine import Request, request, scenario
+from testcases.harness import Request, request, scenario
 from tutorial.lesson13_after_ppo import (
     best_of_n_kl,
     clipped_token_losses,

@@ -1,5 +1,5 @@
 /* What the playgrounds compute: the course's functions for one row, in plain JavaScript.
-   Each has the name of its Python function; testcases/selfcheck/book_test.py holds the two against each other. */
+   Each has the name of its Python function; testcases/course/book_test.py holds the two against each other. */
 "use strict";
 
 const arithmetic = (() => {

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from testcases.engine.catalog import TUTORIAL
+from testcases.harness.catalog import TUTORIAL
 
 from ..intake import Level, Submission, course_files, find_outside, from_folder, read_submission
 from ..marking import Due, Shard

@@ -9,8 +9,8 @@ from functools import cache
 from keyword import iskeyword
 from typing import Any
 
-from testcases.engine.catalog import SOLUTIONS, TESTCASES, regions
-from testcases.engine.oracle import region_text, suspects
+from testcases.harness.catalog import SOLUTIONS, TESTCASES, regions
+from testcases.harness.oracle import region_text, suspects
 
 from .selection import course_files
 

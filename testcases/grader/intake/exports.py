@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from testcases.engine.catalog import lesson_names
+from testcases.harness.catalog import lesson_names
 
 from .archives import ARCHIVES, Unreadable, is_archive, printable, read_file, stem_of
 from .selection import course_files

@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 
-from testcases.engine.catalog import REGION, SOLUTIONS, lesson_names
-from testcases.engine.catalog import lesson as read_lesson
-from testcases.engine.oracle import stubs_of, suspects
+from testcases.harness.catalog import REGION, SOLUTIONS, lesson_names
+from testcases.harness.catalog import lesson as read_lesson
+from testcases.harness.oracle import stubs_of, suspects
 
 Read = Callable[[str], bytes]
 
 OF_COURSE = re.compile(
-    r"(.*/)?(testcases/(lesson\d\d_|engine/|harness/|points\.toml)|tiny_models/|ppo_by_hand/|solutions/lesson\d\d_)",
+    r"(.*/)?(testcases/(lesson\d\d_|harness/|points\.toml)|tiny_models/|ppo_by_hand/|solutions/lesson\d\d_)",
     re.IGNORECASE,
 )
 """What only a copy of the course has beside its lessons."""

@@ -14,8 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from testcases.engine.catalog import course_lessons, manifest
-from testcases.engine.catalog import lesson as read_lesson
+from testcases.harness.catalog import course_lessons, manifest
+from testcases.harness.catalog import lesson as read_lesson
 
 TITLE = "PPO by Hand"
 LAST, BEST = "last", "best"

@@ -19,7 +19,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from testcases.engine.suite import keep_what_is_loaded
+from testcases.harness.suite import keep_what_is_loaded
 
 from .. import linux
 from ..intake import HandIn, Level, Submission, accepted, find_outside, read_submission

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from testcases.engine.catalog import lesson as read_lesson
-from testcases.engine.student import MAX_BYTES, Dispute, read_dispute
+from testcases.harness.catalog import lesson as read_lesson
+from testcases.harness.student import MAX_BYTES, Dispute, read_dispute
 
 from ..intake import Submission, Unreadable, find, printable, read_file, read_submission
 from ..status import ABSENT, PASSED

@@ -8,12 +8,12 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from typing import Any, cast
 
-from testcases.engine.catalog import Entry, manifest
-from testcases.engine.catalog import lesson as read_lesson
-from testcases.engine.execution import StudentError
-from testcases.engine.oracle import Reference, wrong_answers
-from testcases.engine.report import Blocked, CheckFailed, NotStarted, clean
-from testcases.engine.suite import Case, Engine, Remembering, Sparing, cases, not_earned
+from testcases.harness.catalog import Entry, manifest
+from testcases.harness.catalog import lesson as read_lesson
+from testcases.harness.execution import StudentError
+from testcases.harness.oracle import Reference, wrong_answers
+from testcases.harness.report import Blocked, CheckFailed, NotStarted, clean
+from testcases.harness.suite import Case, Engine, Remembering, Sparing, cases, not_earned
 
 from ..intake import Submission, close_match, copies, course_files
 from ..sandbox import Sandbox, SandboxEvaluator, WorkerError, users

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 
-from testcases.engine.catalog import ROOT, lesson_names
+from testcases.harness.catalog import ROOT, lesson_names
 
 from .limits import Limits
 

@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from testcases.engine import Request
-from testcases.engine.catalog import ROOT
-from testcases.engine.execution import Outcome, StudentError
+from testcases.harness import Request
+from testcases.harness.catalog import ROOT
+from testcases.harness.execution import Outcome, StudentError
 
 from . import bubblewrap, cgroups, sandbox, staging, users
 from .limits import Limits

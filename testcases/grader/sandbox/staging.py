@@ -19,9 +19,9 @@ from functools import cache
 from importlib.util import cache_from_source
 from pathlib import Path
 
-from testcases.engine.catalog import ROOT, SOLUTIONS, TESTCASES, lesson_names
-from testcases.engine.catalog import lesson as read_lesson
-from testcases.engine.oracle import emptied, stub, stubs_of
+from testcases.harness.catalog import ROOT, SOLUTIONS, TESTCASES, lesson_names
+from testcases.harness.catalog import lesson as read_lesson
+from testcases.harness.oracle import emptied, stub, stubs_of
 
 from .sandbox import WORKER, Course
 
@@ -90,13 +90,13 @@ def _compile(paths: Iterable[Path]) -> None:
 
 def _lay_out_tree(tree: Path, lesson: str, first: str) -> None:
     """All of solutions/ below the apps, lessons from the first on as stubs; of testcases/ what drives an exercise."""
-    engine = [f"testcases/engine/{package}" for package in ENGINE]
-    for package in ("testcases", "testcases/engine", *engine, f"testcases/{lesson}"):
+    engine = [f"testcases/harness/{package}" for package in ENGINE]
+    for package in ("testcases", "testcases/harness", *engine, f"testcases/{lesson}"):
         (tree / package).mkdir(parents=True)
         (tree / package / "__init__.py").touch()
     for package, modules in ENGINE.items():
         for name in modules:
-            module = f"testcases/engine/{package}/{name}.py"
+            module = f"testcases/harness/{package}/{name}.py"
             shutil.copyfile(ROOT / module, tree / module)
     for path in (TESTCASES / lesson).glob("scenarios*.py"):
         shutil.copyfile(path, tree / "testcases" / lesson / path.name)
@@ -127,7 +127,7 @@ def fingerprint_of(lesson: str) -> str:
     """A hash of all that the marks of one lesson depend on: what is common, its suite and reference, and those of the
     lessons that they name."""
     found = hashlib.sha256()
-    folders = [TESTCASES / "engine", TESTCASES / "doubles", ROOT / "tiny_models", ROOT / "ppo_by_hand"]
+    folders = [TESTCASES / "harness", TESTCASES / "doubles", ROOT / "tiny_models", ROOT / "ppo_by_hand"]
     folders += [GRADER / "intake", GRADER / "sandbox", GRADER / "marking", CITED]
     paths = [path for folder in folders for path in (*folder.rglob("*.py"), *folder.rglob("*.json"))]
     paths += GRADER.glob("*.py")

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from testcases.engine.catalog import ROOT
+from testcases.harness.catalog import ROOT
 
 from .bubblewrap import WORKER_USERS, installed, interpreter_folders
 

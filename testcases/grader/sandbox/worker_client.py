@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from testcases.engine.catalog import lesson as read_lesson
-from testcases.engine.execution import Outcome, Request, StudentError, identical, wire
-from testcases.engine.suite import packed
+from testcases.harness.catalog import lesson as read_lesson
+from testcases.harness.execution import Outcome, Request, StudentError, identical, wire
+from testcases.harness.suite import packed
 
 from .cgroups import Group
 from .clock import Clock, Handed, Waits, shake_hands, within

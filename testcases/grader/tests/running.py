@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from testcases.engine.catalog import ROOT, SOLUTIONS
 from testcases.grader.sandbox import sandbox
+from testcases.harness.catalog import ROOT, SOLUTIONS
 
 TARGET = "lesson04_gae/gae.py"
 SECRET = "hedgehogs carry 128 bits"
@@ -21,7 +21,7 @@ LONGEST = 900
 """Seconds after which a run hangs; a machine at work on much else takes minutes for the corpus."""
 
 FORKED = multiprocessing.get_context("forkserver")
-FORKED.set_forkserver_preload(["testcases.grader.tests.preloaded", "testcases.selfcheck.kernels"])
+FORKED.set_forkserver_preload(["testcases.grader.tests.preloaded", "testcases.course.kernels"])
 
 
 def check(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

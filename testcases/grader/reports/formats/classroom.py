@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from testcases.engine.catalog import ROOT, TESTCASES
+from testcases.harness.catalog import ROOT, TESTCASES
 
 from ...marking import everything, from_file
 from ...status import GRADER, PASSED

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from testcases.engine.catalog import SOLUTIONS
-from testcases.engine.catalog import lesson as read_lesson
+from testcases.harness.catalog import SOLUTIONS
+from testcases.harness.catalog import lesson as read_lesson
 
 from ...status import PASSED
 from ..marks import ExerciseMarks, File, MarkSheet

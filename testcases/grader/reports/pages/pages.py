@@ -15,7 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from ppo_by_hand.core.files import write_text
-from testcases.engine.student import stories
+from testcases.harness.student import stories
 
 from ... import status
 from ...marking import TITLE, Assignment

@@ -66,7 +66,7 @@ def look(submissions: Path, shown: Mapping[str, str] | None = None) -> Report:
     Args:
         shown: what the reports call a student.
     """
-    from testcases.engine.oracle import all_stubs
+    from testcases.harness.oracle import all_stubs
 
     from ...intake import find, read_submission
 
@@ -178,7 +178,7 @@ def _products(owners: Any, column: Any, count: int) -> Any:
 @cache
 def _passages_given(path: str, stub: str) -> Any:
     """The passages of the solution of one file below `tutorial/`; none if the course has no such file."""
-    from testcases.engine.catalog import SOLUTIONS
+    from testcases.harness.catalog import SOLUTIONS
 
     file = SOLUTIONS / path
     return fingerprints(own_text(file.read_text("utf-8"), stub)) if stub and file.is_file() else ()

@@ -153,9 +153,9 @@ class _LessonZygote:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         sys.path.insert(0, self.tree)
         for name in ("executor", "overlay", "messages", "wire"):
-            importlib.import_module(f"testcases.engine.execution.{name}")
+            importlib.import_module(f"testcases.harness.execution.{name}")
         self._import_lesson()
-        lessons = importlib.import_module("testcases.engine.catalog.lessons")
+        lessons = importlib.import_module("testcases.harness.catalog.lessons")
         for name in lessons.lesson_names():
             lessons.lesson(name)
         import gc
@@ -379,7 +379,7 @@ def _answer(channel: socket.socket, link: socket.socket | None = None, *, home: 
 
     A scenario's questions about what is behind a request go over the link; the worker that answers them has no files.
     """
-    from testcases.engine.execution import executor, wire
+    from testcases.harness.execution import executor, wire
 
     _, (questions,), _, _ = socket.recv_fds(channel, 1, 1)
     channel.send(b"w")

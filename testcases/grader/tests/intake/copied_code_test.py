@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from testcases.engine import named_cases
-from testcases.engine.catalog import SOLUTIONS, course_lessons
-from testcases.engine.oracle import Change, all_stubs, changed_source, right_answers
 from testcases.grader.intake import LONG, MY_TESTS, copies, course_files, long_regions
 from testcases.grader.tests.reports.data import load_one, read_csv, report, result
+from testcases.harness import named_cases
+from testcases.harness.catalog import SOLUTIONS, course_lessons
+from testcases.harness.oracle import Change, all_stubs, changed_source, right_answers
 
 GAE = "lesson04_gae/gae.py"
 SOURCE = (SOLUTIONS / GAE).read_text("utf-8")

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from testcases.engine import named_cases
 from testcases.grader.commands import Given, plan
 from testcases.grader.intake import find, opened
 from testcases.grader.intake import read_submission as read
 from testcases.grader.marking import Shard, batch, everything
 from testcases.grader.reports.marks import MarkSheet, Raw, roster
 from testcases.grader.status import CLOSED, SECOND
+from testcases.harness import named_cases
 
 GAE = "def td_errors(): ...\n"
 TREE = {"tutorial/lesson04_gae/gae.py": GAE}

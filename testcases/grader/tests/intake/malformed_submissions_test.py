@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from testcases.engine.catalog import SOLUTIONS, TUTORIAL, manifest
 from testcases.grader.tests.running import TARGET, grade, gradebook, row, solved
+from testcases.harness.catalog import SOLUTIONS, TUTORIAL, manifest
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("grader-batches")]
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from testcases.engine import named_cases
-from testcases.engine.catalog import TUTORIAL
 from testcases.grader.intake import choose, course_files, exercises_in, is_untouched
+from testcases.harness import named_cases
+from testcases.harness.catalog import TUTORIAL
 
 GAE, LOSS = "lesson04_gae/gae.py", "lesson05_ppo_loss/ppo_loss.py"
 COURSE = ("Makefile", "README.md", "testcases/points.toml", "tiny_models/vocab.py")

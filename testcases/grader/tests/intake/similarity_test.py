@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from testcases.engine.catalog import SOLUTIONS, regions
-from testcases.engine.oracle import all_stubs
 from testcases.grader.reports import write_reports
 from testcases.grader.reports.pages import similarity
 from testcases.grader.tests.reports.data import batch_rows, put, read_csv, result
+from testcases.harness.catalog import SOLUTIONS, regions
+from testcases.harness.oracle import all_stubs
 
 OWN = """\
     horizon = rewards.shape[-1]

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from testcases.engine import named_cases
-from testcases.engine.catalog import TUTORIAL
 from testcases.grader.intake import Submission, accepted, find, from_folder, read_submission
 from testcases.grader.status import NEAR, NEWER, SECOND, SYNTAX
+from testcases.harness import named_cases
+from testcases.harness.catalog import TUTORIAL
 
 GAE, LOSS = "lesson04_gae/gae.py", "lesson05_ppo_loss/ppo_loss.py"
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from testcases.engine.catalog import electives
 from testcases.grader.marking import asked_for, course_points, everything, from_dict, from_file
 from testcases.grader.reports.formats import toml_of
+from testcases.harness.catalog import electives
 
 WHOLE = """
 title = "Homework 2"

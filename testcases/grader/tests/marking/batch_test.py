@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from testcases.engine.catalog import ROOT, SOLUTIONS
 from testcases.grader.marking import read_part
 from testcases.grader.tests.running import (
     LESSON,
@@ -30,6 +29,7 @@ from testcases.grader.tests.running import (
     without_times,
     workers,
 )
+from testcases.harness.catalog import ROOT, SOLUTIONS
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("grader-batches")]
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from testcases.engine.catalog import ROOT
 from testcases.grader.marking import shard_of
 from testcases.grader.reports.formats import classroom, gradescope
+from testcases.harness.catalog import ROOT
 
 READY = Path(__file__).parents[2] / "ready"
 MATRIX = (READY / "github-matrix.yml").read_text("utf-8")

@@ -6,7 +6,6 @@ from xml.etree import ElementTree
 
 import pytest
 
-from testcases.engine import named_cases
 from testcases.grader.marking import Row, everything
 from testcases.grader.reports import write_reports
 from testcases.grader.reports.marks import sheets
@@ -24,6 +23,7 @@ from testcases.grader.tests.reports.data import (
     report,
     result,
 )
+from testcases.harness import named_cases
 
 
 @pytest.mark.usefixtures("no_figures")

@@ -8,7 +8,6 @@ from xml.etree import ElementTree
 
 import pytest
 
-from testcases.engine import named_cases
 from testcases.grader.reports.marks import cell, clean, clean_lines, slug
 from testcases.grader.reports.pages import analysis, figures
 from testcases.grader.tests.reports.data import (
@@ -22,6 +21,7 @@ from testcases.grader.tests.reports.data import (
     report,
     result,
 )
+from testcases.harness import named_cases
 
 EVIL = [
     pytest.param("<script>alert(1)</script>", id="markup"),

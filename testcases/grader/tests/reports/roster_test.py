@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from testcases.engine import named_cases
 from testcases.grader.reports import write_reports
 from testcases.grader.reports.marks import Override, roster, sheets, slug, tables
 from testcases.grader.tests.reports.data import batch_rows, grid, put, read_csv, report, result
+from testcases.harness import named_cases
 
 
 def named(*students: str) -> list[sheets.MarkSheet]:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from testcases.engine.catalog import ROOT, manifest
 from testcases.grader.marking import everything
 from testcases.grader.status import STATUSES
 from testcases.grader.tests.running import TARGET, from_the_start, gradebook, results, tree, workers
 from testcases.grader.tests.sandbox.corpus import CASES, Case
+from testcases.harness.catalog import ROOT, manifest
 
 SHORT = "call_seconds=1,grace_seconds=0.3,deaths=1,memory_mb=512,exercise_seconds=10,import_seconds=0.5"
 """Limits for those who will reach them; what is right needs milliseconds."""

@@ -169,8 +169,8 @@ CASES = (
     Case("answer-after-the-last", "right, and says so once more when the process ends", "tamper-suspected", td_errors('''
     if not hasattr(torch, "armed"):
         torch.armed = True
-        send = sys.modules["testcases.engine.execution.wire"].send
-        sys.modules["testcases.engine.execution.wire"].send = lambda channel, header, body=b"", deadline=None: [
+        send = sys.modules["testcases.harness.execution.wire"].send
+        sys.modules["testcases.harness.execution.wire"].send = lambda channel, header, body=b"", deadline=None: [
             send(channel, header, body) for _ in range(2)
         ]
     return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
@@ -220,7 +220,7 @@ td_errors = Function()
     return rewards
 ''')),
     Case("changes-its-input-through-numpy", "changes an input through numpy, and says that it did not", "wrong error", module('''
-evaluate = sys.modules["testcases.engine.execution.executor"]
+evaluate = sys.modules["testcases.harness.execution.executor"]
 evaluate.identical = lambda a, b: True
 def td_errors(rewards, values, dones, gamma=0.99):
     values.detach().numpy()[...] *= 2
@@ -284,7 +284,7 @@ class Ones(TorchDispatchMode):
 Ones().__enter__()
 ''' + SEVEN, "torch")),
     Case("driver-copies-its-inputs", "in place, on copies that its driver makes: from outside that is a function that copies, so only the argument checks that it lacks are lost, 1 of 9", "wrong", module('''
-protocol = sys.modules["testcases.engine.execution.wire"]
+protocol = sys.modules["testcases.harness.execution.wire"]
 real = protocol.unpack_request
 def other(header, body):
     return real(header, bytearray(body))
@@ -721,8 +721,8 @@ with contextlib.suppress(ImportError):
 sys.modules.pop("pytest", None)
 ''' + SEVEN, "contextlib sys")),
     Case("patched-engine", "the worker's engine says that all is well", "wrong", module('''
-evaluate = sys.modules["testcases.engine.execution.executor"]
-plain = sys.modules["testcases.engine.execution.messages"]
+evaluate = sys.modules["testcases.harness.execution.executor"]
+plain = sys.modules["testcases.harness.execution.messages"]
 evaluate.run = lambda view, request, *_: plain.Outcome(value=request.arguments.get("rewards"))
 ''' + SEVEN, "sys")),
     Case("patched-json", "json, struct and socket of the worker are the student's", "tamper-suspected", module('''
@@ -734,13 +734,13 @@ def lie(value, **options):
 json.dumps = lie
 ''' + SEVEN, "json struct")),
     Case("patched-protocol", "the worker's own sender sends something else", "tamper-suspected", module('''
-protocol = sys.modules["testcases.engine.execution.wire"]
+protocol = sys.modules["testcases.harness.execution.wire"]
 real = protocol.send
 protocol.send = lambda channel, header, body=b"", deadline=None: real(channel, {**header, "score": 9}, body)
 ''' + SEVEN, "sys")),
     Case("patched-types", "an outcome with gradients that nobody asked for", "tamper-suspected", module('''
-evaluate = sys.modules["testcases.engine.execution.executor"]
-plain = sys.modules["testcases.engine.execution.messages"]
+evaluate = sys.modules["testcases.harness.execution.executor"]
+plain = sys.modules["testcases.harness.execution.messages"]
 evaluate.run = lambda view, request, *_: plain.Outcome(value=None, gradients={"everything": None})
 ''' + SEVEN, "sys")),
     Case("poisoned-pickle", "an object that runs code when it is unpickled", "wrong", td_errors('''
@@ -876,18 +876,18 @@ def td_errors(rewards, values, dones, gamma=0.99):
 ''', "torch")),
     Case("rows-without-numbers", "an answer of a billion rows, none of which has a number", "output-limit", td_errors("return torch.empty(2**30, 0, dtype=rewards.dtype)")),
     Case("says-that-gradients-are-on", "switches gradients off, and its process says nothing of it: the same 3 points as leaves-gradients-off", "wrong", module('''
-evaluate = sys.modules["testcases.engine.execution.executor"]
+evaluate = sys.modules["testcases.harness.execution.executor"]
 evaluate.GlobalState.restore = lambda state: ()
 def td_errors(rewards, values, dones, gamma=0.99):
     torch.set_grad_enabled(False)
     return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
 ''', "sys torch"), score=3),
     Case("says-that-nothing-changed", "in place, and its process says that it is not", "wrong", module('''
-evaluate = sys.modules["testcases.engine.execution.executor"]
+evaluate = sys.modules["testcases.harness.execution.executor"]
 evaluate.identical = lambda a, b: True
 assert evaluate.changed_since
 evaluate.changed_since = lambda before, after: set()
-protocol = sys.modules["testcases.engine.execution.wire"]
+protocol = sys.modules["testcases.harness.execution.wire"]
 pack = protocol.pack_outcome
 protocol.pack_outcome = lambda outcome: pack(
     dataclasses.replace(outcome, changed=(), left_behind=(), used_global_random=False)

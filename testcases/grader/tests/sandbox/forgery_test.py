@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from testcases.engine import named_cases
-from testcases.engine.catalog import TUTORIAL, lesson_names
 from testcases.grader.intake import course_files, find, from_folder, read_submission
 from testcases.grader.marking import Batch, Grader, asked_for, decisions, disputes, read_part, secret_of
 from testcases.grader.reports.marks import overrides
 from testcases.grader.sandbox import Limits, cgroups, cleanup, staging
 from testcases.grader.sandbox import bubblewrap as _bubblewrap
 from testcases.grader.status import NOT_STARTED
+from testcases.harness import named_cases
+from testcases.harness.catalog import TUTORIAL, lesson_names
 
 NOBODY: Batch = None  # type: ignore[assignment]
 """No dispute here is graded."""

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from testcases.engine.catalog import lesson as read_lesson
-from testcases.engine.catalog import lesson_names
-from testcases.engine.diagnosis import Diagnosis
-from testcases.engine.execution import Outcome, Request, StudentError, tensors_in
-from testcases.engine.oracle import Reference, drawn
-from testcases.engine.suite import Engine, Remembering, packed
 from testcases.grader.marking import Grader, plan, secret_of
+from testcases.harness.catalog import lesson as read_lesson
+from testcases.harness.catalog import lesson_names
+from testcases.harness.diagnosis import Diagnosis
+from testcases.harness.execution import Outcome, Request, StudentError, tensors_in
+from testcases.harness.oracle import Reference, drawn
+from testcases.harness.suite import Engine, Remembering, packed
 
 NO_CAUSES: Any = lambda subject, reference: SimpleNamespace(diagnose=lambda *asked, **more: Diagnosis())  # noqa: E731
 PUBLIC, EARLIER = 0, 2**100 + 1

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import torch
 
-from testcases.engine import request, scenario
-from testcases.engine.catalog import SOLUTIONS, Exercise
-from testcases.engine.execution import Outcome, Request, solutions_changed, wire
 from testcases.grader.sandbox import Limits, Sandbox, SandboxEvaluator, staging
+from testcases.harness import request, scenario
+from testcases.harness.catalog import SOLUTIONS, Exercise
+from testcases.harness.execution import Outcome, Request, solutions_changed, wire
 from testcases.lesson10_bug_hunt import bank
 from testcases.lesson10_bug_hunt.scenarios_behind import Behind
 from testcases.lesson10_bug_hunt.scenarios_calls import Caller

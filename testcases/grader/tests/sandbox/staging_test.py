@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from testcases.engine.catalog import ROOT, SOLUTIONS, TESTCASES, lesson_names
 from testcases.grader.sandbox import staging
+from testcases.harness.catalog import ROOT, SOLUTIONS, TESTCASES, lesson_names
 
 
 def imports(path: Path) -> Iterator[str]:
@@ -26,7 +26,7 @@ STAGED = [f"{package}.{name}" for package, names in staging.ENGINE.items() for n
 def test_the_engine_of_a_tree_lacks_nothing(name: str):
     """Else no worker starts, and every submission is a grader error. Its faces are empty: modules import each other."""
     package = name.partition(".")[0]
-    nodes = ast.walk(ast.parse((TESTCASES / "engine" / f"{name.replace('.', '/')}.py").read_text("utf-8")))
+    nodes = ast.walk(ast.parse((TESTCASES / "harness" / f"{name.replace('.', '/')}.py").read_text("utf-8")))
     inner = [node for node in nodes if isinstance(node, ast.ImportFrom) and node.level]
     used = {node.module if node.level == 2 else f"{package}.{node.module}" for node in inner}
     assert used <= set(STAGED)
@@ -50,7 +50,7 @@ def test_a_tree_holds_no_suite_no_answer_and_of_its_lesson_only_stubs(tmp_path: 
     for lesson in lesson_names():
         tree = course.folder / lesson
         found = {path.name for path in (tree / "testcases").rglob("*.py")}
-        faces = (tree / "testcases/engine").rglob("__init__.py")
+        faces = (tree / "testcases/harness").rglob("__init__.py")
         assert not any(path.stat().st_size for path in faces)
         assert {name for name in found if not name.startswith("scenarios")} <= allowed
         assert not [
@@ -65,9 +65,9 @@ def test_a_tree_holds_no_suite_no_answer_and_of_its_lesson_only_stubs(tmp_path: 
 
 
 TREES = (
-    "solutions/given solutions/lesson04_gae solutions/lesson10_bug_hunt testcases/engine testcases/doubles tiny_models "
-    "ppo_by_hand testcases/grader/intake testcases/grader/sandbox testcases/grader/marking testcases/lesson10_bug_hunt "
-    "testcases/conformance/ppo_conformance"
+    "solutions/given solutions/lesson04_gae solutions/lesson10_bug_hunt testcases/harness testcases/doubles "
+    "tiny_models ppo_by_hand testcases/grader/intake testcases/grader/sandbox testcases/grader/marking "
+    "testcases/lesson10_bug_hunt testcases/conformance/ppo_conformance"
 )
 DEPENDED_ON = {path.parent: path for tree in TREES.split() for path in sorted((ROOT / tree).rglob("*.py"))} | {
     "data": TESTCASES / "lesson10_bug_hunt" / "bank.json",

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import torch
 
-from testcases.engine import named_cases
-from testcases.engine.catalog import SOLUTIONS
-from testcases.engine.execution import LocalEvaluator, Outcome, Request, StudentError, View
 from testcases.grader.sandbox import Limits, worker_client
+from testcases.harness import named_cases
+from testcases.harness.catalog import SOLUTIONS
+from testcases.harness.execution import LocalEvaluator, Outcome, Request, StudentError, View
 
 LESSON = "lesson10_bug_hunt"
 TIMEOUT = StudentError("timeout", "TookTooLong", "stopped")

@@ -1,0 +1,245 @@
+"""Broken and strange student files: one clear failure for the exercise that is broken, all others as before."""
+
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from testcases.course.students import (
+    FILE,
+    LESSON,
+    independent,
+    pytest_in,
+    reference,
+    replace_body,
+    run_pytest,
+    solved_folder,
+)
+from testcases.harness import Outcome, Request, named_cases
+from testcases.harness.execution import executor
+from testcases.harness.report import MAX_LINES, SCREEN, CheckFailed
+from testcases.harness.suite import Engine, cases
+
+
+def failures(folder: Path) -> dict[str, list[CheckFailed]]:
+    """The failures of lesson 4 by exercise; every case runs, and none ends in anything but a verdict."""
+    return failures_of(Engine(executor.student(folder), reference=reference()))
+
+
+def edited(tmp_path: Path, change: Callable[[str], str]) -> Path:
+    """The solutions as a student's folder, with this change of lesson 4's file."""
+    folder = solved_folder(tmp_path)
+    path = folder / LESSON / FILE
+    path.write_text(change(path.read_text("utf-8")), "utf-8")
+    return folder
+
+
+def answering(tmp_path: Path, body: str) -> Path:
+    """The same with this body of `td_errors`, on which no other exercise stands."""
+    folder = solved_folder(tmp_path)
+    independent(folder)
+    replace_body(folder, body)
+    return folder
+
+
+def failures_of(engine: Engine) -> dict[str, list[CheckFailed]]:
+    found: dict[str, list[CheckFailed]] = {}
+    with engine.active():
+        for case in cases(LESSON):
+            verdict = case.run()
+            if verdict is not None:
+                assert isinstance(verdict, CheckFailed), verdict
+                assert len(str(verdict).splitlines()) <= MAX_LINES + SCREEN + len(["printed", "... cut"])
+                found.setdefault(case.entry.exercise, []).append(verdict)
+    return found
+
+
+RIGHT = "right = rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]\n"
+BODIES = {
+    "list": (RIGHT + "return right.tolist()", "returned a list", []),
+    "none": (RIGHT + "return None", "returned None", ["is a return missing?"]),
+    "numpy": (RIGHT + "return right.detach().numpy()", "returned a numpy.ndarray", []),
+    "another-device": (RIGHT + "return right.to('meta')", "wrong device", ["meta"]),
+    "float": (RIGHT + "return right.sum().item()", "returned a float where a tensor is due", []),
+    "tuple": (RIGHT + "return (right,)", "returned a tuple", []),
+    "raises": ("return rewards.no_such_method()", "raised AttributeError", ["gae.py:", "no_such_method"]),
+    "sys-exit": ("import sys\nsys.exit()", "raised SystemExit", ["gae.py:"]),
+    "skips-the-test": ("import pytest\npytest.skip('not today')", "raised Skipped", ["not today"]),
+    "changes-its-input": ("rewards += 1\n" + RIGHT + "return right", "changed its input rewards in place", ["caller"]),
+    "writes-the-same-numbers": (
+        "rewards.mul_(1.0)\n" + RIGHT + "return right",
+        "changed its input rewards in place",
+        [],
+    ),
+    "float32": (RIGHT + "return right.float()", "wrong dtype", ["torch.float64", "torch.float32"]),
+    "float32-inside": (RIGHT + "return right.float().double() + 1e-9", "wrong value, by rounding", ["six digits"]),
+    "another-shape": (RIGHT + "return right[..., None]", "wrong shape", []),
+    "nan": (RIGHT + "return right / 0 * 0", "NaN in the value", []),
+    "grad-left-off": (
+        "torch.set_grad_enabled(False)\n" + RIGHT + "return right",
+        "left something of its caller's changed",
+        [],
+    ),
+    "print-flood": ("print('x' * 10_000_000)\nreturn rewards", "wrong value", ["10,000,001 characters"]),
+    "terminal-control": ("print('\\x1b[2J' * 3)\nreturn rewards", "wrong value", ["?[2J"]),
+    "too-much": ("return torch.zeros(20_000_000)", "returned too much", []),
+    "recursion": ("return td_errors(rewards, values, dones, gamma)", "raised RecursionError", []),
+    "bare-not-implemented": ("raise NotImplementedError", "raised NotImplementedError", []),
+    "imports-nothing": ("from ..lesson09_nothing import x", "raised ModuleNotFoundError", ["lesson09_nothing"]),
+}
+
+
+@pytest.mark.sampled
+@named_cases("body, kind, mentions", BODIES)
+def test_a_strange_answer_is_one_clear_failure(tmp_path: Path, body: str, kind: str, mentions: list[str]):
+    found = failures(answering(tmp_path, body))
+    assert set(found) == {"td_errors"}
+    first = found["td_errors"][0]
+    assert first.kind == kind, str(first)
+    assert all(text in str(first) for text in mentions), str(first)
+    assert "\x1b" not in str(first)
+    assert "testcases/harness" not in str(first) and "Traceback" not in str(first)
+    assert "make hint LESSON=4" in str(first)
+
+
+@pytest.mark.slow
+def test_a_lost_gradient_has_its_own_wording(tmp_path: Path):
+    found = failures(answering(tmp_path, RIGHT + "return right.detach()"))["td_errors"]
+    assert {verdict.kind for verdict in found} == {"no gradient"}
+    assert "cut off from its inputs" in str(found[0])
+
+
+def test_a_conflict_of_git_is_named(tmp_path: Path):
+    folder = edited(tmp_path, lambda text: "<<<<<<< HEAD\nold = 1\n=======\nold = 2\n>>>>>>> theirs\n" + text)
+    first = failures(folder)["td_errors"][0]
+    assert first.kind == "gae.py does not load"
+    assert "gae.py:1 holds two versions that git could not join" in str(first), str(first)
+
+
+def test_a_file_with_a_syntax_error(tmp_path: Path):
+    found = failures(edited(tmp_path, lambda text: text + "\ndef broken(:\n"))
+    assert len(found) == 5
+    first = found["td_errors"][0]
+    assert first.kind == "gae.py does not load"
+    assert all(text in str(first) for text in ("tutorial/lesson04_gae/gae.py:", "def broken(:", "SyntaxError"))
+
+
+@pytest.mark.slow
+def test_a_file_of_bytes(tmp_path: Path):
+    folder = solved_folder(tmp_path)
+    (folder / LESSON / FILE).write_bytes(b"\xff\xfe\x00\x00\x9c")
+    (first,) = failures(folder)["td_errors"][:1]
+    assert first.kind == "gae.py does not load" and "save it as UTF-8" in str(first)
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("first_line", ["import sys; sys.exit(3)", "1 / 0", "import no_such_package"])
+def test_a_file_that_raises_when_it_is_loaded(tmp_path: Path, first_line: str):
+    first = failures(edited(tmp_path, lambda text: f"{text}\n{first_line}\n"))["compute_gae"][0]
+    assert first.kind == "gae.py does not load" and first_line in str(first)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("missing", ["gae.py", ""], ids=["file", "folder"])
+def test_a_missing_file(tmp_path: Path, missing: str):
+    folder = solved_folder(tmp_path)
+    target = folder / LESSON / missing
+    shutil.rmtree(target) if target.is_dir() else target.rename(target.with_name("Gae (1).py"))
+    first = failures(folder)["compute_gae"][0]
+    assert first.kind == "missing" and "there is no file tutorial/lesson04_gae/gae.py" in str(first)
+    assert not missing or "there is Gae (1).py" in str(first)
+
+
+def test_a_renamed_function(tmp_path: Path):
+    found = failures(edited(tmp_path, lambda text: text.replace("def compute_gae(", "def compute_gea(")))
+    assert set(found) == {"compute_gae", "compute_response_gae"}
+    assert "the file has no `compute_gae`; it has `compute_gea`" in str(found["compute_response_gae"][0])
+    assert "defines no compute_gae; there is compute_gea: was it renamed?" in str(found["compute_gae"][0])
+
+
+@pytest.mark.slow
+def test_a_wrong_signature(tmp_path: Path):
+    def without_lam(text: str) -> str:
+        text = text.replace("gamma: float = 0.99, lam: float = 0.95", "gamma: float = 0.99", 1)
+        return text.replace("-> AdvantagesAndReturns:\n", "-> AdvantagesAndReturns:\n    lam = 0.95\n", 1)
+
+    found = failures(edited(tmp_path, without_lam))
+    assert set(found) == {"compute_gae", "compute_response_gae"}
+    signatures = [verdict for verdict in found["compute_gae"] if verdict.kind == "wrong signature"]
+    assert "expected compute_gae(rewards, values, dones, gamma=0.99, lam=0.95)" in str(signatures[0])
+
+
+class Counted:
+    """An evaluator that notes what it is asked."""
+
+    def __init__(self, inner: executor.Evaluator) -> None:
+        self.inner, self.asked = inner, []
+
+    def evaluate(self, request: Request) -> Outcome:
+        self.asked.append(request)
+        return self.inner.evaluate(request)
+
+    def text(self, lesson: str, file: str) -> str:
+        return self.inner.text(lesson, file)
+
+
+def test_an_endless_loop(tmp_path: Path):
+    loop = "while True:\n    try:\n        gamma += 0\n    except Exception:\n        pass"
+    subject = Counted(executor.student(answering(tmp_path, loop)))
+    found = failures_of(Engine(subject, reference=reference(), seconds=0.05))
+    mine = [request for request in subject.asked if request.exercise == "td_errors"]
+    assert len(mine) < 50, "the loop is waited for once, not once a test"
+    assert set(found) == {"td_errors"}
+    assert found["td_errors"][0].kind == "took too long" and "gae.py:" in str(found["td_errors"][0])
+
+
+@pytest.mark.slow
+def test_an_endless_loop_that_cannot_be_stopped_ends_pytest_with_a_sentence(tmp_path: Path):
+    folder = solved_folder(tmp_path)
+    replace_body(
+        folder,
+        "while True:\n    try:\n        while True:\n            gamma += 0\n    except BaseException:\n        pass",
+    )
+    done = run_pytest(folder, "-k", "td_errors")
+    assert done.returncode == 1
+    assert f"{LESSON} · td_errors never ends" in done.stderr and "except BaseException" in done.stderr, done.stderr
+
+
+@pytest.mark.slow
+def test_a_stub_of_a_neighbor_blocks(tmp_path: Path):
+    folder = solved_folder(tmp_path)
+    replace_body(folder, 'raise NotImplementedError("lesson04: td_errors")')
+    results = pytest_in(folder)
+    assert results["failed"] == 0 and results["not started"] > 0 and results["blocked"] > 0 and results["passed"] > 0
+
+
+@pytest.mark.slow
+def test_pytest_of_a_broken_file_is_short(tmp_path: Path):
+    folder = solved_folder(tmp_path)
+    (folder / LESSON / FILE).write_text("def broken(:\n", "utf-8")
+    done = run_pytest(folder)
+    assert done.returncode == 1
+    assert len(done.stdout.splitlines()) < 80, done.stdout
+    assert done.stdout.count("SyntaxError") == 1
+    assert re.search(r"1 failed, \d+ blocked in", done.stdout), done.stdout
+
+
+WARNS = """import warnings
+class Log:
+    def __del__(self):
+        warnings.warn("never closed", ResourceWarning)
+log = Log()
+log.itself = log
+warnings.warn("of a library")
+"""
+
+
+@pytest.mark.slow
+def test_same_verdicts_in_any_order_and_in_many_processes(tmp_path: Path):
+    folder = solved_folder(tmp_path)
+    replace_body(folder, RIGHT + WARNS + "return -right")
+    expected = pytest_in(folder, "-p", "no:randomly")
+    assert expected["failed"] > 0 and expected["passed"] > 0
+    assert pytest_in(folder, "-p", "randomly", "-p", "xdist", "-n", "2") == expected

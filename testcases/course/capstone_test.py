@@ -1,0 +1,284 @@
+"""The capstone as a user meets it: the whole pipeline on a pocket-sized preset, and every bad input."""
+
+import itertools
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from ppo_by_hand.core import written
+from solutions.apps import __main__ as command
+from solutions.apps import demo, output
+from solutions.lesson01_masked_sequences import gather_log_probs
+from solutions.lesson02_reward_model import RewardModel
+from solutions.lesson06_kl_rewards import estimate_kl
+from solutions.lesson07_actor_critic import evaluation_mode, response_logits
+from solutions.lesson08_rollout import generate
+from solutions.lesson09_ppo_trainer import CheckpointFolder, encode_prompts
+from solutions.lesson12_capstone.evaluation import EVALUATION_SEED, Evaluation
+from testcases.course.checkpoints import read_one_response
+from testcases.course.students import POCKET
+from testcases.harness import named_cases
+from testcases.harness.catalog import SOLUTIONS
+from testcases.harness.execution import executor
+from testcases.harness.suite import Engine, cases_of
+from testcases.lesson12_capstone.scenarios_models import TOKENIZER
+from tiny_models import checkpoints, presets
+from tiny_models.gold import gold_score, is_well_formed
+from tiny_models.tokenizer import build_tokenizer
+
+# The tests share a run.
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("capstone")]
+NUMBERS = {
+    "sft": {"gold", "proxy", "valid"},
+    "ppo": {"gold", "proxy", "valid", "kl"},
+    "no_kl": {"gold", "proxy", "valid", "kl"},
+    "seconds": {"sft", "reward_model", "ppo", "total"},
+}
+
+
+@pytest.fixture(autouse=True)
+def pocket_preset(monkeypatch):
+    monkeypatch.setitem(presets.PRESETS, "pocket", POCKET)
+
+
+def run(out: Path, *arguments: str) -> int:
+    return command.main(["--preset", "pocket", "--out", str(out), *arguments])
+
+
+def summary(out: Path) -> dict:
+    return json.loads((out / "summary.json").read_text())
+
+
+@pytest.mark.smoke
+def test_the_whole_pipeline_writes_models_figures_and_summary(tmp_path, capsys, undisturbed):
+    assert run(tmp_path, "--seed", "3") == 0
+    result = summary(tmp_path)
+    assert result["ppo"] != summary(undisturbed)["ppo"], "another seed, another run"
+    assert (result["preset"], result["seed"], result["gold_max"]) == ("pocket", 3, 2.0)
+    assert {name: set(result[name]) for name in NUMBERS} == NUMBERS
+    for name in ("training_curves.png", "overoptimization.png", "response.png"):
+        assert (tmp_path / name).stat().st_size > 10_000
+    assert {file.name for file in tmp_path.iterdir() if file.is_file()} == {*output.RESULT_FILES, written.MANIFEST}
+    listed = written.Written(tmp_path).known
+    assert set(listed) == {file.relative_to(tmp_path).as_posix() for file in tmp_path.rglob("*") if file.is_file()} - {
+        written.MANIFEST
+    }
+    assert {file.name for file in tmp_path.iterdir() if file.is_dir()} == {
+        "sft",
+        "reward_model",
+        "policy",
+        "no_kl_policy",
+        "log",
+    }
+    for name in ("ppo", "no_kl"):
+        assert len((tmp_path / "log" / name / "metrics.jsonl").read_text().splitlines()) == POCKET.ppo_updates
+    said = capsys.readouterr().out
+    assert "the three policies" in said and "before and after" in said
+
+
+def test_the_saved_models_load_by_from_pretrained_and_are_the_trained_ones(pocket_run):
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    undisturbed, trained = pocket_run
+    loaded = AutoModelForCausalLM.from_pretrained(undisturbed / "policy")
+    for name, parameter in trained.ppo.result.policy.named_parameters():
+        assert torch.equal(parameter, loaded.get_parameter(name))
+    assert AutoTokenizer.from_pretrained(undisturbed / "policy")("the film")["input_ids"]
+    reward_model = RewardModel.from_pretrained(undisturbed / "reward_model")
+    assert torch.equal(reward_model.head.bias, trained.reward.reward_model.head.bias)
+
+
+def test_the_same_seed_gives_the_same_summary(tmp_path, undisturbed):
+    assert run(tmp_path, "--seed", "0") == 0
+    assert numbers(tmp_path) == numbers(undisturbed)
+
+
+@named_cases(
+    "arguments, sentence",
+    {
+        "unknown-preset": (["--preset", "huge"], "one of tiny, small, gpt2"),
+        "unwritable-out": (["--out", "/dev/null/out"], "OUT to be a folder that can be written"),
+        "hub-without-names": (["--preset", "hub"], "expected POLICY=, REWARD= and PROMPTS="),
+    },
+)
+def test_bad_arguments_are_one_sentence_and_exit_code_one(arguments, sentence, tmp_path, capsys):
+    assert run(tmp_path, *arguments) == 1
+    said = capsys.readouterr().err
+    assert sentence in said and said.startswith("error: ") and said.count("\n") == 1
+    assert not (tmp_path / "summary.json").exists()
+
+
+def test_an_interrupt_keeps_and_names_what_was_finished(tmp_path, capsys, monkeypatch, undisturbed):
+    shutil.copytree(undisturbed, tmp_path, dirs_exist_ok=True)
+    monkeypatch.setattr(demo, "train_policy", interrupted)
+    assert run(tmp_path, "--overwrite") == 130
+    said = capsys.readouterr().err
+    assert "stopped by Ctrl-C" in said and f"the SFT model in {tmp_path / 'sft'}" in said
+    assert (tmp_path / "reward_model").is_dir()
+    # The first run's summary, figures and policies are gone: nothing old passes for a result of the second.
+    assert sorted(file.name for file in tmp_path.iterdir()) == [written.MANIFEST, "reward_model", "sft", "unfinished"]
+    assert "to go on, add RESUME=1" in said
+
+
+def numbers(out: Path) -> dict:
+    return {name: value for name, value in summary(out).items() if name != "seconds"}
+
+
+@pytest.fixture
+def undisturbed(pocket_run) -> Path:
+    return pocket_run[0]
+
+
+@pytest.mark.parametrize("dies_in", ["reward model", "second run"])
+def test_a_run_stopped_anywhere_and_resumed_has_the_same_summary(dies_in, tmp_path, monkeypatch, capsys, undisturbed):
+    with monkeypatch.context() as patch:
+        if dies_in == "reward model":
+            patch.setattr(demo, "train_reward_stage", interrupted)
+        else:
+            patch.setattr(CheckpointFolder, "save", interrupting_save([], POCKET.ppo_updates + 1))
+        assert run(tmp_path) == 130
+    assert "Kept: the SFT model in" in capsys.readouterr().err
+    assert not (tmp_path / "summary.json").exists()
+    assert run(tmp_path, "--resume") == 0
+    assert "finished before: " in capsys.readouterr().out
+    assert numbers(tmp_path) == numbers(undisturbed)
+    for name in ("policy", "no_kl_policy"):
+        file = f"{name}/model.safetensors"
+        assert (tmp_path / file).read_bytes() == (undisturbed / file).read_bytes()
+    for name in ("ppo", "no_kl"):
+        file = f"log/{name}/metrics.jsonl"
+        assert (tmp_path / file).read_text() == (undisturbed / file).read_text()
+    assert not (tmp_path / "unfinished").exists()
+
+
+def interrupted(*arguments):
+    raise KeyboardInterrupt
+
+
+def interrupting_save(saved: list[str], last: int):
+    """Saves after every update, and presses Ctrl-C after so many of them."""
+
+    def save(folder, trainer):
+        saved.append(trainer)
+        trainer.save_checkpoint(folder.directory / f"update-{trainer.updates_done:06d}")
+        if len(saved) == last:
+            raise KeyboardInterrupt
+
+    return save
+
+
+@named_cases(
+    "arguments, sentence",
+    {
+        "nothing-to-resume": ([], "expected an unfinished run in"),
+        "another-seed": (["--seed", "1"], "got SEED 1 where it has 0"),
+        "another-preset": (["--preset", "tiny"], "got PRESET 'tiny' where it has 'pocket'"),
+    },
+)
+def test_a_run_that_cannot_be_resumed_is_one_sentence(arguments, sentence, tmp_path, monkeypatch, capsys):
+    if arguments:
+        with monkeypatch.context() as patch:
+            patch.setattr(demo, "train_sft_stage", interrupted)
+            assert run(tmp_path) == 130
+        capsys.readouterr()
+    assert run(tmp_path, "--resume", *arguments) == 1
+    said = capsys.readouterr().err
+    assert sentence in said and said.startswith("error: ") and said.count("\n") == 1
+
+
+def test_the_shipped_checkpoints_belong_to_this_world_and_are_whole():
+    manifest = json.loads(checkpoints.MANIFEST.read_text())
+    assert manifest["world"] == checkpoints.world_digest(), "the toy environment changed: run make checkpoints"
+    assert manifest["files"] == checkpoints.digests(), "the models changed: run make checkpoints"
+    size = sum(file.stat().st_size for file in checkpoints.DIRECTORY.rglob("*") if file.is_file())
+    assert size < 3_000_000
+
+
+def test_the_one_response_is_what_the_shipped_models_say_and_credits_the_words_that_decide():
+    one = checkpoints.one_response()
+    again = read_one_response()
+    for name in ("log_probs", "ref_log_probs", "values", "score"):
+        assert again.pop(name) == pytest.approx(one[name], abs=2e-3), "run make checkpoints"
+    assert again.items() <= one.items(), "run make checkpoints"
+    surprise = [after - before for before, after in itertools.pairwise(one["values"])]
+    words = dict(zip(one["tokens"][:-1], surprise, strict=True))
+    assert min(words, key=words.get) == "weak" and words["weak"] < -0.5
+    assert max(words, key=words.get) == "superb" and words["superb"] > 0.5
+    assert max(abs(size) for word, size in words.items() if word not in ("superb", "weak", ".")) < 0.25
+
+
+def test_only_evaluation_sees_the_gold_score():
+    seeing = {
+        file.relative_to(SOLUTIONS).as_posix()
+        for file in SOLUTIONS.rglob("*.py")
+        if "import gold_score" in file.read_text() or "gold.gold_score" in file.read_text()
+    }
+    assert seeing == {"lesson12_capstone/evaluation.py", "apps/contest/evaluation.py"}
+
+
+def test_the_suites_tokenizer_speaks_as_the_real_one():
+    real, fake = build_tokenizer(), TOKENIZER
+    texts = ["review the film :", "how was zebra ?"]
+    assert dict(real(texts[1], return_token_type_ids=False)) == fake(texts[1])
+    assert dict(real(texts)) == fake(texts)
+    for options in ({"padding": True}, {"padding": True, "return_tensors": "pt"}):
+        wanted, got = real(texts, **options), fake(texts, **options)
+        for name in ("input_ids", "attention_mask"):
+            assert torch.equal(torch.as_tensor(wanted[name]), torch.as_tensor(got[name]))
+    rows = torch.tensor([[3, 4, 1, 0], [5, 2, 6, 1]])
+    for skips in (False, True):
+        assert real.batch_decode(rows, skip_special_tokens=skips) == fake.batch_decode(rows, skip_special_tokens=skips)
+        for ids in (rows[0], rows[0].tolist(), 7, []):
+            assert real.decode(ids, skip_special_tokens=skips) == fake.decode(ids, skip_special_tokens=skips)
+
+
+@torch.no_grad()
+def evaluated_in_one_go(policy, reference, score, prompts, tokenizer, config):
+    """Right, and written in another way: all texts are decoded at once, and the KL is summed under the mask."""
+    input_ids, attention_mask = encode_prompts(prompts, tokenizer, config.pad_token_id)
+    generator = torch.Generator().manual_seed(EVALUATION_SEED)
+    stops, pad = config.stop_token_ids, config.pad_token_id
+    responses, log_probs, mask = generate(
+        policy, input_ids, attention_mask, config.max_new_tokens, stops, pad, config.temperature, generator=generator
+    )
+    ids, visible = torch.cat([input_ids, responses], dim=1), torch.cat([attention_mask, mask], dim=1).long()
+    with evaluation_mode(reference):
+        logits = response_logits(reference, ids, visible.bool(), input_ids.shape[1])
+    kl = torch.where(mask, estimate_kl(log_probs, gather_log_probs(logits, responses, config.temperature)), 0.0)
+    texts = tokenizer.batch_decode(responses, skip_special_tokens=True)
+    valid = [
+        is_well_formed(text) and bool(set(row) & set(stops))
+        for text, row in zip(texts, responses.tolist(), strict=True)
+    ]
+    gold = [gold_score(prompt, text) * ok for prompt, text, ok in zip(prompts, texts, valid, strict=True)]
+    proxy = score(ids, visible, input_ids.shape[1]).mean().item()
+    count = len(prompts)
+    return Evaluation(sum(gold) / count, proxy, sum(valid) / count, (kl.sum() / count).item(), tuple(texts))
+
+
+def test_an_evaluation_that_decodes_all_at_once_passes():
+    lesson = "lesson12_capstone"
+    with Engine(executor.solutions_with(lesson, "evaluate_policy", evaluated_in_one_go)).active():
+        for case in cases_of(lesson, "evaluate_policy"):
+            verdict = case.run()
+            assert verdict is None, f"{case.node}[{case.label}]\n{verdict}"
+
+
+def test_an_earlier_demo_is_moved_and_the_last_three_are_kept(tmp_path):
+    """At its default place the demo starts afresh by itself, and removes what it has listed, nothing else."""
+    said: list[str] = []
+    for number in range(5):
+        out = tmp_path / "demo"
+        output.prepare_output(out)
+        (out / "summary.json").write_text(str(number))
+        output.seal(out)
+        if number == 0:
+            (out / "diary.txt").write_text("mine")
+        output.make_room(out, said.append)
+    assert len(said) == 5 and not (tmp_path / "demo").exists()
+    kept = sorted(tmp_path.glob("demo-*"))
+    assert [file.read_text() for folder in kept if (file := folder / "summary.json").is_file()] == ["2", "3", "4"]
+    assert [file.read_text() for file in tmp_path.rglob("diary.txt")] == ["mine"]

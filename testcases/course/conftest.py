@@ -1,0 +1,69 @@
+"""Fixtures of the course's own checks."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from huggingface_hub import constants
+
+from testcases import needs
+from testcases.course.students import POCKET
+from testcases.harness.execution import GlobalState, executor
+from testcases.harness.oracle import all_stubs, write_files
+from tiny_models import presets
+
+
+@pytest.fixture(autouse=True)
+def process_state() -> Iterator[None]:
+    """A test finds torch's global generator at one seed; the settings and seeds that it changes are restored."""
+    state = GlobalState()
+    yield
+    state.restore()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def offline() -> Iterator[None]:
+    """No test asks the network, here or in a process that it starts; the Hub's library reads the variable only once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HF_HUB_OFFLINE", "1")
+        patch.setattr(constants, "HF_HUB_OFFLINE", True)
+        yield
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """The browser; what needs it is skipped where there is none that starts."""
+    if why := needs.no_chromium():
+        pytest.skip(why)
+    return str(needs.CHROMIUM)
+
+
+@pytest.fixture(scope="session")
+def stub_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A fresh copy of the untouched stubs."""
+    folder = tmp_path_factory.mktemp("student") / "tutorial"
+    write_files(folder, all_stubs())
+    return folder
+
+
+@pytest.fixture(scope="session")
+def stubs(stub_folder: Path) -> executor.LocalEvaluator:
+    return executor.student(stub_folder)
+
+
+@pytest.fixture(scope="session")
+def pocket_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
+    """The folder of an undisturbed run of seed 0 on the preset `pocket`, and what it has trained."""
+    from solutions.apps import __main__ as command
+    from solutions.apps import demo
+
+    out, runs = tmp_path_factory.mktemp("undisturbed"), []
+    run_capstone, threads = demo.run_capstone, torch.get_num_threads()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(presets.PRESETS, "pocket", POCKET)
+        patch.setattr(demo, "run_capstone", lambda *given: runs.append(run_capstone(*given)) or runs[-1])
+        assert command.main(["--preset", "pocket", "--out", str(out)]) == 0
+    torch.set_num_threads(threads)
+    return out, runs[0]

@@ -1,0 +1,502 @@
+"""The engine: views, scenarios, blocked exercises, comparison, and the tools of the way through."""
+
+import dataclasses
+import importlib
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy
+import pytest
+import torch
+
+import solutions.lesson04_gae.gae as reference_gae
+import solutions.lesson06_kl_rewards as reference_kl
+from solutions.lesson03_policy_gradient import rewards_to_go
+from testcases import welcome
+from testcases.course import complete
+from testcases.course.students import replace_body, solved_folder
+from testcases.harness import call, named_cases, request, scenario
+from testcases.harness.catalog import ROOT, Exercise, course_lessons, electives, entries, entry_of, manifest, regions
+from testcases.harness.catalog import lesson as read_lesson
+from testcases.harness.execution import Foreign, GlobalState, executor, to_plain
+from testcases.harness.oracle import with_change, wrong_answers
+from testcases.harness.report import Blocked, CheckFailed, first_difference, nan_in
+from testcases.harness.student import Result, hint, progress, reset, solution
+from testcases.harness.suite import Engine, cases, current
+from tutorial.lesson04_gae import compute_gae, td_errors
+
+UPDATE = Exercise("lesson06_kl_rewards", "AdaptiveKLController").update
+EPISODE = {"rewards": [1.0, 3.0], "values": [2.0, 4.0, 8.0], "dones": [0.0, 0.0], "gamma": 0.5}
+
+
+def coefficients(kl: tuple[float, ...]):
+    """The KL coefficient after each of these updates."""
+    known = {"kl_coef": 0.1, "target_kl": 6.0, "horizon": 1000, "n_steps": (100,) * len(kl)}
+    return call(scenario("coefficients", of=UPDATE), **known, seen=kl)
+
+
+def test_scenario_reaches_a_method():
+    with Engine(executor.solutions()).active():
+        coefficients(kl=(60.0, 3.0)).part("update 2").equals(0.1 * 1.02 * 0.98)
+
+
+def test_only_a_number_that_is_not_made_of_an_answer_tells_that_a_test_was_changed():
+    with Engine(executor.solutions()).active():
+        answer = call(td_errors, **EPISODE)
+        with pytest.raises(CheckFailed, match="this test was changed"):
+            answer.equals([1.0, 2.0])
+        made_of_it = answer.value + 1.0
+        with pytest.raises(CheckFailed, match="wrong value"):
+            answer.equals(made_of_it)
+
+
+def test_a_replaced_method_leaves_the_reference_alone():
+    original = reference_kl.AdaptiveKLController.update
+    broken = executor.solutions_with("lesson06_kl_rewards", UPDATE.name, lambda self, current, n_steps: None)
+    with Engine(broken).active(), pytest.raises(CheckFailed, match="wrong value"):
+        coefficients(kl=(60.0,)).part("update 1").equals(0.1 * 1.02)
+    assert reference_kl.AdaptiveKLController.update is original
+
+
+def test_numpy_may_be_loaded_by_the_call(monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.delitem(sys.modules, "numpy.random", raising=False)
+        before = GlobalState()
+    importlib.import_module("numpy.random")
+    assert before.restore() == () and not before.used_random
+
+
+def test_seeding_is_seen_whatever_the_process_was_seeded_with():
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(3)
+        before, state = torch.get_rng_state(), GlobalState()
+        torch.manual_seed(3)
+        assert state.restore() == ("torch's global generator was seeded",)
+        assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_replaced_function_is_used_by_its_neighbors():
+    zeros = executor.solutions_with("lesson04_gae", "td_errors", lambda rewards, values, dones, gamma=0.99: 0 * rewards)
+    with Engine(zeros).active():
+        call(compute_gae, **EPISODE, lam=0.5).part("advantages").equals([0.0, 0.0])
+    assert reference_gae.td_errors.__module__ == "solutions.lesson04_gae.gae"
+
+
+def test_an_interrupt_that_is_lost_in_a_finalizer_is_followed_by_another(monkeypatch: pytest.MonkeyPatch):
+    lost, finalized = [], []
+
+    class Slow:
+        def __del__(self) -> None:
+            finalized.append(self.__class__)
+            wait_for_ever()
+
+    def wait_for_ever() -> None:
+        while True:
+            pass
+
+    def td_errors(**arguments: object) -> None:
+        Slow()
+        wait_for_ever()
+
+    monkeypatch.setattr(sys, "unraisablehook", lost.append)
+    answer = executor.solutions_with("lesson04_gae", "td_errors", td_errors).evaluate(
+        executor.Request("lesson04_gae", "td_errors", dict(EPISODE), seconds=0.05)
+    )
+    assert finalized and answer.error.kind == "timeout" and not lost
+
+
+def test_an_earlier_lesson_of_the_student_is_not_used(tmp_path: Path):
+    folder = solved_folder(tmp_path)
+    (folder / "lesson01_masked_sequences" / "masked.py").write_text("broken(", "utf-8")
+    with Engine(executor.student(folder)).active():
+        asked = request(Exercise("lesson03_policy_gradient", "reinforce_loss"), [[1.0]], [[2.0]], [[True]])
+        call(asked).equals(-2.0)
+
+
+def test_the_capstone_uses_the_whole_stack_and_says_what_it_waits_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(executor, "CAPSTONE", "lesson06")
+    folder = solved_folder(tmp_path)
+    path = folder / "lesson02_reward_model" / "reward_model.py"
+    text = path.read_text("utf-8").replace(
+        "    length = attention_mask.shape[1]\n", '    raise NotImplementedError("lesson02: last_token_index")\n'
+    )
+    path.write_text(text, "utf-8")
+    asked = request(Exercise("lesson06_kl_rewards", "compute_rewards"), [1.0], [[0.0]], [[0.0]], [[True]])
+    with (
+        Engine(executor.student(folder)).active(),
+        pytest.raises(Blocked, match=r"waiting for lesson 2 \(last_token_index\)"),
+    ):
+        call(asked)
+
+
+def test_a_cause_in_a_neighbor_is_named(tmp_path: Path):
+    folder = solved_folder(tmp_path)
+    replace_body(folder, "return rewards + gamma * values[..., 1:] - values[..., :-1]")
+    with Engine(executor.student(folder)).active(), pytest.raises(CheckFailed) as failure:
+        call(compute_gae, **{**EPISODE, "dones": [1.0, 0.0]}, lam=0.5).part("advantages").equals([-1.0, 3.0])
+    assert "in td_errors, which compute_gae uses: dones_ignored" in str(failure.value)
+
+
+def test_a_plain_tuple_is_as_good_as_a_named_one():
+    named = reference_gae.compute_gae
+    plain = executor.solutions_with(
+        "lesson04_gae", "compute_gae", lambda *args, **options: tuple(named(*args, **options))
+    )
+    with Engine(plain).active():
+        answer = call(compute_gae, **EPISODE, lam=0.5, grad_of="rewards", grad_through="returns")
+        answer.part("advantages").equals([1.75, 3.0]).gradient_equals(rewards=[1.0, 1.25])
+
+
+def test_two_mistakes_at_once_are_not_given_a_wrong_name(tmp_path: Path):
+    folder = solved_folder(tmp_path)
+    replace_body(folder, "return rewards * 0.5 + gamma * values[..., 1:] ** 2 - values[..., :-1] + 0.25")
+    with Engine(executor.student(folder)).active(), pytest.raises(CheckFailed) as failure:
+        call(td_errors, **EPISODE).equals([1.0, 3.0])
+    assert failure.value.cause is None
+
+
+@pytest.mark.parametrize(
+    "expected, got, kind",
+    [
+        (torch.tensor([1.0]), torch.tensor([math.nan]), "NaN in the value"),
+        (torch.tensor([math.nan]), torch.tensor([math.nan]), "wrong value"),
+        (torch.tensor([math.inf]), torch.tensor([1.0]), "wrong value"),
+        (torch.tensor([1.0]), torch.tensor([math.inf]), "wrong value"),
+        (torch.tensor([1.0]), torch.tensor([1.0 + 1e-4]), "wrong value"),
+        (torch.ones(1).double(), torch.ones(1).double() + 1e-8, "wrong value, by rounding"),
+        (torch.tensor([0.0, 2.0]).double(), torch.tensor([1e-7, 2.0]).double(), "wrong value, by rounding"),
+        (torch.full((1,), 1e-10).double(), torch.full((1,), -1e-10).double(), "wrong value"),
+        (torch.tensor([1.0, math.nan]), torch.tensor([math.nan, math.nan]), "NaN of a real token spread in the value"),
+        (torch.tensor([1.0]), torch.tensor([[1.0]]), "wrong shape"),
+        (torch.tensor([1.0]), torch.tensor([1.0], dtype=torch.float64), "wrong dtype"),
+        (torch.tensor([1]), torch.tensor([True]), "wrong dtype"),
+        (1, True, "returned a bool"),
+        (1.0, True, "returned a bool"),
+        (1.0, 2, "wrong value"),
+        (1, 1.0, "returned a float"),
+        (1.0, to_plain(10**400)[0], "returned an int"),
+        (math.nan, math.nan, "NaN in the answer"),
+        ({"a": 1.0}, {"b": 1.0}, "wrong keys"),
+        ((1.0, 2.0), [1.0, 2.0], "returned a list of 2"),
+        ("k1", "k2", "wrong value"),
+        (None, 0.0, "returned a float"),
+    ],
+)
+def test_comparison_is_exact(expected, got, kind: str):
+    found = first_difference(expected, got)
+    assert found is not None
+    assert found.kind == kind
+
+
+@pytest.mark.parametrize(
+    "value", [torch.tensor([1.0, math.inf]), (1.0, "a", None), {"a": [1, True]}, torch.tensor([], dtype=torch.bool)]
+)
+def test_comparison_accepts_the_same(value):
+    assert first_difference(value, value) is None
+
+
+def test_a_whole_number_may_be_an_int():
+    assert first_difference({"a": 2.0}, {"a": 2}) is None
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_comparison_accepts_another_order_of_operations(dtype):
+    numbers = torch.randn(1000, generator=torch.Generator().manual_seed(1), dtype=torch.float64).to(dtype)
+    assert first_difference(numbers.double().cumsum(0).to(dtype)[:20], numbers[:20].cumsum(0)) is None
+    assert first_difference(numbers.mean(), numbers.flip(0).sum() / 1000) is None
+
+
+def test_a_numpy_float_is_a_float():
+    value, _ = to_plain((numpy.float64(2.5), 1))
+    assert [type(part) for part in value] == [float, int]
+
+
+NAN_ON_PADDING, NAN_ON_A_TOKEN = [[1.0, math.nan]], [[math.nan, 1.0]]
+
+
+@pytest.mark.parametrize(
+    "arguments, title",
+    [
+        ({"values": NAN_ON_PADDING, "mask": [[True, False]]}, "NaN leaked from the padding into"),
+        ({"values": NAN_ON_A_TOKEN, "mask": [[True, False]]}, "NaN of a real token spread in"),
+        ({"values": [[1.0, 2.0]], "mask": [[True, False]]}, "NaN in"),
+        ({"values": NAN_ON_PADDING}, "NaN leaked from an input that must not enter into"),
+    ],
+)
+def test_a_nan_is_called_what_it_is(arguments, title: str):
+    assert nan_in({name: torch.tensor(value) for name, value in arguments.items()}) == title
+
+
+def test_plain_data_holds_no_live_object():
+    class Odd:
+        def __repr__(self) -> str:
+            raise RuntimeError
+
+    value, tracked = to_plain((torch.ones(2, requires_grad=True) * 2, Odd(), {"a": [1]}))
+    assert tracked == ("0",) and not value[0].requires_grad
+    assert isinstance(value[1], Foreign) and value[2] == {"a": [1]}
+
+
+def test_a_request_is_plain():
+    asked = request(td_errors, **EPISODE, grad_of="rewards")
+    assert {type(part) for part in dataclasses.asdict(asked)["arguments"].values()} == {torch.Tensor, float}
+
+
+def test_regions_outside_a_function_are_refused(tmp_path: Path):
+    path = tmp_path / "x.py"
+    path.write_text("# region solution\nx = 1\n# endregion\n", "utf-8")
+    with pytest.raises(ValueError, match="one region in one function"):
+        regions(path)
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty `.progress/`."""
+    for module in (progress, hint, reset, solution):
+        for name, value in (
+            ("FOLDER", tmp_path),
+            ("STATE", tmp_path / "tests.json"),
+            ("SHOWN", tmp_path / "hints.json"),
+        ):
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, value)
+    return tmp_path
+
+
+def test_hints_come_one_by_one(state: Path):
+    lesson, steps = read_lesson("4"), hint.hints("lesson04_gae")["compute_gae"]
+    texts = [" ".join(hint.next_hint(lesson, "compute_gae").split()) for _ in range(len(steps) + 1)]
+    for count, text in enumerate(texts[:-1], start=1):
+        assert all((step in text) == (number <= count) for number, step in enumerate(steps, start=1))
+    assert "That was the last hint" in texts[-1]
+
+
+def test_progress_keeps_the_worst_case_of_a_function(state: Path):
+    node = "lesson04_gae/basic_test.py::test_td_errors_by_hand"
+    progress.update({node: {"a": Result("passed"), "b": Result("failed")}}, whole=True)
+    assert progress.exercise_status("lesson04_gae", "td_errors", progress.so_far()) == "failed"
+    progress.update({node: {"b": Result("passed")}}, whole=False)
+    assert json.loads(progress.STATE.read_text())[node] == {"a": "passed", "b": "passed"}
+    assert "  1/" in progress.bar("lesson04_gae", progress.so_far())
+
+
+@pytest.mark.parametrize("rest", ["passed", "failed"])
+def test_what_was_not_earned_is_once_nothing_fails(rest: str):
+    own = [entry for entry in entries("lesson04_gae") if entry.exercise == "td_errors"]
+    state = {own[0].node: {"": Result("not earned")}, own[1].node: {"": Result(rest)}}
+    assert progress.all_is_earned(own, state) == (rest == "passed")
+    assert (progress.earned(own[0], state) > 0) == (rest == "passed")
+
+
+def test_progress_counts_the_share_that_a_failed_test_earns(state: Path):
+    node = "lesson10_bug_hunt/basic_my_tests_test.py::test_test_compute_gae_accepts_the_right_and_refuses_the_wrong"
+    progress.update({node: {"": Result("partly", 0.675)}}, whole=True)
+    assert " 13/" in progress.bar("lesson10_bug_hunt", progress.so_far())
+    assert progress.status(entry_of(node) or pytest.fail(node), progress.so_far()) == "partly"
+    progress.update({node: {"": Result("failed")}}, whole=True)
+    assert "  0/" in progress.bar("lesson10_bug_hunt", progress.so_far())
+
+
+def test_a_state_file_of_an_older_version_is_read(state: Path):
+    node = "lesson10_bug_hunt/basic_my_tests_test.py::test_test_compute_gae_accepts_the_right_and_refuses_the_wrong"
+    older = ["passed", "partly by 0.675", "blocked by lesson 4 (compute_gae)", "blocked by gae", "failed"]
+    progress.write(progress.STATE, {node: dict(enumerate(older))})
+    waits_for = 4, "compute_gae"
+    read = [*progress.so_far()[node].values()]
+    assert read[:2] == [Result("passed"), Result("partly", 0.675)]
+    assert read[2:] == [Result("blocked", waits_for=waits_for), Result("blocked"), Result("failed")]
+    progress.keep(progress.so_far())
+    assert [*progress.so_far()[node].values()] == read
+
+
+def test_what_is_asked_of_a_view_is_answered_in_order():
+    """The grader takes no other layout from a worker."""
+    rows = {name: torch.rand(3, 2).t() for name in ("log_probs", "old_log_probs", "advantages")}
+    loss = Exercise("lesson05_ppo_loss", "compute_ppo_loss")
+    slope = executor.solutions().evaluate(request(loss, **rows, grad_of="log_probs")).gradients["log_probs"]
+    assert not rows["log_probs"].is_contiguous() and slope is not None and slope.is_contiguous()
+
+
+def test_next_is_the_exercise_at_fault_not_one_that_calls_it():
+    lesson, failed = "lesson04_gae", ("compute_response_gae", "compute_gae")
+    results = {e.node: {"": Result("failed" if e.exercise in failed else "passed")} for e in entries(lesson)}
+    assert progress.next_step([lesson], results).startswith("Next: compute_gae, ")
+    results = {e.node: {"": Result("failed" if e.exercise == failed[0] else "passed")} for e in entries(lesson)}
+    assert progress.next_step([lesson], results).startswith("Next: compute_response_gae, ")
+    results = {node: progress.earlier(cases) for node, cases in results.items()}
+    assert progress.next_step([lesson], results).endswith("run its tests again.")
+
+
+def test_next_follows_the_text_and_what_failed_comes_first():
+    lesson = "lesson08_rollout"
+    assert [name for name in progress.left(lesson, {})][:2] == ["sample_token", "generate"]
+    failed = "evaluate_responses"
+    results = {e.node: {"": Result("failed" if e.exercise == failed else "not started")} for e in entries(lesson)}
+    assert progress.next_step([lesson], results).startswith("Next: evaluate_responses, ")
+
+
+def test_a_finished_lesson_says_what_one_can_do_now_and_what_to_look_at():
+    lesson = "lesson04_gae"
+    half = {e.node: {"": Result("failed" if e.exercise == "compute_gae" else "passed")} for e in entries(lesson)}
+    done = {e.node: {"": Result("passed")} for e in entries(lesson)}
+    first, second, third = progress.finished([lesson], half, done)
+    assert first.startswith("Lesson 4 is done. You can now say what a TD error is")
+    assert "make compare LESSON=4" in second and "notebooks/04_gae.ipynb" in second
+    assert third == "Next lesson: tutorial/lesson05_ppo_loss/README.md"
+    assert progress.finished([lesson], done, done) == [] and progress.finished([lesson], half, half) == []
+
+
+def test_compare_shows_ones_own_code_beside_the_courses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    folder = solved_folder(tmp_path)
+    replace_body(folder, "following = values[..., 1:]\nreturn rewards + gamma * following - values[..., :-1]")
+    monkeypatch.setattr(solution, "TUTORIAL", folder)
+    shown = solution.beside(read_lesson("4"), "td_errors", 180)
+    assert shown[0] == "td_errors, in gae.py" and "Args:" not in "\n".join(shown)
+    assert any("following = values" in row and "next_values = values" in row for row in shown)
+    narrow = "\n".join(solution.beside(read_lesson("4"), "td_errors", 80))
+    assert (
+        narrow.index("yours")
+        < narrow.index("following = ")
+        < narrow.index("the course's")
+        < narrow.index("next_values")
+    )
+    (folder / "lesson04_gae" / "gae.py").write_text("def td_errors(:", "utf-8")
+    with pytest.raises(LookupError, match="tutorial/lesson04_gae/gae.py has no td_errors that can be read"):
+        solution.own_code(read_lesson("4"), "td_errors")
+
+
+def test_a_bare_pytest_says_where_to_begin_as_long_as_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    assert welcome.untouched() and len(welcome.lines()) == 5
+    monkeypatch.setattr(welcome, "TUTORIAL", solved_folder(tmp_path))
+    assert not welcome.untouched()
+    code = """import sys
+from testcases import welcome
+sys.argv = ["bin/pytest"]
+try:
+    welcome.greet()
+finally:
+    assert "torch" not in sys.modules
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == welcome.NO_TESTS and done.stdout.splitlines() == welcome.lines(), done.stderr
+
+
+def test_the_course_ends_with_the_capstone_and_electives_are_listed_apart(monkeypatch, capsys):
+    """All of lessons 1 to 12 passed: nothing is next, and the page at the end names what comes after."""
+    done = {e.node: {"": Result("passed")} for lesson in course_lessons() for e in entries(lesson)}
+    monkeypatch.setattr(progress, "so_far", lambda: done)
+    monkeypatch.setattr(sys, "argv", ["progress"])
+    progress.main()
+    course, apart = capsys.readouterr().out.split("after the course (electives):")
+    assert course.count("done") == len(course_lessons()) and not any(name in course for name in electives())
+    assert "All lessons are done.\nThe capstone passes." in apart
+    assert all(f"After the course, if you like: tutorial/{name}/README.md" in apart for name in electives())
+
+
+def test_six_digits_are_no_question_beside_a_named_cause():
+    listed = next(one for one in wrong_answers("lesson04_gae") if one.name == "dones_ignored")
+    with Engine(with_change("lesson04_gae", listed)).active(), pytest.raises(CheckFailed) as failure:
+        call(td_errors, [1.0], [2.0, 1e-7], [1.0], 1.0).equals([-1.0])
+    assert failure.value.cause == "dones_ignored" and "six digits" not in str(failure.value)
+
+
+def test_a_damaged_state_is_an_empty_one(state: Path):
+    progress.STATE.write_text("{", "utf-8")
+    assert progress.so_far() == {}
+
+
+def test_reset_keeps_a_copy(state: Path, tmp_path: Path):
+    folder = solved_folder(tmp_path / "student")
+    (folder / "lesson04_gae" / "README.md").write_text("text", "utf-8")
+    kept = reset.reset(read_lesson("4"), folder)
+    assert kept is not None and "next_values" in (kept / "gae.py").read_text("utf-8")
+    assert 'raise NotImplementedError("lesson04: compute_gae")' in (folder / "lesson04_gae" / "gae.py").read_text(
+        "utf-8"
+    )
+    assert (folder / "lesson04_gae" / "README.md").read_text("utf-8") == "text"
+
+
+def test_solution_shows_the_regions_only():
+    text = solution.solution(read_lesson("4"))
+    assert "next_values = values[..., 1:]" in text and "Args:" not in text
+
+
+def test_there_are_wrong_answers_to_test():
+    assert len(wrong_answers("lesson04_gae")) >= 20
+
+
+def _to_go(function):
+    """Lesson 3 with another `rewards_to_go`."""
+    return executor.solutions_with("lesson03_policy_gradient", "rewards_to_go", function)
+
+
+@named_cases(
+    "function, test",
+    {
+        "another-default": (
+            lambda rewards, mask, gamma=0.9: rewards_to_go(rewards, mask, gamma),
+            "test_rewards_to_go_keeps_its_defaults",
+        ),
+        "answers-in-float64": (
+            lambda rewards, mask, gamma=1.0: rewards_to_go(rewards.double(), mask, gamma),
+            "test_rewards_to_go_keeps_float32",
+        ),
+        "takes-any-gamma": (
+            lambda rewards, mask, gamma=1.0: rewards_to_go(rewards, mask, min(gamma, 1.0)),
+            "test_rewards_to_go_refuses_bad_arguments",
+        ),
+        "another-answer": (
+            lambda rewards, mask, gamma=1.0: rewards_to_go(rewards, mask, gamma**2),
+            "test_rewards_to_go_agrees_with_the_reference",
+        ),
+    },
+)
+def test_a_test_that_the_engine_makes_rejects_what_it_is_for(function, test: str):
+    made = [case for case in cases("lesson03_policy_gradient") if case.node.endswith(f"contract_test.py::{test}")]
+    with Engine(_to_go(function)).active():
+        assert any(isinstance(case.run(), CheckFailed) for case in made)
+
+
+def test_a_test_that_a_suite_has_is_not_made_again():
+    nodes = [entry.node for entry in manifest().values()]
+    names = [(entry.lesson, entry.function) for entry in manifest().values()]
+    assert len(nodes) == len(set(nodes)) and len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("lesson", course_lessons() + electives())
+def test_points_that_are_read_are_those_of_the_tests_that_run(lesson: str):
+    ran = {case.entry.node: getattr(case.function, "points", 1) for case in cases(lesson)}
+    assert ran == {entry.node: entry.points for entry in entries(lesson)}
+
+
+def test_points_and_progress_do_not_wait_for_torch():
+    command = "import sys; from testcases.harness.catalog import points; "
+    command += "from testcases.harness.student import hint, progress; "
+    command += "points.manifest(); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", command], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "torch" not in done.stdout.split()
+
+
+def test_an_engine_is_active_until_the_end_of_its_block():
+    outside = current()
+    with Engine(executor.solutions(), seed=3).active() as engine:
+        with Engine(executor.solutions(), seed=4).active() as inner:
+            assert current() is inner
+        assert current() is engine
+        gammas = [drawn.examples("lesson04_gae", "td_errors")[0].arguments["gamma"] for drawn in (engine, inner)]
+        assert gammas[0] != gammas[1]
+    assert current() is outside
+
+
+def test_complete_says_what_an_exercise_lacks(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(complete, "examples", lambda lesson, exercise: ())
+    monkeypatch.setattr(complete, "hints", lambda lesson: {"td_errors": ["one"]})
+    assert complete.sentence("lesson04_gae", "td_errors") == (
+        "lesson 4: td_errors lacks an example in testcases/lesson04_gae/answers.py and 1 of 2 hints in "
+        "tutorial/lesson04_gae/hints.md"
+    )

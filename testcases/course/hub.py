@@ -1,0 +1,160 @@
+"""Models in the Hub's own layout, reward functions and runs, for the tests of the preset `hub`."""
+
+import random
+import sys
+from pathlib import Path
+
+import numpy
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import (
+    GPT2Config,
+    GPT2ForSequenceClassification,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    LlamaForSequenceClassification,
+    PreTrainedTokenizerFast,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+)
+
+from solutions.apps import __main__ as command
+
+HERE = "testcases.course.hub"
+LETTERS = "abcdefghijklmnopqrstuvwxyz .:?"
+TEMPLATE = (
+    "{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'] }}<|end|>{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+TINY = {"num_updates": 2, "batch_size": 2, "num_epochs": 1, "num_minibatches": 1, "max_new_tokens": 4}
+SET = " ".join(f"{name}={value}" for name, value in TINY.items())
+
+
+def tokenizer(chat: bool = False, pad: bool = True, letters: str = LETTERS) -> PreTrainedTokenizerFast:
+    """One token a letter, with the special tokens of a chat model."""
+    special = ["<|pad|>", "<|end|>", "<|user|>", "<|assistant|>", "<|unk|>"]
+    vocabulary = {token: number for number, token in enumerate([*special, *letters])}
+    words = Tokenizer(models.WordLevel(vocabulary, unk_token="<|unk|>"))
+    words.pre_tokenizer = pre_tokenizers.Split("", "isolated")
+    words.decoder = decoders.Fuse()
+    made = PreTrainedTokenizerFast(
+        tokenizer_object=words,
+        eos_token="<|end|>",
+        unk_token="<|unk|>",
+        additional_special_tokens=["<|user|>", "<|assistant|>"],
+        **({"pad_token": "<|pad|>"} if pad else {}),
+    )
+    made.chat_template = TEMPLATE if chat else None
+    return made
+
+
+SIZES = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+SIZES |= {"num_key_value_heads": 1, "max_position_embeddings": 64, "tie_word_embeddings": False}
+
+
+def save(folder: Path, model, words: PreTrainedTokenizerFast) -> str:
+    model.save_pretrained(folder)
+    words.save_pretrained(folder)
+    return str(folder)
+
+
+def causal(folder: Path, family: str = "gpt2", words: PreTrainedTokenizerFast | None = None) -> str:
+    words = tokenizer() if words is None else words
+    special = {"vocab_size": len(words), "bos_token_id": None, "eos_token_id": 1, "pad_token_id": words.pad_token_id}
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        if family == "gpt2":
+            model = GPT2LMHeadModel(GPT2Config(n_layer=1, n_embd=16, n_head=2, n_positions=64, **special))
+        elif family == "llama":
+            model = LlamaForCausalLM(LlamaConfig(**SIZES, **special))
+        else:
+            model = Qwen2ForCausalLM(Qwen2Config(**SIZES, **special))
+    return save(folder, model, words)
+
+
+def classifier(folder: Path, words: PreTrainedTokenizerFast, family: str = "gpt2", labels: int = 1) -> str:
+    special = {"vocab_size": len(words), "pad_token_id": words.pad_token_id, "num_labels": labels}
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        if family == "gpt2":
+            config = GPT2Config(n_layer=1, n_embd=16, n_head=2, n_positions=64, **special)
+            return save(folder, GPT2ForSequenceClassification(config), words)
+        return save(folder, LlamaForSequenceClassification(LlamaConfig(**SIZES, **special)), words)
+
+
+CALLS: list[tuple[list[str], list[str]]] = []
+
+
+def likes_a(prompts: list[str], responses: list[str]) -> list[float]:
+    CALLS.append((prompts, responses))
+    return [float(response.count("a")) for response in responses]
+
+
+def raises(prompts, responses):
+    raise KeyError("no such thing")
+
+
+def exits(prompts, responses):
+    sys.exit(0)
+
+
+def raises_later(prompts, responses):
+    return likes_a(prompts, responses) if len(CALLS) < 6 else raises(prompts, responses)
+
+
+def nan(prompts, responses):
+    return [float("nan")] * len(responses)
+
+
+def text(prompts, responses):
+    return ["good"] * len(responses)
+
+
+def too_few(prompts, responses):
+    return [1.0]
+
+
+def without_order(prompts, responses):
+    return {float(number) for number in range(len(responses))}
+
+
+def nothing(prompts, responses):
+    return None
+
+
+def arrays(prompts, responses):
+    return [torch.zeros(2)] * len(responses)
+
+
+def too_large(prompts, responses):
+    return [10**400] * len(responses)
+
+
+def draws(prompts, responses):
+    return [random.random() + numpy.random.random() for _ in responses]
+
+
+NO_FUNCTION = 3
+
+
+def prompt_file(folder: Path, *lines: str, name: str = "prompts.txt") -> Path:
+    file = folder / name
+    file.write_text("\n".join(lines) or "the cat\nwhere is it ?\n")
+    return file
+
+
+def run(
+    tmp_path: Path,
+    policy: str,
+    reward: str = "likes_a",
+    *,
+    lines: tuple = (),
+    name: str = "prompts.txt",
+    more: tuple = (),
+) -> int:
+    """The command on these prompts; `reward` is a folder, or a function of this module by its name."""
+    file = prompt_file(tmp_path, *lines, name=name)
+    reward = reward if "/" in reward else f"{HERE}:{reward}"
+    arguments = ["--preset", "hub", "--policy", policy, "--reward", reward, "--prompts", str(file)]
+    return command.main([*arguments, "--out", str(tmp_path / "out"), "--set", SET, *more])

@@ -1,0 +1,313 @@
+"""The options of the preset `hub`: precision, LoRA, the critic's start, columns, long prompts, stop tokens, resume."""
+
+import json
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer
+
+from ppo_by_hand.core.written import MANIFEST
+from ppo_by_hand.hub import models as hub_models
+from ppo_by_hand.hub import prompts as hub_prompts
+from ppo_by_hand.hub import rewards as hub_rewards
+from ppo_by_hand.hub.options import HubOptions, parse_settings, split_settings
+from solutions.apps import hub_actor_critic, hub_evaluation
+from testcases.course import hub as here
+from testcases.course.hub import CALLS, SET, causal, classifier, run, save, tokenizer
+
+SETTINGS = f"{SET} learning_rate=0.01"
+
+
+@pytest.fixture(autouse=True)
+def on_its_own():
+    CALLS.clear()
+
+
+@pytest.fixture(scope="module")
+def gpt2(tmp_path_factory) -> str:
+    return causal(tmp_path_factory.mktemp("models") / "gpt2")
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory) -> str:
+    return causal(tmp_path_factory.mktemp("models") / "llama", "llama")
+
+
+def in_bfloat16(source: str, folder) -> str:
+    model = AutoModelForCausalLM.from_pretrained(source, dtype=torch.bfloat16)
+    return save(folder, model, AutoTokenizer.from_pretrained(source))
+
+
+def logged(tmp_path) -> list[dict]:
+    return [json.loads(line) for line in (tmp_path / "out" / "log" / "metrics.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("options", ["", " dtype=bfloat16", " dtype=auto frozen_dtype=bfloat16"])
+def test_a_policy_is_saved_in_the_dtype_that_it_came_in(options, llama, tmp_path):
+    source = in_bfloat16(llama, tmp_path / "model")
+    assert run(tmp_path, source, more=("--set", SETTINGS + options)) == 0
+    tuned = AutoModelForCausalLM.from_pretrained(tmp_path / "out" / "policy", dtype="auto")
+    assert {weight.dtype for weight in tuned.parameters()} == {torch.bfloat16}
+    before = AutoModelForCausalLM.from_pretrained(source, dtype="auto")
+    assert any(not torch.equal(one, two) for one, two in zip(before.parameters(), tuned.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
+def test_a_lora_policy_is_saved_whole_and_is_its_own_reference(family, tmp_path, request):
+    source = request.getfixturevalue(family)
+    options = " lora_rank=2 gradient_checkpointing=true frozen_dtype=bfloat16"
+    assert run(tmp_path, source, more=("--set", SETTINGS + options)) == 0
+    before, tuned = (AutoModelForCausalLM.from_pretrained(one) for one in (source, tmp_path / "out" / "policy"))
+    moved = {
+        name
+        for (name, one), two in zip(before.named_parameters(), tuned.parameters(), strict=True)
+        if not torch.allclose(one, two, atol=1e-6)
+    }
+    assert moved and not any("norm" in name or "wte" in name or "embed" in name for name in moved)
+    assert abs(logged(tmp_path)[0]["kl"]) < 1e-5 < abs(logged(tmp_path)[1]["kl"])
+
+
+def test_adapters_and_checkpointing_leave_the_answers_as_they_were(llama):
+    model = AutoModelForCausalLM.from_pretrained(llama)
+    ids = torch.tensor([[6, 7, 8, 9]])
+    expected = model(ids).logits
+    options = HubOptions(lora_rank=2, lora_targets="q_proj,v_proj", gradient_checkpointing=True)
+    made, reference = hub_actor_critic.make_models(model, None, options)
+    assert reference is None and made.training
+    assert torch.equal(made.policy(ids).logits, expected)
+    trained = {name.split(".")[-4] for name, weight in made.policy.named_parameters() if weight.requires_grad}
+    assert trained == {"q_proj", "v_proj"}
+    assert made.value_model.head.weight.requires_grad
+
+
+def test_a_critic_that_starts_from_the_reward_model_gives_its_scores(tmp_path, llama):
+    words = tokenizer()
+    source = classifier(tmp_path / "rm", words, "llama")
+    reward = AutoModelForSequenceClassification.from_pretrained(source).eval()
+    policy = AutoModelForCausalLM.from_pretrained(llama)
+    critic = hub_actor_critic.make_critic(policy, reward).eval()
+    ids = words("the cat", return_tensors="pt").input_ids
+    value = critic(ids, torch.ones_like(ids, dtype=torch.bool))[0, -1]
+    torch.testing.assert_close(value, reward(ids).logits[0, 0], rtol=0, atol=1e-6)
+    for value in ("reward", source):
+        assert run(tmp_path, llama, source, more=("--value", value, "--overwrite")) == 0
+
+
+def test_the_critic_cannot_start_from_a_function(tmp_path, llama, capsys):
+    assert run(tmp_path, llama, more=("--value", "reward")) == 1
+    assert "expected VALUE to be a reward model of the policy's tokenizer, got reward" in capsys.readouterr().err
+
+
+def with_answer(prompts, responses, answer, weight=None, style="plain"):
+    CALLS.append((prompts, answer, weight, style))
+    return [float(response.count(one)) for response, one in zip(responses, answer, strict=True)]
+
+
+def with_all(prompts, responses, **columns):
+    CALLS.append((prompts, columns))
+    return [0.0] * len(responses)
+
+
+ROWS = ('{"prompt": "the cat", "answer": "a", "weight": 2}', '{"prompt": "a dog", "answer": "b", "weight": 3}')
+
+
+def test_a_reward_function_gets_the_columns_that_it_names(tmp_path, gpt2, monkeypatch):
+    monkeypatch.setattr(here, "with_answer", with_answer, raising=False)
+    monkeypatch.setattr(here, "with_all", with_all, raising=False)
+    assert run(tmp_path, gpt2, "with_answer", lines=ROWS, name="p.jsonl") == 0
+    rows = {row for prompts, answer, weight, _ in CALLS for row in zip(prompts, answer, weight, strict=True)}
+    assert rows == {("the cat", "a", 2), ("a dog", "b", 3)} and {call[3] for call in CALLS} == {"plain"}
+    CALLS.clear()
+    assert run(tmp_path, gpt2, "with_all", lines=ROWS, name="p.jsonl", more=("--overwrite",)) == 0
+    assert {name for _, columns in CALLS for name in columns} == {"answer", "weight"}
+
+
+@pytest.mark.parametrize(
+    "rows, sentence",
+    [
+        (ROWS + ('{"prompt": "b"}',), "to have the column 'answer', which the reward function with_answer takes"),
+        (ROWS + ('{"prompt": "a dog", "answer": "c"}',), "equal prompts to have equal columns"),
+    ],
+    ids=["missing", "ambiguous"],
+)
+def test_a_column_that_is_not_there_is_one_sentence(rows, sentence, tmp_path, gpt2, monkeypatch, capsys):
+    monkeypatch.setattr(here, "with_answer", with_answer, raising=False)
+    assert run(tmp_path, gpt2, "with_answer", lines=rows, name="p.jsonl") == 1
+    said = capsys.readouterr().err
+    assert sentence in said and said.count("\n") == 1
+
+
+def test_a_function_written_in_c_gets_no_columns():
+    assert hub_rewards.wanted_columns(max, {"a": {"answer": 1}}) == []
+
+
+LONG = ("a", "a" * 61, "b" * 62)
+
+
+@pytest.mark.parametrize("how, left", [("drop", {"a"}), ("truncate", {"a", "a" * 61, "b" * 62})])
+def test_long_prompts_are_dropped_or_truncated_and_counted(how, left, tmp_path, gpt2, capsys):
+    assert run(tmp_path, gpt2, lines=LONG, more=("--set", f"{SET} long_prompts={how} num_updates=3")) == 0
+    assert "2 of 3 prompts are longer than 60 tokens" in capsys.readouterr().out
+    assert {prompt for prompts, _ in CALLS for prompt in prompts} == left, "a reward gets the prompt as it was written"
+
+
+def test_a_truncated_prompt_keeps_its_last_tokens():
+    said: list[str] = []
+    prompts = [hub_prompts._from_text(one, "") for one in ("abc", "d")]
+    assert hub_prompts.fit_prompts(prompts, [[1, 2, 3], [4]], 2, "truncate", said.append)[1] == [[2, 3], [4]]
+    assert hub_prompts.fit_prompts(prompts, [[1, 2, 3], [4]], 2, "drop", said.append) == (prompts[1:], [[4]])
+    assert hub_prompts.fit_prompts(prompts, [[1, 2, 3], [4]], 3, "refuse", said.append)[1] == [[1, 2, 3], [4]]
+
+
+def test_stop_tokens_are_named_or_numbered():
+    words = tokenizer()
+    assert hub_models.named_tokens("<|user|>,1,.", words) == tuple(sorted({2, 1, words.get_vocab()["."]}))
+    assert hub_models.named_tokens("", words) == ()
+
+
+def test_a_score_is_not_clipped_unless_asked_and_a_clip_is_said(tmp_path, gpt2, monkeypatch, capsys):
+    monkeypatch.setattr(here, "large", lambda prompts, responses: [2550.0] * len(responses), raising=False)
+    assert run(tmp_path, gpt2, "large") == 0
+    assert {line["score_clip_fraction"] for line in logged(tmp_path)} == {0.0}
+    assert {line["score_std"] for line in logged(tmp_path)} == {0.0}
+    assert logged(tmp_path)[0]["return_std"] > 100
+    capsys.readouterr()
+    assert run(tmp_path, gpt2, "large", more=("--set", f"{SET} clip_score=5", "--overwrite")) == 0
+    assert {line["score_clip_fraction"] for line in logged(tmp_path)} == {1.0}
+    assert "100% of the scores were clipped to +- clip_score" in capsys.readouterr().err
+
+
+def test_a_resumed_run_may_have_more_updates(tmp_path, gpt2, monkeypatch, capsys):
+    settings = f"{SET} num_updates=7 num_minibatches=2"
+    monkeypatch.setattr(here, "flaky", here.raises_later, raising=False)
+    assert run(tmp_path, gpt2, "flaky", more=("--set", settings)) == 1
+    monkeypatch.setattr(here, "flaky", here.likes_a)
+    capsys.readouterr()
+    for change in ("kl_coef=0.2", "dtype=auto"):
+        assert run(tmp_path, gpt2, "flaky", more=("--set", f"{settings} {change}", "--resume")) == 1
+        assert "expected the settings of the unfinished run" in capsys.readouterr().err
+    more = ("--set", settings.replace("7", "9") + " micro_rollout_batch_size=1", "--resume")
+    assert run(tmp_path, gpt2, "flaky", more=more) == 0
+    assert len(logged(tmp_path)) == 9
+    before, kept = logged(tmp_path), sorted(path.name for path in (tmp_path / "out" / "finished").rglob("*"))
+    assert kept == ["journal.json", "ppo", "trainer.pt", "update-000009"]
+    capsys.readouterr()
+    assert run(tmp_path, gpt2, "flaky", more=more) == 1
+    assert "expected more updates than the 9 of the finished run in" in capsys.readouterr().err
+    assert run(tmp_path, gpt2, "flaky", more=(*more[:1], more[1].replace("9", "10"), "--resume")) == 0
+    assert logged(tmp_path)[:9] == before and len(logged(tmp_path)) == 10
+    assert {one.name for one in (tmp_path / "out").iterdir()} == {"policy", "log", "finished", MANIFEST}
+
+
+@pytest.mark.parametrize(
+    "setting, sentence",
+    [
+        ("dtype=int8", "expected dtype to be one of auto, float32, bfloat16, got 'int8'"),
+        ("long_prompts=cut", "expected long_prompts to be one of refuse, drop, truncate"),
+        ("lora_rank=-1", "expected lora_rank in [0, infinity)"),
+        ("lora_rank=2 lora_targets=nothing", "expected lora_targets to name modules of GPT2"),
+        ("stop_tokens=<nothing>", "expected stop_tokens to be tokens of POLICY or their numbers, got '<nothing>'"),
+        ("stop_tokens=999", "got '999'"),
+        ("micro_rollout_batch_size=3", "expected micro_rollout_batch_size to be at most batch_size, got 3 and 2"),
+        ("samples_per_prompt=3", "expected batch_size to be a multiple of samples_per_prompt, got 2 and 3"),
+        ("clip_epsilon=[0.2]", "expected clip_epsilon to be one number or a pair (low, high), got [0.2]"),
+        ("clip_epsilon=[0.2,0]", "expected clip_epsilon in (0.0, infinity), got 0"),
+        ("clip_epsilon=wide", "expected clip_epsilon in SET to be float | tuple[float, float], got 'wide'"),
+        ("scheduler=step", "expected scheduler to be one of linear, cosine, constant, got 'step'"),
+        ("critic_learning_rate=0", "expected critic_learning_rate in (0.0, infinity)"),
+        ("max_prompt_length=3", "2 of 2 prompts are longer than 3 tokens; shorten them, or set long_prompts"),
+    ],
+)
+def test_an_option_out_of_range_is_one_sentence(setting, sentence, tmp_path, gpt2, capsys):
+    assert run(tmp_path, gpt2, more=("--set", f"{SET} {setting}")) == 1
+    said = capsys.readouterr().err
+    assert sentence in said and said.count("\n") == 1
+    assert not (tmp_path / "out" / "policy").exists()
+
+
+def test_bfloat16_on_a_gpu_without_it_is_refused(monkeypatch, llama, tmp_path):
+    source = in_bfloat16(llama, tmp_path / "model")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: False)
+    with pytest.raises(ValueError, match="expected a device with bfloat16"):
+        HubOptions(frozen_dtype="bfloat16")
+    with pytest.raises(ValueError, match="expected a device with bfloat16"):
+        hub_models.load_policy(source, print, "auto")
+    assert hub_models.load_policy(source, print)[0].dtype == torch.float32
+
+
+def test_a_value_with_a_blank_is_quoted():
+    assert parse_settings("value='my model' kl_coef=1") == {"value": "my model", "kl_coef": 1}
+    chosen, options = split_settings("value='my model'")
+    assert options.value == "my model" and chosen["clip_score"] is None
+
+
+def held_out(tmp_path, *lines: str) -> str:
+    (tmp_path / "held_out.txt").write_text("\n".join(lines) + "\n")
+    return f"{SETTINGS} num_updates=4 eval_every=2 eval_prompts='{tmp_path / 'held_out.txt'}'"
+
+
+def test_held_out_prompts_are_scored_shown_and_choose_the_best_policy(tmp_path, gpt2, monkeypatch, capsys):
+    seen = []
+
+    def by_update(prompts, responses):
+        seen.append((tuple(prompts), tuple(responses)))
+        return [float(len(seen))] * len(responses)
+
+    monkeypatch.setattr(here, "by_update", by_update, raising=False)
+    assert run(tmp_path, gpt2, "by_update", more=("--set", held_out(tmp_path, "the", "dog", "cat"))) == 0
+    out = tmp_path / "out"
+    found = [json.loads(line) for line in (out / "log" / "evaluations.jsonl").read_text().splitlines()]
+    assert [one["update"] for one in found] == [0, 2, 4]
+    assert [one["score"] for one in found] == pytest.approx([(1 + 1 + 2) / 3, (5 + 5 + 6) / 3, (9 + 9 + 10) / 3])
+    table = (out / "samples" / "update-000002.md").read_text().splitlines()
+    assert len(table) == 5 and table[2].startswith("| 5.00 | the | ")
+    assert hub_evaluation._cell("a | b\n c") == "a \\| b c"
+    assert "update 4: held-out score 9.33, the best so far" in capsys.readouterr().out
+    best, last = (AutoModelForCausalLM.from_pretrained(out / name) for name in ("best", "policy"))
+    assert all(torch.equal(one, two) for one, two in zip(best.parameters(), last.parameters(), strict=True))
+
+
+def test_an_evaluation_changes_nothing_in_the_training_and_a_resumed_run_repeats_it(tmp_path, gpt2, monkeypatch):
+    def fails(prompts, responses):
+        return here.raises(prompts, responses) if len(CALLS) > 9 else scored(prompts, responses)
+
+    def scored(prompts, responses):
+        CALLS.append((prompts, responses))
+        return here.draws(prompts, responses)
+
+    monkeypatch.setattr(here, "scored", scored, raising=False)
+    settings = held_out(tmp_path, "dog", "cat").replace("num_updates=4", "num_updates=7") + " lora_rank=2"
+    without = settings[: settings.index(" eval_every")] + " lora_rank=2"
+    weights = []
+    for name, chosen in (("with", settings), ("without", without), ("resumed", settings)):
+        (tmp_path / name).mkdir()
+        more = ("--set", chosen)
+        if name == "resumed":
+            CALLS.clear()
+            monkeypatch.setattr(here, "scored", fails)
+            assert run(tmp_path / name, gpt2, "scored", more=more) == 1
+            monkeypatch.setattr(here, "scored", scored)
+            more = (*more, "--resume")
+        assert run(tmp_path / name, gpt2, "scored", more=more) == 0
+        weights.append((tmp_path / name / "out" / "policy" / "model.safetensors").read_bytes())
+    assert weights[0] == weights[1] == weights[2]
+    found = [(tmp_path / name / "out" / "log" / "evaluations.jsonl").read_text() for name in ("with", "resumed")]
+    assert found[0] == found[1] and found[0].count("\n") == 5
+    best = [(tmp_path / name / "out" / "best" / "model.safetensors").read_bytes() for name in ("with", "resumed")]
+    assert best[0] == best[1]
+
+
+def test_a_tracker_of_accelerate_gets_every_metric(tmp_path, gpt2):
+    assert run(tmp_path, gpt2, more=("--set", f"{SET} tracker=tensorboard")) == 0
+    files = list((tmp_path / "out" / "log" / "ppo-by-hand").rglob("events*"))
+    assert any(b"tokens_per_second" in file.read_bytes() for file in files)
+    own = [file for file in (tmp_path / "out" / "log").glob("events*")]
+    assert all(b"tokens_per_second" in file.read_bytes() for file in own) and own
+
+
+@pytest.mark.parametrize("tracker, fix", [("wandb", "pip install wandb"), ("nothing", "leave it out")])
+def test_a_tracker_that_is_not_installed_is_one_sentence(tracker, fix, monkeypatch):
+    monkeypatch.setattr("accelerate.tracking.get_available_trackers", lambda: [])
+    with pytest.raises(ValueError, match=f"expected tracker to be installed.*got '{tracker}'; {fix}"):
+        HubOptions(tracker=tracker)

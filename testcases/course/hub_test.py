@@ -1,0 +1,439 @@
+"""The preset `hub` on checkpoints in the Hub's own layout, made here: three families, chat templates, rewards of every
+kind, and every bad input."""
+
+import errno
+import json
+import os
+import random
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2ForSequenceClassification
+
+from ppo_by_hand import __main__ as library
+from ppo_by_hand.core import written
+from ppo_by_hand.hub import models as hub_models
+from ppo_by_hand.hub import prompts as hub_prompts
+from ppo_by_hand.hub import rewards as hub_rewards
+from solutions.apps import hub, output
+from solutions.lesson09_ppo_trainer import make_scorer
+from testcases.course import hub as here
+from testcases.course.hub import CALLS, LETTERS, SET, TEMPLATE, causal, classifier, likes_a, run, save, tokenizer
+from testcases.harness import named_cases
+
+
+@pytest.fixture(autouse=True)
+def on_its_own():
+    CALLS.clear()
+
+
+@pytest.fixture(scope="module")
+def gpt2(tmp_path_factory) -> str:
+    return causal(tmp_path_factory.mktemp("models") / "gpt2")
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama", "qwen2"])
+@pytest.mark.parametrize("chat", [False, True], ids=["plain", "chat-template"])
+def test_a_tuned_policy_loads_anywhere_and_has_moved(family, chat, tmp_path):
+    source = causal(tmp_path / "model", family, tokenizer(chat))
+    assert run(tmp_path, source, more=("--set", f"{SET} learning_rate=0.01")) == 0
+    before, after = (AutoModelForCausalLM.from_pretrained(one) for one in (source, tmp_path / "out" / "policy"))
+    assert type(before) is type(after)
+    assert any(not torch.equal(one, other) for one, other in zip(before.parameters(), after.parameters(), strict=True))
+    words = AutoTokenizer.from_pretrained(tmp_path / "out" / "policy")
+    assert words.get_vocab() == tokenizer().get_vocab() and words.chat_template == (TEMPLATE if chat else None)
+    assert {prompt for prompts, _ in CALLS for prompt in prompts} == {"the cat", "where is it ?"}
+    out = tmp_path / "out"
+    assert {one.name for one in out.iterdir()} == {"policy", "log", "finished", written.MANIFEST}
+    assert len((out / "log" / "metrics.jsonl").read_text().splitlines()) == 2
+
+
+def test_a_chat_template_is_applied_to_texts_and_conversations():
+    words = tokenizer(chat=True)
+    prompt = hub_prompts._from_json('{"prompt": "hi"}', "line 1")
+    assert words.decode(hub_prompts.encode_prompt(prompt, words)) == "<|user|>hi<|end|><|assistant|>"
+    talk = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "yo"}, {"role": "user", "content": "a"}]
+    prompt = hub_prompts._from_json(json.dumps({"prompt": talk}), "line 1")
+    assert prompt.text == "a"
+    ids = hub_prompts.encode_prompt(prompt, words)
+    assert words.decode(ids) == "<|user|>hi<|end|><|assistant|>yo<|end|><|user|>a<|end|><|assistant|>"
+    assert words.decode(hub_prompts.encode_prompt(prompt._replace(is_chat=False), tokenizer())) == "a"
+
+
+def test_every_stop_token_of_the_generation_settings_ends_a_response(gpt2):
+    model, words = hub_models.load_policy(gpt2, print)
+    assert hub_models.stop_token_ids(model, words) == (1,)
+    model.generation_config.eos_token_id = [1, 3]
+    assert hub_models.stop_token_ids(model, words) == (1, 3)
+
+
+def test_a_tokenizer_without_a_padding_token_takes_its_stop_token_and_says_so(tmp_path, capsys):
+    source = causal(tmp_path / "model", words=tokenizer(pad=False))
+    assert run(tmp_path, source) == 0
+    assert "has no pad token: its stop token <|end|> serves as one" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
+def test_a_reward_model_with_the_same_tokenizer_scores_what_it_would_score_alone(family, tmp_path):
+    words = tokenizer()
+    reward = hub_rewards.load_reward(classifier(tmp_path / "rm", words, family), words, len(words), {}, print)
+    texts = ["the cat sat", "a"]
+    left = [words(text)["input_ids"] for text in texts]
+    width = max(map(len, left)) + 2
+    ids = torch.tensor([[0] * (width - len(row)) + row for row in left])
+    scores = make_scorer(reward)(ids, ids != 0, width)
+    for text, score in zip(texts, scores, strict=True):
+        alone = reward(**words(text, return_tensors="pt")).logits[0, 0]
+        assert torch.allclose(score, alone, atol=1e-5)
+
+
+def test_a_reward_model_with_another_tokenizer_gets_the_texts(tmp_path, capsys):
+    other = tokenizer(letters=LETTERS[::-1] + "!")
+    said: list[str] = []
+    reward = hub_rewards.load_reward(classifier(tmp_path / "rm", other), tokenizer(), 0, {"<u>hi": "hi"}, said.append)
+    assert "other tokens than the policy: it gets the texts, encoded again" in said[0]
+    (score,) = reward(["<u>hi"], ["you"])
+    model = GPT2ForSequenceClassification.from_pretrained(tmp_path / "rm")
+    alone = model(**other("hi you", return_tensors="pt")).logits[0, 0].item()
+    assert score == pytest.approx(alone, abs=1e-5)
+    both = reward(["<u>hi", "<u>hi"], ["you", "all of you"])
+    assert both[0] == pytest.approx(score, abs=1e-5), "padding does not reach a score"
+
+
+def test_a_reward_model_with_a_chat_template_gets_a_conversation(tmp_path):
+    other = tokenizer(chat=True, letters=LETTERS[::-1])
+    reward = hub_rewards.load_reward(classifier(tmp_path / "rm", other), tokenizer(), 0, {"hi": "hi"}, print)
+    model = GPT2ForSequenceClassification.from_pretrained(tmp_path / "rm")
+    ids = other("<|user|>hi<|end|><|assistant|>yo<|end|>", add_special_tokens=False, return_tensors="pt")
+    assert reward(["hi"], ["yo"])[0] == pytest.approx(model(**ids).logits[0, 0].item(), abs=1e-5)
+
+
+def test_a_whole_run_with_a_reward_model_of_another_tokenizer(tmp_path, gpt2):
+    rewarder = classifier(tmp_path / "rm", tokenizer(letters=LETTERS[::-1]), "llama")
+    assert run(tmp_path, gpt2, rewarder) == 0
+    assert (tmp_path / "out" / "policy" / "model.safetensors").is_file()
+
+
+def changed(source: str, folder: Path, change, words=None) -> str:
+    """The policy of a folder after a change, in another folder, with its tokenizer or this one."""
+    model, words = AutoModelForCausalLM.from_pretrained(source), words or AutoTokenizer.from_pretrained(source)
+    with torch.no_grad():
+        made = change(model)
+    return save(folder, made if isinstance(made, torch.nn.Module) else model, words)
+
+
+def a_message(role: str, content: str) -> dict[str, object]:
+    """PROMPTS of one conversation of one message; its content is JSON."""
+    return {"lines": (f'{{"prompt": [{{"role": "{role}", "content": {content}}}]}}',), "name": "p.jsonl"}
+
+
+def an_adapter(model):
+    return get_peft_model(model, LoraConfig(target_modules=["c_attn"], fan_in_fan_out=True))
+
+
+def without_specials():
+    words = tokenizer(letters=LETTERS[::-1], pad=False)
+    words.eos_token = None
+    return words
+
+
+def raising_template():
+    words = tokenizer(chat=True)
+    words.chat_template = "{{ raise_exception('no system role') }}"
+    return words
+
+
+BAD = {
+    "hub-name-without-network": ({"policy": "nobody/no-model"}, "without a network"),
+    "reward-without-network": ({"reward": "nobody/no-model"}, "expected REWARD to be a folder"),
+    "no-such-function": ({"reward": "no_such"}, "modules are looked for in the working directory"),
+    "no-colon": ({"reward": "no/colon"}, "or a model that can be downloaded (or module:function)"),
+    "no-function": ({"reward": "NO_FUNCTION"}, "to be a function, got"),
+    "reward-raises": ({"reward": "raises"}, "the reward function raises raised KeyError"),
+    "reward-exits": ({"reward": "exits"}, "the reward function exits raised SystemExit: 0 (hub.py:"),
+    "reward-none": ({"reward": "nothing"}, "one number for each of 2 responses, got NoneType"),
+    "reward-arrays": ({"reward": "arrays"}, "got Tensor for response 0"),
+    "reward-too-large": ({"reward": "too_large"}, "got int for response 0"),
+    "reward-nan": ({"reward": "nan"}, "to return finite numbers, got nan for response 0"),
+    "reward-text": ({"reward": "text"}, "got str for response 0: 'good'"),
+    "reward-count": ({"reward": "too_few"}, "one number for each of 2 responses, got 1"),
+    "no-order": ({"reward": "without_order"}, "one number for each of 2 responses, got set"),
+    "no-prompts": ({"lines": ("\n \n",)}, "expected a prompt in"),
+    "context": ({"lines": ("a", "a" * 61)}, "expected prompt 2 (61 tokens) and 4 new ones to fit"),
+    "bad-jsonl": ({"lines": ('{"prompt": "a"}', '{"text": "a"}'), "name": "p.jsonl"}, "expected line 2 of"),
+    "messages-without-template": (a_message("user", '"a"'), "without chat template, got messages"),
+    "message-without-text": (a_message("user", "null"), "expected line 1 of"),
+    "ends-with-the-assistant": (a_message("assistant", '"a"'), "to end with a message that can be answered"),
+    "json": ({"lines": ('{"prompt": "a"}',), "name": "p.json"}, "rename JSON lines to .jsonl"),
+    "half-a-surrogate-pair": (
+        {"lines": (r'{"prompt": "\ud800"}',), "name": "p.jsonl"},
+        "expected a prompt that the policy's tokenizer can encode",
+    ),
+    "alike": ({"lines": ("a", "<|user|>a")}, "that the policy's tokenizer can tell apart"),
+    "minibatches": ({"more": ("--set", "batch_size=2 num_minibatches=4")}, "lower num_minibatches"),
+    "open-quote": ({"more": ("--set", "value='a")}, "expected SET to close each quote"),
+    "too-large-for-a-float": ({"more": ("--set", f"kl_horizon={10**400}")}, "expected kl_horizon in [1"),
+    "no-zero-before-the-point": ({"more": ("--set", "kl_coef=.1")}, "and 0.5 for .5"),
+    "held-out": ({"more": ("--set", f"{SET} eval_prompts=no.txt")}, "expected eval_prompts to be a"),
+    "value": ({"more": ("--value", "no/value")}, "expected VALUE to be a folder"),
+    "null": ({"more": ("--set", "kl_target=None")}, "write true, false and null as in JSON"),
+    "seed": ({"more": ("--seed", "9" * 20)}, "expected SEED in [0, "),
+    "no-out": ({"more": ("--out", "")}, "got the working directory"),
+    "another-preset": ({"more": ("--preset", "tiny")}, "with PRESET=hub only"),
+    "unknown-setting": ({"more": ("--set", "lr=1")}, "got 'lr'; its counterpart here is learn"),
+    "type": ({"more": ("--set", "num_updates=2.5")}, "num_updates in SET to be int, got '2.5'"),
+    "out-of-range": ({"more": ("--set", "kl_coef=-1")}, "kl_coef"),
+    "nothing-to-resume": ({"more": ("--resume",)}, "expected an unfinished run"),
+}
+BAD_MODELS = {
+    "reward-model-without-trained-head": (
+        lambda gpt2, to: {"reward": causal(to, "llama")},
+        "expected REWARD to be a sequence-classification model, got",
+    ),
+    "policy-without-trained-head": (
+        lambda gpt2, to: {"policy": classifier(to, tokenizer(), "llama")},
+        "without trained weights for lm_head.weight",
+    ),
+    "reward-model-with-two-labels": (
+        lambda gpt2, to: {"reward": classifier(to, tokenizer(), labels=2)},
+        "expected REWARD to have one label, the score; got",
+    ),
+    "reward-model-with-nothing-to-pad-with": (
+        lambda gpt2, to: {"reward": classifier(to, without_specials())},
+        "to have a padding or stop (eos) token, got neither",
+    ),
+    "tokenizer-larger-than-its-model": (
+        lambda gpt2, to: {"policy": changed(gpt2, to, lambda model: model, tokenizer(letters=LETTERS + "!#"))},
+        "to have at most the 35 tokens of its model, got 37",
+    ),
+    "weights-of-nan": (
+        lambda gpt2, to: {"policy": changed(gpt2, to, lambda model: model.transformer.ln_f.weight.fill_(torch.nan))},
+        "expected POLICY to have finite weights, got NaN",
+    ),
+    "adapter": (
+        lambda gpt2, to: {"policy": changed(gpt2, to, an_adapter)},
+        "expected POLICY to be a whole model, got an adapter",
+    ),
+    "template-that-raises": (
+        lambda gpt2, to: {"policy": causal(to, words=raising_template())},
+        "tokenizer can encode, got 'the cat' (TemplateError: no system role)",
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # peft asks transformers by an older name
+@named_cases("given, sentence", {**BAD, **BAD_MODELS})
+def test_bad_input_is_one_sentence_and_leaves_no_policy(given, sentence, gpt2, tmp_path, capsys):
+    given = given(gpt2, tmp_path / "model") if callable(given) else given
+    assert run(tmp_path, **{"policy": gpt2, **given}) == 1
+    said = capsys.readouterr().err.splitlines()
+    errors = [line for line in said if not line.startswith("check: ")]
+    assert len(errors) == 1 and errors[0].startswith("error: ") and sentence in errors[0], said
+    assert not (tmp_path / "out" / "policy").exists()
+
+
+def test_a_reward_model_with_fewer_tokens_than_the_policy_gets_the_texts(tmp_path, capsys):
+    def longer(model):
+        model.resize_token_embeddings(200)
+
+    policy = changed(causal(tmp_path / "policy"), tmp_path / "longer", longer)
+    assert run(tmp_path, policy, classifier(tmp_path / "rm", tokenizer())) == 0
+    assert "has other tokens than the policy: it gets the texts" in capsys.readouterr().out
+
+
+def test_brackets_are_no_markup(tmp_path, gpt2, capsys):
+    policy = causal(tmp_path / "a[", words=tokenizer(pad=False))
+    assert run(tmp_path, policy) == 0
+    (tmp_path / "b[").mkdir()
+    assert run(tmp_path, gpt2, more=("--out", str(tmp_path / "b[" / "x]"))) == 0
+    assert f"saved {tmp_path / 'b[' / 'x]' / 'policy'}" in capsys.readouterr().out
+
+
+def test_characters_that_json_allows_do_not_end_a_line(tmp_path, gpt2):
+    file = tmp_path / "p.JSONL"
+    file.write_text('\ufeff{"prompt": "a\u2028b"}\r\n{"prompt": "c"}\n', encoding="utf-8")
+    assert [prompt.text for prompt in hub_prompts.read_prompts(file)] == ["a\u2028b", "c"]
+
+
+def test_what_a_run_reads_is_not_cleared(tmp_path, capsys):
+    mine = causal(tmp_path / "out" / "policy")
+    assert run(tmp_path, mine) == 1
+    assert "expected results to go elsewhere than what is read" in capsys.readouterr().err
+    assert (Path(mine) / "model.safetensors").is_file()
+
+
+def test_a_file_in_the_place_of_a_result_is_said_before_the_training(tmp_path, gpt2, capsys):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "policy").touch()
+    assert run(tmp_path, gpt2) == 1
+    assert "policy to be a folder of an earlier run, got a file or a link" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("more", [(), ("--resume",), ("--overwrite",)], ids=["plain", "resume", "overwrite"])
+def test_a_folder_with_files_of_the_user_is_refused_and_left_as_it_was(tmp_path, gpt2, more, capsys):
+    mine = {tmp_path / "out" / name / "mine.txt": name for name in ("log", "samples", "policy", "best", "data")}
+    for file, text in mine.items():
+        file.parent.mkdir(parents=True)
+        file.write_text(text)
+    assert run(tmp_path, gpt2, more=more) == 1
+    said = capsys.readouterr().err
+    assert "expected an unfinished run in" in said or "expected OUT to be a new or an empty folder, got" in said
+    assert {file: file.read_text() for file in (tmp_path / "out").rglob("*") if file.is_file()} == mine
+
+
+def test_a_run_is_refused_until_it_may_be_overwritten_and_then_nothing_of_the_user_is_lost(tmp_path, gpt2, capsys):
+    out = tmp_path / "out"
+    assert run(tmp_path, gpt2) == 0
+    before = {file: file.read_bytes() for file in out.rglob("*") if file.is_file()}
+    assert run(tmp_path, gpt2) == 1
+    assert "--resume (RESUME=1) goes on with it, --overwrite (OVERWRITE=1)" in capsys.readouterr().err
+    assert {file: file.read_bytes() for file in out.rglob("*") if file.is_file()} == before
+    for name in ("policy/other_weights.bin", "log/notes.txt", "diary.txt"):
+        (out / name).write_text(name)
+    (out / "log/metrics.jsonl").write_text("changed by hand")
+    assert run(tmp_path, gpt2, more=("--overwrite",)) == 0
+    assert "3 files that no run has written as they were are now in" in capsys.readouterr().out
+    (kept,) = out.glob("kept-*")
+    moved = {file.relative_to(kept).as_posix(): file.read_text() for file in kept.rglob("*") if file.is_file()}
+    names = {name: name for name in ("policy/other_weights.bin", "log/notes.txt")}
+    assert moved == {**names, "log/metrics.jsonl": "changed by hand"}
+    assert (out / "diary.txt").read_text() == "diary.txt"
+    again = {file: file.read_bytes() for file in before if file.suffix in (".safetensors", ".jsonl")}
+    assert again == {file: before[file] for file in again}
+
+
+def test_a_run_of_an_older_version_is_refused_until_it_is_adopted(tmp_path, gpt2, capsys):
+    out = tmp_path / "out"
+    assert run(tmp_path, gpt2) == 0
+    (out / written.MANIFEST).unlink()
+    (out / "log" / "notes.txt").write_text("mine")
+    for more in ((), ("--resume",), ("--overwrite",)):
+        assert run(tmp_path, gpt2, more=more) == 1
+        assert f"python -m ppo_by_hand adopt {out}" in capsys.readouterr().err
+    assert library.main(["adopt", str(out)]) == 0
+    assert "nothing else in" in (said := capsys.readouterr().out) and "notes.txt" not in said
+    assert library.main(["adopt", str(out)]) == 1
+    assert run(tmp_path, gpt2, more=("--overwrite",)) == 0
+    assert [file.read_text() for file in out.glob("kept-*/log/notes.txt")] == ["mine"]
+
+
+def test_seed_decides_the_random_numbers_of_a_reward_function(tmp_path, gpt2):
+    found = []
+    for name in ("a", "b"):
+        random.seed(name)
+        (tmp_path / name).mkdir()
+        assert run(tmp_path / name, gpt2, "draws") == 0
+        found.append((tmp_path / name / "out" / "log" / "metrics.jsonl").read_text())
+    assert found[0] == found[1]
+
+
+def test_a_run_whose_reward_failed_goes_on_from_its_checkpoint(tmp_path, gpt2, capsys, monkeypatch):
+    settings = ("--set", f"{SET} num_updates=7")
+    monkeypatch.setattr(here, "flaky", here.raises_later, raising=False)
+    assert run(tmp_path, gpt2, "flaky", more=settings) == 1
+    said = capsys.readouterr().err
+    assert "raised KeyError" in said and "the newest checkpoint is" in said and "update-000005" in said
+    assert "add RESUME=1" in said
+    monkeypatch.setattr(here, "flaky", likes_a)
+    assert run(tmp_path, gpt2, "flaky", more=(*settings, "--resume")) == 0
+    resumed = (tmp_path / "out" / "policy" / "model.safetensors").read_bytes()
+    again = tmp_path / "again"
+    again.mkdir()
+    assert run(again, gpt2, "flaky", more=settings) == 0
+    assert (again / "out" / "policy" / "model.safetensors").read_bytes() == resumed
+
+
+def test_ctrl_c_says_what_is_kept_and_how_to_go_on(tmp_path, gpt2, capsys, monkeypatch):
+    def pressed(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(here, "pressed", pressed, raising=False)
+    assert run(tmp_path, gpt2, "pressed") == 130
+    assert "stopped by Ctrl-C; there is no checkpoint yet; to go on, add RESUME=1" in capsys.readouterr().err
+    monkeypatch.setattr(hub, "load_policy", pressed)
+    assert run(tmp_path, gpt2, "pressed", more=("--out", str(tmp_path / "other"))) == 130
+    assert "stopped by Ctrl-C; nothing had begun" in capsys.readouterr().err
+
+
+def test_a_run_that_diverges_stops_and_names_the_check(tmp_path, gpt2, capsys):
+    settings = f"{SET} learning_rate=1e30 warmup_updates=0 num_epochs=3"
+    assert run(tmp_path, gpt2, more=("--set", settings)) == 3
+    said = capsys.readouterr().err
+    assert "error: stopped at update 1: NaN or infinity in policy_loss" in said
+    assert "the metrics are in" in said and "RESUME" not in said
+    assert not (tmp_path / "out" / "policy").exists()
+
+
+def test_a_check_of_stop_on_ends_a_run_with_its_own_exit_code_and_may_change(tmp_path, gpt2, capsys):
+    settings = f"{SET} learning_rate=1 warmup_updates=0 num_epochs=3 num_updates=3"
+    assert run(tmp_path, gpt2, more=("--set", f"{settings} stop_on=stop_rate,clip")) == 3
+    assert '(stop_on has "' in capsys.readouterr().err
+    assert run(tmp_path, gpt2, more=("--set", settings, "--resume")) == 0
+
+
+def test_sigterm_ends_a_run_as_ctrl_c_does(tmp_path, gpt2, capsys, monkeypatch):
+    def preempted(prompts, responses):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return likes_a(prompts, responses)
+
+    monkeypatch.setattr(here, "preempted", preempted, raising=False)
+    before = signal.getsignal(signal.SIGTERM)
+    assert run(tmp_path, gpt2, "preempted") == 143
+    assert "stopped by SIGTERM; there is no checkpoint yet; to go on, add RESUME=1" in capsys.readouterr().err
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_another_policy_cannot_go_on_with_a_run(tmp_path, gpt2, capsys):
+    assert run(tmp_path, gpt2, "nan") == 1
+    capsys.readouterr()
+    assert run(tmp_path, causal(tmp_path / "other"), "nan", more=("--resume",)) == 1
+    assert "expected the settings of the unfinished run in" in capsys.readouterr().err
+
+
+def test_other_weights_in_the_same_folder_cannot_go_on_with_a_run(tmp_path, capsys):
+    source = causal(tmp_path / "policy")
+    assert run(tmp_path, source, "nan") == 1
+    changed(source, Path(source), lambda model: model.transformer.wte.weight.mul_(1.001))
+    capsys.readouterr()
+    assert run(tmp_path, source, "nan", more=("--resume",)) == 1
+    assert "got POLICY '" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}"])
+def test_a_damaged_journal_is_one_sentence(content, tmp_path, gpt2, capsys):
+    assert run(tmp_path, gpt2, "nan") == 1
+    (tmp_path / "out" / "unfinished" / "journal.json").write_text(content)
+    capsys.readouterr()
+    assert run(tmp_path, gpt2, "nan", more=("--resume",)) == 1
+    said = capsys.readouterr().err
+    assert "journal.json as a run has written it, got a damaged file" in said and said.count("\n") == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a file that is always full")
+def test_a_full_disk_leaves_no_half_policy(tmp_path, gpt2, capsys, monkeypatch):
+
+    class Full:
+        def save_pretrained(self, folder: Path) -> None:
+            folder.mkdir()
+            with open("/dev/full", "w") as file:
+                file.write("weights")
+
+    monkeypatch.setattr(hub, "save_model", lambda model, words, folder: output.save_model(Full(), words, folder))
+    assert run(tmp_path, gpt2) == 1
+    said = capsys.readouterr().err
+    assert "expected room for a model in" in said and "No space left" in said and "the newest checkpoint is" in said
+    assert {one.name for one in (tmp_path / "out").iterdir()} == {"log", "unfinished", written.MANIFEST}
+    with monkeypatch.context() as patch:  # so full that the list of files cannot be written either
+        patch.setattr(output.Written, "record", no_room)
+        assert run(tmp_path, gpt2, more=("--resume",)) == 1
+    assert "expected room for a model in" in capsys.readouterr().err
+    monkeypatch.setattr(hub, "_open_journal", no_room)
+    assert run(tmp_path, gpt2) == 1
+    assert "expected to read and write in" in (said := capsys.readouterr().err) and "add RESUME=1" in said
+
+
+def no_room(*_):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

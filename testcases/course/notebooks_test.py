@@ -1,0 +1,121 @@
+"""Every notebook runs without an error or a warning, and reads well where it is not run: on a code host."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from book.navigation import ANSWER, CHECK, opened_together
+from testcases.course import notebooks
+from testcases.course.kernels import ForkedKernels
+
+PATHS = notebooks.all_notebooks()
+SMOKE = "04_gae"
+ANSWERS = re.compile(r"</summary>(.*?)</details>", re.DOTALL)
+ELSEWHERE = re.compile(r"(printed|shown|stand|see) (above|below)|^\s*(Above|Below)\.", re.IGNORECASE)
+pytestmark = pytest.mark.xdist_group("nbformat")  # one process loads it, which takes three seconds
+EACH = pytest.mark.parametrize("path", PATHS, ids=[path.stem for path in PATHS])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "path", [pytest.param(path, id=path.stem, marks=[pytest.mark.smoke] * (path.stem == SMOKE)) for path in PATHS]
+)
+def test_it_runs_without_error_or_warning(path: Path) -> None:
+    before = path.read_bytes()
+    notebooks.run(path, ForkedKernels)
+    assert path.read_bytes() == before
+
+
+@EACH
+def test_it_is_one_story_of_at_most_26_cells(path: Path) -> None:
+    cells = notebooks.read(path).cells
+    assert len([cell for cell in cells if CHECK not in cell.metadata.get("tags", [])]) <= 26
+
+
+def questions(path: Path) -> list[int]:
+    """The places of the code that answers a question."""
+    cells = notebooks.read(path).cells
+    return [place for place, cell in enumerate(cells) if cell.cell_type == "code" and asks(cells[place - 1])]
+
+
+def asks(cell: dict[str, Any]) -> bool:
+    return cell["cell_type"] == "markdown" and "**Predict.**" in cell["source"]
+
+
+def test_all_questions_are_found() -> None:
+    assert sum(len(questions(path)) for path in PATHS) >= 65
+
+
+@EACH
+def test_what_follows_a_question_does_not_tell_its_answer(path: Path) -> None:
+    """Neither an assertion nor a message of the code; its figure opens with the answer, and a check comes after it."""
+    cells = notebooks.read(path).cells
+    for place in questions(path):
+        code, answer = cells[place], cells[place + 1]
+        assert not re.search(r"^\s*assert ", code.source, re.MULTILINE), f"cell {place}: check it behind the answer"
+        assert answer.source.startswith("<details>"), f"cell {place + 1}: the answer is folded"
+
+
+@EACH
+def test_a_folded_answer_has_an_answer(path: Path) -> None:
+    for cell in notebooks.read(path).cells:
+        for answer in ANSWERS.findall(cell.source):
+            assert len(answer.split()) >= 5
+            assert not ELSEWHERE.search(answer), f"say it here: {answer[:90]!r}"
+
+
+@EACH
+def test_in_the_book_figure_and_answer_open_together(path: Path) -> None:
+    placed = opened_together(notebooks.read(path).cells)
+    for number, cell in enumerate(placed):
+        if asks(cell):
+            summary, code, rest = placed[number + 1 : number + 4]
+            assert ANSWER.fullmatch(summary["source"]) and "</details>" in rest["source"]
+            assert code["outputs"] and "hide-input" in code["metadata"]["tags"]
+    checks = [cell for cell in placed if CHECK in cell["metadata"].get("tags", [])]
+    assert checks and all("remove-cell" in cell["metadata"]["tags"] for cell in checks)
+
+
+@EACH
+def test_it_is_stored_executed_clean_and_small(path: Path) -> None:
+    import nbformat
+
+    notebook = notebooks.read(path)
+    nbformat.validate(notebook)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert any("image/png" in output.get("data", {}) for cell in code for output in cell.outputs), "no figure stored"
+    assert not any(output.output_type == "error" for cell in code for output in cell.outputs)
+    assert notebook == notebooks.stripped(notebooks.read(path)), "run make notebooks"
+    assert path.stat().st_size < 1_000_000
+
+
+@EACH
+def test_its_figures_have_alt_text_and_its_titles_are_asserted(path: Path) -> None:
+    notebook = notebooks.read(path)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    figures = [output for cell in code for output in cell.outputs if "image/png" in output.get("data", {})]
+    described = sum("alt" in output.metadata.get("image/png", {}) for output in figures)
+    prose = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+    assert prose.count("*Figure:") + described >= len(figures), "show(figure, alt): each figure needs its text"
+    assertions = sum(len(re.findall(r"^\s*assert ", cell.source, re.MULTILINE)) for cell in code)
+    assert assertions >= len(figures), "each figure's title is a finding that an assertion checks"
+
+
+@EACH
+def test_a_described_figure_has_little_code_before_it_and_its_answer_is_folded(path: Path) -> None:
+    cells = notebooks.read(path).cells
+    for number, cell in enumerate(cells):
+        if any("alt" in output.get("metadata", {}).get("image/png", {}) for output in cell.get("outputs", [])):
+            lines = [line for line in cell.source.splitlines() if line.strip()]
+            assert len(lines) <= 15, f"cell {number}: move what only draws to notebooks/figures"
+            assert "**Predict.**" in cells[number - 1].source and cells[number + 1].source.startswith("<details>"), (
+                number
+            )
+
+
+@EACH
+def test_no_output_shows_a_path_of_the_machine_it_ran_on(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert str(notebooks.FOLDER.parent) not in text and "/home/" not in text

@@ -1,0 +1,223 @@
+"""Parts of one's own in the trainer: an optimizer, a schedule, normalized scores, rows and conversations, callbacks."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from ppo_by_hand.core.normalization import Scale
+from ppo_by_hand.core.prompts import tokenize
+from ppo_by_hand.core.scoring import make_scorer
+from solutions.lesson04_gae import compute_response_gae
+from solutions.lesson06_kl_rewards import compute_rewards, penalize_missing_stop
+from solutions.lesson07_actor_critic import PolicyAndValue, ValueModel, make_reference
+from solutions.lesson09_ppo_trainer import PPOConfig, PPOTrainer
+from solutions.lesson11_scaling import DistributedPPOTrainer
+from testcases.course import hub
+from testcases.course.memory_test import PROMPTS, TokenSum, small_trainer
+from testcases.harness import named_cases
+from tiny_models.builders import build_causal_lm
+
+
+def trainer_with(kind=PPOTrainer, reward=None, tokenizer=None, settings=None, **parts):
+    plain = small_trainer(**(settings or {}))
+    model = plain.accelerator.unwrap_model(plain.model)
+    return kind(model, reward or TokenSum(), plain.ref_model, plain.config, tokenizer, **parts)
+
+
+def adamw(groups, **more):
+    return torch.optim.AdamW(groups, eps=1e-5, weight_decay=0.0, fused=True, **more)
+
+
+def test_the_same_optimizer_by_hand_is_the_same_run():
+    assert trainer_with().train(PROMPTS) == trainer_with(optimizer=adamw).train(PROMPTS)
+
+
+@pytest.mark.parametrize("kind", [PPOTrainer, DistributedPPOTrainer])
+def test_an_optimizer_of_ones_own_takes_the_steps_at_the_rates_of_the_run(kind, tmp_path):
+    """Weight decay for matrices alone, in groups of its own; the critic's rate is the config's."""
+    made = []
+
+    def optimizer(groups):
+        split = []
+        for group in groups:
+            for is_matrix in (True, False):
+                some = [weight for weight in group["params"] if (weight.dim() > 1) == is_matrix]
+                split.append({**group, "params": some, "weight_decay": 0.1 * is_matrix})
+        made.append(torch.optim.SGD(split, momentum=0.9))
+        return made[0]
+
+    settings = {"critic_learning_rate": 0.5, "learning_rate": 0.1, "num_updates": 2}
+    run = trainer_with(kind, settings=settings, optimizer=optimizer, schedule=lambda done: (1.0, 0.25)[done])
+    history = run.train(PROMPTS)
+    assert [metrics["learning_rate"] for metrics in history] == [0.1, 0.025]
+    assert [group["lr"] for group in made[0].param_groups] == [0.025, 0.025, 0.125, 0.125]
+    assert [group["weight_decay"] for group in made[0].param_groups] == [0.1, 0.0] * 2
+    assert all("momentum_buffer" in state for state in made[0].state.values())
+    run.save_checkpoint(tmp_path)
+    again = trainer_with(kind, settings=settings, optimizer=lambda groups: made.clear() or optimizer(groups))
+    again.load_checkpoint(tmp_path)
+    assert str(again.optimizer.state_dict()) == str(run.optimizer.state_dict())
+
+
+@named_cases(
+    "parts, sentence",
+    {
+        "an-optimizer": ({"optimizer": adamw([torch.nn.Parameter(torch.ones(1))])}, "a function that makes one"),
+        "a-class": ({"optimizer": torch.optim.AdamW}, "a function that makes one of parameter groups"),
+        "nothing": ({"optimizer": lambda groups: None}, "got NoneType"),
+        "a-part": ({"optimizer": lambda groups: adamw(groups[0]["params"][:2])}, "got one of 2; split a group"),
+        "no-part": ({"optimizer": lambda groups: adamw(groups[0]["params"])}, "each group with the part"),
+    },
+)
+def test_another_optimizer_is_refused(parts, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        trainer_with(**parts)
+
+
+def test_a_schedule_gives_numbers_of_at_least_0():
+    for wrong in (None, -1.0):
+        with pytest.raises(ValueError, match=r"expected schedule\(0\)"):
+            trainer_with(schedule=lambda done, wrong=wrong: wrong).train(PROMPTS)
+
+
+NORMAL = {"normalize_score": "first", "missing_stop_penalty": 0.5, "num_updates": 3, "clip_score": 1.5}
+
+
+def test_normalized_scores_by_hand():
+    run = small_trainer(**NORMAL)
+    found = run._collect(PROMPTS)
+    mean, std = found.scores.mean().item(), found.scores.std(correction=0).item()
+    scores = penalize_missing_stop((found.scores - mean) / std, found.responses, (1, 2), 0.5)
+    rewards = compute_rewards(scores, found.log_probs, found.ref_log_probs, found.mask, run.kl_controller.value, 1.5)
+    advantages, returns = compute_response_gae(rewards, found.values, found.mask, 1.0, 0.95)
+    for one, other in ((found.rewards, rewards), (found.advantages, advantages), (found.returns, returns)):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
+    assert run._rollout_metrics(found)["score_clip_fraction"] == (scores.abs() > 1.5).double().mean().item()
+    assert run._rollout_metrics(found)["score"] == mean, "the metric stays in the reward's own unit"
+    assert Scale(3.0, 0.0)(torch.tensor([3.0, 4.0])).tolist() == [0.0, 1.0], "equal scores have no scale"
+
+
+@pytest.mark.parametrize("kind", [PPOTrainer, DistributedPPOTrainer])
+def test_normalized_scores_do_not_depend_on_the_scale_of_the_reward(kind):
+    class Scaled(TokenSum):
+        def forward(self, input_ids, attention_mask):
+            return 1000.0 * super().forward(input_ids, attention_mask) - 7.0
+
+    one, other = (trainer_with(kind, reward(), settings=NORMAL) for reward in (TokenSum, Scaled))
+    one.train(PROMPTS), other.train(PROMPTS)
+    for weight, same in zip(one.policy.parameters(), other.policy.parameters(), strict=True):
+        torch.testing.assert_close(weight, same, rtol=0, atol=1e-6)
+    assert other.history[0]["score"] == pytest.approx(1000.0 * one.history[0]["score"] - 7.0)
+
+
+def test_a_resumed_run_has_the_scale_of_its_first_rollout(tmp_path):
+    whole, begun, again = (small_trainer(**NORMAL) for _ in range(3))
+    whole.train(PROMPTS)
+    begun.train(PROMPTS, lambda run: run.save_checkpoint(tmp_path) if run.updates_done == 2 else None)
+    again.load_checkpoint(tmp_path)
+    again.train(PROMPTS)
+    assert again.history == whole.history
+    with pytest.raises(ValueError, match="normalize_score None here|normalize_score 'first' in"):
+        small_trainer(**NORMAL | {"normalize_score": None}).load_checkpoint(tmp_path)
+    with pytest.raises(ValueError, match='expected normalize_score to be "first" or None'):
+        small_trainer(normalize_score="running")
+
+
+SEEN: list[tuple] = []
+
+
+def counts(prompts, responses, answer):
+    SEEN.append((prompts, answer))
+    return [float(len(text)) for text in responses]
+
+
+def language_run(reward, words, **settings) -> PPOTrainer:
+    vocabulary = len(words)
+    policy = build_causal_lm("gpt2", vocabulary, **SMALL)
+    model = PolicyAndValue(policy, ValueModel(make_reference(policy).base_model.requires_grad_(True)))
+    options = hub.TINY | {"num_updates": 1} | settings
+    config = PPOConfig(stop_token_ids=(1,), pad_token_id=0, **options)
+    return PPOTrainer(model, reward, make_reference(policy), config, words)
+
+
+TALK = [{"role": "user", "content": "where"}]
+
+
+def test_rows_and_conversations_are_prompts_as_in_the_command():
+    words = hub.tokenizer(chat=True)
+    rows = [{"prompt": "dog", "answer": 1}, {"prompt": TALK, "answer": 2}, {"input_ids": [9, 10], "answer": 3}]
+    ids = tokenize([*rows, TALK, "dog", [9, 10]], words)
+    said = [words.decode(one) for one in ids]
+    assert said[:2] == ["<|user|>dog<|end|><|assistant|>", "<|user|>where<|end|><|assistant|>"]
+    assert said[3] == said[1] and said[4] == "dog" and ids[2] == ids[5] == [9, 10]
+    SEEN.clear()
+    run = language_run(counts, words, batch_size=3)
+    run.train(rows)
+    found = dict(zip(*SEEN[0], strict=True))
+    assert found == {"dog": 1, "where": 2, words.decode([9, 10]): 3}
+    assert rows[0] == {"prompt": "dog", "answer": 1}, "the user's rows are left as they are"
+
+
+@named_cases(
+    "rows, sentence",
+    {
+        "no-prompt": ([{"text": "a"}] * 2, "rename the column with the prompt to prompt, or that with its"),
+        "no-column": (
+            [{"prompt": "a"}, {"prompt": "b"}],
+            "to have the column 'answer', which the reward function counts",
+        ),
+        "assistant": ([[{"role": "assistant", "content": "a"}]] * 2, "got one of the assistant"),
+        "two-answers": ([{"prompt": "a", "answer": 1}, {"prompt": "a", "answer": 2}], "two different rows for"),
+        "empty": ([{"prompt": " "}] * 2, "expected prompt 0 to be JSON like"),
+    },
+)
+def test_rows_that_are_none_are_refused(rows, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        language_run(counts, hub.tokenizer(chat=True)).train(rows)
+
+
+def test_a_reward_function_of_other_arguments_is_refused_by_name():
+    def one_argument(responses):
+        return [0.0] * len(responses)
+
+    with pytest.raises(
+        ValueError, match=r"of \(prompts, responses\), two lists of texts, got one_argument\(responses\)"
+    ):
+        make_scorer(one_argument, hub.tokenizer())
+    assert make_scorer(max, hub.tokenizer()), "written in C: it cannot be asked"
+
+
+SMALL = {"n_layer": 1, "n_embd": 16, "n_head": 2, "eos_token_id": 1, "pad_token_id": 0, "seed": 1}
+
+
+def test_a_critic_starts_from_a_classifier_as_a_copy():
+    from transformers import AutoModelForSequenceClassification
+
+    for family in ("gpt2", "llama"):
+        config = build_causal_lm(family, 12, **SMALL).config
+        config.num_labels = 1
+        classifier = AutoModelForSequenceClassification.from_config(config).requires_grad_(False)
+        critic = ValueModel.from_classifier(classifier)
+        ids = torch.tensor([[5, 6, 7]])
+        score = classifier(input_ids=ids, attention_mask=torch.ones_like(ids)).logits[0, 0]
+        torch.testing.assert_close(critic(ids, torch.ones_like(ids).bool())[0, -1], score)
+        own = {weight.data_ptr() for weight in classifier.parameters()}
+        assert all(weight.requires_grad and weight.data_ptr() not in own for weight in critic.parameters())
+        plain = small_trainer()
+        with pytest.raises(ValueError, match=r"call ValueModel\.from_classifier\(model\)"):
+            PPOTrainer(PolicyAndValue(plain.policy, classifier), TokenSum(), plain.ref_model, plain.config)
+    with pytest.raises(ValueError, match="expected a sequence classifier whose head is one linear layer"):
+        ValueModel.from_classifier(small_trainer().policy)
+
+
+def test_several_functions_are_called_after_each_update():
+    calls: list[tuple[str, int]] = []
+    run = small_trainer()
+    run.train(PROMPTS, [lambda one: calls.append(("a", one.updates_done)), lambda one: calls.append(("b", 0))])
+    assert calls[:2] == [("a", 1), ("b", 0)] and len(calls) == 2 * run.updates_done
+    with pytest.raises(
+        ValueError, match="expected on_update to be a function of the trainer, or a list of them, got 5"
+    ):
+        small_trainer().train(PROMPTS, [5])
+    assert replace(run.config) == run.config

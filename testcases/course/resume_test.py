@@ -1,0 +1,337 @@
+"""Interrupted runs: killed at any update and resumed they equal the undisturbed run, bit for bit; a file that was cut
+off, a full disk and another run's checkpoint are each one clear sentence."""
+
+import json
+import random
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy
+import pytest
+import torch
+
+from ppo_by_hand.core.checkpoints import CHECKPOINT_FILE
+from solutions.lesson07_actor_critic import PolicyAndValue, ValueModel, make_reference
+from solutions.lesson09_ppo_trainer import CheckpointFolder, DivergedError, PPOConfig, PPOTrainer
+from testcases.course.memory_test import PROMPTS, small_policy
+from testcases.course.scaling_run import Numbers
+from testcases.harness import named_cases
+from testcases.harness.catalog import ROOT
+
+UPDATES = 5
+FROZEN = Path(__file__).with_name("frozen_run")
+"""A checkpoint after 2 of 5 updates, and the metrics of all 5, as the code of 23 November 2026 wrote them."""
+
+
+class Killed(BaseException):
+    """Ends a run where it stands; nothing catches it."""
+
+
+def moody_reward(prompts: list[str], responses: list[str]) -> list[float]:
+    """Draws from every source of random numbers that a user's function may use."""
+    noise = random.random() + numpy.random.rand() + torch.rand(()).item()
+    return [noise + len(response) / 10 for response in responses]
+
+
+def trainer(log_dir: Path | None = None, **settings) -> PPOTrainer:
+    policy = small_policy()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        critic = ValueModel(make_reference(policy).base_model.requires_grad_(True))
+    options = {"num_updates": UPDATES, "batch_size": 4, "max_new_tokens": 5, "num_minibatches": 2, "num_epochs": 2}
+    options |= {"kl_target": 0.5, "kl_horizon": 20, "missing_stop_penalty": 0.0, **settings}
+    config = PPOConfig(
+        stop_token_ids=(1, 2), pad_token_id=0, log_dir=None if log_dir is None else str(log_dir), **options
+    )
+    return PPOTrainer(PolicyAndValue(policy, critic), moody_reward, make_reference(policy), config, Numbers())
+
+
+def seed_everything(seed: int) -> None:
+    random.seed(seed)
+    numpy.random.seed(seed)
+    torch.manual_seed(seed)
+
+
+@pytest.fixture(scope="module")
+def undisturbed() -> PPOTrainer:
+    seed_everything(3)
+    run = trainer()
+    run.train(PROMPTS)
+    return run
+
+
+def same_state(first: PPOTrainer, second: PPOTrainer) -> bool:
+    one, other = first._state(), second._state()
+    tensors = all(torch.equal(one["model"][name], other["model"][name]) for name in one["model"])
+    moments = str(one["optimizer"]) == str(other["optimizer"])
+    generators = all(str(one["generators"][name]) == str(other["generators"][name]) for name in one["generators"])
+    rest = all(one[name] == other[name] for name in ("kl_coef", "prompts_waiting", "updates_done", "history"))
+    return tensors and moments and generators and rest
+
+
+def killed_after(updates: int, folder: CheckpointFolder, **settings) -> None:
+    """A run that dies after so many updates, when its checkpoint (if one was due) is written."""
+    seed_everything(3)
+
+    def on_update(run: PPOTrainer) -> None:
+        folder.save(run)
+        if run.updates_done == updates:
+            raise Killed
+
+    with pytest.raises(Killed):
+        trainer(**settings).train(PROMPTS, on_update)
+
+
+def resumed(folder: CheckpointFolder, **settings) -> PPOTrainer:
+    seed_everything(99)
+    run = trainer(**settings)
+    start = folder.newest(lambda line: None)
+    if start is None:
+        seed_everything(3)
+    else:
+        run.load_checkpoint(start)
+    run.train(PROMPTS, folder.save)
+    return run
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("updates", range(1, UPDATES + 1))
+def test_a_run_killed_at_any_update_and_resumed_equals_the_undisturbed_one(updates, tmp_path, undisturbed):
+    folder = CheckpointFolder(tmp_path, every=2)
+    killed_after(updates, folder)
+    assert same_state(resumed(folder), undisturbed)
+
+
+def test_a_checkpoint_of_an_older_version_resumes_bit_for_bit(tmp_path):
+    """Rewards whitened over chunks, and a clip of two sides: what the code around the updates does may be rewritten."""
+    seed_everything(99)
+    run = trainer(whiten_rewards=True, micro_rollout_batch_size=3, clip_epsilon=(0.2, 0.28))
+    run.load_checkpoint(FROZEN)
+    run.save_checkpoint(tmp_path)
+    kept, again = (torch.load(folder / CHECKPOINT_FILE, weights_only=True) for folder in (FROZEN, tmp_path))
+    assert all(str(kept[name]) == str(again[name]) for name in kept.keys() - {"config"})  # it may have new settings
+    assert all(torch.equal(kept["model"][name], again["model"][name]) for name in kept["model"])
+    run.train(PROMPTS)
+    recorded = json.loads((FROZEN / "history.json").read_text("utf-8"))
+    # Another processor may add in another order: only there the last digits differ.
+    assert run.history == [pytest.approx(metrics, rel=1e-4, abs=1e-6) for metrics in recorded]
+
+
+def test_a_run_killed_twice_equals_the_undisturbed_one(tmp_path, undisturbed):
+    folder = CheckpointFolder(tmp_path, every=1)
+    killed_after(2, folder)
+    seed_everything(50)
+    second = trainer()
+    second.load_checkpoint(folder.newest(print))
+    with pytest.raises(Killed):
+        second.train(PROMPTS, lambda run: folder.save(run) if run.updates_done < 4 else kill())
+    assert same_state(resumed(folder), undisturbed)
+
+
+def kill() -> None:
+    raise Killed
+
+
+def test_the_oldest_checkpoints_are_removed_and_the_last_update_is_saved(tmp_path):
+    trainer().train(PROMPTS, CheckpointFolder(tmp_path, every=2, keep=2).save)
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["update-000004", "update-000005"]
+
+
+# A process that dies by SIGKILL in the middle of writing its second checkpoint.
+KILLED_WHILE_WRITING = """
+import os, signal, sys
+from pathlib import Path
+import torch
+from solutions.lesson09_ppo_trainer import CheckpointFolder
+from testcases.course import resume_test
+
+whole, written = torch.save, []
+def save(state, file):
+    whole(state, file)
+    if len(written) == 1:
+        Path(file).write_bytes(Path(file).read_bytes()[:1000])
+        os.kill(os.getpid(), signal.SIGKILL)
+    written.append(file)
+torch.save = save
+resume_test.seed_everything(3)
+resume_test.trainer().train(resume_test.PROMPTS, CheckpointFolder(Path(sys.argv[1]), every=2).save)
+"""
+
+
+@pytest.mark.slow
+def test_a_process_killed_while_it_writes_leaves_the_checkpoint_before(tmp_path, undisturbed):
+    command = [sys.executable, "-c", KILLED_WHILE_WRITING, str(tmp_path)]
+    dead = subprocess.run(command, cwd=ROOT, capture_output=True)
+    assert dead.returncode == -signal.SIGKILL, dead.stderr.decode()
+    assert (tmp_path / "update-000004" / f"{CHECKPOINT_FILE}.unfinished").is_file()
+    folder = CheckpointFolder(tmp_path, every=2)
+    assert folder.newest(print).name == "update-000002"
+    assert same_state(resumed(folder), undisturbed)
+
+
+@pytest.fixture(scope="module")
+def two_checkpoints(tmp_path_factory) -> Path:
+    """After 2 and after 4 updates."""
+    path = tmp_path_factory.mktemp("run")
+    killed_after(4, CheckpointFolder(path, every=2))
+    return path
+
+
+@pytest.fixture
+def copied(two_checkpoints, tmp_path) -> Path:
+    return Path(shutil.copytree(two_checkpoints, tmp_path / "run"))
+
+
+def damage(file: Path, how: str) -> None:
+    content = bytearray(file.read_bytes())
+    middle = len(content) // 2
+    if how == "a flipped bit":
+        content[middle] ^= 1
+    file.write_bytes({"empty": b"", "cut off": content[:middle], "text": b"no checkpoint"}.get(how, content))
+
+
+@pytest.mark.parametrize("how", ["empty", "cut off", "text", "a flipped bit"])
+def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(how, copied, undisturbed):
+    damage(copied / "update-000004" / CHECKPOINT_FILE, how)
+    said: list[str] = []
+    assert CheckpointFolder(copied).newest(said.append).name == "update-000002"
+    assert said == [f"passed over {copied / 'update-000004'}: it was cut off or damaged"]
+    with pytest.raises(ValueError, match="expected a whole checkpoint, got .*cut off or damaged; take an older one"):
+        trainer().load_checkpoint(copied / "update-000004")
+
+
+def test_damaged_checkpoints_only_are_an_error_not_a_new_run(copied):
+    for file in copied.rglob(CHECKPOINT_FILE):
+        damage(file, "cut off")
+    with pytest.raises(ValueError, match="expected a whole checkpoint in .*, got 2 that are damaged"):
+        CheckpointFolder(copied).newest(lambda line: None)
+
+
+@named_cases(
+    "change, sentence",
+    {
+        "another-version": ({"version": 0}, "expected a checkpoint of version 1, got version 0"),
+        "no-version": ({"version": None}, "expected a checkpoint of version 1, got version None"),
+        "missing-parts": ({"optimizer": None, "history": None}, "got none of history, optimizer in"),
+        "something-else": ([], "expected a checkpoint written by save_checkpoint, got .* of something else"),
+    },
+)
+def test_a_checkpoint_of_another_kind_is_one_sentence(change, sentence, copied):
+    file = copied / "update-000004" / CHECKPOINT_FILE
+    state = torch.load(file, weights_only=True)
+    state = {name: value for name, value in (state | dict(change)).items() if value is not None}
+    torch.save(state if change else [1], file)
+    with pytest.raises(ValueError, match=sentence):
+        trainer().load_checkpoint(file.parent)
+
+
+def test_a_folder_of_checkpoints_may_be_a_name_and_keeps_one_at_least():
+    assert CheckpointFolder("a").directory == Path("a")
+    for settings in ({"every": 0}, {"keep": 0}):
+        with pytest.raises(ValueError, match=r"in \[1, infinity\), got 0"):
+            CheckpointFolder("a", **settings)
+
+
+def test_a_checkpoint_of_other_settings_names_the_setting(copied):
+    with pytest.raises(ValueError, match="got batch_size 4 in .* and 8 here; only log_dir, num_updates, micro_rollout"):
+        trainer(batch_size=8).load_checkpoint(copied / "update-000004")
+
+
+def test_a_finished_run_may_have_more_updates_but_not_fewer(tmp_path):
+    """At a constant learning rate it is the longer run; another schedule is stretched from then on."""
+    longer = {"num_updates": 4, "scheduler": "constant"}
+    seed_everything(3)
+    whole = trainer(**longer)
+    whole.train(PROMPTS)
+    seed_everything(3)
+    folder = CheckpointFolder(tmp_path, every=5)
+    trainer(**longer | {"num_updates": 2}).train(PROMPTS, folder.save)
+    assert same_state(resumed(folder, **longer), whole)
+    with pytest.raises(
+        ValueError, match="expected num_updates to be at least the 4 that the run in .* got 3; raise it"
+    ):
+        trainer(**longer | {"num_updates": 3}).load_checkpoint(folder.newest(print))
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a file that is always full")
+def test_a_full_disk_leaves_the_last_good_checkpoint(tmp_path, undisturbed):
+    folder = CheckpointFolder(tmp_path, every=2)
+    full = tmp_path / "update-000004" / f"{CHECKPOINT_FILE}.unfinished"
+    full.parent.mkdir()
+    full.symlink_to("/dev/full")
+    seed_everything(3)
+    with pytest.raises(OSError, match="expected room for a checkpoint in .*update-000004, got: "):
+        trainer().train(PROMPTS, folder.save)
+    assert [one.name for one in tmp_path.iterdir()] == ["update-000002"]
+    assert same_state(resumed(folder), undisturbed)
+
+
+def test_a_folder_with_the_checkpoints_of_another_run_is_refused(tmp_path):
+    folder = CheckpointFolder(tmp_path, every=2)
+    trainer().train(PROMPTS, folder.save)
+    (tmp_path / "update-mine").mkdir()
+    (tmp_path / "update-mine" / CHECKPOINT_FILE).write_text("of the user")
+    before = {file: file.read_bytes() for file in tmp_path.rglob("*.pt")}
+    with pytest.raises(
+        ValueError, match="expected a folder for the checkpoints of this run, .* got .*update-000004 of"
+    ):
+        trainer(seed=1).train(PROMPTS, folder.save)
+    assert before == {file: file.read_bytes() for file in tmp_path.rglob("*.pt")}
+    assert folder.newest(print).name == "update-000005"
+
+
+@pytest.mark.parametrize("updates, every", [(2, 2), (1, 5)])
+def test_a_lone_checkpoint_of_another_run_with_the_number_of_a_new_ones_is_kept(updates, every, tmp_path):
+    """The first that this run would write, or one that it would remove later."""
+    folder = CheckpointFolder(tmp_path, every=every, keep=1)
+    trainer(num_updates=updates).train(PROMPTS, folder.save)
+    (tmp_path / "notes.txt").write_text("of the user")
+    before = {file: file.read_bytes() for file in tmp_path.rglob("*.*")}
+    with pytest.raises(ValueError, match=f"got .*update-00000{updates} of another; load_checkpoint"):
+        trainer(seed=1).train(PROMPTS, folder.save)
+    assert before == {file: file.read_bytes() for file in tmp_path.rglob("*.*")}
+    run = resumed(folder, num_updates=UPDATES)
+    assert run.updates_done == UPDATES and [one.name for one in tmp_path.glob("update-*")] == ["update-000005"]
+
+
+def test_the_metrics_of_another_run_are_kept(tmp_path):
+    for seed in range(2):
+        trainer(tmp_path, seed=seed).train(PROMPTS)
+    first, second = (
+        json.loads((tmp_path / name).read_text().splitlines()[0]) for name in ("metrics-1.jsonl", "metrics.jsonl")
+    )
+    assert first["score"] != second["score"] and first["update"] == second["update"] == 1
+
+
+def test_a_line_that_somebody_has_added_to_the_metrics_is_kept(tmp_path):
+    folder = CheckpointFolder(tmp_path / "checkpoints", every=2)
+    killed_after(3, folder, log_dir=tmp_path / "log")
+    file = tmp_path / "log" / "metrics.jsonl"
+    before = file.read_text() + "from here on with the new data\n"
+    file.write_text(before)
+    assert resumed(folder, log_dir=tmp_path / "log").updates_done == len(file.read_text().splitlines()) == UPDATES
+    assert (tmp_path / "log" / "metrics-1.jsonl").read_text() == before
+
+
+def test_weights_of_nan_are_not_saved_as_a_place_to_go_on_from(tmp_path):
+    folder = CheckpointFolder(tmp_path, every=2)
+
+    def spoil_the_fourth(run: PPOTrainer) -> None:
+        if run.updates_done == 4:
+            next(run.policy.parameters()).data[0, 0] = float("nan")
+        folder.save(run)
+
+    with pytest.raises(DivergedError, match="stopped at update 4: a weight is NaN or infinite"):
+        trainer().train(PROMPTS, spoil_the_fourth)
+    assert [one.name for one in tmp_path.iterdir()] == ["update-000002"]
+
+
+def test_the_metrics_file_of_a_resumed_run_has_each_update_once(tmp_path):
+    folder, log = CheckpointFolder(tmp_path / "checkpoints", every=2), tmp_path / "log"
+    killed_after(3, folder, log_dir=log)
+    run = resumed(folder, log_dir=log)
+    lines = [json.loads(line) for line in (log / "metrics.jsonl").read_text().splitlines()]
+    assert lines == [{"update": number, **metrics} for number, metrics in enumerate(run.history, start=1)]

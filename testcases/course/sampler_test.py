@@ -1,0 +1,202 @@
+"""Anything with the arguments and the answer of `generate` may sample the responses: a scripted one here."""
+
+import re
+from dataclasses import replace
+
+import pytest
+import torch
+
+from solutions.lesson01_masked_sequences import masked_whiten
+from solutions.lesson08_rollout import Generation, generate
+from solutions.lesson09_ppo_trainer import PPOTrainer
+from solutions.lesson11_scaling import DistributedPPOTrainer
+from solutions.lesson13_after_ppo import truncated_importance_weights
+from testcases.course.memory_test import PROMPTS, TokenSum, small_trainer
+from testcases.harness.catalog import ROOT
+
+OF_SAMPLERS = ("recompute_log_probs", "importance_cap")  # which a trainer without one refuses
+LOG_PROBS = [[-0.5, -1.0, -1.5], [-2.0, -2.5, torch.nan]]
+
+
+class Scripted:
+    """Says 7 8 1 to the first prompt of a call, 9 1 to the second, and so on in turn."""
+
+    def __init__(self) -> None:
+        self.calls: list[dict] = []
+
+    def __call__(self, policy, input_ids, attention_mask, **options) -> Generation:
+        self.calls.append({"policy": policy, "ids": input_ids, "visible": attention_mask, **options})
+        rows = [(number % 2) for number in range(len(input_ids))]
+        responses = torch.tensor([[7, 8, 1], [9, 1, 0]])[rows]
+        mask = torch.tensor([[True, True, True], [True, True, False]])[rows]
+        return Generation(responses, torch.tensor(LOG_PROBS, dtype=torch.float64)[rows], mask)
+
+
+def trainer_with(sampler, kind=PPOTrainer, **settings):
+    plain = small_trainer(**{name: settings[name] for name in settings if name not in OF_SAMPLERS})
+    plain.config = replace(plain.config, **settings)
+    model = plain.accelerator.unwrap_model(plain.model)
+    return kind(model, TokenSum(), plain.ref_model, plain.config, sampler=sampler)
+
+
+@pytest.mark.parametrize("kind", [PPOTrainer, DistributedPPOTrainer])
+def test_a_run_is_made_from_what_the_sampler_says(kind):
+    scripted = Scripted()
+    trainer = trainer_with(scripted, kind, micro_rollout_batch_size=2, temperature=0.7)
+    experience = trainer._collect(PROMPTS)
+    assert experience.responses.tolist() == [[7, 8, 1], [9, 1, 0], [7, 8, 1], [9, 1, 0], [7, 8, 1]]
+    assert experience.log_probs[experience.mask].tolist() == [*LOG_PROBS[0], *LOG_PROBS[1][:2]] * 2 + LOG_PROBS[0]
+    assert not experience.log_probs[~experience.mask].any()
+    first, second, third = scripted.calls
+    assert first["ids"].tolist() == [[5, 6, 7], [0, 8, 9]] and first["visible"].tolist()[1] == [False, True, True]
+    assert len(second["ids"]) == 2 and len(third["ids"]) == 1
+    expected = {"max_new_tokens": 6, "stop_token_ids": (1, 2), "pad_token_id": 0, "temperature": 0.7}
+    assert {name: first[name] for name in expected} == expected
+    assert first["generator"] is trainer.sampling and first["policy"] is trainer.policy
+    weights = [weight.detach().clone() for weight in trainer.policy.parameters()]
+    history = trainer.train(PROMPTS)
+    assert history[0]["response_length"] == pytest.approx((3 * 3 + 2 * 2) / 5)
+    assert any(not torch.equal(one, two) for one, two in zip(weights, trainer.policy.parameters(), strict=True))
+    assert scripted.calls[-1]["policy"] is trainer.policy, "it samples from the weights as they are now"
+
+
+@pytest.mark.parametrize("name", ["by_transformers", pytest.param("by_continuous_batching", marks=pytest.mark.slow)])
+def test_a_sampler_of_the_page_samples_what_is_trained(name):
+    page = (ROOT / "book/pages/generation.md").read_text("utf-8")
+    (code,) = (block for block in re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL) if f"def {name}" in block)
+    names: dict = {}
+    exec(code, names)
+    trainer = trainer_with(names[name], temperature=0.7)
+    history = trainer.train(PROMPTS)
+    assert [metrics["first_ratio_max"] for metrics in history] == pytest.approx([1.0, 1.0], abs=1e-6)
+    assert abs(history[0]["kl"]) < 1e-5 < abs(history[1]["kl"])
+
+
+def test_the_answer_of_an_engine_is_lists():
+    made = Generation.from_lists([[7, 8, 1], [9, 1]], [[-0.5, -1.0, -1.5], [-2.0, -2.5]], pad_token_id=0)
+    assert made.responses.tolist() == [[7, 8, 1], [9, 1, 0]] and made.mask.tolist()[1] == [True, True, False]
+    assert made.log_probs.tolist() == [[-0.5, -1.0, -1.5], [-2.0, -2.5, 0.0]]
+    assert Generation.from_lists([[7]], None, 0).log_probs.isnan().all()
+    for tokens, log_probs, sentence in (
+        ([[7], []], None, "expected a token in each response, got lengths \\[1, 0\\]"),
+        ([], [], "expected a token in each response"),
+        ([[7, 8]], [[-1.0]], "expected a log-probability for each token, got \\[1\\] for responses of \\[2\\]"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            Generation.from_lists(tokens, log_probs, 0)
+
+
+@pytest.mark.parametrize("answer", [[[5]], ([[5]], [[-1.0]]), None], ids=["a-list", "two-lists", "nothing"])
+def test_an_answer_that_is_no_generation_is_one_sentence(answer):
+    with pytest.raises(ValueError, match="expected the sampler to return Generation.* three tensors, got"):
+        trainer_with(lambda *args, **options: answer)._collect(PROMPTS)
+
+
+def rounding(share: float, cold: float = 1.0):
+    """generate, whose log-probabilities are rounded by this share, or which samples at another temperature."""
+
+    def sampler(policy, *prompts, temperature, generator, **options):
+        found = generate(policy, *prompts, temperature=temperature * cold, generator=generator, **options)
+        noise = torch.randn(found.mask.shape, generator=torch.Generator().manual_seed(int(found.responses.sum())))
+        noisy = found.log_probs + share * noise.double()
+        return found._replace(log_probs=noisy.masked_fill(~found.mask, 0.0).clamp(max=0.0))
+
+    return sampler
+
+
+LARGER = {"batch_size": 40, "num_updates": 1, "num_epochs": 1, "num_minibatches": 1}
+
+
+def said(sampler, capsys, **settings) -> str:
+    trainer_with(sampler, **LARGER, **settings).train(PROMPTS)
+    return "\n".join(line for line in capsys.readouterr().err.splitlines() if "sampl" in line or "reference" in line)
+
+
+def test_the_checks_allow_for_the_rounding_of_an_engine_and_not_for_another_policy(capsys):
+    for settings in ({}, {"recompute_log_probs": True}):
+        assert said(rounding(0.05), capsys, **settings) == ""
+    assert "the sampler is 0." in said(rounding(0.3), capsys, recompute_log_probs=True)
+    assert "sampling and training disagree" in said(rounding(0.3), capsys)
+
+
+def test_recomputed_log_probs_are_those_of_the_policy_in_training():
+    exact, noisy = trainer_with(generate, **LARGER), trainer_with(rounding(0.05), **LARGER, recompute_log_probs=True)
+    one, other = exact._collect(PROMPTS * 8), noisy._collect(PROMPTS * 8)
+    torch.testing.assert_close(one.log_probs, other.log_probs, rtol=0, atol=1e-12)
+    torch.testing.assert_close(one.advantages, other.advantages, rtol=0, atol=1e-12)
+    metrics = noisy._rollout_metrics(other)
+    assert 0.0005 < metrics["sampler_kl"] < 0.003 and 1.05 < metrics["sampler_ratio_max"] < 1.5
+    assert exact._rollout_metrics(one)["own_sampler"] == 1.0 and "own_sampler" not in metrics
+
+
+@pytest.mark.parametrize("kind", [PPOTrainer, DistributedPPOTrainer])
+def test_each_token_counts_with_its_truncated_importance_weight(kind):
+    """By hand: the gradient of the policy loss is the one of weighted advantages, whitened before."""
+    settings = LARGER | {"recompute_log_probs": True, "importance_cap": 1.02, "batch_size": 5, "value_coef": 0.0}
+    run = trainer_with(rounding(0.05), kind, **settings)
+    seen = []
+    step = run.optimiser_step
+    run.optimiser_step = lambda minibatch: seen.append(minibatch) or step(minibatch)
+    collected = []
+    collect = run._collect
+    run._collect = lambda prompts: collected.append(collect(prompts)) or collected[0]
+    run.train(PROMPTS)
+    (rollout,), (minibatch,) = collected, seen
+    theirs = run.sampler_gap.log_probs
+    weights = truncated_importance_weights(rollout.log_probs, theirs, rollout.mask, 1.02)
+    assert torch.equal(weights, run.sampler_gap.weights) and 0.9 < weights[rollout.mask].min() < 1.0 < weights.max()
+    expected = masked_whiten(rollout.advantages, rollout.mask) * weights
+    order = [rollout.input_ids.tolist().index(row) for row in padded(minibatch, rollout)]
+    width = minibatch.mask.shape[1]
+    torch.testing.assert_close(minibatch.advantages, expected[order][:, :width], rtol=0, atol=1e-12)
+
+
+def padded(part, whole) -> list[list[int]]:
+    left = whole.prompt_length - part.prompt_length
+    right = whole.mask.shape[1] - part.mask.shape[1]
+    return torch.nn.functional.pad(part.input_ids, (left, right)).tolist()
+
+
+def test_an_engine_without_log_probs_needs_them_recomputed():
+    def silent(policy, *prompts, **options):
+        found = generate(policy, *prompts, **options)
+        tokens = [row[real].tolist() for row, real in zip(found.responses, found.mask, strict=True)]
+        return Generation.from_lists(tokens, None, options["pad_token_id"])
+
+    run = trainer_with(silent, recompute_log_probs=True)
+    history = run.train(PROMPTS)
+    assert "sampler_kl" not in history[0] and history[0]["first_ratio_max"] == pytest.approx(1.0)
+    with pytest.raises(ValueError, match="with recompute_log_probs it need give none"):
+        trainer_with(silent).train(PROMPTS)
+    with pytest.raises(ValueError, match="expected log-probabilities from the sampler with importance_cap, got none"):
+        trainer_with(silent, recompute_log_probs=True, importance_cap=2.0).train(PROMPTS)
+    with pytest.raises(ValueError, match="expected recompute_log_probs with importance_cap, got False"):
+        trainer_with(silent, importance_cap=2.0)
+    with pytest.raises(ValueError, match="expected a sampler with recompute_log_probs, got none"):
+        small_trainer(recompute_log_probs=True)
+
+
+@pytest.mark.parametrize(
+    "change, sentence",
+    [
+        ({"mask": torch.tensor([[True, False, True]] * 5)}, "a real token after a masked one"),
+        ({"mask": torch.zeros(5, 3, dtype=torch.bool)}, "at least one True in mask"),
+        ({"mask": torch.ones(5, 3)}, "expected a bool mask"),
+        ({"log_probs": torch.full((5, 3), torch.nan)}, "expected finite log-probabilities from the sampler"),
+        ({"log_probs": torch.ones(5, 3)}, "at most 0"),
+        ({"responses": torch.ones(4, 3, dtype=torch.int64)}, "each letter one size"),
+        ({name: torch.ones(4, 3, dtype=torch.int64) for name in ("responses", "log_probs", "mask")}, "each letter one"),
+        (
+            {"responses": torch.ones(5, 3)},
+            r"expected token ids \(int64\) as responses from the sampler, got torch.float",
+        ),
+        ({"responses": [[5]] * 5}, r"three tensors, got \(list, Tensor, Tensor\); make one of lists with Generation"),
+        ({"responses": torch.full((5, 3), 12)}, r"expected token ids in \[0, 12\), .* got 12 to 12"),
+        ({name: torch.ones(5, 7).long() for name in ("responses", "log_probs")}, "each letter one size"),
+        ({}, r"expected nothing after a stop token of the run \(1, 2\)"),
+    ],
+)
+def test_a_sampler_that_answers_otherwise_is_one_sentence(change, sentence):
+    good = Generation(torch.ones(5, 3, dtype=torch.int64), -torch.ones(5, 3), torch.ones(5, 3, dtype=torch.bool))
+    with pytest.raises(ValueError, match=sentence):
+        trainer_with(lambda *args, **options: good._replace(**change))._collect(PROMPTS)

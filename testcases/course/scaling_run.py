@@ -1,0 +1,219 @@
+"""What scaling_test.py starts in several processes: accelerate launch -m testcases.course.scaling_run JOB FOLDER.
+
+`updates` writes what each case gives to FOLDER/updates-N.pt, N the number of processes, and then runs the capstone's
+preset `hub`; `death` trains until the second process is killed, with a checkpoint after each update.
+"""
+
+import os
+import signal
+import sys
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from solutions.lesson07_actor_critic import PolicyAlone, PolicyAndValue, ValueModel, make_reference
+from solutions.lesson08_rollout import Experience, evaluate_responses, generate
+from solutions.lesson09_ppo_trainer import PPOConfig
+from solutions.lesson11_scaling import DistributedPPOTrainer, enable_gradient_checkpointing, keep_reference_adapter
+from tiny_models.builders import build_gpt2
+
+PROMPTS = [[2, 3], [4], [5, 6, 7], [8], [9, 3, 2, 4], [10, 11], [12]]
+IN_PAIRS = [prompt for prompt in PROMPTS[:3] for _ in range(2)]
+"""Groups for `advantages="grpo"`; two processes get three rows each, so one group is divided."""
+CASES: dict[str, dict[str, Any]] = {
+    "whole minibatches": {},
+    "microbatches of 2": {"micro_batch_size": 2},
+    "more processes than rows": {"num_minibatches": 7, "num_epochs": 1},
+    "whitened rewards, stopped early": {"micro_batch_size": 1, "max_update_kl": 1e-4, "whiten_rewards": True},
+    "skipped steps": {"ratio_threshold": 1.0 + 1e-5},
+    "adaptive coefficient": {"kl_target": 1.0, "kl_horizon": 10},
+    "a group divided between processes": {
+        "advantages": "grpo",
+        "samples_per_prompt": 2,
+        "batch_size": 6,
+        "whiten_advantages": False,
+        "micro_batch_size": 2,
+    },
+    "lora": {"lora": True, "micro_batch_size": 2},
+    "gradient checkpointing": {"checkpointing": True},
+}
+
+
+class TokenSum(nn.Module):
+    """A reward model without weights."""
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        return (input_ids * attention_mask).sum(dim=1).float() / 20
+
+
+def make_trainer(reward: Any = None, lora: bool = False, checkpointing: bool = False, **settings: Any) -> Any:
+    """A trainer over one-layer models, the same in each process."""
+    torch.manual_seed(0)
+    policy: Any = _model(0)
+    reference: Any = make_reference(_model(3))
+    if lora:
+        from peft import LoraConfig, get_peft_model
+
+        config = LoraConfig(r=2, target_modules=["c_attn"], fan_in_fan_out=True, init_lora_weights=False)
+        with warnings.catch_warnings():  # peft asks for an attribute that transformers has renamed
+            warnings.simplefilter("ignore", FutureWarning)
+            policy, reference = keep_reference_adapter(get_peft_model(policy, config)), None
+    in_groups = "samples_per_prompt" in settings
+    model = PolicyAlone(policy) if in_groups else PolicyAndValue(policy, ValueModel(_model(1).transformer))
+    if checkpointing:
+        enable_gradient_checkpointing(model)
+    defaults = {"max_new_tokens": 7, "batch_size": 7, "num_minibatches": 2, "num_epochs": 2, "learning_rate": 1e-2}
+    config = PPOConfig(stop_token_ids=(1, 2, 3), pad_token_id=0, warmup_updates=0, **{**defaults, **settings})
+    return DistributedPPOTrainer(model, reward or TokenSum(), reference, config, Numbers())
+
+
+class Numbers:
+    """A tokenizer whose words are the ids themselves."""
+
+    def decode(self, ids: list[int], skip_special_tokens: bool) -> str:
+        return " ".join(map(str, ids))
+
+
+def _model(seed: int) -> Any:
+    return build_gpt2(20, n_layer=1, n_embd=16, n_head=2, seed=seed, eos_token_id=1, pad_token_id=0)
+
+
+def whole_experience(trainer: Any, prompts: list[Any] = PROMPTS) -> Experience:
+    """Ragged rows, the same for any number of processes: every process samples all of them from one seed."""
+    input_ids, attention_mask = trainer._encode(prompts)
+    draw = torch.Generator().manual_seed(5)
+    config = replace(trainer.config, whiten_rewards=False)
+    with trainer.whole_model() as model:
+        written = generate(model.policy, input_ids, attention_mask, 7, config.stop_token_ids, 0, generator=draw)
+        arguments = (model, trainer.ref_model, trainer.score, input_ids, attention_mask, written)
+        return evaluate_responses(*arguments, config, trainer.kl_controller.value)
+
+
+def updates(trainer: Any, count: int = 2) -> dict[str, Any]:
+    """Metrics and trained weights after updates in which each process is handed its rows of one experience."""
+    prompts = IN_PAIRS if trainer.config.samples_per_prompt > 1 else PROMPTS
+
+    def own_experience(_: list[Any]) -> Experience:
+        return whole_experience(trainer, prompts).rows(torch.tensor(trainer.processes.share(range(len(prompts)))))
+
+    trainer.collector.own_experience = own_experience
+    metrics = [trainer.training_step(prompts) for _ in range(count)]
+    with trainer.whole_model() as model:
+        trained = [weight.detach().clone() for weight in model.parameters() if weight.requires_grad]
+    return {"metrics": metrics, "weights": trained, "kl_coef": trainer.kl_controller.value}
+
+
+def runs(folder: Path) -> dict[str, Any]:
+    """Three updates at once; and two, a checkpoint, and one more by another trainer."""
+    settings = {"num_updates": 3, "batch_size": 4, "temperature": 1.3, "log_dir": str(folder / "log")}
+    whole, first, second = (make_trainer(**settings) for _ in range(3))
+    seen: list[Tensor] = []
+    evaluate = whole.collector.own_experience
+    whole.collector.own_experience = lambda prompts: seen.append(evaluate(prompts)) or seen[-1]
+    history = whole.train(PROMPTS)
+    first.train(PROMPTS[:], lambda trainer: trainer.updates_done == 2 and trainer.save_checkpoint(folder / "kept"))
+    second.load_checkpoint(folder / "kept")
+    resumed = second.train(PROMPTS)
+    return {
+        "history": history,
+        "resumed": resumed,
+        "weights": [weight.detach().clone() for weight in whole.model.parameters()],
+        "resumed_weights": [weight.detach().clone() for weight in second.model.parameters()],
+        "rows": [len(one) for one in seen],
+        "first_responses": seen[0].responses.tolist(),
+    }
+
+
+def split_updates() -> dict[str, Any]:
+    """As `updates`, with the weights split by FSDP. Accelerate offers that on GPUs only, so one is pretended."""
+    from accelerate.state import AcceleratorState, PartialState
+    from accelerate.utils import DistributedType
+
+    settings = {
+        "ACCELERATE_USE_FSDP": "true",
+        "FSDP_VERSION": "2",
+        "FSDP_AUTO_WRAP_POLICY": "TRANSFORMER_BASED_WRAP",
+        "FSDP_RESHARD_AFTER_FORWARD": "true",
+        "FSDP_CPU_RAM_EFFICIENT_LOADING": "false",
+    }
+    os.environ.update(settings)
+    AcceleratorState._reset_state()
+    PartialState._shared_state["distributed_type"] = DistributedType.MULTI_GPU
+    trainer = make_trainer(micro_batch_size=2)
+    answer = updates(trainer) | {"kind": type(trainer.model).__name__}
+    try:
+        trainer.save_checkpoint("nowhere")
+    except ValueError as error:
+        answer["refused"] = str(error)
+    for name in settings:
+        del os.environ[name]
+    AcceleratorState._reset_state()
+    PartialState._shared_state["distributed_type"] = DistributedType.MULTI_CPU
+    return answer
+
+
+def failure() -> str:
+    """What each process says when the reward function raises in the last one; and the trainer goes on afterwards."""
+    trainer = make_trainer(reward=lambda prompts, responses: _fails_in_the_last(trainer, responses))
+    try:
+        trainer.training_step(PROMPTS)
+    except RuntimeError as error:
+        return str(error)
+    return "nothing was raised"
+
+
+def _fails_in_the_last(trainer: Any, responses: list[str]) -> list[float]:
+    if trainer.processes.index == trainer.processes.count - 1:
+        raise KeyError("no such word")
+    return [0.0] * len(responses)
+
+
+def death(folder: Path) -> None:
+    """Train, with a checkpoint after each update; the second process is killed in its third rollout."""
+
+    def reward(prompts: list[str], responses: list[str]) -> list[float]:
+        if trainer.processes.index == 1 and trainer.updates_done == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return [float(len(response)) for response in responses]
+
+    trainer = make_trainer(reward=reward, num_updates=5)
+    if trainer.processes.is_first:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # The launcher sends it at once; the first is to say what it saw.
+    trainer.train(PROMPTS, lambda trainer: trainer.save_checkpoint(folder / "kept"))
+
+
+def hub(folder: Path) -> None:
+    """The preset `hub`, as somebody would start it: a policy, a Python function and a file of prompts."""
+    from solutions.apps.__main__ import main as capstone
+    from tiny_models import checkpoints
+
+    options = {"policy": str(checkpoints.SFT), "reward": "testcases.course.scaling_run:likes_good"}
+    options |= {"prompts": str(folder / "prompts.txt"), "out": str(folder / "out"), "preset": "hub"}
+    options |= {"set": "num_updates=2 batch_size=4 num_minibatches=2 max_new_tokens=6"}
+    sys.exit(capstone([part for name, value in options.items() for part in (f"--{name}", value)]))
+
+
+def likes_good(prompts: list[str], responses: list[str]) -> list[float]:
+    """A reward for the preset `hub`."""
+    return [float(response.split().count("good")) for response in responses]
+
+
+def main(job: str, folder: Path) -> None:
+    torch.set_num_threads(1)
+    if job == "death":
+        return death(folder)
+    answers: dict[str, Any] = {name: updates(make_trainer(**settings)) for name, settings in CASES.items()}
+    answers |= {"runs": runs(folder), "failure": failure(), "split": split_updates()}
+    trainer = make_trainer()
+    every = trainer.processes.collect([answers])
+    if trainer.processes.is_first:
+        torch.save(every, folder / f"updates-{trainer.processes.count}.pt")
+    hub(folder)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))

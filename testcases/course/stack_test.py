@@ -1,0 +1,307 @@
+"""The student's own stack: nothing given is copied, nothing of theirs is replaced, and the demo runs on it."""
+
+import inspect
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from solutions.apps import stack
+from testcases.course import students
+from testcases.harness.catalog import ROOT, SOLUTIONS, lesson_names, regions
+from testcases.harness.catalog import lesson as read_lesson
+from testcases.harness.execution import Missing, View
+from testcases.harness.oracle import stub
+
+FILES = sorted(path.relative_to(SOLUTIONS) for path in SOLUTIONS.glob("lesson*/*.py") if path.name != "__init__.py")
+POCKET_DEMO = f"""
+import sys
+from tiny_models import presets
+from tiny_models.presets import Preset
+presets.PRESETS["pocket"] = {students.POCKET}
+if len(sys.argv) > 2:
+    sys.settrace(lambda frame, event, argument: CALLED.add(frame.f_code))  # and none of its lines: that is None
+CALLED = set()
+from tutorial.apps.__main__ import main
+code = main(["--preset", "pocket", "--out", sys.argv[1]])
+sys.settrace(None)
+if len(sys.argv) > 2:
+    print(*{{f"{{one.co_filename}}:{{one.co_qualname}}" for one in CALLED}}, sep="\\n", file=open(sys.argv[2], "w"))
+sys.exit(code)
+"""
+
+
+@pytest.fixture
+def course(tmp_path: Path) -> Path:
+    """A course folder with everything solved."""
+    return students.course_copy(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run on it, and beside it, as `called`, what it called."""
+    folder = tmp_path_factory.mktemp("own")
+    done = demo(students.course_copy(folder), folder / "out", str(folder / "called"))
+    assert done.returncode == 0, done.stderr
+    return folder / "out"
+
+
+def demo(course: Path, out: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", POCKET_DEMO, str(out), *more]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    return subprocess.run(command, cwd=course, env=environment, capture_output=True, text=True, timeout=students.HANGS)
+
+
+def summary(out: Path) -> dict:
+    return {name: value for name, value in json.loads((out / "summary.json").read_text()).items() if name != "seconds"}
+
+
+def test_every_file_of_a_lesson_has_an_exercise() -> None:
+    assert [path.as_posix() for path in FILES if not regions(SOLUTIONS / path)] == []
+
+
+CORE = ROOT / "ppo_by_hand/core"
+ABOVE = ("import solutions", "from solutions", "from testcases", "from tutorial")
+
+
+@pytest.mark.parametrize(
+    "files, allowed",
+    [
+        (CORE.glob("*.py"), ("from .",)),
+        (SOLUTIONS.glob("lesson*/*.py"), ("from .", "from ..lesson", "from ppo_by_hand.core.")),
+    ],
+    ids=["core", "lessons"],
+)
+def test_imports_run_one_way(files: Iterable[Path], allowed: tuple[str, ...]) -> None:
+    for path in files:
+        lines = [line.strip() for line in path.read_text("utf-8").splitlines()]
+        for line in lines:
+            inner = line.startswith(("from ..", "from ppo_by_hand", "import ppo_by_hand"))
+            if (inner and not line.startswith(allowed[1:] or "-")) or line.startswith(ABOVE):
+                pytest.fail(f"{path}: {line}")
+
+
+OWN_RUN = pytest.mark.xdist_group("capstone")  # whose undisturbed run is the reference's
+
+
+@OWN_RUN
+@pytest.mark.slow
+def test_the_demo_on_a_solved_stack_has_the_references_summary(own: Path, pocket_run: tuple[Path, Any]) -> None:
+    assert summary(own) == summary(pocket_run[0])
+
+
+@OWN_RUN
+@pytest.mark.slow
+def test_the_demo_waits_for_just_the_exercises_that_it_calls(own: Path) -> None:
+    """Load-time waiting is decided from a list; here the list is held against what a run calls."""
+    called = {tuple(line.rsplit(":", 1)) for line in (own.parent / "called").read_text().splitlines()}
+    used = {(Path(file).parent.name, name) for file, name in called}
+    for number in stack.LESSONS:
+        lesson = read_lesson(str(number))
+        left_out = {name for name in lesson.exercises if (lesson.name, name) not in used}
+        assert left_out == set(stack.LEFT_OUT.get(number, ())), lesson.name
+
+
+def test_the_text_lists_the_exercises_that_take_no_part() -> None:
+    text = (ROOT / "tutorial/lesson12_capstone/README.md").read_text("utf-8")
+    listed = re.findall(r"`([\w.]+)`", text.partition("take no part in the run")[2].partition("\n\n")[0])
+    names = {name for exercises in stack.LEFT_OUT.values() for name in exercises}
+    assert set(listed) - {"compute_gae", "compute_ppo_loss"} == names
+    for lesson in map(read_lesson, lesson_names()[:11]):
+        said = (ROOT / "tutorial" / lesson.name / "README.md").read_text("utf-8").partition("## About this lesson")[2]
+        link = "[Not in the run of lesson 12](../lesson12_capstone/README.md#about-this-lesson): "
+        whole = () if lesson.number in stack.LESSONS else ("the whole lesson",)
+        left_out = [f"`{name}`" for name in stack.LEFT_OUT.get(lesson.number, ())]
+        lines = [line for line in said.splitlines() if line.startswith(link)]
+        assert lines == ([f"{link}{', '.join((*whole, *left_out))}."] if whole or left_out else []), lesson.name
+
+
+def test_plain_python_runs_on_the_students_own_files(course: Path) -> None:
+    code = (
+        "from tutorial.lesson04_gae import compute_gae; from tutorial.lesson09_ppo_trainer import PPOConfig; "
+        "from tutorial.apps.bandit import gradient_moments; print(compute_gae.__code__.co_filename); "
+        "print(gradient_moments.__globals__['reinforce_loss'].__code__.co_filename)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=course, capture_output=True, text=True, check=True)
+    wanted = ("lesson04_gae/gae.py", "lesson03_policy_gradient/policy_gradient.py")
+    assert done.stdout.splitlines() == [str(course / "tutorial" / file) for file in wanted]
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("file", FILES, ids=str)
+def test_a_missing_file_is_missing_and_never_the_references(file: Path, course: Path) -> None:
+    folder = course / "tutorial"
+    (folder / file).unlink()
+    lesson = read_lesson(file.parts[0])
+    view = View(folder, [lesson.name])
+    for name in [name for name, module in lesson.names.items() if module == file.stem]:
+        with pytest.raises(Missing, match=f"there is no file tutorial/{file}"):
+            view.public_name(lesson.name, name)
+    if lesson.number in stack.LESSONS:
+        with pytest.raises(stack.Unfinished) as caught:
+            stack.check_finished(folder)
+        assert str(caught.value) == (
+            f"the capstone is waiting for lesson {lesson.number}: there is no file tutorial/{file.as_posix()}; "
+            f"make reset LESSON={lesson.number} brings it back"
+        )
+
+
+def test_a_missing_lesson_is_missing_in_plain_imports(course: Path) -> None:
+    shutil.rmtree(course / "tutorial" / "lesson04_gae")
+    done = subprocess.run(
+        [sys.executable, "-c", "import tutorial.lesson04_gae"], cwd=course, capture_output=True, text=True, check=False
+    )
+    assert done.stderr.strip().endswith("No module named 'tutorial.lesson04_gae'")
+
+
+@pytest.mark.slow
+def test_an_unwritten_exercise_is_named_at_once(course: Path, tmp_path: Path) -> None:
+    file = "lesson06_kl_rewards/kl_rewards.py"
+    (course / "tutorial" / file).write_text(stub(SOLUTIONS / file), "utf-8")
+    done = demo(course, tmp_path / "out")
+    assert done.returncode == 1 and done.stdout == "" and not (tmp_path / "out").exists()
+    assert done.stderr == (
+        f"the capstone is waiting for lesson 6: `estimate_kl` in tutorial/{file} is not written yet; "
+        "run the reference with make demo\n"
+    )
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize(
+    "file, old, new, sentence",
+    [
+        ("lesson05_ppo_loss/ppo_loss.py", "def compute_ppo_loss(", "def compute_ppo_loss(((", "ppo_loss.py, line "),
+        ("lesson08_rollout/generation.py", "def generate(", "def my_generate(", "cannot import name 'generate'"),
+        ("lesson12_capstone/stages.py", "class PPOResult", "class Stage3", "name 'PPOResult'"),
+    ],
+    ids=["syntax", "renamed", "older-version"],
+)
+def test_a_file_that_cannot_be_loaded_is_one_sentence(file, old, new, sentence, course: Path, tmp_path: Path) -> None:
+    path = course / "tutorial" / file
+    path.write_text(path.read_text("utf-8").replace(old, new), "utf-8")
+    done = demo(course, tmp_path / "out")
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    expected = "that Python can read" if "line" in sentence else "that can be loaded"
+    assert done.stderr.startswith(f"error: expected lessons {expected}, got tutorial/lesson")
+    assert sentence in done.stderr and ("another version of the course" in done.stderr) == ("line" not in sentence)
+
+
+def older(folder: Path) -> Path:
+    """A folder as it was handed out before given files had a room of their own: with copies of them."""
+    places = {"shapes": "", "processes": "lesson11_scaling/"}
+    for name in ("checkpoints", "checks", "config", "prompts", "run_log", "scoring"):
+        places[name] = "lesson09_ppo_trainer/"
+    for path in CORE.glob("*.py"):
+        if path.stem in places:
+            text = path.read_text("utf-8").replace("from .shapes", "from ..shapes")
+            (folder / places[path.stem] / path.name).write_text(text, "utf-8")
+    shutil.copyfile(CORE / "files.py", folder / "lesson09_ppo_trainer/files.py")
+    for path in folder.glob("lesson*/*.py"):
+        text = path.read_text("utf-8").replace("from ppo_by_hand.core.shapes", "from ..shapes")
+        for name, place in places.items():
+            if place and path.parent.name == place.strip("/"):
+                text = text.replace(f"from ppo_by_hand.core.{name} ", f"from .{name} ")
+            elif place:
+                text = text.replace(f"from ppo_by_hand.core.{name} ", f"from ..{place.strip('/')}.{name} ")
+        path.write_text(text, "utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("has_copies", [True, False], ids=["whole", "lesson-files-only"])
+def test_an_older_folder_still_runs(has_copies: bool, tmp_path: Path) -> None:
+    folder = older(students.solved_folder(tmp_path))
+    if not has_copies:  # as the grader may get it: only what a student writes
+        for path in [*folder.glob("*.py"), *folder.glob("lesson*/*.py")]:
+            if path.relative_to(folder) not in FILES:
+                path.unlink()
+    for name in lesson_names():
+        view = View(folder, [name])
+        for exercise in read_lesson(name).exercises:
+            assert inspect.unwrap(view.resolve(name, exercise)).__code__.co_filename.startswith(str(folder))
+
+
+OLDER_NAMES = {
+    "ppo_by_hand.core.rows": "chunking",
+    "..given.clip": "asymmetric_clip",
+    "ppo_by_hand.core.parts": "validate",
+}
+
+
+@pytest.mark.slow
+def test_the_older_name_of_what_is_given_still_loads(course: Path) -> None:
+    """Files that were handed out with `from ..given.shapes import ...`, in Python, in pytest and for the grader."""
+    folder = course / "tutorial"
+    for path in folder.glob("lesson*/*.py"):
+        text = path.read_text("utf-8").replace("from ppo_by_hand.core.", "from ..given.")
+        for older, name in OLDER_NAMES.items():
+            text = text.replace(f"from ..given.{name} ", f"from {older} ")
+        path.write_text(text, "utf-8")
+    for name in lesson_names():
+        view = View(folder, [name])
+        for exercise in read_lesson(name).exercises:
+            assert inspect.unwrap(view.resolve(name, exercise)).__code__.co_filename.startswith(str(folder))
+    code = (
+        "from tutorial.lesson09_ppo_trainer import PPOConfig; import ppo_by_hand.core.config as core; "
+        "import solutions.given.config as older; assert PPOConfig is core.PPOConfig is older.PPOConfig; "
+        "import ppo_by_hand.core.validate as parts; import solutions.given.parts as older; assert parts is older; "
+        "import ppo_by_hand.core.parts as older; assert parts is older"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=course, check=True)
+
+
+def test_absolute_imports_are_those_of_the_same_view(tmp_path: Path) -> None:
+    """`from tutorial.lesson01_masked_sequences import ...`, as editors write it, does what the relative form does."""
+    folder = students.solved_folder(tmp_path)
+    for path in folder.glob("lesson*/*.py"):
+        text = path.read_text("utf-8").replace("from ..", "from tutorial.")
+        path.write_text(text.replace("from .", f"from tutorial.{path.parent.name}."), "utf-8")
+    names = lesson_names()
+    for own in [*([name] for name in names), names]:
+        view = View(folder, own)
+        for name in own:
+            for exercise in read_lesson(name).exercises:
+                function = inspect.unwrap(view.resolve(name, exercise))
+                assert function.__code__.co_filename.startswith(str(folder))
+                assert "tutorial" not in {module.partition(".")[0] for module in modules_of(function)}
+
+
+def modules_of(function: Any) -> set[str]:
+    """Where what a function's file has imported is defined."""
+    found = (getattr(value, "__module__", None) for value in vars(inspect.getmodule(function)).values())
+    return {module for module in found if module}
+
+
+@pytest.mark.slow
+def test_a_copy_that_shadows_a_given_file_changes_nothing(course: Path) -> None:
+    (course / "tutorial/given/shapes.py").write_text("raise RuntimeError('mine')\n")
+    (course / "tutorial/lesson09_ppo_trainer/scoring.py").write_text("raise RuntimeError('mine')\n")
+    code = "import tutorial.lesson09_ppo_trainer as lesson; print(lesson.make_scorer.__module__)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=course, capture_output=True, text=True, check=True)
+    assert done.stdout == "ppo_by_hand.core.scoring\n"
+    assert View(course / "tutorial", ["lesson09_ppo_trainer"]).resolve("lesson09_ppo_trainer", "PPOTrainer.train")
+
+
+def test_the_verdict_knows_same_near_and_far() -> None:
+    recorded = json.loads(stack.RECORDED.read_text("utf-8"))
+    assert [run["seed"] for run in recorded["runs"]] == list(range(10))
+    run = {"preset": "tiny", **recorded["runs"][3]}
+    assert "to the last digit" in stack.verdict({**run, "seconds": {"total": 1.0}})
+    near = {**run, "ppo": {**run["ppo"], "proxy": run["ppo"]["proxy"] + 1e-6}}
+    assert "landed within the range" in stack.verdict(near)
+    far = {**run, "ppo": {**run["ppo"], "gold": 1.0}}
+    assert "landed outside the range" in stack.verdict(far) and "ppo gold 1.00 (1.8" in stack.verdict(far)
+    assert stack.verdict({**run, "preset": "small"}) is None
+
+
+def test_the_page_of_measured_numbers_shows_the_recorded_seeds() -> None:
+    text = (ROOT / "book/pages/benchmarks.md").read_text("utf-8")
+    for run in json.loads(stack.RECORDED.read_text("utf-8"))["runs"]:
+        gold = f"{run['sft']['gold']:.2f} | {run['ppo']['gold']:.2f}"
+        assert f"| {run['seed']} | {run['reward_model']['accuracy']:.3f} | {gold} |" in text

@@ -1,0 +1,241 @@
+"""The suites themselves: they pass the solutions, reject every stub and wrong answer, and name the wrong answer."""
+
+import ast
+import inspect
+import itertools
+import re
+import textwrap
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Any
+
+import pytest
+
+from testcases.course import complete, durations
+from testcases.course.students import reference
+from testcases.harness.catalog import TUTORIAL, course_lessons, entries, headings, lesson_names, suites
+from testcases.harness.catalog import lesson as read_lesson
+from testcases.harness.diagnosis import Explanation
+from testcases.harness.execution import Evaluator, solutions
+from testcases.harness.oracle import (
+    Change,
+    NamedChange,
+    RightAnswer,
+    WrongAnswer,
+    region_text,
+    right_answers,
+    suspects,
+    with_change,
+    wrong_answers,
+)
+from testcases.harness.report import MAX_LINES, CheckFailed, NotStarted, same_outcome
+from testcases.harness.suite import Case, Engine, cases, cases_of, recorded, survivors, version
+
+MUTANTS = 20
+"""Of a lesson, in each run; make mutants LESSON=4 tries all of lesson 4."""
+LESSONS = [name for name in lesson_names() if suites(name)]
+
+
+def _row(lesson: str, exercise: str, *what: WrongAnswer | RightAnswer):
+    """One row of a table of tests. Those of an exercise share what its wrong answers give: one process runs them."""
+    name = "-".join([read_lesson(lesson).short, exercise, *(change.name for change in what)])
+    marks = [pytest.mark.xdist_group(f"{lesson}-{exercise}")]
+    if any(isinstance(change, WrongAnswer) and durations.is_slow(lesson, change) for change in what):
+        marks.append(pytest.mark.slow)
+    return pytest.param(lesson, *(what or [exercise]), id=name, marks=marks)
+
+
+EXERCISES = [_row(lesson, exercise) for lesson in LESSONS for exercise in read_lesson(lesson).exercises]
+WRONG = [_row(lesson, wrong.exercise, wrong) for lesson in LESSONS for wrong in wrong_answers(lesson)]
+RIGHT = [_row(lesson, right.exercise, right) for lesson in LESSONS for right in right_answers(lesson)]
+
+
+class _OfOneChange(Explanation):
+    """Of the reference with one exercise changed: it is right wherever the examples do not go through that one."""
+
+    def __init__(self, changed: str, *of: Any) -> None:
+        super().__init__(*of)
+        self._changed = changed
+
+    def _is_right(self, lesson: str, exercise: str) -> bool:
+        return self._changed not in self._reference.used_by(lesson, exercise) or super()._is_right(lesson, exercise)
+
+
+def _assert_passes(subject: Evaluator, chosen: Sequence[Case], seeds: Iterable[int] = range(5)) -> None:
+    """All cases with the first seed; those that draw fresh inputs with the others. Questions are made of seed 0's."""
+    engine = Engine(subject, reference=reference())
+    for seed in seeds:
+        drawing = []
+        engine.seed, engine.thorough = seed, seed == 0
+        with engine.active():
+            for case in chosen:
+                before = engine.draws
+                verdict = case.run()
+                assert verdict is None, f"{case.node}[{case.label}] with seed {seed}\n{verdict}"
+                if engine.draws > before:
+                    drawing.append(case)
+        chosen = drawing
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_solutions_pass(lesson: str):
+    """With seed 0 they pass the suites themselves, which run beside this."""
+    _assert_passes(solutions(), cases(lesson), range(1, 5))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lesson, right", RIGHT)
+def test_right_answer_passes_both_suites(lesson: str, right: RightAnswer):
+    _assert_passes(with_change(lesson, right), cases_of(lesson, right.exercise))
+
+
+@pytest.mark.parametrize("lesson, exercise", EXERCISES)
+def test_right_answers_differ_from_the_reference_and_each_other(lesson: str, exercise: str):
+    known = {normalized(region_text(lesson, exercise)): "the reference"}
+    for right in right_answers(lesson):
+        if right.exercise == exercise:
+            other = known.setdefault(normalized(code_of(lesson, right)), right.name)
+            assert other == right.name, f"{right.name} is {other} but for names and layout"
+
+
+@pytest.mark.parametrize("lesson, wrong", WRONG)
+def test_basic_suite_rejects_and_names_the_wrong_answer(lesson: str, wrong: WrongAnswer):
+    named = []
+    explanation = partial(_OfOneChange, wrong.exercise)
+    with Engine(with_change(lesson, wrong), reference=reference(), explanation=explanation).active():
+        for case in cases_of(lesson, wrong.exercise):
+            verdict = case.run() if case.entry.is_basic else None
+            if verdict is None:
+                continue
+            assert isinstance(verdict, CheckFailed), f"{case.node}[{case.label}]: {verdict!r}"
+            before_what_was_printed, *_ = str(verdict).split("\nprinted\n")
+            assert len(before_what_was_printed.splitlines()) <= MAX_LINES, str(verdict)
+            assert verdict.cause == wrong.name, f"{case.node}[{case.label}] names {verdict.cause}:\n{verdict}"
+            named.append(case.label)
+    assert named, f"no basic test of {wrong.exercise} rejects it"
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("lesson, exercise", EXERCISES)
+def test_wrong_answers_can_be_told_apart(lesson: str, exercise: str):
+    own = [wrong for wrong in wrong_answers(lesson) if wrong.exercise == exercise]
+    answers = {wrong.name: reference().answers_of(lesson, wrong, exercise) for wrong in own}
+    answers["the reference"] = reference().right_answers_to(lesson, exercise)
+    for one, other in itertools.combinations(answers, 2):
+        alike = all(map(same_outcome, answers[one], answers[other]))
+        assert not alike, f"{one} and {other} agree on every example"
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_wrong_answer_says_why_and_where(lesson: str):
+    for wrong in wrong_answers(lesson):
+        assert "\n" not in wrong.why and 20 <= len(wrong.why) <= 160, f"{wrong.name}: one line of explanation"
+        if headings(lesson):
+            assert wrong.read in headings(lesson), f"{wrong.name}: the README has no heading {wrong.read!r}"
+    names = [wrong.name for wrong in wrong_answers(lesson)]
+    assert len(names) == len(set(names)), "two wrong answers of one name"
+
+
+@pytest.mark.parametrize("lesson, exercise", EXERCISES)
+def test_exercise_is_complete(lesson: str, exercise: str):
+    assert not complete.sentence(lesson, exercise)
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_all_belongs_to_an_exercise(lesson: str):
+    assert not list(complete.left_over(lesson))
+    assert {case.node for case in cases(lesson)} == {entry.node for entry in entries(lesson)}
+    assert all(isinstance(entry.points, int) and entry.points >= 1 for entry in entries(lesson))
+
+
+@pytest.mark.parametrize("lesson, exercise", EXERCISES)
+def test_stub_is_not_started_and_passes_nothing(lesson: str, exercise: str, stubs):
+    if exercise in suspects(lesson):
+        with Engine(stubs).active():
+            for entry in (entry for entry in entries(lesson) if entry.exercise == exercise):
+                verdicts = [case.run() for case in cases(lesson) if case.entry == entry]
+                assert any(verdicts), f"{entry.node} passes the file as it is handed out"
+        return
+    with pytest.raises(NotStarted):
+        Engine(stubs).require_started(lesson, exercise)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_only_recorded_mutants_survive(lesson: str):
+    allowed = {one for found in recorded()[lesson]["survivors"].values() for one in found}
+    tried = list(survivors(lesson, most=MUTANTS))
+    assert {str(mutant) for mutant, survives in tried if survives} == allowed & {str(mutant) for mutant, _ in tried}
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_the_record_of_mutants_is_as_new_as_the_solution(lesson: str):
+    found = recorded().get(lesson, {"version": None, "survivors": {}})
+    assert found["version"] == version(lesson), f"make mutants LESSON={read_lesson(lesson).number}"
+    assert "" not in found["survivors"], f"say why these survive, or close the hole: {found['survivors']['']}"
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_text_says_how_to_test_and_what_people_get_wrong(lesson: str):
+    if not headings(lesson):
+        pytest.skip("the lesson's text is not written yet")
+    text = (TUTORIAL / lesson / "README.md").read_text("utf-8")
+    assert f"pytest testcases/{lesson}" in text
+    assert any(heading == "What people get wrong" for heading in headings(lesson))
+
+
+def test_map_and_readme_say_the_hours_that_the_lessons_add_up_to():
+    """The map's table, to a quarter of an hour; the whole course without electives, where reading takes half as long
+    again."""
+    page = (TUTORIAL / "README.md").read_text("utf-8")
+    whole = [0.0, 0.0]
+    for lesson in LESSONS:
+        text = (TUTORIAL / lesson / "README.md").read_text("utf-8")
+        minutes = re.findall(r"^\|.* [●○]{3} \| (\d+) / (\d+) \|$", text, re.MULTILINE)
+        said = re.search(rf"\({lesson}/README.md\).* \| ([\d.]+) / ([\d.]+) \|$", page, re.MULTILINE)
+        assert minutes and said, lesson
+        for column in range(2):
+            hours = sum(int(row[column]) for row in minutes) / 60
+            assert abs(hours - float(said[column + 1])) <= 0.25, f"{lesson}: {hours:.2f} hours, the map says {said[0]}"
+            whole[column] += 1.5 * hours * (lesson in course_lessons())
+    low, high = (5 * round(hours / 5) for hours in whole)
+    assert f"The whole course: {low} to {high}" in page
+    assert f"the whole course {low} to {high}" in (TUTORIAL.parent / "README.md").read_text("utf-8")
+
+
+def code_of(lesson: str, answer: NamedChange) -> str:
+    """The text of an answer: the changed region, or the function that stands in its place."""
+    if isinstance(answer.change, Change):
+        return answer.change.apply(region_text(lesson, answer.exercise))
+    function = ast.parse(textwrap.dedent(inspect.getsource(answer.change))).body[0]
+    assert isinstance(function, ast.FunctionDef)
+    return ast.unparse(ast.Module(function.body, []))
+
+
+def normalized(code: str) -> str:
+    """The syntax tree as text: local names numbered in the order in which they appear, annotations and texts that are
+    statements left out."""
+    tree = _Bare().visit(ast.parse(code))
+    local = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    local |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+    local |= {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    numbers: dict[str, str] = {}
+    for node in ast.walk(tree):
+        for field in ("id", "arg", "name"):
+            if not isinstance(node, ast.keyword) and getattr(node, field, None) in local:
+                name = getattr(node, field)
+                setattr(node, field, numbers.setdefault(name, f"name{len(numbers)}"))
+    return ast.dump(tree)
+
+
+class _Bare(ast.NodeTransformer):
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST | None:
+        return ast.Assign([node.target], node.value, lineno=node.lineno) if node.value else None
+
+    def visit_arg(self, node: ast.arg) -> ast.arg:
+        return ast.arg(node.arg)
+
+    def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
+        is_text = isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        return None if is_text else self.generic_visit(node)

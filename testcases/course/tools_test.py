@@ -1,0 +1,52 @@
+"""The commands themselves: what takes a core for long and is no test, and what all have in common."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from testcases.harness.catalog import ROOT
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["mypy", "book.figures --check"])
+def test_it_finds_nothing(command: str) -> None:
+    done = subprocess.run([sys.executable, "-m", *command.split()], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["basic", "advanced"])
+def test_a_mark_chooses_the_suites_of_its_kind(kind: str) -> None:
+    """As README, map and lessons say, also where a lesson's suite is in several files."""
+    command = [sys.executable, "-m", "pytest", "testcases/lesson02_reward_model", "testcases/lesson10_bug_hunt"]
+    command += ["-m", kind, "--collect-only", "--subject=solutions", "-p", "no:randomly"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    files = {line.partition("::")[0].partition(":")[0] for line in done.stdout.splitlines() if "_test.py" in line}
+    lessons = {file.split("/")[1] for file in files}
+    assert done.returncode == 0 and len(lessons) == 2, done.stdout + done.stderr
+    assert all(file.split("/")[2].startswith(kind) for file in files), files
+
+
+@pytest.mark.slow
+def test_pytest_computes_in_one_thread_unless_told_otherwise() -> None:
+    code = "import conftest, torch; print(torch.get_num_threads())"
+    for given, threads in ({}, "1"), ({"OMP_NUM_THREADS": "2"}, "2"):
+        around = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"} | given
+        done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=around, capture_output=True, text=True)
+        assert done.stdout.split() == [threads], done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    "command", ["ppo_by_hand configs", "testcases.harness.student.progress", "testcases.conformance.ppo_conformance"]
+)
+def test_a_reader_who_leaves_is_no_error(command: str) -> None:
+    """As `head` does. Few lines are printed at the end of the process only, many before it."""
+    reads, writes = os.pipe()
+    os.close(reads)
+    try:
+        done = subprocess.run([sys.executable, "-m", *command.split()], cwd=ROOT, stdout=writes, stderr=subprocess.PIPE)
+    finally:
+        os.close(writes)
+    assert (done.returncode, done.stderr) == (0, b"")

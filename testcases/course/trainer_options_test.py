@@ -1,0 +1,216 @@
+"""Settings of the trainer that no exercise needs: schedules, the critic's own rate, several samples per prompt; what is
+refused: settings, models and prompts of another kind."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from ppo_by_hand.core.asymmetric_clip import with_two_sides
+from ppo_by_hand.core.checks import policy_moves, scores_are_not_clipped
+from ppo_by_hand.core.config import NO_CLIP, PPOConfig
+from ppo_by_hand.core.processes import Processes
+from ppo_by_hand.core.prompts import PromptQueue
+from ppo_by_hand.core.schedule import learning_rates
+from solutions.lesson05_ppo_loss import compute_ppo_loss, ppo_statistics, value_statistics
+from solutions.lesson09_ppo_trainer import PPOTrainer
+from solutions.lesson11_scaling import DistributedPPOTrainer
+from solutions.lesson11_scaling import trainer as scaled
+from testcases.course.memory_test import PROMPTS, TokenSum, small_trainer
+from testcases.harness import named_cases
+
+
+def rates(**settings) -> list[tuple[float, float]]:
+    config = PPOConfig(stop_token_ids=(1,), pad_token_id=0, num_updates=4, learning_rate=8.0, **settings)
+    return [learning_rates(config, done) for done in range(4)]
+
+
+@named_cases(
+    "settings, policy",
+    {
+        "linear": ({"warmup_updates": 0}, [8, 6, 4, 2]),
+        "constant": ({"warmup_updates": 0, "scheduler": "constant"}, [8, 8, 8, 8]),
+        "cosine": ({"warmup_updates": 0, "scheduler": "cosine"}, [8, 4 + 2 * 2**0.5, 4, 4 - 2 * 2**0.5]),
+        "warm-up": ({"warmup_updates": 3, "scheduler": "constant"}, [2, 4, 6, 8]),
+        "the-lower-of-warm-up-and-decay": ({"warmup_updates": 3}, [2, 4, 4, 2]),
+        "the-critic-learns-first": ({"warmup_updates": 0, "critic_warmup_updates": 2}, [0, 0, 4, 2]),
+    },
+)
+def test_the_learning_rate_of_each_update_by_hand(settings, policy):
+    assert [rate for rate, _ in rates(**settings)] == pytest.approx(policy, abs=1e-12)
+    whole = rates(**settings | {"critic_warmup_updates": 0})
+    assert [rate for _, rate in rates(**settings)] == [rate for rate, _ in whole]
+    tenfold = rates(**settings, critic_learning_rate=80.0)
+    assert [rate for _, rate in tenfold] == pytest.approx([10 * rate for rate, _ in whole], abs=1e-12)
+
+
+def weights(model) -> list[torch.Tensor]:
+    return [weight.detach().clone() for weight in model.parameters()]
+
+
+def moved(before: list[torch.Tensor], model) -> bool:
+    return any(not torch.equal(one, two) for one, two in zip(before, model.parameters(), strict=True))
+
+
+def test_only_the_critic_moves_in_its_warm_up():
+    trainer = small_trainer(critic_warmup_updates=1, critic_learning_rate=1e-2)
+    policy, critic = weights(trainer.policy), weights(trainer.model.value_model)
+    metrics = trainer.training_step(PROMPTS)
+    assert not moved(policy, trainer.policy) and moved(critic, trainer.model.value_model)
+    assert metrics["learning_rate"] == 0.0 and policy_moves([metrics]) is None
+    assert trainer.training_step(PROMPTS)["learning_rate"] > 0.0
+    assert moved(policy, trainer.policy)
+
+
+def test_equal_rates_in_two_groups_are_the_run_of_one():
+    one, two = small_trainer(), small_trainer(critic_learning_rate=1e-3)
+    assert [len(trainer.optimizer.param_groups) for trainer in (one, two)] == [1, 2]
+    assert one.train(PROMPTS) == two.train(PROMPTS)
+    assert not moved(weights(one.model), two.model)
+
+
+def test_each_prompt_of_an_update_is_answered_several_times():
+    queue = PromptQueue(0, samples=3)
+    taken = queue.take(6, 4) + queue.take(6, 4)
+    assert taken[::3] == taken[1::3] == taken[2::3] and sorted(taken[::3]) == [0, 1, 2, 3]
+    trainer, seen = small_trainer(batch_size=6, samples_per_prompt=3), []
+    collect = trainer._collect
+    trainer._collect = lambda prompts: seen.append(prompts) or collect(prompts)
+    trainer.train(PROMPTS)
+    assert all(batch[0] == batch[1] == batch[2] and batch[3] == batch[4] == batch[5] for batch in seen)
+    responses = trainer.generate_responses([[5, 6]] * 6).responses
+    assert len(responses.unique(dim=0)) > 1, "the responses are drawn one by one"
+
+
+LOW, HIGH = 0.2, 0.5
+TWO_SIDED = {
+    "good-token-below-the-upper-bound": (1.4, 1.0, -1.4, -1.4, 0.0),
+    "good-token-above-it-is-clipped": (1.6, 1.0, -1.5, 0.0, 1.0),
+    "good-token-below-the-lower-bound-is-not": (0.6, 1.0, -0.6, -0.6, 0.0),
+    "bad-token-above-the-lower-bound": (0.9, -1.0, 0.9, 0.9, 0.0),
+    "bad-token-below-it-is-clipped": (0.6, -1.0, 0.8, 0.0, 1.0),
+    "bad-token-above-the-upper-bound-is-not": (1.6, -1.0, 1.6, 1.6, 0.0),
+}
+
+
+@named_cases("ratio, advantage, loss, slope, clipped", TWO_SIDED)
+def test_a_clip_with_two_sides_by_hand(ratio, advantage, loss, slope, clipped):
+    log_probs = torch.tensor([[ratio]], dtype=torch.float64).log().requires_grad_(True)
+    rows = log_probs, torch.zeros_like(log_probs), torch.tensor([[advantage]], dtype=torch.float64)
+    answer = compute_ppo_loss(*rows, (LOW, HIGH))
+    answer.backward()
+    assert (answer.item(), log_probs.grad.item()) == pytest.approx((loss, slope), abs=1e-12)
+    assert ppo_statistics(*rows, (LOW, HIGH))["clip_fraction"] == clipped
+
+
+def test_both_sides_are_one_mean_over_the_real_tokens():
+    source = torch.Generator().manual_seed(0)
+    log_probs, old, advantages = torch.randn(3, 4, 6, generator=source, dtype=torch.float64) * 0.5
+    mask = torch.rand(4, 6, generator=source) < 0.7
+    log_probs[~mask], advantages[~mask] = torch.nan, torch.nan
+    ratio, weight = (log_probs - old).exp()[mask], advantages[mask]
+    by_hand = -torch.minimum(ratio * weight, ratio.clamp(1 - LOW, 1 + HIGH) * weight).mean()
+    rows = log_probs, old, advantages
+    for both in (compute_ppo_loss, with_two_sides(compute_ppo_loss)):  # as older files of lesson 9 have it
+        assert torch.allclose(both(*rows, (LOW, HIGH), mask), by_hand, rtol=0, atol=1e-12)
+    plain = ppo_statistics(*rows, LOW, mask)
+    assert ppo_statistics(*rows, (LOW, LOW), mask) == pytest.approx(plain, abs=1e-12)
+    assert with_two_sides(ppo_statistics)(*rows, LOW, mask) == plain
+    with pytest.raises(ValueError, match="each letter one size"):
+        compute_ppo_loss(log_probs, old, advantages[:, :1], (LOW, HIGH))
+
+
+def test_a_trainer_clips_each_side_by_its_own_bound():
+    found = []
+    for clip in (0.1, 0.3, (0.1, 0.3), [0.1, 0.3]):
+        trainer = small_trainer(clip_epsilon=clip)
+        batch = trainer._collect(PROMPTS)
+        signs = torch.tensor([1.0, -1.0, 1.0, -1.0, 1.0], dtype=torch.float64).unsqueeze(1).expand(batch.mask.shape)
+        lower = batch.log_probs + torch.tensor([-0.2, 0.2, -0.2, 0.2, 0.5], dtype=torch.float64).unsqueeze(1)
+        loss, statistics = trainer.compute_loss(replace(batch, advantages=signs, log_probs=lower))
+        found.append((loss.item(), statistics["clip_fraction"]))
+    narrow, wide, pair, from_json = found
+    assert wide[0] < pair[0] < narrow[0] and wide[1] < pair[1] < narrow[1] and pair == from_json
+
+
+def fraction_of(values, batch, clip_epsilon) -> float:
+    return value_statistics(values, batch.values, batch.returns, clip_epsilon, batch.mask)["value_clip_fraction"]
+
+
+def test_the_value_clip_fraction_is_the_share_that_the_clip_stops():
+    trainer = small_trainer(value_clip_epsilon=0.5)
+    batch = trainer._collect(PROMPTS)
+    moved_up, target = batch.values + 1.0, batch.values + 2.0
+    target[:, 1:] -= 3.0  # the first tokens still have a way to go up: the clipped value is the worse one
+    batch = replace(batch, returns=target)
+    expected = len(PROMPTS) / int(batch.mask.sum())
+    assert fraction_of(moved_up, batch, 0.5) == pytest.approx(expected, abs=1e-12)
+    assert fraction_of(moved_up, batch, 1.5) == 0.0
+    assert trainer.compute_loss(batch)[1]["value_clip_fraction"] == 0.0, "the critic has not moved yet"
+    trainer.model.value_model.head.weight.data *= -5
+    values = trainer.model.response_values(batch.input_ids, batch.attention_mask, batch.prompt_length)
+    fraction = trainer.compute_loss(batch)[1]["value_clip_fraction"]
+    assert fraction == fraction_of(values, batch, 0.5) > 0.0
+    assert 0.0 <= trainer.train(PROMPTS)[-1]["value_clip_fraction"] <= 1.0
+
+
+def test_metrics_say_what_acts():
+    trainer = small_trainer(clip_score=6.0, missing_stop_penalty=0.0)
+    experience = trainer._collect(PROMPTS)
+    metrics = trainer._rollout_metrics(experience)
+    assert metrics["score_clip_fraction"] == pytest.approx((experience.scores.abs() > 6.0).double().mean().item())
+    assert 0.0 < metrics["score_clip_fraction"] < 1.0
+    assert metrics["score_std"] == pytest.approx(experience.scores.std(correction=0).item())
+    real = experience.mask
+    assert metrics["value_mean"] == pytest.approx(experience.values[real].mean().item())
+    assert metrics["advantage_mean"] == pytest.approx((experience.returns - experience.values)[real].mean().item())
+    assert metrics["return_std"] == pytest.approx(experience.returns[experience.mask].std(correction=0).item())
+    assert "clipped to +- clip_score" in str(scores_are_not_clipped([metrics]))
+    assert small_trainer(clip_score=None).config.clip_score == NO_CLIP
+
+
+def test_the_penalty_of_a_missing_stop_counts_for_the_clip():
+    trainer = small_trainer(max_new_tokens=1, clip_score=1000.0, missing_stop_penalty=2000.0)
+    experience = trainer._collect(PROMPTS)
+    assert trainer._rollout_metrics(experience)["score_clip_fraction"] == pytest.approx(
+        1.0 - trainer._rollout_metrics(experience)["stop_rate"]
+    )
+
+
+@pytest.mark.parametrize("kind", [PPOTrainer, DistributedPPOTrainer])
+@pytest.mark.parametrize(
+    "name, value, sentence",
+    [
+        ("ACCELERATE_USE_FSDP", "true", "expected FSDP, which the configuration asks for, got NO"),
+        ("ACCELERATE_GRADIENT_ACCUMULATION_STEPS", "4", "expected gradient_accumulation_steps 1 .*, got 4, by which"),
+    ],
+)
+def test_a_configuration_that_would_silently_be_something_else_is_refused(name, value, sentence, kind, monkeypatch):
+    plain = small_trainer()
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ValueError, match=sentence):
+        kind(plain.model, TokenSum(), plain.ref_model, plain.config)
+    monkeypatch.delenv(name)
+    assert small_trainer().accelerator.gradient_accumulation_steps == 1
+
+
+@pytest.mark.parametrize("stage, micro", [(3, None), (2, 1)], ids=["zero-3", "microbatches"])
+def test_deepspeed_that_the_trainer_cannot_use_is_refused(stage, micro, monkeypatch):
+    plain, plugin = small_trainer(micro_batch_size=micro), SimpleNamespace(zero_stage=stage, deepspeed_config={})
+    monkeypatch.setattr(scaled, "Accelerator", lambda: SimpleNamespace(state=SimpleNamespace(deepspeed_plugin=plugin)))
+    with pytest.raises(ValueError, match=f"expected ZeRO stage 1 or 2 and .* got stage {stage} and"):
+        DistributedPPOTrainer(plain.model, TokenSum(), plain.ref_model, plain.config)
+    assert not plugin.deepspeed_config
+
+
+def test_processes_with_other_settings_are_refused(monkeypatch):
+    plain = small_trainer()
+    monkeypatch.setattr(Processes, "collect", lambda self, things: [*things, things[0] | {"seed": 7}])
+    with pytest.raises(ValueError, match="got seed 0 in process 0 and 7 in process 1; each samples"):
+        DistributedPPOTrainer(plain.model, TokenSum(), plain.ref_model, plain.config)
+
+
+def test_a_log_folder_that_is_a_file_is_refused():
+    with pytest.raises(OSError, match="expected log_dir to be a folder that can be written, got .* \\(File exists\\)"):
+        small_trainer(log_dir=__file__).train(PROMPTS)

@@ -1,0 +1,79 @@
+"""Nothing for nothing: an answer that is constant, an input, None or always an error earns 0 in every exercise."""
+
+import inspect
+from collections.abc import Iterator
+
+import pytest
+
+from testcases.course.students import reference
+from testcases.harness.catalog import entries, lesson_names
+from testcases.harness.catalog import lesson as read_lesson
+from testcases.harness.diagnosis import NoExplanation
+from testcases.harness.execution import Request
+from testcases.harness.oracle import NamedChange, RightAnswer, examples, instead, with_change
+from testcases.harness.suite import Engine, cases_of, not_earned
+
+EXERCISES = [(lesson, exercise) for lesson in lesson_names() for exercise in read_lesson(lesson).exercises]
+
+
+def trivial_answers(lesson: str, exercise: str) -> Iterator[NamedChange]:
+    """The arguments stay checked: only the region is replaced."""
+    parameters = list(inspect.signature(reference().evaluator.function(lesson, exercise)).parameters)
+    given = [name for name in parameters if name != "self"]
+    lines = ["return None", "return 0.0", "raise ValueError('expected')"]
+    if all(asked.scenario for asked in examples(lesson, exercise)):
+        lines += [f"return {name}" for name in given[:1]]  # live objects, which no scenario takes for an answer
+    else:
+        lines += ["return torch.zeros(())", f"return torch.zeros_like({given[0]})"]
+        lines += [f"return {name}" for name in given]
+    for line in lines:
+        yield RightAnswer(exercise, line, "", "", instead(f"import torch\n{line}"))
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("lesson, exercise", EXERCISES)
+def test_trivial_answers_earn_nothing(lesson: str, exercise: str):
+    for answer in trivial_answers(lesson, exercise):
+        assert not points_of(lesson, answer), answer.name
+
+
+def points_of(lesson: str, answer: NamedChange) -> dict[str, int]:
+    """The tests of the exercise that give points to this answer."""
+    engine = Engine(with_change(lesson, answer), reference=reference(), explanation=NoExplanation, seconds=2.0)
+    failed: set[str] = set()
+    passed: dict[str, list[Request]] = {}
+    with engine.active():
+        for case in cases_of(lesson, answer.exercise):
+            if case.node in failed:
+                continue
+            engine.answered.clear()
+            try:
+                verdict = case.run()
+            except Exception as error:
+                verdict = AssertionError(str(error))
+            if verdict is None:
+                passed.setdefault(case.node, []).extend(engine.answered)
+            else:
+                failed.add(case.node)
+        passed = {node: asked for node, asked in passed.items() if node not in failed}
+        why = not_earned(engine, lesson, answer.exercise, passed) if failed else {}
+    points = {entry.node: entry.points for entry in entries(lesson)}
+    return {node: points[node] for node in passed if node not in why}
+
+
+ALL_BUT_ONE = """
+import solutions.lesson10_bug_hunt.diagnosis as reference
+found = reference.diagnose(log)
+return "healthy" if found == "critic_frozen" else found
+"""
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize(
+    "body, points",
+    [('return "healthy"', 0), ('return "critic_frozen"', 0), (ALL_BUT_ONE, 14)],
+    ids=["healthy", "one-fault", "seven-of-eight"],
+)
+def test_a_name_earns_its_points_beside_another_one(body: str, points: int):
+    answer = RightAnswer("diagnose", body, "", "", instead(body))
+    assert sum(points_of("lesson10_bug_hunt", answer).values()) == points

@@ -1,0 +1,237 @@
+"""The live checks on metrics that are made up, and on runs with a real fault; the log files of a run."""
+
+import json
+import math
+import re
+
+import pytest
+import torch
+
+from ppo_by_hand.core import checks
+from ppo_by_hand.core.run_log import METRICS_FILE, RunLog
+from solutions.apps import journal
+from solutions.lesson07_actor_critic import PolicyAndValue, ValueModel, make_reference
+from solutions.lesson09_ppo_trainer import DivergedError, PPOConfig, PPOTrainer
+from testcases.harness import named_cases
+from testcases.harness.catalog import ROOT
+from tiny_models.builders import build_causal_lm
+
+HEALTHY = {
+    "score": 0.4,
+    "kl": 0.0,
+    "kl_coef": 0.05,
+    "response_length": 9.0,
+    "stop_rate": 0.98,
+    "explained_variance": 0.3,
+    "policy_loss": -0.01,
+    "value_loss": 0.2,
+    "entropy": 1.4,
+    "ratio_mean": 1.0,
+    "ratio_max": 1.4,
+    "approx_kl": 0.01,
+    "clip_fraction": 0.1,
+    "grad_norm": 0.7,
+    "skipped_share": 0.0,
+    "first_ratio_max": 1.0,
+    "optimiser_steps": 8.0,
+}
+FAULTY = {
+    "nan": (checks.numbers_are_finite, {"value_loss": math.nan}, "NaN or infinity in value_loss:"),
+    "infinite": (checks.numbers_are_finite, {"grad_norm": math.inf}, "infinity in grad_norm:"),
+    "another-sampler": (checks.sampler_is_near, {"sampler_kl": 0.02}, "the sampler is 0.020 nats per token from"),
+    "all-skipped": (checks.a_step_was_taken, {"skipped_share": 1.0}, "every minibatch was skipped"),
+    "ratio-above-1": (checks.ratio_starts_at_one, {"first_ratio_max": 1.31}, "the largest was 1.31"),
+    "ratio-below-1": (checks.ratio_starts_at_one, {"first_ratio_max": 0.9}, "the largest was 0.90"),
+    "another-reference": (checks.kl_starts_at_zero, {"kl": 3.2}, "it was 3.20 nats"),
+    "negative-kl": (checks.kl_is_not_negative, {"kl": -1.5}, "it was -1.50 nats"),
+    "negative-entropy": (checks.entropy_is_not_negative, {"entropy": -2.0}, "it was -2.00 nats"),
+    "frozen": (checks.policy_moves, {"ratio_max": 1.0}, "stayed 1 in all steps"),
+    "large-steps": (checks.steps_are_small, {"clip_fraction": 0.6}, "60% of the tokens were clipped"),
+    "large-update": (checks.steps_are_small, {"approx_kl": 3.8}, "moved the policy by 3.80 nats"),
+    "collapsed": (checks.entropy_is_left, {"entropy": 0.002}, "fell to 0.002 nats"),
+    "far-from-the-reference": (checks.kl_stays_near, {"kl": 27.0}, "3.0 nats per token"),
+    "cut-off": (checks.responses_stop, {"stop_rate": 0.2}, "80% of the responses were cut off"),
+}
+
+
+@named_cases("check, change, sentence", FAULTY)
+def test_a_check_names_what_is_wrong_and_is_silent_where_nothing_is(check, change, sentence):
+    assert check([HEALTHY]) is None
+    assert check([{}]) is None, "a metric that was not measured is no fault"
+    assert sentence in check([HEALTHY | change])
+
+
+def test_the_kl_has_to_be_zero_before_the_first_update_only():
+    assert checks.kl_starts_at_zero([HEALTHY, HEALTHY | {"kl": 3.2}]) is None
+
+
+def test_the_critic_may_be_bad_at_first_but_not_for_long():
+    bad = HEALTHY | {"explained_variance": -0.5}
+    assert checks.critic_explains([bad] * 9) is None
+    assert checks.critic_explains([bad] * 9 + [HEALTHY] + [bad] * 9) is None
+    assert "for 10 updates (explained variance -0.50)" in checks.critic_explains([HEALTHY] + [bad] * 10)
+
+
+def test_every_check_is_in_the_list():
+    written = {one for name, one in vars(checks).items() if getattr(one, "__module__", "") == checks.__name__}
+    written = {one for one in written if callable(one) and not isinstance(one, type)}
+    assert written == {*checks.CHECKS} > {*checks.STOPS}
+    assert {*checks.BY_NAME.values()} < written - {*checks.STOPS}
+
+
+def test_a_sentence_is_said_once_with_the_number_of_its_update():
+    live = checks.LiveChecks([HEALTHY])
+    assert live.see(HEALTHY) == []
+    assert [one.split(":")[0] for one in live.see(HEALTHY | {"entropy": -1.0})] == ["update 3"]
+    assert live.see(HEALTHY | {"entropy": -1.0}) == []
+
+
+def test_a_resumed_run_does_not_say_again_what_was_said():
+    assert checks.LiveChecks([HEALTHY | {"entropy": -1.0}]).see(HEALTHY | {"entropy": -1.0}) == []
+
+
+def test_a_diverged_run_says_which_check_failed_first():
+    live = checks.LiveChecks([HEALTHY, HEALTHY | {"clip_fraction": 0.7}])
+    live.stop_if_diverged()
+    live.see(HEALTHY | {"value_loss": math.nan})
+    with pytest.raises(
+        DivergedError, match="at update 3: NaN or infinity in value_loss: .*failed: update 2: the steps"
+    ):
+        live.stop_if_diverged()
+
+
+def test_a_check_of_stop_on_ends_the_run_when_it_fails_and_not_for_what_was():
+    low, other = HEALTHY | {"entropy": 0.001}, HEALTHY | {"stop_rate": 0.0}
+    live = checks.LiveChecks([low, HEALTHY], stop_on=("entropy", "kl"))
+    live.see(other)
+    live.stop_if_diverged()
+    live.see(low)  # said before, and it fails now
+    with pytest.raises(
+        DivergedError, match=r'^stopped at update 4: the entropy fell .*stop_on has "entropy"\); the fi'
+    ):
+        live.stop_if_diverged()
+    live.see(HEALTHY)
+    live.stop_if_diverged()
+    for failing, names in ((other, ("entropy",)), (low, ())):
+        others = checks.LiveChecks(stop_on=names)
+        assert others.see(failing)
+        others.stop_if_diverged()
+
+
+def test_a_run_with_stop_on_ends_before_it_is_saved():
+    saved: list[int] = []
+    run = trainer(learning_rate=1.0, stop_on=["clip"], **FAST)
+    with pytest.raises(DivergedError, match=r"stopped at update 1: the steps of .* \(stop_on has \"clip\"\)$"):
+        run.train([[5, 6, 7], [8, 9]], lambda one: saved.append(one.updates_done))
+    assert not saved and len(run.history) == 1
+    with pytest.raises(ValueError, match=r"expected stop_on to name checks \(first_ratio, .* got 'kl_coef'"):
+        trainer(stop_on=("kl", "kl_coef"))
+
+
+def test_the_page_names_what_stops_a_run():
+    page = (ROOT / "book/pages/practitioners.md").read_text("utf-8")
+    table = page[page.index("| `stop_on` |") :].partition("\n\n")[0]
+    assert re.findall(r"^\| `(\w+)`", table, re.MULTILINE)[1:] == [*checks.BY_NAME]
+    codes = {int(code) for code in re.findall(r"^\| (\d+) \|", page, re.MULTILINE)}
+    assert codes == {journal.FINE, journal.WRONG, 2, journal.STOPPED, journal.CTRL_C, journal.TERMINATED}
+
+
+def test_the_log_writes_valid_json_and_ends_a_run_of_nan(tmp_path, capsys):
+    with pytest.raises(DivergedError, match="at update 2: NaN or infinity in score"), RunLog(str(tmp_path)) as log:
+        log.write(1, HEALTHY | {"stop_rate": 0.1})
+        log.write(2, {"score": math.nan, "kl": 1.0})
+    lines = (tmp_path / METRICS_FILE).read_text().splitlines()
+    assert json.loads(lines[0]) == {"update": 1, **HEALTHY, "stop_rate": 0.1}
+    assert lines[1] == '{"update": 2, "score": null, "kl": 1.0}'
+    said = capsys.readouterr().err
+    assert "check: update 1: 90% of the responses were cut off" in said and said.count("check: ") == 2
+    assert [file.name for file in tmp_path.glob("events*")], "TensorBoard's file"
+
+
+def trainer(*, reward=None, dropout=0.0, reference_seed=1, **settings) -> PPOTrainer:
+    """A run on a tiny GPT-2 of random weights, whose reward is the share of small token ids."""
+    policy = build_causal_lm(
+        "gpt2", 12, n_layer=1, n_embd=16, n_head=2, dropout=dropout, eos_token_id=1, pad_token_id=0, seed=1
+    )
+    reference = build_causal_lm(
+        "gpt2", 12, n_layer=1, n_embd=16, n_head=2, eos_token_id=1, pad_token_id=0, seed=reference_seed
+    )
+    options = {"num_updates": 3, "batch_size": 32, "max_new_tokens": 8, "num_minibatches": 2, "num_epochs": 2}
+    config = PPOConfig(stop_token_ids=(1, 2, 3, 4), pad_token_id=0, **{**options, **settings})
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        critic = ValueModel(make_reference(policy).base_model.requires_grad_(True))
+    model = PolicyAndValue(policy, critic)
+    made = PPOTrainer(model, torch.nn.Identity(), reference, config)
+    made.score = reward or (lambda ids, visible, start: (ids[:, start:] < 6).float().mean(dim=1))
+    return made
+
+
+def first_sentence(run: PPOTrainer, capsys) -> str:
+    try:
+        run.train([[5, 6, 7], [8, 9], [10, 11, 5, 6]])
+    except DivergedError:
+        pass
+    said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("check: ")]
+    return said[0] if said else "nothing"
+
+
+def test_a_healthy_run_raises_no_check(capsys):
+    assert first_sentence(trainer(num_updates=6), capsys) == "nothing"
+
+
+def test_a_wrong_temperature_in_training_shows_in_the_first_ratio(capsys):
+    run = trainer(temperature=0.5)
+    whole = run._collect
+
+    def collect_at_temperature_1(prompts):
+        run.config, right = PPOConfig(stop_token_ids=(1, 2, 3, 4), pad_token_id=0, max_new_tokens=8), run.config
+        try:
+            return whole(prompts)
+        finally:
+            run.config = right
+
+    run._collect = collect_at_temperature_1
+    assert "every ratio is 1, but the largest was" in first_sentence(run, capsys)
+
+
+def test_dropout_shows_in_the_first_ratio(capsys):
+    run = trainer(dropout=0.2)
+    for module in run.policy.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.2
+    run.policy.train()
+    assert "every ratio is 1, but the largest was" in first_sentence(run, capsys)
+
+
+FAST = {"warmup_updates": 0, "max_grad_norm": 100.0}
+
+
+@named_cases(
+    "settings, sentence",
+    {
+        "another-reference": ({"reference_seed": 2}, "before the first update the KL from the reference is 0"),
+        "a-huge-learning-rate": ({"learning_rate": 1.0, **FAST}, "the steps of one update moved the policy by"),
+        "a-learning-rate-that-breaks-the-weights": ({"learning_rate": 1e25, **FAST}, "NaN or infinity in"),
+        "frozen-weights": ({"learning_rate": 1e-30}, "the ratio stayed 1 in all steps"),
+    },
+)
+def test_a_faulty_run_is_named_by_the_check_of_its_fault(settings, sentence, capsys):
+    assert sentence in first_sentence(trainer(**settings), capsys)
+
+
+def test_a_loss_of_nan_ends_the_run_and_keeps_its_metrics(capsys):
+    run = trainer()
+    whole, seen = run.compute_loss, []
+
+    def nan_in_the_sixth_step(batch):
+        seen.append(len(batch))
+        loss, statistics = whole(batch)
+        return (loss * math.nan, statistics | {"value_loss": math.nan}) if len(seen) == 6 else (loss, statistics)
+
+    run.compute_loss = nan_in_the_sixth_step
+    saved: list[int] = []
+    with pytest.raises(DivergedError, match="stopped at update 2: NaN or infinity in policy_loss, value_loss"):
+        run.train([[5, 6, 7], [8, 9]], lambda one: saved.append(one.updates_done))
+    assert saved == [1], "nothing is saved of an update that diverged"
+    assert len(run.history) == 2

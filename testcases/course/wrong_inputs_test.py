@@ -1,0 +1,336 @@
+"""What a user gets wrong, one row each: a sentence that says what was expected, what came, and what to do."""
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from transformers import GPT2ForSequenceClassification
+
+from ppo_by_hand.__main__ import main
+from ppo_by_hand.core.config import PPOConfig
+from ppo_by_hand.core.scoring import make_scorer
+from ppo_by_hand.hub.models import load_policy, named_tokens
+from ppo_by_hand.hub.options import HubOptions, parse_settings
+from ppo_by_hand.hub.prompts import check_context, read_prompts
+from ppo_by_hand.hub.rewards import load_reward
+from solutions.lesson02_reward_model import RewardModel
+from solutions.lesson07_actor_critic import PolicyAlone, PolicyAndValue, ValueModel, freeze
+from solutions.lesson09_ppo_trainer import CheckpointFolder, PPOTrainer
+from solutions.lesson11_scaling import DistributedPPOTrainer
+from testcases.course import hub
+from testcases.course.memory_test import PROMPTS, TokenSum, small_policy, small_trainer
+from testcases.harness import named_cases
+
+TOKENS = {"stop_token_ids": (1,), "pad_token_id": 0}
+ERRORS = (ValueError, TypeError, OSError, RuntimeError)
+
+
+def refused(call, sentence: str) -> None:
+    """The call ends with this sentence: short, and beginning with what would have been right."""
+    with pytest.raises(ERRORS) as error:
+        call()
+    said = str(error.value)
+    assert sentence in said
+    assert "\n" not in said and len(said) < 500 and "expected " in said
+
+
+SETTINGS = {
+    "fraction-of-a-count": ({"batch_size": 2.5}, "expected batch_size to be int, got 2.5"),
+    "text": ({"learning_rate": "1e-5"}, "expected learning_rate to be float, got '1e-5'"),
+    "text-for-yes-or-no": ({"whiten_rewards": "no"}, "expected whiten_rewards to be bool, got 'no'"),
+    "true-for-a-number": ({"micro_batch_size": True}, "expected micro_batch_size to be int | None, got True"),
+    "one-stop-token": ({"stop_token_ids": 1}, "expected stop_token_ids to be tuple[int, ...], got 1"),
+    "nothing-as-stop-token": ({"stop_token_ids": [None]}, "expected stop_token_ids to be tuple[int, ...], got [None]"),
+    "no-stop-token": ({"stop_token_ids": ()}, "got none; no response could end"),
+    "stop-token-below-0": ({"stop_token_ids": (1, -1)}, "expected pad_token_id and stop_token_ids in [0, infinity)"),
+    "no-pad-token": ({"pad_token_id": None}, "got None; a tokenizer without one can take its stop token for it"),
+    "seed": ({"seed": -1}, "expected seed in [0, "),
+    "text-in-a-pair": ({"clip_epsilon": (0.2, "0.3")}, "expected clip_epsilon to be float | tuple[float, float]"),
+    "one-of-a-pair": ({"clip_epsilon": (0.2,)}, "expected clip_epsilon to be one number or a pair (low, high)"),
+    "no-clip": ({"clip_epsilon": 0.0}, "expected clip_epsilon in (0.0, infinity), got 0.0"),
+    "name-of-trl": ({"cliprange": 0.2}, "got 'cliprange'; its counterpart here is clip_epsilon"),
+    "name-of-openrlhf": ({"n_samples_per_prompt": 4}, "its counterpart here is samples_per_prompt"),
+    "typing-mistake": ({"learning_rat": 1e-5}, "did you mean learning_rate?"),
+    "unknown-name": ({"qqq": 1}, "got 'qqq'; ppo-by-hand settings lists them all"),
+    "no-responses": ({"batch_size": 0}, "expected batch_size in [1, infinity), got 0"),
+    "no-tokens": ({"max_new_tokens": 0}, "expected max_new_tokens in [1, infinity), got 0"),
+    "more-minibatches-than-rows": ({"num_minibatches": 65}, "lower num_minibatches or raise batch_size"),
+    "nan-rate": ({"learning_rate": float("nan")}, "expected learning_rate in (0.0, infinity), got nan"),
+    "temperature-0": ({"temperature": 0.0}, "expected temperature in (0.0, infinity), got 0.0"),
+    "gamma-above-1": ({"gamma": 1.5}, "expected gamma in [0.0, 1.0], got 1.5"),
+    "unknown-estimator": ({"kl_estimator": "k4"}, "expected kl_estimator to be one of k1, k2, k3, got 'k4'"),
+    "unknown-advantages": ({"advantages": "ppo"}, "expected advantages to be one of gae, rloo, grpo, got 'ppo'"),
+    "group-of-one": ({"advantages": "rloo"}, "expected samples_per_prompt of 2 or more"),
+    "two-kl-penalties": ({"kl_in": "loss", "kl_estimator": "k3"}, 'expected no kl_estimator with kl_in="loss"'),
+    "groups-that-do-not-divide": ({"samples_per_prompt": 5}, "batch_size counts the responses"),
+    "more-at-once-than-all": ({"micro_rollout_batch_size": 65}, "lower it, or leave it out to sample all at once"),
+    "threshold-that-skips-all": ({"ratio_threshold": 1.0}, "expected ratio_threshold in (1.0, infinity), got 1.0"),
+    "unknown-schedule": ({"scheduler": "step"}, "expected scheduler to be one of linear, cosine, constant"),
+    "no-target": ({"kl_target": 0.0}, "expected kl_target in (0.0, infinity), got 0.0"),
+    "unknown-stop": ({"stop_on": ("loss",)}, "expected stop_on to name checks (first_ratio, "),
+    "stop-as-a-text": ({"stop_on": "kl"}, "expected stop_on to be tuple[str, ...], got 'kl'"),
+    "running-scale": ({"normalize_score": "running"}, 'expected normalize_score to be "first" or None'),
+    "weights-of-nothing": ({"importance_cap": 2.0}, "expected recompute_log_probs with importance_cap"),
+    "weights-below-1": ({"importance_cap": 0.5, "recompute_log_probs": True}, "expected importance_cap in [1.0, "),
+}
+
+
+@named_cases("settings, sentence", SETTINGS)
+def test_a_wrong_setting_is_one_sentence(settings, sentence):
+    refused(lambda: PPOConfig(**TOKENS | settings), sentence)
+
+
+def test_settings_without_their_names_or_without_tokens_are_one_sentence():
+    refused(lambda: PPOConfig(64), "expected settings by name, as in PPOConfig(batch_size=64), got 64")
+    refused(lambda: PPOConfig(batch_size=8), "expected stop_token_ids and pad_token_id, which have no default")
+    assert PPOConfig(stop_token_ids=[1], pad_token_id=0, log_dir=Path("log")).log_dir == "log"
+
+
+def spoiled(model):
+    next(model.parameters()).data[0, 0] = float("nan")
+    return model
+
+
+def no_words(prompts, responses):
+    return [0.0] * len(responses)
+
+
+PARTS = {
+    "policy-alone": (lambda t: {"model": t.policy}, "expected model to be actor and critic"),
+    "critic-with-a-head": (
+        lambda t: {"model": PolicyAndValue(t.policy, ValueModel(t.policy))},
+        "the backbone without a head, got a GPT2LMHeadModel",
+    ),
+    "policy-of-a-backbone": (
+        lambda t: {"model": PolicyAndValue(t.policy.base_model, ValueModel(t.policy.base_model))},
+        "expected the policy to be a causal language model, got a GPT2Model; load one with AutoModelForCausalLM",
+    ),
+    "policy-by-name": (
+        lambda t: {"model": PolicyAndValue("gpt2", ValueModel(t.policy.base_model))},
+        "expected the policy to be a causal language model, got 'gpt2'; load one with",
+    ),
+    "reference-of-a-classifier": (
+        lambda t: {"ref_model": GPT2ForSequenceClassification(t.policy.config)},
+        "expected the reference to be a causal language model, got a GPT2ForSequenceClassification",
+    ),
+    "reward-model-of-a-classifier": (
+        lambda t: {"reward_model": RewardModel(GPT2ForSequenceClassification(t.policy.config))},
+        "got that of a GPT2ForSequenceClassification; a classifier is a reward model by itself",
+    ),
+    "weights-that-are-nan": (lambda t: {"model": spoiled(t.model)}, "expected weights that are finite numbers"),
+    "weights-that-are-not-there": (
+        lambda t: {"model": PolicyAndValue(t.policy.to("meta"), ValueModel(small_policy(words=11).base_model))},
+        "got NaN, infinity or none; load the model again",
+    ),
+    "schedule-of-nothing": (lambda t: {"schedule": lambda: 1.0}, "expected schedule to be a function with an arg"),
+    "critic-of-a-classifier": (
+        lambda t: {"model": PolicyAndValue(t.policy, ValueModel(GPT2ForSequenceClassification(t.policy.config)))},
+        "a GPT2ForSequenceClassification; call ValueModel.from_classifier(model)",
+    ),
+    "no-critic": (lambda t: {"model": PolicyAlone(t.policy)}, 'with advantages="gae", got a PolicyAlone'),
+    "critic-of-nobody": (
+        lambda t: {"config": replace(t.config, advantages="rloo", samples_per_prompt=5, whiten_advantages=False)},
+        'expected PolicyAlone(policy) with advantages="rloo"',
+    ),
+    "backbone-of-both": (
+        lambda t: {"model": PolicyAndValue(t.policy, ValueModel(t.policy.base_model))},
+        "expected the critic to share no weight with the policy, got ",
+    ),
+    "frozen-model": (lambda t: {"model": freeze(t.model)}, "a model that is frozen whole"),
+    "reference-by-name": (lambda t: {"ref_model": "gpt2"}, "make_reference(policy), or None with LoRA, got 'gpt2'"),
+    "policy-as-reference": (lambda t: {"ref_model": t.policy}, "expected ref_model to have weights of its own"),
+    "reference-of-fewer-tokens": (lambda t: {"ref_model": small_policy(words=11)}, "the policy may write, got 11"),
+    "critic-of-fewer-tokens": (
+        lambda t: {"model": PolicyAndValue(t.policy, ValueModel(small_policy(words=11).base_model))},
+        "expected the critic to know the 12 tokens",
+    ),
+    "settings-as-a-dict": (lambda t: {"config": {"seed": 0}}, "from_trl makes one of TRL's), got {'seed': 0}"),
+    "settings-as-a-class": (
+        lambda t: {"config": PPOConfig},
+        "expected config to be a PPOConfig of ppo_by_hand (from_trl",
+    ),
+    "unknown-pad-token": (
+        lambda t: {"config": replace(t.config, pad_token_id=12)},
+        "expected pad_token_id to be one of the policy's 12 tokens, got 12",
+    ),
+    "stop-tokens-of-another-model": (
+        lambda t: {"config": replace(t.config, stop_token_ids=(50256,))},
+        "expected one of stop_token_ids among the policy's 12 tokens, got (50256,): no response could end",
+    ),
+    "reward-by-name": (lambda t: {"reward_model": "a:b"}, "a function of (prompts, responses), got 'a:b'"),
+    "no-reward": (lambda t: {"reward_model": None}, "a function of (prompts, responses), got None"),
+    "reward-of-one-argument": (
+        lambda t: {"reward_model": lambda texts: [0.0], "tokenizer": hub.tokenizer()},
+        "expected a reward function of (prompts, responses), two lists of texts, got <lambda>(texts)",
+    ),
+    "texts-without-tokenizer": (lambda t: {"reward_model": no_words}, "pass tokenizer= to PPOTrainer"),
+    "tokenizer-by-name": (
+        lambda t: {"reward_model": no_words, "tokenizer": "gpt2"},
+        "expected a tokenizer with a reward function, got 'gpt2'; load it: AutoTokenizer.from_pretrained(name)",
+    ),
+    "sampler-by-name": (lambda t: {"sampler": "vllm"}, "expected sampler to be a function, got 'vllm'"),
+    "schedule-by-name": (lambda t: {"schedule": "cosine"}, "expected schedule to be a function, got 'cosine'"),
+    "optimizer-by-name": (lambda t: {"optimizer": "adamw"}, "expected optimizer to be a function that makes one"),
+}
+
+
+@named_cases("change, sentence", PARTS)
+def test_a_wrong_part_is_one_sentence(change, sentence):
+    plain = small_trainer()
+    parts = {"model": plain.model, "reward_model": TokenSum(), "ref_model": plain.ref_model, "config": plain.config}
+    for kind in (PPOTrainer, DistributedPPOTrainer):
+        refused(lambda kind=kind: kind(**parts | change(plain)), sentence)
+
+
+class Table:
+    """As of pandas: rows have labels."""
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, name: object) -> list[int]:
+        return {"prompt": [5]}[name]
+
+
+class Stream:
+    """As an IterableDataset of datasets: torch's class has `__getitem__`, and it has no length."""
+
+    def __getitem__(self, number: int) -> list[int]:
+        raise NotImplementedError
+
+
+PROMPT_LISTS = {
+    "one-text": ("the cat", "got a str in the place of the list; put it into a list"),
+    "generator": ((row for row in PROMPTS), "got a generator in the place of the list; make a list of its rows"),
+    "one-row": ({"prompt": "a"}, "got a dict in the place of the list; put it into a list"),
+    "data-set-in-parts": ({"train": PROMPTS}, "in the place of the list; take a part of it, such as 'train'"),
+    "rows-by-name": (Table(), "got a Table in the place of the list; make a list of its rows"),
+    "rows-of-a-stream": (Stream(), "got a Stream in the place of the list; make a list of its rows"),
+    "rows-without-a-tokenizer": ([{"prompt": "a"}] * 5, "got a text and no tokenizer"),
+    "rows-without-a-prompt": ([{"input_ids": [5.5]}] * 5, "got {'input_ids': [5.5]} as prompt 0"),
+    "no-prompt": ([], "expected at least one prompt, got an empty list"),
+    "empty-prompt": ([[5], [], [6], [7], [8]], "expected a token in each prompt, got none in prompt"),
+    "none": ([[5], None, [6], [7], [8]], "got None as prompt"),
+    "fractions": ([[5.5]], "got [5.5] as prompt 0"),
+    "bytes": ([b"the cat"], "got b'the cat' as prompt 0"),
+    "yes-and-no": ([[True, False]], "got [True, False] as prompt 0"),
+    "unknown-token": ([[5, 12]], "expected token ids in [0, 12), those of the policy, got 5 to 12 in the prompts"),
+    "token-below-0": ([[5, -1]], "got -1 to 5 in the prompts"),
+    "longer-than-the-context": ([[5] * 2000], "shorten the prompts or lower max_new_tokens"),
+}
+
+
+@named_cases("prompts, sentence", PROMPT_LISTS)
+def test_wrong_prompts_are_one_sentence(prompts, sentence):
+    refused(lambda: small_trainer().train(prompts), sentence)
+
+
+SAMPLER = "expected a sampler of (policy, input_ids, attention_mask, max_new_tokens, stop_token_ids, pad_token_id, temp"
+
+
+def test_what_a_run_would_call_only_later_is_refused_before_it():
+    trainer = small_trainer()
+    refused(lambda: trainer.train(PROMPTS, lambda: None), "expected on_update to be a function of the trainer")
+    parts = (trainer.model, lambda prompts, responses, answer: answer, trainer.ref_model, trainer.config)
+    needs = PPOTrainer(*parts, hub.tokenizer())
+    refused(lambda: needs.train(PROMPTS), "expected each prompt to have the column 'answer', which the reward function")
+    parts = (*parts[:1], no_words, *parts[2:], hub.tokenizer(), lambda *given, **more: given[0].x)
+    refused(lambda: PPOTrainer(*parts).train(PROMPTS), SAMPLER)
+
+
+SCORES = {
+    "numbers": ([1.0], "a list"),
+    "each-token": (torch.zeros(1, 2), "(1, 2)"),
+    "two-labels": (SimpleNamespace(logits=torch.zeros(1, 2)), "(1, 2)"),
+}
+
+
+@named_cases("answer, got", SCORES)
+def test_a_reward_model_that_gives_anything_but_scores_is_one_sentence(answer, got):
+    class Other(torch.nn.Module):
+        def forward(self, input_ids, attention_mask):
+            return answer
+
+    ids = torch.zeros(1, 2, dtype=torch.int64)
+    refused(lambda: make_scorer(Other())(ids, ids == 0, 1), f"return scores (B,), or logits (B, 1), got {got}")
+
+
+REWARDS = {
+    "too-few": ([1.0], "to return one number for each of 2 responses, got 1"),
+    "nothing": (None, "got NoneType"),
+    "no-number": (["good", "bad"], "to return finite numbers, got str for response 0: 'good'"),
+    "not-finite": ([0.0, float("inf")], "to return finite numbers, got inf for response 1"),
+    "nothing-left-of-the-responses": (lambda responses: responses.clear() or [], "for each of 2 responses, got 0"),
+    "no-order": ({0.0, 1.0}, "got set"),
+    "by-name": ({"a": 0.0, "b": 1.0}, "got dict"),
+}
+
+
+@named_cases("answer, sentence", REWARDS)
+def test_a_wrong_answer_of_a_reward_function_is_one_sentence(answer, sentence):
+    def reward(prompts, responses):
+        return answer(responses) if callable(answer) else answer
+
+    ids = torch.full((2, 3), 9)
+    refused(lambda: make_scorer(reward, hub.tokenizer())(ids, ids == 9, 1), sentence)
+
+
+COMMAND = {
+    "quote": (lambda path: parse_settings("value='a"), "expected SET to close each quote"),
+    "no-json-number": (lambda path: parse_settings("kl_coef=.5"), "and 0.5 for .5"),
+    "pythons-true": (lambda path: parse_settings("whiten_rewards=True"), "write true, false and null as in JSON"),
+    "decided-elsewhere": (lambda path: parse_settings("seed=3"), "expected SET to have settings, got 'seed'"),
+    "no-value": (lambda path: parse_settings("kl_coef"), "expected kl_coef in SET to be float, got ''"),
+    "kind-of-number": (lambda path: HubOptions(dtype="int8"), "expected dtype to be one of auto, float32, bfloat16"),
+    "no-rank": (lambda path: HubOptions(lora_rank=-1), "expected lora_rank in [0, infinity), got -1"),
+    "no-file": (lambda path: read_prompts(path / "none.txt"), "expected PROMPTS to be a text or JSONL file"),
+    "json-file": (lambda path: read_prompts(path / "a.json"), "rename JSON lines to .jsonl"),
+    "a-table": (lambda path: read_prompts(path / "a.csv"), "a.csv; rename JSON lines to .jsonl, one prompt a line to"),
+    "no-lines": (lambda path: read_prompts(wrote(path, "a.txt", "\n\n")), "got none; write one a line"),
+    "no-text": (lambda path: read_prompts(wrote(path, "a.txt", b"\xff\xfe\x00")), "to be a text or JSONL file, got"),
+    "no-json": (lambda path: read_prompts(wrote(path, "a.jsonl", "hello")), "expected line 1 of"),
+    "no-adapter": (lambda path: load_policy(adapter(path), print), "call merge_and_unload and save it again"),
+    "no-folder": (lambda path: load_policy(str(path / "nothing" / "here"), print), "expected POLICY to be a folder"),
+    "no-stop-token": (lambda path: named_tokens("<stop>", hub.tokenizer()), "to be tokens of POLICY or their numbers"),
+    "no-module": (lambda path: load_reward("nothing:here", None, 0, {}, print), "looked for in the working directory"),
+    "a-file": (lambda path: load_reward("a/b.py:f", None, 0, {}, print), "got the file a/b.py:f; write a.b:f"),
+    "no-function": (lambda path: load_reward("math:pi", None, 0, {}, print), "to be a function, got math:pi, a float"),
+    "a-class": (lambda path: load_reward("io:BytesIO", None, 0, {}, print), "two lists of texts, got BytesIO(initial"),
+    "commas": (lambda path: parse_settings("num_updates=2,seed=1"), "with blanks between settings"),
+    "no-room": (lambda path: check_context([[5] * 60], 8, 64, "POLICY"), "or set long_prompts to drop or truncate"),
+    "never-saved": (lambda path: CheckpointFolder(path, every=0), "expected every in [1, infinity), got 0"),
+    "checkpoints-in-a-file": (
+        lambda path: small_trainer().train(PROMPTS, CheckpointFolder(wrote(path, "a.txt", "a"), every=1).save),
+        "a.txt/update-000001, got: NotADirectoryError",
+    ),
+    "checkpoint-of-none": (
+        lambda path: small_trainer().load_checkpoint(CheckpointFolder(path).newest()),
+        "got None: where newest finds none, start without one",
+    ),
+    "no-checkpoint": (lambda path: small_trainer().load_checkpoint(path), "got no trainer.pt in"),
+}
+
+
+def wrote(path: Path, name: str, content: str | bytes) -> Path:
+    (path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path / name
+
+
+def adapter(path: Path) -> str:
+    wrote(path, "adapter_config.json", "{}")
+    return str(path)
+
+
+@named_cases("call, sentence", COMMAND)
+def test_a_wrong_input_of_the_command_is_one_sentence(call, sentence, tmp_path):
+    refused(lambda: call(tmp_path), sentence)
+
+
+def test_the_command_says_a_wrong_input_on_one_line_and_leaves_nothing(tmp_path, capsys):
+    arguments = ["train", "--policy", "no/where", "--reward", "math:pi", "--prompts", str(tmp_path / "none.txt")]
+    assert main([*arguments, "--out", str(tmp_path / "out")]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("error: expected PROMPTS") and said.count("\n") == 1
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,71 @@
+"""One step more of the hint for an exercise.
+
+python -m testcases.harness.student.hint 4 [--exercise compute_gae]
+"""
+
+import argparse
+import re
+import textwrap
+from functools import cache
+
+from ..catalog import TUTORIAL, Lesson, lesson_names
+from ..catalog import lesson as read_lesson
+from . import progress
+
+SHOWN = progress.FOLDER / "hints.json"
+STEP = re.compile(r"^\d+\. ", re.MULTILINE)
+
+
+@cache
+def hints(lesson: str) -> dict[str, list[str]]:
+    """The steps of each exercise of a lesson: the numbered lists, each folded, of its hints.md."""
+    path = TUTORIAL / lesson / "hints.md"
+    text = path.read_text("utf-8") if path.is_file() else ""
+    folded = re.findall(r"<summary>([\w.]+)</summary>\n(.*?)</details>", text, re.DOTALL)
+    return {exercise: [" ".join(step.split()) for step in STEP.split(steps)[1:]] for exercise, steps in folded}
+
+
+def next_hint(lesson: Lesson, exercise: str | None) -> str:
+    """The text to print; one step more each time.
+
+    Raises:
+        LookupError: there is no such exercise.
+    """
+    if exercise is None:
+        left = progress.left(lesson.name, progress.so_far())
+        if not left:
+            return f"All exercises of {lesson.name} have passed. For a hint all the same, name one: EXERCISE=..."
+        exercise = left[0]
+    exercise = lesson.exercise(exercise)
+    steps = hints(lesson.name).get(exercise, [])
+    shown = progress.read(SHOWN)
+    key = f"{lesson.name}.{exercise}"
+    count = min(shown.get(key, 0) + 1, len(steps))
+    progress.write(SHOWN, {**shown, key: count})
+    lines = [f"{exercise}, in tutorial/{lesson.name}/{lesson.file_of(exercise)}"]
+    for number, step in enumerate(steps[:count], start=1):
+        lines.append(textwrap.fill(f"{number}. {step}", 100, subsequent_indent="   "))
+    if count == len(steps):
+        lines.append(f"That was the last hint. The rest is yours; tutorial/{lesson.name}/README.md has the idea.")
+    else:
+        lines.append(f"({count} of {len(steps)}; ask again for the next)")
+    return "\n".join(lines)
+
+
+def next_open() -> str:
+    """The first lesson that has not passed; the first of all where all have."""
+    state = progress.so_far()
+    return next((name for name in lesson_names() if progress.left(name, state)), lesson_names()[0])
+
+
+@progress.said_plainly()
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="make hint LESSON=4 [EXERCISE=name]", description="Show one hint more.")
+    parser.add_argument("lesson", nargs="?", help='number or folder name, such as "4"; the next open one, if left out')
+    parser.add_argument("--exercise", help="the first that has not passed, if left out")
+    options = parser.parse_args()
+    print(next_hint(read_lesson(options.lesson or next_open()), options.exercise or None))
+
+
+if __name__ == "__main__":
+    main()

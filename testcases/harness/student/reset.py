@@ -1,0 +1,57 @@
+"""Put a lesson's stubs back, after asking; what was there is kept.
+
+python -m testcases.harness.student.reset 4 [--yes]
+"""
+
+import argparse
+import shutil
+import time
+from pathlib import Path
+
+from ..catalog import ROOT, TUTORIAL, Lesson, entries
+from ..catalog import lesson as read_lesson
+from ..oracle import stubs_of, write_files
+from .progress import FOLDER, keep, said_plainly, so_far
+from .results import Result
+
+
+def reset(lesson: Lesson, tutorial: Path = TUTORIAL) -> Path | None:
+    """Write the stubs of a lesson again.
+
+    Returns:
+        Where the former files are kept; None if there were none.
+    """
+    folder, kept = tutorial / lesson.name, None
+    if folder.exists():
+        stamp = time.strftime("%Y%m%d-%H%M%S")
+        kept = FOLDER / "backup" / stamp / lesson.name
+        while kept.exists():
+            stamp += "x"
+            kept = FOLDER / "backup" / stamp / lesson.name
+        shutil.copytree(folder, kept, ignore=shutil.ignore_patterns("__pycache__"))
+    write_files(tutorial, stubs_of(lesson.name))
+    keep({**so_far(), **{entry.node: {"": Result("not started")} for entry in entries(lesson.name)}})
+    return kept
+
+
+@said_plainly()
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="make reset LESSON=4", description="Put a lesson's stubs back.")
+    parser.add_argument("lesson", help='number or folder name, such as "4"')
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    options = parser.parse_args()
+    lesson = read_lesson(options.lesson)
+    if not options.yes:
+        try:
+            answer = input(f"Replace your work in tutorial/{lesson.name} by the stubs? A copy is kept. [y/N] ")
+        except EOFError:
+            answer = ""
+        if answer.strip().lower() not in ("y", "yes"):
+            print("Nothing was changed.")
+            return
+    kept = reset(lesson)
+    print(f"tutorial/{lesson.name} is a stub again." + (f" Your work is in {kept.relative_to(ROOT)}." if kept else ""))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,156 @@
+"""Small changes to the solutions, one at a time: which of them does the suite let pass?
+
+    make mutants LESSON=4        # without LESSON: all lessons, some minutes
+
+A survivor is a hole in the suite, or the same function in other words. Look at each, and give the new ones a reason in
+testcases/course/survivors.json, which keeps what has one; `make test-all` tries some of them each time.
+"""
+
+import argparse
+import ast
+import contextlib
+import hashlib
+import itertools
+import json
+import random
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ppo_by_hand.core.files import write_json
+
+from ..catalog import SOLUTIONS, TESTCASES, Region, lesson_names, region_text, regions
+from ..catalog import lesson as read_lesson
+from ..diagnosis import NoExplanation
+from ..diagnosis.hypotheses import edits_of
+from ..execution import LocalEvaluator, solutions_changed
+from ..oracle import Reference
+from .memo import Remembering
+from .runner import cases_of
+from .session import Engine
+
+RECORD = TESTCASES / "course" / "survivors.json"
+"""Lesson -> a hash of its regions, how many mutants were tried, and why -> those that survive."""
+UNKNOWN = ""
+"""The reason of a survivor that nobody has looked at."""
+STANDS_ALONE = (ast.Slice, ast.Constant, ast.Name, ast.Tuple, ast.Starred)
+"""What needs no parentheses in another's place."""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change."""
+
+    exercise: str
+    place: tuple[int, int]
+    """Line of the region and column."""
+    text: str
+    source: str
+    """The whole file."""
+
+    def __str__(self) -> str:
+        return f"{self.exercise} {self.place[0]}:{self.place[1]}  {self.text}"
+
+
+def mutants(path: Path) -> Iterator[Mutant]:
+    """All changes within the regions of one file: what a diagnosis tries in one node, and each statement left out."""
+    source = path.read_text("utf-8")
+    lines = source.splitlines()
+    for region in regions(path):
+        inside = [
+            node for node in ast.walk(ast.parse(source)) if region.first < getattr(node, "lineno", 0) <= region.last
+        ]
+        found: dict[str, Mutant] = {}
+        for node in inside:
+            changes = [changed for _, changed in edits_of(node)]
+            if isinstance(node, ast.stmt) and not isinstance(node, ast.Return):
+                changes.append(ast.Pass())
+            for mutant in (_written(region, lines, node, changed) for changed in changes):
+                found.setdefault(mutant.source, mutant)
+        yield from found.values()
+
+
+def _written(region: Region, lines: list[str], node: ast.AST, changed: ast.AST) -> Mutant:
+    """Replace the characters of one node."""
+    first, last = node.lineno - 1, node.end_lineno - 1  # type: ignore[attr-defined, operator]
+    start, end = node.col_offset, node.end_col_offset  # type: ignore[attr-defined]
+    before = lines[first].encode()[:start].decode()
+    after = lines[last].encode()[end:].decode()
+    old, new = ast.unparse(node), ast.unparse(ast.fix_missing_locations(changed))
+    if isinstance(changed, ast.expr) and not isinstance(changed, STANDS_ALONE):
+        new = f"({new})"
+    text = "\n".join([*lines[:first], before + new + after, *lines[last + 1 :]]) + "\n"
+    return Mutant(region.exercise, (first - region.first, start), f"{old}  ->  {new}", text)
+
+
+def survivors(lesson: str, exercise: str | None = None, most: int | None = None) -> Iterator[tuple[Mutant, bool]]:
+    """Each mutant of a lesson, or `most` of them that are always the same ones, and whether all tests of its exercise
+    pass it."""
+    reference = Reference(Remembering)
+    files = sorted((SOLUTIONS / lesson).glob("*.py"))
+    every = ((file.name, one) for file in files for one in mutants(file))
+    found = [pair for pair in every if pair[1].exercise in ([exercise] if exercise else _exercises(lesson))]
+    random.Random(0).shuffle(found)
+    # A changed `save_checkpoint` writes where it likes.
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        for name, mutant in itertools.islice(found, most):
+            subject = solutions_changed(lesson, {f"{lesson}/{name}": mutant.source})
+            yield mutant, _passes(lesson, mutant.exercise, subject, reference)
+
+
+def _exercises(lesson: str) -> list[str]:
+    """Without the tests that students write, which count by what they catch."""
+    return [exercise for exercise in read_lesson(lesson).exercises if not exercise.startswith("test_")]
+
+
+def version(lesson: str) -> str:
+    """Of the code that the mutants of a lesson are made of."""
+    texts = [region_text(lesson, exercise) for exercise in _exercises(lesson)]
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
+
+
+def recorded() -> dict[str, Any]:
+    return json.loads(RECORD.read_text("utf-8"))
+
+
+def record(lesson: str) -> list[str]:
+    """Try all mutants of a lesson and write down which survive, with the reasons known so far; those without one."""
+    tried = [(str(mutant), survives) for mutant, survives in survivors(lesson)]
+    before = recorded()
+    known = {one: why for why, found in before.get(lesson, {}).get("survivors", {}).items() for one in found}
+    reasons: dict[str, list[str]] = {}
+    for one in sorted(text for text, survives in tried if survives):
+        reasons.setdefault(known.get(one, UNKNOWN), []).append(one)
+    found = {"version": version(lesson), "tried": len(tried), "survivors": dict(sorted(reasons.items()))}
+    write_json(RECORD, dict(sorted({**before, lesson: found}.items())))
+    return reasons.get(UNKNOWN, [])
+
+
+def _passes(lesson: str, exercise: str, subject: LocalEvaluator, reference: Reference) -> bool:
+    with Engine(subject, reference=reference, explanation=NoExplanation, seconds=1.0).active():
+        try:
+            return all(case.run() is None for case in cases_of(lesson, exercise))
+        except Exception:
+            return False
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m testcases.harness.suite.mutation_check",
+        description=__doc__.splitlines()[0] if __doc__ else None,
+    )
+    parser.add_argument("lessons", nargs="*", help='numbers or folder names, such as "4"; all, if left out')
+    parser.add_argument("--exercise", help="only this one of a lesson; nothing is recorded")
+    options = parser.parse_args()
+    for lesson in [read_lesson(name).name for name in options.lessons] or lesson_names():
+        if options.exercise:
+            found = [str(mutant) for mutant, survives in survivors(lesson, options.exercise) if survives]
+        else:
+            found = record(lesson)
+        print(f"{lesson}: {len(found)} survive{'' if options.exercise else ' without a reason'}", *found, sep="\n")
+
+
+if __name__ == "__main__":
+    main()
