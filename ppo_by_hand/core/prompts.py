@@ -27,9 +27,11 @@ def tokenize(prompts: Sequence[Prompt], tokenizer: Any) -> list[list[int]]:
     rows = []
     for number, prompt in enumerate(prompts):
         ids: Any = tokenizer(prompt)["input_ids"] if isinstance(prompt, str) else prompt
-        if is_row(prompt):
-            ids = _row_ids(prompt, number, tokenizer)
+        if is_row(prompt) and not _has_ids(prompt):
+            ids = encode_prompt(_written(prompt, number), tokenizer)
         try:
+            if _has_ids(prompt):
+                ids = _visible_ids(prompt, number)
             rows.append([_token(token) for token in ([ids] if isinstance(ids, bytes) else ids)])
         except TypeError as error:
             raise ValueError(f"{RULE}, got {prompt!r} as prompt {number}") from error
@@ -74,10 +76,37 @@ def _has_ids(prompt: object) -> bool:
     return isinstance(prompt, Mapping) and "input_ids" in prompt and "prompt" not in prompt
 
 
-def _row_ids(prompt: Any, number: int, tokenizer: Any) -> list[int]:
-    if _has_ids(prompt):
-        return list(prompt["input_ids"])
-    return encode_prompt(_written(prompt, number), tokenizer)
+def _visible_ids(row: Any, number: int) -> list[Any]:
+    """The `input_ids` of a row without its padding, which are those with 0 in its `attention_mask`, if it has one.
+
+    Raises:
+        TypeError: `input_ids` are no list.
+        ValueError: the mask does not belong to them, or hides tokens between others.
+    """
+    ids = _listed(row["input_ids"])
+    if "attention_mask" not in row:
+        return ids
+    try:
+        mask = _listed(row["attention_mask"])
+    except TypeError:
+        mask = []
+    if len(mask) != len(ids) or any(seen not in (0, 1) for seen in mask):
+        raise ValueError(
+            f"expected attention_mask to have a 0 or 1 for each of the {len(ids)} input_ids, got "
+            f"{str(row['attention_mask'])[:80]} in prompt {number}"
+        )
+    seen = [place for place, is_seen in enumerate(mask) if is_seen]
+    if seen and seen[-1] - seen[0] >= len(seen):
+        raise ValueError(
+            "expected attention_mask to hide padding before or after the prompt, got 0 between its tokens in prompt "
+            f"{number}: {str(mask)[:80]}; leave tokens that the policy should not read out of input_ids"
+        )
+    return [ids[place] for place in seen]
+
+
+def _listed(values: Any) -> list[Any]:
+    """A list, tuple, array or tensor as a list."""
+    return list(values.tolist() if hasattr(values, "tolist") else values)
 
 
 def _written(prompt: Any, number: int) -> Written:

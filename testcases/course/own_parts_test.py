@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy
 import pytest
 import torch
 
@@ -175,6 +176,26 @@ def test_rows_and_conversations_are_prompts_as_in_the_command():
 def test_rows_that_are_none_are_refused(rows, sentence):
     with pytest.raises(ValueError, match=sentence):
         language_run(counts, hub.tokenizer(chat=True)).train(rows)
+
+
+MASKS = {
+    "lists": list,
+    "tensors": torch.tensor,
+    "arrays": numpy.array,
+    "true-and-false": lambda mask: [number == 1 for number in mask],
+    "floats": lambda mask: torch.tensor(mask).float(),
+}
+
+
+@named_cases("kind", MASKS)
+def test_padding_that_a_rows_attention_mask_marks_is_not_read(kind):
+    """The same run as of the bare token ids; a data set that was tokenized with padding has such rows."""
+    rows = []
+    for number, ids in enumerate(PROMPTS):
+        pads, real = [0] * (6 - len(ids)), [1] * len(ids)
+        tokens, mask = (pads + ids, pads + real) if number % 2 else (ids + pads, real + pads)
+        rows.append({"input_ids": tokens, "attention_mask": kind(mask)})
+    assert small_trainer().train(rows) == small_trainer().train(PROMPTS)
 
 
 def test_a_reward_function_of_other_arguments_is_refused_by_name():

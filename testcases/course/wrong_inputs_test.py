@@ -201,6 +201,10 @@ class Stream:
         raise NotImplementedError
 
 
+def masked(ids, mask):
+    return {"input_ids": ids, "attention_mask": mask}
+
+
 PROMPT_LISTS = {
     "one-text": ("the cat", "got a str in the place of the list; put it into a list"),
     "generator": ((row for row in PROMPTS), "got a generator in the place of the list; make a list of its rows"),
@@ -210,6 +214,13 @@ PROMPT_LISTS = {
     "rows-of-a-stream": (Stream(), "got a Stream in the place of the list; make a list of its rows"),
     "rows-without-a-tokenizer": ([{"prompt": "a"}] * 5, "got a text and no tokenizer"),
     "rows-without-a-prompt": ([{"input_ids": [5.5]}] * 5, "got {'input_ids': [5.5]} as prompt 0"),
+    "ids-that-are-none": ([{"input_ids": 5}] * 5, "got {'input_ids': 5} as prompt 0"),
+    "mask-with-a-gap": ([masked([5, 0, 6], [1, 0, 1])] * 5, "got 0 between its tokens in prompt 0: [1, 0, 1]; leave"),
+    "mask-of-another-length": ([masked([5, 6], [1])] * 5, "a 0 or 1 for each of the 2 input_ids, got [1] in prompt 0"),
+    "mask-of-rows": ([masked([5, 6], [[1, 1]])] * 5, "got [[1, 1]] in prompt 0"),
+    "mask-of-other-numbers": ([masked([5, 6], [0, 2])] * 5, "got [0, 2] in prompt 0"),
+    "mask-that-is-none": ([masked([5, 6], None)] * 5, "got None in prompt 0"),
+    "mask-that-hides-all": ([masked([5, 6], [0, 0])] * 5, "expected a token in each prompt, got none in prompt 0"),
     "no-prompt": ([], "expected at least one prompt, got an empty list"),
     "empty-prompt": ([[5], [], [6], [7], [8]], "expected a token in each prompt, got none in prompt"),
     "none": ([[5], None, [6], [7], [8]], "got None as prompt"),
