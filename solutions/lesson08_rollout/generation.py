@@ -5,6 +5,7 @@ No function changes the tensors that it is given.
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -106,6 +107,15 @@ def sample_token(
     # endregion
 
 
+def cache_name(policy: PreTrainedModel) -> str:
+    """What the policy's forward and its output call the key-value cache. Given.
+
+    It's `cache` from transformers 5.24 on, where `past_key_values` still works with a warning until 5.40.
+    """
+    model = policy.get_base_model() if hasattr(policy, "get_base_model") else policy  # PEFT's forward names neither
+    return "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"
+
+
 @torch.no_grad()
 def generate(
     policy: PreTrainedModel,
@@ -123,9 +133,10 @@ def generate(
 
     Args:
         policy: a Hugging Face causal language model whose config leaves `use_cache` on; its logits are float32 or
-            float64. Call it as a module, with `input_ids`, `attention_mask`, `position_ids`, `past_key_values` and
-            `use_cache`, and `logits_to_keep` if you like; the loop is yours, not its own `generate`. Dropout is off
-            while sampling, the mode is restored, and nothing else of it or its config is changed.
+            float64. Call it as a module, with `input_ids`, `attention_mask`, `position_ids`, `past_key_values` (or
+            `cache`: see `cache_name`) and `use_cache`, and `logits_to_keep` if you like; the loop is yours, not its own
+            `generate`. Dropout is off while sampling, the mode is restored, and nothing else of it or its config is
+            changed.
         input_ids: (B, P) int64, left-padded prompts.
         attention_mask: (B, P) bool, True on real tokens, so its last column is all True.
         max_new_tokens: >= 1; a response that has not stopped by then is cut.
@@ -145,7 +156,8 @@ def generate(
     _check_prompts(policy, input_ids, attention_mask.bool(), max_new_tokens)
     # region solution
     visible, positions, cache = attention_mask.bool(), position_ids(attention_mask), None
-    next_ids, is_writing = input_ids, torch.ones(len(input_ids), dtype=torch.bool, device=input_ids.device)
+    next_ids, name = input_ids, cache_name(policy)
+    is_writing = torch.ones(len(input_ids), dtype=torch.bool, device=input_ids.device)
     responses, log_probs = [], []
     with evaluation_mode(policy):
         for _ in range(max_new_tokens):
@@ -153,11 +165,11 @@ def generate(
                 input_ids=next_ids,
                 attention_mask=visible,
                 position_ids=positions,
-                past_key_values=cache,
                 use_cache=True,
                 logits_to_keep=1,
+                **{name: cache},
             )
-            logits, cache = output.logits[:, -1], output.past_key_values
+            logits, cache = output.logits[:, -1], getattr(output, name)
             tokens = sample_token(logits, temperature, top_k, top_p, generator)
             responses.append(tokens)
             log_probs.append(gather_log_probs(logits.unsqueeze(1), tokens.unsqueeze(1), temperature).squeeze(1))

@@ -13,6 +13,7 @@ import torch
 
 from solutions.lesson02_reward_model import RewardModel
 from solutions.lesson07_actor_critic import ValueModel
+from solutions.lesson08_rollout.generation import cache_name
 
 from .relay import Relay
 from .workload import ADAM_EPSILON, LEARNING_RATE, Workload
@@ -51,17 +52,17 @@ class BarePasses:
 
     def generate(self) -> None:
         """The prompt, then one token at a time, over a key-value cache."""
-        cache, start = None, 0
+        cache, start, name = None, 0, cache_name(self.policy)
         for end in range(self.work.prompt, self.work.prompt + self.work.response):
             output = self.policy(
                 input_ids=self.tokens[:, start:end],
                 attention_mask=self.visible[:, :end],
                 position_ids=self.positions[:, start:end],
-                past_key_values=cache,
                 use_cache=True,
                 logits_to_keep=1,
+                **{name: cache},
             )
-            cache, start = output.past_key_values, end
+            cache, start = getattr(output, name), end
 
     def score(self) -> None:
         """Reference, critic and reward model read everything once."""

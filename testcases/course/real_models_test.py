@@ -1,6 +1,8 @@
 """The trainer's blocks on real Hugging Face models: absolute positions (GPT-2), rotary ones (Llama, Qwen), a sliding
 window (Gemma), positions from the padding (RoBERTa). A padded batch gives what the library gives for one row alone."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from transformers import (
@@ -17,7 +19,7 @@ from transformers import (
 from solutions.lesson01_masked_sequences import gather_log_probs, response_log_probs
 from solutions.lesson02_reward_model import RewardModel
 from solutions.lesson07_actor_critic import PolicyAndValue, SharedPolicyAndValue, ValueModel, make_reference
-from solutions.lesson08_rollout import RolloutConfig, collect_experience, generate
+from solutions.lesson08_rollout import RolloutConfig, collect_experience, generate, generation
 from solutions.lesson09_ppo_trainer import encode_prompts, make_scorer
 from tiny_models.builders import build_causal_lm
 
@@ -49,6 +51,48 @@ def test_log_probs_kept_from_sampling_equal_those_of_a_full_forward(policy) -> N
     logits = policy(input_ids=sequences, attention_mask=visible, position_ids=positions).logits
     recomputed = response_log_probs(logits, sequences, input_ids.shape[1], 0.7)
     assert torch.allclose(log_probs[mask], recomputed[mask], rtol=0, atol=1e-10)
+
+
+class WithCache(torch.nn.Module):
+    """A policy whose forward and output call the key-value cache `cache`, as all do from transformers 5.24 on."""
+
+    def __init__(self, policy) -> None:
+        super().__init__()
+        self.policy, self.config = policy, policy.config
+
+    def forward(self, input_ids, attention_mask, position_ids, cache=None, use_cache=None, logits_to_keep=0):
+        name = generation.cache_name(self.policy)
+        output = self.policy(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            position_ids=position_ids,
+            use_cache=use_cache,
+            logits_to_keep=logits_to_keep,
+            **{name: cache},
+        )
+        return SimpleNamespace(logits=output.logits, cache=getattr(output, name))
+
+
+class Adapted(torch.nn.Module):
+    """A wrapper like PEFT's, whose forward names no cache."""
+
+    def __init__(self, policy) -> None:
+        super().__init__()
+        self.policy, self.config = policy, policy.config
+
+    def get_base_model(self):
+        return self.policy
+
+    def forward(self, input_ids, **given):
+        return self.policy(input_ids, **given)
+
+
+def test_the_cache_goes_on_by_the_name_of_the_models_forward(policy) -> None:
+    """`past_key_values` warns from transformers 5.24 on and ends in 5.40; a warning is an error here."""
+    _, _, expected = sample(policy, PROMPTS)
+    for model in (WithCache(policy), Adapted(policy), Adapted(WithCache(policy))):
+        _, _, got = sample(model, PROMPTS)
+        assert all(map(torch.equal, got, expected))
 
 
 def test_a_row_does_not_depend_on_its_padding(policy) -> None:

@@ -5,6 +5,7 @@ No function changes the tensors that it is given.
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -96,6 +97,15 @@ def sample_token(
     raise NotImplementedError("lesson08: sample_token")
 
 
+def cache_name(policy: PreTrainedModel) -> str:
+    """What the policy's forward and its output call the key-value cache. Given.
+
+    It's `cache` from transformers 5.24 on, where `past_key_values` still works with a warning until 5.40.
+    """
+    model = policy.get_base_model() if hasattr(policy, "get_base_model") else policy  # PEFT's forward names neither
+    return "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"
+
+
 @torch.no_grad()
 def generate(
     policy: PreTrainedModel,
@@ -113,9 +123,10 @@ def generate(
 
     Args:
         policy: a Hugging Face causal language model whose config leaves `use_cache` on; its logits are float32 or
-            float64. Call it as a module, with `input_ids`, `attention_mask`, `position_ids`, `past_key_values` and
-            `use_cache`, and `logits_to_keep` if you like; the loop is yours, not its own `generate`. Dropout is off
-            while sampling, the mode is restored, and nothing else of it or its config is changed.
+            float64. Call it as a module, with `input_ids`, `attention_mask`, `position_ids`, `past_key_values` (or
+            `cache`: see `cache_name`) and `use_cache`, and `logits_to_keep` if you like; the loop is yours, not its own
+            `generate`. Dropout is off while sampling, the mode is restored, and nothing else of it or its config is
+            changed.
         input_ids: (B, P) int64, left-padded prompts.
         attention_mask: (B, P) bool, True on real tokens, so its last column is all True.
         max_new_tokens: >= 1; a response that has not stopped by then is cut.
