@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -102,7 +102,9 @@ def cache_name(policy: PreTrainedModel) -> str:
 
     It's `cache` from transformers 5.24 on, where `past_key_values` still works with a warning until 5.40.
     """
-    model = policy.get_base_model() if hasattr(policy, "get_base_model") else policy  # PEFT's forward names neither
+    model: Any = policy
+    if hasattr(policy, "get_base_model"):  # PEFT's, whose own forward names neither
+        model = policy.get_base_model()
     return "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"
 
 
