@@ -163,7 +163,8 @@ class Collector:
         trainer, config = self.trainer, self.trainer.config
         options = {**config.sampling(), "generator": trainer.sampling}
         try:
-            answer = trainer.sampler(self.policy, *self.encode(prompts), **options)
+            with self.blocks.evaluation_mode(self.policy):
+                answer = trainer.sampler(self.policy, *self.encode(prompts), **options)
         except (TypeError, AttributeError, LookupError) as error:
             call = f"(policy, input_ids, attention_mask, {', '.join(options)})"
             raise RuntimeError(f"expected a sampler of {call}, got {with_place(error)}") from error

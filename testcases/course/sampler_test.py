@@ -1,17 +1,22 @@
 """Anything with the arguments and the answer of `generate` may sample the responses: a scripted one here."""
 
 import re
+import warnings
 from dataclasses import replace
 
 import pytest
 import torch
+from peft import LoraConfig, get_peft_model
+from transformers import GenerationConfig
 
 from solutions.lesson01_masked_sequences import masked_whiten
+from solutions.lesson07_actor_critic import PolicyAndValue, ValueModel, make_reference
 from solutions.lesson08_rollout import Generation, generate
-from solutions.lesson09_ppo_trainer import PPOTrainer
+from solutions.lesson09_ppo_trainer import PPOConfig, PPOTrainer
 from solutions.lesson11_scaling import DistributedPPOTrainer
 from solutions.lesson13_after_ppo import truncated_importance_weights
-from testcases.course.memory_test import PROMPTS, TokenSum, small_trainer
+from testcases.course.memory_test import PROMPTS, TokenSum, small_policy, small_trainer
+from testcases.harness import named_cases
 from testcases.harness.catalog import ROOT
 
 OF_SAMPLERS = ("recompute_log_probs", "importance_cap")  # which a trainer without one refuses
@@ -60,16 +65,75 @@ def test_a_run_is_made_from_what_the_sampler_says(kind):
     assert scripted.calls[-1]["policy"] is trainer.policy, "it samples from the weights as they are now"
 
 
-@pytest.mark.parametrize("name", ["by_transformers", pytest.param("by_continuous_batching", marks=pytest.mark.slow)])
-def test_a_sampler_of_the_page_samples_what_is_trained(name):
+def sampler_of_the_page(name: str):
     page = (ROOT / "book/pages/generation.md").read_text("utf-8")
     (code,) = (block for block in re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL) if f"def {name}" in block)
     names: dict = {}
     exec(code, names)
-    trainer = trainer_with(names[name], temperature=0.7)
+    return names[name]
+
+
+@pytest.mark.parametrize("name", ["by_transformers", pytest.param("by_continuous_batching", marks=pytest.mark.slow)])
+def test_a_sampler_of_the_page_samples_what_is_trained(name):
+    trainer = trainer_with(sampler_of_the_page(name), temperature=0.7)
     history = trainer.train(PROMPTS)
     assert [metrics["first_ratio_max"] for metrics in history] == pytest.approx([1.0, 1.0], abs=1e-6)
     assert abs(history[0]["kl"]) < 1e-5 < abs(history[1]["kl"])
+
+
+FROM_A_CHECKPOINT = {
+    "repetition-penalty": {"repetition_penalty": 30.0},
+    "no-repeated-token": {"no_repeat_ngram_size": 1},
+    "min-p": {"min_p": 0.9, "do_sample": True},
+    "typical-p": {"typical_p": 0.05, "do_sample": True},
+    "lengths": {"min_new_tokens": 6},
+    "forbidden-tokens": {"suppress_tokens": [*range(6)]},
+    "bad-words": {"bad_words_ids": [[number] for number in range(6)]},
+    "favored-token": {"sequence_bias": [[[7], 20.0]]},
+    "forced-end": {"forced_eos_token_id": 7},
+    "long-responses": {"exponential_decay_length_penalty": (1, 50.0)},
+    "several-responses": {"num_return_sequences": 2, "do_sample": True},
+    "beams": {"num_beams": 2},
+}
+
+
+def history_of_the_page(name: str, **in_the_checkpoint):
+    """Of a run whose policy has these settings for generation, which it keeps."""
+    trainer = trainer_with(sampler_of_the_page(name), batch_size=20, num_minibatches=1)
+    settings = GenerationConfig(pad_token_id=0, eos_token_id=1, **in_the_checkpoint)
+    trainer.policy.generation_config = settings
+    torch.manual_seed(0)
+    history = trainer.train(PROMPTS)
+    assert trainer.policy.generation_config is settings and settings.to_dict().items() >= in_the_checkpoint.items()
+    return history
+
+
+@named_cases("settings", FROM_A_CHECKPOINT)
+def test_transformers_sampler_of_the_page_inherits_nothing_from_the_checkpoints_generation_config(settings):
+    assert history_of_the_page("by_transformers", **settings) == history_of_the_page("by_transformers")
+
+
+@pytest.mark.slow
+def test_the_continuous_sampler_of_the_page_inherits_no_penalty_from_the_checkpoint():
+    name = "by_continuous_batching"
+    assert history_of_the_page(name, repetition_penalty=30.0) == history_of_the_page(name)
+
+
+def test_a_sampler_of_the_page_samples_with_the_adapters_of_a_lora_policy():
+    policy = small_policy().double()
+    policy.generation_config = GenerationConfig(repetition_penalty=30.0, pad_token_id=0, eos_token_id=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # peft asks transformers by an older name
+        policy = get_peft_model(policy, LoraConfig(r=4, target_modules=["c_attn", "c_fc"], fan_in_fan_out=True))
+    policy = policy.double()
+    critic = ValueModel(make_reference(small_policy()).base_model.double().requires_grad_(True)).double()
+    options = {"num_updates": 3, "batch_size": 5, "max_new_tokens": 6, "num_minibatches": 1, "learning_rate": 0.1}
+    config = PPOConfig(stop_token_ids=(1, 2), pad_token_id=0, warmup_updates=0, **options)
+    sampler = sampler_of_the_page("by_transformers")
+    history = PPOTrainer(PolicyAndValue(policy, critic), TokenSum(), None, config, sampler=sampler).train(PROMPTS)
+    assert [metrics["first_ratio_max"] for metrics in history] == pytest.approx([1.0] * 3, abs=1e-6)
+    assert abs(history[-1]["kl"]) > 1e-2
+    assert policy.merge_and_unload().generation_config.repetition_penalty == 30.0
 
 
 def test_the_answer_of_an_engine_is_lists():
