@@ -103,8 +103,8 @@ def cache_name(policy: PreTrainedModel) -> str:
     It's `cache` from transformers 5.24 on, where `past_key_values` still works with a warning until 5.40.
     """
     model: Any = policy
-    if hasattr(policy, "get_base_model"):  # PEFT's, whose own forward names neither
-        model = policy.get_base_model()
+    if hasattr(model, "get_base_model"):  # PEFT's, whose own forward names neither
+        model = model.get_base_model()
     return "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"
 
 
