@@ -20,6 +20,8 @@ from .world import FEW, HOME, RESPONSES
 
 FILE = Path(__file__).with_name("record.json")
 AGAINST, AT_KL, LEVEL = "PPO", 2.0, 1.7
+ALONG = (1.0, 1.5, AT_KL, 2.5, 3.0)
+"""The KL at which methods are compared: one alone would be a choice."""
 PRICED = f"best of {PRICED_N}, {PRICED_ANSWERS} answers"
 
 
@@ -120,6 +122,19 @@ def at_equal_tokens(runs: dict[str, Any], name: str) -> list[float]:
     return differences
 
 
+def along_kl(runs: dict[str, Any], name: str) -> list[Difference | None]:
+    """Gold minus PPO's at each KL of ALONG; None where the curve of a seed does not reach so far."""
+    found: list[Difference | None] = []
+    for kl in ALONG:
+        ours, theirs = (
+            [gold_at(run["curve"], kl, start) for run, start in zip(runs["methods"][one], runs["sft"], strict=True)]
+            for one in (name, AGAINST)
+        )
+        pairs = paired(ours, theirs)
+        found.append(mean_of(pairs) if len(pairs) == runs["seeds"] else None)
+    return found
+
+
 def by_seed(runs: dict[str, Any], name: str) -> dict[str, list[float | None]]:
     """Of one method: what its own reward would pick, gold at an equal KL, tokens to a level."""
     own = runs["methods"][name]
@@ -158,6 +173,11 @@ def tables(record: dict[str, Any]) -> dict[str, list[list[str]]]:
         f"{name}: {record['responses']} responses, {runs['seeds']} seed{'s' * (runs['seeds'] != 1)}": _outcome(runs)
         for name, runs in record["situations"].items()
     }
+    found |= {
+        f"{name}: gold minus PPO's at an equal KL": _over_kl(runs)
+        for name, runs in record["situations"].items()
+        if runs["seeds"] > 1
+    }
     rows = [["", "sampled tokens", "forward", "forward and backward", "peak MiB more", "seconds"]]
     for name, one in costs(next(iter(record["situations"].values()))).items():
         thousands = [f"{one[what] / 1000:.0f}" for what in ("sampled", "forward", "forward_backward")]
@@ -167,13 +187,22 @@ def tables(record: dict[str, Any]) -> dict[str, list[list[str]]]:
 
 
 def _outcome(runs: dict[str, Any]) -> list[list[str]]:
-    wanted = ("gold", "proxy", "KL", "grammatical", f"gold at KL {AT_KL:g}", f"tokens to gold {LEVEL:g}")
+    wanted = ("gold", "proxy", "KL", "grammatical", f"gold at KL {AT_KL:g}", f"thousand tokens to gold {LEVEL:g}")
     rows = [["", *wanted, "gold minus PPO's"]]
     against = differences(runs)["gold"] if runs["seeds"] > 1 else {}
     for name, one in means(runs).items():
         cells = [_shown(one[what]) for what in ("gold", "proxy", "kl")]
-        cells += [f"{one['valid']:.0%}", _shown(one["at_kl"]), _shown(one["to_level"], 0)]
+        cells += [f"{one['valid']:.0%}", _shown(one["at_kl"])]
+        cells.append("-" if one["to_level"] is None else f"{one['to_level'] / 1000:.0f}")
         rows.append([name, *cells, _told(against.get(name))])
+    return rows
+
+
+def _over_kl(runs: dict[str, Any]) -> list[list[str]]:
+    """The methods that learn from the reward model, and best of n."""
+    rows = [["", *(f"KL {kl:g}" for kl in ALONG)]]
+    for name in (*BY_PROXY[1:], BEST_OF_N):
+        rows.append([name, *("-" if one is None else _interval(one) for one in along_kl(runs, name))])
     return rows
 
 
@@ -199,4 +228,8 @@ def _shown(value: float | None, digits: int = 2) -> str:
 def _told(difference: Difference | None) -> str:
     if difference is None:
         return ""
-    return f"{difference.mean:+.2f} [{difference.low:+.2f}, {difference.high:+.2f}] {difference.verdict}"
+    return f"{_interval(difference)} {difference.verdict}"
+
+
+def _interval(difference: Difference) -> str:
+    return f"{difference.mean:+.2f} [{difference.low:+.2f}, {difference.high:+.2f}]"

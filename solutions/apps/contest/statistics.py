@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from .plan import MAX_KL
 
 EQUAL = 0.05
-"""Gold reward: a difference that lies within this is none."""
+"""Gold reward: a difference that lies within this is too small to matter."""
 STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.16, 2.145, 2.131)
 """97.5 % quantile of Student's t with 1, 2, ... degrees of freedom."""
 Curve = Sequence[dict[str, float]]
@@ -23,11 +23,11 @@ class Difference:
 
     @property
     def verdict(self) -> str:
-        if -EQUAL <= self.low and self.high <= EQUAL:
-            return "equal"
+        """Which side of 0 the interval is on, and whether it leaves room for a difference that matters."""
+        is_small = -EQUAL <= self.low and self.high <= EQUAL
         if self.low > 0 or self.high < 0:
-            return "better" if self.mean > 0 else "worse"
-        return "not decided"
+            return ("better" if self.mean > 0 else "worse") + f", by less than {EQUAL:g}" * is_small
+        return "equal" if is_small else "not decided"
 
 
 def mean_of(values: Sequence[float]) -> Difference:
@@ -45,9 +45,9 @@ def mean_of(values: Sequence[float]) -> Difference:
     return Difference(mean, mean - half, mean + half)
 
 
-def picked(curve: Curve, by: str = "proxy") -> dict[str, float]:
-    """What somebody would take who sees the training's reward alone: the highest within MAX_KL of the SFT model."""
-    near = [point for point in curve if point["kl"] <= MAX_KL]
+def picked(curve: Curve, by: str = "proxy", max_kl: float = MAX_KL) -> dict[str, float]:
+    """What somebody would take who sees the training's reward alone: the highest within `max_kl` of the SFT model."""
+    near = [point for point in curve if point["kl"] <= max_kl]
     return max(near, key=lambda point: point[by]) if near else min(curve, key=lambda point: point["kl"])
 
 

@@ -28,8 +28,10 @@ MAX_UPDATE_KL = 0.02
 """An update ends early when the policy has moved this far, in every method with a ratio."""
 PRESET = find_preset("tiny")
 SITUATIONS = {"as the course has it": PRESET.preference_pairs, "few labels": 512}
-"""Comparisons that a reward model learns from. With few of them it is easier to fool, so a method that optimizes it
-harder should lose more: that is why the second situation is run."""
+"""Prompts that are answered twice, with PRESET.held_out_pairs more, so that a reward model can learn from comparisons.
+Pairs in which annotators see no difference are dropped, so about 3,670 and 340 comparisons are left to learn from. With
+few of them a reward model is easier to fool, so a method that optimizes it harder should lose more: that is why the
+second situation is run."""
 HOME, FEW = SITUATIONS
 
 
