@@ -28,39 +28,34 @@ TRL = {
     "log_dir": "output_dir",
 }
 """Where TRL's PPOConfig has another name for a setting (or for what it follows from)."""
-OPENRLHF = {
-    "num_updates": "num_episodes",
-    "samples_per_prompt": "n_samples_per_prompt",
-    "num_epochs": "max_epochs",
-    "num_minibatches": "train_batch_size",
-    "micro_batch_size": "micro_train_batch_size",
-    "max_new_tokens": "generate_max_len",
-    "learning_rate": "actor_learning_rate",
-    "critic_warmup_updates": "freezing_actor_steps",
-    "clip_epsilon": "eps_clip",
-    "value_clip_epsilon": "value_clip",
-    "lam": "lambd",
-    "kl_coef": "init_kl_coef",
-    "advantages": "advantage_estimator",
-    "clip_score": "reward_clip_range",
-    "max_grad_norm": "max_norm",
-}
-"""Where OpenRLHF has."""
 OLDER = {
+    "actor_learning_rate": "learning_rate",
+    "advantage_estimator": "advantages",
     "cliprange_score": "clip_score",
+    "eps_clip": "clip_epsilon",
     "epsilon": "clip_epsilon",
+    "freezing_actor_steps": "critic_warmup_updates",
+    "generate_max_len": "max_new_tokens",
     "horizon": "kl_horizon",
+    "init_kl_coef": "kl_coef",
     "kl_coeff": "kl_coef",
+    "lambd": "lam",
     "lr": "learning_rate",
     "max_completion_length": "max_new_tokens",
+    "max_epochs": "num_epochs",
+    "max_norm": "max_grad_norm",
     "max_tokens": "max_new_tokens",
+    "micro_train_batch_size": "micro_batch_size",
+    "n_samples_per_prompt": "samples_per_prompt",
     "num_generations": "samples_per_prompt",
     "ppo_epochs": "num_epochs",
+    "reward_clip_range": "clip_score",
     "use_kl_loss": "kl_in",
     "target": "kl_target",
     "target_kl": "max_update_kl",
+    "value_clip": "value_clip_epsilon",
 }
-"""Names of TRL's earlier trainers and of others."""
+"""Names of TRL's earlier trainers, of older versions of OpenRLHF, and of others."""
 ARGUMENTS = {
     "args": "config=PPOConfig.from_trl(args, stop_token_ids=..., pad_token_id=...)",
     "processing_class": "tokenizer",
@@ -267,8 +262,7 @@ def _nothing_of(name: str) -> tuple[Any, ...]:
 
 
 def _meant(name: str) -> str | None:
-    older = OLDER | {theirs: ours for ours, theirs in OPENRLHF.items()}
-    near = [older[name]] if name in older else get_close_matches(name, TRL_DEFAULTS, n=1, cutoff=0.8)
+    near = [OLDER[name]] if name in OLDER else get_close_matches(name, TRL_DEFAULTS, n=1, cutoff=0.8)
     return f"did you mean {near[0]}?" if near else None
 
 

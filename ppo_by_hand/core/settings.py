@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
-from .counterparts import OLDER, OPENRLHF, TRL, done_in
+from .counterparts import OLDER, TRL, done_in
 
 Settings = TypeVar("Settings", bound=type)
 
@@ -72,8 +72,8 @@ def nearest(name: str, known: Iterable[str], elsewhere: Callable[[str], str | No
         elsewhere: where something of another trainer is done that is no setting here.
     """
     known = list(known)
-    tables = ({theirs: ours for ours, theirs in table.items()} for table in (TRL, OPENRLHF))
-    meant = next((table[name] for table in (*tables, OLDER) if table.get(name) in known), None)
+    tables = {theirs: ours for ours, theirs in TRL.items()}, OLDER
+    meant = next((table[name] for table in tables if table.get(name) in known), None)
     if meant is not None:
         return f"; its counterpart here is {meant}"
     if place := elsewhere(name):

@@ -12,7 +12,7 @@ import pytest
 
 from ppo_by_hand import DistributedPPOTrainer, PPOTrainer
 from ppo_by_hand.core.config import NO_CLIP, PPOConfig
-from ppo_by_hand.core.counterparts import ARGUMENTS, OF_THE_SCRIPT, OPENRLHF, TRL, TRL_DEFAULTS, done_in
+from ppo_by_hand.core.counterparts import ARGUMENTS, OF_THE_SCRIPT, OLDER, TRL, TRL_DEFAULTS, done_in
 from ppo_by_hand.core.settings import RENAMED
 from ppo_by_hand.hub.options import parse_settings, that_decide
 from testcases.course.memory_test import PROMPTS, small_trainer
@@ -139,9 +139,8 @@ def test_a_text_in_the_place_of_a_number_is_one_sentence(name):
 
 def test_the_tables_of_the_page_have_every_counterpart():
     rows = [line for line in PAGE.splitlines() if line.startswith("|")]
-    for table in (TRL, OPENRLHF):
-        assert all(any(f"`{ours}`" in row and f"`{theirs}`" in row for row in rows) for ours, theirs in table.items())
-    assert {*OPENRLHF} <= {field.name for field in dataclasses.fields(PPOConfig)}
+    assert all(any(f"`{ours}`" in row and f"`{theirs}`" in row for row in rows) for ours, theirs in TRL.items())
+    assert {*OLDER.values()} <= {field.name for field in dataclasses.fields(PPOConfig)}
     for name, sentence in {
         "eps_clip": "its counterpart here is clip_epsilon",
         "save_steps": "no setting here: CheckpointFolder",
