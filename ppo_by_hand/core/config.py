@@ -64,7 +64,7 @@ class RolloutConfig:
     lam: float = 0.95
     """GAE's lambda in [0, 1]."""
     kl_estimator: str = "k1"
-    """KL penalty on each token: "k1", "k2" or "k3"."""
+    """KL penalty on each token: "k1"; or "k2" or "k3", whose gradients are wrong in a reward (lesson 6)."""
     clip_score: float = 5.0
     """> 0; scores are clipped to +- this before they become rewards."""
     missing_stop_penalty: float = 1.0

@@ -65,8 +65,8 @@ def _check_groups(experience: Any, size: int) -> None:
 def with_kl_in_the_loss(gather_log_probs: Callable[..., Tensor]) -> Callable[[Loss], Loss]:
     """The same method of the trainer; with `kl_in="loss"` it adds kl_coef * the mean of ratio * k3 over real tokens.
 
-    Its gradient is that of KL(policy || reference), also after several steps (lesson 13). The log-probabilities are
-    those of the forward pass that the method makes.
+    Of each token, given its prefix, the gradient is that of KL(policy || reference), also after several steps (lesson
+    13). The log-probabilities are those of the forward pass that the method makes.
 
     Args:
         gather_log_probs: lesson 1's.

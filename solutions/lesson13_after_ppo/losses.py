@@ -130,13 +130,15 @@ def sequence_ratio(log_probs: Tensor, old_log_probs: Tensor, mask: Tensor, per_t
 
 
 def kl_token_losses(log_probs: Tensor, old_log_probs: Tensor, ref_log_probs: Tensor, mask: Tensor) -> Tensor:
-    """A KL penalty for the loss whose *gradient* is that of KL(policy || reference), after several steps as well.
+    """A KL penalty for the loss: of each token, given its prefix, the *gradient* is that of KL(policy || reference).
 
     k3   = reference / policy - 1 - log(reference / policy)     probabilities of the token
     loss = ratio * k3,    ratio = probability of the token now / when it was sampled
 
     The tokens come from the old policy, so the mean of k3 alone is not the KL of the present one, and its gradient is
-    that of another divergence even at the first step. The ratio corrects both; the gradient flows through both factors.
+    that of another divergence even at the first step. The ratio corrects both, after several steps as well. The
+    gradient flows through both factors. It is not the KL of the whole response, because what a token does to the tokens
+    after it is left out, and the prefixes stay those of the old policy.
 
     Args:
         log_probs: (B, T) of the policy in training, in nats; the only argument that receives a gradient.

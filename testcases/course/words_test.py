@@ -127,18 +127,6 @@ def test_exception_is_needed(one: dict[str, str]):
     assert any(one["text"] in around for *_, around in findings(ROOT / one["file"])), "nothing there needs it: drop it"
 
 
-@pytest.mark.parametrize("files, end, most", [pytest.param(*row, id=str(row[2])) for row in WORDS["most_words"]])
-def test_a_lesson_stays_short_enough_to_be_read(files: str, end: str, most: int):
-    """Moving what is long from one file of a lesson to another is no cut; what tells precedes the exercises."""
-    tutorial = ROOT / "tutorial"
-    texts = [
-        path for path in tutorial.glob("lesson*/*.md") if re.fullmatch(files, path.relative_to(tutorial).as_posix())
-    ]
-    told = [path.read_text("utf-8").split(end)[0] if end else path.read_text("utf-8") for path in texts]
-    count = sum(len(text.split()) for text in told)
-    assert 0 < count <= most, f"{count} words"
-
-
 PROJECT = re.compile(WORDS["projects"], re.IGNORECASE)
 SOURCE = re.compile(r"\w#\d+|\]\(http|arxiv|\b\d+\.\d+\.\d+\b|commit [0-9a-f]{6}|\.py`|\w/[\w-]+, `", re.IGNORECASE)
 
