@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .core.checks import DivergedError
     from .core.config import PPOConfig, RolloutConfig
     from .core.progress import quiet
+    from .hub.rewards import text_reward
     from .lesson01_masked_sequences import (
         gather_log_probs,
         masked_mean,
@@ -129,6 +130,7 @@ __all__ = [
     "response_log_probs",
     "response_mask",
     "sequence_ratio",
+    "text_reward",
     "token_entropy",
     "train_reward_model",
     "truncated_importance_weights",

@@ -15,6 +15,7 @@ from torch import Tensor
 from .counterparts import called_as_ours, here, refuse_arguments_of_trl
 from .engines import SamplerGap
 from .groups import with_group_advantages
+from .heads import text_config
 from .metrics import rollout_metrics
 from .normalization import Scale, scale_in, scale_of, with_scores_normalized
 from .prompts import Prompt, encode_prompts, tokenize
@@ -168,7 +169,7 @@ class Collector:
         except (TypeError, AttributeError, LookupError) as error:
             call = f"(policy, input_ids, attention_mask, {', '.join(options)})"
             raise RuntimeError(f"expected a sampler of {call}, got {with_place(error)}") from error
-        known = getattr(self.policy.config, "vocab_size", None)
+        known = getattr(text_config(self.policy), "vocab_size", None)
         checked = self.blocks.checked_generation(answer, len(prompts), config, known)
         return checked._make(tensor.to(trainer.accelerator.device) for tensor in checked)
 

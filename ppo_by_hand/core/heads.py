@@ -1,4 +1,4 @@
-"""The head of reward model and critic."""
+"""The head of reward model and critic, and what it has to know of the model below it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,24 @@ import torch
 from torch import nn
 
 
-def scalar_head(hidden_size: int, dtype: torch.dtype = torch.float32) -> nn.Linear:
+def scalar_head(size: int, dtype: torch.dtype = torch.float32) -> nn.Linear:
     """One number from a hidden state; small weights start all numbers near 0 (Stiennon et al., 2020)."""
-    head = nn.Linear(hidden_size, 1)
-    nn.init.normal_(head.weight, std=1 / (hidden_size + 1) ** 0.5)
+    head = nn.Linear(size, 1)
+    nn.init.normal_(head.weight, std=1 / (size + 1) ** 0.5)
     nn.init.zeros_(head.bias)
     return head.to(dtype)
+
+
+def text_config(model: Any) -> Any:
+    """The configuration that has the sizes of the language model; one that reads pictures as well keeps them apart."""
+    config = model.config
+    return config.get_text_config() if hasattr(config, "get_text_config") else config
+
+
+def hidden_size(model: Any) -> int:
+    """The width of the last hidden states; OPT-350m projects them to the width of its embeddings."""
+    config = text_config(model)
+    return int(getattr(config, "word_embed_proj_dim", None) or config.hidden_size)
 
 
 def dtype_of(backbone: nn.Module) -> torch.dtype:

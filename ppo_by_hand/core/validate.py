@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 from torch import nn
@@ -39,6 +40,7 @@ def check_parts(model: Any, ref_model: Any, config: Any) -> None:
         if is_none or (hasattr(reader, "get_output_embeddings") and reader.get_output_embeddings() is None):
             fix = "load one with AutoModelForCausalLM"
             raise ValueError(f"expected the {name} to be a causal language model, got {_brief(reader)}; {fix}")
+    _check_kind(model.policy)
     _check_critic(getattr(model, "value_model", None))
     _check_sharing(model.policy, getattr(model, "value_model", None))
     _check_weights(model, ref_model)
@@ -47,6 +49,46 @@ def check_parts(model: Any, ref_model: Any, config: Any) -> None:
 
 def _brief(value: object) -> str:
     return f"a {type(value).__name__}" if isinstance(value, nn.Module) else repr(value)[:80]
+
+
+def _check_kind(policy: Any) -> None:
+    """Refuse a model that isn't a decoder with a key-value cache, and adapters that write into the prompt."""
+    adapters = (getattr(policy, "peft_config", None) or {}).values()
+    if any(getattr(adapter, "is_prompt_learning", False) for adapter in adapters):
+        raise ValueError(
+            "expected adapters inside the policy's layers, such as LoRA's, got prefix or prompt tuning, whose learned "
+            "tokens stand before the prompt, where sampling and training disagree on the positions; use LoraConfig"
+        )
+    inner = getattr(policy, "get_base_model", lambda: policy)()
+    if not hasattr(inner, "get_output_embeddings"):
+        return
+    if getattr(inner.config, "is_encoder_decoder", False):
+        raise ValueError(
+            f"expected the policy to be a decoder, which goes on with its prompt, got {_brief(inner)} with an encoder "
+            "for the prompt; load one with AutoModelForCausalLM"
+        )
+    known = inspect.signature(getattr(inner, "_orig_mod", inner).forward).parameters
+    if not {"past_key_values", "cache"} & known.keys():
+        raise ValueError(
+            f"expected the policy to have a key-value cache (past_key_values), got {_brief(inner)}, which keeps "
+            "a state of its own kind; take a transformer such as Llama or Qwen"
+        )
+
+
+def check_reward_tokens(reward_model: Any, policy: Any) -> None:
+    """
+    Raises:
+        ValueError: a reward model that reads the policy's token ids has another vocabulary.
+    """
+    if not isinstance(reward_model, nn.Module):
+        return
+    found, known = _tokens(getattr(reward_model, "backbone", reward_model)), _tokens(policy)
+    if None not in (found, known) and found != known:
+        raise ValueError(
+            f"expected a reward model of the policy's {known} tokens, got one of {found}, which would read other "
+            "words; text_reward(model, tokenizer) gives it the texts, or call resize_token_embeddings on it if the "
+            "tokenizer is the same"
+        )
 
 
 def _check_critic(critic: Any) -> None:

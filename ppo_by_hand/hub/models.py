@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ppo_by_hand.core.files import first_line
+from ppo_by_hand.core.heads import text_config
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -136,7 +137,7 @@ def embedding_rows(model: PreTrainedModel) -> int:
 
 def context_length(model: Any) -> int | None:
     """The longest sequence that the model can read; None where it does not say."""
-    return getattr(model.config, "max_position_embeddings", None)
+    return getattr(text_config(model), "max_position_embeddings", None)
 
 
 def _check_available(variable: str, name: str) -> None:

@@ -55,18 +55,11 @@ def load_reward(
     model, tokenizer = load_model(
         AutoModelForSequenceClassification, variable, name, "a sequence-classification model", dtype
     )
-    if model.config.num_labels != 1:
-        raise ValueError(f"expected {variable} to have one label, the score; got {name} with {model.config.num_labels}")
-    if tokenizer.pad_token_id is None:
-        tokenizer.pad_token = tokenizer.eos_token
-    if tokenizer.pad_token_id is None:
-        raise ValueError(
-            f"expected the tokenizer of {name} to have a padding or stop (eos) token, got neither; add one"
-        )
-    if model.config.pad_token_id is None:
-        model.config.pad_token_id = tokenizer.pad_token_id
+    _prepare(model, tokenizer, variable, name)
     has_every_token = embedding_rows(model) >= policy_rows
     if has_every_token and tokenizer.get_vocab() == policy_tokenizer.get_vocab():
+        if embedding_rows(model) > policy_rows:
+            model.resize_token_embeddings(policy_rows)  # without padding that no tokenizer knows
         return model
     say(f"{name} has other tokens than the policy: it gets the texts, encoded again")
     return with_original_prompts(text_reward(model, tokenizer), originals)
@@ -77,7 +70,15 @@ def text_reward(model: PreTrainedModel, tokenizer: Any) -> RewardFunction:
 
     With a chat template the two are a conversation, else one text. What is longer than the model's context loses
     its beginning.
+
+    Args:
+        model: a sequence classifier of one label; it's frozen, and moved to the GPU where there is one.
+        tokenizer: the model's own, which may be another than the policy's.
+
+    Raises:
+        ValueError: the model has more than one label, or its tokenizer has no token to pad with.
     """
+    _prepare(model, tokenizer, "the reward model", type(model).__name__)
     tokenizer.padding_side, tokenizer.truncation_side = "right", "left"
     longest = _longest(model, tokenizer)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -106,6 +107,24 @@ def text_reward(model: PreTrainedModel, tokenizer: Any) -> RewardFunction:
         return scores
 
     return reward_model
+
+
+def _prepare(model: PreTrainedModel, tokenizer: Any, variable: str, name: str) -> None:
+    """Give a classifier something to pad with.
+
+    Raises:
+        ValueError: it has more than one label, or its tokenizer has no token to pad with.
+    """
+    if model.config.num_labels != 1:
+        raise ValueError(f"expected {variable} to have one label, the score; got {name} with {model.config.num_labels}")
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    if tokenizer.pad_token_id is None:
+        raise ValueError(
+            f"expected the tokenizer of {name} to have a padding or stop (eos) token, got neither; add one"
+        )
+    if model.config.pad_token_id is None:
+        model.config.pad_token_id = tokenizer.pad_token_id
 
 
 def _longest(model: PreTrainedModel, tokenizer: Any) -> int | None:

@@ -42,7 +42,7 @@ from ppo_by_hand.core.prompts import Prompt, PromptQueue, as_written, check_prom
 from ppo_by_hand.core.run_log import RunLog
 from ppo_by_hand.core.schedule import OptimizerMaker, Schedule, make_optimizer, set_learning_rates
 from ppo_by_hand.core.scoring import RewardFunction, make_scorer
-from ppo_by_hand.core.validate import check_functions, check_parts
+from ppo_by_hand.core.validate import check_functions, check_parts, check_reward_tokens
 
 from ..lesson01_masked_sequences import gather_log_probs, masked_mean, masked_whiten, token_entropy
 from ..lesson03_policy_gradient import leave_one_out_baseline
@@ -128,8 +128,7 @@ class PPOTrainer(WithCollector):
     ) -> None:
         check_parts(model, ref_model, config)
         check_functions(sampler=sampler, schedule=schedule)
-        if config.recompute_log_probs and sampler is None:
-            raise ValueError("expected a sampler with recompute_log_probs, got none: generate's need no second pass")
+        check_reward_tokens(reward_model, model.policy)
         self.config = config
         self.sampler, self.schedule = sampler, schedule
         self.tokenizer = tokenizer

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 from tqdm import tqdm
 
-from ppo_by_hand.core.heads import dtype_of, scalar_head
+from ppo_by_hand.core.heads import dtype_of, hidden_size, scalar_head
 from ppo_by_hand.core.shapes import check_number, check_shapes
 
 from ..lesson01_masked_sequences import first_true_index, position_ids
@@ -97,7 +97,7 @@ class RewardModel(nn.Module):
         super().__init__()
         self.backbone = backbone
         # Small weights: at first, both responses of a pair get nearly the same score.
-        self.head = scalar_head(backbone.config.hidden_size, dtype_of(backbone))
+        self.head = scalar_head(hidden_size(backbone), dtype_of(backbone))
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         """Score each row at its last real token.

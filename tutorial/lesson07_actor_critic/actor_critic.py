@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import torch
 from torch import Tensor, nn
 
-from ppo_by_hand.core.heads import dtype_of, scalar_head, start_from_classifier
+from ppo_by_hand.core.heads import dtype_of, hidden_size, scalar_head, start_from_classifier
 from ppo_by_hand.core.shapes import check_number, check_shapes
 
 from ..lesson01_masked_sequences import position_ids
@@ -75,7 +75,7 @@ class ValueModel(nn.Module):
     def __init__(self, backbone: PreTrainedModel) -> None:
         super().__init__()
         self.backbone = backbone
-        self.head = scalar_head(backbone.config.hidden_size, dtype_of(backbone))
+        self.head = scalar_head(hidden_size(backbone), dtype_of(backbone))
 
     @classmethod
     def from_classifier(cls, classifier: Any) -> ValueModel:
@@ -154,7 +154,7 @@ class SharedPolicyAndValue(nn.Module):
     def __init__(self, policy: PreTrainedModel) -> None:
         super().__init__()
         self.policy = policy
-        self.value_head = nn.Linear(policy.config.hidden_size, 1, dtype=dtype_of(policy))
+        self.value_head = nn.Linear(hidden_size(policy), 1, dtype=dtype_of(policy))
         nn.init.zeros_(self.value_head.weight)
         nn.init.zeros_(self.value_head.bias)
 

@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from ppo_by_hand.core.config import RolloutConfig
+from ppo_by_hand.core.heads import text_config
 from ppo_by_hand.core.shapes import check_mask, check_number, check_shapes
 from ppo_by_hand.core.tokens import is_stop
 
@@ -225,13 +226,13 @@ def _check_prompts(policy: PreTrainedModel, input_ids: Tensor, attention_mask: T
         raise ValueError(
             "expected left-padded prompts, got padding at the end of a row; generation would start from a padding token"
         )
-    known, (lowest, highest) = getattr(policy.config, "vocab_size", None), torch.aminmax(input_ids)
+    known, (lowest, highest) = getattr(text_config(policy), "vocab_size", None), torch.aminmax(input_ids)
     if known is not None and not 0 <= lowest <= highest < known:
         raise ValueError(
             f"expected token ids in [0, {known}), those of the policy, got {int(lowest)} to {int(highest)} in the "
             "prompts; encode them with its tokenizer"
         )
-    context = getattr(policy.config, "max_position_embeddings", None)
+    context = getattr(text_config(policy), "max_position_embeddings", None)
     longest = int(attention_mask.sum(dim=1).max())
     if context is not None and longest + max_new_tokens > context:
         raise ValueError(

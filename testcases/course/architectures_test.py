@@ -1,0 +1,130 @@
+"""Models of the Hub that look like what the trainer takes: they train, or one sentence says why not."""
+
+import warnings
+
+import pytest
+import torch
+import transformers
+from peft import PrefixTuningConfig, PromptTuningConfig, get_peft_model
+
+from ppo_by_hand import text_reward
+from solutions.lesson02_reward_model import RewardModel
+from solutions.lesson07_actor_critic import PolicyAndValue, SharedPolicyAndValue, ValueModel, make_reference
+from solutions.lesson09_ppo_trainer import PPOConfig, PPOTrainer
+from testcases.course import hub
+from testcases.course.memory_test import TokenSum, small_policy
+from testcases.harness import named_cases
+
+SIZES = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "max_position_embeddings": 64}
+TOKENS = {"vocab_size": 12, "eos_token_id": 1, "pad_token_id": 0, "bos_token_id": 1}
+LLAMA = SIZES | TOKENS | {"intermediate_size": 32, "num_key_value_heads": 1}
+
+
+def gemma_with_pictures() -> transformers.PreTrainedConfig:
+    eyes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    return transformers.Gemma3Config(
+        text_config=LLAMA | {"head_dim": 8},
+        vision_config=eyes | {"image_size": 28, "patch_size": 14},
+        image_token_index=11,
+        boi_token_index=10,
+        eoi_token_index=9,
+    )
+
+
+def opt_350m() -> transformers.PreTrainedConfig:
+    """As `facebook/opt-350m`: wide hidden states, narrow embeddings."""
+    narrow = {"word_embed_proj_dim": 8, "do_layer_norm_before": False, "ffn_dim": 32}
+    return transformers.OPTConfig(**SIZES | TOKENS | narrow)
+
+
+WIDTHS = {
+    "reads-pictures": (gemma_with_pictures, transformers.Gemma3ForConditionalGeneration, transformers.Gemma3Model),
+    "projects-its-states": (opt_350m, transformers.OPTForCausalLM, transformers.OPTModel),
+}
+
+
+@pytest.mark.parametrize("is_shared", [False, True], ids=["two-models", "one-backbone"])
+@named_cases("config, of_language, of_states", WIDTHS)
+def test_a_head_has_the_width_of_the_models_last_states(config, of_language, of_states, is_shared):
+    torch.manual_seed(0)
+    policy, backbone = of_language(config()).eval(), of_states(config()).eval()
+    model = SharedPolicyAndValue(policy) if is_shared else PolicyAndValue(policy, ValueModel(backbone))
+    reward, reference = RewardModel(of_states(config()).eval()), make_reference(policy)
+    settings = PPOConfig(stop_token_ids=(1,), pad_token_id=0, **hub.TINY | {"num_updates": 1})
+    trainer = PPOTrainer(model, reward, reference, settings)
+    (metrics,) = trainer.train([[5], [6, 7], [8]])
+    assert metrics["first_ratio_max"] == pytest.approx(1.0, abs=1e-3)
+    with pytest.raises(ValueError, match=r"expected token ids in \[0, 12\), those of the policy, got 5 to 12"):
+        trainer.training_step([[5], [12]])
+    with pytest.raises(ValueError, match="fit the context of 64 tokens"):
+        trainer.training_step([[5] * 64])
+
+
+def mamba():
+    return transformers.MambaForCausalLM(transformers.MambaConfig(**TOKENS, hidden_size=16, num_hidden_layers=1))
+
+
+def t5():
+    return transformers.T5ForConditionalGeneration(
+        transformers.T5Config(**TOKENS, d_model=16, num_layers=1, num_heads=2, d_ff=32)
+    )
+
+
+def tuned(kind):
+    policy = transformers.LlamaForCausalLM(transformers.LlamaConfig(**LLAMA))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # peft asks transformers by an older name
+        return get_peft_model(policy, kind(task_type="CAUSAL_LM", num_virtual_tokens=3))
+
+
+NO_POLICIES = {
+    "another-state": (mamba, "expected the policy to have a key-value cache (past_key_values), got a MambaForCausalLM"),
+    "encoder": (t5, "got a T5ForConditionalGeneration with an encoder for the prompt; load one with AutoModelFor"),
+    "prefix-tuning": (lambda: tuned(PrefixTuningConfig), "got prefix or prompt tuning, whose learned tokens"),
+    "prompt-tuning": (lambda: tuned(PromptTuningConfig), "got prefix or prompt tuning, whose learned tokens"),
+}
+
+
+def refusal(**parts) -> str:
+    policy = parts.pop("policy", None) or small_policy()
+    config = PPOConfig(stop_token_ids=(1,), pad_token_id=0, **hub.TINY)
+    model = PolicyAndValue(policy, ValueModel(small_policy(seed=2).base_model))
+    own = {"reward_model": TokenSum(), "ref_model": small_policy(), "config": config}
+    with pytest.raises(ValueError) as error:  # noqa: PT011  # the caller reads the sentence
+        PPOTrainer(model, **own | parts)
+    return str(error.value)
+
+
+@named_cases("make, sentence", NO_POLICIES)
+def test_a_policy_of_another_kind_is_refused_in_one_sentence(make, sentence):
+    said = refusal(policy=make())
+    assert sentence in said and "\n" not in said
+
+
+def classifier(words: int) -> transformers.PreTrainedModel:
+    torch.manual_seed(3)
+    config = transformers.LlamaConfig(**LLAMA | {"vocab_size": words, "pad_token_id": None}, num_labels=1)
+    return transformers.AutoModelForSequenceClassification.from_config(config)
+
+
+@pytest.mark.parametrize("words", [8, 99])
+def test_a_reward_model_of_another_vocabulary_is_refused_or_gets_the_texts(words):
+    assert f"of the policy's 12 tokens, got one of {words}, which would read other words; text_reward(" in refusal(
+        reward_model=classifier(words)
+    )
+    assert f"got one of {words}" in refusal(reward_model=RewardModel(classifier(words).base_model))
+
+
+def test_a_reward_for_texts_scores_as_its_model_does_alone():
+    model, tokenizer = classifier(99), hub.tokenizer()
+    tokenizer.pad_token = None
+    reward = text_reward(model, tokenizer)
+    texts = ["the cat", "where is"], ["runs", "the dog ?"]
+    alone = [
+        model(**tokenizer(f"{prompt} {answer}", return_tensors="pt")).logits.item()
+        for prompt, answer in zip(*texts, strict=True)
+    ]
+    assert reward(*texts) == pytest.approx(alone, abs=1e-6)
+    model.config.num_labels = 2
+    with pytest.raises(ValueError, match="expected the reward model to have one label, the score; got LlamaForSeq"):
+        text_reward(model, tokenizer)
