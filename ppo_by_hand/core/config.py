@@ -115,7 +115,8 @@ class PPOConfig(RolloutConfig):
     num_updates: int = 60
     """Rollouts in the run, each followed by its optimizer steps, >= 1."""
     recompute_log_probs: bool = False
-    """With a `sampler`: the policy in training computes the log-probabilities of its tokens again, in one more pass."""
+    """The policy computes the log-probabilities of the sampled tokens again, in one more pass without a cache: for a
+    `sampler` of your own, and for bf16, where a token's two log-probabilities differ by up to 0.07."""
     importance_cap: float | None = None
     """>= 1, with recompute_log_probs: each token's advantage is weighted by min(policy / sampler, this), in
     probabilities; 2 is usual. None: all tokens count alike."""

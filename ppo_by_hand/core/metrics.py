@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from .config import PPOConfig
 from .groups import OF_A_CRITIC
 from .normalization import Scale
@@ -19,7 +22,8 @@ def rollout_metrics(
     schedule: Schedule | None = None,
     scale: Scale | None = None,
 ) -> dict[str, float]:
-    """Metrics of the rollout; `kl` is the k1 estimate summed over each response.
+    """Metrics of the rollout; `kl` is the k1 estimate summed over each response, and `explained_variance` the share of
+    the variance of the rewards to go that the critic's values predict.
 
     Args:
         experience: lesson 8's `Experience` of one update.
@@ -31,7 +35,8 @@ def rollout_metrics(
     mask, scores = experience.mask, experience.scores
     kl = (experience.log_probs - experience.ref_log_probs).masked_fill(~mask, 0.0).sum(dim=1)
     returns, values = experience.returns[mask], experience.values[mask]
-    unexplained = (returns - values).var(correction=0) / returns.var(correction=0).clamp(min=1e-8)
+    to_go = rewards_to_go(experience.rewards, mask, config.gamma)[mask]
+    unexplained = (to_go - values).var(correction=0) / to_go.var(correction=0).clamp(min=1e-8)
     is_stopped = (is_stop(experience.responses, config.stop_token_ids) & mask).any(dim=1)
     clipped = (scale or Scale())(scores) - config.missing_stop_penalty * (~is_stopped).to(scores.dtype)
     found = {
@@ -50,6 +55,20 @@ def rollout_metrics(
         "learning_rate": learning_rates(config, updates_done, schedule)[0],
     }
     return found if config.advantages == "gae" else {name: found[name] for name in found if name not in OF_A_CRITIC}
+
+
+def rewards_to_go(rewards: Tensor, mask: Tensor, gamma: float) -> Tensor:
+    """(B, T): what really came after each token, and so what a critic should have said.
+
+    The returns of GAE are no measure of a critic: with lam < 1 they are made of its own next values, and on a long
+    response any smooth curve seems to predict them.
+    """
+    found = torch.zeros_like(rewards)
+    later = rewards.new_zeros(len(rewards))
+    for t in reversed(range(rewards.shape[1])):
+        later = torch.where(mask[:, t], rewards[:, t] + gamma * later, later)
+        found[:, t] = later
+    return found
 
 
 def weighted(parts: list[dict[str, float]], weights: list[float]) -> dict[str, float]:

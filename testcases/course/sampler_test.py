@@ -2,7 +2,6 @@
 
 import re
 import warnings
-from dataclasses import replace
 
 import pytest
 import torch
@@ -19,7 +18,6 @@ from testcases.course.memory_test import PROMPTS, TokenSum, small_policy, small_
 from testcases.harness import named_cases
 from testcases.harness.catalog import ROOT
 
-OF_SAMPLERS = ("recompute_log_probs", "importance_cap")  # which a trainer without one refuses
 LOG_PROBS = [[-0.5, -1.0, -1.5], [-2.0, -2.5, torch.nan]]
 
 
@@ -38,8 +36,7 @@ class Scripted:
 
 
 def trainer_with(sampler, kind=PPOTrainer, **settings):
-    plain = small_trainer(**{name: settings[name] for name in settings if name not in OF_SAMPLERS})
-    plain.config = replace(plain.config, **settings)
+    plain = small_trainer(**settings)
     model = plain.accelerator.unwrap_model(plain.model)
     return kind(model, TokenSum(), plain.ref_model, plain.config, sampler=sampler)
 
@@ -236,8 +233,22 @@ def test_an_engine_without_log_probs_needs_them_recomputed():
         trainer_with(silent, recompute_log_probs=True, importance_cap=2.0).train(PROMPTS)
     with pytest.raises(ValueError, match="expected recompute_log_probs with importance_cap, got False"):
         trainer_with(silent, importance_cap=2.0)
-    with pytest.raises(ValueError, match="expected a sampler with recompute_log_probs, got none"):
-        small_trainer(recompute_log_probs=True)
+
+
+class Rounding(PPOTrainer):
+    """Samples as in bf16: token by token with a cache, which rounds differently from one pass over the text."""
+
+    def generate_responses(self, prompts):
+        found = super().generate_responses(prompts)
+        return found._replace(log_probs=found.log_probs.bfloat16().to(found.log_probs.dtype))
+
+
+def test_the_rounding_of_the_own_sampler_goes_as_that_of_an_engine():
+    kept, anew = (small_trainer(Rounding, recompute_log_probs=is_anew, **LARGER) for is_anew in (False, True))
+    first, again = kept.train(PROMPTS)[0], anew.train(PROMPTS)[0]
+    assert first["first_ratio_max"] > 1.0005 and abs(first["kl"]) > 1e-5 and "sampler_kl" not in first
+    assert again["first_ratio_max"] == pytest.approx(1.0, abs=1e-9) and abs(again["kl"]) < 1e-9
+    assert again["sampler_ratio_max"] > 1.0005
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from ppo_by_hand.core import checks
 from ppo_by_hand.core.run_log import METRICS_FILE, RunLog
 from solutions.apps import journal
 from solutions.lesson07_actor_critic import PolicyAndValue, ValueModel, make_reference
+from solutions.lesson08_rollout import Generation
 from solutions.lesson09_ppo_trainer import DivergedError, PPOConfig, PPOTrainer
 from testcases.harness import named_cases
 from testcases.harness.catalog import ROOT
@@ -235,3 +236,61 @@ def test_a_loss_of_nan_ends_the_run_and_keeps_its_metrics(capsys):
         run.train([[5, 6, 7], [8, 9]], lambda one: saved.append(one.updates_done))
     assert saved == [1], "nothing is saved of an update that diverged"
     assert len(run.history) == 2
+
+
+class Curves(torch.nn.Module):
+    """A critic that says a number for each text and place, whatever it learns: `curves` (texts, places)."""
+
+    def __init__(self, curves: torch.Tensor) -> None:
+        super().__init__()
+        self.curves, self.shift = curves, torch.nn.Parameter(torch.zeros(1))
+
+    def forward(self, input_ids, attention_mask):
+        return self.curves[input_ids[:, 0], : input_ids.shape[1]] + self.shift
+
+
+SCORES = torch.linspace(-1.0, 1.0, 12)[torch.randperm(12, generator=torch.Generator().manual_seed(0))]
+"""Of the texts that begin with token 0 to 11."""
+LONG = 120
+
+
+def smooth_curves() -> torch.Tensor:
+    """(12, 1 + LONG): independent of the scores, with about their variance."""
+    knots = torch.randn(12, 6, generator=torch.Generator().manual_seed(1)) * SCORES.std()
+    return torch.nn.functional.interpolate(knots[:, None], size=1 + LONG, mode="linear", align_corners=True)[:, 0]
+
+
+class ByFirstToken(torch.nn.Module):
+    def forward(self, input_ids, attention_mask):
+        return SCORES[input_ids[:, 0]]
+
+
+def explained(curves: torch.Tensor, **settings) -> float:
+    """`explained_variance` of this critic on twelve responses of 120 tokens."""
+    policy = build_causal_lm(
+        "llama", 14, n_layer=1, n_embd=16, n_head=2, n_positions=128, eos_token_id=13, pad_token_id=12
+    )
+    model = PolicyAndValue(policy, Curves(curves))
+    options = {"batch_size": 12, "num_updates": 1, "num_minibatches": 1, "num_epochs": 1, "max_new_tokens": LONG}
+    config = PPOConfig(
+        stop_token_ids=(13,), pad_token_id=12, **options | {"missing_stop_penalty": 0.0, "kl_coef": 0.0} | settings
+    )
+
+    def sampler(policy, input_ids, attention_mask, **options):
+        tokens = torch.full((len(input_ids), LONG), 5)
+        return Generation(tokens, torch.full(tokens.shape, -1.0), torch.ones_like(tokens, dtype=torch.bool))
+
+    trainer = PPOTrainer(model, ByFirstToken(), make_reference(policy), config, sampler=sampler)
+    (metrics,) = trainer.train([[token] for token in range(12)])
+    return metrics["explained_variance"]
+
+
+@pytest.mark.parametrize("lam", [0.0, 0.95, 1.0])
+def test_a_critic_is_measured_against_what_came_and_not_against_its_own_next_values(lam):
+    perfect = SCORES[:, None].expand(-1, 1 + LONG)
+    assert explained(perfect, lam=lam) == pytest.approx(1.0, abs=1e-5)
+    assert explained(smooth_curves(), lam=lam) < 0.0
+    assert explained(torch.zeros(12, 1 + LONG), lam=lam) == pytest.approx(0.0, abs=1e-5)
+    away = torch.arange(LONG, -1, -1.0) - 1
+    discounted = perfect * 0.99 ** away.clamp(min=0)
+    assert explained(discounted, lam=lam, gamma=0.99) == pytest.approx(1.0, abs=1e-5)
