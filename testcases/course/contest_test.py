@@ -548,6 +548,10 @@ def test_what_else_the_texts_say_without_a_number_holds(texts):
     apart = {name: spread_of_kl(runs["methods"][name]) for name in ("GRPO", "PPO", "RLOO")}
     assert max(apart, key=lambda name: apart[name]) == "GRPO"
     assert "GRPO's five points lie farther apart in KL than PPO's and RLOO's" in texts["page"]
+    middle = {
+        name: sum(run["curve"][2]["kl"] for run in runs["methods"][name]) / runs["seeds"] for name in ("PPO", "RLOO")
+    }
+    assert f"whose runs end at {middle['PPO']:.1f} nats there, RLOO's at {middle['RLOO']:.1f}" in texts["page"]
     costs = record.costs(runs)
     verified = [costs[name]["sampled"] for name in METHODS if METHODS[name].tuned_as]
     assert all(round(one / 1000) == 15 for one in verified) and "15 thousand with the verifier" in texts["page"]

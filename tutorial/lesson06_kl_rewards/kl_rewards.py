@@ -54,8 +54,8 @@ def estimate_kl(log_probs: Tensor, ref_log_probs: Tensor, estimator: str = "k1")
 
     With r = log_probs - ref_log_probs:
     k1 = r                     unbiased, may be negative at a token
-    k2 = r^2 / 2               biased, never negative, low variance
-    k3 = `nonnegative_kl`      unbiased, never negative, low variance
+    k2 = r^2 / 2               biased, never negative, low variance near the reference
+    k3 = `nonnegative_kl`      unbiased, never negative, low variance near the reference
 
     Any of them may be reported. In the *reward* only k1 gives the gradient of this KL. As a *loss*, k2 does: there
     the expected gradient of k1 is 0, and that of k3 is the gradient of the reversed KL(reference || policy).
