@@ -118,7 +118,7 @@ def verdict(summary: Mapping[str, Any]) -> str | None:
         )
     return (
         f"Your blocks landed outside the range of the reference's ten seeds: {', '.join(outside)}. Run another seed; "
-        "if it is outside again, one of your lessons is wrong in a way that no test saw."
+        "if it is outside again, one of your lessons is probably wrong in a way that no test saw."
     )
 
 

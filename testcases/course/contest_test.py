@@ -506,6 +506,8 @@ def test_what_the_page_says_of_the_tuning_holds(texts):
     chosen = record.settings_of(record.recorded())
     at_the_edge = [name for name, one in chosen.items() if one.learning_rate == max(METHODS[name].rates)]
     assert at_the_edge == ["RLOO", "GRPO", "rejection sampling"]
+    assert (sum(one.epochs == max(plan.EPOCHS) for one in chosen.values()), len(chosen)) == (4, 6)
+    assert f"larger number of epochs, {max(plan.EPOCHS)}, and groups always have {world_file.GROUP}" in texts["page"]
     assert "RLOO, GRPO and rejection sampling took the highest learning rate that they were offered" in texts["page"]
 
 
