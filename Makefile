@@ -1,6 +1,6 @@
 # Every target does all of its set-up by itself; a second run installs nothing.
 .DEFAULT_GOAL := help
-.PHONY: help setup first demo test progress watch chat contest hint predict reset dispute solution compare finish update check merge sign check-sandbox gradescope stubs figures checkpoints notebooks lab book book-pdf book-serve book-catalogues bench gpu mutants lint
+.PHONY: help setup first demo test progress watch contest hint reset solution check merge sign check-sandbox stubs figures notebooks lab book book-pdf book-serve book-catalogues bench gpu lint
 
 PYTHON ?= python3
 VENV := .venv
@@ -16,7 +16,6 @@ STACK ?= solutions
 SEED ?= 0
 demo: OUT ?= runs/demo
 contest: OUT ?= runs/contest
-finish: OUT ?= runs/mine
 SEEDS ?= 1
 FEW ?= 0
 TUNE ?=
@@ -30,7 +29,6 @@ RESUME ?=
 OVERWRITE ?=
 OPTIONS ?=
 SUBMISSIONS ?=
-DISPUTES ?=
 REGRADE ?=
 ACCEPT ?=
 JOBS ?=
@@ -42,11 +40,11 @@ ASSIGNMENT ?=
 SHARD ?=
 DRY ?=
 TESTS ?= testcases
+MARKS ?=
 PARTS ?=
 ASSIGNED = --assignment '$(ASSIGNMENT)' --lessons '$(LESSONS)' --points '$(POINTS)'
 # Not an argument of a command, which ps would show: make hands it on in the environment.
 export SECRET ?=
-export NAME ?=
 
 help: ## Show the commands
 	@echo "PPO by Hand: build PPO for RLHF one tested block at a time."
@@ -99,12 +97,7 @@ test-all: $(READY) $(LAB_READY) ## Everything: what must pass before a change la
 	@echo "make test-all: every check of the course; about 14 minutes on two idle cores"
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/python -m testcases.course.stubs --check
-	@$(PYTEST)
-
-# The difference, after make test.
-test-rest: $(READY) $(LAB_READY)
-	@echo "make test-rest: what make test left out; about 14 minutes on two idle cores"
-	@$(PYTEST) -m 'not ($(QUICK))'
+	@$(PYTEST) $(if $(MARKS),-m '$(MARKS)')
 
 progress: $(READY) ## How far you are, lesson by lesson
 	@$(BIN)/python -m testcases.harness.student.progress
@@ -117,37 +110,18 @@ contest: $(READY) ## PPO beside RLOO, GRPO, DPO, best of n and a verifier, by go
 	@$(CHECK_STACK)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m $(STACK).apps.contest --seeds '$(SEEDS)' --few '$(FEW)' --out '$(OUT)' $(if $(filter-out 0,$(TUNE)),--tune)
 
-chat: $(READY) ## Ask the policies of a run, side by side [STACK=tutorial OUT=runs/mine]
-	@$(CHECK_STACK)
-	@$(BIN)/python -m $(STACK).apps.chat '$(OUT)' --seed '$(SEED)'
-
 hint: $(READY) ## One more hint [LESSON=4] [EXERCISE=compute_gae]
 	@$(BIN)/python -m testcases.harness.student.hint $(LESSON) $(if $(EXERCISE),--exercise $(EXERCISE))
-
-predict: $(READY) ## Predict a lesson's numbers before you write its code [LESSON=5]
-	@$(BIN)/python -m testcases.harness.student.predict $(LESSON)
 
 reset: $(READY) ## Start a lesson afresh; asks first and keeps a copy [LESSON=4]
 	@$(BIN)/python -m testcases.harness.student.reset $(LESSON)
 
-dispute: $(READY) ## Object to a failure: a file for your instructor [LESSON=4 EXERCISE=compute_gae]
-	@$(BIN)/python -m testcases.harness.student.dispute '$(LESSON)' '$(EXERCISE)'
-
-solution: $(READY) ## The solution of a lesson that you have passed [LESSON=4]
+solution: $(READY) ## Your code and the course's, of each exercise that has passed [LESSON=4]
 	@$(BIN)/python -m testcases.harness.student.solution $(LESSON)
 
-finish: $(READY) ## A page to keep when all lessons pass: your name, your run, your best tests [NAME="Ada Lovelace" OUT=runs/mine]
-	@$(BIN)/python -m testcases.finish --out '$(OUT)'
-
-update: ## The newest version of the course; what you have written stays
-	@$(CHECK_PYTHON); $(PYTHON) -m testcases.update
-
-compare: $(READY) ## Your code beside the course's, of what has passed [LESSON=4]
-	@$(BIN)/python -m testcases.harness.student.solution $(LESSON) --beside
-
-check: $(READY) ## Grade your lessons, or a folder [SUBMISSIONS=dir OUT=runs/check ROSTER= LESSONS="1 3" POINTS=20 ASSIGNMENT= DRY=1 SHARD=3/16 JOBS= SECRET= SANDBOX= DISPUTES= REGRADE= ACCEPT=]
+check: $(READY) ## Grade your lessons, or a folder [SUBMISSIONS=dir OUT=runs/check ROSTER= LESSONS="1 3" POINTS=20 ASSIGNMENT= DRY=1 SHARD=3/16 JOBS= SECRET= SANDBOX= REGRADE= ACCEPT=]
 	@$(BIN)/python -m testcases.grader '$(SUBMISSIONS)' --out '$(OUT)' --jobs '$(JOBS)' $(ASSIGNED) \
-	  --roster '$(ROSTER)' --sandbox '$(SANDBOX)' --shard '$(SHARD)' --dry '$(DRY)' --disputes '$(DISPUTES)' --regrade '$(REGRADE)' --accept '$(ACCEPT)'
+	  --roster '$(ROSTER)' --sandbox '$(SANDBOX)' --shard '$(SHARD)' --dry '$(DRY)' --regrade '$(REGRADE)' --accept '$(ACCEPT)'
 
 merge: $(READY) ## Join the parts of a class graded with SHARD= [OUT=runs/check PARTS= SUBMISSIONS=dir ROSTER= ASSIGNMENT=]
 	@$(BIN)/python -m testcases.grader.commands.merge --out '$(OUT)' --parts '$(PARTS)' $(ASSIGNED) \
@@ -159,17 +133,11 @@ sign: $(READY) ## Sign the marks of the last make check; a later run says what w
 check-sandbox: $(READY) ## Which protections of the grader hold on this machine: tries each
 	@$(BIN)/python -m testcases.grader.sandbox.self_test
 
-gradescope: $(READY) ## Write runs/gradescope.zip, an autograder to upload [LESSONS="1 3" POINTS=20 or ASSIGNMENT=file]
-	@$(BIN)/python -m testcases.grader.reports.formats.gradescope zip runs/gradescope.zip $(ASSIGNED)
-
 stubs: $(READY) ## Write tutorial/ from the solution regions of solutions/
 	@$(BIN)/python -m testcases.course.stubs
 
 figures: $(READY) ## Draw the figures of the lesson texts
 	@$(BIN)/python -m book.figures
-
-checkpoints: $(READY) ## Rebuild the small models shipped in tiny_models/checkpoints [STAGE=critic: what is trained from SFT and reward model]
-	@$(BIN)/python -m testcases.course.checkpoints $(STAGE)
 
 notebooks: $(READY) ## Run all notebooks and refresh their outputs
 	@echo "make notebooks: runs all of them; about two minutes on two cores"
@@ -222,9 +190,6 @@ endif
 
 gpu: $(READY) $(BENCH_READY) ## What one GPU does: the demo of preset gpt2, and TRL 1.12.0 at real sizes; again: goes on
 	@$(BIN)/python -m testcases.benchmarks.gpu
-
-mutants: $(READY) ## Which small changes to the solutions the suites let pass; writes the record [LESSON=4]
-	@$(BIN)/python -m testcases.harness.suite.mutation_check $(LESSON)
 
 lint: $(READY) ## Style (ruff) and types (mypy)
 	@echo "make lint: ruff, then mypy; half a minute the first time"

@@ -128,7 +128,6 @@ def _demo(options: argparse.Namespace, console: Console, say: Say) -> int:
         console.print(beside)
         say(f"\n{verdict(run.summary())}")
     console.print(f"\n{time.perf_counter() - start:.0f} s. The picture to look at: {out / 'overoptimization.png'}")
-    console.print(f"Ask the policies yourself: make chat OUT={out}", soft_wrap=True)
     return 0
 
 

@@ -31,6 +31,7 @@ from tiny_models.tokenizer import build_tokenizer
 
 # The tests share a run.
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("capstone")]
+REBUILD = "run python -m testcases.course.checkpoints"
 NUMBERS = {
     "sft": {"gold", "proxy", "valid"},
     "ppo": {"gold", "proxy", "valid", "kl"},
@@ -191,8 +192,8 @@ def test_a_run_that_cannot_be_resumed_is_one_sentence(arguments, sentence, tmp_p
 
 def test_the_shipped_checkpoints_belong_to_this_world_and_are_whole():
     manifest = json.loads(checkpoints.MANIFEST.read_text())
-    assert manifest["world"] == checkpoints.world_digest(), "the toy environment changed: run make checkpoints"
-    assert manifest["files"] == checkpoints.digests(), "the models changed: run make checkpoints"
+    assert manifest["world"] == checkpoints.world_digest(), f"the toy environment changed: {REBUILD}"
+    assert manifest["files"] == checkpoints.digests(), f"the models changed: {REBUILD}"
     size = sum(file.stat().st_size for file in checkpoints.DIRECTORY.rglob("*") if file.is_file())
     assert size < 3_000_000
 
@@ -201,8 +202,8 @@ def test_the_one_response_is_what_the_shipped_models_say_and_credits_the_words_t
     one = checkpoints.one_response()
     again = read_one_response()
     for name in ("log_probs", "ref_log_probs", "values", "score"):
-        assert again.pop(name) == pytest.approx(one[name], abs=2e-3), "run make checkpoints"
-    assert again.items() <= one.items(), "run make checkpoints"
+        assert again.pop(name) == pytest.approx(one[name], abs=2e-3), REBUILD
+    assert again.items() <= one.items(), REBUILD
     surprise = [after - before for before, after in itertools.pairwise(one["values"])]
     words = dict(zip(one["tokens"][:-1], surprise, strict=True))
     assert min(words, key=words.get) == "weak" and words["weak"] < -0.5

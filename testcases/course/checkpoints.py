@@ -1,6 +1,8 @@
 """Rebuild the small models that the course ships, so that lessons and notebooks need not train them first.
 
-make checkpoints; with the argument `critic` only what is trained from the shipped SFT and reward model.
+python -m testcases.course.checkpoints
+
+With the argument `critic` it rebuilds only what is trained from the shipped SFT and reward model.
 """
 
 import json
@@ -61,7 +63,7 @@ def rebuild(stages: str = "all") -> None:
     _write({POLICY: trainer.policy, CRITIC: critic})
     ONE_RESPONSE.write_text(json.dumps(read_one_response(), indent=1) + "\n")
     about = {
-        "command": "make checkpoints",
+        "command": "python -m testcases.course.checkpoints",
         "preset": preset.name,
         "seed": SEED,
         "world": checkpoints.world_digest(),

@@ -1,4 +1,4 @@
-"""`make test` and what `make test-rest` adds are everything, and nothing twice."""
+"""`make test` and the rest of `make test-all` are everything, and nothing twice."""
 
 import re
 import subprocess

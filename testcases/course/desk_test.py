@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,7 +12,6 @@ import pytest
 import torch
 from torch import inf, nan  # noqa: F401 (what a snippet may name)
 
-from solutions.apps import chat
 from solutions.apps.comparison import comparison, reference_runs
 from testcases.course.students import FILE, HANGS, LESSON, own_course, replace_body, solved_folder
 from testcases.harness.catalog import ROOT
@@ -22,7 +20,6 @@ from testcases.harness.oracle import examples
 from testcases.harness.report import SCREEN, as_python, printed_lines, show_argument, snippet
 from testcases.harness.student import replay
 from testcases.harness.student.watching import debugger
-from tiny_models.checkpoints import SFT
 
 # One import of torch serves several runs of pytest, each in a fork with the terminal.
 RUNS = """
@@ -188,20 +185,6 @@ def test_a_damaged_file_of_the_course_is_one_sentence(course: Path, damage: str,
     (said,) = done.stderr.strip().splitlines()
     assert said.startswith("ERROR: ppo_by_hand/core/shapes.py, a file of the course, ") and done.returncode == 4
     assert says in said and said.endswith("`git checkout ppo_by_hand/core/shapes.py` brings it back")
-
-
-def test_chat_answers_side_by_side_and_says_which_words_it_knows(tmp_path: Path, monkeypatch, capsys):
-    for name in chat.POLICIES:
-        shutil.copytree(SFT, tmp_path / name)
-    typed = iter(["review the film :", "review the flim :", "the " * 41, "q"])
-    monkeypatch.setattr("builtins.input", lambda prompt="": next(typed))
-    assert chat.main([str(tmp_path)]) == 0
-    said = capsys.readouterr().out
-    assert all(name in said for name in chat.POLICIES.values()) and "gold" in said
-    assert re.search(r"unknown: flim. The policies know \d+ words, such as film", said)
-    assert "41 words are too many: the policies read 40 at most." in said
-    assert chat.main([str(tmp_path / "nothing")]) == 1
-    assert "make demo STACK=tutorial" in capsys.readouterr().err
 
 
 def test_the_dev_container_file_has_known_keys_and_real_commands():

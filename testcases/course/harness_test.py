@@ -344,25 +344,19 @@ def test_a_finished_lesson_says_what_one_can_do_now_and_what_to_look_at():
     done = {e.node: {"": Result("passed")} for e in entries(lesson)}
     first, second, third = progress.finished([lesson], half, done)
     assert first.startswith("Lesson 4 is done. You can now say what a TD error is")
-    assert "make compare LESSON=4" in second and "notebooks/04_gae.ipynb" in second
+    assert "make solution LESSON=4" in second and "notebooks/04_gae.ipynb" in second
     assert third == "Next lesson: tutorial/lesson05_ppo_loss/README.md"
     assert progress.finished([lesson], done, done) == [] and progress.finished([lesson], half, half) == []
 
 
-def test_compare_shows_ones_own_code_beside_the_courses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_solution_shows_ones_own_code_and_the_courses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     folder = solved_folder(tmp_path)
     replace_body(folder, "following = values[..., 1:]\nreturn rewards + gamma * following - values[..., :-1]")
     monkeypatch.setattr(solution, "TUTORIAL", folder)
-    shown = solution.beside(read_lesson("4"), "td_errors", 180)
-    assert shown[0] == "td_errors, in gae.py" and "Args:" not in "\n".join(shown)
-    assert any("following = values" in row and "next_values = values" in row for row in shown)
-    narrow = "\n".join(solution.beside(read_lesson("4"), "td_errors", 80))
-    assert (
-        narrow.index("yours")
-        < narrow.index("following = ")
-        < narrow.index("the course's")
-        < narrow.index("next_values")
-    )
+    shown = solution.both(read_lesson("4"), "td_errors")
+    assert shown.startswith("td_errors, in gae.py") and "Args:" not in shown
+    places = [shown.index(part) for part in ("yours", "following = ", "the course's", "next_values")]
+    assert places == sorted(places)
     (folder / "lesson04_gae" / "gae.py").write_text("def td_errors(:", "utf-8")
     with pytest.raises(LookupError, match="tutorial/lesson04_gae/gae.py has no td_errors that can be read"):
         solution.own_code(read_lesson("4"), "td_errors")
@@ -419,11 +413,6 @@ def test_reset_keeps_a_copy(state: Path, tmp_path: Path):
         "utf-8"
     )
     assert (folder / "lesson04_gae" / "README.md").read_text("utf-8") == "text"
-
-
-def test_solution_shows_the_regions_only():
-    text = solution.solution(read_lesson("4"))
-    assert "next_values = values[..., 1:]" in text and "Args:" not in text
 
 
 def test_there_are_wrong_answers_to_test():

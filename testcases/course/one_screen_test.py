@@ -136,7 +136,7 @@ def test_a_wrong_number_in_the_file_gets_one_sentence(tmp_path: Path) -> None:
 
 
 def test_missing_models_get_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(SystemExit, match="^expected a small model in .*, got none; .*: make checkpoints$"):
+    with pytest.raises(SystemExit, match="^expected a small model in .*, got none; .* testcases.course.checkpoints$"):
         command.load((tmp_path,))
 
 

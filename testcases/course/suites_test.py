@@ -32,7 +32,7 @@ from testcases.harness.report import MAX_LINES, CheckFailed, NotStarted, same_ou
 from testcases.harness.suite import Case, Engine, cases, cases_of, recorded, survivors, version
 
 MUTANTS = 20
-"""Of a lesson, in each run; make mutants LESSON=4 tries all of lesson 4."""
+"""Of a lesson, in each run; python -m testcases.harness.suite.mutation_check 4 tries all of lesson 4."""
 LESSONS = [name for name in lesson_names() if suites(name)]
 
 
@@ -172,7 +172,7 @@ def test_only_recorded_mutants_survive(lesson: str):
 @pytest.mark.parametrize("lesson", LESSONS)
 def test_the_record_of_mutants_is_as_new_as_the_solution(lesson: str):
     found = recorded().get(lesson, {"version": None, "survivors": {}})
-    assert found["version"] == version(lesson), f"make mutants LESSON={read_lesson(lesson).number}"
+    assert found["version"] == version(lesson), f"run python -m testcases.harness.suite.mutation_check {lesson}"
     assert "" not in found["survivors"], f"say why these survive, or close the hole: {found['survivors']['']}"
 
 

@@ -50,7 +50,6 @@ def main() -> None:
     parser.add_argument("--regrade", default="", help="a student, a lesson or an exercise that is graded again")
     parser.add_argument("--dry", default="", help="not empty: say what would be graded, and grade nothing")
     parser.add_argument("--sandbox", default="", help='"bwrap" (default), or "none": only for code that you trust')
-    parser.add_argument("--disputes", default="", help="folder with files that make dispute wrote: which reproduce?")
     parser.add_argument("--limits", default="", help="such as call_seconds=2,memory_mb=1024")
     options = parser.parse_args()
     # A process started from here needs it as little as the make above, which repeats it.
@@ -85,12 +84,6 @@ def _run(options: argparse.Namespace, level: Level | None) -> int:
 
             return plan.show(level, given, shard)
         batch = _batch(options, given, shard, level)
-        if options.disputes:
-            from .marking import decisions
-
-            for line in decisions(Path(options.disputes), batch, level.folder if level else None):
-                print(line)
-            return 0
         if level is None:
             return _working_tree(options, batch)
         from .marking import grade_folder
@@ -110,8 +103,6 @@ def _refuse_folders(options: argparse.Namespace, out: Path, level: Level | None)
     Raises:
         NotADirectoryError, ValueError: one that was named is not there, holds something else, or holds the other.
     """
-    if options.disputes and not Path(options.disputes).is_dir():
-        raise NotADirectoryError(f"DISPUTES: expected a folder, got {options.disputes!r}")
     if level is not None:
         from .intake import find_outside
 

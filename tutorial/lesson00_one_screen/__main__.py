@@ -87,7 +87,7 @@ def load(folders: tuple[Path, ...] = (SFT, REWARD_MODEL)) -> Any:
     """
     for folder in folders:
         if not (folder / "model.safetensors").is_file():
-            sys.exit(f"expected a small model in {folder}, got none; rebuild it with: make checkpoints")
+            sys.exit(f"expected a small model in {folder}, got none; run python -m testcases.course.checkpoints")
     import torch
     from transformers.utils import logging
 

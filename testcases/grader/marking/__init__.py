@@ -1,4 +1,4 @@
-"""From submissions to results: the assignment, marks, what is stored, parts of a class, disputes."""
+"""From submissions to results: the assignment, marks, what is stored, parts of a class."""
 
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
         from_file,
     )
     from .batch import Batch, grade_folder, grade_one
-    from .disputes import decisions
     from .grade import Grader, plan
     from .secret import FILE, Secret, kept_in, new, secret_of
     from .shards import Part, Shard, check_parts, of_everybody, read_part, shard_of

@@ -1,4 +1,4 @@
-"""What a student calls beside pytest: progress, hints, replay, reset, the course's own code, a dispute."""
+"""What a student calls beside pytest: progress, hints, replay, reset, the course's own code."""
 
 from typing import TYPE_CHECKING
 
@@ -6,7 +6,6 @@ from ppo_by_hand.faces import face
 
 if TYPE_CHECKING:
     from .anecdotes import stories, told
-    from .dispute import MAX_BYTES, Dispute, read_dispute, written
     from .hint import hints
     from .results import Result, Verdict, unpacked, verdict_of
 

@@ -189,7 +189,7 @@ def finished(lessons: Iterable[str], before: Results, after: Results) -> list[st
         lines += [f"Lesson {lesson.number} is done." + (f" You can now {aim}." if aim else "")]
         notebook = next((path.name for path in (ROOT / "notebooks").glob(f"{lesson.number:02}_*.ipynb")), None)
         lines += [
-            f"Your code beside the course's:  make compare LESSON={lesson.number}"
+            f"Your code and the course's:  make solution LESSON={lesson.number}"
             + (f"    To see it move: notebooks/{notebook}" if notebook else "")
         ]
         lines += [f"Next lesson: tutorial/{other}/README.md" for other in [following(name, after)] if other]
@@ -208,8 +208,7 @@ def the_end(lessons: Iterable[str], results: Results) -> str:
         return ""
     said = (
         "The capstone passes. Train on your own blocks, beside the reference's run:  make demo STACK=tutorial "
-        "OUT=runs/mine\nThen ask your policy:  make chat OUT=runs/mine\n"
-        'And keep a page of it:  make finish NAME="Ada Lovelace"'
+        "OUT=runs/mine"
     )
     open_ones = (f"tutorial/{lesson}/README.md" for lesson in electives() if left(lesson, results))
     return "\nAfter the course, if you like: ".join([said, *open_ones])

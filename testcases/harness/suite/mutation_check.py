@@ -1,6 +1,6 @@
 """Small changes to the solutions, one at a time: which of them does the suite let pass?
 
-    make mutants LESSON=4        # without LESSON: all lessons, some minutes
+    python -m testcases.harness.suite.mutation_check 4        # without a number: all lessons, some minutes
 
 A survivor is a hole in the suite, or the same function in other words. Look at each, and give the new ones a reason in
 testcases/course/survivors.json, which keeps what has one; `make test-all` tries some of them each time.

@@ -1,6 +1,6 @@
 """Gradescope: `results.json`, and the autograder zip to upload.
 
-python -m testcases.grader.reports.formats.gradescope zip PATH             write the autograder zip: make gradescope
+python -m testcases.grader.reports.formats.gradescope zip PATH             write the autograder zip
 python -m testcases.grader.reports.formats.gradescope results OUT TARGET   what the zip calls after grading
 """
 

@@ -244,7 +244,6 @@ def test_the_secret_is_made_kept_and_told_nobody(few: Path, undisturbed: Path, t
         (["book", "--shard", "1/2"], "SHARD: the parts of a class share one secret"),
         (["testcases", "--assignment", "no-such-file"], "No such file"),
         (["testcases", "--limits", "minutes=3"], "limits: expected one of"),
-        (["--disputes", "no-such-folder"], "DISPUTES: expected a folder"),
     ],
 )
 def test_asked_in_a_wrong_way(tmp_path: Path, arguments: list[str], says: str):

@@ -1,4 +1,4 @@
-"""What a student can send besides code: disputes, names, parts of a class, archives. And what was left by others."""
+"""What a student can send besides code: names, parts of a class, archives. And what was left by others."""
 
 import json
 import os
@@ -10,61 +10,12 @@ from typing import Any
 import pytest
 
 from testcases.grader.intake import course_files, find, from_folder, read_submission
-from testcases.grader.marking import Batch, Grader, asked_for, decisions, disputes, read_part, secret_of
+from testcases.grader.marking import Grader, asked_for, read_part, secret_of
 from testcases.grader.reports.marks import overrides
 from testcases.grader.sandbox import Limits, cgroups, cleanup, staging
 from testcases.grader.sandbox import bubblewrap as _bubblewrap
 from testcases.grader.status import NOT_STARTED
-from testcases.harness import named_cases
 from testcases.harness.catalog import TUTORIAL, lesson_names
-
-NOBODY: Batch = None  # type: ignore[assignment]
-"""No dispute here is graded."""
-HEAD = {"lesson": "lesson04_gae", "exercise": "td_errors", "test": "x", "path": "../../secret.key"}
-
-
-@named_cases(
-    "text",
-    {
-        "beginnings-without-an-end": "```json\n" * 120_000,
-        "code-without-an-end": "## The code\n\n```\n" * 50_000,
-        "brackets": "```json\n" + "[" * 100_000 + "\n```\n",
-        "nothing-named": "```json\n{}\n```\n\n## The code\n\n```\nx\n```\n",
-        "no-code": f"```json\n{json.dumps(HEAD)}\n```\n",
-        "path-for-a-lesson": f"```json\n{json.dumps({**HEAD, 'lesson': '../lesson04_gae'})}\n```\n\n"
-        "## The code\n\n```\nx\n```\n",
-        "too-large": "x" * 2_000_000,
-    },
-)
-def test_a_dispute_that_is_none(text: str, tmp_path: Path):
-    (tmp_path / "ann.md").write_text(text, "utf-8")
-    (said,) = decisions(tmp_path, NOBODY)
-    assert said.endswith("is no file that make dispute has written") or "larger than" in said
-
-
-def test_a_dispute_is_a_file(tmp_path: Path):
-    os.mkfifo(tmp_path / "pipe.md")
-    (tmp_path / "link.md").symlink_to("/etc/passwd")
-    (tmp_path / "folder.md").mkdir()
-    said = list(decisions(tmp_path, NOBODY))
-    assert len(said) == 3 and not [line for line in said if "root" in line]
-
-
-def test_a_dispute_is_about_what_was_handed_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Whoever pastes the right code below a real failure has not shown that the grader was wrong."""
-    monkeypatch.setattr(disputes, "_verdict", lambda *_: "does not reproduce")
-    work, folder = tmp_path / "in/ann/lesson04_gae/gae.py", tmp_path / "disputes"
-    for path in (work.parent, folder):
-        path.mkdir(parents=True)
-    work.write_bytes(b"x = 1\r\n")
-    head = {"lesson": "lesson04_gae", "exercise": "td_errors", "test": "t", "python": "3.13.0", "torch": "2.9"}
-    for name, code in (("mine", "x = 1"), ("pasted", "x = 2")):
-        text = f"```json\n{json.dumps(head)}\n```\n\n## The code\n\n```\n{code}\n```\n"
-        (folder / f"{name}.md").write_text(text, "utf-8")
-    mine, pasted = decisions(folder, NOBODY, tmp_path / "in")
-    assert "td_errors: ann: does not reproduce; it was written with Python 3.13.0, torch 2.9" in mine
-    assert "not the code that was graded" in pasted
-    assert all("may have changed the code" in line for line in decisions(folder, NOBODY))
 
 
 def test_an_apostrophe_is_no_way_to_the_mark_of_another(tmp_path: Path):
