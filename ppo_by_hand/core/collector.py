@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import Tensor
 
+from .conversations import Encoded
 from .counterparts import called_as_ours, here, refuse_arguments_of_trl
 from .engines import SamplerGap
 from .groups import with_group_advantages
@@ -90,7 +92,7 @@ class Collector:
                 self.blocks.evaluate_responses(
                     trainer.accelerator.unwrap_model(trainer.model),
                     trainer.ref_model,
-                    trainer.score,
+                    self.scorer(prompts[rows]),
                     *self.encode(prompts[rows]),
                     type(generation)(*(tensor[rows] for tensor in generation)),
                     config,
@@ -99,6 +101,11 @@ class Collector:
                 for rows in self.chunks(len(prompts))
             ]
         return parts[0] if len(parts) == 1 else self.blocks.merge_experiences(parts)
+
+    def scorer(self, prompts: Sequence[Any]) -> Callable[..., Tensor]:
+        """The trainer's, which reads these prompts as they were written where they came as rows."""
+        is_written = any(isinstance(prompt, Encoded) for prompt in prompts)
+        return partial(self.trainer.score, prompts=prompts) if is_written else self.trainer.score
 
     def rescaled(self, experience: Any, scores: Tensor, whiten: Callable[..., Tensor]) -> Any:
         """With normalized scores and whitened rewards, as the config says, and the advantages of those.

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from .files import first_line
-
-Columns = Mapping[str, Mapping[str, Any] | None]
-"""By the text that a prompt's tokens decode to; None where different prompts have the same text."""
 
 
 class Written(NamedTuple):
@@ -24,6 +20,19 @@ class Written(NamedTuple):
     """Whether it was written as a conversation."""
     columns: Mapping[str, Any] = {}
     """What else its row has, by name."""
+
+
+class Encoded(list[int]):
+    """The token ids of a prompt that came as a row, and with them what a reward function gets of that row.
+
+    Attributes:
+        text: as it was written; None where only its token ids are known.
+        columns: what else the row has, by name.
+    """
+
+    def __init__(self, ids: Sequence[int], text: str | None, columns: Mapping[str, Any]) -> None:
+        super().__init__(ids)
+        self.text, self.columns = text, columns
 
 
 def rule_of(where: str) -> str:
@@ -91,53 +100,6 @@ def encode_prompt(prompt: Written, tokenizer: Any) -> list[int]:
     return ids
 
 
-def originals_of(prompt_ids: list[list[int]], given: list[Written], tokenizer: Any) -> dict[str, str]:
-    """The user's prompts by the texts that their tokens decode to: a reward function knows a prompt by that alone.
-
-    Raises:
-        ValueError: two different prompts decode to the same text.
-    """
-    originals: dict[str, str] = {}
-    for ids, one in zip(prompt_ids, given, strict=True):
-        decoded = tokenizer.decode(ids, skip_special_tokens=True)
-        if originals.setdefault(decoded, one.text) != one.text:
-            raise ValueError(
-                f"expected prompts that the policy's tokenizer can tell apart, got {originals[decoded][:60]!r} and "
-                f"{one.text[:60]!r}, both {decoded[:60]!r}; drop one of them"
-            )
-    return originals
-
-
-def columns_of(
-    prompt_ids: list[list[int]], given: list[Written], tokenizer: Any
-) -> dict[str, Mapping[str, Any] | None]:
-    """The columns of each prompt by the text that its tokens decode to; None where one text has two different ones."""
-    columns: dict[str, Mapping[str, Any] | None] = {}
-    for ids, one in zip(prompt_ids, given, strict=True):
-        decoded = tokenizer.decode(ids, skip_special_tokens=True)
-        if columns.setdefault(decoded, one.columns) != one.columns:
-            columns[decoded] = None
-    return columns
-
-
-def with_original_prompts(
-    function: Callable[..., Any],
-    originals: Mapping[str, str],
-    columns: Columns | None = None,
-    wanted: Sequence[str] = (),
-) -> Callable[..., Any]:
-    """The same function, called with the prompts as the user wrote them, and the wanted columns of theirs by name."""
-
-    @functools.wraps(function)
-    def wrapped(prompts: list[str], responses: list[str]) -> Any:
-        rows = [(columns or {}).get(prompt) or {} for prompt in prompts]
-        more: dict[str, Any] = {name: [row.get(name) for row in rows] for name in wanted}
-        return function([originals[prompt] for prompt in prompts], responses, **more)
-
-    vars(wrapped).pop("__wrapped__")  # it needs no columns any more
-    return wrapped
-
-
 def takes(function: Callable[..., Any], count: int) -> bool:
     """Whether it can be called with so many arguments; True where nobody can tell, as of one that is written in C."""
     try:
@@ -162,37 +124,26 @@ def _behind_two(function: Callable[..., Any]) -> list[inspect.Parameter]:
         return []
 
 
-def wanted_columns(function: Callable[..., Any], columns: Columns) -> list[str]:
-    """The columns that a reward function takes by name: all of them, if it has `**columns`.
+def columns_for(function: Callable[..., Any], prompts: Sequence[list[int]]) -> dict[str, list[Any]]:
+    """What a reward function takes of these prompts by name, beside their texts: every column if it has `**columns`.
 
     Raises:
-        ValueError: it needs one that a prompt does not have, or that is not the same for equal prompts.
+        ValueError: it needs one that a prompt doesn't have.
     """
     parameters, needed = _behind_two(function), needed_columns(function)
-    there = {name for row in columns.values() for name in row or {}}
+    if not parameters:
+        return {}
+    rows = [prompt.columns if isinstance(prompt, Encoded) else {} for prompt in prompts]
+    there = {name for row in rows for name in row}
     takes_all = any(one.kind is one.VAR_KEYWORD for one in parameters)
     named = [one for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
     wanted = sorted(there | set(needed)) if takes_all else [one.name for one in named if one.name in {*there, *needed}]
-    for text, row in columns.items():
-        if wanted and row is None:
-            raise ValueError(f"expected equal prompts to have equal columns, got two different rows for {text[:60]!r}")
-        missing = [name for name in needed if name not in (row or {})]
+    for prompt, row in zip(prompts, rows, strict=True):
+        missing = [name for name in needed if name not in row]
         if missing:
+            text = (prompt.text if isinstance(prompt, Encoded) else None) or str(prompt)
             raise ValueError(
                 f"expected each prompt to have the column {missing[0]!r}, which the reward function "
                 f"{function.__name__} takes, got none in {text[:60]!r}"
             )
-    return wanted
-
-
-def reading_rows(
-    function: Callable[..., Any], prompt_ids: list[list[int]], given: list[Written], tokenizer: Any
-) -> Callable[..., Any]:
-    """A reward function that gets each prompt as it was written, and the columns that it names.
-
-    Raises:
-        ValueError: prompts cannot be told apart, or one has not a column that the function needs.
-    """
-    columns = columns_of(prompt_ids, given, tokenizer)
-    originals = originals_of(prompt_ids, given, tokenizer)
-    return with_original_prompts(function, originals, columns, wanted_columns(function, columns))
+    return {name: [row.get(name) for row in rows] for name in wanted}

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .conversations import Written, encode_prompt, from_row, from_text
+from .conversations import Encoded, Written, encode_prompt, from_row
 
 Prompt = str | list[int] | list[dict[str, str]] | Mapping[str, Any]
 """A text, its token ids, messages, or a row with one of them as `prompt` (or `input_ids`) and more columns."""
@@ -20,12 +20,15 @@ OF_TOKENS = ("input_ids", "attention_mask")
 
 
 def tokenize(prompts: Sequence[Prompt], tokenizer: Any) -> list[list[int]]:
-    """Token ids of each prompt, not padded; arguments and errors as in `encode_prompts`."""
+    """Token ids of each prompt, not padded; those of a row have its columns. All else as `encode_prompts`."""
     check_prompts(prompts)
     if not callable(tokenizer) and any(_needs_tokenizer(prompt) for prompt in prompts):
         raise ValueError("expected token ids, got a text and no tokenizer; pass tokenizer= to PPOTrainer")
-    rows = []
+    rows: list[list[int]] = []
     for number, prompt in enumerate(prompts):
+        if isinstance(prompt, Encoded):
+            rows.append(prompt)
+            continue
         ids: Any = tokenizer(prompt)["input_ids"] if isinstance(prompt, str) else prompt
         if is_row(prompt) and not _has_ids(prompt):
             ids = encode_prompt(_written(prompt, number), tokenizer)
@@ -37,6 +40,8 @@ def tokenize(prompts: Sequence[Prompt], tokenizer: Any) -> list[list[int]]:
             raise ValueError(f"{RULE}, got {prompt!r} as prompt {number}") from error
         if not rows[-1]:
             raise ValueError(f"expected a token in each prompt, got none in prompt {number}: {prompt!r}")
+        if is_row(prompt):
+            rows[-1] = _with_columns(rows[-1], prompt, number)
     return rows
 
 
@@ -55,17 +60,11 @@ def is_row(prompt: object) -> bool:
     return isinstance(prompt, Mapping) or (isinstance(prompt, list) and any(isinstance(p, Mapping) for p in prompt[:1]))
 
 
-def as_written(prompts: Sequence[Prompt], prompt_ids: list[list[int]], tokenizer: Any) -> list[Written]:
-    """What a reward function gets of each prompt: a text or token ids as they decode, a row as it was written."""
-    given = []
-    for number, (prompt, ids) in enumerate(zip(prompts, prompt_ids, strict=True)):
-        if not is_row(prompt) or _has_ids(prompt):
-            columns = dict(prompt) if isinstance(prompt, Mapping) else {}
-            text = tokenizer.decode(ids, skip_special_tokens=True)
-            given.append(from_text(text)._replace(columns={n: columns[n] for n in columns if n not in OF_TOKENS}))
-        else:
-            given.append(_written(prompt, number))
-    return given
+def _with_columns(ids: list[int], prompt: Any, number: int) -> Encoded:
+    if _has_ids(prompt):
+        return Encoded(ids, None, {name: prompt[name] for name in prompt if name not in OF_TOKENS})
+    written = _written(prompt, number)
+    return Encoded(ids, written.text, written.columns)
 
 
 def _needs_tokenizer(prompt: object) -> bool:
@@ -159,6 +158,25 @@ def encode_prompts(prompts: Sequence[Prompt], tokenizer: Any, pad_token_id: int)
     input_ids = torch.tensor([[pad_token_id] * (width - len(row)) + row for row in rows])
     attention_mask = torch.tensor([[False] * (width - len(row)) + [True] * len(row) for row in rows])
     return input_ids, attention_mask
+
+
+def doubts_of(prompt_ids: Sequence[list[int]], tokenizer: Any, stop_token_ids: Sequence[int]) -> list[str]:
+    """A sentence for what a tokenizer often adds to prompts without being asked."""
+    count, first = len(prompt_ids), getattr(tokenizer, "bos_token_id", None)
+    ended = sum(len(ids) > 1 and ids[-1] in stop_token_ids for ids in prompt_ids)
+    twice = 0 if first is None else sum(ids[:2] == [first, first] for ids in prompt_ids)
+    found = []
+    if ended:
+        found.append(
+            f"{ended} of {count} prompts end with a stop token, after which the policy would learn to go on: leave it "
+            "out, for example with add_eos_token=False of the tokenizer"
+        )
+    if twice:
+        found.append(
+            f"{twice} of {count} prompts begin with two {tokenizer.bos_token}: the tokenizer adds one to each text, so "
+            "leave out the one that the chat template has written"
+        )
+    return found
 
 
 class PromptQueue:

@@ -12,14 +12,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .conversations import takes
+from .conversations import Encoded, columns_for, takes
 from .files import first_line
 from .validate import has_head
 
-Scorer = Callable[[Tensor, Tensor, int], Tensor]
-"""(input_ids (B, L), attention_mask (B, L), prompt_length) -> scores (B,)."""
-RewardFunction = Callable[[list[str], list[str]], Sequence[float]]
-"""(prompts, responses) -> one number for each response."""
+Scorer = Callable[..., Tensor]
+"""(input_ids (B, L), attention_mask (B, L), prompt_length) -> scores (B,); that of a function also takes `prompts`."""
+RewardFunction = Callable[..., Sequence[float]]
+"""(prompts, responses) -> one number for each response; more arguments are columns of the prompts' rows, by name."""
 
 
 def make_scorer(reward_model: nn.Module | RewardFunction, tokenizer: Any = None) -> Scorer:
@@ -33,7 +33,8 @@ def make_scorer(reward_model: nn.Module | RewardFunction, tokenizer: Any = None)
         tokenizer: decodes the texts of a reward function; must be the policy's.
 
     Returns:
-        (input_ids (B, L), attention_mask (B, L), prompt_length) -> (B,) float32 scores on the device of the ids.
+        (input_ids (B, L), attention_mask (B, L), prompt_length) -> (B,) float32 scores on the device of the ids. With
+        `prompts`, the B prompts as `tokenize` gives them, a function gets the text and the columns of each row.
 
     Raises:
         ValueError: it is neither, or a reward function came without a tokenizer; later, from the scorer: it returned
@@ -74,7 +75,9 @@ def check_reward(function: Callable[..., Any]) -> None:
 def _module_scorer(reward_model: nn.Module) -> Scorer:
     config: Any = getattr(reward_model, "config", None)
 
-    def score(input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> Tensor:
+    def score(
+        input_ids: Tensor, attention_mask: Tensor, prompt_length: int, prompts: Sequence[list[int]] = ()
+    ) -> Tensor:
         if config is not None:
             input_ids, attention_mask = _right_padded(input_ids, attention_mask, config.pad_token_id)
         output = reward_model(input_ids=input_ids, attention_mask=attention_mask)
@@ -106,13 +109,19 @@ def _function_scorer(function: RewardFunction, tokenizer: Any) -> Scorer:
         rows = [row[real].tolist() for row, real in zip(input_ids, attention_mask, strict=True)]
         return [tokenizer.decode(row, skip_special_tokens=True) for row in rows]
 
-    def score(input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> Tensor:
-        prompts = texts(input_ids[:, :prompt_length], attention_mask[:, :prompt_length])
+    def score(
+        input_ids: Tensor, attention_mask: Tensor, prompt_length: int, prompts: Sequence[list[int]] = ()
+    ) -> Tensor:
+        said = texts(input_ids[:, :prompt_length], attention_mask[:, :prompt_length])
+        for row, prompt in enumerate(prompts):
+            if isinstance(prompt, Encoded) and prompt.text is not None:
+                said[row] = prompt.text
+        columns = columns_for(function, prompts)
         responses = texts(input_ids[:, prompt_length:], attention_mask[:, prompt_length:])
         count = len(responses)
         rule = f"expected reward function {name} to return one number for each of {count} responses, got"
         try:
-            answer = function(prompts, responses)
+            answer = function(said, responses, **columns)
             is_ordered = isinstance(answer, Iterable) and not isinstance(answer, Set | Mapping)
             numbers = list(answer) if is_ordered else None
         except (Exception, SystemExit) as error:

@@ -1,11 +1,11 @@
 """The user's prompts: read from a file, encoded, and made to fit."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ppo_by_hand.core.conversations import Written, encode_prompt, from_row, from_text, rule_of
+from ppo_by_hand.core.conversations import Encoded, Written, encode_prompt, from_row, from_text, rule_of
 
 
 def read_prompts(file: Path, variable: str = "PROMPTS") -> list[Written]:
@@ -45,14 +45,13 @@ def _from_json(line: str, where: str) -> Written:
 
 def encode_all(
     given: list[Written], tokenizer: Any, longest: int | None, how: str, say: Callable[[str], None]
-) -> tuple[list[Written], list[list[int]]]:
+) -> list[Encoded]:
     """The prompts with their token ids; arguments and errors as `encode_prompt` and `fit_prompts` have them."""
-    return fit_prompts(given, [encode_prompt(prompt, tokenizer) for prompt in given], longest, how, say)
+    prompts = [Encoded(encode_prompt(one, tokenizer), one.text, one.columns) for one in given]
+    return fit_prompts(prompts, longest, how, say)
 
 
-def fit_prompts(
-    given: list[Written], prompt_ids: list[list[int]], longest: int | None, how: str, say: Callable[[str], None]
-) -> tuple[list[Written], list[list[int]]]:
+def fit_prompts(prompts: list[Encoded], longest: int | None, how: str, say: Callable[[str], None]) -> list[Encoded]:
     """The prompts of at most `longest` tokens; how many were longer is said.
 
     Args:
@@ -61,23 +60,22 @@ def fit_prompts(
     Raises:
         ValueError: prompts are refused, or none is left.
     """
-    count = 0 if longest is None else sum(len(ids) > longest for ids in prompt_ids)
+    count = 0 if longest is None else sum(len(ids) > longest for ids in prompts)
     if longest is None or not count:
-        return given, prompt_ids
-    what = f"{count} of {len(prompt_ids)} prompts are longer than {longest} tokens"
+        return prompts
+    what = f"{count} of {len(prompts)} prompts are longer than {longest} tokens"
     if how == "refuse":
         raise ValueError(f"{what}; shorten them, or set long_prompts to drop or truncate")
-    if longest < 1 or (how == "drop" and count == len(prompt_ids)):
+    if longest < 1 or (how == "drop" and count == len(prompts)):
         raise ValueError(f"expected a prompt that fits, but {what}; lower max_new_tokens")
     if how == "truncate":
         say(f"{what}: of these the last {longest} are kept")
-        return given, [ids[-longest:] for ids in prompt_ids]
+        return [Encoded(one[-longest:], one.text, one.columns) for one in prompts]
     say(f"{what}: these are dropped")
-    kept = [(one, ids) for one, ids in zip(given, prompt_ids, strict=True) if len(ids) <= longest]
-    return [one for one, _ in kept], [ids for _, ids in kept]
+    return [one for one in prompts if len(one) <= longest]
 
 
-def check_context(prompt_ids: list[list[int]], max_new_tokens: int, context: int | None, whose: str) -> None:
+def check_context(prompt_ids: Sequence[list[int]], max_new_tokens: int, context: int | None, whose: str) -> None:
     """Demand room for each prompt and its response before any training starts.
 
     Raises:

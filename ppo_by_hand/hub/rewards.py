@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
-from ppo_by_hand.core.conversations import Columns, wanted_columns, with_original_prompts
 from ppo_by_hand.core.files import first_line
 from ppo_by_hand.core.scoring import RewardFunction, check_reward
 
@@ -24,10 +23,8 @@ def load_reward(
     name: str,
     policy_tokenizer: Any,
     policy_rows: int,
-    originals: Mapping[str, str],
     say: Callable[[str], None],
     dtype: str = "float32",
-    columns: Columns | None = None,
     variable: str = "REWARD",
 ) -> nn.Module | RewardFunction:
     """The reward as `PPOTrainer` takes it.
@@ -36,20 +33,18 @@ def load_reward(
         name: `module:function`, or the name or folder of a sequence-classification model.
         policy_tokenizer: a reward model with another one gets the texts, encoded again.
         policy_rows: how many tokens the policy can write: often more than its tokenizer has.
-        originals: the user's prompt by the text that its tokens decode to; a chat template adds words of its own.
         say: gets how the reward model reads.
         dtype: of a reward model's weights; "auto" is that in which they were saved.
-        columns: what else the user's prompts have, for a reward function that names it.
         variable: what the user calls it, for the message.
 
     Raises:
         ValueError: it cannot be imported or loaded, has more than one label, or nothing to pad
-            with, or a reward function needs a column that is not there.
+            with.
     """
     if ":" in name and not Path(name).exists():
         function = _import(name)
         check_reward(function)
-        return with_original_prompts(function, originals, columns or {}, wanted_columns(function, columns or {}))
+        return function
     from transformers import AutoModelForSequenceClassification
 
     model, tokenizer = load_model(
@@ -62,7 +57,7 @@ def load_reward(
             model.resize_token_embeddings(policy_rows)  # without padding that no tokenizer knows
         return model
     say(f"{name} has other tokens than the policy: it gets the texts, encoded again")
-    return with_original_prompts(text_reward(model, tokenizer), originals)
+    return text_reward(model, tokenizer)
 
 
 def text_reward(model: PreTrainedModel, tokenizer: Any) -> RewardFunction:

@@ -17,7 +17,7 @@ from accelerate import Accelerator
 from accelerate.utils import set_seed
 
 from ppo_by_hand.core.config import PPOConfig
-from ppo_by_hand.core.conversations import columns_of, originals_of
+from ppo_by_hand.core.conversations import Encoded, columns_for
 from ppo_by_hand.core.scoring import RewardFunction
 from ppo_by_hand.core.shapes import check_number
 from ppo_by_hand.hub.models import (
@@ -48,12 +48,12 @@ class Parts(NamedTuple):
     policy: PreTrainedModel
     tokenizer: Any
     reward: torch.nn.Module | RewardFunction
-    prompt_ids: list[list[int]]
+    prompt_ids: list[Encoded]
     config: PPOConfig
     options: HubOptions
     value: torch.nn.Module | None
     """The reward model that the critic starts from; None: the policy's backbone."""
-    held_out_ids: list[list[int]]
+    held_out_ids: list[Encoded]
     """Prompts of `eval_prompts`, or none."""
 
 
@@ -137,20 +137,20 @@ def _load(
     context, longest = context_length(model), options.max_prompt_length
     if longest is None and context is not None and options.long_prompts != "refuse":
         longest = context - config.max_new_tokens
-    given, prompt_ids = encode_all(given, tokenizer, longest, options.long_prompts, say)
-    held_out, held_out_ids = encode_all(held_out, tokenizer, longest, options.long_prompts, say)
+    prompt_ids = encode_all(given, tokenizer, longest, options.long_prompts, say)
+    held_out_ids = encode_all(held_out, tokenizer, longest, options.long_prompts, say)
     all_ids = prompt_ids + held_out_ids
     check_context(all_ids, config.max_new_tokens, context, "POLICY")
-    originals = originals_of(all_ids, given + held_out, tokenizer)
-    columns = columns_of(all_ids, given + held_out, tokenizer)
-    scorer = load_reward(reward, tokenizer, embedding_rows(model), originals, say, options.frozen_dtype, columns)
+    scorer = load_reward(reward, tokenizer, embedding_rows(model), say, options.frozen_dtype)
+    if not isinstance(scorer, torch.nn.Module):
+        columns_for(scorer, all_ids)
     if config.advantages != "gae" and options.value != "policy":
         raise ValueError(
             f'expected no VALUE with advantages="{config.advantages}", got {options.value}; there is no critic to start'
         )
     value = scorer if options.value == "reward" else None
     if options.value not in ("policy", "reward"):
-        value = load_reward(options.value, tokenizer, embedding_rows(model), {}, say, options.dtype, variable="VALUE")
+        value = load_reward(options.value, tokenizer, embedding_rows(model), say, options.dtype, variable="VALUE")
     if value is not None and not isinstance(value, torch.nn.Module):
         raise ValueError(
             f"expected VALUE to be a reward model of the policy's tokenizer, got {options.value}, a function or a "

@@ -113,10 +113,11 @@ def evaluate(trainer: PPOTrainer, prompt_ids: Sequence[list[int]]) -> list[Sampl
     whole = getattr(trainer, "whole_model", nullcontext)
     with trainer.accelerator.autocast(), whole():
         for start in range(0, len(prompt_ids), size):
-            input_ids, visible = trainer._encode(prompt_ids[start : start + size])
+            batch = prompt_ids[start : start + size]
+            input_ids, visible = trainer._encode(batch)
             responses, _, mask = generate(trainer.policy, input_ids, visible, **config.sampling(), generator=draw)
             rows, real = torch.cat([input_ids, responses], dim=1), torch.cat([visible, mask], dim=1)
-            scores = trainer.score(rows, real, input_ids.shape[1]).tolist()
+            scores = trainer.score(rows, real, input_ids.shape[1], prompts=batch).tolist()
             prompts, answers = _texts(trainer, input_ids, visible), _texts(trainer, responses, mask)
             samples += [Sample(*sample) for sample in zip(prompts, answers, scores, strict=True)]
     for name, source in global_generators().items():

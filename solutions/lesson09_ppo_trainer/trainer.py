@@ -18,6 +18,7 @@ an object that is given, `Collector` of ppo_by_hand/core/collector.py.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -31,14 +32,14 @@ from tqdm import tqdm
 from ppo_by_hand.core.checkpoints import CHECKPOINT_FILE, VERSION, Generator, global_generators, read_checkpoint
 from ppo_by_hand.core.collector import Blocks, Collector, WithCollector
 from ppo_by_hand.core.config import PPOConfig
-from ppo_by_hand.core.conversations import needed_columns, reading_rows
+from ppo_by_hand.core.conversations import columns_for
 from ppo_by_hand.core.engines import with_importance_weights
 from ppo_by_hand.core.groups import with_kl_in_the_loss
 from ppo_by_hand.core.metrics import merged as _merge
 from ppo_by_hand.core.metrics import weighted as _weighted
 from ppo_by_hand.core.processes import check_configuration
 from ppo_by_hand.core.progress import in_turn
-from ppo_by_hand.core.prompts import Prompt, PromptQueue, as_written, check_prompts, is_row, tokenize
+from ppo_by_hand.core.prompts import Prompt, PromptQueue, doubts_of, tokenize
 from ppo_by_hand.core.run_log import RunLog
 from ppo_by_hand.core.schedule import OptimizerMaker, Schedule, make_optimizer, set_learning_rates
 from ppo_by_hand.core.scoring import RewardFunction, make_scorer
@@ -421,15 +422,13 @@ class PPOTrainer(WithCollector):
         return [minibatch.rows(index) for index in rows.split(self.config.micro_batch_size)]
 
     def _taken(self, prompts: Sequence[Prompt]) -> Sequence[Prompt]:
-        """The prompts; of rows and conversations the token ids, and a reward function then reads them as written."""
-        check_prompts(prompts)
-        if not any(map(is_row, prompts)) and not needed_columns(self._reward_model):
-            return prompts
+        """The token ids of the prompts, those of rows with the columns that a reward function may ask for."""
         prompt_ids = tokenize(prompts, self.tokenizer)
         if not isinstance(self._reward_model, nn.Module):
-            given = as_written(prompts, prompt_ids, self.tokenizer)
-            reader = reading_rows(self._reward_model, prompt_ids, given, self.tokenizer)
-            self.score = make_scorer(reader, self.tokenizer)
+            columns_for(self._reward_model, prompt_ids)
+        if self.accelerator.is_main_process:
+            for sentence in doubts_of(prompt_ids, self.tokenizer, self.config.stop_token_ids):
+                tqdm.write(f"check: {sentence}", file=sys.stderr)
         return prompt_ids
 
     def _generators(self) -> dict[str, Generator]:

@@ -6,10 +6,10 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer
 
+from ppo_by_hand.core.conversations import Encoded
 from ppo_by_hand.core.written import MANIFEST
 from ppo_by_hand.hub import models as hub_models
 from ppo_by_hand.hub import prompts as hub_prompts
-from ppo_by_hand.hub import rewards as hub_rewards
 from ppo_by_hand.hub.options import HubOptions, parse_settings, split_settings
 from solutions.apps import hub_actor_critic, hub_evaluation
 from testcases.course import hub as here
@@ -122,23 +122,20 @@ def test_a_reward_function_gets_the_columns_that_it_names(tmp_path, gpt2, monkey
     assert {name for _, columns in CALLS for name in columns} == {"answer", "weight"}
 
 
-@pytest.mark.parametrize(
-    "rows, sentence",
-    [
-        (ROWS + ('{"prompt": "b"}',), "to have the column 'answer', which the reward function with_answer takes"),
-        (ROWS + ('{"prompt": "a dog", "answer": "c"}',), "equal prompts to have equal columns"),
-    ],
-    ids=["missing", "ambiguous"],
-)
-def test_a_column_that_is_not_there_is_one_sentence(rows, sentence, tmp_path, gpt2, monkeypatch, capsys):
+def test_a_column_that_is_not_there_is_one_sentence(tmp_path, gpt2, monkeypatch, capsys):
     monkeypatch.setattr(here, "with_answer", with_answer, raising=False)
-    assert run(tmp_path, gpt2, "with_answer", lines=rows, name="p.jsonl") == 1
+    assert run(tmp_path, gpt2, "with_answer", lines=ROWS + ('{"prompt": "b"}',), name="p.jsonl") == 1
     said = capsys.readouterr().err
-    assert sentence in said and said.count("\n") == 1
+    assert "to have the column 'answer', which the reward function with_answer takes" in said and said.count("\n") == 1
 
 
-def test_a_function_written_in_c_gets_no_columns():
-    assert hub_rewards.wanted_columns(max, {"a": {"answer": 1}}) == []
+def test_equal_prompts_of_the_file_keep_the_columns_of_their_lines(tmp_path, gpt2, monkeypatch):
+    monkeypatch.setattr(here, "with_answer", with_answer, raising=False)
+    lines = ROWS + ('{"prompt": "a dog", "answer": "c", "weight": 4}', '{"prompt": "<|user|>a dog", "answer": "d"}')
+    assert run(tmp_path, gpt2, "with_answer", lines=lines, name="p.jsonl") == 0
+    rows = {row for prompts, answer, weight, _ in CALLS for row in zip(prompts, answer, weight, strict=True)}
+    alike = {("a dog", "b", 3), ("a dog", "c", 4), ("<|user|>a dog", "d", None)}
+    assert rows == {("the cat", "a", 2)} | alike
 
 
 LONG = ("a", "a" * 61, "b" * 62)
@@ -153,10 +150,11 @@ def test_long_prompts_are_dropped_or_truncated_and_counted(how, left, tmp_path, 
 
 def test_a_truncated_prompt_keeps_its_last_tokens():
     said: list[str] = []
-    prompts = [hub_prompts._from_text(one, "") for one in ("abc", "d")]
-    assert hub_prompts.fit_prompts(prompts, [[1, 2, 3], [4]], 2, "truncate", said.append)[1] == [[2, 3], [4]]
-    assert hub_prompts.fit_prompts(prompts, [[1, 2, 3], [4]], 2, "drop", said.append) == (prompts[1:], [[4]])
-    assert hub_prompts.fit_prompts(prompts, [[1, 2, 3], [4]], 3, "refuse", said.append)[1] == [[1, 2, 3], [4]]
+    prompts = [Encoded([1, 2, 3], "abc", {"answer": 1}), Encoded([4], "d", {})]
+    (cut, short), (kept,) = (hub_prompts.fit_prompts(prompts, 2, how, said.append) for how in ("truncate", "drop"))
+    assert (cut, cut.text, cut.columns) == ([2, 3], "abc", {"answer": 1})
+    assert kept is prompts[1] and (short, short.text) == ([4], "d")
+    assert hub_prompts.fit_prompts(prompts, 3, "refuse", said.append) == prompts
 
 
 def test_stop_tokens_are_named_or_numbered():

@@ -79,7 +79,7 @@ def test_a_tokenizer_without_a_padding_token_takes_its_stop_token_and_says_so(tm
 @pytest.mark.parametrize("family", ["gpt2", "llama"])
 def test_a_reward_model_with_the_same_tokenizer_scores_what_it_would_score_alone(family, tmp_path):
     words = tokenizer()
-    reward = hub_rewards.load_reward(classifier(tmp_path / "rm", words, family), words, len(words), {}, print)
+    reward = hub_rewards.load_reward(classifier(tmp_path / "rm", words, family), words, len(words), print)
     texts = ["the cat sat", "a"]
     left = [words(text)["input_ids"] for text in texts]
     width = max(map(len, left)) + 2
@@ -93,19 +93,19 @@ def test_a_reward_model_with_the_same_tokenizer_scores_what_it_would_score_alone
 def test_a_reward_model_with_another_tokenizer_gets_the_texts(tmp_path, capsys):
     other = tokenizer(letters=LETTERS[::-1] + "!")
     said: list[str] = []
-    reward = hub_rewards.load_reward(classifier(tmp_path / "rm", other), tokenizer(), 0, {"<u>hi": "hi"}, said.append)
+    reward = hub_rewards.load_reward(classifier(tmp_path / "rm", other), tokenizer(), 0, said.append)
     assert "other tokens than the policy: it gets the texts, encoded again" in said[0]
-    (score,) = reward(["<u>hi"], ["you"])
+    (score,) = reward(["hi"], ["you"])
     model = GPT2ForSequenceClassification.from_pretrained(tmp_path / "rm")
     alone = model(**other("hi you", return_tensors="pt")).logits[0, 0].item()
     assert score == pytest.approx(alone, abs=1e-5)
-    both = reward(["<u>hi", "<u>hi"], ["you", "all of you"])
+    both = reward(["hi", "hi"], ["you", "all of you"])
     assert both[0] == pytest.approx(score, abs=1e-5), "padding does not reach a score"
 
 
 def test_a_reward_model_with_a_chat_template_gets_a_conversation(tmp_path):
     other = tokenizer(chat=True, letters=LETTERS[::-1])
-    reward = hub_rewards.load_reward(classifier(tmp_path / "rm", other), tokenizer(), 0, {"hi": "hi"}, print)
+    reward = hub_rewards.load_reward(classifier(tmp_path / "rm", other), tokenizer(), 0, print)
     model = GPT2ForSequenceClassification.from_pretrained(tmp_path / "rm")
     ids = other("<|user|>hi<|end|><|assistant|>yo<|end|>", add_special_tokens=False, return_tensors="pt")
     assert reward(["hi"], ["yo"])[0] == pytest.approx(model(**ids).logits[0, 0].item(), abs=1e-5)
@@ -172,7 +172,6 @@ BAD = {
         {"lines": (r'{"prompt": "\ud800"}',), "name": "p.jsonl"},
         "expected a prompt that the policy's tokenizer can encode",
     ),
-    "alike": ({"lines": ("a", "<|user|>a")}, "that the policy's tokenizer can tell apart"),
     "minibatches": ({"more": ("--set", "batch_size=2 num_minibatches=4")}, "lower num_minibatches"),
     "open-quote": ({"more": ("--set", "value='a")}, "expected SET to close each quote"),
     "too-large-for-a-float": ({"more": ("--set", f"kl_horizon={10**400}")}, "expected kl_horizon in [1"),

@@ -133,13 +133,13 @@ def counts(prompts, responses, answer):
     return [float(len(text)) for text in responses]
 
 
-def language_run(reward, words, **settings) -> PPOTrainer:
+def language_run(reward, words, kind=PPOTrainer, **settings) -> PPOTrainer:
     vocabulary = len(words)
     policy = build_causal_lm("gpt2", vocabulary, **SMALL)
     model = PolicyAndValue(policy, ValueModel(make_reference(policy).base_model.requires_grad_(True)))
     options = hub.TINY | {"num_updates": 1} | settings
     config = PPOConfig(stop_token_ids=(1,), pad_token_id=0, **options)
-    return PPOTrainer(model, reward, make_reference(policy), config, words)
+    return kind(model, reward, make_reference(policy), config, words)
 
 
 TALK = [{"role": "user", "content": "where"}]
@@ -169,13 +169,58 @@ def test_rows_and_conversations_are_prompts_as_in_the_command():
             "to have the column 'answer', which the reward function counts",
         ),
         "assistant": ([[{"role": "assistant", "content": "a"}]] * 2, "got one of the assistant"),
-        "two-answers": ([{"prompt": "a", "answer": 1}, {"prompt": "a", "answer": 2}], "two different rows for"),
         "empty": ([{"prompt": " "}] * 2, "expected prompt 0 to be JSON like"),
     },
 )
 def test_rows_that_are_none_are_refused(rows, sentence):
     with pytest.raises(ValueError, match=sentence):
         language_run(counts, hub.tokenizer(chat=True)).train(rows)
+
+
+ALIKE = {
+    "equal-texts": [{"prompt": "dog", "answer": 1}, {"prompt": "dog", "answer": 2}],
+    "words-that-the-tokenizer-does-not-know": [{"prompt": "É", "answer": 1}, {"prompt": "Ü", "answer": 2}],
+    "special-tokens": [{"input_ids": [9], "answer": 1}, {"input_ids": [2, 9], "answer": 2}],
+    "tensors": [{"prompt": "dog", "answer": torch.ones(2)}, {"prompt": "dog", "answer": torch.zeros(2)}],
+    "arrays": [{"prompt": "dog", "answer": numpy.ones(2)}, {"prompt": "dog", "answer": numpy.zeros(2)}],
+}
+
+
+@pytest.mark.parametrize("kind", [PPOTrainer, DistributedPPOTrainer])
+@named_cases("rows", ALIKE)
+def test_the_columns_of_a_row_belong_to_it_and_not_to_its_text(rows, kind):
+    """Also in chunks, with several samples of each, and where an update is called without `train`."""
+    for settings in ({}, {"batch_size": 4, "samples_per_prompt": 2, "micro_rollout_batch_size": 3}):
+        SEEN.clear()
+        run = language_run(counts, hub.tokenizer(), kind, **settings)
+        run.train(rows)
+        run.training_step([*rows, *rows])
+        got = [
+            (prompt, id(answer)) for prompts, answers in SEEN for prompt, answer in zip(prompts, answers, strict=True)
+        ]
+        said = [row["prompt"] if "prompt" in row else hub.tokenizer().decode([9]) for row in rows]
+        assert set(got) == {(text, id(row["answer"])) for text, row in zip(said, rows, strict=True)}
+        assert got[-4:] == [(text, id(row["answer"])) for text, row in zip(said * 2, rows * 2, strict=True)]
+
+
+ENDED = "prompts end with a stop token, after which the policy would learn to go on"
+TWICE = "prompts begin with two <|user|>"
+DOUBTS = {
+    "ends-with-a-stop-token": ([[9, 10], [9, 1], {"prompt": "dog<|end|>"}], f"check: 2 of 3 {ENDED}", TWICE),
+    "begins-twice": (["<|user|><|user|>dog", "<|user|>dog", [2, 2, 9]], f"check: 2 of 3 {TWICE}", ENDED),
+    "nothing-but-its-beginning": ([[1], [1], [1]], "", "check:"),
+}
+
+
+@pytest.mark.parametrize("kind", [PPOTrainer, DistributedPPOTrainer])
+@named_cases("prompts, said, not_said", DOUBTS)
+def test_prompts_that_a_tokenizer_has_spoiled_are_said_and_taken(prompts, said, not_said, kind, capsys):
+    words = hub.tokenizer()
+    words.bos_token = "<|user|>"
+    run = language_run(TokenSum(), words, kind)
+    assert len(run.train(prompts)) == 1
+    told = capsys.readouterr().err
+    assert told.count(said) >= 1 and not_said not in told.split("check: update")[0]
 
 
 MASKS = {
