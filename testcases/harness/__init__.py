@@ -15,6 +15,6 @@ if TYPE_CHECKING:
     from .execution import Outcome, Request
     from .oracle import Right, Wrong, edit, first, instead
     from .report import CheckFailed
-    from .suite import Answer, call, cited_cases, examples_of, named_cases, reference, request, scenario
+    from .suite import Answer, call, examples_of, named_cases, reference, request, scenario
 
 __getattr__ = face(__name__, __file__)

@@ -5,7 +5,7 @@ from math import log, sqrt
 
 import torch
 
-from testcases.harness import call, cited_cases, named_cases, scenario, worth
+from testcases.harness import call, named_cases, scenario, worth
 from tutorial.lesson01_masked_sequences import (
     first_true_index,
     gather_log_probs,
@@ -18,14 +18,30 @@ from tutorial.lesson01_masked_sequences import (
     truncate_after_stop,
 )
 
+LN2 = math.log(2)
 NAN, INF = math.nan, math.inf
 
 
 # Logits [0, log 3] are the odds 1 : 3, so the probabilities are 1/4 and 3/4.
-@cited_cases(
-    "gather_log_probs",
+@named_cases(
     "logits, tokens, temperature, log_probs",
-    "plain-01 plain-02 plain-03 plain-04 plain-05 far-01 far-02 forbidden-01 forbidden-02",
+    {
+        # the softmax is 0.25, 0.75
+        "odds-1-to-3": ([[[0.0, log(3)]]], [[0]], 1.0, [[-2 * LN2]]),
+        # the softmax is 0.25, 0.75
+        "the-token-asked-for-not-the-first": ([[[0.0, log(3)]]], [[1]], 1.0, [[log(3 / 4)]]),
+        # the softmax is 0.25, 0.25, 0.25, 0.25
+        "equal-logits-are-uniform-whatever-their-size": ([[[7.0, 7.0, 7.0, 7.0]]], [[2]], 1.0, [[-2 * LN2]]),
+        # Divided by 0.5 the odds 1 : 3 become 1 : 9; divided by 2 the odds 1 : 4 become 1 : 2.
+        "temperature-below-1-sharpens": ([[[0.0, log(3)]]], [[0]], 0.5, [[log(1 / 10)]]),
+        "temperature-above-1-flattens": ([[[0.0, 2 * LN2]]], [[0]], 2.0, [[-log(3)]]),
+        "very-unlikely-is-not-minus-infinity": ([[[0.0, 1000.0]]], [[0]], 1.0, [[-1000.0]]),
+        "certain-is-0": ([[[0.0, 1000.0]]], [[1]], 1.0, [[0.0]]),
+        # the softmax is 0, 0.5, 0.5
+        "a-forbidden-token-takes-no-probability": ([[[-INF, 0.0, 0.0]]], [[1]], 1.0, [[-LN2]]),
+        # the softmax is 0, 0.5, 0.5
+        "a-forbidden-token-is-impossible-itself": ([[[-INF, 0.0, 0.0]]], [[0]], 1.0, [[-INF]]),
+    },
 )
 @worth(3)
 def test_gather_log_probs_by_hand(logits, tokens, temperature, log_probs):
@@ -41,7 +57,17 @@ def test_gather_log_probs_temperature_divides_the_logits():
 
 
 # As many rows as positions as tokens: a softmax over the wrong dimension runs through.
-@cited_cases("gather_log_probs", "logits, tokens, log_probs", "plain-07")
+@named_cases(
+    "logits, tokens, log_probs",
+    {
+        # As many rows as positions as tokens: a softmax over the wrong dimension runs through.
+        "keeps-rows-and-positions-apart": (
+            [[[0.0, 0.0], [0.0, log(3)]], [[2 * LN2, 0.0], [log(9), 0.0]]],
+            [[0, 0], [0, 1]],
+            [[-LN2, -2 * LN2], [log(4 / 5), -log(10)]],
+        )
+    },
+)
 def test_gather_log_probs_keeps_rows_and_positions_apart(logits, tokens, log_probs):
     call(gather_log_probs, logits, tokens).equals(log_probs)
 
@@ -66,10 +92,42 @@ LOGITS = [[[log(odds) for odds in row] for row in ODDS]]
 IDS = [[0, 1, 2, 0]]
 
 
-@cited_cases(
-    "response_log_probs",
+@named_cases(
     "logits, input_ids, prompt_length, temperature, log_probs",
-    "plain-01 plain-02 plain-03 plain-04",
+    {
+        # Token 2 stands at position 2 and is scored at 1: 2 of 4. Token 0 stands at 3 and is scored at 2: 3 of 5.
+        "scored-one-position-earlier": (
+            [[[0.0, LN2, log(5)], [0.0, 0.0, LN2], [log(3), 0.0, 0.0], [0.0, 3 * LN2, 0.0]]],
+            [[0, 1, 2, 0]],
+            2,
+            1.0,
+            [[-LN2, -log(5 / 3)]],
+        ),
+        # the softmax is 0.125, 0.25, 0.625 | 0.25, 0.25, 0.5 | 0.6, 0.2, 0.2 | 0.1, 0.8, 0.1
+        "the-only-prompt-position-scores-the-first-token": (
+            [[[0.0, LN2, log(5)], [0.0, 0.0, LN2], [log(3), 0.0, 0.0], [0.0, 3 * LN2, 0.0]]],
+            [[0, 1, 2, 0]],
+            1,
+            1.0,
+            [[-2 * LN2, -LN2, -log(5 / 3)]],
+        ),
+        # the softmax is 0.125, 0.25, 0.625 | 0.25, 0.25, 0.5 | 0.6, 0.2, 0.2 | 0.1, 0.8, 0.1
+        "one-response-token": (
+            [[[0.0, LN2, log(5)], [0.0, 0.0, LN2], [log(3), 0.0, 0.0], [0.0, 3 * LN2, 0.0]]],
+            [[0, 1, 2, 0]],
+            3,
+            1.0,
+            [[-log(5 / 3)]],
+        ),
+        # The odds are squared: 4 of 1 + 1 + 4, and 9 of 9 + 1 + 1.
+        "temperature-is-passed-on": (
+            [[[0.0, LN2, log(5)], [0.0, 0.0, LN2], [log(3), 0.0, 0.0], [0.0, 3 * LN2, 0.0]]],
+            [[0, 1, 2, 0]],
+            2,
+            0.5,
+            [[log(2 / 3), log(9 / 11)]],
+        ),
+    },
 )
 @worth(2)
 def test_response_log_probs_by_hand(logits, input_ids, prompt_length, temperature, log_probs):
@@ -90,7 +148,21 @@ def test_response_log_probs_uses_no_other_position():
 
 
 # The second row has the first one's logits in reverse order: 8 of 10 for token 1, 1 of 5 for token 2.
-@cited_cases("response_log_probs", "logits, input_ids, prompt_length, log_probs", "plain-05")
+@named_cases(
+    "logits, input_ids, prompt_length, log_probs",
+    {
+        # The second row has the first one's logits in reverse order: 8 of 10 for token 1, 1 of 5 for token 2.
+        "keeps-rows-apart": (
+            [
+                [[0.0, LN2, log(5)], [0.0, 0.0, LN2], [log(3), 0.0, 0.0], [0.0, 3 * LN2, 0.0]],
+                [[0.0, 3 * LN2, 0.0], [log(3), 0.0, 0.0], [0.0, 0.0, LN2], [0.0, LN2, log(5)]],
+            ],
+            [[0, 1, 2, 0], [2, 1, 2, 2]],
+            1,
+            [[-2 * LN2, -LN2, -log(5 / 3)], [log(4 / 5), -log(5), -LN2]],
+        )
+    },
+)
 def test_response_log_probs_keeps_rows_apart(logits, input_ids, prompt_length, log_probs):
     call(response_log_probs, logits, input_ids, prompt_length).equals(log_probs)
 
@@ -99,17 +171,39 @@ def entropy(*probabilities: float) -> float:
     return -sum(p * log(p) for p in probabilities)
 
 
-@cited_cases(
-    "token_entropy",
+@named_cases(
     "logits, temperature, entropy",
-    "plain-01 plain-02 plain-03 plain-04 plain-05 forbidden-01 forbidden-02 far-01",
+    {
+        # the softmax is 0.25, 0.25, 0.25, 0.25
+        "uniform-is-log-of-the-vocabulary": ([[[0.0, 0.0, 0.0, 0.0]]], 1.0, [[2 * LN2]]),
+        # the softmax is 0.25, 0.75
+        "odds-1-to-3": ([[[0.0, log(3)]]], 1.0, [[0.5623351446188083]]),
+        # the softmax is 0.25, 0.75
+        "a-shift-of-the-logits-changes-nothing": ([[[7.0, 8.09861228866811]]], 1.0, [[0.5623351446188083]]),
+        "temperature-below-1-lowers-it": ([[[0.0, log(3)]]], 0.5, [[0.3250829733914482]]),
+        "temperature-above-1-raises-it": ([[[0.0, 2 * LN2]]], 2.0, [[0.6365141682948128]]),
+        # the softmax is 0.5, 0, 0.5
+        "a-forbidden-token-contributes-0": ([[[0.0, -INF, 0.0]]], 1.0, [[LN2]]),
+        # the softmax is 1, 0, 0
+        "only-one-token-allowed": ([[[5.0, -INF, -INF]]], 1.0, [[0.0]]),
+        "certain-by-far": ([[[0.0, 1000.0]]], 1.0, [[0.0]]),
+    },
 )
 @worth(2)
 def test_token_entropy_by_hand(logits, temperature, entropy):
     call(token_entropy, logits, temperature).equals(entropy)
 
 
-@cited_cases("token_entropy", "logits, entropy", "plain-06")
+@named_cases(
+    "logits, entropy",
+    {
+        # the softmax is 0.5, 0.5 | 0.25, 0.75 | 0.8, 0.2 | 0.9, 0.1
+        "keeps-rows-and-positions-apart": (
+            [[[0.0, 0.0], [0.0, log(3)]], [[2 * LN2, 0.0], [log(9), 0.0]]],
+            [[LN2, 0.5623351446188083], [0.5004024235381879, 0.3250829733914482]],
+        )
+    },
+)
 def test_token_entropy_keeps_rows_and_positions_apart(logits, entropy):
     call(token_entropy, logits).equals(entropy)
 
@@ -136,7 +230,35 @@ def test_token_entropy_computes_bfloat16_in_float32():
 TWO_AND_FOUR = [[True, True, False, False], [True, True, True, True]]
 
 
-@cited_cases("masked_mean", "values, mask, mean", "padding-01 nan-01 padding-02 empty-row-01 one-token-01 plain-01")
+@named_cases(
+    "values, mask, mean",
+    {
+        # 19 / 6. The mean of row means is 2.75, over all columns 4.625, the masked sum over all columns 2.375.
+        "each-token-counts-once": (
+            [[1.0, 2.0, 9.0, 9.0], [4.0, 4.0, 4.0, 4.0]],
+            [[True, True, False, False], [True, True, True, True]],
+            3.1666666666666665,
+        ),
+        # 1 + 2 + 4 + 4 + 4 + 4, by 6
+        "padding-holds-nan": (
+            [[1.0, 2.0, NAN, INF], [4.0, 4.0, 4.0, 4.0]],
+            [[True, True, False, False], [True, True, True, True]],
+            3.1666666666666665,
+        ),
+        # 1 + 0 + 4 + 4 + 4 + 4, by 6
+        "a-zero-is-a-value": (
+            [[1.0, 0.0, 9.0, 9.0], [4.0, 4.0, 4.0, 4.0]],
+            [[True, True, False, False], [True, True, True, True]],
+            2.8333333333333335,
+        ),
+        # 1 + 3, by 2
+        "an-empty-row": ([[1.0, 9.0, 3.0], [9.0, 9.0, 9.0]], [[True, False, True], [False, False, False]], 2.0),
+        # -5, by 1
+        "one-token": ([[9.0, -5.0]], [[False, True]], -5.0),
+        # 1 + 2 + 4 + 9, by 4
+        "no-padding": ([[1.0, 2.0], [4.0, 9.0]], [[True, True], [True, True]], 4.0),
+    },
+)
 @worth(3)
 def test_masked_mean_by_hand(values, mask, mean):
     call(masked_mean, values, mask).equals(mean)
@@ -158,10 +280,55 @@ def scale(variance: float) -> float:
 RAGGED = [[True, True, False], [True, False, False]]
 
 
-@cited_cases(
-    "masked_whiten",
+@named_cases(
     "values, mask, shift_mean, whitened",
-    "padding-01 padding-02 nan-01 plain-01 plain-02 one-token-01 one-token-02 plain-03 far-01 padding-03",
+    {
+        # over the real numbers: mean 2, variance 1
+        "padding-has-no-part-and-comes-back-0": (
+            [[1.0, 2.0, 9.0], [3.0, 9.0, 9.0]],
+            [[True, True, False], [True, False, False]],
+            True,
+            [[-0.999999995, 0.0, 0.0], [0.999999995, 0.0, 0.0]],
+        ),
+        # over the real numbers: mean 2, variance 1
+        "shift-mean-false-keeps-the-mean": (
+            [[1.0, 2.0, 9.0], [3.0, 9.0, 9.0]],
+            [[True, True, False], [True, False, False]],
+            False,
+            [[1.000000005, 2.0, 0.0], [2.999999995, 0.0, 0.0]],
+        ),
+        # over the real numbers: mean 2, variance 1
+        "padding-holds-nan": (
+            [[1.0, 2.0, NAN], [3.0, INF, NAN]],
+            [[True, True, False], [True, False, False]],
+            True,
+            [[-0.999999995, 0.0, 0.0], [0.999999995, 0.0, 0.0]],
+        ),
+        # Variance (9 + 9) / (2 - 1) = 18; divided by 2 it would be 9.
+        "variance-over-n-minus-1": ([[0.0, 6.0]], [[True, True]], True, [[-0.707106780990129, 0.707106780990129]]),
+        # over the real numbers: mean 3, variance 18
+        "no-padding": ([[0.0, 6.0]], [[True, True]], False, [[2.292893219009871, 3.707106780990129]]),
+        # over the real numbers: mean 5, variance 0
+        "one-token-has-variance-0": ([[5.0, 9.0]], [[True, False]], True, [[0.0, 0.0]]),
+        # over the real numbers: mean 5, variance 0
+        "one-token-keeps-its-mean": ([[5.0, 9.0]], [[True, False]], False, [[5.0, 0.0]]),
+        # over the real numbers: mean 4, variance 0
+        "equal-values-are-not-divided-by-0": ([[4.0, 4.0]], [[True, True]], True, [[0.0, 0.0]]),
+        # over the real numbers: mean 1e+06, variance 1
+        "far-from-0-nothing-is-lost": (
+            [[1000001.0, 1000002.0, 9.0], [1000003.0, 9.0, 9.0]],
+            [[True, True, False], [True, False, False]],
+            True,
+            [[-0.999999995, 0.0, 0.0], [0.999999995, 0.0, 0.0]],
+        ),
+        # over the real numbers: mean 2, variance 1
+        "each-number-returns-to-its-place": (
+            [[9.0, 1.0, 2.0], [9.0, 9.0, 3.0]],
+            [[False, True, True], [False, False, True]],
+            True,
+            [[0.0, -0.999999995, 0.0], [0.0, 0.0, 0.999999995]],
+        ),
+    },
 )
 @worth(2)
 def test_masked_whiten_by_hand(values, mask, shift_mean, whitened):
@@ -201,32 +368,99 @@ def test_first_true_index_of_each_row():
 
 
 # Token 2 is the stop; 3 is another one where two are given.
-@cited_cases(
-    "response_mask",
+@named_cases(
     "responses, stop_token_ids, mask",
-    "stop-01 stop-02 stop-03 stop-04 never-stopped-01 stop-05 stop-06 several-stops-01 several-stops-02 "
-    "several-stops-03 stop-07 no-stop-id-01",
+    {
+        # the first stop token stands at 2
+        "the-stop-token-is-an-action": ([[5, 6, 2, 0, 0]], [2], [[True, True, True, False, False]]),
+        # the first stop token stands at 2
+        "padded-with-the-stop-token": ([[5, 6, 2, 2, 2]], [2], [[True, True, True, False, False]]),
+        # the first stop token stands at 1
+        "junk-after-the-stop": ([[5, 2, 7, 2, 7]], [2], [[True, True, False, False, False]]),
+        # the first stop token stands at 1
+        "a-stop-at-the-very-end-too": ([[5, 2, 7, 7, 2]], [2], [[True, True, False, False, False]]),
+        # the first stop token stands at no place
+        "never-stopped-is-all-real": ([[5, 6, 7]], [2], [[True, True, True]]),
+        # the first stop token stands at 2
+        "stopped-in-the-last-column": ([[5, 6, 2]], [2], [[True, True, True]]),
+        # the first stop token stands at 0
+        "stopped-at-once": ([[2, 5, 6]], [2], [[True, False, False]]),
+        # the first stop token stands at 1
+        "the-second-id-comes-first": ([[5, 3, 2, 7]], [2, 3], [[True, True, False, False]]),
+        # the first stop token stands at 1
+        "the-first-id-comes-first": ([[5, 2, 3, 7]], [2, 3], [[True, True, False, False]]),
+        # the first stop token stands at 2
+        "ids-between-two-stop-ids-are-no-stops": ([[5, 4, 6, 7]], [2, 6], [[True, True, True, False]]),
+        # the first stop token stands at 3
+        "the-padding-id-is-a-token-like-others": ([[5, 0, 6, 2, 0]], [2], [[True, True, True, True, False]]),
+        # the first stop token stands at no place
+        "no-stop-ids": ([[5, 2, 6]], [], [[True, True, True]]),
+    },
 )
 @worth(3)
 def test_response_mask_by_hand(responses, stop_token_ids, mask):
     call(response_mask, responses, tuple(stop_token_ids)).equals(mask)
 
 
-@cited_cases("response_mask", "responses, stop_token_ids, mask", "several-stops-04")
+@named_cases(
+    "responses, stop_token_ids, mask",
+    {
+        # the first stop token stands at 1, no place, 2, 0
+        "keeps-rows-apart": (
+            [[5, 2, 6, 7], [5, 6, 7, 8], [5, 6, 3, 2], [2, 2, 2, 2]],
+            [2, 3],
+            [
+                [True, True, False, False],
+                [True, True, True, True],
+                [True, True, True, False],
+                [True, False, False, False],
+            ],
+        )
+    },
+)
 def test_response_mask_keeps_rows_apart(responses, stop_token_ids, mask):
     call(response_mask, responses, tuple(stop_token_ids)).equals(mask)
 
 
-@cited_cases(
-    "truncate_after_stop",
+@named_cases(
     "responses, stop_token_ids, pad_token_id, truncated",
-    "stop-01 stop-02 stop-03 never-stopped-01 stop-04 several-stops-01 stop-05 no-stop-id-01 stop-06",
+    {
+        # the first stop token stands at 2
+        "the-stop-token-stays": ([[5, 6, 2, 7, 8]], [2], 9, [[5, 6, 2, 9, 9]]),
+        # the first stop token stands at 1
+        "the-first-stop-ends-it": ([[5, 2, 7, 2, 8]], [2], 9, [[5, 2, 9, 9, 9]]),
+        # the first stop token stands at 2
+        "pad-is-the-stop-token": ([[5, 6, 2, 7, 8]], [2], 2, [[5, 6, 2, 2, 2]]),
+        # the first stop token stands at no place
+        "never-stopped-is-left-alone": ([[5, 6, 7]], [2], 9, [[5, 6, 7]]),
+        # the first stop token stands at 2
+        "stopped-in-the-last-column": ([[5, 6, 2]], [2], 9, [[5, 6, 2]]),
+        # the first stop token stands at 1
+        "the-second-id-comes-first": ([[5, 3, 2, 7]], [2, 3], 9, [[5, 3, 9, 9]]),
+        # the first stop token stands at 3
+        "the-padding-id-inside-does-not-end-it": ([[5, 9, 6, 2, 7]], [2], 9, [[5, 9, 6, 2, 9]]),
+        # the first stop token stands at no place
+        "no-stop-ids": ([[5, 2, 6]], [], 9, [[5, 2, 6]]),
+        # the first stop token stands at 2
+        "pad-0": ([[5, 6, 2, 7]], [2], 0, [[5, 6, 2, 0]]),
+    },
 )
 def test_truncate_after_stop_by_hand(responses, stop_token_ids, pad_token_id, truncated):
     call(truncate_after_stop, responses, tuple(stop_token_ids), pad_token_id).equals(truncated)
 
 
-@cited_cases("truncate_after_stop", "responses, stop_token_ids, pad_token_id, truncated", "several-stops-02")
+@named_cases(
+    "responses, stop_token_ids, pad_token_id, truncated",
+    {
+        # the first stop token stands at 1, 2, 0
+        "keeps-rows-apart": (
+            [[5, 2, 6, 7], [5, 6, 2, 8], [3, 6, 5, 2]],
+            [2, 3],
+            9,
+            [[5, 2, 9, 9], [5, 6, 2, 9], [3, 9, 9, 9]],
+        )
+    },
+)
 def test_truncate_after_stop_keeps_rows_apart(responses, stop_token_ids, pad_token_id, truncated):
     call(truncate_after_stop, responses, tuple(stop_token_ids), pad_token_id).equals(truncated)
 

@@ -1,23 +1,45 @@
 """Lesson 2, losses and accuracy by hand: differences of log 3, where sigmoid is 3/4."""
 
 import math
+from math import log
 
 import pytest
 import torch
 
-from testcases.harness import call, cited_cases, named_cases, worth
+from testcases.harness import call, named_cases, worth
 from tutorial.lesson02_reward_model import pairwise_loss, preference_accuracy, ranking_loss, token_pairwise_loss
 
+LN2 = math.log(2)
 NAN = math.nan
 LOG3 = math.log(3.0)
 """sigmoid(log 3) = 3/4 and sigmoid(-log 3) = 1/4: the losses are log 4/3 and log 4, the slopes -1/4 and -3/4."""
 WON, LOST, EVEN = math.log(4 / 3), math.log(4.0), math.log(2.0)
 
 
-@cited_cases(
-    "pairwise_loss",
+@named_cases(
     "chosen, rejected, margin, loss",
-    "plain-01 plain-02 plain-03 plain-04 plain-05 plain-06 plain-07 plain-08 plain-09 plain-10",
+    {
+        # differences 0
+        "a-tie-has-the-loss-log-2": ([2.0], [2.0], None, LN2),
+        # differences 1.09861
+        "a-pair-won": ([log(3)], [0.0], None, log(4 / 3)),
+        # differences -1.09861
+        "a-pair-lost": ([0.0], [log(3)], None, 2 * LN2),
+        # differences 1.09861
+        "only-the-difference-counts": ([-3.90138771133189], [-5.0], None, log(4 / 3)),
+        # differences 1.94591
+        "a-clear-win-has-a-small-loss": ([log(7)], [0.0], None, log(8 / 7)),
+        # differences 1.09861, -1.09861
+        "the-mean-over-pairs": ([log(3), 0.0], [0.0, log(3)], None, 0.8369882167858357),
+        # differences 1.09861, 0, 0
+        "three-pairs": ([log(3), 1.0, 4.0], [0.0, 1.0, 4.0], None, 0.5579921445238905),
+        # 2 log 3 - log 3 = log 3 is left
+        "the-margin-is-subtracted": ([log(9)], [0.0], [log(3)], log(4 / 3)),
+        # differences -1.09861
+        "a-tie-is-not-enough-with-a-margin": ([0.0], [0.0], [log(3)], 2 * LN2),
+        # differences 1.09861, -1.09861
+        "each-pair-has-its-own-margin": ([log(9), log(3)], [0.0, 0.0], [log(3), log(9)], 0.8369882167858357),
+    },
 )
 @worth(3)
 def test_pairwise_loss_by_hand(chosen, rejected, margin, loss):

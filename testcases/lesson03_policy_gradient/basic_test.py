@@ -4,18 +4,60 @@ import math
 
 import torch
 
-from testcases.harness import call, cited_cases, named_cases, scenario, worth
+from testcases.harness import call, named_cases, scenario, worth
 from tutorial.lesson03_policy_gradient import leave_one_out_baseline, reinforce_loss, rewards_to_go
 
 NAN = math.nan
 
 
 # G[t] = rewards[t] + gamma * G[t + 1] over the real tokens. Under a False mask: NaN, or a number that is no reward.
-@cited_cases(
-    "rewards_to_go",
+@named_cases(
     "rewards, mask, gamma, to_go",
-    "plain-01 plain-02 plain-03 plain-04 plain-05 plain-06 nan-01 padding-01 gap-01 gap-02 gap-03 nan-02 one-step-01 "
-    "empty-row-01",
+    {
+        # 4; 2 + 0.5 * 4 = 4; 1 + 0.5 * 4 = 3
+        "each-step-back-discounts-once-more": ([[1.0, 2.0, 4.0]], [[True, True, True]], 0.5, [[3.0, 4.0, 4.0]]),
+        # from the end: 4; 2 + 1 * 4 = 6; 1 + 1 * 6 = 7
+        "gamma-1-sums-what-follows": ([[1.0, 2.0, 4.0]], [[True, True, True]], 1.0, [[7.0, 6.0, 4.0]]),
+        # from the end: 4; 2 + 0 * 4 = 2; 1 + 0 * 2 = 1
+        "gamma-0-keeps-this-reward-only": ([[1.0, 2.0, 4.0]], [[True, True, True]], 0.0, [[1.0, 2.0, 4.0]]),
+        # from the end: 0; 0 + 0.5 * 0 = 0; 8 + 0.5 * 0 = 8
+        "nobody-earns-what-came-before-its-token": ([[8.0, 0.0, 0.0]], [[True, True, True]], 0.5, [[8.0, 0.0, 0.0]]),
+        # from the end: 8; 0 + 0.5 * 8 = 4; 0 + 0.5 * 4 = 2
+        "the-score-at-the-end-reaches-all": ([[0.0, 0.0, 8.0]], [[True, True, True]], 0.5, [[2.0, 4.0, 8.0]]),
+        # from the end: 1; -8 + 0.5 * 1 = -7.5; 0 + 0.5 * -7.5 = -3.75; -4 + 0.5 * -3.75 = -5.875
+        "rewards-may-be-negative": (
+            [[-4.0, 0.0, -8.0, 1.0]],
+            [[True, True, True, True]],
+            0.5,
+            [[-5.875, -3.75, -7.5, 1.0]],
+        ),
+        # from the end: 4; 1 + 0.5 * 4 = 3
+        "padding-holds-nan": ([[1.0, 4.0, NAN]], [[True, True, False]], 0.5, [[3.0, 4.0, 0.0]]),
+        # from the end: 4; 1 + 0.5 * 4 = 3
+        "padding-holds-numbers": ([[1.0, 4.0, 9.0]], [[True, True, False]], 0.5, [[3.0, 4.0, 0.0]]),
+        # The tool's token is as if it were not there: 4; 1 + 0.5 * 4
+        "gap-is-skipped": ([[1.0, NAN, 4.0]], [[True, False, True]], 0.5, [[3.0, 0.0, 4.0]]),
+        # from the end: 4; 1 + 0.5 * 4 = 3
+        "gap-of-numbers-is-skipped-not-decayed-through": (
+            [[1.0, 9.0, 7.0, 4.0]],
+            [[True, False, False, True]],
+            0.5,
+            [[3.0, 0.0, 0.0, 4.0]],
+        ),
+        # from the end: 4; 1 + 0.5 * 4 = 3
+        "gap-at-the-start": ([[9.0, 1.0, 4.0]], [[False, True, True]], 0.5, [[0.0, 3.0, 4.0]]),
+        # from the end: 3
+        "one-token": ([[3.0, NAN]], [[True, False]], 0.5, [[3.0, 0.0]]),
+        # from the end: 3
+        "one-column": ([[3.0]], [[True]], 0.5, [[3.0]]),
+        # from the end: no token: 0 | 3
+        "an-empty-row-is-zero": (
+            [[NAN, NAN], [3.0, NAN]],
+            [[False, False], [True, False]],
+            0.5,
+            [[0.0, 0.0], [3.0, 0.0]],
+        ),
+    },
 )
 @worth(3)
 def test_rewards_to_go_by_hand(rewards, mask, gamma, to_go):
@@ -23,7 +65,18 @@ def test_rewards_to_go_by_hand(rewards, mask, gamma, to_go):
 
 
 # Fewer rows than tokens; the rows end at different places.
-@cited_cases("rewards_to_go", "rewards, mask, gamma, to_go", "nan-03")
+@named_cases(
+    "rewards, mask, gamma, to_go",
+    {
+        # Fewer rows than tokens; the rows end at different places.
+        "keeps-rows-apart": (
+            [[1.0, 2.0, 4.0, 8.0], [3.0, 4.0, NAN, NAN]],
+            [[True, True, True, True], [True, True, False, False]],
+            0.5,
+            [[4.0, 6.0, 8.0, 8.0], [5.0, 4.0, 0.0, 0.0]],
+        )
+    },
+)
 def test_rewards_to_go_keeps_rows_apart(rewards, mask, gamma, to_go):
     call(rewards_to_go, rewards, mask, gamma).equals(to_go)
 
@@ -48,7 +101,28 @@ def test_rewards_to_go_gradient():
 
 
 # baseline[i] = mean of the other scores of its own row
-@cited_cases("leave_one_out", "scores, baseline", "plain-01 plain-02 plain-03 plain-04 plain-05 plain-06 plain-07")
+@named_cases(
+    "scores, baseline",
+    {
+        # (2 + 6) / 2, (1 + 6) / 2, (1 + 2) / 2
+        "the-mean-of-the-two-others": ([[1.0, 2.0, 6.0]], [[4.0, 3.5, 1.5]]),
+        # sums 6; each less its own score, by 1
+        "of-two-each-is-the-baseline-of-the-other": ([[1.0, 5.0]], [[5.0, 1.0]]),
+        # 18 - score, by 3
+        "divided-by-k-minus-1": ([[0.0, 3.0, 6.0, 9.0]], [[6.0, 5.0, 4.0, 3.0]]),
+        # sums 6; each less its own score, by 2
+        "equal-scores-are-their-own-baseline": ([[2.0, 2.0, 2.0]], [[2.0, 2.0, 2.0]]),
+        # sums -2; each less its own score, by 2
+        "scores-may-be-negative": ([[-3.0, 0.0, 1.0]], [[0.5, -1.0, -1.5]]),
+        # sums 9, 90, 2, 6; each less its own score, by 2
+        "each-prompt-has-its-own-responses": (
+            [[1.0, 2.0, 6.0], [10.0, 20.0, 60.0], [0.0, 0.0, 2.0], [4.0, 2.0, 0.0]],
+            [[4.0, 3.5, 1.5], [40.0, 35.0, 15.0], [1.0, 1.0, 0.0], [1.0, 2.0, 3.0]],
+        ),
+        # sums 6, 22; each less its own score, by 1
+        "as-many-prompts-as-responses": ([[1.0, 5.0], [2.0, 20.0]], [[5.0, 1.0], [20.0, 2.0]]),
+    },
+)
 @worth(3)
 def test_leave_one_out_baseline_by_hand(scores, baseline):
     call(leave_one_out_baseline, scores).equals(baseline)

@@ -2,7 +2,7 @@
 
 import math
 
-from testcases.harness import call, cited_cases, named_cases, scenario, worth
+from testcases.harness import call, named_cases, scenario, worth
 from tutorial.lesson04_gae import compute_gae, compute_response_gae, gae_ends, n_step_advantages, td_errors
 
 NAN = math.nan
@@ -153,10 +153,80 @@ def test_n_step_advantages_keeps_rows_apart():
 
 # rewards 1, 1, 1; values 2, 4, 8, 16; gamma 0.5, lam 0.5: gamma * lam = 0.25. Without done each delta is 1:
 # 1 + 2 - 2 = 1; 1 + 4 - 4 = 1; 1 + 8 - 8 = 1
-@cited_cases(
-    "gae",
+@named_cases(
     "rewards, values, dones, gamma, lam, advantages, returns",
-    "plain-01 plain-02 plain-03 end-01 end-02 end-03 plain-04",
+    {
+        # 1 + 0.25 = 1.25; 1 + 0.25 * 1.25 = 1.3125
+        "next-advantage-is-weighted-by-gamma-lam": (
+            [[1.0, 1.0, 1.0]],
+            [[2.0, 4.0, 8.0, 16.0]],
+            [[False, False, False]],
+            0.5,
+            0.5,
+            [[1.3125, 1.25, 1.0]],
+            [[3.3125, 5.25, 9.0]],
+        ),
+        # gamma lam = 0: delta 1, 1, 1; A 1, 1, 1
+        "lam-0-is-the-td-error": (
+            [[1.0, 1.0, 1.0]],
+            [[2.0, 4.0, 8.0, 16.0]],
+            [[False, False, False]],
+            0.5,
+            0.0,
+            [[1.0, 1.0, 1.0]],
+            [[3.0, 5.0, 9.0]],
+        ),
+        # 1 + 0.5 + 0.25 = 1.75: all rewards and the last value, minus the value
+        "lam-1-sums-every-reward": (
+            [[1.0, 1.0, 1.0]],
+            [[2.0, 4.0, 8.0, 16.0]],
+            [[False, False, False]],
+            0.5,
+            1.0,
+            [[1.75, 1.5, 1.0]],
+            [[3.75, 5.5, 9.0]],
+        ),
+        # delta[1] = 1 - 4 = -3; 1 + 0.25 * -3 = 0.25
+        "done-removes-next-value-and-next-advantage": (
+            [[1.0, 1.0, 1.0]],
+            [[2.0, 4.0, 8.0, 16.0]],
+            [[False, True, False]],
+            0.5,
+            0.5,
+            [[0.25, -3.0, 1.0]],
+            [[2.25, 1.0, 9.0]],
+        ),
+        # delta[0] = 1 - 2 = -1, and nothing of step 1 comes back to it
+        "done-first-belongs-to-its-own-step": (
+            [[1.0, 1.0, 1.0]],
+            [[2.0, 4.0, 8.0, 16.0]],
+            [[True, False, False]],
+            0.5,
+            0.5,
+            [[-1.0, 1.25, 1.0]],
+            [[1.0, 5.25, 9.0]],
+        ),
+        # delta[2] = 1 - 8 = -7; 1 - 7/4 = -0.75; 1 - 0.75/4 = 0.8125
+        "done-last-drops-the-bootstrap": (
+            [[1.0, 1.0, 1.0]],
+            [[2.0, 4.0, 8.0, 16.0]],
+            [[False, False, True]],
+            0.5,
+            0.5,
+            [[0.8125, -0.75, -7.0]],
+            [[2.8125, 3.25, 1.0]],
+        ),
+        # gamma lam = 0: delta -1, -3, -7; A -1, -3, -7
+        "gamma-0-keeps-this-reward-only": (
+            [[1.0, 1.0, 1.0]],
+            [[2.0, 4.0, 8.0, 16.0]],
+            [[False, False, False]],
+            0.0,
+            0.5,
+            [[-1.0, -3.0, -7.0]],
+            [[1.0, 1.0, 1.0]],
+        ),
+    },
 )
 @worth(3)
 def test_compute_gae_by_hand(rewards, values, dones, gamma, lam, advantages, returns):
@@ -171,13 +241,42 @@ def test_compute_gae_where_gamma_and_lam_differ():
 
 
 # Tells four treatments of `dones` apart.
-@cited_cases("gae", "rewards, values, dones, gamma, lam, advantages, returns", "end-04")
+@named_cases(
+    "rewards, values, dones, gamma, lam, advantages, returns",
+    {
+        # Tells four treatments of `dones` apart. deltas 0.95, 0.5, 0.95, 0.95; 0.95 + 0.72 * 0.5 = 1.31; 0.95 + 0.72
+        # * 0.95 = 1.634
+        "across-two-episodes": (
+            [[1.0, 1.0, 1.0, 1.0]],
+            [[0.5, 0.5, 0.5, 0.5, 0.5]],
+            [[False, True, False, False]],
+            0.9,
+            0.8,
+            [[1.31, 0.5, 1.634, 0.95]],
+            [[1.81, 1.0, 2.134, 1.45]],
+        )
+    },
+)
 def test_compute_gae_across_two_episodes(rewards, values, dones, gamma, lam, advantages, returns):
     answer = call(compute_gae, rewards, values, dones, gamma, lam)
     answer.equals(advantages=advantages, returns=returns)
 
 
-@cited_cases("gae", "rewards, values, dones, gamma, lam, advantages, returns", "end-05")
+@named_cases(
+    "rewards, values, dones, gamma, lam, advantages, returns",
+    {
+        # gamma lam = 0.25: delta 1, -3, 1; A 0.25, -3, 1 | delta 0, 0, 1; A 0.0625, 0.25, 1
+        "keeps-rows-apart": (
+            [[1.0, 1.0, 1.0], [0.0, 0.0, 1.0]],
+            [[2.0, 4.0, 8.0, 16.0], [0.0, 0.0, 0.0, 0.0]],
+            [[False, True, False], [False, False, False]],
+            0.5,
+            0.5,
+            [[0.25, -3.0, 1.0], [0.0625, 0.25, 1.0]],
+            [[2.25, 1.0, 9.0], [0.0625, 0.25, 1.0]],
+        )
+    },
+)
 def test_compute_gae_keeps_rows_apart(rewards, values, dones, gamma, lam, advantages, returns):
     answer = call(compute_gae, rewards, values, dones, gamma, lam)
     answer.equals(advantages=advantages, returns=returns)
@@ -199,10 +298,87 @@ def test_compute_gae_returns_gradient():
 
 
 # gamma 0.5, lam 0.5. Under a False mask stands NaN.
-@cited_cases(
-    "gae_response",
+@named_cases(
     "rewards, values, mask, gamma, lam, advantages, returns",
-    "plain-01 nan-01 padding-01 gap-01 gap-02 gap-03 nan-02 one-step-01 one-step-02 empty-row-01",
+    {
+        # The episode ends after the last token: delta[1] = 4 - 2 = 2; delta[0] = 1 + 0.5 * 2 - 4 = -2; -2 + 2/4 =
+        # -1.5
+        "nothing-after-the-last-token": (
+            [[1.0, 4.0]],
+            [[4.0, 2.0]],
+            [[True, True]],
+            0.5,
+            0.5,
+            [[-1.5, 2.0]],
+            [[2.5, 4.0]],
+        ),
+        # gamma lam = 0.25: delta -2, 2; A -1.5, 2
+        "padding-holds-nan": (
+            [[1.0, 4.0, NAN]],
+            [[4.0, 2.0, NAN]],
+            [[True, True, False]],
+            0.5,
+            0.5,
+            [[-1.5, 2.0, 0.0]],
+            [[2.5, 4.0, 0.0]],
+        ),
+        # gamma lam = 0.25: delta -2, 2; A -1.5, 2
+        "padding-holds-numbers": (
+            [[1.0, 4.0, 7.0]],
+            [[4.0, 2.0, 9.0]],
+            [[True, True, False]],
+            0.5,
+            0.5,
+            [[-1.5, 2.0, 0.0]],
+            [[2.5, 4.0, 0.0]],
+        ),
+        # The tool's token is as if it were not there: the same numbers, with a hole
+        "gap-is-skipped": (
+            [[1.0, NAN, 4.0]],
+            [[4.0, NAN, 2.0]],
+            [[True, False, True]],
+            0.5,
+            0.5,
+            [[-1.5, 0.0, 2.0]],
+            [[2.5, 0.0, 4.0]],
+        ),
+        # gamma lam = 0.25: delta -2, 2; A -1.5, 2
+        "gap-of-numbers-is-skipped-not-a-step": (
+            [[1.0, 7.0, 7.0, 4.0]],
+            [[4.0, 9.0, 9.0, 2.0]],
+            [[True, False, False, True]],
+            0.5,
+            0.5,
+            [[-1.5, 0.0, 0.0, 2.0]],
+            [[2.5, 0.0, 0.0, 4.0]],
+        ),
+        # gamma lam = 0.25: delta -2, 2; A -1.5, 2
+        "gap-at-the-start": (
+            [[7.0, 1.0, 4.0]],
+            [[9.0, 4.0, 2.0]],
+            [[False, True, True]],
+            0.5,
+            0.5,
+            [[0.0, -1.5, 2.0]],
+            [[0.0, 2.5, 4.0]],
+        ),
+        # gamma lam = 0.25: delta 2; A 2
+        "one-token": ([[3.0, NAN]], [[1.0, NAN]], [[True, False]], 0.5, 0.5, [[2.0, 0.0]], [[3.0, 0.0]]),
+        # gamma lam = 0.25: delta 2; A 2
+        "one-column": ([[3.0]], [[1.0]], [[True]], 0.5, 0.5, [[2.0]], [[3.0]]),
+        # gamma lam = 0.25: delta 0; A 0
+        "as-expected-is-not-padding": ([[3.0]], [[3.0]], [[True]], 0.5, 0.5, [[0.0]], [[3.0]]),
+        # gamma lam = 0.25: delta 2; A 2 | no token: 0
+        "an-empty-row-is-zero": (
+            [[3.0, NAN], [NAN, NAN]],
+            [[1.0, NAN], [NAN, NAN]],
+            [[True, False], [False, False]],
+            0.5,
+            0.5,
+            [[2.0, 0.0], [0.0, 0.0]],
+            [[3.0, 0.0], [0.0, 0.0]],
+        ),
+    },
 )
 @worth(3)
 def test_compute_response_gae_by_hand(rewards, values, mask, gamma, lam, advantages, returns):
@@ -210,13 +386,41 @@ def test_compute_response_gae_by_hand(rewards, values, mask, gamma, lam, advanta
     answer.equals(advantages=advantages, returns=returns)
 
 
-@cited_cases("gae_response", "rewards, values, mask, gamma, lam, advantages, returns", "plain-02")
+@named_cases(
+    "rewards, values, mask, gamma, lam, advantages, returns",
+    {
+        # delta[1] = 4 - 2 = 2; delta[0] = 1 + 0.5 * 2 - 4 = -2; -2 + 0.5 * 0.8 * 2 = -1.2
+        "where-gamma-and-lam-differ": (
+            [[1.0, 4.0]],
+            [[4.0, 2.0]],
+            [[True, True]],
+            0.5,
+            0.8,
+            [[-1.2, 2.0]],
+            [[2.8, 4.0]],
+        )
+    },
+)
 def test_compute_response_gae_where_gamma_and_lam_differ(rewards, values, mask, gamma, lam, advantages, returns):
     answer = call(compute_response_gae, rewards, values, mask, gamma, lam)
     answer.equals(advantages=advantages, returns=returns)
 
 
-@cited_cases("gae_response", "rewards, values, mask, gamma, lam, advantages, returns", "padding-02")
+@named_cases(
+    "rewards, values, mask, gamma, lam, advantages, returns",
+    {
+        # DeepSpeed-Chat's recursion over all columns gives [5.7, 6.0] here: the 100 stands behind the end
+        "ignores-the-critic-on-padding": (
+            [[0.0, 1.0, 0.0]],
+            [[0.0, 0.0, 100.0]],
+            [[True, True, False]],
+            1.0,
+            0.95,
+            [[0.95, 1.0, 0.0]],
+            [[0.95, 1.0, 0.0]],
+        )
+    },
+)
 def test_compute_response_gae_ignores_the_critic_on_padding(rewards, values, mask, gamma, lam, advantages, returns):
     answer = call(compute_response_gae, rewards, values, mask, gamma, lam)
     answer.equals(advantages=advantages, returns=returns)
@@ -238,7 +442,21 @@ def test_compute_response_gae_is_built_on_compute_gae():
     )
 
 
-@cited_cases("gae_response", "rewards, values, mask, gamma, lam, advantages, returns", "gap-04")
+@named_cases(
+    "rewards, values, mask, gamma, lam, advantages, returns",
+    {
+        # gamma lam = 0.25: delta -2, 2; A -1.5, 2 | delta -2, 2; A -1.5, 2 | delta 0, 0, 1; A 0.0625, 0.25, 1
+        "keeps-rows-apart": (
+            [[1.0, 4.0, NAN], [1.0, NAN, 4.0], [0.0, 0.0, 1.0]],
+            [[4.0, 2.0, NAN], [4.0, NAN, 2.0], [0.0, 0.0, 0.0]],
+            [[True, True, False], [True, False, True], [True, True, True]],
+            0.5,
+            0.5,
+            [[-1.5, 2.0, 0.0], [-1.5, 0.0, 2.0], [0.0625, 0.25, 1.0]],
+            [[2.5, 4.0, 0.0], [2.5, 0.0, 4.0], [0.0625, 0.25, 1.0]],
+        )
+    },
+)
 def test_compute_response_gae_keeps_rows_apart(rewards, values, mask, gamma, lam, advantages, returns):
     answer = call(compute_response_gae, rewards, values, mask, gamma, lam)
     answer.equals(advantages=advantages, returns=returns)

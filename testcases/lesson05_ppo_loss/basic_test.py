@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from testcases.harness import call, cited_cases, named_cases, scenario, worth
+from testcases.harness import call, named_cases, scenario, worth
 from tutorial.lesson05_ppo_loss import (
     clipped_objective,
     combine_losses,
@@ -15,6 +15,7 @@ from tutorial.lesson05_ppo_loss import (
     update_beta,
 )
 
+LN2 = math.log(2)
 NAN, INF = math.nan, math.inf
 LOG2 = math.log(2)
 EVERY = ("log_probs", "old_log_probs", "advantages")
@@ -74,11 +75,59 @@ def test_clipped_objective_comes_before_the_loss():
 
 
 # slope: d loss / d log_probs: -ratio * advantage, and 0 where the objective is held at the edge of the interval.
-@cited_cases(
-    "policy_loss",
+@named_cases(
     "log_probs, old_log_probs, advantages, clip_epsilon, loss, slopes",
-    "plain-01 plain-02 plain-03 plain-04 plain-05 plain-06 plain-07 plain-08 plain-09 plain-10 plain-11 "
-    "plain-12 plain-13 plain-14",
+    {
+        # the terms are -1; their mean is -1
+        "on-policy-is-plain-policy-gradient": ([[-1.0]], [[-1.0]], [[1.0]], 0.2, -1.0, {"log_probs": [[-1.0]]}),
+        # the terms are 2; their mean is 2
+        "on-policy-with-a-bad-token": ([[-1.0]], [[-1.0]], [[-2.0]], 0.2, 2.0, {"log_probs": [[2.0]]}),
+        # min(1.5, 1.2) = 1.2
+        "good-token-above-the-interval-is-clipped": (
+            [[-0.5945348918918356]],
+            [[-1.0]],
+            [[1.0]],
+            0.2,
+            -1.2,
+            {"log_probs": [[0.0]]},
+        ),
+        # min(0.5, 0.8) = 0.5
+        "good-token-below-the-interval-is-not": ([[-1 - LN2]], [[-1.0]], [[1.0]], 0.2, -0.5, {"log_probs": [[-0.5]]}),
+        # min(-0.5, -0.8) = -0.8
+        "bad-token-below-the-interval-is-clipped": ([[-1 - LN2]], [[-1.0]], [[-1.0]], 0.2, 0.8, {"log_probs": [[0.0]]}),
+        # min(-1.5, -1.2) = -1.5
+        "bad-token-above-the-interval-is-not": (
+            [[-0.5945348918918356]],
+            [[-1.0]],
+            [[-1.0]],
+            0.2,
+            1.5,
+            {"log_probs": [[1.5]]},
+        ),
+        # the terms are -1.5; their mean is -1.5
+        "good-token-within-a-wider-interval": (
+            [[-0.5945348918918356]],
+            [[-1.0]],
+            [[1.0]],
+            0.75,
+            -1.5,
+            {"log_probs": [[-1.5]]},
+        ),
+        # the terms are 0.5; their mean is 0.5
+        "bad-token-within-a-wider-interval": ([[-1 - LN2]], [[-1.0]], [[-1.0]], 0.75, 0.5, {"log_probs": [[0.5]]}),
+        # 3 * 1.25; -3 * 0.75
+        "the-bound-is-scaled-by-the-advantage": ([[-1 + LN2]], [[-1.0]], [[3.0]], 0.25, -3.75, {"log_probs": [[0.0]]}),
+        # the terms are 2.25; their mean is 2.25
+        "the-lower-bound-is-1-minus-epsilon": ([[-1 - LN2]], [[-1.0]], [[-3.0]], 0.25, 2.25, {"log_probs": [[0.0]]}),
+        # the terms are -4.5; their mean is -4.5
+        "epsilon-is-half-the-width": ([[-1 + LN2]], [[-1.0]], [[3.0]], 0.5, -4.5, {"log_probs": [[0.0]]}),
+        # the terms are 0; their mean is 0
+        "no-advantage-no-loss": ([[-1 + LN2]], [[-1.0]], [[0.0]], 0.2, 0.0, {"log_probs": [[0.0]]}),
+        # the terms are 16; their mean is 16
+        "a-loss-is-never-capped": ([[-1 + 4 * LN2]], [[-1.0]], [[-1.0]], 0.2, 16.0, {"log_probs": [[16.0]]}),
+        # 1 - 1.5 is below every ratio
+        "a-bound-below-0-never-binds": ([[-1 - 4 * LN2]], [[-1.0]], [[-1.0]], 1.5, 0.0625, {"log_probs": [[0.0625]]}),
+    },
 )
 @worth(4)
 def test_compute_ppo_loss_by_hand(log_probs, old_log_probs, advantages, clip_epsilon, loss, slopes):
@@ -151,10 +200,24 @@ def test_compute_ppo_loss_of_unlikely_tokens(dtype, level):
 
 
 # The vector of known mistakes: old value 1, clip_epsilon 0.2. slope: d loss / d values.
-@cited_cases(
-    "value_loss",
+@named_cases(
     "values, old_values, returns, clip_epsilon, loss, slopes",
-    "plain-01 plain-02 plain-03 plain-04 plain-05 plain-06 plain-07",
+    {
+        # clipped 1.2: 1/2 max(0.25, 0.64). It moved far enough for now: no slope.
+        "far-towards-the-target-is-clipped": ([[1.5]], [[1.0]], [[2.0]], 0.2, 0.32, {"values": [[0.0]]}),
+        # clipped 1.2: 1/2 max(0.04, 0.01). It overshot: the true error stays.
+        "past-the-target-keeps-its-error": ([[1.5]], [[1.0]], [[1.3]], 0.2, 0.02, {"values": [[0.2]]}),
+        # clipped 0.8: 1/2 max(2.25, 1.44)
+        "away-from-the-target-keeps-its-error": ([[0.5]], [[1.0]], [[2.0]], 0.2, 1.125, {"values": [[-1.5]]}),
+        # inside: 1/2 * 0.81
+        "inside-is-half-the-square": ([[1.1]], [[1.0]], [[2.0]], 0.2, 0.405, {"values": [[-0.9]]}),
+        # clipped 3 - 0.5 = 2.5: 1/2 max(1, 2.25)
+        "clipped-from-below": ([[2.0]], [[3.0]], [[1.0]], 0.5, 1.125, {"values": [[0.0]]}),
+        # the terms are 0.5; their mean is 0.5
+        "a-wider-interval-does-not-clip": ([[2.0]], [[3.0]], [[1.0]], 2.0, 0.5, {"values": [[1.0]]}),
+        # clipped -1 + 0.25 = -0.75: 1/2 max(1, 1.75^2)
+        "the-interval-lies-around-the-old-value": ([[0.0]], [[-1.0]], [[1.0]], 0.25, 1.53125, {"values": [[0.0]]}),
+    },
 )
 @worth(3)
 def test_compute_value_loss_by_hand(values, old_values, returns, clip_epsilon, loss, slopes):

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from testcases.harness import call, cited_cases, named_cases, scenario, worth
+from testcases.harness import call, named_cases, scenario, worth
 from tutorial.lesson06_kl_rewards import (
     AdaptiveKLController,
     compute_rewards,
@@ -19,7 +19,21 @@ LN2 = math.log(2)
 
 
 # The policy says 1/2, the reference 1/4; then 1/8 and 1/2; then both the same.
-@cited_cases("kl", "log_probs, ref_log_probs, kl", "plain-03 plain-06 plain-09 far-02 far-05")
+@named_cases(
+    "log_probs, ref_log_probs, kl",
+    {
+        # r = 0.693147
+        "k3-where-the-policy-finds-the-token-more-likely": ([[-LN2]], [[-2 * LN2]], [[-0.5 + LN2]]),
+        # r = -1.38629
+        "k3-is-never-negative": ([[-3 * LN2]], [[-LN2]], [[3 - 2 * LN2]]),
+        # r = 0, 0
+        "k3-of-equal-models-is-0": ([[-1.0, -5.0]], [[-1.0, -5.0]], [[0.0, 0.0]]),
+        # r = 0.693147
+        "k3-never-leaves-the-logarithms": ([[-1000.0]], [[-1000.6931471805599]], [[-0.5 + LN2]]),
+        # exp(6) - 1 - 6
+        "k3-of-a-token-6-nats-apart": ([[-7.0]], [[-1.0]], [[396.4287934927351]]),
+    },
+)
 @worth(2)
 def test_nonnegative_kl_by_hand(log_probs, ref_log_probs, kl):
     call(nonnegative_kl, log_probs, ref_log_probs).equals(kl)
@@ -60,11 +74,48 @@ def test_nonnegative_kl_comes_before_the_estimators():
 
 
 # r = log_probs - ref_log_probs; k1 = r, k2 = r^2 / 2, k3 = exp(-r) - 1 + r
-@cited_cases(
-    "kl",
+@named_cases(
     "log_probs, ref_log_probs, estimator, kl",
-    "plain-01 plain-02 plain-03 plain-04 plain-05 plain-06 plain-07 plain-08 plain-09 plain-10 plain-11 far-01 "
-    "far-02 plain-12",
+    {
+        # The policy says 1/2, the reference 1/4: r = ln 2, exp(-r) = 1/2
+        "k1-where-the-policy-finds-the-token-more-likely": ([[-LN2]], [[-2 * LN2]], "k1", [[LN2]]),
+        # r = 0.693147
+        "k2-where-the-policy-finds-the-token-more-likely": ([[-LN2]], [[-2 * LN2]], "k2", [[LN2**2 / 2]]),
+        # r = 0.693147
+        "k3-where-the-policy-finds-the-token-more-likely": ([[-LN2]], [[-2 * LN2]], "k3", [[-0.5 + LN2]]),
+        # The policy says 1/8, the reference 1/2: r = -2 ln 2, exp(-r) = 4
+        "k1-is-negative-where-the-reference-finds-the-token-more-likely": ([[-3 * LN2]], [[-LN2]], "k1", [[-2 * LN2]]),
+        # r = -1.38629
+        "k2-is-never-negative": ([[-3 * LN2]], [[-LN2]], "k2", [[2 * LN2**2]]),
+        # r = -1.38629
+        "k3-is-never-negative": ([[-3 * LN2]], [[-LN2]], "k3", [[3 - 2 * LN2]]),
+        # r = 0, 0
+        "k1-of-equal-models-is-0": ([[-1.0, -5.0]], [[-1.0, -5.0]], "k1", [[0.0, 0.0]]),
+        # r = 0, 0
+        "k2-of-equal-models-is-0": ([[-1.0, -5.0]], [[-1.0, -5.0]], "k2", [[0.0, 0.0]]),
+        # r = 0, 0
+        "k3-of-equal-models-is-0": ([[-1.0, -5.0]], [[-1.0, -5.0]], "k3", [[0.0, 0.0]]),
+        # r = 1, 0, 2, -3
+        "each-token-for-itself": (
+            [[-1.0, -2.0], [-3.0, -4.0]],
+            [[-2.0, -2.0], [-5.0, -1.0]],
+            "k1",
+            [[1.0, 0.0], [2.0, -3.0]],
+        ),
+        # r = 1, 0, 2, -3
+        "k2-each-token-for-itself": (
+            [[-1.0, -2.0], [-3.0, -4.0]],
+            [[-2.0, -2.0], [-5.0, -1.0]],
+            "k2",
+            [[0.5, 0.0], [2.0, 4.5]],
+        ),
+        # exp(-1000) is 0 in any dtype: stay with the logarithms
+        "never-leave-the-logarithms": ([[-1000.0]], [[-1001.0]], "k1", [[1.0]]),
+        # r = 0.693147
+        "k3-never-leaves-the-logarithms": ([[-1000.0]], [[-1000.6931471805599]], "k3", [[-0.5 + LN2]]),
+        # exp(-30) - 1 + 30
+        "only-the-exponent-is-capped": ([[-1.0]], [[-31.0]], "k3", [[29.000000000000092]]),
+    },
 )
 @worth(2)
 def test_estimate_kl_by_hand(log_probs, ref_log_probs, estimator, kl):
@@ -130,10 +181,102 @@ def test_estimate_kl_does_not_overflow(dtype):
 
 
 # kl_coef 0.5, clip_score 2, k1. Without the score the rewards are -0.5 * (log_probs - ref_log_probs).
-@cited_cases(
-    "token_rewards",
+@named_cases(
     "scores, log_probs, ref_log_probs, mask, kl_coef, clip_score, rewards",
-    "plain-01 plain-02 plain-03 plain-04 plain-05 plain-06 nan-01 padding-01 gap-01 nan-02",
+    {
+        # r = 1, -2, 3
+        "kl-everywhere-and-the-score-at-the-end": (
+            [1.0],
+            [[-1.0, -4.0, -1.0]],
+            [[-2.0, -2.0, -4.0]],
+            [[True, True, True]],
+            0.5,
+            2.0,
+            [[-0.5, 1.0, -0.5]],
+        ),
+        # the KL estimates are 1, -2, 3, times -0.5; the score, within 2, on the last real token
+        "with-score-0-the-kl-penalty-alone": (
+            [0.0],
+            [[-1.0, -4.0, -1.0]],
+            [[-2.0, -2.0, -4.0]],
+            [[True, True, True]],
+            0.5,
+            2.0,
+            [[-0.5, 1.0, -1.5]],
+        ),
+        # the KL estimates are 0, 0, times -0.5; the score, within 2, on the last real token
+        "equal-models-have-the-score-alone": (
+            [1.0],
+            [[-1.0, -4.0]],
+            [[-1.0, -4.0]],
+            [[True, True]],
+            0.5,
+            2.0,
+            [[0.0, 1.0]],
+        ),
+        # the KL estimates are 0, 0, times -0.5; the score, within 2, on the last real token
+        "a-bad-score-is-clipped-from-below": (
+            [-7.0],
+            [[-1.0, -1.0]],
+            [[-1.0, -1.0]],
+            [[True, True]],
+            0.5,
+            2.0,
+            [[0.0, -2.0]],
+        ),
+        # the KL estimates are 0, 0, times -0.5; the score, within 2, on the last real token
+        "a-good-score-is-clipped-from-above": (
+            [7.0],
+            [[-1.0, -1.0]],
+            [[-1.0, -1.0]],
+            [[True, True]],
+            0.5,
+            2.0,
+            [[0.0, 2.0]],
+        ),
+        # r = 10 and 12: -5 and 2 - 6
+        "the-kl-is-not-clipped": ([7.0], [[-1.0, -1.0]], [[-11.0, -13.0]], [[True, True]], 0.5, 2.0, [[-5.0, -4.0]]),
+        # the KL estimates are 1, -2, times -0.5; the score, within 2, on the last real token
+        "padding-holds-nan": (
+            [1.0],
+            [[-1.0, -4.0, NAN]],
+            [[-2.0, -2.0, NAN]],
+            [[True, True, False]],
+            0.5,
+            2.0,
+            [[-0.5, 2.0, 0.0]],
+        ),
+        # the KL estimates are 1, -2, times -0.5; the score, within 2, on the last real token
+        "padding-holds-numbers": (
+            [1.0],
+            [[-1.0, -4.0, -9.0]],
+            [[-2.0, -2.0, -3.0]],
+            [[True, True, False]],
+            0.5,
+            2.0,
+            [[-0.5, 2.0, 0.0]],
+        ),
+        # the KL estimates are 1, -2, times -0.5; the score, within 2, on the last real token
+        "the-last-token-behind-a-gap": (
+            [1.0],
+            [[-1.0, -9.0, -4.0]],
+            [[-2.0, -3.0, -2.0]],
+            [[True, False, True]],
+            0.5,
+            2.0,
+            [[-0.5, 0.0, 2.0]],
+        ),
+        # the KL estimates are 1, times -0.5; the score, within 2, on the last real token
+        "one-token-has-both": (
+            [1.0],
+            [[-1.0, NAN, NAN]],
+            [[-2.0, NAN, NAN]],
+            [[True, False, False]],
+            0.5,
+            2.0,
+            [[0.5, 0.0, 0.0]],
+        ),
+    },
 )
 @worth(3)
 def test_compute_rewards_by_hand(scores, log_probs, ref_log_probs, mask, kl_coef, clip_score, rewards):
@@ -141,7 +284,21 @@ def test_compute_rewards_by_hand(scores, log_probs, ref_log_probs, mask, kl_coef
 
 
 # The rows end at 1, 2 and 0; r = 1 everywhere but in the second row, where it is 2.
-@cited_cases("token_rewards", "scores, log_probs, ref_log_probs, mask, kl_coef, clip_score, rewards", "nan-03")
+@named_cases(
+    "scores, log_probs, ref_log_probs, mask, kl_coef, clip_score, rewards",
+    {
+        # The rows end at 1, 2 and 0; r = 1 everywhere but in the second row, where it is 2.
+        "keeps-rows-apart": (
+            [1.0, 7.0, -1.0],
+            [[-1.0, -1.0, NAN], [-1.0, -1.0, -1.0], [-1.0, NAN, NAN]],
+            [[-2.0, -2.0, NAN], [-3.0, -3.0, -3.0], [-2.0, NAN, NAN]],
+            [[True, True, False], [True, True, True], [True, False, False]],
+            0.5,
+            2.0,
+            [[-0.5, 0.5, 0.0], [-1.0, -1.0, 1.0], [-1.5, 0.0, 0.0]],
+        )
+    },
+)
 def test_compute_rewards_keeps_rows_apart(scores, log_probs, ref_log_probs, mask, kl_coef, clip_score, rewards):
     call(compute_rewards, scores, log_probs, ref_log_probs, mask, kl_coef, clip_score).equals(rewards)
 
@@ -160,7 +317,13 @@ def test_compute_rewards_uses_the_estimator(estimator, rewards):
     answer.equals(rewards)
 
 
-@cited_cases("token_rewards", "scores, log_probs, ref_log_probs, mask, kl_coef, clip_score, rewards", "plain-10")
+@named_cases(
+    "scores, log_probs, ref_log_probs, mask, kl_coef, clip_score, rewards",
+    {
+        # the KL estimates are 1, -2, times -0; the score, within 2, on the last real token
+        "with-kl-coef-0": ([1.5], [[-1.0, -4.0]], [[-2.0, -2.0]], [[True, True]], 0.0, 2.0, [[0.0, 1.5]])
+    },
+)
 def test_compute_rewards_with_kl_coef_0(scores, log_probs, ref_log_probs, mask, kl_coef, clip_score, rewards):
     call(compute_rewards, scores, log_probs, ref_log_probs, mask, kl_coef, clip_score).equals(rewards)
 

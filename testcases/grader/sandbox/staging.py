@@ -26,8 +26,6 @@ from testcases.harness.oracle import emptied, stub, stubs_of
 from .sandbox import WORKER, Course
 
 GRADER = TESTCASES / "grader"
-CITED = TESTCASES / "conformance" / "ppo_conformance"
-"""The cases that the suites read."""
 ENGINE = {"catalog": ("lessons",), "execution": ("capture", "executor", "messages", "overlay", "side_effects", "wire")}
 """What a worker's tree has of the engine, by package; the faces are empty there."""
 OWN_PROCESS = frozenset({"lesson09_ppo_trainer", "lesson11_scaling"})
@@ -128,7 +126,7 @@ def fingerprint_of(lesson: str) -> str:
     lessons that they name."""
     found = hashlib.sha256()
     folders = [TESTCASES / "harness", TESTCASES / "doubles", ROOT / "tiny_models", ROOT / "ppo_by_hand"]
-    folders += [GRADER / "intake", GRADER / "sandbox", GRADER / "marking", CITED]
+    folders += [GRADER / "intake", GRADER / "sandbox", GRADER / "marking"]
     paths = [path for folder in folders for path in (*folder.rglob("*.py"), *folder.rglob("*.json"))]
     paths += GRADER.glob("*.py")
     paths += [path for path in SOLUTIONS.rglob("*.py") if not path.relative_to(SOLUTIONS).parts[0].startswith("lesson")]

@@ -7,7 +7,6 @@ from ppo_by_hand.faces import face
 if TYPE_CHECKING:
     from .anti_gaming import not_earned
     from .checks import Answer, as_argument, as_tensor, call, examples_of, reference, request, scenario
-    from .cited import cited_cases
     from .generated_tests import contract_tests
     from .memo import Remembering, Sparing, packed
     from .mutation_check import mutants, recorded, survivors, version

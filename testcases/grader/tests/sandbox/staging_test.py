@@ -67,11 +67,10 @@ def test_a_tree_holds_no_suite_no_answer_and_of_its_lesson_only_stubs(tmp_path: 
 TREES = (
     "solutions/given solutions/lesson04_gae solutions/lesson10_bug_hunt testcases/harness testcases/doubles "
     "tiny_models ppo_by_hand testcases/grader/intake testcases/grader/sandbox testcases/grader/marking "
-    "testcases/lesson10_bug_hunt testcases/conformance/ppo_conformance"
+    "testcases/lesson10_bug_hunt"
 )
 DEPENDED_ON = {path.parent: path for tree in TREES.split() for path in sorted((ROOT / tree).rglob("*.py"))} | {
     "data": TESTCASES / "lesson10_bug_hunt" / "bank.json",
-    "cases": TESTCASES / "conformance" / "ppo_conformance" / "cases" / "gae.json",
     "grader": TESTCASES / "grader" / "status.py",
 }
 """A file of each folder that a mark of lesson 10 depends on."""
