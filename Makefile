@@ -6,7 +6,6 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-BENCH ?=
 BENCH_VENV := .venv-bench
 BENCH_READY := $(BENCH_VENV)/.ready
 LAB_READY := $(VENV)/.ready-lab
@@ -180,13 +179,9 @@ $(BENCH_READY): testcases/benchmarks/trl.lock
 	@$(INSTALL) $(BENCH_VENV) testcases/benchmarks/trl.lock --first torch --what 'TRL, to compare with,'
 	@touch $(BENCH_READY)
 
-bench: $(READY) $(BENCH_READY) ## How fast the trainer is, against TRL 1.12.0 and the bare passes [BENCH=all: nine rounds, memory, costs]
-	@echo "make bench: the trainer beside TRL's; $(if $(filter all,$(BENCH)),about a quarter of an hour,about four minutes) on two idle cores"
-	@$(BIN)/python -m testcases.benchmarks.trainer $(if $(filter all,$(BENCH)),--pairs 9)
-ifeq ($(BENCH),all)
-	@$(BIN)/python -m testcases.benchmarks.memory
-	@$(BIN)/python -m testcases.benchmarks.costs
-endif
+bench: $(READY) $(BENCH_READY) ## How fast the trainer is, against TRL 1.12.0 and the bare passes
+	@echo "make bench: the trainer beside TRL's; about four minutes on two idle cores"
+	@$(BIN)/python -m testcases.benchmarks.trainer
 
 gpu: $(READY) $(BENCH_READY) ## What one GPU does: the demo of preset gpt2, and TRL 1.12.0 at real sizes; again: goes on
 	@$(BIN)/python -m testcases.benchmarks.gpu

@@ -5,8 +5,7 @@
 Never run by us: no machine with a GPU was at hand. The last size has the depth, width and vocabulary of Qwen2.5-0.5B.
 Where nothing can be downloaded, carry TRL as wheels: `pip download --no-deps -r testcases/benchmarks/trl.lock` on a
 connected machine, then `pip install --no-index --find-links FOLDER` into .venv-bench there. Writes runs/bench/gpu.json:
-response tokens per second of both trainers, the share of the card's measured matrix rate that an update reaches, and
-the peak of the card's memory.
+response tokens per second of both trainers and the peak of the card's memory.
 """
 
 import argparse
@@ -22,7 +21,6 @@ from rich.table import Table
 from ppo_by_hand.core.files import write_whole
 from solutions.apps import __main__ as capstone
 
-from .floor import matrix_rate, update_operations
 from .relay import ROOT
 from .trainer import LABELS, OURS, OUT, TRL, TRL_PYTHON, compare, paired_ratio
 from .workload import Workload
@@ -45,20 +43,14 @@ def started() -> dict[str, Any]:
     found = json.loads(FILE.read_text()) if FILE.is_file() else {}
     if found.get("device") == device and "demo" in found:
         return found
-    rate = matrix_rate(1, "cuda", torch.bfloat16)
-    return {"date": time.strftime("%Y-%m-%d"), "device": device, "matrix_rate": rate, "demo": None, "sizes": {}}
+    return {"date": time.strftime("%Y-%m-%d"), "device": device, "demo": None, "sizes": {}}
 
 
-def measure(work: Workload, rate: float, pairs: int, updates: int) -> dict[str, Any]:
+def measure(work: Workload, pairs: int, updates: int) -> dict[str, Any]:
     """One size: both trainers, or ours alone where TRL is not installed."""
     result = compare(work, pairs, updates, (OURS, TRL) if TRL_PYTHON.exists() else (OURS,))
-    operations = sum(update_operations(work).values())
     found: dict[str, Any] = {
-        LABELS[contestant]: {
-            "tokens_per_second": work.batch * work.response / numbers["median"]["wall"],
-            "share_of_matrix_rate": operations / numbers["median"]["wall"] / rate,
-            **numbers,
-        }
+        LABELS[contestant]: {"tokens_per_second": work.batch * work.response / numbers["median"]["wall"], **numbers}
         for contestant, numbers in result.items()
     }
     return found | ({"ratio": paired_ratio(result, TRL, OURS)} if TRL in result else {})
@@ -83,15 +75,14 @@ def demo() -> dict[str, Any]:
 def show(report: dict[str, Any], console: Console) -> None:
     """The table of the comparison."""
     table = Table(title=f"\n{report['device']}, bfloat16", title_justify="left")
-    for column in ("size", "", "response tokens / s", "share of the matrix rate", "peak MiB"):
+    for column in ("size", "", "response tokens / s", "peak MiB"):
         table.add_column(column, justify="left" if column in ("size", "") else "right")
     for size, result in report["sizes"].items():
         for label in LABELS.values():
             if label in result:
                 numbers = result[label]
-                shares = f"{numbers['share_of_matrix_rate']:.0%}"
                 peak = f"{numbers['memory_mib'].get('gpu', 0):,.0f}"
-                table.add_row(size, label, f"{numbers['tokens_per_second']:,.0f}", shares, peak)
+                table.add_row(size, label, f"{numbers['tokens_per_second']:,.0f}", peak)
     console.print(table)
 
 
@@ -112,7 +103,7 @@ def main(arguments: list[str] | None = None) -> int:
         _write(report)
     for name, work in SIZES.items():
         if name not in report["sizes"]:
-            report["sizes"][name] = measure(work, report["matrix_rate"], options.pairs, options.updates)
+            report["sizes"][name] = measure(work, options.pairs, options.updates)
             _write(report)
     show(report, console)
     console.print(f"the demo: {report['demo']['seconds']} s, {report['demo']['peak_gpu_mib']:,} MiB; all is in {FILE}")

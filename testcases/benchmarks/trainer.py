@@ -12,8 +12,7 @@ run_bare.py. The JSON holds:
     over_bare       one of our updates over the bare passes of the same models on the same batches
     over_bare_cpu   the same by CPU time
     trl_over_bare   the same as over_bare for TRL
-    floor           seconds that the floating-point operations of an update take at the machine's matrix rate
-    sizes           the raw seconds of each update, the phases, memory, and what the bare passes spend their time on
+    sizes           the raw seconds of each update, the phases, and memory
 """
 
 import argparse
@@ -34,8 +33,6 @@ from rich.console import Console
 from rich.table import Table
 from tqdm import tqdm
 
-from .anatomy import anatomy
-from .floor import matrix_rate, model_rate, update_operations
 from .relay import ROOT, Child
 from .workload import Workload
 
@@ -45,7 +42,7 @@ SIZES = (Workload(n_layer=2, n_embd=64), Workload(n_layer=4, n_embd=128))
 TRL_PYTHON = ROOT / ".venv-bench" / "bin" / "python"
 OUT = ROOT / "runs" / "bench"
 PHASES = ("generation", "scoring", "update")
-FIGURES = ("ratio", "ratio_stock", "ratio_cpu", "over_bare", "over_bare_cpu", "trl_over_bare", "floor")
+FIGURES = ("ratio", "ratio_stock", "ratio_cpu", "over_bare", "over_bare_cpu", "trl_over_bare")
 
 
 def compare(work: Workload, pairs: int, updates: int, contestants: tuple[str, ...]) -> dict[str, Any]:
@@ -106,32 +103,20 @@ def measure(sizes: tuple[Workload, ...], pairs: int, updates: int, say: Callable
     """Everything that trainer.json holds; `say` is told which size is under way."""
     report: dict[str, Any] = {
         "date": time.strftime("%Y-%m-%d"),
-        "machine": {
-            "processor": _processor(),
-            "threads": sizes[0].threads,
-            "load_before": os.getloadavg()[0],
-            "matrix_rate": matrix_rate(sizes[0].threads),
-        },
+        "machine": {"processor": _processor(), "threads": sizes[0].threads, "load_before": os.getloadavg()[0]},
         "versions": {"python": platform.python_version(), "torch": torch.__version__},
         **{name: {} for name in (*FIGURES, "sizes")},
     }
     for work in sizes:
         say(f"{work.name}: {len(LABELS)} contestants, {pairs} rounds of {updates} updates ...")
         result = compare(work, pairs, updates, (BARE, OURS, TRL, STOCK))
-        operations = update_operations(work)
         report["ratio"][work.name] = paired_ratio(result, TRL, OURS)
         report["ratio_stock"][work.name] = paired_ratio(result, STOCK, OURS)
         report["ratio_cpu"][work.name] = paired_ratio(result, TRL, OURS, "cpu")
         report["over_bare"][work.name] = paired_ratio(result, OURS, BARE)
         report["over_bare_cpu"][work.name] = paired_ratio(result, OURS, BARE, "cpu")
         report["trl_over_bare"][work.name] = paired_ratio(result, TRL, BARE)
-        report["floor"][work.name] = sum(operations.values()) / report["machine"]["matrix_rate"]
-        report["sizes"][work.name] = {
-            "operations": operations,
-            "model_rate": model_rate(work),
-            "bare_by_kind": anatomy(work),
-            **{LABELS[name]: numbers for name, numbers in result.items()},
-        }
+        report["sizes"][work.name] = {LABELS[name]: numbers for name, numbers in result.items()}
     report["machine"]["load_after"] = os.getloadavg()[0]
     return report
 
@@ -159,7 +144,7 @@ def show(report: dict[str, Any], console: Console) -> None:
     )
     for size, result in report["sizes"].items():
         table = Table(title=f"\n{size}, ms", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-        for column in ("", *PHASES, "whole", "CPU", "MiB", "x bare", "x bare, CPU", "x floor"):
+        for column in ("", *PHASES, "whole", "CPU", "MiB", "x bare", "x bare, CPU"):
             table.add_column(column, justify="right" if column else "left")
         bare = result[LABELS[BARE]]["median"]
         for label in LABELS.values():
@@ -169,20 +154,14 @@ def show(report: dict[str, Any], console: Console) -> None:
                 *(f"{numbers[key] * 1e3:.0f}" for key in (*PHASES, "wall", "cpu")),
                 f"{result[label]['memory_mib']['peak']:.0f}",
                 *(f"{numbers[clock] / bare[clock]:.2f}" for clock in ("wall", "cpu")),
-                f"{numbers['wall'] / report['floor'][size]:.1f}",
             )
         console.print(table)
     for size in report["sizes"]:
-        kinds = report["sizes"][size]["bare_by_kind"]
-        shares = ", ".join(f"{kind} {seconds / sum(kinds.values()):.0%}" for kind, seconds in kinds.items())
         console.print(
             f"{size}: TRL / ours {report['ratio'][size]:.2f} (stock GPT-2 {report['ratio_stock'][size]:.2f}, CPU time "
             f"{report['ratio_cpu'][size]:.2f}), "
             f"ours / bare {report['over_bare'][size]:.2f} (CPU time {report['over_bare_cpu'][size]:.2f}), "
-            f"TRL / bare {report['trl_over_bare'][size]:.2f}, "
-            f"floor {report['floor'][size] * 1e3:.0f} ms.\n  The bare passes are: {shares}; the machine multiplies "
-            f"large matrices at {machine['matrix_rate'] / 1e9:.0f} GFLOP/s, this model's at "
-            f"{report['sizes'][size]['model_rate'] / 1e9:.0f}."
+            f"TRL / bare {report['trl_over_bare'][size]:.2f}"
         )
 
 

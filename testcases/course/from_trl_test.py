@@ -19,7 +19,7 @@ from testcases.course.memory_test import PROMPTS, small_trainer
 from testcases.harness.catalog import ROOT
 
 TOKENS = {"stop_token_ids": (1,), "pad_token_id": 0}
-RECORDED = json.loads((ROOT / "testcases/benchmarks/trl_values.json").read_text("utf-8"))
+RECORDED = json.loads((ROOT / "testcases/course/trl_values.json").read_text("utf-8"))
 OPTIONS = RECORDED["options"]
 INNER = tuple(
     "autocast call_model compute_loss_context create_accelerator current_flos end floating get_batch get_cp get_decay "

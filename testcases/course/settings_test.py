@@ -38,7 +38,7 @@ def test_the_tables_name_settings_lessons_and_options_that_there_are():
     texts = {number: "".join(page.read_text("utf-8") for page in folders[number].glob("*.md")) for number in LESSONS}
     for number, names in LESSONS.items():
         assert [name for name in names.split() if not re.search(rf"\b{name}\b", texts[number])] == [], number
-    options = json.loads((ROOT / "testcases/benchmarks/trl_values.json").read_text("utf-8"))["options"]
+    options = json.loads((ROOT / "testcases/course/trl_values.json").read_text("utf-8"))["options"]
     assert set(TRL.values()) <= options.keys() and not set(TRL.values()) & {*OURS}
     page = (ROOT / "book/pages/from_trl.md").read_text("utf-8")
     rows = [line for line in page.splitlines() if line.startswith("|")]
