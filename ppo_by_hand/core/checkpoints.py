@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import numpy
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from .checks import DivergedError
 from .config import NO_CLIP, PPOConfig
@@ -80,7 +80,43 @@ def read_checkpoint(directory: str | Path, expected: Mapping[str, Any]) -> dict[
             f"expected num_updates to be at least the {state['updates_done']} that the run in {file} has done, got "
             f"{own['num_updates']}; raise it"
         )
+    state["generators"] = _of_this_machine(state["generators"], expected["generators"])
     return state
+
+
+def _of_this_machine(saved: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """The states of generators; where the run had no such device, the seed has made one that it has not drawn from."""
+
+    def fits(name: str) -> bool:
+        one, other = saved.get(name), own[name]
+        return one is not None and (not isinstance(other, Tensor) or one.shape == other.shape)
+
+    return {name: saved[name] if fits(name) else own[name] for name in own}
+
+
+def trained_weights(model: nn.Module) -> dict[str, Any]:
+    """What a checkpoint holds of a model: the weights that are trained, and buffers.
+
+    The others are those that the model was loaded with; of a LoRA policy they are nearly all, and quantized ones could
+    not be loaded again.
+    """
+    kept = {name for name, weight in model.named_parameters(remove_duplicate=False) if weight.requires_grad}
+    kept |= {name for name, _ in model.named_buffers(remove_duplicate=False)}
+    state: dict[str, Any] = model.state_dict()
+    for name in state.keys() - kept:
+        if not name.endswith("_extra_state"):
+            del state[name]
+    return state
+
+
+def may_lack_frozen_weights(model: nn.Module) -> None:
+    """Let `load_state_dict` of this model take what `trained_weights` gave; nothing else may lack."""
+    model.register_load_state_dict_post_hook(_pass_over_frozen)
+
+
+def _pass_over_frozen(model: nn.Module, keys: Any) -> None:
+    frozen = {name for name, weight in model.named_parameters(remove_duplicate=False) if not weight.requires_grad}
+    keys.missing_keys[:] = [name for name in keys.missing_keys if name not in frozen]
 
 
 def as_of_today(saved: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,11 +7,14 @@ import shutil
 import signal
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy
 import pytest
 import torch
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModel, AutoModelForCausalLM, BitsAndBytesConfig, LlamaConfig, LlamaForCausalLM
 
 from ppo_by_hand.core.checkpoints import CHECKPOINT_FILE
 from solutions.lesson07_actor_critic import PolicyAndValue, ValueModel, make_reference
@@ -335,3 +338,69 @@ def test_the_metrics_file_of_a_resumed_run_has_each_update_once(tmp_path):
     run = resumed(folder, log_dir=log)
     lines = [json.loads(line) for line in (log / "metrics.jsonl").read_text().splitlines()]
     assert lines == [{"update": number, **metrics} for number, metrics in enumerate(run.history, start=1)]
+
+
+def adapted(tmp_path: Path, quantized: dict | None = None, rank: int = 2) -> PPOTrainer:
+    """A run in which adapters are trained, and the critic's head; its base is loaded as a user loads it."""
+    sizes = {"hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2}
+    tokens = {"vocab_size": 12, "eos_token_id": 1, "pad_token_id": 0, "max_position_embeddings": 64}
+    if not (tmp_path / "base").is_dir():
+        torch.manual_seed(0)
+        LlamaForCausalLM(LlamaConfig(**sizes, **tokens)).save_pretrained(tmp_path / "base")
+    more = {} if quantized is None else {"quantization_config": BitsAndBytesConfig(**quantized)}
+    torch.manual_seed(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # peft asks transformers by an older name
+        policy = AutoModelForCausalLM.from_pretrained(tmp_path / "base", **more)
+        policy = get_peft_model(policy, LoraConfig(r=rank, target_modules=["q_proj", "down_proj"]))
+        critic = ValueModel(AutoModel.from_pretrained(tmp_path / "base", **more).requires_grad_(False))
+    options = {"num_updates": 4, "batch_size": 4, "max_new_tokens": 5, "num_minibatches": 2, "num_epochs": 2}
+    config = PPOConfig(stop_token_ids=(1,), pad_token_id=0, learning_rate=1e-2, **options)
+    return PPOTrainer(PolicyAndValue(policy, critic), moody_reward, None, config, Numbers())
+
+
+QUANTIZED = {
+    "4-bits": {"load_in_4bit": True, "bnb_4bit_compute_dtype": torch.float32},
+    "8-bits": {"load_in_8bit": True},
+}
+
+
+@pytest.mark.filterwarnings("ignore:bitsandbytes")  # of a kernel for one row, which needs no gradient
+@pytest.mark.parametrize("bits", [None, *QUANTIZED])
+def test_a_checkpoint_of_adapters_holds_what_is_trained_and_resumes(bits, tmp_path):
+    if bits is not None:
+        pytest.importorskip("bitsandbytes", reason="a quantized base needs bitsandbytes")
+    whole = adapted(tmp_path, QUANTIZED.get(bits))
+    seed_everything(3)
+    whole.train(PROMPTS, lambda run: run.updates_done == 2 and run.save_checkpoint(tmp_path))
+    saved = torch.load(tmp_path / CHECKPOINT_FILE, weights_only=True)["model"]
+    trained = {name for name, weight in whole.model.named_parameters() if weight.requires_grad}
+    assert trained == {name for name in saved if "lora" in name or "head" in name} == saved.keys()
+    again = adapted(tmp_path, QUANTIZED.get(bits))
+    again.load_checkpoint(tmp_path)
+    assert again.train(PROMPTS) == whole.history
+    with pytest.raises(ValueError, match="expected a checkpoint of the same models, got another shape"):
+        adapted(tmp_path, QUANTIZED.get(bits), rank=3).load_checkpoint(tmp_path)
+
+
+def test_a_frozen_weight_may_lack_and_a_trained_one_may_not(tmp_path):
+    run = adapted(tmp_path)
+    run.save_checkpoint(tmp_path)
+    run.policy.get_input_embeddings().requires_grad_(True)
+    with pytest.raises(
+        ValueError, match=r"(?s)expected a checkpoint of the same models, got another shape: .*embed_tokens"
+    ):
+        run.load_checkpoint(tmp_path)
+
+
+def test_a_checkpoint_of_a_machine_with_other_devices_goes_on(copied):
+    """The state of a GPU's generator has 16 bytes, a CPU's 5,056; and each GPU has a global generator of its own."""
+    file = copied / "update-000004" / CHECKPOINT_FILE
+    state = torch.load(file, weights_only=True)
+    state["generators"]["sampling"] = torch.zeros(16, dtype=torch.uint8)
+    state["generators"]["gpu 0"] = torch.zeros(16, dtype=torch.uint8)
+    del state["generators"]["torch"]
+    torch.save(state, file)
+    run = trainer()
+    run.load_checkpoint(file.parent)
+    assert run.updates_done == 4 and len(run.train(PROMPTS)) == UPDATES

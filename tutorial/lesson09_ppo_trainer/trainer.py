@@ -29,7 +29,15 @@ from accelerate import Accelerator
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from ppo_by_hand.core.checkpoints import CHECKPOINT_FILE, VERSION, Generator, global_generators, read_checkpoint
+from ppo_by_hand.core.checkpoints import (
+    CHECKPOINT_FILE,
+    VERSION,
+    Generator,
+    global_generators,
+    may_lack_frozen_weights,
+    read_checkpoint,
+    trained_weights,
+)
 from ppo_by_hand.core.collector import Blocks, Collector, WithCollector
 from ppo_by_hand.core.config import PPOConfig
 from ppo_by_hand.core.conversations import columns_for
@@ -137,6 +145,7 @@ class PPOTrainer(WithCollector):
         self._check_processes()
         device = self.accelerator.device
         disable_dropout(model)
+        may_lack_frozen_weights(model)
         self.ref_model = None if ref_model is None else freeze(ref_model.to(device))
         if isinstance(reward_model, nn.Module):
             freeze(reward_model.to(device))
@@ -273,8 +282,9 @@ class PPOTrainer(WithCollector):
     def save_checkpoint(self, directory: str | Path) -> None:
         """Write one file, with all that a resumed run needs; an interrupted write leaves the previous checkpoint whole.
 
-        Models, optimizer, KL coefficient, waiting prompts, number of updates, metrics so far, random states. The
-        learning rate follows from the number of updates.
+        The trained weights of the models, optimizer, KL coefficient, waiting prompts, number of updates, metrics so
+        far, random states. The learning rate follows from the number of updates, and frozen weights, of which a LoRA
+        policy has many, are those that the model was loaded with.
 
         Args:
             directory: created where missing.
@@ -353,7 +363,7 @@ class PPOTrainer(WithCollector):
         return {
             "version": VERSION,
             "config": asdict(self.config),
-            "model": self.accelerator.unwrap_model(self.model).state_dict(),
+            "model": trained_weights(self.accelerator.unwrap_model(self.model)),
             "optimizer": self.optimizer.state_dict(),
             "kl_coef": self.kl_controller.value,
             "prompts_waiting": self.prompt_queue.waiting,
