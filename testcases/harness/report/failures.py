@@ -159,7 +159,9 @@ def show_argument(value: Any, limit: int = MAX_SHOWN) -> str:
 
 
 def show_pair(expected: float, got: float) -> tuple[str, str]:
-    """Two numbers with as many digits as it takes to see that they differ."""
+    """Two numbers with as many digits as it takes to see that they differ, or two flags."""
+    if isinstance(expected, bool):
+        return str(expected), str(got)
     short = f"{expected:.6g}", f"{got:.6g}"
     return short if short[0] != short[1] else (repr(expected), repr(got))
 
