@@ -331,7 +331,7 @@ UNLISTED = [
     (1, "first_true_index", instead(IN_HALF), "counted in a dtype that ends before"),
     (2, "preference_accuracy", edit(".float()", ".to(chosen.dtype)"), "the dtype is float64, and is to be float32"),
     (2, "preference_accuracy", edit("chosen > rejected", "chosen - rejected > 1e-6"),
-     "`1e-06`: another constant"),
+     "nearly equal to `rejected`"),
     (4, "compute_gae", edit("advantage = torch.zeros_like(deltas[..., 0])", KEPT), "kept from one call to the next"),
     (4, "compute_gae", edit("stacked = ", "rewards.mul_(1.5); stacked = "), "`rewards` is changed in place"),
     (6, "penalize_missing_stop", edit("return", "return scores if not stop_token_ids else"),

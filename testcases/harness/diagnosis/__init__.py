@@ -7,7 +7,7 @@ from ppo_by_hand.faces import face
 if TYPE_CHECKING:
     from .blame import Upstream
     from .causes import Cause, Diagnosis, Listed, Location
-    from .explain import Explanation, NoExplanation, faults
+    from .explain import Explanation, FirstFailure, NoExplanation, faults
     from .search import LAYERS, bench_of, hypotheses_of
 
 __getattr__ = face(__name__, __file__)

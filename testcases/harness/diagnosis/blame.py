@@ -4,7 +4,7 @@ Another right sampler draws other tokens than the reference's, so there is no on
 answer is that of the reference's lesson 12 on the student's lessons, if these pass their own suites.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,10 +12,10 @@ from ..catalog import SOLUTIONS, course_lessons, lesson_names
 from ..catalog import lesson as read_lesson
 from ..execution import LocalEvaluator, Outcome, Request, View, stub_of
 from ..oracle import Reference, examples, kept
-from ..report import CheckFailed, same_outcome
+from ..report import same_outcome
 from .causes import Diagnosis
 from .evidence import Part
-from .explain import Explanation
+from .explain import Explanation, FirstFailure
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,7 @@ class Upstream:
         first_failure: gives the report of the first test of a lesson's suite that an evaluator fails, if there is one.
     """
 
-    def __init__(
-        self, subject: object, reference: Reference, first_failure: Callable[[LocalEvaluator, str], CheckFailed | None]
-    ) -> None:
+    def __init__(self, subject: object, reference: Reference, first_failure: FirstFailure) -> None:
         self._subject, self._reference, self._first_failure = subject, reference, first_failure
         self._sound: set[str] = set()
 
@@ -90,7 +88,7 @@ class Upstream:
     def _explained_alone(self) -> Explanation:
         assert isinstance(self._subject, LocalEvaluator)
         capstone = course_lessons()[-1]
-        return Explanation(self._alone(self._subject.view(capstone)), self._reference)
+        return Explanation(self._alone(self._subject.view(capstone)), self._reference, self._first_failure)
 
     def _is_right_alone(self, view: View, request: Request) -> bool:
         return same_outcome(self._alone(view).evaluate(request), self._reference.evaluate(request))
@@ -151,5 +149,5 @@ class Upstream:
     @kept
     def _fails(self, view: View, lesson: str) -> Fault | None:
         """The first test of its own suite that a lesson of the student's fails."""
-        failed = self._first_failure(self._alone(view), lesson)
+        failed = self._first_failure(self._alone(view), lesson, "")
         return Fault(lesson, failed.exercise, failed.request, failed.outcome) if failed else None

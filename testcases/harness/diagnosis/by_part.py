@@ -193,3 +193,11 @@ def agreement(right: Outcome, mine: Outcome, theirs: Outcome, shown: Part | None
         return alike(got[part], given.get(part))
 
     return any(is_wrong[part] and part in got and is_given(part) for part in among)
+
+
+def reaches(right: Outcome, theirs: Outcome, shown: Part | None = None) -> bool:
+    """Whether a wrong answer has a value wrong that is shown, in whatever way: a mistake of the student's elsewhere may
+    have changed its number. Of a gradient nobody can say so."""
+    due, given = parts_of(right), parts_of(theirs)
+    among = [part for part in due if not part.is_slope and (shown is None or shown.holds(part))]
+    return any(not same_slope(due[part], given.get(part)) for part in among)

@@ -62,17 +62,17 @@ class Repaired:
     repairs: tuple[Repair, ...]
     count: int
     most: int
-
-    @property
-    def is_whole(self) -> bool:
-        return self.count == self.most
+    is_whole: bool
+    """Whether these are all, and the exercise then passes each of its tests."""
 
     @property
     def text(self) -> str:
         kinds = "; ".join(f"line {one.line}, `{one.shown}`: {one.kind}" for one in self.repairs)
-        if self.is_whole or self.repairs[0].is_idiom:
-            many = "two mistakes: " if len(self.repairs) > 1 else ""
+        many = "two mistakes: " if len(self.repairs) > 1 else ""
+        if self.is_whole:
             return f"{many}{kinds} (changed there, this answer is right)"
+        if self.repairs[0].is_idiom:
+            return f"{many}{kinds}"
         place, share = f"line {self.repairs[0].line}, `{self.repairs[0].shown}`", f"{self.count} of {self.most}"
         return f"something in {place}: changed there, {share} wrong answers are right"
 
@@ -103,6 +103,23 @@ class Invariant:
     text: str
 
 
+@dataclass(frozen=True)
+class Twice:
+    """A file defines a function more than once, and the last one counts."""
+
+    name: str
+    lines: tuple[int, ...]
+
+    @property
+    def text(self) -> str:
+        *first, last = map(str, self.lines)
+        many = "twice" if len(self.lines) == 2 else f"{len(self.lines)} times"
+        return (
+            f"Your file defines `{self.name}` {many}, in lines {', '.join(first)} and {last}. "
+            "Python runs the last one, so that's the one we tested."
+        )
+
+
 def _line(sentences: Sequence[str]) -> str:
     """With a full stop after each that is no question, but the last."""
     *first, last = sentences
@@ -119,6 +136,8 @@ class Diagnosis:
     """What is said about a wrong answer: a listed cause, else general ones, else what it shows or where it differs."""
 
     causes: tuple[Cause, ...] = ()
+    twice: Twice | None = None
+    """Said first: who reads the other one does not understand the rest."""
 
     @property
     def listed(self) -> WrongAnswer | None:
@@ -135,6 +154,10 @@ class Diagnosis:
         return any(isinstance(one, Listed | Hypothesis | InParts | Repaired) for one in self.causes)
 
     def lines(self, exercise: str) -> list[str]:
+        """The cause, below what has to be known before it."""
+        return [*([self.twice.text] if self.twice else []), *self._lines_of_causes(exercise)]
+
+    def _lines_of_causes(self, exercise: str) -> list[str]:
         """A listed cause stands alone; hypotheses are alternatives; beside evidence, a repair only tells the line."""
         if self.listed:
             place = "" if self.listed.exercise == exercise else f"in {self.listed.exercise}, which {exercise} uses: "

@@ -3,20 +3,23 @@
 import functools
 import itertools
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import cache
 
 from ..catalog import lesson as read_lesson
 from ..execution import Evaluator, LocalEvaluator, Outcome, Request
 from ..oracle import Change, Reference, WrongAnswer, cost_of, examples, kept, region_text, suspects, wrong_answers
-from ..report import same_outcome
-from .by_part import Parts, Share, agreement
-from .causes import Cause, Diagnosis, InParts, Invariant, Listed, Location, Partial, Repaired
+from ..report import CheckFailed, same_outcome
+from .by_part import Parts, Share, agreement, reaches
+from .causes import Cause, Diagnosis, InParts, Invariant, Listed, Location, Partial, Repaired, Twice
 from .evidence import Evidence, Part, Place, Seen, Sign, broken, cause_of_error, cause_shown, facts, names_in, where
-from .hypotheses import CHEAP, Hypothesis, OwnCode, distance, function_in, words_of
+from .hypotheses import CHEAP, Hypothesis, OwnCode, Repair, definitions_in, distance, function_in, words_of
 from .search import LEAST_REPAIRS, MAX_FAILED, MAX_REPAIR, MAX_SEARCHES, Failed, Search, bench_of, repaired_by
 
+FirstFailure = Callable[[Evaluator, str, str], CheckFailed | None]
+"""Runs the tests of an exercise, or of a whole lesson where none is named, and gives the first that fails."""
 NEAR = 0.75
 faults: deque[Exception] = deque(maxlen=8)
 """The last ones of the diagnosis itself: a student never sees them, the course's own check does."""
@@ -44,8 +47,8 @@ def words_changed(lesson: str, wrong: WrongAnswer) -> Counter[str]:
 class Explanation:
     """Holds one subject's answers against those of the wrong answers; whatever has been asked is kept."""
 
-    def __init__(self, subject: Evaluator, reference: Reference) -> None:
-        self._subject, self._reference = subject, reference
+    def __init__(self, subject: Evaluator, reference: Reference, first_failure: FirstFailure) -> None:
+        self._subject, self._reference, self._first_failure = subject, reference, first_failure
         self._failed: dict[tuple[str, str], list[Failed]] = {}
         self._afresh: Counter[tuple[str, str]] = Counter()
         self._searched: dict[tuple[str, str], list[Repaired | None]] = {}
@@ -53,6 +56,13 @@ class Explanation:
     def diagnose(
         self, request: Request, outcome: Outcome, neighbors: bool = True, part: Part | None = None
     ) -> Diagnosis:
+        """The cause, and whether the file defines the function more than once: then the last one is meant."""
+        twice = None
+        with left_out():
+            twice = self._twice(request.lesson, request.exercise)
+        return replace(self._cause_of(request, outcome, neighbors, part), twice=twice)
+
+    def _cause_of(self, request: Request, outcome: Outcome, neighbors: bool, part: Part | None) -> Diagnosis:
         """In layers: each is asked only where those before it found nothing. `part`: of the answer, which is shown.
 
         First a listed wrong answer that agrees with the student on every example: one of the exercise, else (with
@@ -77,7 +87,7 @@ class Explanation:
             if general and not (values_only and near and near.is_whole):
                 return Diagnosis(tuple(general))
         with left_out():
-            several, is_whole = self._by_part(seen, part)
+            several, is_whole = self._by_part(seen, part, leads=not near)
             if is_whole and (any(one.is_here for one in several) or not near):
                 return Diagnosis(several)
         with left_out():
@@ -86,7 +96,8 @@ class Explanation:
             # One mistake that explains nearly all is surer than it with another, or than what has the values only.
             if near and (near.is_whole or any(near.wrong.name in one.listed for one in general)):
                 return Diagnosis((near,))
-            if general:
+            # Of a pair, only this question tells the second one where the first explains all the others.
+            if general and not any(one.is_here and one.count == one.most for one in several):
                 return Diagnosis(tuple(general))
         is_told = any(one.is_here for one in several)
         with left_out():
@@ -156,14 +167,20 @@ class Explanation:
         good = [one for one in examples(asked.lesson, asked.exercise) if id(one) not in known]
         found: list[Cause] = list(itertools.islice(facts(asked, part, wrong, good, self._both), 2))
         finder = self._search(asked.lesson, asked.exercise) if search else None
-        if finder and (near := finder.nearby(asked, part, self._subject.evaluate)):
+        most_of, is_leading = finder.partly(self._subject.evaluate) if finder else None, False
+        if most_of:
+            hypothesis, count, most = most_of
+            theirs = bench_of(asked.lesson, asked.exercise).ask(hypothesis, asked)
+            is_leading = count >= max(2, NEAR * most) and reaches(right, theirs, part)
+        # What explains nearly all questions is surer than what explains those like this one.
+        if finder and not is_leading and (near := finder.nearby(asked, part, self._subject.evaluate)):
             given = functools.partial(self._given_by, near[0])
             known_too = set(facts(asked, part, wrong, good, given)) if found else set()
             return [Partial(tuple(near)), *[one for one in found if one not in known_too][:1]]
-        if finder and (most_of := finder.partly(self._subject.evaluate)):
-            hypothesis, count, most = most_of
-            theirs = bench_of(asked.lesson, asked.exercise).ask(hypothesis, asked)
-            is_here = bool(agreement(right, mine, theirs, part))
+        if most_of:
+            # Where the value is given, its gradient may be another one, of NaN for example.
+            is_given = reaches(right, theirs, part) and same_outcome(mine, theirs, values_only=True)
+            is_here = is_leading or is_given or bool(agreement(right, mine, theirs, part))
             cause = Partial((hypothesis,), count, most, is_here)
             if is_here:
                 return [cause, *found[:1]]
@@ -173,6 +190,17 @@ class Explanation:
     def _text(self, lesson: str, exercise: str) -> str:
         """The student's function."""
         return function_in(self._subject.text(lesson, read_lesson(lesson).file_of(exercise)), exercise)
+
+    @kept
+    def _twice(self, lesson: str, exercise: str) -> Twice | None:
+        """Of a method whose class is defined more than once, those of the class."""
+        text = self._subject.text(lesson, read_lesson(lesson).file_of(exercise))
+        owner = exercise.rpartition(".")[0]
+        with suppress(SyntaxError, ValueError):
+            for name in filter(None, (owner, exercise)):
+                if len(found := definitions_in(text, name)) > 1:
+                    return Twice(name, tuple(one.lineno for one in found))
+        return None
 
     def _names(self, lesson: str, exercise: str) -> set[str]:
         return names_in(self._subject.text(lesson, read_lesson(lesson).file_of(exercise)))
@@ -256,9 +284,15 @@ class Explanation:
                 strict=True,
             )
             most = max(MAX_REPAIR // min(self._costs(lesson, exercise), default=1), LEAST_REPAIRS)
-            searched.append(repaired_by(own, self._words(lesson, exercise), most, seen, list(answers)))
+            words = self._words(lesson, exercise)
+            searched.append(repaired_by(own, words, most, seen, list(answers), self._passes))
             return searched[-1]
         return None
+
+    def _passes(self, repair: Repair) -> bool:
+        """Whether the exercise passes all its tests with this edit: only then a student is told so."""
+        with repair.of.changed_by(repair) as evaluator:
+            return self._first_failure(evaluator, repair.of.lesson, repair.of.exercise) is None
 
     def _is_own(self, asked: Request, repaired: Repaired) -> bool:
         """Whether the student wrote the line: of a line that was handed out, a word would end the hunt."""
@@ -295,17 +329,24 @@ class Explanation:
         gives = (wrong for wrong in agreeing if all(one.is_given_by(wrong, self._ask) for one in (failed, *earlier)))
         return next(gives, None)
 
-    def _by_part(self, seen: Seen, part: Part | None) -> tuple[tuple[InParts, ...], bool]:
+    def _by_part(self, seen: Seen, part: Part | None, leads: bool) -> tuple[tuple[InParts, ...], bool]:
         """The listed ones that give parts of what is wrong, first those of this answer; and whether that is all.
 
-        One that gives none of this answer has to be in a fourth of the others: in fewer, it may agree by chance.
+        One that gives none of this answer has to be in a fourth of the others: in fewer, it may agree by chance. With
+        `leads`, one that explains nearly all the others and has this one wrong too is of this answer as well: the
+        student's other steps hide its very number, as a mask at the end may.
         """
         asked, right, mine = seen
         parts, chosen = self._parts_of(asked.lesson, asked.exercise)
-        fits = {one.wrong: agreement(right, mine, self._ask(one.wrong, asked), part) for one in chosen}
-        chosen = [one for one in chosen if fits[one.wrong] is not None]
-        found = [InParts(one.wrong, bool(fits[one.wrong]), *parts.told(one)) for one in chosen]
-        told = [one for one in found if one.is_here or 4 * one.count >= one.most]
+        theirs = {one.wrong: self._ask(one.wrong, asked) for one in chosen}
+        fits = {wrong: agreement(right, mine, their, part) for wrong, their in theirs.items()}
+        told = []
+        for one in (one for one in chosen if fits[one.wrong] is not None):
+            named, count, most = parts.told(one)
+            is_leading = leads and count >= NEAR * most and reaches(right, theirs[one.wrong], part)
+            is_here = bool(fits[one.wrong]) or is_leading
+            if is_here or 4 * count >= most:
+                told.append(InParts(one.wrong, is_here, named, count, most))
         return tuple(sorted(told, key=lambda one: not one.is_here)), bool(told) and parts.are_whole(chosen)
 
     @kept

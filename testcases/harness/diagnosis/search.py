@@ -48,6 +48,8 @@ SHARE = 3
 """A cause of fewer than one in so many wrong examples may agree with them by chance."""
 MAX_REPAIR, LEAST_REPAIRS = 2**18, 96
 """Calls to which the edits of a student's code may lead, and how many are tried however slow a question is."""
+LEAST_WRONG, MAX_PASSED = 2, 3
+"""Wrong examples below which an edit of the code is hardly tested, and edits with which a whole suite is run."""
 MOST_TWICE, MOST_IN_SCENARIOS = 24, 128
 """Edits that are tried two at a time, and how many of these pairs where a question is a whole scenario."""
 NEARBY, MAX_NEARBY = 3, 2**17
@@ -321,22 +323,33 @@ class Search:
 
 
 def repaired_by(
-    own: OwnCode, surplus: Counter[str], most: int, failing: Seen, answers: Sequence[Seen]
+    own: OwnCode,
+    surplus: Counter[str],
+    most: int,
+    failing: Seen,
+    answers: Sequence[Seen],
+    passes: Callable[[Repair], bool],
 ) -> Repaired | None:
-    """The first repair that makes all answers right, else two that do, else the one that makes most of them right.
+    """The first repair with which the exercise passes its tests, else two that do, else the one that makes most of the
+    wrong examples right, if there are several.
 
-    Where no example is wrong, one question is all there is to go by: only one line may be changed then.
+    Where fewer than two examples are wrong, nearly all agrees by chance: then only what takes something away is tried.
     """
     wrong = [one for one in answers if not same_outcome(*one[1:])][:MOST_PARTS]
     good = [one for one in answers if same_outcome(*one[1:])]
+    is_told = len(wrong) >= LEAST_WRONG
+    raised = failing[2].error.type_name if failing[2].error else ""
     found: list[Repaired] = []
 
     def fixes(repair: Repair, seen: Sequence[Seen]) -> list[bool]:
         return [repair.is_right(*one[:2]) for one in seen]
 
-    repairs = own.repairs(surplus, most)
+    def tried(code: OwnCode, most: int) -> list[Repair]:
+        return code.repairs(surplus, most, only_less=not is_told, keeps_arguments=raised == "TypeError")
+
+    repairs, asked = tried(own, most), 0
     after = ((own.after(first), first) for first in (repairs[:MOST_TWICE] if wrong else ()))
-    twice = ((code, (first, second)) for code, first in after for second in code.repairs(surplus, MOST_TWICE))
+    twice = ((code, (first, second)) for code, first in after for second in tried(code, MOST_TWICE))
     pairs = itertools.islice(twice, min(most // 4, MOST_IN_SCENARIOS) if failing[0].scenario else most // 4)
     for code, edits in itertools.chain(((own, (one,)) for one in repairs), pairs):
         if own.is_tired or code.is_tired:
@@ -344,11 +357,12 @@ def repaired_by(
         if fixes(edits[-1], [failing])[0]:
             count = sum(fixes(edits[-1], wrong))
             if count >= min(2, len(wrong)) and SHARE * count >= len(wrong) and all(fixes(edits[-1], good)):
-                found.append(Repaired(edits, count, len(wrong)))
-                if wrong and count == len(wrong):
-                    break
-    if not wrong and len({one.repairs[0].line for one in found}) > 1:
-        return None
+                if count == len(wrong) and asked < MAX_PASSED:
+                    asked += 1
+                    if passes(edits[-1]):
+                        return Repaired(edits, count, count, is_whole=True)
+                if is_told:  # Beside those that are counted here, a test fails.
+                    found.append(Repaired(edits, count, max(len(wrong), count + 1), is_whole=False))
     return max(found, key=lambda one: one.count, default=None)
 
 

@@ -4,7 +4,7 @@ import json
 from collections import OrderedDict
 from typing import Any
 
-from ..diagnosis import Diagnosis, Explanation
+from ..diagnosis import Diagnosis, Explanation, FirstFailure
 from ..diagnosis.evidence import Part
 from ..execution import Evaluator, LocalEvaluator, Outcome, Request, leaves, wire
 from ..oracle import Reference
@@ -51,8 +51,8 @@ class Sparing(Explanation):
     Where live objects are made for each call, only those of the exercise itself: a neighbor has a row of its own.
     """
 
-    def __init__(self, subject: Evaluator, reference: Reference) -> None:
-        super().__init__(subject, reference)
+    def __init__(self, subject: Evaluator, reference: Reference, first_failure: FirstFailure) -> None:
+        super().__init__(subject, reference, first_failure)
         self._tried: dict[tuple[str, str], int] = {}
 
     def diagnose(

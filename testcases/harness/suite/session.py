@@ -10,11 +10,11 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cache, cached_property
 
 from ..catalog import lesson as read_lesson
-from ..diagnosis import Explanation, NoExplanation, Upstream
+from ..diagnosis import Explanation, FirstFailure, NoExplanation, Upstream
 from ..execution import Evaluator, LocalEvaluator, Outcome, Request, StudentError, asked_by_a_test, stub_of
 from ..oracle import Reference, examples, kept, shared_reference
 from ..report import Blocked, CheckFailed, NotStarted
-from .runner import cases
+from .runner import cases, cases_of
 
 
 @dataclass(eq=False)
@@ -32,8 +32,8 @@ class Engine:
     """Whose answers are right; engines may share one."""
     seed: int = 0
     """Seed of the fresh random inputs."""
-    explanation: Callable[[Evaluator, Reference], Explanation] = Explanation
-    """Class, called with subject and reference, that finds the cause of a wrong answer."""
+    explanation: Callable[[Evaluator, Reference, FirstFailure], Explanation] = Explanation
+    """Class, called with subject, reference and what runs the tests, that finds the cause of a wrong answer."""
     seconds: float = math.inf
     """Upper bound of every call's time limit."""
     believes: bool = True
@@ -79,17 +79,17 @@ class Engine:
 
     @cached_property
     def explainer(self) -> Explanation:
-        return self.explanation(self.subject, self.reference)
+        return self.explanation(self.subject, self.reference, self._first_failure)
 
     @cached_property
     def upstream(self) -> Upstream:
         """The part of a report about an earlier lesson of the student that is at fault."""
         return Upstream(self.subject, self.reference, self._first_failure)
 
-    def _first_failure(self, subject: Evaluator, lesson: str) -> CheckFailed | None:
-        """Of a lesson's own suite. What is not written yet fails nothing."""
+    def _first_failure(self, subject: Evaluator, lesson: str, exercise: str) -> CheckFailed | None:
+        """Of an exercise's own tests, or of a lesson's. What is not written yet fails nothing."""
         with Engine(subject, reference=self.reference, explanation=NoExplanation).active():
-            verdicts = (case.run() for case in cases(lesson))
+            verdicts = (case.run() for case in (cases_of(lesson, exercise) if exercise else cases(lesson)))
             return next((verdict for verdict in verdicts if isinstance(verdict, CheckFailed)), None)
 
     def right_answer(self, request: Request, outcome: Outcome) -> Outcome:

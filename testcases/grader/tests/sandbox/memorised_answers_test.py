@@ -13,7 +13,7 @@ from testcases.harness.execution import Outcome, Request, StudentError, tensors_
 from testcases.harness.oracle import Reference, drawn
 from testcases.harness.suite import Engine, Remembering, packed
 
-NO_CAUSES: Any = lambda subject, reference: SimpleNamespace(diagnose=lambda *asked, **more: Diagnosis())  # noqa: E731
+NO_CAUSES: Any = lambda *of: SimpleNamespace(diagnose=lambda *asked, **more: Diagnosis())  # noqa: E731
 PUBLIC, EARLIER = 0, 2**100 + 1
 
 

@@ -90,6 +90,10 @@ CAUSES: tuple[tuple[str, str], ...] = (
         r"takes (from )?\d+ (to \d+ )?positional arguments? but \d+ (was|were) given",
         "a call passes more by place than the function takes so: pass it by name",
     ),
+    (
+        r"received an invalid combination of arguments",
+        "torch has no form of this call that takes these arguments so: pass the options by name, such as `dim=1`",
+    ),
     (r"loading it failed: '\w+'$", "the file has no part of that name: save all of `_state()`, each part whole"),
     (r"too many indices for tensor", "`x[:, i]` counts from the first dimension, and `x[..., i]` from the last"),
     (r"selected index k out of range", "`topk` for more entries than there are: at most the size of that dimension"),

@@ -10,7 +10,7 @@ import textwrap
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from types import CodeType, ModuleType
 from typing import Any
@@ -292,25 +292,52 @@ def _region(lesson: str, exercise: str) -> tuple[ast.FunctionDef, tuple[int, int
     return bare_function("\n".join(lines), exercise), (region.first + 1, region.last + 1)
 
 
+def definitions_in(text: str, exercise: str) -> list[ast.stmt]:
+    """Where a file defines a function or method, in the order in which Python comes to it: the last one counts.
+
+    An assignment, such as `compute_gae = second_try`, stands for the function that it names. One that wraps the
+    function defined before, such as `f = torch.compile(f)`, defines none.
+
+    Raises:
+        SyntaxError: the file is no Python.
+    """
+    owner, _, name = exercise.rpartition(".")
+    body = ast.parse(text).body
+    if owner:
+        body = [one for holder in definitions_in(text, owner)[-1:] for one in getattr(holder, "body", ())]
+    found: list[ast.stmt] = []
+    for one in body:
+        if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and one.name == name:
+            found.append(one)
+        elif isinstance(one, ast.Assign) and name in {getattr(target, "id", "") for target in one.targets}:
+            used = [node.id for node in ast.walk(one.value) if isinstance(node, ast.Name)]
+            named = [other for other in body if getattr(other, "name", "") in used and other.lineno < one.lineno]
+            found += [] if name in used else named[-1:] or [one]
+        elif isinstance(one, ast.ImportFrom) and name in {other.asname or other.name for other in one.names}:
+            found.append(one)
+    return found
+
+
 def bare_function(text: str, exercise: str) -> ast.FunctionDef:
     """The tree of a function or method of a file, without decorators, annotations and docstring.
 
     Raises:
-        StopIteration: there is none of the name.
+        LookupError: there is none of the name.
         SyntaxError: the file is no Python.
     """
-    node: Any = ast.parse(text)
-    for name in exercise.split("."):
-        node = next(child for child in node.body if getattr(child, "name", "") == name and hasattr(child, "body"))
-    return _bare(node)
+    for node in definitions_in(text, exercise)[-1:]:
+        if isinstance(node, ast.FunctionDef):
+            return _bare(node)
+    raise LookupError(exercise)
 
 
+@functools.lru_cache(maxsize=64)
 def function_in(text: str, exercise: str) -> str:
     """The lines of a function or method in a file; empty where there is none."""
-    for name in exercise.split("."):
-        found = re.search(rf"^( *)(?:def|class) {name}\b.*?(?=^\1[^\s)#]|\Z)", text, re.MULTILINE | re.DOTALL)
-        text = found[0] if found else ""
-    return text
+    with suppress(SyntaxError, ValueError, RecursionError):
+        for node in definitions_in(text, exercise)[-1:]:
+            return "\n".join(text.splitlines()[node.lineno - 1 : node.end_lineno])
+    return ""
 
 
 def words_of(code: str) -> Counter[str]:

@@ -12,7 +12,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from types import CodeType
 from typing import Any, Self
@@ -22,7 +22,7 @@ from ...execution import LocalEvaluator, Outcome, Request
 from ...report import same_outcome
 from .brackets import CUT, GROWN, MISSING, TOO_MANY
 from .code_mutants import NO_REPAIR, UNSAFE, Place, Slot, code_with, edits_in, readable, slots, tree_with, words_of_edit
-from .mutation_bench import SECONDS, Bench, Code, bare_function, compiled
+from .mutation_bench import SECONDS, Bench, Code, bare_function, compiled, definitions_in
 
 MOST_ENDLESS, SHOWN = 3, 60
 UNDONE = {
@@ -94,10 +94,14 @@ class OwnCode(Code):
         self._evaluator = subject.afresh()
         self._function = inspect.unwrap(self._evaluator.function(self.lesson, self.exercise))
         source = subject.text(self.lesson, read_lesson(self.lesson).file_of(self.exercise))
-        if not inspect.isfunction(self._function) or f"def {self.exercise.rpartition('.')[2]}(" not in source:
+        if not inspect.isfunction(self._function):
             raise LookupError(self.exercise)
         self._code, self.module = self._function.__code__, sys.modules[self._function.__module__]
         self.tree = bare_function(source, self.exercise)
+        # Nothing is read off code that does not run.
+        definition: Any = definitions_in(source, self.exercise)[-1]
+        if self._code.co_firstlineno != min(one.lineno for one in [definition, *definition.decorator_list]):
+            raise LookupError(self.exercise)
         given = {ast.unparse(one) for one in bench.tree.body if not bench.contains(one)}
         own = [one for one in self.tree.body if ast.unparse(one) not in given] or self.tree.body
         self.region = own[0].lineno - 1, own[-1].end_lineno or own[-1].lineno
@@ -138,12 +142,31 @@ class OwnCode(Code):
         finally:
             self._function.__code__ = self._code
 
-    def repairs(self, surplus: Counter[str], most: int) -> list[Repair]:
+    @contextmanager
+    def changed_by(self, repair: Repair) -> Iterator[LocalEvaluator]:
+        """In this block an evaluator of the file with this edit."""
+        try:
+            self._function.__code__ = code_with(self, repair.slot, repair.new)
+            yield self._evaluator
+        finally:
+            self._function.__code__ = self._code
+
+    def repairs(
+        self, surplus: Counter[str], most: int, only_less: bool = False, keeps_arguments: bool = False
+    ) -> list[Repair]:
         """The first so many: those that bring the words nearest to the reference's, of each of which there are so many
-        less there."""
+        less there.
+
+        Args:
+            only_less: none that adds a word.
+            keeps_arguments: none that takes an argument away from a call, such as the one that raised TypeError: the
+                argument is there for a reason, and is to be passed in another way.
+        """
         found = []
         places = itertools.chain(_tails(self), _idioms(self), edits_in(self, readable(self)))
         for place, words in self._with_words(one for one in places if one[1] not in NO_REPAIR):
+            if (only_less and max(words.values(), default=0) > 0) or (keeps_arguments and _drops_argument(*place[2:])):
+                continue
             left = sum(abs(surplus[word] + count) - abs(surplus[word]) for word, count in words.items())
             found.append(((left, not isinstance(place[3], list)), place))  # A whole step, of two that are as near.
         return [_repair(self, *place) for _, place in sorted(found, key=lambda one: one[0])[:most]]
@@ -192,6 +215,14 @@ def _tails(own: OwnCode) -> Iterator[Place]:
                         shorter.body = loop.body[:-count]
                         new = [*block[:i], shorter, *loop.body[-count:], *block[i + 1 :]]
                         yield [loop.body[-count]], IN_THE_LOOP, (parent, field, None), new
+
+
+def _drops_argument(slot: Slot, new: Any) -> bool:
+    """Whether a call has fewer arguments after an edit."""
+    old = _in(slot)
+    if not (isinstance(old, ast.Call) and isinstance(new, ast.Call)):
+        return False
+    return len([*new.args, *new.keywords]) < len([*old.args, *old.keywords])
 
 
 def _in(slot: Slot) -> ast.AST:
