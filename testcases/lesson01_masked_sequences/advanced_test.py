@@ -270,6 +270,27 @@ def test_response_log_probs_shows_a_nan_of_a_scored_position():
         answer.equals([[half, math.nan, half]], equal_nan=True)
 
 
+@pytest.mark.parametrize("token", [0, 1])
+def test_gather_log_probs_shows_a_nan_of_its_position(token):
+    half = -math.log(2)
+    answer = call(gather_log_probs, [[[0.0, 0.0], [0.0, math.nan], [0.0, 0.0]]], [[0, token, 1]])
+    if answer.outcome.error is None:  # Categorical refuses NaN, and that is as good
+        answer.equals([[half, math.nan, half]], equal_nan=True)
+
+
+def test_token_entropy_of_each_position_of_a_long_row():
+    # Two tokens, of which every second position forbids one: nothing is left to choose there.
+    logits = torch.zeros(1, 130, 2, dtype=torch.float64)
+    logits[0, ::2, 1] = -math.inf
+    call(token_entropy, logits).equals([[0.0, math.log(2)] * 65])
+
+
+def test_token_entropy_shows_a_nan_of_its_position():
+    answer = call(token_entropy, [[[0.0, 0.0], [0.0, math.nan], [0.0, 0.0]]])
+    if answer.outcome.error is None:
+        answer.equals([[math.log(2), math.nan, math.log(2)]], equal_nan=True)
+
+
 def test_masked_whiten_shows_a_nan_of_a_real_token():
     answer = call(masked_whiten, [[1.0, math.nan, 9.0]], [[True, True, False]])
     answer.satisfies(lambda white: bool(white[0, :2].isnan().all()), "NaN on both real tokens: one of them is NaN")

@@ -290,7 +290,7 @@ class RightTokenEntropy(Right, of="token_entropy"):
         scaled = _at_least_float32(logits) / temperature
         rows = []
         for position in scaled.flatten(0, 1):
-            allowed = position[position > -torch.inf].log_softmax(dim=0)
+            allowed = position[position != -torch.inf].log_softmax(dim=0)
             rows.append(-(allowed.exp() * allowed).sum())
         return torch.stack(rows).view(logits.shape[:2])
     """)

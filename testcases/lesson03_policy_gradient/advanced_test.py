@@ -125,6 +125,21 @@ def test_rewards_to_go_shows_a_nan_of_a_real_token():
     answer.satisfies(lambda to_go: bool(to_go[0, :2].isnan().all()), "NaN at the broken token and at the one before")
 
 
+def test_rewards_to_go_counts_every_token_of_a_long_response():
+    # A reward of 1 for each of 130 tokens: as many as are left.
+    answer = call(rewards_to_go, [[1.0] * 130], [[True] * 130], 1.0)
+    answer.equals([[float(130 - t) for t in range(130)]])
+
+
+def test_leave_one_out_baseline_shows_a_nan_of_another_response():
+    # Whether the broken score's own baseline is NaN depends on whether it is added and taken off again.
+    answer = call(leave_one_out_baseline, [[1.0, math.nan, 4.0], [1.0, 2.0, 3.0]])
+    answer.satisfies(
+        lambda got: bool(got[0, ::2].isnan().all()) and got[1].tolist() == [2.5, 2.0, 1.5],
+        "NaN for both others of the broken score's group, and [2.5, 2, 1.5] for the other group",
+    )
+
+
 @pytest.mark.parametrize("broken", ["log_probs", "weights"])
 def test_reinforce_loss_shows_a_nan_of_a_real_token(broken):
     terms = {"log_probs": [[-1.0, -2.0]], "weights": [[1.0, 3.0]], "mask": [[True, True]]}

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from testcases.doubles.drawing import normal
 from testcases.harness import call, named_cases, reference, worth
-from tutorial.lesson04_gae import compute_gae, compute_response_gae, n_step_advantages, td_errors
+from tutorial.lesson04_gae import compute_gae, compute_response_gae, gae_ends, n_step_advantages, td_errors
 
 GRADIENTS = ("rewards", "values")
 BOTH = pytest.mark.parametrize("part", ["advantages", "returns"])
@@ -150,6 +150,12 @@ def test_td_errors_shows_a_nan_of_a_real_step():
     answer.equals([1.0, math.nan, -5.0], equal_nan=True)
 
 
+def test_gae_ends_shows_a_nan_of_a_real_step():
+    answer = call(gae_ends, [1.0, math.nan, 3.0], [2.0, 4.0, 8.0, 0.0], NO_DONES, 0.5)
+    answer.part("lam_0").equals([1.0, math.nan, -5.0], equal_nan=True)
+    answer.part("lam_1").satisfies(*NAN_UP_TO_STEP_1)
+
+
 def test_n_step_advantages_shows_a_nan_of_a_real_step():
     answer = call(n_step_advantages, [1.0, math.nan, 3.0], [2.0, 4.0, 8.0, 0.0], NO_DONES, 2, 0.5)
     answer.satisfies(*NAN_UP_TO_STEP_1)
@@ -166,3 +172,22 @@ def test_compute_response_gae_shows_a_nan_of_a_real_token():
     answer = call(compute_response_gae, [[1.0, math.nan, 3.0, 9.0]], [[2.0, 4.0, 8.0, 9.0]], mask, 0.5, 0.5)
     answer.part("advantages").satisfies(*NAN_UP_TO_STEP_1)
     answer.part("returns").satisfies(*NAN_UP_TO_STEP_1)
+
+
+# A reward of 1 at each of 130 steps, nothing discounted, and a critic that expects nothing: the rewards that are left.
+LEFT = [float(130 - t) for t in range(130)]
+
+
+def test_gae_ends_counts_every_step_of_a_long_episode():
+    call(gae_ends, [1.0] * 130, [0.0] * 131, [False] * 130, 1.0).equals(lam_0=[1.0] * 130, lam_1=LEFT)
+
+
+def test_compute_gae_counts_every_step_of_a_long_episode():
+    call(compute_gae, [1.0] * 130, [0.0] * 131, [False] * 130, 1.0, 1.0).equals(advantages=LEFT, returns=LEFT)
+
+
+def test_compute_response_gae_counts_every_token_of_a_long_response():
+    # The first token is a tool's: 131 columns, 130 of them real.
+    mask = [[False, *[True] * 130]]
+    answer = call(compute_response_gae, [[9.0, *[1.0] * 130]], [[0.0] * 131], mask, 1.0, 1.0)
+    answer.equals(advantages=[[0.0, *LEFT]], returns=[[0.0, *LEFT]])

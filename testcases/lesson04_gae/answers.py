@@ -57,6 +57,9 @@ def examples(seed: int) -> list[Request]:
     found.append(request(through, rewards, values, mask, gamma, lam))
     # What comes is what was expected: the advantage is 0.
     found.append(request(compute_response_gae, values[:, -1:], values[:, -1:], mask[:, -1:], 0.5, 0.5))
+    # More steps than in any table, in one episode.
+    rewards, values, dones = _episodes(draw, (2, 12))
+    found.append(request(n_step_advantages, rewards, values, torch.zeros_like(dones), 10, 0.9, grad_of=GRADIENTS))
     return found
 
 
@@ -263,6 +266,8 @@ class NStepAdvantages(Wrong, of="n_step_advantages"):
     """n is ignored: the sum of rewards always goes to the end"""
     always_one_step = first("n = 1")
     """n is ignored: this is the TD error, one step"""
+    six_steps_at_most = first("n = min(n, 6)")
+    """more than six steps are never collected: n may be any number"""
     sum_crosses_the_done = edit(".masked_fill(dones.bool(), 0.0)", "")
     """rewards behind a done are collected: the sum must stop where the episode ends"""
     rolled_round = edit(

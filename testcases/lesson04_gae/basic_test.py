@@ -132,6 +132,13 @@ def test_n_step_advantages_by_hand(n, dones, advantages):
     call(n_step_advantages, [1.0, 2.0, 4.0], [1.0, 2.0, 3.0, 8.0], dones, n, 0.5).equals(advantages)
 
 
+# A reward of 1 at each step, gamma 1, and a critic that expects nothing: the rewards that are left, n of them at most.
+@named_cases("steps, n", {"10-of-12": (12, 10), "100-of-130": (130, 100), "all-of-130": (130, 1000)})
+def test_n_step_advantages_counts_n_steps_in_a_long_episode(steps, n):
+    answer = call(n_step_advantages, [1.0] * steps, [0.0] * (steps + 1), [False] * steps, n, 1.0)
+    answer.equals([float(min(n, steps - t)) for t in range(steps)])
+
+
 def test_n_step_advantages_gradient():
     # A_2 = [r0 + r1/2 + v2/4 - v0, r1 + r2/2 + v3/4 - v1, r2 + v3/2 - v2]
     answer = call(n_step_advantages, [1.0, 2.0, 4.0], [1.0, 2.0, 3.0, 8.0], [0.0, 0.0, 0.0], 2, 0.5, grad_of=BOTH)

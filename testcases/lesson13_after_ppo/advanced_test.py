@@ -273,3 +273,47 @@ def test_best_of_n_kl_is_that_of_all_draws(n):
         best[max(drawn)] += math.prod(probabilities[one] for one in drawn)
     expected = sum(q * math.log(q / p) for q, p in zip(best, probabilities, strict=True))
     call(best_of_n_kl, torch.tensor(probabilities, dtype=torch.float64), n).equals(expected)
+
+
+# Two real tokens and one of padding, on policy: every ratio is 1.
+ON_POLICY = {"log_probs": [[-1.0, -1.0, -1.0]], "old_log_probs": [[-1.0, -1.0, -1.0]], "mask": [[True, True, False]]}
+BROKEN = [[-1.0, math.nan, -1.0]]
+
+
+@pytest.mark.parametrize("broken", ["log_probs", "old_log_probs"])
+def test_clipped_token_losses_show_a_nan_of_a_real_token(broken):
+    answer = call(clipped_token_losses, **{**ON_POLICY, "advantages": [2.0], broken: BROKEN})
+    answer.equals([[-2.0, math.nan, 0.0]], equal_nan=True)
+
+
+def test_clipped_token_losses_show_a_nan_of_an_advantage():
+    answer = call(clipped_token_losses, **ON_POLICY, advantages=[math.nan])
+    answer.equals([[math.nan, math.nan, 0.0]], equal_nan=True)
+
+
+@pytest.mark.parametrize("denominator", ["tokens", "responses", "constant"])
+def test_reduce_losses_show_a_nan_of_a_real_token(denominator):
+    constant = 3.0 if denominator == "constant" else None
+    answer = call(reduce_losses, [[1.0, math.nan, 5.0]], [[True, True, False]], denominator, constant=constant)
+    answer.equals(math.nan, equal_nan=True)
+
+
+@pytest.mark.parametrize("per_token", [True, False])
+@pytest.mark.parametrize("broken", ["log_probs", "old_log_probs"])
+def test_sequence_ratio_shows_a_nan_of_a_real_token(broken, per_token):
+    both = {name: [row[0], row[0]] for name, row in ON_POLICY.items()}
+    answer = call(sequence_ratio, **{**both, broken: [*BROKEN, [-1.0, -1.0, -1.0]]}, per_token=per_token)
+    answer.equals([math.nan, 1.0], equal_nan=True)
+
+
+@pytest.mark.parametrize("broken", ["log_probs", "old_log_probs", "ref_log_probs"])
+def test_kl_token_losses_show_a_nan_of_a_real_token(broken):
+    answer = call(kl_token_losses, **{**ON_POLICY, "ref_log_probs": [[-1.0, -1.0, -1.0]], broken: BROKEN})
+    answer.equals([[0.0, math.nan, 0.0]], equal_nan=True)
+
+
+@pytest.mark.parametrize("broken", ["log_probs", "sampler_log_probs"])
+def test_truncated_importance_weights_show_a_nan_of_a_real_token(broken):
+    rows = {"log_probs": [[-1.0] * 3], "sampler_log_probs": [[-1.0] * 3], "mask": [[True, True, False]]}
+    answer = call(truncated_importance_weights, **{**rows, broken: BROKEN})
+    answer.equals([[1.0, math.nan, 0.0]], equal_nan=True)
