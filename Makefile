@@ -83,19 +83,20 @@ demo: $(READY) ## SFT, reward model and PPO on this machine [PRESET=tiny SEED=0 
 # Three processes for two cores: some tests wait, for a browser or for the end of somebody's time.
 # They and all that they start compile the course once, also where the environment asks for no bytecode.
 PYTEST = PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(TESTS) --subject=solutions \
-  -p testcases.course.depth -n 3 --dist loadgroup --no-loadscope-reorder
+  -rs -n 3 --dist loadgroup --no-loadscope-reorder
 QUICK = not slow or smoke
+# Style, spelling, imports that run one way, and stubs that agree with the solutions.
+QUICK_CHECKS = $(BIN)/ruff check --quiet . && $(BIN)/codespell && \
+  { rooms=$$($(BIN)/lint-imports --no-logo) || { echo "$$rooms"; false; }; } && $(BIN)/python -m testcases.course.stubs --check
 
 test: $(READY) $(LAB_READY) ## Does this clone work? Each system once (students: run pytest instead)
 	@echo "make test: the suites, the quick wrong answers and each system once; about 4 minutes on two idle cores"
-	@$(BIN)/ruff check --quiet .
-	@$(BIN)/python -m testcases.course.stubs --check
+	@$(QUICK_CHECKS)
 	@$(PYTEST) -m '$(QUICK)'
 
 test-all: $(READY) $(LAB_READY) ## Everything: what must pass before a change lands
 	@echo "make test-all: every check of the course; about 14 minutes on two idle cores"
-	@$(BIN)/ruff check --quiet .
-	@$(BIN)/python -m testcases.course.stubs --check
+	@$(QUICK_CHECKS)
 	@$(PYTEST) $(if $(MARKS),-m '$(MARKS)')
 
 progress: $(READY) ## How far you are, lesson by lesson
@@ -186,8 +187,10 @@ bench: $(READY) $(BENCH_READY) ## How fast the trainer is, against TRL 1.12.0 an
 gpu: $(READY) $(BENCH_READY) ## What one GPU does: the demo of preset gpt2, and TRL 1.12.0 at real sizes; again: goes on
 	@$(BIN)/python -m testcases.benchmarks.gpu
 
-lint: $(READY) ## Style (ruff) and types (mypy)
-	@echo "make lint: ruff, then mypy; half a minute the first time"
+lint: $(READY) ## Style (ruff), spelling (codespell), imports (import-linter) and types (mypy)
+	@echo "make lint: ruff, codespell, import-linter, then mypy; half a minute the first time"
+	@$(BIN)/codespell
+	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check solutions testcases tiny_models ppo_by_hand book
 	@$(BIN)/mypy

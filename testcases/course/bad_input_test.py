@@ -91,7 +91,7 @@ BODIES = {
 }
 
 
-@pytest.mark.sampled
+@pytest.mark.slow
 @named_cases("body, kind, mentions", BODIES)
 def test_a_strange_answer_is_one_clear_failure(tmp_path: Path, body: str, kind: str, mentions: list[str]):
     found = failures(answering(tmp_path, body))
@@ -134,7 +134,7 @@ def test_a_file_of_bytes(tmp_path: Path):
     assert first.kind == "gae.py does not load" and "save it as UTF-8" in str(first)
 
 
-@pytest.mark.sampled
+@pytest.mark.slow
 @pytest.mark.parametrize("first_line", ["import sys; sys.exit(3)", "1 / 0", "import no_such_package"])
 def test_a_file_that_raises_when_it_is_loaded(tmp_path: Path, first_line: str):
     first = failures(edited(tmp_path, lambda text: f"{text}\n{first_line}\n"))["compute_gae"][0]

@@ -91,7 +91,7 @@ def test_reference_tests_accept_all_right_and_refuse_all_wrong_ones(function: st
     assert found["refused"] == [one.probe is not None for one in chosen]
 
 
-@pytest.mark.sampled
+@pytest.mark.slow
 @EACH
 def test_basic_suite_catches_95_percent(function: str):
     lesson, (own, *_) = bank.FAMILIES[function]
@@ -300,7 +300,7 @@ def failure(source: str, seconds: float) -> CheckFailed:
     return caught.value
 
 
-@pytest.mark.sampled
+@pytest.mark.slow
 @named_cases(
     "body, kind, says",
     {
@@ -476,7 +476,7 @@ UNLISTED = {
 """What breaks an invariant that no listed answer breaks."""
 
 
-@pytest.mark.sampled
+@pytest.mark.slow
 @pytest.mark.parametrize("exercise", SUSPECTS)
 def test_right_repairs_keep_all_invariants_and_each_is_broken_by_a_wrong_one(exercise: str):
     def is_broken(invariant: Any, answer: NamedChange) -> bool:

@@ -435,7 +435,7 @@ def subject_of(lesson: str, exercise: str, change: Change) -> Evaluator:
     return with_change(lesson, WrongAnswer(exercise, "unlisted", "", "", change))
 
 
-@pytest.mark.sampled
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "number, exercise, change, told", [pytest.param(*row, id=f"{row[1]}-{i}") for i, row in enumerate(UNLISTED)]
 )
@@ -446,7 +446,7 @@ def test_a_wrong_answer_that_no_list_holds_is_explained(number: int, exercise: s
     assert told in said, said
 
 
-@pytest.mark.sampled
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "number, exercise, change, test, told, silent", [pytest.param(*row, id=row[3]) for row in SHOWN]
 )
@@ -458,7 +458,7 @@ def test_a_cause_is_of_the_part_that_is_shown(
     assert told in said and silent not in said, said
 
 
-@pytest.mark.sampled
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "number, exercise, change, silent", [pytest.param(*row, id=f"{row[1]}-{i}") for i, row in enumerate(NOT_SAID)]
 )

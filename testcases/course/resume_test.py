@@ -100,7 +100,7 @@ def resumed(folder: CheckpointFolder, **settings) -> PPOTrainer:
     return run
 
 
-@pytest.mark.sampled
+@pytest.mark.slow
 @pytest.mark.parametrize("updates", range(1, UPDATES + 1))
 def test_a_run_killed_at_any_update_and_resumed_equals_the_undisturbed_one(updates, tmp_path, undisturbed):
     folder = CheckpointFolder(tmp_path, every=2)

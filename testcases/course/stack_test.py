@@ -134,7 +134,7 @@ def test_plain_python_runs_on_the_students_own_files(course: Path) -> None:
     assert done.stdout.splitlines() == [str(course / "tutorial" / file) for file in wanted]
 
 
-@pytest.mark.sampled
+@pytest.mark.slow
 @pytest.mark.parametrize("file", FILES, ids=str)
 def test_a_missing_file_is_missing_and_never_the_references(file: Path, course: Path) -> None:
     folder = course / "tutorial"
@@ -173,7 +173,7 @@ def test_an_unwritten_exercise_is_named_at_once(course: Path, tmp_path: Path) ->
     )
 
 
-@pytest.mark.sampled
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "file, old, new, sentence",
     [

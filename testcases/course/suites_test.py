@@ -116,7 +116,7 @@ def test_basic_suite_rejects_and_names_the_wrong_answer(lesson: str, wrong: Wron
     assert named, f"no basic test of {wrong.exercise} rejects it"
 
 
-@pytest.mark.sampled
+@pytest.mark.slow
 @pytest.mark.parametrize("lesson, exercise", EXERCISES)
 def test_wrong_answers_can_be_told_apart(lesson: str, exercise: str):
     own = [wrong for wrong in wrong_answers(lesson) if wrong.exercise == exercise]

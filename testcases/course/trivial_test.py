@@ -30,7 +30,7 @@ def trivial_answers(lesson: str, exercise: str) -> Iterator[NamedChange]:
         yield RightAnswer(exercise, line, "", "", instead(f"import torch\n{line}"))
 
 
-@pytest.mark.sampled
+@pytest.mark.slow
 @pytest.mark.parametrize("lesson, exercise", EXERCISES)
 def test_trivial_answers_earn_nothing(lesson: str, exercise: str):
     for answer in trivial_answers(lesson, exercise):
@@ -68,7 +68,7 @@ return "healthy" if found == "critic_frozen" else found
 """
 
 
-@pytest.mark.sampled
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "body, points",
     [('return "healthy"', 0), ('return "critic_frozen"', 0), (ALL_BUT_ONE, 14)],

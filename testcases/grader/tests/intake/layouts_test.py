@@ -208,7 +208,7 @@ def lay_out(folder: Path, files: Mapping[str, str | bytes]) -> None:
         (folder / path).write_bytes(data if isinstance(data, bytes) else data.encode())
 
 
-@pytest.mark.sampled
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EXPORTS)
 def test_everybody_is_found_once(tmp_path: Path, name: str):
     files, people, statuses = EXPORTS[name]
@@ -230,7 +230,7 @@ def below(folder: str, files: Mapping[str, str | bytes]) -> dict[str, str | byte
     return {f"{folder}/{path}": data for path, data in files.items()}
 
 
-@pytest.mark.sampled
+@pytest.mark.slow
 @named_cases(
     "files, level",
     {

@@ -93,7 +93,7 @@ def points_by_heart(lesson: str, exercises: list[str], secret: str = "fresh") ->
     return found
 
 
-@pytest.mark.sampled
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "lesson, exercises",
     [
