@@ -29,7 +29,7 @@ from testcases.harness.catalog import (  # noqa: E402
     lesson_of,
 )
 from testcases.harness.catalog import lesson as read_lesson  # noqa: E402
-from testcases.harness.report import Blocked, CheckFailed, NotStarted  # noqa: E402
+from testcases.harness.report import CheckFailed, NotStarted, Waiting  # noqa: E402
 from testcases.harness.student import Result, Verdict, own_tests, progress, replay, told, unpacked, verdict_of  # noqa: E402
 from testcases.harness.student.watching import Stops, place  # noqa: E402
 from testcases.harness.suite import keep_what_is_loaded  # noqa: E402
@@ -188,27 +188,31 @@ class _Run:
         )
         os._exit(1)
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_call(self, item: pytest.Item) -> None:
-        if entry := entry_of(item.nodeid):
-            self.engine.require_started(entry.lesson, entry.exercise)
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
+        if (entry := entry_of(item.nodeid)) is None:
+            return (yield)
+        self.engine.require_started(entry.lesson, entry.exercise)
+        result = yield
+        self.engine.end_test()
+        return result
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
         if lesson_of(item.nodeid) is None:
             return (yield)
         error = call.excinfo.value if call.excinfo else None
-        if isinstance(error, (AssertionError, NotStarted, Blocked)):
+        if isinstance(error, (AssertionError, NotStarted, Waiting)):
             # pytest would render the frames of the engine, which costs more than the test.
             item.repr_failure = lambda *args, **options: _text_of(item, error)  # type: ignore[method-assign]
-        blocked_by = self._said_before(item, error)
+        said_before = self._said_before(item, error)
         report = yield
         report.verdict = verdict = Verdict(self.places.get(item.nodeid, 0))
-        if blocked_by or isinstance(error, (NotStarted, Blocked)):
+        if said_before or isinstance(error, (NotStarted, Waiting)):
             report.outcome = "skipped"
-            report.longrepr = (str(item.path), item.location[1] or 0, blocked_by or str(error))
-            waits_for = error.waits_for if isinstance(error, Blocked) else None
-            verdict.result = Result("not started" if isinstance(error, NotStarted) else "blocked", waits_for=waits_for)
+            report.longrepr = (str(item.path), item.location[1] or 0, said_before or str(error))
+            waits_for = error.waits_for if isinstance(error, Waiting) else None
+            verdict.result = Result("not started" if isinstance(error, NotStarted) else "waiting", waits_for=waits_for)
         elif isinstance(error, AssertionError):
             verdict.kind = error.kind if isinstance(error, CheckFailed) else WRONG
             verdict.cause = getattr(error, "cause", None) or ""
@@ -265,7 +269,7 @@ class _Run:
 
     def pytest_report_teststatus(self, report: Any) -> Any:
         result = verdict_of(report).result
-        if result and result.status in ("not started", "blocked"):
+        if result and result.status in ("not started", "waiting"):
             color = "cyan" if result.status == "not started" else "yellow"
             return result.status, result.status[0], (result.status.upper(), {color: True})
         return None
@@ -352,7 +356,7 @@ class _Run:
         terminalreporter.section("your progress" if self.subject == "tutorial" else f"subject: {self.subject}", sep="-")
         waiting = {
             report.longrepr[2]
-            for report in terminalreporter.stats.get("blocked", [])
+            for report in terminalreporter.stats.get("waiting", [])
             if isinstance(report.longrepr, tuple)
         }
         lines = [*sorted(waiting), *progress.bars(lessons, state)]

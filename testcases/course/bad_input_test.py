@@ -208,11 +208,11 @@ def test_an_endless_loop_that_cannot_be_stopped_ends_pytest_with_a_sentence(tmp_
 
 
 @pytest.mark.slow
-def test_a_stub_of_a_neighbor_blocks(tmp_path: Path):
+def test_what_calls_a_stub_of_its_lesson_waits(tmp_path: Path):
     folder = solved_folder(tmp_path)
     replace_body(folder, 'raise NotImplementedError("lesson04: td_errors")')
     results = pytest_in(folder)
-    assert results["failed"] == 0 and results["not started"] > 0 and results["blocked"] > 0 and results["passed"] > 0
+    assert results["failed"] == 0 and results["not started"] > 0 and results["waiting"] > 0 and results["passed"] > 0
 
 
 @pytest.mark.slow
@@ -223,7 +223,7 @@ def test_pytest_of_a_broken_file_is_short(tmp_path: Path):
     assert done.returncode == 1
     assert len(done.stdout.splitlines()) < 80, done.stdout
     assert done.stdout.count("SyntaxError") == 1
-    assert re.search(r"1 failed, \d+ blocked in", done.stdout), done.stdout
+    assert re.search(r"1 failed, \d+ waiting in", done.stdout), done.stdout
 
 
 WARNS = """import warnings

@@ -1,4 +1,4 @@
-"""The engine: views, scenarios, blocked exercises, comparison, and the tools of the way through."""
+"""The engine: views, scenarios, exercises that wait, comparison, and the tools of the way through."""
 
 import dataclasses
 import importlib
@@ -23,7 +23,7 @@ from testcases.harness.catalog import ROOT, Exercise, course_lessons, electives,
 from testcases.harness.catalog import lesson as read_lesson
 from testcases.harness.execution import Foreign, GlobalState, executor, to_plain
 from testcases.harness.oracle import with_change, wrong_answers
-from testcases.harness.report import Blocked, CheckFailed, first_difference, nan_in
+from testcases.harness.report import CheckFailed, Waiting, first_difference, nan_in
 from testcases.harness.student import Result, hint, progress, reset, solution
 from testcases.harness.suite import Engine, cases, current
 from tutorial.lesson04_gae import compute_gae, td_errors
@@ -127,7 +127,7 @@ def test_the_capstone_uses_the_whole_stack_and_says_what_it_waits_for(tmp_path: 
     asked = request(Exercise("lesson06_kl_rewards", "compute_rewards"), [1.0], [[0.0]], [[0.0]], [[True]])
     with (
         Engine(executor.student(folder)).active(),
-        pytest.raises(Blocked, match=r"waiting for lesson 2 \(last_token_index\)"),
+        pytest.raises(Waiting, match="needs last_token_index of lesson 2, which is still a stub"),
     ):
         call(asked)
 

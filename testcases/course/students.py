@@ -96,5 +96,5 @@ def pytest_in(folder: Path, *options: str) -> Counter[str]:
     assert not done.stderr, done.stderr
     last = done.stdout.strip().splitlines()[-1]
     return Counter(
-        {status: int(number) for number, status in re.findall(r"(\d+) (passed|failed|blocked|not started)", last)}
+        {status: int(number) for number, status in re.findall(r"(\d+) (passed|failed|waiting|not started)", last)}
     )

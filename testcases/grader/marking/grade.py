@@ -12,7 +12,7 @@ from testcases.harness.catalog import Entry, manifest
 from testcases.harness.catalog import lesson as read_lesson
 from testcases.harness.execution import StudentError
 from testcases.harness.oracle import Reference, wrong_answers
-from testcases.harness.report import Blocked, CheckFailed, NotStarted, clean
+from testcases.harness.report import CheckFailed, NotStarted, Waiting, clean
 from testcases.harness.suite import Case, Engine, Remembering, Sparing, cases, not_earned
 
 from ..intake import Submission, close_match, copies, course_files
@@ -147,7 +147,7 @@ class Grader:
             try:
                 engine.require_started(entry.lesson, entry.exercise)
                 verdict = case.run()
-            except (NotStarted, Blocked) as error:
+            except (NotStarted, Waiting) as error:
                 verdict = error
             except WorkerError as error:
                 return Result(entry, GRADER, f"The sandbox failed: {clean(str(error))[:500]}")
@@ -155,7 +155,7 @@ class Grader:
                 return self._strange(engine.seed, entry, case, error)
             if isinstance(verdict, NotStarted):
                 return Result(entry, NOT_STARTED, str(verdict))
-            if isinstance(verdict, Blocked):
+            if isinstance(verdict, Waiting):
                 return Result(entry, BLOCKED, str(verdict))
             if verdict is not None:
                 return _failed(entry, verdict)

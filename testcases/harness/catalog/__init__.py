@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         lesson_of,
         made_tests,
         manifest,
+        once_written,
         suites,
         worth,
     )

@@ -58,6 +58,11 @@ def worth(points: int) -> Callable[[Any], Any]:
     return mark
 
 
+def once_written(stub: str) -> str:
+    """What is said of points that wait for a stub: in pytest, in `make progress` and in `make check`."""
+    return f"These points count once {stub} is written."
+
+
 def manifest() -> Mapping[str, Entry]:
     """All entries by node, lesson by lesson.
 

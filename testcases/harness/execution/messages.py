@@ -128,6 +128,8 @@ class Outcome:
     left_behind: tuple[str, ...] = ()
     """Global settings that were not put back."""
     used_global_random: bool = False
+    lent: tuple[str, ...] = ()
+    """Stubs of the lesson that this call has called, and that the solution answered for."""
     printed: str = ""
     printed_length: int = 0
     at_breakpoint: bool = False

@@ -70,12 +70,16 @@ class NotStarted(Exception):
         self.lesson, self.exercise = lesson, exercise
 
 
-class Blocked(Exception):
-    """The exercise needs another one that is still a stub."""
+class Waiting(Exception):
+    """The test counts once another exercise is written, or ends.
 
-    def __init__(self, lesson: str, exercise: str, stub: tuple[int, str], why: str = "") -> None:
-        super().__init__(f"{lesson}: {exercise} is waiting for {why or f'lesson {stub[0]} ({stub[1]})'}")
-        self.lesson, self.exercise, self.waits_for = lesson, exercise, None if why else stub
+    Args:
+        waits_for: number of the lesson and exercise, where that one is a stub.
+    """
+
+    def __init__(self, lesson: str, exercise: str, why: str, waits_for: tuple[int, str] | None = None) -> None:
+        super().__init__(f"{lesson}: {exercise} {why}")
+        self.lesson, self.exercise, self.waits_for = lesson, exercise, waits_for
 
 
 def report(

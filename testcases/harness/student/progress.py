@@ -18,7 +18,19 @@ from typing import Any
 from ppo_by_hand.core.files import write_text
 from ppo_by_hand.core.progress import while_read
 
-from ..catalog import CAPSTONE, ROOT, TUTORIAL, Entry, course_lessons, electives, entries, lesson_names, region_text
+from ..catalog import (
+    CAPSTONE,
+    ROOT,
+    TUTORIAL,
+    Entry,
+    course_lessons,
+    electives,
+    entries,
+    entry_of,
+    lesson_names,
+    once_written,
+    region_text,
+)
 from ..catalog import lesson as read_lesson
 from .results import Result, Results, read_result
 
@@ -110,7 +122,7 @@ def exercise_status(lesson: str, exercise: str, results: Results) -> str:
 
 
 def _worst(found: set[str]) -> str:
-    order = ("failed", "failed earlier", "partly", "blocked", "not started", "not run", "not earned", "passed")
+    order = ("failed", "failed earlier", "partly", "waiting", "not started", "not run", "not earned", "passed")
     return next((one for one in order if one in found), "not run")
 
 
@@ -157,7 +169,7 @@ def next_step(lessons: Iterable[str], results: Results) -> str:
     for lesson in lessons:
         found = {name: exercise_status(lesson, name, results) for name in as_in_the_text(lesson)}
         for name, state in sorted(found.items(), key=lambda pair: pair[1] not in FAILED):
-            waits = _waits_for(lesson, name, results) if state == "blocked" else None
+            waits = _waits_for(lesson, name, results) if state == "waiting" else None
             if waits:
                 number, waited = waits
                 waiting = f"{name} of lesson {read_lesson(lesson).number} waits for it."
@@ -224,10 +236,17 @@ def _step(lesson: str, exercise: str) -> str:
 
 
 def _waits_for(lesson: str, exercise: str, results: Results) -> tuple[int, str] | None:
-    """Number and exercise that a blocked exercise waits for."""
+    """Number and exercise of the stub that an exercise waits for."""
     nodes = [entry.node for entry in entries(lesson) if entry.exercise == exercise]
     found = (one for node in nodes for one in results.get(node, {}).values())
     return min((one.waits_for for one in found if one.waits_for), default=None)
+
+
+def waiting(lessons: Iterable[str], results: Results) -> list[str]:
+    """A line for each exercise that waits for a stub."""
+    found = ((lesson, name) for lesson in lessons for name in as_in_the_text(lesson))
+    stubs = ((lesson, name, _waits_for(lesson, name, results)) for lesson, name in found)
+    return [f"{lesson}: {name} waits. {once_written(stub[1])}" for lesson, name, stub in stubs if stub]
 
 
 @contextmanager
@@ -248,6 +267,8 @@ def main() -> None:
     if not state:
         print("Nothing has been run yet. Start with:  pytest testcases/" + lesson_names()[0])
     for line in [*bars(course_lessons(), state), "", "after the course (electives):", *bars(electives(), state)]:
+        print(line)
+    for line in waiting(lesson_names(), state):
         print(line)
     print("\n" + (next_step(course_lessons(), state) or "All lessons are done."))
     if offer := the_end(course_lessons(), state):

@@ -122,7 +122,8 @@ def _agreements(engine: Engine, requests: Sequence[Request], public: _Public) ->
 
 
 def _agree(right: Outcome, got: Outcome) -> bool:
-    return not got.error and first_difference(_without_dtype(right.value), _without_dtype(got.value), LOOSE) is None
+    is_own = not got.error and not got.lent
+    return is_own and first_difference(_without_dtype(right.value), _without_dtype(got.value), LOOSE) is None
 
 
 def _is_whole(value: Any) -> bool:

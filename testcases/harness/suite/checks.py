@@ -78,7 +78,7 @@ def call(target: Exercise | Scenario | Request, /, *args: Any, **options: Any) -
     """Run an exercise of the code under test; arguments as in `request`.
 
     Raises:
-        NotStarted, Blocked: it, or one it needs, is still a stub.
+        NotStarted, Waiting: it, or one it needs, is still a stub.
     """
     asked = request(target, *args, **options)
     return Answer(asked, current().ask(asked))

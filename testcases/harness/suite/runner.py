@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ..catalog import Entry, entries, suites
-from ..report import Blocked, CheckFailed, NotStarted
+from ..report import CheckFailed, NotStarted, Waiting
 
 
 @dataclass(frozen=True)
@@ -31,11 +31,11 @@ class Case:
         """Such as "lesson04_gae/basic_test.py::test_x"."""
         return self.entry.node
 
-    def run(self) -> CheckFailed | NotStarted | Blocked | AssertionError | None:
+    def run(self) -> CheckFailed | NotStarted | Waiting | AssertionError | None:
         """None if it passed; anything but a verdict is raised."""
         try:
             self.function(**self.parameters)
-        except (CheckFailed, NotStarted, Blocked, AssertionError) as verdict:
+        except (CheckFailed, NotStarted, Waiting, AssertionError) as verdict:
             return verdict
         return None
 

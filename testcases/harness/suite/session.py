@@ -10,10 +10,11 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cache, cached_property
 
 from ..catalog import lesson as read_lesson
+from ..catalog import once_written
 from ..diagnosis import Explanation, FirstFailure, NoExplanation, Upstream
 from ..execution import Evaluator, LocalEvaluator, Outcome, Request, StudentError, asked_by_a_test, stub_of
 from ..oracle import Reference, examples, kept, shared_reference
-from ..report import Blocked, CheckFailed, NotStarted
+from ..report import CheckFailed, NotStarted, Waiting
 from .runner import cases, cases_of
 
 
@@ -56,6 +57,8 @@ class Engine:
     """The questions that were answered with a value since the last test began."""
     has_read: bool = False
     """Whether a test has read an answer since, and so may expect what the subject made."""
+    lent: set[tuple[str, str, str]] = field(default_factory=set)
+    """Lesson, exercise and the stub that it called, where the solution answered for the stub, since then."""
 
     _endless: dict[tuple[str, str], Outcome] = field(default_factory=dict, init=False)
 
@@ -71,6 +74,17 @@ class Engine:
     def begin_test(self) -> None:
         self.answered.clear()
         self.has_read = False
+        self.lent.clear()
+
+    def end_test(self) -> None:
+        """
+        Raises:
+            Waiting: the test has passed, with the solution in place of a stub of its lesson.
+        """
+        if self.lent:
+            lesson, exercise, stub = min(self.lent)
+            number = read_lesson(lesson).number
+            raise Waiting(lesson, exercise, f"runs on the solution's {stub}. {once_written(stub)}", (number, stub))
 
     def examples(self, lesson: str, exercise: str) -> tuple[Request, ...]:
         """The examples of an exercise, drawn from this engine's seed."""
@@ -112,7 +126,7 @@ class Engine:
         """Run a request on the subject. An exercise that hangs on an ordinary example is not called again.
 
         Raises:
-            NotStarted, Blocked: it, or one that it calls, is still a stub.
+            NotStarted, Waiting: it, or one that it calls, is still a stub.
         """
         self.require_started(request.lesson, request.exercise)
         first = self._first_answer(request.lesson, request.exercise)
@@ -129,9 +143,12 @@ class Engine:
         if is_own_stub(outcome, request.lesson, request.exercise):
             raise NotStarted(request.lesson, request.exercise)
         if stub := stub_of(outcome):
-            endless = (request.lesson, stub[1]) in self._endless
-            why = f"{stub[1]}, of which one call did not end" if endless else ""
-            raise Blocked(request.lesson, request.exercise, stub, why)
+            number, name = stub
+            if (request.lesson, name) in self._endless:
+                raise Waiting(request.lesson, request.exercise, f"waits for {name}, of which one call did not end")
+            why = f"needs {name} of lesson {number}, which is still a stub. {once_written(name)}"
+            raise Waiting(request.lesson, request.exercise, why, stub)
+        self.lent.update((request.lesson, request.exercise, name) for name in outcome.lent)
         return outcome
 
     @kept
@@ -143,7 +160,25 @@ class Engine:
     def _evaluate(self, request: Request) -> Outcome:
         hurried = request if request.seconds <= self.seconds else replace(request, seconds=self.seconds)
         outcome = self.subject.evaluate(hurried)
+        while self._lends(request, outcome):
+            outcome = self.subject.evaluate(hurried)
         return self._blame(request, outcome) if self.impatient and is_timeout(outcome) else outcome
+
+    def _lends(self, request: Request, outcome: Outcome) -> bool:
+        """Whether this answer is the error of another stub of its lesson, for which the solution answers from now on.
+
+        The grader's workers are lent nothing, since a student's code could read it there. Such a test waits unasked.
+        """
+        lesson, (number, name) = read_lesson(request.lesson), stub_of(outcome) or (0, "")
+        is_other = number == lesson.number and name in lesson.exercises and name != request.exercise
+        asked = examples(lesson.name, name)[:1] if is_other and (lesson.name, name) not in self._endless else ()
+        if not asked or not isinstance(self.subject, LocalEvaluator):
+            return False
+        if not is_own_stub(self.subject.evaluate(asked[0]), lesson.name, name):
+            return False
+        self._first_answer(lesson.name, name)  # It is kept, so that the stub itself stays not started.
+        self.subject.lend(lesson.name, name)
+        return True
 
     def _blame(self, request: Request, outcome: Outcome) -> Outcome:
         """Replace the exercise that did not end by its stub: this one, or the innermost that it calls."""

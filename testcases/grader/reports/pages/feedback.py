@@ -22,7 +22,7 @@ from pathlib import Path
 
 from ppo_by_hand.core.files import write_text
 
-from ...status import ABSENT, PASSED
+from ...status import MISSING, NOT_STARTED, PASSED
 from ..marks import ExerciseMarks, MarkSheet, clean, clean_lines, points
 from .pages import WORDS, student_page
 
@@ -85,7 +85,7 @@ def _exercise(exercise: ExerciseMarks) -> list[str]:
     lines = [f"- `{exercise.name}`: {score}, {WORDS[exercise.status]}{by}"]
     more = [f"  Likely cause: {_plain(exercise.likely_cause.told)}"] if exercise.likely_cause else []
     more += ["", *(_indented(comment, 6) for comment in exercise.comments), ""] if exercise.comments else []
-    if exercise.told and exercise.status not in (PASSED, *ABSENT):
+    if exercise.told and exercise.status not in (PASSED, NOT_STARTED, MISSING):
         more += ["", _indented(exercise.told, 6), ""]
     return lines + more
 

@@ -153,7 +153,7 @@ class Warm:
                 case = cases[number := int.from_bytes(taken)]
                 node, entry = case.node, case.entry
                 file = entry.lesson, read_lesson(entry.lesson).file_of(entry.exercise)
-                result, text, is_of_file = (Result("blocked"), "", False) if file in broken else _verdict(case)
+                result, text, is_of_file = (Result("waiting"), "", False) if file in broken else _verdict(case)
                 broken |= {file} if is_of_file else set()
                 found = {"case": number, "result": result, "text": text, "node": node, "label": case.label}
                 send({**found, "lesson": entry.lesson, "exercise": entry.exercise})
@@ -173,18 +173,23 @@ def _quietly(work: Callable[[int, Any], None], number: int, send: Any) -> None:
 
 def _verdict(case: Any) -> tuple[Result, str, bool]:
     """Result, text of the report, and whether the file itself cannot be loaded."""
-    from ...report import Blocked, CheckFailed, NotStarted
+    from ...report import CheckFailed, NotStarted, Waiting
+    from ...suite import current
 
+    current().begin_test()
     try:
-        verdict = case.run()
+        if (verdict := case.run()) is None:
+            current().end_test()
+    except Waiting as waits:
+        verdict = waits
     except Exception as error:
         return Result("failed"), f"{case.node}: {type(error).__name__}: {error}", False
     if verdict is None:
         return Result("passed"), "", False
     if isinstance(verdict, NotStarted):
         return Result("not started"), str(verdict), False
-    if isinstance(verdict, Blocked):
-        return Result("blocked", waits_for=verdict.waits_for), str(verdict), False
+    if isinstance(verdict, Waiting):
+        return Result("waiting", waits_for=verdict.waits_for), str(verdict), False
     raised = verdict.outcome.error if isinstance(verdict, CheckFailed) and verdict.outcome else None
     return Result("failed"), str(verdict), bool(raised and raised.is_of_file)
 
