@@ -128,6 +128,9 @@ class _Run:
         self.answered: dict[str, list[Any]] = {}
         """Test function -> lists of its questions that were answered with a value; pickled by other processes."""
         self.engine: Any = None
+        self.is_open = False
+        """Whether something that was asked for has neither passed nor failed."""
+        self.codes = progress.codes() if self.subject == "tutorial" and not hasattr(config, "workerinput") else {}
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
         """Number the tests in the order of the suites, before a plugin shuffles them."""
@@ -344,11 +347,12 @@ class _Run:
         lessons = [name for name in lesson_names() if any(function.startswith(name + "/") for function in self.results)]
         is_student = self.subject == "tutorial"
         before = progress.so_far() if is_student else {}
-        narrowed = self.config.option.keyword or any("::" in str(arg) for arg in self.config.args)
+        options = [getattr(self.config.option, name, None) for name in ("keyword", "lf", "stepwise", "deselect")]
+        narrowed = any(options) or any("::" in str(arg) for arg in self.config.args)
         state = progress.merged(before, self.results, whole=not narrowed)
         lines = self._take_back_what_is_not_earned(state)
         if is_student:
-            progress.keep(state)
+            progress.keep(state, self.codes)
             lines += told(lessons, before, state)
             state = {node: cases if node in self.results else progress.earlier(cases) for node, cases in state.items()}
         for line in lines:

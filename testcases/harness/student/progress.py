@@ -4,13 +4,16 @@ python -m testcases.harness.student.progress
 """
 
 import argparse
+import ast
+import hashlib
 import itertools
 import json
 import re
 import shutil
 import sys
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -52,14 +55,75 @@ def read(path: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
+Codes = Mapping[tuple[str, str], str]
+"""Lesson and exercise -> a hash of the student's code."""
+
+
+def codes() -> Codes:
+    """Of all exercises: their own code, and all of their file but the other exercises. A comment changes nothing."""
+    found: dict[tuple[str, str], str] = {}
+    for lesson in map(read_lesson, lesson_names()):
+        for file in {lesson.file_of(exercise) for exercise in lesson.exercises}:
+            inside = [exercise for exercise in lesson.exercises if lesson.file_of(exercise) == file]
+            texts = _texts(TUTORIAL / lesson.name / file, inside)
+            found |= {(lesson.name, one): hashlib.sha256(texts[one]).hexdigest()[:8] for one in inside}
+    return found
+
+
+def _texts(path: Path, exercises: Iterable[str]) -> dict[str, bytes]:
+    """What the results of each exercise depend on: the whole file, where it cannot be read as Python."""
+    data = path.read_bytes() if path.is_file() else b""
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            tree = ast.parse(data)
+        places: dict[str, Any] = dict(_definitions(tree, ""))
+        own = {name: ast.dump(places[name]) if name in places else "" for name in exercises}
+        for name in own.keys() & places.keys():
+            places[name].body = []
+        rest = ast.dump(tree)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return dict.fromkeys(exercises, data)
+    return {name: (rest + text).encode() for name, text in own.items()}
+
+
+def _definitions(node: ast.AST, prefix: str) -> Iterator[tuple[str, ast.AST]]:
+    """Functions by their dotted names; of two with one name the last counts, as it does in Python."""
+    for child in getattr(node, "body", []):
+        if isinstance(child, (ast.FunctionDef, ast.ClassDef)):
+            yield prefix + child.name, child
+            yield from _definitions(child, f"{prefix}{child.name}.")
+
+
 def so_far() -> dict[str, dict[str, Result]]:
-    """The results that are kept."""
-    return {node: {case: read_result(found) for case, found in cases.items()} for node, cases in read(STATE).items()}
+    """The results that are kept, of the code as it is now: those of another are forgotten."""
+    stored, now = read(STATE), codes()
+    found = {}
+    for node, kept in stored.items():
+        with suppress(AttributeError, KeyError, TypeError):  # where somebody has edited it
+            cases = {case: read_result(one) for case, one in kept["cases"].items()}
+            if kept["code"] == _judged(node, cases, now):
+                found[node] = cases
+    return found
 
 
-def keep(results: Results) -> None:
-    """Write the results, all of them."""
-    write(STATE, {node: {case: found.stored() for case, found in cases.items()} for node, cases in results.items()})
+def keep(results: Results, judged: Codes | None = None) -> None:
+    """Write the results, all of them, and which code they are of: that of the start of the run, or of now."""
+    judged = codes() if judged is None else judged
+    write(
+        STATE,
+        {
+            node: {"code": _judged(node, cases, judged), "cases": {case: one.stored() for case, one in cases.items()}}
+            for node, cases in results.items()
+        },
+    )
+
+
+def _judged(node: str, cases: Mapping[str, Result], known: Codes) -> str:
+    """The code that the results of a test belong to: its exercise, and the stubs that it waits for."""
+    entry = entry_of(node)
+    names = {(entry.lesson, entry.exercise)} if entry else set()
+    names |= {(read_lesson(str(one.waits_for[0])).name, one.waits_for[1]) for one in cases.values() if one.waits_for}
+    return " ".join(known.get(name, "") for name in sorted(names))
 
 
 def write(path: Path, state: Mapping[str, Any]) -> None:

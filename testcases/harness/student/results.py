@@ -1,12 +1,8 @@
 """What is known of a test: the verdict of one case, on pytest's report and in the state file."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
-
-OLDER = re.compile(r"(partly|blocked) by (?:lesson (\d+) \(([\w.]+)\)|([\d.]+)$|)")
-"""How state files of older versions have it."""
 
 
 @dataclass(frozen=True)
@@ -14,12 +10,12 @@ class Result:
     """Of one case of a test."""
 
     status: str
-    """"passed", "failed", "partly", "blocked", "not started", "not earned"; "failed earlier" where the last run left
+    """"passed", "failed", "partly", "waiting", "not started", "not earned"; "failed earlier" where the last run left
     it out."""
     share: float = 0.0
     """Of its points, where it is earned partly."""
     waits_for: tuple[int, str] | None = None
-    """Number of the lesson and exercise, where it is blocked by one."""
+    """Number of the lesson and exercise of the stub, where it waits for one."""
 
     def stored(self) -> Any:
         """As the state file has it: a status alone where there is no more to say."""
@@ -33,14 +29,11 @@ Results = Mapping[str, Mapping[str, Result]]
 
 
 def read_result(stored: Any) -> Result:
-    """The reverse of `stored`, also of what an older version has written."""
-    if isinstance(stored, dict):
-        waits_for = stored.get("waits_for")
-        return Result(stored["status"], stored.get("share", 0.0), waits_for and (waits_for[0], waits_for[1]))
-    if not (older := OLDER.match(stored)):
+    """The reverse of `stored`."""
+    if not isinstance(stored, dict):
         return Result(stored)
-    status, number, exercise, share = older.groups()
-    return Result(status, float(share or 0), (int(number), exercise) if number else None)
+    waits_for = stored.get("waits_for")
+    return Result(stored["status"], stored.get("share", 0.0), waits_for and (waits_for[0], waits_for[1]))
 
 
 @dataclass
