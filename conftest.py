@@ -277,7 +277,11 @@ class _Run:
             return result.status, result.status[0], (result.status.upper(), {color: True})
         return None
 
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        self._note_skipped(report)
+
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._note_skipped(report)
         if entry_of(report.nodeid) is None or (report.when != "call" and not report.failed):
             return
         verdict = verdict_of(report)
@@ -285,6 +289,17 @@ class _Run:
         result = verdict.result or Result("passed" if report.passed else "failed")
         self.results.setdefault(function_of(function), {})[parameters.rstrip("]")] = result
         self.answered.setdefault(function_of(function), []).append(verdict.answered)
+
+    def _note_skipped(self, report: Any) -> None:
+        """A skip of the course's own, such as for want of a GPU, is not among a lesson's tests or a student's own."""
+        is_students = lesson_of(report.nodeid) or own_tests.is_own_tests(Path(report.nodeid.partition("::")[0]))
+        self.is_open = self.is_open or bool(report.skipped and is_students)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        """The exit status is 0 only if all that was asked for has passed: whoever runs pytest reads no more of it."""
+        if self.is_open and exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> Iterator[None]:
@@ -336,10 +351,15 @@ class _Run:
                 why = not_earned(self.engine, lesson, exercise, asked)
             state.update({node: dict.fromkeys(state[node], Result("not earned")) for node in why})
             if why:
-                taken[exercise] = len(why)
-        number, names = sum(taken.values()), ", ".join(taken)
-        later = f"An unfinished answer passes {number} of the passed tests as well"
-        return [f"{later}: they give their points once nothing of {names} fails."] if taken else []
+                taken[exercise] = sum(len(self.results[node]) for node in why)
+        if not taken:
+            return []
+        number, names = sum(taken.values()), " and ".join(filter(None, [", ".join([*taken][:-1]), [*taken][-1]]))
+        if number == 1:
+            first, then = "1 of these passes doesn't count yet, because a stub would pass it too.", "It counts"
+        else:
+            first, then = f"{number} of these passes don't count yet, because a stub would pass them too.", "They count"
+        return [f"{first} {then} once all tests of {names} pass."]
 
     def _write_bars(self, terminalreporter: Any) -> None:
         if not self.results or hasattr(self.config, "workerinput"):

@@ -365,7 +365,7 @@ finally:
     assert "torch" not in sys.modules
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == welcome.NO_TESTS and done.stdout.splitlines() == welcome.lines(), done.stderr
+    assert done.returncode == welcome.FAILED and done.stdout.splitlines() == welcome.lines(), done.stderr
 
 
 def test_the_course_ends_with_the_capstone_and_electives_are_listed_apart(monkeypatch, capsys):
