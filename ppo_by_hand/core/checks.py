@@ -30,6 +30,8 @@ LARGEST_CLIP_FRACTION = 0.5
 """Above it look for a bug, then make the steps smaller; 0.1 to 0.3 is usual (lesson 9, "two numbers")."""
 LARGEST_UPDATE_KL = 0.5
 """Nats per token, from the policy that sampled. 0.01 is usual; above 0.02 the steps are large."""
+LARGEST_GRAD_NORM = 100.0
+"""In units of max_grad_norm."""
 CUT_OFF_RATE = 0.5
 """Share of the responses that end without a stop token."""
 CLIPPED_SCORES = 0.2
@@ -40,7 +42,13 @@ CRITIC_UPDATES = 10
 
 def numbers_are_finite(history: Sequence[Metrics]) -> str | None:
     """A loss, gradient or score of NaN or infinity spoils every weight that it reaches."""
-    broken = [name for name, value in history[-1].items() if not math.isfinite(value)]
+    metrics = history[-1]
+    may_overflow = metrics.get("loss_scale", 0.0) >= 1.0  # float16's scaler skips such a step, and halves its scale
+    broken = [
+        name
+        for name, value in metrics.items()
+        if not math.isfinite(value) and not (may_overflow and name == "grad_norm")
+    ]
     if not broken:
         return None
     return (
@@ -118,6 +126,8 @@ def policy_moves(history: Sequence[Metrics]) -> str | None:
     metrics = history[-1]
     if metrics.get("learning_rate", 1.0) == 0.0:
         return None  # only the critic learns
+    if not math.isfinite(metrics.get("grad_norm", 0.0)):
+        return None  # a step that float16's scaler has skipped
     if metrics.get("optimiser_steps", 0.0) < 2 or abs(metrics.get("ratio_max", 0.0) - 1.0) > ROUNDING:
         return None
     return "the ratio stayed 1 in all steps: frozen weights, a detached loss, or old log-probs that are made anew"
@@ -131,6 +141,20 @@ def steps_are_small(history: Sequence[Metrics]) -> str | None:
     return (
         f"the steps of one update moved the policy by {kl:.2f} nats per token, and {share:.0%} of the tokens were "
         "clipped: is first_ratio_max 1? Then lower learning_rate or num_epochs, or set max_update_kl"
+    )
+
+
+def gradients_are_not_drowned(history: Sequence[Metrics]) -> str | None:
+    """One norm is clipped for actor and critic together: what is left of the policy's gradient must still count."""
+    metrics = history[-1]
+    norm, most = metrics.get("grad_norm", 0.0), metrics.get("max_grad_norm", math.inf)
+    if not math.isfinite(norm) or norm <= LARGEST_GRAD_NORM * most:
+        return None
+    spread = metrics.get("return_std", math.nan)
+    return (
+        f"the gradient's norm was {norm:.0f} and is scaled down to max_grad_norm {most:g}, which leaves next to "
+        f"nothing of the policy's part: the returns have a standard deviation of {spread:.3g}, so scale the rewards "
+        "until it is near 1, or set clip_score"
     )
 
 
@@ -184,6 +208,7 @@ CHECKS: tuple[Check, ...] = (
     policy_moves,
     a_step_was_taken,
     steps_are_small,
+    gradients_are_not_drowned,
     kl_stays_near,
     scores_are_not_clipped,
     responses_stop,
@@ -199,6 +224,7 @@ BY_NAME: dict[str, Check] = {
     "kl": kl_stays_near,
     "entropy": entropy_is_left,
     "clip": steps_are_small,
+    "grad_norm": gradients_are_not_drowned,
     "moves": policy_moves,
     "scores": scores_are_not_clipped,
     "stop_rate": responses_stop,

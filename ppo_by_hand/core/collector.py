@@ -144,7 +144,10 @@ class Collector:
         now = trainer.kl_controller.value, trainer.updates_done
         found = rollout_metrics(experience, config, *now, trainer.schedule, scale) | self.gap.metrics
         is_other = trainer.sampler is not None and not config.recompute_log_probs
-        return found | ({"own_sampler": 1.0} if is_other else {})
+        scaler = trainer.accelerator.scaler  # of float16's gradients, or none
+        return (
+            found | ({"own_sampler": 1.0} if is_other else {}) | ({"loss_scale": scaler.get_scale()} if scaler else {})
+        )
 
     @property
     def policy(self) -> Any:

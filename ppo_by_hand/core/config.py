@@ -173,7 +173,8 @@ class PPOConfig(RolloutConfig):
     """> 1; a minibatch with a larger mean ratio is skipped: its gradient would be a spike."""
     stop_on: tuple[str, ...] = ()
     """Live checks that end the run when they fail: "kl", "entropy", "clip", "critic", "first_ratio", "first_kl",
-    "moves", "sampler", "scores", "stop_rate". Without them only numbers that are not finite do, and no step at all."""
+    "grad_norm", "moves", "sampler", "scores", "stop_rate". Without them only numbers that are not finite do, and no
+    step at all."""
     seed: int = 0
     """Sampling and order of prompts and minibatches."""
     log_dir: str | Path | None = None

@@ -53,6 +53,7 @@ def rollout_metrics(
         "stop_rate": is_stopped.float().mean().item(),
         "explained_variance": 1.0 - unexplained.item(),
         "learning_rate": learning_rates(config, updates_done, schedule)[0],
+        "max_grad_norm": config.max_grad_norm,
     }
     return found if config.advantages == "gae" else {name: found[name] for name in found if name not in OF_A_CRITIC}
 

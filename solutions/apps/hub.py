@@ -18,6 +18,7 @@ from accelerate.utils import set_seed
 
 from ppo_by_hand.core.config import PPOConfig
 from ppo_by_hand.core.conversations import Encoded, columns_for
+from ppo_by_hand.core.processes import check_configuration
 from ppo_by_hand.core.scoring import RewardFunction
 from ppo_by_hand.core.shapes import check_number
 from ppo_by_hand.hub.models import (
@@ -93,6 +94,7 @@ def run_hub(
     if not policy or not reward or prompts is None:
         raise ValueError("expected POLICY=, REWARD= and PROMPTS= with PRESET=hub; see make help and the README")
     check_number("SEED", seed, 0, 2**32 - 1)
+    check_configuration(Accelerator())
     is_first = Accelerator().is_main_process  # of the processes that `accelerate launch` has started
     say = say if is_first else _say_nothing
     chosen, options = split_settings(settings, say)

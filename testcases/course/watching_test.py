@@ -6,6 +6,7 @@ import re
 
 import pytest
 import torch
+from accelerate.optimizer import AcceleratedOptimizer
 
 from ppo_by_hand.core import checks
 from ppo_by_hand.core.run_log import METRICS_FILE, RunLog
@@ -13,6 +14,8 @@ from solutions.apps import journal
 from solutions.lesson07_actor_critic import PolicyAndValue, ValueModel, make_reference
 from solutions.lesson08_rollout import Generation
 from solutions.lesson09_ppo_trainer import DivergedError, PPOConfig, PPOTrainer
+from testcases.course import hub
+from testcases.course.memory_test import PROMPTS, small_trainer
 from testcases.harness import named_cases
 from testcases.harness.catalog import ROOT
 from tiny_models.builders import build_causal_lm
@@ -32,6 +35,7 @@ HEALTHY = {
     "approx_kl": 0.01,
     "clip_fraction": 0.1,
     "grad_norm": 0.7,
+    "max_grad_norm": 1.0,
     "skipped_share": 0.0,
     "first_ratio_max": 1.0,
     "optimiser_steps": 8.0,
@@ -49,6 +53,7 @@ FAULTY = {
     "frozen": (checks.policy_moves, {"ratio_max": 1.0}, "stayed 1 in all steps"),
     "large-steps": (checks.steps_are_small, {"clip_fraction": 0.6}, "60% of the tokens were clipped"),
     "large-update": (checks.steps_are_small, {"approx_kl": 3.8}, "moved the policy by 3.80 nats"),
+    "drowned": (checks.gradients_are_not_drowned, {"grad_norm": 141.0, "return_std": 108.0}, "deviation of 108, so"),
     "collapsed": (checks.entropy_is_left, {"entropy": 0.002}, "fell to 0.002 nats"),
     "far-from-the-reference": (checks.kl_stays_near, {"kl": 27.0}, "3.0 nats per token"),
     "cut-off": (checks.responses_stop, {"stop_rate": 0.2}, "80% of the responses were cut off"),
@@ -294,3 +299,39 @@ def test_a_critic_is_measured_against_what_came_and_not_against_its_own_next_val
     away = torch.arange(LONG, -1, -1.0) - 1
     discounted = perfect * 0.99 ** away.clamp(min=0)
     assert explained(discounted, lam=lam, gamma=0.99) == pytest.approx(1.0, abs=1e-5)
+
+
+@pytest.mark.parametrize("times", [1.0, 100.0, 1e4])
+def test_rewards_whose_scale_drowns_the_policy_are_said(times, capsys):
+    def reward(prompts, responses):
+        return [times * len(response) for response in responses]
+
+    policy = build_causal_lm(
+        "gpt2", len(hub.tokenizer()), n_layer=1, n_embd=16, n_head=2, eos_token_id=1, pad_token_id=0
+    )
+    model = PolicyAndValue(policy, ValueModel(make_reference(policy).base_model.requires_grad_(True)))
+    config = PPOConfig(stop_token_ids=(1,), pad_token_id=0, clip_score=None, **hub.TINY | {"batch_size": 8})
+    PPOTrainer(model, reward, make_reference(policy), config, hub.tokenizer()).train(["dog", "cat"])
+    assert ("is scaled down to max_grad_norm 1, which leaves" in capsys.readouterr().err) == (times > 1.0)
+
+
+def test_the_overflow_of_a_float16_scaler_is_a_step_less_and_not_an_end(capsys):
+    """As every run in float16 begins: the scale is halved until the gradients are finite."""
+    run = small_trainer(num_updates=3)
+    run.model.float()
+    run.ref_model.float()
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**127, backoff_factor=2.0**-40)
+    inner, run.optimizer = run.optimizer, AcceleratedOptimizer(run.optimizer, scaler=scaler)
+    run.accelerator.scaler, run.accelerator._optimizers = scaler, [run.optimizer]
+    run.accelerator.unscale_gradients = lambda optimizer=None: scaler.unscale_(inner)  # as with mixed_precision fp16
+    before = run.policy.get_output_embeddings().weight.detach().clone()
+    history = run.train(PROMPTS)
+    assert not math.isfinite(history[0]["grad_norm"]) and math.isfinite(history[-1]["grad_norm"])
+    assert history[0]["loss_scale"] > history[-1]["loss_scale"] >= 1.0
+    assert not torch.equal(before, run.policy.get_output_embeddings().weight)
+    assert "NaN or infinity" not in capsys.readouterr().err
+
+
+def test_a_float16_run_that_overflows_at_every_scale_ends():
+    assert checks.numbers_are_finite([HEALTHY | {"grad_norm": math.inf, "loss_scale": 0.5}])
+    assert checks.numbers_are_finite([HEALTHY | {"value_loss": math.nan, "loss_scale": 2.0**16}])

@@ -251,6 +251,21 @@ def test_what_a_run_would_call_only_later_is_refused_before_it():
     refused(lambda: PPOTrainer(*parts).train(PROMPTS), SAMPLER)
 
 
+def test_processes_that_accelerate_does_not_join_are_refused(tmp_path, monkeypatch, capsys):
+    """As under torchrun on a CPU: each would train by itself, and write over what the others have written."""
+    small_trainer()  # Accelerate has found one process
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("LOCAL_RANK", "0")
+    sentence = (
+        "expected Accelerate to join the 2 processes that were started, got one that trains by itself; on a CPU set"
+    )
+    for kind in (PPOTrainer, DistributedPPOTrainer):
+        refused(lambda kind=kind: small_trainer(kind), sentence)
+    assert hub.run(tmp_path, hub.causal(tmp_path / "policy")) == 1
+    assert sentence in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 SCORES = {
     "numbers": ([1.0], "a list"),
     "each-token": (torch.zeros(1, 2), "(1, 2)"),
