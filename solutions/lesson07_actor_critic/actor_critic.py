@@ -172,24 +172,28 @@ class SharedPolicyAndValue(nn.Module):
         nn.init.zeros_(self.value_head.bias)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> ResponseOutputs:
-        """Logits (B, T, V) and values (B, T) from one forward pass of the backbone; all else as in `PolicyAndValue`.
+        """Logits (B, T, V) and values (B, T) from one forward pass of the policy; all else as in `PolicyAndValue`.
 
-        The policy's head is a linear layer, some have a bias; no adapter is on it.
+        The logits are the policy's own: some models scale or cap what their head gives. The value head reads the last
+        of the hidden states.
         """
         _check_inputs(input_ids, attention_mask, prompt_length)
         # region solution
-        hidden = self._response_hidden(input_ids, attention_mask, prompt_length)
-        logits = self.policy.get_output_embeddings()(hidden)
-        return ResponseOutputs(logits, self.value_head(hidden).squeeze(-1))
+        output = self.policy(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            position_ids=position_ids(attention_mask),
+            logits_to_keep=torch.arange(prompt_length - 1, input_ids.shape[1] - 1, device=input_ids.device),
+            output_hidden_states=True,
+            use_cache=False,
+        )
+        hidden = output.hidden_states[-1][:, prompt_length - 1 : -1]
+        return ResponseOutputs(output.logits, self.value_head(hidden).squeeze(-1))
         # endregion
 
     def response_values(self, input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> Tensor:
-        """Values (B, T) alone."""
+        """Values (B, T) alone, from the backbone, which keeps no hidden states but the last."""
         _check_inputs(input_ids, attention_mask, prompt_length)
-        return self.value_head(self._response_hidden(input_ids, attention_mask, prompt_length)).squeeze(-1)
-
-    def _response_hidden(self, input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> Tensor:
-        """(B, T, H): the hidden state just before each response token."""
         # `peft` calls the whole language model its base model.
         policy: Any = getattr(self.policy, "get_base_model", lambda: self.policy)()
         hidden = policy.base_model(
@@ -198,7 +202,7 @@ class SharedPolicyAndValue(nn.Module):
             position_ids=position_ids(attention_mask),
             use_cache=False,
         ).last_hidden_state
-        return hidden[:, prompt_length - 1 : -1]
+        return self.value_head(hidden[:, prompt_length - 1 : -1]).squeeze(-1)
 
 
 class PolicyAlone(nn.Module):

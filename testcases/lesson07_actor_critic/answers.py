@@ -13,9 +13,11 @@ LOGITS = "response_logits(self.policy, input_ids, attention_mask, prompt_length)
 ALL_LOGITS = f"self.policy({INPUTS}, {POSITIONS}).logits"
 VALUES = "self.response_values(input_ids, attention_mask, prompt_length)"
 ALL_VALUES = "self.value_model(input_ids, attention_mask)"
-HIDDEN = "self._response_hidden(input_ids, attention_mask, prompt_length)"
 ALL_HIDDEN = f"self.policy.base_model({INPUTS}, {POSITIONS}).last_hidden_state"
-WORDS = "self.policy.get_output_embeddings()(hidden)"
+HEAD = "self.policy.get_output_embeddings()(hidden)"
+OWN_LOGITS = "output.logits"
+KEPT = "logits_to_keep=torch.arange(prompt_length - 1, input_ids.shape[1] - 1, device=input_ids.device)"
+KEPT_AT_THE_END = "logits_to_keep=input_ids.shape[1] - prompt_length"
 
 HEAD_COPIED = "critic.head = copy.deepcopy(reward_model.head)"
 POLICY_COPIED = "freeze(copy.deepcopy(policy))"
@@ -102,19 +104,13 @@ class LogitsAndValues(Wrong, of="PolicyAndValue.forward"):
     """the critic gets no gradient: this forward is the one that is trained, and the value loss needs it"""
     policy_without_gradient = edit("logits =", "with torch.no_grad():\n    logits =")
     """the policy runs without gradient: only the rollout does that, training calls this forward too"""
+    head_without_what_follows = edit(LOGITS, f"self.policy.get_output_embeddings()({ALL_HIDDEN}{BEFORE})")
+    """the head is called by itself, but some policies scale or cap its output (Cohere, Gemma-2): call the policy"""
     policy_run_twice = first(LOGITS)
     """the policy is run twice for the same logits: one forward pass of each model is enough"""
 
 
 class RightLogitsAndValues(Right, of="PolicyAndValue.forward"):
-    head_on_the_response = instead("""
-        hidden = self.policy.base_model(
-            input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids(attention_mask)
-        ).last_hidden_state
-        logits = self.policy.get_output_embeddings()(hidden[:, prompt_length - 1 : -1])
-        return ResponseOutputs(logits, self.response_values(input_ids, attention_mask, prompt_length))
-    """)
-    """the backbone for the whole text, the head for the T positions before the response tokens"""
     places_named = instead("""
         values = self.response_values(input_ids, attention_mask, prompt_length)
         logits = self.policy(
@@ -166,87 +162,56 @@ class RightValuesAlone(Right, of="PolicyAndValue.response_values"):
 
 
 class OneBackbone(Wrong, of="SharedPolicyAndValue.forward"):
-    head_by_its_name_in_gpt2 = edit("get_output_embeddings()", "lm_head")
-    """lm_head is the name in GPT-2 and Llama, other models have another: all of them have get_output_embeddings()"""
-    input_embeddings_taken_for_the_head = edit(WORDS, "hidden @ self.policy.get_input_embeddings().weight.T")
-    """the input embeddings are the head only where the two are tied: get_output_embeddings() is always the head"""
-    head_without_its_bias = edit(WORDS, "hidden @ self.policy.get_output_embeddings().weight.T")
-    """only the head's weight is used, and some heads have a bias: call the head, get_output_embeddings()(hidden)"""
+    head_by_itself = edit(OWN_LOGITS, HEAD)
+    """the head is called by itself, but some policies scale or cap its output (Cohere, Gemma-2): take output.logits"""
+    head_by_its_name_in_gpt2 = edit(OWN_LOGITS, "self.policy.lm_head(hidden)")
+    """lm_head is the name in GPT-2 and Llama, other models have another: the logits are in the policy's output"""
+    input_embeddings_taken_for_the_head = edit(OWN_LOGITS, "hidden @ self.policy.get_input_embeddings().weight.T")
+    """the input embeddings are the head only where the two are tied: the logits are in the policy's output"""
+    head_without_its_bias = edit(OWN_LOGITS, "hidden @ self.policy.get_output_embeddings().weight.T")
+    """only the head's weight is used, and some heads have a bias: the logits are in the policy's output"""
     shared_plain_tuple_returned = edit("ResponseOutputs", "")
     """a plain tuple is returned: both classes return ResponseOutputs, so that one can replace the other"""
-    backbone_run_twice = edit(WORDS, LOGITS)
+    backbone_run_twice = edit(OWN_LOGITS, LOGITS)
     """the backbone is run twice, once for each head: sharing it is meant to save that forward pass"""
     value_loss_stops_at_the_head = edit("value_head(hidden)", "value_head(hidden.detach())")
     """the value head reads detached hidden states: some programs do, but here both losses train the backbone"""
-    policy_loss_stops_at_the_head = edit("()(hidden)", "()(hidden.detach())")
+    policy_loss_stops_at_the_head = edit(OWN_LOGITS, "self.policy.get_output_embeddings()(hidden.detach())")
     """the logits are computed from detached hidden states, so the policy learns in its last layer only"""
-    both_after_the_token = edit(HIDDEN, ALL_HIDDEN + AFTER, read=SHIFT)
+    values_of_an_earlier_layer = edit("hidden_states[-1]", "hidden_states[-2]")
+    """the value head reads the hidden states before the last layer: the last ones are those that the words come from"""
+    both_after_the_token = edit(KEPT, KEPT_AT_THE_END, BEFORE, AFTER, read=SHIFT)
     """both heads read the position of the token itself: what predicts it is one position earlier"""
-    shifted_twice = edit(HIDDEN, HIDDEN + "\nhidden = torch.cat([hidden[:, :1], hidden[:, :-1]], dim=1)", read=SHIFT)
-    """the hidden states are shifted once more: `_response_hidden` already gives those just before each token"""
-    only_logits_shifted = edit(
-        HIDDEN,
-        ALL_HIDDEN,
-        "()(hidden)",
-        f"()(hidden{BEFORE})",
-        "value_head(hidden)",
-        f"value_head(hidden{AFTER})",
-        read=SHIFT,
-    )
+    value_two_before = edit("prompt_length - 1 : -1", "prompt_length - 2 : -2", read=SHIFT)
+    """the values are shifted twice: the value before the first response token is at prompt_length - 1, not - 2"""
+    only_logits_shifted = edit(BEFORE, AFTER, read=SHIFT)
     """only the logits are shifted: the value of a token is before it as well"""
-    shared_words_for_the_prompt = edit(
-        HIDDEN, ALL_HIDDEN, "()(hidden)", f"()(hidden){BEFORE}", "value_head(hidden)", f"value_head(hidden{BEFORE})"
-    )
-    """the whole vocabulary is computed for the prompt and thrown away: cut to the response before the head"""
-    shared_backbone_counts_columns = edit(HIDDEN, f"self.policy.base_model({INPUTS}).last_hidden_state{BEFORE}")
+    only_values_shifted = edit(KEPT, KEPT_AT_THE_END, read=SHIFT)
+    """only the values are shifted: what predicts a token is one position before it as well"""
+    shared_words_for_the_prompt = edit(f"{KEPT},", "", OWN_LOGITS, OWN_LOGITS + BEFORE)
+    """the whole vocabulary is computed for the prompt and thrown away: say logits_to_keep"""
+    shared_backbone_counts_columns = edit(f"{POSITIONS},", "")
     """the backbone gets no position_ids and counts columns: padding on the left moves the text"""
     shared_values_not_squeezed = edit(".squeeze(-1)", "")
     """the values keep a last dimension of 1: in a loss (B, T, 1) - (B, T) broadcasts to a wrong number"""
 
 
 class RightOneBackbone(Right, of="SharedPolicyAndValue.forward"):
-    head_as_a_function = edit(
-        "logits = self.policy.get_output_embeddings()(hidden)",
-        "head = self.policy.get_output_embeddings()\nlogits = nn.functional.linear(hidden, head.weight, head.bias)",
+    last_logits_dropped = edit(KEPT, f"{KEPT_AT_THE_END} + 1", OWN_LOGITS, f"{OWN_LOGITS}[:, :-1]")
+    """logits_to_keep as a number counts from the end; what would come after the response is dropped"""
+    values_cut_afterwards = edit(BEFORE, "", "(hidden).squeeze(-1)", f"(hidden)[..., 0]{BEFORE}")
+    """the value head reads every position, and the response's values are cut out of it"""
+    values_by_hand = edit(
+        "self.value_head(hidden).squeeze(-1)", "hidden @ self.value_head.weight[0] + self.value_head.bias"
     )
-    """the head's weight and bias, where it has one"""
-    hidden_states_of_the_policy = instead("""
-        output = self.policy(
-            input_ids=input_ids,
-            attention_mask=attention_mask,
-            position_ids=position_ids(attention_mask),
-            logits_to_keep=input_ids.shape[1] - prompt_length + 1,
-            output_hidden_states=True,
-        )
-        hidden = output.hidden_states[-1][:, prompt_length - 1 : -1]
-        return ResponseOutputs(output.logits[:, :-1], self.value_head(hidden)[..., 0])
-    """)
-    """one forward pass of the policy, which also returns the hidden states"""
-    backbone_run_here = edit(
-        "self._response_hidden(input_ids, attention_mask, prompt_length)",
-        "self.policy.base_model(input_ids=input_ids, attention_mask=attention_mask, "
-        "position_ids=position_ids(attention_mask)).last_hidden_state[:, prompt_length - 1 : -1]",
+    """the value head as a product with a vector"""
+    parts_by_name = edit(OWN_LOGITS, 'output["logits"]', "output.hidden_states", 'output["hidden_states"]')
+    """the parts of the output by name"""
+    values_position_by_position = edit(
+        "self.value_head(hidden).squeeze(-1)",
+        "torch.cat([self.value_head(step) for step in hidden.unbind(dim=1)], dim=1)",
     )
-    """what the helper does, written out"""
-    heads_on_flat_rows = instead("""
-        hidden = self._response_hidden(input_ids, attention_mask, prompt_length)
-        batch, length, size = hidden.shape
-        flat = hidden.reshape(batch * length, size)
-        language_head = self.policy.get_output_embeddings()
-        return ResponseOutputs(
-            logits=language_head(flat).unflatten(0, (batch, length)), values=self.value_head(flat).view(batch, length)
-        )
-    """)
-    """both heads read one long batch of B * T states"""
-    position_by_position = instead("""
-        hidden = self._response_hidden(input_ids, attention_mask, prompt_length)
-        language = self.policy.get_output_embeddings()
-        steps = hidden.unbind(dim=1)
-        logits = torch.stack([language(step) for step in steps], dim=1)
-        values = torch.cat([self.value_head(step) for step in steps], dim=1)
-        return ResponseOutputs(logits, values)
-    """)
-    """each head is called once for each response token"""
+    """the value head is called once for each response token"""
 
 
 class CriticFromRewardModel(Wrong, of="critic_from_reward_model"):

@@ -132,6 +132,11 @@ def test_policy_and_value_by_hand(input_ids, attention_mask, prompt_length, digi
     )
 
 
+def test_policy_and_value_takes_the_logits_that_the_policy_gives():
+    # Cohere and Granite multiply what their head gives, Gemma-2 caps it.
+    call(ACTOR_CRITIC, **PAIR, scale=0.5).equals(logits=[[[53.5, -53.5], [107.5, -107.5]]], values=[[107.5, 215.5]])
+
+
 def test_policy_and_value_gradient_of_the_logits():
     answer = call(ACTOR_CRITIC, **BOTH_GAINS, grad_through="logits", grad_weights=FIRST_WORD)
     answer.gradient_equals(policy_gain=[12.0, 10.0, 300.0], critic_gain=None)
@@ -185,6 +190,11 @@ def test_shared_policy_and_value_by_hand(input_ids, attention_mask, prompt_lengt
     call(SHARED_ACTOR_CRITIC, input_ids=input_ids, attention_mask=attention_mask, prompt_length=prompt_length).equals(
         logits=words(digits), values=critic(digits)
     )
+
+
+def test_shared_policy_and_value_takes_the_logits_that_the_policy_gives():
+    answer = call(SHARED_ACTOR_CRITIC, **PAIR, scale=0.5)
+    answer.equals(logits=[[[53.5, -53.5], [107.5, -107.5]]], values=[[107.5, 215.5]])
 
 
 SHARED = {

@@ -111,6 +111,7 @@ def _of_the_response(draw: torch.Generator, text: dict, shape: tuple[int, int], 
         scenario("shared_actor_critic", of=SharedPolicyAndValue.forward),
     )
     found = [request(both, **text), request(alone, **text), request(shared, **text)]
+    found += [request(model, **text, scale=0.5) for model in (both, shared)]
     for part, weights in (("logits", words), ("values", words[..., 0])):
         options = {"grad_through": part, "grad_weights": weights, "evaluating": evaluating}
         found.append(request(both, **text, **gains, grad_of=tuple(gains), **options))

@@ -48,14 +48,15 @@ class Digits(HuggingFaceModel):
         positions = columns if position_ids is None else position_ids.expand_as(input_ids)
         features = torch.stack([input_ids, positions, mask.cumsum(dim=1)], dim=-1) % 10
         hidden = features.to(self.gain.dtype) * self.gain + self.offset
-        return Output(last_hidden_state=hidden, hidden_states=(features.to(hidden.dtype), hidden))
+        embedded = features.to(hidden.dtype)
+        return Output(last_hidden_state=hidden, hidden_states=(embedded, -embedded, hidden))
 
 
 class DigitPolicy(HuggingFaceModel):
     """A language model of two words on `Digits`: logits (215, -215) after a 5 in second place.
 
     Its head has the name that GPT-NeoX gives it, and is not tied to the embeddings. `words_for`: how many positions
-    it has computed logits for, over all rows and calls.
+    it has computed logits for, over all rows and calls. What its head gives is multiplied by `scale`, as in Cohere's.
     """
 
     def __init__(self) -> None:
@@ -64,7 +65,7 @@ class DigitPolicy(HuggingFaceModel):
         self.transformer = Digits()
         self.embed_in = nn.Embedding.from_pretrained(torch.ones(2, 3))
         self.embed_out = nn.Linear(3, 2)
-        self.words_for = 0
+        self.words_for, self.scale = 0, 1.0
         with torch.no_grad():
             self.embed_out.weight.copy_(torch.tensor([*DIGITS, [-1.0, -10.0, -100.0]]))
             self.embed_out.bias.zero_()
@@ -85,7 +86,8 @@ class DigitPolicy(HuggingFaceModel):
 
     def forward(self, input_ids: Tensor, *, logits_to_keep: int | Tensor = 0, **given: Any) -> Output:
         states = self.transformer(input_ids, output_hidden_states=True, **given).hidden_states
-        return Output(logits=self.embed_out(last_places(states[-1], logits_to_keep)), hidden_states=states)
+        logits = self.embed_out(last_places(states[-1], logits_to_keep)) * self.scale
+        return Output(logits=logits, hidden_states=states)
 
 
 class DigitCritic(nn.Module):

@@ -58,9 +58,11 @@ def actor_critic(
     dtype: str = "float64",
     evaluating: bool = False,
     frozen: str = "none",
+    scale: float = 1.0,
 ) -> Any:
-    """`frozen`: one of the two models."""
+    """`frozen`: one of the two models. `scale`: what the policy multiplies its head's logits by."""
     model = _actor_and_critic(lesson, dtype).train(not evaluating)
+    model.policy.scale = scale
     getattr(model, frozen, nn.Module()).requires_grad_(False)
     parameters = {"policy.transformer.gain": policy_gain, "value_model.backbone.gain": critic_gain}
     outputs = with_parameters(model, parameters, input_ids, attention_mask, prompt_length)
@@ -104,10 +106,12 @@ def shared_actor_critic(
     prompt_length: int,
     dtype: str = "float64",
     evaluating: bool = False,
+    scale: float = 1.0,
     **given: Tensor,
 ) -> Any:
-    """`given`: gain, value_head, word_head, word_bias in place of the toy's own."""
+    """`given`: gain, value_head, word_head, word_bias instead of the toy's own. `scale`: as in `actor_critic`."""
     model = lesson.SharedPolicyAndValue(DigitPolicy())
+    model.policy.scale = scale
     model.value_head = digit_head()
     model.train(not evaluating)
     places = {

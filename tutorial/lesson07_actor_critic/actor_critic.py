@@ -159,20 +159,17 @@ class SharedPolicyAndValue(nn.Module):
         nn.init.zeros_(self.value_head.bias)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> ResponseOutputs:
-        """Logits (B, T, V) and values (B, T) from one forward pass of the backbone; all else as in `PolicyAndValue`.
+        """Logits (B, T, V) and values (B, T) from one forward pass of the policy; all else as in `PolicyAndValue`.
 
-        The policy's head is a linear layer, some have a bias; no adapter is on it.
+        The logits are the policy's own: some models scale or cap what their head gives. The value head reads the last
+        of the hidden states.
         """
         _check_inputs(input_ids, attention_mask, prompt_length)
         raise NotImplementedError("lesson07: SharedPolicyAndValue.forward")
 
     def response_values(self, input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> Tensor:
-        """Values (B, T) alone."""
+        """Values (B, T) alone, from the backbone, which keeps no hidden states but the last."""
         _check_inputs(input_ids, attention_mask, prompt_length)
-        return self.value_head(self._response_hidden(input_ids, attention_mask, prompt_length)).squeeze(-1)
-
-    def _response_hidden(self, input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> Tensor:
-        """(B, T, H): the hidden state just before each response token."""
         # `peft` calls the whole language model its base model.
         policy: Any = getattr(self.policy, "get_base_model", lambda: self.policy)()
         hidden = policy.base_model(
@@ -181,7 +178,7 @@ class SharedPolicyAndValue(nn.Module):
             position_ids=position_ids(attention_mask),
             use_cache=False,
         ).last_hidden_state
-        return hidden[:, prompt_length - 1 : -1]
+        return self.value_head(hidden[:, prompt_length - 1 : -1]).squeeze(-1)
 
 
 class PolicyAlone(nn.Module):
