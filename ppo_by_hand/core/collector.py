@@ -15,6 +15,7 @@ from torch import Tensor
 
 from .conversations import Encoded
 from .counterparts import called_as_ours, here, refuse_arguments_of_trl
+from .dropout import check_no_dropout
 from .engines import SamplerGap
 from .groups import with_group_advantages
 from .heads import text_config
@@ -53,12 +54,14 @@ class Collector:
     Attributes:
         gap: how far a sampler was from the policy in the last rollout.
         first_scale: of the scores of the run's first rollout, where scores are normalized.
+        is_measured: whether the first rollout has found the model without dropout.
     """
 
     def __init__(self, trainer: Any, blocks: Blocks) -> None:
         self.trainer, self.blocks = trainer, blocks
         self.gap = SamplerGap(trainer.config.importance_cap)
         self.first_scale = Scale()
+        self.is_measured = False
 
     def collect(self, prompts: Sequence[Prompt]) -> Any:
         """Lesson 8's `Experience`: a response to each prompt, evaluated, ready for `ExperienceBuffer`."""
@@ -66,10 +69,18 @@ class Collector:
         return self.compared(self.evaluate(self.generate(prompts), prompts))
 
     def generate(self, prompts: Sequence[Prompt]) -> Any:
-        """Lesson 8's `Generation`, by the trainer's sampler where it has one."""
+        """Lesson 8's `Generation`, by the trainer's sampler where it has one.
+
+        Raises:
+            ValueError: the model is random in train mode; asked once, before the first rollout.
+        """
         trainer, config = self.trainer, self.trainer.config
         sample = trainer.generate_responses if trainer.sampler is None else self._sample
         with trainer.accelerator.autocast():  # the precision that the training passes have; else no first ratio is 1
+            if not self.is_measured:
+                model = trainer.accelerator.unwrap_model(trainer.model)
+                check_no_dropout(model, config, trainer.accelerator.device)
+                self.is_measured = True
             parts = [sample(prompts[rows]) for rows in self.chunks(len(prompts))]
             generation = parts[0] if len(parts) == 1 else self.blocks.merge_generations(parts, config.pad_token_id)
             return self._recomputed(generation, prompts) if config.recompute_log_probs else generation

@@ -82,7 +82,7 @@ def check_reward_tokens(reward_model: Any, policy: Any) -> None:
     """
     if not isinstance(reward_model, nn.Module):
         return
-    found, known = _tokens(getattr(reward_model, "backbone", reward_model)), _tokens(policy)
+    found, known = tokens_of(getattr(reward_model, "backbone", reward_model)), tokens_of(policy)
     if None not in (found, known) and found != known:
         raise ValueError(
             f"expected a reward model of the policy's {known} tokens, got one of {found}, which would read other "
@@ -143,12 +143,12 @@ def _check_weights(model: Any, ref_model: nn.Module | None) -> None:
 
 
 def _check_tokens(model: Any, ref_model: nn.Module | None, config: PPOConfig) -> None:
-    known = _tokens(model.policy)
+    known = tokens_of(model.policy)
     if known is None:
         return
     backbone = getattr(getattr(model, "value_model", None), "backbone", None)
     for name, reader in (("ref_model", ref_model), ("the critic", backbone)):
-        found = _tokens(reader)
+        found = tokens_of(reader)
         if found is not None and found < known:
             raise ValueError(
                 f"expected {name} to know the {known} tokens that the policy may write, got {found}; "
@@ -166,7 +166,7 @@ def _check_tokens(model: Any, ref_model: nn.Module | None, config: PPOConfig) ->
         )
 
 
-def _tokens(model: Any) -> int | None:
+def tokens_of(model: Any) -> int | None:
     """How many tokens a Hugging Face model reads; None of any other module."""
     table = model.get_input_embeddings() if hasattr(model, "get_input_embeddings") else None
     return getattr(table, "num_embeddings", None)

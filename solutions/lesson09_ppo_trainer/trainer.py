@@ -105,8 +105,8 @@ class PPOTrainer(WithCollector):
     """Proximal policy optimization of a language model against a reward.
 
     Args:
-        model: actor and critic, or `PolicyAlone` where advantages come from groups; trained in place, its dropout is
-            switched off.
+        model: actor and critic, or `PolicyAlone` where advantages come from groups; trained in place, in train mode and
+            without its dropout; a rollout reads it in eval mode.
         reward_model: a module (input_ids, attention_mask) -> (B,), or any Python function
             (prompts, responses) -> numbers.
         ref_model: the frozen reference, or None for a LoRA policy that is its own (`reference_mode`).
@@ -153,6 +153,7 @@ class PPOTrainer(WithCollector):
         self.model, prepared = self.accelerator.prepare(model, make_optimizer(model, config, optimizer))
         # only float16's gradient scaler needs the wrapper, whose step searches the disk for a package each time
         self.optimizer = prepared if self.accelerator.scaler else prepared.optimizer
+        self.model.train()  # where gradient checkpointing acts
         self._parameters = list(self.model.parameters())
         self.kl_controller = (
             FixedKLController(config.kl_coef)

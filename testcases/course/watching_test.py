@@ -203,10 +203,17 @@ def test_a_wrong_temperature_in_training_shows_in_the_first_ratio(capsys):
 
 def test_dropout_shows_in_the_first_ratio(capsys):
     run = trainer(dropout=0.2)
-    for module in run.policy.modules():
-        if isinstance(module, torch.nn.Dropout):
-            module.p = 0.2
-    run.policy.train()
+    sampled = run.generate_responses
+
+    def on_after_sampling(prompts):
+        """The trainer has measured before that all dropout is off."""
+        generation = sampled(prompts)
+        for module in run.policy.modules():
+            if isinstance(module, torch.nn.Dropout):
+                module.p = 0.2
+        return generation
+
+    run.generate_responses = on_after_sampling
     assert "every ratio is 1, but the largest was" in first_sentence(run, capsys)
 
 

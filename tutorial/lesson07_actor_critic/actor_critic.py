@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import torch
 from torch import Tensor, nn
 
+from ppo_by_hand.core.dropout import set_to_zero
 from ppo_by_hand.core.heads import dtype_of, hidden_size, scalar_head, start_from_classifier
 from ppo_by_hand.core.shapes import check_number, check_shapes
 
@@ -283,17 +284,15 @@ def evaluation_mode(model: nn.Module) -> Iterator[nn.Module]:
 
 
 def disable_dropout(model: nn.Module) -> None:
-    """Set every dropout of the model to 0, in place.
+    """Set the dropout of every module of the model to 0, in place: `nn.Dropout`, and numbers that are called so.
 
     With dropout on, the policy that is trained is not the policy that sampled: the ratio is not 1 before the
-    first step, and the KL to the reference is noise.
+    first step, and the KL to the reference is noise. `PPOTrainer` measures whether any is left.
     """
-    module: Any
     for module in model.modules():
-        if isinstance(module, nn.Dropout):
+        set_to_zero(module)
+        if isinstance(module, nn.modules.dropout._DropoutNd):
             module.p = 0.0
-        if isinstance(getattr(module, "attention_dropout", None), float):
-            module.attention_dropout = 0.0
 
 
 def _check_inputs(input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> None:
