@@ -147,11 +147,11 @@ def test_an_exercise_is_tested_on_the_solution_of_a_stub_and_its_points_wait(cou
     told = "response_log_probs runs on the solution's gather_log_probs. These points count once gather_log_probs is"
     for processes in "0", "2":
         out = run_pytest(course, SUITE, *MINE, "-n", processes)[1]
-        assert told in out and "failed" not in out and " 0/99 points" in out
-        assert re.search(r"^5 passed,.* 18 waiting in", out, re.MULTILINE), out
+        assert told in out and "failed" not in out and re.search(r" 0/\d+ points", out)
+        assert re.search(r"^\d+ passed,.* \d+ waiting in", out, re.MULTILINE), out
     out = run(course, "testcases.harness.student.progress")[1]
     assert "response_log_probs (waiting)" in out and "These points count once gather_log_probs is written." in out
-    assert " 0/99 points" in out
+    assert re.search(r" 0/\d+ points", out)
 
     write(course, "wrong-on-a-stub")
     out = run_pytest(course, SUITE, *MINE)[1]
@@ -167,7 +167,7 @@ def test_once_the_stub_is_written_the_points_count(course: Path):
     out = run(course, "testcases.harness.student.progress")[1]
     assert "response_log_probs (not run)" in out and "waits" not in out, "what it waited for is another code now"
     status, out = run_pytest(course, SUITE)
-    assert status == 0 and "99/99 points  done" in out
+    assert status == 0 and re.search(r" (\d+)/\1 points  done", out)
 
 
 @pytest.mark.slow
@@ -188,10 +188,8 @@ def test_a_kept_failure_belongs_to_the_code_that_failed(course: Path):
 def test_passes_that_a_stub_would_have_too_are_said_not_to_count(course: Path):
     write(course, "wrong-on-a-stub")
     out = run_pytest(course, SUITE, *MINE)[1]
-    assert (
-        "5 of these passes don't count yet, because a stub would pass them too. "
-        "They count once all tests of response_log_probs pass." in out
-    )
+    told = r"\d of these passes don.t count yet, because a stub would pass them too\. They count once all tests of resp"
+    assert re.search(told, out), out
 
 
 @pytest.mark.slow
@@ -200,7 +198,7 @@ def test_make_check_gives_the_points_that_pytest_shows(
     course: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, student: str
 ):
     write(course, student)
-    shown = re.search(r"(\d+)/99 points", run_pytest(course, SUITE)[1])
+    shown = re.search(r"(\d+)/\d+ points", run_pytest(course, SUITE)[1])
     shutil.copytree(course / "tutorial" / LESSON, tmp_path / "in/ann" / LESSON)
     monkeypatch.setenv("SECRET", "hedgehogs carry 128 bits")
     arguments = str(tmp_path / "in"), "--out", str(tmp_path / "out"), "--jobs", "1", "--sandbox", "none"
