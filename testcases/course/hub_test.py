@@ -90,6 +90,17 @@ def test_a_reward_model_with_the_same_tokenizer_scores_what_it_would_score_alone
         assert torch.allclose(score, alone, atol=1e-5)
 
 
+def test_a_reward_model_whose_table_is_padded_further_than_the_policys_trains(tmp_path, gpt2, capsys):
+    """As Qwen2.5-7B beside Qwen2.5-0.5B: one tokenizer, and tables of 152,064 and 151,936 rows."""
+    words = tokenizer()
+    source = classifier(tmp_path / "rm", words)
+    model = GPT2ForSequenceClassification.from_pretrained(source)
+    model.resize_token_embeddings(len(words) + 5)
+    model.save_pretrained(source)
+    assert run(tmp_path, gpt2, source) == 0
+    assert "encoded again" not in capsys.readouterr().out, "it reads the policy's tokens"
+
+
 def test_a_reward_model_with_another_tokenizer_gets_the_texts(tmp_path, capsys):
     other = tokenizer(letters=LETTERS[::-1] + "!")
     said: list[str] = []
