@@ -24,6 +24,7 @@ from solutions.lesson06_kl_rewards import estimate_kl
 from solutions.lesson08_rollout import sample_token
 from solutions.lesson13_after_ppo import group_advantages
 from testcases.course.browser_test import QUIET
+from testcases.course.students import HANGS
 from testcases.harness.catalog import ROOT
 from tiny_models.checkpoints import one_response
 
@@ -68,7 +69,9 @@ def browser(chromium: str) -> Iterator[Any]:
 
     with sync_playwright() as playwright:
         launched = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
-        yield launched.new_context()
+        context = launched.new_context()
+        context.set_default_timeout(1000 * HANGS)
+        yield context
         launched.close()
 
 
@@ -196,7 +199,7 @@ def test_search_shows_the_lesson_of_a_term_first(book: Path, browser: Any, words
     page = browser.new_page()
     page.goto((book / "search.html").as_uri() + f"?q={words.replace(' ', '+')}")
     page.wait_for_selector("#search-results li a")
-    page.wait_for_timeout(1500)  # results come in one by one
+    page.wait_for_function("document.querySelector('#search-results').textContent.includes('Search finished')")
     href = page.evaluate("document.querySelector('#search-results li a').getAttribute('href')")
     page.close()
     assert href.startswith(first), href
@@ -480,7 +483,7 @@ def test_a_translations_figures_are_drawn_once_and_shown(monkeypatch: pytest.Mon
     translate.draw_what_is_stale("zh_CN")
 
 
-def test_a_translation_shows_and_finds_chinese_on_a_machine_without_its_fonts(browser: Any, tmp_path: Path) -> None:
+def test_a_translation_shows_and_finds_chinese(browser: Any, tmp_path: Path) -> None:
     """Texts, questions of folds and tables; the search answers, with Chinese and with Latin words."""
     from book import chinese
 
@@ -498,15 +501,6 @@ def test_a_translation_shows_and_finds_chinese_on_a_machine_without_its_fonts(br
         page.goto((tmp_path / f"{name}.html").as_uri())
         shown = page.evaluate("document.querySelector('article').textContent")
         assert words in shown and not chinese.missing(shown)
-        page.evaluate("document.fonts.ready")
-        fonts = page.context.new_cdp_session(page)
-        fonts.send("DOM.enable")
-        fonts.send("CSS.enable")
-        root = fonts.send("DOM.getDocument")["root"]["nodeId"]
-        for element in ("h1", "p"):
-            node = fonts.send("DOM.querySelector", {"nodeId": root, "selector": f"article {element}"})["nodeId"]
-            used = fonts.send("CSS.getPlatformFontsForNode", {"nodeId": node})["fonts"]
-            assert any(font["isCustomFont"] for font in used), used
     for words, first in (("优势", "notebooks/04_gae"), ("奖励黑客", "tutorial/"), ("policy", "")):
         page.goto((tmp_path / "search.html").as_uri() + f"?q={words}")
         page.wait_for_selector("#search-results li a")

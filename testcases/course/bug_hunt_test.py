@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from solutions.lesson10_bug_hunt import diagnose
+from testcases.course.students import HANGS
 from testcases.harness import CheckFailed, named_cases
 from testcases.harness.catalog import ROOT, TUTORIAL, Exercise
 from testcases.harness.diagnosis import NoExplanation
@@ -363,7 +364,7 @@ def failure(source: str, seconds: float) -> CheckFailed:
     },
 )
 def test_a_report_says_whose_mistake_it_is_and_shows_the_line(body: str, kind: str, says: list[str]):
-    found = failure(f"{GAE}{body}\n", seconds=1.0 if "while" in body else 10.0)
+    found = failure(f"{GAE}{body}\n", seconds=1.0 if "while" in body else HANGS)
     assert found.kind == kind and found.share == 0.0, str(found)
     assert all(" ".join(part.split()) in " ".join(str(found).split()) for part in says), str(found)
 

@@ -16,6 +16,7 @@ import pytest
 from testcases.grader.marking import read_part
 from testcases.grader.tests.running import (
     LESSON,
+    LONGEST,
     SECRET,
     TARGET,
     check,
@@ -175,13 +176,13 @@ def test_dry_says_what_would_be_graded(few: Path, tmp_path: Path):
 
 def _kill(process: Any, out: Path, finished: int) -> None:
     """When so many are done and the next are at work."""
-    end = time.monotonic() + 120
+    end = time.monotonic() + LONGEST
     while (len(_times(out)) < finished or not workers(out)) and time.monotonic() < end:
         time.sleep(0.02)
     assert process.is_alive()
     process.kill()
     process.join()
-    end = time.monotonic() + 10
+    end = time.monotonic() + LONGEST
     while workers(out) and time.monotonic() < end:
         time.sleep(0.05)
     assert workers(out) == []

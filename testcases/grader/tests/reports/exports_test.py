@@ -14,6 +14,7 @@ import pytest
 from testcases.grader.reports.formats import classroom, gradescope, junit
 from testcases.grader.reports.marks import sheets
 from testcases.grader.tests.reports.data import CAUSE, exercise, load_one, put, result
+from testcases.grader.tests.running import LONGEST
 
 
 def test_gradescope_fields(tmp_path: Path):
@@ -78,7 +79,7 @@ def test_run_autograder_always_writes_results(
     (tmp_path / "run").write_text(gradescope.RUN.replace("/autograder", str(tmp_path)))
     monkeypatch.setenv("PYTHONPATH", str(gradescope.ROOT))
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    subprocess.run(["bash", str(tmp_path / "run")], timeout=60)
+    subprocess.run(["bash", str(tmp_path / "run")], timeout=LONGEST)
     calls = (tmp_path / "calls").read_text().splitlines()
     # One student's folder may look like an export.
     assert all(" --as-given " in call for call in calls)

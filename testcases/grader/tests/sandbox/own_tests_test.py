@@ -330,7 +330,7 @@ def test_no_test_earns_by_what_it_finds(sandbox: Sandbox, name: str):
 def test_an_honest_test_has_the_same_verdicts_as_in_one_process(sandbox: Sandbox, function: str):
     source = Path(SOLUTIONS / LESSON / "my_tests.py").read_text("utf-8")
     chosen = (*bank.right(function), *bank.wrong(function)[::4])
-    found = outcome(sandbox, source, replace(question(function, chosen), seconds=10.0))
+    found = outcome(sandbox, source, replace(question(function, chosen), seconds=30.0))
     assert found.error is None and found.value["problem"] == "", found
     assert found.value["refused"] == [one.probe is not None for one in chosen]
 
