@@ -33,6 +33,8 @@ from rich.console import Console
 from rich.table import Table
 from tqdm import tqdm
 
+from testcases.course.records import processor_name
+
 from .relay import ROOT, Child
 from .workload import Workload
 
@@ -103,7 +105,11 @@ def measure(sizes: tuple[Workload, ...], pairs: int, updates: int, say: Callable
     """Everything that trainer.json holds; `say` is told which size is under way."""
     report: dict[str, Any] = {
         "date": time.strftime("%Y-%m-%d"),
-        "machine": {"processor": _processor(), "threads": sizes[0].threads, "load_before": os.getloadavg()[0]},
+        "machine": {
+            "processor": f"{processor_name()} x {os.cpu_count()}",
+            "threads": sizes[0].threads,
+            "load_before": os.getloadavg()[0],
+        },
         "versions": {"python": platform.python_version(), "torch": torch.__version__},
         **{name: {} for name in (*FIGURES, "sizes")},
     }
@@ -127,13 +133,6 @@ def written(report: Any, name: str) -> Path:
     file = OUT / f"{name}.json"
     file.write_text(json.dumps(report, indent=2) + "\n")
     return file
-
-
-def _processor() -> str:
-    cpuinfo = Path("/proc/cpuinfo")
-    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return f"{names[0]} x {len(names)}" if names else platform.processor() or platform.machine()
 
 
 def show(report: dict[str, Any], console: Console) -> None:

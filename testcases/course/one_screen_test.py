@@ -2,6 +2,7 @@
 
 import copy
 import inspect
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 from transformers import AutoModelForCausalLM
 
 from ppo_by_hand import Generation, PolicyAndValue, PPOConfig, PPOTrainer, RewardModel, critic_from_reward_model
+from testcases.course import records
 from testcases.harness import named_cases
 from testcases.harness.catalog import TUTORIAL, lesson_names
 from tiny_models.checkpoints import REWARD_MODEL, SFT
@@ -184,9 +186,36 @@ def test_what_ends_a_run_early_is_one_sentence(
         command.main(["--out", str(tmp_path / "file" / "x")], load)
 
 
-def test_the_text_shows_what_the_command_printed() -> None:
-    """The first updates of both runs, as the text prints them."""
-    text = (FOLDER / "README.md").read_text("utf-8")
-    rows = [command.line(number, row) for number, row in zip(range(4), screen.train(0.0), strict=False)]
-    assert "\n".join(rows) in text
+TEXT = (FOLDER / "README.md").read_text("utf-8")
+
+
+def recorded_rows() -> list[list[tuple[float, ...]]]:
+    """Update, proxy, gold and KL of both runs that the text shows."""
+    return [[tuple(map(float, line.split()[:4])) for line in run.splitlines()] for run in records.printed("lesson00")]
+
+
+def test_the_text_shows_what_was_recorded() -> None:
+    """To record it again: python -m testcases.course.records lesson00."""
+    recorded = "".join(records.printed("lesson00")).splitlines()
+    shown = re.findall(r"^ +\d+ +-?\d+\.\d\d .*$", TEXT, re.MULTILINE)
+    assert len(shown) == 9
+    for said in shown:
+        assert any(said == line or (said.endswith(" ...") and line.startswith(said[:-3])) for line in recorded), said
+    priced, free = recorded_rows()
+    assert f"falls from {free[5][2]:.2f} to 0 in three updates" in TEXT and abs(free[8][2]) < 0.005
+    assert f"this policy better, {free[29][1]:.2f} to {priced[29][1]:.2f}" in TEXT
+
+
+@pytest.mark.slow
+def test_without_the_price_a_new_run_is_hacked_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On every processor, with the digits of its own: both rewards rise, and then only the proxy."""
+    monkeypatch.setattr(screen, "UPDATES", 10)
+    proxy, gold, kl, _ = zip(*screen.train(0.0), strict=True)
+    _, free = recorded_rows()
+    assert (proxy[0], gold[0]) == pytest.approx(free[0][1:3], abs=0.1) and abs(kl[0]) < 1e-3
+    assert proxy[0] + 0.3 < proxy[3] < proxy[9] - 0.3 and gold[0] + 0.2 < max(gold) and gold[9] < 0.5 and kl[9] > 10
+
+
+def test_the_price_of_the_text_is_that_of_the_file() -> None:
     assert inspect.signature(screen.train).parameters["kl_coef"].default == screen.KL_COEF
+    assert f"moving away costs `KL_COEF` = {screen.KL_COEF} points" in " ".join(TEXT.split())
