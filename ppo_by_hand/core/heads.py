@@ -6,15 +6,26 @@ import copy
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+
+
+class ScalarHead(nn.Linear):
+    """One number from a hidden state, in float32 at least: it is trained, and in 16 bits most steps would be lost."""
+
+    def __init__(self, size: int, dtype: torch.dtype = torch.float32) -> None:
+        super().__init__(size, 1)
+        self.to(torch.promote_types(dtype, torch.float32))
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        return super().forward(hidden.to(self.weight.dtype))
 
 
 def scalar_head(size: int, dtype: torch.dtype = torch.float32) -> nn.Linear:
-    """One number from a hidden state; small weights start all numbers near 0 (Stiennon et al., 2020)."""
-    head = nn.Linear(size, 1)
+    """A head for a backbone of this dtype; small weights start all numbers near 0 (Stiennon et al., 2020)."""
+    head = ScalarHead(size)
     nn.init.normal_(head.weight, std=1 / (size + 1) ** 0.5)
     nn.init.zeros_(head.bias)
-    return head.to(dtype)
+    return head.to(torch.promote_types(dtype, torch.float32))
 
 
 def text_config(model: Any) -> Any:
@@ -30,7 +41,7 @@ def hidden_size(model: Any) -> int:
 
 
 def dtype_of(backbone: nn.Module) -> torch.dtype:
-    """The dtype of a backbone's weights, and so of its outputs: a head on top of a bfloat16 model must have it too."""
+    """The dtype of a backbone's weights, and so of its outputs."""
     return next((weight.dtype for weight in backbone.parameters() if weight.is_floating_point()), torch.float32)
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+import torch
 from torch import nn
 
 from .config import PPOConfig
 from .conversations import takes
+
+SIXTEEN_BITS = (torch.bfloat16, torch.float16)
 
 
 def check_parts(model: Any, ref_model: Any, config: Any) -> None:
@@ -135,6 +138,13 @@ def _check_weights(model: Any, ref_model: nn.Module | None) -> None:
     trained = {id(weight) for weight in model.parameters() if weight.requires_grad}
     if not trained:
         raise ValueError("expected weights to train, got a model that is frozen whole; call requires_grad_(True)")
+    narrow = [weight.dtype for weight in model.parameters() if weight.requires_grad and weight.dtype in SIXTEEN_BITS]
+    if narrow:
+        raise ValueError(
+            f"expected the weights that are trained in float32, got {narrow[0]}, in which most steps are too small to "
+            "change a weight; load the models in float32 (dtype) and start with accelerate launch --mixed_precision "
+            "bf16, which computes in 16 bits, or train LoRA adapters, which are float32"
+        )
     if ref_model is not None and any(id(weight) in trained for weight in ref_model.parameters()):
         raise ValueError(
             "expected ref_model to have weights of its own, got some that are trained, and would be frozen with it; "

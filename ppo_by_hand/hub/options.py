@@ -33,7 +33,7 @@ class HubOptions:
     """How models and prompts are made ready. A field out of range is an error."""
 
     dtype: str = "float32"
-    """Of policy and critic in training: float32, bfloat16, or auto: as the policy was saved."""
+    """Of policy and critic: float32, bfloat16, or auto: as saved. 16 bits only below adapters (lora_rank > 0)."""
     frozen_dtype: str = "auto"
     """Of reference and reward model: float32, bfloat16, or auto: as the policy is trained, as the reward was saved."""
     gradient_checkpointing: bool = False

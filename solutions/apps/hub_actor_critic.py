@@ -52,13 +52,14 @@ def make_models(
 
 
 def make_critic(policy: PreTrainedModel, value: nn.Module | None) -> ValueModel:
-    """A critic in the policy's dtype, with a backbone of its own."""
+    """A critic with a backbone of its own in the policy's dtype."""
     if value is None:
         critic = ValueModel(cast("PreTrainedModel", copy.deepcopy(policy.base_model)))
     else:
         backbone: Any = value.base_model
         critic = start_from_classifier(ValueModel(backbone), value)
-    return critic.to(policy.dtype).requires_grad_(True)
+    critic.backbone.to(dtype=policy.dtype)  # type: ignore[call-arg]
+    return critic.requires_grad_(True)
 
 
 def with_adapter(model: PreTrainedModel, options: HubOptions) -> PreTrainedModel:

@@ -42,7 +42,18 @@ def logged(tmp_path) -> list[dict]:
     return [json.loads(line) for line in (tmp_path / "out" / "log" / "metrics.jsonl").read_text().splitlines()]
 
 
-@pytest.mark.parametrize("options", ["", " dtype=bfloat16", " dtype=auto frozen_dtype=bfloat16"])
+@pytest.mark.parametrize("options", [" dtype=bfloat16", " dtype=auto frozen_dtype=bfloat16"])
+def test_all_weights_in_16_bits_are_refused_before_anything_is_written(options, llama, tmp_path, capsys):
+    source = in_bfloat16(llama, tmp_path / "model")
+    assert run(tmp_path, source, more=("--set", SETTINGS + options)) == 1
+    said = capsys.readouterr().err
+    assert "error: expected the weights that are trained in float32, got torch.bfloat16" in said
+    assert "accelerate launch --mixed_precision bf16" in said and not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "options", ["", " frozen_dtype=bfloat16", " lora_rank=2 dtype=auto", " lora_rank=2 dtype=bfloat16"]
+)
 def test_a_policy_is_saved_in_the_dtype_that_it_came_in(options, llama, tmp_path):
     source = in_bfloat16(llama, tmp_path / "model")
     assert run(tmp_path, source, more=("--set", SETTINGS + options)) == 0

@@ -5,6 +5,7 @@ import random
 import numpy
 import pytest
 import torch
+from peft import LoraConfig, get_peft_model
 from transformers.pytorch_utils import Conv1D
 
 from solutions.lesson07_actor_critic import PolicyAndValue, SharedPolicyAndValue, ValueModel, make_reference
@@ -142,3 +143,43 @@ def test_gradient_checkpointing_of_a_model_as_it_is_loaded_acts(name):
         part.register_forward_hook(count)
         trainer.train(PROMPTS)
     assert calls[True] == 2 * calls[False] > 0
+
+
+SIXTEEN_BITS = pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+
+
+@SIXTEEN_BITS
+@pytest.mark.parametrize("part", ["policy", "critic", "shared"])
+def test_weights_that_are_trained_in_16_bits_are_refused_with_what_to_do(part, dtype):
+    policy, critic = policy_of("llama"), ValueModel(backbone_of("llama"))
+    (critic if part == "critic" else policy).to(dtype)
+    model = SharedPolicyAndValue(policy) if part == "shared" else PolicyAndValue(policy, critic)
+    config = PPOConfig(stop_token_ids=(STOP,), pad_token_id=PAD)
+    sentence = f"expected the weights that are trained in float32, got {dtype}.*--mixed_precision bf16.*LoRA"
+    with pytest.raises(ValueError, match=sentence):
+        PPOTrainer(model, Reward(), make_reference(policy_of("llama")), config)
+
+
+def test_adapters_on_16_bits_and_the_heads_are_trained_in_float32_and_move():
+    """Of LoRA the adapters and the critic's head learn; the weights below are frozen, as a reference is."""
+    adapted = [model_of("llama").to(torch.bfloat16) for model_of in (policy_of, backbone_of)]
+    policy, backbone = (get_peft_model(one, LoraConfig(r=2, target_modules="all-linear")) for one in adapted)
+    model = PolicyAndValue(policy, ValueModel(backbone))
+    config = PPOConfig(
+        stop_token_ids=(STOP,), pad_token_id=PAD, num_updates=2, batch_size=8, max_new_tokens=8, learning_rate=1e-5
+    )
+    trainer = PPOTrainer(model, Reward(), None, config)
+    trained = {name: weight for name, weight in trainer.model.named_parameters() if weight.requires_grad}
+    before = {name: weight.detach().clone() for name, weight in trained.items()}
+    trainer.train(PROMPTS)
+    assert {weight.dtype for weight in trained.values()} == {torch.float32}
+    moved = sum(int((weight != before[name]).sum()) for name, weight in trained.items())
+    assert moved > 0.8 * sum(weight.numel() for weight in trained.values())
+
+
+def test_a_frozen_reference_may_have_16_bits():
+    policy = policy_of("llama")
+    model = PolicyAndValue(policy, ValueModel(backbone_of("llama")))
+    config = PPOConfig(stop_token_ids=(STOP,), pad_token_id=PAD, num_updates=1, batch_size=8, max_new_tokens=4)
+    (metrics,) = PPOTrainer(model, Reward(), make_reference(policy).to(torch.bfloat16), config).train(PROMPTS)
+    assert metrics["kl"] == pytest.approx(0.0, abs=0.05)

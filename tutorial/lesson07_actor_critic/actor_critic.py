@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ppo_by_hand.core.dropout import set_to_zero
-from ppo_by_hand.core.heads import dtype_of, hidden_size, scalar_head, start_from_classifier
+from ppo_by_hand.core.heads import ScalarHead, dtype_of, hidden_size, scalar_head, start_from_classifier
 from ppo_by_hand.core.shapes import check_number, check_shapes
 
 from ..lesson01_masked_sequences import position_ids
@@ -155,7 +155,7 @@ class SharedPolicyAndValue(nn.Module):
     def __init__(self, policy: PreTrainedModel) -> None:
         super().__init__()
         self.policy = policy
-        self.value_head = nn.Linear(hidden_size(policy), 1, dtype=dtype_of(policy))
+        self.value_head = ScalarHead(hidden_size(policy), dtype_of(policy))
         nn.init.zeros_(self.value_head.weight)
         nn.init.zeros_(self.value_head.bias)
 
