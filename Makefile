@@ -1,6 +1,6 @@
 # Every target does all of its set-up by itself; a second run installs nothing.
 .DEFAULT_GOAL := help
-.PHONY: help setup first demo test progress watch contest hint reset solution check merge sign check-sandbox stubs figures notebooks lab book book-pdf book-serve book-catalogues bench gpu lint
+.PHONY: help setup first demo test progress watch contest hint reset solution check merge sign check-sandbox stubs figures notebooks lab book book-pdf book-serve book-catalogues bench zero gpu lint
 
 PYTHON ?= python3
 VENV := .venv
@@ -8,6 +8,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 BENCH_VENV := .venv-bench
 BENCH_READY := $(BENCH_VENV)/.ready
+ZERO_VENV := .venv-zero
 LAB_READY := $(VENV)/.ready-lab
 
 PRESET ?= tiny
@@ -179,6 +180,13 @@ book-catalogues: $(LAB_READY) ## What a translation starts from: runs/book-catal
 $(BENCH_READY): testcases/benchmarks/trl.lock
 	@$(INSTALL) $(BENCH_VENV) testcases/benchmarks/trl.lock --first torch --what 'TRL, to compare with,'
 	@touch $(BENCH_READY)
+
+# Apart, since Accelerate and transformers import DeepSpeed wherever it is, and it compiles a library at its first start.
+zero: ## Lesson 11's trainer under DeepSpeed's ZeRO-2 on the CPU, in an environment of its own
+	@echo "make zero: installs DeepSpeed into $(ZERO_VENV) (once), then one and two processes; a few minutes"
+	@$(CHECK_PYTHON); test -x $(ZERO_VENV)/bin/python || $(PYTHON) -m venv $(ZERO_VENV)
+	@DS_BUILD_OPS=0 $(ZERO_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c requirements.lock '.[course,test,deepspeed]'
+	@OMP_NUM_THREADS=1 $(ZERO_VENV)/bin/python -m pytest testcases/course/zero_test.py --subject=solutions -rs
 
 bench: $(READY) $(BENCH_READY) ## How fast the trainer is, against TRL 1.12.0 and the bare passes
 	@echo "make bench: the trainer beside TRL's; about four minutes on two idle cores"

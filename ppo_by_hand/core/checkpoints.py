@@ -64,6 +64,12 @@ def read_checkpoint(directory: str | Path, expected: Mapping[str, Any]) -> dict[
             f"expected a checkpoint of version {VERSION}, got version {state.get('version')} in {file}; "
             "resume it with the code that wrote it"
         )
+    parts, own_parts = state.get("parts"), expected.get("parts")
+    if parts != own_parts:
+        raise ValueError(
+            f"expected a checkpoint {_of_parts(own_parts)}, got {file}, one {_of_parts(parts)}; only as many processes "
+            "under DeepSpeed can go on with what DeepSpeed has split: start the run as it was"
+        )
     missing = sorted(expected.keys() - state.keys())
     if missing:
         raise ValueError(f"expected every part of a checkpoint, got none of {', '.join(missing)} in {file}")
@@ -117,6 +123,10 @@ def may_lack_frozen_weights(model: nn.Module) -> None:
 def _pass_over_frozen(model: nn.Module, keys: Any) -> None:
     frozen = {name for name, weight in model.named_parameters(remove_duplicate=False) if not weight.requires_grad}
     keys.missing_keys[:] = [name for name in keys.missing_keys if name not in frozen]
+
+
+def _of_parts(parts: int | None) -> str:
+    return "of a whole optimizer" if parts is None else f"of DeepSpeed in {parts} process{'es' * (parts > 1)}"
 
 
 def as_of_today(saved: Mapping[str, Any]) -> dict[str, Any]:

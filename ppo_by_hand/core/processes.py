@@ -128,8 +128,8 @@ def check_configuration(accelerator: Accelerator) -> None:
     """Refuse settings of `accelerate launch` that would silently not take effect.
 
     Raises:
-        ValueError: several processes of which Accelerate sees one, FSDP where Accelerate has none, or accumulation,
-            which is `micro_batch_size` here.
+        ValueError: several processes of which Accelerate sees one, FSDP where Accelerate has none or of version 1, or
+            accumulation, which is `micro_batch_size` here.
     """
     found, steps = accelerator.distributed_type, accelerator.gradient_accumulation_steps
     started = int(os.environ.get("WORLD_SIZE", 1)) if "LOCAL_RANK" in os.environ else 1
@@ -142,6 +142,11 @@ def check_configuration(accelerator: Accelerator) -> None:
         raise ValueError(
             f"expected FSDP, which the configuration asks for, got {found.value}: Accelerate has no FSDP for this "
             "device or this number of processes, and would train whole models; use ddp.yaml"
+        )
+    if found == DistributedType.FSDP and accelerator.state.fsdp_plugin.fsdp_version != 2:
+        raise ValueError(
+            "expected FSDP of version 2, whose weights can be gathered for a rollout, got version 1; set "
+            "fsdp_version: 2 in the configuration, as in fsdp.yaml"
         )
     if steps != 1:
         raise ValueError(

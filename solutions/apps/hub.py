@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from accelerate import Accelerator
-from accelerate.utils import set_seed
+from accelerate.utils import DistributedType, set_seed
 
 from ppo_by_hand.core.config import PPOConfig
 from ppo_by_hand.core.conversations import Encoded, columns_for
@@ -34,7 +34,7 @@ from ppo_by_hand.hub.prompts import check_context, encode_all, read_prompts
 from ppo_by_hand.hub.rewards import load_reward
 
 from ..lesson09_ppo_trainer import PPOTrainer
-from .hub_actor_critic import make_models, whole_policy
+from .hub_actor_critic import make_models, merged, policy_to_save
 from .hub_evaluation import HeldOut, Tracker
 from .journal import FINISHED, Journal, said_with_what_is_kept
 from .output import prepare_output, save_model, sealed
@@ -117,8 +117,9 @@ def run_hub(
     with keeps_list, said_with_what_is_kept(out), Tracker(options.tracker, out, chosen) as tracker:
         held_out.start(trainer)
         history = trainer.train(parts.prompt_ids, _each(held_out, tracker, checkpoints.save))
+        trained = policy_to_save(trainer)
         if is_first:
-            save_model(whole_policy(trainer.policy, saved_dtype(policy)), parts.tokenizer, out / "policy")
+            save_model(merged(trained, saved_dtype(policy)), parts.tokenizer, out / "policy")
             journal.finish(may_go_on=True)
     say(f"score {history[0]['score']:.2f} -> {history[-1]['score']:.2f}, KL {history[-1]['kl']:.2f} nats")
     say(f"saved {out / 'policy'}; the metrics of each update are in {out / 'log'}")
@@ -199,9 +200,9 @@ def _of_today(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _make_trainer(parts: Parts) -> PPOTrainer:
-    """Lesson 9's trainer; with several processes lesson 11's."""
+    """Lesson 9's trainer; with several processes or DeepSpeed lesson 11's."""
     trainer = PPOTrainer
-    if Accelerator().num_processes > 1:
+    if Accelerator().num_processes > 1 or Accelerator().distributed_type == DistributedType.DEEPSPEED:
         from ..lesson11_scaling import DistributedPPOTrainer
 
         trainer = DistributedPPOTrainer

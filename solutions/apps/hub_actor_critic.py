@@ -89,7 +89,12 @@ def with_adapter(model: PreTrainedModel, options: HubOptions) -> PreTrainedModel
         ) from error
 
 
-def whole_policy(policy: Any, dtype: torch.dtype) -> PreTrainedModel:
+def policy_to_save(trainer: Any) -> Any:
+    """The policy with all its weights in the first process; every process must call it."""
+    return trainer.whole_policy() if hasattr(trainer, "whole_policy") else trainer.policy
+
+
+def merged(policy: Any, dtype: torch.dtype) -> PreTrainedModel:
     """The policy as it is saved: without adapters, which are merged into it, and in the dtype that it came in."""
     whole = policy.merge_and_unload() if hasattr(policy, "peft_config") else policy
     return cast("PreTrainedModel", whole.to(dtype))

@@ -19,7 +19,7 @@ from ppo_by_hand.core.run_log import Clock
 
 from ..lesson08_rollout import generate
 from ..lesson09_ppo_trainer import PPOTrainer
-from .hub_actor_critic import whole_policy
+from .hub_actor_critic import merged, policy_to_save
 from .journal import Journal
 from .output import results, save_model
 
@@ -79,13 +79,13 @@ class HeldOut:
         is_best = trainer.updates_done > 0 and all(score > one["score"] for one in self.found if one["update"])
         self.found.append({"update": trainer.updates_done, "score": score})
         self.say(f"update {trainer.updates_done}: held-out score {score:.2f}{', the best so far' if is_best else ''}")
+        best = policy_to_save(trainer) if is_best else None
         if not trainer.accelerator.is_main_process:
             return
         self.journal.record(evaluations=self.found)
         self._write(trainer.updates_done, samples)
-        if is_best:
-            policy = whole_policy(copy.deepcopy(trainer.policy), self.dtype)
-            save_model(policy, trainer.tokenizer, self.out / "best")
+        if best is not None:
+            save_model(merged(copy.deepcopy(best), self.dtype), trainer.tokenizer, self.out / "best")
 
     def _write(self, update: int, samples: list[Sample]) -> None:
         scores, table = self.out / "log" / "evaluations.jsonl", self.out / "samples" / f"update-{update:06d}.md"

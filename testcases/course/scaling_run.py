@@ -1,7 +1,8 @@
 """What scaling_test.py starts in several processes: accelerate launch -m testcases.course.scaling_run JOB FOLDER.
 
 `updates` writes what each case gives to FOLDER/updates-N.pt, N the number of processes, and then runs the capstone's
-preset `hub`; `death` trains until the second process is killed, with a checkpoint after each update.
+preset `hub`; `death` trains until the second process is killed, with a checkpoint after each update; `fsdp` and `zero`
+write what processes give that hold parts of the models or of the optimizer.
 """
 
 import os
@@ -128,32 +129,72 @@ def runs(folder: Path) -> dict[str, Any]:
     }
 
 
-def split_updates() -> dict[str, Any]:
-    """As `updates`, with the weights split by FSDP. Accelerate offers that on GPUs only, so one is pretended."""
+FSDP = {
+    "ACCELERATE_USE_FSDP": "true",
+    "FSDP_VERSION": "2",
+    "FSDP_AUTO_WRAP_POLICY": "TRANSFORMER_BASED_WRAP",
+    "FSDP_RESHARD_AFTER_FORWARD": "true",
+    "FSDP_CPU_RAM_EFFICIENT_LOADING": "false",
+}
+ZERO = {
+    "DS_ACCELERATOR": "cpu",
+    "ACCELERATE_USE_CPU": "false",
+    "ACCELERATE_USE_DEEPSPEED": "true",
+    "ACCELERATE_DEEPSPEED_ZERO_STAGE": "2",
+    "ACCELERATE_GRADIENT_ACCUMULATION_STEPS": "1",
+}
+
+
+def pretend(kind: str) -> None:
+    """Let "fsdp" or "zero" split what a process holds. Accelerate has both for GPUs only, so some are pretended."""
+    from accelerate import Accelerator
     from accelerate.state import AcceleratorState, PartialState
     from accelerate.utils import DistributedType
 
-    settings = {
-        "ACCELERATE_USE_FSDP": "true",
-        "FSDP_VERSION": "2",
-        "FSDP_AUTO_WRAP_POLICY": "TRANSFORMER_BASED_WRAP",
-        "FSDP_RESHARD_AFTER_FORWARD": "true",
-        "FSDP_CPU_RAM_EFFICIENT_LOADING": "false",
-    }
-    os.environ.update(settings)
+    Accelerator()  # The processes meet over gloo.
+    os.environ.update(FSDP if kind == "fsdp" else ZERO)
     AcceleratorState._reset_state()
-    PartialState._shared_state["distributed_type"] = DistributedType.MULTI_GPU
-    trainer = make_trainer(micro_batch_size=2)
-    answer = updates(trainer) | {"kind": type(trainer.model).__name__}
+    if kind == "fsdp":
+        PartialState._shared_state["distributed_type"] = DistributedType.MULTI_GPU
+
+
+def three_updates(folder: Path) -> dict[str, Any]:
+    """All of a seeded run, and its third update again from the checkpoint that was written after the second."""
+    trainer = make_trainer(num_updates=3)
+    before = updates(trainer)
+    trainer.save_checkpoint(folder)
+    after = updates(trainer, 1)
+    kind = f"{type(trainer.model).__name__}, {type(trainer.optimizer).__name__}"
+    return {"before": before, "after": after, "again": third_update(folder), "kind": kind}
+
+
+def third_update(folder: Path) -> dict[str, Any] | str:
+    """Of a run whose second update left a checkpoint in the folder; or why it was refused, if nothing has changed."""
+    trainer = make_trainer(num_updates=3)
+    with trainer.whole_model() as model:
+        weights = [weight.detach().clone() for weight in model.parameters()]
     try:
-        trainer.save_checkpoint("nowhere")
-    except ValueError as error:
-        answer["refused"] = str(error)
-    for name in settings:
-        del os.environ[name]
-    AcceleratorState._reset_state()
-    PartialState._shared_state["distributed_type"] = DistributedType.MULTI_CPU
-    return answer
+        trainer.load_checkpoint(folder)
+    except (ValueError, RuntimeError) as error:
+        with trainer.whole_model() as model:
+            is_same = all(map(torch.equal, weights, model.parameters())) and trainer.updates_done == 0
+        return str(error) if is_same else "something was replaced"
+    return updates(trainer, 1)
+
+
+def split(kind: str, folder: Path) -> None:
+    """What processes do that hold parts: the updates, checkpoints of their own and of others, and the command."""
+    pretend(kind)
+    trainer = make_trainer(micro_batch_size=2) if kind == "fsdp" else make_trainer()
+    count = trainer.processes.count
+    answer = {"first": updates(trainer), "run": three_updates(folder / f"in-{count}")}
+    answer["from others"] = {
+        other.name: third_update(other) for other in sorted(folder.glob("in-*")) if other.name != f"in-{count}"
+    }
+    every = trainer.processes.collect([answer])
+    if trainer.processes.is_first:
+        torch.save(every, folder / f"{kind}-{count}.pt")
+    hub(folder, f"out-{count}", f" micro_batch_size=null eval_every=1 eval_prompts={folder / 'prompts.txt'}")
 
 
 def failure() -> str:
@@ -186,14 +227,14 @@ def death(folder: Path) -> None:
     trainer.train(PROMPTS, lambda trainer: trainer.save_checkpoint(folder / "kept"))
 
 
-def hub(folder: Path) -> None:
+def hub(folder: Path, out: str = "out", more: str = "") -> None:
     """The preset `hub`, as somebody would start it: a policy, a Python function and a file of prompts."""
     from solutions.apps.__main__ import main as capstone
     from tiny_models import checkpoints
 
     options = {"policy": str(checkpoints.SFT), "reward": "testcases.course.scaling_run:likes_good"}
-    options |= {"prompts": str(folder / "prompts.txt"), "out": str(folder / "out"), "preset": "hub"}
-    options |= {"set": "num_updates=2 batch_size=4 num_minibatches=2 max_new_tokens=6"}
+    options |= {"prompts": str(folder / "prompts.txt"), "out": str(folder / out), "preset": "hub"}
+    options |= {"set": "num_updates=2 batch_size=4 num_minibatches=2 max_new_tokens=6" + more}
     sys.exit(capstone([part for name, value in options.items() for part in (f"--{name}", value)]))
 
 
@@ -206,8 +247,10 @@ def main(job: str, folder: Path) -> None:
     torch.set_num_threads(1)
     if job == "death":
         return death(folder)
+    if job in ("fsdp", "zero"):
+        return split(job, folder)
     answers: dict[str, Any] = {name: updates(make_trainer(**settings)) for name, settings in CASES.items()}
-    answers |= {"runs": runs(folder), "failure": failure(), "split": split_updates()}
+    answers |= {"runs": runs(folder), "failure": failure()}
     trainer = make_trainer()
     every = trainer.processes.collect([answers])
     if trainer.processes.is_first:

@@ -20,11 +20,13 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("scaling")]
 CONFIGS = sorted((TUTORIAL / "lesson11_scaling" / "configs").glob("*.yaml"))
 
 
-def launch(job: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Two processes on the CPU. `--cpu` would start one, without a word: Accelerate leaves CPUs to mpirun."""
-    command = [sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2"]
-    command += ["--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "0"]
-    command += ["-m", "testcases.course.scaling_run", job, str(folder)]
+def launch(job: str, folder: Path, count: int = 2) -> subprocess.CompletedProcess[str]:
+    """Processes on the CPU. `--cpu` would start one, without a word: Accelerate leaves CPUs to mpirun."""
+    launcher = ["accelerate.commands.launch", "--multi_gpu", "--num_processes", str(count), "--num_machines", "1"]
+    launcher += ["--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "0"]
+    if count == 1:  # which Accelerate would start without a group of processes
+        launcher = ["torch.distributed.run", "--standalone", "--nproc_per_node", "1"]
+    command = [sys.executable, "-m", *launcher, "-m", "testcases.course.scaling_run", job, str(folder)]
     environment = {**os.environ, "ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1"}
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=HANGS)
 
@@ -61,15 +63,56 @@ def test_two_processes_make_the_update_of_one(case: str, two_processes: list[dic
         assert alone["metrics"][0]["optimiser_steps"] < 4
 
 
-def test_split_weights_make_the_same_update(two_processes: list[dict[str, Any]]):
-    first, second = (answers["split"] for answers in two_processes)
-    whole = two_processes[0]["microbatches of 2"]
-    assert first["kind"] == "FSDPPolicyAndValue" and first["metrics"] == second["metrics"]
-    for split, single in zip(first["metrics"], whole["metrics"], strict=True):
-        assert split == pytest.approx(single, rel=1e-4, abs=1e-5)
-    for split, single in zip(first["weights"], whole["weights"], strict=True):
-        assert torch.allclose(split, single, rtol=1e-4, atol=1e-5)
-    assert "splits them; save the policy inside whole_model()" in first["refused"]
+@pytest.fixture(scope="module")
+def fsdp(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any], list[dict[str, Any]]]:
+    """The folder of a run of one process and then of two under FSDP, and what they gave."""
+    folder = tmp_path_factory.mktemp("fsdp")
+    (folder / "prompts.txt").write_text("review the film :\nreview the food :\nreview the book :\n", "utf-8")
+    alone = scaling_run.three_updates(folder / "in-1")
+    done = launch("fsdp", folder)
+    assert done.returncode == 0 and (folder / "fsdp-2.pt").is_file(), done.stderr[-3000:]
+    return folder, alone, torch.load(folder / "fsdp-2.pt", weights_only=True)
+
+
+def equal(together: dict[str, Any], single: dict[str, Any]) -> None:
+    """To float tolerance: the same metrics of each update, and the same weights after the last."""
+    for there, here in zip(together["metrics"], single["metrics"], strict=True):
+        assert there == pytest.approx(here, rel=1e-4, abs=1e-5)
+    for there, here in zip(together["weights"], single["weights"], strict=True):
+        assert torch.allclose(there, here, rtol=1e-4, atol=1e-5)
+
+
+def test_split_weights_make_the_same_updates(fsdp: Any, two_processes: list[dict[str, Any]]):
+    _, alone, (first, second) = fsdp
+    assert first["run"]["kind"] == "FSDPPolicyAndValue, AdamW"
+    assert first["first"]["metrics"] == second["first"]["metrics"]
+    equal(first["first"], two_processes[0]["microbatches of 2"])
+    for part in ("before", "after"):
+        equal(first["run"][part], alone[part])
+
+
+def test_split_weights_go_on_from_their_checkpoint_and_in_another_number_of_processes(fsdp: Any):
+    folder, alone, (first, second) = fsdp
+    for process in (first, second):
+        assert process["run"]["again"]["metrics"] == process["run"]["after"]["metrics"]
+        assert all(map(torch.equal, process["run"]["again"]["weights"], process["run"]["after"]["weights"]))
+        equal(process["from others"]["in-1"], alone["after"])
+    equal(scaling_run.third_update(folder / "in-2"), first["run"]["after"])
+
+
+def test_the_command_saves_the_whole_policy_under_fsdp(fsdp: Any):
+    saved_as_trained(fsdp[0] / "out-2")
+
+
+def saved_as_trained(out: Path) -> None:
+    """The policy that the command has saved is the one in its last checkpoint, and the best one is whole as well."""
+    from transformers import AutoModelForCausalLM
+
+    state = torch.load(out / "finished" / "ppo" / "update-000002" / "trainer.pt", weights_only=True)["model"]
+    weights = AutoModelForCausalLM.from_pretrained(out / "policy").state_dict()
+    assert [name for name, weight in weights.items() if not torch.equal(weight, state[f"policy.{name}"])] == []
+    best = AutoModelForCausalLM.from_pretrained(out / "best").state_dict()
+    assert {name: one.shape for name, one in best.items()} == {name: one.shape for name, one in weights.items()}
 
 
 def test_processes_sample_their_own_rows_and_resume_to_the_bit(two_processes: list[dict[str, Any]]):

@@ -26,6 +26,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from accelerate import Accelerator
+from accelerate.optimizer import AcceleratedOptimizer
+from accelerate.utils import DistributedType
 from torch import Tensor, nn
 from tqdm import tqdm
 
@@ -151,8 +153,9 @@ class PPOTrainer(WithCollector):
             freeze(reward_model.to(device))
         self.score, self._reward_model = make_scorer(reward_model, tokenizer), reward_model
         self.model, prepared = self.accelerator.prepare(model, make_optimizer(model, config, optimizer))
-        # only float16's gradient scaler needs the wrapper, whose step searches the disk for a package each time
-        self.optimizer = prepared if self.accelerator.scaler else prepared.optimizer
+        # only float16's gradient scaler and DeepSpeed need the wrapper, whose step searches the disk for a package
+        is_plain = type(prepared) is AcceleratedOptimizer and self.accelerator.scaler is None
+        self.optimizer = prepared.optimizer if is_plain else prepared
         self.model.train()  # where gradient checkpointing acts
         self._parameters = list(self.model.parameters())
         self.kl_controller = (
@@ -335,6 +338,10 @@ class PPOTrainer(WithCollector):
             raise ValueError(
                 f"expected one process, got {self.accelerator.num_processes}, which would all do the same work; "
                 "use DistributedPPOTrainer of lesson 11"
+            )
+        if self.accelerator.distributed_type == DistributedType.DEEPSPEED:
+            raise ValueError(
+                "expected no DeepSpeed, which makes steps of its own; use DistributedPPOTrainer of lesson 11"
             )
 
     def _set_learning_rate(self) -> None:

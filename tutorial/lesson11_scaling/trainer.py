@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, fields
@@ -14,12 +15,22 @@ from accelerate import Accelerator
 from accelerate.utils import DistributedType
 from torch import nn
 
+from ppo_by_hand.core.checkpoints import CHECKPOINT_FILE, read_checkpoint
 from ppo_by_hand.core.collector import Collector
 from ppo_by_hand.core.engines import widened
 from ppo_by_hand.core.processes import Processes, check_configuration
 from ppo_by_hand.core.prompts import Prompt, tokenize
 from ppo_by_hand.core.schedule import OptimizerMaker, Schedule
 from ppo_by_hand.core.scoring import RewardFunction
+from ppo_by_hand.core.split import (
+    check_fits,
+    is_split,
+    load_whole_state,
+    parts,
+    whole_state,
+    whole_weights,
+    without_weights,
+)
 from ppo_by_hand.core.validate import check_parts
 
 from ..lesson07_actor_critic import PolicyAndValue, SharedPolicyAndValue
@@ -68,6 +79,8 @@ class DistributedPPOTrainer(PPOTrainer):
         # Accelerate's FSDP asks the model which of its blocks to split by
         setattr(model, "_no_split_modules", getattr(model.policy, "_no_split_modules", None))  # noqa: B010
         _prepare_deepspeed(config)
+        has_fsdp = Accelerator().distributed_type == DistributedType.FSDP
+        self._empty_policy = without_weights(model.policy, "meta") if has_fsdp else None
         super().__init__(model, reward_model, ref_model, config, tokenizer, sampler, optimizer, schedule)
         self._has_passed = False
         self.collector = SharedCollector(self, self.collector.blocks)
@@ -89,11 +102,10 @@ class DistributedPPOTrainer(PPOTrainer):
 
         FSDP splits the weights and gathers those of a block for each of its forward passes. A rollout cannot do
         that: processes make different numbers of passes, and would wait for each other. Here all weights are
-        gathered once, and split again at the end. To save a policy: `model.policy.save_pretrained` in the first
-        process, inside this context.
+        gathered once, and split again at the end.
 
         Yields:
-            The model; its weights are to be read, not changed.
+            The model; its weights are to be read, not changed, and not saved: `state_dict` would split them again.
         """
         model = self.accelerator.unwrap_model(self.model)
         split = _split_modules(model) if self.accelerator.distributed_type == DistributedType.FSDP else []
@@ -108,6 +120,21 @@ class DistributedPPOTrainer(PPOTrainer):
             for module in split:
                 module.set_reshard_after_forward(True, recurse=False)
                 module.reshard()
+
+    def whole_policy(self) -> PreTrainedModel:
+        """The policy to save, with all its weights, in the first process; every process must call it.
+
+        Under FSDP it's a copy on the CPU, since a split policy can't be saved. The copies of the other processes hold
+        no weights.
+        """
+        if self._empty_policy is None:
+            return self.policy
+        weights = whole_weights(self.policy)
+        if not self.processes.is_first:
+            return self._empty_policy
+        whole = without_weights(self._empty_policy, "cpu")
+        whole.load_state_dict(weights)
+        return whole
 
     def _first_pass(self) -> None:
         """FSDP learns which module is the outermost from the first pass: it has to be one of the whole model."""
@@ -140,24 +167,55 @@ class DistributedPPOTrainer(PPOTrainer):
         raise NotImplementedError("lesson11: DistributedPPOTrainer.optimiser_step")
 
     def save_checkpoint(self, directory: str | Path) -> None:
-        """As `PPOTrainer.save_checkpoint`; every process must call it, the first one writes.
+        """As `PPOTrainer.save_checkpoint`; every process must call it, the first one writes the whole file.
 
-        Raises:
-            ValueError: weights or optimizer are split among the processes, so no process could write them whole.
+        What FSDP splits is gathered, so any number of processes can go on with the file, with or without FSDP. ZeRO's
+        optimizer goes on in the same number of processes only.
         """
-        if self.accelerator.distributed_type in (DistributedType.FSDP, DistributedType.DEEPSPEED):
-            raise ValueError(
-                "expected whole weights and optimizer in each process, got "
-                f"{self.accelerator.distributed_type.value}, which splits them; save the policy inside whole_model()"
-            )
+        if not is_split(self.accelerator):
+            with self.processes.together():
+                if self.processes.is_first:
+                    super().save_checkpoint(directory)
+            return
+        with self.processes.connected():
+            state = self._state()
+            whole = whole_state(self.accelerator, self.accelerator.unwrap_model(self.model), self.optimizer)
+            whole["model"] = {name: one for name, one in whole["model"].items() if name in state["model"]}
+            state |= whole
         with self.processes.together():
             if self.processes.is_first:
-                super().save_checkpoint(directory)
+                file = Path(directory) / CHECKPOINT_FILE
+                file.parent.mkdir(parents=True, exist_ok=True)
+                unfinished = file.with_name(CHECKPOINT_FILE + ".unfinished")
+                torch.save(state, unfinished)
+                os.replace(unfinished, file)
 
     def load_checkpoint(self, directory: str | Path) -> None:
-        """As `PPOTrainer.load_checkpoint`; every process must call it, and see the directory."""
+        """As `PPOTrainer.load_checkpoint`; every process must call it, and see the directory.
+
+        Raises:
+            ValueError: as there, or DeepSpeed has written the checkpoint in another number of processes.
+        """
+        if not is_split(self.accelerator):
+            with self.processes.together():
+                super().load_checkpoint(directory)
+            return
         with self.processes.together():
-            super().load_checkpoint(directory)
+            own = self._state()
+            state = read_checkpoint(directory, own)
+            check_fits(own["model"], state["model"])
+        with self.processes.connected():
+            model = self.accelerator.unwrap_model(self.model)
+            load_whole_state(self.accelerator, model, self.optimizer, state)
+        self.kl_controller.value = state["kl_coef"]
+        self.prompt_queue.waiting = state["prompts_waiting"]
+        self.updates_done, self.history = state["updates_done"], state["history"]
+        for name, generator in self._generators().items():
+            generator.set_state(state["generators"][name])
+
+    def _state(self) -> dict[str, Any]:
+        in_parts = parts(self.accelerator)
+        return super()._state() | ({} if in_parts is None else {"parts": in_parts})
 
 
 class SharedCollector(Collector):
@@ -197,10 +255,11 @@ def _prepare_deepspeed(config: PPOConfig) -> None:
         return
     if plugin.zero_stage > 2 or config.micro_batch_size is not None:
         raise ValueError(
-            "expected ZeRO stage 1 or 2 and micro_batch_size None with DeepSpeed, got stage "
+            "expected ZeRO stage 1 or 2 and micro_batch_size None (in SET: null) with DeepSpeed, got stage "
             f"{plugin.zero_stage} and {config.micro_batch_size}; use FSDP (fsdp.yaml) for split weights or microbatches"
         )
     plugin.deepspeed_config["train_micro_batch_size_per_gpu"] = config.minibatch_size
+    plugin.deepspeed_config["train_batch_size"] = config.minibatch_size * Accelerator().num_processes
     plugin.deepspeed_config["gradient_clipping"] = config.max_grad_norm
 
 
