@@ -6,7 +6,6 @@ from ppo_by_hand.faces import face
 
 if TYPE_CHECKING:
     from .archives import Unreadable, printable, read_file
-    from .copied_code import LONG, MY_TESTS, copies, long_regions
     from .exports import HandIn, find
     from .nesting import Level, find_outside, opened
     from .selection import choose, course_files, exercises_in, is_untouched

@@ -15,7 +15,7 @@ from testcases.harness.oracle import Reference, wrong_answers
 from testcases.harness.report import CheckFailed, NotStarted, Waiting, clean
 from testcases.harness.suite import Case, Engine, Remembering, Sparing, cases, not_earned
 
-from ..intake import Submission, close_match, copies, course_files
+from ..intake import Submission, close_match, course_files
 from ..sandbox import Sandbox, SandboxEvaluator, WorkerError, users
 from ..status import (
     BLOCKED,
@@ -103,7 +103,6 @@ class Grader:
             "suite": self.suite,
             "notes": [*([f"{UNSAFE}: {users.said()}"] if self.sandbox.kind == "none" else []), *submission.notes],
             "doubts": [asdict(doubt) for doubt in submission.doubts],
-            "copies": copies(_of_lessons(submission.files, lessons)),
             "seconds": round(seconds, 2),
             "lessons": lessons,
             "files": _shown(submission.files, lessons),

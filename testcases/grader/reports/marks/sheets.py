@@ -102,18 +102,6 @@ class LessonMarks:
 
 
 @dataclass(frozen=True)
-class Copies:
-    """Of the long regions that were worked on, those that are the reference's."""
-
-    regions: tuple[str, ...] = ()
-    of: float = 0
-
-    @property
-    def share(self) -> float:
-        return len(self.regions) / max(1, self.of)
-
-
-@dataclass(frozen=True)
 class File:
     """One that was graded."""
 
@@ -169,7 +157,6 @@ class MarkSheet:
     status: str = GRADED
     """graded, empty, unreadable or grader-error."""
     aliases: tuple[Raw, ...] = ()
-    copies: Copies = Copies()
     doubts: tuple[Doubt, ...] = ()
     changes: tuple[Changed, ...] = ()
     files: tuple[File, ...] = ()
@@ -240,11 +227,8 @@ class MarkSheet:
 
     @property
     def all_flags(self) -> tuple[str, ...]:
-        """The flags, and what is for the instructor alone: a copy may be explained, and nobody is told before."""
-        copied, of = len(self.copies.regions), self.copies.of
-        share = f"the reference's own: {copied} of {of:g} long regions ({100 * self.copies.share:.0f}%)"
-        kinds = dict.fromkeys(doubt.kind for doubt in self.doubts)
-        return (*self.flags, *kinds, *([share] if copied else []))
+        """The flags, and what is for the instructor alone."""
+        return (*self.flags, *dict.fromkeys(doubt.kind for doubt in self.doubts))
 
 
 def tidy(points: float) -> float:

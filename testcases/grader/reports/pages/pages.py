@@ -73,7 +73,6 @@ def write_class(
     analysis = items(counting)
     drawn = figures.draw(folder / "figures", counting, analysis)
     percents = [sheet.percent for sheet in sheets if sheet.percent is not None]
-    copied = [sheet for sheet in counting if sheet.copies.regions]
     template = _environment().get_template("class.html")
     text = template.render(
         sheets=sheets,
@@ -90,7 +89,6 @@ def write_class(
         mean=statistics.fmean(percents) if percents else None,
         median=statistics.median(percents) if percents else None,
         urgent=urgent,
-        copied=sorted(copied, key=lambda sheet: (-sheet.copies.share, sheet.shown)),
         unsafe=any(status.UNSAFE in sheet.flags for sheet in sheets),
         **_style(),
     )

@@ -37,7 +37,6 @@ def result(student: str = "ann", exercises: dict[str, Any] | None = None, **more
         "max_score": maximum,
         "secret": "0123456789abcdef",
         "sandbox": "bwrap",
-        "copies": {"regions": [], "of": 0},
         "seconds": 1.5,
         "lessons": {"lesson04_gae": {"score": score, "max_score": maximum, "exercises": exercises}},
     }
