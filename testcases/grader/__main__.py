@@ -27,7 +27,6 @@ from .marking import FILE, Secret, asked_for, has_grader_error, kept_in, new, se
 from .sandbox import Limits  # noqa: E402
 
 if TYPE_CHECKING:
-    from .intake import Level
     from .marking import Batch
 
 
@@ -38,9 +37,6 @@ def main() -> None:
     parser.add_argument("--out", default="", help=f"where results go (default: {OUT})")
     parser.add_argument("--jobs", default="", help="submissions at the same time (default: one a core)")
     parser.add_argument("--secret", default="", help="of fresh inputs (default: $SECRET, or made and kept in OUT)")
-    parser.add_argument(
-        "--as-given", action="store_true", help="look for submissions in no folder or zip that lies alone"
-    )
     parser.add_argument("--roster", default="", help="CSV of the course's students, with a header")
     add_assignment(parser)
     parser.add_argument("--shard", default="", help="one part of the class, such as 3/16, into OUT/shard-3-of-16")
@@ -63,17 +59,11 @@ def main() -> None:
 
 def run(options: argparse.Namespace) -> int:
     """0 when everything was graded, 1 when the grader failed at something, 2 when it was asked in a wrong way."""
-    if not options.submissions:
-        return _run(options, None)
-    from .intake import opened
+    folder = Path(options.submissions) if options.submissions else None
+    if folder and folder.is_dir():
+        from .intake import told
 
-    with opened(Path(options.submissions), options.as_given) as level:
-        if level.given.is_dir():
-            print(level)
-        return _run(options, level)
-
-
-def _run(options: argparse.Namespace, level: Level | None) -> int:
+        print(told(folder))
     try:
         given = reporting.given_for(
             Path(options.out or OUT), options.roster, asked_for(options.assignment, options.lessons, options.points)
@@ -82,35 +72,35 @@ def _run(options: argparse.Namespace, level: Level | None) -> int:
         if options.dry not in ("", "0"):
             from .commands import plan
 
-            return plan.show(level, given, shard)
-        batch = _batch(options, given, shard, level)
-        if level is None:
+            return plan.show(folder, given, shard)
+        batch = _batch(options, given, shard, folder)
+        if folder is None:
             return _working_tree(options, batch)
         from .marking import grade_folder
 
-        rows = grade_folder(level, given.out / batch.shard.folder if batch.shard else given.out, batch)
+        rows = grade_folder(folder, given.out / batch.shard.folder if batch.shard else given.out, batch)
     except (OSError, ValueError) as error:
         return refuse(str(error))
     if batch.shard:
         place = given.out / batch.shard.folder
         print(f"{len(rows)} graded in {place}; with all parts in place: make merge OUT={given.out}")
         return int(any(row.status == "grader-error" for row in rows))
-    return reporting.report(given, rows, level.folder, batch.kind, batch.secret)
+    return reporting.report(given, rows, folder, batch.kind, batch.secret)
 
 
-def _refuse_folders(options: argparse.Namespace, out: Path, level: Level | None) -> None:
+def _refuse_folders(options: argparse.Namespace, out: Path, folder: Path | None) -> None:
     """
     Raises:
         NotADirectoryError, ValueError: one that was named is not there, holds something else, or holds the other.
     """
-    if level is not None:
+    if folder is not None:
         from .intake import find_outside
 
-        find_outside(level, out)
+        find_outside(folder, out)
 
 
 def _batch(
-    options: argparse.Namespace, given: reporting.Given, shard: shards.Shard | None, level: Level | None
+    options: argparse.Namespace, given: reporting.Given, shard: shards.Shard | None, folder: Path | None
 ) -> Batch:
     """What was asked is refused before the sandbox is looked for, and nothing is written before it is found.
 
@@ -131,8 +121,8 @@ def _batch(
     from .sandbox import bubblewrap
 
     limits = _limits(options.limits, Limits())
-    _refuse_folders(options, given.out, level)
-    secret = _secret(options, given.out, shard, level)
+    _refuse_folders(options, given.out, folder)
+    secret = _secret(options, given.out, shard, folder)
     if kind == "bwrap":
         try:
             bubblewrap.check_bubblewrap()
@@ -144,7 +134,7 @@ def _batch(
     return Batch(kind, secret, int(jobs), limits, given.assignment, shard, options.accept, options.regrade)
 
 
-def _secret(options: argparse.Namespace, out: Path, shard: shards.Shard | None, level: Level | None) -> Secret | None:
+def _secret(options: argparse.Namespace, out: Path, shard: shards.Shard | None, folder: Path | None) -> Secret | None:
     """None where one is still to be made, and kept.
 
     Raises:
@@ -153,7 +143,7 @@ def _secret(options: argparse.Namespace, out: Path, shard: shards.Shard | None, 
     """
     if options.secret:
         return secret_of(options.secret)
-    if level is None:
+    if folder is None:
         return new()
     if (out / FILE).exists():
         return kept_in(out)

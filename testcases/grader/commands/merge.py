@@ -5,7 +5,6 @@ python -m testcases.grader.commands.merge --out OUT --parts "a b c"    these fol
 """
 
 import argparse
-import contextlib
 import os
 import sys
 from pathlib import Path
@@ -13,7 +12,6 @@ from pathlib import Path
 from ppo_by_hand.core.progress import while_read
 
 from .. import marking
-from ..intake import opened
 from ..marking import Part, Row, Secret
 from .reporting import OUT, Given, add_assignment, given_for, refuse, report
 
@@ -38,8 +36,7 @@ def main() -> None:
         rows = join(given.out, parts, secret)
     except (OSError, ValueError) as error:
         sys.exit(refuse(str(error)))
-    with opened(submissions) if submissions else contextlib.nullcontext() as level:
-        sys.exit(report(given, rows, level.folder if level else None, parts[0][1].sandbox, secret))
+    sys.exit(report(given, rows, submissions, parts[0][1].sandbox, secret))
 
 
 def _parts(options: argparse.Namespace) -> tuple[Given, list[tuple[Path, Part]]]:

@@ -1,6 +1,7 @@
 """make check DRY=1: who was found, in which format, and what would be graded. It grades nothing and writes nothing."""
 
 from collections import Counter
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
@@ -8,20 +9,20 @@ from rich.text import Text
 
 from testcases.harness.catalog import TUTORIAL
 
-from ..intake import Level, Submission, course_files, find_outside, from_folder, read_submission
+from ..intake import Submission, course_files, find_outside, from_folder, read_submission
 from ..marking import Due, Shard
 from ..reports.marks import Class, MarkSheet, Raw, roster, time_said
 from .reporting import Given
 
 
-def show(level: Level | None, given: Given, shard: Shard | None) -> int:
+def show(folder: Path | None, given: Given, shard: Shard | None) -> int:
     """Raises ValueError, OSError: it is no folder of submissions."""
     console = Console(highlight=False)
     console.print(_assignment(given))
-    if level is None:
+    if folder is None:
         found = [from_folder(TUTORIAL, "tutorial")]
     else:
-        hand_ins = find_outside(level, given.out)
+        hand_ins = find_outside(folder, given.out)
         mine = [one for one in hand_ins if not shard or shard.holds(one)]
         found = [read_submission(one) for one in mine]
         if shard:

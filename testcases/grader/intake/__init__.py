@@ -6,8 +6,7 @@ from ppo_by_hand.faces import face
 
 if TYPE_CHECKING:
     from .archives import Unreadable, printable, read_file
-    from .exports import HandIn, find
-    from .nesting import Level, find_outside, opened
+    from .exports import HandIn, find, find_outside, told
     from .selection import choose, course_files, exercises_in, is_untouched
     from .submissions import Doubt, Submission, close_match, from_folder, read_submission
 

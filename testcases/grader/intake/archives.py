@@ -1,7 +1,6 @@
 """Names and bytes of what was handed in, a folder or an archive, with bounds on everything and trust in nothing."""
 
 import bz2
-import contextlib
 import gzip
 import io
 import lzma
@@ -12,7 +11,6 @@ import stat
 import subprocess
 import tarfile
 import tempfile
-import time
 import zipfile
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -282,47 +280,6 @@ def _converted(name: str, file: IO[bytes]) -> Source:
     if converter.returncode:
         raise Unreadable(NOT_CONVERTED.format(name))
     return found
-
-
-def unpack(packed: Path, folder: Path, wanted: str) -> bool:
-    """Write the Python files and archives of a zip into a folder, and what is called `wanted`; of all else the names.
-
-    Returns:
-        True, if it ends: it raises whatever a broken archive does.
-    """
-    left = MAX_JUNK
-    with open_file(packed) as file, zipfile.ZipFile(file) as archive:
-        for info in archive.infolist():
-            name = info.filename = info.filename.replace("\\", "/")
-            is_plain = stat.S_IFMT(info.external_attr >> 16) in (0, stat.S_IFREG, stat.S_IFDIR)
-            parts = [len(os.fsencode(part)) for part in name.split("/")]
-            if (
-                JUNK.search(name)
-                or path_problem(name)
-                or len(parts) > 2 * MAX_DEPTH
-                or max(parts) > 255
-                or not is_plain
-            ):
-                continue
-            left -= info.file_size
-            if left < 0:
-                raise Unreadable("unpacks to too much")
-            with contextlib.suppress(
-                FileExistsError, IsADirectoryError, NotADirectoryError
-            ):  # One name, a file and a folder.
-                _unpack(archive, info, folder, wanted)
-    return True
-
-
-def _unpack(archive: zipfile.ZipFile, info: zipfile.ZipInfo, folder: Path, wanted: str) -> None:
-    path = folder / info.filename
-    if info.filename.endswith((".py", "/", wanted)) or is_archive(info.filename):
-        archive.extract(info, folder)
-    else:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
-    written = time.mktime((*info.date_time, 0, 0, -1))
-    os.utime(path, (written, written))
 
 
 def printable(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -41,8 +42,6 @@ GOOGLE = re.compile(r"(?P<student>.+?) - (?P<file>.+\.\w+)")
 OTHERS_EACH = 2
 """Fewer files without a name of the course a person has, on average: nobody is called HW in `HW - Ann Lee.zip`."""
 METADATA = "submission_metadata.yml"
-SURE = ("Moodle", "Blackboard", "Brightspace", "Gradescope")
-"""Whose layouts nothing else looks like."""
 NOT_SUBMITTED = re.compile(
     r"__MACOSX|__pycache__|\.git|\.venv|\.ipynb_checkpoints|\.DS_Store|\._.*|Thumbs\.db|desktop\.ini"
     r"|README(\.\w+)?|index\.html|" + METADATA
@@ -115,6 +114,24 @@ def find(folder: Path) -> list[HandIn]:
     _tell_logins([group for group in groups.values() if group.words])
     found = [one for group in groups.values() for one in _of_gradescope(group, uploads)]
     return _named(found)
+
+
+def find_outside(folder: Path, out: Path) -> list[HandIn]:
+    """Raises NotADirectoryError, ValueError: it is no folder of submissions, or `out` lies in it."""
+    if out.resolve().is_relative_to(folder.resolve()):
+        raise ValueError(f"OUT: expected a folder outside {str(folder)!r}, in which everything is a submission")
+    return find(folder)
+
+
+def told(folder: Path) -> str:
+    """What is a submission here, in a sentence; with a second one where everything lies in one thing."""
+    beside = kept_beside(folder)
+    but = f", but {', '.join(map(printable, beside))}: whoever handed such a file in has no row" if beside else ""
+    text = f"each thing in {printable(str(folder))} is a submission{but}"
+    with contextlib.suppress(OSError, ValueError):  # It is said when the folder is graded.
+        if len(found := find(folder)) == 1:
+            text += f". There is one, {found[0].student}: if it holds the work of several people, unpack it and name it"
+    return text
 
 
 def kept_beside(folder: Path) -> list[str]:

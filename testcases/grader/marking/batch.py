@@ -22,7 +22,7 @@ from tqdm import tqdm
 from testcases.harness.suite import keep_what_is_loaded
 
 from .. import linux
-from ..intake import HandIn, Level, Submission, accepted, find_outside, read_submission
+from ..intake import HandIn, Submission, accepted, find_outside, read_submission
 from ..sandbox import Course, Limits, Sandbox, cleanup, staging, users
 from ..status import GRADER
 from .assignment import Assignment
@@ -76,21 +76,21 @@ class Batch:
         return marks.get("suite") == self.suites.get(lesson) and not failed and self.regrade not in names
 
 
-def grade_folder(level: Level, out: Path, batch: Batch) -> list[Row]:
+def grade_folder(folder: Path, out: Path, batch: Batch) -> list[Row]:
     """Mark every submission, or those of one part, and write the results.
 
     Raises:
         NotADirectoryError, ValueError: it is no folder of submissions, or `out` lies in it.
         OSError: `out` cannot be written.
     """
-    everybody = find_outside(level, out)
+    everybody = find_outside(folder, out)
     taken = accepted.read(out)
     everybody = [replace(one, accepted=taken.get(one.student, ())) for one in everybody]
     hand_ins = [one for one in everybody if not batch.shard or batch.shard.holds(one)]
     cleanup.sweep()
     results = _folder_for_results(out)
     work = out / ".work"
-    closed = users.close([level.given, out]) if batch.kind == "none" else {}
+    closed = users.close([folder, out]) if batch.kind == "none" else {}
     try:
         course = staging.lay_out(work / "course", batch.assignment.lessons)
         rows = _mark_all(hand_ins, results, course, batch)

@@ -51,7 +51,7 @@ mkdir "$work/in"
 cp -a /autograder/submission "$work/in/submission"
 grade() {
   # The secret is made anew in each run: nothing is gained by handing in the answers of the last one.
-  /autograder/venv/bin/python -m testcases.grader "$work/in" --as-given --out "$work/out" --jobs 1 \
+  /autograder/venv/bin/python -m testcases.grader "$work/in" --out "$work/out" --jobs 1 \
     --assignment assignment.toml "$@"
 }
 grade
