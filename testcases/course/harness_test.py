@@ -477,3 +477,24 @@ def test_complete_says_what_an_exercise_lacks(monkeypatch: pytest.MonkeyPatch):
         "lesson 4: td_errors lacks an example in testcases/lesson04_gae/answers.py and 1 of 2 hints in "
         "tutorial/lesson04_gae/hints.md"
     )
+
+
+@pytest.mark.parametrize(
+    "wrapped",
+    ["io.TextIOWrapper(sys.stdout.buffer, encoding='utf-8')", "codecs.getwriter('utf-8')(sys.stdout.detach())"],
+)
+def test_a_file_may_do_with_stdout_what_it_likes(tmp_path: Path, wrapped: str):
+    """As people make Windows print UTF-8: what they print is kept, and the next call prints as before."""
+    body = f"""import codecs, io, sys
+sys.stdout.reconfigure(encoding="utf-8", errors="strict")
+assert not sys.stdout.isatty() and sys.stdout.encoding == "utf-8" and sys.stderr.buffer.writable()
+sys.stdout.buffer.write("ä".encode())
+sys.stdout = {wrapped}
+print("b")
+sys.stdout.flush()
+return rewards"""
+    replace_body(folder := solved_folder(tmp_path), body)
+    student = executor.student(folder)
+    for _ in range(2):
+        outcome = student.evaluate(request(td_errors, **EPISODE))
+        assert outcome.error is None and outcome.printed == "äb\n", outcome

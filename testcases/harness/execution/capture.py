@@ -8,6 +8,7 @@ the one call that a failure reports is made again under `debugger.Prompt`.
 import io
 import pdb
 import sys
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from contextvars import ContextVar
@@ -56,19 +57,23 @@ class Captured(Observer):
         self.at_breakpoint = True
 
 
-class Printed(io.TextIOBase):
+class Printed(io.TextIOWrapper):
     """Keeps the beginning of what is printed, and counts the rest. A progress bar, which draws over its own line, is
-    no print."""
+    no print.
+
+    In all else it is like the stdout for which it stands, because files do with that what they like when they load:
+    `sys.stdout.reconfigure(encoding="utf-8")`, or a wrapper of their own around `sys.stdout.buffer`.
+    """
 
     def __init__(self, echo: TextIO | None = None) -> None:
+        super().__init__(_Bytes(self), encoding="utf-8", errors="replace", write_through=True)
         self.length = 0
         self._kept: list[str] = []
         self._echo = echo
 
-    def writable(self) -> bool:
-        return True
-
     def write(self, text: str) -> int:
+        if not isinstance(text, str):
+            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
         if self._echo:
             self._echo.write(text)
         if text.startswith("\r"):
@@ -80,6 +85,34 @@ class Printed(io.TextIOBase):
 
     def getvalue(self) -> str:
         return "".join(self._kept)
+
+
+class _Bytes(io.BufferedIOBase):
+    """`sys.stdout.buffer`: its bytes are printed, too."""
+
+    name = "<stdout>"
+
+    def __init__(self, printed: Printed) -> None:
+        # Without a circle, which would live until the garbage collector comes by: there is one for each call.
+        self._printed = weakref.ref(printed)
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        text, printed = bytes(data).decode("utf-8", "replace"), self._printed()
+        if printed is not None:
+            printed.write(text)
+        return len(bytes(data))
+
+    def fileno(self) -> int:
+        """Of the process's own stdout."""
+        if sys.__stdout__ is None:
+            raise io.UnsupportedOperation("fileno")
+        return sys.__stdout__.fileno()
+
+    def close(self) -> None:
+        """Not when a wrapper around it goes: the next call prints here as well."""
 
 
 _asked: ContextVar[str | None] = ContextVar("asked", default=None)
